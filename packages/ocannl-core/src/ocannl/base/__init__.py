@@ -1,0 +1,1 @@
+"""What every other layer stands on: errors, settings, facts that settle once."""

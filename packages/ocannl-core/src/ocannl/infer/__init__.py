@@ -1,0 +1,1 @@
+"""Shape inference: specs, rows and sizes, constraints, their solution, and projections."""
