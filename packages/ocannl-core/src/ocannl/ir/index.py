@@ -1,0 +1,212 @@
+"""Symbols and affine index arithmetic, shared by both languages.
+
+    Sym     a named integer with a known inclusive range: an identity object
+    Affine  coef * sym + ... + const
+    Cond    a conjunction of facts `affine >= 0` and `affine == 0`; empty means true
+    Bound   the max (of lower bounds) or min (of upper bounds) of affine quotients
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+
+class SymKind(Enum):
+    LOOP = "loop"
+    STATIC = "static"  # given at each call of a routine
+
+
+class Sym:
+    """A named integer `lo <= sym <= hi`; two symbols are the same only if they are one object.
+
+    An empty range (`hi < lo`) is that of a loop over an axis of size zero.
+    """
+
+    __slots__ = ("hi", "kind", "lo", "name")
+
+    def __init__(self, name: str, lo: int, hi: int, kind: SymKind = SymKind.LOOP) -> None:
+        self.name = name
+        self.kind = kind
+        self.lo = lo
+        self.hi = hi
+
+    @property
+    def extent(self) -> int:
+        return max(0, self.hi - self.lo + 1)
+
+    def __repr__(self) -> str:
+        return f"{self.name}[{self.lo}..{self.hi}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """`sum(coef * sym) + const`; no zero coefficient, terms sorted by the names of their symbols.
+
+    Names are unique within a program, so two affine forms are equal exactly when they are the same function.
+    """
+
+    terms: tuple[tuple[int, Sym], ...] = ()
+    const: int = 0
+
+    @staticmethod
+    def of(value: Affine | Sym | int) -> Affine:
+        match value:
+            case Affine():
+                return value
+            case Sym():
+                return Affine(((1, value),))
+            case _:
+                return Affine((), value)
+
+    @staticmethod
+    def sum(parts: Iterable[tuple[int, Sym]], const: int = 0) -> Affine:
+        coefs: dict[Sym, int] = {}
+        for coef, sym in parts:
+            coefs[sym] = coefs.get(sym, 0) + coef
+        kept = [(coef, sym) for sym, coef in coefs.items() if coef]
+        return Affine(tuple(sorted(kept, key=lambda t: t[1].name)), const)
+
+    def __add__(self, other: Affine | Sym | int) -> Affine:
+        if isinstance(other, int):
+            return Affine(self.terms, self.const + other) if other else self
+        right = Affine.of(other)
+        if not right.terms:
+            return Affine(self.terms, self.const + right.const)
+        return Affine.sum((*self.terms, *right.terms), self.const + right.const)
+
+    __radd__ = __add__
+
+    def __mul__(self, factor: int) -> Affine:
+        if factor == 0:
+            return Affine()
+        return Affine(tuple((c * factor, s) for c, s in self.terms), self.const * factor)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Affine:
+        return self * -1
+
+    def __sub__(self, other: Affine | Sym | int) -> Affine:
+        return self + -Affine.of(other)
+
+    @property
+    def syms(self) -> tuple[Sym, ...]:
+        return tuple(s for _, s in self.terms)
+
+    @property
+    def is_const(self) -> bool:
+        return not self.terms
+
+    @property
+    def only_sym(self) -> Sym | None:
+        """The symbol, when this is just that symbol."""
+        return self.terms[0][1] if len(self.terms) == 1 and self.terms[0][0] == 1 and self.const == 0 else None
+
+    def coef(self, sym: Sym) -> int:
+        return next((c for c, s in self.terms if s is sym), 0)
+
+    def range(self) -> tuple[int, int]:
+        """Smallest and largest value over the ranges of the symbols (which must not be empty)."""
+        low = high = self.const
+        for c, s in self.terms:
+            low += c * (s.lo if c > 0 else s.hi)
+            high += c * (s.hi if c > 0 else s.lo)
+        return low, high
+
+    def substitute(self, values: Mapping[Sym, Affine]) -> Affine:
+        if not any(s in values for _, s in self.terms):
+            return self
+        out = Affine((), self.const)
+        for c, s in self.terms:
+            out = out + (values[s] * c if s in values else Affine(((c, s),)))
+        return out
+
+    def evaluate(self, values: Mapping[Sym, int]) -> int:
+        return self.const + sum(c * values[s] for c, s in self.terms)
+
+    def format(self, name: Callable[[Sym], str] = lambda s: s.name) -> str:
+        parts: list[str] = []
+        for c, s in self.terms:
+            sign = "-" if c < 0 else "+" if parts else ""
+            parts.append(f"{sign}{name(s)}" if abs(c) == 1 else f"{sign}{abs(c)}*{name(s)}")
+        if self.const or not parts:
+            parts.append(f"+{self.const}" if parts and self.const > 0 else str(self.const))
+        return "".join(parts)
+
+    def __str__(self) -> str:
+        return self.format()
+
+
+@dataclass(frozen=True, slots=True)
+class Cond:
+    """Every `ge0` is at least zero and every `eq0` is zero."""
+
+    ge0: tuple[Affine, ...] = ()
+    eq0: tuple[Affine, ...] = ()
+
+    @property
+    def is_true(self) -> bool:
+        return not self.ge0 and not self.eq0
+
+    def __and__(self, other: Cond) -> Cond:
+        return Cond(
+            self.ge0 + tuple(a for a in other.ge0 if a not in self.ge0),
+            self.eq0 + tuple(a for a in other.eq0 if a not in self.eq0),
+        )
+
+    @property
+    def syms(self) -> tuple[Sym, ...]:
+        return tuple(dict.fromkeys(s for a in (*self.ge0, *self.eq0) for s in a.syms))
+
+    def substitute(self, values: Mapping[Sym, Affine]) -> Cond:
+        return Cond(tuple(a.substitute(values) for a in self.ge0), tuple(a.substitute(values) for a in self.eq0))
+
+    def format(self, name: Callable[[Sym], str] = lambda s: s.name) -> str:
+        facts = [f"{a.format(name)} >= 0" for a in self.ge0] + [f"{a.format(name)} == 0" for a in self.eq0]
+        return " && ".join(facts) or "true"
+
+    def __str__(self) -> str:
+        return self.format()
+
+
+TRUE = Cond()
+
+
+def inside(index: Affine, size: int) -> Cond:
+    """That `0 <= index < size`, leaving out what the ranges of the symbols already prove."""
+    if any(s.extent == 0 for s in index.syms):
+        return TRUE  # never evaluated
+    low, high = index.range()
+    facts = ([index] if low < 0 else []) + ([Affine.of(size - 1) - index] if high >= size else [])
+    return Cond(tuple(facts))
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """As a lower bound: the max of ceil(index / div). As an upper (exclusive): the min of floor(index / div) + 1."""
+
+    of: tuple[tuple[Affine, int], ...]
+
+    @staticmethod
+    def lower(value: Affine | int) -> Bound:
+        return Bound(((Affine.of(value), 1),))
+
+    @staticmethod
+    def upper(exclusive: Affine | int) -> Bound:
+        return Bound(((Affine.of(exclusive) - 1, 1),))
+
+    @property
+    def constant(self) -> int | None:
+        """The value of a bound that is one number: of `lower` itself, of `upper` minus one."""
+        if len(self.of) == 1 and self.of[0][1] == 1 and self.of[0][0].is_const:
+            return self.of[0][0].const
+        return None
+
+    def substitute(self, values: Mapping[Sym, Affine]) -> Bound:
+        return Bound(tuple((a.substitute(values), d) for a, d in self.of))
+
+    @property
+    def syms(self) -> tuple[Sym, ...]:
+        return tuple(dict.fromkeys(s for a, _ in self.of for s in a.syms))
