@@ -1,0 +1,230 @@
+"""Proc: how to compute it, one program for one native call.
+
+    Proc  = (name, bufs, syms, body, facts)
+    Block = stmt*
+    Stmt  = For | If | Store | Update | Let | Local
+    Expr  = Num | Idx | Var | Load | Apply | When | Cast
+
+Meaning. A statement sees what the statements before it wrote. `For` runs its body for sym = lo, lo+step, ... below hi.
+`Update(ref, op, e)` is `ref = ref op e` for a monoid op: iterations of a reduction may be reordered. `Let` names a value and
+`Local` storage, both to the end of the block they stand in. All operands of an `Apply` have one type, which is that of the
+result; `where` evaluates both sides, `When` only the one that its condition picks (an affine condition costs nothing to
+decide: it is how padding and partial writes are said). Every access is in bounds: `verify` proves it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from ocannl.ir.assign import Origin
+from ocannl.ir.index import TRUE, Affine, Bound, Cond, Sym
+from ocannl.ir.ops import Op
+from ocannl.ir.precision import Precision
+from ocannl.ir.tnode import Placement, TNode
+
+
+class Home(Enum):
+    POOL = "pool"  # owned by a context
+    ARENA = "arena"  # one block per routine, shared by liveness
+    REG = "reg"  # registers, or the stack of the call
+
+
+class Access(Enum):
+    IN = "in"
+    OUT = "out"
+    INOUT = "inout"
+    CONST = "const"  # never written by any routine
+    MERGE = "merge"  # another device's copy
+    TEMP = "temp"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Buf:
+    """Storage: an identity object with a name that is unique in its program. Strides are in elements; `offset` in the arena
+    is in bytes and set by the memory pass."""
+
+    name: str
+    precision: Precision
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    home: Home
+    access: Access
+    node: TNode | None = None
+    offset: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Elements from the first to the last, both counted."""
+        if 0 in self.shape:
+            return 0
+        return 1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.precision.nbytes
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides: list[int] = []
+    step = 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= max(n, 1)
+    return tuple(reversed(strides))
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """One cell of a buffer."""
+
+    buf: Buf
+    at: tuple[Affine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Num:
+    value: int | float
+    precision: Precision
+
+
+@dataclass(frozen=True, slots=True)
+class Idx:
+    index: Affine
+    precision: Precision
+
+
+@dataclass(frozen=True, slots=True)
+class Var:
+    name: str
+    precision: Precision
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    ref: Ref
+
+    @property
+    def precision(self) -> Precision:
+        return self.ref.buf.precision
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    op: Op
+    args: tuple[Expr, ...]
+
+    @property
+    def precision(self) -> Precision:
+        return self.args[-1].precision
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    cond: Cond
+    then: Expr
+    orelse: Expr
+
+    @property
+    def precision(self) -> Precision:
+        return self.then.precision
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    value: Expr
+    precision: Precision
+
+
+Expr = Num | Idx | Var | Load | Apply | When | Cast
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    sym: Sym
+    lo: Bound
+    hi: Bound
+    body: Body
+    step: int = 1
+    origin: Origin = field(default=Origin(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    cond: Cond
+    then: Body
+    orelse: Body = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    ref: Ref
+    value: Expr
+    origin: Origin = field(default=Origin(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    ref: Ref
+    op: Op
+    value: Expr
+    origin: Origin = field(default=Origin(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    name: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """Storage in registers or on the stack; `fill` is what every cell starts as."""
+
+    buf: Buf
+    fill: int | float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    text: str
+
+
+Stmt = For | If | Store | Update | Let | Local | Comment
+Body = tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Where this routine puts a node, and the rule that said so."""
+
+    node: TNode
+    placement: Placement
+    author: str
+
+
+@dataclass(frozen=True, slots=True)
+class Proc:
+    """One routine. `bufs` are the arrays it touches (locals apart), in order of first mention; `syms` its static symbols."""
+
+    name: str
+    bufs: tuple[Buf, ...]
+    syms: tuple[Sym, ...]
+    body: Body
+    facts: tuple[Fact, ...] = ()
+    arena: int = 0  # bytes
+
+
+def loop(sym: Sym, body: Body, origin: Origin = Origin()) -> For:
+    """The loop over the whole range of `sym`."""
+    return For(sym, Bound.lower(sym.lo), Bound.upper(sym.hi + 1), body, origin=origin)
+
+
+__all__ = [
+    "TRUE", "Access", "Affine", "Apply", "Body", "Bound", "Buf", "Cast", "Comment", "Cond", "Expr", "Fact", "For", "Home", "Idx",
+    "If", "Let", "Load", "Local", "Num", "Op", "Origin", "Proc", "Ref", "Stmt", "Store", "Sym", "Update", "Var", "When", "loop",
+    "row_major",
+]  # fmt: skip

@@ -1,0 +1,136 @@
+"""The primitive operations: arity, neutral element, laws, and what each means in NumPy.
+
+Values are those of NumPy with three refinements: NaN propagates through `relu`, `max`, `min` and `sat01`; `mod` has the
+sign of its right operand; comparisons and logic give 1 or 0 in the type of their operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+Array = Any  # whatever NumPy computes with: the table below is its meaning, not an interface
+
+
+class Domain(Enum):
+    ANY = "any"  # every number type
+    FLOAT = "float"  # integers are converted to the default float type first
+    INTEGER = "integer"
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One row of the table.
+
+    `neutral` is what a cell starts from when this operation accumulates into it; `monoid` says that it is associative
+    and commutative, so that a reduction may be reordered; `ufunc` reduces and scatters with it in NumPy.
+    """
+
+    name: str
+    arity: int
+    numpy: Callable[..., Array] = field(compare=False, repr=False)
+    symbol: str = ""
+    domain: Domain = Domain.ANY
+    neutral: float | None = None
+    monoid: bool = False
+    idempotent: bool = False
+    ufunc: np.ufunc | None = field(default=None, compare=False, repr=False)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+def _as_operand(test: Callable[..., Array]) -> Callable[..., Array]:
+    """A truth value as 1 or 0 in the type of the first operand."""
+
+    def valued(*xs: Array) -> Array:
+        return np.asarray(test(*xs)).astype(np.asarray(xs[0]).dtype)
+
+    return valued
+
+
+def _relu(x: Array) -> Array:
+    return np.maximum(x, np.zeros((), np.asarray(x).dtype))
+
+
+def _sat01(x: Array) -> Array:
+    kind = np.asarray(x).dtype
+    return np.minimum(np.maximum(x, np.zeros((), kind)), np.ones((), kind))
+
+
+def _relu_gate(x: Array, y: Array) -> Array:
+    return np.where(x > 0, y, np.zeros((), np.asarray(y).dtype))
+
+
+def _sat01_gate(x: Array, y: Array) -> Array:
+    return np.where((x > 0) & (x < 1), y, np.zeros((), np.asarray(y).dtype))
+
+
+def _div(x: Array, y: Array) -> Array:
+    return (np.divide(x, y)).astype(np.asarray(x).dtype)
+
+
+def _pow(x: Array, y: Array) -> Array:
+    return np.power(x, y)
+
+
+_INF = float("inf")
+
+OPS: tuple[Op, ...] = (
+    # one operand
+    Op("id", 1, lambda x: x),
+    Op("neg", 1, np.negative, "-"),
+    Op("abs", 1, np.abs),
+    Op("relu", 1, _relu),
+    Op("sat01", 1, _sat01),
+    Op("not", 1, _as_operand(lambda x: x == 0), "!"),
+    Op("trunc", 1, np.trunc, domain=Domain.FLOAT),
+    Op("exp", 1, np.exp, domain=Domain.FLOAT),
+    Op("exp2", 1, np.exp2, domain=Domain.FLOAT),
+    Op("log", 1, np.log, domain=Domain.FLOAT),
+    Op("log2", 1, np.log2, domain=Domain.FLOAT),
+    Op("sin", 1, np.sin, domain=Domain.FLOAT),
+    Op("cos", 1, np.cos, domain=Domain.FLOAT),
+    Op("tanh", 1, np.tanh, domain=Domain.FLOAT),
+    Op("sqrt", 1, np.sqrt, domain=Domain.FLOAT),
+    Op("recip", 1, lambda x: np.ones((), np.asarray(x).dtype) / x, domain=Domain.FLOAT),
+    Op("recip_sqrt", 1, lambda x: np.ones((), np.asarray(x).dtype) / np.sqrt(x), domain=Domain.FLOAT),
+    # two operands
+    Op("add", 2, np.add, "+", neutral=0, monoid=True, ufunc=np.add),
+    Op("sub", 2, np.subtract, "-", neutral=0),
+    Op("mul", 2, np.multiply, "*", neutral=1, monoid=True, ufunc=np.multiply),
+    Op("div", 2, _div, "/", domain=Domain.FLOAT, neutral=1),
+    Op("pow", 2, _pow, "**", neutral=1),
+    Op("mod", 2, np.mod, "%"),
+    Op("max", 2, np.maximum, neutral=-_INF, monoid=True, idempotent=True, ufunc=np.maximum),
+    Op("min", 2, np.minimum, neutral=_INF, monoid=True, idempotent=True, ufunc=np.minimum),
+    Op("lt", 2, _as_operand(np.less), "<"),
+    Op("le", 2, _as_operand(np.less_equal), "<="),
+    Op("gt", 2, _as_operand(np.greater), ">"),
+    Op("ge", 2, _as_operand(np.greater_equal), ">="),
+    Op("eq", 2, _as_operand(np.equal), "=="),
+    Op("ne", 2, _as_operand(np.not_equal), "!="),
+    Op("and", 2, _as_operand(lambda x, y: (x != 0) & (y != 0)), "&&", neutral=1, monoid=True, ufunc=np.logical_and),
+    Op("or", 2, _as_operand(lambda x, y: (x != 0) | (y != 0)), "||", neutral=0, monoid=True, ufunc=np.logical_or),
+    Op("relu_gate", 2, _relu_gate, neutral=1),
+    Op("sat01_gate", 2, _sat01_gate, neutral=0.5),
+    Op("fst", 2, lambda x, y: x),
+    Op("snd", 2, lambda x, y: y),
+    # three operands
+    Op("where", 3, lambda c, x, y: np.where(c != 0, x, y)),
+    Op("fma", 3, lambda x, y, z: x * y + z),
+)
+
+BY_NAME: dict[str, Op] = {op.name: op for op in OPS}
+ADD, SUB, MUL, DIV, MAX, MIN = (BY_NAME[n] for n in ("add", "sub", "mul", "div", "max", "min"))
+AND, OR, WHERE, ID, NEG, POW = (BY_NAME[n] for n in ("and", "or", "where", "id", "neg", "pow"))

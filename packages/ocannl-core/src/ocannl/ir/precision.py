@@ -1,0 +1,122 @@
+"""The types of numbers that nodes hold.
+
+A `Precision` equals its NumPy (or ml_dtypes) counterpart and its own name, so any of the three can be given wherever
+a data type is asked for.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from functools import cache
+
+import ml_dtypes
+import numpy as np
+from ocannl.base.errors import DtypeError
+
+
+class Family(Enum):
+    BOOL = "bool"
+    UNSIGNED = "unsigned"
+    SIGNED = "signed"
+    FLOAT = "float"
+
+
+class Precision:
+    """One number type; there is a single instance of each."""
+
+    __slots__ = ("family", "name", "nbytes", "numpy")
+
+    def __init__(self, name: str, family: Family, numpy: type) -> None:
+        self.name = name
+        self.family = family
+        self.numpy: np.dtype = np.dtype(numpy)  # type: ignore[type-arg]
+        self.nbytes = self.numpy.itemsize
+
+    @property
+    def is_float(self) -> bool:
+        return self.family is Family.FLOAT
+
+    @property
+    def arithmetic(self) -> Precision:
+        """The type arithmetic runs in: types narrower than float32 accumulate in float32."""
+        return float32 if self.is_float and self.nbytes < 4 else self
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Precision):
+            return self is other
+        try:
+            return precision(other) is self
+        except DtypeError:
+            return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.numpy)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+uint8 = Precision("uint8", Family.UNSIGNED, np.uint8)
+uint16 = Precision("uint16", Family.UNSIGNED, np.uint16)
+uint32 = Precision("uint32", Family.UNSIGNED, np.uint32)
+uint64 = Precision("uint64", Family.UNSIGNED, np.uint64)
+int32 = Precision("int32", Family.SIGNED, np.int32)
+int64 = Precision("int64", Family.SIGNED, np.int64)
+bool_ = Precision("bool", Family.BOOL, np.bool_)  # stored as uint8
+float8_e5m2 = Precision("float8_e5m2", Family.FLOAT, ml_dtypes.float8_e5m2)
+float8_e4m3fn = Precision("float8_e4m3fn", Family.FLOAT, ml_dtypes.float8_e4m3fn)
+float16 = Precision("float16", Family.FLOAT, np.float16)
+bfloat16 = Precision("bfloat16", Family.FLOAT, ml_dtypes.bfloat16)
+float32 = Precision("float32", Family.FLOAT, np.float32)
+float64 = Precision("float64", Family.FLOAT, np.float64)
+
+PRECISIONS: tuple[Precision, ...] = (
+    bool_, uint8, uint16, uint32, uint64, int32, int64, float8_e5m2, float8_e4m3fn, float16, bfloat16, float32, float64,
+)  # fmt: skip
+
+_BY_DTYPE = {p.numpy: p for p in PRECISIONS}
+_BY_NAME = {p.name: p for p in PRECISIONS}
+
+
+def precision(given: object) -> Precision:
+    """The precision that `given` names: a `Precision`, its name, or a NumPy or ml_dtypes type."""
+    if isinstance(given, Precision):
+        return given
+    if isinstance(given, str) and given in _BY_NAME:
+        return _BY_NAME[given]
+    try:
+        # np.dtype(None) would mean float64
+        found = None if given is None else _BY_DTYPE.get(np.dtype(given).newbyteorder("="))  # type: ignore[call-overload]
+    except (TypeError, ValueError):
+        found = None
+    if found is None:
+        known = ", ".join(p.name for p in PRECISIONS)
+        raise DtypeError(f"{given!r} is not a data type of tensors; there are {known}")
+    return found
+
+
+@cache
+def promote(left: Precision, right: Precision) -> Precision:
+    """The type that holds both, as ml_dtypes and JAX promote: any float beats any integer, and two float types of which
+    neither holds the other (float16 and bfloat16, the two float8) become the smallest that holds both."""
+    if left is right:
+        return left
+    if left.is_float != right.is_float:
+        return left if left.is_float else right
+    if left.is_float:
+        wide = max(left, right, key=lambda p: p.nbytes)
+        if left.nbytes != right.nbytes:
+            return wide
+        return float32 if left.nbytes == 2 else float16
+    if Family.BOOL in (left.family, right.family):
+        return right if left.family is Family.BOOL else left
+    wide = max(left, right, key=lambda p: (p.nbytes, p.family is Family.SIGNED))
+    other = right if wide is left else left
+    if wide.family is Family.SIGNED and other.family is Family.UNSIGNED and other.nbytes == wide.nbytes:
+        return int64 if wide.nbytes < 8 else float64
+    if wide.family is Family.UNSIGNED and other.family is Family.SIGNED:
+        return int64 if wide.nbytes < 8 else float64
+    return wide

@@ -1,0 +1,234 @@
+"""Programs as text for people: aligned, deterministic, named after the user's tensors.
+
+    proc step(w: f32[3,7] inout, x: f32[5,7] const; n: 0..9)
+      for i in 0..5:                                 # y
+        y[i] = relu(x[i, n] * 2)
+
+Precedence is held in one table; an index prints as its affine form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ocannl.ir import assign as comp
+from ocannl.ir.index import Bound
+from ocannl.ir.loops import (
+    Apply,
+    Body,
+    Buf,
+    Cast,
+    Comment,
+    Expr,
+    For,
+    Home,
+    Idx,
+    If,
+    Let,
+    Load,
+    Local,
+    Num,
+    Origin,
+    Proc,
+    Ref,
+    Store,
+    Update,
+    Var,
+    When,
+)
+from ocannl.ir.names import identifier
+from ocannl.ir.precision import Precision
+
+PRECEDENCE = {"or": 1, "and": 2, "eq": 3, "ne": 3, "lt": 4, "le": 4, "gt": 4, "ge": 4, "add": 5, "sub": 5, "mul": 6, "div": 6,
+              "mod": 6, "neg": 7, "not": 7, "pow": 8}  # fmt: skip
+SHORT = {"float": "f", "int": "i", "uint": "u"}
+
+
+def short(precision: Precision) -> str:
+    """`f32` for float32; others as they are called."""
+    stem = precision.name.rstrip("0123456789")
+    return SHORT[stem] + precision.name[len(stem) :] if stem in SHORT else precision.name
+
+
+def number(value: float) -> str:
+    """The shortest text that reads back as the same number; integral floats print without a fraction."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value)) if value or str(value)[0] != "-" else "-0.0"
+    return repr(value)
+
+
+def infix(name: str, symbol: str, args: list[tuple[str, int]], outer: int) -> str:
+    """An application, parenthesized as `outer` demands. Each argument comes with its own precedence."""
+    level = PRECEDENCE.get(name)
+    if level is None or not symbol:
+        return f"{name}({', '.join(text for text, _ in args)})"
+    if len(args) == 1:
+        text, inner = args[0]
+        out = f"{symbol}({text})" if inner < level else f"{symbol}{text}"
+    else:
+        (left, a), (right, b) = args
+        left = f"({left})" if a < level or (name == "pow" and a <= level) else left
+        right = f"({right})" if b <= level else right
+        out = f"{left} {symbol} {right}"
+    return f"({out})" if level < outer else out
+
+
+def _level(expr: Expr | comp.Value) -> int:
+    match expr:
+        case Apply(op, _) | comp.Apply(op, _):
+            return PRECEDENCE.get(op.name, 9) if op.symbol else 9
+        case Num(value, _) | comp.Number(value):
+            return 7 if value < 0 else 9
+        case Idx(index, _) | comp.Index(index):
+            return 9 if index.only_sym or (index.is_const and index.const >= 0) else 5
+        case When():
+            return 0
+        case _:
+            return 9
+
+
+def show_ref(ref: Ref) -> str:
+    return f"{ref.buf.name}[{', '.join(map(str, ref.at))}]" if ref.at else ref.buf.name
+
+
+def show(expr: Expr, outer: int = 0) -> str:
+    match expr:
+        case Num(value, _):
+            return number(value) if value >= 0 or outer <= 7 else f"({number(value)})"
+        case Idx(index, _):
+            return str(index) if _level(expr) >= outer else f"({index})"
+        case Var(name, _):
+            return name
+        case Load(ref):
+            return show_ref(ref)
+        case Apply(op, args):
+            return infix(op.name, op.symbol, [(show(a), _level(a)) for a in args], outer)
+        case When(cond, then, orelse):
+            text = f"{show(then)} if {cond} else {show(orelse)}"
+            return f"({text})" if outer or isinstance(then, When) else text
+        case Cast(value, precision):
+            return f"{short(precision)}({show(value)})"
+
+
+def _bound(bound: Bound, lower: bool) -> str:
+    parts = []
+    for index, div in bound.of:
+        if div == 1:
+            parts.append(str(index if lower else index + 1))
+        else:
+            parts.append(f"ceil({index}, {div})" if lower else f"floor({index}, {div})+1")
+    if len(parts) == 1:
+        return parts[0]
+    return f"{'max' if lower else 'min'}({', '.join(parts)})"
+
+
+def buf_type(buf: Buf) -> str:
+    size = ",".join(map(str, buf.shape))
+    return f"{short(buf.precision)}[{size}]" if buf.shape else short(buf.precision)
+
+
+def _lines(body: Body, depth: int) -> Iterator[tuple[str, Origin | None]]:
+    pad = "  " * depth
+    for stmt in body:
+        match stmt:
+            case For():
+                step = f" step {stmt.step}" if stmt.step != 1 else ""
+                yield f"{pad}for {stmt.sym.name} in {_bound(stmt.lo, True)}..{_bound(stmt.hi, False)}{step}:", stmt.origin
+                yield from _lines(stmt.body, depth + 1)
+            case If(cond, then, orelse):
+                yield f"{pad}if {cond}:", None
+                yield from _lines(then, depth + 1)
+                if orelse:
+                    yield f"{pad}else:", None
+                    yield from _lines(orelse, depth + 1)
+            case Store(ref, value, origin):
+                yield f"{pad}{show_ref(ref)} = {show(value)}", origin
+            case Update(ref, op, value, origin):
+                if op.symbol:
+                    yield f"{pad}{show_ref(ref)} {op.symbol}= {show(value)}", origin
+                else:
+                    yield f"{pad}{show_ref(ref)} = {op.name}({show_ref(ref)}, {show(value)})", origin
+            case Let(name, value):
+                yield f"{pad}let {name} = {show(value)}", None
+            case Local(buf, fill):
+                start = "" if fill is None else f" = {number(fill)}"
+                yield f"{pad}local {buf.name}: {buf_type(buf)} {buf.home.value}{start}", None
+            case Comment(text):
+                yield f"{pad}# {' '.join(text.split())}", None
+
+
+def print_proc(proc: Proc, origins: bool = False) -> str:
+    """The whole program; with `origins`, each nest says at the right margin which tensor and which line it came from."""
+    header = f"proc {proc.name}"
+    if proc.syms:
+        header += f"({', '.join(f'{s.name} in {s.lo}..{s.hi + 1}' for s in proc.syms)})"
+    out = [header]
+    if proc.bufs:
+        name_width = max(len(b.name) for b in proc.bufs)
+        type_width = max(len(buf_type(b)) for b in proc.bufs)
+    for buf in proc.bufs:
+        where = f" at {buf.offset}" if buf.offset is not None else ""
+        place = f"{buf.access.value}" if buf.home is Home.POOL else f"{buf.home.value}{where}"
+        out.append(f"  {buf.name:<{name_width}} : {buf_type(buf):<{type_width}}  {place}")
+    last: Origin | None = None
+    for text, origin in _lines(proc.body, 1):
+        if origins and origin is not None and origin != last and (origin.label or origin.where):
+            text = f"{text:<60}  # {origin.label}{'  ' + origin.where if origin.where else ''}"
+            last = origin
+        out.append(text)
+    return "\n".join(out) + "\n"
+
+
+# --- Comp ------------------------------------------------------------------------------------------------------------
+
+
+def show_value(value: comp.Value, outer: int = 0) -> str:
+    match value:
+        case comp.Read(node, at, outside, merge):
+            name = identifier_of(node.label) + (".merge" if merge else "")
+            inner = ", ".join(map(str, at))
+            guard = "" if outside is None else f" else {number(outside)}"
+            return f"{name}[{inner}{guard}]" if at else name
+        case comp.Number(number_):
+            return number(number_) if number_ >= 0 or outer <= 7 else f"({number(number_)})"
+        case comp.Index(index):
+            return str(index) if _level(value) >= outer else f"({index})"
+        case comp.Apply(op, args):
+            return infix(op.name, op.symbol, [(show_value(a), _level(a)) for a in args], outer)
+        case comp.Convert(inner_value, precision):
+            return f"{short(precision)}({show_value(inner_value)})"
+
+
+def identifier_of(label: str) -> str:
+    """A label with the dot of gradients kept: for people, not for compilers."""
+    return ".".join(identifier(part) for part in label.split("."))
+
+
+def _accum(assign: comp.Assign) -> str:
+    if assign.accum is None:
+        return "=:"
+    symbol = assign.accum.symbol or {"max": "@^", "min": "@-"}.get(assign.accum.name, assign.accum.name)
+    return f"=:{symbol}" if assign.clear else f"={symbol}"
+
+
+def _comp_lines(code: comp.Comp, depth: int) -> Iterator[str]:
+    pad = "  " * depth
+    match code:
+        case comp.Seq(items):
+            for item in items:
+                yield from _comp_lines(item, depth)
+        case comp.Block(text, body):
+            yield f"{pad}# {' '.join(text.split())}"
+            yield from _comp_lines(body, depth + 1)
+        case comp.Assign():
+            for piece in code.pieces:
+                loops = " ".join(f"{s.name}<{s.hi + 1}" for s in piece.loops)
+                when = "" if piece.when.is_true else f" when {piece.when}"
+                at = f"[{', '.join(map(str, piece.at))}]" if piece.at else ""
+                left = f"{identifier_of(code.lhs.label)}{at} {_accum(code)} {show_value(piece.value)}{when}"
+                yield f"{pad}{left}" + (f"    over {loops}" if loops else "")
+
+
+def print_comp(code: comp.Comp) -> str:
+    """Assignments, one a line, each with the box it runs over."""
+    return "".join(f"{line}\n" for line in _comp_lines(code, 0))
