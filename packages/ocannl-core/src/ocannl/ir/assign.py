@@ -29,10 +29,13 @@ class Origin:
     where: str = ""  # file and line
 
 
+NOWHERE = Origin()
+
+
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One cell. `merge` reads the node's merge buffer; `outside` is the value where `at` leaves the array, None if it never
-    does."""
+    """One cell. `merge` reads the node's merge buffer; `outside` is the value where `at` leaves the array, None if it
+    never does."""
 
     node: TNode
     at: tuple[Affine, ...]
@@ -83,7 +86,7 @@ class Assign:
     accum: Op | None
     clear: bool
     pieces: tuple[Piece, ...]
-    origin: Origin = field(default=Origin(), compare=False)
+    origin: Origin = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@
     Stmt  = For | If | Store | Update | Let | Local
     Expr  = Num | Idx | Var | Load | Apply | When | Cast
 
-Meaning. A statement sees what the statements before it wrote. `For` runs its body for sym = lo, lo+step, ... below hi.
-`Update(ref, op, e)` is `ref = ref op e` for a monoid op: iterations of a reduction may be reordered. `Let` names a value and
-`Local` storage, both to the end of the block they stand in. All operands of an `Apply` have one type, which is that of the
-result; `where` evaluates both sides, `When` only the one that its condition picks (an affine condition costs nothing to
-decide: it is how padding and partial writes are said). Every access is in bounds: `verify` proves it.
+Meaning. A statement sees what those before it wrote. `For` runs its body for sym = lo, lo+step, ... below hi.
+`Update(ref, op, e)` is `ref = ref op e` for a monoid op: iterations of a reduction may be reordered. `Let` names a value
+and `Local` storage, both to the end of the block they stand in. All operands of an `Apply` have one type, which is that
+of the result; `where` evaluates both sides, `When` only the one that its condition picks (an affine condition costs
+nothing to decide: it is how padding and partial writes are said). Every access is in bounds: `verify` proves it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from ocannl.ir.assign import Origin
-from ocannl.ir.index import TRUE, Affine, Bound, Cond, Sym
+from ocannl.ir.assign import NOWHERE, Origin
+from ocannl.ir.index import Affine, Bound, Cond, Sym
 from ocannl.ir.ops import Op
 from ocannl.ir.precision import Precision
 from ocannl.ir.tnode import Placement, TNode
@@ -41,8 +41,8 @@ class Access(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Buf:
-    """Storage: an identity object with a name that is unique in its program. Strides are in elements; `offset` in the arena
-    is in bytes and set by the memory pass."""
+    """Storage: an identity object with a name that is unique in its program. Strides are in elements; `offset`, in the
+    arena, is in bytes and set by the memory pass."""
 
     name: str
     precision: Precision
@@ -149,7 +149,7 @@ class For:
     hi: Bound
     body: Body
     step: int = 1
-    origin: Origin = field(default=Origin(), compare=False)
+    origin: Origin = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class If:
 class Store:
     ref: Ref
     value: Expr
-    origin: Origin = field(default=Origin(), compare=False)
+    origin: Origin = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class Update:
     ref: Ref
     op: Op
     value: Expr
-    origin: Origin = field(default=Origin(), compare=False)
+    origin: Origin = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Proc:
-    """One routine. `bufs` are the arrays it touches (locals apart), in order of first mention; `syms` its static symbols."""
+    """One routine. `bufs` are the arrays it touches (locals apart), by first mention; `syms` its static symbols."""
 
     name: str
     bufs: tuple[Buf, ...]
@@ -218,13 +218,6 @@ class Proc:
     arena: int = 0  # bytes
 
 
-def loop(sym: Sym, body: Body, origin: Origin = Origin()) -> For:
+def loop(sym: Sym, body: Body, origin: Origin = NOWHERE) -> For:
     """The loop over the whole range of `sym`."""
     return For(sym, Bound.lower(sym.lo), Bound.upper(sym.hi + 1), body, origin=origin)
-
-
-__all__ = [
-    "TRUE", "Access", "Affine", "Apply", "Body", "Bound", "Buf", "Cast", "Comment", "Cond", "Expr", "Fact", "For", "Home", "Idx",
-    "If", "Let", "Load", "Local", "Num", "Op", "Origin", "Proc", "Ref", "Stmt", "Store", "Sym", "Update", "Var", "When", "loop",
-    "row_major",
-]  # fmt: skip

@@ -11,6 +11,7 @@ from functools import cache
 
 import ml_dtypes
 import numpy as np
+
 from ocannl.base.errors import DtypeError
 
 
@@ -29,7 +30,7 @@ class Precision:
     def __init__(self, name: str, family: Family, numpy: type) -> None:
         self.name = name
         self.family = family
-        self.numpy: np.dtype = np.dtype(numpy)  # type: ignore[type-arg]
+        self.numpy: np.dtype = np.dtype(numpy)
         self.nbytes = self.numpy.itemsize
 
     @property

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ocannl.ir import assign as comp
+from ocannl.ir.assign import Origin
 from ocannl.ir.index import Bound
 from ocannl.ir.loops import (
     Apply,
@@ -28,7 +29,6 @@ from ocannl.ir.loops import (
     Load,
     Local,
     Num,
-    Origin,
     Proc,
     Ref,
     Store,
@@ -39,8 +39,10 @@ from ocannl.ir.loops import (
 from ocannl.ir.names import identifier
 from ocannl.ir.precision import Precision
 
-PRECEDENCE = {"or": 1, "and": 2, "eq": 3, "ne": 3, "lt": 4, "le": 4, "gt": 4, "ge": 4, "add": 5, "sub": 5, "mul": 6, "div": 6,
-              "mod": 6, "neg": 7, "not": 7, "pow": 8}  # fmt: skip
+PRECEDENCE = {
+    "or": 1, "and": 2, "eq": 3, "ne": 3, "lt": 4, "le": 4, "gt": 4, "ge": 4, "add": 5, "sub": 5,
+    "mul": 6, "div": 6, "mod": 6, "neg": 7, "not": 7, "pow": 8,
+}  # fmt: skip
 SHORT = {"float": "f", "int": "i", "uint": "u"}
 
 
@@ -52,7 +54,7 @@ def short(precision: Precision) -> str:
 
 def number(value: float) -> str:
     """The shortest text that reads back as the same number; integral floats print without a fraction."""
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+    if float(value).is_integer() and abs(value) < 1e15:
         return str(int(value)) if value or str(value)[0] != "-" else "-0.0"
     return repr(value)
 
@@ -133,7 +135,8 @@ def _lines(body: Body, depth: int) -> Iterator[tuple[str, Origin | None]]:
         match stmt:
             case For():
                 step = f" step {stmt.step}" if stmt.step != 1 else ""
-                yield f"{pad}for {stmt.sym.name} in {_bound(stmt.lo, True)}..{_bound(stmt.hi, False)}{step}:", stmt.origin
+                bounds = f"{_bound(stmt.lo, True)}..{_bound(stmt.hi, False)}"
+                yield f"{pad}for {stmt.sym.name} in {bounds}{step}:", stmt.origin
                 yield from _lines(stmt.body, depth + 1)
             case If(cond, then, orelse):
                 yield f"{pad}if {cond}:", None
@@ -158,7 +161,7 @@ def _lines(body: Body, depth: int) -> Iterator[tuple[str, Origin | None]]:
 
 
 def print_proc(proc: Proc, origins: bool = False) -> str:
-    """The whole program; with `origins`, each nest says at the right margin which tensor and which line it came from."""
+    """The whole program; with `origins`, each nest says at the margin which tensor and which line it came from."""
     header = f"proc {proc.name}"
     if proc.syms:
         header += f"({', '.join(f'{s.name} in {s.lo}..{s.hi + 1}' for s in proc.syms)})"

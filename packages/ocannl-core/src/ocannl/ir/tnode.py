@@ -10,6 +10,7 @@ from itertools import count
 from typing import Protocol
 
 import numpy as np
+
 from ocannl.base.once import Once
 from ocannl.ir.precision import Precision
 
@@ -63,12 +64,12 @@ class Decision:
 
 
 class TNode:
-    """An identity object. Its dims and precision settle once, when code is generated; `requested` is the placement that a
-    user asked for, for good; `decided` what the newest routine that mentions it made of it."""
+    """An identity object. Its dims and precision settle once, when code is generated; `requested` is the placement that
+    a user asked for, for good; `decided` what the newest routine that mentions it made of it."""
 
     __slots__ = (
-        "__weakref__", "_dims", "_dims_of", "_label", "_precision", "_precision_of", "contents", "decided", "id", "of", "requested",
-        "role", "where",
+        "__weakref__", "_dims", "_dims_of", "_label", "_precision", "_precision_of", "contents", "decided", "id", "of",
+        "requested", "role", "where",
     )  # fmt: skip
 
     def __init__(

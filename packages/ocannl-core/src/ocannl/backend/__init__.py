@@ -1,0 +1,22 @@
+"""The seam to whoever runs programs. A backend imports this, `ocannl.ir` and `ocannl.codegen`, and no more."""
+
+from ocannl.backend.api import API_VERSION, Backend, BackendInfo, Capabilities, Code, Device, Entry, Location, Pool
+from ocannl.backend.hooks import hookimpl
+from ocannl.base.errors import BackendUnavailable, CompileError, OutOfMemory, Unsupported
+
+__all__ = [
+    "API_VERSION",
+    "Backend",
+    "BackendInfo",
+    "BackendUnavailable",
+    "Capabilities",
+    "Code",
+    "CompileError",
+    "Device",
+    "Entry",
+    "Location",
+    "OutOfMemory",
+    "Pool",
+    "Unsupported",
+    "hookimpl",
+]

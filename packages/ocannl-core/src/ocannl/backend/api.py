@@ -1,0 +1,134 @@
+"""The seam: what a backend gives, and what it is given.
+
+A backend turns programs into code (`compile`), keeps memory on devices (`Device`), and binds code to memory (`link`).
+It is given a `Proc`, never anything above; core plans memory, so a device only hands out slabs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from ocannl.ir.loops import Proc
+from ocannl.ir.precision import PRECISIONS
+
+API_VERSION = 1
+
+Pool = Any
+"""A slab of device memory, as its device knows it; opaque to everyone else."""
+
+Entry = Callable[..., None]
+"""A linked routine: called with the values of its static symbols, in the order of `Proc.syms`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a backend can do, read by the optimizer and by the conformance kit: what is claimed must work, what is not
+    must raise `Unsupported` naming the field."""
+
+    precisions: frozenset[str] = frozenset(p.name for p in PRECISIONS)
+    scheduled: bool = True  # takes nests in the form `realize` gives them; False: as they were lowered
+    alignment_bytes: int = 64  # of every array in a pool or an arena
+
+    def canonical(self) -> str:
+        """One line of text: part of cache keys."""
+        return f"precisions={','.join(sorted(self.precisions))} scheduled={self.scheduled} align={self.alignment_bytes}"
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where an array lives: `{pool, offset}`."""
+
+    pool: Pool
+    offset_bytes: int
+
+
+class Code(Protocol):
+    """Compiled programs, not yet bound to memory: linked any number of times."""
+
+    @property
+    def source(self) -> str:
+        """The generated text, for people."""
+        ...
+
+    @property
+    def blob(self) -> bytes | None:
+        """Relocatable bytes from which `Backend.restore` makes the same code; None when it cannot be cached."""
+        ...
+
+
+class Device(Protocol):
+    """One device: memory and copies. Offsets and sizes are in bytes; host arrays are contiguous."""
+
+    @property
+    def ordinal(self) -> int: ...
+
+    @property
+    def bytes_in_use(self) -> int: ...
+
+    def alloc_pool(self, size_bytes: int) -> Pool:
+        """A slab aligned to `Capabilities.alignment_bytes`; raises `OutOfMemory`."""
+        ...
+
+    def free_pool(self, pool: Pool) -> None: ...
+
+    def zero(self, where: Location, size_bytes: int) -> None: ...
+
+    def from_host(self, where: Location, array: np.ndarray[Any, Any]) -> None: ...
+
+    def to_host(self, where: Location, out: np.ndarray[Any, Any]) -> None: ...
+
+    def copy(self, source: Location, target: Location, size_bytes: int) -> None: ...
+
+    def synchronize(self) -> None: ...
+
+
+class Backend(Protocol):
+    """A way to run programs."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> str:
+        """Of everything that decides what code comes out: the plugin, its compiler, the target. Part of cache keys."""
+        ...
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    def compile(self, procs: Sequence[Proc]) -> Code:
+        """All programs at once; `Proc.name`s are distinct identifiers. Raises `CompileError` or `Unsupported`."""
+        ...
+
+    def restore(self, blob: bytes) -> Code:
+        """What `compile` made, from its verified bytes. Raises `CompileError` when they do not fit this machine."""
+        ...
+
+    def link(self, code: Code, name: str, device: Device, locations: Sequence[Location]) -> Entry:
+        """Binds the program `name`: one location for each pool buffer of `Proc.bufs`, in order, then one for the arena
+        when `Proc.arena` is not zero."""
+        ...
+
+    def device_count(self) -> int: ...
+
+    def device(self, ordinal: int) -> Device: ...
+
+
+@dataclass(frozen=True, slots=True)
+class BackendInfo:
+    """What a plugin declares; nothing heavy may be imported to make one.
+
+    `probe` answers None when the backend can work on this machine, else why not. A higher `priority` is preferred when
+    the user names no backend.
+    """
+
+    name: str
+    api_version: int
+    description: str
+    priority: int
+    probe: Callable[[], str | None]
+    load: Callable[[], Backend]
