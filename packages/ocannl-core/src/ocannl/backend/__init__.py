@@ -1,8 +1,9 @@
 """The seam to whoever runs programs. A backend imports this, `ocannl.ir` and `ocannl.codegen`, and no more."""
 
-from ocannl.backend.api import API_VERSION, Backend, BackendInfo, Capabilities, Code, Device, Entry, Location, Pool
+from ocannl.backend.api import API_VERSION, Backend, BackendInfo, Code, Device, Entry, Location, Pool
 from ocannl.backend.hooks import hookimpl
 from ocannl.base.errors import BackendUnavailable, CompileError, OutOfMemory, Unsupported
+from ocannl.ir.capabilities import Capabilities
 
 __all__ = [
     "API_VERSION",

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import Proc
-from ocannl.ir.precision import PRECISIONS
 
 API_VERSION = 1
 
@@ -22,20 +22,6 @@ Pool = Any
 
 Entry = Callable[..., None]
 """A linked routine: called with the values of its static symbols, in the order of `Proc.syms`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Capabilities:
-    """What a backend can do, read by the optimizer and by the conformance kit: what is claimed must work, what is not
-    must raise `Unsupported` naming the field."""
-
-    precisions: frozenset[str] = frozenset(p.name for p in PRECISIONS)
-    scheduled: bool = True  # takes nests in the form `realize` gives them; False: as they were lowered
-    alignment_bytes: int = 64  # of every array in a pool or an arena
-
-    def canonical(self) -> str:
-        """One line of text: part of cache keys."""
-        return f"precisions={','.join(sorted(self.precisions))} scheduled={self.scheduled} align={self.alignment_bytes}"
 
 
 @dataclass(frozen=True, slots=True)

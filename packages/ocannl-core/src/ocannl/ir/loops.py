@@ -6,8 +6,8 @@
     Expr  = Num | Idx | Var | Load | Apply | When | Cast
 
 Meaning. A statement sees what those before it wrote. `For` runs its body for sym = lo, lo+step, ... below hi.
-`Update(ref, op, e)` is `ref = ref op e` for a monoid op: iterations of a reduction may be reordered. `Let` names a value
-and `Local` storage, both to the end of the block they stand in. All operands of an `Apply` have one type, which is that
+`Update(ref, op, e)` is `ref = ref op e` for a monoid op: iterations of a reduction may be reordered. `Let` names a
+value and `Local` storage, both to the end of the block they stand in. All operands of an `Apply` have one type, which is that
 of the result; `where` evaluates both sides, `When` only the one that its condition picks (an affine condition costs
 nothing to decide: it is how padding and partial writes are said). Every access is in bounds: `verify` proves it.
 """

@@ -1,0 +1,21 @@
+"""What a target can do, as data: declared by backends, read by the optimizer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ocannl.ir.precision import PRECISIONS
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a backend can do, read by the optimizer and by the conformance kit: what is claimed must work, what is not
+    must raise `Unsupported` naming the field."""
+
+    precisions: frozenset[str] = frozenset(p.name for p in PRECISIONS)
+    scheduled: bool = True  # takes nests in the form `realize` gives them; False: as they were lowered
+    alignment_bytes: int = 64  # of every array in a pool or an arena
+
+    def canonical(self) -> str:
+        """One line of text: part of cache keys."""
+        return f"precisions={','.join(sorted(self.precisions))} scheduled={self.scheduled} align={self.alignment_bytes}"
