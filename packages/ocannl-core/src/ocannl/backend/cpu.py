@@ -1,0 +1,107 @@
+"""The processor as a device: slabs of host memory, shared by every backend whose code runs there."""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ocannl.backend.api import Location
+from ocannl.base.errors import OutOfMemory
+
+ALIGNMENT_BYTES = 64  # a cache line, and the widest vector
+
+
+@dataclass(eq=False, slots=True)
+class Slab:
+    """Host memory that begins at an aligned address and lives as long as someone holds the slab."""
+
+    bytes: np.ndarray[Any, np.dtype[np.uint8]]
+    address: int
+
+
+@cache
+def memory_bytes() -> int:
+    """What this process may use at most: an allocation beyond that may appear to work, and kill the process later."""
+    limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")] if hasattr(os, "sysconf") else []
+    with suppress(OSError, ValueError):  # no such file, or no such limit
+        limits.append(int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
+    return min(limits, default=1 << 62)
+
+
+class CpuDevice:
+    """Implements `Device`. Everything has happened when a call returns, so there is nothing to wait for."""
+
+    __slots__ = ("_in_use", "_lock", "_ordinal")
+
+    def __init__(self, ordinal: int = 0) -> None:
+        self._ordinal = ordinal
+        self._in_use = 0
+        self._lock = threading.Lock()
+
+    @property
+    def ordinal(self) -> int:
+        return self._ordinal
+
+    @property
+    def bytes_in_use(self) -> int:
+        return self._in_use
+
+    def alloc_pool(self, size_bytes: int) -> Slab:
+        with self._lock:
+            wanted = self._in_use + size_bytes
+            refusal = f"no {size_bytes} bytes of memory to give; {self._in_use} of {memory_bytes()} are in use"
+            if wanted > memory_bytes():
+                raise OutOfMemory(refusal)
+            try:
+                raw = np.empty(size_bytes + ALIGNMENT_BYTES, np.uint8)
+            except MemoryError:
+                raise OutOfMemory(refusal) from None
+            self._in_use = wanted
+        start = -raw.ctypes.data % ALIGNMENT_BYTES
+        return Slab(raw[start : start + size_bytes], raw.ctypes.data + start)
+
+    def free_pool(self, pool: Slab) -> None:
+        """The slab is no longer counted; its memory goes when the last linked routine lets go of it."""
+        with self._lock:
+            self._in_use -= pool.bytes.nbytes
+
+    def window(self, where: Location, size_bytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """The bytes themselves, not a copy."""
+        slab: Slab = where.pool
+        start, stop = where.offset_bytes, where.offset_bytes + size_bytes
+        if start < 0 or stop > slab.bytes.nbytes:
+            raise IndexError(f"bytes {start} to {stop} of a slab of {slab.bytes.nbytes}")
+        return slab.bytes[start:stop]
+
+    def address(self, where: Location) -> int:
+        slab: Slab = where.pool
+        return slab.address + where.offset_bytes
+
+    def zero(self, where: Location, size_bytes: int) -> None:
+        self.window(where, size_bytes)[...] = 0
+
+    def from_host(self, where: Location, array: np.ndarray[Any, Any]) -> None:
+        self.window(where, array.nbytes)[...] = _flat(array)
+
+    def to_host(self, where: Location, out: np.ndarray[Any, Any]) -> None:
+        _flat(out)[...] = self.window(where, out.nbytes)
+
+    def copy(self, source: Location, target: Location, size_bytes: int) -> None:
+        self.window(target, size_bytes)[...] = self.window(source, size_bytes)
+
+    def synchronize(self) -> None:
+        pass
+
+
+def _flat(array: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """The array's own memory, as bytes."""
+    if not array.flags.c_contiguous:
+        raise ValueError("a host array that is copied to or from a device must be contiguous")
+    return array.reshape(-1).view(np.uint8)
