@@ -2,20 +2,25 @@
 
     Spec       operand rows ; ... => result rows
     ShapeSpec  batch | input -> output           a row that is not written is empty: the operand has no such axes
-    RowSpec    lead  ..var..  trail              `var` is None for a closed row
+    RowSpec    lead  ..var..  trail              `var` is None for a closed row, all of whose axes are in `lead`
     AxisSpec   Label  i      one loop, shared by every axis of that name
                Fixed  2      one cell of the axis
                Wild   _      a loop of its own
                Window 2*o+1<+3*k
                Concat x^3^y  axes laid one after another
-               Merged (a b)  row-major product of axes
+               Merged (a b)  row-major product of two or more axes
+
+The row variable that `...` stands for is called "...batch", "...input" or "...output" after its row. No user can write
+such a name, so `..batch..` is another variable.
+
+`print_spec` is the inverse of `infer.parse`: what it prints is read back as an equal spec.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Literal
+from typing import Literal, assert_never
 
 Kind = Literal["batch", "input", "output"]
 KINDS: tuple[Kind, ...] = ("batch", "input", "output")  # as written
@@ -32,12 +37,14 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
+    """An axis of which one cell is meant; in the spec of a lone shape, an axis of that size."""
+
     index: int
 
 
 @dataclass(frozen=True, slots=True)
 class Wild:
-    pass
+    """An axis with a loop of its own, even where another `_` stands."""
 
 
 class Padding(Enum):
@@ -60,6 +67,8 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Concat:
+    """Axes laid one after another; a number is the size of a part that nothing indexes."""
+
     parts: tuple[Label | int, ...]
 
 
@@ -77,12 +86,25 @@ class RowSpec:
     var: str | None = None
     trail: tuple[AxisSpec, ...] = ()
 
+    @property
+    def axes(self) -> tuple[AxisSpec, ...]:
+        """The axes that are written out, left to right."""
+        return self.lead + self.trail
+
 
 @dataclass(frozen=True, slots=True)
 class ShapeSpec:
     batch: RowSpec = RowSpec()
     input: RowSpec = RowSpec()
     output: RowSpec = RowSpec()
+
+    @property
+    def rows(self) -> tuple[tuple[Kind, RowSpec], ...]:
+        """The three rows with their kinds, as written."""
+        return ("batch", self.batch), ("input", self.input), ("output", self.output)
+
+    def __str__(self) -> str:
+        return print_shape(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +114,94 @@ class Spec:
     operands: tuple[ShapeSpec, ...]
     result: ShapeSpec
     text: str = field(default="", compare=False)
+
+    def __str__(self) -> str:
+        return print_spec(self)
+
+    @property
+    def shapes(self) -> tuple[ShapeSpec, ...]:
+        """The operands, then the result."""
+        return (*self.operands, self.result)
+
+    def labels(self) -> tuple[str, ...]:
+        """Names of axes, those inside windows, concatenations and parentheses too, by first appearance."""
+        return tuple(dict.fromkeys(name for axis in self._axes() for name in axis_labels(axis)))
+
+    def row_vars(self) -> tuple[str, ...]:
+        """Row variables, those of `...` too, by first appearance."""
+        rows = (row for shape in self.shapes for _, row in shape.rows)
+        return tuple(dict.fromkeys(row.var for row in rows if row.var is not None))
+
+    def coefficients(self) -> tuple[str, ...]:
+        """Names whose values are supplied beside the spec, by first appearance."""
+        return tuple(dict.fromkeys(name for axis in self._axes() for name in axis_coefficients(axis)))
+
+    def names(self) -> tuple[str, ...]:
+        """Every identifier the user wrote: labels, then row variables (`...` has no name), then coefficients."""
+        return self.labels() + tuple(v for v in self.row_vars() if not v.startswith("...")) + self.coefficients()
+
+    def _axes(self) -> tuple[AxisSpec, ...]:
+        return tuple(axis for shape in self.shapes for _, row in shape.rows for axis in row.axes)
+
+
+def ellipsis_var(kind: Kind) -> str:
+    """The row variable that `...` stands for in a row of this kind."""
+    return f"...{kind}"
+
+
+def axis_labels(axis: AxisSpec) -> tuple[str, ...]:
+    """The names of loops in one axis, left to right."""
+    match axis:
+        case Label(name): return (name,)
+        case Fixed() | Wild(): return ()
+        case Window(over=over, kernel=kernel): return (over,) if kernel is None else (over, kernel)
+        case Concat(parts): return tuple(part.name for part in parts if isinstance(part, Label))
+        case Merged(parts): return tuple(part.name for part in parts)
+        case _: assert_never(axis)
+
+
+def axis_coefficients(axis: AxisSpec) -> tuple[str, ...]:
+    """The names of coefficients in one axis, left to right."""
+    match axis:
+        case Window(stride=stride, dilation=dilation): return tuple(c for c in (stride, dilation) if isinstance(c, str))
+        case _: return ()
+
+
+def print_spec(spec: Spec) -> str:
+    return f"{'; '.join(map(print_shape, spec.operands))} => {print_shape(spec.result)}".strip()
+
+
+def print_shape(shape: ShapeSpec) -> str:
+    marks = {"batch": "|", "input": "->", "output": ""}
+    return "".join(_print_row(kind, row) + marks[kind] for kind, row in shape.rows if row != RowSpec())
+
+
+def _print_row(kind: Kind, row: RowSpec) -> str:
+    """A lone word gets a trailing comma, which makes it one name; in longer rows the other commas do."""
+    var = () if row.var is None else ("..." if row.var == ellipsis_var(kind) else f"..{row.var}..",)
+    printed = ", ".join((*map(print_axis, row.lead), *var, *map(print_axis, row.trail)))
+    match row:
+        case RowSpec((Label() | Merged() as axis,), None, ()) if any(len(name) > 1 for name in axis_labels(axis)):
+            return printed + ","
+        case _: return printed
+
+
+def print_axis(axis: AxisSpec) -> str:
+    match axis:
+        case Label(name): return name
+        case Fixed(index): return str(index)
+        case Wild(): return "_"
+        case Window(): return _print_window(axis)
+        case Concat(parts): return "^".join(part.name if isinstance(part, Label) else str(part) for part in parts)
+        case Merged(parts): return f"({' '.join(part.name for part in parts)})"
+        case _: assert_never(axis)
+
+
+def _print_window(axis: Window) -> str:
+    alone = axis.kernel is None and axis.offset == 0  # `1*o` is a window, `o` a label
+    over = axis.over if axis.stride == 1 and not alone else f"{axis.stride}*{axis.over}"
+    offset = f"+{axis.offset}" if axis.offset else ""
+    if axis.kernel is None:
+        return over + offset
+    kernel = axis.kernel if axis.dilation == 1 else f"{axis.dilation}*{axis.kernel}"
+    return f"{over}{axis.padding.value}{offset}+{kernel}"

@@ -1,0 +1,362 @@
+"""Text of a generalized einsum spec -> `Spec`: a scanner and a recursive descent without recursion.
+
+    spec     shape { ";" shape } "=>" shape
+    shape    [ row "|" ] [ row "->" ] row                  a row may be empty
+    row      axes [ rowvar axes ]
+    axes     [ axis { "," axis } [ "," ] ]                 next to a row variable commas may be left out
+    rowvar   "..." | ".." NAME ".."
+    axis     NAME | INT | "_" | window | concat | group
+    window   term [ pad ] "+" [ INT "+" ] term             over, offset, kernel
+           | term "+" INT | coef "*" NAME                  strided, without a kernel
+    term     [ coef "*" ] NAME
+    coef     INT | NAME
+    pad      "=" | "<"
+    concat   part "^" part { "^" part }                    at least one of them a name
+    part     NAME | INT                                    a number is a size
+    group    "(" NAME { [ "," ] NAME } ")"                 two or more names
+
+There are two ways to read letters. A spec that contains any of `, * + ^ & <`, or an `=` that is not part of `=>`, is in
+*multi-character* mode: names are whole words, and commas separate axes. In any other spec every letter, every `_` and
+every run of digits is an axis of its own; blanks say nothing. Names of row variables are whole words in both modes.
+
+Parentheses choose no mode. Inside them blanks or commas separate names. One word alone could merge nothing, so it is
+read letter by letter: `(ab)` is `(a b)` in both modes. Words of several letters next to others, `(rows cols)`, are
+refused in single-character mode, where nothing outside the parentheses could refer to them.
+
+A name is a label, a row variable or a coefficient, and the same of these throughout a spec.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple, NoReturn
+
+from ocannl.base.errors import EinsumSyntaxError
+from ocannl.infer.spec import (
+    AxisSpec,
+    Coef,
+    Concat,
+    Fixed,
+    Kind,
+    Label,
+    Merged,
+    Padding,
+    RowSpec,
+    ShapeSpec,
+    Spec,
+    Wild,
+    Window,
+    ellipsis_var,
+)
+
+MAX_CHARACTERS = 10_000
+MAX_DIGITS = 18  # what surely fits a 64-bit index
+
+
+def parse(text: str) -> Spec:
+    """The spec that `text` of the form `operand; operand => result` says.
+
+    Raises: EinsumSyntaxError, with a caret under the mistake.
+    """
+    return _parse(_checked(text))
+
+
+def parse_shape(text: str) -> ShapeSpec:
+    """The shape that `text` of the form `batch | input -> output` says; a number (`Fixed`) is the size of an axis.
+
+    Raises: EinsumSyntaxError, with a caret under the mistake.
+    """
+    return _parse_shape(_checked(text))
+
+
+@lru_cache(maxsize=1024)
+def _parse(text: str) -> Spec:
+    return _Reader(text).spec()
+
+
+@lru_cache(maxsize=1024)
+def _parse_shape(text: str) -> ShapeSpec:
+    return _Reader(text).lone_shape()
+
+
+def _checked(text: object) -> str:
+    if not isinstance(text, str):
+        raise EinsumSyntaxError(f"a spec is a string such as `ij => ji`, not an object of type {type(text).__name__}")
+    if len(text) > MAX_CHARACTERS:
+        _refuse(f"a spec has at most {MAX_CHARACTERS} characters, and this one has {len(text)}", text[:60] + "...", 60)
+    return text
+
+
+def _refuse(reason: str, text: str, at: int, fix: str = "") -> NoReturn:
+    """Raises with the text on one line, each tab, line end or unprintable character a blank, and a caret under `at`."""
+    line = "".join(c if c.isprintable() else " " for c in text)
+    shown = f"{reason}\n  {line}\n  {' ' * at}^"
+    raise EinsumSyntaxError(f"{shown}\n  fix  {fix}" if fix else shown)
+
+
+# --- scanner ---------------------------------------------------------------------------------
+
+NAME = r"[A-Za-z][A-Za-z0-9_]*"
+MULTI_CHARACTER = re.compile(r"[,*+^&<]|=(?!>)")
+
+
+def _tokens(name: str, wild: str) -> re.Pattern[str]:
+    return re.compile(
+        rf"(?P<name>{name}) | (?P<int>[0-9]+) | (?P<wild>{wild})"
+        rf"| (?P<rowvar>\.\.\. | \.\.\s*{NAME}\s*\.\.)"
+        r"| (?P<group>\([^()]*\))"
+        r"| (?P<mark>=>|->|[|;,*+^<=])"
+        r"| (?P<blank>\s+)",
+        re.VERBOSE,
+    )
+
+
+SINGLE_TOKENS = _tokens("[A-Za-z]", "_")
+MULTI_TOKENS = _tokens(NAME, "_(?![A-Za-z0-9_])")
+
+
+class _Token(NamedTuple):
+    kind: str  # a group of the patterns above, or "end"
+    text: str
+    at: int
+
+
+def _scan(text: str, pattern: re.Pattern[str]) -> tuple[_Token, ...]:
+    tokens, at = [], 0
+    while at < len(text):
+        if (match := pattern.match(text, at)) is None:
+            _refuse_character(text, at)
+        if match.lastgroup != "blank":
+            tokens.append(_Token(str(match.lastgroup), match.group(), at))
+        at = match.end()
+    return (*tokens, _Token("end", "", at))
+
+
+MISTAKEN = {  # character: reason, fix
+    "&": ("`&` is reserved", ""),
+    "-": ("`-` stands only in `->`", "write `->` between input and output axes; an offset is added, never subtracted"),
+    ">": ("`>` stands only in `=>` and `->`", "write `=>` and `->` without blanks inside"),
+    "_": ("a name starts with a letter", "write `_` by itself for an axis without a name"),
+    ")": ("this parenthesis was never opened", ""),
+    ".": ("dots stand only in `...` and `..name..`", ""),
+    "\u2026": ("this is one character, not three dots", "write `...`"),
+    "\u2192": ("this is not an arrow of the notation", "write `->`"),
+    "\u21d2": ("this is not an arrow of the notation", "write `=>`"),
+}
+
+
+def _refuse_character(text: str, at: int) -> NoReturn:
+    char = text[at]
+    if opened := re.compile(rf"\.\.\s*({NAME})").match(text, at):
+        _refuse("this row variable is not closed", text, at, f"write `..{opened[1]}..`")
+    if char == "(":
+        nested = re.compile(r"[^()]*\(").match(text, at + 1)
+        _refuse("parentheses do not nest" if nested else "this parenthesis is never closed", text, at)
+    if char in MISTAKEN:
+        reason, fix = MISTAKEN[char]
+        _refuse(reason, text, at, fix)
+    if char.isalnum():
+        _refuse("names consist of ASCII letters, digits and `_`", text, at)
+    shown = f"`{char}`" if char.isprintable() else f"the character U+{ord(char):04X}"
+    _refuse(f"{shown} has no meaning in a spec", text, at)
+
+
+# --- parser ----------------------------------------------------------------------------------
+
+PADDINGS = {"=": Padding.SAME, "<": Padding.VALID}
+MEANING = {  # of marks found where no axis ends that they could continue
+    ",": "one comma follows an axis or a row variable",
+    "*": "it joins a coefficient and a name, as in `2*o`",
+    "+": "it joins the terms of a window in this order: `stride*over + offset + dilation*kernel`",
+    "^": "it joins names and sizes, as in `a^b` or `3^a`",
+    "<": "it follows the first term of a window, as in `o<+k`",
+    "=": "it follows the first term of a window, as in `o=+k`",
+}
+
+
+class _Reader:
+    """A position in the tokens of one text, and what each name was used as so far."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.trigger = MULTI_CHARACTER.search(text)  # of multi-character mode
+        self.tokens = _scan(text, MULTI_TOKENS if self.trigger else SINGLE_TOKENS)
+        self.position = 0
+        self.uses: dict[str, str] = {}
+
+    @property
+    def token(self) -> _Token:
+        return self.tokens[self.position]
+
+    def refuse(self, reason: str, token: _Token, fix: str = "") -> NoReturn:
+        _refuse(reason, self.text, token.at, fix)
+
+    def next(self) -> _Token:
+        self.position += 1
+        return self.tokens[self.position - 1]
+
+    def accept(self, *marks: str) -> str:
+        """The mark that stands here, passed over; or nothing."""
+        return self.next().text if self.token.text in marks else ""
+
+    def followed_by(self, *marks: str) -> bool:
+        return self.token.kind != "end" and self.tokens[self.position + 1].text in marks
+
+    def use(self, name: str, role: str, token: _Token) -> str:
+        if (before := self.uses.setdefault(name, role)) != role:
+            self.refuse(f"`{name}` is used as {role} here and as {before} before", token, "use two names")
+        return name
+
+    def spec(self) -> Spec:
+        operands = [self.shape()]
+        while self.accept(";"):
+            operands.append(self.shape())
+        if not self.accept("=>"):
+            self.refuse("the spec has no `=>`", self.token, "write `operands => result`, as in `ij; jk => ik`")
+        result = self.shape()
+        if self.token.kind != "end":
+            self.refuse("after `=>` stands one result, and nothing else", self.token)
+        return Spec(tuple(operands), result, self.text)
+
+    def lone_shape(self) -> ShapeSpec:
+        shape = self.shape()
+        if self.token.kind != "end":
+            self.refuse(f"`{self.token.text}` has no meaning in the spec of a single shape", self.token)
+        return shape
+
+    def shape(self) -> ShapeSpec:
+        rows: dict[Kind, RowSpec] = {}
+        marks = self.marks_of_shape()
+        if "|" in marks:
+            rows["batch"] = self.row("batch")
+            self.next()
+        if "->" in marks:
+            rows["input"] = self.row("input")
+            self.next()
+        return ShapeSpec(**rows, output=self.row("output"))
+
+    def marks_of_shape(self) -> list[str]:
+        """Which of `|` and `->` are ahead in this shape; what `...` means depends on it."""
+        marks: list[str] = []
+        at = self.position
+        while (token := self.tokens[at]).kind != "end" and token.text not in (";", "=>"):
+            if token.text in marks:
+                self.refuse(f"a shape has at most one `{token.text}`", token, "write `batch | input -> output`")
+            if token.text == "|" and marks:
+                self.refuse("`|` stands before `->`", token, "write `batch | input -> output`")
+            if token.text in ("|", "->"):
+                marks.append(token.text)
+            at += 1
+        return marks
+
+    def row(self, kind: Kind) -> RowSpec:
+        lead: list[AxisSpec] = []
+        trail: list[AxisSpec] = []
+        var: str | None = None
+        separated = True
+        while True:
+            token = self.token
+            match token.kind:
+                case "rowvar":
+                    if var is not None:
+                        self.refuse("a row has at most one row variable", token)
+                    var, separated = self.row_var(kind), True
+                case "name" | "int" | "wild" | "group":
+                    if not separated and self.trigger:
+                        why = f"`{self.trigger.group()}` in a spec makes names whole words; put commas between axes"
+                        self.refuse(f"a comma is missing before `{token.text}`", token, why)
+                    (lead if var is None else trail).append(self.axis())
+                    separated = False
+                case "mark" if token.text in MEANING:
+                    self.refuse(f"`{token.text}` cannot stand here: {MEANING[token.text]}", token)
+                case _:
+                    return RowSpec(tuple(lead), var, tuple(trail))
+            if self.accept(","):
+                separated = True
+
+    def row_var(self, kind: Kind) -> str:
+        token = self.next()
+        name = token.text.strip(".").strip()
+        return self.use(name, "a row variable", token) if name else ellipsis_var(kind)
+
+    def axis(self) -> AxisSpec:
+        kind = self.token.kind
+        if kind == "group":
+            return self.group()
+        if kind == "wild":
+            self.next()
+            return Wild()
+        if self.followed_by("^"):
+            return self.concat()
+        if self.followed_by("*") or (kind == "name" and self.followed_by("+", *PADDINGS)):
+            return self.window()
+        return Fixed(self.number()) if kind == "int" else Label(self.label())
+
+    def window(self) -> Window:
+        stride, over = self.term()
+        mark = self.accept(*PADDINGS)
+        more, offset = self.accept("+"), 0
+        if more and self.token.kind == "int" and not self.followed_by("*"):
+            offset, more = self.number(), self.accept("+")
+        if more:
+            dilation, kernel = self.term()
+            return Window(stride, over, PADDINGS.get(mark, Padding.UNSTATED), offset, dilation, kernel)
+        if mark:
+            self.refuse(f"`{mark}` asks for `+` and the name of a kernel", self.token, f"write `{over}{mark}+kernel`")
+        return Window(stride, over, offset=offset)
+
+    def term(self) -> tuple[Coef, str]:
+        if not self.followed_by("*"):
+            return 1, self.label()
+        coef = self.coef()
+        self.next()
+        return coef, self.label()
+
+    def coef(self) -> Coef:
+        token = self.token
+        match token.kind:
+            case "name": return self.use(self.next().text, "a coefficient", token)
+            case "int": return self.number() or self.refuse("a coefficient is at least 1", token)
+            case _: self.refuse("a coefficient is a number or a name", token)
+
+    def concat(self) -> Concat:
+        first = self.token
+        parts = [self.part()]
+        while self.accept("^"):
+            parts.append(self.part())
+        if all(isinstance(part, int) for part in parts):
+            self.refuse("a concatenation has at least one name", first)
+        return Concat(tuple(parts))
+
+    def part(self) -> Label | int:
+        return self.number() if self.token.kind == "int" else Label(self.label())
+
+    def group(self) -> Merged:
+        token = self.next()
+        words = [_Token("name", m.group(), token.at + m.start()) for m in re.finditer(r"[^\s,()]+", token.text)]
+        if len(words) == 1 and re.fullmatch("[A-Za-z]+", words[0].text):
+            words = [_Token("name", letter, words[0].at + n) for n, letter in enumerate(words[0].text)]
+        for word in words:
+            if not re.fullmatch(NAME, word.text):
+                self.refuse("only names stand in parentheses, separated by blanks or commas", word)
+        if len(words) < 2:
+            self.refuse("parentheses merge two or more axes", token)
+        for word in words:
+            if len(word.text) > 1 and not self.trigger:
+                fix = "put a comma into the spec, be it a trailing one, to make names whole words"
+                self.refuse(f"`{word.text}` is several axes in a spec of single characters", word, fix)
+        return Merged(tuple(Label(self.use(word.text, "an axis", word)) for word in words))
+
+    def label(self) -> str:
+        token = self.next()
+        if token.kind != "name":
+            found = f"`{token.text}`" if token.text else "the end of the spec"
+            self.refuse(f"the name of an axis is missing before {found}", token)
+        return self.use(token.text, "an axis", token)
+
+    def number(self) -> int:
+        token = self.next()
+        if len(token.text) > MAX_DIGITS:
+            self.refuse(f"a number has at most {MAX_DIGITS} digits", token)
+        return int(token.text)
