@@ -1,0 +1,233 @@
+"""The layers of the house: an import points down, and a backend uses the seam alone.
+
+Read from the text of the source, so that imports inside functions, under `TYPE_CHECKING` and by a literal name given to
+`import_module` count as well.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+PACKAGES = Path(__file__).resolve().parents[1] / "packages"
+CORE = PACKAGES / "ocannl-core" / "src"
+BACKENDS = sorted(PACKAGES.glob("ocannl-backend-*"))
+
+TABLE = """
+0 base
+1 ir
+2 infer, lower
+3 lang, opt, codegen
+4 backend, nn
+5 runtime
+6 show, persist
+7 train
+8 cli, testing
+"""
+LAYERS = {
+    name: int(number) for number, names in re.findall(r"(\d) (.*)", TABLE) for name in names.split(", ")
+}  # whatever stands beside these packages, `ocannl/__init__` first of all, is above every one of them
+SEAM = ("backend", "base", "codegen", "ir")  # what a backend may import of the core
+
+MODULE_OF = {"scikit-learn": "sklearn"}  # where a distribution and its module differ in more than a hyphen
+
+
+@dataclass(frozen=True)
+class Import:
+    """An import statement: where it stands, and the module it names, in full."""
+
+    file: Path
+    line: int
+    module: str
+
+    @property
+    def place(self) -> str:
+        return f"{self.file.relative_to(PACKAGES) if self.file.is_relative_to(PACKAGES) else self.file}:{self.line}"
+
+
+def imports(file: Path, source_root: Path) -> Iterator[Import]:
+    """Every module that a file imports; `from p import a` names `p.a`, which may be a module or something in `p`."""
+    package = file.relative_to(source_root).parent.parts
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"), str(file))):
+        match node:
+            case ast.Import(names=names):
+                modules = [name.name for name in names]
+            case ast.ImportFrom(module=module, names=names, level=level):
+                base = [*package[: len(package) - level + 1]] if level else []
+                modules = [".".join([*base, *([module] if module else []), name.name]) for name in names]
+            case ast.Call(
+                func=ast.Name(id="import_module" | "__import__") | ast.Attribute(attr="import_module"),
+                args=[ast.Constant(value=str(module)), *_],
+            ):
+                modules = [module] if not module.startswith(".") else []
+            case _:
+                continue
+        yield from (Import(file, node.lineno, module) for module in modules)
+
+
+def room(module: str) -> str | None:
+    """The package of the core that a module belongs to; None for `ocannl` itself and what stands beside the layers."""
+    _, _, rest = module.partition(".")
+    name = rest.partition(".")[0]
+    return name if name in LAYERS else None
+
+
+def of_core(found: Import) -> bool:
+    return found.module.partition(".")[0] == "ocannl"
+
+
+def upward(source_root: Path) -> list[str]:
+    """The imports within the core that do not point down, in words."""
+    complaints = []
+    for file in sorted(source_root.glob("ocannl/**/*.py")):
+        here = room(".".join(file.relative_to(source_root).with_suffix("").parts))
+        if here is None:
+            continue
+        for found in filter(of_core, imports(file, source_root)):
+            there = room(found.module)
+            if there == here or (there is not None and LAYERS[there] < LAYERS[here]):
+                continue
+            target = f"layer {LAYERS[there]}" if there else "above all layers"
+            complaints.append(f"{found.place}: {here} (layer {LAYERS[here]}) imports {found.module} ({target})")
+    return complaints
+
+
+def beside_the_seam(source_root: Path) -> list[str]:
+    """The imports of a backend that reach past the seam, or into another backend, in words."""
+    own = {folder.name for folder in source_root.iterdir()}
+    complaints = []
+    for file in sorted(source_root.glob("**/*.py")):
+        for found in imports(file, source_root):
+            top = found.module.partition(".")[0]
+            if of_core(found) and room(found.module) not in SEAM:
+                complaints.append(f"{found.place}: imports {found.module}, and a backend only {', '.join(SEAM)}")
+            elif top.startswith("ocannl_backend_") and top not in own:
+                complaints.append(f"{found.place}: imports {found.module}; a backend does not know another")
+    return complaints
+
+
+def undeclared(folder: Path) -> list[str]:
+    """The imports of a distribution that neither its dependencies nor its extras bring, in words."""
+    project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needs = chain(project.get("dependencies", ()), *project.get("optional-dependencies", {}).values())
+    names = [re.split(r"[^\w.-]", need)[0] for need in needs]
+    known = {"ocannl" if name == "ocannl-core" else MODULE_OF.get(name, name.replace("-", "_")) for name in names}
+    known |= {path.name for path in (folder / "src").iterdir()} | sys.stdlib_module_names
+    return [
+        f"{found.place}: imports {found.module}, which {folder.name}/pyproject.toml does not declare"
+        for file in sorted((folder / "src").glob("**/*.py"))
+        for found in imports(file, folder / "src")
+        if found.module.partition(".")[0] not in known
+    ]
+
+
+def agree(complaints: list[str], remedy: str) -> None:
+    assert not complaints, "\n" + "\n".join([*complaints, remedy])
+
+
+def test_every_package_of_the_core_has_a_layer():
+    found = {path.name for path in (CORE / "ocannl").iterdir() if path.is_dir() and any(path.glob("**/*.py"))}
+    assert found <= set(LAYERS), f"not in the table of {Path(__file__).name}: {sorted(found - set(LAYERS))}"
+
+
+def test_imports_point_down():
+    agree(upward(CORE), f"An import points down. Take what is needed as an argument, or move it down.\n{TABLE}")
+
+
+@pytest.mark.parametrize("folder", BACKENDS, ids=lambda folder: folder.name)
+def test_a_backend_uses_the_seam_alone(folder):
+    agree(beside_the_seam(folder / "src"), "What a backend needs beyond that belongs into the seam.")
+
+
+@pytest.mark.parametrize("folder", [CORE.parent, *BACKENDS], ids=lambda folder: folder.name)
+def test_what_is_imported_is_declared(folder):
+    agree(undeclared(folder), "Declare it, or do without.")
+
+
+# ------------------------------------------------------------------------------------ the checks see what they look for
+
+
+def write(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return root
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import ocannl.lang.tensor",
+        "import ocannl.lang as l",
+        "from ocannl.lang import tensor",
+        "from ocannl import lang",
+        "from ..lang import tensor",
+        "from .. import lang",
+        "from ocannl import lower",
+        "import ocannl",
+        "from ocannl import Context",
+        "import ocannl._version",
+        "def f():\n    from ocannl.lang import tensor",
+        "if TYPE_CHECKING:\n    from ocannl.lang.tensor import Tensor",
+        "try:\n    pass\nfinally:\n    import ocannl.testing",
+        "importlib.import_module('ocannl.lang')",
+    ],
+)
+def test_an_import_that_points_up_or_sideways_is_seen(tmp_path, statement):
+    (complaint,) = upward(write(tmp_path, {"ocannl/infer/solve.py": statement}))
+    assert "ocannl/infer/solve.py:" in complaint
+    assert "infer (layer 2) imports ocannl" in complaint
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import ocannl.base.errors",
+        "from ocannl.ir import ops",
+        "from ocannl import ir, base",
+        "from . import terms",
+        "from .terms import Dim",
+        "from ..ir.tnode import TNode",
+        "import numpy.lang",
+    ],
+)
+def test_an_import_that_points_down_or_stays_is_fine(tmp_path, statement):
+    assert upward(write(tmp_path, {"ocannl/infer/solve.py": statement})) == []
+
+
+def test_what_stands_above_the_layers_may_import_any(tmp_path):
+    every = "\n".join(f"from ocannl.{name} import x" for name in LAYERS)
+    assert upward(write(tmp_path, {"ocannl/__init__.py": every, "ocannl/__main__.py": every})) == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "fine"),
+    [
+        ("from ocannl.ir import loops", True),
+        ("from ocannl.backend import hookimpl", True),
+        ("from ocannl_backend_x.emit import emit", True),
+        ("from . import emit", True),
+        ("from ocannl.opt import pipeline", False),
+        ("import ocannl", False),
+        ("from ocannl import Context", False),
+        ("import ocannl_backend_y", False),
+    ],
+)
+def test_a_backend_that_reaches_past_the_seam_is_seen(tmp_path, statement, fine):
+    assert (beside_the_seam(write(tmp_path, {"ocannl_backend_x/backend.py": statement})) == []) is fine
+
+
+def test_an_undeclared_import_is_seen(tmp_path):
+    manifest = '[project]\ndependencies = ["ocannl-core>=0.1", "ml_dtypes"]\noptional-dependencies.x = ["scikit-learn"]'
+    source = "import os, sklearn.datasets, ml_dtypes\nfrom ocannl import ir\nfrom . import a\nimport requests"
+    (complaint,) = undeclared(write(tmp_path, {"pyproject.toml": manifest, "src/ocannl_x/a.py": source}))
+    assert "a.py:4: imports requests" in complaint
