@@ -1,0 +1,59 @@
+"""Chores: what is done by hand, now and then; `python3 dev.py NAME` runs one in the environment of the workspace."""
+
+import os
+import tomllib
+from pathlib import Path
+from zipfile import ZipFile
+
+import nox
+
+nox.needs_version = ">=2026.4"
+nox.options.default_venv_backend = "none"
+nox.options.sessions = []
+
+ROOT = Path(__file__).parent
+DIST = ROOT / "dist"
+
+
+@nox.session
+def golden(session: nox.Session) -> None:
+    """Write the golden texts anew; read the difference before it is committed."""
+    session.run("pytest", "--update-golden", *(session.posargs or ["tests"]))
+    session.run("git", "diff", "--stat", "--", "tests/golden", external=True)
+
+
+@nox.session
+def fuzz(session: nox.Session) -> None:
+    """Run the tests under the Hypothesis profile `fuzz`: many more generated programs, new ones every time."""
+    session.run("pytest", "--hypothesis-profile=fuzz", "-n", "auto", *(session.posargs or ["tests"]))
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Run the benchmarks that are named, or all of them."""
+    wanted = session.posargs or [path.stem for path in sorted((ROOT / "benchmarks").glob("*.py"))]
+    if not wanted:
+        session.error("there are no benchmarks yet")
+    for name in wanted:
+        session.run("python", str(ROOT / "benchmarks" / f"{name}.py"))
+
+
+@nox.session
+def release(session: nox.Session) -> None:
+    """Collect the changes, build every distribution into dist/ and look into the wheels."""
+    session.run("python", "changes/collect.py", *session.posargs)
+    for manifest in sorted(ROOT.glob("packages/*/pyproject.toml")):
+        with session.chdir(manifest.parent):
+            session.run("python", "-m", "hatchling", "build", "--directory", str(DIST))
+        check_wheel(session, tomllib.loads(manifest.read_text(encoding="utf-8"))["project"])
+
+
+def check_wheel(session: nox.Session, project: dict[str, str]) -> None:
+    name, version = project["name"].replace("-", "_"), project["version"]
+    wheel = DIST / f"{name}-{version}-py3-none-any.whl"
+    package = "ocannl" if name == "ocannl_core" else name
+    wanted = {f"{package}/__init__.py", f"{package}/py.typed", f"{name}-{version}.dist-info/licenses/LICENSE"}
+    missing = wanted - set(ZipFile(wheel).namelist())
+    if missing:
+        session.error(f"{wheel.name} lacks {', '.join(sorted(missing))}")
+    session.log(f"{wheel.name}: {os.path.getsize(wheel) // 1024} KiB")
