@@ -46,7 +46,7 @@ def row(*items: object) -> RowSpec:
 
     dotted = [n for n, item in enumerate(items) if isinstance(item, str) and item.startswith("..")]
     if not dotted:
-        return RowSpec(tuple(map(axis, items)))
+        return RowSpec(trail=tuple(map(axis, items)))
     (n,) = dotted
     var = items[n] if items[n][2] == "." else items[n].strip(".")
     return RowSpec(tuple(map(axis, items[:n])), var, tuple(map(axis, items[n + 1 :])))
@@ -548,7 +548,7 @@ AXES = st.one_of(
 def rows(kind):
     flank = st.lists(AXES, max_size=3).map(tuple)
     var = st.sampled_from(["v", "rest", "batch", ellipsis_var(kind)])
-    return st.builds(RowSpec, flank) | st.builds(RowSpec, flank, var, flank)
+    return st.builds(RowSpec, trail=flank) | st.builds(RowSpec, flank, var, flank)
 
 
 SHAPE_SPECS = st.builds(ShapeSpec, **{kind: rows(kind) for kind in KINDS})

@@ -271,7 +271,7 @@ class _Reader:
                 case "mark" if token.text in MEANING:
                     self.refuse(f"`{token.text}` cannot stand here: {MEANING[token.text]}", token)
                 case _:
-                    return RowSpec(tuple(lead), var, tuple(trail))
+                    return RowSpec(tuple(lead), var, tuple(trail)) if var else RowSpec(trail=tuple(lead))
             if self.accept(","):
                 separated = True
 

@@ -2,7 +2,7 @@
 
     Spec       operand rows ; ... => result rows
     ShapeSpec  batch | input -> output           a row that is not written is empty: the operand has no such axes
-    RowSpec    lead  ..var..  trail              `var` is None for a closed row, all of whose axes are in `lead`
+    RowSpec    lead  ..var..  trail              `var` is None for a closed row, all of whose axes are in `trail`
     AxisSpec   Label  i      one loop, shared by every axis of that name
                Fixed  2      one cell of the axis
                Wild   _      a loop of its own
@@ -181,7 +181,7 @@ def _print_row(kind: Kind, row: RowSpec) -> str:
     var = () if row.var is None else ("..." if row.var == ellipsis_var(kind) else f"..{row.var}..",)
     printed = ", ".join((*map(print_axis, row.lead), *var, *map(print_axis, row.trail)))
     match row:
-        case RowSpec((Label() | Merged() as axis,), None, ()) if any(len(name) > 1 for name in axis_labels(axis)):
+        case RowSpec((), None, (Label() | Merged() as axis,)) if any(len(name) > 1 for name in axis_labels(axis)):
             return printed + ","
         case _: return printed
 
