@@ -1,0 +1,196 @@
+"""What passes ask of the statements of a routine: perfect nests taken apart, and who touches which buffer."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ocannl.ir.index import TRUE, Affine, Cond, Sym
+from ocannl.ir.loops import (
+    Apply,
+    Body,
+    Buf,
+    Cast,
+    Expr,
+    For,
+    If,
+    Let,
+    Load,
+    Local,
+    Ref,
+    Stmt,
+    Store,
+    Update,
+    When,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """Loops, one inside the other, around a single write; `cond` gathers the guards on the way to it.
+
+    `start`, of an update, is what its cells hold before the loops: every one of them is written, whatever the guard.
+    """
+
+    loops: tuple[For, ...]
+    cond: Cond
+    leaf: Store | Update
+    start: Expr | None = None
+
+    @property
+    def iterations(self) -> int:
+        count = 1
+        for loop in self.loops:
+            count *= loop.sym.extent
+        return count
+
+
+def nest_of(stmt: Stmt) -> Nest | None:
+    """The statement as a perfect nest; None for anything else."""
+    loops: list[For] = []
+    cond = TRUE
+    while True:
+        match stmt:
+            case For(body=(inner,)):
+                loops.append(stmt)
+                stmt = inner
+            case If(guard, (inner,), ()):
+                cond = cond & guard
+                stmt = inner
+            case Store() | Update():
+                return Nest(tuple(loops), cond, stmt)
+            case _:
+                return None
+
+
+def with_leaf(stmt: Stmt, leaf: Store | Update) -> Stmt:
+    """The perfect nest `stmt` around another write."""
+    match stmt:
+        case For(body=(inner,)):
+            return For(stmt.sym, stmt.lo, stmt.hi, (with_leaf(inner, leaf),), stmt.step, stmt.origin)
+        case If(guard, (inner,), ()):
+            return If(guard, (with_leaf(inner, leaf),))
+        case _:
+            return leaf
+
+
+def is_whole(loop: For) -> bool:
+    """Whether the loop runs over the whole range of its symbol, one by one."""
+    return loop.step == 1 and loop.lo.constant == loop.sym.lo and loop.hi.constant == loop.sym.hi
+
+
+def loads(expr: Expr) -> list[Ref]:
+    """Every cell the expression may read, left to right, with repetitions."""
+    found: list[Ref] = []
+    stack = [expr]
+    while stack:
+        match stack.pop():
+            case Load(ref):
+                found.append(ref)
+            case Apply(_, args):
+                stack.extend(reversed(args))
+            case Cast(value, _):
+                stack.append(value)
+            case When(_, then, orelse):
+                stack += (orelse, then)
+            case _:
+                pass
+    return found
+
+
+def leaves(body: Body) -> Iterator[Store | Update | Let | Local]:
+    """The statements below loops and guards, in order."""
+    stack = list(reversed(body))
+    while stack:
+        match stack.pop():
+            case For(body=inner):
+                stack.extend(reversed(inner))
+            case If(_, then, orelse):
+                stack.extend(reversed(then + orelse))
+            case Store() | Update() | Let() | Local() as leaf:
+                yield leaf
+            case _:
+                pass
+
+
+def touched(stmt: Stmt) -> tuple[list[Buf], list[Buf]]:
+    """The buffers a statement reads and those it writes; what an update adds to counts as written only."""
+    read: dict[Buf, None] = {}
+    written: dict[Buf, None] = {}
+    for leaf in leaves((stmt,)):
+        match leaf:
+            case Store(ref, value) | Update(ref, _, value):
+                written[ref.buf] = None
+                read.update((r.buf, None) for r in loads(value))
+            case Let(_, value):
+                read.update((r.buf, None) for r in loads(value))
+            case Local():
+                pass
+    return list(read), list(written)
+
+
+class Table:
+    """Which statements of a body read and write each buffer: positions, ascending."""
+
+    __slots__ = ("readers", "writers")
+
+    def __init__(self, body: Body) -> None:
+        self.readers: dict[Buf, list[int]] = {}
+        self.writers: dict[Buf, list[int]] = {}
+        for at, stmt in enumerate(body):
+            read, written = touched(stmt)
+            for buf in read:
+                self.readers.setdefault(buf, []).append(at)
+            for buf in written:
+                self.writers.setdefault(buf, []).append(at)
+
+    def written_between(self, buf: Buf, first: int, last: int) -> bool:
+        """Whether a statement strictly after `first` and strictly before `last` writes it."""
+        return _any_between(self.writers.get(buf, ()), first, last)
+
+    def read_between(self, buf: Buf, first: int, last: int) -> bool:
+        return _any_between(self.readers.get(buf, ()), first, last)
+
+
+def _any_between(positions: list[int] | tuple[int, ...], first: int, last: int) -> bool:
+    return bisect_left(positions, last) > bisect_right(positions, first)
+
+
+def is_injective(at: tuple[Affine, ...], syms: tuple[Sym, ...]) -> bool:
+    """Whether different values of `syms` surely give different cells: each stands in one place, and the terms of a
+    place are digits of a mixed radix. Other symbols hold still."""
+    missing = {s for s in syms if s.extent > 1}
+    for place in at:
+        reach = 0  # how far the digits so far can move the index
+        for coef, sym in sorted(place.terms, key=lambda t: abs(t[0])):
+            if sym not in missing:
+                if sym in syms and sym.extent > 1:
+                    return False  # in two places: diagonal, or a window
+                continue
+            if abs(coef) <= reach:
+                return False
+            reach += abs(coef) * (sym.extent - 1)
+            missing.discard(sym)
+    return not missing
+
+
+def covers(nest: Nest) -> bool:
+    """Whether the nest writes every cell of its buffer: unguarded, its places are numbers in a mixed radix whose digits
+    are its own loops, each used once."""
+    if not nest.cond.is_true or not all(is_whole(loop) for loop in nest.loops):
+        return False
+    free = {loop.sym for loop in nest.loops}
+    if any(sym.extent == 0 for sym in free):
+        return 0 in nest.leaf.ref.buf.shape
+    for place, size in zip(nest.leaf.ref.at, nest.leaf.ref.buf.shape, strict=True):
+        count, start = 1, place.const
+        for coef, sym in sorted(place.terms, key=lambda t: t[0]):
+            if sym not in free or coef != count:
+                return False
+            free.discard(sym)
+            count *= sym.extent
+            start += coef * sym.lo
+        if start != 0 or count != size:
+            return False
+    return True

@@ -1,0 +1,51 @@
+"""The passes, in order: read this first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.loops import Proc
+from ocannl.ir.tnode import TNode
+from ocannl.opt.memory import memory
+from ocannl.opt.schedule import schedule
+from ocannl.opt.settle import settle
+from ocannl.opt.sweep import sweep
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    name: str
+    run: Callable[[Proc], Proc]
+    when: bool = True
+
+
+def passes(asked: Mapping[TNode, str], capabilities: Capabilities) -> tuple[Pass, ...]:
+    """What happens to a lowered program, first to last. Any of them can be left out."""
+    return (
+        Pass("settle", lambda proc: settle(proc, asked)),  # the others remove temporaries, never what is kept
+        Pass("sweep", sweep),
+        Pass("schedule", lambda proc: schedule(proc, capabilities), when=capabilities.scheduled),
+        Pass("memory", lambda proc: memory(proc, capabilities.alignment_bytes)),  # last: knows who lives with whom
+    )
+
+
+def optimize(
+    proc: Proc,
+    asked: Mapping[TNode, str],
+    capabilities: Capabilities,
+    on_stage: Callable[[str, Proc], None] | None = None,
+    without: frozenset[str] = frozenset(),
+) -> Proc:
+    """The program that a backend gets: same results in every kept node, summed perhaps in another order.
+
+    `asked` are the nodes that somebody wants to look at afterwards, and who; `on_stage` sees the program after each
+    pass; passes named in `without` are left out.
+    """
+    for each in passes(asked, capabilities):
+        if each.when and each.name not in without:
+            proc = each.run(proc)
+            if on_stage is not None:
+                on_stage(each.name, proc)
+    return proc

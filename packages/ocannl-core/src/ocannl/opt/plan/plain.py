@@ -1,0 +1,66 @@
+"""The schedule that needs no model: sums stay in registers, and the innermost loop walks along memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ocannl.ir.index import Sym
+from ocannl.ir.loops import Num, Ref, Store, Update
+from ocannl.ir.ops import AND, OR
+from ocannl.opt.nest import Nest, is_injective, is_whole, loads
+
+WAYS = 4  # an addition takes about four cycles, and one can begin in each
+SMALL = 4  # loads in a term of a sum above which its latency no longer counts
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """Loops in this order, `reduced` inside `kept`; `ways` partial sums take turns along the innermost reduced loop.
+
+    With no reduced loops the nest writes memory at every step.
+    """
+
+    kept: tuple[Sym, ...]
+    reduced: tuple[Sym, ...] = ()
+    ways: int = 1
+
+
+def plain(nest: Nest) -> Plain:
+    syms = tuple([loop.sym for loop in nest.loops])
+    leaf = nest.leaf
+    terms = loads(leaf.value)
+    if any(ref.buf is leaf.ref.buf and ref != leaf.ref for ref in terms) or not all(map(is_whole, nest.loops)):
+        return Plain(syms)
+    match leaf:
+        case Store():
+            return Plain(_along(syms, [leaf.ref]) if is_injective(leaf.ref.at, syms) else syms)
+        case Update():
+            named = {s for place in leaf.ref.at for s in place.syms}
+            kept = tuple([s for s in syms if s in named])
+            reduced = _along(tuple([s for s in syms if s not in named]), terms)
+            if not reduced or any(ref.buf is leaf.ref.buf for ref in terms) or not _may_gather(nest):
+                return Plain(syms)
+            deep = reduced[-1].extent >= 2 * WAYS and len(terms) <= SMALL and leaf.ref.buf.precision.is_float
+            return Plain(_along(kept, [leaf.ref]), reduced, WAYS if deep else 1)
+
+
+def _may_gather(nest: Nest) -> bool:
+    """Whether meeting the gathered terms is meeting them one by one, even where there are none: `and` and `or` make
+    truth values of what they meet."""
+    leaf = nest.leaf
+    if isinstance(leaf, Update) and leaf.op in (AND, OR):
+        return isinstance(nest.start, Num) and nest.start.value == leaf.op.neutral
+    return True
+
+
+def _along(syms: tuple[Sym, ...], refs: list[Ref]) -> tuple[Sym, ...]:
+    """The loops in their order, but for the innermost: the one along which most of `refs` move by one element."""
+    if len(syms) < 2:
+        return syms
+    best = max(reversed(syms), key=lambda s: sum(stride(ref, s) == 1 for ref in refs))
+    return (*(s for s in syms if s is not best), best)
+
+
+def stride(ref: Ref, sym: Sym) -> int:
+    """How far, in elements, one step of `sym` moves the cell."""
+    return sum(place.coef(sym) * step for place, step in zip(ref.at, ref.buf.strides, strict=True))

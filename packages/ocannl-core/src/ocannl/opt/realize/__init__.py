@@ -1,0 +1,17 @@
+"""Scheduled nests, each built in one step from a plain nest and its plan."""
+
+from __future__ import annotations
+
+from ocannl.ir.loops import Stmt
+from ocannl.ir.names import Namer
+from ocannl.opt.nest import Nest
+from ocannl.opt.plan import Plan
+from ocannl.opt.realize.plain import realize_plain
+
+
+def realize(nest: Nest, plan: Plan, names: Namer) -> Stmt:
+    """The nest as the plan has it run; `names` gives out names that the routine does not use yet."""
+    return realize_plain(nest, plan, names)
+
+
+__all__ = ["realize"]

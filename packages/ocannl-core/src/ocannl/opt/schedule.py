@@ -1,0 +1,55 @@
+"""Chooses a plan for every nest and builds the nest that it describes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.loops import Body, For, If, Proc, Stmt
+from ocannl.ir.names import Namer
+from ocannl.opt.nest import nest_of
+from ocannl.opt.plan import plan
+from ocannl.opt.realize import realize
+from ocannl.opt.start import find_starts
+
+
+def schedule(proc: Proc, capabilities: Capabilities) -> Proc:
+    """Replaces each nest by the one that `realize` makes of its plan; a fill becomes the start of its sum.
+
+        proc step                           proc step
+          w : f32[5,7]  in                    w : f32[5,7]  in
+          y : f32[5]    out                   y : f32[5]    out
+          for i in 0..5:              ==>     for i_2 in 0..5:
+            y[i] = 0                            local acc: f32 reg = 0
+          for k in 0..7:                        for k in 0..7:
+            for i_2 in 0..5:                      acc += w[i_2, k]
+              y[i_2] += w[i_2, k]               y[i_2] = acc
+    """
+    starts = find_starts(proc.body)
+    gone = {start.fill for start in starts.values()}
+    names = Namer([*(b.name for b in proc.bufs), *_sym_names(proc)])
+    body: list[Stmt] = []
+    for at, stmt in enumerate(proc.body):
+        nest = None if at in gone else nest_of(stmt)
+        if nest is not None:
+            begun = replace(nest, start=starts[at].value) if at in starts else nest
+            body.append(realize(begun, plan(begun, capabilities), names))
+        elif at not in gone:
+            body.append(stmt)
+    return replace(proc, body=tuple(body))
+
+
+def _sym_names(proc: Proc) -> Iterator[str]:
+    yield from (s.name for s in proc.syms)
+    stack: list[Body] = [proc.body]
+    while stack:
+        for stmt in stack.pop():
+            match stmt:
+                case For(sym, _, _, body):
+                    yield sym.name
+                    stack.append(body)
+                case If(_, then, orelse):
+                    stack += (then, orelse)
+                case _:
+                    pass

@@ -1,0 +1,101 @@
+"""Other symbols, other buffers: the two substitutions that passes make. What does not change stays the same object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from ocannl.ir.index import Affine, Sym
+from ocannl.ir.loops import (
+    Apply,
+    Body,
+    Buf,
+    Cast,
+    Expr,
+    For,
+    Idx,
+    If,
+    Let,
+    Load,
+    Num,
+    Proc,
+    Ref,
+    Stmt,
+    Store,
+    Update,
+    When,
+)
+
+
+def map_expr(expr: Expr, leaf: Callable[[Expr], Expr], values: Mapping[Sym, Affine] | None = None) -> Expr:
+    """`leaf` applied to every load, index and name; `values` go into the conditions."""
+    match expr:
+        case Apply(op, args):
+            new = tuple([map_expr(a, leaf, values) for a in args])
+            return expr if all(a is b for a, b in zip(new, args, strict=True)) else Apply(op, new)
+        case Cast(value, precision):
+            inner = map_expr(value, leaf, values)
+            return expr if inner is value else Cast(inner, precision)
+        case When(cond, then, orelse):
+            a, b = map_expr(then, leaf, values), map_expr(orelse, leaf, values)
+            facts = cond.substitute(values) if values else cond
+            return expr if a is then and b is orelse and facts == cond else When(facts, a, b)
+        case Num():
+            return expr
+        case _:
+            return leaf(expr)
+
+
+def substitute(expr: Expr, values: Mapping[Sym, Affine]) -> Expr:
+    """The expression with `values` for symbols."""
+
+    def leaf(node: Expr) -> Expr:
+        match node:
+            case Load(ref):
+                at = tuple([a.substitute(values) for a in ref.at])
+                return node if all(a is b for a, b in zip(at, ref.at, strict=True)) else Load(Ref(ref.buf, at))
+            case Idx(index, precision):
+                new = index.substitute(values)
+                return node if new is index else Idx(new, precision)
+            case _:
+                return node
+
+    return map_expr(expr, leaf, values) if values else expr
+
+
+def replace_buffers(proc: Proc, new: Mapping[Buf, Buf]) -> Proc:
+    """The program with other buffers in the places of old ones."""
+    if not new:
+        return proc
+
+    def ref(old: Ref) -> Ref:
+        return Ref(new[old.buf], old.at) if old.buf in new else old
+
+    def leaf(node: Expr) -> Expr:
+        return Load(Ref(new[node.ref.buf], node.ref.at)) if isinstance(node, Load) and node.ref.buf in new else node
+
+    def statement(stmt: Stmt) -> Stmt:
+        match stmt:
+            case For(sym, lo, hi, body, step, origin):
+                inner = statements(body)
+                return stmt if inner is body else For(sym, lo, hi, inner, step, origin)
+            case If(cond, then, orelse):
+                a, b = statements(then), statements(orelse)
+                return stmt if a is then and b is orelse else If(cond, a, b)
+            case Store(at, value, origin):
+                place, result = ref(at), map_expr(value, leaf)
+                return stmt if place is at and result is value else Store(place, result, origin)
+            case Update(at, op, value, origin):
+                place, result = ref(at), map_expr(value, leaf)
+                return stmt if place is at and result is value else Update(place, op, result, origin)
+            case Let(name, value):
+                result = map_expr(value, leaf)
+                return stmt if result is value else Let(name, result)
+            case _:
+                return stmt
+
+    def statements(body: Body) -> Body:
+        out = tuple([statement(s) for s in body])
+        return body if all(a is b for a, b in zip(out, body, strict=True)) else out
+
+    return replace(proc, bufs=tuple([new.get(b, b) for b in proc.bufs]), body=statements(proc.body))
