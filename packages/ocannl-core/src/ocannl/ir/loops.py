@@ -7,9 +7,11 @@
 
 Meaning. A statement sees what those before it wrote. `For` runs its body for sym = lo, lo+step, ... below hi.
 `Update(ref, op, e)` is `ref = ref op e` for a monoid op: iterations of a reduction may be reordered. `Let` names a
-value and `Local` storage, both to the end of the block they stand in. All operands of an `Apply` have one type, which is that
-of the result; `where` evaluates both sides, `When` only the one that its condition picks (an affine condition costs
-nothing to decide: it is how padding and partial writes are said). Every access is in bounds: `verify` proves it.
+value and `Local` storage, both to the end of the block they stand in. All operands of an `Apply` have one type, which
+is that of the result; `where` evaluates both sides, `When` only the one that its condition picks (an affine condition
+costs nothing to decide: it is how padding and partial writes are said). A `Cast` to bool is `!= 0`, from a float to an
+integer truncates toward zero (giving any number where the result has no room), between integers wraps. Every access is
+in bounds: `verify` proves it.
 """
 
 from __future__ import annotations

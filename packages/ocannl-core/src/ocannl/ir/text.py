@@ -31,6 +31,7 @@ from ocannl.ir.loops import (
     Num,
     Proc,
     Ref,
+    Stmt,
     Store,
     Update,
     Var,
@@ -158,6 +159,11 @@ def _lines(body: Body, depth: int) -> Iterator[tuple[str, Origin | None]]:
                 yield f"{pad}local {buf.name}: {buf_type(buf)} {buf.home.value}{start}", None
             case Comment(text):
                 yield f"{pad}# {' '.join(text.split())}", None
+
+
+def show_stmt(stmt: Stmt) -> str:
+    """The first line of a statement."""
+    return next(_lines((stmt,), 0))[0]
 
 
 def print_proc(proc: Proc, origins: bool = False) -> str:

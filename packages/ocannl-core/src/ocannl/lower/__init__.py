@@ -1,0 +1,1 @@
+"""From what to compute to how: faithful, unoptimized loops."""
