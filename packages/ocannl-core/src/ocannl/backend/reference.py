@@ -1,0 +1,98 @@
+"""The reference backend, "numpy": slow, exact, always there; the judge of every other one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ocannl.backend.api import Backend, BackendInfo, Code, Device, Entry, Location
+from ocannl.backend.cpu import CpuDevice
+from ocannl.backend.hooks import hookimpl
+from ocannl.backend.reference_analysis import Analysis, analyse
+from ocannl.backend.reference_grid import entry
+from ocannl.base.errors import CompileError
+from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.loops import Buf, Home, Proc
+from ocannl.ir.text import print_proc
+
+NAME = "numpy"
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceCode:
+    """Programs with what was found out about their loops."""
+
+    programs: dict[str, Analysis]
+
+    @property
+    def source(self) -> str:
+        return "\n".join(print_proc(a.proc) for a in self.programs.values())
+
+    @property
+    def blob(self) -> None:
+        return None
+
+
+class ReferenceBackend:
+    """Implements `Backend`."""
+
+    name = NAME
+    capabilities = Capabilities(scheduled=False)
+
+    def __init__(self) -> None:
+        self._device = CpuDevice(0)
+
+    @property
+    def version(self) -> str:
+        return f"numpy {np.__version__}"
+
+    def compile(self, procs: Sequence[Proc]) -> Code:
+        return ReferenceCode({proc.name: analyse(proc) for proc in procs})
+
+    def restore(self, blob: bytes) -> Code:
+        raise CompileError("the reference backend makes no code that could be kept")
+
+    def link(self, code: Code, name: str, device: Device, locations: Sequence[Location]) -> Entry:
+        assert isinstance(code, ReferenceCode) and isinstance(device, CpuDevice)
+        analysis = code.programs[name]
+        proc = analysis.proc
+        pooled = [b for b in proc.bufs if b.home is Home.POOL]
+        buffers = {b: _flat(device, where, b) for b, where in zip(pooled, locations, strict=False)}
+        arena = None
+        if proc.arena:
+            start = locations[len(pooled)]
+            arena = device.window(start, proc.arena)
+            for buf in proc.bufs:
+                if buf.home is Home.ARENA:
+                    assert buf.offset is not None
+                    buffers[buf] = _flat(device, Location(start.pool, start.offset_bytes + buf.offset), buf)
+        return entry(analysis, buffers, arena, proc.syms)
+
+    def device_count(self) -> int:
+        return 1
+
+    def device(self, ordinal: int) -> Device:
+        return self._device
+
+
+def _flat(device: CpuDevice, where: Location, buf: Buf) -> np.ndarray[Any, Any]:
+    return device.window(where, buf.nbytes).view(buf.precision.numpy)
+
+
+@hookimpl
+def ocannl_backend() -> BackendInfo:
+    return BackendInfo(
+        name=NAME,
+        api_version=1,
+        description="the reference: NumPy on index grids, exact and slow",
+        priority=-100,
+        probe=lambda: None,
+        load=_load,
+    )
+
+
+def _load() -> Backend:
+    return ReferenceBackend()
