@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal, assert_never
 
+from ocannl.ir.index import Sym
+
 Kind = Literal["batch", "input", "output"]
 KINDS: tuple[Kind, ...] = ("batch", "input", "output")  # as written
 MEMORY_ORDER: tuple[Kind, ...] = ("batch", "output", "input")
@@ -37,9 +39,12 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """An axis of which one cell is meant; in the spec of a lone shape, an axis of that size."""
+    """An axis of which one cell is meant: a number, in logic built by code also a symbol that tells it at run time.
 
-    index: int
+    In the spec of a lone shape, an axis of that size.
+    """
+
+    index: int | Sym
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +194,7 @@ def _print_row(kind: Kind, row: RowSpec) -> str:
 def print_axis(axis: AxisSpec) -> str:
     match axis:
         case Label(name): return name
-        case Fixed(index): return str(index)
+        case Fixed(index): return index.name if isinstance(index, Sym) else str(index)
         case Wild(): return "_"
         case Window(): return _print_window(axis)
         case Concat(parts): return "^".join(part.name if isinstance(part, Label) else str(part) for part in parts)

@@ -1,0 +1,108 @@
+"""A size that is asked for, or constrained, beside the operations: what a label or a row variable turns out to be."""
+
+from __future__ import annotations
+
+from ocannl.base.errors import ShapeError
+from ocannl.infer.arithmetic import Product, attach
+from ocannl.infer.finish import attempt, finish_all
+from ocannl.infer.generate import Relation
+from ocannl.infer.solve import propagate
+from ocannl.infer.terms import Dim, Fact, Owner, find
+from ocannl.infer.totals import Total, attach_total
+from ocannl.infer.trail import Trail
+from ocannl.infer.unify import join, set_size
+
+
+class Capture:
+    """A number that inference finds: the size of an axis, or of a row variable, the product of its axes.
+
+    peers       captures that it was equated or scaled to
+    relations   operations whose specs mention it
+    """
+
+    __slots__ = ("cell", "name", "peers", "relations")
+
+    def __init__(self, name: str = "a captured size") -> None:
+        self.name = name
+        self.cell = Dim()
+        self.peers: list[Capture] = []
+        self.relations: list[Relation] = []
+
+    @property
+    def known(self) -> int | None:
+        """The number, if it is known already."""
+        return find(self.cell).size
+
+    @property
+    def is_bound(self) -> bool:
+        return bool(self.relations)
+
+    @property
+    def value(self) -> int:
+        """The number; finishes the inference of everything it depends on."""
+        if self.known is None:
+            finish_all(self.owners())
+        if self.known is None:
+            raise ShapeError(f"nothing says what `{self.name}` is: capture it from a spec, or set it")
+        return self.known
+
+    def set(self, size: int) -> None:
+        """It is this number."""
+        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+            raise ShapeError(f"`{self.name}` cannot be {size!r}: it is a size")
+
+        def act(trail: Trail) -> None:
+            set_size(trail, self.cell, size, Fact(text=f"`{self.name}`"))
+            propagate(trail)
+
+        attempt(None, act)
+
+    def equal(self, other: Capture) -> None:
+        """Both are the same number."""
+
+        def act(trail: Trail) -> None:
+            join(trail, self.cell, other.cell)
+            self.meet(trail, other)
+
+        attempt(None, act)
+
+    def scale(self, other: Capture, factor: int) -> None:
+        """It is `factor` times the other."""
+        if isinstance(factor, bool) or not isinstance(factor, int) or factor < 1:
+            raise ShapeError(f"`{self.name}` cannot be {factor!r} times `{other.name}`: the factor is a number from 1")
+
+        def act(trail: Trail) -> None:
+            text = f"{self.name} = {factor}*{other.name}"
+            attach(trail, Product(self.cell, (other.cell,), factor=factor, text=text))
+            self.meet(trail, other)
+
+        attempt(None, act)
+
+    def meet(self, trail: Trail, other: Capture) -> None:
+        trail.push(self.peers, other)
+        trail.push(other.peers, self)
+        propagate(trail)
+
+    def bind(self, trail: Trail, relation: Relation, name: str) -> None:
+        """It stands for a name of the operation's spec."""
+        trail.push(self.relations, relation)
+        trail.set(relation, "captures", (*relation.captures, self))
+        if name in relation.labels:
+            join(trail, relation.labels[name], self.cell)
+        elif name in relation.row_vars:
+            attach_total(trail, Total(self.cell, (relation.row_vars[name],), text=f"..{name}..", cause=relation))
+
+    def owners(self) -> list[Owner]:
+        """The shapes that deciding it may concern."""
+        seen: dict[Capture, None] = {}
+        todo = [self]
+        found: dict[Owner, None] = {}
+        while todo:
+            capture = todo.pop()
+            if capture in seen:
+                continue
+            seen[capture] = None
+            todo.extend(capture.peers)
+            for relation in capture.relations:
+                found.update(dict.fromkeys(relation.owners))
+        return list(found)

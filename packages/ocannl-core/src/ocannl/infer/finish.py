@@ -1,0 +1,84 @@
+"""All or nothing: an attempt to learn something, and the attempt to learn everything that connected tensors lack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import prod
+from typing import Protocol, TypeVar
+
+from ocannl.infer.close import Open
+from ocannl.infer.explain import explain
+from ocannl.infer.generate import Relation
+from ocannl.infer.mismatch import Mismatch
+from ocannl.infer.solve import decide
+from ocannl.infer.terms import Owner, Row, find, resolve
+from ocannl.infer.trail import Trail
+
+MAX_CELLS = 1 << 62
+
+T = TypeVar("T")
+
+
+class Node(Owner, Protocol):
+    """A shape that remembers the operations which are still to tell something about it."""
+
+    relations: list[Relation]
+
+
+def attempt(relation: Relation | None, act: Callable[[Trail], T]) -> T:
+    """Do something that may find a contradiction; then nothing has changed, and the user is told in their own words."""
+    trail = Trail(relation)
+    try:
+        return act(trail)
+    except Mismatch as mismatch:
+        error = explain(mismatch, relation, trail)
+    raise error from None
+
+
+def finish_all(start: Iterable[Owner]) -> None:
+    """Decide everything that is open about some shapes and those connected to them."""
+    shapes, relations = connected(start)
+    rows = [row for shape in shapes for row in shape.rows]
+    for relation in relations:
+        rows.extend(relation.row_vars.values())
+        rows.append(Row(tuple(relation.labels.values())))
+        rows.append(Row(tuple(capture.cell for capture in relation.captures)))
+
+    def act(trail: Trail) -> None:
+        decide(trail, Open(rows))
+        for shape in shapes:
+            check_size(shape)
+
+    attempt(None, act)
+    for shape in shapes:
+        shape.relations.clear()
+
+
+def connected(start: Iterable[Owner]) -> tuple[list[Node], list[Relation]]:
+    """Shapes and operations reachable without passing through a shape that is solved."""
+    shapes: dict[Node, None] = {}
+    relations: dict[Relation, None] = {}
+    todo: list[Owner] = list(start)
+    while todo:
+        shape = todo.pop()
+        if shape in shapes or shape.is_solved:
+            continue
+        node: Node = shape  # type: ignore[assignment]
+        shapes[node] = None
+        for relation in node.relations:
+            if relation not in relations:
+                relations[relation] = None
+                todo.extend(relation.owners)
+                for capture in relation.captures:
+                    todo.extend(capture.owners())
+    return list(shapes), list(relations)
+
+
+def check_size(shape: Owner) -> None:
+    dims = tuple(find(axis) for row in shape.rows for axis in resolve(row).axes)
+    sizes = [axis.size or 0 for axis in dims]
+    if sizes and 0 not in sizes and prod(sizes) > MAX_CELLS:
+        raise Mismatch(
+            f"`{shape.provenance.label}` would have {prod(sizes):.3g} elements, which no memory holds",
+            dims=dims, owners=(shape,), fix="make an axis smaller",
+        )  # fmt: skip

@@ -1,0 +1,187 @@
+"""The shape of a tensor: three rows of axes, inferred from everything the tensor takes part in."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+
+from ocannl.base.errors import ShapeError
+from ocannl.infer.capture import Capture
+from ocannl.infer.finish import attempt, finish_all
+from ocannl.infer.generate import Relation, emit
+from ocannl.infer.logic import Logic
+from ocannl.infer.solve import propagate
+from ocannl.infer.spec import KINDS, Kind
+from ocannl.infer.terms import Axis, Dim, Fact, Provenance, Row, RowVar, find, is_solved, print_rows, resolve
+from ocannl.infer.trail import Trail
+from ocannl.infer.unify import equate
+
+AxisLike = int | tuple[str, int]
+
+
+class Shape:
+    """Three rows of axes; asking for any of them infers everything the tensor is connected to.
+
+    relations    the operations that are still to tell something about it, or about others through it
+    origin       the operation that made it, if one did
+    """
+
+    __slots__ = ("__weakref__", "_dims", "_is_solved", "origin", "provenance", "relations", "role", "rows")
+
+    def __init__(self, provenance: Provenance, rows: tuple[Row, Row, Row], role: str = "result") -> None:
+        self.provenance = provenance
+        self.rows = rows
+        self.role = role
+        self.relations: list[Relation] = []
+        self.origin: Relation | None = None
+        self._dims: tuple[int, ...] | None = None
+        self._is_solved = False
+
+    @staticmethod
+    def leaf(
+        provenance: Provenance,
+        *,
+        batch: Sequence[AxisLike] | None = None,
+        input: Sequence[AxisLike] | None = None,
+        output: Sequence[AxisLike] | None = None,
+        role: str = "data",
+        square: bool = False,
+    ) -> Shape:
+        """A tensor that is not computed; a row that is not given is inferred. `square`: input and output rows agree."""
+        shape = Shape(provenance, (Row(), Row(), Row()), role)
+        given = dict(zip(KINDS, (batch, input, output), strict=True))
+        rows = {kind: _leaf_row(shape, kind, axes) for kind, axes in given.items()}
+        shape.rows = rows["batch"], rows["input"], rows["output"]
+        if square:
+            attempt(None, lambda trail: equate(trail, shape.rows[1], shape.rows[2]))
+        return shape
+
+    @property
+    def is_param(self) -> bool:
+        return self.role == "param"
+
+    @property
+    def is_solved(self) -> bool:
+        """Everything is known already."""
+        if not self._is_solved:
+            self._is_solved = all(map(is_solved, self.rows))
+        return self._is_solved
+
+    @property
+    def known(self) -> str:
+        """What is known so far; `?` is a size, `...` a part of a row that is not known."""
+        return print_rows(self.rows)
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """Sizes in memory order: batch, output, input."""
+        if self._dims is None:
+            finish(self)
+            batch, input, output = (tuple(axis.size for axis in self._row(n)) for n in range(3))
+            self._dims = batch + output + input
+        return self._dims
+
+    @property
+    def batch(self) -> tuple[Axis, ...]:
+        finish(self)
+        return self._row(0)
+
+    @property
+    def input(self) -> tuple[Axis, ...]:
+        finish(self)
+        return self._row(1)
+
+    @property
+    def output(self) -> tuple[Axis, ...]:
+        finish(self)
+        return self._row(2)
+
+    def _row(self, n: int) -> tuple[Axis, ...]:
+        axes = map(find, resolve(self.rows[n]).axes)
+        return tuple(Axis(axis.size, axis.unit) for axis in axes if axis.size is not None)
+
+    def __str__(self) -> str:
+        finish(self)
+        return print_rows(self.rows)
+
+    def __repr__(self) -> str:
+        return f"<Shape {self.known or 'of no axes'}>"
+
+
+def _leaf_row(shape: Shape, kind: Kind, axes: Sequence[AxisLike] | None) -> Row:
+    if axes is None:
+        return Row((), RowVar(shape), ())
+    if isinstance(axes, (int, str)) or not isinstance(axes, Iterable):
+        raise ShapeError(f"the {kind} row of `{shape.provenance.label}` is {axes!r}, not a list of sizes")
+    return Row(trail=tuple(_leaf_axis(shape, kind, n, axis) for n, axis in enumerate(axes, 1)))
+
+
+def _leaf_axis(shape: Shape, kind: Kind, position: int, axis: AxisLike) -> Dim:
+    unit, size = axis if isinstance(axis, tuple) and len(axis) == 2 else (None, axis)
+    where = f"{kind} axis {position} of `{shape.provenance.label}`"
+    try:
+        if isinstance(size, bool):
+            raise TypeError
+        number = operator.index(size)  # type: ignore[arg-type]
+    except TypeError:
+        raise ShapeError(f"{where} is {axis!r}: an axis is a size, such as 3, or a unit and a size, such as ('rgb', 3)") from None
+    if number < 0:
+        raise ShapeError(f"{where} is {number}: a size cannot be negative")
+    if unit is not None and (not isinstance(unit, str) or not unit):
+        raise ShapeError(f"{where} has the unit {unit!r}: a unit is a word")
+    dim = Dim(number, unit, Fact(shape, kind, position))
+    dim.leaf = shape
+    return dim
+
+
+def relate(
+    logic: Logic,
+    operands: Sequence[Shape],
+    result: Shape | None,
+    provenance: Provenance,
+    *,
+    sizes: Mapping[str, int] = {},
+    captures: Mapping[str, Capture] = {},
+) -> Shape:
+    """Let one operation say what it says about the shapes of its tensors; gives the result's shape.
+
+    Raises: ShapeError, after which nothing has changed.
+    """
+    check_names(logic, operands, provenance, (*sizes, *captures))
+    relation = Relation(logic, tuple(operands), provenance, sizes)
+
+    def make(rows: tuple[Row, Row, Row]) -> Shape:
+        shape = Shape(provenance, rows)
+        shape.origin = relation
+        return shape
+
+    def act(trail: Trail) -> Shape:
+        made = emit(trail, relation, result, make)
+        assert isinstance(made, Shape)
+        for name, capture in captures.items():
+            capture.bind(trail, relation, name)
+        propagate(trail)
+        for shape in dict.fromkeys((*operands, made)):
+            if not shape.is_solved:
+                trail.push(shape.relations, relation)
+        return made
+
+    return attempt(relation, act)
+
+
+def finish(shape: Shape) -> None:
+    """Infer everything about `shape` and all tensors that what is still unknown connects it to.
+
+    Raises: ShapeError, after which nothing has changed.
+    """
+    if not shape.is_solved:
+        finish_all([shape])
+
+
+def check_names(logic: Logic, operands: Sequence[Shape], provenance: Provenance, names: Iterable[str]) -> None:
+    if len(operands) != logic.arity:
+        raise ShapeError(f"{logic} takes {logic.arity} operands, `{provenance.expression}` gives {len(operands)}")
+    unknown = [name for name in names if name not in logic.spec.names()]
+    if unknown:
+        has = ", ".join(f"`{name}`" for name in logic.spec.names()) or "no names"
+        raise ShapeError(f"`{unknown[0]}` is no name of {logic}, which has {has}")

@@ -1,0 +1,216 @@
+"""What is inferred: sizes of axes and rows of axes, as cells that learn.
+
+    Dim      one axis: a size and a unit, each known or not
+    RowVar   a part of a row of which not even the number of axes is known
+    Row      lead  var  trail        the axes of one kind, in order
+
+Two cells that must agree become one (a cell that was joined to another has a `link`). What is only bounded keeps lists of
+its neighbours, so that unrelated tensors never meet and everything is collected with the last tensor that needs it.
+
+Order: `res <= opnd` says that an operand may be stretched to a result. An axis fits under an equal one and under an axis
+of size 1 without a unit. A row fits under another if axes can be inserted at that one's gap, between lead and trail, so
+that each pair fits. A closed row keeps its gap for this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from ocannl.infer.spec import KINDS, Kind
+
+if TYPE_CHECKING:
+    from ocannl.infer.trail import Trail
+
+MAX_AXES = 64
+"""No row has more; a row that would is growing without end."""
+
+
+class Provenance:
+    """Who a tensor is, in the user's words; labels may be bound after the shape exists, so words are asked for late."""
+
+    __slots__ = ("name", "role", "text", "where")
+
+    def __init__(
+        self, name: str | Callable[[], str], role: str = "result", text: Callable[[], str] | None = None, where: str = ""
+    ) -> None:
+        self.name = name
+        self.role = role
+        self.text = text
+        self.where = where
+
+    @property
+    def label(self) -> str:
+        return self.name() if callable(self.name) else self.name
+
+    @property
+    def expression(self) -> str:
+        return self.text() if self.text else self.label
+
+
+class Owner(Protocol):
+    """The shape of a tensor, as far as inference below it cares."""
+
+    provenance: Provenance
+    role: str
+    rows: tuple[Row, Row, Row]
+
+    @property
+    def is_param(self) -> bool: ...
+
+    @property
+    def is_solved(self) -> bool: ...
+
+    @property
+    def known(self) -> str: ...
+
+
+class Constraint(Protocol):
+    """Something that looks again when a cell it watches has learned."""
+
+    cause: Cause | None
+
+    def fire(self, trail: Trail) -> None: ...
+
+
+class Cause(Protocol):
+    """An operation that emitted constraints."""
+
+    provenance: Provenance
+
+
+class Fact(NamedTuple):
+    """Who said a size: an axis of a tensor that was given, or whatever `text` says."""
+
+    owner: Owner | None = None
+    kind: Kind = "output"
+    position: int = 0  # from 1
+    text: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} axis {self.position} of `{self.owner.provenance.label}`" if self.owner else self.text
+
+
+class Axis(NamedTuple):
+    """A solved axis."""
+
+    size: int
+    unit: str | None
+
+
+class Dim:
+    """The size and the unit of an axis.
+
+    lower      the size of everything known to fit under this axis, while its own size is not known
+    least      the size must be at least this much, since the axis is read at a fixed place
+    leaf       a tensor that is not computed and has this axis: it is as large as its uses
+    asked      read as a matrix or by a spec: a parameter that has this axis must be told its size by something
+    above      axes that this one fits under
+    below      axes that fit under this one
+    laws       arithmetic in which this size takes part
+    """
+
+    __slots__ = ("above", "asked", "below", "fact", "laws", "leaf", "least", "link", "lower", "rank", "size", "unit")
+
+    def __init__(self, size: int | None = None, unit: str | None = None, fact: Fact | None = None) -> None:
+        self.link: Dim | None = None
+        self.rank = 0
+        self.size = size
+        self.unit = unit
+        self.fact = fact
+        self.lower: int | None = None
+        self.least = 0
+        self.leaf: Owner | None = None
+        self.asked = False
+        self.above: list[Dim] | None = None
+        self.below: list[Dim] | None = None
+        self.laws: list[Constraint] | None = None
+
+    @property
+    def is_rigid(self) -> bool:
+        """Never stretched: what fits under it equals it."""
+        return self.unit is not None or (self.size is not None and self.size != 1)
+
+
+class RowVar:
+    """Axes not known yet, not even their number; `value` once they are.
+
+    leaf, asked    as for axes
+    told           something known has met this row, so that it may end here
+    depth          how many axes were added in front of and behind this variable
+    """
+
+    __slots__ = ("asked", "depth", "leaf", "told", "value", "watchers")
+
+    def __init__(self, leaf: Owner | None = None, depth: int = 0) -> None:
+        self.value: Row | None = None
+        self.watchers: list[Constraint] = []
+        self.leaf = leaf
+        self.asked = False
+        self.told = depth > 0
+        self.depth = depth
+
+
+class Row:
+    """Axes in front, possibly a variable, axes behind. In a closed row the place between is where broadcasting inserts."""
+
+    __slots__ = ("lead", "trail", "var")
+
+    def __init__(self, lead: tuple[Dim, ...] = (), var: RowVar | None = None, trail: tuple[Dim, ...] = ()) -> None:
+        self.lead = lead
+        self.var = var
+        self.trail = trail
+
+    @property
+    def axes(self) -> tuple[Dim, ...]:
+        return self.lead + self.trail
+
+    @property
+    def count(self) -> int:
+        return len(self.lead) + len(self.trail)
+
+
+EMPTY = Row()
+
+
+def find(dim: Dim) -> Dim:
+    """The cell that this one was joined to."""
+    while dim.link is not None:
+        dim = dim.link
+    return dim
+
+
+def resolve(row: Row) -> Row:
+    """The row with what its variable was found to be."""
+    while row.var is not None and (value := row.var.value) is not None:
+        row = Row(row.lead + value.lead, value.var, value.trail + row.trail)
+    return row
+
+
+def is_solved(row: Row) -> bool:
+    row = resolve(row)
+    return row.var is None and all(find(d).size is not None for d in row.axes)
+
+
+def print_dim(dim: Dim) -> str:
+    size = find(dim).size
+    return "?" if size is None else str(size)
+
+
+def print_row(row: Row) -> str:
+    """The row as far as it is known: `?` for a size, `...` for a variable."""
+    row = resolve(row)
+    gap = () if row.var is None else ("...",)
+    return ",".join((*map(print_dim, row.lead), *gap, *map(print_dim, row.trail)))
+
+
+def print_rows(rows: tuple[Row, Row, Row]) -> str:
+    batch, input, output = map(print_row, rows)
+    return (f"{batch}|" if batch else "") + (f"{input}->" if input else "") + output
+
+
+__all__ = [
+    "EMPTY", "KINDS", "MAX_AXES",
+    "Axis", "Cause", "Constraint", "Dim", "Fact", "Owner", "Provenance", "Row", "RowVar",
+    "find", "is_solved", "print_dim", "print_row", "print_rows", "resolve",
+]
