@@ -1,0 +1,80 @@
+"""What surrounds an expression: the user's frame, and whether code is being recorded or gradients are wanted.
+
+Context variables, and nothing else, carry the ambient state; so threads and coroutines do not see each other's.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import lru_cache
+from types import CodeType, FrameType
+
+_INTERNAL = ("ocannl.lang", "ocannl.infer", "ocannl.ir", "ocannl.base", "ocannl.lower")
+
+differentiable: ContextVar[bool] = ContextVar("ocannl_differentiable", default=True)
+
+
+@contextmanager
+def no_grad() -> Iterator[None]:
+    """Everything built inside has no gradient."""
+    token = differentiable.set(False)
+    try:
+        yield
+    finally:
+        differentiable.reset(token)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place in the user's code: file and line, and the name that the value made there is bound to, if any."""
+
+    where: str
+    name: str
+
+
+def site() -> Site:
+    """The innermost place outside the framework's own machinery."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(_INTERNAL):
+        frame = frame.f_back
+    if frame is None:
+        return Site("", "")
+    where, names = _code_facts(frame.f_code)
+    return Site(f"{where}:{frame.f_lineno}", names.get(frame.f_lasti, ""))
+
+
+@lru_cache(maxsize=4096)
+def _code_facts(code: CodeType) -> tuple[str, dict[int, str]]:
+    """The file of some code, and for each instruction whose result goes straight into a name, that name.
+
+    Reading names from the bytecode works wherever code runs: in the REPL, in notebooks, under `exec`, in lambdas.
+    """
+    names: dict[int, str] = {}
+    steps = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "NOP", "EXTENDED_ARG")]
+    for at, instruction in enumerate(steps):
+        rest = steps[at + 1 : at + 4]
+        if rest and rest[0].opname == "COPY":  # a walrus keeps a copy on the stack
+            rest = rest[1:]
+        name = _stored_name(rest)
+        if name:
+            names[instruction.offset] = name
+    file = code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
+    return file, names
+
+
+def _stored_name(rest: list[dis.Instruction]) -> str:
+    if not rest:
+        return ""
+    first = rest[0]
+    if first.opname.startswith("STORE_FAST_"):  # two instructions in one: the first stores the value
+        return str(first.argval[0])
+    if first.opname in ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF"):
+        return str(first.argval)
+    if first.opname.startswith("LOAD_") and len(rest) > 1 and rest[1].opname == "STORE_ATTR":
+        return str(rest[1].argval)  # self.name = ...
+    return ""

@@ -1,0 +1,233 @@
+"""Blocks: tensor functions that own parameters.
+
+    layer = mlp_layer(hidden=16)    configured: owns nothing yet
+    y = layer(x)                    the first application makes the parameters and the inner blocks
+    z = layer(x2)                   later ones meet the same, matched by name and order
+
+The application in progress is ambient; `recall` and `own` are how `oc.param` takes part in it.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, overload
+
+from ocannl.base.errors import CodeError
+from ocannl.lang.ambient import site
+from ocannl.lang.code import recorder
+
+if TYPE_CHECKING:
+    from ocannl.lang.tensor import Tensor
+
+class Applying:
+    """One application of a block: what it owns so far, and how far a later application has recalled it."""
+
+    __slots__ = ("block", "met", "members", "recalling")
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.recalling = block.members is not None
+        self.members: list[tuple[str, Any]] = block.members if block.members is not None else []
+        self.met = 0
+
+    def recall(self, name: str, kind: str) -> Any:
+        """The next member of a later application; its name must be the one of the first."""
+        if self.met == len(self.members):
+            raise CodeError(
+                f"block `{self.block.label}` made {len(self.members)} parameters and inner blocks when it was first "
+                f"applied, and asks now for one more, {kind} `{name}`"
+            )
+        known, member = self.members[self.met]
+        if _stem(known) != name or isinstance(member, Block) != (kind == "block"):
+            raise CodeError(
+                f"block `{self.block.label}` made `{known}` when it was first applied, and asks now for {kind} `{name}`"
+            )
+        self.met += 1
+        return member
+
+    def own(self, name: str, member: Any) -> str:
+        taken = {known for known, _ in self.members}
+        unique, n = name, 2
+        while unique in taken:
+            unique, n = f"{name}_{n}", n + 1
+        self.members.append((unique, member))
+        return unique
+
+    def meet(self, block: Block) -> None:
+        """A block that was made outside is applied here: it belongs to this one too."""
+        if not self.recalling:
+            if all(member is not block for _, member in self.members):
+                self.own(block.label, block)
+        elif self.met < len(self.members) and self.members[self.met][1] is block:
+            self.met += 1
+
+    def finish(self) -> None:
+        if self.recalling and self.met < len(self.members):
+            missing = self.members[self.met][0]
+            raise CodeError(f"block `{self.block.label}` did not meet `{missing}`, which its first application made")
+        self.block.members = self.members
+
+
+applying: ContextVar[Applying | None] = ContextVar("ocannl_applying", default=None)
+
+
+def _stem(name: str) -> str:
+    head, _, tail = name.rpartition("_")
+    return head if head and tail.isdigit() and int(tail) > 1 else name
+
+
+def recall(name: str) -> Tensor | None:
+    """The parameter that an earlier application of the current block made here, if this is a later one."""
+    active = applying.get()
+    if active is None or not active.recalling:
+        return None
+    found: Tensor = active.recall(_stem(name), "parameter")
+    return found
+
+
+def own(name: str, made: Tensor) -> None:
+    """The current block, if any, owns the parameter from now on."""
+    active = applying.get()
+    if active is not None:
+        unique = active.own(name, made)
+        made.with_label(unique)
+
+
+class Block:
+    """A configured tensor function. Its parameters are made when it is first applied."""
+
+    __slots__ = ("arguments", "function", "label", "members")
+
+    def __init__(self, function: Callable[..., Any], arguments: Mapping[str, Any], label: str) -> None:
+        self.function = function
+        self.arguments = arguments
+        self.label = label
+        self.members: list[tuple[str, Any]] | None = None
+
+    @property
+    def params(self) -> Mapping[str, Tensor]:
+        """The parameters by dotted path, in the order in which the first application made them."""
+        if self.members is None:
+            raise CodeError(f"block `{self.label}` has no parameters before it is first applied to something")
+        return dict(self._walk(""))
+
+    def _walk(self, prefix: str) -> Iterator[tuple[str, Tensor]]:
+        for name, member in self.members or ():
+            if isinstance(member, Block):
+                yield from member._walk(f"{prefix}{name}.")
+            else:
+                yield f"{prefix}{name}", member
+
+    def __call__(self, *inputs: Any) -> Any:
+        outer = applying.get()
+        if outer is not None:
+            outer.meet(self)
+        mine = Applying(self)
+        tokens = applying.set(mine), recorder.set(None)
+        try:
+            result = self.function(*inputs, **self.arguments)
+            mine.finish()
+        finally:
+            applying.reset(tokens[0])
+            recorder.reset(tokens[1])
+        if outer is None:
+            for path, p in self._walk(""):
+                p.path = path
+        _label_result(result, self.label, inputs)
+        return result
+
+    def __repr__(self) -> str:
+        owned = "not applied yet" if self.members is None else f"{len(self.params)} parameters"
+        return f"<block {self.label}: {owned}>"
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise CodeError("blocks cannot be copied or pickled; save their parameters with oc.save")
+
+
+def _label_result(result: Any, label: str, inputs: tuple[Any, ...]) -> None:
+    rename = getattr(result, "rename_if_unnamed", None)
+    if rename is not None and result.application is not None:
+        first = next((i.label for i in inputs if hasattr(i, "rename_if_unnamed")), "")
+        rename(f"{label}_{first}" if first else label)
+
+
+class Function:
+    """What `oc.op` makes of a function: called with tensors it is applied at once, with configuration alone it is a
+    `Block`."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+            raise CodeError(f"`{function.__name__}` is a generator or a coroutine; oc.op takes plain functions")
+        self.function = function
+        functools.update_wrapper(self, function)
+        kinds = inspect.Parameter
+        parameters = inspect.signature(function).parameters.values()
+        self.takes_tensors = any(
+            p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD, kinds.VAR_POSITIONAL) for p in parameters
+        )
+        self.signature = inspect.signature(function)
+
+    def __call__(self, *inputs: Any, label: str | None = None, **arguments: Any) -> Any:
+        name = label or _plain(self.function.__name__)
+        self._check(inputs, arguments)
+        block = self._block(name, label, arguments)
+        return block(*inputs) if inputs or not self.takes_tensors else block
+
+    def _check(self, inputs: tuple[Any, ...], arguments: Mapping[str, Any]) -> None:
+        try:
+            if inputs or not self.takes_tensors:
+                self.signature.bind(*inputs, **arguments)
+            else:
+                self.signature.bind_partial(**arguments)
+                missing = [
+                    p.name
+                    for p in self.signature.parameters.values()
+                    if p.kind is p.KEYWORD_ONLY and p.default is p.empty and p.name not in arguments
+                ]
+                if missing:
+                    raise TypeError(f"missing a required argument: '{missing[0]}'")
+        except TypeError as e:
+            raise CodeError(f"`{self.function.__name__}{self.signature}`: {e}") from None
+
+    def _block(self, name: str, label: str | None, arguments: Mapping[str, Any]) -> Block:
+        outer = applying.get()
+        if outer is None:
+            bound = "" if label else site().name
+            return Block(self.function, arguments, label or bound or name)
+        if outer.recalling:
+            found: Block = outer.recall(_stem(name), "block")
+            return found
+        block = Block(self.function, arguments, name)
+        block.label = outer.own(name, block)
+        return block
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<oc.op {self.function.__name__}{self.signature}>"
+
+
+def _plain(name: str) -> str:
+    return "block" if name == "<lambda>" else name
+
+
+@overload
+def op(function: Callable[..., Any]) -> Function: ...
+@overload
+def op() -> Callable[[Callable[..., Any]], Function]: ...
+def op(function: Callable[..., Any] | None = None) -> Any:
+    """Declares a tensor function with parameters.
+
+    Positional arguments are tensors, keyword-only ones configuration. Called without positional arguments it gives a
+    configured `Block`; called with them it configures and applies at once. A function without positional parameters is
+    applied at once.
+    """
+    if function is None:
+        return Function
+    if not callable(function):
+        raise CodeError(f"oc.op decorates functions, not {function!r}")
+    return Function(function)

@@ -1,0 +1,380 @@
+"""Recorded code: assignments over nodes, written as Python's own.
+
+    @oc.cd
+    def decay(p, *, rate):
+        p -= rate * p
+
+    step = decay(p, rate=0.1)            # code; nothing ran
+    with oc.cd("merge") as merge: ...    # the same recorder as a context manager
+
+An expression's own code stands where it was written, and vanishes if nothing uses it. The root of a right side is taken
+apart: one primitive, or one contraction, of up to three operands becomes the assignment itself.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterable
+from contextvars import Token
+from typing import Any
+
+from ocannl.base.errors import CodeError
+from ocannl.infer.logic import Logic, pointwise
+from ocannl.infer.shape import Provenance, finish, project, relate
+from ocannl.ir.assign import Assign, Origin, Piece
+from ocannl.ir.index import Affine
+from ocannl.ir.ops import BY_NAME, Op
+from ocannl.ir.tnode import Role, TNode
+from ocannl.lang.ambient import differentiable, site
+from ocannl.lang.code import Code, Heading, Step, recorder
+from ocannl.lang.defop import logic_of
+from ocannl.lang.leaves import embed
+from ocannl.lang.operation import Operation
+from ocannl.lang.slots import SlotAssign, elaborate, spelled
+from ocannl.lang.tensor import Application, Tensor, operand_term
+from ocannl.lang.terms import Hole, Term, apply, tree_of
+
+
+class Statement:
+    """One assignment: `lhs <- lhs accum combine(operands)` by a logic, with a slice of the left side if there is one."""
+
+    __slots__ = ("accum", "clear", "combine", "lhs", "logic", "operands", "sizes", "where")
+
+    def __init__(
+        self,
+        lhs: Tensor,
+        accum: Op | None,
+        clear: bool,
+        combine: Callable[..., Term],
+        operands: tuple[Tensor, ...],
+        logic: Logic,
+        sizes: dict[str, int],
+        where: str,
+    ) -> None:
+        self.lhs = lhs
+        self.accum = accum
+        self.clear = clear
+        self.combine = combine
+        self.operands = operands
+        self.logic = logic
+        self.sizes = sizes
+        self.where = where
+        text = lambda: f"{lhs.label} {_spelling(accum, clear)} {logic}"  # noqa: E731
+        provenance = Provenance(lambda: lhs.label, "assigned", text, where)
+        relate(logic, [t.emit() for t in operands], lhs.emit(), provenance, sizes=sizes)
+
+    def __call__(self) -> Iterable[Assign]:
+        finish(self.lhs.handle)
+        projections = project(self.logic, [t.handle for t in self.operands], self.lhs.handle, sizes=self.sizes)
+        terms = [operand_term(t, n) for n, t in enumerate(self.operands, 1)]
+        target, tree = self.lhs.node, tree_of(self.combine(*terms))
+        outside = None if self.accum is None else self.accum.neutral
+        made = elaborate(
+            [SlotAssign(Hole(target, 0), self.accum, self.clear, tree)],
+            projections,
+            0.0 if outside is None else outside,
+            Origin(self.lhs.label, self.where),
+        )
+        return [_through_slices(self.lhs, a) for a in made]
+
+
+def _spelling(accum: Op | None, clear: bool) -> str:
+    return f"={':' * clear}{'' if accum is None else accum.symbol or accum.name}"
+
+
+def _through_slices(lhs: Tensor, assign: Assign) -> Assign:
+    """An assignment to `x[n]` writes to `x` itself."""
+    parent, at = _sliced(lhs)
+    if not at:
+        return assign
+    if assign.clear and assign.accum is not None:
+        raise CodeError(f"`{lhs.label}` is a slice: clear it with `=:` first, then accumulate into it")
+    clear = False  # the other slices keep what they hold; a plain store covers its own cells
+    pieces = tuple(Piece(p.loops, (*at, *p.at), p.value, p.when) for p in assign.pieces)
+    return Assign(parent.node, assign.accum, clear, pieces, assign.origin)
+
+
+def _sliced(lhs: Tensor) -> tuple[Tensor, tuple[Affine, ...]]:
+    """The tensor of which `lhs` is a slice (of a slice), and the leading indices."""
+    at: tuple[Affine, ...] = ()
+    while lhs.application is not None and lhs.application.operation.name == "slice":
+        fixed = lhs.application.operation.logic.spec.operands[0].batch.lead[0].index  # type: ignore[union-attr]
+        at = (Affine.of(fixed), *at)
+        lhs = lhs.application.operands[0]
+    return lhs, at
+
+
+class Recording(Code):
+    """Code that is being recorded; complete once its recorder has ended."""
+
+    __slots__ = ("_ended", "_entries", "_frame", "_text", "_tokens", "_updated")
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self._set("_text", text)
+        self._set("_entries", [])
+        self._set("_ended", False)
+        self._set("_updated", None)
+
+    def _set(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+
+    # --- the recorder ------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        self._set("_tokens", (recorder.set(self), differentiable.set(False)))
+
+    def end(self) -> None:
+        tokens: tuple[Token[Any], Token[bool]] = self._tokens
+        recorder.reset(tokens[0])
+        differentiable.reset(tokens[1])
+        items, asked = _assemble(self._entries)
+        code = Code(items)
+        heading = (Heading(lambda: self._text, code),) if self._text else items
+        self._set("items", heading)
+        self._set("asked", asked)
+        self._set("_ended", True)
+
+    def note(self, expression: Tensor) -> None:
+        self._entries.append(expression)
+
+    def splice(self, code: Code) -> None:
+        if isinstance(code, Recording) and not code._ended:
+            raise CodeError("code cannot contain itself: its recorder has not ended")
+        self._entries.append(code)
+
+    def record(self, statement: Statement) -> None:
+        self._entries.append(statement)
+
+    def holds(self, expression: Tensor) -> bool:
+        """Whether the expression was written in this recorder, and nothing has used it yet."""
+        return any(e is expression for e in reversed(self._entries))
+
+    def assign_in_place(self, lhs: Tensor, spelling: str, value: object) -> None:
+        _write(self, lhs, *spelled(spelling), value, None)
+        self._set("_updated", lhs)
+
+    def assign_item(self, lhs: Tensor, key: object, value: object) -> None:
+        if key is Ellipsis:
+            _write_naturally(self, lhs, value)
+        elif isinstance(key, tuple) and len(key) == 2:
+            _write(self, lhs, *spelled(key[0]), value, key[1])
+        elif isinstance(key, str):
+            _write(self, lhs, *spelled(key), value, None)
+        elif value is not self._updated or value is None:  # else this ends `lhs[n] += e`
+            raise CodeError(f"`{lhs.label}[n]` is updated in place (`+=`), not replaced; write `{lhs.label}[n][...] = e`")
+
+    # --- as a context manager ----------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Recording:
+        if self._ended or recorder.get() is self:
+            raise CodeError("a recorder is used once; call oc.cd again")
+        self._set("_frame", sys._getframe(1))
+        self.begin()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        same = recorder.get() is self and sys._getframe(1) is self._frame
+        self._set("_frame", None)
+        if not same:
+            raise CodeError("a recorder must end in the function that began it")
+        self.end()
+
+    def elaborate(self) -> Any:
+        if not self._ended:
+            raise CodeError("this code is still being recorded; use it after its `with` block")
+        return super().elaborate()
+
+def cd(what: Callable[..., Any] | str = "", /) -> Any:
+    """Records code: as a decorator of a function that writes assignments, or as `with oc.cd("title") as code:`."""
+    if isinstance(what, str):
+        return Recording(what)
+    if not callable(what):
+        raise CodeError(f"oc.cd decorates a function or takes a title, not {what!r}")
+    if inspect.isgeneratorfunction(what) or inspect.iscoroutinefunction(what) or inspect.isasyncgenfunction(what):
+        raise CodeError(f"`{what.__name__}` is a generator or a coroutine; a recorder must end where it began")
+
+    @functools.wraps(what)
+    def record(*args: Any, **settings: Any) -> Code:
+        recording = Recording(what.__name__.strip("<>"))
+        recording.begin()
+        try:
+            what(*args, **settings)
+        finally:
+            recording.end()
+        return recording
+
+    return record
+
+
+class comment:
+    """`with oc.comment("text", t):` inside a recorder: what is written is headed by the text and the tensors' labels."""
+
+    def __init__(self, *words: object) -> None:
+        self.words = words
+
+    def _text(self) -> str:
+        return " ".join(w.label if isinstance(w, Tensor) else str(w) for w in self.words)
+
+    def __enter__(self) -> None:
+        active = recorder.get()
+        if not isinstance(active, Recording):
+            raise CodeError("oc.comment heads code inside `oc.cd`")
+        self.active = active
+        self.mark = len(active._entries)
+
+    def __exit__(self, *exception: object) -> None:
+        inner = self.active._entries[self.mark :]
+        del self.active._entries[self.mark :]
+        self.active._entries.append((self._text, inner))
+
+
+Entry = Any  # Tensor | Statement | Code | (text, entries)
+
+
+def _assemble(entries: list[Entry]) -> tuple[tuple[Step | Heading, ...], dict[TNode, str]]:
+    """The steps of what was recorded: expressions that something uses, each where it was written."""
+    live: set[Tensor] = set()
+    _mark(entries, live)
+    asked: dict[TNode, str] = {}
+    return tuple(_steps(entries, live, asked)), asked
+
+
+def _mark(entries: list[Entry], live: set[Tensor]) -> None:
+    """From the end, since an expression is used only after it was written."""
+    for entry in reversed(entries):
+        match entry:
+            case Statement():
+                live.update(entry.operands)
+            case Tensor() if entry in live and entry.application is not None:
+                live.update(entry.application.operands)
+            case (_, list() as inner):
+                _mark(inner, live)
+            case _:
+                pass
+
+
+def _steps(entries: list[Entry], live: set[Tensor], asked: dict[TNode, str]) -> Iterable[Step | Heading]:
+    for entry in entries:
+        match entry:
+            case Tensor():
+                if entry in live:
+                    entry.emit()
+                    yield entry.value_code
+            case Statement():
+                yield entry
+            case Code():
+                asked.update(entry.asked)
+                yield from entry.items
+            case (text, inner):
+                steps = tuple(_steps(inner, live, asked))
+                yield Heading(text, Code(steps))
+
+
+# --- assignments -----------------------------------------------------------------------------------------------------
+
+
+def _root(active: Recording, value: object) -> tuple[Tensor, Application | None]:
+    """The right side, and its operation when it may be taken apart: written here, and one formula."""
+    t = embed(value)
+    app = t.application
+    if app is None or app.operation.combine is None or app.operation.name == "slice" or not active.holds(t):
+        return t, None
+    return t, app
+
+
+def _write_naturally(active: Recording, lhs: Tensor, value: object) -> None:
+    t, app = _root(active, value)
+    if app is None:
+        _add(active, lhs, None, True, _same, (t,), pointwise(1), {})
+        return
+    op = app.operation
+    t.withdraw()
+    _add(active, lhs, op.reduce, True, _combine(op), app.operands, op.logic, dict(op.sizes))
+
+
+def _write(active: Recording, lhs: Tensor, accum: Op | None, clear: bool, value: object, shape: object) -> None:
+    t, app = _root(active, value)
+    if shape is not None:
+        if app is not None and _fits(shape, len(app.operands)):
+            t.withdraw()
+            logic = logic_of(shape, len(app.operands))
+            _add(active, lhs, accum, clear, _combine(app.operation), app.operands, logic, {})
+        else:
+            _add(active, lhs, accum, clear, _same, (t,), logic_of(shape, 1), {})
+        return
+    if app is not None and app.operation.reduce in (None, accum) and (app.operation.reduce or _is_pointwise(app)):
+        op = app.operation
+        t.withdraw()
+        _add(active, lhs, accum, clear, _combine(op), app.operands, op.logic, dict(op.sizes))
+    else:
+        _add(active, lhs, accum, clear, _same, (t,), pointwise(1), {})
+
+
+def _is_pointwise(app: Application) -> bool:
+    return app.operation.logic == pointwise(len(app.operands))
+
+
+def _fits(shape: object, operands: int) -> bool:
+    """Whether explicit loops are meant for the operands of the root, rather than for the root as one node."""
+    return not isinstance(shape, str) or "=>" not in shape or shape.split("=>")[0].count(";") + 1 == operands
+
+
+def _same(x: Term) -> Term:
+    return x
+
+
+def _combine(operation: Operation) -> Callable[..., Term]:
+    assert operation.combine is not None
+    return operation.combine
+
+
+def _add(
+    active: Recording,
+    lhs: Tensor,
+    accum: Op | None,
+    clear: bool,
+    combine: Callable[..., Term],
+    operands: tuple[Tensor, ...],
+    logic: Logic,
+    sizes: dict[str, int],
+) -> None:
+    if lhs.literal is not None:
+        raise CodeError(f"`{lhs.label}` is a number and cannot be assigned")
+    if _sliced(lhs)[0].node.role is Role.DATA:
+        raise CodeError(f"`{lhs.label}` is constant data and cannot be assigned; use a placeholder or oc.node")
+    active.record(Statement(lhs, accum, clear, combine, operands, logic, sizes, site().where))
+
+
+def assign(
+    lhs: Tensor,
+    op: str,
+    *rhs: object,
+    accum: str | None = None,
+    clear: bool = False,
+    logic: object = ".",
+) -> None:
+    """The plain spelling of every assignment: `lhs <- lhs accum op(rhs...)`.
+
+    `accum` names a primitive (None stores), `clear` first sets `lhs` to its neutral element, `logic` is "." pointwise,
+    "@" compose, "T" transpose, or an einsum spec.
+    """
+    active = recorder.get()
+    if not isinstance(active, Recording):
+        raise CodeError("oc.assign records an assignment: use it inside a function decorated with @oc.cd")
+    if not isinstance(lhs, Tensor):
+        raise CodeError(f"oc.assign writes to a tensor or a node, not to {lhs!r}")
+    root = BY_NAME.get(op.rstrip("_")) if isinstance(op, str) else None
+    if root is None or root.arity != len(rhs):
+        known = ", ".join(o for o, row in BY_NAME.items() if row.arity == len(rhs))
+        raise CodeError(f"{op!r} is no primitive of {len(rhs)} operands; there are {known}")
+    into = None if accum is None else BY_NAME.get(accum)
+    if accum is not None and (into is None or into.neutral is None):
+        known = ", ".join(o for o, row in BY_NAME.items() if row.neutral is not None)
+        raise CodeError(f"accum={accum!r} does not accumulate; there are {known}")
+    operands = tuple(embed(x) for x in rhs)
+    axes = logic_of(logic, len(rhs))
+    _add(active, lhs, into, clear or into is None, lambda *xs: apply(root.name, *xs), operands, axes, {})
+

@@ -1,0 +1,14 @@
+"""The assignment that gives every cell of a node the same value."""
+
+from __future__ import annotations
+
+from ocannl.ir.assign import Assign, Origin, Piece, Value
+from ocannl.ir.index import Affine, Sym
+from ocannl.ir.tnode import TNode
+
+
+def fill(node: TNode, dims: tuple[int, ...], value: Value, origin: Origin) -> Assign:
+    loops = tuple(Sym(f"i{n}", 0, size - 1) for n, size in enumerate(dims) if size != 1)
+    left = iter(loops)
+    at = tuple(Affine() if size == 1 else Affine.of(next(left)) for size in dims)
+    return Assign(node, None, True, (Piece(loops, at, value),), origin)

@@ -1,0 +1,115 @@
+"""Walks over the graph of tensors, and the code they collect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from ocannl.base.errors import CodeError
+from ocannl.infer.logic import pointwise
+from ocannl.infer.shape import finish, project
+from ocannl.ir.assign import Assign, Number
+from ocannl.ir.tnode import TNode
+from ocannl.lang.code import Code, Step
+from ocannl.lang.fill import fill
+from ocannl.lang.slots import SlotAssign, elaborate
+from ocannl.lang.terms import Hole
+
+if TYPE_CHECKING:
+    from ocannl.lang.tensor import Tensor
+
+
+def ancestors(roots: Iterable[Tensor]) -> list[Tensor]:
+    """The roots and everything they depend on, operands before results, each once."""
+    done: dict[Tensor, None] = {}
+    for root in roots:
+        stack: list[tuple[Tensor, Iterator[Tensor]]] = [(root, _operands(root))]
+        open_ = {root}
+        while stack:
+            tensor, left = stack[-1]
+            step = next((t for t in left if t not in done and t not in open_), None)
+            if step is None:
+                stack.pop()
+                done.setdefault(tensor)
+            else:
+                open_.add(step)
+                stack.append((step, _operands(step)))
+    return list(done)
+
+
+def _operands(t: Tensor) -> Iterator[Tensor]:
+    return iter(() if t.application is None else t.application.operands)
+
+
+def parameters(*roots: Tensor) -> Mapping[str, Tensor]:
+    """Parameters by path, in order of creation; a repeated path gets `_2`, `_3`, ..."""
+    found = sorted((t for t in ancestors(roots) if t.is_parameter), key=lambda t: t.node.id)
+    out: dict[str, Tensor] = {}
+    for t in found:
+        path = name = t.path or t.label
+        n = 2
+        while name in out:
+            name, n = f"{path}_{n}", n + 1
+        out[name] = t
+    return out
+
+
+def forward(*roots: Tensor) -> Code:
+    """The code that computes the roots; what they share is computed once. The roots are kept."""
+    steps: list[Step] = [
+        t.value_code for t in ancestors(roots) if t.application is not None or (t.literal is not None and t in roots)
+    ]
+    return Code(tuple(steps), {t.node: "forward was asked for" for t in roots})
+
+
+def backprop(root: Tensor) -> Code:
+    if not root.has_gradient:
+        raise CodeError(f"`{root.label}` has no gradient: it depends on no parameter, or was built inside oc.no_grad()")
+    return Code(tuple(t.gradient_code for t in reversed(ancestors([root])) if t.has_gradient and t.application))
+
+
+def zero_grads(root: Tensor) -> Code:
+    return Code(tuple(t.zero_gradient for t in ancestors([root]) if t.has_gradient))
+
+
+def init_params(*roots: Tensor) -> Code:
+    """Initial values of all parameters of the roots."""
+    return init_code(parameters(*roots))
+
+
+def init_code(params: Mapping[str, Tensor]) -> Code:
+    """Initial values of the given parameters; those given by contents need no code and are set when code is linked."""
+    code: list[Step] = []
+    asked: dict[TNode, str] = {}
+    for path, p in params.items():
+        if isinstance(p.initial, int | float):
+            code.append(_filling(p, p.initial))
+        else:
+            expression = [] if p.initial is None else ancestors([p.initial])
+            key_streams([p, *expression], path)
+            code.extend(t.value_code for t in expression if t.application is not None)
+            if p.initial is not None:
+                code.append(_copying(p, p.initial))
+        asked[p.node] = "parameter"
+    return Code(tuple(code), asked)
+
+
+def key_streams(tensors: Iterable[Tensor], path: str) -> None:
+    """Random leaves draw from the stream named by a parameter's path and their ordinal in its initial value."""
+    drawn = (t.node.contents for t in tensors if t.node.contents is not None and hasattr(t.node.contents, "key_by"))
+    for ordinal, contents in enumerate(drawn):
+        contents.key_by(path, ordinal)
+
+
+def _filling(p: Tensor, value: float) -> Step:
+    return lambda: (fill(p.node, p.dims, Number(value), p.origin),)
+
+
+def _copying(p: Tensor, initial: Tensor) -> Step:
+    def step() -> Iterable[Assign]:
+        finish(p.handle)
+        projections = project(pointwise(1), [initial.handle], p.handle)
+        value = Hole(initial.node, 1) if initial.literal is None else initial.literal()
+        return elaborate([SlotAssign(Hole(p.node, 0), None, True, value)], projections, None, p.origin)
+
+    return step

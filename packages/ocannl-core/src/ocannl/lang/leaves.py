@@ -1,0 +1,407 @@
+"""Tensors that no operation gives: constant data, parameters, placeholders, nodes of code, initializers."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ocannl.base.errors import CodeError, DataError, DtypeError
+from ocannl.infer.logic import pointwise
+from ocannl.infer.parse import parse_shape
+from ocannl.infer.shape import Provenance, Shape, relate
+from ocannl.infer.spec import KINDS, Fixed
+from ocannl.ir.assign import Index, Number
+from ocannl.ir.index import Affine
+from ocannl.ir.precision import Precision, float32, int32, precision
+from ocannl.ir.tnode import Contents, Role, TNode
+from ocannl.lang import blocks
+from ocannl.lang.ambient import differentiable, site
+from ocannl.lang.capture import Dim
+from ocannl.lang.literals import Function, HostArray, array_of, is_literal, nested, supported
+from ocannl.lang.random import Distribution, Draw
+from ocannl.lang.symbols import Symbol
+from ocannl.lang.tensor import Tensor
+
+Row = Sequence[Any] | None
+Sizes = dict[str, Row]
+
+
+def _leaf(
+    label: str,
+    role: Role,
+    kind: Precision,
+    rows: Sizes,
+    *,
+    where: str = "",
+    square: bool = False,
+    contents: Contents | None = None,
+    **more: Any,
+) -> Tensor:
+    made: Tensor
+    node = TNode(label, role, lambda: made.dims, lambda: kind, contents=contents, where=where)
+
+    def emit(t: Tensor) -> Shape:
+        return Shape.leaf(t.provenance, role=role.value, square=square, **rows)
+
+    made = Tensor(node, emit, **more)
+    return made
+
+
+def _rows(
+    batch: Row, input: Row, output: Row, b: Row, i: Row, o: Row, shape: str | None = None
+) -> Sizes:
+    """The three rows from long and short names, or from a text such as `32|28,28->10`."""
+    rows: Sizes = {}
+    for kind, long, short in zip(KINDS, (batch, input, output), (b, i, o), strict=True):
+        if long is not None and short is not None:
+            raise CodeError(f"the {kind} row is given twice, as `{kind}=` and as `{kind[0]}=`")
+        rows[kind] = _row(kind, long if long is not None else short)
+    if shape is None:
+        return rows
+    if any(row is not None for row in rows.values()):
+        raise CodeError("`shape=` gives all rows at once; leave out the others")
+    spec = parse_shape(shape)
+    for kind, row in spec.rows:
+        if row.var is not None or not all(isinstance(a, Fixed) for a in row.axes):
+            raise CodeError(f"`shape=` holds sizes only, as in '32|784->128'; not {shape!r}")
+        rows[kind] = [a.index for a in row.axes if isinstance(a, Fixed)]
+    return rows
+
+
+def _row(kind: str, row: Row) -> Row:
+    if row is None or (isinstance(row, Sequence) and not isinstance(row, str)):
+        return row
+    raise CodeError(f"`{kind}=` takes a list of sizes, such as [{row!r}], or of (unit, size) pairs; not {row!r}")
+
+
+def tensor(
+    data: object,
+    *,
+    batch_axes: int = 0,
+    input_axes: int = 0,
+    label: str | None = None,
+    dtype: object = None,
+    grad: bool = False,
+    units: Sequence[str | None] | None = None,
+) -> Tensor:
+    """Constant data.
+
+    Shapes: of an array, the first `batch_axes` axes are batch, the last `input_axes` input, the rest output; of nested
+    literals, a list is an output axis, a tuple an input axis, `oc.batch(...)` a batch axis; a number has no axes.
+    Units: `units` names the axes of an array, in its own order.
+    Raises: DataError for ragged, mixed or empty literals; DtypeError for elements that are not real numbers.
+    """
+    at = site()
+    name = label or at.name
+    if isinstance(data, Tensor):
+        raise CodeError(f"`{data.label}` is a tensor already")
+    if isinstance(data, numbers.Real) and not isinstance(data, bool | np.bool_) and not hasattr(data, "__array__"):
+        return _number(data, label=name, kind=None if dtype is None else precision(dtype), where=at.where)
+    weak = is_literal(data)
+    if weak:
+        if batch_axes or input_axes:
+            raise CodeError("the nesting of a literal tells its axes; `batch_axes` and `input_axes` are for arrays")
+        array, rows = nested(data)
+        array = array.astype(float32.numpy) if dtype is None else array_of(array, dtype)
+        sizes: Sizes = dict(rows)
+        axis_names = None
+    else:
+        array = array_of(data, dtype)
+        sizes, axis_names = _split(array, batch_axes, input_axes, units), units
+    if axis_names is None and units is not None:
+        raise CodeError("`units` names the axes of an array, not of a literal")
+    if grad:
+        return param(name or "tensor", array if dtype is not None else _floating(array), **sizes)
+    array, kind = supported(array)
+    # the array may be in use elsewhere: what is constant must not change under us
+    contents = HostArray(array if isinstance(data, np.memmap) or weak else array.copy())
+    return _leaf(name or "data", Role.DATA, kind, sizes, where=at.where, contents=contents, named=bool(name))
+
+
+def _floating(array: Any) -> Any:
+    return array if array.dtype.kind not in "iub" else array.astype(float32.numpy)
+
+
+def _split(array: Any, batch_axes: int, input_axes: int, units: Sequence[str | None] | None) -> Sizes:
+    for name, n in (("batch_axes", batch_axes), ("input_axes", input_axes)):
+        if isinstance(n, bool) or not isinstance(n, int) or n < 0:
+            raise CodeError(f"`{name}` is a number of axes, not {n!r}")
+    if batch_axes + input_axes > array.ndim:
+        raise DataError(
+            f"{batch_axes} batch and {input_axes} input axes are asked of an array with {array.ndim} axes, {array.shape}"
+        )
+    if units is not None and len(units) != array.ndim:
+        raise DataError(f"{len(units)} units are given for the {array.ndim} axes of {array.shape}")
+    axes = list(array.shape) if units is None else [
+        size if unit is None else (unit, size) for unit, size in zip(units, array.shape, strict=True)
+    ]
+    end = array.ndim - input_axes
+    return {"batch": axes[:batch_axes], "output": axes[batch_axes:end], "input": axes[end:]}
+
+
+def _number(value: Any, *, label: str = "", kind: Precision | None = None, where: str = "") -> Tensor:
+    exact: int | float = int(value) if isinstance(value, numbers.Integral) else float(value)
+    return _leaf(
+        label or f"{exact:g}",
+        Role.RESULT,
+        kind or float32,
+        {"batch": [], "input": [], "output": []},
+        where=where,
+        literal=lambda: Number(exact),
+        named=bool(label),
+    )
+
+
+def embed(value: object) -> Tensor:
+    """What may stand in an expression beside tensors: numbers, symbols, captured sizes, arrays."""
+    if isinstance(value, Tensor):
+        return value
+    scalar: Sizes = {"batch": [], "input": [], "output": []}
+    if isinstance(value, Symbol):
+        literal = Index(Affine.of(value))
+        return _leaf(value.name, Role.RESULT, int32, scalar, literal=lambda: literal)
+    if isinstance(value, Dim):
+        return _leaf(value.name, Role.RESULT, float32, scalar, literal=lambda: Number(value.number()))
+    if isinstance(value, bool | np.bool_):
+        raise DtypeError("Python's True and False are not numbers here; write 1.0 and 0.0, or give an array of bools")
+    if isinstance(value, float | int):
+        return _number(value)
+    if isinstance(value, np.ndarray | np.generic) or hasattr(value, "__array__") or hasattr(value, "__dlpack__"):
+        return tensor(value)
+    if isinstance(value, numbers.Real):
+        return _number(value)
+    if isinstance(value, TNode):
+        raise CodeError(f"`{value.label}` is a node; in expressions the tensor itself stands for its value")
+    if isinstance(value, list | tuple):
+        raise CodeError(f"a literal takes part in expressions as oc.tensor({value!r})"[:200])
+    raise CodeError(f"{value!r} cannot take part in an expression of tensors"[:200])
+
+
+def deferred(label: str, number: Callable[[], float]) -> Tensor:
+    """A number that is known when code is generated."""
+    rows: Sizes = {"batch": [], "input": [], "output": []}
+    return _leaf(label, Role.RESULT, float32, rows, literal=lambda: Number(number()))
+
+
+def param(
+    label: object = None,
+    init: object = None,
+    *,
+    batch: Row = None,
+    input: Row = None,
+    output: Row = None,
+    b: Row = None,
+    i: Row = None,
+    o: Row = None,
+    shape: str | None = None,
+    square: bool = False,
+    dtype: object = None,
+) -> Tensor:
+    """A learnable tensor.
+
+    Positional: a text is the label, anything else the initial value, which is a number (everywhere), a nested literal or
+    an array (exact values and shape), an initializer, or a tensor expression. The default is uniform in [-0.25, 0.25).
+    Shapes: rows left out are inferred from use; the batch row is empty unless given.
+    """
+    if label is not None and not isinstance(label, str):
+        if init is not None:
+            raise CodeError(f"oc.param takes a label and an initial value; the label is a text, not {label!r}")
+        label, init = None, label
+    at = site()
+    rows = _rows(batch, input, output, b, i, o, shape)
+    kind = float32 if dtype is None else precision(dtype)
+    contents: Contents | None = None
+    initial: Any = None
+    if init is None:
+        contents = Draw(Distribution(-0.25, 0.25))
+    elif isinstance(init, bool | np.bool_):
+        raise DtypeError("a parameter starts as a number, not as True or False")
+    elif isinstance(init, numbers.Real) and not hasattr(init, "__array__"):
+        initial = float(init)
+    elif isinstance(init, Tensor) and init.application is None and isinstance(init.node.contents, Draw | Function):
+        contents = init.node.contents  # an initializer by itself: drawn straight into the parameter
+    elif isinstance(init, Tensor):
+        initial = init
+        kind = init.dtype if dtype is None and init.dtype.is_float else kind
+    else:
+        contents, rows, kind = _exact(init, rows, kind, dtype)
+    if not kind.is_float:
+        raise DtypeError(f"a parameter has a gradient and so a float type, not {kind}; convert, or give `dtype=`")
+    if rows["batch"] is None:
+        rows["batch"] = []
+    name = label or at.name
+    recalled = blocks.recall(name or "param")
+    if recalled is not None:
+        return recalled
+    made = _leaf(
+        name or "param",
+        Role.PARAMETER,
+        kind,
+        rows,
+        where=at.where,
+        square=square,
+        contents=contents,
+        initial=initial,
+        has_gradient=differentiable.get(),
+        named=bool(name),
+    )
+    if isinstance(contents, Draw) and isinstance(contents.distribution, Fanned):
+        contents.distribution.bind(made)
+    if isinstance(initial, Tensor):
+        copy = Provenance(lambda: made.label, "result", lambda: f"{made.label} = {initial.label}", at.where)
+        relate(pointwise(1), [initial.emit()], made.emit(), copy)
+    blocks.own(name or "param", made)
+    return made
+
+
+def _exact(init: object, rows: Sizes, kind: Precision, dtype: object) -> tuple[Contents, Sizes, Precision]:
+    """Initial values given cell by cell: they are a fact about the shape too."""
+    if is_literal(init):
+        array, given = nested(init)
+        array = array.astype(kind.numpy)
+    else:
+        array = array_of(init, dtype)
+        array, kind = supported(array)
+        axes = [len(r) if r is not None else None for r in rows.values()]
+        n_batch, n_input = axes[0] or 0, axes[1] or 0
+        given = _split(array, n_batch, n_input, None)  # type: ignore[assignment]
+    for name, row in rows.items():
+        told = given[name]  # type: ignore[index]
+        if row is not None and [s[1] if isinstance(s, tuple) else s for s in row] != list(told):
+            raise DataError(f"the initial value has the {name} sizes {list(told)}, but `{name}={list(row)}` was given")
+    named: Sizes = {name: row if row is not None else given[name] for name, row in rows.items()}  # type: ignore[index]
+    return HostArray(array.copy()), named, kind
+
+
+def placeholder(
+    label: str | None = None,
+    *,
+    batch: Row = None,
+    input: Row = None,
+    output: Row = None,
+    b: Row = None,
+    i: Row = None,
+    o: Row = None,
+    shape: str | None = None,
+    square: bool = False,
+    dtype: object = None,
+) -> Tensor:
+    """A node that is set from outside (`ctx[x] = array`) or assigned by code.
+
+    Shapes: rows left out are inferred from use.
+    """
+    at = site()
+    _check_label("oc.placeholder", label)
+    rows = _rows(batch, input, output, b, i, o, shape)
+    kind = float32 if dtype is None else precision(dtype)
+    name = label or at.name
+    return _leaf(name or "placeholder", Role.PLACEHOLDER, kind, rows, where=at.where, square=square, named=bool(name))
+
+
+def node(
+    label: str | None = None,
+    *,
+    init: float = 0.0,
+    batch: Row = None,
+    input: Row = None,
+    output: Row = None,
+    dtype: object = None,
+) -> Tensor:
+    """A node of code, kept between calls; one that its code reads before writing it starts as `init`, once per context."""
+    at = site()
+    _check_label("oc.node", label)
+    kind = float32 if dtype is None else precision(dtype)
+    rows = _rows(batch, input, output, None, None, None)
+    start = Function(lambda *_: np.full((), init))
+    name = label or at.name
+    return _leaf(name or "node", Role.STATE, kind, rows, where=at.where, contents=start, named=bool(name))
+
+
+def _check_label(what: str, label: object) -> None:
+    if label is not None and not isinstance(label, str):
+        raise CodeError(f"{what} takes a label, which is a text, not {label!r}")
+
+
+# --- initializers ----------------------------------------------------------------------------------------------------
+
+
+def _initializer(name: str, contents: Contents | None, sizes: dict[str, Any], **more: Any) -> Tensor:
+    at = site()
+    dtype = sizes.pop("dtype", None)
+    label = sizes.pop("label", None) or at.name
+    known = {"batch", "input", "output", "b", "i", "o", "shape"}
+    unknown = set(sizes) - known
+    if unknown:
+        raise CodeError(f"oc.{name} has no argument {min(unknown)!r}; sizes are given by {', '.join(sorted(known))}")
+    rows = _rows(*(sizes.get(k) for k in ("batch", "input", "output", "b", "i", "o", "shape")))
+    kind = float32 if dtype is None else precision(dtype)
+    role = Role.DATA if contents is not None else Role.RESULT
+    return _leaf(label or name, role, kind, rows, where=at.where, contents=contents, named=bool(label), **more)
+
+
+def full(value: float, **sizes: Any) -> Tensor:
+    """A tensor with `value` in every cell. Shapes: from the arguments (`output=[3]`), or from use."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise DtypeError(f"oc.full takes a number, not {value!r}")
+    exact: int | float = int(value) if isinstance(value, numbers.Integral) else float(value)
+    return _initializer("full", None, sizes, literal=lambda: Number(exact))
+
+
+def arange(n: int, **sizes: Any) -> Tensor:
+    """0, 1, ..., n-1 along one output axis."""
+    if isinstance(n, bool) or not isinstance(n, int) or n < 0:
+        raise DataError(f"oc.arange takes the number of its elements, not {n!r}")
+    return _initializer("arange", HostArray(np.arange(n)), {"output": [n], "batch": [], "input": [], **sizes})
+
+
+def init(fn: Callable[..., Any], **sizes: Any) -> Tensor:
+    """Values from a function of index arrays, one for each axis in memory order."""
+    if not callable(fn):
+        raise CodeError(f"oc.init takes a function of index arrays, not {fn!r}")
+    return _initializer("init", Function(fn), sizes)
+
+
+def uniform(low: float = 0.0, high: float = 1.0, *, key: str | None = None, **sizes: Any) -> Tensor:
+    """Uniform random numbers in [low, high)."""
+    return _initializer("uniform", Draw(Distribution(low, high), key), sizes)
+
+
+def normal(mean: float = 0.0, std: float = 1.0, *, key: str | None = None, **sizes: Any) -> Tensor:
+    """Normally distributed random numbers (Box and Muller, 1958)."""
+    return _initializer("normal", Draw(Distribution(mean, mean + std, normal=True), key), sizes)
+
+
+class Fanned(Distribution):
+    """A centered distribution scaled by the fan of the parameter that it is drawn into."""
+
+    __slots__ = ("gain", "fans")
+
+    def __init__(self, normal: bool, gain: float, fans: tuple[str, ...]) -> None:
+        super().__init__(0.0 if normal else -1.0, 1.0, normal)
+        self.gain = gain
+        self.fans = fans
+
+    def bind(self, t: Tensor) -> None:
+        """Takes the sizes from `t`: fan in is the product of its input axes, fan out of its output axes."""
+
+        def factor() -> float:
+            fan = sum(math.prod(axis.size for axis in getattr(t.shape, row)) for row in self.fans)
+            spread = math.sqrt(self.gain / max(fan, 1))
+            return spread if self.normal else spread * math.sqrt(3.0)
+
+        self.factor = factor
+
+
+def kaiming(*, gain: float = 2.0, normal: bool = False) -> Tensor:
+    """Variance gain / fan_in. Source: He, Zhang, Ren, Sun 2015. Only as the initial value of a parameter."""
+    return _initializer("kaiming", Draw(Fanned(normal, gain, ("input",))), {})
+
+
+def xavier(*, gain: float = 1.0, normal: bool = False) -> Tensor:
+    """Variance 2 gain / (fan_in + fan_out). Source: Glorot, Bengio 2010. Only as the initial value of a parameter."""
+    return _initializer("xavier", Draw(Fanned(normal, 2.0 * gain, ("input", "output"))), {})
+

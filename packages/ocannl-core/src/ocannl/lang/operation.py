@@ -1,0 +1,128 @@
+"""What an operation is: how it reads axes, what it computes, and what its operands receive of its gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ocannl.infer.logic import Logic
+from ocannl.ir.ops import ADD, Domain, Op
+from ocannl.ir.precision import Precision, float32, promote
+from ocannl.lang.slots import NoSlot, Slot, SlotAssign
+from ocannl.lang.terms import Term, apply, pullback, tree_of
+
+
+class Slots(Protocol):
+    """The tensors of one application, as slots; `out` collects what is assigned."""
+
+    out: list[SlotAssign]
+    value: Term  # of the result
+    operands: tuple[Term, ...]
+
+    def result(self) -> Slot: ...
+
+    def gradient(self) -> Term: ...
+
+    def operand_gradient(self, number: int) -> Slot | NoSlot: ...
+
+    def local(self, name: str, slot: int) -> Slot: ...
+
+
+Rule = Callable[[Slots], None]
+"""Writes the assignments of one direction."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operation:
+    """One operation with its configuration bound.
+
+    `combine` is its formula, for those that consist of one: `result <- reduce(combine(operands))`, a plain store where
+    nothing is reduced. The root of the right side of an assignment is taken apart only if it has one. Other operations
+    are given by two rules.
+    """
+
+    name: str
+    logic: Logic
+    forward: Rule
+    gradient: Rule | None
+    combine: Callable[..., Term] | None = None
+    reduce: Op | None = None
+    domain: Domain = Domain.ANY
+    weak_operands: frozenset[int] = frozenset()  # whose type says nothing about the result's, such as conditions
+    text: str = ""  # how the expression reads: "{0} @ {1}"
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def outside(self) -> float | None:
+        """What a window reads outside its array."""
+        return self.reduce.neutral if self.reduce is not None else 0.0
+
+    def precision(self, operands: list[Precision | None]) -> Precision:
+        """Of the result, from those of the operands; weak numbers give None."""
+        found: Precision | None = None
+        for number, given in enumerate(operands):
+            if given is not None and number not in self.weak_operands:
+                found = given if found is None else promote(found, given)
+        if found is None or (self.domain is Domain.FLOAT and not found.is_float):
+            return float32
+        return found
+
+
+def contraction(
+    name: str,
+    logic: Logic,
+    combine: Callable[..., Term],
+    reduce: Op | None,
+    *,
+    differentiable: bool = True,
+    domain: Domain = Domain.ANY,
+    weak_operands: frozenset[int] = frozenset(),
+    text: str = "",
+    sizes: Mapping[str, int] | None = None,
+) -> Operation:
+    """`result =:reduce combine(operands)`, with the gradient that follows from the formula.
+
+    Grad: through a sum, the derivative of the formula; through a maximum or minimum, the same, shared equally among the
+    points that attain it.
+    """
+
+    def forward(s: Slots) -> None:
+        s.result().write(reduce, True, combine(*s.operands))
+
+    def gradient(s: Slots) -> None:
+        formula = combine(*s.operands)
+        if reduce is None or reduce.name == "add":
+            known = s.value if reduce is None else None
+            _distribute(s, formula, s.gradient(), known)
+            return
+        if reduce.name == "mul":
+            _distribute(s, formula, s.gradient() * (s.value / formula), None)
+            return
+        hit = apply("eq", formula, s.value)
+        ties = s.local("ties", 0)
+        ties.write(ADD, True, hit)
+        _distribute(s, formula, apply("where", hit, s.gradient() / ties, 0.0), None)
+
+    smooth = reduce is None or reduce.name in ("add", "mul", "max", "min")
+    return Operation(
+        name,
+        logic,
+        forward,
+        gradient if differentiable and smooth else None,
+        combine,
+        reduce,
+        domain,
+        weak_operands,
+        text,
+        sizes or {},
+    )
+
+
+def _distribute(s: Slots, formula: Term, g: Term, known: Term | None) -> None:
+    received = pullback(tree_of(formula), g, known)
+    for number in range(1, len(s.operands) + 1):
+        target = s.operand_gradient(number)
+        for hole, flow in received.items():
+            if hole.slot == number:
+                target.write(ADD, False, flow)

@@ -1,0 +1,145 @@
+"""The slots of an operation: how its declaration speaks of the tensors it is applied to, and how that becomes code.
+
+    v t g      the result's value, value again, and gradient
+    v1 t1 g1   those of the first operand, and so on
+
+A slot is read as a term and written by an assignment: `v["=:"] = e`, `g1 += e`. The projections of the operation give
+the indices of all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ocannl.base.errors import CodeError
+from ocannl.ir.assign import Assign, Origin, Piece, Read, Value
+from ocannl.ir.index import TRUE, Cond, inside
+from ocannl.ir.ops import ADD, BY_NAME, Op
+from ocannl.ir.projections import Indices, Projection, Projections
+from ocannl.lang.terms import Hole, Term, Tree, instantiate, tree_of
+
+ACCUMULATORS: dict[str, str] = {
+    "+": "add", "-": "sub", "*": "mul", "/": "div", "**": "pow", "?/": "relu_gate", "?^": "sat01_gate", "||": "or",
+    "&&": "and", "@^": "max", "@-": "min",
+}  # fmt: skip
+
+
+def spelled(text: object) -> tuple[Op | None, bool]:
+    """The accumulating operation of `=+`, `=:+`, ..., and whether it clears first; `=:` is a plain store."""
+    if isinstance(text, str) and text.startswith("="):
+        clear = text.startswith("=:")
+        rest = text[2 if clear else 1 :]
+        if clear and not rest:
+            return None, True
+        if rest in ACCUMULATORS:
+            return BY_NAME[ACCUMULATORS[rest]], clear
+    known = " ".join(f"={a}" for a in ACCUMULATORS)
+    raise CodeError(f"{text!r} is not an assignment; there are =: (store) and {known}, each also as =: with that sign")
+
+
+@dataclass(frozen=True, slots=True)
+class SlotAssign:
+    """target <- target accum tree, where every hole has the index of its slot."""
+
+    target: Hole
+    accum: Op | None
+    clear: bool
+    tree: Tree
+
+
+class Slot(Term):
+    """A hole that can also be written."""
+
+    __slots__ = ("_out", "hole")
+
+    def __init__(self, hole: Hole, out: list[SlotAssign]) -> None:
+        super().__init__(hole)
+        self.hole = hole
+        self._out = out
+
+    def write(self, accum: Op | None, clear: bool, value: object) -> None:
+        self._out.append(SlotAssign(self.hole, accum, clear, tree_of(value)))
+
+    def __setitem__(self, spelling: object, value: object) -> None:
+        self.write(*((None, True) if spelling is Ellipsis else spelled(spelling)), value)
+
+    def __iadd__(self, value: object) -> Slot:  # type: ignore[override, misc]
+        self.write(ADD, False, value)
+        return self
+
+    def __isub__(self, value: object) -> Slot:  # type: ignore[override, misc]
+        self.write(BY_NAME["sub"], False, value)
+        return self
+
+
+class NoSlot:
+    """The gradient of an operand that has none: what is added to it is dropped."""
+
+    __slots__ = ()
+
+    def write(self, accum: Op | None, clear: bool, value: object) -> None:
+        pass
+
+    def __setitem__(self, spelling: object, value: object) -> None:
+        if spelling is not Ellipsis:
+            spelled(spelling)
+
+    def __iadd__(self, value: object) -> NoSlot:
+        return self
+
+    __isub__ = __iadd__
+
+
+_NAME = re.compile(r"([vtg])([1-9][0-9]*)?")
+
+
+def slot_of(name: str, operands: int) -> tuple[str, int] | None:
+    """The letter and the number of a slot, or None when an operation of that many operands has no such slot."""
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return None
+    number = int(found[2] or 0)
+    return (found[1], number) if number <= operands else None
+
+
+def elaborate(
+    assigns: list[SlotAssign], projections: Projections, outside: float | None, origin: Origin
+) -> Iterator[Assign]:
+    """Slot assignments as code. A read that leaves its array gives `outside`; a write that leaves it is not done."""
+    for a in assigns:
+        pieces = []
+        for projection in projections.pieces:
+            piece = _piece(a, projection, projections, outside)
+            if piece is not None:
+                pieces.append(piece)
+        yield Assign(a.target.node, a.accum, a.clear, tuple(pieces), origin)
+
+
+def _piece(a: SlotAssign, projection: Projection, projections: Projections, outside: float | None) -> Piece | None:
+    absent = False
+
+    def read(hole: Hole) -> Value:
+        nonlocal absent
+        at, dims = _at(projection, hole.slot), projections.tensor(hole.slot)[1]
+        if at is None:
+            absent = True
+            return Read(hole.node, ())
+        leaves = not all(inside(i, n).is_true for i, n in zip(at, dims, strict=True))
+        return Read(hole.node, at, outside if leaves else None, hole.merge)
+
+    at, dims = _at(projection, a.target.slot), projections.tensor(a.target.slot)[1]
+    if at is None:
+        return None
+    value = instantiate(a.tree, read)
+    if absent:
+        return None
+    when: Cond = TRUE
+    for index, size in zip(at, dims, strict=True):
+        when = when & inside(index, size)
+    return Piece(projection.loops, at, value, when)
+
+
+def _at(projection: Projection, slot: int) -> Indices | None:
+    return projection.result if slot == 0 else projection.operands[slot - 1]

@@ -1,0 +1,398 @@
+"""A tensor: a value node, usually a gradient node, a shape that infers itself, and the code that computes both.
+
+Nothing is computed when an expression is written. `forward`, `backprop`, `zero_grads` and `init_params` are code; a
+`Context` compiles and runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ocannl.base.errors import CodeError
+from ocannl.infer.shape import Provenance, Shape, finish, project, relate
+from ocannl.ir.assign import Assign, Index, Number, Origin
+from ocannl.ir.precision import Precision
+from ocannl.ir.projections import Projections
+from ocannl.ir.tnode import Role, TNode
+from ocannl.lang import graph
+from ocannl.lang.ambient import differentiable, site
+from ocannl.lang.code import Recorder, recorder
+from ocannl.lang.fill import fill
+from ocannl.lang.operation import Operation
+from ocannl.lang.operators import Operators
+from ocannl.lang.slots import NoSlot, Slot, SlotAssign, elaborate
+from ocannl.lang.terms import Hole, Term
+
+if TYPE_CHECKING:
+    from ocannl.lang.code import Code
+
+Initial = "Tensor | float | int"
+"""What a parameter starts as when its node has no contents of its own: the value of an expression, or one number."""
+
+
+class Tensor(Operators):
+    """See the module. Tensors are identity objects: `==` between tensors is `is`; compare values with `oc.eq`.
+
+    `application` is the operation that gives the value, None for a leaf; `literal` the number that a leaf stands for;
+    `initial` what a parameter starts as; `path` where a block keeps a parameter.
+    """
+
+    __slots__ = (
+        "__weakref__", "_emit", "_gradient", "_projections", "_shape", "application", "has_gradient", "initial", "literal",
+        "named", "node", "path", "provenance",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        node: TNode,
+        emit: Callable[[Tensor], Shape],
+        *,
+        named: bool = True,
+        application: Application | None = None,
+        literal: Callable[[], Number | Index] | None = None,
+        initial: Initial | None = None,
+        has_gradient: bool = False,
+    ) -> None:
+        self.node = node
+        self.application = application
+        self.literal = literal
+        self.initial = initial
+        self.named = named
+        self.has_gradient = has_gradient
+        self.path: str | None = None
+        self.provenance = Provenance(
+            lambda: self.label, node.role.value, None if application is None else lambda: describe(self), node.where
+        )
+        self._gradient: Tensor | None = None
+        self._projections: Projections | None = None
+        self._shape: Shape | None = None
+        self._emit = emit
+        active = recorder.get()
+        if application is not None and active is not None:
+            active.note(self)
+        else:
+            self.emit()
+
+    # --- shape -------------------------------------------------------------------------------------------------------
+
+    def emit(self) -> Shape:
+        """States the shape constraints of this tensor, if that has not been done: when the expression is written, or,
+        inside a recorder, when it is first needed."""
+        if self._shape is None:
+            self._shape = self._emit(self)
+        return self._shape
+
+    def withdraw(self) -> None:
+        """The expression is taken apart by an assignment with loops of its own: it says nothing about shapes."""
+        if self._shape is None:
+            self._emit = _withdrawn
+
+    @property
+    def handle(self) -> Shape:
+        """The shape as inference knows it, without solving anything."""
+        return self.emit()
+
+    @property
+    def shape(self) -> Shape:
+        """Rows, sizes and units; reading them finishes inference of everything connected."""
+        return self.emit()
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """Sizes in memory order: batch, output, input. Finishes inference of everything connected."""
+        return self.emit().dims
+
+    @property
+    def known_shape(self) -> str:
+        """What is known so far, unsolved parts as variables; changes nothing."""
+        return self.emit().known
+
+    @property
+    def projections(self) -> Projections:
+        """How this tensor's operation walks its operands."""
+        if self._projections is None:
+            assert self.application is not None
+            app = self.application
+            finish(self.handle)
+            self._projections = project(
+                app.operation.logic, [t.handle for t in app.operands], self.handle, sizes=app.operation.sizes
+            )
+        return self._projections
+
+    # --- nodes and names ---------------------------------------------------------------------------------------------
+
+    @property
+    def value(self) -> TNode:
+        """The node that holds the value."""
+        return self.node
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient, to be read and assigned in code; None when the tensor has none."""
+        if not self.has_gradient:
+            if recorder.get() is not None:
+                raise CodeError(f"`{self.label}` has no gradient: it is not a parameter and depends on none")
+            return None
+        if self._gradient is None:
+            node = TNode("", Role.GRADIENT, lambda: self.dims, lambda: self.dtype, of=self.node, where=self.node.where)
+            self._gradient = Tensor(node, lambda _: self.emit())
+        return self._gradient
+
+    @grad.setter
+    def grad(self, updated: object) -> None:
+        if updated is None or updated is not self._gradient:
+            raise CodeError(
+                f"`{self.label}.grad` can be updated in place, not replaced: write `+=` or `{self.label}.grad[...] = `"
+            )
+
+    @property
+    def label(self) -> str:
+        return self.node.label
+
+    @property
+    def dtype(self) -> Precision:
+        return self.node.precision
+
+    def with_label(self, label: str) -> Tensor:
+        """This tensor, called `label` from now on."""
+        if not isinstance(label, str) or not label:
+            raise CodeError(f"a label is a text, not {label!r}")
+        self.node.label = label
+        self.named = True
+        return self
+
+    def rename_if_unnamed(self, label: str) -> None:
+        if not self.named:
+            self.with_label(label)
+
+    @property
+    def is_parameter(self) -> bool:
+        return self.node.role is Role.PARAMETER
+
+    # --- code --------------------------------------------------------------------------------------------------------
+
+    @property
+    def origin(self) -> Origin:
+        return Origin(self.label, self.node.where)
+
+    def value_code(self) -> Iterable[Assign]:
+        """The assignments that compute the value from the operands; none for a leaf that is given from outside."""
+        if self.application is not None:
+            slots = _Application(self)
+            self.application.operation.forward(slots)
+            return elaborate(slots.out, self.projections, self.application.operation.outside, self.origin)
+        if self.literal is not None:
+            return (fill(self.node, self.dims, self.literal(), self.origin),)
+        return ()
+
+    def gradient_code(self) -> Iterable[Assign]:
+        """The assignments that hand this tensor's gradient on to its operands."""
+        app = self.application
+        if app is None or not self.has_gradient or app.operation.gradient is None:
+            return ()
+        slots = _Application(self)
+        app.operation.gradient(slots)
+        return elaborate(slots.out, self.projections, app.operation.outside, self.origin)
+
+    def zero_gradient(self) -> Iterable[Assign]:
+        return () if self.grad is None else (fill(self.grad.node, self.dims, Number(0), self.origin),)
+
+    @property
+    def params(self) -> Mapping[str, Tensor]:
+        """The parameters this tensor depends on, in order of creation, by path."""
+        return graph.parameters(self)
+
+    @property
+    def graph.forward(self) -> Code:
+        """Computes the value: each tensor it depends on once, operands first; parameters are not initialized by it."""
+        return graph.forward(self)
+
+    @property
+    def graph.backprop(self) -> Code:
+        """Adds to the gradients of everything this tensor depends on, given its own gradient; seeds and clears nothing."""
+        return graph.backprop(self)
+
+    @property
+    def graph.zero_grads(self) -> Code:
+        """Sets the gradients of this tensor and of everything it depends on to zero."""
+        return graph.zero_grads(self)
+
+    @property
+    def graph.init_params(self) -> Code:
+        """Computes the initial values of the parameters this tensor depends on."""
+        return graph.init_params(self)
+
+    def inputs(self) -> list[Tensor]:
+        """The leaves this tensor depends on that are neither parameters nor numbers, in order of creation."""
+        leaves = (t for t in graph.ancestors([self]) if t.application is None and t.literal is None and not t.is_parameter)
+        return sorted(leaves, key=lambda t: t.node.id)
+
+    def find(self, path: str) -> Tensor:
+        """The parameter at a path such as `layers.0.w`, or the tensor of that label in this graph."""
+        if path in self.params:
+            return self.params[path]
+        found = [t for t in graph.ancestors([self]) if t.label == path]
+        if not found:
+            raise CodeError(f"`{self.label}` depends on nothing called {path!r}; its parameters are {list(self.params)}")
+        return found[-1]
+
+    # --- assignments, inside a recorder ------------------------------------------------------------------------------
+
+    def __iadd__(self, value: object) -> Tensor:  # type: ignore[misc]
+        return in_place(self, "=+", value)
+
+    def __isub__(self, value: object) -> Tensor:  # type: ignore[misc]
+        return in_place(self, "=-", value)
+
+    def __imul__(self, value: object) -> Tensor:  # type: ignore[misc]
+        return in_place(self, "=*", value)
+
+    def __itruediv__(self, value: object) -> Tensor:  # type: ignore[misc]
+        return in_place(self, "=/", value)
+
+    def __ipow__(self, value: object) -> Tensor:  # type: ignore[misc]
+        return in_place(self, "=**", value)
+
+    def __ior__(self, value: object) -> Tensor:  # type: ignore[misc]
+        return in_place(self, "=||", value)
+
+    def __iand__(self, value: object) -> Tensor:  # type: ignore[misc]
+        return in_place(self, "=&&", value)
+
+    def __setitem__(self, key: object, value: object) -> None:
+        _recorded(f"{self.label}[...] = ...").assign_item(self, key, value)
+
+    def __repr__(self) -> str:
+        shape = "pending" if self._shape is None else self._shape.known
+        return f"<{self.label}: {shape or 'scalar'} {self.dtype}>"
+
+
+def in_place(lhs: Tensor, spelling: str, value: object) -> Tensor:
+    """`lhs += value` and its likes."""
+    _recorded(f"{lhs.label} {spelling[1:]}= ...").assign_in_place(lhs, spelling, value)
+    return lhs
+
+
+def _recorded(what: str) -> Recorder:
+    active = recorder.get()
+    if active is None:
+        raise CodeError(
+            f"`{what}` assigns, and assignments are recorded: put it into a function decorated with @oc.cd, or into "
+            f'`with oc.cd("title"):`, and run the code with ctx.run'
+        )
+    return active
+
+
+class Application:
+    """An operation with the tensors it is applied to."""
+
+    __slots__ = ("operands", "operation")
+
+    def __init__(self, operation: Operation, operands: tuple[Tensor, ...]) -> None:
+        self.operation = operation
+        self.operands = operands
+
+
+def _withdrawn(tensor: Tensor) -> Shape:
+    raise CodeError(f"`{tensor.label}` was taken apart by an assignment with its own loops and has no value of its own")
+
+
+class _Application:
+    """The slots of a tensor's own operation."""
+
+    __slots__ = ("out", "tensor")
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+        self.out: list[SlotAssign] = []
+
+    def result(self) -> Slot:
+        return Slot(Hole(self.tensor.node, 0), self.out)
+
+    @property
+    def value(self) -> Term:
+        return Term(Hole(self.tensor.node, 0))
+
+    @property
+    def operands(self) -> tuple[Term, ...]:
+        assert self.tensor.application is not None
+        return tuple(operand_term(t, n) for n, t in enumerate(self.tensor.application.operands, 1))
+
+    def gradient(self) -> Term:
+        assert self.tensor.grad is not None
+        return Slot(Hole(self.tensor.grad.node, 0), self.out)
+
+    def operand_gradient(self, number: int) -> Slot | NoSlot:
+        assert self.tensor.application is not None
+        operand = self.tensor.application.operands[number - 1]
+        if not operand.has_gradient:
+            return NoSlot()
+        assert operand.grad is not None
+        return Slot(Hole(operand.grad.node, number), self.out)
+
+    def local(self, name: str, slot: int) -> Slot:
+        app = self.tensor.application
+        assert app is not None
+        like = self.tensor if slot == 0 else app.operands[slot - 1]
+        node = TNode(
+            f"{self.tensor.label}.{name}",
+            Role.RESULT,
+            lambda: like.dims,
+            lambda: like.dtype,
+            where=self.tensor.node.where,
+        )
+        return Slot(Hole(node, slot), self.out)
+
+
+def operand_term(t: Tensor, number: int) -> Term:
+    """Operand `number` of an operation as a term: a number stands for itself."""
+    return Term(t.literal() if t.literal is not None else Hole(t.node, number))  # type: ignore[arg-type]
+
+
+def apply(
+    operation: Operation,
+    operands: Iterable[Tensor],
+    *,
+    captures: Mapping[str, Any] | None = None,
+    label: str | None = None,
+) -> Tensor:
+    """The result of an operation: its shape constraints are stated now, its values come when code is run."""
+    given = tuple(operands)
+    at = site()
+    precision = operation.precision([None if t.literal is not None else t.dtype for t in given])
+    wants = operation.gradient is not None and precision.is_float and any(t.has_gradient for t in given)
+
+    def emit(result: Tensor) -> Shape:
+        shapes = [t.emit() for t in given]
+        return relate(operation.logic, shapes, None, result.provenance, sizes=operation.sizes, captures=captures or {})
+
+    result: Tensor
+    node = TNode(label or at.name or operation.name, Role.RESULT, lambda: result.dims, lambda: precision, where=at.where)
+    result = Tensor(
+        node,
+        emit,
+        named=bool(label or at.name),
+        application=Application(operation, given),
+        has_gradient=wants and differentiable.get(),
+    )
+    return result
+
+
+def describe(t: Tensor, depth: int = 2) -> str:
+    """The expression as the user might have written it, operands by name."""
+    if t.application is None:
+        return t.label
+    operands = [_operand_text(o, depth - 1) for o in t.application.operands]
+    text = t.application.operation.text
+    if text:
+        return text.format(*operands)
+    return f"{t.application.operation.name}({', '.join(operands)})"
+
+
+def _operand_text(t: Tensor, depth: int) -> str:
+    if t.application is None or t.named or depth <= 0:
+        return t.label
+    inner = describe(t, depth)
+    return f"({inner})" if " " in inner and not inner.endswith(")") else inner
+

@@ -1,0 +1,229 @@
+"""Formulas over the slots of one operation, and their derivatives.
+
+A formula is a tree of `Apply`, `Number`, `Index` and `Convert` from `ir.assign` with holes for leaves: a hole is a node
+together with the tensor of the operation (its slot) whose index it is read at. Declarations of operations are written
+with `Term`s, which build such trees; projections turn holes into reads, once for each piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ocannl.base.errors import CodeError
+from ocannl.ir.assign import Apply, Convert, Index, Number, Value
+from ocannl.ir.ops import BY_NAME, Op
+from ocannl.ir.tnode import TNode
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """`node` at the index of tensor `slot`: 0 is the result, n the n-th operand."""
+
+    node: TNode
+    slot: int
+    merge: bool = False
+
+
+Tree = Hole | Number | Index | Apply | Convert
+
+
+def tree_of(value: object) -> Tree:
+    """A term, or a number that stands in a formula."""
+    if isinstance(value, Term):
+        return value.tree
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise CodeError(f"{value!r} cannot stand in the formula of an operation; slots and numbers can")
+    return Number(value)
+
+
+def apply(name: str, *args: object) -> Term:
+    op = BY_NAME[name]
+    return Term(Apply(op, tuple(tree_of(a) for a in args)))  # type: ignore[arg-type]
+
+
+class Term:
+    """A formula with Python's operators."""
+
+    __slots__ = ("tree",)
+    __array_ufunc__ = None
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+
+    def __add__(self, other: object) -> Term:
+        return apply("add", self, other)
+
+    def __radd__(self, other: object) -> Term:
+        return apply("add", other, self)
+
+    def __sub__(self, other: object) -> Term:
+        return apply("sub", self, other)
+
+    def __rsub__(self, other: object) -> Term:
+        return apply("sub", other, self)
+
+    def __mul__(self, other: object) -> Term:
+        return apply("mul", self, other)
+
+    def __rmul__(self, other: object) -> Term:
+        return apply("mul", other, self)
+
+    def __truediv__(self, other: object) -> Term:
+        return apply("div", self, other)
+
+    def __rtruediv__(self, other: object) -> Term:
+        return apply("div", other, self)
+
+    def __pow__(self, other: object) -> Term:
+        return apply("pow", self, other)
+
+    def __rpow__(self, other: object) -> Term:
+        return apply("pow", other, self)
+
+    def __mod__(self, other: object) -> Term:
+        return apply("mod", self, other)
+
+    def __neg__(self) -> Term:
+        return apply("neg", self)
+
+    def __lt__(self, other: object) -> Term:
+        return apply("lt", self, other)
+
+    def __le__(self, other: object) -> Term:
+        return apply("le", self, other)
+
+    def __gt__(self, other: object) -> Term:
+        return apply("gt", self, other)
+
+    def __ge__(self, other: object) -> Term:
+        return apply("ge", self, other)
+
+    def __and__(self, other: object) -> Term:
+        return apply("and", self, other)
+
+    def __or__(self, other: object) -> Term:
+        return apply("or", self, other)
+
+    def __invert__(self) -> Term:
+        return apply("not", self)
+
+    def __bool__(self) -> bool:
+        raise CodeError("the formula of an operation has no truth value; use oc.where")
+
+
+def instantiate(tree: Tree, read: Callable[[Hole], Value]) -> Value:
+    """The tree with every hole replaced."""
+    match tree:
+        case Hole():
+            return read(tree)
+        case Apply(op, args):
+            return Apply(op, tuple(instantiate(a, read) for a in args))  # type: ignore[arg-type]
+        case Convert(inner, precision):
+            return Convert(instantiate(inner, read), precision)  # type: ignore[arg-type]
+        case _:
+            return tree
+
+
+def holes(tree: Tree) -> Iterator[Hole]:
+    match tree:
+        case Hole():
+            yield tree
+        case Apply(_, args):
+            for arg in args:
+                yield from holes(arg)  # type: ignore[arg-type]
+        case Convert(inner, _):
+            yield from holes(inner)  # type: ignore[arg-type]
+        case _:
+            pass
+
+
+# --- derivatives -----------------------------------------------------------------------------------------------------
+
+Rule = Callable[..., Term]
+_LN2 = 0.6931471805599453
+
+
+def _shared(g: Term, larger: Term, equal: Term) -> Term:
+    """The gradient of an extremum: all of it to the larger operand, half to each of two equal ones."""
+    return apply("where", larger, g, apply("where", equal, g * 0.5, 0.0))
+
+
+def _pow_base(g: Term, v: Term, x: Term, y: Term) -> Term:
+    match y.tree:
+        case Number(2 | 2.0):
+            return g * (2.0 * x)
+        case Number(1 | 1.0):
+            return g
+        case Number(p):
+            return g * (p * x ** (p - 1))
+    return g * (y * x ** (y - 1.0))
+
+
+DERIVATIVES: dict[str, tuple[Rule | None, ...]] = {
+    # name: for each operand, what it receives from g, given the value v and the operands; None for nothing
+    "id": (lambda g, v, x: g,),
+    "neg": (lambda g, v, x: -g,),
+    "abs": (lambda g, v, x: apply("where", x > 0.0, g, apply("where", x < 0.0, -g, 0.0)),),
+    "relu": (lambda g, v, x: apply("relu_gate", x, g),),
+    "sat01": (lambda g, v, x: apply("sat01_gate", x, g),),
+    "exp": (lambda g, v, x: g * v,),
+    "exp2": (lambda g, v, x: g * (v * _LN2),),
+    "log": (lambda g, v, x: g / x,),
+    "log2": (lambda g, v, x: g / (x * _LN2),),
+    "sin": (lambda g, v, x: g * apply("cos", x),),
+    "cos": (lambda g, v, x: -(g * apply("sin", x)),),
+    "tanh": (lambda g, v, x: g * (1.0 - v * v),),
+    "sqrt": (lambda g, v, x: g / (2.0 * v),),
+    "recip": (lambda g, v, x: -(g * (v * v)),),
+    "recip_sqrt": (lambda g, v, x: g * (-0.5 * (v * v * v)),),
+    "add": (lambda g, v, x, y: g, lambda g, v, x, y: g),
+    "sub": (lambda g, v, x, y: g, lambda g, v, x, y: -g),
+    "mul": (lambda g, v, x, y: g * y, lambda g, v, x, y: g * x),
+    "div": (lambda g, v, x, y: g / y, lambda g, v, x, y: -(g * (v / y))),
+    "pow": (_pow_base, lambda g, v, x, y: g * apply("where", apply("eq", x, 0.0), 0.0, v * apply("log", x))),
+    "mod": (lambda g, v, x, y: g, lambda g, v, x, y: -(g * ((x - v) / y))),
+    "max": (
+        lambda g, v, x, y: _shared(g, x > y, apply("eq", x, y)),
+        lambda g, v, x, y: _shared(g, y > x, apply("eq", x, y)),
+    ),
+    "min": (
+        lambda g, v, x, y: _shared(g, x < y, apply("eq", x, y)),
+        lambda g, v, x, y: _shared(g, y < x, apply("eq", x, y)),
+    ),
+    "relu_gate": (None, lambda g, v, x, y: apply("relu_gate", x, g)),
+    "sat01_gate": (None, lambda g, v, x, y: apply("sat01_gate", x, g)),
+    "fst": (lambda g, v, x, y: g, None),
+    "snd": (None, lambda g, v, x, y: g),
+    "where": (None, lambda g, v, c, x, y: apply("where", c, g, 0.0), lambda g, v, c, x, y: apply("where", c, 0.0, g)),
+    "fma": (lambda g, v, x, y, z: g * y, lambda g, v, x, y, z: g * x, lambda g, v, x, y, z: g),
+}
+"""The derivative of every differentiable primitive; a primitive without a row has none."""
+
+
+def pullback(tree: Tree, g: Term, value: Term | None = None) -> dict[Hole, Term]:
+    """What each hole of a formula receives when the formula receives `g`; `value` is the formula's own, if at hand."""
+    out: dict[Hole, Term] = {}
+    work: list[tuple[Tree, Term, Term | None]] = [(tree, g, value)]
+    while work:
+        node, flow, known = work.pop()
+        match node:
+            case Hole():
+                out[node] = out[node] + flow if node in out else flow
+            case Convert(inner, _):
+                work.append((inner, flow, None))  # type: ignore[arg-type]
+            case Apply(op, args):
+                operands = [Term(a) for a in args]  # type: ignore[arg-type]
+                for rule, arg in reversed(list(zip(DERIVATIVES.get(op.name, ()), args, strict=False))):
+                    if rule is not None:
+                        flowing = rule(flow, known or Term(node), *operands)
+                        work.append((arg, flowing, None))  # type: ignore[arg-type]
+            case _:
+                pass
+    return out
+
+
+def is_differentiable(op: Op) -> bool:
+    return op.name in DERIVATIVES
+
+
