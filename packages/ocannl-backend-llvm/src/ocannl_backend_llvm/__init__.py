@@ -1,0 +1,34 @@
+"""The LLVM backend: its description, which costs nothing to make. LLVM is imported when the backend is loaded."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from ocannl.backend import Backend, BackendInfo, hookimpl
+
+__all__ = ["ocannl_backend"]
+
+
+def _probe() -> str | None:
+    """Why the backend cannot be used here, or None."""
+    if find_spec("llvmlite") is None:
+        return "llvmlite is not installed: pip install llvmlite"
+    return None
+
+
+def _load() -> Backend:
+    from ocannl_backend_llvm.backend import LlvmBackend
+
+    return LlvmBackend()
+
+
+@hookimpl
+def ocannl_backend() -> BackendInfo:
+    return BackendInfo(
+        name="llvm",
+        api_version=1,  # of the interface this was written for, never the one that happens to be installed
+        description="just-in-time compiled code for the processor",
+        priority=50,
+        probe=_probe,
+        load=_load,
+    )

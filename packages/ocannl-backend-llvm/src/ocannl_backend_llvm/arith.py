@@ -1,0 +1,246 @@
+"""What each primitive operation is in LLVM, with the values its NumPy meaning gives.
+
+Operands are float, double or integers: narrower floats were converted before. `where`, comparisons and logic are not
+here, but with the truth values in `emit`. Nothing traps: integers divide by zero to zero and wrap where they overflow.
+"""
+
+from __future__ import annotations
+
+from ocannl.backend import CompileError
+from ocannl.ir.ops import Op
+from ocannl.ir.precision import Family, Precision, uint8
+from ocannl_backend_llvm.build import MANGLED, Builder
+from ocannl_backend_llvm.convert import is_true
+from ocannl_backend_llvm.types import HELD, is_signed
+
+INTRINSIC = {
+    "abs": "fabs", "trunc": "trunc", "exp": "exp", "exp2": "exp2", "log": "log", "log2": "log2", "sin": "sin",
+    "cos": "cos", "tanh": "tanh", "sqrt": "sqrt", "pow": "pow", "fma": "fmuladd",
+}  # fmt: skip
+BINARY_FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
+BINARY_INTEGER = {"add": "add", "sub": "sub", "mul": "mul"}
+
+
+def compare(b: Builder, name: str, precision: Precision, x: str, y: str) -> str:
+    """An i1; only `ne` holds where an operand is NaN."""
+    held = HELD[precision]
+    if precision.is_float:
+        return b.let(f"fcmp {'une' if name == 'ne' else f'o{name}'} {held} {x}, {y}")
+    sign = "" if name in ("eq", "ne") else "s" if is_signed(precision) else "u"
+    return b.let(f"icmp {sign}{name} {held} {x}, {y}")
+
+
+def apply(b: Builder, op: Op, precision: Precision, args: tuple[str, ...]) -> str:
+    """The value of an operation on operands of a type that arithmetic runs in."""
+    if op.name in ("id", "fst"):
+        return args[0]
+    if op.name == "snd":
+        return args[1]
+    if precision.is_float:
+        return _float(b, op, precision, args)
+    if precision.family is Family.BOOL:
+        number = _integer(b, op, uint8, args)
+        return b.cast("zext", is_true(b, number, uint8), "i1", "i8")
+    return _integer(b, op, precision, args)
+
+
+def power(b: Builder, precision: Precision, x: str, exponent: int) -> str:
+    """`x` to a small constant power, by squaring."""
+    if exponent == 0:
+        return "1.0" if precision.is_float else "1"
+    mul = "fmul" if precision.is_float else "mul"
+    out, square = "", x
+    while exponent:
+        if exponent & 1:
+            out = b.op(mul, HELD[precision], out, square) if out else square
+        exponent >>= 1
+        if exponent:
+            square = b.op(mul, HELD[precision], square, square)
+    return out
+
+
+# ------------------------------------------------------------------------------------------------------------- floats
+
+
+def _float(b: Builder, op: Op, precision: Precision, args: tuple[str, ...]) -> str:
+    t, x = HELD[precision], args[0]
+    match op.name:
+        case name if name in BINARY_FLOAT:
+            return b.op(BINARY_FLOAT[name], t, *args)
+        case name if name in INTRINSIC:
+            return b.intrinsic(INTRINSIC[name], t, *args)
+        case "neg":
+            return b.let(f"fneg {t} {x}")
+        case "recip":
+            return b.op("fdiv", t, "1.0", x)
+        case "recip_sqrt":
+            return b.op("fdiv", t, "1.0", b.intrinsic("sqrt", t, x))
+        case "relu":  # NaN is not below zero
+            return b.select(b.let(f"fcmp olt {t} {x}, 0.0"), t, "0.0", x)
+        case "sat01":
+            above = b.select(b.let(f"fcmp olt {t} {x}, 0.0"), t, "0.0", x)
+            return b.select(b.let(f"fcmp ogt {t} {above}, 1.0"), t, "1.0", above)
+        case "relu_gate":
+            return b.select(b.let(f"fcmp ogt {t} {x}, 0.0"), t, args[1], "0.0")
+        case "sat01_gate":
+            inside = b.op("and", "i1", b.let(f"fcmp ogt {t} {x}, 0.0"), b.let(f"fcmp olt {t} {x}, 1.0"))
+            return b.select(inside, t, args[1], "0.0")
+        case "max" | "min" as name:
+            return _extreme(b, "olt" if name == "max" else "ogt", t, *args)
+        case "mod":
+            return b.call(t, _helper(b, f"ocannl.mod.{MANGLED[t]}", _MOD, t), t, *args)
+        case _:
+            raise _missing(op, precision)
+
+
+def _extreme(b: Builder, worse: str, t: str, x: str, y: str) -> str:
+    """NaN if either is. `worse` says when `y` is to be preferred."""
+    if not x.startswith("%"):
+        x, y = y, x
+    best = b.select(b.let(f"fcmp {worse} {t} {x}, {y}"), t, y, x)  # x when x is NaN
+    if y.startswith(("%", "0x7FF")):
+        return b.select(b.let(f"fcmp uno {t} {y}, 0.0"), t, y, best)
+    return best
+
+
+_MOD = """\
+define internal TYPE @HELPER(TYPE %x, TYPE %y) nounwind memory(none) {
+  %rest = frem TYPE %x, %y
+  %rest.below = fcmp olt TYPE %rest, 0.0
+  %y.below = fcmp olt TYPE %y, 0.0
+  %differ = xor i1 %rest.below, %y.below
+  %is.rest = fcmp une TYPE %rest, 0.0
+  %move = and i1 %differ, %is.rest
+  %moved = fadd TYPE %rest, %y
+  %result = select i1 %move, TYPE %moved, TYPE %rest
+  ret TYPE %result
+}
+"""
+
+
+# ----------------------------------------------------------------------------------------------------------- integers
+
+
+def _integer(b: Builder, op: Op, precision: Precision, args: tuple[str, ...]) -> str:
+    t, x, signed = HELD[precision], args[0], is_signed(precision)
+    low, high = ("smin", "smax") if signed else ("umin", "umax")
+    match op.name:
+        case name if name in BINARY_INTEGER:
+            return b.op(BINARY_INTEGER[name], t, *args)
+        case "neg":
+            return b.op("sub", t, "0", x)
+        case "abs":
+            return b.intrinsic("abs", t, x, suffix="i1 false") if signed else x
+        case "trunc":
+            return x
+        case "relu":
+            return b.intrinsic("smax", t, x, "0") if signed else x
+        case "sat01":
+            return b.intrinsic(low, t, b.intrinsic("smax", t, x, "0") if signed else x, "1")
+        case "relu_gate":
+            return b.select(compare(b, "gt", precision, x, "0"), t, args[1], "0")
+        case "sat01_gate":  # no whole number lies between
+            return "0"
+        case "max":
+            return b.intrinsic(high, t, *args)
+        case "min":
+            return b.intrinsic(low, t, *args)
+        case "fma":
+            return b.op("add", t, b.op("mul", t, x, args[1]), args[2])
+        case "div" | "mod" | "pow" as name:
+            sign, text = ("s", _SIGNED[name]) if signed else ("u", _UNSIGNED[name])
+            return b.call(t, _helper(b, f"ocannl.{name}.{sign}{t[1:]}", text, t), t, *args)
+        case _:
+            raise _missing(op, precision)
+
+
+def _helper(b: Builder, name: str, text: str, type_: str) -> str:
+    if not b.module.has(name):
+        b.module.define(name, text.replace("HELPER", name).replace("TYPE", type_))
+    return name
+
+
+def _missing(op: Op, precision: Precision) -> CompileError:
+    return CompileError(f"`{op.name}` has no meaning in {precision.name}: convert its operands to a float type")
+
+
+_DIVISOR = """\
+define internal TYPE @HELPER(TYPE %x, TYPE %y) nounwind memory(none) {
+  %is.zero = icmp eq TYPE %y, 0
+  %is.minus = icmp eq TYPE %y, -1
+  %traps = or i1 %is.zero, %is.minus
+  %safe = select i1 %traps, TYPE 1, TYPE %y
+"""
+_SIGNED = {
+    "div": _DIVISOR
+    + """\
+  %quotient = sdiv TYPE %x, %safe
+  %negated = sub TYPE 0, %x
+  %number = select i1 %is.minus, TYPE %negated, TYPE %quotient
+  %result = select i1 %is.zero, TYPE 0, TYPE %number
+  ret TYPE %result
+}
+""",
+    "mod": _DIVISOR
+    + """\
+  %rest = srem TYPE %x, %safe
+  %signs = xor TYPE %rest, %safe
+  %differ = icmp slt TYPE %signs, 0
+  %is.rest = icmp ne TYPE %rest, 0
+  %move = and i1 %differ, %is.rest
+  %moved = add TYPE %rest, %safe
+  %result = select i1 %move, TYPE %moved, TYPE %rest
+  ret TYPE %result
+}
+""",
+}
+_UNSIGNED_DIVISOR = """\
+define internal TYPE @HELPER(TYPE %x, TYPE %y) nounwind memory(none) {
+  %is.zero = icmp eq TYPE %y, 0
+  %safe = select i1 %is.zero, TYPE 1, TYPE %y
+"""
+_UNSIGNED = {
+    "div": _UNSIGNED_DIVISOR
+    + """\
+  %quotient = udiv TYPE %x, %safe
+  %result = select i1 %is.zero, TYPE 0, TYPE %quotient
+  ret TYPE %result
+}
+""",
+    "mod": _UNSIGNED_DIVISOR
+    + """\
+  %rest = urem TYPE %x, %safe
+  ret TYPE %rest
+}
+""",
+}
+_POWER = """\
+define internal TYPE @HELPER(TYPE %x, TYPE %n) nounwind memory(none) {
+start:
+  br label %loop
+loop:
+  %left = phi TYPE [ %n, %start ], [ %fewer, %loop ]
+  %square = phi TYPE [ %x, %start ], [ %next, %loop ]
+  %product = phi TYPE [ 1, %start ], [ %more, %loop ]
+  %bit = trunc TYPE %left to i1
+  %factor = select i1 %bit, TYPE %square, TYPE 1
+  %more = mul TYPE %product, %factor
+  %next = mul TYPE %square, %square
+  %fewer = lshr TYPE %left, 1
+  %again = icmp ne TYPE %fewer, 0
+  br i1 %again, label %loop, label %done
+done:
+"""
+_UNSIGNED["pow"] = f"{_POWER}  ret TYPE %more\n}}\n"
+_SIGNED["pow"] = (
+    _POWER
+    + """\
+  %inverse = icmp slt TYPE %n, 0
+  %shifted = add TYPE %x, 1
+  %is.large = icmp uge TYPE %shifted, 3
+  %is.fraction = and i1 %inverse, %is.large
+  %result = select i1 %is.fraction, TYPE 0, TYPE %more
+  ret TYPE %result
+}
+"""
+)

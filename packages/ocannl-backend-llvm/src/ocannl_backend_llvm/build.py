@@ -1,0 +1,105 @@
+"""Writing LLVM instructions: fresh names, and the declarations and helper functions that a module turns out to need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+from ocannl.codegen import Document
+
+
+class Module:
+    """What the functions of one module share: declared intrinsics and helper functions, each once."""
+
+    __slots__ = ("_declared", "_helpers", "has_half")
+
+    def __init__(self, has_half: bool) -> None:
+        self.has_half = has_half  # the target converts between half and float in one instruction
+        self._declared: dict[str, str] = {}
+        self._helpers: dict[str, str] = {}
+
+    def declare(self, name: str, result: str, params: tuple[str, ...]) -> None:
+        self._declared.setdefault(name, f"declare {result} @{name}({', '.join(params)})")
+
+    def has(self, helper: str) -> bool:
+        return helper in self._helpers
+
+    def define(self, helper: str, text: str) -> None:
+        self._helpers[helper] = text
+
+    def text(self) -> str:
+        """Helpers and declarations, by name."""
+        helpers = [self._helpers[name] for name in sorted(self._helpers)]
+        declared = "".join(f"{self._declared[name]}\n" for name in sorted(self._declared))
+        return "\n".join([*helpers, *([declared] if declared else [])])
+
+
+class Builder:
+    """Appends instructions to a document. Generated names end in a dot and a number, so that they never meet those of
+    parameters; nothing here makes phis: what varies lives in allocas, which SROA turns into registers."""
+
+    __slots__ = ("_numbers", "doc", "module")
+
+    def __init__(self, module: Module, doc: Document, numbers: Iterator[int] | None = None) -> None:
+        self.module = module
+        self.doc = doc
+        self._numbers = numbers or count(1)
+
+    def at(self, doc: Document) -> Builder:
+        """One that writes elsewhere in the same function."""
+        return Builder(self.module, doc, self._numbers)
+
+    def fresh(self, stem: str) -> str:
+        """A name without its sigil."""
+        return f"{stem}.{next(self._numbers)}"
+
+    def line(self, text: str) -> None:
+        self.doc.line(f"  {text}")
+
+    def let(self, instruction: str, stem: str = "v") -> str:
+        """The instruction's value under a fresh name."""
+        name = f"%{self.fresh(stem)}"
+        self.doc.line(f"  {name} = {instruction}")
+        return name
+
+    def label(self, name: str) -> None:
+        self.doc.line(f"{name}:")
+
+    def jump(self, target: str) -> None:
+        self.doc.line(f"  br label %{target}")
+
+    def branch(self, condition: str, then: str, orelse: str) -> None:
+        self.doc.line(f"  br i1 {condition}, label %{then}, label %{orelse}")
+
+    def op(self, opcode: str, type_: str, *operands: str) -> str:
+        return self.let(f"{opcode} {type_} {', '.join(operands)}")
+
+    def cast(self, opcode: str, value: str, source: str, target: str) -> str:
+        return self.let(f"{opcode} {source} {value} to {target}")
+
+    def select(self, condition: str, type_: str, then: str, orelse: str) -> str:
+        if then == orelse or condition == "true":
+            return then
+        if condition == "false":
+            return orelse
+        return self.let(f"select i1 {condition}, {type_} {then}, {type_} {orelse}")
+
+    def intrinsic(self, name: str, type_: str, *operands: str, suffix: str = "") -> str:
+        """An overloaded intrinsic whose operands and result have one type; `suffix` holds more operands, with types."""
+        full = f"llvm.{name}.{MANGLED[type_]}"
+        extra = tuple(part.split()[0] for part in suffix.split(", ") if part)
+        self.module.declare(full, type_, (*(type_ for _ in operands), *extra))
+        given = ", ".join([*(f"{type_} {x}" for x in operands), *([suffix] if suffix else [])])
+        return self.let(f"call {type_} @{full}({given})")
+
+    def to_integer(self, value: str, source: str, target: str, signed: bool) -> str:
+        """A float cut off to an integer, saturating, NaN to zero."""
+        full = f"llvm.fpto{'s' if signed else 'u'}i.sat.{target}.{MANGLED[source]}"
+        self.module.declare(full, target, (source,))
+        return self.let(f"call {target} @{full}({source} {value})")
+
+    def call(self, result: str, helper: str, type_: str, *operands: str) -> str:
+        return self.let(f"call {result} @{helper}({', '.join(f'{type_} {x}' for x in operands)})")
+
+
+MANGLED = {"float": "f32", "double": "f64", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64"}

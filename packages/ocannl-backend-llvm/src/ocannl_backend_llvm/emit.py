@@ -1,0 +1,372 @@
+"""Loop programs as LLVM text.
+
+    define void @ocannl.step(ptr %addresses, ptr %syms)     loads addresses and symbols, calls the nests in order
+    define internal void @ocannl.step.1(ptr noalias %x, ptr noalias %y, i64 %n)     a nest
+
+Nests are functions of their own because only parameters can promise not to alias. Loop counters, locals and the results
+of branches are allocas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ocannl.backend import CompileError
+from ocannl.codegen import Document, Nest, nests, pool_bufs, printable
+from ocannl.ir.index import Affine, Bound, Cond, Sym
+from ocannl.ir.loops import (
+    Apply,
+    Body,
+    Buf,
+    Cast,
+    Comment,
+    Expr,
+    For,
+    Home,
+    Idx,
+    If,
+    Let,
+    Load,
+    Local,
+    Num,
+    Proc,
+    Ref,
+    Stmt,
+    Store,
+    Update,
+    Var,
+    When,
+)
+from ocannl.ir.names import Namer, identifier
+from ocannl.ir.precision import Precision, int64
+from ocannl.ir.text import print_proc
+from ocannl.ir.walk import walk
+from ocannl_backend_llvm.arith import apply, compare, power
+from ocannl_backend_llvm.build import Builder, Module
+from ocannl_backend_llvm.convert import convert, is_true, narrow, widen
+from ocannl_backend_llvm.indices import Indices
+from ocannl_backend_llvm.types import HELD, constant, rounded
+
+COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
+LOGIC = frozenset({"and", "or", "not"})
+UNROLLED_FILL = 16  # cells of a local array that are filled one by one
+STACK_BYTES = 1 << 20  # for the local arrays of one nest
+PRODUCTS = range(5)  # constant powers that become products
+
+
+def symbol(name: str) -> str:
+    """Of the entry of a program, in object files: a name no library has."""
+    return f"ocannl.{identifier(name)}"
+
+
+def emit(procs: Sequence[Proc], has_half: bool) -> str:
+    """The module of all programs."""
+    module = Module(has_half)
+    doc = Document()
+    for proc in procs:
+        _entry(module, proc, doc)
+    tail = module.text()
+    return doc.text() + (f"\n{tail}" if tail else "")
+
+
+def _entry(module: Module, proc: Proc, doc: Document) -> None:
+    """One program: its nests, then the function that calls them."""
+    comment(doc, print_proc(Proc(proc.name, proc.bufs, proc.syms, (), arena=proc.arena)))
+    parts = nests(proc)
+    for number, nest in enumerate(parts, 1):
+        doc.line()
+        _Function(module, f"{symbol(proc.name)}.{number}", nest, doc).emit()
+    doc.line()
+    doc.line(f"define void @{symbol(proc.name)}(ptr %addresses, ptr %syms) nounwind {{")
+    b = Builder(module, doc)
+    needed = {buf for nest in parts for buf in nest.bufs}
+    pools = pool_bufs(proc)
+    values: dict[Buf | Sym, str] = {}
+    for place, buf in enumerate(pools):
+        if buf in needed:
+            values[buf] = f"ptr {_element(b, 'ptr', '%addresses', place, identifier(buf.name))}"
+    in_arena = [buf for buf in proc.bufs if buf.home is Home.ARENA and buf in needed]
+    if in_arena:
+        arena = _element(b, "ptr", "%addresses", len(pools), "arena")
+        for buf in in_arena:
+            if buf.offset is None:
+                raise CompileError(f"`{proc.name}`: no memory was planned for `{buf.name}`")
+            name = b.let(f"getelementptr inbounds i8, ptr {arena}, i64 {buf.offset}", identifier(buf.name))
+            values[buf] = f"ptr {name}"
+    for place, sym in enumerate(proc.syms):
+        if any(sym in nest.syms for nest in parts):
+            values[sym] = f"i64 {_element(b, 'i64', '%syms', place, identifier(sym.name))}"
+    for number, nest in enumerate(parts, 1):
+        given: list[Buf | Sym] = [*nest.bufs, *nest.syms]
+        unknown = [x.name for x in given if x not in values]
+        if unknown:
+            raise CompileError(f"`{proc.name}` mentions without declaring them: {', '.join(unknown)}")
+        b.line(f"call void @{symbol(proc.name)}.{number}({', '.join(values[x] for x in given)})")
+    b.line("ret void")
+    doc.line("}")
+
+
+def _element(b: Builder, type_: str, array: str, place: int, stem: str) -> str:
+    where = b.let(f"getelementptr inbounds {type_}, ptr {array}, i64 {place}", "at") if place else array
+    return b.let(f"load {type_}, ptr {where}", stem)
+
+
+def comment(doc: Document, text: str) -> None:
+    for line in text.splitlines():
+        doc.line(f"; {printable(line)}".rstrip())
+
+
+class _Function:
+    """One nest being written."""
+
+    def __init__(self, module: Module, name: str, nest: Nest, doc: Document) -> None:
+        self.nest = nest
+        self.doc = doc
+        self.pointers: dict[Buf, str] = {}
+        self.values: dict[str, str] = {}  # of `Let`s
+        self.stack_bytes = 0
+        names, disjoint = Namer(), nest.disjoint
+        params: list[str] = []
+        for buf in nest.bufs:
+            self.pointers[buf] = f"%{names(buf.name)}"
+            params.append(f"ptr {'noalias ' if buf in disjoint else ''}{self.pointers[buf]}")
+        for sym in nest.syms:
+            params.append(f"i64 %{names(sym.name)}")
+        if nest.labels:
+            comment(doc, "of " + ", ".join(nest.labels))
+        comment(doc, print_proc(Proc("", (), (), nest.body)).partition("\n")[2])
+        doc.line(f"define internal void @{name}({', '.join(params)}) nounwind {{")
+        self.allocas = doc.section()
+        self.b = Builder(module, doc)
+        self.indices = Indices(self.b, doc)
+        for sym, param in zip(nest.syms, params[len(nest.bufs) :], strict=True):
+            self.indices.bind(sym, param.removeprefix("i64 "))
+
+    def emit(self) -> None:
+        self.block(self.nest.body)
+        self.b.line("ret void")
+        self.doc.line("}")
+
+    # ------------------------------------------------------------------------------------------------------ statements
+
+    def block(self, body: Body) -> None:
+        for stmt in body:
+            self.statement(stmt)
+
+    def statement(self, stmt: Stmt) -> None:
+        match stmt:
+            case Store(ref, value):
+                self.store(ref, self.value(value))
+            case Update(ref, op, value):
+                self.store(ref, self.updated(ref, Apply(op, (Load(ref), value))))
+            case For():
+                self.loop(stmt)
+            case If(cond, then, orelse):
+                self.choose(cond, then, orelse)
+            case Let(name, value):
+                self.values[name] = self.value(value)
+            case Local(buf, fill):
+                self.local(buf, fill)
+            case Comment(text):
+                comment(self.doc, text)
+
+    def loop(self, stmt: For) -> None:
+        b, step = self.b, stmt.step
+        lo, hi = self.indices.first(stmt.lo), self.indices.limit(stmt.hi)
+        always = isinstance(lo, int) and isinstance(hi, int)
+        if isinstance(lo, int) and isinstance(hi, int):
+            if lo >= hi:
+                return
+            if lo + step >= hi:
+                self.indices.bind(stmt.sym, lo)
+                self.block(stmt.body)
+                return
+        name = identifier(stmt.sym.name, "i")
+        body, end, counter = b.fresh(name), b.fresh(f"{name}.end"), f"%{b.fresh(name)}"
+        self.allocas.line(f"  {counter} = alloca i64")
+        b.line(f"store i64 {lo}, ptr {counter}")
+        if always:
+            b.jump(body)
+        else:
+            b.branch(b.let(f"icmp slt i64 {lo}, {hi}", "any"), body, end)
+        b.label(body)
+        here = b.let(f"load i64, ptr {counter}", name)
+        self.indices.enter(stmt.sym, here)
+        self.block(stmt.body)
+        self.indices.leave()
+        after = b.let(f"add nsw i64 {here}, {step}", name)
+        b.line(f"store i64 {after}, ptr {counter}")
+        b.branch(b.let(f"icmp slt i64 {after}, {hi}", "more"), body, end)
+        b.label(end)
+
+    def choose(self, cond: Cond, then: Body, orelse: Body) -> None:
+        b, test = self.b, self.indices.condition(cond)
+        if test in ("true", "false"):
+            self.block(then if test == "true" else orelse)
+            return
+        yes, end = b.fresh("then"), b.fresh("end")
+        no = b.fresh("else") if orelse else end
+        b.branch(test, yes, no)
+        b.label(yes)
+        self.block(then)
+        b.jump(end)
+        if orelse:
+            b.label(no)
+            self.block(orelse)
+            b.jump(end)
+        b.label(end)
+
+    def local(self, buf: Buf, fill: int | float | None) -> None:
+        b, held, cells = self.b, HELD[buf.precision], buf.size
+        if buf not in self.pointers:
+            self.stack_bytes += buf.nbytes
+            if self.stack_bytes > STACK_BYTES:
+                raise CompileError(f"local arrays up to `{buf.name}` need {self.stack_bytes} bytes of stack")
+            pointer = self.pointers[buf] = f"%{b.fresh(identifier(buf.name))}"
+            self.allocas.line(f"  {pointer} = alloca {f'[{cells} x {held}]' if buf.shape else held}")
+        if fill is None:
+            return
+        start = constant(fill, buf.precision)
+        if cells <= UNROLLED_FILL:
+            for cell in range(cells):
+                b.line(f"store {held} {start}, ptr {self.cell(buf, cell)}")
+        else:
+            sym = Sym("fill", 0, cells - 1)
+            flat = Buf(buf.name, buf.precision, (cells,), (1,), buf.home, buf.access)
+            self.pointers[flat] = self.pointers[buf]
+            store = Store(Ref(flat, (Affine.of(sym),)), Num(fill, buf.precision))
+            self.loop(For(sym, Bound.lower(0), Bound.upper(cells), (store,)))
+
+    def store(self, ref: Ref, value: str) -> None:
+        self.b.line(f"store {HELD[ref.buf.precision]} {value}, ptr {self.place(ref)}")
+
+    def updated(self, ref: Ref, sum_: Apply) -> str:
+        """The new value of a cell: a product that is added may be rounded together with the sum."""
+        precision = ref.buf.precision
+        match sum_:
+            case Apply(op, (old, Apply(times, (x, y)) as product)) if op.name == "add" and times.name == "mul":
+                negate = False
+            case Apply(op, (old, Apply(minus, (Apply(times, (x, y)) as product,)))) if (
+                op.name == "add" and minus.name == "neg" and times.name == "mul"
+            ):
+                negate = True
+            case _:
+                return self.value(sum_)
+        if not precision.is_float or product.precision is not precision:
+            return self.value(sum_)
+        b, work = self.b, precision.arithmetic
+        held = HELD[work]
+        factor, other, start = (self.widened(e, work) for e in (x, y, old))
+        if negate:
+            factor = b.let(f"fneg {held} {factor}")
+        fused = b.intrinsic("fmuladd", held, factor, other, start)
+        return narrow(b, fused, precision) if work is not precision else fused
+
+    # ----------------------------------------------------------------------------------------------------- expressions
+
+    def value(self, expr: Expr) -> str:
+        """An operand that holds the value, in the type that holds its precision."""
+        b = self.b
+        match expr:
+            case Load(ref):
+                held = HELD[ref.buf.precision]
+                return b.let(f"load {held}, ptr {self.place(ref)}", identifier(ref.buf.name))
+            case Apply():
+                return self.apply(expr)
+            case Num(value, precision):
+                return constant(value, precision)
+            case Var(name, _):
+                return self.values[name]
+            case Idx(index, precision):
+                at = self.indices.affine(index)
+                return constant(at, precision) if isinstance(at, int) else convert(b, at, int64, precision)
+            case Cast(value, precision):
+                if _is_truth(value):
+                    return self.number(self.truth(value), precision)
+                return convert(b, self.value(value), value.precision, precision)
+            case When(cond, then, orelse):
+                return self.when(cond, then, orelse)
+
+    def widened(self, expr: Expr, work: Precision) -> str:
+        """The value in the type that arithmetic runs in."""
+        value = self.value(expr)
+        return value if expr.precision is work else widen(self.b, value, expr.precision)
+
+    def number(self, truth: str, precision: Precision) -> str:
+        """An i1 as 1 or 0."""
+        one, zero = constant(1, precision), constant(0, precision)
+        if truth in ("true", "false"):
+            return one if truth == "true" else zero
+        if precision.is_float:
+            return self.b.select(truth, HELD[precision], one, zero)
+        return self.b.cast("zext", truth, "i1", HELD[precision])
+
+    def apply(self, expr: Apply) -> str:
+        op, args, precision = expr.op, expr.args, expr.precision
+        if _is_truth(expr):
+            return self.number(self.truth(expr), precision)
+        if op.name == "where":
+            test = self.truth(args[0])
+            return self.b.select(test, HELD[precision], self.value(args[1]), self.value(args[2]))
+        work = precision.arithmetic
+        operands = tuple(self.widened(arg, work) for arg in args)
+        match expr:
+            case Apply(_, (_, Num(exponent, _))) if op.name == "pow" and exponent in PRODUCTS:
+                result = power(self.b, work, operands[0], int(exponent))
+            case _:
+                result = apply(self.b, op, work, operands)
+        return result if work is precision else narrow(self.b, result, precision)
+
+    def truth(self, expr: Expr) -> str:
+        """An i1: whether the value is not zero."""
+        b = self.b
+        match expr:
+            case Apply(op, (x, y)) if op.name in COMPARISONS:
+                work = x.precision.arithmetic
+                return compare(b, op.name, work, self.widened(x, work), self.widened(y, work))
+            case Apply(op, (x, y)) if op.name in LOGIC:
+                return b.op(op.name, "i1", self.truth(x), self.truth(y))
+            case Apply(op, (x,)) if op.name == "not":
+                return b.op("xor", "i1", self.truth(x), "true")
+            case Cast(value, _) if _is_truth(value):
+                return self.truth(value)
+            case Num(value, precision):
+                return "true" if rounded(value, precision) != 0 else "false"
+            case _:
+                return is_true(b, self.value(expr), expr.precision)
+
+    def when(self, cond: Cond, then: Expr, orelse: Expr) -> str:
+        b, test = self.b, self.indices.condition(cond)
+        if test in ("true", "false"):
+            return self.value(then if test == "true" else orelse)
+        held = HELD[then.precision]
+        if _is_cheap(then) and _is_cheap(orelse):
+            return b.select(test, held, self.value(then), self.value(orelse))
+        slot = f"%{b.fresh('when')}"
+        self.allocas.line(f"  {slot} = alloca {held}")
+        yes, no, end = b.fresh("then"), b.fresh("else"), b.fresh("end")
+        b.branch(test, yes, no)
+        for label, side in ((yes, then), (no, orelse)):
+            b.label(label)
+            b.line(f"store {held} {self.value(side)}, ptr {slot}")
+            b.jump(end)
+        b.label(end)
+        return b.let(f"load {held}, ptr {slot}", "when")
+
+    def cell(self, buf: Buf, offset: str | int) -> str:
+        """A pointer to it."""
+        if offset == 0:
+            return self.pointers[buf]
+        return self.b.let(f"getelementptr inbounds {HELD[buf.precision]}, ptr {self.pointers[buf]}, i64 {offset}", "at")
+
+    def place(self, ref: Ref) -> str:
+        return self.cell(ref.buf, self.indices.offset(ref))
+
+
+def _is_truth(expr: Expr) -> bool:
+    return isinstance(expr, Apply) and (expr.op.name in COMPARISONS or expr.op.name in LOGIC)
+
+
+def _is_cheap(expr: Expr) -> bool:
+    """Neither reads memory nor takes long: evaluating it in vain does no harm."""
+    return not any(isinstance(node, Load | Apply | When) for node in walk(expr))

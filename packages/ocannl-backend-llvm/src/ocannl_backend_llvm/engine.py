@@ -1,0 +1,117 @@
+"""LLVM itself: text to object code, and object code into this process."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from ocannl.backend import CompileError
+
+CODEGEN_LEVEL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What code is made for; an object for one target is of no use on another."""
+
+    triple: str
+    cpu: str
+    features: str
+
+    @property
+    def has_half(self) -> bool:
+        """Whether instructions convert between float16 and float32; LLVM would otherwise call functions not here."""
+        return "+f16c" in self.features.split(",") or self.triple.startswith(("aarch64", "arm64"))
+
+    def __str__(self) -> str:
+        digest = hashlib.sha256(self.features.encode("ascii")).hexdigest()[:12]
+        return f"{self.triple} {self.cpu} features-{digest}"
+
+
+@cache
+def host() -> Target:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    features = llvm.get_host_cpu_features().flatten(sort=True)
+    return Target(llvm.get_process_triple(), llvm.get_host_cpu_name(), features)
+
+
+def llvm_version() -> str:
+    return f"llvmlite-{llvmlite.__version__} llvm-{'.'.join(map(str, llvm.llvm_version_info))}"
+
+
+def _machine(target: Target) -> Any:
+    found = llvm.Target.from_triple(target.triple)
+    return found.create_target_machine(
+        cpu=target.cpu, features=target.features, opt=CODEGEN_LEVEL, reloc="pic", codemodel="default", jit=True
+    )
+
+
+def compile_text(text: str, target: Target) -> bytes:
+    """The relocatable object that a module's text becomes."""
+    host()  # LLVM is ready
+    try:
+        machine = _machine(target)
+        module = llvm.parse_assembly(text, llvm.create_context())
+        module.verify()
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_sroa_pass()
+        passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(CODEGEN_LEVEL)))
+        code: bytes = machine.emit_object(module)
+    except RuntimeError as error:
+        raise CompileError(f"LLVM refused generated code, kept in {keep(text)}: {str(error).strip()}") from None
+    return code
+
+
+@cache
+def _private_folder() -> Path:
+    """A new folder that only this user can read."""
+    return Path(tempfile.mkdtemp(prefix="ocannl-llvm-"))
+
+
+def keep(text: str) -> Path:
+    """The file where text that was refused can be looked at."""
+    path = _private_folder() / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.ll"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+class Library:
+    """Object code in this process, for as long as someone holds this."""
+
+    __slots__ = ("_engine", "_tracker")
+
+    def __init__(self, engine: Any, tracker: Any) -> None:
+        self._engine = engine
+        self._tracker = tracker
+
+    def address(self, symbol: str) -> int:
+        return int(self._tracker[symbol])
+
+
+@cache
+def _engine() -> Any:
+    return llvm.create_lljit_compiler(_machine(host()), use_jit_link=True)
+
+
+_libraries = count(1)
+
+
+def load(code: bytes, symbols: Iterable[str]) -> Library:
+    """The object, linked with the mathematical functions of this process."""
+    builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+    for symbol in symbols:
+        builder.export_symbol(symbol)
+    try:
+        return Library(_engine(), builder.link(_engine(), f"ocannl-{next(_libraries)}"))
+    except RuntimeError as error:
+        raise CompileError(f"LLVM cannot link generated code: {str(error).strip()}") from None

@@ -1,0 +1,7 @@
+"""A toolkit for backends that print text: documents, signatures, and programs cut into nests."""
+
+from ocannl.codegen.document import Document, printable
+from ocannl.codegen.nests import Nest, nests
+from ocannl.codegen.params import Region, Signature, pool_bufs, signature
+
+__all__ = ["Document", "Nest", "Region", "Signature", "nests", "pool_bufs", "printable", "signature"]

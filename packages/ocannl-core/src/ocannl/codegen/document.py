@@ -1,0 +1,51 @@
+"""Text that grows line by line, and in more than one place: what is found to be needed early can still be put there.
+
+    doc = Document()
+    head = doc.section()        # stays open
+    doc.line("use of x")
+    head.line("definition of x")
+    doc.text()                  # definition of x / use of x
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), 127)}
+
+
+def printable(text: str) -> str:
+    """One line of printable ASCII that says the same: what user-written words become in comments of generated code."""
+    return text.encode("ascii", "backslashreplace").decode("ascii").translate(_CONTROLS)
+
+
+class Document:
+    """Lines and sections, in order."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self) -> None:
+        self._parts: list[str | Document] = []
+
+    def line(self, text: str = "") -> None:
+        self._parts.append(text)
+
+    def section(self) -> Document:
+        """A document inside this one, here, which may grow after later lines were added."""
+        inner = Document()
+        self._parts.append(inner)
+        return inner
+
+    def lines(self) -> Iterator[str]:
+        stack = [iter(self._parts)]
+        while stack:
+            for part in stack[-1]:
+                if isinstance(part, Document):
+                    stack.append(iter(part._parts))
+                    break
+                yield part
+            else:
+                stack.pop()
+
+    def text(self) -> str:
+        return "".join(f"{line}\n" for line in self.lines())
