@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import is_
 
 from ocannl.ir.index import TRUE, Affine, Cond, Sym
 from ocannl.ir.loops import (
@@ -14,6 +15,7 @@ from ocannl.ir.loops import (
     Cast,
     Expr,
     For,
+    Home,
     If,
     Let,
     Load,
@@ -130,6 +132,16 @@ def touched(stmt: Stmt) -> tuple[list[Buf], list[Buf]]:
     return list(read), list(written)
 
 
+def writes_kept(stmt: Stmt) -> bool:
+    """Whether the caller looks at what the statement writes, even if that has no cells."""
+    return any(buf.home is Home.POOL for buf in touched(stmt)[1])
+
+
+def same(new: Sequence[object], old: Sequence[object]) -> bool:
+    """Whether a rebuilt sequence is made of the objects of the old one."""
+    return len(new) == len(old) and all(map(is_, new, old))
+
+
 class Table:
     """Which statements of a body read and write each buffer: positions, ascending."""
 
@@ -194,3 +206,20 @@ def covers(nest: Nest) -> bool:
         if start != 0 or count != size:
             return False
     return True
+
+
+def grid(ref: Ref, nest: Nest) -> set[Sym] | None:
+    """The loops of the nest that walk the whole buffer, one for each place (a place of size 1 may be fixed); None if
+    they do not."""
+    whole = {loop.sym for loop in nest.loops if is_whole(loop)}
+    used: set[Sym] = set()
+    for place, size in zip(ref.at, ref.buf.shape, strict=True):
+        sym = place.only_sym
+        if sym is None:
+            if size != 1 or not place.is_const:
+                return None
+        elif sym not in whole or sym in used or sym.lo != 0 or sym.hi != size - 1:
+            return None
+        else:
+            used.add(sym)
+    return used

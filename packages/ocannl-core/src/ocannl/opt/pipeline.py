@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import Proc
 from ocannl.ir.tnode import TNode
+from ocannl.opt.fold import fold
+from ocannl.opt.inline import inline
 from ocannl.opt.memory import memory
 from ocannl.opt.schedule import schedule
 from ocannl.opt.settle import settle
@@ -25,7 +27,9 @@ def passes(asked: Mapping[TNode, str], capabilities: Capabilities) -> tuple[Pass
     """What happens to a lowered program, first to last. Any of them can be left out."""
     return (
         Pass("settle", lambda proc: settle(proc, asked)),  # the others remove temporaries, never what is kept
-        Pass("sweep", sweep),
+        Pass("fold", fold),
+        Pass("inline", inline),  # after `fold`, so that it sees true costs
+        Pass("sweep", sweep),  # after `inline`, which leaves dead nests behind
         Pass("schedule", lambda proc: schedule(proc, capabilities), when=capabilities.scheduled),
         Pass("memory", lambda proc: memory(proc, capabilities.alignment_bytes)),  # last: knows who lives with whom
     )

@@ -27,17 +27,21 @@ def schedule(proc: Proc, capabilities: Capabilities) -> Proc:
               y[i_2] += w[i_2, k]               y[i_2] = acc
     """
     starts = find_starts(proc.body)
-    gone = {start.fill for start in starts.values()}
     names = Namer([*(b.name for b in proc.bufs), *_sym_names(proc)])
-    body: list[Stmt] = []
+    body: list[Stmt | None] = list(proc.body)
     for at, stmt in enumerate(proc.body):
-        nest = None if at in gone else nest_of(stmt)
-        if nest is not None:
-            begun = replace(nest, start=starts[at].value) if at in starts else nest
-            body.append(realize(begun, plan(begun, capabilities), names))
-        elif at not in gone:
-            body.append(stmt)
-    return replace(proc, body=tuple(body))
+        nest = nest_of(stmt)
+        if nest is None:
+            continue
+        if at in starts:
+            begun = replace(nest, start=starts[at].value)
+            chosen = plan(begun, capabilities)
+            if chosen.takes_start:
+                body[starts[at].fill] = None
+                body[at] = realize(begun, chosen, names)
+                continue
+        body[at] = realize(nest, plan(nest, capabilities), names)
+    return replace(proc, body=tuple([stmt for stmt in body if stmt is not None]))
 
 
 def _sym_names(proc: Proc) -> Iterator[str]:

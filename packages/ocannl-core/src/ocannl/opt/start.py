@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ocannl.ir.index import Affine, Sym
-from ocannl.ir.loops import Body, Buf, Expr, Ref, Store
-from ocannl.opt.nest import Nest, Table, is_whole, loads, nest_of
+from ocannl.ir.loops import Body, Buf, Expr, Store
+from ocannl.opt.nest import Nest, Table, grid, loads, nest_of
 from ocannl.opt.substitute import substitute
 
 
@@ -66,20 +66,3 @@ def _start(fill: Nest, update: Nest) -> Expr | None:
         if mine.only_sym is not None:
             values[mine.only_sym] = its
     return substitute(fill.leaf.value, values)
-
-
-def grid(ref: Ref, nest: Nest) -> set[Sym] | None:
-    """The loops of the nest that walk the whole buffer, one for each place (a place of size 1 may be fixed); None if
-    they do not."""
-    whole = {loop.sym for loop in nest.loops if is_whole(loop)}
-    used: set[Sym] = set()
-    for place, size in zip(ref.at, ref.buf.shape, strict=True):
-        sym = place.only_sym
-        if sym is None:
-            if size != 1 or not place.is_const:
-                return None
-        elif sym not in whole or sym in used or sym.lo != 0 or sym.hi != size - 1:
-            return None
-        else:
-            used.add(sym)
-    return used

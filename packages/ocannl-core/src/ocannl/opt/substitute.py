@@ -25,6 +25,7 @@ from ocannl.ir.loops import (
     Update,
     When,
 )
+from ocannl.opt.nest import same
 
 
 def map_expr(expr: Expr, leaf: Callable[[Expr], Expr], values: Mapping[Sym, Affine] | None = None) -> Expr:
@@ -32,7 +33,7 @@ def map_expr(expr: Expr, leaf: Callable[[Expr], Expr], values: Mapping[Sym, Affi
     match expr:
         case Apply(op, args):
             new = tuple([map_expr(a, leaf, values) for a in args])
-            return expr if all(a is b for a, b in zip(new, args, strict=True)) else Apply(op, new)
+            return expr if same(new, args) else Apply(op, new)
         case Cast(value, precision):
             inner = map_expr(value, leaf, values)
             return expr if inner is value else Cast(inner, precision)
@@ -53,7 +54,7 @@ def substitute(expr: Expr, values: Mapping[Sym, Affine]) -> Expr:
         match node:
             case Load(ref):
                 at = tuple([a.substitute(values) for a in ref.at])
-                return node if all(a is b for a, b in zip(at, ref.at, strict=True)) else Load(Ref(ref.buf, at))
+                return node if same(at, ref.at) else Load(Ref(ref.buf, at))
             case Idx(index, precision):
                 new = index.substitute(values)
                 return node if new is index else Idx(new, precision)
@@ -96,6 +97,6 @@ def replace_buffers(proc: Proc, new: Mapping[Buf, Buf]) -> Proc:
 
     def statements(body: Body) -> Body:
         out = tuple([statement(s) for s in body])
-        return body if all(a is b for a, b in zip(out, body, strict=True)) else out
+        return body if same(out, body) else out
 
     return replace(proc, bufs=tuple([new.get(b, b) for b in proc.bufs]), body=statements(proc.body))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ocannl.ir.loops import Access, Body, Buf, Comment, For, Home, If, Load, Proc, Stmt, Store
-from ocannl.opt.nest import covers, nest_of, touched
+from ocannl.ir.loops import Body, Buf, Comment, For, Home, If, Load, Proc, Stmt, Store
+from ocannl.opt.nest import covers, nest_of, same, touched, writes_kept
 
 
 def sweep(proc: Proc) -> Proc:
@@ -31,15 +31,13 @@ def sweep(proc: Proc) -> Proc:
                 kept.append(stmt)
             under = dropped = 0
             continue
-        trimmed = _trim(stmt)
+        trimmed = _trim(stmt) or (stmt if writes_kept(stmt) else None)
         if trimmed is None or not _is_seen(trimmed, live):
             dropped += 1
             continue
         under += 1
         kept.append(trimmed)
     body = tuple(reversed(kept))
-    if len(body) == len(proc.body) and all(a is b for a, b in zip(body, proc.body, strict=True)):
-        body = proc.body
     return replace(proc, bufs=_used(proc.bufs, body), body=body)
 
 
@@ -79,14 +77,13 @@ def _trim(stmt: Stmt) -> Stmt | None:
 
 def _trim_body(body: Body) -> Body:
     out = tuple([s for s in map(_trim, body) if s is not None])
-    return body if len(out) == len(body) and all(a is b for a, b in zip(out, body, strict=True)) else out
+    return body if same(out, body) else out
 
 
 def _used(bufs: tuple[Buf, ...], body: Body) -> tuple[Buf, ...]:
-    """The buffers that the body touches, and those that the caller expects written even if they have no cells."""
+    """The buffers that the body touches."""
     used: set[Buf] = set()
     for stmt in body:
         for group in touched(stmt):
             used.update(group)
-    out = tuple([b for b in bufs if b in used or b.access in (Access.OUT, Access.INOUT)])
-    return bufs if len(out) == len(bufs) else out
+    return tuple([b for b in bufs if b in used])

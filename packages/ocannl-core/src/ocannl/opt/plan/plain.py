@@ -24,6 +24,11 @@ class Plain:
     reduced: tuple[Sym, ...] = ()
     ways: int = 1
 
+    @property
+    def takes_start(self) -> bool:
+        """Whether the nest writes each cell once, so that what the cells start from can be part of it."""
+        return bool(self.reduced)
+
 
 def plain(nest: Nest) -> Plain:
     syms = tuple([loop.sym for loop in nest.loops])

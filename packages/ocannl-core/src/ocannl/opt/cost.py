@@ -1,0 +1,43 @@
+"""What scalar expressions cost, in additions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ocannl.ir.loops import Apply, Cast, Expr, Load, When
+
+HEAVY = {
+    "div": 3, "recip": 3, "sqrt": 3, "recip_sqrt": 5, "mod": 8,
+    "exp": 15, "exp2": 12, "log": 15, "log2": 12, "sin": 20, "cos": 20, "tanh": 20, "pow": 40,
+}  # fmt: skip
+FREE = ("id", "fst", "snd")
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """`work`: operations, and loads after the first; `nodes`: the size of the tree."""
+
+    work: int
+    nodes: int
+
+
+def cost(expr: Expr) -> Cost:
+    work = nodes = loads = 0
+    stack = [expr]
+    while stack:
+        nodes += 1
+        match stack.pop():
+            case Apply(op, args):
+                work += 0 if op.name in FREE else HEAVY.get(op.name, 1)
+                stack.extend(args)
+            case Cast(value, precision):
+                for kind in (precision, value.precision):
+                    work += 1 if kind.is_float and kind.nbytes < 4 else 0  # steps or tables on many targets
+                stack.append(value)
+            case When(_, then, orelse):
+                stack += (then, orelse)
+            case Load():
+                loads += 1
+            case _:
+                pass
+    return Cost(work + max(0, loads - 1), nodes)

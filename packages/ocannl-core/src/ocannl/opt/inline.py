@@ -1,0 +1,111 @@
+"""Puts cheap producers into their readers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
+
+from ocannl.ir.index import Affine, Sym
+from ocannl.ir.loops import Buf, Expr, Home, Load, Proc, Ref, Update
+from ocannl.opt.cost import cost
+from ocannl.opt.fold import fold_expr
+from ocannl.opt.nest import Nest, Table, grid, is_injective, loads, nest_of, with_leaf
+from ocannl.opt.substitute import map_expr, substitute
+
+CHEAP = 4  # additions that cost no more than writing a cell and reading it again
+LARGE = 64  # nodes of an expression that grows no further
+
+
+def inline(proc: Proc) -> Proc:
+    """Replaces reads of a temporary by the value that its one nest computes; `sweep` then finds the nest dead.
+
+        proc step                               proc step
+          x : f32[5]    in                        x : f32[5]    in
+          t : f32[5]    arena                     t : f32[5]    arena
+          y : f32[3,5]  out                       y : f32[3,5]  out
+          for i in 0..5:                  ==>     for i in 0..5:
+            t[i] = -x[i]                            t[i] = -x[i]
+          for j in 0..3:                          for j in 0..3:
+            for k in 0..5:                          for k in 0..5:
+              y[j, k] = t[k] if k-j >= 0 else 0       y[j, k] = -x[k] if k-j >= 0 else 0
+
+    All readers take the value, or none. Nothing is computed more often than its temporary has cells, unless it is
+    free (a number, an index, a copy); several readers take what is cheap, a single one anything. Sums never move.
+    Goes through the program once: what is put into a producer moves on with it.
+    """
+    table = Table(proc.body)
+    nests = [nest_of(stmt) for stmt in proc.body]
+    moving: dict[Buf, Nest] = {}
+    body = list(proc.body)
+    for at, nest in enumerate(nests):
+        if nest is None:
+            continue
+        value = _insert(nest.leaf.value, moving)
+        if value is not nest.leaf.value:
+            leaf = replace(nest.leaf, value=fold_expr(value, nest.cond))
+            body[at] = with_leaf(body[at], leaf)
+            nest = replace(nest, leaf=leaf)
+        if _may_move(nest, at, table, nests):
+            moving[nest.leaf.ref.buf] = nest
+    return replace(proc, body=tuple(body)) if moving else proc
+
+
+def _insert(value: Expr, moving: Mapping[Buf, Nest]) -> Expr:
+    def leaf(node: Expr) -> Expr:
+        if isinstance(node, Load) and node.ref.buf in moving:
+            producer = moving[node.ref.buf]
+            return substitute(producer.leaf.value, _matching(producer.leaf.ref, node.ref))
+        return node
+
+    return map_expr(value, leaf) if moving else value
+
+
+def _matching(written: Ref, read: Ref) -> dict[Sym, Affine]:
+    """What the loops around a write must be for it to hit the cell that is read."""
+    return {w.terms[0][1]: r for w, r in zip(written.at, read.at, strict=True) if w.terms}
+
+
+def _may_move(nest: Nest, at: int, table: Table, nests: Sequence[Nest | None]) -> bool:
+    leaf, buf = nest.leaf, nest.leaf.ref.buf
+    readers = table.readers.get(buf)
+    if buf.home is not Home.ARENA or isinstance(leaf, Update) or not readers or table.writers[buf] != [at]:
+        return False
+    if not nest.cond.is_true or grid(leaf.ref, nest) != {loop.sym for loop in nest.loops}:
+        return False
+    taking = [reader for reader in (nests[r] for r in readers) if reader is not None]
+    if readers[0] <= at or len(taking) < len(readers):
+        return False
+    return _pays(nest, taking) and all(
+        _sees_same(nest, reader, at, r, table) for r, reader in zip(readers, taking, strict=True)
+    )
+
+
+def _pays(nest: Nest, readers: Sequence[Nest]) -> bool:
+    price = cost(nest.leaf.value)
+    if price.nodes > LARGE:
+        return False
+    if price.work == 0:
+        return True
+    buf = nest.leaf.ref.buf
+    if any(reader.iterations > prod(buf.shape) for reader in readers):
+        return False
+    return price.work <= CHEAP or sum(ref.buf is buf for reader in readers for ref in loads(reader.leaf.value)) == 1
+
+
+def _sees_same(nest: Nest, reader: Nest, at: int, reader_at: int, table: Table) -> bool:
+    """Whether everything the producer reads still holds the same where the reader would read it."""
+    target = reader.leaf.ref
+    for read in loads(nest.leaf.value):
+        if table.written_between(read.buf, at, reader_at):
+            return False
+        if read.buf is target.buf:
+            # the reader overwrites it: harmless if each iteration reads no other cell than the one it writes
+            if not is_injective(target.at, tuple([loop.sym for loop in reader.loops])):
+                return False
+            for use in loads(reader.leaf.value):
+                if use.buf is nest.leaf.ref.buf:
+                    values = _matching(nest.leaf.ref, use)
+                    if tuple([place.substitute(values) for place in read.at]) != target.at:
+                        return False
+    return True

@@ -1,0 +1,203 @@
+"""Whatever passes run, kept nodes get the values that the computation gives them: on random small computations with
+what passes stumble over (aliases, windows, slices, concatenations, masks, copies)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import combinations
+from random import Random
+
+import numpy as np
+import pytest
+
+from ocannl.ir import precision as P
+from ocannl.ir.assign import Apply, Assign, Comp, Convert, Index, Number, Origin, Piece, Read, Seq, Value, nodes
+from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.index import TRUE, Affine, Cond, Sym, SymKind
+from ocannl.ir.loops import Access, Home, Proc
+from ocannl.ir.ops import ADD, AND, BY_NAME, MAX, MIN, MUL, OR, SUB, Op
+from ocannl.ir.precision import Precision
+from ocannl.ir.text import print_proc
+from ocannl.ir.tnode import Role, TNode
+from ocannl.ir.verify import verify
+from ocannl.lower.lower import lower
+from ocannl.opt.pipeline import optimize, passes
+from ocannl.testing.interpret import interpret
+
+TARGET = Capabilities()
+NAMES = [each.name for each in passes({}, TARGET)]
+POINTWISE = ("add", "sub", "mul", "max", "min", "neg", "relu", "lt", "ge", "eq", "where", "fma", "abs", "fst", "and")
+ROUGH = ("tanh", "div", "exp", "pow")
+
+
+def node(label: str, dims: tuple[int, ...], role: Role = Role.RESULT, kind: Precision = P.float32) -> TNode:
+    return TNode(label, role, lambda: dims, lambda: kind)
+
+
+def at(*indices: Affine | Sym | int) -> tuple[Affine, ...]:
+    return tuple(map(Affine.of, indices))
+
+
+@dataclass
+class Program:
+    """A computation with values for everything it reads."""
+
+    code: Comp
+    arrays: dict[TNode, np.ndarray]
+    symbols: dict[Sym, int]
+    asked: dict[TNode, str]
+
+
+@dataclass
+class Maker:
+    random: Random
+    static: Sym = field(default_factory=lambda: Sym("n", 0, 2, SymKind.STATIC))
+    nodes: list[TNode] = field(default_factory=list)
+    count: int = 0
+
+    def name(self, stem: str) -> str:
+        self.count += 1
+        return f"{stem}{self.count}"
+
+    def sym(self, size: int) -> Sym:
+        return Sym(self.name("s"), 0, size - 1)
+
+    def new(self, dims: tuple[int, ...], role: Role = Role.RESULT) -> TNode:
+        kind = self.random.choice([P.float32] * 6 + [P.float16, P.int32, P.float64])
+        made = node(self.name("t"), dims, role, kind)
+        self.nodes.append(made)
+        return made
+
+    def index(self, size: int, loops: list[Sym]) -> tuple[Affine, bool]:
+        """Some index into an axis, and whether it may leave it."""
+        r = self.random
+        fitting = [s for s in loops if s.extent == size]
+        if fitting and r.random() < 0.7:
+            sym = r.choice(fitting)
+            return (Affine.of(size - 1) - sym if r.random() < 0.1 else Affine.of(sym)), False
+        if size == 1 or not loops or r.random() < 0.2:
+            if size > self.static.hi and r.random() < 0.4:
+                return Affine.of(self.static), False
+            return Affine.of(r.randrange(size)), False
+        index = sum((Affine.of(s) * r.choice([1, 1, 2]) for s in r.sample(loops, min(2, len(loops)))), Affine())
+        index = index - r.randrange(3)
+        low, high = index.range()
+        return index, low < 0 or high >= size
+
+    def read(self, loops: list[Sym]) -> Read:
+        source = self.random.choice(self.nodes)
+        picked = [self.index(n, loops) for n in source.dims]
+        outside = float(self.random.randrange(2)) if any(leaves for _, leaves in picked) else None
+        return Read(source, tuple(i for i, _ in picked), outside)
+
+    def value(self, loops: list[Sym], depth: int) -> Value:
+        r = self.random
+        if depth == 0 or r.random() < 0.2:
+            if r.random() < 0.1:
+                return Number(r.choice([0, 1, 2, -1, 0.5]))
+            if loops and r.random() < 0.15:
+                return Index(Affine.of(r.choice(loops)) + r.randrange(-1, 2))
+            return self.read(loops)
+        if loops and r.random() < 0.15:
+            i, j = r.choice(loops), r.choice(loops)
+            mask = Apply(BY_NAME[r.choice(["le", "eq", "lt", "ne"])], (Index(Affine.of(i)), Index(Affine.of(j))))
+            return Apply(BY_NAME["where"], (mask, self.value(loops, depth - 1), self.value(loops, depth - 1)))
+        if r.random() < 0.05:
+            return Convert(self.value(loops, depth - 1), r.choice([P.float32, P.float16]))
+        op = BY_NAME[r.choice(POINTWISE * 3 + ROUGH)]
+        if op.name == "pow":
+            return Apply(op, (self.value(loops, 0), Number(2)))
+        return Apply(op, tuple(self.value(loops, depth - 1) for _ in range(op.arity)))
+
+    def statement(self) -> Assign:
+        r = self.random
+        kind = r.random()
+        if kind < 0.1:
+            return self.concatenation()
+        if kind < 0.3 and self.nodes:
+            lhs = r.choice(self.nodes)  # again, perhaps in place
+        else:
+            lhs = self.new(tuple(r.choice([1, 2, 3, 4]) for _ in range(r.randrange(3))))
+        loops = [self.sym(n) for n in lhs.dims]
+        if len(loops) == 2 and r.random() < 0.15:
+            loops.reverse()
+        place = at(*sorted(loops, key=lambda s: int(s.name[1:])))
+        reduced = [self.sym(r.choice([2, 3, 9])) for _ in range(r.choice([0, 0, 0, 1, 1, 2]))]
+        if reduced or r.random() < 0.2:
+            accum: Op | None = r.choice([ADD, ADD, ADD, MAX, MIN, MUL, SUB, AND, OR])
+        else:
+            accum = None
+        when = TRUE
+        if loops and r.random() < 0.1:
+            when = Cond((Affine.of(r.choice(loops)) - 1,))
+        value = self.value(loops + reduced, r.choice([0, 1, 1, 2]))
+        order = loops + reduced
+        if accum is not None and r.random() < 0.3:
+            order.reverse()
+        clear = lhs.dims == () or r.random() < 0.7
+        return Assign(lhs, accum, clear, (Piece(tuple(order), place, value, when),), Origin(lhs.label))
+
+    def concatenation(self) -> Assign:
+        a, b = self.random.choice([1, 2]), self.random.choice([1, 3])
+        i, j = self.sym(a), self.sym(b)
+        first, second = self.value([i], 1), self.value([j], 1)
+        lhs = self.new((a + b,))
+        return Assign(lhs, None, True, (Piece((i,), at(i), first), Piece((j,), at(Affine.of(j) + a), second)))
+
+
+def program(seed: int, statements: int = 8) -> Program:
+    maker = Maker(Random(seed))
+    roles = (Role.DATA, Role.PARAMETER, Role.PLACEHOLDER)
+    for role in roles:
+        maker.new(tuple(maker.random.choice([2, 3, 4]) for _ in range(maker.random.randrange(3))), role)
+    code = Seq(tuple(maker.statement() for _ in range(statements)))
+    numbers = np.random.default_rng(seed)
+    used = nodes(code)
+    arrays = {n: numbers.integers(-2, 3, n.dims).astype(n.precision.numpy) for n in used}
+    asked = {n: "keep=" for n in used if maker.random.random() < 0.1}
+    return Program(code, arrays, {maker.static: maker.random.randrange(3)}, asked)
+
+
+def check(made: Program, without: frozenset[str], target: Capabilities = TARGET) -> Proc:
+    lowered = lower(made.code, "law")
+    verify(lowered, "lowered")
+
+    def judge(name: str, proc: Proc) -> None:
+        verify(proc, "placed" if name == "memory" else "optimized", alignment_bytes=target.alignment_bytes)
+
+    final = optimize(lowered, made.asked, target, judge, without)
+    symbols = {s: made.symbols[s] for s in lowered.syms}
+    wanted, got = interpret(lowered, made.arrays, symbols), interpret(final, made.arrays, symbols)
+    kept = [b.node for b in final.bufs if b.home is Home.POOL and b.node is not None]
+    for node in kept:
+        ok = np.allclose(
+            got[node].astype(float), wanted[node].astype(float), rtol=1e-2 if node.precision.nbytes < 4 else 1e-4,
+            atol=1e-4, equal_nan=True,
+        )  # fmt: skip
+        assert ok, f"{node}\n{wanted[node]}\n{got[node]}\n{print_proc(lowered)}\n{print_proc(final)}"
+    written = {b.node for b in lowered.bufs if b.access in (Access.OUT, Access.INOUT)}
+    assert written & set(made.asked) <= set(kept)
+    return final
+
+
+@pytest.mark.parametrize("block", range(20))
+def test_all_passes_together(block: int) -> None:
+    for seed in range(block * 10, block * 10 + 10):
+        check(program(seed), frozenset())
+
+
+@pytest.mark.parametrize("block", range(20))
+def test_any_passes_left_out(block: int) -> None:
+    for seed in range(1000 + block * 10, 1000 + block * 10 + 10):
+        random = Random(seed)
+        check(program(seed), frozenset(n for n in NAMES if random.random() < 0.4))
+
+
+def test_each_pair_of_passes_alone() -> None:
+    for seed, pair in enumerate(combinations(NAMES, 2)):
+        check(program(2000 + seed), frozenset(NAMES) - set(pair))
+
+
+def test_a_target_without_schedules() -> None:
+    for seed in range(3000, 3050):
+        check(program(seed), frozenset(), Capabilities(scheduled=False))
