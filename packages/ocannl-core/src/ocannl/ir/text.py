@@ -9,7 +9,7 @@ Precedence is held in one table; an index prints as its affine form.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ocannl.ir import assign as comp
 from ocannl.ir.assign import Origin
@@ -37,8 +37,9 @@ from ocannl.ir.loops import (
     Var,
     When,
 )
-from ocannl.ir.names import identifier
+from ocannl.ir.names import Namer, identifier
 from ocannl.ir.precision import Precision
+from ocannl.ir.tnode import TNode
 
 PRECEDENCE = {
     "or": 1, "and": 2, "eq": 3, "ne": 3, "lt": 4, "le": 4, "gt": 4, "ge": 4, "add": 5, "sub": 5,
@@ -191,10 +192,28 @@ def print_proc(proc: Proc, origins: bool = False) -> str:
 # --- Comp ------------------------------------------------------------------------------------------------------------
 
 
-def show_value(value: comp.Value, outer: int = 0) -> str:
+Names = Callable[[TNode], str]
+
+
+def node_names(code: comp.Comp) -> Names:
+    """Labels as identifiers, each node its own: `w`, `w_2`; gradients are called after their values."""
+    namer = Namer()
+    names: dict[TNode, str] = {}
+
+    def name(node: TNode) -> str:
+        if node not in names:
+            names[node] = f"{name(node.of)}.grad" if node.of is not None else namer(node.label)
+        return names[node]
+
+    for node in comp.nodes(code):
+        name(node)
+    return name
+
+
+def show_value(value: comp.Value, named: Names = lambda node: identifier(node.label), outer: int = 0) -> str:
     match value:
         case comp.Read(node, at, outside, merge):
-            name = identifier_of(node.label) + (".merge" if merge else "")
+            name = named(node) + (".merge" if merge else "")
             inner = ", ".join(map(str, at))
             guard = "" if outside is None else f" else {number(outside)}"
             return f"{name}[{inner}{guard}]" if at else name
@@ -203,14 +222,9 @@ def show_value(value: comp.Value, outer: int = 0) -> str:
         case comp.Index(index):
             return str(index) if _level(value) >= outer else f"({index})"
         case comp.Apply(op, args):
-            return infix(op.name, op.symbol, [(show_value(a), _level(a)) for a in args], outer)
+            return infix(op.name, op.symbol, [(show_value(a, named), _level(a)) for a in args], outer)
         case comp.Convert(inner_value, precision):
-            return f"{short(precision)}({show_value(inner_value)})"
-
-
-def identifier_of(label: str) -> str:
-    """A label with the dot of gradients kept: for people, not for compilers."""
-    return ".".join(identifier(part) for part in label.split("."))
+            return f"{short(precision)}({show_value(inner_value, named)})"
 
 
 def _accum(assign: comp.Assign) -> str:
@@ -220,24 +234,24 @@ def _accum(assign: comp.Assign) -> str:
     return f"=:{symbol}" if assign.clear else f"={symbol}"
 
 
-def _comp_lines(code: comp.Comp, depth: int) -> Iterator[str]:
+def _comp_lines(code: comp.Comp, depth: int, named: Names) -> Iterator[str]:
     pad = "  " * depth
     match code:
         case comp.Seq(items):
             for item in items:
-                yield from _comp_lines(item, depth)
+                yield from _comp_lines(item, depth, named)
         case comp.Block(text, body):
             yield f"{pad}# {' '.join(text.split())}"
-            yield from _comp_lines(body, depth + 1)
+            yield from _comp_lines(body, depth + 1, named)
         case comp.Assign():
             for piece in code.pieces:
                 loops = " ".join(f"{s.name}<{s.hi + 1}" for s in piece.loops)
                 when = "" if piece.when.is_true else f" when {piece.when}"
                 at = f"[{', '.join(map(str, piece.at))}]" if piece.at else ""
-                left = f"{identifier_of(code.lhs.label)}{at} {_accum(code)} {show_value(piece.value)}{when}"
+                left = f"{named(code.lhs)}{at} {_accum(code)} {show_value(piece.value, named)}{when}"
                 yield f"{pad}{left}" + (f"    over {loops}" if loops else "")
 
 
 def print_comp(code: comp.Comp) -> str:
     """Assignments, one a line, each with the box it runs over."""
-    return "".join(f"{line}\n" for line in _comp_lines(code, 0))
+    return "".join(f"{line}\n" for line in _comp_lines(code, 0, node_names(code)))

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import dis
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, wraps
 from types import CodeType, FrameType
+from typing import Any, TypeVar, cast
 
 _INTERNAL = ("ocannl.lang", "ocannl.infer", "ocannl.ir", "ocannl.base", "ocannl.lower")
 
 differentiable: ContextVar[bool] = ContextVar("ocannl_differentiable", default=True)
+_inside: ContextVar[bool] = ContextVar("ocannl_inside_composite", default=False)
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @contextmanager
@@ -45,7 +48,25 @@ def site() -> Site:
     if frame is None:
         return Site("", "")
     where, names = _code_facts(frame.f_code)
-    return Site(f"{where}:{frame.f_lineno}", names.get(frame.f_lasti, ""))
+    return Site(f"{where}:{frame.f_lineno}", "" if _inside.get() else names.get(frame.f_lasti, ""))
+
+
+def composite(function: F) -> F:
+    """Marks a function that builds its result from several operations: only the result takes the name it is bound to."""
+
+    @wraps(function)
+    def call(*args: Any, **settings: Any) -> Any:
+        name = site().name
+        token = _inside.set(True)
+        try:
+            result = function(*args, **settings)
+        finally:
+            _inside.reset(token)
+        if hasattr(result, "rename_if_unnamed"):
+            result.rename_if_unnamed(name or function.__name__.rstrip("_"))
+        return result
+
+    return cast("F", call)
 
 
 @lru_cache(maxsize=4096)
@@ -58,11 +79,12 @@ def _code_facts(code: CodeType) -> tuple[str, dict[int, str]]:
     steps = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "NOP", "EXTENDED_ARG")]
     for at, instruction in enumerate(steps):
         rest = steps[at + 1 : at + 4]
+        following = rest[0].offset if rest else instruction.offset
         if rest and rest[0].opname == "COPY":  # a walrus keeps a copy on the stack
             rest = rest[1:]
         name = _stored_name(rest)
-        if name:
-            names[instruction.offset] = name
+        if name:  # a running call may point at any of its inline caches
+            names.update(dict.fromkeys(range(instruction.offset, following, 2), name))
     file = code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
     return file, names
 

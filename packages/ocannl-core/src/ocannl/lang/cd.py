@@ -18,11 +18,14 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable
 from contextvars import Token
+from types import FrameType
 from typing import Any
 
 from ocannl.base.errors import CodeError
 from ocannl.infer.logic import Logic, pointwise
-from ocannl.infer.shape import Provenance, finish, project, relate
+from ocannl.infer.project import project
+from ocannl.infer.shape import finish, relate
+from ocannl.infer.terms import Provenance
 from ocannl.ir.assign import Assign, Origin, Piece
 from ocannl.ir.index import Affine
 from ocannl.ir.ops import BY_NAME, Op
@@ -36,9 +39,11 @@ from ocannl.lang.slots import SlotAssign, elaborate, spelled
 from ocannl.lang.tensor import Application, Tensor, operand_term
 from ocannl.lang.terms import Hole, Term, apply, tree_of
 
+Entry = Any  # Tensor | Statement | Code | (text of a heading, entries)
+
 
 class Statement:
-    """One assignment: `lhs <- lhs accum combine(operands)` by a logic, with a slice of the left side if there is one."""
+    """One assignment: `lhs <- lhs accum combine(operands)`, by a logic; the left side may be a slice."""
 
     __slots__ = ("accum", "clear", "combine", "lhs", "logic", "operands", "sizes", "where")
 
@@ -109,52 +114,48 @@ def _sliced(lhs: Tensor) -> tuple[Tensor, tuple[Affine, ...]]:
 class Recording(Code):
     """Code that is being recorded; complete once its recorder has ended."""
 
-    __slots__ = ("_ended", "_entries", "_frame", "_text", "_tokens", "_updated")
+    __slots__ = ("ended", "entries", "_frame", "_text", "_tokens", "_updated")
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self._set("_text", text)
-        self._set("_entries", [])
-        self._set("_ended", False)
-        self._set("_updated", None)
-
-    def _set(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, value)
+        self.entries: list[Entry] = []
+        self.ended = False
+        self._text = text
+        self._tokens: tuple[Token[Any], Token[bool]] | None = None
+        self._frame: FrameType | None = None
+        self._updated: Tensor | None = None
 
     # --- the recorder ------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        self._set("_tokens", (recorder.set(self), differentiable.set(False)))
+        self._tokens = recorder.set(self), differentiable.set(False)
 
     def end(self) -> None:
-        tokens: tuple[Token[Any], Token[bool]] = self._tokens
-        recorder.reset(tokens[0])
-        differentiable.reset(tokens[1])
-        items, asked = _assemble(self._entries)
-        code = Code(items)
-        heading = (Heading(lambda: self._text, code),) if self._text else items
-        self._set("items", heading)
-        self._set("asked", asked)
-        self._set("_ended", True)
+        assert self._tokens is not None
+        recorder.reset(self._tokens[0])
+        differentiable.reset(self._tokens[1])
+        items, self.asked = _assemble(self.entries)
+        self.items = (Heading(lambda: self._text, Code(items)),) if self._text else items
+        self.ended = True
 
     def note(self, expression: Tensor) -> None:
-        self._entries.append(expression)
+        self.entries.append(expression)
 
     def splice(self, code: Code) -> None:
-        if isinstance(code, Recording) and not code._ended:
+        if isinstance(code, Recording) and not code.ended:
             raise CodeError("code cannot contain itself: its recorder has not ended")
-        self._entries.append(code)
+        self.entries.append(code)
 
     def record(self, statement: Statement) -> None:
-        self._entries.append(statement)
+        self.entries.append(statement)
 
     def holds(self, expression: Tensor) -> bool:
         """Whether the expression was written in this recorder, and nothing has used it yet."""
-        return any(e is expression for e in reversed(self._entries))
+        return any(e is expression for e in reversed(self.entries))
 
     def assign_in_place(self, lhs: Tensor, spelling: str, value: object) -> None:
         _write(self, lhs, *spelled(spelling), value, None)
-        self._set("_updated", lhs)
+        self._updated = lhs
 
     def assign_item(self, lhs: Tensor, key: object, value: object) -> None:
         if key is Ellipsis:
@@ -164,26 +165,26 @@ class Recording(Code):
         elif isinstance(key, str):
             _write(self, lhs, *spelled(key), value, None)
         elif value is not self._updated or value is None:  # else this ends `lhs[n] += e`
-            raise CodeError(f"`{lhs.label}[n]` is updated in place (`+=`), not replaced; write `{lhs.label}[n][...] = e`")
+            raise CodeError(f"`{lhs.label}[n]` is updated in place, by `+=`; to replace it: `{lhs.label}[n][...] = e`")
 
     # --- as a context manager ----------------------------------------------------------------------------------------
 
     def __enter__(self) -> Recording:
-        if self._ended or recorder.get() is self:
+        if self.ended or recorder.get() is self:
             raise CodeError("a recorder is used once; call oc.cd again")
-        self._set("_frame", sys._getframe(1))
+        self._frame = sys._getframe(1)
         self.begin()
         return self
 
     def __exit__(self, *exception: object) -> None:
         same = recorder.get() is self and sys._getframe(1) is self._frame
-        self._set("_frame", None)
+        self._frame = None
         if not same:
             raise CodeError("a recorder must end in the function that began it")
         self.end()
 
     def elaborate(self) -> Any:
-        if not self._ended:
+        if not self.ended:
             raise CodeError("this code is still being recorded; use it after its `with` block")
         return super().elaborate()
 
@@ -210,7 +211,7 @@ def cd(what: Callable[..., Any] | str = "", /) -> Any:
 
 
 class comment:
-    """`with oc.comment("text", t):` inside a recorder: what is written is headed by the text and the tensors' labels."""
+    """`with oc.comment("text", t):` inside a recorder: what is written is headed by the text and the labels."""
 
     def __init__(self, *words: object) -> None:
         self.words = words
@@ -223,15 +224,14 @@ class comment:
         if not isinstance(active, Recording):
             raise CodeError("oc.comment heads code inside `oc.cd`")
         self.active = active
-        self.mark = len(active._entries)
+        self.mark = len(active.entries)
 
     def __exit__(self, *exception: object) -> None:
-        inner = self.active._entries[self.mark :]
-        del self.active._entries[self.mark :]
-        self.active._entries.append((self._text, inner))
+        inner = self.active.entries[self.mark :]
+        del self.active.entries[self.mark :]
+        self.active.entries.append((self._text, inner))
 
 
-Entry = Any  # Tensor | Statement | Code | (text, entries)
 
 
 def _assemble(entries: list[Entry]) -> tuple[tuple[Step | Heading, ...], dict[TNode, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from ocannl.base.errors import CodeError
@@ -56,12 +56,17 @@ class Elaborated:
     name: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Code:
-    """A piece of code. Inside a recorder, calling it splices it in; mentioning it records nothing."""
+    """A piece of code. Inside a recorder, calling it splices it in; mentioning it records nothing.
 
-    items: tuple[Step | Heading, ...] = ()
-    asked: Mapping[TNode, str] = field(default_factory=dict)
+    `asked` are the nodes whose values somebody wants to read afterwards, and how they said so.
+    """
+
+    __slots__ = ("asked", "items")
+
+    def __init__(self, items: tuple[Step | Heading, ...] = (), asked: Mapping[TNode, str] | None = None) -> None:
+        self.items = items
+        self.asked: Mapping[TNode, str] = asked or {}
 
     def __call__(self) -> None:
         active = recorder.get()

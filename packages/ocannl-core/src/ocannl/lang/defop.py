@@ -30,7 +30,7 @@ def logic_of(shape: object, operands: int) -> Logic:
     if isinstance(shape, Logic):
         return shape
     if not isinstance(shape, str):
-        raise CodeError(f"the axes of an operation are told by a text such as 'pointwise' or 'ij;jk => ik', not {shape!r}")
+        raise CodeError(f"the axes of an operation are a text such as 'pointwise' or 'ij;jk => ik', not {shape!r}")
     if shape in ("pointwise", "."):
         return pointwise(operands)
     named = {("compose", 2): COMPOSE, ("compose", 3): COMPOSE_ACCUMULATE, ("transpose", 1): TRANSPOSE}
@@ -53,7 +53,7 @@ def _rule(name: str, role: str, function: Callable[..., None] | None, operands: 
     for given in slots:
         if slot_of(given, operands) is None:
             known = "v t g" + "".join(f" v{n} t{n} g{n}" for n in range(1, operands + 1))
-            raise CodeError(f"`{given}` is no slot of {role} of `{name}`; an operation of {operands} operands has {known}")
+            raise CodeError(f"`{given}` is no slot of `{role}` in `{name}`; with {operands} operands there are {known}")
 
     def rule(s: Slots) -> None:
         function(**{given: _slot(s, given, operands, role) for given in slots})
@@ -77,8 +77,9 @@ class _Sample:
 def defop(*, shape: object = "pointwise", doc: str = "", name: str | None = None) -> Callable[..., Any]:
     """Declares an operation.
 
-    The decorated function takes the operands positionally and its configuration by keyword, and gives a pair: `forward`,
-    which assigns the result from slots, and `gradient`, which adds to the gradients of the operands, or None.
+    The decorated function takes the operands positionally and its configuration by keyword, and gives a pair:
+    `forward`, which assigns the result from slots, and `gradient`, which adds to the gradients of the operands,
+    or None.
     Raises: CodeError when a rule names a slot that the operation does not have: at the declaration, or, if the
     configuration has required arguments, at the first call.
     """
@@ -87,7 +88,8 @@ def defop(*, shape: object = "pointwise", doc: str = "", name: str | None = None
         title = name or function.__name__
         signature = inspect.signature(function)
         kinds = inspect.Parameter
-        operands = [p for p in signature.parameters.values() if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)]
+        positional = (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+        operands = [p for p in signature.parameters.values() if p.kind in positional]
         config = [p for p in signature.parameters.values() if p.kind is kinds.KEYWORD_ONLY]
         if not operands:
             raise CodeError(f"operation `{title}` has no operands")

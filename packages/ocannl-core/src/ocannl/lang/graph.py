@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from ocannl.base.errors import CodeError
 from ocannl.infer.logic import pointwise
-from ocannl.infer.shape import finish, project
+from ocannl.infer.project import project
+from ocannl.infer.shape import finish
 from ocannl.ir.assign import Assign, Number
 from ocannl.ir.tnode import TNode
 from ocannl.lang.code import Code, Step

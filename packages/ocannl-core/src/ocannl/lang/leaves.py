@@ -12,8 +12,9 @@ import numpy as np
 from ocannl.base.errors import CodeError, DataError, DtypeError
 from ocannl.infer.logic import pointwise
 from ocannl.infer.parse import parse_shape
-from ocannl.infer.shape import Provenance, Shape, relate
+from ocannl.infer.shape import Shape, relate
 from ocannl.infer.spec import KINDS, Fixed
+from ocannl.infer.terms import Provenance
 from ocannl.ir.assign import Index, Number
 from ocannl.ir.index import Affine
 from ocannl.ir.precision import Precision, float32, int32, precision
@@ -107,7 +108,7 @@ def tensor(
             raise CodeError("the nesting of a literal tells its axes; `batch_axes` and `input_axes` are for arrays")
         array, rows = nested(data)
         array = array.astype(float32.numpy) if dtype is None else array_of(array, dtype)
-        sizes: Sizes = dict(rows)
+        sizes: Sizes = dict(rows.items())
         axis_names = None
     else:
         array = array_of(data, dtype)
@@ -115,7 +116,8 @@ def tensor(
     if axis_names is None and units is not None:
         raise CodeError("`units` names the axes of an array, not of a literal")
     if grad:
-        return param(name or "tensor", array if dtype is not None else _floating(array), **sizes)
+        exact = array if dtype is not None else _floating(array)
+        return param(name or "tensor", exact, batch=sizes["batch"], input=sizes["input"], output=sizes["output"])
     array, kind = supported(array)
     # the array may be in use elsewhere: what is constant must not change under us
     contents = HostArray(array if isinstance(data, np.memmap) or weak else array.copy())
@@ -132,7 +134,7 @@ def _split(array: Any, batch_axes: int, input_axes: int, units: Sequence[str | N
             raise CodeError(f"`{name}` is a number of axes, not {n!r}")
     if batch_axes + input_axes > array.ndim:
         raise DataError(
-            f"{batch_axes} batch and {input_axes} input axes are asked of an array with {array.ndim} axes, {array.shape}"
+            f"{batch_axes} batch and {input_axes} input axes are asked of an array of {array.ndim} axes, {array.shape}"
         )
     if units is not None and len(units) != array.ndim:
         raise DataError(f"{len(units)} units are given for the {array.ndim} axes of {array.shape}")
@@ -203,8 +205,9 @@ def param(
 ) -> Tensor:
     """A learnable tensor.
 
-    Positional: a text is the label, anything else the initial value, which is a number (everywhere), a nested literal or
-    an array (exact values and shape), an initializer, or a tensor expression. The default is uniform in [-0.25, 0.25).
+    Positional: a text is the label, anything else the initial value, which is a number (everywhere), a nested literal
+    or an array (exact values and shape), an initializer, or a tensor expression. The default is uniform in
+    [-0.25, 0.25).
     Shapes: rows left out are inferred from use; the batch row is empty unless given.
     """
     if label is not None and not isinstance(label, str):
@@ -311,7 +314,7 @@ def node(
     output: Row = None,
     dtype: object = None,
 ) -> Tensor:
-    """A node of code, kept between calls; one that its code reads before writing it starts as `init`, once per context."""
+    """A node of code, kept between calls; what its code reads before writing it starts as `init`, once per context."""
     at = site()
     _check_label("oc.node", label)
     kind = float32 if dtype is None else precision(dtype)

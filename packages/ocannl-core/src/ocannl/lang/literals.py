@@ -1,7 +1,7 @@
 """Values from outside: arrays, nested literals, numbers.
 
-A list is an output axis, a tuple an input axis, `oc.batch(...)` a batch axis; so `[(1, 2, 3), (4, 5, 6)]` maps 3-vectors
-to 2-vectors.
+A list is an output axis, a tuple an input axis, `oc.batch(...)` a batch axis; so `[(1, 2, 3), (4, 5, 6)]` maps
+3-vectors to 2-vectors.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def array_of(data: object, dtype: object = None) -> NDArray[Any]:
     if isinstance(data, np.ndarray):
         found = data
     elif hasattr(data, "__dlpack__") and not hasattr(data, "__array__"):
-        found = np.from_dlpack(data)  # type: ignore[arg-type]
+        found = np.from_dlpack(data)
     else:
         found = np.asarray(data)
     if dtype is not None:
@@ -120,7 +120,7 @@ def nested(data: object) -> tuple[NDArray[Any], dict[Kind, list[int]]]:
     while is_literal(probe):
         if len(levels) == _DEEPEST:
             raise DataError(f"a literal is nested more than {_DEEPEST} levels deep")
-        if not probe:  # type: ignore[truthy-bool]
+        if not probe:
             raise DataError("an empty literal says nothing about its sizes; give an array of the shape you mean")
         kind = kind_of(probe)
         if kind == "batch" and any(k != "batch" for k, _ in levels):
@@ -149,7 +149,7 @@ def _flatten(data: object, levels: list[tuple[Kind, int]], depth: int, out: list
         raise DataError(f"a literal is ragged: {data!r} stands where a {kind} axis of {size} is expected")
     if kind_of(data) != kind or len(data) != size:  # type: ignore[arg-type]
         got = f"a {kind_of(data)} axis of {len(data)}"  # type: ignore[arg-type]
-        raise DataError(f"a literal is ragged or mixed: {got} stands beside a {kind} axis of {size}, at level {depth + 1}")
+        raise DataError(f"a literal is ragged or mixed: {got} stands beside a {kind} axis of {size}")
     for item in data:  # type: ignore[attr-defined]
         _flatten(item, levels, depth + 1, out)
 

@@ -81,12 +81,14 @@ def matmul(left: object, right: object, *, label: str | None = None) -> Tensor:
 REGISTRY["matmul"] = matmul
 
 
-def einsum(spec: str, *xs: object, reduce: str = "add", combine: str = "mul", label: str | None = None, **names: Any) -> Tensor:
+def einsum(
+    spec: str, *xs: object, reduce: str = "add", combine: str = "mul", label: str | None = None, **names: Any
+) -> Tensor:
     """Generalized einsum of one to three operands.
 
-    `combine` is any primitive of as many operands as there are (`mul` and `add` of any number), `reduce` an accumulating
-    one. Keyword names are identifiers of the spec: an int fixes a size or supplies a coefficient, an `oc.Dim` captures
-    the solved size.
+    `combine` is any primitive of as many operands as there are (`mul` and `add` of any number), `reduce` an
+    accumulating one. Keyword names are identifiers of the spec: an int fixes a size or supplies a coefficient, an
+    `oc.Dim` captures the solved size.
     Raises: EinsumSyntaxError with a caret under the mistake; ShapeError.
     """
     read = parse(spec)
@@ -191,6 +193,7 @@ def min_(x: Tensor, spec: str | None = None, **names: Any) -> Tensor:
     return _reduction(x, "min", spec, names, "min")
 
 
+@composite
 def mean(x: Tensor, spec: str | None = None, **names: Any) -> Tensor:
     """The mean by a spec of one operand, or over all axes."""
     total = _reduction(x, "add", spec, names, "sum")
@@ -221,17 +224,20 @@ def stop_gradient(x: object, *, label: str | None = None) -> Tensor:
     return apply(_STOP, [embed(x)], label=label)
 
 
+@composite
 def sigmoid(x: Any) -> Any:
     """`1 / (1 + exp(-x))`, computed by tanh: exact at both infinities."""
     return 0.5 * PRIMITIVES["tanh"](0.5 * _operand(x)) + 0.5
 
 
+@composite
 def silu(x: Any) -> Any:
     """`x * sigmoid(x)`. Source: Elfwing, Uchibe, Doya 2018."""
     x = _operand(x)
     return x * sigmoid(x)
 
 
+@composite
 def gelu(x: Any) -> Any:
     """`0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x**3)))`. Source: Hendrycks, Gimpel 2016."""
     x = _operand(x)

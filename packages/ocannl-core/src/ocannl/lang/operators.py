@@ -123,7 +123,7 @@ class Operators:
     def __float__(self) -> NoReturn:
         raise CodeError("an expression has no value before it is run; use t.numpy(), or ctx.run and ctx[t]")
 
-    __int__ = __complex__ = __float__  # type: ignore[assignment]
+    __int__ = __complex__ = __float__
 
     def __index__(self) -> NoReturn:
         raise CodeError("a tensor is no index; x[n] takes an int or a static symbol (oc.symbol)")

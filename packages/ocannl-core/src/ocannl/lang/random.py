@@ -1,7 +1,7 @@
 """Random contents: Threefry-4x32 with 20 rounds, keyed by the seed and the path of a parameter.
 
-Building something else first changes nothing: a stream depends on the seed, on the path in the first initialization code
-that contains the parameter, and on the ordinal of the random leaf inside the parameter's initial value.
+Building something else first changes nothing: a stream depends on the seed, on the path in the first initialization
+code that contains the parameter, and on the ordinal of the random leaf inside the parameter's initial value.
 
 Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011 (constants of Random123).
 """
@@ -111,7 +111,7 @@ class Distribution:
         factor = 1.0 if self.factor is None else self.factor()
         if not self.normal:
             unit = unit_uniform(seed, path, ordinal, count, wide)
-            return (unit * unit.dtype.type(self.span * factor) + unit.dtype.type(self.low * factor)).astype(unit.dtype)
+            return np.asarray(unit * unit.dtype.type(self.span * factor) + unit.dtype.type(self.low * factor))
         unit = unit_uniform(seed, path, ordinal, 2 * count, wide)
         first, second = unit[0::2].astype(np.float64), unit[1::2].astype(np.float64)
         radius = np.sqrt(-2.0 * np.log1p(-first))  # first < 1, so the logarithm is finite

@@ -65,11 +65,11 @@ class Slot(Term):
     def __setitem__(self, spelling: object, value: object) -> None:
         self.write(*((None, True) if spelling is Ellipsis else spelled(spelling)), value)
 
-    def __iadd__(self, value: object) -> Slot:  # type: ignore[override, misc]
+    def __iadd__(self, value: object) -> Slot:
         self.write(ADD, False, value)
         return self
 
-    def __isub__(self, value: object) -> Slot:  # type: ignore[override, misc]
+    def __isub__(self, value: object) -> Slot:
         self.write(BY_NAME["sub"], False, value)
         return self
 

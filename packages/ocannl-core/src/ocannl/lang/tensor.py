@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ocannl.base.errors import CodeError
-from ocannl.infer.shape import Provenance, Shape, finish, project, relate
+from ocannl.infer.project import project
+from ocannl.infer.shape import Shape, finish, relate
+from ocannl.infer.terms import Provenance
 from ocannl.ir.assign import Assign, Index, Number, Origin
 from ocannl.ir.precision import Precision
 from ocannl.ir.projections import Projections
@@ -27,20 +29,16 @@ from ocannl.lang.terms import Hole, Term
 if TYPE_CHECKING:
     from ocannl.lang.code import Code
 
-Initial = "Tensor | float | int"
-"""What a parameter starts as when its node has no contents of its own: the value of an expression, or one number."""
-
-
 class Tensor(Operators):
     """See the module. Tensors are identity objects: `==` between tensors is `is`; compare values with `oc.eq`.
 
     `application` is the operation that gives the value, None for a leaf; `literal` the number that a leaf stands for;
-    `initial` what a parameter starts as; `path` where a block keeps a parameter.
+    `initial` what a parameter without contents starts as; `path` where a block keeps a parameter.
     """
 
     __slots__ = (
-        "__weakref__", "_emit", "_gradient", "_projections", "_shape", "application", "has_gradient", "initial", "literal",
-        "named", "node", "path", "provenance",
+        "__weakref__", "_emit", "_gradient", "_projections", "_shape", "application", "has_gradient", "initial",
+        "literal", "named", "node", "path", "provenance",
     )  # fmt: skip
 
     def __init__(
@@ -51,7 +49,7 @@ class Tensor(Operators):
         named: bool = True,
         application: Application | None = None,
         literal: Callable[[], Number | Index] | None = None,
-        initial: Initial | None = None,
+        initial: Tensor | float | None = None,
         has_gradient: bool = False,
     ) -> None:
         self.node = node
@@ -204,29 +202,29 @@ class Tensor(Operators):
         return graph.parameters(self)
 
     @property
-    def graph.forward(self) -> Code:
+    def forward(self) -> Code:
         """Computes the value: each tensor it depends on once, operands first; parameters are not initialized by it."""
         return graph.forward(self)
 
     @property
-    def graph.backprop(self) -> Code:
-        """Adds to the gradients of everything this tensor depends on, given its own gradient; seeds and clears nothing."""
+    def backprop(self) -> Code:
+        """Adds to the gradients of what this tensor depends on, given its own gradient; seeds and clears nothing."""
         return graph.backprop(self)
 
     @property
-    def graph.zero_grads(self) -> Code:
+    def zero_grads(self) -> Code:
         """Sets the gradients of this tensor and of everything it depends on to zero."""
         return graph.zero_grads(self)
 
     @property
-    def graph.init_params(self) -> Code:
+    def init_params(self) -> Code:
         """Computes the initial values of the parameters this tensor depends on."""
         return graph.init_params(self)
 
     def inputs(self) -> list[Tensor]:
         """The leaves this tensor depends on that are neither parameters nor numbers, in order of creation."""
-        leaves = (t for t in graph.ancestors([self]) if t.application is None and t.literal is None and not t.is_parameter)
-        return sorted(leaves, key=lambda t: t.node.id)
+        leaves = (t for t in graph.ancestors([self]) if t.application is None and t.literal is None)
+        return sorted((t for t in leaves if not t.is_parameter), key=lambda t: t.node.id)
 
     def find(self, path: str) -> Tensor:
         """The parameter at a path such as `layers.0.w`, or the tensor of that label in this graph."""
@@ -234,30 +232,30 @@ class Tensor(Operators):
             return self.params[path]
         found = [t for t in graph.ancestors([self]) if t.label == path]
         if not found:
-            raise CodeError(f"`{self.label}` depends on nothing called {path!r}; its parameters are {list(self.params)}")
+            raise CodeError(f"`{self.label}` depends on nothing called {path!r}; parameters are {list(self.params)}")
         return found[-1]
 
     # --- assignments, inside a recorder ------------------------------------------------------------------------------
 
-    def __iadd__(self, value: object) -> Tensor:  # type: ignore[misc]
+    def __iadd__(self, value: object) -> Tensor:
         return in_place(self, "=+", value)
 
-    def __isub__(self, value: object) -> Tensor:  # type: ignore[misc]
+    def __isub__(self, value: object) -> Tensor:
         return in_place(self, "=-", value)
 
-    def __imul__(self, value: object) -> Tensor:  # type: ignore[misc]
+    def __imul__(self, value: object) -> Tensor:
         return in_place(self, "=*", value)
 
-    def __itruediv__(self, value: object) -> Tensor:  # type: ignore[misc]
+    def __itruediv__(self, value: object) -> Tensor:
         return in_place(self, "=/", value)
 
-    def __ipow__(self, value: object) -> Tensor:  # type: ignore[misc]
+    def __ipow__(self, value: object) -> Tensor:
         return in_place(self, "=**", value)
 
-    def __ior__(self, value: object) -> Tensor:  # type: ignore[misc]
+    def __ior__(self, value: object) -> Tensor:
         return in_place(self, "=||", value)
 
-    def __iand__(self, value: object) -> Tensor:  # type: ignore[misc]
+    def __iand__(self, value: object) -> Tensor:
         return in_place(self, "=&&", value)
 
     def __setitem__(self, key: object, value: object) -> None:
@@ -301,23 +299,18 @@ def _withdrawn(tensor: Tensor) -> Shape:
 class _Application:
     """The slots of a tensor's own operation."""
 
-    __slots__ = ("out", "tensor")
+    __slots__ = ("operands", "out", "tensor", "value")
 
     def __init__(self, tensor: Tensor) -> None:
+        assert tensor.application is not None
         self.tensor = tensor
         self.out: list[SlotAssign] = []
+        self.value = Term(Hole(tensor.node, 0))
+        self.operands = tuple(operand_term(t, n) for n, t in enumerate(tensor.application.operands, 1))
 
     def result(self) -> Slot:
         return Slot(Hole(self.tensor.node, 0), self.out)
 
-    @property
-    def value(self) -> Term:
-        return Term(Hole(self.tensor.node, 0))
-
-    @property
-    def operands(self) -> tuple[Term, ...]:
-        assert self.tensor.application is not None
-        return tuple(operand_term(t, n) for n, t in enumerate(self.tensor.application.operands, 1))
 
     def gradient(self) -> Term:
         assert self.tensor.grad is not None
@@ -347,7 +340,7 @@ class _Application:
 
 def operand_term(t: Tensor, number: int) -> Term:
     """Operand `number` of an operation as a term: a number stands for itself."""
-    return Term(t.literal() if t.literal is not None else Hole(t.node, number))  # type: ignore[arg-type]
+    return Term(t.literal() if t.literal is not None else Hole(t.node, number))
 
 
 def apply(
@@ -368,11 +361,12 @@ def apply(
         return relate(operation.logic, shapes, None, result.provenance, sizes=operation.sizes, captures=captures or {})
 
     result: Tensor
-    node = TNode(label or at.name or operation.name, Role.RESULT, lambda: result.dims, lambda: precision, where=at.where)
+    name = label or at.name
+    node = TNode(name or operation.name, Role.RESULT, lambda: result.dims, lambda: precision, where=at.where)
     result = Tensor(
         node,
         emit,
-        named=bool(label or at.name),
+        named=bool(name),
         application=Application(operation, given),
         has_gradient=wants and differentiable.get(),
     )

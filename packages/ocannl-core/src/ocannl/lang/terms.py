@@ -39,7 +39,7 @@ def tree_of(value: object) -> Tree:
 
 def apply(name: str, *args: object) -> Term:
     op = BY_NAME[name]
-    return Term(Apply(op, tuple(tree_of(a) for a in args)))  # type: ignore[arg-type]
+    return Term(Apply(op, tuple(tree_of(a) for a in args)))  # type: ignore[misc]
 
 
 class Term:
@@ -216,7 +216,7 @@ def pullback(tree: Tree, g: Term, value: Term | None = None) -> dict[Hole, Term]
                 operands = [Term(a) for a in args]  # type: ignore[arg-type]
                 for rule, arg in reversed(list(zip(DERIVATIVES.get(op.name, ()), args, strict=False))):
                     if rule is not None:
-                        flowing = rule(flow, known or Term(node), *operands)
+                        flowing = rule(flow, Term(node) if known is None else known, *operands)
                         work.append((arg, flowing, None))  # type: ignore[arg-type]
             case _:
                 pass

@@ -1,0 +1,87 @@
+"""Every public name of this layer, in one place."""
+
+from ocannl.base.errors import CodeError
+from ocannl.ir.tnode import Placement
+from ocannl.lang import graph
+from ocannl.lang.ambient import no_grad
+from ocannl.lang.blocks import Block, op
+from ocannl.lang.capture import Dim
+from ocannl.lang.cd import assign, cd, comment
+from ocannl.lang.code import Code, seq
+from ocannl.lang.defop import defop
+from ocannl.lang.leaves import arange, full, init, kaiming, node, normal, param, placeholder, tensor, uniform, xavier
+from ocannl.lang.literals import batch
+from ocannl.lang.operations import (
+    PRIMITIVES,
+    einsum,
+    gelu,
+    matmul,
+    maximum,
+    minimum,
+    sigmoid,
+    silu,
+    stop_gradient,
+)
+from ocannl.lang.symbols import Symbol, symbol
+from ocannl.lang.tensor import Tensor
+
+
+def forward(*tensors: Tensor) -> Code:
+    """The code that computes all the tensors; what they share is computed once."""
+    for t in tensors:
+        if not isinstance(t, Tensor):
+            raise CodeError(f"oc.forward takes tensors, not {t!r}")
+    return graph.forward(*tensors)
+
+
+def keep(t: Tensor) -> Tensor:
+    """Asks, for good, that every routine that computes `t` keeps its value in the context."""
+    t.node.requested.settle(Placement.KEPT, "oc.keep")
+    return t
+
+
+def virtual(t: Tensor) -> Tensor:
+    """Asks, for good, that no routine keeps the value of `t`: it lives inside calls, if at all."""
+    t.node.requested.settle(Placement.TEMPORARY, "oc.virtual")
+    return t
+
+
+__all__ = [
+    "PRIMITIVES",
+    "Block",
+    "Code",
+    "Dim",
+    "Symbol",
+    "Tensor",
+    "arange",
+    "assign",
+    "batch",
+    "cd",
+    "comment",
+    "defop",
+    "einsum",
+    "forward",
+    "full",
+    "gelu",
+    "init",
+    "keep",
+    "kaiming",
+    "matmul",
+    "maximum",
+    "minimum",
+    "no_grad",
+    "node",
+    "normal",
+    "op",
+    "param",
+    "placeholder",
+    "seq",
+    "sigmoid",
+    "silu",
+    "stop_gradient",
+    "symbol",
+    "tensor",
+    "uniform",
+    "virtual",
+    "xavier",
+]

@@ -1,0 +1,48 @@
+"""One training step as code: gradients, then updates."""
+
+from __future__ import annotations
+
+from ocannl.base.errors import CodeError
+from ocannl.lang.cd import cd
+from ocannl.lang.code import Code, seq, titled
+from ocannl.lang.leaves import node
+from ocannl.lang.tensor import Tensor
+
+
+def grad_update(loss: Tensor) -> Code:
+    """Zero gradients, forward, backprop from a gradient of 1: afterwards every parameter's gradient is that of `loss`.
+
+    A loss with several cells counts as their sum.
+    """
+    if not isinstance(loss, Tensor) or not loss.has_gradient:
+        name = f"`{loss.label}`" if isinstance(loss, Tensor) else repr(loss)
+        raise CodeError(f"{name} has no gradient: a loss depends on a parameter, and is built outside oc.no_grad()")
+    assert loss.grad is not None
+    with cd() as seed:
+        loss.grad["=:"] = 1.0
+    return titled(lambda: f"{loss.label} grad update", seq(loss.forward, loss.zero_grads, seed, loss.backprop))
+
+
+@cd
+def sgd_one(
+    p: Tensor, *, learning_rate: float, momentum: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False
+) -> None:
+    """One parameter's update. Source: Sutskever, Martens, Dahl, Hinton 2013, as PyTorch's SGD has it."""
+    delta: Tensor = p.grad if not weight_decay else p.grad + weight_decay * p  # type: ignore[assignment, operator]
+    if momentum:
+        velocity = node(f"sgd_momentum.{p.label}")
+        velocity[...] = momentum * velocity + delta
+        delta = delta + momentum * velocity if nesterov else velocity
+    p -= learning_rate * delta
+
+
+def sgd(
+    loss: Tensor, learning_rate: float, *, momentum: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False
+) -> Code:
+    """Stochastic gradient descent over all parameters of `loss`, from the gradients that are there."""
+    rate = learning_rate
+    updates = [
+        sgd_one(p, learning_rate=rate, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov)
+        for p in loss.params.values()
+    ]
+    return titled(lambda: f"{loss.label} sgd update", seq(*updates))
