@@ -52,7 +52,7 @@ def site() -> Site:
 
 
 def composite(function: F) -> F:
-    """Marks a function that builds its result from several operations: only the result takes the name it is bound to."""
+    """A function that builds its result from several operations: only the result takes the name it is bound to."""
 
     @wraps(function)
     def call(*args: Any, **settings: Any) -> Any:

@@ -17,6 +17,7 @@ from ocannl.infer.spec import Concat, Spec
 from ocannl.ir.index import Sym
 from ocannl.ir.ops import ADD, BY_NAME, OPS, Op
 from ocannl.lang import terms
+from ocannl.lang.ambient import composite
 from ocannl.lang.capture import Dim
 from ocannl.lang.leaves import deferred, embed
 from ocannl.lang.operation import contraction
