@@ -1,0 +1,1 @@
+"""The only owner of memory and order: contexts, routines, and the path from a computation to compiled code."""

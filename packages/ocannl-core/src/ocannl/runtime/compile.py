@@ -1,0 +1,76 @@
+r"""From a computation to a compiled program: the one place where the stages are composed.
+
+    Comp --lower--> Proc --optimize--> Proc --backend.compile--> Program
+      \_______________ what was compiled before _______________/
+
+Both ways come to the same, the decisions about nodes included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ocannl.backend.api import Backend
+from ocannl.base.config import VERIFY
+from ocannl.base.errors import CodeError
+from ocannl.ir.assign import Comp
+from ocannl.ir.canon import canonical
+from ocannl.ir.index import Sym
+from ocannl.ir.loops import Home, Proc
+from ocannl.ir.tnode import Decision, TNode
+from ocannl.ir.verify import verify
+from ocannl.lower.lower import lower
+from ocannl.opt.pipeline import optimize
+from ocannl.runtime import reuse
+from ocannl.runtime.program import Link, Program
+
+
+def compile_program(code: Comp, asked: Mapping[TNode, str], name: str, backend: Backend) -> Program:
+    """`asked` are the nodes that somebody wants to keep, and who; `name` is an identifier."""
+    canon = canonical(code, asked)
+    _refuse_ambiguous(canon.statics)
+    key = reuse.key(canon, name, backend)
+    with reuse.one_at_a_time(key):
+        program = reuse.recall(key, canon, name, backend)
+        if program is None:
+            program = build(code, asked, name, backend)
+            reuse.remember(key, canon, program)
+    for fact in program.facts:
+        fact.node.decided = Decision(fact.placement, fact.author)
+    return program
+
+
+def build(code: Comp, asked: Mapping[TNode, str], name: str, backend: Backend) -> Program:
+    """Through all stages, each checked as the setting `verify` says."""
+    checks = VERIFY.get()
+    alignment = backend.capabilities.alignment_bytes
+    lowered = lower(code, name)
+    stages: list[tuple[str, Proc | str]] = [("lower", lowered)]
+
+    def see(stage: str, proc: Proc) -> None:
+        stages.append((stage, proc))
+        if checks == "every":
+            verify(proc, "placed" if stage == "memory" else "optimized", alignment_bytes=alignment)
+
+    if checks != "off":
+        verify(lowered, "lowered")
+    proc = optimize(lowered, asked, backend.capabilities, see)
+    if checks == "ends":
+        verify(proc, "placed", alignment_bytes=alignment)
+    return Program(name, backend.compile([proc]), _links(proc), proc.syms, proc.arena, proc.facts, tuple(stages))
+
+
+def _links(proc: Proc) -> tuple[Link, ...]:
+    links = []
+    for buf in proc.bufs:
+        if buf.home is Home.POOL:
+            assert buf.node is not None, f"the pool array `{buf.name}` of `{proc.name}` belongs to no node"
+            links.append(Link(buf.node, buf.access))
+    return tuple(links)
+
+
+def _refuse_ambiguous(statics: Sequence[Sym]) -> None:
+    names = [s.name for s in statics]
+    for name in names:
+        if names.count(name) > 1:
+            raise CodeError(f"two different symbols of this code are called `{name}`; give one of them another name")

@@ -1,0 +1,325 @@
+"""A context: the arrays of nodes on one device, what is known to be in them, and the routines that share them."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ocannl.backend.api import Location
+from ocannl.backend.registry import resolve
+from ocannl.base import config, log
+from ocannl.base.config import SEED, THREADS
+from ocannl.base.errors import BackendUnavailable, CodeError, MergeBufferError, UninitializedError
+from ocannl.ir.assign import Comp, assigns
+from ocannl.ir.loops import Access
+from ocannl.ir.names import identifier
+from ocannl.ir.tnode import Role, TNode
+from ocannl.lang import graph
+from ocannl.lang.code import Elaborated
+from ocannl.runtime import host
+from ocannl.runtime.compile import compile_program
+from ocannl.runtime.pools import Slab, packed
+from ocannl.runtime.program import Program
+from ocannl.runtime.routine import Routine
+
+
+@dataclass(slots=True)
+class Resident:
+    """An array of a context."""
+
+    slab: Slab
+    where: Location
+    written: bool = False  # it holds a value of the node
+    started: bool = False  # it ever did
+
+
+class Context:
+    """Owns buffers on one device of one backend; routines compiled in it share them.
+
+    `state` changes whenever an array becomes initialized or stops being so: a routine that has checked its inputs at
+    one state needs no check as long as it lasts.
+    """
+
+    def __init__(self, backend: str | None = None, *, device: int = 0, threads: int | None = None) -> None:
+        config.check()
+        log.configure()
+        self.threads = THREADS.get(threads)
+        self.backend = resolve(backend)
+        count = self.backend.device_count()
+        if isinstance(device, bool) or not isinstance(device, int) or not 0 <= device < count:
+            raise BackendUnavailable(f"backend `{self.backend.name}` has the devices 0..{count}, not {device!r}")
+        self.device = self.backend.device(device)
+        self.lock = threading.RLock()
+        self.state = 0
+        self._arrays: weakref.WeakKeyDictionary[TNode, Resident] = weakref.WeakKeyDictionary()
+        self._temporary: weakref.WeakKeyDictionary[TNode, str] = weakref.WeakKeyDictionary()  # where, and says who
+        self._slabs: weakref.WeakSet[Slab] = weakref.WeakSet()
+        self._arena: Slab | None = None
+        self._closed = False
+
+    # ------------------------------------------------------------------------------------------ code over tensors
+
+    def compile(self, code: object, name: str | None = None, keep: object = ()) -> Routine:
+        """The routine of a piece of code. `keep` are tensors or nodes to look at afterwards."""
+        return self._compile(code, name, keep, None)[0]
+
+    def run(self, code: object, /, **symbols: Any) -> None:
+        """Compiles a piece of code and calls it once."""
+        self.compile(code)(**symbols)
+
+    def init(self, target: object, seed: int | None = None) -> None:
+        """Gives initial values to the parameters of a tensor or block that have none here; code is simply run."""
+        if hasattr(target, "elaborate"):
+            self._compile(target, "init", (), seed)[0]()
+            return
+        params = target if isinstance(target, Mapping) else getattr(target, "params", None)
+        if not isinstance(params, Mapping):
+            raise CodeError(f"ctx.init takes a tensor, a block or code, not {target!r}")
+        missing = {path: p for path, p in params.items() if not self.is_initialized(node_of(p))}
+        if missing:
+            routine, acts = self._compile(graph.init_code(missing), "init", (), seed)
+            if acts:
+                routine()
+
+    def _compile(self, code: object, name: str | None, keep: object, seed: int | None) -> tuple[Routine, bool]:
+        """The routine, and whether it does anything."""
+        elaborated = elaborate(code)
+        asked = dict(elaborated.asked)
+        for each in [keep] if _is_tensor(keep) or not isinstance(keep, Iterable) else keep:
+            asked.setdefault(node_of(each), "keep=")
+        routine = self.compile_comp(elaborated.comp, asked, name or elaborated.name, seed=seed)
+        for node, why in elaborated.asked.items():
+            if why == "parameter" and node.contents is not None:  # initial values need no code of their own
+                self.start(node, seed)
+        return routine, next(assigns(elaborated.comp), None) is not None
+
+    def __getitem__(self, tensor: object) -> np.ndarray[Any, Any]:
+        return self.get(node_of(tensor))
+
+    def __setitem__(self, tensor: object, value: object) -> None:
+        self.set(node_of(tensor), value)
+
+    def __contains__(self, tensor: object) -> bool:
+        return self.is_initialized(node_of(tensor))
+
+    # ------------------------------------------------------------------------------------------ code over nodes
+
+    def compile_comp(
+        self, code: Comp, asked: Mapping[TNode, str] | None = None, name: str = "", *, seed: int | None = None
+    ) -> Routine:
+        """The routine of a computation, bound to this context. `asked` are nodes to keep, and who wants them."""
+        program = compile_program(code, asked or {}, identifier(name, "routine"), self.backend)
+        with self.lock:
+            self._refuse_closed()
+            return self._link(program, seed)
+
+    def _link(self, program: Program, seed: int | None) -> Routine:
+        for link in program.links:
+            if link.access is Access.MERGE:
+                raise MergeBufferError(
+                    f"routine `{program.name}` reads the merge buffer of `{link.node.label}`, and no transfer into this"
+                    " context fills it; create it first"
+                )
+        self._allocate(link.node for link in program.links)
+        for node in program.inputs:
+            if node.contents is not None and node.role is not Role.PARAMETER:
+                self.start(node, seed)
+        for fact in program.temporaries:
+            self._temporary[fact.node] = f"routine `{program.name}`, settled by {fact.author}"
+        held = [self._arrays[link.node] for link in program.links]
+        locations = [array.where for array in held]
+        slabs = [array.slab for array in held]
+        if program.arena_bytes:
+            arena = self._arena_of(program.arena_bytes)
+            locations.append(arena.at(0))
+            slabs.append(arena)
+        entry = self.backend.link(program.code, program.name, self.device, locations)
+        return Routine(self, program, entry, tuple(dict.fromkeys(slabs)))
+
+    def _allocate(self, nodes: Iterable[TNode]) -> None:
+        """Room for those that have none, in one slab."""
+        new = [n for n in dict.fromkeys(nodes) if n not in self._arrays]
+        if not new:
+            return
+        offsets, size = packed([_nbytes(n) for n in new], self.backend.capabilities.alignment_bytes)
+        slab = self._slab(size)
+        for node, offset in zip(new, offsets, strict=True):
+            self._arrays[node] = Resident(slab, slab.at(offset))
+
+    def _slab(self, size_bytes: int) -> Slab:
+        slab = Slab(self.device, max(1, size_bytes))
+        self._slabs.add(slab)
+        return slab
+
+    def _arena_of(self, size_bytes: int) -> Slab:
+        """The arena that routines share; those bound to a smaller one keep that."""
+        if self._arena is None or self._arena.size_bytes < size_bytes:
+            self._arena = self._slab(size_bytes)
+        return self._arena
+
+    def start(self, node: TNode, seed: int | None = None) -> None:
+        """Uploads what the node holds before any code writes it, unless it ever held something here."""
+        assert node.contents is not None
+        with self.lock:
+            self._allocate([node])
+            if not self._arrays[node].started:
+                given = node.contents.array(node.dims, node.precision, SEED.get(seed))
+                given = np.broadcast_to(np.asarray(given, node.precision.numpy), node.dims)
+                self._upload(node, np.ascontiguousarray(given).reshape(node.dims))
+
+    # -------------------------------------------------------------------------------------- what routines ask and tell
+
+    def require(self, program: Program) -> None:
+        """Refuses unless the program can be run now."""
+        self._refuse_closed()
+        missing = [n for n in program.inputs if not self._arrays[n].written]
+        if missing:
+            reasons = "; ".join(f"`{n.label}`: {self._remedy(n)}" for n in missing[:5])
+            more = f"; and {len(missing) - 5} more" if len(missing) > 5 else ""
+            raise UninitializedError(f"routine `{program.name}` reads what nothing has written: {reasons}{more}")
+
+    def account(self, program: Program) -> int:
+        """The program has run: its outputs hold values, its temporaries none that is current. Gives the new state."""
+        for node in program.outputs:
+            self._mark(self._arrays[node], True)
+        for fact in program.temporaries:
+            array = self._arrays.get(fact.node)
+            if array is not None:
+                self._mark(array, False)
+        return self.state
+
+    def invalidate(self, program: Program) -> None:
+        """The program broke off: nobody knows what its outputs hold."""
+        for node in program.outputs:
+            self._mark(self._arrays[node], False)
+
+    def _mark(self, array: Resident, written: bool) -> None:
+        if array.written != written:
+            array.written = written
+            array.started = True
+            self.state += 1
+
+    def _remedy(self, node: TNode) -> str:
+        """Why a node holds nothing here, and what would change that."""
+        if node in self._temporary:
+            return f"it is temporary in {self._temporary[node]}; compile with keep=[{node.label}]"
+        match node.role:
+            case Role.PARAMETER:
+                return "no initial value yet; run ctx.init(...) of what uses it, or set it: ctx[...] = array"
+            case Role.GRADIENT:
+                return "no code that computes gradients has run; e.g. ctx.run(train.grad_update(loss))"
+            case Role.RESULT:
+                return "no code that computes it has run; e.g. ctx.run(tensor.forward)"
+            case _:
+                return "it was never set; e.g. ctx[...] = array"
+
+    # ----------------------------------------------------------------------------------------------- values of nodes
+
+    def is_initialized(self, node: TNode) -> bool:
+        array = self._arrays.get(node)
+        return array is not None and array.written
+
+    def get(self, node: TNode) -> np.ndarray[Any, Any]:
+        """A copy of what the node holds here."""
+        with self.lock:
+            self._refuse_closed()
+            if not self.is_initialized(node) and node.contents is not None and node.role is not Role.PARAMETER:
+                self.start(node)
+            if not self.is_initialized(node):
+                raise UninitializedError(f"`{node.label}` holds no value in this context: {self._remedy(node)}")
+            out = np.empty(node.dims, node.precision.numpy)
+            self.device.synchronize()
+            self.device.to_host(self._arrays[node].where, out)
+            return out
+
+    def set(self, node: TNode, value: object) -> None:
+        """A number fills the node; an array has its shape. Whatever would be lost in the node's type is refused."""
+        given = host.for_node(value, node.label, node.dims, node.precision)
+        with self.lock:
+            self._refuse_closed()
+            self._allocate([node])
+            self._upload(node, given)
+
+    def _upload(self, node: TNode, array: np.ndarray[Any, Any]) -> None:
+        resident = self._arrays[node]
+        self.device.synchronize()
+        self.device.from_host(resident.where, array)
+        self._mark(resident, True)
+
+    # ------------------------------------------------------------------------------------------------------ the end
+
+    def close(self) -> None:
+        """Gives all memory back now; nothing of this context can be used afterwards."""
+        with self.lock:
+            self._closed = True
+            self.state += 1
+            for slab in list(self._slabs):
+                slab.release()
+            self._arrays.clear()
+            self._arena = None
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise CodeError("this context is closed: its memory was given back")
+
+    def __enter__(self) -> Context:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<context on {self.backend.name}:{self.device.ordinal}>"
+
+    def __reduce__(self) -> str:
+        raise CodeError("a context is bound to memory of this process; use oc.save and oc.load for what is in it")
+
+
+def _is_tensor(given: object) -> bool:
+    return isinstance(given, TNode) or isinstance(getattr(given, "value", None), TNode)
+
+
+def node_of(given: object) -> TNode:
+    """The node of a tensor, or the node itself."""
+    node = given if isinstance(given, TNode) else getattr(given, "value", None)
+    if isinstance(node, TNode):
+        return node
+    if given is None:
+        raise CodeError("there is no node here: `.grad` of a tensor without gradient is None")
+    raise CodeError(f"a tensor or a node is wanted, not {given!r}")
+
+
+def elaborate(code: object) -> Elaborated:
+    """What a piece of code, or a function that makes one, has to say."""
+    made = code() if callable(code) and not hasattr(code, "elaborate") else code
+    if isinstance(getattr(made, "value", None), TNode):
+        raise CodeError(f"{made!r} is a tensor, not code; the code that computes it is its `.forward`")
+    if not hasattr(made, "elaborate"):
+        raise CodeError(f"code is wanted, such as tensor.forward or oc.seq(...), not {made!r}")
+    elaborated: Elaborated = made.elaborate()
+    return elaborated
+
+
+def _nbytes(node: TNode) -> int:
+    size = node.precision.nbytes
+    for n in node.dims:
+        size *= n
+    return size
+
+
+_defaults: dict[str, Context] = {}
+_defaults_lock = threading.Lock()
+
+
+def default_context(backend: str | None = None) -> Context:
+    """One per backend and process, made when first needed."""
+    with _defaults_lock:
+        name = resolve(backend).name
+        if name not in _defaults:
+            _defaults[name] = Context(name)
+        return _defaults[name]

@@ -1,0 +1,53 @@
+"""A compiled program: code, and all that a context has to know to bind and run it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from ocannl.backend.api import Code
+from ocannl.ir.index import Sym
+from ocannl.ir.loops import Access, Fact, Proc
+from ocannl.ir.text import print_proc
+from ocannl.ir.tnode import Placement, TNode
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An array that code is bound to, in the order in which `Backend.link` takes them."""
+
+    node: TNode
+    access: Access
+
+
+@dataclass(frozen=True)
+class Program:
+    """Not bound to any context."""
+
+    name: str
+    code: Code
+    links: tuple[Link, ...]
+    syms: tuple[Sym, ...]
+    arena_bytes: int
+    facts: tuple[Fact, ...]
+    kept_stages: tuple[tuple[str, Proc | str], ...]  # printed when somebody asks
+
+    @cached_property
+    def stages(self) -> Mapping[str, str]:
+        """The printed program after each pass, by the name of the pass."""
+        return {name: stage if isinstance(stage, str) else print_proc(stage) for name, stage in self.kept_stages}
+
+    @property
+    def inputs(self) -> tuple[TNode, ...]:
+        """The nodes that must hold something when the program starts."""
+        reading = (Access.IN, Access.INOUT, Access.CONST)
+        return tuple(link.node for link in self.links if link.access in reading)
+
+    @property
+    def outputs(self) -> tuple[TNode, ...]:
+        return tuple(link.node for link in self.links if link.access in (Access.OUT, Access.INOUT))
+
+    @property
+    def temporaries(self) -> tuple[Fact, ...]:
+        return tuple(fact for fact in self.facts if fact.placement is Placement.TEMPORARY)

@@ -1,0 +1,112 @@
+"""A routine: a program bound to the arrays of one context, called with the values of its static symbols."""
+
+from __future__ import annotations
+
+import difflib
+import operator
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ocannl.base.errors import CodeError, DataError
+from ocannl.ir.index import Sym
+from ocannl.ir.tnode import Decision, TNode
+from ocannl.runtime.program import Program
+
+if TYPE_CHECKING:
+    from ocannl.backend.api import Entry
+    from ocannl.runtime.context import Context
+
+
+class Routine:
+    """Made by `Context.compile`. Calling it is one native call.
+
+    Before that, symbols and inputs are checked; an error at that point changes nothing. An exception out of the call
+    itself (an interrupt) leaves what the routine writes uninitialized.
+    """
+
+    __slots__ = ("_context", "_entry", "_held", "_program", "_settled", "_syms")
+
+    def __init__(self, context: Context, program: Program, entry: Entry, held: Sequence[object]) -> None:
+        self._context = context
+        self._program = program
+        self._entry = entry
+        self._held = held  # the memory that the entry is bound to
+        self._settled = -1  # the state of the context that a call would not change
+        self._syms: Mapping[str, Sym] = {sym.name: sym for sym in program.syms}
+
+    def __call__(self, /, **symbols: Any) -> None:
+        values = self._values(symbols) if symbols or self._syms else ()
+        context = self._context
+        with context.lock:
+            if self._settled != context.state:
+                context.require(self._program)
+            try:
+                self._entry(*values)
+            except BaseException:
+                context.invalidate(self._program)
+                raise
+            if self._settled != context.state:
+                self._settled = context.account(self._program)
+
+    def _values(self, given: Mapping[str, object]) -> list[int]:
+        values = []
+        for name, sym in self._syms.items():
+            if name not in given:
+                raise CodeError(f"routine `{self.name}` needs the symbol `{name}`, e.g. {self.name}({self._example()})")
+            number = given[name]
+            if isinstance(number, bool) or not hasattr(number, "__index__"):
+                raise CodeError(f"symbol `{name}` of routine `{self.name}` is an integer, not {number!r}")
+            value = operator.index(number)
+            if not sym.lo <= value <= sym.hi:
+                raise DataError(f"symbol `{name}` of routine `{self.name}` is in {sym.lo}..{sym.hi + 1}, not {value}")
+            values.append(value)
+        if len(given) > len(values):
+            self._refuse_unknown(given)
+        return values
+
+    def _refuse_unknown(self, given: Mapping[str, object]) -> None:
+        name = next(n for n in given if n not in self._syms)
+        if not self._syms:
+            raise CodeError(f"routine `{self.name}` has no symbols, so `{name}` means nothing to it")
+        close = difflib.get_close_matches(name, self._syms, 1)
+        hint = f"did you mean `{close[0]}`?" if close else f"it has {', '.join(self._syms)}"
+        raise CodeError(f"routine `{self.name}` has no symbol `{name}`; {hint}")
+
+    def _example(self) -> str:
+        return ", ".join(f"{s.name}={s.lo}" for s in self._syms.values())
+
+    # ------------------------------------------------------------------------------------------------- what it is
+
+    @property
+    def name(self) -> str:
+        return self._program.name
+
+    @property
+    def inputs(self) -> tuple[TNode, ...]:
+        """The nodes that must hold something before a call."""
+        return self._program.inputs
+
+    @property
+    def outputs(self) -> tuple[TNode, ...]:
+        """The nodes that hold something new after a call."""
+        return self._program.outputs
+
+    @property
+    def placements(self) -> Mapping[TNode, Decision]:
+        """Where this routine put each node it mentions, and which rule said so."""
+        return {fact.node: Decision(fact.placement, fact.author) for fact in self._program.facts}
+
+    def source(self) -> str:
+        """The generated text."""
+        return self._program.code.source
+
+    def stages(self) -> Mapping[str, str]:
+        """The printed program as lowered and after each pass, by the name of the pass."""
+        return self._program.stages
+
+    def __repr__(self) -> str:
+        symbols = ", ".join(f"{s.name} in {s.lo}..{s.hi + 1}" for s in self._syms.values())
+        return f"<routine {self.name}({symbols}) on {self._context.backend.name}>"
+
+    def __reduce__(self) -> str:
+        raise CodeError(f"routine `{self.name}` is bound to memory of this process; compile it anew where it is needed")
