@@ -11,13 +11,28 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from ocannl.backend.registry import backends
+from ocannl.base.config import settings, use_backend
 from ocannl.base.errors import *  # noqa: F403
+from ocannl.ir.precision import PRECISIONS as _PRECISIONS
+from ocannl.ir.tnode import reset_ids
 from ocannl.lang.api import *  # noqa: F403
 from ocannl.lang.api import PRIMITIVES as _PRIMITIVES
+from ocannl.lang.api import Tensor as _Tensor
+from ocannl.runtime.context import Context, default_context
+from ocannl.runtime.evaluate import as_array as _as_array
+from ocannl.runtime.evaluate import evaluate as _evaluate
+from ocannl.runtime.routine import Routine
+
+__version__ = "0.1.0"
 
 globals().update({name: function for name, function in _PRIMITIVES.items() if name not in ("max", "min")})
+globals().update({p.name: p for p in _PRECISIONS})
 
-_MODULES = ("ir", "nn", "testing", "train")
+_Tensor.numpy = _Tensor.eval = _evaluate  # type: ignore[attr-defined]
+_Tensor.__array__ = _as_array  # type: ignore[attr-defined]
+
+_MODULES = ("nn", "testing", "train")
 
 
 def __getattr__(name: str) -> Any:
