@@ -99,6 +99,18 @@ def _same(c: Expr, x: Expr, y: Expr) -> Expr | None:
     return x if agree(x, y) else None
 
 
+def _gate(inner: str) -> Rule:
+    """What a gate asks of `inner(x)` it may ask of `x`."""
+
+    def rule(x: Expr, y: Expr) -> Expr | None:
+        match x:
+            case Apply(op, (z,)) if op.name == inner:
+                return Apply(BY_NAME[f"{inner}_gate"], (z, y))
+        return None
+
+    return rule
+
+
 ALGEBRA: dict[str, Rule] = {
     "id": lambda x: x,
     "fst": lambda x, y: x,
@@ -113,4 +125,6 @@ ALGEBRA: dict[str, Rule] = {
     "max": _unchanged_by(-INF),
     "min": _unchanged_by(INF),
     "where": _same,
+    "relu_gate": _gate("relu"),
+    "sat01_gate": _gate("sat01"),
 }

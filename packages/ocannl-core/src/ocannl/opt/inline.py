@@ -17,7 +17,7 @@ CHEAP = 4  # additions that cost no more than writing a cell and reading it agai
 LARGE = 64  # nodes of an expression that grows no further
 
 
-def inline(proc: Proc) -> Proc:
+def inline(proc: Proc, shares: bool) -> Proc:
     """Replaces reads of a temporary by the value that its one nest computes; `sweep` then finds the nest dead.
 
         proc step                               proc step
@@ -32,6 +32,7 @@ def inline(proc: Proc) -> Proc:
 
     All readers take the value, or none. Nothing is computed more often than its temporary has cells, unless it is
     free (a number, an index, a copy); several readers take what is cheap, a single one anything. Sums never move.
+    `shares` says that `number` will see to it that a reader computes what it mentions twice only once.
     Goes through the program once: what is put into a producer moves on with it.
     """
     table = Table(proc.body)
@@ -46,7 +47,7 @@ def inline(proc: Proc) -> Proc:
             leaf = replace(nest.leaf, value=fold_expr(value, nest.cond))
             body[at] = with_leaf(body[at], leaf)
             nest = replace(nest, leaf=leaf)
-        if _may_move(nest, at, table, nests):
+        if _may_move(nest, at, table, nests, shares):
             moving[nest.leaf.ref.buf] = nest
     return replace(proc, body=tuple(body)) if moving else proc
 
@@ -66,7 +67,7 @@ def _matching(written: Ref, read: Ref) -> dict[Sym, Affine]:
     return {w.terms[0][1]: r for w, r in zip(written.at, read.at, strict=True) if w.terms}
 
 
-def _may_move(nest: Nest, at: int, table: Table, nests: Sequence[Nest | None]) -> bool:
+def _may_move(nest: Nest, at: int, table: Table, nests: Sequence[Nest | None], shares: bool) -> bool:
     leaf, buf = nest.leaf, nest.leaf.ref.buf
     readers = table.readers.get(buf)
     if buf.home is not Home.ARENA or isinstance(leaf, Update) or not readers or table.writers[buf] != [at]:
@@ -76,12 +77,12 @@ def _may_move(nest: Nest, at: int, table: Table, nests: Sequence[Nest | None]) -
     taking = [reader for reader in (nests[r] for r in readers) if reader is not None]
     if readers[0] <= at or len(taking) < len(readers):
         return False
-    return _pays(nest, taking) and all(
+    return _pays(nest, taking, shares) and all(
         _sees_same(nest, reader, at, r, table) for r, reader in zip(readers, taking, strict=True)
     )
 
 
-def _pays(nest: Nest, readers: Sequence[Nest]) -> bool:
+def _pays(nest: Nest, readers: Sequence[Nest], shares: bool) -> bool:
     price = cost(nest.leaf.value)
     if price.nodes > LARGE:
         return False
@@ -90,7 +91,8 @@ def _pays(nest: Nest, readers: Sequence[Nest]) -> bool:
     buf = nest.leaf.ref.buf
     if any(reader.iterations > prod(buf.shape) for reader in readers):
         return False
-    return price.work <= CHEAP or sum(ref.buf is buf for reader in readers for ref in loads(reader.leaf.value)) == 1
+    uses = [(n, ref.at) for n, reader in enumerate(readers) for ref in loads(reader.leaf.value) if ref.buf is buf]
+    return price.work <= CHEAP or len(set(uses) if shares else uses) == 1
 
 
 def _sees_same(nest: Nest, reader: Nest, at: int, reader_at: int, table: Table) -> bool:

@@ -20,6 +20,7 @@ from ocannl.ir.loops import (
     Let,
     Load,
     Local,
+    Proc,
     Ref,
     Stmt,
     Store,
@@ -130,6 +131,27 @@ def touched(stmt: Stmt) -> tuple[list[Buf], list[Buf]]:
             case Local():
                 pass
     return list(read), list(written)
+
+
+def names_of(proc: Proc) -> Iterator[str]:
+    """Every name that the program binds."""
+    yield from (buf.name for buf in proc.bufs)
+    yield from (sym.name for sym in proc.syms)
+    stack: list[Body] = [proc.body]
+    while stack:
+        for stmt in stack.pop():
+            match stmt:
+                case For(sym, _, _, body):
+                    yield sym.name
+                    stack.append(body)
+                case If(_, then, orelse):
+                    stack += (then, orelse)
+                case Let(name, _):
+                    yield name
+                case Local(buf):
+                    yield buf.name
+                case _:
+                    pass
 
 
 def writes_kept(stmt: Stmt) -> bool:

@@ -11,6 +11,7 @@ from ocannl.ir.tnode import TNode
 from ocannl.opt.fold import fold
 from ocannl.opt.inline import inline
 from ocannl.opt.memory import memory
+from ocannl.opt.number import number
 from ocannl.opt.schedule import schedule
 from ocannl.opt.settle import settle
 from ocannl.opt.sweep import sweep
@@ -28,9 +29,10 @@ def passes(asked: Mapping[TNode, str], capabilities: Capabilities) -> tuple[Pass
     return (
         Pass("settle", lambda proc: settle(proc, asked)),  # the others remove temporaries, never what is kept
         Pass("fold", fold),
-        Pass("inline", inline),  # after `fold`, so that it sees true costs
+        Pass("inline", lambda proc: inline(proc, capabilities.scheduled)),  # after `fold`, so that it sees true costs
         Pass("sweep", sweep),  # after `inline`, which leaves dead nests behind
         Pass("schedule", lambda proc: schedule(proc, capabilities), when=capabilities.scheduled),
+        Pass("number", number, when=capabilities.scheduled),  # after `schedule`, which takes perfect nests
         Pass("memory", lambda proc: memory(proc, capabilities.alignment_bytes)),  # last: knows who lives with whom
     )
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.loops import Body, For, If, Proc, Stmt
+from ocannl.ir.loops import Proc, Stmt
 from ocannl.ir.names import Namer
-from ocannl.opt.nest import nest_of
+from ocannl.opt.nest import names_of, nest_of
 from ocannl.opt.plan import plan
 from ocannl.opt.realize import realize
 from ocannl.opt.start import find_starts
@@ -27,7 +26,7 @@ def schedule(proc: Proc, capabilities: Capabilities) -> Proc:
               y[i_2] += w[i_2, k]               y[i_2] = acc
     """
     starts = find_starts(proc.body)
-    names = Namer([*(b.name for b in proc.bufs), *_sym_names(proc)])
+    names = Namer(names_of(proc))
     body: list[Stmt | None] = list(proc.body)
     for at, stmt in enumerate(proc.body):
         nest = nest_of(stmt)
@@ -42,18 +41,3 @@ def schedule(proc: Proc, capabilities: Capabilities) -> Proc:
                 continue
         body[at] = realize(nest, plan(nest, capabilities), names)
     return replace(proc, body=tuple([stmt for stmt in body if stmt is not None]))
-
-
-def _sym_names(proc: Proc) -> Iterator[str]:
-    yield from (s.name for s in proc.syms)
-    stack: list[Body] = [proc.body]
-    while stack:
-        for stmt in stack.pop():
-            match stmt:
-                case For(sym, _, _, body):
-                    yield sym.name
-                    stack.append(body)
-                case If(_, then, orelse):
-                    stack += (then, orelse)
-                case _:
-                    pass
