@@ -5,12 +5,10 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ocannl.backend.api import Location
 from ocannl.backend.registry import resolve
 from ocannl.base import config, log
 from ocannl.base.config import SEED, THREADS
@@ -22,28 +20,14 @@ from ocannl.ir.tnode import Role, TNode
 from ocannl.lang import graph
 from ocannl.lang.code import Elaborated
 from ocannl.runtime import host
+from ocannl.runtime.arrays import Arrays
 from ocannl.runtime.compile import compile_program
-from ocannl.runtime.pools import Slab, packed
 from ocannl.runtime.program import Program
 from ocannl.runtime.routine import Routine
 
 
-@dataclass(slots=True)
-class Resident:
-    """An array of a context."""
-
-    slab: Slab
-    where: Location
-    written: bool = False  # it holds a value of the node
-    started: bool = False  # it ever did
-
-
 class Context:
-    """Owns buffers on one device of one backend; routines compiled in it share them.
-
-    `state` changes whenever an array becomes initialized or stops being so: a routine that has checked its inputs at
-    one state needs no check as long as it lasts.
-    """
+    """Owns buffers on one device of one backend; routines compiled in it share them."""
 
     def __init__(self, backend: str | None = None, *, device: int = 0, threads: int | None = None) -> None:
         config.check()
@@ -55,11 +39,8 @@ class Context:
             raise BackendUnavailable(f"backend `{self.backend.name}` has the devices 0..{count}, not {device!r}")
         self.device = self.backend.device(device)
         self.lock = threading.RLock()
-        self.state = 0
-        self._arrays: weakref.WeakKeyDictionary[TNode, Resident] = weakref.WeakKeyDictionary()
-        self._temporary: weakref.WeakKeyDictionary[TNode, str] = weakref.WeakKeyDictionary()  # where, and says who
-        self._slabs: weakref.WeakSet[Slab] = weakref.WeakSet()
-        self._arena: Slab | None = None
+        self.arrays = Arrays(self.device, self.backend.capabilities.alignment_bytes)
+        self._temporary: weakref.WeakKeyDictionary[TNode, str] = weakref.WeakKeyDictionary()  # where, and by what rule
         self._closed = False
 
     # ------------------------------------------------------------------------------------------ code over tensors
@@ -125,131 +106,88 @@ class Context:
                     f"routine `{program.name}` reads the merge buffer of `{link.node.label}`, and no transfer into this"
                     " context fills it; create it first"
                 )
-        self._allocate(link.node for link in program.links)
+        self.arrays.allocate(link.node for link in program.links)
         for node in program.inputs:
-            if node.contents is not None and node.role is not Role.PARAMETER:
+            if _starts_by_itself(node):
                 self.start(node, seed)
         for fact in program.temporaries:
-            self._temporary[fact.node] = f"routine `{program.name}`, settled by {fact.author}"
-        held = [self._arrays[link.node] for link in program.links]
-        locations = [array.where for array in held]
-        slabs = [array.slab for array in held]
+            self._temporary[fact.node] = f"temporary in routine `{program.name}`: {fact.author}"
+        residents = [self.arrays[link.node] for link in program.links]
+        locations = [array.where for array in residents]
+        slabs = [array.slab for array in residents]
         if program.arena_bytes:
-            arena = self._arena_of(program.arena_bytes)
+            arena = self.arrays.arena(program.arena_bytes)
             locations.append(arena.at(0))
             slabs.append(arena)
         entry = self.backend.link(program.code, program.name, self.device, locations)
         return Routine(self, program, entry, tuple(dict.fromkeys(slabs)))
 
-    def _allocate(self, nodes: Iterable[TNode]) -> None:
-        """Room for those that have none, in one slab."""
-        new = [n for n in dict.fromkeys(nodes) if n not in self._arrays]
-        if not new:
-            return
-        offsets, size = packed([_nbytes(n) for n in new], self.backend.capabilities.alignment_bytes)
-        slab = self._slab(size)
-        for node, offset in zip(new, offsets, strict=True):
-            self._arrays[node] = Resident(slab, slab.at(offset))
-
-    def _slab(self, size_bytes: int) -> Slab:
-        slab = Slab(self.device, max(1, size_bytes))
-        self._slabs.add(slab)
-        return slab
-
-    def _arena_of(self, size_bytes: int) -> Slab:
-        """The arena that routines share; those bound to a smaller one keep that."""
-        if self._arena is None or self._arena.size_bytes < size_bytes:
-            self._arena = self._slab(size_bytes)
-        return self._arena
-
     def start(self, node: TNode, seed: int | None = None) -> None:
         """Uploads what the node holds before any code writes it, unless it ever held something here."""
-        assert node.contents is not None
         with self.lock:
-            self._allocate([node])
-            if not self._arrays[node].started:
-                given = node.contents.array(node.dims, node.precision, SEED.get(seed))
-                given = np.broadcast_to(np.asarray(given, node.precision.numpy), node.dims)
-                self._upload(node, np.ascontiguousarray(given).reshape(node.dims))
+            if node.contents is not None and not self.arrays.held(node):
+                given = np.asarray(node.contents.array(node.dims, node.precision, SEED.get(seed)), node.precision.numpy)
+                self.arrays.upload(node, np.array(np.broadcast_to(given, node.dims), order="C"))
 
     # -------------------------------------------------------------------------------------- what routines ask and tell
 
     def require(self, program: Program) -> None:
         """Refuses unless the program can be run now."""
         self._refuse_closed()
-        missing = [n for n in program.inputs if not self._arrays[n].written]
+        missing = [n for n in program.inputs if not self.arrays.holds(n)]
         if missing:
             reasons = "; ".join(f"`{n.label}`: {self._remedy(n)}" for n in missing[:5])
             more = f"; and {len(missing) - 5} more" if len(missing) > 5 else ""
             raise UninitializedError(f"routine `{program.name}` reads what nothing has written: {reasons}{more}")
 
-    def account(self, program: Program) -> int:
-        """The program has run: its outputs hold values, its temporaries none that is current. Gives the new state."""
+    def account(self, program: Program) -> None:
+        """The program has run: its outputs hold values, its temporaries none that is current."""
         for node in program.outputs:
-            self._mark(self._arrays[node], True)
+            self.arrays.mark(node, True)
         for fact in program.temporaries:
-            array = self._arrays.get(fact.node)
-            if array is not None:
-                self._mark(array, False)
-        return self.state
+            self.arrays.mark(fact.node, False)
 
     def invalidate(self, program: Program) -> None:
         """The program broke off: nobody knows what its outputs hold."""
         for node in program.outputs:
-            self._mark(self._arrays[node], False)
-
-    def _mark(self, array: Resident, written: bool) -> None:
-        if array.written != written:
-            array.written = written
-            array.started = True
-            self.state += 1
+            self.arrays.mark(node, False)
 
     def _remedy(self, node: TNode) -> str:
         """Why a node holds nothing here, and what would change that."""
+        label = node.label
         if node in self._temporary:
-            return f"it is temporary in {self._temporary[node]}; compile with keep=[{node.label}]"
+            return f"it is {self._temporary[node]}; compile that with keep=[{label}]"
         match node.role:
             case Role.PARAMETER:
-                return "no initial value yet; run ctx.init(...) of what uses it, or set it: ctx[...] = array"
+                return f"it has no initial value yet; run ctx.init(...) of what uses it, or set ctx[{label}] = array"
             case Role.GRADIENT:
-                return "no code that computes gradients has run; e.g. ctx.run(train.grad_update(loss))"
+                return "no code that computes gradients has run, such as train.grad_update(loss)"
             case Role.RESULT:
-                return "no code that computes it has run; e.g. ctx.run(tensor.forward)"
+                return f"no code that computes it has run, such as {label}.forward"
             case _:
-                return "it was never set; e.g. ctx[...] = array"
+                return f"it was never set; set ctx[{label}] = array"
 
     # ----------------------------------------------------------------------------------------------- values of nodes
 
     def is_initialized(self, node: TNode) -> bool:
-        array = self._arrays.get(node)
-        return array is not None and array.written
+        return self.arrays.holds(node)
 
     def get(self, node: TNode) -> np.ndarray[Any, Any]:
         """A copy of what the node holds here."""
         with self.lock:
             self._refuse_closed()
-            if not self.is_initialized(node) and node.contents is not None and node.role is not Role.PARAMETER:
+            if _starts_by_itself(node):
                 self.start(node)
-            if not self.is_initialized(node):
+            if not self.arrays.holds(node):
                 raise UninitializedError(f"`{node.label}` holds no value in this context: {self._remedy(node)}")
-            out = np.empty(node.dims, node.precision.numpy)
-            self.device.synchronize()
-            self.device.to_host(self._arrays[node].where, out)
-            return out
+            return self.arrays.download(node)
 
     def set(self, node: TNode, value: object) -> None:
         """A number fills the node; an array has its shape. Whatever would be lost in the node's type is refused."""
         given = host.for_node(value, node.label, node.dims, node.precision)
         with self.lock:
             self._refuse_closed()
-            self._allocate([node])
-            self._upload(node, given)
-
-    def _upload(self, node: TNode, array: np.ndarray[Any, Any]) -> None:
-        resident = self._arrays[node]
-        self.device.synchronize()
-        self.device.from_host(resident.where, array)
-        self._mark(resident, True)
+            self.arrays.upload(node, given)
 
     # ------------------------------------------------------------------------------------------------------ the end
 
@@ -257,11 +195,7 @@ class Context:
         """Gives all memory back now; nothing of this context can be used afterwards."""
         with self.lock:
             self._closed = True
-            self.state += 1
-            for slab in list(self._slabs):
-                slab.release()
-            self._arrays.clear()
-            self._arena = None
+            self.arrays.release()
 
     def _refuse_closed(self) -> None:
         if self._closed:
@@ -305,11 +239,9 @@ def elaborate(code: object) -> Elaborated:
     return elaborated
 
 
-def _nbytes(node: TNode) -> int:
-    size = node.precision.nbytes
-    for n in node.dims:
-        size *= n
-    return size
+def _starts_by_itself(node: TNode) -> bool:
+    """Whether contents count without being asked for; those of parameters wait for `Context.init`."""
+    return node.contents is not None and node.role is not Role.PARAMETER
 
 
 _defaults: dict[str, Context] = {}

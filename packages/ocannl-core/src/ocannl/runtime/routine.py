@@ -24,29 +24,32 @@ class Routine:
     itself (an interrupt) leaves what the routine writes uninitialized.
     """
 
-    __slots__ = ("_context", "_entry", "_held", "_program", "_settled", "_syms")
+    __slots__ = ("_arrays", "_context", "_entry", "_held", "_program", "_settled", "_syms")
 
     def __init__(self, context: Context, program: Program, entry: Entry, held: Sequence[object]) -> None:
         self._context = context
+        self._arrays = context.arrays
         self._program = program
         self._entry = entry
         self._held = held  # the memory that the entry is bound to
-        self._settled = -1  # the state of the context that a call would not change
+        self._settled = -1  # the state of the arrays in which a call is allowed and changes none
         self._syms: Mapping[str, Sym] = {sym.name: sym for sym in program.syms}
 
     def __call__(self, /, **symbols: Any) -> None:
         values = self._values(symbols) if symbols or self._syms else ()
         context = self._context
         with context.lock:
-            if self._settled != context.state:
+            fresh = self._settled != self._arrays.state
+            if fresh:
                 context.require(self._program)
             try:
                 self._entry(*values)
             except BaseException:
                 context.invalidate(self._program)
                 raise
-            if self._settled != context.state:
-                self._settled = context.account(self._program)
+            if fresh:
+                context.account(self._program)
+                self._settled = self._arrays.state
 
     def _values(self, given: Mapping[str, object]) -> list[int]:
         values = []
