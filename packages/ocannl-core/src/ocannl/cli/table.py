@@ -1,0 +1,25 @@
+"""Tables that people read on a terminal and programs read in a pipe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+
+def show(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Aligned on a terminal; elsewhere a line for each row, its cells parted by tabs."""
+    if not sys.stdout.isatty():
+        for row in (columns, *rows):
+            print("\t".join(" ".join(cell.split()) for cell in row))
+        return
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    Console().print(table)
