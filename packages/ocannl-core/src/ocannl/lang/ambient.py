@@ -15,6 +15,8 @@ from functools import lru_cache, wraps
 from types import CodeType, FrameType
 from typing import Any, TypeVar, cast
 
+from ocannl.ir.tnode import next_id
+
 _INTERNAL = ("ocannl.lang", "ocannl.infer", "ocannl.ir", "ocannl.base", "ocannl.lower")
 
 differentiable: ContextVar[bool] = ContextVar("ocannl_differentiable", default=True)
@@ -56,13 +58,13 @@ def composite(function: F) -> F:
 
     @wraps(function)
     def call(*args: Any, **settings: Any) -> Any:
-        name = site().name
+        name, first = site().name, next_id()
         token = _inside.set(True)
         try:
             result = function(*args, **settings)
         finally:
             _inside.reset(token)
-        if hasattr(result, "rename_if_unnamed"):
+        if hasattr(result, "rename_if_unnamed") and result.node.id > first:  # else it was handed through
             result.rename_if_unnamed(name or function.__name__.rstrip("_"))
         return result
 

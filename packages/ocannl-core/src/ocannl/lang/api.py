@@ -9,6 +9,7 @@ from ocannl.lang.capture import Dim
 from ocannl.lang.cd import assign, cd, comment
 from ocannl.lang.code import Code, seq
 from ocannl.lang.defop import defop
+from ocannl.lang.joining import block, concat, stack
 from ocannl.lang.leaves import arange, full, init, kaiming, node, normal, param, placeholder, tensor, uniform, xavier
 from ocannl.lang.literals import batch
 from ocannl.lang.operations import (
@@ -56,8 +57,10 @@ __all__ = [
     "arange",
     "assign",
     "batch",
+    "block",
     "cd",
     "comment",
+    "concat",
     "defop",
     "einsum",
     "forward",
@@ -78,6 +81,7 @@ __all__ = [
     "seq",
     "sigmoid",
     "silu",
+    "stack",
     "stop_gradient",
     "symbol",
     "tensor",

@@ -77,7 +77,7 @@ class Statement:
         target, tree = self.lhs.node, tree_of(self.combine(*terms))
         outside = None if self.accum is None else self.accum.neutral
         made = elaborate(
-            [SlotAssign(Hole(target, 0), self.accum, self.clear, tree)],
+            [SlotAssign(Hole(target, 0), self.accum, self.clear, (tree,))],
             projections,
             0.0 if outside is None else outside,
             Origin(self.lhs.label, self.where),

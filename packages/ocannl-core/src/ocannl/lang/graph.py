@@ -111,6 +111,6 @@ def _copying(p: Tensor, initial: Tensor) -> Step:
         finish(p.handle)
         projections = project(pointwise(1), [initial.handle], p.handle)
         value = Hole(initial.node, 1) if initial.literal is None else initial.literal()
-        return elaborate([SlotAssign(Hole(p.node, 0), None, True, value)], projections, None, p.origin)
+        return elaborate([SlotAssign(Hole(p.node, 0), None, True, (value,))], projections, None, p.origin)
 
     return step

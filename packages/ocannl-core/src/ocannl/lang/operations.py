@@ -96,7 +96,7 @@ def einsum(
     if any(isinstance(axis, Concat) for row in (*read.shapes,) for _, r in row.rows for axis in r.axes):
         raise CodeError(f"axes are laid one after another by oc.concat({spec!r}, ...)")
     operands = [embed(x) for x in xs]
-    _check_arity(read, spec, len(operands))
+    check_arity(read, spec, len(operands))
     sizes, captures = split_names(read, spec, names)
     accumulate = _accumulator(reduce)
     operation = contraction(
@@ -104,18 +104,18 @@ def einsum(
         einsum_logic(read),
         _combiner(combine, len(operands)),
         accumulate,
-        text=_einsum_text(spec, len(operands)),
+        text=einsum_text("einsum", spec, len(operands)),
         sizes=sizes,
     )
     return apply(operation, operands, captures=captures, label=label)
 
 
-def _einsum_text(spec: str, operands: int) -> str:
+def einsum_text(name: str, spec: str, operands: int) -> str:
     quoted = spec.replace("{", "{{").replace("}", "}}")
-    return f'einsum("{quoted}", {", ".join(f"{{{n}}}" for n in range(operands))})'
+    return f'{name}("{quoted}", {", ".join(f"{{{n}}}" for n in range(operands))})'
 
 
-def _check_arity(read: Spec, spec: str, operands: int) -> None:
+def check_arity(read: Spec, spec: str, operands: int) -> None:
     if len(read.operands) != operands:
         wants = len(read.operands)
         raise CodeError(f"the spec {spec!r} has {wants} operand{'s' * (wants != 1)}, and {operands} were given")

@@ -13,12 +13,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ocannl.base.errors import CodeError
+from ocannl.base.errors import CodeError, ShapeError
 from ocannl.ir.assign import Assign, Origin, Piece, Read, Value
 from ocannl.ir.index import TRUE, Cond, inside
 from ocannl.ir.ops import ADD, BY_NAME, Op
 from ocannl.ir.projections import Indices, Projection, Projections
-from ocannl.lang.terms import Hole, Term, Tree, instantiate, tree_of
+from ocannl.lang.terms import Hole, Term, Tree, holes, instantiate, tree_of
 
 ACCUMULATORS: dict[str, str] = {
     "+": "add", "-": "sub", "*": "mul", "/": "div", "**": "pow", "?/": "relu_gate", "?^": "sat01_gate", "||": "or",
@@ -40,13 +40,21 @@ def spelled(text: object) -> tuple[Op | None, bool]:
 
 
 @dataclass(frozen=True, slots=True)
+class Present:
+    """Of some formulas the one whose holes all take part in a box: the parts of a concatenation."""
+
+    choices: tuple[Term, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SlotAssign:
-    """target <- target accum tree, where every hole has the index of its slot."""
+    """target <- target accum tree, where every hole has the index of its slot; of several trees the one that is present
+    in a box."""
 
     target: Hole
     accum: Op | None
     clear: bool
-    tree: Tree
+    trees: tuple[Tree, ...]
 
 
 class Slot(Term):
@@ -60,7 +68,8 @@ class Slot(Term):
         self._out = out
 
     def write(self, accum: Op | None, clear: bool, value: object) -> None:
-        self._out.append(SlotAssign(self.hole, accum, clear, tree_of(value)))
+        choices = value.choices if isinstance(value, Present) else (value,)
+        self._out.append(SlotAssign(self.hole, accum, clear, tuple(map(tree_of, choices))))
 
     def __setitem__(self, spelling: object, value: object) -> None:
         self.write(*((None, True) if spelling is Ellipsis else spelled(spelling)), value)
@@ -118,27 +127,22 @@ def elaborate(
 
 
 def _piece(a: SlotAssign, projection: Projection, projections: Projections, outside: float | None) -> Piece | None:
-    absent = False
-
     def read(hole: Hole) -> Value:
-        nonlocal absent
         at, dims = _at(projection, hole.slot), projections.tensor(hole.slot)[1]
-        if at is None:
-            absent = True
-            return Read(hole.node, ())
+        assert at is not None
         leaves = not all(inside(i, n).is_true for i, n in zip(at, dims, strict=True))
         return Read(hole.node, at, outside if leaves else None, hole.merge)
 
     at, dims = _at(projection, a.target.slot), projections.tensor(a.target.slot)[1]
-    if at is None:
+    present = [t for t in a.trees if all(_at(projection, hole.slot) is not None for hole in holes(t))]
+    if at is None or not present:
         return None
-    value = instantiate(a.tree, read)
-    if absent:
-        return None
+    if len(present) > 1:
+        raise ShapeError("two operands are laid in the same place: give each of them an axis of its own in the spec")
     when: Cond = TRUE
     for index, size in zip(at, dims, strict=True):
         when = when & inside(index, size)
-    return Piece(projection.loops, at, value, when)
+    return Piece(projection.loops, at, instantiate(present[0], read), when)
 
 
 def _at(projection: Projection, slot: int) -> Indices | None:
