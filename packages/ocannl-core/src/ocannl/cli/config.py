@@ -15,7 +15,7 @@ def register(app: typer.Typer) -> None:
 
 
 def command(
-    explain: Annotated[bool, typer.Option("--explain", help="Say also who set each value, and what it is for.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Say also who set each value, and what for.")] = False,
 ) -> None:
     """Print the settings. What is asked first wins: argument, context manager, environment, project file, default."""
     strangers = config.check()
