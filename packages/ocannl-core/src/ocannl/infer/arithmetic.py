@@ -1,14 +1,15 @@
-"""Sizes that are computed from sizes. Each law waits until all but one of its cells are known, then tells that one.
+"""Sizes that are computed from sizes. A law waits until all but one of its cells are known, then tells that one.
 
-    Strided      whole = stride * over, and windows
-    Sum          whole = constant + part + ...
-    Product      whole = factor * part * ...
+    Strided      an axis that a window or a stride walks over
+    Sum          axes laid one after another
+    Product      axes merged into one
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from math import prod
+from collections.abc import Iterable
+from math import isqrt, prod
 
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.spec import Padding
@@ -17,29 +18,24 @@ from ocannl.infer.trail import Trail
 from ocannl.infer.unify import set_least, set_size, set_unit
 
 
-def attach(trail: Trail, law: Strided | Sum | Product) -> None:
-    """Let a law watch its cells, and look once."""
-    for cell in dict.fromkeys(law.cells):
-        trail.add(find(cell), "laws", law)
-    trail.queue.append(law)
-
-
 class Strided:
     """A window or a stride over an axis; `text` is how the user wrote it.
 
-    inner = offset + stride*(over-1) + 1 + dilation*(kernel-1)    every tap inside
-    inner = stride*over                                          padded, or without a kernel
+    axis = offset + stride*(over-1) + dilation*(taps-1) + 1    every tap inside
+    axis = stride*over                                        padded
+    axis = stride*(over + offset//stride)                     without taps
+    axis covers what is read                                  neither mark
     """
 
-    __slots__ = ("cause", "dilation", "inner", "kernel", "offset", "over", "padding", "stride", "text")
+    __slots__ = ("axis", "cause", "dilation", "offset", "over", "padding", "stride", "taps", "text")
 
     def __init__(
-        self, inner: Dim, over: Dim, kernel: Dim | None, *, stride: int = 1, offset: int = 0, dilation: int = 1,
+        self, axis: Dim, over: Dim, taps: Dim | None, *, stride: int = 1, offset: int = 0, dilation: int = 1,
         padding: Padding = Padding.UNSTATED, text: str = "", cause: Cause | None = None,
     ) -> None:  # fmt: skip
-        self.inner = inner
+        self.axis = axis
         self.over = over
-        self.kernel = kernel
+        self.taps = taps
         self.stride = stride
         self.offset = offset
         self.dilation = dilation
@@ -48,92 +44,94 @@ class Strided:
         self.cause = cause
 
     @property
-    def cells(self) -> tuple[Dim, ...]:
-        return (self.inner, self.over) if self.kernel is None else (self.inner, self.over, self.kernel)
+    def whole(self) -> Dim:
+        return self.axis
+
+    @property
+    def parts(self) -> tuple[Dim, ...]:
+        return (self.over,) if self.taps is None else (self.over, self.taps)
 
     def fire(self, trail: Trail) -> None:
         self.share_unit(trail)
-        inner, over = find(self.inner), find(self.over)
-        if self.kernel is None or self.padding is Padding.SAME:
-            shift = self.stride * (self.offset // self.stride) if self.kernel is None else 0
-            if over.size is not None:
-                self.tell(trail, inner, self.stride * over.size + shift)
-            elif inner.size is not None:
-                self.tell(trail, over, self.divide(inner, inner.size - shift, self.stride))
-            return
-        kernel = find(self.kernel)
-        if kernel.size == 0 or over.size == 0:
-            raise self.misfit("a window needs at least one tap and one place")
-        if self.padding is Padding.UNSTATED:
-            if over.size is not None and kernel.size is not None:
-                reach = self.offset + self.stride * (over.size - 1) + self.dilation * (kernel.size - 1) + 1
-                set_least(trail, inner, reach)
-        elif over.size is not None and kernel.size is not None:
-            reach = self.offset + self.stride * (over.size - 1) + self.dilation * (kernel.size - 1) + 1
-            self.tell(trail, inner, reach)
-        elif inner.size is not None and kernel.size is not None:
-            room = inner.size - self.offset - 1 - self.dilation * (kernel.size - 1)
-            if room < 0:
-                raise self.misfit(f"the window spans {inner.size - room} cells of {inner.size}")
-            self.tell(trail, over, self.divide(inner, room, self.stride) + 1)
-        elif inner.size is not None and over.size is not None:
-            room = inner.size - self.offset - 1 - self.stride * (over.size - 1)
-            if room < 0:
-                raise self.misfit(f"{over.size} places need {inner.size - room} cells, there are {inner.size}")
-            self.tell(trail, kernel, self.divide(inner, room, self.dilation, "dilation") + 1)
+        if self.taps is None or self.padding is Padding.SAME:
+            self.fire_plain(trail, self.offset // self.stride if self.taps is None else 0)
+        else:
+            self.fire_window(trail, find(self.taps))
+
+    def fire_plain(self, trail: Trail, skipped: int) -> None:
+        axis, over = find(self.axis), find(self.over)
+        if over.size is not None:
+            self.tell(trail, axis, self.stride * (over.size + skipped))
+        elif axis.size is not None:
+            self.tell(trail, over, self.divide(axis.size, self.stride, "stride") - skipped)
+
+    def fire_window(self, trail: Trail, taps: Dim) -> None:
+        axis, over = find(self.axis), find(self.over)
+        if taps.size == 0 or over.size == 0:
+            raise self.misfit("a window needs a tap and a place")
+        if over.size is not None and taps.size is not None:
+            reach = self.offset + self.stride * (over.size - 1) + self.dilation * (taps.size - 1) + 1
+            if self.padding is Padding.VALID:
+                self.tell(trail, axis, reach)
+            else:
+                set_least(trail, axis, reach)
+        elif axis.size is not None and self.padding is Padding.VALID:
+            if taps.size is not None:
+                room = axis.size - self.offset - self.dilation * (taps.size - 1) - 1
+                self.tell(trail, over, self.divide(room, self.stride, "stride") + 1)
+            elif over.size is not None:
+                room = axis.size - self.offset - self.stride * (over.size - 1) - 1
+                self.tell(trail, taps, self.divide(room, self.dilation, "dilation") + 1)
 
     def tell(self, trail: Trail, cell: Dim, size: int) -> None:
+        if size < 0 or (cell.size is not None and cell.size != size):
+            raise self.misfit(f"{size} would fit in place of {cell.size}" if size >= 0 else "nothing is left")
         if cell.size is None:
-            set_size(trail, cell, size, Fact(text=f"what `{self.text}` gives"))
-        elif cell.size != size:
-            raise self.misfit(f"it would need {size} where there are {cell.size}")
+            set_size(trail, cell, size, Fact(text=f"the size that `{self.text}` leaves"))
 
-    def divide(self, inner: Dim, room: int, step: int, word: str = "stride") -> int:
-        if room % step or room < 0:
-            raise self.misfit(f"{room} of {inner.size} cells are no multiple of the {word} {step}")
+    def divide(self, room: int, step: int, word: str) -> int:
+        if room < 0:
+            raise self.misfit("the window is longer than the axis")
+        if room % step:
+            raise self.misfit(f"{room} is no multiple of the {word} {step}")
         return room // step
 
-    def misfit(self, words: str) -> Mismatch:
-        sizes = ", ".join(f"{name} {find(cell).size}" for name, cell in self.named() if find(cell).size is not None)
+    def misfit(self, reason: str) -> Mismatch:
+        names = zip(("axis", "places", "window"), (self.axis, *self.parts), strict=False)
+        known = ", ".join(f"{name} {find(cell).size}" for name, cell in names if find(cell).size is not None)
         return Mismatch(
-            f"`{self.text}` with stride {self.stride} does not fit ({sizes}): {words}",
-            dims=self.cells, cause=self.cause,
-            fix="change the size, the stride or the window, or pad with `=` in place of `<`",
+            f"`{self.text}` with stride {self.stride} does not fit ({known}): {reason}",
+            dims=(self.axis, *self.parts), cause=self.cause,
+            fix="change the axis, the window or the stride" + (", or pad: `=` in place of `<`" * bool(self.taps)),
         )  # fmt: skip
-
-    def named(self) -> tuple[tuple[str, Dim], ...]:
-        names = "the axis", "places", "window"
-        return tuple(zip(names, self.cells, strict=False))
 
     def share_unit(self, trail: Trail) -> None:
         """The axis counts what the places count, and what the window counts."""
-        inner, over = find(self.inner), find(self.over)
-        kernel = find(self.kernel) if self.kernel is not None else None
-        unit = inner.unit or over.unit or (kernel.unit if kernel else None)
+        axis, over = find(self.axis), find(self.over)
+        taps = find(self.taps) if self.taps is not None else None
+        unit = axis.unit or over.unit or (taps.unit if taps is not None else None)
         if unit is not None:
-            set_unit(trail, inner, unit)
+            set_unit(trail, axis, unit)
             set_unit(trail, over, unit)
-            if kernel is not None and kernel.unit not in (None, unit):
-                set_unit(trail, kernel, unit)
+            if taps is not None and taps.unit not in (None, unit):
+                set_unit(trail, taps, unit)
 
 
 class Sum:
-    """Axes laid one after another."""
+    """Axes laid one after another; `spare` are parts that nothing but this concatenation mentions."""
 
-    __slots__ = ("cause", "constant", "parts", "text", "whole")
+    __slots__ = ("cause", "constant", "parts", "spare", "text", "whole")
 
     def __init__(
-        self, whole: Dim, parts: tuple[Dim, ...], *, constant: int = 0, text: str = "", cause: Cause | None = None
-    ) -> None:
+        self, whole: Dim, parts: tuple[Dim, ...], *, constant: int = 0, spare: tuple[Dim, ...] = (), text: str = "",
+        cause: Cause | None = None,
+    ) -> None:  # fmt: skip
         self.whole = whole
         self.parts = parts
         self.constant = constant
+        self.spare = spare
         self.text = text
         self.cause = cause
-
-    @property
-    def cells(self) -> tuple[Dim, ...]:
-        return (self.whole, *self.parts)
 
     def fire(self, trail: Trail) -> None:
         self.share_unit(trail)
@@ -141,36 +139,24 @@ class Sum:
         known = self.constant + sum(part.size * n for part, n in parts.items() if part.size is not None)
         unknown = [part for part in parts if part.size is None]
         if not unknown:
-            if whole.size is None:
-                set_size(trail, whole, known, Fact(text=f"the whole of `{self.text}`"))
-            elif whole.size != known:
-                raise self.misfit(known)
-            return
-        if whole.size is None:
-            return
-        rest = whole.size - known
-        if rest < 0:
-            raise self.misfit(known)
-        if rest == 0 or len(unknown) == 1:
-            for part in unknown:
-                if rest % parts[part]:
-                    raise self.misfit(known)
-                set_size(trail, part, rest // parts[part], Fact(text=f"what is left in `{self.text}`"))
+            tell_whole(trail, self, known)
+        elif whole.size is not None:
+            rest = whole.size - known
+            if rest < 0 or (len(unknown) == 1 and rest % parts[unknown[0]]):
+                raise misfit(self)
+            if rest == 0 or len(unknown) == 1:
+                for part in unknown:
+                    set_size(trail, part, rest // parts[part], Fact(text=f"what is left in `{self.text}`"))
 
-    def misfit(self, known: int) -> Mismatch:
-        whole = find(self.whole)
-        sizes = " + ".join([*(str(find(p).size or "?") for p in self.parts), *([str(self.constant)] * bool(self.constant))])
-        return Mismatch(
-            f"the parts of `{self.text}` make {sizes}, but {whole.fact or 'the whole'} is {whole.size}",
-            dims=self.cells, cause=self.cause, fix="change one part, or the whole",
-        )  # fmt: skip
+    def show(self) -> str:
+        return " + ".join((*([str(self.constant)] if self.constant else ()), *sizes(self.parts)))
 
     def share_unit(self, trail: Trail) -> None:
-        cells = [find(cell) for cell in self.cells]
-        units = [cell.unit for cell in cells if cell.unit is not None]
-        if units:
+        cells = [find(cell) for cell in (self.whole, *self.parts)]
+        unit = next((cell.unit for cell in cells if cell.unit is not None), None)
+        if unit is not None:
             for cell in cells:
-                set_unit(trail, cell, units[0])
+                set_unit(trail, cell, unit)
 
 
 class Product:
@@ -187,42 +173,55 @@ class Product:
         self.text = text
         self.cause = cause
 
-    @property
-    def cells(self) -> tuple[Dim, ...]:
-        return (self.whole, *self.parts)
-
     def fire(self, trail: Trail) -> None:
-        whole, parts = find(self.whole), tuple(map(find, self.parts))
-        known = self.factor * prod(part.size for part in parts if part.size is not None)
+        whole, parts = find(self.whole), Counter(map(find, self.parts))
+        known = self.factor * prod(part.size**n for part, n in parts.items() if part.size is not None)
         unknown = [part for part in parts if part.size is None]
         if not unknown or known == 0:
-            if whole.size is None:
-                set_size(trail, whole, known, Fact(text=f"the product of `{self.text}`"))
-            elif whole.size != known:
-                raise self.misfit()
-            return
-        if whole.size is None:
-            return
-        if whole.size % known:
-            raise self.misfit()
-        if len(unknown) == 1:
-            set_size(trail, unknown[0], whole.size // known, Fact(text=f"what is left in `{self.text}`"))
-        elif whole.size == known:
-            for part in unknown:
-                set_size(trail, part, 1, Fact(text=f"what is left in `{self.text}`"))
-        elif len(set(unknown)) == 1 and len(unknown) == 2 and (root := _root(whole.size // known)) is not None:
-            set_size(trail, unknown[0], root, Fact(text=f"the side of `{self.text}`"))
+            tell_whole(trail, self, known)
+        elif whole.size is not None:
+            if whole.size % known:
+                raise misfit(self)
+            rest = whole.size // known
+            if rest == 1 or len(unknown) == 1:
+                for part in unknown:
+                    set_size(trail, part, self.root(rest, parts[part]), Fact(text=f"what is left in `{self.text}`"))
 
-    def misfit(self) -> Mismatch:
-        whole = find(self.whole)
-        sizes = "*".join([*(str("?" if find(p).size is None else find(p).size) for p in self.parts)])
-        times = f"{self.factor}*" if self.factor != 1 else ""
-        return Mismatch(
-            f"the sizes in `{self.text}` make {times}{sizes}, but {whole.fact or 'the whole'} is {whole.size}",
-            dims=self.cells, cause=self.cause, fix="give sizes whose product is the whole",
-        )  # fmt: skip
+    def root(self, size: int, power: int) -> int:
+        guess = size if power == 1 else isqrt(size) if power == 2 else round(size ** (1 / power))
+        if guess**power != size:
+            raise misfit(self)
+        return guess
+
+    def show(self) -> str:
+        return " * ".join((*([str(self.factor)] if self.factor != 1 else ()), *sizes(self.parts)))
 
 
-def _root(size: int) -> int | None:
-    root = round(size**0.5)
-    return root if root * root == size else None
+Law = Strided | Sum | Product
+
+
+def attach(trail: Trail, law: Law) -> None:
+    """Let a law watch its cells, and look once."""
+    for cell in dict.fromkeys(map(find, (law.whole, *law.parts))):
+        trail.add(cell, "laws", law)
+    trail.queue.append(law)
+
+
+def tell_whole(trail: Trail, law: Sum | Product, size: int) -> None:
+    whole = find(law.whole)
+    if whole.size is None:
+        set_size(trail, whole, size, Fact(text=f"the whole of `{law.text}`"))
+    elif whole.size != size:
+        raise misfit(law)
+
+
+def sizes(cells: Iterable[Dim]) -> list[str]:
+    return ["?" if (size := find(cell).size) is None else str(size) for cell in cells]
+
+
+def misfit(law: Sum | Product) -> Mismatch:
+    whole = find(law.whole)
+    return Mismatch(
+        f"the sizes in `{law.text}` make {law.show()}, but {whole.fact or 'the whole'} is {whole.size}",
+        dims=(law.whole, *law.parts), cause=law.cause, fix="change a part, or the whole",
+    )  # fmt: skip

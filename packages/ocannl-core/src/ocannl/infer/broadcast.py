@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ocannl.infer.mismatch import Place, rows_differ
-from ocannl.infer.terms import Cause, Dim, Row, RowVar, find, resolve
+from ocannl.infer.mismatch import rows_differ
+from ocannl.infer.terms import EMPTY, Cause, Dim, Row, RowVar, find, resolve
 from ocannl.infer.trail import Trail
-from ocannl.infer.unify import bind, inner, join, raise_lower, set_size, strip, too_small
+from ocannl.infer.unify import bind, inner, join, raise_lower, set_size, strip
 
 KEEP = 16
-"""How many neighbours an axis of size 1 may have before those that can teach it nothing any more are dropped."""
+"""From so many neighbours on, whenever they double, a stretched axis drops those that teach it nothing more."""
 
 
 def order(trail: Trail, res: Dim, opnd: Dim) -> None:
@@ -19,7 +19,7 @@ def order(trail: Trail, res: Dim, opnd: Dim) -> None:
     if opnd.is_rigid:
         join(trail, res, opnd)
         return
-    if opnd.size == 1 and opnd.below is not None and len(opnd.below) >= KEEP:
+    if opnd.size == 1 and opnd.below is not None and (n := len(opnd.below)) >= KEEP and not n & (n - 1):
         forget(trail, opnd)
     trail.add(opnd, "below", res)
     if res.size is None:
@@ -28,8 +28,8 @@ def order(trail: Trail, res: Dim, opnd: Dim) -> None:
 
 
 def press(trail: Trail, res: Dim, opnd: Dim) -> None:
-    """Tell `opnd`, which is not rigid, what is known of `res`."""
-    if opnd.size is not None:
+    """Tell `opnd` what is known of what fits under it."""
+    if opnd.size is not None or opnd.is_rigid:
         return
     if res.size == 1:
         set_size(trail, opnd, 1, res.fact)
@@ -42,17 +42,15 @@ def press(trail: Trail, res: Dim, opnd: Dim) -> None:
 def settle(trail: Trail, dim: Dim) -> None:
     """Pass on what an axis has learned."""
     dim = find(dim)
-    if dim.size is not None and dim.size < dim.least:
-        raise too_small(dim, dim.size, dim.fact)
-    if dim.laws:
+    if dim.laws is not None:
         trail.queue.extend(dim.laws)
-    if dim.is_rigid and dim.below:
+    if dim.below is not None and dim.is_rigid:
         below = dim.below
         trail.set(dim, "below", None)
         for res in below:
             join(trail, res, dim)
         dim = find(dim)
-    if dim.above:
+    if dim.above is not None:
         for opnd in dim.above:
             opnd = find(opnd)
             if opnd is not dim:
@@ -62,99 +60,92 @@ def settle(trail: Trail, dim: Dim) -> None:
 
 
 def forget(trail: Trail, dim: Dim) -> None:
-    """Drop from a stretched axis the results that are known: only a unit could concern them, and it would be refused."""
-    kept: list[Dim] = []
-    stretched = False
-    for res in map(find, dim.below or ()):
-        if res.size is None or (res.size == 1 and res.unit is None):
-            kept.append(res)
-        elif not stretched:
-            stretched = True
-            kept.append(res)
+    """Drop what a stretched axis was stretched to, except for one witness that it must not get a unit any more."""
+    below = list(dict.fromkeys(map(find, dim.below or ())))
+    witness = next((res for res in below if res.size not in (None, 1)), None)
+    kept = [res for res in below if res is witness or res.size is None or res.size == 1]
     if len(kept) < len(dim.below or ()):
         trail.set(dim, "below", kept)
 
 
+# --- rows -----------------------------------------------------------------------------------------------------------
+
+
 class Order:
-    """A row fits under a row; holds what is not yet decided of it."""
+    """A row fits under a row; holds what is not yet decided of it. At least one of the rows is open."""
 
-    __slots__ = ("at_opnd", "at_res", "cause", "opnd", "res", "watched")
+    __slots__ = ("cause", "inside", "opnd", "res", "slot")
 
-    def __init__(self, res: Row, opnd: Row, at_res: Place | None, at_opnd: Place | None, cause: Cause | None) -> None:
-        self.res = res
+    def __init__(self, res: Row, opnd: Row, cause: Cause | None, slot: int, inside: bool) -> None:
+        self.res: Row | None = res
         self.opnd = opnd
-        self.at_res = at_res
-        self.at_opnd = at_opnd
         self.cause = cause
-        self.watched: tuple[RowVar, ...] = ()
-
-    @property
-    def is_waiting(self) -> bool:
-        return bool(self.watched)
+        self.slot = slot
+        self.inside = inside
 
     def fire(self, trail: Trail) -> None:
-        if not self.watched or all(var.value is None for var in self.watched):
+        if self.res is None:
             return
-        left = arrange(trail, self.res, self.opnd, self.at_res, self.at_opnd)
+        before = self.res.var, self.opnd.var
+        left = arrange(trail, self.res, self.opnd, self.slot, self.inside)
         if left is None:
-            trail.set(self, "watched", ())
+            trail.set(self, "res", None)
         else:
-            self.wait(trail, *left)
+            trail.set(self, "res", left[0])
+            trail.set(self, "opnd", left[1])
+            self.watch(trail, before)
 
-    def wait(self, trail: Trail, res: Row, opnd: Row) -> None:
-        before = self.watched
-        trail.set(self, "res", res)
-        trail.set(self, "opnd", opnd)
-        both = res.var, opnd.var
-        now = tuple(v for n, v in enumerate(both) if v is not None and v not in both[:n])
-        trail.set(self, "watched", now)
-        for var in now:
-            if var not in before:
-                trail.watch(var, self)
+    def watch(self, trail: Trail, before: tuple[RowVar | None, ...]) -> None:
+        assert self.res is not None
+        one, other = self.res.var, self.opnd.var
+        if one is not None and one not in before:
+            trail.add(one, "watchers", self)
+        if other is not None and other is not one and other not in before:
+            trail.add(other, "watchers", self)
 
 
-def order_rows(trail: Trail, res: Row, opnd: Row, at_res: Place | None, at_opnd: Place | None) -> None:
-    """Row `res` fits under row `opnd`."""
-    left = arrange(trail, res, opnd, at_res, at_opnd)
+def order_rows(trail: Trail, res: Row, opnd: Row, slot: int, inside: bool) -> None:
+    """Row `res` fits under row `opnd`; `inside` if it is the row of an operand as well."""
+    left = arrange(trail, res, opnd, slot, inside)
     if left is not None:
-        Order(*left, at_res, at_opnd, trail.cause).wait(trail, *left)
+        Order(*left, trail.cause, slot, inside).watch(trail, ())
 
 
-def arrange(trail: Trail, res: Row, opnd: Row, at_res: Place | None, at_opnd: Place | None) -> tuple[Row, Row] | None:
+def arrange(trail: Trail, res: Row, opnd: Row, slot: int, inside: bool) -> tuple[Row, Row] | None:
     """Pair the axes that certainly meet, lengthen `res` where it is too short; what is left undecided is returned."""
     res, opnd = resolve(res), resolve(opnd)
-    if opnd.var is None and not opnd.count:
-        tell(trail, res.var, at_res)
-        return None
     if res.var is None:
-        return arrange_closed(trail, res, opnd, at_res, at_opnd)
-    short = opnd.count - res.count
+        return arrange_closed(trail, res, opnd, slot)
+    short = len(opnd.lead) + len(opnd.trail) - len(res.lead) - len(res.trail)
     if short > 0:
         if res.var is opnd.var:
-            raise rows_differ(res, opnd, at_res, at_opnd, "no number of axes satisfies both")
+            raise rows_differ(trail.cause, slot, res, opnd, "no number of axes satisfies both")
         res = lengthen(trail, res, opnd, short)
-    front, back = min(len(res.lead), len(opnd.lead)), min(len(res.trail), len(opnd.trail))
-    for x, y in zip(res.lead, opnd.lead, strict=False):
-        order(trail, x, y)
-    for x, y in zip(reversed(res.trail), reversed(opnd.trail), strict=False):
-        order(trail, x, y)
-    res, opnd = strip(res, front, back), strip(opnd, front, back)
-    if not opnd.count and opnd.var is None:
-        tell(trail, res.var, at_res)
+    if opnd.lead or opnd.trail:
+        front, back = min(len(res.lead), len(opnd.lead)), min(len(res.trail), len(opnd.trail))
+        for x, y in zip(res.lead, opnd.lead, strict=False):
+            order(trail, x, y)
+        for x, y in zip(reversed(res.trail), reversed(opnd.trail), strict=False):
+            order(trail, x, y)
+        res, opnd = strip(res, front, back), strip(opnd, front, back)
+        if opnd.lead or opnd.trail:
+            return res, opnd
+    if opnd.var is None:
+        if inside and res.var is not None and not res.var.told:
+            trail.set(res.var, "told", True)
         return None
-    if res.var is opnd.var and not res.count and not opnd.count:
+    if res.var is opnd.var and not res.lead and not res.trail:
         return None
     return res, opnd
 
 
-def arrange_closed(
-    trail: Trail, res: Row, opnd: Row, at_res: Place | None, at_opnd: Place | None
-) -> tuple[Row, Row] | None:
+def arrange_closed(trail: Trail, res: Row, opnd: Row, slot: int) -> tuple[Row, Row] | None:
     """`res` has all its axes."""
     front, back = len(opnd.lead), len(opnd.trail)
-    if res.count < front + back:
-        raise rows_differ(res, opnd, at_res, at_opnd, "an operand cannot have more axes than what it is stretched to")
     axes = res.axes
+    if len(axes) < front + back:
+        reason = "an operand cannot have more axes than what it is stretched to"
+        raise rows_differ(trail.cause, slot, res, opnd, reason)
     for x, y in zip(axes, opnd.lead, strict=False):
         order(trail, x, y)
     for x, y in zip(reversed(axes), reversed(opnd.trail), strict=False):
@@ -163,9 +154,9 @@ def arrange_closed(
         return None
     middle = inner(res, front, back)
     if not middle.count:
-        bind(trail, opnd.var, middle)
+        bind(trail, opnd.var, EMPTY)
         return None
-    return middle, Row((), opnd.var, ())
+    return middle, strip(opnd, front, back)
 
 
 def lengthen(trail: Trail, res: Row, opnd: Row, short: int) -> Row:
@@ -174,20 +165,15 @@ def lengthen(trail: Trail, res: Row, opnd: Row, short: int) -> Row:
     front = max(0, min(len(opnd.lead) - len(res.lead), short))
     back = short - front
     first, last = len(res.lead), len(opnd.trail) - len(res.trail)
-    lead = tuple(partner(y) for y in opnd.lead[first : first + front])
-    trail_ = tuple(partner(y) for y in opnd.trail[last - back : last])
-    var = RowVar(depth=res.var.depth + short)
-    bind(trail, res.var, Row(lead, var, trail_))
-    return Row(res.lead + lead, var, trail_ + res.trail)
+    lead = tuple(map(partner, opnd.lead[first : first + front]))
+    behind = tuple(map(partner, opnd.trail[last - back : last]))
+    rest = RowVar(depth=res.var.depth + short)
+    value = Row(lead, rest, behind)
+    bind(trail, res.var, value)
+    return Row(res.lead + lead, rest, behind + res.trail) if res.lead or res.trail else value
 
 
 def partner(opnd: Dim) -> Dim:
     """An axis that is to fit under `opnd`: the same one, if that cannot be stretched."""
     opnd = find(opnd)
     return opnd if opnd.is_rigid else Dim()
-
-
-def tell(trail: Trail, var: RowVar | None, at: Place | None) -> None:
-    """A known row has no more axes for this operand to meet."""
-    if var is not None and not var.told and at is not None and not at.is_result:
-        trail.set(var, "told", True)

@@ -8,7 +8,7 @@ from ocannl.infer.finish import attempt, finish_all
 from ocannl.infer.generate import Relation
 from ocannl.infer.solve import propagate
 from ocannl.infer.terms import Dim, Fact, Owner, find
-from ocannl.infer.totals import Total, attach_total
+from ocannl.infer.totals import Total
 from ocannl.infer.trail import Trail
 from ocannl.infer.unify import join, set_size
 
@@ -90,7 +90,7 @@ class Capture:
         if name in relation.labels:
             join(trail, relation.labels[name], self.cell)
         elif name in relation.row_vars:
-            attach_total(trail, Total(self.cell, (relation.row_vars[name],), text=f"..{name}..", cause=relation))
+            trail.queue.append(Total(self.cell, (relation.row_vars[name],), text=f"`..{name}..`", cause=relation))
 
     def owners(self) -> list[Owner]:
         """The shapes that deciding it may concern."""

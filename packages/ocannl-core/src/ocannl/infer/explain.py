@@ -5,26 +5,24 @@ from __future__ import annotations
 from ocannl.base.errors import ShapeError
 from ocannl.infer.generate import Relation
 from ocannl.infer.mismatch import Mismatch
-from ocannl.infer.terms import Cause, Owner, find
+from ocannl.infer.terms import Owner
 from ocannl.infer.trail import Trail
+
+SHOWN = 6
+"""So many tensors an error describes."""
 
 
 def explain(mismatch: Mismatch, relation: Relation | None, trail: Trail) -> ShapeError:
     """The error that the user sees. Takes back what was tried, so that shapes are shown as they were."""
-    causes = list(dict.fromkeys(c for c in (relation, mismatch.cause, trail.cause) if c is not None))
+    causes = [c for c in dict.fromkeys((relation, mismatch.cause or trail.cause)) if c is not None]
     owners: dict[Owner, None] = dict.fromkeys(mismatch.owners)
-    for dim in mismatch.dims:
-        fact = find(dim).fact
-        if fact is not None and fact.owner is not None:
-            owners[fact.owner] = None
+    owners.update(dict.fromkeys(fact.owner for fact in mismatch.facts if fact is not None and fact.owner is not None))
     for cause in causes:
         if isinstance(cause, Relation):
             owners.update(dict.fromkeys(cause.operands))
     trail.undo()
-    lines: list[tuple[str, str, str]] = []
-    for cause in causes:
-        lines.append(("in", cause.provenance.expression, cause.provenance.where))
-    for owner in owners:
+    lines = [("in", cause.provenance.expression, cause.provenance.where) for cause in causes]
+    for owner in list(owners)[:SHOWN]:
         who = owner.provenance
         lines.append((who.label, owner.known or "(no axes)", ", ".join(filter(None, (who.role, who.where)))))
     if mismatch.fix:
@@ -33,11 +31,7 @@ def explain(mismatch: Mismatch, relation: Relation | None, trail: Trail) -> Shap
 
 
 def align(lines: list[tuple[str, str, str]]) -> list[str]:
-    """Three columns; the second of the longest line that has a third decides."""
+    """Three columns."""
     first = max((len(a) for a, _, _ in lines), default=0)
     second = max((len(b) for _, b, c in lines if c), default=0)
     return [f"  {a:<{first}}  {b:<{second}}  {c}".rstrip() for a, b, c in lines]
-
-
-def causes_of(cause: Cause | None) -> str:
-    return cause.provenance.expression if cause else ""

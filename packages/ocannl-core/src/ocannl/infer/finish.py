@@ -32,22 +32,28 @@ def attempt(relation: Relation | None, act: Callable[[Trail], T]) -> T:
         return act(trail)
     except Mismatch as mismatch:
         error = explain(mismatch, relation, trail)
+    except BaseException:
+        trail.undo()
+        raise
     raise error from None
 
 
 def finish_all(start: Iterable[Owner]) -> None:
     """Decide everything that is open about some shapes and those connected to them."""
+    start = [shape for shape in start if not shape.is_solved]
+    if not start:
+        return
     shapes, relations = connected(start)
     rows = [row for shape in shapes for row in shape.rows]
     for relation in relations:
-        rows.extend(relation.row_vars.values())
-        rows.append(Row(tuple(relation.labels.values())))
-        rows.append(Row(tuple(capture.cell for capture in relation.captures)))
+        if relation.labels or relation.captures:
+            cells = (*relation.labels.values(), *(capture.cell for capture in relation.captures))
+            rows.append(Row((), None, cells))
 
     def act(trail: Trail) -> None:
         decide(trail, Open(rows))
         for shape in shapes:
-            check_size(shape)
+            check_cells(shape)
 
     attempt(None, act)
     for shape in shapes:
@@ -55,7 +61,7 @@ def finish_all(start: Iterable[Owner]) -> None:
 
 
 def connected(start: Iterable[Owner]) -> tuple[list[Node], list[Relation]]:
-    """Shapes and operations reachable without passing through a shape that is solved."""
+    """Shapes and operations that are reached without passing through a shape that is solved."""
     shapes: dict[Node, None] = {}
     relations: dict[Relation, None] = {}
     todo: list[Owner] = list(start)
@@ -74,11 +80,13 @@ def connected(start: Iterable[Owner]) -> tuple[list[Node], list[Relation]]:
     return list(shapes), list(relations)
 
 
-def check_size(shape: Owner) -> None:
-    dims = tuple(find(axis) for row in shape.rows for axis in resolve(row).axes)
-    sizes = [axis.size or 0 for axis in dims]
-    if sizes and 0 not in sizes and prod(sizes) > MAX_CELLS:
+def check_cells(shape: Owner) -> None:
+    """Refuse what no memory holds."""
+    axes = tuple(find(axis) for row in shape.rows for axis in resolve(row).axes)
+    sizes = [axis.size or 0 for axis in axes]
+    if 0 not in sizes and prod(sizes) > MAX_CELLS:
+        words = "*".join(map(str, sizes))
         raise Mismatch(
-            f"`{shape.provenance.label}` would have {prod(sizes):.3g} elements, which no memory holds",
-            dims=dims, owners=(shape,), fix="make an axis smaller",
+            f"`{shape.provenance.label}` would have {words} cells, which no memory holds",
+            dims=axes, owners=(shape,), fix="make an axis smaller",
         )  # fmt: skip

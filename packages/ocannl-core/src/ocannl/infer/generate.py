@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ocannl.infer.arithmetic import Product, Strided, Sum, attach
 from ocannl.infer.broadcast import order_rows
 from ocannl.infer.logic import Logic
-from ocannl.infer.mismatch import Mismatch, Place
+from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.spec import (
     KINDS,
     AxisSpec,
@@ -21,9 +22,12 @@ from ocannl.infer.spec import (
     ShapeSpec,
     Wild,
     Window,
+    axis_labels,
     print_axis,
+    print_shape,
 )
-from ocannl.infer.terms import Dim, Fact, Owner, Provenance, Row, RowVar, find, resolve
+from ocannl.infer.terms import Dim, Fact, Owner, Provenance, Row, RowVar, Side, find, resolve
+from ocannl.infer.totals import Total
 from ocannl.infer.trail import Trail
 from ocannl.infer.unify import equate, join, set_least, set_size
 from ocannl.ir.index import Sym
@@ -31,13 +35,17 @@ from ocannl.ir.index import Sym
 if TYPE_CHECKING:
     from ocannl.infer.capture import Capture
 
+Rows = tuple[Row, Row, Row]
+
 
 class Relation:
     """One operation, and what its names stand for."""
 
-    __slots__ = ("at", "captures", "labels", "logic", "operands", "provenance", "result", "row_vars", "sizes")
+    __slots__ = ("captures", "labels", "logic", "operands", "provenance", "result", "row_vars", "sizes")
 
-    def __init__(self, logic: Logic, operands: tuple[Owner, ...], provenance: Provenance, sizes: Mapping[str, int]) -> None:
+    def __init__(
+        self, logic: Logic, operands: tuple[Owner, ...], provenance: Provenance, sizes: Mapping[str, int]
+    ) -> None:
         self.logic = logic
         self.operands = operands
         self.provenance = provenance
@@ -46,65 +54,75 @@ class Relation:
         self.captures: tuple[Capture, ...] = ()
         self.labels: dict[str, Dim] = {}
         self.row_vars: dict[str, Row] = {}
-        self.at: dict[str, Place] = {}
 
     @property
     def owners(self) -> tuple[Owner, ...]:
         return self.operands if self.result is None else (*self.operands, self.result)
 
+    def sides(self, slot: int) -> tuple[Side, Side]:
+        """What a row is related to, and the row."""
+        owner = self.owners[slot // 3] if slot // 3 < len(self.owners) else None
+        name = owner.provenance.label if owner else "the result"
+        actual = Side(f"the {KINDS[slot % 3]} row of `{name}`", owner)
+        for use in self.logic.stretch:
+            if use.slot == slot:
+                for other in (*self.logic.equal, *self.logic.result):
+                    if other.spec == use.spec:
+                        return self.sides(other.slot)[1], actual
+        for use in (*self.logic.equal, *self.logic.result):
+            if use.slot == slot:
+                written = print_shape(ShapeSpec(output=use.spec))
+                return Side(f"`{written}` in {self.logic}" if written else f"that row in {self.logic}"), actual
+        return Side("a row"), actual
+
     def coefficient(self, value: Coef) -> int:
-        if isinstance(value, int):
-            return value
-        if value not in self.sizes:
-            raise Mismatch(
-                f"the coefficient `{value}` has no value", cause=self, fix=f"pass {value}=... with the operation"
-            )
-        return self.sizes[value]
+        number = self.sizes.get(value, 0) if isinstance(value, str) else value
+        if number < 1:
+            said = f"is {number}" if value in self.sizes or isinstance(value, int) else "has no value"
+            fix = f"pass {value}=..., a number from 1" if isinstance(value, str) else "use a number from 1"
+            raise Mismatch(f"the coefficient `{value}` {said}", cause=self, fix=fix)
+        return number
 
 
-def emit(trail: Trail, it: Relation, result: Owner | None, new_result: Callable[[tuple[Row, Row, Row]], Owner]) -> Owner:
-    """Emit everything an operation says; a result that does not exist yet is made of the rows that the spec gives it."""
-    spec = it.logic.spec
-    if it.logic.asks:
-        for owner in it.operands:
-            ask(trail, owner)
-    for owner, shape, stretched in zip(it.operands, spec.operands, it.logic.stretched, strict=True):
-        for kind, (_, row), stretch, actual in zip(KINDS, shape.rows, stretched, owner.rows, strict=True):
-            if not stretch:
-                match_row(trail, it, row, actual, Place(owner, kind))
+def emit(trail: Trail, it: Relation, result: Owner | None, make: Callable[[Rows], Owner]) -> Owner:
+    """Emit all an operation says; a result that does not exist yet is made of the rows that the spec gives it."""
+    logic, operands = it.logic, it.operands
+    if logic.asks:
+        for slot, _, meets, _ in (*logic.equal, *logic.stretch):
+            ask(trail, operands[slot // 3].rows[slot % 3], meets)
+    for slot, row, _, _ in logic.equal:
+        match_row(trail, it, row, operands[slot // 3].rows[slot % 3], slot)
     if result is None:
-        result = it.result = new_result(_rows(trail, it, spec.result))
-        for kind, (_, row) in zip(KINDS, spec.result.rows, strict=True):
-            if row.var is not None and row.var not in it.at:
-                it.at[row.var] = Place(result, kind, True)
+        batch, input, output = [new_row(trail, it, use.spec, True) for use in logic.result]
+        result = it.result = make((batch, input, output))
     else:
         it.result = result
-        for kind, (_, row), actual in zip(KINDS, spec.result.rows, result.rows, strict=True):
-            match_row(trail, it, row, actual, Place(result, kind, True))
-    for owner, shape, stretched in zip(it.operands, spec.operands, it.logic.stretched, strict=True):
-        for kind, (_, row), stretch, actual in zip(KINDS, shape.rows, stretched, owner.rows, strict=True):
-            if stretch:
-                at = it.at.get(row.var) if row.var is not None else None
-                order_rows(trail, new_row(trail, it, row), actual, at, Place(owner, kind))
+        for slot, row, _, _ in logic.result:
+            match_row(trail, it, row, result.rows[slot % 3], slot)
+    for slot, row, _, inner in logic.stretch:
+        order_rows(trail, new_row(trail, it, row), operands[slot // 3].rows[slot % 3], slot, inner)
+    for name in it.sizes:
+        if name in it.row_vars:
+            count_row(trail, it, name)
     return result
 
 
-def ask(trail: Trail, owner: Owner) -> None:
-    """The axes of an operand mean something to the operation."""
-    for row in map(resolve, owner.rows):
-        if row.var is not None and not row.count and not row.var.asked:
-            trail.set(row.var, "asked", True)
-        for axis in map(find, row.axes):
-            if axis.size is None and not axis.asked:
-                trail.set(axis, "asked", True)
+def ask(trail: Trail, row: Row, meets: bool) -> None:
+    """The axes of this operand mean something to the operation."""
+    row = resolve(row)
+    var = row.var
+    if var is not None and not row.count and not var.asked and (meets or var.leaf is not None):
+        trail.set(var, "asked", True)
+    for axis in row.axes:
+        axis = find(axis)
+        if axis.size is None and not axis.asked and (meets or axis.leaf is not None):
+            trail.set(axis, "asked", True)
 
 
-def _rows(trail: Trail, it: Relation, shape: ShapeSpec) -> tuple[Row, Row, Row]:
-    batch, input, output = (new_row(trail, it, row, fresh=True) for _, row in shape.rows)
-    return batch, input, output
+# --- rows -----------------------------------------------------------------------------------------------------------
 
 
-def match_row(trail: Trail, it: Relation, row: RowSpec, actual: Row, at: Place) -> None:
+def match_row(trail: Trail, it: Relation, row: RowSpec, actual: Row, slot: int) -> None:
     """The actual row is what the spec says; names that appear for the first time come to mean its axes."""
     actual = resolve(actual)
     front, back = len(row.lead), len(row.trail)
@@ -114,22 +132,43 @@ def match_row(trail: Trail, it: Relation, row: RowSpec, actual: Row, at: Place) 
     else:
         fits = is_first and len(actual.lead) >= front and len(actual.trail) >= back
     if not fits:
-        equate(trail, new_row(trail, it, row), actual, it.at.get(row.var or ""), at)
+        equate(trail, new_row(trail, it, row), actual, slot)
         return
     axes = actual.axes
+    stop = len(axes) - back
     for axis, cell in zip(row.lead, axes, strict=False):
         match_axis(trail, it, axis, cell)
-    for axis, cell in zip(row.trail, axes[len(axes) - back :], strict=True):
+    for axis, cell in zip(row.trail, axes[stop:], strict=True):
         match_axis(trail, it, axis, cell)
     if row.var is not None:
-        it.at[row.var] = at
-        if not front and not back:
-            it.row_vars[row.var] = actual
-        elif actual.var is None:
-            gap = min(max(len(actual.lead), front), len(axes) - back)
-            it.row_vars[row.var] = Row(axes[front:gap], None, axes[gap : len(axes) - back])
-        else:
-            it.row_vars[row.var] = Row(actual.lead[front:], actual.var, actual.trail[: len(actual.trail) - back])
+        gap = min(max(len(actual.lead), front), stop)
+        whole = not front and not back
+        it.row_vars[row.var] = actual if whole else Row(axes[front:gap], actual.var, axes[gap:stop])
+
+
+def new_row(trail: Trail, it: Relation, row: RowSpec, fresh: bool = False) -> Row:
+    """The row that the spec says; `fresh` if it is that of a result which the operation makes."""
+    middle = None
+    if row.var is not None:
+        middle = it.row_vars.get(row.var)
+        if middle is None:
+            middle = it.row_vars[row.var] = Row((), RowVar(), ())
+        if not row.lead and not row.trail:
+            return middle
+        middle = resolve(middle)
+    lead = tuple([new_axis(trail, it, axis, fresh) for axis in row.lead])
+    behind = tuple([new_axis(trail, it, axis, fresh) for axis in row.trail])
+    return Row(lead, None, behind) if middle is None else Row(lead + middle.lead, middle.var, middle.trail + behind)
+
+
+def count_row(trail: Trail, it: Relation, name: str) -> None:
+    """The number that was given for a row variable is the product of its sizes."""
+    size = it.sizes[name]
+    whole = Dim(size, None, Fact(text=f"{name}={size}"))
+    trail.queue.append(Total(whole, (it.row_vars[name],), text=f"`..{name}..`", cause=it))
+
+
+# --- axes -----------------------------------------------------------------------------------------------------------
 
 
 def match_axis(trail: Trail, it: Relation, axis: AxisSpec, cell: Dim) -> None:
@@ -138,38 +177,18 @@ def match_axis(trail: Trail, it: Relation, axis: AxisSpec, cell: Dim) -> None:
         case Label(name):
             known = it.labels.get(name)
             if known is None:
-                it.labels[name] = cell
-                give_size(trail, it, name, cell)
+                name_axis(trail, it, name, cell)
             elif known is not cell:
                 join(trail, known, cell)
-        case Fixed(index):
-            set_least(trail, cell, (index.hi if isinstance(index, Sym) else index) + 1)
+        case Fixed(index): set_least(trail, cell, (index.hi if isinstance(index, Sym) else index) + 1)
         case Wild(): pass
         case _: add_law(trail, it, axis, cell)
-
-
-def new_row(trail: Trail, it: Relation, row: RowSpec, *, fresh: bool = False) -> Row:
-    """The row that the spec says; `fresh` if it is that of a result which the operation makes."""
-    if row.var is None:
-        middle = None
-    else:
-        middle = it.row_vars.get(row.var)
-        if middle is None:
-            middle = it.row_vars[row.var] = Row((), RowVar(), ())
-        if not row.lead and not row.trail:
-            return middle
-    lead = tuple(new_axis(trail, it, axis, fresh) for axis in row.lead)
-    trail_ = tuple(new_axis(trail, it, axis, fresh) for axis in row.trail)
-    if middle is None:
-        return Row(lead, None, trail_)
-    middle = resolve(middle)
-    return Row(lead + middle.lead, middle.var, middle.trail + trail_)
 
 
 def new_axis(trail: Trail, it: Relation, axis: AxisSpec, fresh: bool) -> Dim:
     match axis:
         case Label(name): return label(trail, it, name)
-        case Fixed(0) if fresh: return Dim(1, None, Fact(text=f"the axis `0` of `{it.logic.spec.text}`"))
+        case Fixed(0) if fresh: return Dim(1, None, Fact(text=f"the axis `0` of {it.logic}"))
         case _:
             cell = Dim()
             match_axis(trail, it, axis, cell)
@@ -178,17 +197,16 @@ def new_axis(trail: Trail, it: Relation, axis: AxisSpec, fresh: bool) -> Dim:
 
 def label(trail: Trail, it: Relation, name: str) -> Dim:
     """The axis that a name stands for."""
-    cell = it.labels.get(name)
-    if cell is None:
-        cell = it.labels[name] = Dim()
-        give_size(trail, it, name, cell)
-    return cell
+    return it.labels.get(name) or name_axis(trail, it, name, Dim())
 
 
-def give_size(trail: Trail, it: Relation, name: str, cell: Dim) -> None:
+def name_axis(trail: Trail, it: Relation, name: str, cell: Dim) -> Dim:
+    """From now on the name stands for this axis; its size may have been given."""
+    it.labels[name] = cell
     if name in it.sizes:
         size = it.sizes[name]
-        set_size(trail, cell, size, Fact(text=f"{name}={size} of `{it.provenance.expression}`"))
+        set_size(trail, cell, size, Fact(text=f"`{name}`, given as {name}={size},"))
+    return cell
 
 
 def add_law(trail: Trail, it: Relation, axis: Window | Concat | Merged, cell: Dim) -> None:
@@ -203,7 +221,15 @@ def add_law(trail: Trail, it: Relation, axis: Window | Concat | Merged, cell: Di
         case Concat(parts):
             named = tuple(label(trail, it, part.name) for part in parts if isinstance(part, Label))
             constant = sum(part for part in parts if isinstance(part, int))
-            attach(trail, Sum(cell, named, constant=constant, text=text, cause=it))
+            attach(trail, Sum(cell, named, constant=constant, spare=spare_parts(it, axis), text=text, cause=it))
         case Merged(parts):
             cells = tuple(label(trail, it, part.name) for part in parts)
             attach(trail, Product(cell, cells, text=text, cause=it))
+
+
+def spare_parts(it: Relation, axis: Concat) -> tuple[Dim, ...]:
+    """The parts of a concatenation that the spec mentions nowhere else."""
+    everywhere = Counter(
+        name for shape in it.logic.spec.shapes for _, row in shape.rows for a in row.axes for name in axis_labels(a)
+    )
+    return tuple(it.labels[name] for name in axis_labels(axis) if everywhere[name] == 1)

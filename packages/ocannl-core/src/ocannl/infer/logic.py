@@ -1,14 +1,16 @@
 """How the axes of one operation's tensors belong together, as data.
 
-A logic is a spec, and for every row whether it *equals* what the spec says, or may be *stretched* to it by broadcasting.
-It is read twice: as an order, to infer sizes (`generate`), and as an equivalence, to find out which axes share a loop
-(`project`).
+A logic is a spec, and for every row of an operand whether it *equals* what the spec says, or may be *stretched* to it
+by broadcasting; the rows of the result equal it. It is read twice: as an order, to infer sizes (`generate`), and as an
+equivalence, to find out which axes share a loop (`project`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from functools import cache
+from typing import NamedTuple
 
 from ocannl.infer.parse import parse
 from ocannl.infer.spec import Fixed, RowSpec, ShapeSpec, Spec, ellipsis_var
@@ -19,25 +21,57 @@ EQUAL: Stretch = (False, False, False)
 STRETCHED: Stretch = (True, True, True)
 
 
+class RowUse(NamedTuple):
+    """What the spec says about one row: of operand `slot // 3`, or of the result when that is one more than the last.
+
+    meets    operands meet along this row: it matters to the operation how many axes there are
+    inner    the row of another operand, not of the result, is what it may be stretched to
+    """
+
+    slot: int
+    spec: RowSpec
+    meets: bool
+    inner: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Logic:
-    """`stretched[n]` tells of the rows of operand `n`, in the order batch, input, output, whether they may be stretched.
+    """`stretched[n]` tells which rows of operand `n` may be stretched, in the order batch, input, output.
 
-    The rows of the result equal those of the spec. With `asks`, axes mean something to the operation, so that a
-    parameter of which nothing tells them is an error; without, it may be a number as well.
+    With `asks`, axes mean something to the operation: a parameter of which nothing tells them is an error, where it
+    might else be a number.
     """
 
     name: str
     spec: Spec
     stretched: tuple[Stretch, ...]
     asks: bool = True
+    equal: tuple[RowUse, ...] = field(init=False, compare=False, repr=False)
+    stretch: tuple[RowUse, ...] = field(init=False, compare=False, repr=False)
+    result: tuple[RowUse, ...] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        uses = [
+            (3 * n + k, row, stretched[k])
+            for n, (shape, stretched) in enumerate(zip(self.spec.operands, self.stretched, strict=True))
+            for k, (_, row) in enumerate(shape.rows)
+        ]
+        home = {row.var for _, row, stretched in uses if not stretched}
+        often = Counter(row.var for _, row, _ in uses)
+        kept = {None, *(row.var for _, row in self.spec.result.rows)}
+        meets = {name for name, times in often.items() if times > 1 and name not in kept}
+        said = {slot: RowUse(slot, row, row.var in meets, row.var in home) for slot, row, _ in uses}
+        object.__setattr__(self, "equal", tuple(said[slot] for slot, _, stretched in uses if not stretched))
+        object.__setattr__(self, "stretch", tuple(said[slot] for slot, _, stretched in uses if stretched))
+        result = (RowUse(3 * self.arity + k, row, False, False) for k, (_, row) in enumerate(self.spec.result.rows))
+        object.__setattr__(self, "result", tuple(result))
 
     @property
     def arity(self) -> int:
         return len(self.spec.operands)
 
     def __str__(self) -> str:
-        return f'"{self.spec.text or self.spec}"' if self.name == "einsum" else self.name
+        return f"`{self.spec.text or self.spec}`" if self.name == "einsum" else self.name
 
 
 ALL_ROWS = ShapeSpec(*(RowSpec(var=ellipsis_var(kind)) for kind in ("batch", "input", "output")))
@@ -74,6 +108,5 @@ def einsum(spec: Spec) -> Logic:
 
 def slice_batch(index: int | Sym) -> Logic:
     """The leftmost batch axis at one index, which may be a symbol that is told at run time."""
-    rest = ALL_ROWS.input, ALL_ROWS.output
-    whole = ShapeSpec(RowSpec((Fixed(index),), ALL_ROWS.batch.var), *rest)
+    whole = ShapeSpec(RowSpec((Fixed(index),), ALL_ROWS.batch.var), ALL_ROWS.input, ALL_ROWS.output)
     return Logic("slice", Spec((whole,), ALL_ROWS), (EQUAL,), asks=False)

@@ -2,21 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from ocannl.infer.spec import Kind
-from ocannl.infer.terms import Cause, Dim, Owner, Row, find, print_row
-
-
-class Place(NamedTuple):
-    """A row of a tensor that takes part in an operation, as an operand or as what is written."""
-
-    owner: Owner
-    kind: Kind
-    is_result: bool = False
-
-    def __str__(self) -> str:
-        return f"the {self.kind} row of `{self.owner.provenance.label}`"
+from ocannl.infer.terms import Cause, Dim, Fact, Owner, Row, find, print_row
 
 
 class Mismatch(Exception):
@@ -33,7 +19,7 @@ class Mismatch(Exception):
     ) -> None:
         super().__init__(problem)
         self.problem = problem
-        self.dims = tuple(map(find, dims))
+        self.facts = tuple(find(dim).fact for dim in dims)
         self.owners = owners
         self.cause = cause
         self.fix = fix
@@ -53,9 +39,19 @@ def sizes_differ(a: Dim, b: Dim) -> Mismatch:
     return Mismatch(f"{state(a)}, but {state(b)}", dims=(a, b))
 
 
-def rows_differ(a: Row, b: Row, at_a: Place | None, at_b: Place | None, reason: str) -> Mismatch:
-    """Rows whose numbers of axes cannot agree."""
-    left = f"{at_a or 'one row'} is {print_row(a) or 'empty'}"
-    right = f"{at_b or 'the other'} is {print_row(b) or 'empty'}"
-    owners = tuple(p.owner for p in (at_a, at_b) if p)
-    return Mismatch(f"{left}, but {right}: {reason}", dims=(*a.axes, *b.axes), owners=owners)
+def too_small(dim: Dim, size: int, fact: Fact | None) -> Mismatch:
+    return Mismatch(
+        f"{fact or 'an axis'} is {size}, but it is indexed up to {dim.least - 1}",
+        dims=(Dim(size, None, fact),),
+        fix=f"use an index below {size}, or an axis of size {dim.least} or more" if size else "use a larger axis",
+    )
+
+
+def rows_differ(cause: Cause | None, slot: int, a: Row, b: Row, reason: str) -> Mismatch:
+    """What the operation says of a row, and the row of a tensor, cannot have the same number of axes."""
+    if cause is None:
+        return Mismatch(f"one row is {print_row(a) or 'empty'}, another is {print_row(b) or 'empty'}: {reason}")
+    left, right = cause.sides(slot)
+    problem = f"{left.words} is {print_row(a) or 'empty'}, but {right.words} is {print_row(b) or 'empty'}: {reason}"
+    owners = tuple(side.owner for side in (left, right) if side.owner is not None)
+    return Mismatch(problem, dims=a.axes + b.axes, owners=owners, cause=cause)

@@ -1,8 +1,8 @@
 """Which axes of an operation's tensors share a loop: logic and solved shapes -> projections.
 
-Sizes are global, identities are local: loops are made anew for every operation, and a tensor that occurs twice in it has
-two independent occurrences. An operand that was stretched stands still where the result moves on. Axes of size 1 need no
-loop. A concatenation is one box of iterations for each of its parts.
+Sizes are global, identities are local: loops are made anew for every operation, and a tensor that occurs twice in it
+has two independent occurrences. An operand that was stretched stands still where the result moves on. Axes of size 1
+need no loop. A concatenation is one box of iterations for each of its parts.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ocannl.infer.close import Open
-from ocannl.infer.finish import attempt
+from ocannl.infer.finish import attempt, finish_all
 from ocannl.infer.generate import Relation, emit
 from ocannl.infer.logic import Logic
-from ocannl.infer.shape import Shape, finish
 from ocannl.infer.solve import decide
 from ocannl.infer.spec import (
     AxisSpec,
@@ -28,7 +27,7 @@ from ocannl.infer.spec import (
     Window,
     axis_labels,
 )
-from ocannl.infer.terms import Dim, Row, find, resolve
+from ocannl.infer.terms import Dim, Owner, Row, find, resolve
 from ocannl.infer.trail import Trail
 from ocannl.ir.index import Affine, Sym
 from ocannl.ir.projections import Indices, Projection, Projections
@@ -57,12 +56,11 @@ class Occurrence:
                 case _: yield from axis_labels(axis)
 
 
-def project(logic: Logic, operands: Sequence[Shape], result: Shape, *, sizes: Mapping[str, int] = {}) -> Projections:
+def project(logic: Logic, operands: Sequence[Owner], result: Owner, *, sizes: Mapping[str, int] = {}) -> Projections:
     """How the operation walks its tensors; finishes the inference of their shapes."""
-    for shape in (*operands, result):
-        finish(shape)
+    finish_all((*operands, result))
     it = result.origin
-    if it is not None and it.logic == logic and it.operands == tuple(operands):
+    if isinstance(it, Relation) and it.logic == logic and it.operands == tuple(operands):
         return Projector(it, operands, result).projections()
     relation = Relation(logic, tuple(operands), result.provenance, sizes)
 
@@ -79,7 +77,7 @@ def project(logic: Logic, operands: Sequence[Shape], result: Shape, *, sizes: Ma
 class Projector:
     """One operation whose names all have sizes."""
 
-    def __init__(self, it: Relation, operands: Sequence[Shape], result: Shape) -> None:
+    def __init__(self, it: Relation, operands: Sequence[Owner], result: Owner) -> None:
         spec = it.logic.spec
         self.it = it
         self.row_axes = {name: tuple(map(_size, resolve(row).axes)) for name, row in it.row_vars.items()}
@@ -91,7 +89,7 @@ class Projector:
         ]
         self.names: set[str] = set()
 
-    def occurrence(self, shape: Shape, spec: ShapeSpec, stretched: tuple[bool, bool, bool]) -> Occurrence:
+    def occurrence(self, shape: Owner, spec: ShapeSpec, stretched: tuple[bool, bool, bool]) -> Occurrence:
         axes: list[AxisSpec | Place | None] = []
         dims: list[int] = []
         for n, row in ((0, spec.batch), (2, spec.output), (1, spec.input)):

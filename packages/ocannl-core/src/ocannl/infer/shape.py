@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ocannl.base.errors import ShapeError
 from ocannl.infer.capture import Capture
-from ocannl.infer.finish import attempt, finish_all
+from ocannl.infer.finish import attempt, check_cells, finish_all
 from ocannl.infer.generate import Relation, emit
 from ocannl.infer.logic import Logic
+from ocannl.infer.project import project
 from ocannl.infer.solve import propagate
 from ocannl.infer.spec import KINDS, Kind
-from ocannl.infer.terms import Axis, Dim, Fact, Provenance, Row, RowVar, find, is_solved, print_rows, resolve
+from ocannl.infer.terms import Axis, Cause, Dim, Fact, Provenance, Row, RowVar, find, is_solved, print_rows, resolve
 from ocannl.infer.trail import Trail
 from ocannl.infer.unify import equate
 
@@ -33,7 +34,7 @@ class Shape:
         self.rows = rows
         self.role = role
         self.relations: list[Relation] = []
-        self.origin: Relation | None = None
+        self.origin: Cause | None = None
         self._dims: tuple[int, ...] | None = None
         self._is_solved = False
 
@@ -77,6 +78,7 @@ class Shape:
         """Sizes in memory order: batch, output, input."""
         if self._dims is None:
             finish(self)
+            attempt(None, lambda _: check_cells(self))
             batch, input, output = (tuple(axis.size for axis in self._row(n)) for n in range(3))
             self._dims = batch + output + input
         return self._dims
@@ -122,9 +124,9 @@ def _leaf_axis(shape: Shape, kind: Kind, position: int, axis: AxisLike) -> Dim:
     try:
         if isinstance(size, bool):
             raise TypeError
-        number = operator.index(size)  # type: ignore[arg-type]
+        number = operator.index(size)
     except TypeError:
-        raise ShapeError(f"{where} is {axis!r}: an axis is a size, such as 3, or a unit and a size, such as ('rgb', 3)") from None
+        raise ShapeError(f"{where} is {axis!r}: an axis is a size, such as 3, or a unit and a size, ('rgb', 3)") from None
     if number < 0:
         raise ShapeError(f"{where} is {number}: a size cannot be negative")
     if unit is not None and (not isinstance(unit, str) or not unit):
@@ -174,8 +176,7 @@ def finish(shape: Shape) -> None:
 
     Raises: ShapeError, after which nothing has changed.
     """
-    if not shape.is_solved:
-        finish_all([shape])
+    finish_all([shape])
 
 
 def check_names(logic: Logic, operands: Sequence[Shape], provenance: Provenance, names: Iterable[str]) -> None:
@@ -185,3 +186,6 @@ def check_names(logic: Logic, operands: Sequence[Shape], provenance: Provenance,
     if unknown:
         has = ", ".join(f"`{name}`" for name in logic.spec.names()) or "no names"
         raise ShapeError(f"`{unknown[0]}` is no name of {logic}, which has {has}")
+
+
+__all__ = ["Axis", "Provenance", "Shape", "finish", "project", "relate"]

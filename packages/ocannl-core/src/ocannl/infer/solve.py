@@ -1,32 +1,29 @@
 """The loop over the stages of inference: read this first.
 
-Constraints are propagated as soon as they are emitted: whatever follows from what is known is drawn at once. What remains
-open is decided only when somebody asks, for the tensors connected to the one that was asked, by the stages below. After a
-stage has decided anything, consequences are drawn, and the stages start again from the first.
+Constraints are propagated when they are emitted: whatever follows from what is known is drawn at once. What remains
+open is decided only when somebody asks, for the tensors connected to the one that was asked, by the stages below. After
+a stage has decided something, consequences are drawn, and the stages start again from the first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
-from ocannl.infer import close
+from ocannl.infer import close_axes, close_rows
 from ocannl.infer.broadcast import settle
-from ocannl.infer.close import Closing, Open
+from ocannl.infer.close import Open, Stage, commit
 from ocannl.infer.terms import Dim
 from ocannl.infer.trail import Trail
 
-Stage = Callable[[Open], Iterator[Closing]]
-
 STAGES: tuple[tuple[str, Stage], ...] = (
-    ("rows of leaves grow to their uses", close.grow_leaves),
-    ("equal rows that only overlap are laid apart", close.overlap_rows),
-    ("rows end", close.end_rows),
-    ("axes of leaves fit their uses", close.fit_leaves),
-    ("indexed axes reach their indices", close.reach_indices),
-    ("axes in arithmetic fit their uses", close.fit_computed),
-    ("parts of concatenations that nothing needs vanish", close.drop_parts),
-    ("axes of leaves without uses are 1, those of parameters an error", close.free_leaves),
-    ("what is computed is 1", close.shrink_computed),
+    ("rows of leaves grow to their uses", close_rows.grow_leaves),
+    ("equal rows whose ends differ are parted", close_rows.part_rows),
+    ("rows whose cells are counted are filled", close_rows.fill_counted),
+    ("rows end", close_rows.end_rows),
+    ("axes of leaves fit their uses", close_axes.fit_leaves),
+    ("indexed axes reach their indices", close_axes.reach_indices),
+    ("axes in arithmetic fit their uses", close_axes.fit_arithmetic),
+    ("spare parts of concatenations vanish", close_axes.drop_spare),
+    ("axes of leaves that nobody told are 1", close_axes.free_leaves),
+    ("what is computed is 1", close_axes.shrink_computed),
 )
 
 
@@ -48,10 +45,11 @@ def decide(trail: Trail, it: Open) -> None:
     it.refresh()
     while it.rows:
         for _name, stage in STAGES:
-            closings = list(stage(it))
+            closings = stage(it)
             if closings:
+                trail.cause = None
                 for closing in closings:
-                    closing(trail)
+                    commit(trail, closing)
                 propagate(trail)
                 break
         else:

@@ -4,12 +4,12 @@
     RowVar   a part of a row of which not even the number of axes is known
     Row      lead  var  trail        the axes of one kind, in order
 
-Two cells that must agree become one (a cell that was joined to another has a `link`). What is only bounded keeps lists of
-its neighbours, so that unrelated tensors never meet and everything is collected with the last tensor that needs it.
+Two cells that must agree become one (a cell that was joined to another has a `link`). What is only bounded keeps lists
+of its neighbours, so that unrelated tensors never meet and everything is collected with the last tensor that needs it.
 
-Order: `res <= opnd` says that an operand may be stretched to a result. An axis fits under an equal one and under an axis
-of size 1 without a unit. A row fits under another if axes can be inserted at that one's gap, between lead and trail, so
-that each pair fits. A closed row keeps its gap for this.
+The order `res <= opnd` says that an operand may be stretched to a result. An axis fits under an equal one, and under
+one of size 1 without a unit. A row fits under another if axes can be inserted at that one's gap, between lead and
+trail, so that each pair fits. A closed row keeps its gap for this.
 """
 
 from __future__ import annotations
@@ -32,7 +32,11 @@ class Provenance:
     __slots__ = ("name", "role", "text", "where")
 
     def __init__(
-        self, name: str | Callable[[], str], role: str = "result", text: Callable[[], str] | None = None, where: str = ""
+        self,
+        name: str | Callable[[], str],
+        role: str = "result",
+        text: Callable[[], str] | None = None,
+        where: str = "",
     ) -> None:
         self.name = name
         self.role = role
@@ -49,10 +53,11 @@ class Provenance:
 
 
 class Owner(Protocol):
-    """The shape of a tensor, as far as inference below it cares."""
+    """The shape of a tensor, as inference below it sees it."""
 
     provenance: Provenance
     role: str
+    origin: Cause | None
     rows: tuple[Row, Row, Row]
 
     @property
@@ -65,6 +70,14 @@ class Owner(Protocol):
     def known(self) -> str: ...
 
 
+class Cause(Protocol):
+    """An operation that emits constraints."""
+
+    provenance: Provenance
+
+    def sides(self, slot: int) -> tuple[Side, Side]: ...
+
+
 class Constraint(Protocol):
     """Something that looks again when a cell it watches has learned."""
 
@@ -73,10 +86,11 @@ class Constraint(Protocol):
     def fire(self, trail: Trail) -> None: ...
 
 
-class Cause(Protocol):
-    """An operation that emitted constraints."""
+class Side(NamedTuple):
+    """A row of a tensor in an operation; without an owner, what the operation itself says."""
 
-    provenance: Provenance
+    words: str
+    owner: Owner | None = None
 
 
 class Fact(NamedTuple):
@@ -101,13 +115,14 @@ class Axis(NamedTuple):
 class Dim:
     """The size and the unit of an axis.
 
-    lower      the size of everything known to fit under this axis, while its own size is not known
-    least      the size must be at least this much, since the axis is read at a fixed place
-    leaf       a tensor that is not computed and has this axis: it is as large as its uses
-    asked      read as a matrix or by a spec: a parameter that has this axis must be told its size by something
-    above      axes that this one fits under
-    below      axes that fit under this one
-    laws       arithmetic in which this size takes part
+    fact     who said the size
+    lower    the size of everything known to fit under this axis, while its own size is not known
+    least    the size must be at least this much, since the axis is read at a fixed place
+    leaf     a tensor that is not computed and has this axis: it is as large as its uses
+    asked    it means something to an operation: a parameter that has this axis must be told its size by something
+    above    axes that this one fits under
+    below    axes that fit under this one
+    laws     arithmetic in which this size takes part
     """
 
     __slots__ = ("above", "asked", "below", "fact", "laws", "leaf", "least", "link", "lower", "rank", "size", "unit")
@@ -129,7 +144,7 @@ class Dim:
     @property
     def is_rigid(self) -> bool:
         """Never stretched: what fits under it equals it."""
-        return self.unit is not None or (self.size is not None and self.size != 1)
+        return self.unit is not None or self.least > 1 or (self.size is not None and self.size != 1)
 
 
 class RowVar:
@@ -137,14 +152,14 @@ class RowVar:
 
     leaf, asked    as for axes
     told           something known has met this row, so that it may end here
-    depth          how many axes were added in front of and behind this variable
+    depth          how many axes were found to stand around this variable since it appeared
     """
 
     __slots__ = ("asked", "depth", "leaf", "told", "value", "watchers")
 
     def __init__(self, leaf: Owner | None = None, depth: int = 0) -> None:
         self.value: Row | None = None
-        self.watchers: list[Constraint] = []
+        self.watchers: list[Constraint] | None = None
         self.leaf = leaf
         self.asked = False
         self.told = depth > 0
@@ -152,7 +167,7 @@ class RowVar:
 
 
 class Row:
-    """Axes in front, possibly a variable, axes behind. In a closed row the place between is where broadcasting inserts."""
+    """Axes in front, a variable or none, axes behind; in a closed row broadcasting inserts between them."""
 
     __slots__ = ("lead", "trail", "var")
 
@@ -183,7 +198,7 @@ def find(dim: Dim) -> Dim:
 def resolve(row: Row) -> Row:
     """The row with what its variable was found to be."""
     while row.var is not None and (value := row.var.value) is not None:
-        row = Row(row.lead + value.lead, value.var, value.trail + row.trail)
+        row = Row(row.lead + value.lead, value.var, value.trail + row.trail) if row.lead or row.trail else value
     return row
 
 
@@ -211,6 +226,6 @@ def print_rows(rows: tuple[Row, Row, Row]) -> str:
 
 __all__ = [
     "EMPTY", "KINDS", "MAX_AXES",
-    "Axis", "Cause", "Constraint", "Dim", "Fact", "Owner", "Provenance", "Row", "RowVar",
+    "Axis", "Cause", "Constraint", "Dim", "Fact", "Owner", "Provenance", "Row", "RowVar", "Side",
     "find", "is_solved", "print_dim", "print_row", "print_rows", "resolve",
 ]

@@ -1,4 +1,4 @@
-"""The number of cells in some rows, or its relation to a size: known before the axes are."""
+"""The number of cells in some rows: known before the axes are, or a size that follows from them."""
 
 from __future__ import annotations
 
@@ -24,52 +24,51 @@ class Total:
 
     def fire(self, trail: Trail) -> None:
         whole = find(self.whole)
-        rows = tuple(map(resolve, self.rows))
-        axes = [find(axis) for row in rows for axis in row.axes]
-        row_vars = [row.var for row in rows if row.var is not None]
-        self.watch(trail, axes, row_vars)
+        axes = [find(axis) for row in self.rows for axis in resolve(row).axes]
+        row_vars = self.row_vars
+        self.watch(trail, (whole, *axes, *row_vars))
         known = prod(axis.size for axis in axes if axis.size is not None)
         unknown = [axis for axis in axes if axis.size is None]
         if not row_vars and (not unknown or known == 0):
             if whole.size is None:
-                set_size(trail, whole, known, Fact(text=f"the number of cells of `{self.text}`"))
+                set_size(trail, whole, known, Fact(text=f"the number of cells of {self.text}"))
             elif whole.size != known:
-                raise self.misfit(rows)
-            return
-        if whole.size is None:
-            return
-        if (known == 0) != (whole.size == 0) if known == 0 else whole.size % known:
-            raise self.misfit(rows)
-        if known == 0 or row_vars:
-            return
-        if len(unknown) == 1:
-            set_size(trail, unknown[0], whole.size // known, Fact(text=f"what is left of `{self.text}`"))
-        elif whole.size == known:
-            for axis in unknown:
-                set_size(trail, axis, 1, Fact(text=f"what is left of `{self.text}`"))
+                raise self.misfit()
+        elif whole.size is not None:
+            if whole.size % known if known else whole.size:
+                raise self.misfit()
+            is_told = len(unknown) == 1 or (whole.size == known and len(set(unknown)) == len(unknown))
+            if known and not row_vars and is_told:
+                for axis in unknown:
+                    set_size(trail, axis, whole.size // known, Fact(text=f"what is left of {self.text}"))
 
-    def watch(self, trail: Trail, axes: list[Dim], row_vars: list[RowVar]) -> None:
+    @property
+    def row_vars(self) -> list[RowVar]:
+        return [var for row in self.rows if (var := resolve(row).var) is not None]
+
+    @property
+    def missing(self) -> int | None:
+        """By what the sizes have to be multiplied, when everything is known but a row's end."""
+        sizes = [find(axis).size for row in self.rows for axis in resolve(row).axes]
+        whole = find(self.whole).size
+        known = [size for size in sizes if size is not None]
+        if whole is None or len(known) < len(sizes) or 0 in known or whole % prod(known):
+            return None
+        return whole // prod(known)
+
+    def watch(self, trail: Trail, cells: tuple[Dim | RowVar, ...]) -> None:
         """Look again when an axis or a variable that has appeared is found."""
-        now = frozenset((*axes, *row_vars))
-        for cell in (*axes, *row_vars):
-            if cell not in self.watched:
-                if isinstance(cell, Dim):
-                    trail.add(cell, "laws", self)
-                else:
-                    trail.watch(cell, self)
-        if not now <= self.watched:
-            trail.set(self, "watched", now | self.watched)
+        fresh = [cell for cell in cells if cell not in self.watched]
+        for cell in fresh:
+            trail.add(cell, "laws" if isinstance(cell, Dim) else "watchers", self)
+        if fresh:
+            trail.set(self, "watched", self.watched.union(fresh))
 
-    def misfit(self, rows: tuple[Row, ...]) -> Mismatch:
+    def misfit(self) -> Mismatch:
         whole = find(self.whole)
-        shown = " and ".join(print_row(row) or "no axes" for row in rows)
+        shown = " and ".join(print_row(row) or "no axes" for row in self.rows)
         return Mismatch(
-            f"`{self.text}` is {shown}, but {whole.fact or 'its number of cells'} is {whole.size}",
-            dims=(whole, *(axis for row in rows for axis in row.axes)), cause=self.cause,
+            f"{self.text} is {shown}, but {whole.fact or 'its number of cells'} is {whole.size}",
+            dims=(whole, *(axis for row in self.rows for axis in resolve(row).axes)), cause=self.cause,
             fix="give axes whose product is that number",
         )  # fmt: skip
-
-
-def attach_total(trail: Trail, total: Total) -> None:
-    trail.add(find(total.whole), "laws", total)
-    trail.queue.append(total)

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Trail:
-    """One attempt: an operation being related, or a component being finished.
+    """One attempt: an operation being related, or connected tensors being finished.
 
     log     what to restore: an attribute of a cell, or an item to remove from a list (no attribute)
     queue   cells and constraints that have something new to see
@@ -29,21 +29,19 @@ class Trail:
         self.log.append((cell, slot, getattr(cell, slot)))
         setattr(cell, slot, value)
 
-    def add(self, cell: Dim, slot: str, item: object) -> None:
-        """Append to a list of a cell, which may not exist yet."""
-        items: list[object] | None = getattr(cell, slot)
-        if items is None:
-            self.log.append((cell, slot, None))
-            setattr(cell, slot, [item])
-        else:
-            self.push(items, item)
-
     def push(self, items: list[T], item: T) -> None:
         items.append(item)
         self.log.append((items, None, None))
 
-    def watch(self, var: RowVar, constraint: Constraint) -> None:
-        self.push(var.watchers, constraint)
+    def add(self, cell: Dim | RowVar, slot: str, item: object) -> None:
+        """Append to a list of a cell, which may not exist yet."""
+        items = getattr(cell, slot)
+        if items is None:
+            self.log.append((cell, slot, None))
+            setattr(cell, slot, [item])
+        else:
+            items.append(item)
+            self.log.append((items, None, None))
 
     def undo(self) -> None:
         for cell, slot, old in reversed(self.log):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ocannl.infer.mismatch import Mismatch, Place, rows_differ, sizes_differ
-from ocannl.infer.terms import EMPTY, MAX_AXES, Cause, Dim, Fact, Row, RowVar, find, print_row, resolve
+from ocannl.infer.mismatch import Mismatch, rows_differ, sizes_differ, too_small
+from ocannl.infer.terms import EMPTY, MAX_AXES, Cause, Dim, Fact, Owner, Row, RowVar, find, print_row, resolve
 from ocannl.infer.trail import Trail
 
 
@@ -30,20 +30,24 @@ def set_unit(trail: Trail, dim: Dim, unit: str) -> None:
 
 
 def set_least(trail: Trail, dim: Dim, least: int) -> None:
+    """The axis has at least so many cells; from 2 on, it is not stretched."""
     dim = find(dim)
     if dim.least < least:
         trail.set(dim, "least", least)
-        if dim.size is not None and dim.size < least:
+        if dim.size is None:
+            trail.queue.append(dim)
+        elif dim.size < least:
             raise too_small(dim, dim.size, dim.fact)
 
 
-def too_small(dim: Dim, size: int, fact: Fact | None) -> Mismatch:
-    said = f"{fact or 'an axis'} is {size}"
-    return Mismatch(
-        f"{said}, but it is indexed up to {dim.least - 1}",
-        dims=(dim, Dim(size, None, fact)),
-        fix=f"use an index below {size}, or an axis of size {dim.least} or more",
-    )
+def raise_lower(trail: Trail, dim: Dim, size: int) -> None:
+    """Something of this size fits under `dim`, which is not rigid and whose size is not known."""
+    if dim.lower is None:
+        trail.set(dim, "lower", size)
+        trail.queue.append(dim)
+    elif dim.lower != size:
+        said = f"an axis that meets both {dim.lower} and {size}, so that it must stretch,"
+        set_size(trail, dim, 1, Fact(text=said))
 
 
 def join(trail: Trail, a: Dim, b: Dim) -> None:
@@ -51,11 +55,13 @@ def join(trail: Trail, a: Dim, b: Dim) -> None:
     a, b = find(a), find(b)
     if a is b:
         return
-    if (a.size is not None and b.size is not None and a.size != b.size) or (a.unit and b.unit and a.unit != b.unit):
+    if a.size is not None and b.size is not None and a.size != b.size:
         raise sizes_differ(a, b)
-    if a.rank < b.rank or (a.rank == b.rank and a.size is None and b.size is not None):
+    if a.unit is not None and b.unit is not None and a.unit != b.unit:
+        raise sizes_differ(a, b)
+    if a.rank < b.rank:
         a, b = b, a
-    if a.rank == b.rank:
+    elif a.rank == b.rank:
         trail.set(a, "rank", a.rank + 1)
     trail.set(b, "link", a)
     if a.size is None and b.size is not None:
@@ -63,168 +69,164 @@ def join(trail: Trail, a: Dim, b: Dim) -> None:
         trail.set(a, "fact", b.fact)
     if a.unit is None and b.unit is not None:
         trail.set(a, "unit", b.unit)
-    if b.least > a.least:
+    if a.least < b.least:
         trail.set(a, "least", b.least)
     if a.size is not None and a.size < a.least:
         raise too_small(a, a.size, a.fact)
-    if b.leaf is not None and (a.leaf is None or (b.leaf.is_param and not a.leaf.is_param)):
-        trail.set(a, "leaf", b.leaf)
-    if b.asked and not a.asked:
-        trail.set(a, "asked", True)
+    adopt(trail, a, b.leaf, b.asked)
     for slot in ("above", "below", "laws"):
         for item in getattr(b, slot) or ():
             trail.add(a, slot, item)
-    if b.lower is not None and a.size is None:
+    if b.lower is not None and a.size is None and not a.is_rigid:
         raise_lower(trail, a, b.lower)
     trail.queue.append(a)
 
 
-def raise_lower(trail: Trail, dim: Dim, size: int) -> None:
-    """Something of this size fits under `dim`, whose own size is not known."""
-    if dim.lower is None:
-        trail.set(dim, "lower", size)
-        trail.queue.append(dim)
-    elif dim.lower != size and dim.unit is None:
-        fact = Fact(text=f"an axis used both as {dim.lower} and as {size}, which can only be stretched,")
-        set_size(trail, dim, 1, fact)
+def adopt(trail: Trail, axis: Dim, leaf: Owner | None, asked: bool) -> None:
+    """The axis belongs to a leaf as well, and matters to what that one matters to."""
+    if leaf is not None and axis.leaf is not leaf and (axis.leaf is None or (leaf.is_param and not axis.leaf.is_param)):
+        trail.set(axis, "leaf", leaf)
+    if asked and not axis.asked:
+        trail.set(axis, "asked", True)
+
+
+def bind(trail: Trail, var: RowVar, value: Row) -> None:
+    """The variable, which has no value yet, is found to be `value`, which does not contain it."""
+    trail.set(var, "value", value)
+    rest = value.var
+    depth = var.depth + len(value.lead) + len(value.trail)
+    if depth > MAX_AXES or (rest is not None and rest.depth > MAX_AXES):
+        raise endless(trail, var, value)
+    if rest is not None:
+        leaf = var.leaf
+        if leaf is not None and rest.leaf is not leaf and (rest.leaf is None or not rest.leaf.is_param):
+            trail.set(rest, "leaf", leaf)
+        if var.asked and not rest.asked:
+            trail.set(rest, "asked", True)
+        if not rest.told and (var.told or value.lead or value.trail):
+            trail.set(rest, "told", True)
+        if depth > rest.depth:
+            trail.set(rest, "depth", depth)
+    if var.leaf is not None or var.asked:
+        for axis in value.axes:
+            adopt(trail, find(axis), var.leaf, var.asked)
+    if var.watchers is not None:
+        trail.queue.extend(var.watchers)
+        trail.set(var, "watchers", None)
+
+
+def endless(trail: Trail, var: RowVar, value: Row) -> Mismatch:
+    owners = tuple(v.leaf for v in (var, value.var) if v is not None and v.leaf is not None)
+    return Mismatch(
+        f"the number of axes would grow without end (a row has at most {MAX_AXES}): some row, ending in "
+        f"`{print_row(value)[-20:]}`, would have to be longer than itself",
+        owners=owners,
+        cause=trail.cause,
+        fix="give one of the tensors all its axes",
+    )
+
+
+# --- rows -----------------------------------------------------------------------------------------------------------
 
 
 class Equal:
-    """Two rows that are equal, of which not enough is known to say which axes are the same."""
+    """Two rows that are equal, of which not enough is known yet to say which axes are the same."""
 
-    __slots__ = ("a", "at_a", "at_b", "b", "cause", "watched")
+    __slots__ = ("a", "b", "cause", "slot")
 
-    def __init__(self, a: Row, b: Row, at_a: Place | None, at_b: Place | None, cause: Cause | None) -> None:
-        self.a = a
+    def __init__(self, a: Row, b: Row, cause: Cause | None, slot: int) -> None:
+        self.a: Row | None = a
         self.b = b
-        self.at_a = at_a
-        self.at_b = at_b
         self.cause = cause
-        self.watched: tuple[RowVar, ...] = ()
+        self.slot = slot
 
     def fire(self, trail: Trail) -> None:
-        left = unify_rows(trail, self.a, self.b, self.at_a, self.at_b)
-        trail.set(self, "watched", ())
+        if self.a is None:
+            return
+        left = unify_rows(trail, self.a, self.b, self.slot)
+        trail.set(self, "a", left and left[0])
         if left is not None:
-            self.wait(trail, *left)
+            trail.set(self, "b", left[1])
+            self.watch(trail, *left)
 
-    def wait(self, trail: Trail, a: Row, b: Row) -> None:
-        trail.set(self, "a", a)
-        trail.set(self, "b", b)
-        assert a.var is not None and b.var is not None
-        trail.set(self, "watched", (a.var,) if a.var is b.var else (a.var, b.var))
-        for var in self.watched:
-            if self not in var.watchers:
-                trail.watch(var, self)
-
-    @property
-    def is_waiting(self) -> bool:
-        return bool(self.watched)
+    def watch(self, trail: Trail, a: Row, b: Row) -> None:
+        for row in (a, b):
+            assert row.var is not None
+            if self not in (row.var.watchers or ()):
+                trail.add(row.var, "watchers", self)
 
 
-def equate(trail: Trail, a: Row, b: Row, at_a: Place | None = None, at_b: Place | None = None) -> None:
+def equate(trail: Trail, a: Row, b: Row, slot: int = 0) -> None:
     """Rows `a` and `b` are the same row."""
-    left = unify_rows(trail, a, b, at_a, at_b)
+    left = unify_rows(trail, a, b, slot)
     if left is not None:
-        Equal(*left, at_a, at_b, trail.cause).wait(trail, *left)
+        Equal(*left, trail.cause, slot).watch(trail, *left)
 
 
-def unify_rows(trail: Trail, a: Row, b: Row, at_a: Place | None, at_b: Place | None) -> tuple[Row, Row] | None:
+def unify_rows(trail: Trail, a: Row, b: Row, slot: int) -> tuple[Row, Row] | None:
     """Join what is certain; what is left undecided is returned."""
-    a, b = whole_a, whole_b = resolve(a), resolve(b)
-    if a.var is None and b.var is None:
-        if a.count != b.count:
-            raise rows_differ(a, b, at_a, at_b, "they must have equally many axes")
-        for x, y in zip(a.axes, b.axes, strict=True):
-            join(trail, x, y)
+    whole = a, b = resolve(a), resolve(b)
+    if a.var is None or b.var is None:
+        unify_closed(trail, a, b, slot)
         return None
-    if a.var is None:
-        a, b, at_a, at_b = b, a, at_b, at_a
-    assert a.var is not None
-    if b.var is None:
-        front, back = len(a.lead), len(a.trail)
-        if b.count < front + back:
-            raise rows_differ(whole_a, whole_b, at_a, at_b, "they must have equally many axes")
-        axes = b.axes
-        for x, y in zip(a.lead, axes, strict=False):
-            join(trail, x, y)
-        for x, y in zip(reversed(a.trail), reversed(axes), strict=False):
-            join(trail, x, y)
-        bind(trail, a.var, inner(b, front, back))
-        return None
-    front, back = min(len(a.lead), len(b.lead)), min(len(a.trail), len(b.trail))
-    for x, y in zip(a.lead, b.lead, strict=False):
-        join(trail, x, y)
-    for x, y in zip(reversed(a.trail), reversed(b.trail), strict=False):
-        join(trail, x, y)
+    front, back = join_ends(trail, a, b)
     a, b = strip(a, front, back), strip(b, front, back)
     if a.var is b.var:
         if a.count != b.count:
-            raise rows_differ(whole_a, whole_b, at_a, at_b, "no number of axes satisfies both")
+            raise rows_differ(trail.cause, slot, *whole, "no number of axes satisfies both")
         return (a, b) if a.count else None
-    if not b.count:
-        assert b.var is not None
+    if b.var is not None and not b.count:
         bind(trail, b.var, a)
-    elif not a.count:
-        assert a.var is not None
+    elif a.var is not None and not a.count:
         bind(trail, a.var, b)
     else:
         return a, b
     return None
 
 
+def unify_closed(trail: Trail, a: Row, b: Row, slot: int) -> None:
+    """One row at least has all its axes; a variable of the other takes what it leaves over."""
+    fits = a.count == b.count if a.var is b.var else a.count >= b.count if a.var is None else a.count <= b.count
+    if not fits:
+        raise rows_differ(trail.cause, slot, a, b, "they must have equally many axes")
+    if a.var is b.var:
+        for x, y in zip(a.axes, b.axes, strict=True):
+            join(trail, x, y)
+        return
+    closed, other = (a, b) if a.var is None else (b, a)
+    axes = closed.axes
+    for x, y in zip(other.lead, axes, strict=False):
+        join(trail, x, y)
+    for x, y in zip(reversed(other.trail), reversed(axes), strict=False):
+        join(trail, x, y)
+    assert other.var is not None
+    bind(trail, other.var, inner(closed, len(other.lead), len(other.trail)))
+
+
+def join_ends(trail: Trail, a: Row, b: Row) -> tuple[int, int]:
+    """Join the outermost axes that both have; how many there are in front and behind."""
+    front, back = min(len(a.lead), len(b.lead)), min(len(a.trail), len(b.trail))
+    for x, y in zip(a.lead, b.lead, strict=False):
+        join(trail, x, y)
+    for x, y in zip(reversed(a.trail), reversed(b.trail), strict=False):
+        join(trail, x, y)
+    return front, back
+
+
 def strip(row: Row, front: int, back: int) -> Row:
     """An open row without its outermost axes."""
+    if not front and not back:
+        return row
     return Row(row.lead[front:], row.var, row.trail[: len(row.trail) - back])
 
 
 def inner(row: Row, front: int, back: int) -> Row:
     """A closed row without its outermost axes, wherever its gap is."""
+    if not front and not back:
+        return row
     axes = row.axes
     stop = len(axes) - back
-    gap = min(max(len(row.lead), front), stop)
     if front == stop:
         return EMPTY
+    gap = min(max(len(row.lead), front), stop)
     return Row(axes[front:gap], None, axes[gap:stop])
-
-
-def bind(trail: Trail, var: RowVar, value: Row) -> None:
-    """The variable is found to be `value`, which does not contain it."""
-    trail.set(var, "value", value)
-    rest = value.var
-    deep = var.depth + value.count
-    if max(deep, rest.depth if rest else 0) > MAX_AXES:
-        raise endless(var, value)
-    if rest is not None:
-        if var.leaf is not None and (rest.leaf is None or (var.leaf.is_param and not rest.leaf.is_param)):
-            trail.set(rest, "leaf", var.leaf)
-        if var.asked and not rest.asked:
-            trail.set(rest, "asked", True)
-        if (var.told or value.count) and not rest.told:
-            trail.set(rest, "told", True)
-        if deep > rest.depth:
-            trail.set(rest, "depth", deep)
-    if var.leaf is not None or var.asked:
-        for axis in value.axes:
-            own(trail, axis, var)
-    trail.queue.extend(var.watchers)
-
-
-def own(trail: Trail, axis: Dim, var: RowVar) -> None:
-    """The axis belongs to the leaf that the variable belongs to."""
-    axis = find(axis)
-    leaf = var.leaf
-    if leaf is not None and (axis.leaf is None or (leaf.is_param and not axis.leaf.is_param)):
-        trail.set(axis, "leaf", leaf)
-    if var.asked and not axis.asked:
-        trail.set(axis, "asked", True)
-
-
-def endless(var: RowVar, value: Row) -> Mismatch:
-    owners = tuple(v.leaf for v in (var, value.var) if v is not None and v.leaf is not None)
-    return Mismatch(
-        f"the number of axes would grow without end (beyond {MAX_AXES}): a row must be longer than itself, "
-        f"at {print_row(value)[-40:]}",
-        owners=owners,
-        fix="give one of the tensors all its axes",
-    )

@@ -1,0 +1,134 @@
+"""Decisions about sizes, when the number of axes is known."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import prod
+
+from ocannl.infer.arithmetic import Law, Product, Strided, Sum
+from ocannl.infer.close import AxisClosing, Closing, Open, Place, refuse_untold
+from ocannl.infer.mismatch import Mismatch
+from ocannl.infer.spec import KINDS
+from ocannl.infer.terms import Dim, find, resolve
+
+
+def laws(axis: Dim) -> list[Law]:
+    """The arithmetic an axis takes part in."""
+    return [law for law in axis.laws or () if isinstance(law, Strided | Sum | Product)]
+
+
+def fit_leaves(it: Open) -> list[Closing]:
+    """Axes of leaves get the size of their uses."""
+    return [fit(axis) for axis in it.axes if axis.leaf is not None and axis.lower is not None and not axis.is_rigid]
+
+
+def fit(axis: Dim) -> Closing:
+    """Uses that agree in size but not in unit leave nothing but stretching."""
+    assert axis.lower is not None
+    size = 1 if len(units_below(axis)) > 1 else axis.lower
+    return AxisClosing(axis, size, f"an axis of which {axis.lower} is used")
+
+
+def units_below(axis: Dim) -> set[str]:
+    units: set[str] = set()
+    seen = {axis}
+    todo = [axis]
+    while todo:
+        for res in map(find, todo.pop().below or ()):
+            if res.unit is not None:
+                units.add(res.unit)
+            elif res.size is None and res not in seen:
+                seen.add(res)
+                todo.append(res)
+    return units
+
+
+def reach_indices(it: Open) -> list[Closing]:
+    """Axes that are read at fixed places are just large enough for these."""
+    return [AxisClosing(axis, axis.least, f"an axis indexed up to {axis.least - 1}") for axis in it.axes if axis.least]
+
+
+def fit_arithmetic(it: Open) -> list[Closing]:
+    """Axes that windows, concatenations and products are about get the size of their uses: they are not mere copies."""
+    return [fit(axis) for axis in it.axes if axis.lower is not None and not axis.is_rigid and laws(axis)]
+
+
+def drop_spare(it: Open) -> list[Closing]:
+    """Parts of a concatenation that nothing else mentions vanish, all but one if there is nothing else."""
+    spare: dict[Dim, None] = {}
+    for axis in it.axes:
+        for law in laws(axis):
+            if isinstance(law, Sum):
+                unknown = [part for part in map(find, law.parts) if part.size is None]
+                cells = [find(part) for part in law.spare if find(part).size is None]
+                spare.update(dict.fromkeys(cells[len(cells) == len(unknown) :]))
+    return [AxisClosing(axis, 0, "a part that nothing needs") for axis in spare]
+
+
+def free_leaves(it: Open) -> list[Closing]:
+    """Axes of leaves that nothing says anything about have size 1; those of parameters had to be told."""
+    refuse_untold(untold(it))
+    return [AxisClosing(axis, 1, "an axis that nothing tells a size") for axis in it.axes if axis.leaf is not None]
+
+
+def untold(it: Open) -> list[Place]:
+    """Axes of parameters that matter to an operation, where nothing tells their size."""
+    reached = [axis for axis in it.axes if axis.asked and not is_told(axis)]
+    matters = set(reached)
+    while reached:
+        for up in map(find, reached.pop().above or ()):
+            if up.size is None and up not in matters:
+                matters.add(up)
+                reached.append(up)
+    places: dict[Place, None] = {}
+    for axis in it.axes:
+        if axis in matters and axis.leaf is not None and axis.leaf.is_param and not is_told(axis):
+            for kind, row in zip(KINDS, axis.leaf.rows, strict=True):
+                if any(find(cell) is axis for cell in resolve(row).axes):
+                    places[axis.leaf, kind] = None
+    return list(places)
+
+
+def is_told(axis: Dim) -> bool:
+    """Everything that it fits under is known or computed from what is known."""
+    seen = {axis}
+    todo = [axis]
+    some = False
+    while todo:
+        for up in map(find, todo.pop().above or ()):
+            some = True
+            if up.size is not None or up in seen:
+                continue
+            if up.leaf is not None:
+                return False
+            seen.add(up)
+            todo.append(up)
+    return some
+
+
+def shrink_computed(it: Open) -> list[Closing]:
+    """What is left is 1; what arithmetic gives is left to it, and what it leaves ambiguous is refused."""
+    refuse_ambiguous(it)
+    wholes = {find(law.whole) for axis in it.axes for law in laws(axis)}
+    free = [axis for axis in it.axes if axis not in wholes] or it.axes
+    return [AxisClosing(axis, 1, "an axis of which nothing asks for more") for axis in free]
+
+
+def refuse_ambiguous(it: Open) -> None:
+    """A known whole does not say how it divides."""
+    for axis in it.axes:
+        for law in laws(axis):
+            whole, parts = find(law.whole), Counter(map(find, law.parts))
+            unknown = [part for part in parts if part.size is None]
+            if whole.size is None or len(unknown) < 2 or isinstance(law, Strided):
+                continue
+            known = [part.size for part in parts.elements() if part.size is not None]
+            if isinstance(law, Sum):
+                is_one = whole.size == law.constant + sum(known) + sum(parts[part] for part in unknown)
+            else:
+                is_one = whole.size == law.factor * prod(known)
+            if not is_one:
+                raise Mismatch(
+                    f"nothing says how `{law.text}` divides {whole.fact or 'the whole'}, which is {whole.size}",
+                    dims=(law.whole, *law.parts), cause=law.cause, fix="give the size of a part by its name",
+                )  # fmt: skip
