@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
@@ -59,16 +60,19 @@ def _machine(target: Target) -> Any:
 def compile_text(text: str, target: Target) -> bytes:
     """The relocatable object that a module's text becomes."""
     host()  # LLVM is ready
-    try:
-        machine = _machine(target)
-        module = llvm.parse_assembly(text, llvm.create_context())
-        module.verify()
-        passes = llvm.create_new_module_pass_manager()
-        passes.add_sroa_pass()
-        passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(CODEGEN_LEVEL)))
-        code: bytes = machine.emit_object(module)
-    except RuntimeError as error:
-        raise CompileError(f"LLVM refused generated code, kept in {keep(text)}: {str(error).strip()}") from None
+    # Closed here and in this order: the collector of cycles might free a context before the module that lives in it.
+    with ExitStack() as opened:
+        try:
+            machine = opened.enter_context(_machine(target))
+            module = opened.enter_context(llvm.parse_assembly(text, opened.enter_context(llvm.create_context())))
+            module.verify()
+            passes = opened.enter_context(llvm.create_new_module_pass_manager())
+            tuning = opened.enter_context(llvm.create_pipeline_tuning_options(CODEGEN_LEVEL))
+            passes.add_sroa_pass()
+            passes.run(module, opened.enter_context(llvm.create_pass_builder(machine, tuning)))
+            code: bytes = machine.emit_object(module)
+        except RuntimeError as error:
+            raise CompileError(f"LLVM refused generated code, kept in {keep(text)}: {str(error).strip()}") from None
     return code
 
 
@@ -100,7 +104,7 @@ class Library:
 
 @cache
 def _engine() -> Any:
-    return llvm.create_lljit_compiler(_machine(host()), use_jit_link=True)
+    return llvm.create_lljit_compiler(_machine(host()), use_jit_link=True, suppress_errors=True)
 
 
 _libraries = count(1)

@@ -1,0 +1,375 @@
+"""Statements: loops and their bounds, conditions, locals, names, the arena."""
+
+import numpy as np
+import pytest
+
+from ocannl.backend import CompileError
+from ocannl.ir.assign import Origin
+from ocannl.ir.index import Affine, Bound, Cond, Sym, SymKind, inside
+from ocannl.ir.loops import (
+    Access,
+    Apply,
+    Buf,
+    Cast,
+    Comment,
+    For,
+    Home,
+    Idx,
+    If,
+    Let,
+    Load,
+    Local,
+    Num,
+    Proc,
+    Ref,
+    Store,
+    Update,
+    Var,
+    When,
+    loop,
+    row_major,
+)
+from ocannl.ir.ops import ADD, BY_NAME, MAX, MUL
+from ocannl.ir.precision import bfloat16, float32, float64, int32, int64
+
+A = Affine.of
+
+
+def marks(run, lo, hi, *, step=1, outer=0, sym=None, syms=()):
+    """`y[o, i] += 1` for the i that the bounds allow, as a list of the marked cells; `o` counts to `outer`."""
+    y = np.zeros((outer + 1, 64), np.int32)
+    buf = run.like("y", y, Access.INOUT)
+    o, i = sym or Sym("o", 0, outer), Sym("i", 0, 63)
+    inner = For(i, lo(o), hi(o), (Update(Ref(buf, (A(o) if sym is None else A(0), A(i))), ADD, Num(1, int32)),), step)
+    body = (loop(o, (inner,)),) if sym is None else (inner,)
+    (got,) = run(Proc("marks", (buf,), (o,) if sym else (), body), y, syms=syms)
+    assert got.max(initial=0) <= 1
+    return [np.flatnonzero(row).tolist() for row in got]
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 7, 63, 64])
+@pytest.mark.parametrize(("lo", "hi"), [(0, 64), (0, 0), (5, 5), (7, 5), (3, 4), (3, 5), (10, 31), (63, 64)])
+def test_constant_bounds(run, lo, hi, step):
+    got = marks(run, lambda o: Bound.lower(lo), lambda o: Bound.upper(hi), step=step)
+    assert got == [list(range(lo, hi, step))]
+
+
+@pytest.mark.parametrize("divs", [(1, 1), (2, 1), (3, 3), (4, 5), (1, 7), (6, 2)])
+@pytest.mark.parametrize("step", [1, 3])
+def test_bounds_are_extremes_of_quotients(run, divs, step):
+    """As a window needs them: all quotients of the outer symbol, negative ones too, and a constant."""
+
+    def lower(o):
+        return Bound(((A(o) * 3 - 17, divs[0]), (A(5) - A(o), divs[1]), (A(1), 1)))
+
+    def upper(o):
+        return Bound(((A(o) * 2 - 3, divs[1]), (A(40) - A(o), divs[0]), (A(77), 2)))
+
+    got = marks(run, lower, upper, step=step, outer=24)
+    for n, cells in enumerate(got):
+        lo = max(-(-(3 * n - 17) // divs[0]), -(-(5 - n) // divs[1]), 1)
+        hi = min((2 * n - 3) // divs[1], (40 - n) // divs[0], 38) + 1
+        assert cells == list(range(lo, hi, step)), n
+
+
+@pytest.mark.parametrize("value", [0, 1, 5, 20, 63])
+def test_bounds_in_static_symbols(run, value):
+    n = Sym("n", 0, 63, SymKind.STATIC)
+    got = marks(
+        run, lambda n: Bound.lower(A(n) - 3 if value >= 3 else 0), lambda n: Bound.upper(n), sym=n, syms=[value]
+    )
+    assert got == [list(range(max(value - 3, 0), value))]
+
+
+def test_loops_of_one_and_none_leave_no_trace(llvm, run):
+    y = np.zeros((3, 1), np.float32)
+    buf = run.like("y", y, Access.OUT)
+    i, j, k = Sym("i", 0, 2), Sym("j", 4, 4), Sym("k", 0, -1)
+    body = (
+        loop(
+            i,
+            (
+                loop(j, (Store(Ref(buf, (A(i), A(j) - 4)), Idx(A(i) + A(j), float32)),)),
+                loop(k, (Store(Ref(buf, (A(k), A(0))), Num(9, float32)),)),
+            ),
+        ),
+    )
+    proc = Proc("ones", (buf,), (), body)
+    np.testing.assert_array_equal(run(proc, y)[0], [[4], [5], [6]])
+    text = llvm.compile([proc]).source
+    assert "%j" not in text and "%k" not in text
+
+
+def test_empty_arrays(run):
+    x, y = np.zeros((0, 4), np.float32), np.ones(4, np.float32)
+    bufs = run.like("x", x, Access.IN), run.like("y", y, Access.INOUT)
+    i, j = Sym("i", 0, -1), Sym("j", 0, 3)
+    body = (loop(j, (loop(i, (Update(Ref(bufs[1], (A(j),)), ADD, Load(Ref(bufs[0], (A(i), A(j))))),)),)),)
+    np.testing.assert_array_equal(run(Proc("none", bufs, (), body), x, y)[1], y)
+
+
+def test_a_program_without_statements(run):
+    assert run(Proc("nothing", (), (), ())) == []
+    assert run(Proc("comment", (), (), (Comment("only words"),))) == []
+
+
+def test_strides_and_constants_in_indices(run):
+    """y[j, i] = x[2 i + 1, 3 - j], y stored column by column."""
+    x = np.arange(9 * 4, dtype=np.float32).reshape(9, 4)
+    y = np.zeros(16, np.float32)
+    bx = run.like("x", x, Access.IN)
+    by = Buf("y", float32, (4, 4), (1, 4), Home.POOL, Access.OUT)
+    i, j = Sym("i", 0, 3), Sym("j", 0, 3)
+    body = (loop(i, (loop(j, (Store(Ref(by, (A(j), A(i))), Load(Ref(bx, (2 * A(i) + 1, A(3) - A(j))))),)),)),)
+    got = run(Proc("strides", (bx, by), (), body), x, y)[1].reshape(4, 4).T
+    np.testing.assert_array_equal(got, x[1:8:2, ::-1].T)
+
+
+def test_many_indices_share_their_sums(llvm, run):
+    """The same sums in several depths and orders: none is used where it is not computed."""
+    dims = (3, 4, 5)
+    x = np.random.default_rng(0).normal(size=dims).astype(np.float32)
+    y, z = np.zeros((4, 3), np.float32), np.zeros((5, 3), np.float32)
+    bx, by, bz = run.like("x", x, Access.IN), run.like("y", y, Access.INOUT), run.like("z", z, Access.INOUT)
+    i, j, k, k2 = Sym("i", 0, 2), Sym("j", 0, 3), Sym("k", 0, 4), Sym("k2", 0, 4)
+    cell = Load(Ref(bx, (A(i), A(j), A(k))))
+    again = Load(Ref(bx, (A(i), A(j), A(k2))))
+    body = (
+        loop(i, (
+            loop(j, (
+                loop(k, (Update(Ref(by, (A(j), A(i))), ADD, cell),)),
+                loop(k2, (Update(Ref(bz, (A(k2), A(i))), ADD, again),)),
+            )),
+            Update(Ref(by, (A(0), A(i))), ADD, Load(Ref(bx, (A(i), A(1), A(4))))),
+        )),
+    )  # fmt: skip
+    got = run(Proc("sums", (bx, by, bz), (), body), x, y, z)
+    want = x.sum(2).T
+    want[0] += x[:, 1, 4]
+    np.testing.assert_allclose(got[1], want, rtol=1e-5)
+    np.testing.assert_allclose(got[2], x.sum(1).T, rtol=1e-5)
+
+
+def test_what_a_condition_excludes_is_never_read(run):
+    """A padded window: cells outside the array would be far outside the slab, too."""
+    far = 1 << 40
+    x = np.arange(1, 6, dtype=np.float32)
+    y = np.zeros(9, np.float32)
+    bufs = Buf("x", float32, (5,), (1,), Home.POOL, Access.IN), run.like("y", y, Access.OUT)
+    i = Sym("i", 0, 8)
+    strided = A(i) - 2
+    value = When(inside(strided, 5), Load(Ref(bufs[0], (strided,))), Num(-7, float32))
+    guarded = When(Cond((A(i) - 100,)), Load(Ref(bufs[0], (A(i) * far,))), value)
+    got = run(Proc("pad", bufs, (), (loop(i, (Store(Ref(bufs[1], (A(i),)), guarded),)),)), x, y)[1]
+    np.testing.assert_array_equal(got, [-7, -7, 1, 2, 3, 4, 5, -7, -7])
+
+
+def test_cheap_sides_of_a_condition_are_selected(llvm, run):
+    y = np.zeros((5, 5), np.float64)
+    buf = run.like("y", y, Access.OUT)
+    i, j = Sym("i", 0, 4), Sym("j", 0, 4)
+    one_hot = When(
+        Cond((), (A(i) - A(j),)), Num(1, float64), When(Cond((A(i) - A(j),)), Idx(A(j), float64), Num(0, float64))
+    )
+    proc = Proc("eye", (buf,), (), (loop(i, (loop(j, (Store(Ref(buf, (A(i), A(j))), one_hot),)),)),))
+    np.testing.assert_array_equal(run(proc, y)[0], np.tril(np.tile(np.arange(5), (5, 1)), -1) + np.eye(5))
+    simple = Proc("eye", (buf,), (), (loop(i, (loop(j, (Store(Ref(buf, (A(i), A(j))), one_hot.orelse),)),)),))
+    assert "select i1" in llvm.compile([simple]).source
+    assert "br i1 %if" not in llvm.compile([simple]).source
+
+
+@pytest.mark.parametrize(
+    "cond", [Cond((A(3),)), Cond((A(-1),)), Cond((), (A(0),)), Cond((), (A(2),)), Cond((A(0),), (A(-2),))], ids=str
+)
+def test_conditions_without_symbols_are_decided(llvm, run, cond):
+    y = np.zeros(2, np.float32)
+    buf = run.like("y", y, Access.OUT)
+    body = (
+        If(cond, (Store(Ref(buf, (A(0),)), Num(1, float32)),), (Store(Ref(buf, (A(0),)), Num(2, float32)),)),
+        Store(Ref(buf, (A(1),)), When(cond, Num(1, float32), Num(2, float32))),
+    )
+    proc = Proc("known", (buf,), (), body)
+    want = 1 if all(a.const >= 0 for a in cond.ge0) and all(a.const == 0 for a in cond.eq0) else 2
+    np.testing.assert_array_equal(run(proc, y)[0], [want, want])
+    assert "br i1" not in llvm.compile([proc]).source and "select" not in llvm.compile([proc]).source
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_statements_under_a_condition(run, both):
+    y = np.zeros((6, 6), np.int32)
+    buf = run.like("y", y, Access.INOUT)
+    i, j = Sym("i", 0, 5), Sym("j", 0, 5)
+    cond = Cond((A(i) - A(j), A(j) - 1), (A(i) + A(j) - 6,))
+    at = Ref(buf, (A(i), A(j)))
+    orelse = (If(Cond((A(i) - 4,)), (Store(at, Num(5, int32)),)),) if both else ()
+    body = (loop(i, (loop(j, (If(cond, (Store(at, Num(3, int32)),), orelse), Update(at, ADD, Num(1, int32)))),)),)
+    got = run(Proc("cases", (buf,), (), body), y)[0]
+    want = [
+        [(3 if i >= j >= 1 and i + j == 6 else 5 if both and i >= 4 else 0) + 1 for j in range(6)] for i in range(6)
+    ]
+    np.testing.assert_array_equal(got, want)
+
+
+def test_locals_begin_anew_and_lets_name_values(run):
+    """A row maximum, and the row less its maximum, by way of a scalar, an array and a name."""
+    x = np.random.default_rng(0).normal(size=(4, 40)).astype(np.float32)
+    y = np.zeros_like(x)
+    bufs = run.like("x", x, Access.IN), run.like("y", y, Access.OUT)
+    i, j, k = Sym("i", 0, 3), Sym("j", 0, 39), Sym("k", 0, 39)
+    top = Buf("top", float32, (), (), Home.REG, Access.TEMP)
+    row = Buf("row", float32, (40,), (1,), Home.REG, Access.TEMP)
+    body = (
+        loop(i, (
+            Local(top, float("-inf")),
+            Local(row, 0.5),
+            loop(j, (
+                Let("v", Load(Ref(bufs[0], (A(i), A(j))))),
+                Update(Ref(top, ()), MAX, Var("v", float32)),
+                Update(Ref(row, (A(j),)), ADD, Var("v", float32)),
+            )),
+            Let("m", Load(Ref(top, ()))),
+            loop(k, (Store(Ref(bufs[1], (A(i), A(k))), Apply(BY_NAME["sub"], (Load(Ref(row, (A(k),))), Var("m", float32)))),)),
+        )),
+    )  # fmt: skip
+    got = run(Proc("rows", bufs, (), body), x, y)[1]
+    np.testing.assert_allclose(got, x + 0.5 - x.max(1, keepdims=True), rtol=1e-6)
+
+
+@pytest.mark.parametrize("fill", [None, 0, 2.5, float("-inf")])
+@pytest.mark.parametrize("cells", [1, 3, 17])
+@pytest.mark.parametrize("p", [float32, bfloat16, int64], ids=str)
+def test_what_a_local_starts_as(run, p, cells, fill):
+    y = np.zeros(cells, p.numpy)
+    out = run.like("y", y, Access.OUT)
+    tile = Buf("tile", p, (cells,), (1,), Home.REG, Access.TEMP)
+    i, j = Sym("i", 0, cells - 1), Sym("j", 0, cells - 1)
+    write = loop(i, (Store(Ref(tile, (A(i),)), Idx(A(i), p)),))
+    body = (
+        Local(tile, fill),
+        *((write,) if fill is None else ()),
+        loop(j, (Store(Ref(out, (A(j),)), Load(Ref(tile, (A(j),)))),)),
+    )
+    got = run(Proc("tile", (out,), (), body), y)[0]
+    want = (
+        np.arange(cells)
+        if fill is None
+        else np.full(cells, np.iinfo(np.int64).min if p is int64 and fill < -1e9 else fill)
+    )
+    np.testing.assert_array_equal(got, want.astype(p.numpy))
+
+
+def test_too_much_stack_is_refused(llvm, run):
+    y = run.like("y", np.zeros(1, np.float32), Access.OUT)
+    huge = Buf("huge", float32, (1 << 20,), (1,), Home.REG, Access.TEMP)
+    with pytest.raises(CompileError, match="`huge` need 4194304 bytes of stack"):
+        llvm.compile([Proc("deep", (y,), (), (Local(huge, 0), Store(Ref(y, (A(0),)), Load(Ref(huge, (A(0),))))))])
+
+
+def test_static_symbols_in_order(run):
+    y = np.zeros(3, np.int64)
+    buf = run.like("y", y, Access.OUT)
+    syms = tuple(Sym(name, -100, 100, SymKind.STATIC) for name in ("n", "m", "unused", "k"))
+    body = tuple(
+        Store(Ref(buf, (A(place),)), Idx(A(sym), int64)) for place, sym in enumerate((syms[0], syms[1], syms[3]))
+    )
+    np.testing.assert_array_equal(run(Proc("syms", (buf,), syms, body), y, syms=[5, -6, 9, 8])[0], [5, -6, 8])
+
+
+def arena_program(run, offsets):
+    x, y = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    bx, by = run.like("x", x, Access.IN), run.like("y", y, Access.OUT)
+    s, t = (Buf(n, float32, (8,), (1,), Home.ARENA, Access.TEMP, offset=o) for n, o in zip("st", offsets, strict=True))
+    i, j, k = (Sym(n, 0, 7) for n in "ijk")
+    body = (
+        loop(i, (Store(Ref(s, (A(i),)), Apply(ADD, (Load(Ref(bx, (A(i),))), Num(1, float32)))),)),
+        loop(j, (Store(Ref(t, (A(j),)), Apply(MUL, (Load(Ref(s, (A(j),))), Num(2, float32)))),)),
+        loop(k, (Store(Ref(by, (A(k),)), Load(Ref(t, (A(k),)))),)),
+    )
+    return Proc("arena", (bx, s, t, by), (), body, arena=128), x, y
+
+
+@pytest.mark.parametrize("offsets", [(0, 64), (64, 0), (0, 0)])
+def test_temporaries_in_the_arena(llvm, run, offsets):
+    proc, x, y = arena_program(run, offsets)
+    np.testing.assert_array_equal(run(proc, x, y)[1], (x + 1) * 2)
+    text = llvm.compile([proc]).source
+    assert ("ptr noalias %s, ptr noalias %t" in text or "ptr noalias %t, ptr noalias %s" in text) == (offsets != (0, 0))
+
+
+def test_memory_that_was_not_planned_is_refused(llvm, run):
+    proc, *_ = arena_program(run, (None, None))
+    with pytest.raises(CompileError, match="no memory was planned for `s`"):
+        llvm.compile([proc])
+
+
+def test_undeclared_buffers_are_refused(llvm, run):
+    y = run.like("y", np.zeros(1, np.float32), Access.OUT)
+    with pytest.raises(CompileError, match="`lost` mentions without declaring them: y"):
+        llvm.compile([Proc("lost", (), (), (Store(Ref(y, (A(0),)), Num(1, float32)),))])
+
+
+def test_many_nests_and_statements_run_in_order(run):
+    """Long runs of scalar statements are cut into functions; each sees what those before it wrote."""
+    y = np.zeros(3, np.float64)
+    buf = run.like("y", y, Access.INOUT)
+    i = Sym("i", 0, 2)
+    body, want = [], np.zeros(3)
+    for n in range(100):
+        body.append(Store(Ref(buf, (A(n % 3),)), Apply(ADD, (Load(Ref(buf, (A((n + 1) % 3),))), Num(n, float64)))))
+        want[n % 3] = want[(n + 1) % 3] + n
+        if n % 40 == 39:
+            body += [Comment("again"), loop(Sym(f"i{n}", 0, 2), (Update(Ref(buf, (A(0),)), ADD, Num(1, float64)),))]
+            want[0] += 3
+    body.append(loop(i, (Update(Ref(buf, (A(i),)), MUL, Num(2, float64)),)))
+    np.testing.assert_array_equal(run(Proc("long", (buf,), (), tuple(body)), y)[0], want * 2)
+
+
+HOSTILE = [
+    '"; ret void }',
+    "a\nb",
+    "x\x00y",
+    "ünïcödé",
+    "",
+    "%1",
+    "llvm.memcpy",
+    "entry",
+    "b" * 300,
+    "\u2028@evil",
+    "w.grad",
+]
+
+
+def test_hostile_names_never_reach_the_code(llvm, run):
+    arrays = [np.full(2, n, np.float32) for n in range(len(HOSTILE))]
+    bufs = tuple(run.like(name, a, Access.INOUT) for name, a in zip(HOSTILE, arrays, strict=True))
+    body = [Comment(text) for text in HOSTILE]
+    for n, buf in enumerate(bufs):
+        i = Sym(HOSTILE[-1 - n], 0, 1)
+        origin = Origin(HOSTILE[n], HOSTILE[n])
+        body.append(loop(i, (Update(Ref(buf, (A(i),)), ADD, Load(Ref(bufs[n - 1], (A(i),))), origin),), origin))
+    s = Sym("\n}", 0, 5, SymKind.STATIC)
+    body += [Let('"', Idx(A(s), float32)), Update(Ref(bufs[0], (A(0),)), ADD, Var('"', float32))]
+    proc = Proc("hostile", bufs, (s,), tuple(body))
+    got = run(proc, *arrays, syms=[5])
+    want = [a.copy() for a in arrays]
+    for n in range(len(want)):
+        want[n] += want[n - 1]
+    want[0][0] += 5
+    np.testing.assert_array_equal(got, want)
+    text = llvm.compile([proc]).source
+    assert text.isascii() and not any(ord(c) < 32 for c in text if c != "\n")
+
+
+def test_a_nest_that_is_called_with_casts_of_indices(run):
+    y = np.zeros((4, 4), np.float32)
+    buf = run.like("y", y, Access.OUT)
+    i, j = Sym("i", 0, 3), Sym("j", 0, 3)
+    value = Cast(Apply(BY_NAME["lt"], (Idx(A(i), int32), Idx(A(j) * 2 - 1, int32))), float32)
+    got = run(Proc("below", (buf,), (), (loop(i, (loop(j, (Store(Ref(buf, (A(i), A(j))), value),)),)),)), y)[0]
+    np.testing.assert_array_equal(got, [[float(i < 2 * j - 1) for j in range(4)] for i in range(4)])
+
+
+def test_row_major_scalars(run):
+    y = np.zeros((), np.float32)
+    buf = Buf("y", float32, (), row_major(()), Home.POOL, Access.OUT)
+    np.testing.assert_array_equal(run(Proc("scalar", (buf,), (), (Store(Ref(buf, ()), Num(3, float32)),)), y)[0], 3)
