@@ -43,7 +43,7 @@ from ocannl.ir.loops import (
 )
 from ocannl.ir.names import Namer, identifier
 from ocannl.ir.ops import ADD, MAX, MIN, MUL, NEG, SUB, Op
-from ocannl.ir.precision import Precision
+from ocannl.ir.precision import Family, Precision
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lower import types
 from ocannl.lower.coverage import is_injective, is_surjective, overwrites
@@ -147,7 +147,8 @@ class _Routine:
         if op is None and assign.clear:
             fill = not is_surjective(pieces, lhs.dims)
         kind = lhs.precision if op is None else types.compute_type(op, lhs.precision)
-        summed = op is not None and not once and kind is not lhs.precision  # in a buffer of the wider type
+        # in a buffer of the wider type; whole numbers are stored at every step
+        summed = not once and kind is not lhs.precision and lhs.precision.family in (Family.FLOAT, Family.BOOL)
 
         target = self._own[lhs]
         source = target  # where the right sides find the left side's old values
@@ -158,7 +159,8 @@ class _Routine:
         into = self._buf(f"{lhs.label}_sum", lhs, kind, Access.TEMP) if summed else target
 
         if fill:
-            body.append(self._fill(into, op, origin))
+            start = 0 if op is None else types.neutral(op, kind).value
+            body.append(self._fill(into, start, origin))
         elif summed:
             body.append(self._convert(into, target, origin))
         sequential = not once and not (op is SUB or (op is not None and op.monoid))
@@ -174,10 +176,9 @@ class _Routine:
             body.append(self._convert(target, into, origin))
         return tuple(body)
 
-    def _fill(self, buf: Buf, op: Op | None, origin: Origin) -> Stmt:
+    def _fill(self, buf: Buf, value: float, origin: Origin) -> Stmt:
         loops, at = self._cells(buf.shape)
-        value = types.constant(0, buf.precision) if op is None else types.neutral(op, buf.precision)
-        return _nest(loops, Store(Ref(self._used(buf), at), value, origin), origin)
+        return _nest(loops, Store(Ref(self._used(buf), at), types.constant(value, buf.precision), origin), origin)
 
     def _convert(self, target: Buf, source: Buf, origin: Origin) -> Stmt:
         loops, at = self._cells(target.shape)

@@ -172,5 +172,8 @@ def apply(op: Op, operands: Sequence[Operand]) -> Apply:
 
 
 def guarded(load: Load, cond: Cond, outside: float) -> Expr:
-    """What is read where `cond` holds, elsewhere the number `outside`."""
-    return load if cond.is_true else When(cond, load, constant(outside, load.precision))
+    """What is read where `cond` holds, elsewhere the number `outside`, which the smallest types need not have."""
+    if cond.is_true:
+        return load
+    kind = load.precision.arithmetic
+    return When(cond, cast(load, kind), constant(outside, kind))

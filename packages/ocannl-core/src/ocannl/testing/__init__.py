@@ -1,0 +1,1 @@
+"""What judges the rest: oracles, generators of programs, and the conformance kit."""

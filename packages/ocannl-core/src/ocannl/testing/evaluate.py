@@ -1,0 +1,190 @@
+"""The meaning of a Comp, straight from NumPy: index grids and scatters, no loops. It judges `lower` and shares no code
+with it.
+
+Floats are computed in float64, and rounded where a conversion or the left side of a statement says so; integers are
+computed in the type that they have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ocannl.ir.assign import Apply, Assign, Comp, Convert, Index, Number, Piece, Read, Value, assigns, nodes
+from ocannl.ir.index import Affine, Cond, Sym
+from ocannl.ir.ops import Domain, Op
+from ocannl.ir.precision import Family, Precision, float32, int32, int64, promote, uint64
+from ocannl.ir.tnode import TNode
+
+Array = np.ndarray[Any, Any]
+Arrays = Mapping[TNode, Array]
+
+
+@dataclass(frozen=True)
+class Typed:
+    """Values over a grid; `kind` None when they are weak, and `span` is then what they could be."""
+
+    array: Array
+    kind: Precision | None
+    span: tuple[float, float] = (0, 0)
+    is_index: bool = False
+
+
+def evaluate(
+    code: Comp, arrays: Arrays, symbols: Mapping[Sym, int] | None = None, merged: Arrays | None = None
+) -> dict[TNode, Array]:
+    """Every node of the code after running it. A node that `arrays` lacks holds NaN, or the largest integer, before."""
+    state = {n: np.array(arrays[n], n.precision.numpy) if n in arrays else unset(n) for n in nodes(code)}
+    with np.errstate(all="ignore"):
+        for assign in assigns(code):
+            state[assign.lhs] = _run(assign, state, symbols or {}, merged or {})
+    return state
+
+
+def unset(node: TNode) -> Array:
+    kind = node.precision
+    if kind.family is Family.BOOL or kind.is_float:
+        return np.full(node.dims, np.nan).astype(kind.numpy)
+    return np.full(node.dims, np.iinfo(kind.numpy).max, kind.numpy)
+
+
+def _run(assign: Assign, state: Arrays, symbols: Mapping[Sym, int], merged: Arrays) -> Array:
+    lhs, op = assign.lhs, assign.accum
+    kind = lhs.precision if op is None else _computing(op, lhs.precision)
+    whole = not lhs.precision.is_float and lhs.precision.family is not Family.BOOL  # then every step is stored
+    cells = state[lhs].astype(_dtype(lhs.precision if whole else kind))
+    if assign.clear:
+        cells[...] = _fitting(0 if op is None or op.neutral is None else op.neutral, lhs.precision if whole else kind)
+    for piece in assign.pieces:
+        grid = _Grid(piece, symbols, state, merged)
+        chosen = grid.chosen
+        value = _as(grid.value(piece.value), kind)
+        at = tuple(np.broadcast_to(grid.index(a), grid.shape)[chosen] for a in piece.at)
+        _scatter(op, cells, at, np.broadcast_to(value, grid.shape)[chosen], kind)
+    return cells.astype(lhs.precision.numpy)
+
+
+def _scatter(op: Op | None, cells: Array, at: tuple[Array, ...], values: Array, kind: Precision) -> None:
+    """Each cell meets its values, in the order of the grid."""
+    if op is None:
+        if len(values):
+            cells[at] = values if at else values[-1]
+    elif op.name in ("add", "sub", "mul", "max", "min"):
+        ufunc = np.subtract if op.ufunc is None else op.ufunc
+        if at:
+            ufunc.at(cells, at, values)
+        else:
+            for v in values:
+                cells[()] = ufunc(cells[()], v)
+    else:
+        for n, v in enumerate(values):
+            cell = tuple(int(a[n]) for a in at)
+            cells[cell] = np.asarray(op.numpy(np.asarray(cells[cell], _dtype(kind)), v)).astype(cells.dtype)
+
+
+class _Grid:
+    """The iterations of one piece: an open grid, one axis per loop."""
+
+    def __init__(self, piece: Piece, symbols: Mapping[Sym, int], state: Arrays, merged: Arrays) -> None:
+        self.shape = tuple(s.extent for s in piece.loops)
+        open_grid = np.ix_(*(np.arange(s.lo, s.hi + 1) for s in piece.loops)) if piece.loops else ()
+        self.syms: dict[Sym, Array] = dict(zip(piece.loops, open_grid, strict=True))
+        self.syms |= {s: np.asarray(v) for s, v in symbols.items()}
+        self.chosen = np.broadcast_to(self.holds(piece.when), self.shape)
+        self.state = state
+        self.merged = merged
+
+    def index(self, index: Affine) -> Array:
+        return np.asarray(sum((c * self.syms[s] for c, s in index.terms), np.asarray(index.const)))
+
+    def holds(self, cond: Cond) -> Array:
+        facts = [self.index(a) >= 0 for a in cond.ge0] + [self.index(a) == 0 for a in cond.eq0]
+        return np.asarray(np.logical_and.reduce(np.broadcast_arrays(True, *facts)) if facts else True)
+
+    def value(self, value: Value) -> Typed:
+        match value:
+            case Read(node, at, outside, merge):
+                array = (self.merged if merge else self.state)[node]
+                dtype = _dtype(node.precision)
+                where = [self.index(a) for a in at]
+                inside = np.asarray(True)
+                for place, size in zip(where, array.shape, strict=True):
+                    inside = inside & (place >= 0) & (place < size)
+                if outside is None and not np.all(inside | ~self.chosen):
+                    raise IndexError(f"`{node.label}` is read outside")
+                other = np.asarray(_fitting(outside or 0, node.precision), dtype)
+                if array.size == 0:
+                    return Typed(np.full(inside.shape, other), node.precision)
+                near = tuple(np.clip(place, 0, size - 1) for place, size in zip(where, array.shape, strict=True))
+                return Typed(np.where(inside, array[near].astype(dtype), other), node.precision)
+            case Number(number):
+                return Typed(np.asarray(number), None, (number, number))
+            case Index(index):
+                span = (0, 0) if any(s.extent == 0 for s in index.syms) else index.range()
+                return Typed(self.index(index), None, span, is_index=True)
+            case Convert(inner, precision):
+                return Typed(_as(self.value(inner), precision, exactly=True), precision)
+            case Apply(op, args):
+                operands = [self.value(a) for a in args]
+                kind = _common(op, operands[1:] if op.name == "where" else operands)
+                given = [_as(o, kind) for o in operands]
+                if op.name == "where":
+                    given[0] = operands[0].array.astype(float) != 0
+                return Typed(np.asarray(op.numpy(*given)), kind)
+
+
+def _dtype(kind: Precision) -> np.dtype[Any]:
+    """What values of a type are computed in here."""
+    return np.dtype(np.float64) if kind.is_float else kind.numpy
+
+
+def _as(typed: Typed, kind: Precision, exactly: bool = False) -> Array:
+    rounded = typed.array.astype(kind.numpy) if exactly else typed.array
+    return np.asarray(rounded.astype(_dtype(kind)))
+
+
+def _holds(kind: Precision, typed: Typed) -> bool:
+    if kind.is_float:
+        return True
+    if typed.kind is None and not all(float(x).is_integer() for x in typed.span):
+        return False
+    low, high = (0, 1) if kind.family is Family.BOOL else (np.iinfo(kind.numpy).min, np.iinfo(kind.numpy).max)
+    return bool(low <= typed.span[0] and typed.span[1] <= high)
+
+
+def _common(op: Op, operands: Sequence[Typed]) -> Precision:
+    """The type in which operands meet."""
+    weak = [o for o in operands if o.kind is None]
+    kind: Precision | None = None
+    for o in operands:
+        if o.kind is not None:
+            kind = o.kind if kind is None else promote(kind, o.kind)
+    if kind is None:
+        whole = all(float(o.span[0]).is_integer() for o in weak)
+        kind = int32 if whole and any(o.is_index for o in weak) else float32
+    for o in weak:
+        if not _holds(kind, o):
+            kind = promote(kind, next((p for p in (int32, int64, uint64) if _holds(p, o)), float32))
+    return _computing(op, kind)
+
+
+def _computing(op: Op, kind: Precision) -> Precision:
+    counts = kind.family is Family.BOOL and op.name not in (
+        "id", "not", "max", "min", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "where", "fst", "snd",
+    )  # fmt: skip
+    if not kind.is_float and op.domain is Domain.FLOAT:
+        return float32
+    return int32 if counts else kind.arithmetic
+
+
+def _fitting(number: float, kind: Precision) -> float | int | bool:
+    """A number as near as its type has it."""
+    if kind.is_float:
+        return float(number)
+    if kind.family is Family.BOOL:
+        return bool(number > 0) if np.isinf(number) else bool(number)
+    limits = np.iinfo(kind.numpy)
+    return int(min(max(number, limits.min), limits.max))

@@ -1,0 +1,205 @@
+"""What a loop program does, cell by cell: a slow and exact interpreter of the scalar half, for tiny shapes.
+
+Every access is checked, memory that nothing wrote is poisoned, and buffers in a placed arena share its bytes, so that
+this judges every pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ocannl.ir.index import Affine, Bound, Cond, Sym
+from ocannl.ir.loops import (
+    Access,
+    Apply,
+    Body,
+    Buf,
+    Cast,
+    Comment,
+    Expr,
+    For,
+    Home,
+    Idx,
+    If,
+    Let,
+    Load,
+    Local,
+    Num,
+    Proc,
+    Ref,
+    Stmt,
+    Store,
+    Update,
+    Var,
+    When,
+)
+from ocannl.ir.precision import Precision
+from ocannl.ir.text import show_ref
+from ocannl.ir.tnode import TNode
+
+Array = np.ndarray[Any, Any]
+Arrays = Mapping[TNode, Array]
+Number = Any  # a NumPy scalar
+Run = Callable[[], None]
+POISON = 0xFF  # NaN, or minus one
+
+
+def interpret(
+    proc: Proc, arrays: Arrays, symbols: Mapping[Sym, int] | None = None, merged: Arrays | None = None
+) -> dict[TNode, Array]:
+    """The arrays of the nodes in pools, after one call. Raises `IndexError` where an access leaves its buffer."""
+    machine = _Machine(proc, arrays, symbols or {}, merged or {})
+    with np.errstate(all="ignore"):
+        machine.block(proc.body)()
+    return {
+        buf.node: np.array(machine.memory[buf]).reshape(buf.node.dims)
+        for buf in proc.bufs
+        if buf.home is Home.POOL and buf.node is not None and buf.access is not Access.MERGE
+    }
+
+
+class _Machine:
+    """Turns statements and expressions into functions of no arguments over one memory."""
+
+    def __init__(self, proc: Proc, arrays: Arrays, symbols: Mapping[Sym, int], merged: Arrays) -> None:
+        self.syms: dict[Sym, int] = {s: symbols[s] for s in proc.syms}
+        self.vars: dict[str, Number] = {}
+        self.memory: dict[Buf, Array] = {}
+        arena = np.full(proc.arena, POISON, np.uint8)
+        pool: dict[TNode, Array] = {}
+        for buf in proc.bufs:
+            kind = buf.precision.numpy
+            if buf.home is Home.ARENA and buf.offset is not None:
+                self.memory[buf] = arena[buf.offset : buf.offset + buf.nbytes].view(kind)
+            elif buf.node is None:
+                self.memory[buf] = _poisoned(buf)
+            else:
+                held = (merged if buf.access is Access.MERGE else arrays).get(buf.node)
+                flat = _poisoned(buf) if held is None else np.array(held, kind).reshape(-1)
+                self.memory[buf] = flat if buf.access is Access.MERGE else pool.setdefault(buf.node, flat)
+
+    # --- indices ---
+
+    def index(self, index: Affine) -> Callable[[], int]:
+        syms, const, terms = self.syms, index.const, index.terms
+        match terms:
+            case ():
+                return lambda: const
+            case ((coef, sym),):
+                return lambda: coef * syms[sym] + const
+            case _:
+                return lambda: const + sum(c * syms[s] for c, s in terms)
+
+    def cond(self, cond: Cond) -> Callable[[], bool]:
+        ge0, eq0 = [self.index(a) for a in cond.ge0], [self.index(a) for a in cond.eq0]
+        return lambda: all(a() >= 0 for a in ge0) and all(a() == 0 for a in eq0)
+
+    def lower(self, bound: Bound) -> Callable[[], int]:
+        parts = [(self.index(a), d) for a, d in bound.of]
+        return lambda: max(-(-a() // d) for a, d in parts)
+
+    def upper(self, bound: Bound) -> Callable[[], int]:
+        parts = [(self.index(a), d) for a, d in bound.of]
+        return lambda: min(a() // d for a, d in parts) + 1
+
+    def cell(self, ref: Ref) -> Callable[[], int]:
+        """Where in the memory of its buffer the cell lies, in elements."""
+        axes = [(self.index(a), n, s) for a, n, s in zip(ref.at, ref.buf.shape, ref.buf.strides, strict=True)]
+
+        def locate() -> int:
+            place = 0
+            for index, size, stride in axes:
+                i = index()
+                if not 0 <= i < size:
+                    raise IndexError(f"`{show_ref(ref)}` is at {i} on an axis of size {size}")
+                place += i * stride
+            return place
+
+        return locate
+
+    # --- statements ---
+
+    def block(self, body: Body) -> Run:
+        parts = [self.stmt(s) for s in body]
+
+        def run() -> None:
+            for part in parts:
+                part()
+
+        return run
+
+    def stmt(self, stmt: Stmt) -> Run:
+        match stmt:
+            case Store(ref, value):
+                return self.store(ref, self.cell(ref), self.expr(value))
+            case Update(ref, op, value):
+                return self.store(ref, self.cell(ref), self.expr(Apply(op, (Load(ref), value))))
+            case For():
+                return self.loop(stmt)
+            case If(cond, then, orelse):
+                test, yes, no = self.cond(cond), self.block(then), self.block(orelse)
+                return lambda: yes() if test() else no()
+            case Let(name, value):
+                compute = self.expr(value)
+                return lambda: self.vars.update({name: compute()})
+            case Local(buf, fill):
+                start = _poisoned(buf) if fill is None else np.full(buf.size, fill).astype(buf.precision.numpy)
+                return lambda: self.memory.update({buf: start.copy()})
+            case Comment():
+                return lambda: None
+
+    def store(self, ref: Ref, cell: Callable[[], int], compute: Callable[[], Number]) -> Run:
+        memory, buf = self.memory, ref.buf
+
+        def run() -> None:
+            value = compute()
+            memory[buf][cell()] = value
+
+        return run
+
+    def loop(self, stmt: For) -> Run:
+        low, high, body = self.lower(stmt.lo), self.upper(stmt.hi), self.block(stmt.body)
+        syms, sym, step = self.syms, stmt.sym, stmt.step
+
+        def run() -> None:
+            for n in range(low(), high(), step):
+                syms[sym] = n
+                body()
+
+        return run
+
+    # --- values ---
+
+    def expr(self, expr: Expr) -> Callable[[], Number]:
+        match expr:
+            case Num(value, precision):
+                number = _scalar(value, precision)
+                return lambda: number
+            case Idx(index, precision):
+                place = self.index(index)
+                return lambda: _scalar(place(), precision)
+            case Var(name, _):
+                return lambda: self.vars[name]
+            case Load(ref):
+                memory, buf, cell = self.memory, ref.buf, self.cell(ref)
+                return lambda: memory[buf][cell()]
+            case Apply(op, args):
+                meaning, kind, parts = op.numpy, expr.precision.numpy.type, [self.expr(a) for a in args]
+                return lambda: kind(meaning(*(part() for part in parts)))
+            case When(cond, then, orelse):
+                test, yes, no = self.cond(cond), self.expr(then), self.expr(orelse)
+                return lambda: yes() if test() else no()
+            case Cast(value, precision):
+                inner = self.expr(value)
+                return lambda: _scalar(inner(), precision)
+
+
+def _scalar(value: Number, precision: Precision) -> Number:
+    return np.asarray(value).astype(precision.numpy)[()]
+
+
+def _poisoned(buf: Buf) -> Array:
+    return np.full(buf.nbytes, POISON, np.uint8).view(buf.precision.numpy)
