@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ocannl.base.errors import ShapeError
+from ocannl.base.errors import CodeError
 from ocannl.infer.capture import Capture
-from ocannl.infer.finish import finish_all
 from ocannl.lang.operators import Operators
 
 
@@ -21,12 +20,23 @@ class Dim(Operators):
         self.cell = Capture(name)
 
     def number(self) -> int:
-        """The size, once inference knows it."""
-        if self.cell.known is None and self.cell.is_bound:
-            finish_all(self.cell.owners())
-        if self.cell.known is None:
-            raise ShapeError(f"the size `{self.name}` is not known: capture it in a spec, or set it")
-        return self.cell.known
+        """The size; finishes inference of what it was captured from."""
+        return self.cell.value
+
+    def set(self, size: int) -> Dim:
+        """Says that this is the size. Raises: ShapeError when something else is known."""
+        self.cell.set(size)
+        return self
+
+    def equal(self, other: Dim) -> Dim:
+        """Says that both are the same size."""
+        self.cell.equal(_dim(other).cell)
+        return self
+
+    def scale(self, other: Dim, factor: int) -> Dim:
+        """Says that this is `factor` times the other."""
+        self.cell.scale(_dim(other).cell, factor)
+        return self
 
     def __int__(self) -> int:  # type: ignore[override]
         return self.number()
@@ -38,3 +48,9 @@ class Dim(Operators):
 
     def __repr__(self) -> str:
         return f"<dim {self.name}: {'?' if self.cell.known is None else self.cell.known}>"
+
+
+def _dim(given: object) -> Dim:
+    if not isinstance(given, Dim):
+        raise CodeError(f"an oc.Dim is wanted, not {given!r}; a known size is told by `set`")
+    return given
