@@ -11,18 +11,18 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from ocannl.backend.registry import backends
-from ocannl.base.config import settings, use_backend
+from ocannl.backend.registry import backends  # noqa: F401
+from ocannl.base.config import settings, use_backend  # noqa: F401
 from ocannl.base.errors import *  # noqa: F403
 from ocannl.ir.precision import PRECISIONS as _PRECISIONS
-from ocannl.ir.tnode import reset_ids
+from ocannl.ir.tnode import reset_ids  # noqa: F401
 from ocannl.lang.api import *  # noqa: F403
 from ocannl.lang.api import PRIMITIVES as _PRIMITIVES
 from ocannl.lang.api import Tensor as _Tensor
-from ocannl.runtime.context import Context, default_context
+from ocannl.runtime.context import Context, default_context  # noqa: F401
 from ocannl.runtime.evaluate import as_array as _as_array
 from ocannl.runtime.evaluate import evaluate as _evaluate
-from ocannl.runtime.routine import Routine
+from ocannl.runtime.routine import Routine  # noqa: F401
 
 __version__ = "0.1.0"
 
@@ -33,9 +33,12 @@ _Tensor.numpy = _Tensor.eval = _evaluate  # type: ignore[attr-defined]
 _Tensor.__array__ = _as_array  # type: ignore[attr-defined]
 
 _MODULES = ("nn", "testing", "train")
+_LAZY = {"show_shapes": "ocannl.show.shapes"}
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"ocannl.{name}")
+    if name in _LAZY:
+        return getattr(importlib.import_module(_LAZY[name]), name)
     raise AttributeError(f"module 'ocannl' has no attribute {name!r}")

@@ -7,6 +7,7 @@ from ocannl.lang.ambient import no_grad
 from ocannl.lang.blocks import Block, op
 from ocannl.lang.capture import Dim
 from ocannl.lang.cd import assign, cd, comment
+from ocannl.lang.checker import infer, shape_of
 from ocannl.lang.code import Code, seq
 from ocannl.lang.defop import defop
 from ocannl.lang.joining import block, concat, stack
@@ -66,6 +67,7 @@ __all__ = [
     "forward",
     "full",
     "gelu",
+    "infer",
     "init",
     "keep",
     "kaiming",
@@ -79,6 +81,7 @@ __all__ = [
     "param",
     "placeholder",
     "seq",
+    "shape_of",
     "sigmoid",
     "silu",
     "stack",

@@ -377,16 +377,11 @@ def describe(t: Tensor, depth: int = 2) -> str:
     """The expression as the user might have written it, operands by name."""
     if t.application is None:
         return t.label
-    operands = [_operand_text(o, depth - 1) for o in t.application.operands]
-    text = t.application.operation.text
-    if text:
-        return text.format(*operands)
-    return f"{t.application.operation.name}({', '.join(operands)})"
-
-
-def _operand_text(t: Tensor, depth: int) -> str:
-    if t.application is None or t.named or depth <= 0:
-        return t.label
-    inner = describe(t, depth)
-    return f"({inner})" if " " in inner and not inner.endswith(")") else inner
-
+    operation = t.application.operation
+    operands = [t.label if t.application is None or t.named or depth <= 1 else describe(t, depth - 1)
+                for t in t.application.operands]  # fmt: skip
+    if not operation.text:
+        return f"{operation.name}({', '.join(operands)})"
+    if "(" not in operation.text:  # an operator: its operands are set apart
+        operands = [f"({text})" if " " in text and not text.endswith(")") else text for text in operands]
+    return operation.text.format(*operands)
