@@ -1,0 +1,157 @@
+"""What a generator knows of a value that it has written down: enough to say how far correct results may differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import log
+
+import ml_dtypes
+import numpy as np
+
+from ocannl.ir.assign import Value
+from ocannl.ir.ops import Domain, Op
+from ocannl.ir.precision import Family, Precision, float32, int32, promote
+
+LOGICAL = ("id", "not", "max", "min", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "where", "fst", "snd")
+BITS = 21  # of an exact number: what any sum or product of float32 holds
+
+
+@dataclass(frozen=True)
+class Info:
+    """What is known of a value: its range, the power of two whose multiple it is, by how much it may be off, its type
+    (None: weak)."""
+
+    low: float
+    high: float
+    grain: int
+    error: float
+    kind: Precision | None
+    is_index: bool = False
+
+    @property
+    def exact(self) -> bool:
+        return self.error == 0
+
+    @property
+    def size(self) -> float:
+        return max(abs(self.low), abs(self.high))
+
+
+Known = tuple[Value, Info]
+
+
+def limits(kind: Precision) -> tuple[int, int]:
+    if kind.family is Family.BOOL:
+        return 0, 1
+    return int(np.iinfo(kind.numpy).min), int(np.iinfo(kind.numpy).max)
+
+
+def is_integer(kind: Precision | None) -> bool:
+    return kind is not None and not kind.is_float
+
+
+def settled(info: Info) -> Info:
+    """The same, once it is rounded to the type that it is computed in."""
+    kind = info.kind or float32
+    if not kind.is_float:
+        least, most = limits(kind)
+        if kind.family is Family.BOOL or (info.low >= least and info.high <= most):
+            return info
+        return replace(info, low=least, high=most)  # it wrapped
+    if info.exact and info.grain + log(info.size + 1, 2) <= BITS:
+        return info
+    return replace(info, error=info.error + info.size * 2.0**-21)
+
+
+def step(kind: Precision) -> float:
+    """The relative distance of neighbouring numbers of a float type."""
+    return float(ml_dtypes.finfo(kind.numpy).eps)  # type: ignore[no-untyped-call]
+
+
+def converted(info: Info, kind: Precision) -> Info:
+    """After a conversion; one to an integer type must be known to fit."""
+    if kind.family is Family.BOOL:
+        return Info(0, 1, 0, 0, kind)
+    if not kind.is_float:
+        whole = replace(info, kind=kind) if info.grain == 0 else replace(info, grain=0, kind=kind)
+        return settled(whole)
+    narrow = kind.nbytes < 4
+    wide = settled(replace(info, kind=float32))
+    error = wide.error + (wide.size * step(kind) if narrow and wide.error else 0)
+    grow = 1.25 if narrow else 1
+    return Info(wide.low * grow, wide.high * grow, wide.grain, error, kind)
+
+
+def limits_below(kind: Precision, value: int) -> bool:
+    return kind.is_float or limits(kind)[0] <= value
+
+
+def common(op: Op, infos: Sequence[Info]) -> Precision:
+    """The type that operands like these are computed in: what decides whether integers wrap."""
+    kind: Precision | None = None
+    for info in infos:
+        if info.kind is not None:
+            kind = info.kind if kind is None else promote(kind, info.kind)
+    if kind is None:
+        whole = any(i.is_index for i in infos) and all(i.grain == 0 and i.exact for i in infos)
+        kind = int32 if whole else float32
+    for info in infos:
+        if info.kind is None and not kind.is_float:
+            least, most = limits(kind)
+            if info.grain or not info.exact:
+                kind = float32
+            elif info.low < least or info.high > most:
+                kind = promote(kind, int32)
+    if op.domain is Domain.FLOAT and not kind.is_float:
+        return float32
+    if kind.family is Family.BOOL and op.name not in LOGICAL:
+        return int32
+    return kind.arithmetic
+
+
+def can_meet(op: Op, old: Info) -> bool:
+    """That accumulating into cells like these is well conditioned."""
+    match op.name:
+        case "and" | "or" | "relu_gate" | "sat01_gate" | "mod": return old.exact and old.size <= 1e6
+        case "pow": return (old.low >= 0.25 and old.high <= 8) or (is_integer(old.kind) and old.size < 100)
+        case "div": return old.size <= 1e5
+        case _: return old.size <= 1e6 or is_integer(old.kind)
+
+
+def error_of(op: Op | None, start: Info, values: Sequence[tuple[Info, int]], kind: Precision) -> float | None:
+    """How far the cells may be off after meeting these values, each so many times; None if that is unclear."""
+    cell = start
+    for value, times in values:
+        if times == 0:
+            continue
+        v, grow = value.size, max(1.0, value.size)
+        match op.name if op is not None else "":
+            case "add" | "sub":
+                bound = cell.size + times * v
+                cell = Info(-bound, bound, max(cell.grain, value.grain), cell.error + times * value.error, None)
+            case "mul":
+                bound = max(cell.size, 1e-9) * grow**times
+                error = (cell.error + times * value.error * max(1.0, cell.size)) * grow**times
+                cell = Info(-bound, bound, cell.grain + times * value.grain, error, None)
+            case "div" | "pow":
+                if is_integer(kind):
+                    continue
+                cell = replace(cell, error=cell.error + times * (value.error + 2.0**-16) * max(cell.size, 8.0))
+            case _:
+                bound = max(cell.size, v)
+                error = max(cell.error, value.error)
+                cell = Info(-bound, bound, max(cell.grain, value.grain), error, None)
+        if not is_integer(kind):
+            if cell.size > 1e8:
+                return None
+            error = cell.error
+            cell = settled(replace(cell, kind=None))
+            if cell.error != error:
+                cell = replace(cell, error=error + times * cell.size * 2.0**-21)
+    if kind.is_float and kind.nbytes < 4:
+        if cell.size > 200:
+            return None
+        if cell.error:
+            return cell.error + 1.25 * cell.size * step(kind)
+    return cell.error

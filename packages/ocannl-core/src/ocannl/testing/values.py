@@ -1,0 +1,211 @@
+"""Random values of statements, each with what is known of it.
+
+Operands are brought into ranges where an operation is well conditioned, and operations that jump (comparisons,
+truncation, gates) are only applied to numbers that no rounding touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import exp, log, sqrt
+from random import Random
+
+from ocannl.ir.assign import Apply, Convert, Index, Number
+from ocannl.ir.index import Affine
+from ocannl.ir.ops import BY_NAME
+from ocannl.ir.precision import Family, Precision
+from ocannl.testing.known import Info, Known, common, converted, is_integer, limits, settled
+
+LARGE = 64.0  # operands are kept below this
+NUMBERS = (0, 1, 2, 3, -1, -2, 0.5, -1.5, 0.25, 2.0, 300, 0.1)
+UNARY = (
+    "id", "neg", "neg", "abs", "relu", "sat01", "not", "trunc", "exp", "exp2", "log", "log2", "sin", "cos", "tanh",
+    "sqrt", "recip", "recip_sqrt",
+)  # fmt: skip
+BINARY = (
+    "add", "add", "sub", "sub", "mul", "mul", "mul", "max", "min", "lt", "le", "gt", "ge", "eq", "ne", "and", "or",
+    "relu_gate", "sat01_gate", "fst", "snd", "div", "pow", "mod",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Values:
+    """Values over cells and indices that the two functions give."""
+
+    random: Random
+    read: Callable[[], Known]
+    index: Callable[[], Affine]
+    precisions: Sequence[Precision]  # to convert to
+
+    def value(self, depth: int) -> Known:
+        if depth <= 0:
+            match self.random.choice(("read",) * 8 + ("number", "number", "index")):
+                case "number":
+                    return self.number(self.random.choice(NUMBERS))
+                case "index":
+                    index = self.index()
+                    low, high = (0, 0) if any(s.extent == 0 for s in index.syms) else index.range()
+                    return Index(index), Info(low, high, 0, 0, None, True)
+                case _:
+                    return self.read()
+        match self.random.choice((1, 1, 2, 2, 2, 2, 2, 3, "convert")):
+            case 1:
+                return self.unary(self.random.choice(UNARY), self.value(depth - 1))
+            case 2:
+                left, right = self.value(depth - 1), self.value(self.random.randrange(depth))
+                return self.binary(self.random.choice(BINARY), left, right)
+            case 3:
+                a, b = self.value(depth - 1), self.value(self.random.randrange(depth))
+                c = self.value(0)
+                if self.random.random() < 0.4:
+                    return self.fma(a, b, c)
+                return self.where(c, a, b)
+            case _:
+                return self.convert(self.value(depth - 1), self.random.choice(self.precisions))
+
+    def number(self, value: float) -> Known:
+        grain = next((g for g in range(4) if (value * 2.0**g).is_integer()), None)
+        error = 0.0 if grain is not None else 2.0**-20
+        return Number(value), Info(value, value, grain or 0, error, None)
+
+    def apply(self, name: str, known: Sequence[Known], low: float, high: float, grain: int, error: float) -> Known:
+        """An application, given what is known of its result before rounding."""
+        op = BY_NAME[name]
+        infos = [i for _, i in known]
+        kind = common(op, infos[1:] if name == "where" else infos)
+        if is_integer(kind):
+            grain, error = 0, 0.0
+        elif any(is_integer(i.kind) and i.size > 2**21 for i in infos):
+            error += max(i.size for i in infos) * 2.0**-20
+        value = Apply(op, tuple(v for v, _ in known))
+        return value, settled(Info(min(low, high), max(low, high), grain, error, kind))
+
+    def unary(self, name: str, known: Known) -> Known:
+        known = self.tame(known)
+        if name in ("not", "trunc") and not known[1].exact:
+            name = "neg"
+        if name in ("exp", "exp2"):
+            known = self.clamped(known, -4, 4)
+        if name in ("log", "log2", "recip", "recip_sqrt"):
+            known = self.positive(known)
+        if name == "sqrt":
+            known = self.unary("abs", known)
+        x = known[1]
+        low, high, size, e = x.low, x.high, x.size, x.error
+        slope: float = 1
+        match name:
+            case "neg": return self.apply(name, [known], -high, -low, x.grain, e)
+            case "abs": return self.apply(name, [known], 0, size, x.grain, e)
+            case "relu": return self.apply(name, [known], max(low, 0), max(high, 0), x.grain, e)
+            case "sat01" | "not": return self.apply(name, [known], 0, 1, x.grain, e)
+            case "trunc": return self.apply(name, [known], -size, size, 0, e)
+            case "id": return self.apply(name, [known], low, high, x.grain, e)
+            case "exp" | "exp2": bounds, slope = (0, exp(high)), exp(high)
+            case "log" | "log2": bounds, slope = (0, log(high + 1, 2)), 1.5
+            case "sqrt": bounds, slope = (0, sqrt(size)), 1
+            case _: bounds = (-1, 1)
+        if name == "sqrt" and e:
+            e = sqrt(e)
+        off = slope * e + 2.0**-19 * max(1.0, *map(abs, bounds)) * (1 + (size if name in ("sin", "cos") else 0))
+        return self.apply(name, [known], *bounds, 99, off)
+
+    def binary(self, name: str, left: Known, right: Known) -> Known:
+        if name in ("lt", "le", "gt", "ge", "eq", "ne", "and", "or", "mod") and not (left[1].exact and right[1].exact):
+            name = "sub"
+        if name in ("relu_gate", "sat01_gate") and not left[1].exact:
+            name = "mul"
+        left, right = self.tame(left), self.tame(right)
+        if name == "pow":
+            kind = common(BY_NAME[name], [left[1], right[1]])
+            if is_integer(kind):
+                right = self.clamped(self.tame(right), 0, 2)
+                if right[1].low < 0 or is_integer(common(BY_NAME[name], [left[1], right[1]])) is False:
+                    name = "mul"
+            else:
+                left, right = self.positive(left), self.clamped(right, -2, 2)
+        if name in ("div", "mod"):
+            right = self.positive(right)
+        x, y = left[1], right[1]
+        both = [left, right]
+        grain, e = max(x.grain, y.grain), x.error + y.error
+        match name:
+            case "add": return self.apply(name, both, x.low + y.low, x.high + y.high, grain, e)
+            case "sub": return self.apply(name, both, x.low - y.high, x.high - y.low, grain, e)
+            case "mul":
+                bound = x.size * y.size
+                low = 0 if x.low >= 0 and y.low >= 0 else -bound
+                return self.apply(name, both, low, bound, x.grain + y.grain, x.size * y.error + y.size * x.error)
+            case "div": return self.apply(name, both, -x.size, x.size, 99, x.error + x.size * y.error + 2.0**-20)
+            case "pow":
+                bound = max(x.size, 1.0) ** max(y.high, -y.low, 0)
+                kind = common(BY_NAME[name], [x, y])
+                rough = e * bound * 8 + 2.0**-18 * bound
+                return self.apply(name, both, 0 if x.low >= 0 else -bound, bound, 0, 0 if is_integer(kind) else rough)
+            case "mod": return self.apply(name, both, 0, y.high, grain, 0)
+            case "relu_gate" | "sat01_gate":
+                return self.apply(name, both, min(y.low, 0), max(y.high, 0), y.grain, y.error)
+            case "fst": return self.apply(name, both, x.low, x.high, x.grain, x.error)
+            case "snd": return self.apply(name, both, y.low, y.high, y.grain, y.error)
+            case "max" | "min":
+                return self.apply(name, both, min(x.low, y.low), max(x.high, y.high), grain, max(x.error, y.error))
+            case _: return self.apply(name, both, 0, 1, 0, 0)
+
+    def where(self, cond: Known, left: Known, right: Known) -> Known:
+        if not cond[1].exact:
+            cond = self.number(self.random.choice((0, 1, 0.5)))
+        x, y = left[1], right[1]
+        low, high = min(x.low, y.low), max(x.high, y.high)
+        return self.apply("where", [cond, left, right], low, high, max(x.grain, y.grain), max(x.error, y.error))
+
+    def fma(self, left: Known, right: Known, add: Known) -> Known:
+        left, right, add = self.tame(left), self.tame(right), self.tame(add)
+        x, y, z = left[1], right[1], add[1]
+        bound = x.size * y.size + z.size
+        error = x.size * y.error + y.size * x.error + z.error
+        return self.apply("fma", [left, right, add], -bound, bound, max(x.grain + y.grain, z.grain), error)
+
+    def convert(self, known: Known, kind: Precision) -> Known:
+        value, info = known
+        if not kind.is_float and not is_integer(info.kind):
+            if not info.exact:
+                return known
+            if kind.family is not Family.BOOL:
+                value, info = self.clamped(known, 0 if limits(kind)[0] == 0 else -50, 50)
+        if kind.is_float and info.size > 200:
+            value, info = self.tame((value, info))
+        return Convert(value, kind), converted(info, kind)
+
+    def tame(self, known: Known) -> Known:
+        """The value, brought into a range where further computation is well conditioned."""
+        value, info = known
+        if info.size <= LARGE:
+            return known
+        if is_integer(info.kind) or info.kind is None:
+            return Apply(BY_NAME["mod"], (value, Number(7))), Info(0, 6, 0, 0, common(BY_NAME["mod"], [info]))
+        return self.clamped(known, -LARGE, LARGE)
+
+    def clamped(self, known: Known, low: float, high: float) -> Known:
+        out = known
+        if known[1].high > high:
+            out = self.least(out, high)
+        if known[1].low < low:
+            out = self.most(out, low)
+        return out
+
+    def least(self, known: Known, high: float) -> Known:
+        x, limit = known[1], self.number(high)
+        grain = max(x.grain, limit[1].grain)
+        return self.apply("min", [known, limit], min(x.low, high), min(x.high, high), grain, x.error)
+
+    def most(self, known: Known, low: float) -> Known:
+        x, limit = known[1], self.number(low)
+        grain = max(x.grain, limit[1].grain)
+        return self.apply("max", [known, limit], max(x.low, low), max(x.high, low), grain, x.error)
+
+    def positive(self, known: Known) -> Known:
+        """Its magnitude plus one."""
+        x = self.tame(known)
+        size = self.unary("abs", x)
+        one = self.number(1)
+        return self.apply("add", [size, one], 1, size[1].high + 1, size[1].grain, size[1].error)
