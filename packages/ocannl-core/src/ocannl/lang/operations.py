@@ -198,7 +198,14 @@ def min_(x: Tensor, spec: str | None = None, **names: Any) -> Tensor:
 def mean(x: Tensor, spec: str | None = None, **names: Any) -> Tensor:
     """The mean by a spec of one operand, or over all axes."""
     total = _reduction(x, "add", spec, names, "sum")
-    return total / deferred("count", lambda: math.prod(x.dims) / max(1, math.prod(total.dims)))
+    return total / deferred("count", lambda: _summed(total))
+
+
+def _summed(total: Tensor) -> int:
+    """How many cells are summed into each cell of a sum."""
+    (box,) = total.projections.pieces
+    kept = {s for index in box.result for s in index.syms}
+    return math.prod(s.extent for s in box.loops if s not in kept)
 
 
 def transpose(x: Tensor) -> Tensor:
