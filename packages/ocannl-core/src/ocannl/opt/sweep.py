@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ocannl.ir.loops import Body, Buf, Comment, For, Home, If, Load, Proc, Stmt, Store
-from ocannl.opt.nest import covers, nest_of, same, touched, writes_kept
+from ocannl.opt.exact import number
+from ocannl.opt.nest import covers, nest_of, same, touched, with_leaf
 
 
 def sweep(proc: Proc) -> Proc:
@@ -22,35 +23,40 @@ def sweep(proc: Proc) -> Proc:
 
     A comment goes with the code under it.
     """
+    touching = [touched(stmt) for stmt in proc.body]
+    first: dict[Buf, int] = {}  # who writes it first
+    for at, (_, written) in enumerate(touching):
+        for buf in written:
+            first.setdefault(buf, at)
     live: set[Buf] = {b for b in proc.bufs if b.home is Home.POOL}
+    used: set[Buf] = set()
     kept: list[Stmt] = []
     under, dropped = 0, 0  # statements below the nearest comment
-    for stmt in reversed(proc.body):
+    for at in range(len(proc.body) - 1, -1, -1):
+        stmt = proc.body[at]
         if isinstance(stmt, Comment):
             if under or not dropped:
                 kept.append(stmt)
             under = dropped = 0
             continue
-        trimmed = _trim(stmt) or (stmt if writes_kept(stmt) else None)
-        if trimmed is None or not _is_seen(trimmed, live):
+        read, written = touching[at]
+        is_seen = not written or any(buf in live for buf in written)
+        trimmed = _trim(stmt) if is_seen else None
+        if trimmed is None and is_seen and any(first[buf] == at for buf in written):
+            trimmed, read = _hollow(stmt, read)
+        if trimmed is None:
             dropped += 1
             continue
         under += 1
         kept.append(trimmed)
+        used.update(read, written)
+        nest = nest_of(trimmed)
+        if nest is not None and isinstance(nest.leaf, Store) and covers(nest):
+            live.discard(nest.leaf.ref.buf)
+        live.update(read)
     body = tuple(reversed(kept))
-    return replace(proc, bufs=_used(proc.bufs, body), body=body)
-
-
-def _is_seen(stmt: Stmt, live: set[Buf]) -> bool:
-    """Whether a later statement or the caller sees what `stmt` writes; `live` goes from after it to before it."""
-    read, written = touched(stmt)
-    if written and not any(buf in live for buf in written):
-        return False
-    nest = nest_of(stmt)
-    if nest is not None and isinstance(nest.leaf, Store) and covers(nest):
-        live.discard(nest.leaf.ref.buf)
-    live.update(read)
-    return True
+    bufs = tuple([buf for buf in proc.bufs if buf in used])
+    return replace(proc, bufs=bufs, body=proc.body if same(body, proc.body) else body)
 
 
 def _trim(stmt: Stmt) -> Stmt | None:
@@ -80,10 +86,10 @@ def _trim_body(body: Body) -> Body:
     return body if same(out, body) else out
 
 
-def _used(bufs: tuple[Buf, ...], body: Body) -> tuple[Buf, ...]:
-    """The buffers that the body touches."""
-    used: set[Buf] = set()
-    for stmt in body:
-        for group in touched(stmt):
-            used.update(group)
-    return tuple([b for b in bufs if b in used])
+def _hollow(stmt: Stmt, read: list[Buf]) -> tuple[Stmt, list[Buf]]:
+    """The first write of a buffer, in which nothing happens, and what it reads: if it never turns, no more than a mark
+    that the buffer is written."""
+    nest = nest_of(stmt)
+    if nest is None or all(loop.sym.extent for loop in nest.loops):
+        return stmt, read
+    return with_leaf(stmt, replace(nest.leaf, value=number(0, nest.leaf.ref.buf.precision))), []
