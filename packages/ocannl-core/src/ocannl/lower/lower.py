@@ -41,12 +41,13 @@ from ocannl.ir.loops import (
     loop,
     row_major,
 )
-from ocannl.ir.names import Namer, identifier
+from ocannl.ir.names import Namer
 from ocannl.ir.ops import ADD, MAX, MIN, MUL, NEG, SUB, Op
 from ocannl.ir.precision import Family, Precision
-from ocannl.ir.tnode import Role, TNode
+from ocannl.ir.tnode import TNode
 from ocannl.lower import types
-from ocannl.lower.coverage import is_injective, is_surjective, overwrites
+from ocannl.lower.coverage import is_injective, is_surjective
+from ocannl.lower.mentions import accesses, statics
 
 AXIS_NAMES = ("i", "j", "k", "l")
 TRUE_NEUTRAL = (ADD, MUL, MAX, MIN)  # `neutral op e` is `e`; for `and` and `or` it is `e != 0`
@@ -99,9 +100,9 @@ class _Routine:
     """What all statements of one program share: its names, buffers and static symbols."""
 
     def __init__(self, code: comp.Comp) -> None:
-        self.statics = _statics(code)
+        self.statics = statics(code)
         self.bufs: dict[Buf, None] = {}  # an ordered set
-        self._access = _accesses(code)
+        self._access = accesses(code)
         self._own: dict[TNode, Buf] = {}
         self._merged: dict[TNode, Buf] = {}
         self._name = Namer(s.name for s in self.statics)
@@ -147,8 +148,7 @@ class _Routine:
         if op is None and assign.clear:
             fill = not is_surjective(pieces, lhs.dims)
         kind = lhs.precision if op is None else types.compute_type(op, lhs.precision)
-        # in a buffer of the wider type; whole numbers are stored at every step
-        summed = not once and kind is not lhs.precision and lhs.precision.family in (Family.FLOAT, Family.BOOL)
+        summed = not once and _is_summed_apart(lhs.precision, kind)
 
         target = self._own[lhs]
         source = target  # where the right sides find the left side's old values
@@ -250,6 +250,11 @@ def _meet(ref: Ref, op: Op | None, value: types.Operand, kind: Precision, origin
     return Store(ref, types.cast(Apply(op, (types.cast(Load(ref), kind), operand)), own), origin)
 
 
+def _is_summed_apart(own: Precision, kind: Precision) -> bool:
+    """That cells which meet several values do so in a buffer of the wider type. Integers are stored at every step."""
+    return own is not kind and own.family in (Family.FLOAT, Family.BOOL)
+
+
 def _overwrites_what_it_reads(assign: Assign, early: bool) -> bool:
     """That a right side reads a cell of the left side after it may have changed; `early`: some change before their
     own iteration. Reading the very cell that the iteration writes is harmless otherwise."""
@@ -258,58 +263,3 @@ def _overwrites_what_it_reads(assign: Assign, early: bool) -> bool:
             if read.node is assign.lhs and not read.merge and (early or read.at != piece.at):
                 return True
     return False
-
-
-def _statics(code: comp.Comp) -> tuple[Sym, ...]:
-    """The static symbols that the code mentions, in order of first mention."""
-    found: dict[Sym, None] = {}
-
-    def note(*indices: Affine) -> None:
-        for index in indices:
-            found.update((s, None) for _, s in index.terms if s.kind is SymKind.STATIC)
-
-    def visit(value: comp.Value) -> None:
-        match value:
-            case comp.Read(_, at):
-                note(*at)
-            case comp.Index(index):
-                note(index)
-            case comp.Apply(_, args):
-                for arg in args:
-                    visit(arg)
-            case comp.Convert(inner, _):
-                visit(inner)
-            case comp.Number():
-                pass
-
-    for assign in comp.assigns(code):
-        for piece in assign.pieces:
-            visit(piece.value)
-            note(*piece.at, *piece.when.ge0, *piece.when.eq0)
-    by_name: dict[str, Sym] = {}
-    for sym in found:
-        if identifier(sym.name) != sym.name:
-            raise CodeError(f"a static symbol is called {sym.name!r}; name it with letters, digits and underscores")
-        if by_name.setdefault(sym.name, sym) is not sym:
-            raise CodeError(f"two different static symbols are called `{sym.name}`; give one of them another name")
-    return tuple(found)
-
-
-def _accesses(code: comp.Comp) -> dict[TNode, Access]:
-    """What the routine does with the own array of each node."""
-    read: dict[TNode, None] = {}  # before anything overwrote it
-    written: dict[TNode, None] = {}
-    whole: set[TNode] = set()
-    for assign in comp.assigns(code):
-        for piece in assign.pieces:
-            read.update((r.node, None) for r in comp.reads(piece.value) if not r.merge and r.node not in whole)
-        if assign.lhs not in whole:
-            if overwrites(assign):
-                whole.add(assign.lhs)
-            else:
-                read.setdefault(assign.lhs)
-        written.setdefault(assign.lhs)
-    access = {n: Access.INOUT if n in read else Access.OUT for n in written}
-    for node in read:
-        access.setdefault(node, Access.CONST if node.role is Role.DATA else Access.IN)
-    return access
