@@ -1,0 +1,47 @@
+"""The examples, each on every backend that works here, in small."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+BACKENDS = [row.name for row in oc.backends() if row.usable]
+
+
+@pytest.fixture(params=BACKENDS, autouse=True)
+def _backend(request):
+    with oc.use_backend(request.param):
+        yield
+
+
+def example(name):
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_micrograd(capsys):
+    figures = example("micrograd").main()
+    np.testing.assert_allclose(np.ravel(list(figures.values())), [24.70408, 138.8338, 645.5773], rtol=1e-5)
+    assert capsys.readouterr().out == "g     24.7041\ndg/da 138.8338\ndg/db 645.5773\n"
+
+
+def test_linear_regression():
+    w, b = example("linear_regression").main(points=100, steps=300)
+    np.testing.assert_allclose(w, [[3.0, -2.0]], atol=0.1)
+    np.testing.assert_allclose(b, [0.5], atol=0.1)
+
+
+def test_digits():
+    pytest.importorskip("sklearn")
+    assert example("digits").main(epochs=2) > 0.75
+
+
+def test_there_is_a_test_for_every_example():
+    tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} <= tested
