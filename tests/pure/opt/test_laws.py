@@ -22,6 +22,8 @@ from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
 from ocannl.opt.pipeline import optimize, passes
+from ocannl.testing.evaluate import evaluate
+from ocannl.testing.generate import difference, generate
 from ocannl.testing.interpret import interpret
 
 TARGET = Capabilities()
@@ -158,13 +160,13 @@ def program(seed: int, statements: int = 8) -> Program:
     return Program(code, arrays, {maker.static: maker.random.randrange(3)}, asked)
 
 
+def judge(name: str, proc: Proc) -> None:
+    verify(proc, "placed" if name == "memory" else "optimized", alignment_bytes=TARGET.alignment_bytes)
+
+
 def check(made: Program, without: frozenset[str], target: Capabilities = TARGET) -> Proc:
     lowered = lower(made.code, "law")
     verify(lowered, "lowered")
-
-    def judge(name: str, proc: Proc) -> None:
-        verify(proc, "placed" if name == "memory" else "optimized", alignment_bytes=target.alignment_bytes)
-
     final = optimize(lowered, made.asked, target, judge, without)
     symbols = {s: made.symbols[s] for s in lowered.syms}
     wanted, got = interpret(lowered, made.arrays, symbols), interpret(final, made.arrays, symbols)
@@ -201,3 +203,17 @@ def test_each_pair_of_passes_alone() -> None:
 def test_a_target_without_schedules() -> None:
     for seed in range(3000, 3050):
         check(program(seed), frozenset(), Capabilities(scheduled=False))
+
+
+@pytest.mark.parametrize("block", range(20))
+def test_programs_of_the_kit_evaluate_to_the_same(block: int) -> None:
+    for seed in range(block * 20, block * 20 + 20):
+        random = Random(seed)
+        made = generate(random, 6)
+        asked = {n: "keep=" for n in nodes(made.code) if random.random() < 0.15}
+        without = frozenset() if seed % 2 else frozenset(n for n in NAMES if random.random() < 0.3)
+        final = optimize(lower(made.code, "law"), asked, TARGET, judge, without)
+        symbols = {s: made.symbols[s] for s in final.syms}
+        got = interpret(final, made.arrays, symbols, made.merged)
+        wanted = evaluate(made.code, made.arrays, made.symbols, made.merged)
+        assert not difference(wanted, got, made.tolerance), print_proc(final)

@@ -37,10 +37,13 @@ MIRROR = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"
 def fold(proc: Proc) -> Proc:
     """Simplifies every expression and guard. NaN and infinities stay what they are; the sign of a zero may change.
 
-        proc step                                             proc step
-          y : f32[5]  out                                       y : f32[5]  out
-          for i in 0..5:                               ==>      for i in 0..5:
-            y[i] = where(f32(i) <= 2, x[i] * 1, 2 * 3)            y[i] = x[i] if -i+2 >= 0 else 6
+        proc step                                              proc step
+          x : f32[5]  in                                         x : f32[5]  in
+          y : f32[5]  out                                ==>     y : f32[5]  out
+          for i in 0..5:                                         for i in 0..5:
+            y[i] = where(f32(i <= 2), x[i] * 1, 2 * 3)             y[i] = x[i] if -i+2 >= 0 else 6
+
+    Comparisons of indices become conditions, and those that the ranges of loops decide are gone.
     """
     out: list[Stmt] = []
     for stmt in proc.body:

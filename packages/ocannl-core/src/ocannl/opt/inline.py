@@ -20,15 +20,14 @@ LARGE = 64  # nodes of an expression that grows no further
 def inline(proc: Proc, shares: bool) -> Proc:
     """Replaces reads of a temporary by the value that its one nest computes; `sweep` then finds the nest dead.
 
-        proc step                               proc step
-          x : f32[5]    in                        x : f32[5]    in
-          t : f32[5]    arena                     t : f32[5]    arena
-          y : f32[3,5]  out                       y : f32[3,5]  out
-          for i in 0..5:                  ==>     for i in 0..5:
-            t[i] = -x[i]                            t[i] = -x[i]
-          for j in 0..3:                          for j in 0..3:
-            for k in 0..5:                          for k in 0..5:
-              y[j, k] = t[k] if k-j >= 0 else 0       y[j, k] = -x[k] if k-j >= 0 else 0
+        proc step                        proc step
+          x : f32[5]  in                   x : f32[5]  in
+          t : f32[5]  arena                t : f32[5]  arena
+          y : f32[3]  out                  y : f32[3]  out
+          for i in 0..5:           ==>     for i in 0..5:
+            t[i] = relu(x[i])                t[i] = relu(x[i])
+          for i_2 in 0..3:                 for i_2 in 0..3:
+            y[i_2] = t[i_2+2] * 2            y[i_2] = relu(x[i_2+2]) * 2
 
     All readers take the value, or none. Nothing is computed more often than its temporary has cells, unless it is
     free (a number, an index, a copy); several readers take what is cheap, a single one anything. Sums never move.

@@ -14,12 +14,20 @@ from ocannl.opt.substitute import replace_buffers
 def memory(proc: Proc, alignment_bytes: int) -> Proc:
     """Gives every arena buffer an offset; those that are never alive together may share bytes.
 
-        proc step                           proc step
-          x : f32[64]  in                     x : f32[64]  in
-          s : f32[64]  arena                  s : f32[64]  arena at 0
-          t : f32[64]  arena          ==>     t : f32[64]  arena at 256
-          u : f32[64]  arena                  u : f32[64]  arena at 0      # s is dead when u is born
-          y : f32[64]  out                    y : f32[64]  out
+        proc step                       proc step
+          x : f32[64]  in                 x : f32[64]  in
+          s : f32[64]  arena              s : f32[64]  arena at 0
+          t : f32[64]  arena              t : f32[64]  arena at 256
+          u : f32[64]  arena              u : f32[64]  arena at 0        # s is dead when u is born
+          y : f32[64]  out                y : f32[64]  out
+          for i in 0..64:                 for i in 0..64:
+            s[i] = exp(x[i])      ==>       s[i] = exp(x[i])
+          for i_2 in 0..64:               for i_2 in 0..64:
+            t[i_2] = exp(s[i_2])            t[i_2] = exp(s[i_2])
+          for i_3 in 0..64:               for i_3 in 0..64:
+            u[i_3] = exp(t[i_3])            u[i_3] = exp(t[i_3])
+          for i_4 in 0..64:               for i_4 in 0..64:
+            y[i_4] = exp(u[i_4])            y[i_4] = exp(u[i_4])
 
     A buffer lives from the first to the last statement that touches it. The largest are placed first, each as low as
     the placed ones that live beside it allow (Pisarchyk and Lee 2020, greedy by size).

@@ -31,12 +31,12 @@ from ocannl.opt.realize.plain import block
 def number(proc: Proc) -> Proc:
     """Names the parts that a value mentions more than once, if it surely computes them.
 
-        proc step                                  proc step
-          x : f32[5]  in                             x : f32[5]  in
-          y : f32[5]  out                            y : f32[5]  out
-          for i in 0..5:                     ==>     for i in 0..5:
-            y[i] = exp(x[i]) / (1 + exp(x[i]))         let v = exp(x[i])
-                                                       y[i] = v / (1 + v)
+        proc step                                      proc step
+          x : f32[5]  in                                 x : f32[5]  in
+          y : f32[5]  out                                y : f32[5]  out
+          for i in 0..5:                         ==>     for i in 0..5:
+            y[i] = exp(x[i]) / (1 + exp(x[i]))             let v = exp(x[i])
+                                                           y[i] = v / (1 + v)
 
     A part that stands only behind a condition stays there: its cells may not exist when the condition fails.
     """

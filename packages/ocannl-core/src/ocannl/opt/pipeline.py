@@ -49,7 +49,12 @@ def optimize(
     `asked` are the nodes that somebody wants to look at afterwards, and who; `on_stage` sees the program after each
     pass; passes named in `without` are left out.
     """
-    for each in passes(asked, capabilities):
+    table = passes(asked, capabilities)
+    unknown = without - {each.name for each in table}
+    if unknown:
+        known = ", ".join(each.name for each in table)
+        raise ValueError(f"no pass is called {', '.join(sorted(unknown))}; there are {known}")
+    for each in table:
         if each.when and each.name not in without:
             proc = each.run(proc)
             if on_stage is not None:

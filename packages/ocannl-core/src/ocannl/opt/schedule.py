@@ -16,14 +16,16 @@ from ocannl.opt.start import find_starts
 def schedule(proc: Proc, capabilities: Capabilities) -> Proc:
     """Replaces each nest by the one that `realize` makes of its plan; a fill becomes the start of its sum.
 
-        proc step                           proc step
-          w : f32[5,7]  in                    w : f32[5,7]  in
-          y : f32[5]    out                   y : f32[5]    out
-          for i in 0..5:              ==>     for i_2 in 0..5:
-            y[i] = 0                            local acc: f32 reg = 0
-          for k in 0..7:                        for k in 0..7:
-            for i_2 in 0..5:                      acc += w[i_2, k]
-              y[i_2] += w[i_2, k]               y[i_2] = acc
+        proc step                         proc step
+          y : f32[5]    out                 y : f32[5]    out
+          w : f32[5,7]  in                  w : f32[5,7]  in
+          for i in 0..5:                    for i_2 in 0..5:
+            y[i] = 0                ==>       local acc: f32 reg = 0
+          for i_2 in 0..5:                    for j in 0..7:
+            for j in 0..7:                      acc += w[i_2, j]
+              y[i_2] += w[i_2, j]             y[i_2] = acc
+
+    The order of summation depends on the shapes alone.
     """
     starts = find_starts(proc.body)
     names = Namer(names_of(proc))

@@ -22,14 +22,14 @@ KEPT_ROLES = {
 def settle(proc: Proc, asked: Mapping[TNode, str]) -> Proc:
     """Decides for every node, by the first rule that applies, and moves the temporary ones to the arena.
 
-        proc step                           proc step
-          x : f32[5]  in                      x : f32[5]  in        kept: placeholder
-          h : f32[5]  out                     h : f32[5]  arena     temporary: read only inside `step`
-          y : f32[5]  out                     y : f32[5]  out       kept: written and not read later
-          for i in 0..5:                      for i in 0..5:
-            h[i] = tanh(x[i])         ==>       h[i] = tanh(x[i])
-          for i_2 in 0..5:                    for i_2 in 0..5:
-            y[i_2] = h[i_2] * 2                 y[i_2] = h[i_2] * 2
+        proc step                       proc step
+          x : f32[5]  in                  x : f32[5]  in           # kept: placeholder
+          h : f32[5]  out                 h : f32[5]  arena        # temporary: read only inside `step`
+          y : f32[5]  out                 y : f32[5]  out          # kept: written and not read later
+          for i in 0..5:          ==>     for i in 0..5:
+            h[i] = tanh(x[i])               h[i] = tanh(x[i])
+          for i_2 in 0..5:                for i_2 in 0..5:
+            y[i_2] = h[i_2] * 2             y[i_2] = h[i_2] * 2
 
     `asked` names nodes that someone wants to look at afterwards, and who.
     """

@@ -12,11 +12,11 @@ from ocannl.opt.nest import covers, nest_of, same, touched, with_leaf
 def sweep(proc: Proc) -> Proc:
     """Drops writes that are never read or are overwritten first, loops that never turn, and buffers that are left over.
 
-        proc step                           proc step
-          x : f32[5]  in                      x : f32[5]  in
-          t : f32[5]  arena                   y : f32[5]  out
-          y : f32[5]  out                     for i_2 in 0..5:
-          for i in 0..5:              ==>       y[i_2] = x[i_2] * 2
+        proc step                       proc step
+          x : f32[5]  in                  x : f32[5]  in
+          t : f32[5]  arena               y : f32[5]  out
+          y : f32[5]  out                 for i_2 in 0..5:
+          for i in 0..5:          ==>       y[i_2] = x[i_2] * 2
             t[i] = x[i] + 1
           for i_2 in 0..5:
             y[i_2] = x[i_2] * 2

@@ -1,0 +1,156 @@
+"""The programs in the docstrings of passes, before and after: what is printed, and that both compute the same."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from ocannl.ir.assign import Apply, Assign, Comp, Index, Number, Piece, Read, Seq, Value
+from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.index import Affine, Sym
+from ocannl.ir.loops import Home, Proc
+from ocannl.ir.ops import ADD, BY_NAME, Op
+from ocannl.ir.precision import float32
+from ocannl.ir.text import print_proc
+from ocannl.ir.tnode import Placement, Role, TNode
+from ocannl.lower.lower import lower
+from ocannl.opt.fold import fold
+from ocannl.opt.inline import inline
+from ocannl.opt.memory import memory
+from ocannl.opt.number import number
+from ocannl.opt.pipeline import passes
+from ocannl.opt.schedule import schedule
+from ocannl.opt.settle import settle
+from ocannl.opt.sweep import sweep
+from ocannl.testing.interpret import interpret
+
+TARGET = Capabilities()
+
+
+def node(label: str, *dims: int, role: Role = Role.RESULT) -> TNode:
+    return TNode(label, role, lambda: dims, lambda: float32)
+
+
+def loop(size: int, name: str = "i") -> Sym:
+    return Sym(name, 0, size - 1)
+
+
+def at(*indices: Affine | Sym) -> tuple[Affine, ...]:
+    return tuple(map(Affine.of, indices))
+
+
+def apply(name: str, *args: Value) -> Value:
+    return Apply(BY_NAME[name], args)
+
+
+def put(lhs: TNode, loops: tuple[Sym, ...], value: Value, accum: Op | None = None) -> Assign:
+    return Assign(lhs, accum, True, (Piece(loops, at(*loops[: len(lhs.dims)]), value),))
+
+
+def chain(ops: str, size: int = 5) -> tuple[Comp, list[TNode]]:
+    """`x`, and under each letter what an operation makes of the one before."""
+    nodes = [node("x", size, role=Role.PLACEHOLDER)]
+    code = []
+    for word in ops.split():
+        label, op, *numbers = word.split(":")
+        i = loop(size)
+        made = node(label, size)
+        code.append(put(made, (i,), apply(op, Read(nodes[-1], at(i)), *(Number(int(n)) for n in numbers))))
+        nodes.append(made)
+    return Seq(tuple(code)), nodes
+
+
+def to_settle() -> Proc:
+    return lower(chain("h:tanh y:mul:2")[0], "step")
+
+
+def to_fold() -> Proc:
+    x, y, i = node("x", 5, role=Role.PLACEHOLDER), node("y", 5), loop(5)
+    mask = apply("le", Index(Affine.of(i)), Number(2))
+    value = apply("where", mask, apply("mul", Read(x, at(i)), Number(1)), apply("mul", Number(2), Number(3)))
+    return lower(put(y, (i,), value), "step")
+
+
+def to_inline() -> Proc:
+    code, nodes = chain("t:relu")
+    i, y = loop(3), node("y", 3)
+    last = put(y, (i,), apply("mul", Read(nodes[1], at(Affine.of(i) + 2)), Number(2)))
+    return settle(lower(Seq((code, last)), "step"), {})
+
+
+def to_sweep() -> Proc:
+    x, t, y = node("x", 5, role=Role.PLACEHOLDER), node("t", 5), node("y", 5)
+    t.requested.settle(Placement.TEMPORARY, "oc.virtual")
+    i, k = loop(5), loop(5)
+    first = put(t, (i,), apply("add", Read(x, at(i)), Number(1)))
+    return settle(lower(Seq((first, put(y, (k,), apply("mul", Read(x, at(k)), Number(2))))), "step"), {})
+
+
+def to_schedule() -> Proc:
+    w, y, i, j = node("w", 5, 7, role=Role.PARAMETER), node("y", 5), loop(5), loop(7, "j")
+    return lower(put(y, (i, j), Read(w, at(i, j)), ADD), "step")
+
+
+def to_number() -> Proc:
+    x, y, i = node("x", 5, role=Role.PLACEHOLDER), node("y", 5), loop(5)
+    e = apply("exp", Read(x, at(i)))
+    return lower(put(y, (i,), apply("div", e, apply("add", Number(1), e))), "step")
+
+
+def to_memory() -> Proc:
+    return settle(lower(chain("s:exp t:exp u:exp y:exp", 64)[0], "step"), {})
+
+
+TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc], Proc]]] = {
+    "settle": (settle, to_settle, lambda proc: settle(proc, {})),
+    "fold": (fold, to_fold, fold),
+    "inline": (inline, to_inline, lambda proc: inline(proc, True)),
+    "sweep": (sweep, to_sweep, sweep),
+    "schedule": (schedule, to_schedule, lambda proc: schedule(proc, TARGET)),
+    "number": (number, to_number, number),
+    "memory": (memory, to_memory, lambda proc: memory(proc, 64)),
+}
+
+
+def drawn(function: Callable[..., Proc]) -> tuple[str, str]:
+    """The two programs in a docstring, without remarks."""
+    lines = re.findall(r"^    (.*)$", inspect.getdoc(function) or "", re.MULTILINE)
+    column = lines[0].rindex("proc ")
+    before = [line[:column].replace("==>", "").rstrip() for line in lines]
+    after = [re.sub(r"  +#.*", "", line[column:]).rstrip() for line in lines]
+    return "\n".join(before).rstrip() + "\n", "\n".join(after).rstrip() + "\n"
+
+
+def test_every_pass_is_shown() -> None:
+    assert [each.name for each in passes({}, TARGET)] == list(TABLE)
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_the_docstring_shows_what_the_pass_does(name: str) -> None:
+    function, build, run = TABLE[name]
+    before = build()
+    after = run(before)
+    assert drawn(function) == (print_proc(before), print_proc(after))
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_both_programs_compute_the_same(name: str) -> None:
+    _, build, run = TABLE[name]
+    before = build()
+    after = run(before)
+    numbers = np.random.default_rng(1)
+    arrays = {b.node: numbers.normal(size=b.shape).astype(np.float32) for b in before.bufs if b.node is not None}
+    wanted, got = interpret(before, arrays), interpret(after, arrays)
+    for buf in after.bufs:
+        if buf.home is Home.POOL and buf.node is not None:
+            np.testing.assert_allclose(got[buf.node], wanted[buf.node], rtol=1e-6)
+
+
+def test_the_authors_that_settle_shows() -> None:
+    after = settle(to_settle(), {})
+    shown = re.findall(r"# (.*)", inspect.getdoc(settle) or "")
+    assert [f"{fact.placement}: {fact.author}" for fact in after.facts] == shown

@@ -1,0 +1,182 @@
+"""What moves into its readers, and what must not."""
+
+from __future__ import annotations
+
+import pytest
+
+from ocannl.ir.assign import Apply, Assign, Comp, Convert, Index, Number, Piece, Read, Seq, Value
+from ocannl.ir.index import Affine, Sym
+from ocannl.ir.loops import Proc
+from ocannl.ir.ops import ADD, BY_NAME, MUL, Op
+from ocannl.ir.precision import Precision, bfloat16, float32
+from ocannl.ir.text import print_proc
+from ocannl.ir.tnode import Role, TNode
+from ocannl.lower.lower import lower
+from ocannl.opt.inline import inline
+from ocannl.opt.settle import settle
+from ocannl.opt.sweep import sweep
+
+
+def node(label: str, *dims: int, role: Role = Role.RESULT, kind: Precision = float32) -> TNode:
+    return TNode(label, role, lambda: dims, lambda: kind)
+
+
+def loops(*sizes: int) -> tuple[Sym, ...]:
+    return tuple(Sym(name, 0, n - 1) for name, n in zip("ijkl", sizes, strict=False))
+
+
+def at(*indices: Affine | Sym | int) -> tuple[Affine, ...]:
+    return tuple(map(Affine.of, indices))
+
+
+def op(name: str, *args: Value) -> Value:
+    return Apply(BY_NAME[name], args)
+
+
+def put(
+    lhs: TNode, over: tuple[Sym, ...], value: Value, accum: Op | None = None, clear: bool = True, to: int | None = None
+) -> Assign:
+    place = at(*over[: len(lhs.dims) if to is None else to])
+    return Assign(lhs, accum, clear, (Piece(over, place, value),))
+
+
+def left(*code: Comp, shares: bool = True) -> list[str]:
+    """The statements that remain, without their loops."""
+    proc = sweep(inline(settle(lower(Seq(code), "step"), {}), shares))
+    return [line.strip() for line in body(proc) if not line.strip().startswith("for ")]
+
+
+def body(proc: Proc) -> list[str]:
+    return [line for line in print_proc(proc).splitlines()[1:] if " : " not in line]
+
+
+X, Y, T, W = node("x", 5), node("y", 5), node("t", 5), node("w", 5, role=Role.PARAMETER)
+(I,), (K,) = loops(5), loops(5)
+x_i, t_k, w_i, w_k = Read(X, at(I)), Read(T, at(K)), Read(W, at(I)), Read(W, at(K))
+twice_t = op("mul", t_k, Number(2))
+
+
+def test_reads_take_the_value_at_their_own_index() -> None:
+    t = node("t", 3, 5)
+    i, j = loops(3, 5)
+    k, m = loops(5, 3)
+    first = put(t, (i, j), op("add", Read(X, at(j)), Index(Affine.of(i) * 10)))
+    last = put(node("y", 5, 3), (k, m), Read(t, at(m, Affine.of(4) - k)))
+    assert left(first, last) == ["y[i_2, j_2] = x[-i_2+4] + (10*j_2)"]
+
+
+def test_constants_indices_and_copies_go_everywhere() -> None:
+    i, j, k = loops(2, 3, 5)
+    y = node("y", 2, 3)
+    fill = put(T, (I,), Number(3))
+    assert left(fill, put(y, (i, j, k), op("mul", Read(T, at(k)), Read(X, at(k))), ADD)) == [
+        "y[i_2, j] = 0", "y[i_3, j_2] += 3 * x[k]",
+    ]  # fmt: skip
+    copy = put(T, (I,), x_i)
+    assert left(copy, put(y, (i, j, k), Read(T, at(k)), ADD))[-1] == "y[i_3, j_2] += x[k]"
+    ramp = put(T, (I,), Index(Affine.of(I) + 1))
+    assert left(ramp, put(y, (i, j, k), Read(T, at(k)), ADD))[-1] == "y[i_3, j_2] += k+1"
+
+
+def test_guards_stay_around_what_they_guard() -> None:
+    padded = Read(T, at(Affine.of(K) - 1), outside=0.0)
+    assert left(put(T, (I,), op("mul", x_i, Number(2))), put(Y, (K,), padded)) == [
+        "y[i_2] = x[i_2-1] * 2 if i_2-1 >= 0 else 0"
+    ]
+
+
+def test_chains_collapse_and_stop_growing() -> None:
+    nodes = [X, *(node(f"t{n}", 5) for n in range(100))]
+    code = []
+    for n, made in enumerate(nodes[1:]):
+        (i,) = loops(5)
+        code.append(put(made, (i,), op("max", Read(nodes[n], at(i)), Number(n))))
+    remaining = left(*code)
+    assert 2 <= len(remaining) <= 5
+    assert max(map(len, remaining)) < 600
+
+
+@pytest.mark.parametrize(
+    ("value", "readers", "moves"),
+    [
+        ("tanh", 1, True), ("tanh", 2, False), ("sqrt", 2, True), ("exp", 1, True), ("relu", 3, True), ("div", 1, True),
+    ],
+)  # fmt: skip
+def test_several_readers_take_only_what_is_cheap(value: str, readers: int, moves: bool) -> None:
+    first = put(T, (I,), op(value, *[x_i, w_i][: BY_NAME[value].arity]))
+    rest = [put(node(f"y{n}", 5), (K,), twice_t) for n in range(readers)]
+    assert (len(left(first, *rest)) == readers) is moves
+
+
+def test_a_reader_that_mentions_it_twice_needs_somebody_who_shares() -> None:
+    code = (put(T, (I,), op("tanh", x_i)), put(Y, (K,), op("mul", t_k, t_k)))
+    assert len(left(*code, shares=True)) == 1
+    assert len(left(*code, shares=False)) == 2
+    other = put(Y, (K,), op("mul", t_k, Read(T, at(-Affine.of(K) + 4))))
+    assert len(left(code[0], other, shares=True)) == 2
+
+
+def test_nothing_is_computed_more_often_than_it_has_cells() -> None:
+    i, j = loops(3, 5)
+    first = put(T, (I,), op("add", x_i, w_i))
+    matrix = put(node("y", 3, 5), (i, j), Read(T, at(j)))
+    assert left(first, matrix) == ["t[i] = x[i] + w[i]", "y[i_2, j] = t[j]"]
+    sum_ = put(node("s"), (K,), t_k, ADD)
+    assert left(first, sum_) == ["s = 0", "s += x[i_2] + w[i_2]"]
+
+
+def test_narrow_casts_are_not_free() -> None:
+    i, j = loops(3, 5)
+    narrow = node("narrow", 5, kind=bfloat16)
+    first = put(T, (I,), Convert(Read(narrow, at(I)), float32))
+    assert len(left(first, put(node("y", 3, 5), (i, j), Read(T, at(j))))) == 2
+    assert left(first, put(Y, (K,), twice_t)) == ["y[i_2] = f32(narrow[i_2]) * 2"]
+
+
+def test_sums_stay() -> None:
+    i, j = loops(5, 7)
+    wide = node("wide", 5, 7)
+    first = put(T, (i, j), Read(wide, at(i, j)), ADD)
+    assert left(first, put(Y, (K,), twice_t)) == ["t[i] = 0", "t[i_2] += wide[i_2, j]", "y[i_3] = t[i_3] * 2"]
+
+
+def test_not_across_a_write_of_what_it_reads() -> None:
+    first = put(T, (I,), op("mul", w_i, Number(2)))
+    change = put(W, (K,), Number(0))
+    last = put(Y, (K,), twice_t)
+    assert left(first, change, last) == ["t[i] = w[i] * 2", "w[i_2] = 0", "y[i_3] = t[i_3] * 2"]
+    assert left(first, last, change) == ["y[i_2] = w[i_2] * 2 * 2", "w[i_3] = 0"]
+
+
+def test_into_an_update_of_what_it_reads_cell_by_cell() -> None:
+    step = put(T, (I,), op("mul", w_i, Number(0.1)))
+    assert left(step, put(W, (K,), t_k, ADD, clear=False)) == ["w[i_2] += w[i_2] * 0.1"]
+    mirrored = put(W, (K,), Read(T, at(-Affine.of(K) + 4)), ADD, clear=False)
+    assert len(left(step, mirrored)) == 2
+    i, j = loops(5, 3)
+    many = put(W, (i, j), Read(T, at(i)), MUL, clear=False)
+    assert len(left(step, many)) == 2  # every step would read what the one before wrote
+
+
+def test_all_readers_or_none() -> None:
+    first = put(T, (I,), op("add", x_i, w_i))
+    good = put(node("y1", 5), (K,), twice_t)
+    change = put(W, (K,), Number(0))
+    late = put(node("y2", 5), (K,), twice_t)
+    assert left(first, good, change, late)[:2] == ["t[i] = x[i] + w[i]", "y1[i_2] = t[i_2] * 2"]
+
+
+def test_parts_of_a_concatenation_stay() -> None:
+    t = node("t", 8)
+    (a,), (b,), (k,) = loops(5), loops(3), loops(8)
+    code = Assign(t, None, True, (
+        Piece((a,), at(a), Read(X, at(a))), Piece((b,), at(Affine.of(b) + 5), Number(1)),
+    ))  # fmt: skip
+    assert len(left(code, put(node("y", 8), (k,), Read(t, at(k))))) == 3
+
+
+def test_kept_nodes_stay() -> None:
+    y = node("kept", 5, role=Role.STATE)
+    code = Seq((put(y, (I,), x_i), put(Y, (K,), Read(y, at(K)))))
+    proc = settle(lower(code, "step"), {})
+    assert inline(proc, True) is proc

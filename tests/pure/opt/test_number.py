@@ -1,0 +1,69 @@
+"""Equal parts get one name; what stands only behind a condition gets none."""
+
+from __future__ import annotations
+
+from ocannl.ir.index import Affine, Cond, Sym
+from ocannl.ir.loops import Access, Apply, Buf, Cast, Expr, Home, Idx, Load, Num, Proc, Ref, Store, Update, When, loop
+from ocannl.ir.ops import ADD, BY_NAME
+from ocannl.ir.precision import float32, float64
+from ocannl.ir.text import print_proc
+from ocannl.opt.number import number
+
+I = Sym("i", 0, 4)
+X = Buf("x", float32, (5,), (1,), Home.ARENA, Access.TEMP)
+Y = Buf("y", float32, (5,), (1,), Home.ARENA, Access.TEMP)
+i = Affine.of(I)
+x, here = Load(Ref(X, (i,))), Ref(Y, (i,))
+
+
+def op(name: str, *args: Expr) -> Expr:
+    return Apply(BY_NAME[name], args)
+
+
+def body(value: Expr) -> list[str]:
+    proc = Proc("p", (X, Y), (), (loop(I, (Store(here, value),)),))
+    return [line.strip() for line in print_proc(number(proc)).splitlines()[4:]]
+
+
+def test_the_largest_equal_part_is_named() -> None:
+    e = op("exp", op("neg", x))
+    assert body(op("mul", e, op("sub", Num(1.0, float32), e))) == ["let v = exp(-x[i])", "y[i] = v * (1 - v)"]
+
+
+def test_parts_of_parts() -> None:
+    e = op("exp", x)
+    assert body(op("mul", op("add", e, x), e)) == ["let v = x[i]", "let v_2 = exp(v)", "y[i] = (v_2 + v) * v_2"]
+
+
+def test_numbers_and_indices_need_no_name() -> None:
+    two = op("mul", Num(2.0, float32), Num(2.0, float32))
+    assert body(op("add", Idx(i, float32), op("mul", Idx(i, float32), Num(2.0, float32)))) == ["y[i] = i + i * 2"]
+    assert body(op("add", two, two)) == ["let v = 2 * 2", "y[i] = v + v"]
+
+
+def test_types_tell_values_apart() -> None:
+    a, b = Cast(x, float64), Cast(Cast(Num(1.0, float32), float64), float64)
+    wide = op("add", a, op("mul", a, b))
+    assert body(Cast(wide, float32)) == ["let v = f64(x[i])", "y[i] = f32(v + v * f64(f64(1)))"]
+
+
+def test_what_may_not_exist_is_not_computed_early() -> None:
+    far = Load(Ref(X, (i - 1,)))
+    cond = Cond((i - 1,))
+    both = op("mul", far, far)
+    assert body(When(cond, both, Num(0.0, float32))) == ["y[i] = x[i-1] * x[i-1] if i-1 >= 0 else 0"]
+    assert body(op("add", x, When(cond, op("mul", x, far), Num(0.0, float32)))) == [
+        "let v = x[i]", "y[i] = v + (v * x[i-1] if i-1 >= 0 else 0)",
+    ]  # fmt: skip
+
+
+def test_nothing_equal_is_the_same_program() -> None:
+    proc = Proc("p", (X, Y), (), (loop(I, (Update(here, ADD, op("exp", x)),)),))
+    assert number(proc) is proc
+
+
+def test_a_single_statement_keeps_its_names_to_itself() -> None:
+    cell = Load(Ref(X, (Affine(),)))
+    proc = Proc("p", (X, Y), (), (Store(Ref(Y, (Affine(),)), op("mul", cell, cell)),))
+    lines = print_proc(number(proc)).splitlines()[3:]
+    assert lines == ["  if true:", "    let v = x[0]", "    y[0] = v * v"]

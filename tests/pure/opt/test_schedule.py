@@ -1,0 +1,209 @@
+"""Plans of nests, the nests that are built from them, and the fills that sums take over."""
+
+from __future__ import annotations
+
+import pytest
+
+from ocannl.ir.assign import Apply, Assign, Comp, Number, Piece, Read, Seq, Value
+from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.index import TRUE, Affine, Cond, Sym
+from ocannl.ir.names import Namer
+from ocannl.ir.ops import ADD, AND, MAX, MUL, Op
+from ocannl.ir.precision import Precision, float32, int32
+from ocannl.ir.text import print_proc
+from ocannl.ir.tnode import Role, TNode
+from ocannl.lower.lower import lower
+from ocannl.opt.nest import Nest, nest_of
+from ocannl.opt.pipeline import optimize
+from ocannl.opt.plan import Plain, plan
+from ocannl.opt.realize import realize
+from ocannl.opt.schedule import schedule
+
+TARGET = Capabilities()
+
+
+def node(label: str, *dims: int, role: Role = Role.PLACEHOLDER, kind: Precision = float32) -> TNode:
+    return TNode(label, role, lambda: dims, lambda: kind)
+
+
+def loops(*sizes: int) -> tuple[Sym, ...]:
+    return tuple(Sym(name, 0, n - 1) for name, n in zip("ijkl", sizes, strict=False))
+
+
+def at(*indices: Affine | Sym | int) -> tuple[Affine, ...]:
+    return tuple(map(Affine.of, indices))
+
+
+def total(
+    lhs: TNode, over: tuple[Sym, ...], value: Value, accum: Op | None = ADD, when: Cond = TRUE, clear: bool = True
+) -> Assign:
+    return Assign(lhs, accum, clear, (Piece(over, at(*over[: len(lhs.dims)]), value, when),))
+
+
+def nests(code: Comp) -> list[Nest]:
+    return [nest for nest in map(nest_of, lower(code, "step").body) if nest is not None]
+
+
+def body(code: Comp) -> str:
+    proc = schedule(lower(code, "step"), TARGET)
+    return "\n".join(line for line in print_proc(proc).splitlines()[1:] if " : " not in line)
+
+
+def product(m: int, n: int, k: int) -> Assign:
+    a, b, c = node("a", m, k), node("b", n, k), node("c", m, n)
+    i, j, l = loops(m, n, k)
+    return total(c, (i, j, l), Apply(MUL, (Read(a, at(i, l)), Read(b, at(j, l)))))
+
+
+def names(plan_: Plain) -> tuple[list[str], list[str], int]:
+    return [s.name for s in plan_.kept], [s.name for s in plan_.reduced], plan_.ways
+
+
+def test_sums_stay_in_registers_and_take_turns_when_long() -> None:
+    assert names(plan(nests(product(2, 3, 7))[-1], TARGET)) == (["i_2", "j_2"], ["k"], 1)
+    assert names(plan(nests(product(2, 3, 8))[-1], TARGET)) == (["i_2", "j_2"], ["k"], 4)
+
+
+def test_partial_sums_and_what_is_left_over() -> None:
+    x, y = node("x", 2, 10), node("y", 2)
+    i, j = loops(2, 10)
+    assert body(total(y, (i, j), Read(x, at(i, j)))) == """\
+  for i_2 in 0..2:
+    local acc: f32[4] reg = 0
+    for j_2 in 0..2:
+      acc[0] += x[i_2, 4*j_2]
+      acc[1] += x[i_2, 4*j_2+1]
+      acc[2] += x[i_2, 4*j_2+2]
+      acc[3] += x[i_2, 4*j_2+3]
+    acc[0] += x[i_2, 8]
+    acc[1] += x[i_2, 9]
+    y[i_2] = acc[0] + acc[1] + (acc[2] + acc[3])"""
+
+
+def test_the_innermost_sum_walks_along_memory() -> None:
+    x, y = node("x", 8, 9, 3), node("y", 3)
+    i, k, j = loops(3, 9, 8)
+    (_, nest) = nests(total(y, (i, k, j), Read(x, at(j, k, i))))
+    assert names(plan(nest, TARGET))[1] == ["j", "k"]  # neither has unit stride; they stay
+    transposed = node("t", 3, 9, 8)
+    (_, nest) = nests(total(y, (i, j, k), Read(transposed, at(i, k, j))))
+    assert names(plan(nest, TARGET))[1] == ["j", "k"]
+    (_, nest) = nests(total(y, (i, k, j), Read(transposed, at(i, k, j))))
+    assert names(plan(nest, TARGET))[1] == ["j", "k"]
+
+
+def test_a_store_walks_along_what_it_writes() -> None:
+    x, y = node("x", 5, 3), node("y", 3, 5)
+    i, j = loops(5, 3)
+    code = Assign(y, None, True, (Piece((i, j), at(j, i), Read(x, at(i, j))),))
+    assert names(plan(nests(code)[0], TARGET))[0] == ["j", "i"]
+
+
+def test_integers_do_not_take_turns() -> None:
+    x, y = node("x", 40, kind=int32), node("y", kind=int32)
+    (i,) = loops(40)
+    assert names(plan(nests(total(y, (i,), Read(x, at(i))))[-1], TARGET)) == ([], ["i"], 1)
+
+
+def test_a_full_sum_has_a_block_of_its_own() -> None:
+    x, y = node("x", 5), node("y")
+    (i,) = loops(5)
+    assert body(total(y, (i,), Read(x, at(i)), MAX)) == """\
+  if true:
+    local acc: f32 reg = -inf
+    for i in 0..5:
+      acc = max(acc, x[i])
+    y = acc"""
+
+
+def test_a_sum_onto_what_was_there() -> None:
+    x, y = node("x", 2, 5), node("y", 2)
+    i, j = loops(2, 5)
+    assert body(total(y, (i, j), Read(x, at(i, j)), clear=False)) == """\
+  for i in 0..2:
+    local acc: f32 reg = 0
+    for j in 0..5:
+      acc += x[i, j]
+    y[i] += acc"""
+
+
+def test_a_guard_is_tested_as_far_out_as_it_can_be() -> None:
+    x, y = node("x", 4, 5), node("y", 4)
+    i, j = loops(4, 5)
+    when = Cond((Affine.of(i) - 1, Affine.of(j) - i))
+    added = total(y, (i, j), Read(x, at(i, j)), when=when, clear=False)
+    assert body(added) == """\
+  for i in 0..4:
+    if i-1 >= 0:
+      local acc: f32 reg = 0
+      for j in 0..5:
+        if -i+j >= 0:
+          acc += x[i, j]
+      y[i] += acc"""
+    assert body(total(y, (i, j), Read(x, at(i, j)), when=when)) == """\
+  for i_2 in 0..4:
+    local acc: f32 reg = 0
+    for j in 0..5:
+      if i_2-1 >= 0 && -i_2+j >= 0:
+        acc += x[i_2, j]
+    y[i_2] = acc"""
+
+
+def test_any_first_value_of_the_cells_is_the_start_of_the_sum() -> None:
+    x, b, y = node("x", 2, 5), node("b", 2), node("y", 2, role=Role.RESULT)
+    (k,), (i, j) = loops(2), loops(2, 5)
+    code = (total(y, (k,), Read(b, at(k)), None), total(y, (i, j), Read(x, at(i, j)), clear=False))
+    assert body(Seq(code)).splitlines()[-1] == "    y[i_2] = b[i_2] + acc"
+    (m,) = loops(2)
+    moved = total(b, (m,), Number(0), None)
+    assert body(Seq((code[0], moved, code[1]))).splitlines()[-1] == "    y[i_3] += acc"
+    seen = total(node("z", 2), (m,), Read(y, at(m)), None)
+    assert body(Seq((code[0], seen, code[1]))).splitlines()[-1] == "    y[i_3] += acc"
+
+
+def test_a_sum_that_reaches_only_some_cells_leaves_the_fill_alone() -> None:
+    x, y = node("x", 5), node("y", 3, 5)
+    i, j, k = loops(3, 5, 2)
+    (d,), (e, f) = loops(3), loops(3, 5)
+    fill = Assign(y, None, True, (Piece((e, f), at(e, f), Number(0)),))
+    diagonal = Assign(y, ADD, False, (Piece((d, k), at(d, d), Read(x, at(d))),))
+    assert body(Seq((fill, diagonal))).count("y[") == 2
+    row = Assign(y, ADD, False, (Piece((j, k), at(1, j), Read(x, at(j))),))
+    assert body(Seq((fill, row))).count("y[") == 2
+    whole = Assign(y, ADD, False, (Piece((i, j, k), at(i, j), Read(x, at(j))),))
+    assert body(Seq((fill, whole))).count("y[") == 1
+
+
+@pytest.mark.parametrize("start", [None, 1.0, 5.0])
+def test_truth_is_made_of_what_and_meets_only_if_it_meets_something(start: float | None) -> None:
+    x, y = node("x", 2, 5), node("y", 2, role=Role.RESULT)
+    (k,), (i, j) = loops(2), loops(2, 5)
+    meet = total(y, (i, j), Read(x, at(i, j)), AND, clear=False)
+    code = meet if start is None else Seq((total(y, (k,), Number(start), None), meet))
+    assert ("local acc" in body(code)) is (start == 1.0)
+
+
+def test_a_nest_can_be_built_from_a_plan_of_ones_own() -> None:
+    nest = nests(product(2, 3, 8))[-1]
+    i, j, k = (loop.sym for loop in nest.loops)
+    proc = lower(product(2, 3, 8), "step")
+    mine = realize(nest, Plain((j, i), (k,), 2), Namer())
+    text = print_proc(proc.__class__("mine", (), (), (mine,)))
+    assert [line.strip().split(":")[0] for line in text.splitlines()[1:4]] == ["for j_2 in 0..3", "for i_2 in 0..2",
+                                                                              "local acc"]  # fmt: skip
+    assert text.count("acc[1] +=") == 1
+
+
+def test_targets_without_schedules_get_nests_as_they_were_lowered() -> None:
+    seen: list[str] = []
+    lowered = lower(product(2, 3, 8), "step")
+    plain = optimize(lowered, {}, Capabilities(scheduled=False), lambda name, _: seen.append(name))
+    assert plain.body == lowered.body
+    assert "schedule" not in seen and "number" not in seen
+
+
+def test_passes_are_named() -> None:
+    with pytest.raises(ValueError, match="no pass is called fast; there are settle, fold, inline"):
+        optimize(lower(product(2, 3, 8), "step"), {}, TARGET, without=frozenset(["fast"]))
+
+
