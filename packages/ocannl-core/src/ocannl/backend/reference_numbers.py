@@ -7,19 +7,22 @@ nearest limit, NaN zero.
 
 from __future__ import annotations
 
-from math import inf
+from math import copysign, inf
 from typing import Any
 
 import numpy as np
 
 from ocannl.ir.ops import AND, OR, POW, Op
-from ocannl.ir.precision import Family, Precision, float32, float64, int64, uint8
+from ocannl.ir.precision import Family, Precision, float8_e4m3fn, float32, float64, int64, uint8
 
 Array = np.ndarray[Any, Any]
+LARGEST_E4M3 = 448.0
 
 
 def constant(value: float, precision: Precision) -> Array:
-    """A number in a type; infinities of integers are their limits."""
+    """A number in a type; where it has no infinities, they are its limits."""
+    if precision is float8_e4m3fn and value in (inf, -inf):
+        value = copysign(LARGEST_E4M3, value)
     if precision.family is Family.BOOL:
         return np.asarray(value != 0 and value != -inf)
     if precision.is_float or isinstance(value, int):

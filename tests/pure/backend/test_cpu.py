@@ -1,0 +1,116 @@
+"""The processor as a device."""
+
+import threading
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from ocannl.backend import Location, OutOfMemory
+from ocannl.backend.cpu import ALIGNMENT_BYTES, CpuDevice, memory_bytes
+
+
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 1000, 1 << 20])
+def test_slabs_are_aligned_and_counted(size):
+    device = CpuDevice(3)
+    slabs = [device.alloc_pool(size) for _ in range(3)]
+    assert device.ordinal == 3
+    assert device.bytes_in_use == 3 * size
+    for slab in slabs:
+        assert slab.address % ALIGNMENT_BYTES == 0
+        assert slab.bytes.nbytes == size
+        assert device.address(Location(slab, 8)) == slab.address + 8
+        device.free_pool(slab)
+    assert device.bytes_in_use == 0
+
+
+@pytest.mark.parametrize("size", [1 << 50, 1 << 62, 1 << 70])
+def test_what_no_machine_has_is_refused(size):
+    device = CpuDevice()
+    with pytest.raises(OutOfMemory, match=f"no {size} bytes of memory to give; 0 of {memory_bytes()} are in use"):
+        device.alloc_pool(size)
+    assert device.bytes_in_use == 0
+
+
+def test_all_slabs_together_are_limited(monkeypatch):
+    monkeypatch.setattr("ocannl.backend.cpu.memory_bytes", lambda: 1000)
+    device = CpuDevice()
+    slab = device.alloc_pool(900)
+    with pytest.raises(OutOfMemory, match="no 101 bytes of memory to give; 900 of 1000 are in use"):
+        device.alloc_pool(101)
+    device.free_pool(slab)
+    device.alloc_pool(1000)
+
+
+def test_a_refusal_of_the_system_is_out_of_memory(monkeypatch):
+    def empty(*_):
+        raise MemoryError
+
+    monkeypatch.setattr("ocannl.backend.cpu.np.empty", empty)
+    with pytest.raises(OutOfMemory):
+        CpuDevice().alloc_pool(8)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.bool_, np.int64, ml_dtypes.bfloat16, ml_dtypes.float8_e5m2])
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0), (5,), (2, 3, 4)])
+def test_arrays_come_back(dtype, shape):
+    device = CpuDevice()
+    where = Location(device.alloc_pool(512), 64)
+    given = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
+    given.flags.writeable = False
+    device.from_host(where, given)
+    out = np.empty(shape, dtype)
+    device.to_host(where, out)
+    np.testing.assert_array_equal(out, given)
+    device.synchronize()
+
+
+def test_copies_and_zeros_on_the_device():
+    device = CpuDevice()
+    one, two = device.alloc_pool(64), device.alloc_pool(64)
+    device.from_host(Location(one, 0), np.arange(64, dtype=np.uint8))
+    device.zero(Location(two, 0), 64)
+    device.copy(Location(one, 10), Location(two, 20), 5)
+    out = np.empty(64, np.uint8)
+    device.to_host(Location(two, 0), out)
+    np.testing.assert_array_equal(out[18:27], [0, 0, 10, 11, 12, 13, 14, 0, 0])
+    device.copy(Location(one, 0), Location(one, 1), 10)  # as if there were another buffer between
+    device.to_host(Location(one, 0), out)
+    np.testing.assert_array_equal(out[:12], [0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11])
+
+
+@pytest.mark.parametrize(("offset", "size"), [(-1, 1), (60, 5), (64, 1), (0, 65)])
+def test_nothing_reaches_outside_a_slab(offset, size):
+    device = CpuDevice()
+    slab = device.alloc_pool(64)
+    for act in (
+        lambda where: device.from_host(where, np.zeros(size, np.uint8)),
+        lambda where: device.to_host(where, np.zeros(size, np.uint8)),
+        lambda where: device.zero(where, size),
+        lambda where: device.copy(where, Location(device.alloc_pool(size), 0), size),
+    ):
+        with pytest.raises(IndexError, match="of a slab of 64"):
+            act(Location(slab, offset))
+
+
+def test_arrays_with_gaps_are_refused():
+    device = CpuDevice()
+    where = Location(device.alloc_pool(64), 0)
+    with pytest.raises(ValueError, match="must be contiguous"):
+        device.to_host(where, np.zeros((4, 4), np.float32).T[:, :2])
+
+
+def test_threads_count_together():
+    device = CpuDevice()
+
+    def work():
+        for _ in range(200):
+            device.free_pool(device.alloc_pool(8))
+            device.alloc_pool(1)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert device.bytes_in_use == 800
