@@ -64,9 +64,10 @@ class Indices:
         total = ""
         for depth, value, coef in sorted(terms):
             scope = self._scopes[depth]
-            term = value if coef == 1 else _once(scope, (value, coef), f"mul nsw i64 {value}, {coef}")
+            sign, size = ("sub", -coef) if total and coef < 0 else ("add", coef)
+            term = value if size == 1 else _once(scope, (value, size), f"mul nsw i64 {value}, {size}")
             key = (*key, value, coef)
-            total = _once(scope, key, f"add nsw i64 {total}, {term}") if total else term
+            total = _once(scope, key, f"{sign} nsw i64 {total}, {term}") if total else term
         return _once(scope, (*key, const), f"add nsw i64 {total}, {const}") if const else total
 
     def offset(self, ref: Ref) -> str | int:
@@ -100,13 +101,12 @@ class Indices:
         numbers: list[int] = []
         operands: list[str] = []
         for index, div in bound.of:
-            at = self.affine(index)
+            # ceil(i / d) is floor((i + d - 1) / d), and floor(i / d) + 1 is floor((i + d) / d)
+            at = self.affine(index + (div - 1 if lower else div))
             if isinstance(at, int):
-                numbers.append(-(-at // div) if lower else at // div + 1)
-            elif lower:
-                operands.append(self._floor(self._plus(at, div - 1), div))
+                numbers.append(at // div)
             else:
-                operands.append(self._plus(self._floor(at, div), 1))
+                operands.append(self._floor(at, div))
         if numbers:
             number = max(numbers) if lower else min(numbers)
             if not operands:
@@ -116,9 +116,6 @@ class Indices:
         for operand in operands[1:]:
             result = self._b.intrinsic("smax" if lower else "smin", "i64", result, operand)
         return result
-
-    def _plus(self, operand: str, number: int) -> str:
-        return self._b.op("add nsw", "i64", operand, str(number)) if number else operand
 
     def _floor(self, operand: str, div: int) -> str:
         """A quotient rounded down."""
