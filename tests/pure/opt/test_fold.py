@@ -193,7 +193,8 @@ def test_values_stay(given: Expr, text: str) -> None:
 
 def random_expr(random: Random, depth: int) -> Expr:
     if depth == 0:
-        return random.choice([X, Y, num(random.choice([0, 1, -1, 2, 0.5, float("inf")])), idx(I), idx(I, J, const=-2)])
+        leaves: list[Expr] = [X, Y, num(random.choice([0, 1, -1, 2, 0.5, float("inf")])), idx(I), idx(I, J, const=-2)]
+        return random.choice(leaves)
     if random.random() < 0.25:
         fact = random.choice([i - 2, j - i, i + j - 3, n - 4, -i + 1])
         cond = ge0(fact) if random.random() < 0.7 else Cond((), (fact,))

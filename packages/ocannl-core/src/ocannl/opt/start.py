@@ -41,7 +41,7 @@ def find_starts(body: Body) -> dict[int, Start]:
         if isinstance(nest.leaf, Store):
             if nest.cond.is_true and grid(nest.leaf.ref, nest) == {loop.sym for loop in nest.loops}:
                 newest[buf] = (at, nest)
-        elif fill is not None and table.writers[buf][_before(table, buf, at)] == fill_at:
+        elif fill is not None and not table.written_between(buf, fill_at, at):
             value = _start(fill, nest)
             read = [] if value is None else [ref.buf for ref in loads(value)]
             if (
@@ -52,10 +52,6 @@ def find_starts(body: Body) -> dict[int, Start]:
             ):
                 starts[at] = Start(fill_at, value)
     return starts
-
-
-def _before(table: Table, buf: Buf, at: int) -> int:
-    return table.writers[buf].index(at) - 1
 
 
 def _start(fill: Nest, update: Nest) -> Expr | None:
