@@ -51,7 +51,7 @@ class HostArray:
     def array(self, dims: tuple[int, ...], precision: Precision, seed: int) -> NDArray[Any]:
         if self.given.size != math.prod(dims):
             raise DataError(f"{self.given.size} numbers were given for the shape {dims}")
-        return np.ascontiguousarray(self.given.reshape(dims), precision.numpy)
+        return np.asarray(self.given, precision.numpy, order="C").reshape(dims)
 
 
 class Function:
@@ -65,7 +65,7 @@ class Function:
     def array(self, dims: tuple[int, ...], precision: Precision, seed: int) -> NDArray[Any]:
         got = np.asarray(self.fn(*np.indices(dims)) if dims else self.fn())
         try:
-            return np.ascontiguousarray(np.broadcast_to(got, dims), precision.numpy)
+            return np.array(np.broadcast_to(got, dims), precision.numpy, order="C")
         except ValueError:
             raise DataError(f"the function of oc.init gave the shape {got.shape} for the dims {dims}") from None
 

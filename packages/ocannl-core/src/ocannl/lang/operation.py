@@ -28,6 +28,10 @@ class Slots(Protocol):
 
     def local(self, name: str, slot: int) -> Slot: ...
 
+    def stored(self, formula: Term) -> Term:
+        """What a formula is once it has been stored as the result."""
+        ...
+
 
 Rule = Callable[[Slots], None]
 """Writes the assignments of one direction."""
@@ -99,7 +103,7 @@ def contraction(
         if reduce.name == "mul":
             _distribute(s, formula, s.gradient() * (s.value / formula), None)
             return
-        hit = apply("eq", formula, s.value)
+        hit = apply("eq", s.stored(formula), s.value)
         ties = s.local("ties", 0)
         ties.write(ADD, True, hit)
         _distribute(s, formula, apply("where", hit, s.gradient() / ties, 0.0), None)

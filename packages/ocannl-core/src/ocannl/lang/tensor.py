@@ -13,7 +13,7 @@ from ocannl.base.errors import CodeError
 from ocannl.infer.project import project
 from ocannl.infer.shape import Shape, finish, relate
 from ocannl.infer.terms import Provenance
-from ocannl.ir.assign import Assign, Index, Number, Origin
+from ocannl.ir.assign import Assign, Convert, Index, Number, Origin
 from ocannl.ir.precision import Precision
 from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role, TNode
@@ -336,6 +336,9 @@ class _Application:
             where=self.tensor.node.where,
         )
         return Slot(Hole(node, slot), self.out)
+
+    def stored(self, formula: Term) -> Term:
+        return Term(Convert(formula.tree, self.tensor.dtype))  # type: ignore[arg-type]
 
 
 def operand_term(t: Tensor, number: int) -> Term:
