@@ -1,0 +1,248 @@
+"""Random einsum specs that fit given tensors, and their meaning in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from random import Random
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+Rows = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]  # batch, input, output
+KINDS = ("batch", "input", "output")
+MEMORY = (0, 2, 1)  # the order of the rows in memory
+POINTS = 2000  # at most so many iterations
+
+LETTERS = "ijklmnpqstuvh"
+WORDS = ("row", "col", "head", "seq", "chan", "h2", "w_", "key", "val", "pos", "tok", "dim", "unit")
+COMBINE: dict[str, Callable[..., Any]] = {
+    "mul": lambda *xs: np.prod(np.broadcast_arrays(*xs), axis=0),
+    "add": lambda *xs: np.sum(np.broadcast_arrays(*xs), axis=0),
+    "sub": np.subtract,
+    "fma": lambda x, y, z: x * y + z,
+    "fst": lambda x, y: x + 0 * y,
+}
+REDUCE: dict[str, tuple[np.ufunc, float]] = {
+    "add": (np.add, 0.0), "mul": (np.multiply, 1.0), "max": (np.maximum, -np.inf), "min": (np.minimum, np.inf),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of a spec: a label (or an axis of a row variable, or a wildcard), or a fixed index."""
+
+    text: str
+    key: object = None  # what moves along it; None for a fixed index
+    at: int = 0
+
+
+@dataclass
+class Written:
+    """A row as it is written: axes, and the part that a row variable stands for."""
+
+    axes: list[Axis]
+    var: str = ""
+    covers: range = range(0)  # positions of the axes that `var` stands for
+
+    def text(self, words: bool) -> str:
+        out = []
+        for n, axis in enumerate(self.axes):
+            if self.var and n == self.covers.start:
+                out.append(self.var)
+            if n not in self.covers:
+                out.append(axis.text)
+        if self.var and self.covers.start >= len(self.axes):
+            out.append(self.var)
+        apart = any(len(text) > 1 or text.isdecimal() for text in out)
+        return (", " if words else " " if apart else "").join(out)
+
+
+@dataclass
+class Einsum:
+    """A spec for some operands: `sizes` of everything that moves, the keyword arguments, and the rows of the result."""
+
+    words: bool
+    operands: list[tuple[Written, Written, Written]] = field(default_factory=list)
+    result: tuple[Written, Written, Written] = field(default_factory=lambda: (Written([]), Written([]), Written([])))
+    sizes: dict[object, int] = field(default_factory=dict)
+    keywords: dict[str, int] = field(default_factory=dict)
+    reduce: str = "add"
+    combine: str = "mul"
+
+    @property
+    def spec(self) -> str:
+        return f"{'; '.join(map(self._shape, self.operands))} => {self._shape(self.result)}"
+
+    def _shape(self, rows: tuple[Written, Written, Written]) -> str:
+        batch, input, output = (row.text(self.words) for row in rows)
+        return f"{batch}|{input}->{output}" if input else f"{batch}|{output}" if batch else output
+
+    @property
+    def rows(self) -> Rows:
+        batch, input, output = (
+            tuple(a.at + 1 if a.key is None else self.sizes[a.key] for a in row.axes) for row in self.result
+        )
+        return batch, input, output
+
+    @property
+    def points(self) -> int:
+        return prod(self.sizes.values())
+
+    @property
+    def is_onto(self) -> bool:
+        """Every cell of the result is written."""
+        keys = [a.key for row in self.result for a in row.axes if a.key is not None or a.at]
+        return None not in keys and len(set(keys)) == len(keys)
+
+    def terms(self, *arrays: Array) -> Array:
+        """What is reduced, over the box of everything that moves."""
+        grid = self._grid()
+        read = [a[self._index(rows, grid)] for a, rows in zip(arrays, self.operands, strict=True)]
+        value = read[0] if len(read) == 1 else COMBINE[self.combine](*read)
+        return np.broadcast_to(value, tuple(self.sizes.values()))
+
+    def __call__(self, *arrays: Array) -> Array:
+        terms = self.terms(*arrays)
+        batch, input, output = self.rows
+        ufunc, neutral = REDUCE[self.reduce]
+        out = np.full(batch + output + input, neutral)
+        at = tuple(np.broadcast_to(i, terms.shape) for i in self._index(self.result, self._grid()))
+        if at:
+            ufunc.at(out, at, terms)
+        else:
+            out[...] = ufunc.reduce(terms.reshape(-1), initial=neutral)
+        return out
+
+    def _grid(self) -> dict[object, Array]:
+        spans = np.ix_(*(np.arange(n) for n in self.sizes.values())) if self.sizes else ()
+        return dict(zip(self.sizes, spans, strict=True))
+
+    def _index(self, rows: tuple[Written, Written, Written], grid: dict[object, Array]) -> tuple[Array, ...]:
+        axes = [axis for n in MEMORY for axis in rows[n].axes]
+        return tuple(np.asarray(a.at) if a.key is None else grid[a.key] for a in axes)
+
+    def arguments(self) -> str:
+        """The keyword arguments as text, each after a comma."""
+        named: dict[str, object] = dict(self.keywords)
+        if self.reduce != "add":
+            named["reduce"] = self.reduce
+        if self.combine != "mul":
+            named["combine"] = self.combine
+        return "".join(f", {k}={v!r}" for k, v in named.items())
+
+
+def random_einsum(random: Random, operands: Sequence[Rows]) -> Einsum | None:
+    """A spec for tensors of these shapes; None when the first try is too large."""
+    made = Einsum(words=random.random() < 0.3)
+    maker = _Maker(random, made)
+    for rows in operands:
+        made.operands.append(maker.operand(rows))
+    if made.points > POINTS:
+        return None
+    made.result = maker.result()
+    if made.words and not any(c in made.spec for c in ",*+^&<"):  # else every letter would be a name
+        return None
+    maker.choose_operations(len(operands))
+    batch, input, output = made.rows
+    return made if made.points <= POINTS and prod(batch + input + output) <= 200 else None
+
+
+class _Maker:
+    def __init__(self, random: Random, made: Einsum) -> None:
+        self.random = random
+        self.made = made
+        self.names = list(WORDS if made.words else LETTERS)
+        random.shuffle(self.names)
+        self.labels: dict[str, int] = {}
+        self.vars: dict[str, tuple[int, ...]] = {}
+
+    def chance(self, p: float) -> bool:
+        return self.random.random() < p
+
+    def new_label(self, size: int) -> Axis:
+        name = self.names.pop()
+        self.labels[name] = self.made.sizes[name] = size
+        if self.chance(0.1):
+            self.made.keywords[name] = size
+        return Axis(name, name)
+
+    # --- operands ---
+
+    def operand(self, rows: Rows) -> tuple[Written, Written, Written]:
+        batch, input, output = (self.row(kind, sizes) for kind, sizes in zip(KINDS, rows, strict=True))
+        return batch, input, output
+
+    def row(self, kind: str, sizes: tuple[int, ...]) -> Written:
+        if self.chance(0.35):
+            low = self.random.randint(0, len(sizes))
+            high = self.random.randint(low, len(sizes))
+            var = "..." if self.chance(0.6) else f"..{self.random.choice(('r', 'rest'))}.."
+            key = f"...{kind}" if var == "..." else var
+            if self.vars.setdefault(key, sizes[low:high]) == sizes[low:high]:
+                return Written(self.covered(sizes, range(low, high), key), var, range(low, high))
+        return Written([self.axis(n) for n in sizes])
+
+    def covered(self, sizes: tuple[int, ...], covers: range, key: str) -> list[Axis]:
+        axes = []
+        for n, size in enumerate(sizes):
+            if n in covers:
+                place = (key, n - covers.start)
+                self.made.sizes[place] = size
+                axes.append(Axis("", place))
+            else:
+                axes.append(self.axis(size))
+        return axes
+
+    def axis(self, size: int) -> Axis:
+        if size and self.chance(0.08):
+            at = self.random.randrange(size)
+            return Axis(str(at), None, at)
+        if self.chance(0.05):
+            key = object()
+            self.made.sizes[key] = size
+            return Axis("_", key)
+        same = [name for name, n in self.labels.items() if n == size]
+        if same and self.chance(0.6):
+            name = self.random.choice(same)
+            return Axis(name, name)
+        return self.new_label(size)
+
+    # --- the result ---
+
+    def result(self) -> tuple[Written, Written, Written]:
+        kept = [Axis(name, name) for name in self.labels if self.chance(0.65)]
+        if kept and self.chance(0.08):
+            kept.append(self.random.choice(kept))
+        if self.chance(0.1):
+            extra = self.new_label(self.random.randint(1, 3))
+            self.made.keywords[extra.text] = self.labels[extra.text]
+            kept.append(extra)
+        if self.chance(0.08):
+            at = self.random.choice((0, 0, 1, 2))
+            kept.append(Axis(str(at), None, at))
+        self.random.shuffle(kept)
+        rows = (Written([]), Written([]), Written([]))
+        for axis in kept:
+            rows[self.random.choice((0, 1, 2, 2))].axes.append(axis)
+        for key, sizes in self.vars.items():
+            if self.chance(0.7):
+                own = key.startswith("...")
+                home = KINDS.index(key[3:]) if own else self.random.randrange(3)
+                if not rows[home].var:
+                    self.place(rows[home], "..." if own else key, key, len(sizes))
+        return rows
+
+    def place(self, row: Written, var: str, key: str, length: int) -> None:
+        low = self.random.randint(0, len(row.axes))
+        row.axes[low:low] = [Axis("", (key, n)) for n in range(length)]
+        row.var, row.covers = var, range(low, low + length)
+
+    def choose_operations(self, operands: int) -> None:
+        more = {1: (), 2: ("add", "sub", "fst"), 3: ("add", "fma")}[operands]
+        if more and self.chance(0.25):
+            self.made.combine = self.random.choice(more)
+        if self.made.is_onto and 0 not in self.made.sizes.values() and self.chance(0.25):
+            self.made.reduce = self.random.choice(("max", "max", "min", "mul"))

@@ -1,0 +1,46 @@
+"""What all tests share: Hypothesis profiles and golden texts."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from ocannl.ir.tnode import reset_ids
+
+GOLDEN = Path(__file__).parent / "golden"
+FAILED_EXPECTATION = re.compile(r"ERROR:|FAILED|Traceback|should have", re.IGNORECASE)
+
+settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile(
+    "fuzz", deadline=None, max_examples=2000, print_blob=True, suppress_health_check=list(HealthCheck)
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write the golden texts anew instead of comparing")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Compares a text with the one in `tests/golden` that is called after the test; numbers in names start at zero."""
+    reset_ids()
+    name = re.sub(r"[^\w.-]+", "-", request.node.name).strip("-")
+    path = GOLDEN / request.path.stem.removeprefix("test_") / f"{name}.txt"
+
+    def compare(text: str) -> None:
+        wrong = FAILED_EXPECTATION.search(text)
+        assert not wrong, f"a golden text may not hold a failed expectation: {wrong and wrong[0]!r}"
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            return
+        assert path.exists(), f"there is no {path.name} yet; write it with --update-golden, and read it"
+        assert text == path.read_text(encoding="utf-8"), f"{path.name} says otherwise; --update-golden writes it anew"
+
+    return compare
