@@ -6,6 +6,7 @@ a data type is asked for.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from functools import cache
 
@@ -56,8 +57,8 @@ class Precision:
     def __repr__(self) -> str:
         return self.name
 
-    def __reduce__(self) -> str:
-        return self.name
+    def __reduce__(self) -> tuple[Callable[[object], Precision], tuple[str]]:
+        return precision, (self.name,)
 
 
 uint8 = Precision("uint8", Family.UNSIGNED, np.uint8)

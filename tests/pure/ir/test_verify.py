@@ -1,0 +1,650 @@
+"""Ill-formed programs and what is said about them; and well-formed ones that need a proof."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from textwrap import dedent
+
+import numpy as np
+import pytest
+
+from ocannl.base.errors import VerifyError
+from ocannl.ir import precision as P
+from ocannl.ir.index import Affine, Bound, Cond, Sym, SymKind
+from ocannl.ir.loops import (
+    Access,
+    Apply,
+    Body,
+    Buf,
+    Cast,
+    Comment,
+    Expr,
+    Fact,
+    For,
+    Home,
+    Idx,
+    If,
+    Let,
+    Load,
+    Local,
+    Num,
+    Proc,
+    Ref,
+    Stmt,
+    Store,
+    Update,
+    Var,
+    When,
+    loop,
+    row_major,
+)
+from ocannl.ir.ops import ADD, BY_NAME, DIV, MUL, SUB, Domain, Op
+from ocannl.ir.precision import Precision
+from ocannl.ir.tnode import Placement, Role, TNode
+from ocannl.ir.verify import Stage, verify
+from ocannl.ir.walk import walk
+
+F32 = P.float32
+
+
+def node(label: str, *dims: int, kind: Precision = F32) -> TNode:
+    return TNode(label, Role.RESULT, lambda: dims, lambda: kind)
+
+
+def buf(name: str, *shape: int, kind: Precision = F32, access: Access = Access.INOUT) -> Buf:
+    return Buf(name, kind, shape, row_major(shape), Home.POOL, access, node(name, *shape, kind=kind))
+
+
+def temp(name: str, *shape: int, offset: int | None = None, kind: Precision = F32) -> Buf:
+    return Buf(name, kind, shape, row_major(shape), Home.ARENA, Access.TEMP, offset=offset)
+
+
+def reg(name: str, *shape: int, kind: Precision = F32) -> Buf:
+    return Buf(name, kind, shape, row_major(shape), Home.REG, Access.TEMP)
+
+
+I, J, K = Sym("i", 0, 4), Sym("j", 0, 2), Sym("k", 0, 4)
+N = Sym("n", 0, 2, SymKind.STATIC)
+i, j, k, n = map(Affine.of, (I, J, K, N))
+
+X, Y, H = buf("x", 5, access=Access.IN), buf("y", 5), buf("h", 5, kind=P.float16, access=Access.IN)
+W = buf("w", 5, 3, access=Access.CONST)
+M, C = buf("m", 5, kind=P.int32), buf("c", 5, kind=P.bool_)
+OUT, T, A = buf("out", 5, access=Access.OUT), temp("t", 5), reg("a")
+
+
+def ref(of: Buf, *at: Affine | Sym | int) -> Ref:
+    return Ref(of, tuple(map(Affine.of, at)))
+
+
+def load(of: Buf, *at: Affine | Sym | int) -> Load:
+    return Load(ref(of, *at))
+
+
+def num(value: float, kind: Precision = F32) -> Num:
+    return Num(value, kind)
+
+
+def copy(into: Buf, of: Buf) -> For:
+    sym = Sym(f"{into.name}_{of.name}", 0, 4)
+    return loop(sym, (Store(ref(into, sym), load(of, sym)),))
+
+
+def over(sym: Sym, *body: Stmt) -> For:
+    return loop(sym, body)
+
+
+def between(sym: Sym, lo: Affine | int, hi: Affine | int, *body: Stmt, step: int = 1) -> For:
+    return For(sym, Bound.lower(lo), Bound.upper(hi), body, step)
+
+
+def store(value: Expr, into: Buf = Y) -> For:
+    return over(I, Store(ref(into, I), value))
+
+
+def proc(*body: Stmt, bufs: tuple[Buf, ...] = (X, Y, H, W, M, C), syms: tuple[Sym, ...] = (N,)) -> Proc:
+    return Proc("step", bufs, syms, body)
+
+
+# what is wrong, at the first stage where it is; the message
+REFUSED: list[tuple[Stage, Proc, str]] = [
+    # names and scopes
+    (
+        "optimized",
+        proc(over(I, over(I, Store(ref(Y, I), num(0))))),
+        """
+        `i` is bound twice, here as a loop
+          in  for i in 0..5:
+          of  for i in 0..5:
+          of  proc step, optimized""",
+    ),
+    (
+        "optimized",
+        proc(over(I, Store(ref(Y, I), num(0))), over(I, Store(ref(Y, I), num(0)))),
+        """
+        `i` is bound twice, here as a loop
+          in  for i in 0..5:
+          of  proc step, optimized""",
+    ),
+    (
+        "lowered",
+        proc(over(Sym("y", 0, 1), Store(ref(Y, 0), num(0)))),
+        """
+        `y` is bound twice, here as a loop
+          in  for y in 0..2:
+          of  proc step, lowered""",
+    ),
+    (
+        "lowered",
+        proc(bufs=(Y, Y)),
+        """
+        `y` is bound twice, here as a buffer
+          of  proc step, lowered""",
+    ),
+    (
+        "lowered",
+        proc(over(Sym("a b", 0, 1), Store(ref(Y, 0), num(0)))),
+        """
+        `a b` is no name for a loop
+          in  for a b in 0..2:
+          of  proc step, lowered""",
+    ),
+    (
+        "lowered",
+        proc(Store(ref(Y, I), num(0))),
+        """
+        `i` is not in scope
+          in  y[i] = 0
+          of  proc step, lowered""",
+    ),
+    (
+        "lowered",
+        proc(store(Idx(j, F32))),
+        """
+        `j` is not in scope
+          in  y[i] = j
+          of  for i in 0..5:
+          of  proc step, lowered""",
+    ),
+    (
+        "lowered",
+        proc(store(When(Cond((j,)), num(0), num(1)))),
+        """
+        `j` is not in scope
+          in  y[i] = 0 if j >= 0 else 1
+          of  for i in 0..5:
+          of  proc step, lowered""",
+    ),
+    (
+        "lowered",
+        proc(store(load(X, I)), bufs=(Y,)),
+        """
+        `x` is not in scope
+          in  y[i] = x[i]
+          of  for i in 0..5:
+          of  proc step, lowered""",
+    ),
+    (
+        "lowered",
+        proc(store(Var("v", F32))),
+        """
+        `v` is not in scope
+          in  y[i] = v
+          of  for i in 0..5:
+          of  proc step, lowered""",
+    ),
+    (
+        "optimized",
+        proc(over(I, If(Cond((i - 1,)), (Let("v", num(1)),)), Store(ref(Y, I), Var("v", F32)))),
+        """
+        `v` is not in scope
+          in  y[i] = v
+          of  for i in 0..5:
+          of  proc step, optimized""",
+    ),
+    (
+        "optimized",
+        proc(Let("v", num(1)), store(Var("v", P.float64))),
+        """
+        `v` is float32, not float64
+          in  y[i] = v
+          of  for i in 0..5:
+          of  proc step, optimized""",
+    ),
+    (
+        "optimized",
+        proc(over(I, Local(A, 0)), Store(ref(Y, 0), load(A))),
+        """
+        `a` is not in scope
+          in  y[0] = a
+          of  proc step, optimized""",
+    ),
+    # types
+    (
+        "lowered",
+        proc(store(load(H, I))),
+        """
+        a value of type float16 is stored in `y[i]`, which is float32
+          in  y[i] = h[i]
+          of  for i in 0..5:
+          of  proc step, lowered""",
+    ),
+    (
+        "lowered",
+        proc(over(I, Update(ref(M, I), ADD, load(X, I)))),
+        """
+        a value of type float32 updates `m[i]`, which is int32
+          in  m[i] += x[i]
+          of  for i in 0..5:
+          of  proc step, lowered""",
+    ),
+    (
+        "lowered",
+        proc(store(Apply(MUL, (load(X, I), load(H, I))))),
+        """
+        operands of `x[i] * h[i]` have the types float32, float16
+          in  y[i] = x[i] * h[i]
+          of  for i in 0..5:
+          of  proc step, lowered""",
+    ),
+    (
+        "lowered",
+        proc(store(Apply(BY_NAME["where"], (load(C, I), load(X, I), num(0))))),
+        """
+        operands of `where(c[i], x[i], 0)` have the types bool, float32, float32
+          in  y[i] = where(c[i], x[i], 0)
+          of  for i in 0..5:
+          of  proc step, lowered""",
+    ),
+    (
+        "lowered",
+        proc(store(When(Cond((i - 1,)), load(X, I), num(0, P.float64)))),
+        """
+        the sides of `x[i] if i-1 >= 0 else 0` have the types float32, float64
+          in  y[i] = x[i] if i-1 >= 0 else 0
+          of  for i in 0..5:
+          of  proc step, lowered""",
+    ),
+    (
+        "lowered",
+        proc(store(Cast(Apply(DIV, (load(M, I), load(M, I))), F32))),
+        """
+        `div` takes operands of kind float, not int32
+          in  y[i] = f32(m[i] / m[i])
+          of  for i in 0..5:
+          of  proc step, lowered""",
+    ),
+    (
+        "lowered",
+        proc(store(Apply(ADD, (load(X, I),)))),
+        """
+        `add` has 1 operands, and takes 2
+          in  y[i] = +x[i]
+          of  for i in 0..5:
+          of  proc step, lowered""",
+    ),
+    (
+        "lowered",
+        proc(store(num(300, P.uint8), C)),
+        """
+        300 is not a number of type uint8
+          in  c[i] = 300
+          of  for i in 0..5:
+          of  proc step, lowered""",
+    ),
+    (
+        "lowered",
+        proc(store(num(0.5, P.int32), M)),
+        """
+        0.5 is not a number of type int32
+          in  m[i] = 0.5
+          of  for i in 0..5:
+          of  proc step, lowered""",
+    ),
+    (
+        "lowered",
+        proc(over(I, Update(ref(Y, I), SUB, load(X, I)))),
+        """
+        `sub` is not a monoid, and updates
+          in  y[i] -= x[i]
+          of  for i in 0..5:
+          of  proc step, lowered""",
+    ),
+    # cells
+    (
+        "lowered",
+        proc(store(load(W, I))),
+        """
+        `w[i]` has 1 indices, and `w` 2 axes
+          in  y[i] = w[i]
+          of  for i in 0..5:
+          of  proc step, lowered""",
+    ),
+    (
+        "lowered",
+        proc(store(load(X, i + 1))),
+        """
+        `x[i+1]` is not proved inside axis 0 of `x`, of size 5
+          in  y[i] = x[i+1]
+          of  for i in 0..5:
+          of  proc step, lowered""",
+    ),
+    (
+        "lowered",
+        proc(store(load(X, i - 1))),
+        """
+        `x[i-1]` is not proved inside axis 0 of `x`, of size 5
+          in  y[i] = x[i-1]
+          of  for i in 0..5:
+          of  proc step, lowered""",
+    ),
+    (
+        "lowered",
+        proc(store(When(Cond((i - 1,)), load(X, i - 2), num(0)))),
+        """
+        `x[i-2]` is not proved inside axis 0 of `x`, of size 5
+          in  y[i] = x[i-2] if i-1 >= 0 else 0
+          of  for i in 0..5:
+          of  proc step, lowered""",
+    ),
+    (
+        "lowered",
+        proc(store(When(Cond((i - 1,)), num(0), load(X, i - 1)))),
+        """
+        `x[i-1]` is not proved inside axis 0 of `x`, of size 5
+          in  y[i] = 0 if i-1 >= 0 else x[i-1]
+          of  for i in 0..5:
+          of  proc step, lowered""",
+    ),
+    (
+        "lowered",
+        proc(store(load(W, I, n + 1))),
+        """
+        `w[i, n+1]` is not proved inside axis 1 of `w`, of size 3
+          in  y[i] = w[i, n+1]
+          of  for i in 0..5:
+          of  proc step, lowered""",
+    ),
+    (
+        "optimized",
+        proc(over(I, between(K, i, 6, Store(ref(Y, K), num(0))))),
+        """
+        `k` is not proved to stay at or below 4, its largest value
+          in  for k in i..6:
+          of  for i in 0..5:
+          of  proc step, optimized""",
+    ),
+    (
+        "optimized",
+        proc(over(I, between(K, i - 1, 5, Store(ref(Y, K), num(0))))),
+        """
+        `k` is not proved to stay at or above 0, its smallest value
+          in  for k in i-1..5:
+          of  for i in 0..5:
+          of  proc step, optimized""",
+    ),
+    (
+        "optimized",
+        proc(between(I, 0, 5, Store(ref(Y, I), num(0)), step=0)),
+        """
+        a loop takes steps of 0
+          in  for i in 0..5 step 0:
+          of  proc step, optimized""",
+    ),
+    (
+        "optimized",
+        proc(For(I, Bound(()), Bound.upper(5), ())),
+        """
+        `i` has no bounds
+          in  for i in max()..5:
+          of  proc step, optimized""",
+    ),
+    (
+        "optimized",
+        proc(For(I, Bound(((Affine.of(0), 0),)), Bound.upper(5), ())),
+        """
+        a bound of `i` is divided by 0
+          in  for i in ceil(0, 0)..5:
+          of  proc step, optimized""",
+    ),
+    # what may be done with a buffer
+    (
+        "lowered",
+        proc(store(num(0), X)),
+        """
+        `x[i]` is written, and `x` is `in`
+          in  x[i] = 0
+          of  for i in 0..5:
+          of  proc step, lowered""",
+    ),
+    (
+        "lowered",
+        proc(bufs=(replace(Y, strides=(1, 1)),)),
+        """
+        `y` has 1 axes and 2 strides
+          of  proc step, lowered""",
+    ),
+    (
+        "lowered",
+        proc(bufs=(replace(Y, home=Home.ARENA),)),
+        """
+        `y` is `inout` and lives in `arena`
+          of  proc step, lowered""",
+    ),
+    (
+        "lowered",
+        proc(bufs=(replace(Y, node=None),)),
+        """
+        `y` lives in a pool and holds no node
+          of  proc step, lowered""",
+    ),
+    (
+        "optimized",
+        proc(Local(temp("a", 4))),
+        """
+        the local array `a` lives in `arena`
+          in  local a: f32[4] arena
+          of  proc step, optimized""",
+    ),
+    # lowered programs are perfect nests
+    (
+        "lowered",
+        proc(over(I, Store(ref(Y, I), num(0)), Store(ref(Y, I), num(1)))),
+        """
+        the statement is not one perfect nest
+          in  for i in 0..5:
+          of  proc step, lowered""",
+    ),
+    (
+        "lowered",
+        proc(over(I, If(Cond((i - 1,)), (Store(ref(Y, I), num(0)),), (Store(ref(Y, I), num(1)),)))),
+        """
+        the statement is not one perfect nest
+          in  if i-1 >= 0:
+          of  for i in 0..5:
+          of  proc step, lowered""",
+    ),
+    (
+        "lowered",
+        proc(over(I, between(K, i, 5, Store(ref(Y, K), num(0))))),
+        """
+        the loop has no constant bounds
+          in  for k in i..5:
+          of  for i in 0..5:
+          of  proc step, lowered""",
+    ),
+    (
+        "lowered",
+        proc(Local(reg("a"), 0)),
+        """
+        the statement is not one perfect nest
+          in  local a: f32 reg = 0
+          of  proc step, lowered""",
+    ),
+    # optimized programs read what was written, and keep what is kept
+    (
+        "optimized",
+        proc(copy(Y, T), bufs=(Y, T)),
+        """
+        `t[y_t]` is read, and nothing wrote `t` before
+          in  y[y_t] = t[y_t]
+          of  for y_t in 0..5:
+          of  proc step, optimized""",
+    ),
+    (
+        "optimized",
+        proc(copy(Y, OUT), copy(OUT, X), bufs=(X, Y, OUT)),
+        """
+        `out[y_out]` is read, and nothing wrote `out` before
+          in  y[y_out] = out[y_out]
+          of  for y_out in 0..5:
+          of  proc step, optimized""",
+    ),
+    (
+        "optimized",
+        proc(over(I, Local(A), Update(ref(A), ADD, num(1)))),
+        """
+        `a` is read, and nothing wrote `a` before
+          in  a += 1
+          of  for i in 0..5:
+          of  proc step, optimized""",
+    ),
+    (
+        "optimized",
+        proc(copy(Y, X), bufs=(X, Y, OUT)),
+        """
+        nothing writes `out`, which is `out`
+          of  proc step, optimized""",
+    ),
+    (
+        "optimized",
+        replace(proc(copy(Y, X), bufs=(X, Y)), facts=(Fact(Y.node, Placement.TEMPORARY, "settle"),)),
+        """
+        `y` is temporary, and lives in `pool`
+          of  proc step, optimized""",
+    ),
+    # placed programs share the arena
+    (
+        "placed",
+        proc(copy(T, X), copy(Y, T), bufs=(X, Y, T)),
+        """
+        `t` has no place in the arena
+          of  proc step, placed""",
+    ),
+    (
+        "placed",
+        proc(bufs=(temp("t", 5, offset=6),)),
+        """
+        `t` is at 6 in the arena, which is not a multiple of 4 bytes
+          of  proc step, placed""",
+    ),
+    (
+        "placed",
+        replace(proc(bufs=(temp("t", 5, offset=4),)), arena=20),
+        """
+        `t` ends at 24, and the arena at 20
+          of  proc step, placed""",
+    ),
+]
+
+
+@pytest.mark.parametrize(("stage", "program", "message"), REFUSED, ids=lambda x: "")
+def test_refusal(stage: Stage, program: Proc, message: str) -> None:
+    with pytest.raises(VerifyError) as caught:
+        verify(program, stage)
+    assert str(caught.value) == dedent(message).lstrip("\n")
+
+
+def placed(*temps: Buf, order: str) -> Proc:
+    """Copies from buffer to buffer, as `order` says: `xa ab by`."""
+    named = {b.name: b for b in (X, Y, *temps)}
+    return replace(proc(*(copy(named[o[1]], named[o[0]]) for o in order.split()), bufs=(X, Y, *temps)), arena=1024)
+
+
+def test_overlap_in_the_arena() -> None:
+    a, b, c = temp("a", 5, offset=0), temp("b", 5, offset=32), temp("c", 5, offset=0)
+    verify(placed(a, b, c, order="xa ab bc cy"), "placed")  # a is dead when c is born
+    with pytest.raises(VerifyError) as caught:
+        verify(placed(a, b, c, order="xa ab bc cy ay"), "placed")
+    assert str(caught.value) == dedent("""\
+        `a` and `c` overlap in the arena, and both live here
+          in  for c_b in 0..5:
+          of  proc step, placed""")
+    d = temp("d", 5, offset=16)
+    with pytest.raises(VerifyError, match="`a` and `d` overlap"):
+        verify(placed(a, d, order="xa ad dy"), "placed")
+
+
+def test_alignment_is_what_the_device_asks() -> None:
+    program = placed(temp("a", 5, offset=32), order="xa ay")
+    verify(program, "placed")
+    verify(program, "placed", alignment_bytes=32)
+    with pytest.raises(VerifyError, match="at 32 in the arena, which is not a multiple of 64 bytes"):
+        verify(program, "placed", alignment_bytes=64)
+
+
+def test_stages_have_names() -> None:
+    with pytest.raises(ValueError, match="no stage is called 'done'; there are lowered, optimized, placed"):
+        verify(proc(), "done")  # type: ignore[arg-type]
+
+
+ACCEPTED: list[Body] = [
+    (),
+    (Comment("nothing"),),
+    (store(load(X, I)),),
+    (store(load(X, -i + 4)),),
+    (over(J, Store(ref(Y, 2 * j), load(X, n * 2))),),
+    # padded windows
+    (over(I, over(J, Update(ref(Y, I), ADD, When(Cond((i + j - 1, -i - j + 5)), load(X, i + j - 1), num(0))))),),
+    (over(I, If(Cond((i - 1,)), (Store(ref(Y, I), load(X, i - 1)),), (Store(ref(Y, I), load(X, i + 4)),))),),
+    # conditions may relate symbols
+    (over(I, over(K, If(Cond((i - k,)), (Store(ref(Y, i - k), num(0)),)))),),
+    (over(I, over(K, If(Cond((), (i - k,)), (Store(ref(Y, 2 * i - k), num(0)),)))),),
+    (over(I, over(K, If(Cond((-i - k - 1,)), (Store(ref(Y, 99), num(0)),)))),),  # never
+    # bounds may relate symbols
+    (over(I, between(K, i, 5, Store(ref(Y, k - i), num(0)))),),
+    (over(I, For(K, Bound(((i, 2),)), Bound(((i, 2), (Affine.of(4), 1))), (Store(ref(Y, 2 * k), num(0)),))),),
+    (over(I, For(K, Bound(((Affine.of(0), 1), (i - 2, 1))), Bound.upper(i + 1), (Store(ref(Y, i - k), num(0)),))),),
+    # a block of a loop that its size does not divide
+    (between(I, 0, 5, between(K, i, 5, Store(ref(Y, K), num(0))), step=2),),
+    # empty loops reach nothing
+    (loop(Sym("e", 0, -1), (Store(ref(Y, 7), num(0)),)),),
+    (between(I, 3, 3, Store(ref(Y, 7), num(0))),),
+    # names and local arrays, to the end of their block
+    (
+        over(
+            I,
+            Local(A, 0),
+            over(J, Let("v", load(W, I, J)), Update(ref(A), ADD, Apply(MUL, (Var("v", F32), Var("v", F32))))),
+            Store(ref(Y, I), load(A)),
+        ),
+    ),
+    (store(num(float("nan"))), over(K, Store(ref(C, K), num(1, P.bool_)))),
+    (store(Cast(load(H, I), F32)), over(K, Store(ref(M, K), Idx(k, P.int32)))),
+]
+
+
+@pytest.mark.parametrize("body", ACCEPTED, ids=lambda x: "")
+def test_acceptance(body: Body) -> None:
+    program = proc(*body)
+    written = {node.ref.buf for node in walk(body) if isinstance(node, Store | Update)}
+    bufs = tuple(b for b in program.bufs if b.access is not Access.INOUT or b in written)
+    verify(replace(program, bufs=bufs), "placed")
+
+
+def test_integer_operations_take_integers() -> None:
+    shift = Op("shift", 2, np.left_shift, domain=Domain.INTEGER)
+    with pytest.raises(VerifyError, match="`shift` takes operands of kind integer, not float32"):
+        verify(proc(store(Apply(shift, (num(1), num(1))))), "lowered")
+
+
+def test_a_thousand_nests_are_verified_quickly() -> None:
+    body: list[Stmt] = []
+    for m in range(1000):
+        row, column = Sym(f"i{m}", 0, 4), Sym(f"j{m}", 0, 2)
+        value = Apply(MUL, (load(W, row, column), load(X, row)))
+        body.append(over(row, over(column, Update(ref(Y, row), ADD, value))))
+    start = time.perf_counter()
+    verify(proc(*body, bufs=(X, Y, W)), "placed")
+    assert time.perf_counter() - start < 2  # 0.05 s when nothing else runs
