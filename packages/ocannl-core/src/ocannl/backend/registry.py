@@ -84,13 +84,20 @@ def core_version() -> str:
         return "(source)"
 
 
+def entries() -> list[EntryPoint]:
+    """The entry points of installed distributions, from their metadata."""
+    from importlib.metadata import entry_points
+
+    return list(entry_points(group=GROUP))
+
+
 def discover() -> dict[str, tuple[Candidate, ...]]:
     """The candidates of each name, by name; the one built in keeps its own."""
-    from importlib.metadata import EntryPoint, entry_points
+    from importlib.metadata import EntryPoint
 
     builtin = Candidate(REFERENCE, CORE, core_version(), EntryPoint(REFERENCE, "ocannl.backend.reference", GROUP))
     found = [builtin]
-    for entry in entry_points(group=GROUP):
+    for entry in entries():
         dist = entry.dist
         name, version = (dist.name, dist.version) if dist is not None else ("an unknown distribution", "?")
         found.append(Candidate(entry.name, str(name), str(version), entry))

@@ -19,7 +19,7 @@ from ocannl.base.errors import UnknownBackend
 from ocannl.cli.probe import UNAVAILABLE
 from ocannl.cli.table import show
 
-LIMIT_SECONDS = 4.5
+LIMIT_SECONDS = 10.0
 PROBE = (sys.executable, "-m", "ocannl.cli.probe")
 
 

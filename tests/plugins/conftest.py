@@ -1,0 +1,107 @@
+"""Distributions of plugins made on the spot: wheels, and folders of modules with the metadata that discovery reads."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from ocannl.backend import registry
+
+GOOD = """
+    from ocannl.backend import BackendInfo, hookimpl
+
+    @hookimpl
+    def ocannl_backend():
+        from ocannl.backend.reference import ReferenceBackend
+
+        return BackendInfo(
+            name={name!r}, api_version={api}, description="for tests", priority={priority},
+            probe=lambda: {probe}, load={load},
+        )
+"""
+
+
+def source(name, *, api=1, priority=5, probe=None, load="ReferenceBackend"):
+    """The module of a plugin that is fine but for the given details; `probe` and `load` are expressions."""
+    return dedent(GOOD).format(name=name, api=api, priority=priority, probe=probe, load=load)
+
+
+@pytest.fixture(scope="session", name="source")
+def _source():
+    return source
+
+
+def metadata(dist, version, name, module):
+    return {
+        "METADATA": f"Metadata-Version: 2.1\nName: {dist}\nVersion: {version}\n",
+        "entry_points.txt": f"[ocannl.backends]\n{name} = {module}\n",
+    }
+
+
+@dataclass
+class Site:
+    """A folder of installed plugins."""
+
+    folder: Path
+    count: int = 0
+
+    def plugin(self, name, text=None, *, dist=None, version="1.0", **details) -> str:
+        """Installs a plugin for the backend `name`; gives the module's name, used by no other test."""
+        self.count += 1
+        module = f"plugin_{abs(hash(self.folder)):x}_{self.count}"
+        dist = dist or f"plugin-{name}"
+        (self.folder / f"{module}.py").write_text(source(name, **details) if text is None else dedent(text))
+        info = self.folder / f"{dist.replace('-', '_')}-{version}.dist-info"
+        info.mkdir()
+        for file, content in metadata(dist, version, name, module).items():
+            (info / file).write_text(content)
+        return module
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """Nothing but the core and what the test installs."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OCANNL_BACKEND", raising=False)
+    monkeypatch.setattr(registry, "_infos", {})
+    monkeypatch.setattr(registry, "_backends", {})
+    ours = set(registry.KNOWN.values())
+    found = registry.entries
+    monkeypatch.setattr(registry, "entries", lambda: [e for e in found() if e.dist.name not in ours])
+    return Site(folder)
+
+
+def wheel(folder: Path, name: str, text: str, *, dist: str, version: str = "1.0") -> Path:
+    """A wheel as any build tool would make it."""
+    module, stem = f"{dist.replace('-', '_')}_module", f"{dist.replace('-', '_')}-{version}"
+    files = {f"{module}.py": text} | {
+        f"{stem}.dist-info/{file}": content
+        for file, content in {
+            **metadata(dist, version, name, module),
+            "WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        }.items()
+    }
+    record = [f"{stem}.dist-info/RECORD,,"]
+    for file, content in files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(content.encode()).digest()).rstrip(b"=").decode()
+        record.append(f"{file},sha256={digest},{len(content.encode())}")
+    path = folder / f"{stem}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for file, content in files.items():
+            archive.writestr(file, content)
+        archive.writestr(f"{stem}.dist-info/RECORD", "\n".join(record) + "\n")
+    return path
+
+
+@pytest.fixture(scope="session", name="wheel")
+def _wheel():
+    return wheel

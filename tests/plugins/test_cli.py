@@ -1,0 +1,73 @@
+"""The command line, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.fixture
+def ocannl(tmp_path):
+    def call(*arguments, **variables):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("OCANNL_")}
+        environment |= {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "COLUMNS": "100", **variables}
+        command = [sys.executable, "-m", "ocannl.cli", *arguments]
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+
+    return call
+
+
+def test_without_its_libraries_it_says_what_to_install(tmp_path):
+    code = (
+        "import importlib.util as u, sys; real = u.find_spec\n"
+        "u.find_spec = lambda name, *a: None if name in ('typer', 'rich') else real(name, *a)\n"
+        "import ocannl.cli; ocannl.cli.main()"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "ocannl: the command line needs typer and rich; run: pip install 'ocannl-core[cli]'\n"
+
+
+def test_help_names_the_commands(ocannl):
+    done = ocannl("--help")
+    assert done.returncode == 0
+    for command in ("backends", "config", "doctor"):
+        assert command in done.stdout
+
+
+def test_the_settings_and_where_they_come_from(ocannl, tmp_path):
+    (tmp_path / "ocannl.toml").write_text("seed = 7\n")
+    done = ocannl("config", "--explain", OCANNL_CACHE="off", OCANNL_UNHEARD_OF="1")
+    rows = dict(line.split("\t", 1) for line in done.stdout.splitlines())
+    assert rows["seed"].startswith(f"7\t{tmp_path / 'ocannl.toml'}\tOCANNL_SEED\t")
+    assert rows["cache"].startswith("off\tOCANNL_CACHE\t")
+    assert rows["backend"].startswith("-\tdefault\t")
+    assert "OCANNL_UNHEARD_OF is set in the environment and is no setting" in done.stderr
+    assert ocannl("config").stdout.splitlines()[1] == "seed = 7"
+
+
+def test_an_error_of_ours_is_one_line_and_status_1(ocannl):
+    done = ocannl("config", OCANNL_SEED="many")
+    assert done.returncode == 1
+    assert done.stderr == "ConfigError: seed = 'many', from OCANNL_SEED: an integer of at least 0 is wanted\n"
+    done = ocannl("config", OCANNL_BAKEND="llvm")
+    assert done.stderr == (
+        "ConfigError: there is no setting `OCANNL_BAKEND` (environment); did you mean `OCANNL_BACKEND`?\n"
+    )
+
+
+def test_the_doctor_knows_what_is_installed(ocannl):
+    done = ocannl("doctor", "numpy")
+    assert done.returncode == 0
+    assert "numpy\tPASS\tcompiled and ran a small program" in done.stdout
+    done = ocannl("doctor", "nothing")
+    assert done.returncode == 1
+    assert done.stderr.startswith("UnknownBackend: no backend `nothing` is installed; there are ")
+
+
+def test_the_version(ocannl):
+    assert ocannl("--version").stdout.strip()
