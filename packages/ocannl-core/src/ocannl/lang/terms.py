@@ -7,6 +7,7 @@ with `Term`s, which build such trees; projections turn holes into reads, once fo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -160,6 +161,13 @@ def _pow_base(g: Term, v: Term, x: Term, y: Term) -> Term:
     return g * (y * x ** (y - 1.0))
 
 
+def _pow_exponent(g: Term, v: Term, x: Term, y: Term) -> Term:
+    match x.tree:
+        case Number(base):
+            return g * (v * math.log(base)) if base > 0 else g * (0.0 if base == 0 else math.nan)
+    return g * apply("where", apply("eq", x, 0.0), 0.0, v * apply("log", x))
+
+
 DERIVATIVES: dict[str, tuple[Rule | None, ...]] = {
     # name: for each operand, what it receives from g, given the value v and the operands; None for nothing
     "id": (lambda g, v, x: g,),
@@ -181,7 +189,7 @@ DERIVATIVES: dict[str, tuple[Rule | None, ...]] = {
     "sub": (lambda g, v, x, y: g, lambda g, v, x, y: -g),
     "mul": (lambda g, v, x, y: g * y, lambda g, v, x, y: g * x),
     "div": (lambda g, v, x, y: g / y, lambda g, v, x, y: -(g * (v / y))),
-    "pow": (_pow_base, lambda g, v, x, y: g * apply("where", apply("eq", x, 0.0), 0.0, v * apply("log", x))),
+    "pow": (_pow_base, _pow_exponent),
     "mod": (lambda g, v, x, y: g, lambda g, v, x, y: -(g * ((x - v) / y))),
     "max": (
         lambda g, v, x, y: _shared(g, x > y, apply("eq", x, y)),
