@@ -54,7 +54,7 @@ def patterns(p):
 
 
 def near(p, kind):
-    """Numbers of a wide type on both sides of every place where rounding to the narrow one turns, and all kinds of NaN."""
+    """Numbers of a wide type on both sides of every place where rounding to the narrow one turns, and NaN."""
     with np.errstate(all="ignore"):
         values = np.unique(patterns(p).astype(np.float64))
         values = values[np.isfinite(values)]

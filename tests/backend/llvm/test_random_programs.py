@@ -1,4 +1,4 @@
-"""Lowered random programs: compiled code and the interpreter agree to the tolerance that the generator states."""
+"""Random programs, lowered and optimized: compiled code agrees with the interpreter, to the tolerance they state."""
 
 from random import Random
 
@@ -8,16 +8,28 @@ import pytest
 from ocannl.ir.loops import Access, Home
 from ocannl.lower.lower import lower
 from ocannl.opt.memory import memory
+from ocannl.opt.pipeline import optimize
 from ocannl.testing.generate import difference, generate
 from ocannl.testing.interpret import interpret
 
 BATCH = 12
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_compiled_programs_agree_with_the_interpreter(llvm, run, seed):
-    programs = [generate(Random(f"llvm {seed} {n}")) for n in range(BATCH)]
-    procs = [memory(lower(program.code, f"p{n}"), 64) for n, program in enumerate(programs)]
+def lowered(program, name, random, llvm):
+    return memory(lower(program.code, name), llvm.capabilities.alignment_bytes)
+
+
+def optimized(program, name, random, llvm):
+    asked = {node: "a test" for node in program.tolerance if random.random() < 0.4}
+    return optimize(lower(program.code, name), asked, llvm.capabilities)
+
+
+@pytest.mark.parametrize("make", [lowered, optimized])
+@pytest.mark.parametrize("seed", range(25))
+def test_compiled_programs_agree_with_the_interpreter(llvm, run, make, seed):
+    random = Random(f"llvm {make.__name__} {seed}")
+    programs = [generate(random, random.randint(1, 5)) for _ in range(BATCH)]
+    procs = [make(program, f"p{n}", random, llvm) for n, program in enumerate(programs)]
     code = llvm.compile(procs)  # of all at once: they share what helps them
     for program, proc in zip(programs, procs, strict=True):
         want = interpret(proc, program.arrays, program.symbols, program.merged)
@@ -33,5 +45,6 @@ def test_compiled_programs_agree_with_the_interpreter(llvm, run, seed):
             for buf, array in zip(pools, after, strict=True)
             if buf.access is not Access.MERGE
         }
+        tolerance = {node: program.tolerance.get(node, 0.0) for node in want}
         assert want.keys() == got.keys()
-        assert not (words := difference(want, got, program.tolerance)), f"seed {seed}, {proc.name}: {words}"
+        assert not (words := difference(want, got, tolerance)), f"{make.__name__} {seed}, {proc.name}: {words}"
