@@ -61,17 +61,16 @@ else.21:
 end.22:
   %when.28 = load float, ptr %when.19
   %v.29 = fadd float %s.10, %when.28
-  %at.30 = getelementptr inbounds float, ptr %s, i64 %d.4
-  store float %v.29, ptr %at.30
-  %t.31 = add nsw i64 %t.8, 1
-  store i64 %t.31, ptr %t.7
-  %more.32 = icmp slt i64 %t.31, 3
-  br i1 %more.32, label %t.5, label %t.end.6
+  store float %v.29, ptr %at.9
+  %t.30 = add nsw i64 %t.8, 1
+  store i64 %t.30, ptr %t.7
+  %more.31 = icmp slt i64 %t.30, 3
+  br i1 %more.31, label %t.5, label %t.end.6
 t.end.6:
-  %d.33 = add nsw i64 %d.4, 1
-  store i64 %d.33, ptr %d.3
-  %more.34 = icmp slt i64 %d.33, 9
-  br i1 %more.34, label %d.1, label %d.end.2
+  %d.32 = add nsw i64 %d.4, 1
+  store i64 %d.32, ptr %d.3
+  %more.33 = icmp slt i64 %d.32, 9
+  br i1 %more.33, label %d.1, label %d.end.2
 d.end.2:
   ret void
 }

@@ -18,34 +18,34 @@ define internal void @ocannl.dense.1(ptr noalias %w, ptr noalias %x, ptr noalias
   %j.7 = alloca i64
   %acc.9 = alloca float
   %k.12 = alloca i64
-  %ix.18 = mul nsw i64 %n, 20
+  %ix.19 = mul nsw i64 %n, 20
 ; dense layer
   store i64 0, ptr %i.3
   br label %i.1
 i.1:
   %i.4 = load i64, ptr %i.3
-  %ix.19 = mul nsw i64 %i.4, 4
-  %ix.20 = add nsw i64 %ix.18, %ix.19
+  %ix.20 = mul nsw i64 %i.4, 4
+  %ix.21 = add nsw i64 %ix.19, %ix.20
   %ix.34 = mul nsw i64 %i.4, 3
   store i64 0, ptr %j.7
   br label %j.5
 j.5:
   %j.8 = load i64, ptr %j.7
-  %ix.14 = mul nsw i64 %j.8, 4
+  %ix.15 = mul nsw i64 %j.8, 4
   %ix.35 = add nsw i64 %ix.34, %j.8
   store float 0.0, ptr %acc.9
   store i64 0, ptr %k.12
   br label %k.10
 k.10:
   %k.13 = load i64, ptr %k.12
-  %ix.15 = add nsw i64 %ix.14, %k.13
-  %ix.21 = add nsw i64 %ix.20, %k.13
-  %at.16 = getelementptr inbounds float, ptr %w, i64 %ix.15
-  %w.17 = load float, ptr %at.16
-  %at.22 = getelementptr inbounds float, ptr %x, i64 %ix.21
-  %x.23 = load float, ptr %at.22
-  %acc.24 = load float, ptr %acc.9
-  %v.25 = call float @llvm.fmuladd.f32(float %w.17, float %x.23, float %acc.24)
+  %ix.16 = add nsw i64 %ix.15, %k.13
+  %ix.22 = add nsw i64 %ix.21, %k.13
+  %acc.14 = load float, ptr %acc.9
+  %at.17 = getelementptr inbounds float, ptr %w, i64 %ix.16
+  %w.18 = load float, ptr %at.17
+  %at.23 = getelementptr inbounds float, ptr %x, i64 %ix.22
+  %x.24 = load float, ptr %at.23
+  %v.25 = call float @llvm.fmuladd.f32(float %w.18, float %x.24, float %acc.14)
   store float %v.25, ptr %acc.9
   %k.26 = add nsw i64 %k.13, 1
   store i64 %k.26, ptr %k.12

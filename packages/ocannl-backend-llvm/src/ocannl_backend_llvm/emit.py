@@ -38,6 +38,7 @@ from ocannl.ir.loops import (
     When,
 )
 from ocannl.ir.names import Namer, identifier
+from ocannl.ir.ops import ADD, MUL, NEG
 from ocannl.ir.precision import Precision, int64
 from ocannl.ir.text import print_proc
 from ocannl.ir.walk import walk
@@ -52,6 +53,7 @@ LOGIC = frozenset({"and", "or", "not"})
 UNROLLED_FILL = 16  # cells of a local array that are filled one by one
 STACK_BYTES = 1 << 20  # for the local arrays of one nest
 PRODUCTS = range(5)  # constant powers that become products
+OLD = "old value"  # of the cell that an `Update` changes: no name that a program can hold
 
 
 def symbol(name: str) -> str:
@@ -123,6 +125,7 @@ class _Function:
         self.nest = nest
         self.doc = doc
         self.pointers: dict[Buf, str] = {}
+        self.cells: dict[tuple[Buf, int], str] = {}  # pointers to those of locals
         self.values: dict[str, str] = {}  # of `Let`s
         self.stack_bytes = 0
         names, disjoint = Namer(), nest.disjoint
@@ -156,9 +159,10 @@ class _Function:
     def statement(self, stmt: Stmt) -> None:
         match stmt:
             case Store(ref, value):
-                self.store(ref, self.value(value))
-            case Update(ref, op, value):
-                self.store(ref, self.updated(ref, Apply(op, (Load(ref), value))))
+                held = self.value(value)
+                self.b.line(f"store {HELD[ref.buf.precision]} {held}, ptr {self.place(ref)}")
+            case Update():
+                self.update(stmt)
             case For():
                 self.loop(stmt)
             case If(cond, then, orelse):
@@ -237,30 +241,20 @@ class _Function:
             store = Store(Ref(flat, (Affine.of(sym),)), Num(fill, buf.precision))
             self.loop(For(sym, Bound.lower(0), Bound.upper(cells), (store,)))
 
-    def store(self, ref: Ref, value: str) -> None:
-        self.b.line(f"store {HELD[ref.buf.precision]} {value}, ptr {self.place(ref)}")
-
-    def updated(self, ref: Ref, sum_: Apply) -> str:
-        """The new value of a cell: a product that is added may be rounded together with the sum."""
-        precision = ref.buf.precision
-        match sum_:
-            case Apply(op, (old, Apply(times, (x, y)) as product)) if op.name == "add" and times.name == "mul":
-                negate = False
-            case Apply(op, (old, Apply(minus, (Apply(times, (x, y)) as product,)))) if (
-                op.name == "add" and minus.name == "neg" and times.name == "mul"
-            ):
-                negate = True
-            case _:
-                return self.value(sum_)
-        if not precision.is_float or product.precision is not precision:
-            return self.value(sum_)
-        b, work = self.b, precision.arithmetic
-        held = HELD[work]
-        factor, other, start = (self.widened(e, work) for e in (x, y, old))
-        if negate:
-            factor = b.let(f"fneg {held} {factor}")
-        fused = b.intrinsic("fmuladd", held, factor, other, start)
-        return narrow(b, fused, precision) if work is not precision else fused
+    def update(self, stmt: Update) -> None:
+        """A product that is added may be rounded once, together with the sum."""
+        b, precision, where = self.b, stmt.ref.buf.precision, self.place(stmt.ref)
+        held, work = HELD[precision], precision.arithmetic
+        old = self.values[OLD] = b.let(f"load {held}, ptr {where}", identifier(stmt.ref.buf.name))
+        negated, term = _without_sign(stmt.value)
+        if stmt.op is ADD and isinstance(term, Apply) and term.op is MUL and work.is_float:
+            x, y = (self.widened(factor, work) for factor in term.args)
+            x = b.let(f"fneg {HELD[work]} {x}") if negated else x
+            fused = b.intrinsic("fmuladd", HELD[work], x, y, convert(b, old, precision, work))
+            new = convert(b, fused, work, precision)
+        else:
+            new = self.value(Apply(stmt.op, (Var(OLD, precision), stmt.value)))
+        b.line(f"store {held} {new}, ptr {where}")
 
     # ----------------------------------------------------------------------------------------------------- expressions
 
@@ -357,10 +351,20 @@ class _Function:
         """A pointer to it."""
         if offset == 0:
             return self.pointers[buf]
-        return self.b.let(f"getelementptr inbounds {HELD[buf.precision]}, ptr {self.pointers[buf]}, i64 {offset}", "at")
+        element = f"getelementptr inbounds {HELD[buf.precision]}, ptr {self.pointers[buf]}, i64 {offset}"
+        if buf.home is not Home.REG or isinstance(offset, str):
+            return self.b.let(element, "at")
+        if (buf, offset) not in self.cells:  # a cell of a local is named once, where the local is
+            self.cells[buf, offset] = self.b.at(self.allocas).let(element, identifier(buf.name))
+        return self.cells[buf, offset]
 
     def place(self, ref: Ref) -> str:
         return self.cell(ref.buf, self.indices.offset(ref))
+
+
+def _without_sign(expr: Expr) -> tuple[bool, Expr]:
+    """Whether it is negated, and what is."""
+    return (True, expr.args[0]) if isinstance(expr, Apply) and expr.op is NEG else (False, expr)
 
 
 def _is_truth(expr: Expr) -> bool:
