@@ -35,7 +35,18 @@ from ocannl.ir.precision import (
 )
 from ocannl.ir.tnode import Role, TNode
 from ocannl.testing.evaluate import evaluate
-from ocannl.testing.known import Info, Known, can_meet, converted, error_of, is_integer, limits, limits_below, settled
+from ocannl.testing.known import (
+    Info,
+    Known,
+    can_meet,
+    converted,
+    error_of,
+    is_integer,
+    limits,
+    limits_below,
+    settled,
+    step_of,
+)
 from ocannl.testing.values import Values
 
 Array = np.ndarray[Any, Any]
@@ -162,11 +173,12 @@ class _Maker:
         lhs = assign.lhs
         self.state |= evaluate(assign, self.state, self.statics, self.merged)
         array = self.state[lhs].astype(np.float64)
-        self.tolerance[lhs] = 4 * error
+        rounding = step_of(error, float(np.abs(array[np.isfinite(array)]).max(initial=0)), lhs.precision)
         self.info.pop(lhs, None)
         if np.isfinite(array).all():
-            self.info[lhs] = self.measured(lhs, error)
-            self.tolerance[lhs] = 4 * self.info[lhs].error
+            self.info[lhs] = self.measured(lhs, error + rounding)
+            error = self.info[lhs].error - rounding
+        self.tolerance[lhs] = 4 * error + rounding
 
     def measured(self, node: TNode, error: float) -> Info:
         array = self.state[node].astype(np.float64)

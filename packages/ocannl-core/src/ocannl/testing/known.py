@@ -149,9 +149,12 @@ def error_of(op: Op | None, start: Info, values: Sequence[tuple[Info, int]], kin
             cell = settled(replace(cell, kind=None))
             if cell.error != error:
                 cell = replace(cell, error=error + times * cell.size * 2.0**-21)
-    if kind.is_float and kind.nbytes < 4:
-        if cell.size > 200:
-            return None
-        if cell.error:
-            return cell.error + 1.25 * cell.size * step(kind)
-    return cell.error
+    return None if kind.is_float and kind.nbytes < 4 and cell.size > 200 else cell.error
+
+
+def step_of(error: float, size: float, kind: Precision) -> float:
+    """How far apart a narrow type may round numbers up to `size` that differ by no more than `error`."""
+    if not error or not kind.is_float or kind.nbytes >= 4:
+        return 0
+    info = ml_dtypes.finfo(kind.numpy)  # type: ignore[no-untyped-call]
+    return 1.25 * size * float(info.eps) + float(info.smallest_subnormal)

@@ -1,0 +1,104 @@
+"""Generated programs: reproducible, well conditioned, and of every kind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import numpy as np
+
+from ocannl.ir.assign import Apply, Convert, Index, Number, Read, Seq, Value, assigns, nodes, reads
+from ocannl.ir.index import SymKind
+from ocannl.ir.ops import OPS
+from ocannl.ir.precision import PRECISIONS
+from ocannl.ir.text import print_comp
+from ocannl.ir.tnode import reset_ids
+from ocannl.testing.evaluate import evaluate
+from ocannl.testing.generate import Program, difference, generate
+
+
+def programs(count: int) -> list[Program]:
+    return [generate(Random(seed)) for seed in range(count)]
+
+
+def text(seed: int) -> str:
+    reset_ids()
+    program = generate(Random(seed))
+    return print_comp(program.code) + str([a.tolist() for a in program.arrays.values()])
+
+
+def test_a_seed_says_everything() -> None:
+    assert [text(seed) for seed in range(50)] == [text(seed) for seed in range(50)]
+
+
+def test_programs_hold_all_they_need() -> None:
+    for program in programs(200):
+        got = evaluate(program.code, program.arrays, program.symbols, program.merged)
+        assert set(nodes(program.code)) <= set(program.arrays) and set(program.arrays) == set(program.tolerance)
+        for node, array in got.items():
+            assert array.shape == node.dims and array.dtype == node.precision.numpy
+            # two bits of mantissa leave no finer judgement
+            if program.tolerance[node] and np.isfinite(array.astype(float)).all():
+                assert program.tolerance[node] < 0.35 * max(1.0, float(np.abs(array.astype(float)).max(initial=0)))
+
+
+def values(value: Value) -> list[Value]:
+    match value:
+        case Apply(_, args): return [value, *(v for a in args for v in values(a))]
+        case Convert(inner, _): return [value, *values(inner)]
+        case _: return [value]
+
+
+def test_there_is_some_of_everything() -> None:
+    seen: Counter[str] = Counter()
+    for program in programs(1500):
+        assert isinstance(program.code, Seq)
+        seen.update(f"type {n.precision}" for n in nodes(program.code))
+        seen.update("empty array" for n in nodes(program.code) if 0 in n.dims)
+        for assign in assigns(program.code):
+            seen[f"accum {assign.accum} {'cleared' if assign.clear else 'kept'}"] += 1
+            seen["several pieces"] += len(assign.pieces) > 1
+            for piece in assign.pieces:
+                inner = values(piece.value)
+                mine = {s for a in piece.at for s in a.syms}
+                seen.update(type(v).__name__ for v in inner)
+                seen.update(f"op {v.op}" for v in inner if isinstance(v, Apply))
+                seen["empty loop"] += any(s.extent == 0 for s in piece.loops)
+                seen["loop from one"] += any(s.lo == 1 for s in piece.loops)
+                seen["reduction"] += any(s not in mine for s in piece.loops)
+                seen["diagonal"] += sum(len(a.terms) for a in piece.at) > len(mine)
+                seen["window on the left"] += any(len(a.terms) > 1 for a in piece.at)
+                seen["strided"] += any(abs(c) > 1 for a in piece.at for c, _ in a.terms)
+                seen["reversed"] += any(c < 0 for a in piece.at for c, _ in a.terms)
+                seen["static on the left"] += any(s.kind is SymKind.STATIC for s in mine)
+                seen["mask"] += bool(piece.when.ge0)
+                seen["equality"] += bool(piece.when.eq0)
+                for read in reads(piece.value):
+                    seen["outside"] += read.outside is not None
+                    seen["infinite outside"] += read.outside is not None and np.isinf(read.outside)
+                    seen["merge"] += read.merge
+                    seen["left side read in place"] += read.node is assign.lhs and read.at == piece.at
+                    seen["left side read elsewhere"] += read.node is assign.lhs and read.at != piece.at
+                    seen["static read"] += any(s.kind is SymKind.STATIC for a in read.at for s in a.syms)
+        seen.update("exact" if t == 0 else "rounded" for t in program.tolerance.values())
+    wanted = [f"op {op}" for op in OPS] + [f"type {p}" for p in PRECISIONS]
+    cleared = ["None", *(op.name for op in OPS if op.neutral is not None)]
+    wanted += [f"accum {name} cleared" for name in cleared]
+    wanted += [f"accum {name} kept" for name in (*cleared, "mod", "fst", "snd")]
+    wanted += [kind.__name__ for kind in (Read, Number, Index, Apply, Convert)]
+    wanted += [name for name in seen if not name.startswith(("op ", "type ", "accum "))]
+    rare = {name: seen[name] for name in wanted if seen[name] < 5}
+    assert not rare, rare
+
+
+def test_differences_are_told() -> None:
+    program = generate(Random(1))
+    got = evaluate(program.code, program.arrays, program.symbols, program.merged)
+    assert difference(got, got, program.tolerance) == ""
+    node = next(n for n, a in got.items() if a.size and n.precision.is_float)
+    off = {**got, node: got[node].copy()}
+    off[node].flat[0] += 1
+    assert f"{node.label}[" in difference(got, off, dict.fromkeys(got, 0.5))
+    assert difference(got, off, dict.fromkeys(got, 1.5)) == ""
+    off[node].flat[0] = np.nan
+    assert "is nan, and should be" in difference(got, off, dict.fromkeys(got, 1.5))
