@@ -125,6 +125,7 @@ class Context:
     def start(self, node: TNode, seed: int | None = None) -> None:
         """Uploads what the node holds before any code writes it, unless it ever held something here."""
         with self.lock:
+            self._refuse_closed()
             if node.contents is not None and not self.arrays.held(node):
                 given = np.asarray(node.contents.array(node.dims, node.precision, SEED.get(seed)), node.precision.numpy)
                 self.arrays.upload(node, np.array(np.broadcast_to(given, node.dims), order="C"))

@@ -1,0 +1,197 @@
+import hashlib
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from ocannl.base.config import settings
+from ocannl.runtime.cache import MAGIC, Record, open_cache
+
+KEY = hashlib.sha256(b"key").hexdigest()
+RECORD = Record({"links": [[0, "in"]], "text": "π\n"}, b"\x00\xffcode")
+
+unix = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="owners and modes are those of Unix")
+
+
+def only_file(folder):
+    (path,) = (folder / KEY[:2]).iterdir()
+    return path
+
+
+def test_what_is_stored_is_found(own_cache):
+    cache = open_cache()
+    assert cache.load(KEY) is None
+    cache.store(KEY, RECORD)
+    assert open_cache().load(KEY) == RECORD
+    assert cache.load("0" * 64) is None
+
+
+def test_the_name_holds_the_key_and_the_sha256_of_the_content(own_cache):
+    open_cache().store(KEY, RECORD)
+    path = only_file(own_cache)
+    assert path.name == f"{KEY}.{hashlib.sha256(path.read_bytes()).hexdigest()}"
+    assert path.read_bytes().startswith(MAGIC)
+
+
+@unix
+def test_folders_and_files_are_private(own_cache):
+    open_cache().store(KEY, RECORD)
+    modes = [p.stat().st_mode & 0o777 for p in (own_cache, own_cache / KEY[:2], only_file(own_cache))]
+    assert modes == [0o700, 0o700, 0o600]
+
+
+def test_the_setting_turns_it_off(own_cache):
+    with settings(cache=False):
+        assert open_cache() is None
+    assert not own_cache.exists()
+
+
+def damage(kind, path):
+    content = path.read_bytes()
+    match kind:
+        case "cut short":
+            path.write_bytes(content[:-3])
+        case "empty":
+            path.write_bytes(b"")
+        case "one bit":
+            path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        case "longer":
+            path.write_bytes(content + b"\x00")
+        case "renamed":
+            path.rename(path.with_name(f"{KEY}.{'0' * 64}"))
+        case "folder":
+            path.unlink()
+            path.mkdir()
+        case "pipe":
+            path.unlink()
+            os.mkfifo(path)
+        case "link":
+            other = path.with_name("other")
+            path.rename(other)
+            path.symlink_to(other)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["cut short", "empty", "one bit", "longer", "renamed", "folder",
+     pytest.param("pipe", marks=unix), pytest.param("link", marks=unix)],
+)  # fmt: skip
+def test_a_damaged_record_is_a_miss_and_a_warning(own_cache, warnings, kind):
+    cache = open_cache()
+    cache.store(KEY, RECORD)
+    damage(kind, only_file(own_cache))
+    assert cache.load(KEY) is None
+    assert "a damaged record of compiled code is left out" in warnings.text
+    cache.store(KEY, RECORD)
+    if kind not in ("folder",):
+        warnings.clear()
+        assert cache.load(KEY) == RECORD
+        assert not warnings.text
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"else", MAGIC, MAGIC + b"\xff" * 8, MAGIC + (3).to_bytes(8, "little") + b"[1]", MAGIC + b"\x02" * 30],
+)
+def test_a_record_that_only_its_name_vouches_for_is_read_with_care(own_cache, warnings, content):
+    cache = open_cache()
+    cache.store(KEY, RECORD)
+    path = only_file(own_cache)
+    path.write_bytes(content)
+    path.rename(path.with_name(f"{KEY}.{hashlib.sha256(content).hexdigest()}"))
+    assert cache.load(KEY) is None
+    assert "damaged" in warnings.text
+
+
+def test_a_second_good_record_makes_up_for_a_damaged_one(own_cache, warnings):
+    cache = open_cache()
+    cache.store(KEY, RECORD)
+    (own_cache / KEY[:2] / f"{KEY}.{'0' * 64}").write_bytes(b"broken")
+    assert cache.load(KEY) == RECORD
+
+
+@unix
+def test_a_folder_that_others_can_write_is_not_trusted(own_cache, warnings):
+    cache = open_cache()
+    cache.store(KEY, RECORD)
+    (own_cache / KEY[:2]).chmod(0o777)
+    assert cache.load(KEY) is None
+    assert "can be written by others; run: chmod 700" in warnings.text
+    (own_cache / KEY[:2]).chmod(0o700)
+    own_cache.chmod(0o770)
+    assert open_cache() is None
+
+
+@unix
+def test_a_file_that_others_can_write_is_not_trusted(own_cache, warnings):
+    cache = open_cache()
+    cache.store(KEY, RECORD)
+    only_file(own_cache).chmod(0o666)
+    assert cache.load(KEY) is None
+
+
+def test_a_folder_that_cannot_be_is_no_error(tmp_path, monkeypatch, warnings):
+    file = tmp_path / "file"
+    file.write_text("")
+    monkeypatch.setenv("OCANNL_CACHE_DIR", str(file))
+    assert open_cache() is None
+    assert "is not used" in warnings.text
+
+
+def test_a_full_disk_is_no_error_and_leaves_nothing(own_cache, monkeypatch, warnings):
+    cache = open_cache()
+
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    cache.store(KEY, RECORD)
+    assert "could not be kept: [Errno 28] No space left on device" in warnings.text
+    assert list((own_cache / KEY[:2]).iterdir()) == []
+    assert cache.load(KEY) is None
+
+
+def test_a_deleted_folder_is_made_again(own_cache):
+    import shutil
+
+    cache = open_cache()
+    cache.store(KEY, RECORD)
+    shutil.rmtree(own_cache)
+    assert cache.load(KEY) is None
+    open_cache().store(KEY, RECORD)
+    assert cache.load(KEY) == RECORD
+
+
+def test_what_killed_writers_left_is_swept_after_a_while(own_cache):
+    cache = open_cache()
+    cache.store(KEY, RECORD)
+    place = own_cache / KEY[:2]
+    old, new = place / ".new-old", place / ".new-new"
+    old.write_bytes(b"x")
+    new.write_bytes(b"x")
+    os.utime(old, (time.time() - 7200,) * 2)
+    cache.store(KEY, RECORD)
+    assert not old.exists() and new.exists()
+
+
+WRITER = """
+import sys
+from ocannl.runtime.cache import Record, open_cache
+cache = open_cache()
+for n in range(100):
+    key = f"{n % 5:064x}"
+    cache.store(key, Record({"n": n % 5}, bytes([n % 5]) * 100_000))
+    found = cache.load(key)
+    assert found is not None and found.blob == bytes([found.header["n"]]) * 100_000, found
+"""
+
+
+def test_processes_share_it(own_cache):
+    command = [sys.executable, "-c", WRITER]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    children = [subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    complaints = [child.communicate(timeout=120)[1] for child in children]
+    assert [child.returncode for child in children] == [0] * 3, complaints
+    assert complaints == [""] * 3

@@ -1,0 +1,79 @@
+import gc
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ocannl.backend.cpu import CpuDevice
+from ocannl.runtime.arrays import Arrays
+from ocannl.runtime.pools import Slab, packed
+
+
+@given(st.lists(st.integers(0, 300)), st.sampled_from([1, 16, 64]))
+def test_packed_arrays_are_aligned_and_disjoint(sizes, alignment):
+    offsets, total = packed(sizes, alignment)
+    assert all(offset % alignment == 0 for offset in offsets)
+    assert all(a + size <= b for a, size, b in zip(offsets, sizes, [*offsets[1:], total], strict=False))
+    assert total < sum(sizes) + alignment * len(sizes) + 1
+
+
+def test_a_slab_goes_with_its_last_owner():
+    device = CpuDevice()
+    slab = Slab(device, 100)
+    assert device.bytes_in_use == 100
+    del slab
+    gc.collect()
+    assert device.bytes_in_use == 0
+
+
+def test_a_slab_is_given_back_once():
+    device = CpuDevice()
+    slab = Slab(device, 100)
+    slab.release()
+    slab.release()
+    del slab
+    assert device.bytes_in_use == 0
+
+
+def test_memory_of_nodes_that_are_gone_comes_back(build):
+    device = CpuDevice()
+    arrays = Arrays(device, 64)
+    x, y = build.node("x", 16), build.node("y", 16)
+    arrays.allocate([x, y])
+    assert device.bytes_in_use == 128
+    assert {arrays[x].where.offset_bytes, arrays[y].where.offset_bytes} == {0, 64}
+    arrays.allocate([y, x])
+    assert device.bytes_in_use == 128
+    del x
+    gc.collect()
+    assert device.bytes_in_use == 128  # y is in the same slab
+    del y
+    gc.collect()
+    assert device.bytes_in_use == 0
+
+
+def test_an_arena_grows_and_is_shared():
+    device = CpuDevice()
+    arrays = Arrays(device, 64)
+    small = arrays.arena(100)
+    assert arrays.arena(50) is small
+    large = arrays.arena(200)
+    assert large is not small and arrays.arena(150) is large
+    assert device.bytes_in_use == 300
+    del small
+    assert device.bytes_in_use == 200
+    arrays.release()
+    assert device.bytes_in_use == 0
+
+
+def test_the_state_changes_when_something_becomes_known(build):
+    arrays = Arrays(CpuDevice(), 64)
+    x = build.node("x", 2)
+    arrays.mark(x, True)  # it has no array: nothing happens
+    assert arrays.state == 0 and not arrays.holds(x)
+    arrays.allocate([x])
+    arrays.mark(x, True)
+    assert arrays.state == 1 and arrays.holds(x)
+    arrays.mark(x, True)
+    assert arrays.state == 1
+    arrays.mark(x, False)
+    assert arrays.state == 2 and not arrays.holds(x) and arrays.held(x)

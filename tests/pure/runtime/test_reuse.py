@@ -1,0 +1,251 @@
+"""Compiling through the cache: a hit does what compiling does."""
+
+import os
+import threading
+
+import pytest
+
+from ocannl.base.config import settings
+from ocannl.base.errors import CodeError, VerifyError
+from ocannl.ir.capabilities import Capabilities
+from ocannl.runtime import reuse
+from ocannl.runtime.compile import compile_program
+
+
+def decisions(nodes):
+    return {name: str(node.decided) for name, node in nodes.items()}
+
+
+def compiled(build, backend, asked=(), name="step"):
+    nodes, code = build.layer()
+    program = compile_program(code, {nodes[n]: "keep=" for n in asked}, name, backend)
+    return program, nodes
+
+
+def labels(links):
+    return [(link.node.label, link.access) for link in links]
+
+
+@pytest.mark.parametrize("warm", ["memory", "disk"])
+@pytest.mark.parametrize("asked", [(), ("h",)])
+def test_a_hit_gives_the_same_program_and_the_same_decisions(build, fake, warm, asked):
+    cold, first = compiled(build, fake, asked)
+    if warm == "disk":
+        reuse.forget()
+    hit, second = compiled(build, fake, asked)
+    assert (fake.compiled, fake.restored) == (1, 1 if warm == "disk" else 0)
+    assert labels(hit.links) == labels(cold.links)
+    assert [link.node for link in hit.links] == [second[link.node.label] for link in cold.links]
+    assert hit.stages == cold.stages and list(hit.stages) == list(cold.stages)
+    assert hit.code.source == cold.code.source
+    assert hit.arena_bytes == cold.arena_bytes
+    assert [(f.node.label, f.placement, f.author) for f in hit.facts] == [
+        (f.node.label, f.placement, f.author) for f in cold.facts
+    ]
+    assert decisions(first) == decisions(second)
+    assert ("temporary" in decisions(second)["h"]) == (not asked)
+
+
+def test_symbols_are_those_of_the_code_at_hand(build, fake):
+    def code():
+        from ocannl.ir.assign import Assign, Piece, Read
+        from ocannl.ir.index import Affine
+
+        x, y, n = build.node("x", 5, 3), build.result("y", 3), build.static("n", 0, 5)
+        (i,) = build.over(3)
+        at = Affine.of
+        return n, Assign(y, None, True, (Piece((i,), (at(i),), Read(x, (at(n), at(i)))),))
+
+    for _ in range(2):
+        n, assign = code()
+        assert compile_program(assign, {}, "step", fake).syms == (n,)
+    assert fake.compiled == 1
+
+
+@pytest.mark.parametrize("what", ["name", "version", "capabilities", "asked", "backend"])
+def test_whatever_decides_what_comes_out_is_in_the_key(build, fake, what):
+    compiled(build, fake)
+    match what:
+        case "name":
+            compiled(build, fake, name="other")
+        case "version":
+            fake.version = "2"
+            compiled(build, fake)
+        case "capabilities":
+            fake.capabilities = Capabilities(scheduled=False, alignment_bytes=128)
+            compiled(build, fake)
+        case "asked":
+            compiled(build, fake, ["h"])
+        case "backend":
+            fake.name = "another"
+            compiled(build, fake)
+    assert fake.compiled == 2
+
+
+def test_a_changed_source_of_ours_misses(build, fake, monkeypatch):
+    compiled(build, fake)
+    monkeypatch.setattr("ocannl.runtime.fingerprint.of_package", lambda name: "changed")
+    compiled(build, fake)
+    assert fake.compiled == 2
+
+
+def test_code_that_does_not_fit_the_machine_is_compiled_anew(build, fake, warnings):
+    compiled(build, fake)
+    reuse.forget()
+    fake.refuses = True
+    compiled(build, fake)
+    assert fake.compiled == 2
+    assert "does not fit this machine: another machine" in warnings.text
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"links": [[99, "in"]]}, {"links": [[0, "sideways"]]}, {"facts": [[0]]}, {"arena": None}, {"syms": ["x"]}, None],
+)
+def test_a_record_of_another_form_is_a_miss(build, fake, warnings, monkeypatch, change):
+    compiled(build, fake)
+    reuse.forget()
+    load = reuse.Record
+
+    def twisted(self, key):
+        return load({} if change is None else {**header, **change}, b"proc")
+
+    header = {"links": [], "syms": [], "arena": 0, "facts": [], "stages": []}
+    monkeypatch.setattr("ocannl.runtime.cache.Cache.load", twisted)
+    compiled(build, fake)
+    assert fake.compiled == 2
+    assert "has another form" in warnings.text
+
+
+def test_off_means_off(build, fake, own_cache):
+    with settings(cache=False):
+        compiled(build, fake)
+        reuse.forget()
+        compiled(build, fake)
+    assert fake.compiled == 2
+    assert not own_cache.exists()
+
+
+def test_what_has_no_bytes_is_not_kept(build, fake, own_cache):
+    compile_ = fake.compile
+
+    def without(procs):
+        code = compile_(procs)
+        code.blob = None
+        return code
+
+    fake.compile = without
+    compiled(build, fake)
+    compiled(build, fake)
+    assert fake.compiled == 2
+    assert not own_cache.exists() or not any(own_cache.iterdir())
+
+
+def test_threads_compile_one_thing_once(build, fake):
+    compile_, entered = fake.compile, threading.Barrier(4, timeout=20)
+
+    def slow(procs):
+        threading.Event().wait(0.2)
+        return compile_(procs)
+
+    fake.compile = slow
+    failures = []
+
+    def work():
+        try:
+            entered.wait()
+            compiled(build, fake)
+        except Exception as wrong:
+            failures.append(wrong)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert fake.compiled == 1
+
+
+def test_a_failed_compilation_leaves_no_lock(build, fake):
+    good = fake.compile
+
+    def bad(procs):
+        raise ZeroDivisionError
+
+    fake.compile = bad
+    with pytest.raises(ZeroDivisionError):
+        compiled(build, fake)
+    fake.compile = good
+    compiled(build, fake)
+    assert fake.compiled == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_child_of_a_fork_can_compile(build, fake):
+    with reuse.one_at_a_time("key"):
+        child = os.fork()
+        if child == 0:
+            with reuse.one_at_a_time("key"):
+                os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_inputs_and_outputs(build, fake):
+    program, nodes = compiled(build, fake)
+    assert set(program.inputs) == {nodes["w"], nodes["x"]}
+    assert program.outputs == (nodes["y"],)
+    assert [fact.node for fact in program.temporaries] == [nodes["h"]]
+    assert program.arena_bytes > 0
+    kept, nodes = compiled(build, fake, ["h"])
+    assert set(kept.outputs) == {nodes["h"], nodes["y"]}
+    assert kept.arena_bytes == 0
+
+
+def test_the_stages_are_in_order(build, fake):
+    program, _ = compiled(build, fake)
+    stages = list(program.stages)
+    assert stages[0] == "lower" and stages[-1] == "memory"
+    assert program.code.source == program.stages["memory"]
+    assert "arena at 0" in program.stages["memory"]
+
+
+def test_every_pass_is_checked_when_asked(build, fake, monkeypatch):
+    seen = []
+    monkeypatch.setattr("ocannl.runtime.compile.verify", lambda proc, stage, **_: seen.append(stage))
+    with settings(verify="every"):
+        program, _ = compiled(build, fake, name="a")
+    assert len(seen) == len(program.stages)
+    assert seen[0] == "lowered" and seen[-1] == "placed"
+    seen.clear()
+    with settings(verify="ends"):
+        compiled(build, fake, name="b")
+    assert seen == ["lowered", "placed"]
+    seen.clear()
+    with settings(verify="off"):
+        compiled(build, fake, name="c")
+    assert seen == []
+
+
+def test_an_ill_formed_program_is_not_compiled(build, fake, monkeypatch):
+    def wrong(proc, stage, **_):
+        raise VerifyError("this is wrong")
+
+    monkeypatch.setattr("ocannl.runtime.compile.verify", wrong)
+    with pytest.raises(VerifyError, match="this is wrong"):
+        compiled(build, fake)
+    assert fake.compiled == 0
+
+
+def test_two_symbols_of_one_name_are_refused(build, fake):
+    from ocannl.ir.assign import Apply, Assign, Index, Piece
+    from ocannl.ir.index import Affine
+    from ocannl.ir.ops import ADD
+
+    y = build.result("y")
+    n, m = build.static("n", 0, 5), build.static("n", 0, 5)
+    value = Apply(ADD, (Index(Affine.of(n)), Index(Affine.of(m))))
+    with pytest.raises(CodeError, match="two different symbols of this code are called `n`"):
+        compile_program(Assign(y, None, True, (Piece((), (), value),)), {}, "step", fake)
+

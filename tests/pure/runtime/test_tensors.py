@@ -1,0 +1,113 @@
+"""What a context does with tensors, blocks and code."""
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+from ocannl.base.errors import CodeError, DataError, UninitializedError
+
+
+@pytest.fixture
+def w():
+    return oc.param("w", output=[3], input=[4])
+
+
+def test_init_sets_what_is_missing_and_nothing_else(ctx, w):
+    y = w @ oc.tensor(np.ones((2, 4), "f4"), batch_axes=1) + oc.param("b", 2.0, output=[3])
+    ctx[w] = 1
+    ctx.init(y)
+    np.testing.assert_array_equal(ctx[w], np.ones((3, 4)))
+    np.testing.assert_array_equal(ctx[y.params["b"]], [2, 2, 2])
+    ctx[y.params["b"]] = 5
+    ctx.init(y)
+    np.testing.assert_array_equal(ctx[y.params["b"]], [5, 5, 5])
+
+
+def test_seeds(ctx, w):
+    def drawn(**seed):
+        with oc.Context(ctx.backend.name) as other:
+            other.init(w, **seed)
+            return other[w]
+
+    np.testing.assert_array_equal(drawn(), drawn(seed=42))
+    assert (drawn(seed=1) != drawn(seed=2)).any()
+    with oc.settings(seed=1):
+        np.testing.assert_array_equal(drawn(), drawn(seed=1))
+
+
+def test_init_of_blocks_mappings_and_code(ctx):
+    @oc.op
+    def layer(x):
+        v = oc.param(init=1.0, o=[2])
+        return v * x
+
+    block = layer()
+    y = block(oc.tensor([1.0, 2.0]))
+    with pytest.raises(UninitializedError, match="ctx.init"):
+        ctx.run(y.forward)
+    ctx.init(block)
+    ctx.run(y.forward)
+    np.testing.assert_array_equal(ctx[y], [1, 2])
+    v = block.params["v"]
+    ctx[v] = 3
+    ctx.init({"v": v})
+    np.testing.assert_array_equal(ctx[v], [3, 3])
+    ctx.init(y.init_params)  # code is simply run
+    np.testing.assert_array_equal(ctx[v], [1, 1])
+
+
+def test_keep(ctx, w):
+    h = w @ oc.tensor(np.ones(4, "f4"))
+    y = oc.tanh(h) + oc.tanh(h * 2)
+    ctx.init(y)
+    ctx.run(y.forward)
+    with pytest.raises(UninitializedError, match=r"keep=\["):
+        ctx[h]
+    for keep in ([h], h, (h.value,)):
+        ctx.compile(y.forward, keep=keep)()
+        np.testing.assert_allclose(ctx[h], ctx[w].sum(1), rtol=1e-5)
+    assert ctx.compile(y.forward, "named").name == "named"
+
+
+def test_what_is_no_code_is_refused(ctx, w):
+    for wrong, says in [
+        (w, "is a tensor, not code; the code that computes it is its `.forward`"),
+        (lambda: w, "is a tensor, not code"),
+        (3, "code is wanted, such as tensor.forward"),
+        (lambda: 3, "code is wanted"),
+        (None, "code is wanted"),
+    ]:
+        with pytest.raises(CodeError, match=says):
+            ctx.compile(wrong)
+    with pytest.raises(CodeError, match=r"ctx.init takes a tensor, a block or code"):
+        ctx.init(3)
+    with pytest.raises(CodeError, match="a tensor or a node is wanted, not 'h'"):
+        ctx.compile(w.init_params, keep=["h"])
+
+
+def test_symbols_of_run(ctx):
+    data = oc.tensor(np.arange(6.0, dtype="f4").reshape(3, 2), batch_axes=1)
+    n = oc.symbol("n", 0, 3)
+    y = data[n] * 2
+    ctx.run(y.forward, n=2)
+    np.testing.assert_array_equal(ctx[y], [8, 10])
+    with pytest.raises(DataError, match="in 0..3, not 3"):
+        ctx.run(y.forward, n=3)
+
+
+def test_after_an_error_the_context_goes_on(ctx):
+    x = oc.placeholder("x", output=[3])
+    y = x * 2.0
+    with pytest.raises(UninitializedError, match="`x`"):
+        ctx.run(y.forward)
+    with pytest.raises(oc.ShapeError, match="`x`"):
+        ctx[x] = np.zeros(4)
+    ctx[x] = [1, 2, 3]
+    ctx.run(y.forward)
+    np.testing.assert_array_equal(ctx[y], [2, 4, 6])
+
+
+def test_in(ctx, w):
+    assert w not in ctx
+    ctx.init(w)
+    assert w in ctx
