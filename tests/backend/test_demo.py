@@ -89,7 +89,7 @@ def test_a_picture_that_cannot_be_written_is_a_failure_in_words(tmp_path, name):
     assert "the picture could not be written" in result.stderr
 
 
-@pytest.mark.parametrize("words", [["--epochs", 0], ["--batch", 1301], ["--hidden", 0], ["--rate", "nan"]])
+@pytest.mark.parametrize("words", [["--epochs", 0], ["--batch", 1301], ["--hidden", 0], ["--rate", -1]])
 def test_numbers_out_of_range_are_refused(words):
     assert demo(*words).exit_code == 2
 
