@@ -32,14 +32,16 @@ def test_a_seed_says_everything() -> None:
 
 
 def test_programs_hold_all_they_need() -> None:
-    for program in programs(200):
+    judged = loose = 0
+    for program in programs(300):
         got = evaluate(program.code, program.arrays, program.symbols, program.merged)
         assert set(nodes(program.code)) <= set(program.arrays) and set(program.arrays) == set(program.tolerance)
         for node, array in got.items():
             assert array.shape == node.dims and array.dtype == node.precision.numpy
-            # two bits of mantissa leave no finer judgement
-            if program.tolerance[node] and np.isfinite(array.astype(float)).all():
-                assert program.tolerance[node] < 0.35 * max(1.0, float(np.abs(array.astype(float)).max(initial=0)))
+            size = float(np.abs(array.astype(float)).max(initial=1))
+            judged += 1
+            loose += program.tolerance[node] > 0.01 * size
+    assert loose < 0.03 * judged
 
 
 def values(value: Value) -> list[Value]:
