@@ -36,7 +36,11 @@ class Program:
     @cached_property
     def stages(self) -> Mapping[str, str]:
         """The printed program after each pass, by the name of the pass."""
-        return {name: stage if isinstance(stage, str) else print_proc(stage) for name, stage in self.kept_stages}
+        texts: dict[int, str] = {}  # many passes leave a program as it is
+        for _, stage in self.kept_stages:
+            if id(stage) not in texts:
+                texts[id(stage)] = stage if isinstance(stage, str) else print_proc(stage)
+        return {name: texts[id(stage)] for name, stage in self.kept_stages}
 
     @property
     def inputs(self) -> tuple[TNode, ...]:

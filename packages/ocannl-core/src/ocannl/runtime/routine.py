@@ -5,7 +5,9 @@ from __future__ import annotations
 import difflib
 import operator
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import numpy as np
 
 from ocannl.base.errors import CodeError, DataError
 from ocannl.ir.index import Sym
@@ -24,10 +26,11 @@ class Routine:
     itself (an interrupt) leaves what the routine writes uninitialized.
     """
 
-    __slots__ = ("_arrays", "_context", "_entry", "_held", "_program", "_settled", "_syms")
+    __slots__ = ("_arrays", "_context", "_entry", "_held", "_lock", "_program", "_settled", "_syms")
 
     def __init__(self, context: Context, program: Program, entry: Entry, held: Sequence[object]) -> None:
         self._context = context
+        self._lock = context.lock
         self._arrays = context.arrays
         self._program = program
         self._entry = entry
@@ -37,35 +40,39 @@ class Routine:
 
     def __call__(self, /, **symbols: Any) -> None:
         values = self._values(symbols) if symbols or self._syms else ()
-        context = self._context
-        with context.lock:
+        with self._lock:
             fresh = self._settled != self._arrays.state
             if fresh:
-                context.require(self._program)
+                self._context.require(self._program)
             try:
                 self._entry(*values)
             except BaseException:
-                context.invalidate(self._program)
+                self._context.invalidate(self._program)
                 raise
             if fresh:
-                context.account(self._program)
+                self._context.account(self._program)
                 self._settled = self._arrays.state
 
     def _values(self, given: Mapping[str, object]) -> list[int]:
         values = []
         for name, sym in self._syms.items():
-            if name not in given:
-                raise CodeError(f"routine `{self.name}` needs the symbol `{name}`, e.g. {self.name}({self._example()})")
-            number = given[name]
-            if isinstance(number, bool) or not hasattr(number, "__index__"):
-                raise CodeError(f"symbol `{name}` of routine `{self.name}` is an integer, not {number!r}")
-            value = operator.index(number)
+            value = given.get(name)
+            if type(value) is not int:
+                value = self._integer(name, given)
             if not sym.lo <= value <= sym.hi:
                 raise DataError(f"symbol `{name}` of routine `{self.name}` is in {sym.lo}..{sym.hi + 1}, not {value}")
             values.append(value)
         if len(given) > len(values):
             self._refuse_unknown(given)
         return values
+
+    def _integer(self, name: str, given: Mapping[str, object]) -> int:
+        if name not in given:
+            raise CodeError(f"routine `{self.name}` needs the symbol `{name}`, e.g. {self.name}({self._example()})")
+        number = given[name]
+        if isinstance(number, bool | np.bool_) or not isinstance(number, SupportsIndex):
+            raise CodeError(f"symbol `{name}` of routine `{self.name}` is an integer, not {number!r}")
+        return operator.index(number)
 
     def _refuse_unknown(self, given: Mapping[str, object]) -> None:
         name = next(n for n in given if n not in self._syms)
