@@ -185,16 +185,14 @@ def test_memory_that_is_only_read_may_overlap(llvm, run):
             llvm.link(code, "sums", run.device, [same, same, Location(pool, 4), Location(pool, inside)])
 
 
-def test_symbols_are_counted(llvm, run):
-    syms = [Sym(name, 0, 9, SymKind.STATIC) for name in "ab"]
-    for count in (1, 2):
-        proc = scale(run, X, syms=syms[:count])
-        entry = llvm.link(llvm.compile([proc]), "scale", run.device, run.locations(proc, [X, X]))
-        entry(*range(count))
-        with pytest.raises(TypeError):
-            entry(*range(count + 1))
-        with pytest.raises(TypeError):
-            entry(*range(count - 1))
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_symbols_are_counted(llvm, run, count):
+    proc = scale(run, X, syms=[Sym(name, 0, 9, SymKind.STATIC) for name in "abc"[:count]])
+    entry = llvm.link(llvm.compile([proc]), "scale", run.device, run.locations(proc, [X, X]))
+    entry(*range(count))
+    for wrong in (range(count + 1), range(count - 1), [0.5] * count):
+        with pytest.raises((TypeError, ValueError)):
+            entry(*wrong)
 
 
 def test_an_entry_keeps_code_and_memory_alive(llvm, run):

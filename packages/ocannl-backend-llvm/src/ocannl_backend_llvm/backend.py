@@ -106,10 +106,7 @@ def _with_symbols(run: Callable[[], None], values: Any, symbols: int) -> Any:
         run()
 
     def general(*given: int) -> None:
-        if len(given) != symbols:
-            raise TypeError(f"{symbols} static symbols, {len(given)} values")
-        for place, value in enumerate(given):
-            cells[place] = value
+        values[:] = given
         run()
 
     return entry if symbols == 1 else general
