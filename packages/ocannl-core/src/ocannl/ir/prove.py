@@ -1,8 +1,8 @@
 """Proofs about affine forms: that one is never negative where the symbols in scope can be.
 
-Ranges of symbols decide the ordinary case. Where conditions or bounds that depend on other symbols matter, the contrary
-is refuted by Fourier-Motzkin elimination, innermost symbols first, rounding constants to what integers can reach. A
-proof is sound; a failure to prove is not a disproof.
+Ranges of symbols decide the ordinary case, and one fact the next: a condition that says what is asked. Otherwise the
+contrary is refuted by Fourier-Motzkin elimination, innermost symbols first, rounding constants to what integers can
+reach. A proof is sound; a failure to prove is not a disproof.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from math import gcd
 
 from ocannl.ir.index import Affine, Bound, Cond, Sym
 
+FAR = 2**62  # farther than any index
 LIMIT = 500  # inequalities at any time; beyond, give up
 
 Terms = tuple[tuple[int, Sym], ...]
@@ -43,11 +44,12 @@ class Region:
             del self.facts[before:]
 
     @contextmanager
-    def loop(self, sym: Sym, lo: Bound, hi: Bound) -> Iterator[None]:
-        """The region in which `sym` runs from `lo` to below `hi`."""
-        low = max((-(-a.const // d) for a, d in lo.of if a.is_const), default=sym.lo)
-        high = min((a.const // d for a, d in hi.of if a.is_const), default=sym.hi)
-        self.ranges[sym] = (max(low, sym.lo), min(high, sym.hi))
+    def loop(self, sym: Sym, lo: Bound, hi: Bound, *, trusted: bool = True) -> Iterator[None]:
+        """Where `sym` runs from `lo` to below `hi`; `trusted`: and stays in the range that it promises."""
+        least, most = (sym.lo, sym.hi) if trusted else (-FAR, FAR)
+        low = max(least, *[-(-a.const // d) for a, d in lo.of if not a.terms] or [least])
+        high = min(most, *[a.const // d for a, d in hi.of if not a.terms] or [most])
+        self.ranges[sym] = (low, high)
         try:
             with self.where(bound_facts(sym, lo, hi)):
                 yield
@@ -83,7 +85,7 @@ class Region:
 
     def refutes(self, claim: Affine) -> bool:
         """That `claim >= 0` nowhere in the region."""
-        if self.is_empty:
+        if self.is_empty or any(self.range(claim + fact)[1] < 0 for fact in self.facts):
             return True
         return _contradict([claim, *self.facts], self.ranges)
 

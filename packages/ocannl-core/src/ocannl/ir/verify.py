@@ -179,10 +179,8 @@ class _Check:
         low, high = lo.constant, hi.constant
         if low is not None and high is not None and (high < low or (sym.lo <= low and high <= sym.hi)):
             return
-        with self.region.loop(sym, lo, hi):
-            del self.region.ranges[sym]
-            self.region.ranges[sym] = _wide(sym, lo, hi)
-            if not (self.region.is_nonnegative(Affine.of(sym) - sym.lo)):
+        with self.region.loop(sym, lo, hi, trusted=False):
+            if not self.region.is_nonnegative(Affine.of(sym) - sym.lo):
                 raise self.fail(f"`{sym.name}` is not proved to stay at or above {sym.lo}, its smallest value")
             if not self.region.is_nonnegative(Affine.of(sym.hi) - sym):
                 raise self.fail(f"`{sym.name}` is not proved to stay at or below {sym.hi}, its largest value")
@@ -270,6 +268,9 @@ class _Check:
                 return precision
             case Idx(index, precision):
                 self.known(index)
+                if not precision.is_float and not self.region.is_empty:
+                    for value in self.region.range(index):
+                        self.number(value, precision)
                 return precision
 
     # --- stages ---
@@ -306,14 +307,6 @@ class _Check:
                 home = Home.POOL if fact.placement is Placement.KEPT else Home.ARENA
                 if buf.home is not home:
                     raise self.fail(f"`{buf.name}` is {fact.placement}, and lives in `{buf.home.value}`")
-
-
-def _wide(sym: Sym, lo: Bound, hi: Bound) -> tuple[int, int]:
-    """The range of a loop by its constant bounds alone; without any, all that could be."""
-    far = 2**62
-    low = max((-(-a.const // d) for a, d in lo.of if a.is_const), default=-far)
-    high = min((a.const // d for a, d in hi.of if a.is_const), default=far)
-    return low, high
 
 
 def _check_arena(proc: Proc, alignment_bytes: int) -> None:
