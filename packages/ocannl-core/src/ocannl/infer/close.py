@@ -6,7 +6,7 @@ decisions of one stage are found in the same state, then made, so that no order 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from ocannl.infer.mismatch import Mismatch
@@ -31,12 +31,13 @@ Closing = RowClosing | AxisClosing
 
 
 class Open:
-    """The variables of rows and the axes that are undecided, in a fixed order."""
+    """The variables of rows and the axes that are undecided, in a fixed order; and whose they are."""
 
-    __slots__ = ("axes", "row_vars", "rows")
+    __slots__ = ("axes", "owners", "row_vars", "rows")
 
-    def __init__(self, rows: list[Row]) -> None:
-        self.rows = rows
+    def __init__(self, owners: Iterable[Owner], rows: Iterable[Row] = ()) -> None:
+        self.owners = tuple(owners)
+        self.rows = [*(row for owner in self.owners for row in owner.rows), *rows]
         self.row_vars: list[RowVar] = []
         self.axes: list[Dim] = []
 

@@ -81,28 +81,29 @@ def untold(it: Open) -> list[Place]:
                 matters.add(up)
                 reached.append(up)
     places: dict[Place, None] = {}
-    for axis in it.axes:
-        if axis in matters and axis.leaf is not None and axis.leaf.is_param and not is_told(axis):
-            for kind, row in zip(KINDS, axis.leaf.rows, strict=True):
-                if any(find(cell) is axis for cell in resolve(row).axes):
-                    places[axis.leaf, kind] = None
+    for owner in it.owners:
+        if owner.is_param:
+            for kind, row in zip(KINDS, owner.rows, strict=True):
+                axes = [axis for axis in map(find, resolve(row).axes) if axis.size is None]
+                if any((owner.asked or axis in matters) and not is_told(axis) for axis in axes):
+                    places[owner, kind] = None
     return list(places)
 
 
 def is_told(axis: Dim) -> bool:
-    """Everything that it fits under is known or computed from what is known."""
+    """What it fits under is known or computed from what is known."""
     seen = {axis}
     todo = [axis]
     some = False
     while todo:
         for up in map(find, todo.pop().above or ()):
-            some = True
-            if up.size is not None or up in seen:
-                continue
-            if up.leaf is not None:
-                return False
-            seen.add(up)
-            todo.append(up)
+            if up.size is not None:
+                some = True
+            elif up not in seen:
+                if up.leaf is not None:
+                    return False
+                seen.add(up)
+                todo.append(up)
     return some
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from ocannl.infer.broadcast import Order
 from ocannl.infer.close import Closing, Open, Place, RowClosing, refuse_untold
 from ocannl.infer.spec import KINDS
-from ocannl.infer.terms import EMPTY, MAX_AXES, Dim, Fact, Row, RowVar, resolve
+from ocannl.infer.terms import EMPTY, MAX_AXES, Dim, Fact, Row, RowVar, find, resolve
 from ocannl.infer.totals import Total
 from ocannl.infer.unify import Equal
 
@@ -38,85 +38,106 @@ def grow_leaves(it: Open) -> list[Closing]:
     leaves = [var for var in it.row_vars if var.leaf is not None]
     if not leaves:
         return []
-    want = wants(it.row_vars)
-    cap = caps(it.row_vars)
+    growth = Growth(it.row_vars)
     closings: list[Closing] = []
     for var in leaves:
-        lead, trail = want.get(var, (0, 0))
+        lead, trail = growth.of(var)
         if 0 < lead + trail <= MAX_AXES:
-            room = cap.get(var, NO_LIMIT)
-            trail = min(trail, room)
-            lead = min(lead, room - trail)
-            if lead + trail:
-                closings.append(RowClosing(var, fresh_row(lead, RowVar(depth=var.depth + lead + trail), trail)))
+            rest = RowVar(depth=var.depth + lead + trail)
+            closings.append(RowClosing(var, Row(fresh(lead), rest, fresh(trail))))
     return closings
 
 
-def fresh_row(lead: int, var: RowVar | None, trail: int) -> Row:
-    return Row(tuple([Dim() for _ in range(lead)]), var, tuple([Dim() for _ in range(trail)]))
+def fresh(count: int) -> tuple[Dim, ...]:
+    return tuple([Dim() for _ in range(count)])
 
 
-def caps(row_vars: Iterable[RowVar]) -> dict[RowVar, int]:
-    """The largest number of axes that uses whose rows are closed leave to a variable."""
-    cap: dict[RowVar, int] = {}
-    todo: list[RowVar] = []
-    for var in row_vars:
-        for res, opnd in below(var):
-            if res.var is None and res.count - opnd.count < cap.get(var, NO_LIMIT):
-                cap[var] = res.count - opnd.count
-                todo.append(var)
-    while todo:
-        var = todo.pop()
-        for res, opnd in above(var):
-            room = cap[var] + res.count - opnd.count
-            if opnd.var is not None and room < cap.get(opnd.var, NO_LIMIT):
-                cap[opnd.var] = room
-                todo.append(opnd.var)
-    return cap
+Ends = tuple[int, int]
+"""Numbers of axes in front and behind."""
 
 
-def wants(row_vars: Iterable[RowVar]) -> dict[RowVar, tuple[int, int]]:
-    """How many axes, in front and behind, the uses of a variable have that it does not have yet."""
-    want: dict[RowVar, tuple[int, int]] = {}
-    todo: list[RowVar] = []
+class Growth:
+    """By how many axes the rows of leaves are to grow.
 
-    def learn(res: Row, opnd: Row, lead: int, trail: int) -> None:
-        if opnd.var is None:
-            return
-        old = want.get(opnd.var, (0, 0))
-        new = max(old[0], lead + len(res.lead) - len(opnd.lead)), max(old[1], trail + len(res.trail) - len(opnd.trail))
-        if new != old and sum(old) <= MAX_AXES:  # around a cycle of gains it grows without end
-            want[opnd.var] = new
-            todo.append(opnd.var)
+    cap       the largest number of axes that uses whose rows are closed leave to a variable
+    want      what the uses of a variable have, in front and behind, that it does not have yet
+    forced    what a use has to grow by, since a leaf grows under which it fits
 
-    for var in row_vars:
-        for res, opnd in below(var):
-            if res.lead or res.trail:
-                learn(res, opnd, 0, 0)
-    while todo:
-        var = todo.pop()
-        for res, opnd in above(var):
-            learn(res, opnd, *want[var])
-    return want
+    Where the growth of a leaf makes its own uses grow, `want` has no end; such a leaf does not grow.
+    """
+
+    def __init__(self, row_vars: Iterable[RowVar]) -> None:
+        self.cap: dict[RowVar, int] = {}
+        self.want: dict[RowVar, Ends] = {}
+        self.forced: dict[RowVar, Ends] = {}
+        self.limit(row_vars)
+        self.todo: list[RowVar] = []
+        for var in row_vars:
+            for res, opnd in below(var):
+                if res.lead or res.trail:
+                    self.down(res, opnd, (0, 0))
+        while self.todo:
+            var = self.todo.pop()
+            inside = larger(self.want.get(var, (0, 0)), self.forced.get(var, (0, 0)))
+            for res, opnd in above(var):
+                self.down(res, opnd, inside)
+            grown = self.of(var) if var.leaf is not None else self.forced.get(var, (0, 0))
+            if any(grown):
+                for res, opnd in below(var):
+                    self.up(res, opnd, grown)
+
+    def limit(self, row_vars: Iterable[RowVar]) -> None:
+        todo: list[RowVar] = []
+        for var in row_vars:
+            for res, opnd in below(var):
+                if res.var is None and res.count - opnd.count < self.cap.get(var, NO_LIMIT):
+                    self.cap[var] = res.count - opnd.count
+                    todo.append(var)
+        while todo:
+            var = todo.pop()
+            for res, opnd in above(var):
+                room = self.cap[var] + res.count - opnd.count
+                if opnd.var is not None and room < self.cap.get(opnd.var, NO_LIMIT):
+                    self.cap[opnd.var] = room
+                    todo.append(opnd.var)
+
+    def of(self, var: RowVar) -> Ends:
+        """The growth of a leaf."""
+        lead, trail = larger(self.want.get(var, (0, 0)), self.forced.get(var, (0, 0)))
+        room = self.cap.get(var, NO_LIMIT)
+        return min(lead, room - min(trail, room)), min(trail, room)
+
+    def down(self, res: Row, opnd: Row, inside: Ends) -> None:
+        """The operand would like to have what the result has."""
+        if opnd.var is not None:
+            self.learn(self.want, opnd.var, surplus(res, opnd, inside))
+
+    def up(self, res: Row, opnd: Row, grown: Ends) -> None:
+        """The result must have what the operand has."""
+        if res.var is not None:
+            self.learn(self.forced, res.var, surplus(opnd, res, grown))
+
+    def learn(self, known: dict[RowVar, Ends], var: RowVar, ends: Ends) -> None:
+        old = known.get(var, (0, 0))
+        new = larger(old, ends)
+        if new != old and sum(old) <= MAX_AXES:
+            known[var] = new
+            self.todo.append(var)
 
 
-# --- equal rows, counted rows ---------------------------------------------------------------------------------------
+def surplus(long: Row, short: Row, inside: Ends) -> Ends:
+    """What the first row, with more axes inside, has that the second lacks; never more than it has in all."""
+    lead = max(0, inside[0] + len(long.lead) - len(short.lead))
+    trail = max(0, inside[1] + len(long.trail) - len(short.trail))
+    trail = min(trail, max(0, sum(inside) + long.count - short.count))
+    return min(lead, max(0, sum(inside) + long.count - short.count - trail)), trail
 
 
-def part_rows(it: Open) -> list[Closing]:
-    """Of two equal rows that start differently and end differently, neither end reaches into the other's."""
-    closings: list[Closing] = []
-    taken: set[RowVar] = set()
-    for var in it.row_vars:
-        for constraint in var.watchers or ():
-            if isinstance(constraint, Equal) and constraint.a is not None:
-                a, b = constraint.a, constraint.b
-                if a.var is not None and b.var is not None and a.var is not b.var and taken.isdisjoint((a.var, b.var)):
-                    taken |= {a.var, b.var}
-                    middle = RowVar(depth=max(a.var.depth + b.count, b.var.depth + a.count))
-                    closings.append(RowClosing(a.var, Row(b.lead, middle, b.trail)))
-                    closings.append(RowClosing(b.var, Row(a.lead, middle, a.trail)))
-    return closings
+def larger(a: Ends, b: Ends) -> Ends:
+    return max(a[0], b[0]), max(a[1], b[1])
+
+
+# --- the end --------------------------------------------------------------------------------------------------------
 
 
 def fill_counted(it: Open) -> list[Closing]:
@@ -130,13 +151,34 @@ def fill_counted(it: Open) -> list[Closing]:
     return list(closings.values())
 
 
-# --- the end --------------------------------------------------------------------------------------------------------
-
-
 def end_rows(it: Open) -> list[Closing]:
-    """Rows get no further axes."""
+    """Rows get no further axes, except for those that an equal row has at its other end."""
     refuse_untold(untold(it))
-    return [RowClosing(var, EMPTY) for var in it.row_vars]
+    ends: dict[RowVar, Row] = {}
+    for var in it.row_vars:
+        for constraint in var.watchers or ():
+            if isinstance(constraint, Equal) and constraint.a is not None and constraint.a.var is not constraint.b.var:
+                overlap(ends, constraint.a, constraint.b)
+    return [RowClosing(var, ends.get(var, EMPTY)) for var in it.row_vars]
+
+
+def overlap(ends: dict[RowVar, Row], a: Row, b: Row) -> None:
+    """Of two equal rows, one has axes only in front, the other only behind: the shortest row that may be both."""
+    if b.lead:
+        a, b = b, a
+    if a.var is None or b.var is None or not a.lead or a.trail or not b.trail or b.lead:
+        return
+    front, back = a.lead, b.trail
+    common = min(len(front), len(back))
+    while not all(map(may_equal, front[len(front) - common :], back)):
+        common -= 1
+    ends.setdefault(b.var, Row((), None, front[: len(front) - common]))
+    ends.setdefault(a.var, Row((), None, back[common:]))
+
+
+def may_equal(a: Dim, b: Dim) -> bool:
+    a, b = find(a), find(b)
+    return (a.size is None or b.size is None or a.size == b.size) and (None in (a.unit, b.unit) or a.unit == b.unit)
 
 
 def untold(it: Open) -> list[Place]:
@@ -149,16 +191,17 @@ def untold(it: Open) -> list[Place]:
                 matters.add(opnd.var)
                 reached.append(opnd.var)
     places: dict[Place, None] = {}
-    for var in it.row_vars:
-        if var in matters and var.leaf is not None and var.leaf.is_param and not is_told(var):
-            for kind, row in zip(KINDS, var.leaf.rows, strict=True):
-                if resolve(row).var is var:
-                    places[var.leaf, kind] = None
+    for owner in it.owners:
+        if owner.is_param:
+            for kind, row in zip(KINDS, owner.rows, strict=True):
+                var = resolve(row).var
+                if var is not None and (owner.asked or var in matters) and not is_told(var):
+                    places[owner, kind] = None
     return list(places)
 
 
 def is_told(var: RowVar) -> bool:
-    """Something known has met it, or everything that it fits under is known or computed from what is known."""
+    """Something known has met it, or what it fits under is known or computed from what is known."""
     if var.told:
         return True
     seen = {var}
@@ -166,13 +209,11 @@ def is_told(var: RowVar) -> bool:
     some = False
     while todo:
         for _, opnd in above(todo.pop()):
-            some = True
-            if opnd.var is None or opnd.var.told or opnd.var in seen:
-                continue
-            if opnd.var.leaf is not None:
-                return False
-            seen.add(opnd.var)
-            todo.append(opnd.var)
+            if opnd.var is None or opnd.var.told:
+                some = True
+            elif opnd.var not in seen:
+                if opnd.var.leaf is not None:
+                    return False
+                seen.add(opnd.var)
+                todo.append(opnd.var)
     return some
-
-

@@ -44,14 +44,14 @@ def finish_all(start: Iterable[Owner]) -> None:
     if not start:
         return
     shapes, relations = connected(start)
-    rows = [row for shape in shapes for row in shape.rows]
+    rows: list[Row] = []
     for relation in relations:
         if relation.labels or relation.captures:
             cells = (*relation.labels.values(), *(capture.cell for capture in relation.captures))
             rows.append(Row((), None, cells))
 
     def act(trail: Trail) -> None:
-        decide(trail, Open(rows))
+        decide(trail, Open(shapes, rows))
         for shape in shapes:
             check_cells(shape)
 

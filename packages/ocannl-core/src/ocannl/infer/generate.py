@@ -88,8 +88,12 @@ def emit(trail: Trail, it: Relation, result: Owner | None, make: Callable[[Rows]
     """Emit all an operation says; a result that does not exist yet is made of the rows that the spec gives it."""
     logic, operands = it.logic, it.operands
     if logic.asks:
+        for operand in operands:
+            if operand.is_param and not operand.asked:
+                trail.set(operand, "asked", True)
         for slot, _, meets, _ in (*logic.equal, *logic.stretch):
-            ask(trail, operands[slot // 3].rows[slot % 3], meets)
+            if meets:
+                ask(trail, operands[slot // 3].rows[slot % 3])
     for slot, row, _, _ in logic.equal:
         match_row(trail, it, row, operands[slot // 3].rows[slot % 3], slot)
     if result is None:
@@ -107,15 +111,13 @@ def emit(trail: Trail, it: Relation, result: Owner | None, make: Callable[[Rows]
     return result
 
 
-def ask(trail: Trail, row: Row, meets: bool) -> None:
-    """The axes of this operand mean something to the operation."""
+def ask(trail: Trail, row: Row) -> None:
+    """Operands meet along this row: whatever its axes come from must be told them."""
     row = resolve(row)
-    var = row.var
-    if var is not None and not row.count and not var.asked and (meets or var.leaf is not None):
-        trail.set(var, "asked", True)
-    for axis in row.axes:
-        axis = find(axis)
-        if axis.size is None and not axis.asked and (meets or axis.leaf is not None):
+    if row.var is not None and not row.var.asked:
+        trail.set(row.var, "asked", True)
+    for axis in map(find, row.axes):
+        if axis.size is None and not axis.asked:
             trail.set(axis, "asked", True)
 
 
@@ -188,7 +190,7 @@ def match_axis(trail: Trail, it: Relation, axis: AxisSpec, cell: Dim) -> None:
 def new_axis(trail: Trail, it: Relation, axis: AxisSpec, fresh: bool) -> Dim:
     match axis:
         case Label(name): return label(trail, it, name)
-        case Fixed(0) if fresh: return Dim(1, None, Fact(text=f"the axis `0` of {it.logic}"))
+        case Fixed(int(at)) if fresh and at == 0: return Dim(1, None, Fact(text=f"the axis `0` of {it.logic}"))
         case _:
             cell = Dim()
             match_axis(trail, it, axis, cell)

@@ -66,7 +66,7 @@ def project(logic: Logic, operands: Sequence[Owner], result: Owner, *, sizes: Ma
 
     def act(trail: Trail) -> Projections:
         emit(trail, relation, result, lambda rows: result)
-        decide(trail, Open([Row(tuple(relation.labels.values())), *relation.row_vars.values()]))
+        decide(trail, Open((), [Row((), None, tuple(relation.labels.values())), *relation.row_vars.values()]))
         projections = Projector(relation, operands, result).projections()
         trail.undo()
         return projections

@@ -25,15 +25,17 @@ class Shape:
 
     relations    the operations that are still to tell something about it, or about others through it
     origin       the operation that made it, if one did
+    asked        a parameter that an operation reads as more than a number
     """
 
-    __slots__ = ("__weakref__", "_dims", "_is_solved", "origin", "provenance", "relations", "role", "rows")
+    __slots__ = ("__weakref__", "_dims", "_is_solved", "asked", "origin", "provenance", "relations", "role", "rows")
 
     def __init__(self, provenance: Provenance, rows: tuple[Row, Row, Row], role: str = "result") -> None:
         self.provenance = provenance
         self.rows = rows
         self.role = role
         self.relations: list[Relation] = []
+        self.asked = False
         self.origin: Cause | None = None
         self._dims: tuple[int, ...] | None = None
         self._is_solved = False

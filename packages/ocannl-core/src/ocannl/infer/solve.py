@@ -15,7 +15,6 @@ from ocannl.infer.trail import Trail
 
 STAGES: tuple[tuple[str, Stage], ...] = (
     ("rows of leaves grow to their uses", close_rows.grow_leaves),
-    ("equal rows whose ends differ are parted", close_rows.part_rows),
     ("rows whose cells are counted are filled", close_rows.fill_counted),
     ("rows end", close_rows.end_rows),
     ("axes of leaves fit their uses", close_axes.fit_leaves),

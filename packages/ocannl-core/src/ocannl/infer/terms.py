@@ -59,6 +59,7 @@ class Owner(Protocol):
     role: str
     origin: Cause | None
     rows: tuple[Row, Row, Row]
+    asked: bool  # an operation needs to know its axes
 
     @property
     def is_param(self) -> bool: ...
@@ -119,7 +120,7 @@ class Dim:
     lower    the size of everything known to fit under this axis, while its own size is not known
     least    the size must be at least this much, since the axis is read at a fixed place
     leaf     a tensor that is not computed and has this axis: it is as large as its uses
-    asked    it means something to an operation: a parameter that has this axis must be told its size by something
+    asked    operands of an operation meet along it: a parameter that it comes from must be told its size by something
     above    axes that this one fits under
     below    axes that fit under this one
     laws     arithmetic in which this size takes part

@@ -84,7 +84,7 @@ def join(trail: Trail, a: Dim, b: Dim) -> None:
 
 def adopt(trail: Trail, axis: Dim, leaf: Owner | None, asked: bool) -> None:
     """The axis belongs to a leaf as well, and matters to what that one matters to."""
-    if leaf is not None and axis.leaf is not leaf and (axis.leaf is None or (leaf.is_param and not axis.leaf.is_param)):
+    if leaf is not None and axis.leaf is None:
         trail.set(axis, "leaf", leaf)
     if asked and not axis.asked:
         trail.set(axis, "asked", True)
@@ -98,9 +98,8 @@ def bind(trail: Trail, var: RowVar, value: Row) -> None:
     if depth > MAX_AXES or (rest is not None and rest.depth > MAX_AXES):
         raise endless(trail, var, value)
     if rest is not None:
-        leaf = var.leaf
-        if leaf is not None and rest.leaf is not leaf and (rest.leaf is None or not rest.leaf.is_param):
-            trail.set(rest, "leaf", leaf)
+        if var.leaf is not None and rest.leaf is None:
+            trail.set(rest, "leaf", var.leaf)
         if var.asked and not rest.asked:
             trail.set(rest, "asked", True)
         if not rest.told and (var.told or value.lead or value.trail):
