@@ -3,7 +3,7 @@
     Comp   = Seq(items) | Block(text, body) | Assign
     Assign : lhs <- lhs accum value, over the boxes of its pieces; `clear` first sets lhs to the neutral element of
              accum; accum None is a plain store. Every value reads its nodes as they were before the statement,
-             clearing included.
+             clearing included. A cell meets its values in the order of the pieces and of their loops.
     Value  = Read | Number | Index | Apply | Convert
 
 Numbers are weak: they take the type of their partner. `Apply` computes in the promoted type of its operands (conditions
