@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ocannl.backend import CompileError, Location
+from ocannl.backend import Capabilities, CompileError, Location, Unsupported
 from ocannl.ir.index import Affine, Sym, SymKind
 from ocannl.ir.loops import Access, Apply, Idx, Load, Num, Proc, Ref, Store, Update, loop
 from ocannl.ir.ops import ADD, BY_NAME, MUL
@@ -273,3 +273,9 @@ def test_the_version_names_everything_that_decides_the_code(llvm):
         assert part in llvm.version
     assert llvm.version == llvm.version and "\n" not in llvm.version
     assert llvm.name == "llvm" and llvm.device_count() == 1
+
+
+def test_a_precision_that_is_not_claimed_is_refused(llvm, run, monkeypatch):
+    monkeypatch.setattr("ocannl_backend_llvm.backend.CAPABILITIES", Capabilities(frozenset({"float64"})))
+    with pytest.raises(Unsupported, match="`x` is float32, not among the `precisions` of backend `llvm`"):
+        llvm.compile([scale(run, X)])

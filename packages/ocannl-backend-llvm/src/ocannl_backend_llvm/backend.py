@@ -19,8 +19,9 @@ from ocannl.ir.names import identifier
 from ocannl_backend_llvm import engine
 from ocannl_backend_llvm.code import LlvmCode
 from ocannl_backend_llvm.emit import emit
+from ocannl_backend_llvm.types import HELD
 
-CAPABILITIES = Capabilities()
+CAPABILITIES = Capabilities(precisions=frozenset(precision.name for precision in HELD))
 
 
 @cache
@@ -72,6 +73,7 @@ class LlvmBackend:
         return LlvmCode.restore(blob, engine.host())
 
     def link(self, code: Code, name: str, device: Device, locations: Sequence[Location]) -> Entry:
+        """Two threads must not call the same entry at once: it has one place for the values of its symbols."""
         assert isinstance(code, LlvmCode) and isinstance(device, CpuDevice)
         program = code.programs[name]
         regions, symbols = program.signature.regions, program.signature.symbols
