@@ -20,6 +20,7 @@ from ocannl.ir.tnode import Placement, Role, TNode
 from ocannl.lower.lower import lower
 from ocannl.opt.fold import fold
 from ocannl.opt.inline import inline
+from ocannl.opt.join import join
 from ocannl.opt.memory import memory
 from ocannl.opt.number import number
 from ocannl.opt.pipeline import passes
@@ -75,6 +76,13 @@ def to_fold() -> Proc:
     return lower(put(y, (i,), value), "step")
 
 
+def to_join() -> Proc:
+    x, y, g = node("x", 5, role=Role.PLACEHOLDER), node("y", 5, role=Role.PLACEHOLDER), node("g", 5)
+    i, j, k = loop(5), loop(5), loop(5)
+    add = [Assign(g, ADD, False, (Piece((s,), at(s), Read(of, at(s))),)) for s, of in ((j, x), (k, y))]
+    return lower(Seq((put(g, (i,), Number(0)), *add)), "step")
+
+
 def to_inline() -> Proc:
     code, nodes = chain("t:relu")
     i, y = loop(3), node("y", 3)
@@ -108,6 +116,7 @@ def to_memory() -> Proc:
 TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc], Proc]]] = {
     "settle": (settle, to_settle, lambda proc: settle(proc, {})),
     "fold": (fold, to_fold, fold),
+    "join": (join, to_join, join),
     "inline": (inline, to_inline, lambda proc: inline(proc, True)),
     "sweep": (sweep, to_sweep, sweep),
     "schedule": (schedule, to_schedule, lambda proc: schedule(proc, TARGET)),

@@ -166,6 +166,23 @@ def test_all_readers_or_none() -> None:
     assert left(first, good, change, late)[:2] == ["t[i] = x[i] + w[i]", "y1[i_2] = t[i_2] * 2"]
 
 
+def test_a_copy_moves_on_rather_than_taking_part() -> None:
+    i, j, k = loops(3, 5, 5)
+    c = node("c", 5)
+    first = put(T, (I,), op("add", x_i, w_i))
+    copy = put(c, (K,), t_k)
+    matrix = put(node("y1", 3, 5), (i, j), Read(c, at(j)))
+    other = put(node("y2", 5), (k,), Read(T, at(k)))
+    assert left(first, copy, matrix, other) == ["t[i] = x[i] + w[i]", "y1[i_3, j] = t[j]", "y2[k] = t[k]"]
+
+
+def test_what_was_overwritten_before_does_not_matter() -> None:
+    first = put(T, (I,), Number(0))
+    (m,) = loops(5)
+    again = put(T, (m,), op("mul", Read(X, at(m)), Number(2)))
+    assert left(first, again, put(Y, (K,), t_k)) == ["y[i_3] = x[i_3] * 2"]
+
+
 def test_parts_of_a_concatenation_stay() -> None:
     t = node("t", 8)
     (a,), (b,), (k,) = loops(5), loops(3), loops(8)

@@ -79,6 +79,10 @@ def _neg(x: Expr) -> Expr | None:
             return y
         case Apply(op, (a, b)) if op is SUB:
             return Apply(SUB, (b, a))
+        case Apply(op, (Num(value, precision), b)) if op is MUL and precision.is_float:
+            return Apply(MUL, (Num(-value, precision), b))
+        case Apply(op, (a, Num(value, precision))) if op is MUL and precision.is_float:
+            return Apply(MUL, (a, Num(-value, precision)))
     return None
 
 

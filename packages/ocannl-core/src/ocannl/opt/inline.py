@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
 from ocannl.ir.index import Affine, Sym
-from ocannl.ir.loops import Buf, Expr, Home, Load, Proc, Ref, Update
-from ocannl.opt.cost import cost
+from ocannl.ir.loops import Buf, Expr, Home, Load, Proc, Ref, Store, Update
+from ocannl.opt.cost import LARGE, cost
 from ocannl.opt.fold import fold_expr
 from ocannl.opt.nest import Nest, Table, grid, is_injective, loads, nest_of, with_leaf
 from ocannl.opt.substitute import map_expr, substitute
 
 CHEAP = 4  # additions that cost no more than writing a cell and reading it again
-LARGE = 64  # nodes of an expression that grows no further
 
 
 def inline(proc: Proc, shares: bool) -> Proc:
@@ -69,12 +69,13 @@ def _matching(written: Ref, read: Ref) -> dict[Sym, Affine]:
 def _may_move(nest: Nest, at: int, table: Table, nests: Sequence[Nest | None], shares: bool) -> bool:
     leaf, buf = nest.leaf, nest.leaf.ref.buf
     readers = table.readers.get(buf)
-    if buf.home is not Home.ARENA or isinstance(leaf, Update) or not readers or table.writers[buf] != [at]:
+    if buf.home is not Home.ARENA or isinstance(leaf, Update) or not readers or table.writers[buf][-1] != at:
         return False
     if not nest.cond.is_true or grid(leaf.ref, nest) != {loop.sym for loop in nest.loops}:
         return False
+    readers = readers[bisect_left(readers, at) :]  # those before it see what somebody else wrote
     taking = [reader for reader in (nests[r] for r in readers) if reader is not None]
-    if readers[0] <= at or len(taking) < len(readers):
+    if not readers or readers[0] == at or len(taking) < len(readers):
         return False
     return _pays(nest, taking, shares) and all(
         _sees_same(nest, reader, at, r, table) for r, reader in zip(readers, taking, strict=True)
@@ -88,10 +89,18 @@ def _pays(nest: Nest, readers: Sequence[Nest], shares: bool) -> bool:
     if price.work == 0:
         return True
     buf = nest.leaf.ref.buf
+    if len(readers) > 1 and any(_is_copy(reader, buf) for reader in readers):
+        return False  # the copy is free to move on instead
     if any(reader.iterations > prod(buf.shape) for reader in readers):
         return False
     uses = [(n, ref.at) for n, reader in enumerate(readers) for ref in loads(reader.leaf.value) if ref.buf is buf]
     return price.work <= CHEAP or len(set(uses) if shares else uses) == 1
+
+
+def _is_copy(nest: Nest, buf: Buf) -> bool:
+    value = nest.leaf.value
+    is_load = isinstance(value, Load) and value.ref.buf is buf
+    return is_load and isinstance(nest.leaf, Store) and nest.leaf.ref.buf.home is Home.ARENA
 
 
 def _sees_same(nest: Nest, reader: Nest, at: int, reader_at: int, table: Table) -> bool:

@@ -10,6 +10,7 @@ from ocannl.ir.loops import Proc
 from ocannl.ir.tnode import TNode
 from ocannl.opt.fold import fold
 from ocannl.opt.inline import inline
+from ocannl.opt.join import join
 from ocannl.opt.memory import memory
 from ocannl.opt.number import number
 from ocannl.opt.schedule import schedule
@@ -29,7 +30,8 @@ def passes(asked: Mapping[TNode, str], capabilities: Capabilities) -> tuple[Pass
     return (
         Pass("settle", lambda proc: settle(proc, asked)),  # the others remove temporaries, never what is kept
         Pass("fold", fold),
-        Pass("inline", lambda proc: inline(proc, capabilities.scheduled)),  # after `fold`, so that it sees true costs
+        Pass("join", join),  # before `inline`, which takes stores
+        Pass("inline", lambda proc: inline(proc, capabilities.scheduled)),  # after `fold`: costs are true
         Pass("sweep", sweep),  # after `inline`, which leaves dead nests behind
         Pass("schedule", lambda proc: schedule(proc, capabilities), when=capabilities.scheduled),
         Pass("number", number, when=capabilities.scheduled),  # after `schedule`, which takes perfect nests

@@ -7,10 +7,10 @@ from dataclasses import replace
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import Proc, Stmt
 from ocannl.ir.names import Namer
-from ocannl.opt.nest import names_of, nest_of
+from ocannl.opt.nest import Table, names_of, nest_of
 from ocannl.opt.plan import plan
 from ocannl.opt.realize import realize
-from ocannl.opt.start import find_starts
+from ocannl.opt.start import Starts
 
 
 def schedule(proc: Proc, capabilities: Capabilities) -> Proc:
@@ -27,18 +27,20 @@ def schedule(proc: Proc, capabilities: Capabilities) -> Proc:
 
     The order of summation depends on the shapes alone.
     """
-    starts = find_starts(proc.body)
+    starts = Starts(Table(proc.body))
     names = Namer(names_of(proc))
     body: list[Stmt | None] = list(proc.body)
     for at, stmt in enumerate(proc.body):
         nest = nest_of(stmt)
         if nest is None:
             continue
-        if at in starts:
-            begun = replace(nest, start=starts[at].value)
+        start = starts.of(at, nest)
+        starts.note(at, nest)
+        if start is not None:
+            begun = replace(nest, start=start.value)
             chosen = plan(begun, capabilities)
             if chosen.takes_start:
-                body[starts[at].fill] = None
+                body[start.fill] = None
                 body[at] = realize(begun, chosen, names)
                 continue
         body[at] = realize(nest, plan(nest, capabilities), names)

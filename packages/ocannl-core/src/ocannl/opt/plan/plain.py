@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ocannl.ir.index import Sym
-from ocannl.ir.loops import Num, Ref, Store, Update
-from ocannl.ir.ops import AND, OR
+from ocannl.ir.loops import Ref, Store, Update
+from ocannl.ir.ops import ADD, MAX, MIN
 from ocannl.opt.nest import Nest, is_injective, is_whole, loads
 
 WAYS = 4  # an addition takes about four cycles, and one can begin in each
+REORDERED = (ADD, MAX, MIN)  # of a product, one part may overflow where another is zero
 SMALL = 4  # loads in a term of a sum above which its latency no longer counts
 
 
@@ -43,19 +44,10 @@ def plain(nest: Nest) -> Plain:
             named = {s for place in leaf.ref.at for s in place.syms}
             kept = tuple([s for s in syms if s in named])
             reduced = _along(tuple([s for s in syms if s not in named]), terms)
-            if not reduced or any(ref.buf is leaf.ref.buf for ref in terms) or not _may_gather(nest):
+            if not reduced or any(ref.buf is leaf.ref.buf for ref in terms):
                 return Plain(syms)
             deep = reduced[-1].extent >= 2 * WAYS and len(terms) <= SMALL and leaf.ref.buf.precision.is_float
-            return Plain(_along(kept, [leaf.ref]), reduced, WAYS if deep else 1)
-
-
-def _may_gather(nest: Nest) -> bool:
-    """Whether meeting the gathered terms is meeting them one by one, even where there are none: `and` and `or` make
-    truth values of what they meet."""
-    leaf = nest.leaf
-    if isinstance(leaf, Update) and leaf.op in (AND, OR):
-        return isinstance(nest.start, Num) and nest.start.value == leaf.op.neutral
-    return True
+            return Plain(_along(kept, [leaf.ref]), reduced, WAYS if deep and leaf.op in REORDERED else 1)
 
 
 def _along(syms: tuple[Sym, ...], refs: list[Ref]) -> tuple[Sym, ...]:

@@ -38,23 +38,20 @@ def realize_plain(nest: Nest, plan: Plain, names: Namer) -> Stmt:
     """The loops in the order of the plan; with reduced loops,
 
         for i in 0..5:                        for i in 0..5:
-          for k in 0..7:                        local acc: f32 reg = 0
-            y[i] += w[i, k]            ==>      for k in 0..7:
+          for k in 0..7:                        local acc: f32 reg
+            y[i] += w[i, k]            ==>      acc = y[i]
+                                                for k in 0..7:
                                                   acc += w[i, k]
-                                                y[i] += acc
+                                                y[i] = acc
 
-    and `y[i] = acc` if the nest has its own start. The order of summation depends on the plan alone.
+    and where the nest has its own start, `acc` begins with that. The order of summation depends on the plan alone: with
+    partial sums it is another one, with a single one it is that of the loops.
     """
     if not isinstance(nest.leaf, Update) or not plan.reduced:
         return block(around(_loops(nest, plan.kept), nest.cond, (nest.leaf,)))
-    inner = Cond(
-        tuple([f for f in nest.cond.ge0 if nest.start is not None or _meets(f, plan.reduced)]),
-        tuple([f for f in nest.cond.eq0 if nest.start is not None or _meets(f, plan.reduced)]),
-    )
-    outer = Cond(
-        tuple([f for f in nest.cond.ge0 if f not in inner.ge0]),
-        tuple([f for f in nest.cond.eq0 if f not in inner.eq0]),
-    )
+    if nest.start is not None:  # then every cell is written
+        return block(around(_loops(nest, plan.kept), TRUE, _sum(nest, plan, nest.cond, names)))
+    outer, inner = _split(nest.cond, plan.reduced)
     return block(around(_loops(nest, plan.kept), outer, _sum(nest, plan, inner, names)))
 
 
@@ -64,9 +61,14 @@ def _sum(nest: Nest, plan: Plain, cond: Cond, names: Namer) -> Body:
     assert isinstance(leaf, Update)
     kind, op = leaf.ref.buf.precision, leaf.op
     shape = (plan.ways,) if plan.ways > 1 else ()
-    zero = neutral(op, kind)
     acc = Buf(names("acc"), kind, shape, row_major(shape), Home.REG, Access.TEMP)
     cells = [Ref(acc, (Affine((), way),)) for way in range(plan.ways)] if shape else [Ref(acc, ())]
+    start = Load(leaf.ref) if nest.start is None else nest.start
+    zero = neutral(op, kind)
+    if isinstance(start, Num) and (not shape or start.value == zero):
+        begin: Body = (Local(acc, start.value),)
+    else:
+        begin = (Local(acc, zero if shape else None), Store(cells[0], start, leaf.origin))
 
     def step(cell: Ref, values: dict[Sym, Affine]) -> Stmt:
         update = Update(cell, op, substitute(leaf.value, values), leaf.origin)
@@ -83,14 +85,8 @@ def _sum(nest: Nest, plan: Plain, cond: Cond, names: Namer) -> Body:
         feed: Body = (turn, *(step(cells[i % plan.ways], {last: Affine((), last.lo + i)}) for i in rest))
     else:
         feed = (loop(last, (step(cells[0], {}),), leaf.origin),)
-    total = _total(op, [Load(cell) for cell in cells])
-    if nest.start is None:
-        end: Stmt = Update(leaf.ref, op, total, leaf.origin)
-    elif isinstance(nest.start, Num) and nest.start.value == zero:
-        end = Store(leaf.ref, total, leaf.origin)
-    else:
-        end = Store(leaf.ref, Apply(op, (nest.start, total)), leaf.origin)
-    return (Local(acc, zero), *around(_loops(nest, tuple(outer)), TRUE, feed), end)
+    end = Store(leaf.ref, _total(op, [Load(cell) for cell in cells]), leaf.origin)
+    return (*begin, *around(_loops(nest, tuple(outer)), TRUE, feed), end)
 
 
 def _total(op: Op, parts: Sequence[Expr]) -> Expr:
@@ -106,23 +102,23 @@ def _loops(nest: Nest, syms: tuple[Sym, ...]) -> list[For]:
     return [by_sym[s] for s in syms]
 
 
-def _meets(fact: Affine, syms: Sequence[Sym]) -> bool:
-    return any(s in syms for s in fact.syms)
-
-
 def around(loops: Sequence[For], cond: Cond, body: Body) -> Body:
     """`body` inside the loops, each fact of `cond` tested as far out as its symbols allow."""
     if not loops:
         return body if cond.is_true else (If(cond, body),)
-    own = [old.sym for old in loops]
-    here = Cond(
-        tuple([f for f in cond.ge0 if not _meets(f, own)]),
-        tuple([f for f in cond.eq0 if not _meets(f, own)]),
-    )
-    below = Cond(tuple([f for f in cond.ge0 if _meets(f, own)]), tuple([f for f in cond.eq0 if _meets(f, own)]))
+    here, below = _split(cond, [old.sym for old in loops])
     first = loops[0]
     turn = For(first.sym, first.lo, first.hi, around(loops[1:], below, body), first.step, first.origin)
     return (turn,) if here.is_true else (If(here, (turn,)),)
+
+
+def _split(cond: Cond, syms: Sequence[Sym]) -> tuple[Cond, Cond]:
+    """The facts that do not depend on `syms`, and those that do."""
+
+    def part(facts: tuple[Affine, ...], depends: bool) -> tuple[Affine, ...]:
+        return tuple([f for f in facts if any(s in syms for s in f.syms) is depends])
+
+    return Cond(part(cond.ge0, False), part(cond.eq0, False)), Cond(part(cond.ge0, True), part(cond.eq0, True))
 
 
 def block(body: Body) -> Stmt:
