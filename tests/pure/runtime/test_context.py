@@ -374,6 +374,7 @@ def test_names_become_identifiers(build, ctx):
 
 
 def test_memory_comes_back(build, ctx):
+    gc.collect()  # what other tests left
     before = ctx.device.bytes_in_use
     nodes, step = layer(build, ctx)
     ctx.set(nodes["w"], 1)
@@ -409,6 +410,7 @@ def test_a_routine_bound_to_a_smaller_arena_goes_on(build, ctx, rng):
 
 
 def test_closing_gives_everything_back_and_ends_it(build):
+    gc.collect()  # what other tests left
     ctx = Context("numpy")
     before = ctx.device.bytes_in_use
     nodes, step = layer(build, ctx)
