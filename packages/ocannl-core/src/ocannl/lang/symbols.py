@@ -11,9 +11,11 @@ from ocannl.lang.operators import Operators
 
 
 class Symbol(Sym, Operators):
-    """A static index; inside an expression it is its value."""
+    """A static index; inside an expression it is its value. It equals itself only: the compiler compares indices."""
 
     __slots__ = ()
+    __eq__ = object.__eq__
+    __ne__ = object.__ne__
     __hash__ = object.__hash__
 
     def __repr__(self) -> str:

@@ -28,7 +28,7 @@ def sgd_one(
     p: Tensor, *, learning_rate: float, momentum: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False
 ) -> None:
     """One parameter's update. Source: Sutskever, Martens, Dahl, Hinton 2013, as PyTorch's SGD has it."""
-    delta: Tensor = p.grad if not weight_decay else p.grad + weight_decay * p  # type: ignore[assignment, operator]
+    delta: Tensor = p.grad if not weight_decay else p.grad + weight_decay * p  # type: ignore[assignment]
     if momentum:
         velocity = node(f"sgd_momentum.{p.label}")
         velocity[...] = momentum * velocity + delta
