@@ -101,7 +101,7 @@ class Strided:
         known = ", ".join(f"{name} {find(cell).size}" for name, cell in names if find(cell).size is not None)
         return Mismatch(
             f"`{self.text}` with stride {self.stride} does not fit ({known}): {reason}",
-            dims=(self.axis, *self.parts), cause=self.cause,
+            dims=(self.axis, *self.parts), causes=(self.cause,),
             fix="change the axis, the window or the stride" + (", or pad: `=` in place of `<`" * bool(self.taps)),
         )  # fmt: skip
 
@@ -223,5 +223,5 @@ def misfit(law: Sum | Product) -> Mismatch:
     whole = find(law.whole)
     return Mismatch(
         f"the sizes in `{law.text}` make {law.show()}, but {whole.fact or 'the whole'} is {whole.size}",
-        dims=(law.whole, *law.parts), cause=law.cause, fix="change a part, or the whole",
+        dims=(law.whole, *law.parts), causes=(law.cause,), fix="change a part, or the whole",
     )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ocannl.base.errors import ShapeError
 from ocannl.infer.arithmetic import Product, attach
 from ocannl.infer.finish import attempt, finish_all
-from ocannl.infer.generate import Relation
+from ocannl.infer.relation import Relation
 from ocannl.infer.solve import propagate
 from ocannl.infer.terms import Dim, Fact, Owner, find
 from ocannl.infer.totals import Total

@@ -97,14 +97,14 @@ def refuse_untold(places: list[Place]) -> None:
     """Parameters that nothing gives axes, or sizes, where these matter."""
     if not places:
         return
-    owner, kind = places[0]
-    parameters = list(dict.fromkeys(owner for owner, _ in places))
+    parameters = list(dict.fromkeys(owner for owner, _ in places))[:SHOWN]
     rows = listed([f"the {kind} row of `{owner.provenance.label}`" for owner, kind in places], "and")
-    others = listed([f"`{owner.provenance.label}`" for owner in parameters[1:]], "or")
+    ways = listed([f"`{owner.provenance.label}` {kind}=[...]" for owner, kind in places], "or")
     raise Mismatch(
         f"you forgot a hidden dimension: nothing says what {rows} {'are' if len(places) > 1 else 'is'}",
-        owners=tuple(parameters[:SHOWN]),
-        fix=f"give `{owner.provenance.label}` {kind}=[...]" + (f", or give its axes to {others}" if others else ""),
+        owners=tuple(parameters),
+        causes=tuple(next(iter(owner.relations), None) for owner in parameters),
+        fix=f"give {ways}",
     )
 
 

@@ -131,5 +131,5 @@ def refuse_ambiguous(it: Open) -> None:
             if not is_one:
                 raise Mismatch(
                     f"nothing says how `{law.text}` divides {whole.fact or 'the whole'}, which is {whole.size}",
-                    dims=(law.whole, *law.parts), cause=law.cause, fix="give the size of a part by its name",
+                    dims=(law.whole, *law.parts), causes=(law.cause,), fix="give the size of a part by its name",
                 )  # fmt: skip

@@ -14,20 +14,21 @@ from ocannl.infer.unify import Equal
 NO_LIMIT = 1 << 30
 
 
+def undecided(var: RowVar) -> Iterator[tuple[Row, Row]]:
+    """The inequalities that a variable takes part in, with a row of another variable or of none."""
+    for constraint in var.watchers or ():
+        if isinstance(constraint, Order) and (res := constraint.res) is not None and res.var is not constraint.opnd.var:
+            yield res, constraint.opnd
+
+
 def below(var: RowVar) -> Iterator[tuple[Row, Row]]:
     """Rows that fit under rows of this variable, as far as that is undecided."""
-    for constraint in var.watchers or ():
-        if isinstance(constraint, Order) and (res := constraint.res) is not None:
-            if constraint.opnd.var is var and res.var is not var:
-                yield res, constraint.opnd
+    return (pair for pair in undecided(var) if pair[1].var is var)
 
 
 def above(var: RowVar) -> Iterator[tuple[Row, Row]]:
     """Rows that rows of this variable fit under."""
-    for constraint in var.watchers or ():
-        if isinstance(constraint, Order) and (res := constraint.res) is not None:
-            if res.var is var and constraint.opnd.var is not var:
-                yield res, constraint.opnd
+    return (pair for pair in undecided(var) if pair[0].var is var)
 
 
 # --- leaves ---------------------------------------------------------------------------------------------------------

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import gc
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from math import prod
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from ocannl.infer.close import Open
 from ocannl.infer.explain import explain
-from ocannl.infer.generate import Relation
 from ocannl.infer.mismatch import Mismatch
+from ocannl.infer.relation import Relation
 from ocannl.infer.solve import decide
 from ocannl.infer.terms import Owner, Row, find, resolve
 from ocannl.infer.trail import Trail
@@ -17,12 +19,6 @@ from ocannl.infer.trail import Trail
 MAX_CELLS = 1 << 62
 
 T = TypeVar("T")
-
-
-class Node(Owner, Protocol):
-    """A shape that remembers the operations which are still to tell something about it."""
-
-    relations: list[Relation]
 
 
 def attempt(relation: Relation | None, act: Callable[[Trail], T]) -> T:
@@ -55,24 +51,36 @@ def finish_all(start: Iterable[Owner]) -> None:
         for shape in shapes:
             check_cells(shape)
 
-    attempt(None, act)
+    with collector_paused():
+        attempt(None, act)
     for shape in shapes:
         shape.relations.clear()
 
 
-def connected(start: Iterable[Owner]) -> tuple[list[Node], list[Relation]]:
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Without collecting garbage: there is none, only much that is kept until it is done."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def connected(start: Iterable[Owner]) -> tuple[list[Owner], list[Relation]]:
     """Shapes and operations that are reached without passing through a shape that is solved."""
-    shapes: dict[Node, None] = {}
+    shapes: dict[Owner, None] = {}
     relations: dict[Relation, None] = {}
-    todo: list[Owner] = list(start)
+    todo = list(start)
     while todo:
         shape = todo.pop()
         if shape in shapes or shape.is_solved:
             continue
-        node: Node = shape  # type: ignore[assignment]
-        shapes[node] = None
-        for relation in node.relations:
-            if relation not in relations:
+        shapes[shape] = None
+        for relation in shape.relations:
+            if isinstance(relation, Relation) and relation not in relations:
                 relations[relation] = None
                 todo.extend(relation.owners)
                 for capture in relation.captures:

@@ -3,85 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from ocannl.infer.arithmetic import Product, Strided, Sum, attach
 from ocannl.infer.broadcast import order_rows
-from ocannl.infer.logic import Logic
-from ocannl.infer.mismatch import Mismatch
-from ocannl.infer.spec import (
-    KINDS,
-    AxisSpec,
-    Coef,
-    Concat,
-    Fixed,
-    Label,
-    Merged,
-    RowSpec,
-    ShapeSpec,
-    Wild,
-    Window,
-    axis_labels,
-    print_axis,
-    print_shape,
-)
-from ocannl.infer.terms import Dim, Fact, Owner, Provenance, Row, RowVar, Side, find, resolve
+from ocannl.infer.relation import Relation
+from ocannl.infer.spec import AxisSpec, Concat, Fixed, Label, Merged, RowSpec, Wild, Window, axis_labels, print_axis
+from ocannl.infer.terms import Dim, Fact, Owner, Row, RowVar, find, resolve
 from ocannl.infer.totals import Total
 from ocannl.infer.trail import Trail
 from ocannl.infer.unify import equate, join, set_least, set_size
 from ocannl.ir.index import Sym
 
-if TYPE_CHECKING:
-    from ocannl.infer.capture import Capture
-
 Rows = tuple[Row, Row, Row]
-
-
-class Relation:
-    """One operation, and what its names stand for."""
-
-    __slots__ = ("captures", "labels", "logic", "operands", "provenance", "result", "row_vars", "sizes")
-
-    def __init__(
-        self, logic: Logic, operands: tuple[Owner, ...], provenance: Provenance, sizes: Mapping[str, int]
-    ) -> None:
-        self.logic = logic
-        self.operands = operands
-        self.provenance = provenance
-        self.sizes = sizes
-        self.result: Owner | None = None
-        self.captures: tuple[Capture, ...] = ()
-        self.labels: dict[str, Dim] = {}
-        self.row_vars: dict[str, Row] = {}
-
-    @property
-    def owners(self) -> tuple[Owner, ...]:
-        return self.operands if self.result is None else (*self.operands, self.result)
-
-    def sides(self, slot: int) -> tuple[Side, Side]:
-        """What a row is related to, and the row."""
-        owner = self.owners[slot // 3] if slot // 3 < len(self.owners) else None
-        name = owner.provenance.label if owner else "the result"
-        actual = Side(f"the {KINDS[slot % 3]} row of `{name}`", owner)
-        for use in self.logic.stretch:
-            if use.slot == slot:
-                for other in (*self.logic.equal, *self.logic.result):
-                    if other.spec == use.spec:
-                        return self.sides(other.slot)[1], actual
-        for use in (*self.logic.equal, *self.logic.result):
-            if use.slot == slot:
-                written = print_shape(ShapeSpec(output=use.spec))
-                return Side(f"`{written}` in {self.logic}" if written else f"that row in {self.logic}"), actual
-        return Side("a row"), actual
-
-    def coefficient(self, value: Coef) -> int:
-        number = self.sizes.get(value, 0) if isinstance(value, str) else value
-        if number < 1:
-            said = f"is {number}" if value in self.sizes or isinstance(value, int) else "has no value"
-            fix = f"pass {value}=..., a number from 1" if isinstance(value, str) else "use a number from 1"
-            raise Mismatch(f"the coefficient `{value}` {said}", cause=self, fix=fix)
-        return number
 
 
 def emit(trail: Trail, it: Relation, result: Owner | None, make: Callable[[Rows], Owner]) -> Owner:

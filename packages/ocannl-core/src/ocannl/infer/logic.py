@@ -71,7 +71,7 @@ class Logic:
         return len(self.spec.operands)
 
     def __str__(self) -> str:
-        return f"`{self.spec.text or self.spec}`" if self.name == "einsum" else self.name
+        return f"`{self.spec.text or self.spec}`" if self.name == "einsum" else f"a {self.name}"
 
 
 ALL_ROWS = ShapeSpec(*(RowSpec(var=ellipsis_var(kind)) for kind in ("batch", "input", "output")))

@@ -14,14 +14,14 @@ class Mismatch(Exception):
         *,
         dims: tuple[Dim, ...] = (),
         owners: tuple[Owner, ...] = (),
-        cause: Cause | None = None,
+        causes: tuple[Cause | None, ...] = (),
         fix: str = "",
     ) -> None:
         super().__init__(problem)
         self.problem = problem
         self.facts = tuple(find(dim).fact for dim in dims)
         self.owners = owners
-        self.cause = cause
+        self.causes = causes
         self.fix = fix
 
 
@@ -34,24 +34,25 @@ def state(dim: Dim) -> str:
 
 def sizes_differ(a: Dim, b: Dim) -> Mismatch:
     a, b = find(a), find(b)
-    if a.size == b.size or a.size is None or b.size is None:
-        return Mismatch(f"{state(a)}, but {state(b)}: their units differ", dims=(a, b), fix="give both the same unit")
-    return Mismatch(f"{state(a)}, but {state(b)}", dims=(a, b))
+    problem = f"{state(a)}, but {state(b)}"
+    if a.unit is not None and b.unit is not None and a.unit != b.unit:
+        return Mismatch(f"{problem}: their units differ", dims=(a, b), fix="give both the same unit, or leave one out")
+    if any(d.size == 1 and d.unit is not None for d in (a, b)):
+        return Mismatch(problem, dims=(a, b), fix="leave out the unit of the axis of size 1, so that it stretches")
+    return Mismatch(problem, dims=(a, b))
 
 
 def too_small(dim: Dim, size: int, fact: Fact | None) -> Mismatch:
+    index = dim.least - 1
     return Mismatch(
-        f"{fact or 'an axis'} is {size}, but it is indexed up to {dim.least - 1}",
+        f"{fact or 'an axis'} is {size}, but it is indexed up to {index}",
         dims=(Dim(size, None, fact),),
-        fix=f"use an index below {size}, or an axis of size {dim.least} or more" if size else "use a larger axis",
+        fix=f"make the axis {dim.least} or longer" + (f", or use indices below {size}" if size else ""),
     )
 
 
-def rows_differ(cause: Cause | None, slot: int, a: Row, b: Row, reason: str) -> Mismatch:
-    """What the operation says of a row, and the row of a tensor, cannot have the same number of axes."""
-    if cause is None:
-        return Mismatch(f"one row is {print_row(a) or 'empty'}, another is {print_row(b) or 'empty'}: {reason}")
-    left, right = cause.sides(slot)
-    problem = f"{left.words} is {print_row(a) or 'empty'}, but {right.words} is {print_row(b) or 'empty'}: {reason}"
-    owners = tuple(side.owner for side in (left, right) if side.owner is not None)
-    return Mismatch(problem, dims=a.axes + b.axes, owners=owners, cause=cause)
+def rows_differ(cause: Cause | None, slot: int, said: Row, actual: Row, reason: str) -> Mismatch:
+    """What an operation says of a row, and the row of a tensor, cannot have the same number of axes."""
+    if cause is not None:
+        return cause.rows_differ(slot, said, actual, reason)
+    return Mismatch(f"one row is {print_row(said) or 'empty'}, another is {print_row(actual) or 'empty'}: {reason}")

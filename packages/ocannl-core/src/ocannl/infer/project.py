@@ -7,12 +7,13 @@ need no loop. A concatenation is one box of iterations for each of its parts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ocannl.infer.close import Open
 from ocannl.infer.finish import attempt, finish_all
-from ocannl.infer.generate import Relation, emit
+from ocannl.infer.generate import emit
 from ocannl.infer.logic import Logic
+from ocannl.infer.relation import Relation
 from ocannl.infer.solve import decide
 from ocannl.infer.spec import (
     AxisSpec,
@@ -22,7 +23,7 @@ from ocannl.infer.spec import (
     Merged,
     Padding,
     RowSpec,
-    ShapeSpec,
+    Spec,
     Wild,
     Window,
     axis_labels,
@@ -32,203 +33,190 @@ from ocannl.infer.trail import Trail
 from ocannl.ir.index import Affine, Sym
 from ocannl.ir.projections import Indices, Projection, Projections
 
-Place = tuple[str, int]  # an axis of a row variable
-Key = str | Place | Wild
-"""What a loop belongs to: a label, an axis of a row variable, or one `_`."""
+RowAxis = tuple[str, int]
+Move = AxisSpec | RowAxis | None
+"""What moves along an axis of a tensor: an axis of the spec, the n-th axis of a row variable, or nothing."""
 
 STILL = Affine()
-
-
-class Occurrence:
-    """A tensor in one place of an operation: what moves along each of its axes, in memory order; None where nothing."""
-
-    __slots__ = ("axes", "dims")
-
-    def __init__(self, axes: list[AxisSpec | Place | None], dims: tuple[int, ...]) -> None:
-        self.axes = axes
-        self.dims = dims
-
-    def keys(self) -> Iterator[Key]:
-        for axis in self.axes:
-            match axis:
-                case None: pass
-                case tuple() | Wild(): yield axis
-                case _: yield from axis_labels(axis)
+MEMORY_ORDER = (0, 2, 1)  # of batch, input, output
 
 
 def project(logic: Logic, operands: Sequence[Owner], result: Owner, *, sizes: Mapping[str, int] = {}) -> Projections:
     """How the operation walks its tensors; finishes the inference of their shapes."""
     finish_all((*operands, result))
     it = result.origin
-    if isinstance(it, Relation) and it.logic == logic and it.operands == tuple(operands):
-        return Projector(it, operands, result).projections()
+    if isinstance(it, Relation) and it.operands == tuple(operands) and it.logic == logic:
+        return projections(it)
     relation = Relation(logic, tuple(operands), result.provenance, sizes)
 
     def act(trail: Trail) -> Projections:
         emit(trail, relation, result, lambda rows: result)
         decide(trail, Open((), [Row((), None, tuple(relation.labels.values())), *relation.row_vars.values()]))
-        projections = Projector(relation, operands, result).projections()
-        trail.undo()
-        return projections
+        found = projections(relation)
+        trail.undo()  # it said nothing that was not known
+        return found
 
     return attempt(relation, act)
 
 
-class Projector:
-    """One operation whose names all have sizes."""
-
-    def __init__(self, it: Relation, operands: Sequence[Owner], result: Owner) -> None:
-        spec = it.logic.spec
-        self.it = it
-        self.row_axes = {name: tuple(map(_size, resolve(row).axes)) for name, row in it.row_vars.items()}
-        never = (False, False, False)
-        self.result = self.occurrence(result, spec.result, never)
-        self.operands = [
-            self.occurrence(shape, rows, stretched)
-            for shape, rows, stretched in zip(operands, spec.operands, it.logic.stretched, strict=True)
-        ]
-        self.names: set[str] = set()
-
-    def occurrence(self, shape: Owner, spec: ShapeSpec, stretched: tuple[bool, bool, bool]) -> Occurrence:
-        axes: list[AxisSpec | Place | None] = []
+def projections(it: Relation) -> Projections:
+    """The boxes of an operation whose names all have sizes."""
+    spec = it.logic.spec
+    sizes: dict[str | RowAxis, int] = {name: size_of(cell) for name, cell in it.labels.items()}
+    counts: dict[str | None, int] = {None: 0}
+    for name, row in it.row_vars.items():
+        axes = resolve(row).axes
+        counts[name] = len(axes)
+        sizes.update(((name, n), size_of(axis)) for n, axis in enumerate(axes))
+    equal = (False, False, False)
+    tensors: list[tuple[list[Move], tuple[int, ...]]] = []
+    for owner, shape, stretched in zip(it.owners, spec.shapes, (*it.logic.stretched, equal), strict=True):
+        moves: list[Move] = []
         dims: list[int] = []
-        for n, row in ((0, spec.batch), (2, spec.output), (1, spec.input)):
-            actual = resolve(shape.rows[n])
-            sizes = tuple(map(_size, actual.axes))
-            dims += sizes
-            written = self.written(row)
-            axes += self.stretch(written, len(actual.lead), sizes) if stretched[n] else written
-        return Occurrence(axes, tuple(dims))
+        for n in MEMORY_ORDER:
+            spec_row, actual = shape.rows[n][1], resolve(owner.rows[n])
+            extents = [size_of(axis) for axis in actual.axes]
+            dims += extents
+            written = write_out(spec_row, counts[spec_row.var])
+            moves += stretch(written, len(actual.lead), extents) if stretched[n] else written
+        tensors.append((moves, tuple(dims)))
+    *operands, result = tensors
+    names: set[str] = set()
+    boxes = [Box(it, sizes, off, names) for off in choices(spec, it.labels)]
+    pieces = [box.projection(result, operands) for box in boxes]
+    return Projections(
+        tuple(piece for piece in pieces if piece is not None), result[1], tuple(dims for _, dims in operands)
+    )
 
-    def written(self, row: RowSpec) -> list[AxisSpec | Place]:
-        middle = [] if row.var is None else [(row.var, n) for n in range(len(self.row_axes[row.var]))]
-        lead: list[AxisSpec | Place] = [Wild() if isinstance(axis, Wild) else axis for axis in row.lead]
-        return [*lead, *middle, *row.trail]
 
-    def stretch(self, written: list[AxisSpec | Place], front: int, sizes: tuple[int, ...]) -> list[AxisSpec | Place | None]:
-        """What the axes of a stretched row meet: from both ends inwards; an axis of size 1 stands still."""
-        back = len(sizes) - front
-        met = [*written[:front], *written[len(written) - back :]]
-        return [None if size == 1 else axis for axis, size in zip(met, sizes, strict=True)]
+def write_out(row: RowSpec, count: int) -> list[Move]:
+    """The axes of a row, those of its variable too."""
+    if row.var is None:
+        return [*row.trail]
+    return [*row.lead, *((row.var, n) for n in range(count)), *row.trail]
 
-    def size(self, key: Key) -> int:
-        match key:
-            case str(): return _size(self.it.labels[key])
-            case (name, n): return self.row_axes[name][n]
-            case _: raise AssertionError
 
-    # --- boxes ---------------------------------------------------------------------------------------------------------
+def stretch(written: list[Move], front: int, extents: list[int]) -> list[Move]:
+    """What the axes of a stretched row meet, from both ends inwards; an axis of size 1 stands still."""
+    back = len(extents) - front
+    met = written[:front] + written[len(written) - back :]
+    return [None if extent == 1 else axis for axis, extent in zip(met, extents, strict=True)]
 
-    def projections(self) -> Projections:
-        pieces = tuple(piece for off in self.choices() if (piece := self.piece(off)) is not None)
-        return Projections(pieces, self.result.dims, tuple(o.dims for o in self.operands))
 
-    def choices(self) -> list[frozenset[str]]:
-        """For every box, the labels that take no part in it."""
-        groups: list[dict[str, None]] = []
-        for shape in self.it.logic.spec.shapes:
-            for _, row in shape.rows:
-                for axis in row.axes:
-                    if isinstance(axis, Concat):
-                        together = dict.fromkeys(axis_labels(axis))
-                        for group in [g for g in groups if not together.keys().isdisjoint(g)]:
-                            groups.remove(group)
-                            together = group | together
-                        groups.append(together)
-        choices: list[frozenset[str]] = [frozenset()]
-        for group in groups:
-            present = [name for name in group if self.size(name)]
-            choices = [off | (group.keys() - {name}) for off in choices for name in present]
-        return choices
+def choices(spec: Spec, labels: Mapping[str, Dim]) -> list[frozenset[str]]:
+    """For every box, the labels that take no part in it: of labels that occur in one concatenation, all but one."""
+    groups: list[dict[str, None]] = []
+    for axis in (axis for shape in spec.shapes for _, row in shape.rows for axis in row.axes):
+        if isinstance(axis, Concat):
+            together = dict.fromkeys(axis_labels(axis))
+            for group in [g for g in groups if not together.keys().isdisjoint(g)]:
+                groups.remove(group)
+                together = group | together
+            groups.append(together)
+    found: list[frozenset[str]] = [frozenset()]
+    for group in groups:
+        present = [name for name in group if size_of(labels[name])]
+        found = [off | (group.keys() - {name}) for off in found for name in present]
+    return found
 
-    def piece(self, off: frozenset[str]) -> Projection | None:
-        if not takes_part(self.result, off):
+
+class Box:
+    """One box of iterations: its loops, made when the first index mentions them.
+
+    off      labels that take no part
+    names    what the loops of all boxes of the operation are called
+    moves    what is known to move with a label or an axis of a row variable
+    """
+
+    def __init__(
+        self, it: Relation, sizes: Mapping[str | RowAxis, int], off: frozenset[str], names: set[str]
+    ) -> None:
+        self.it = it
+        self.sizes = sizes
+        self.off = off
+        self.names = names
+        self.loops: list[Sym] = []
+        self.moves: dict[str | RowAxis, Affine] = {}
+
+    def projection(
+        self, result: tuple[list[Move], tuple[int, ...]], operands: list[tuple[list[Move], tuple[int, ...]]]
+    ) -> Projection | None:
+        """None where nothing is written, or nothing is read."""
+        reads = [self.has(moves) for moves, _ in operands]
+        if not self.has(result[0]) or (self.off and not any(reads)):
             return None
-        part = [takes_part(o, off) for o in self.operands]
-        if off and not any(part):
-            return None
-        moves: dict[Key, Affine] = {}
-        loops: list[Sym] = []
-        result = self.indices(self.result, off, moves, loops)
-        operands = tuple(
-            self.indices(o, off, moves, loops) if here else None for o, here in zip(self.operands, part, strict=True)
-        )
-        return Projection(tuple(loops), result, operands)
+        written = self.indices(*result)
+        read = tuple([self.indices(*operand) if here else None for operand, here in zip(operands, reads, strict=True)])
+        return Projection(tuple(self.loops), written, read)
 
-    def indices(self, o: Occurrence, off: frozenset[str], moves: dict[Key, Affine], loops: list[Sym]) -> Indices:
-        return tuple(self.index(axis, size, off, moves, loops) for axis, size in zip(o.axes, o.dims, strict=True))
+    def has(self, moves: list[Move]) -> bool:
+        """Whether a tensor has cells in this box."""
+        for axis in moves if self.off else ():
+            if isinstance(axis, Concat):
+                if self.off.issuperset(axis_labels(axis)):
+                    return False
+            elif axis is not None and not isinstance(axis, tuple) and not self.off.isdisjoint(axis_labels(axis)):
+                return False
+        return True
 
-    def index(
-        self, axis: AxisSpec | Place | None, extent: int, off: frozenset[str], moves: dict[Key, Affine], loops: list[Sym]
-    ) -> Affine:
-        def move(key: Key, size: int) -> Affine:
-            if key not in moves:
-                if size == 1:
-                    moves[key] = STILL
-                else:
-                    loops.append(Sym(self.name(key), 0, size - 1))
-                    moves[key] = Affine.of(loops[-1])
-            return moves[key]
+    def indices(self, moves: list[Move], dims: tuple[int, ...]) -> Indices:
+        return tuple([self.index(axis, extent) for axis, extent in zip(moves, dims, strict=True)])
 
-        def named(name: str) -> Affine:
-            return move(name, self.size(name))
-
+    def index(self, axis: Move, extent: int) -> Affine:
         match axis:
             case None: return STILL
-            case tuple(): return move(axis, self.size(axis))
-            case Label(name): return named(name)
-            case Wild(): return Affine.of(STILL if extent == 1 else self.loop(axis, extent, loops))
+            case tuple(): return self.move(axis, axis_name(axis))
+            case Label(name): return self.move(name, name)
+            case Wild(): return self.loop("w", extent)
             case Fixed(at): return Affine.of(at)
-            case Window(stride, over, padding, offset, dilation, kernel):
-                step = self.it.coefficient(dilation)
-                index = named(over) * self.it.coefficient(stride) + offset
-                if kernel is None:
-                    return index
-                span = 1 + (self.size(kernel) - 1) * step
-                return index + named(kernel) * step + (-(span // 2) if padding is Padding.SAME else 0)
+            case Window(): return self.window(axis)
             case Concat(parts):
                 start = 0
                 for part in parts:
-                    if isinstance(part, Label) and part.name not in off:
-                        return named(part.name) + start
-                    start += part if isinstance(part, int) else self.size(part.name)
-                raise AssertionError
+                    if isinstance(part, Label) and part.name not in self.off:
+                        return self.move(part.name, part.name) + start
+                    start += part if isinstance(part, int) else self.sizes[part.name]
+                raise AssertionError("the box has no cell of this tensor")
             case Merged(parts):
                 index = STILL
                 for part in parts:
-                    index = index * self.size(part.name) + named(part.name)
+                    index = index * self.sizes[part.name] + self.move(part.name, part.name)
                 return index
 
-    def loop(self, key: Key, size: int, loops: list[Sym]) -> Sym:
-        loops.append(Sym(self.name(key), 0, size - 1))
-        return loops[-1]
+    def window(self, axis: Window) -> Affine:
+        index = self.move(axis.over, axis.over) * self.it.coefficient(axis.stride) + axis.offset
+        if axis.kernel is None:
+            return index
+        step = self.it.coefficient(axis.dilation)
+        before = (1 + (self.sizes[axis.kernel] - 1) * step) // 2 if axis.padding is Padding.SAME else 0
+        return index + self.move(axis.kernel, axis.kernel) * step - before
 
-    def name(self, key: Key) -> str:
-        """A name that no other loop of the operation has."""
-        match key:
-            case str(): stem = key
-            case (var, n): stem = f"{var[3] if var.startswith('...') else var}{n}"
-            case _: stem = "w"
+    def move(self, key: str | RowAxis, name: str) -> Affine:
+        found = self.moves.get(key)
+        if found is None:
+            found = self.moves[key] = self.loop(name, self.sizes[key])
+        return found
+
+    def loop(self, stem: str, size: int) -> Affine:
+        """A new loop, with a name that no other of the operation has; none for a single step."""
+        if size == 1:
+            return STILL
         name, n = stem, 1
-        while name in self.names or (name in self.it.labels and name is not key):
+        while name in self.names or (n > 1 and name in self.it.labels):
             n += 1
             name = f"{stem}_{n}"
         self.names.add(name)
-        return name
+        self.loops.append(Sym(name, 0, size - 1))
+        return Affine(((1, self.loops[-1]),))
 
 
-def takes_part(o: Occurrence, off: frozenset[str]) -> bool:
-    """Whether a tensor has cells in the box where these labels take no part."""
-    for axis in o.axes:
-        if isinstance(axis, Concat):
-            if not any(name not in off for name in axis_labels(axis)):
-                return False
-        elif axis is not None and not isinstance(axis, tuple) and not off.isdisjoint(axis_labels(axis)):
-            return False
-    return True
+def axis_name(axis: RowAxis) -> str:
+    """`b0` for an axis of the batch row's `...`, `v0` for one of `..v..`"""
+    var, n = axis
+    return f"{var[3]}{n}" if var.startswith("...") else f"{var}{n}"
 
 
-def _size(dim: Dim) -> int:
+def size_of(dim: Dim) -> int:
     size = find(dim).size
     assert size is not None
     return size

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from ocannl.base.errors import ShapeError
 from ocannl.infer.capture import Capture
 from ocannl.infer.finish import attempt, check_cells, finish_all
-from ocannl.infer.generate import Relation, emit
+from ocannl.infer.generate import emit
 from ocannl.infer.logic import Logic
 from ocannl.infer.project import project
+from ocannl.infer.relation import Relation
 from ocannl.infer.solve import propagate
 from ocannl.infer.spec import KINDS, Kind
 from ocannl.infer.terms import Axis, Cause, Dim, Fact, Provenance, Row, RowVar, find, is_solved, print_rows, resolve
@@ -34,7 +35,7 @@ class Shape:
         self.provenance = provenance
         self.rows = rows
         self.role = role
-        self.relations: list[Relation] = []
+        self.relations: list[Cause] = []
         self.asked = False
         self.origin: Cause | None = None
         self._dims: tuple[int, ...] | None = None
@@ -128,7 +129,8 @@ def _leaf_axis(shape: Shape, kind: Kind, position: int, axis: AxisLike) -> Dim:
             raise TypeError
         number = operator.index(size)
     except TypeError:
-        raise ShapeError(f"{where} is {axis!r}: an axis is a size, such as 3, or a unit and a size, ('rgb', 3)") from None
+        said = f"{where} is {axis!r}: an axis is a size, such as 3, or a unit and a size, such as ('rgb', 3)"
+        raise ShapeError(said) from None
     if number < 0:
         raise ShapeError(f"{where} is {number}: a size cannot be negative")
     if unit is not None and (not isinstance(unit, str) or not unit):

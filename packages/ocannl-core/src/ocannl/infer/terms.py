@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from ocannl.infer.spec import KINDS, Kind
 
 if TYPE_CHECKING:
+    from ocannl.infer.mismatch import Mismatch
     from ocannl.infer.trail import Trail
 
 MAX_AXES = 64
@@ -60,6 +61,7 @@ class Owner(Protocol):
     origin: Cause | None
     rows: tuple[Row, Row, Row]
     asked: bool  # an operation needs to know its axes
+    relations: list[Cause]  # the operations that are still to tell something about it
 
     @property
     def is_param(self) -> bool: ...
@@ -76,7 +78,7 @@ class Cause(Protocol):
 
     provenance: Provenance
 
-    def sides(self, slot: int) -> tuple[Side, Side]: ...
+    def rows_differ(self, slot: int, said: Row, actual: Row, reason: str) -> Mismatch: ...
 
 
 class Constraint(Protocol):
@@ -85,13 +87,6 @@ class Constraint(Protocol):
     cause: Cause | None
 
     def fire(self, trail: Trail) -> None: ...
-
-
-class Side(NamedTuple):
-    """A row of a tensor in an operation; without an owner, what the operation itself says."""
-
-    words: str
-    owner: Owner | None = None
 
 
 class Fact(NamedTuple):
@@ -227,6 +222,6 @@ def print_rows(rows: tuple[Row, Row, Row]) -> str:
 
 __all__ = [
     "EMPTY", "KINDS", "MAX_AXES",
-    "Axis", "Cause", "Constraint", "Dim", "Fact", "Owner", "Provenance", "Row", "RowVar", "Side",
+    "Axis", "Cause", "Constraint", "Dim", "Fact", "Owner", "Provenance", "Row", "RowVar",
     "find", "is_solved", "print_dim", "print_row", "print_rows", "resolve",
 ]

@@ -69,6 +69,6 @@ class Total:
         shown = " and ".join(print_row(row) or "no axes" for row in self.rows)
         return Mismatch(
             f"{self.text} is {shown}, but {whole.fact or 'its number of cells'} is {whole.size}",
-            dims=(whole, *(axis for row in self.rows for axis in resolve(row).axes)), cause=self.cause,
+            dims=(whole, *(axis for row in self.rows for axis in resolve(row).axes)), causes=(self.cause,),
             fix="give axes whose product is that number",
         )  # fmt: skip

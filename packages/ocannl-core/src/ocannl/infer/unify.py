@@ -120,7 +120,7 @@ def endless(trail: Trail, var: RowVar, value: Row) -> Mismatch:
         f"the number of axes would grow without end (a row has at most {MAX_AXES}): some row, ending in "
         f"`{print_row(value)[-20:]}`, would have to be longer than itself",
         owners=owners,
-        cause=trail.cause,
+        causes=(trail.cause,),
         fix="give one of the tensors all its axes",
     )
 

@@ -1,0 +1,92 @@
+"""One operation: its tensors, and what the names in its spec stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ocannl.infer.logic import Logic
+from ocannl.infer.mismatch import Mismatch
+from ocannl.infer.spec import KINDS, Coef, Kind, RowSpec, ShapeSpec, print_shape
+from ocannl.infer.terms import Dim, Owner, Provenance, Row, print_row
+
+if TYPE_CHECKING:
+    from ocannl.infer.capture import Capture
+
+
+class Relation:
+    """The rows of tensors are numbered: row `k` of operand `n` is slot `3 * n + k`, the result counts as one more."""
+
+    __slots__ = ("captures", "labels", "logic", "operands", "provenance", "result", "row_vars", "sizes")
+
+    def __init__(
+        self, logic: Logic, operands: tuple[Owner, ...], provenance: Provenance, sizes: Mapping[str, int]
+    ) -> None:
+        self.logic = logic
+        self.operands = operands
+        self.provenance = provenance
+        self.sizes = sizes
+        self.result: Owner | None = None
+        self.captures: tuple[Capture, ...] = ()
+        self.labels: dict[str, Dim] = {}
+        self.row_vars: dict[str, Row] = {}
+
+    @property
+    def owners(self) -> tuple[Owner, ...]:
+        return self.operands if self.result is None else (*self.operands, self.result)
+
+    def coefficient(self, value: Coef) -> int:
+        number = self.sizes.get(value, 0) if isinstance(value, str) else value
+        if number < 1:
+            said = f"is {number}" if value in self.sizes or isinstance(value, int) else "has no value"
+            fix = f"pass {value}=..., a number from 1" if isinstance(value, str) else "use a number from 1"
+            raise Mismatch(f"the coefficient `{value}` {said}", causes=(self,), fix=fix)
+        return number
+
+    # --- disagreement -----------------------------------------------------------------------------------------------
+
+    def rows_differ(self, slot: int, said: Row, actual: Row, reason: str) -> Mismatch:
+        """The row of a tensor cannot have as many axes as the operation says."""
+        owner = self.owner(slot)
+        home = self.home(slot)
+        shown = f"the {KINDS[slot % 3]} row of {name(owner)} is {print_row(actual) or 'empty'}"
+        if home is not None:
+            other = self.owner(home)
+            first = f"the {KINDS[home % 3]} row of {name(other)} is {print_row(said) or 'empty'}"
+            problem = f"{first}, but {shown}: {reason}"
+            fix = "give both rows the same number of axes; `(a b)` in a spec merges axes"
+        else:
+            other = None
+            problem = f"{self.written(slot)} has {count(said)}, but {shown}"
+            fix = f"give {name(owner)} {count(said)} there"
+            if self.logic.name == "einsum":
+                fix = f"write {count(actual)} there, or `...` for any number" if actual.var is None else reason
+        owners = tuple(o for o in (other, owner) if o is not None)
+        return Mismatch(problem, dims=said.axes + actual.axes, owners=owners, causes=(self,), fix=fix)
+
+    def owner(self, slot: int) -> Owner | None:
+        return self.owners[slot // 3] if slot // 3 < len(self.owners) else None
+
+    def home(self, slot: int) -> int | None:
+        """The slot of the row that a row may be stretched to."""
+        equal = (*self.logic.equal, *self.logic.result)
+        stretched = next((use for use in self.logic.stretch if use.slot == slot), None)
+        return next((use.slot for use in equal if stretched is not None and use.spec == stretched.spec), None)
+
+    def written(self, slot: int) -> str:
+        """The row as the spec has it."""
+        kind: Kind = KINDS[slot % 3]
+        row = next(use.spec for use in (*self.logic.equal, *self.logic.result) if use.slot == slot)
+        if row == RowSpec():
+            return f"the {kind} row that is not written in {self.logic}"
+        return f"`{print_shape(ShapeSpec(**{kind: row})).removesuffix('|').removesuffix('->')}` in {self.logic}"
+
+
+def name(owner: Owner | None) -> str:
+    return f"`{owner.provenance.label}`" if owner is not None else "the result"
+
+
+def count(row: Row) -> str:
+    """How many axes a row has, or has at least."""
+    number = {0: "no axes", 1: "1 axis"}.get(row.count, f"{row.count} axes")
+    return number if row.var is None else f"at least {number}"
