@@ -176,6 +176,20 @@ def test_what_killed_writers_left_is_swept_after_a_while(own_cache):
     assert not old.exists() and new.exists()
 
 
+def test_what_was_not_used_for_longest_makes_room(own_cache):
+    cache = open_cache()
+    keys = [f"{KEY[:2]}{n:062x}" for n in range(40)]
+    for n, key in enumerate(keys):
+        cache.store(key, RECORD)
+        (path,) = (own_cache / KEY[:2]).glob(f"{key}.*")
+        os.utime(path, (n, n))
+        if n == 30:
+            assert cache.load(keys[0]) == RECORD  # used now
+    assert len(list((own_cache / KEY[:2]).iterdir())) == 32
+    assert cache.load(keys[0]) == cache.load(keys[-1]) == RECORD
+    assert cache.load(keys[1]) is None
+
+
 WRITER = """
 import sys
 from ocannl.runtime.cache import Record, open_cache

@@ -15,6 +15,7 @@ from ocannl.base.errors import (
     ConfigError,
     DataError,
     MergeBufferError,
+    OutOfMemory,
     ShapeError,
     UninitializedError,
     UnknownBackend,
@@ -335,6 +336,20 @@ def test_a_sum_over_nothing_is_the_neutral_element(build, ctx):
     ctx[w], ctx[x] = np.zeros((3, 0)), np.zeros((2, 0))
     ctx.compile_comp(build.matmul(y, w, x))()
     np.testing.assert_array_equal(ctx[y], np.zeros((2, 3)))
+
+
+def test_what_is_too_large_is_refused_in_words(build, ctx):
+    x, y = build.node("x", 2**20, 2**30), build.result("y", 2**20, 2**30)
+    start = Constant(0)
+    z = build.node("z", 2**20, 2**30, role=Role.DATA, contents=start)
+    acts = (lambda: ctx.set(x, 0), lambda: ctx.compile_comp(build.pointwise(y, "neg", x)), lambda: ctx.get(z))
+    for act in acts:
+        with pytest.raises(OutOfMemory, match=r"`[xyz]` of sizes \(1048576, 1073741824\) takes 4503599627370496"):
+            act()
+    assert start.seeds == []
+    small = build.node("small", 2)
+    ctx.set(small, 1)
+    np.testing.assert_array_equal(ctx.get(small), [1, 1])
 
 
 def test_what_is_no_node(build, ctx):

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from ocannl.backend.registry import core_version
+from ocannl.base import log
 from ocannl.base.errors import OcannlError
 
 COMMANDS = ("backends", "config", "demo", "doctor")
@@ -49,6 +50,7 @@ def _options(
 def run() -> None:
     """Errors of ours are one message without a traceback, and status 1."""
     try:
+        log.configure()
         build()()
     except OcannlError as wrong:
         Console(stderr=True, highlight=False).print(f"{type(wrong).__name__}: {wrong}", markup=False, soft_wrap=True)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ocannl.backend.api import Device, Location
+from ocannl.base.errors import OutOfMemory
 from ocannl.ir.tnode import TNode
 from ocannl.runtime.pools import Slab, packed
 
@@ -52,7 +53,11 @@ class Arrays:
             return
         sizes = [math.prod(n.dims, start=n.precision.nbytes) for n in new]
         offsets, size = packed(sizes, self._alignment)
-        slab = self._slab(size)
+        try:
+            slab = self._slab(size)
+        except OutOfMemory as wrong:
+            nbytes, largest = max(zip(sizes, new, strict=True), key=lambda each: each[0])
+            raise OutOfMemory(f"{wrong}; `{largest.label}` of sizes {largest.dims} takes {nbytes}") from None
         for node, offset in zip(new, offsets, strict=True):
             self._residents[node] = Resident(slab, slab.at(offset))
 

@@ -3,7 +3,7 @@
 A record is a header in JSON and the bytes that the backend made. Its file is named by the key that it is found by and
 the sha256 of everything in it, and appears whole or not at all. Whatever is wrong with a record, its file or its folder
 makes a miss and a warning. The folder belongs to the user alone: bytes that somebody else could have written are not
-loaded.
+loaded. Records that have not been used for longest make room for new ones.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ocannl.base.log import logger
 MAGIC = b"ocannl-cache-1\n"
 _LENGTH = 8  # bytes that say how long the header is
 _STALE_SECONDS = 3600  # after which a temporary file has lost its writer
+_ROOM = 32  # records in each of the 256 folders
 _log = logger("runtime.cache")
 
 
@@ -42,11 +43,15 @@ class Cache:
     def load(self, key: str) -> Record | None:
         for path in self._paths(key):
             try:
-                return _checked(path, key)
+                record = _checked(path, key)
             except (OSError, ValueError) as wrong:
                 _log.warning("a damaged record of compiled code is left out and removed: %s: %s", path, wrong)
                 with suppress(OSError):
                     path.unlink()
+            else:
+                with suppress(OSError):
+                    os.utime(path)  # it was used
+                return record
         return None
 
     def store(self, key: str, record: Record) -> None:
@@ -134,9 +139,16 @@ def _write_whole(path: Path, content: bytes) -> None:
 
 
 def _sweep(place: Path) -> None:
-    """Removes what writers that were killed left behind."""
+    """Removes what writers that were killed left behind, and the records that have not been used for longest."""
     now = time.time()
-    for path in place.glob(".new-*"):
+    records: list[tuple[float, str]] = []
+    for entry in os.scandir(place):
         with suppress(OSError):
-            if now - path.stat().st_mtime > _STALE_SECONDS:
-                path.unlink()
+            used = entry.stat(follow_symlinks=False).st_mtime
+            if not entry.name.startswith(".new-"):
+                records.append((used, entry.path))
+            elif now - used > _STALE_SECONDS:
+                os.unlink(entry.path)
+    for _, path in sorted(records)[: max(0, len(records) - _ROOM + 1)]:
+        with suppress(OSError):
+            os.unlink(path)

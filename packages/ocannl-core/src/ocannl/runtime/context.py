@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 import weakref
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -35,9 +36,9 @@ class Context:
         self.threads = THREADS.get(threads)
         self.backend = resolve(backend)
         count = self.backend.device_count()
-        if isinstance(device, bool) or not isinstance(device, int) or not 0 <= device < count:
+        if isinstance(device, bool) or not isinstance(device, SupportsIndex) or not 0 <= operator.index(device) < count:
             raise BackendUnavailable(f"backend `{self.backend.name}` has the devices 0..{count}, not {device!r}")
-        self.device = self.backend.device(device)
+        self.device = self.backend.device(operator.index(device))
         self.lock = threading.RLock()
         self.arrays = Arrays(self.device, self.backend.capabilities.alignment_bytes)
         self._temporary: weakref.WeakKeyDictionary[TNode, str] = weakref.WeakKeyDictionary()  # where, and by what rule
@@ -127,6 +128,7 @@ class Context:
         with self.lock:
             self._refuse_closed()
             if node.contents is not None and not self.arrays.held(node):
+                self.arrays.allocate([node])  # so that what is too large is refused before it is made
                 given = np.asarray(node.contents.array(node.dims, node.precision, SEED.get(seed)), node.precision.numpy)
                 self.arrays.upload(node, np.array(np.broadcast_to(given, node.dims), order="C"))
 
@@ -185,10 +187,10 @@ class Context:
 
     def set(self, node: TNode, value: object) -> None:
         """A number fills the node; an array has its shape. Whatever would be lost in the node's type is refused."""
-        given = host.for_node(value, node.label, node.dims, node.precision)
         with self.lock:
             self._refuse_closed()
-            self.arrays.upload(node, given)
+            self.arrays.allocate([node])  # so that what is too large is refused before it is made
+            self.arrays.upload(node, host.for_node(value, node.label, node.dims, node.precision))
 
     # ------------------------------------------------------------------------------------------------------ the end
 
