@@ -37,8 +37,8 @@ class Applying:
         """The next member of a later application; its name must be the one of the first."""
         if self.met == len(self.members):
             raise CodeError(
-                f"block `{self.block.label}` made {len(self.members)} parameters and inner blocks when it was first "
-                f"applied, and asks now for one more, {kind} `{name}`"
+                f"block `{self.block.label}` owns {', '.join(f'`{known}`' for known, _ in self.members) or 'nothing'} "
+                f"since it was first applied, and asks now for one more, {kind} `{name}`"
             )
         known, member = self.members[self.met]
         if _stem(known) != name or isinstance(member, Block) != (kind == "block"):
@@ -199,6 +199,7 @@ class Function:
             return Block(self.function, arguments, label or bound or name)
         if outer.recalling:
             found: Block = outer.recall(_stem(name), "block")
+            found.arguments = arguments  # what is owned stays, what is configured is that of this application
             return found
         block = Block(self.function, arguments, name)
         block.label = outer.own(name, block)

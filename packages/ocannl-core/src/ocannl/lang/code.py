@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ocannl.base.errors import CodeError
 from ocannl.ir.assign import Assign, Block, Comp, Seq
+from ocannl.ir.text import print_comp
 from ocannl.ir.tnode import TNode
 
 if TYPE_CHECKING:
@@ -77,7 +78,12 @@ class Code:
     def elaborate(self) -> Elaborated:
         """The assignments themselves; finishes inference of everything mentioned."""
         titles = [item.text() for item in self.items if isinstance(item, Heading)]
+        titles += [f"{node.label} forward" for node in self.asked]
         return Elaborated(self._comp(), dict(self.asked), titles[0] if titles else "")
+
+    def __str__(self) -> str:
+        """The assignments, one a line, each with the box it runs over."""
+        return print_comp(self._comp())
 
     def _comp(self) -> Seq:
         out: list[Comp] = []
