@@ -72,6 +72,24 @@ def test_bounds_are_extremes_of_quotients(run, divs, step):
         assert cells == list(range(lo, hi, step)), n
 
 
+def test_extremes_of_constants(run):
+    """As a window at the border has them: quotients round down, below zero too."""
+    lower = Bound(((A(-7), 2), (A(-13), 3), (A(2), 5)))  # -3, -4, 1
+    assert marks(run, lambda o: lower, lambda o: Bound(((A(19), 4), (A(31), 5), (A(40), 9)))) == [[1, 2, 3, 4]]
+    assert marks(run, lambda o: Bound(((A(-7), 2), (A(-1), 3))), lambda o: Bound(((A(7), 2),))) == [[0, 1, 2, 3]]
+    assert marks(run, lambda o: Bound(((A(0), 1),)), lambda o: Bound(((A(-1), 2), (A(5), 1)))) == [[]]
+
+
+@pytest.mark.parametrize(("lo", "hi"), [((-7, 3), (-4, 3)), ((-8, 3), (-1, 2)), ((-9, 3), (4, 3)), ((-1, 5), (9, 2))])
+def test_counters_below_zero(run, lo, hi):
+    y = np.zeros(11, np.int32)
+    buf, i = run.like("y", y, Access.INOUT), Sym("i", -5, 5)
+    body = (Update(Ref(buf, (A(i) + 5,)), ADD, Num(1, int32)),)
+    stmt = For(i, Bound(((A(lo[0]), lo[1]),)), Bound(((A(hi[0]), hi[1]),)), body)
+    (got,) = run(Proc("below", (buf,), (), (stmt,)), y)
+    assert np.flatnonzero(got).tolist() == [n + 5 for n in range(-(-lo[0] // lo[1]), hi[0] // hi[1] + 1)]
+
+
 @pytest.mark.parametrize("value", [0, 1, 5, 20, 63])
 def test_bounds_in_static_symbols(run, value):
     n = Sym("n", 0, 63, SymKind.STATIC)
