@@ -286,7 +286,8 @@ class _Maker:
         y = self.pick()
         if self.chance(0.3):
             out = tuple(self.size() for _ in range(self.random.choice((0, 1, 1, 2))))
-            w = self.open_param(((), y.rows[2], out), (True, False, True)) if not y.partner else None
+            asks = bool(y.rows[2]) and not y.partner  # nothing says that a parameter has no axes to contract
+            w = self.open_param(((), y.rows[2], out), (True, False, True)) if asks else None
             if w is not None:
                 return self.multiply(self.use(w), y)
         x = next((v for v in self.named if not v.partner and self.meets(v, y)), None) if self.chance(0.5) else None
@@ -435,12 +436,18 @@ class _Maker:
         made = self.random.choices(list(kinds), list(kinds.values()))[0]()
         if made is None:
             return
-        settled = not self.open  # a line that shapes a parameter comes before others that use it
-        self.open.clear()
-        if settled and self.chance(0.35):
+        if self.open:
+            self.shape_parameter(made)
+        elif self.chance(0.35):
             self.inline.append(made)
         else:
             self.name(made)
+
+    def shape_parameter(self, made: Value) -> None:
+        """The line that shapes a parameter; what it says is asked for at once, or else later uses could say more."""
+        named = self.name(made)
+        self.lines.append(f"{named.text}.dims")
+        self.open.clear()
 
     def loss(self) -> None:
         """The sum over everything that nothing has used, and a parameter at least."""

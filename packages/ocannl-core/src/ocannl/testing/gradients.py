@@ -135,3 +135,9 @@ def _difference(
         return float(evaluate(forward, {**values, t.node: moved})[loss.node])
 
     return (value(eps) - value(-eps)) / (2 * eps)
+
+
+def gradients_of(loss: Tensor, *of: Tensor) -> tuple[Array, ...]:
+    """The gradients of `loss` with respect to leaves, from their initial values."""
+    found = _gradients(loss, _contents(loss, list(of)))
+    return tuple(found.get(t.node, np.zeros(t.dims)) for t in of)

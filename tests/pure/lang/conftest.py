@@ -1,0 +1,54 @@
+"""What code means, by the oracle of computations: no backend takes part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+from ocannl.ir.assign import nodes
+from ocannl.testing.evaluate import evaluate
+
+Array = np.ndarray[Any, Any]
+
+
+class Oracle:
+    """Runs code on arrays, starting from what data and parameters hold."""
+
+    def __call__(self, t: oc.Tensor, given: Mapping[oc.Tensor, Any] | None = None, **symbols: int) -> Array:
+        """The value of a tensor, its parameters initialized."""
+        return self.after(oc.seq(t.init_params, t.forward), t, given=given, **symbols)[0]
+
+    def after(
+        self, code: oc.Code, *wanted: oc.Tensor, given: Mapping[oc.Tensor, Any] | None = None, **symbols: int
+    ) -> list[Array]:
+        """What tensors hold after the code has run."""
+        comp = code.elaborate().comp
+        mentioned = [*nodes(comp), *(t.value for t in wanted)]
+        held = {n: n.contents.array(n.dims, n.precision, 42) for n in mentioned if n.contents is not None}
+        held |= {t.value: np.asarray(a) for t, a in (given or {}).items()}
+        used = {s: symbols[s.name] for s in self._statics(comp)}
+        state = {**held, **evaluate(comp, held, used)}
+        return [state[t.value] for t in wanted]
+
+    @staticmethod
+    def _statics(comp: Any) -> tuple[Any, ...]:
+        from ocannl.ir.canon import canonical
+
+        return canonical(comp, {}).statics
+
+
+@pytest.fixture(scope="session")
+def oracle() -> Oracle:
+    return Oracle()
+
+
+@pytest.fixture(scope="session")
+def listing() -> Callable[[oc.Code], list[str]]:
+    """The printed assignments of some code."""
+    from ocannl.ir.text import print_comp
+
+    return lambda code: print_comp(code.elaborate().comp).splitlines()

@@ -1,0 +1,423 @@
+"""Blocks: tensor functions that own parameters, made once and met again by name and order."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+
+
+@oc.op
+def layer(x, *, hidden):
+    w = oc.param()
+    b = oc.param(0.0, o=[hidden])
+    return oc.relu(w @ x + b)
+
+
+@oc.op
+def two(x, *, hidden=4, classes=3):
+    first = layer(hidden=hidden)
+    second = layer(hidden=classes)
+    return second(first(x))
+
+
+def data(n: int, features: int = 5, label: str = "x") -> oc.Tensor:
+    return oc.tensor(np.ones((n, features)), batch_axes=1, label=label)
+
+
+# --- what is configured and what is applied --------------------------------------------------------------------------
+
+
+def test_without_tensors_a_function_is_configured_with_them_applied() -> None:
+    block = layer(hidden=2)
+    assert isinstance(block, oc.Block)
+    assert repr(block) == "<block block: not applied yet>"
+    applied = layer(data(3), hidden=2)
+    assert isinstance(applied, oc.Tensor)
+    assert applied.dims == (3, 2)
+    assert isinstance(block(data(3)), oc.Tensor)
+    assert repr(block) == "<block block: 2 parameters>"
+
+
+def test_without_positional_arguments_a_function_is_applied_at_once() -> None:
+    @oc.op
+    def model(*, scale=2.0):
+        a = oc.param(1.0)
+        return a * scale
+
+    t = model()
+    assert isinstance(t, oc.Tensor)
+    assert list(t.params) == ["a"]
+    assert isinstance(model(scale=3.0), oc.Tensor)
+
+
+def test_without_parameters_a_function_is_just_a_function(oracle: Any) -> None:
+    @oc.op
+    def double(x):
+        return x * 2
+
+    assert oracle(double(oc.tensor([1.0, 2.0]))).tolist() == [2, 4]
+    assert list(double(oc.tensor([1.0])).params) == []
+
+
+def test_arguments_need_not_be_tensors_and_may_be_none(oracle: Any) -> None:
+    @oc.op
+    def shifted(x, by=None, *more, scale=1.0):
+        out = x * scale
+        if by is not None:
+            out = out + by
+        return out + sum(more) if more else out
+
+    x = oc.tensor([1.0])
+    assert oracle(shifted(x)).tolist() == [1]
+    assert oracle(shifted(x, 2)).tolist() == [3]
+    assert oracle(shifted(x, None, 5, 6)).tolist() == [12]
+    assert oracle(shifted(scale=3.0)(x, 1)).tolist() == [4]
+
+
+def test_a_lambda_a_method_and_a_decorator_call_will_do() -> None:
+    head = oc.op(lambda x: oc.param("w") @ x)
+    assert list(head(data(2)).params) == ["w"]
+
+    class Net:
+        @oc.op
+        def apply(self, x):
+            v = oc.param()
+            return v @ x
+
+    @oc.op()
+    def called(x):
+        w = oc.param()
+        return w @ x
+
+    assert list(Net().apply(data(2)).params) == ["v"]
+    assert list(called(data(2)).params) == ["w"]
+
+
+def test_what_a_function_returns_is_returned() -> None:
+    @oc.op
+    def pair(x):
+        w = oc.param()
+        return w @ x, {"w": w}
+
+    out, more = pair(data(2))
+    assert isinstance(out, oc.Tensor)
+    assert list(more) == ["w"]
+
+
+# --- sharing ---------------------------------------------------------------------------------------------------------
+
+
+def test_parameters_are_made_once_and_shared() -> None:
+    block = layer(hidden=2)
+    p, q = block(data(3)), block(data(7))
+    assert list(block.params) == ["w", "b"]
+    assert p.params["w"] is q.params["w"] is block.params["w"]
+    assert (p.dims, q.dims) == ((3, 2), (7, 2))
+    assert block.params["w"].dims == (2, 5)
+    assert list((p.sum() + q.sum()).params) == ["w", "b"]
+
+
+def test_two_blocks_of_one_function_share_nothing() -> None:
+    one, other = layer(hidden=2), layer(hidden=2)
+    total = one(data(3)).sum() + other(data(3)).sum()
+    assert one.params["w"] is not other.params["w"]
+    assert list(total.params) == ["w", "b", "w_2", "b_2"]
+
+
+def test_blocks_nest_and_paths_are_dotted() -> None:
+    net = two(hidden=4)
+    y = net(data(3))
+    assert list(net.params) == ["layer.w", "layer.b", "layer_2.w", "layer_2.b"]
+    assert y.dims == (3, 3)
+    assert list(y.params) == ["layer.w", "layer.b", "layer_2.w", "layer_2.b"]
+    z = net(data(9))
+    assert list((y.sum() + z.sum()).params) == list(net.params)
+
+
+def test_a_block_that_was_made_outside_belongs_where_it_is_applied() -> None:
+    shared = layer(hidden=5, label="shared")
+
+    @oc.op
+    def twice(x):
+        return shared(shared(x))
+
+    block = twice()
+    y = block(data(3))
+    assert list(block.params) == ["shared.w", "shared.b"]
+    assert block.params["shared.w"] is shared.params["w"]
+    assert block(data(4)).params["shared.w"] is y.params["shared.w"]
+
+
+def test_blocks_made_in_a_loop_and_kept_in_a_list() -> None:
+    @oc.op
+    def deep(x, *, depth):
+        layers = [layer(hidden=5) for _ in range(depth)]
+        for each in layers:
+            x = each(x)
+        return x
+
+    net = deep(depth=3)
+    net(data(2))
+    assert list(net.params) == ["layer.w", "layer.b", "layer_2.w", "layer_2.b", "layer_3.w", "layer_3.b"]
+    assert net(data(4)).dims == (4, 5)
+
+
+def test_parameters_of_one_name_are_numbered() -> None:
+    @oc.op
+    def model(x):
+        for _ in range(3):
+            w = oc.param(0.5, o=[5])
+            x = x * w
+        return x * oc.param(0.5)
+
+    net = model()
+    net(data(2))
+    assert list(net.params) == ["w", "w_2", "w_3", "param"]
+    net(data(3))
+
+
+def test_the_order_of_paths_is_that_of_the_first_application() -> None:
+    order = []
+
+    @oc.op
+    def model(x):
+        b = oc.param(1.0, o=[5])
+        a = oc.param(1.0, o=[5])
+        order.append((a, b))
+        return x * a * b
+
+    net = model()
+    net(data(2))
+    net(data(2))
+    assert list(net.params) == ["b", "a"]
+    assert order[0] == order[1]
+
+
+def test_a_parameter_that_depends_on_configuration_is_a_matter_of_python() -> None:
+    @oc.op
+    def model(x, *, bias):
+        w = oc.param(o=[2])
+        y = w @ x
+        if bias:
+            b = oc.param(0.0, o=[2])
+            y = y + b
+        return y
+
+    assert list(model(data(2), bias=False).params) == ["w"]
+    assert list(model(data(2), bias=True).params) == ["w", "b"]
+
+
+def test_the_result_is_called_after_function_and_argument() -> None:
+    y = layer(data(3, label="image"), hidden=2)
+    assert y.label == "layer_image"
+    net = layer(hidden=2)
+    z = net(data(3, label="image"))
+    assert z.label == "net_image"
+    assert layer(hidden=2, label="head").label == "head"
+
+
+def test_initial_values_of_a_block_are_keyed_by_path() -> None:
+    def weights(before: int) -> np.ndarray:
+        for _ in range(before):
+            layer(data(2), hidden=3)
+        net = two(hidden=4)
+        net(data(3))
+        w = net.params["layer_2.w"]
+        w.init_params.elaborate()
+        contents = net.params["layer_2.w"].value.contents
+        y = net(data(3))
+        y.init_params.elaborate()
+        return contents.array(w.dims, w.dtype, 42)
+
+    assert np.array_equal(weights(0), weights(3))
+
+
+# --- refusals --------------------------------------------------------------------------------------------------------
+
+
+def test_parameters_before_the_first_application_are_refused() -> None:
+    net = layer(hidden=2)
+    with pytest.raises(oc.CodeError) as caught:
+        net.params  # noqa: B018
+    assert str(caught.value) == "block `net` has no parameters before it is first applied to something"
+
+
+def changing(*programs: Callable[[oc.Tensor], oc.Tensor]) -> oc.Block:
+    """A block that does something else at every application."""
+    calls = iter(programs)
+
+    @oc.op
+    def moody(x):
+        return next(calls)(x)
+
+    return moody(label="moody")
+
+
+def one(x: oc.Tensor) -> oc.Tensor:
+    return oc.param("a", 1.0) * x
+
+
+def more(x: oc.Tensor) -> oc.Tensor:
+    return oc.param("b", 1.0) * (oc.param("a", 1.0) * x)
+
+
+def none(x: oc.Tensor) -> oc.Tensor:
+    return x * 2
+
+
+def inner(x: oc.Tensor) -> oc.Tensor:
+    return layer(hidden=5)(x)
+
+
+ONE_MORE = (
+    "block `moody` made 1 parameters and inner blocks when it was first applied, and asks now for one more, "
+    "parameter `z`"
+)
+
+
+@pytest.mark.parametrize(
+    ("programs", "message"),
+    [
+        (
+            (one, more),
+            "block `moody` made `a` when it was first applied, and asks now for parameter `b`",
+        ),
+        (
+            (more, lambda x: oc.param("c", 1.0) * more(x)),
+            "block `moody` made `b` when it was first applied, and asks now for parameter `c`",
+        ),
+        (
+            (one, lambda x: oc.param("b", 1.0) * one(x)),
+            "block `moody` made `a` when it was first applied, and asks now for parameter `b`",
+        ),
+        (
+            (one, lambda x: one(x) * oc.param("z", 1.0)),
+            ONE_MORE,
+        ),
+        ((one, none), "block `moody` did not meet `a`, which its first application made"),
+        ((inner, none), "block `moody` did not meet `layer`, which its first application made"),
+        (
+            (one, inner),
+            "block `moody` made `a` when it was first applied, and asks now for block `layer`",
+        ),
+        (
+            (inner, one),
+            "block `moody` made `layer` when it was first applied, and asks now for parameter `a`",
+        ),
+    ],
+)
+def test_a_later_application_that_asks_for_other_parameters_is_refused(programs: Any, message: str) -> None:
+    block = changing(*programs)
+    block(data(2))
+    before = dict(block.params)
+    with pytest.raises(oc.CodeError) as caught:
+        block(data(2))
+    assert str(caught.value) == message
+    assert dict(block.params) == before
+
+
+def test_a_failing_first_application_leaves_no_trace() -> None:
+    def broken(x: oc.Tensor) -> oc.Tensor:
+        w = oc.param("w", 1.0)
+        layer(hidden=5)(x)
+        raise RuntimeError(f"after making {w.label}")
+
+    block = changing(broken, one)
+    with pytest.raises(RuntimeError, match="after making w"):
+        block(data(2))
+    with pytest.raises(oc.CodeError, match="before it is first applied"):
+        block.params  # noqa: B018
+    block(data(2))
+    assert list(block.params) == ["a"]
+
+
+def test_a_failing_inner_application_leaves_the_outer_usable() -> None:
+    def broken(x: oc.Tensor) -> oc.Tensor:
+        oc.param("w", 1.0)
+        raise RuntimeError
+
+    failing = changing(broken, one)
+
+    @oc.op
+    def outer(x):
+        return failing(x)
+
+    net = outer()
+    with pytest.raises(RuntimeError):
+        net(data(2))
+    net(data(2))
+    assert list(net.params) == ["moody.a"]
+    outside = oc.param()
+    assert outside.path is None
+
+
+def test_a_shape_error_inside_leaves_the_block_to_be_applied_to_something_else() -> None:
+    block = layer(hidden=2)
+    block(data(3, features=5))
+    with pytest.raises(oc.ShapeError):
+        str(block(data(3, features=6)).shape)
+    assert block(data(4, features=5)).dims == (4, 2)
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        (lambda: layer(data(2)), "`layer(x, *, hidden)`: missing a required argument: 'hidden'"),
+        (lambda: layer(), "`layer(x, *, hidden)`: missing a required argument: 'hidden'"),
+        (lambda: layer(hiden=3), "`layer(x, *, hidden)`: got an unexpected keyword argument 'hiden'"),
+        (lambda: layer(data(2), data(2), hidden=2), "`layer(x, *, hidden)`: too many positional arguments"),
+        (lambda: oc.op(3), "oc.op decorates functions, not 3"),
+        (
+            lambda: copy.copy(layer(hidden=2)),
+            "blocks cannot be copied or pickled; save their parameters with oc.save",
+        ),
+        (
+            lambda: pickle.dumps(layer(hidden=2)),
+            "blocks cannot be copied or pickled; save their parameters with oc.save",
+        ),
+    ],
+)
+def test_what_is_called_wrongly_says_how_it_is_called(what: Callable[[], object], message: str) -> None:
+    with pytest.raises(oc.CodeError) as caught:
+        what()
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("inputs", [(), (1.0, 2.0)])
+def test_a_block_says_how_it_is_applied(inputs: Any) -> None:
+    with pytest.raises(oc.CodeError, match="`layer"):
+        layer(hidden=2)(*inputs)
+
+
+def test_generators_and_coroutines_are_refused() -> None:
+    def generates(x):
+        yield x
+
+    async def waits(x):
+        return x
+
+    async def both(x):
+        yield x
+
+    for function in (generates, waits, both):
+        with pytest.raises(oc.CodeError) as caught:
+            oc.op(function)
+        assert str(caught.value) == f"`{function.__name__}` is a generator or a coroutine; oc.op takes plain functions"
+
+
+def test_a_recorder_is_suspended_inside(listing: Any) -> None:
+    total = oc.node("total", output=[2], batch=[], input=[])
+    net = layer(hidden=2, label="net")
+    with oc.cd("outer") as code:
+        y = net(oc.tensor([1.0, 2.0], label="x"))
+        y.forward()
+        total += y
+    assert net.params["w"].grad is not None  # and so may be trained elsewhere
+    assert listing(code)[-1].strip() == "total[o0] =+ y[o0]    over o0<2"

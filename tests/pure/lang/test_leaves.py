@@ -1,0 +1,434 @@
+"""Leaves: data, parameters, placeholders, nodes, initializers, numbers; and what cannot become one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import ocannl as oc
+
+KNOWN = (
+    "bool, uint8, uint16, uint32, uint64, int32, int64, float8_e5m2, float8_e4m3fn, float16, bfloat16, float32, float64"
+)
+
+
+# --- shapes ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("made", "shape"),
+    [
+        (lambda: oc.tensor(3), ""),
+        (lambda: oc.tensor([1, 2, 3]), "3"),
+        (lambda: oc.tensor([(1, 2, 3), (4, 5, 6)]), "3->2"),
+        (lambda: oc.tensor((1, 2, 3)), "3->"),
+        (lambda: oc.tensor(([1, 2, 3], [4, 5, 6])), "2->3"),
+        (lambda: oc.tensor(oc.batch([1, 2], [3, 4], [5, 6])), "3|2"),
+        (lambda: oc.tensor(oc.batch(oc.batch((1, 2)))), "1,1|2->"),
+        (lambda: oc.tensor([[[1], [2]], [[3], [4]], [[5], [6]]]), "3,2,1"),
+        (lambda: oc.tensor(np.ones((2, 3, 4))), "2,3,4"),
+        (lambda: oc.tensor(np.ones((2, 3, 4)), batch_axes=1, input_axes=1), "2|4->3"),
+        (lambda: oc.tensor(np.ones((2, 3, 4)), batch_axes=3), "2,3,4|"),
+        (lambda: oc.tensor(np.ones((2, 3, 4)), input_axes=3), "2,3,4->"),
+        (lambda: oc.tensor(np.ones((0, 3))), "0,3"),
+        (lambda: oc.tensor(range(4)), "4"),
+        (lambda: oc.param(o=[3], i=[4, 5], b=[2]), "2|4,5->3"),
+        (lambda: oc.param(output=[3], input=[]), "3"),
+        (lambda: oc.param(shape="32|28,28->10"), "32|28,28->10"),
+        (lambda: oc.param(shape="28,28->10"), "28,28->10"),
+        (lambda: oc.param(o=[3], square=True), "3->3"),
+        (lambda: oc.param([[1.0, 2.0], [3.0, 4.0]]), "2,2"),
+        (lambda: oc.param([(1.0, 2.0), (3.0, 4.0), (5.0, 6.0)]), "2->3"),
+        (lambda: oc.param(np.ones((2, 3)), i=[3], o=[2]), "3->2"),
+        (lambda: oc.placeholder("x", batch=[7], output=[("rgb", 3)], input=[]), "7|3"),
+        (lambda: oc.arange(5), "5"),
+        (lambda: oc.arange(0), "0"),
+        (lambda: oc.full(2.0, output=[3], b=[], i=[]), "3"),
+    ],
+)
+def test_rows_are_those_that_were_given(made: Callable[[], oc.Tensor], shape: str) -> None:
+    assert str(made().shape) == shape
+
+
+def test_memory_order_is_batch_output_input() -> None:
+    assert oc.param(b=[2], i=[3, 4], o=[5]).dims == (2, 5, 3, 4)
+    assert oc.tensor(np.ones((2, 3, 4)), batch_axes=1, input_axes=1).dims == (2, 3, 4)
+
+
+def test_what_is_not_known_yet_prints_as_dots_and_asking_changes_nothing() -> None:
+    w = oc.param("w", o=[3])
+    assert w.known_shape == "...->3"
+    assert repr(w) == "<w: ...->3 float32>"
+    assert w.known_shape == "...->3"
+    w @ oc.tensor([1.0, 2.0])
+    assert str(w.shape) == "2->3"
+
+
+def test_units_name_axes() -> None:
+    x = oc.tensor(np.ones((5, 2, 3)), batch_axes=1, units=(None, "h", "rgb"))
+    assert [(axis.size, axis.unit) for axis in x.shape.output] == [(2, "h"), (3, "rgb")]
+    assert x.shape.batch[0].unit is None
+
+
+def test_rows_of_a_parameter_follow_from_its_use() -> None:
+    x = oc.tensor(np.ones((5, 3, 4)), batch_axes=1, input_axes=1)
+    w, b = oc.param(o=[2]), oc.param()
+    (w @ x) + b
+    assert w.dims == (2, 3)
+    assert b.dims == (2, 4)
+
+
+# --- types -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("made", "dtype"),
+    [
+        (lambda: oc.tensor([1, 2]), oc.float32),
+        (lambda: oc.tensor(1), oc.float32),
+        (lambda: oc.tensor([1, 2], dtype="int32"), oc.int32),
+        (lambda: oc.tensor([1, 2], dtype=np.uint8), oc.uint8),
+        (lambda: oc.tensor([1, 2], dtype=oc.bfloat16), oc.bfloat16),
+        (lambda: oc.tensor([2**63], dtype="uint64"), oc.uint64),
+        (lambda: oc.tensor(np.ones(2)), oc.float64),
+        (lambda: oc.tensor(np.ones(2, "float16")), oc.float16),
+        (lambda: oc.tensor(np.ones(2, ml_dtypes.bfloat16)), oc.bfloat16),
+        (lambda: oc.tensor(np.ones(2, ml_dtypes.float8_e4m3fn)), oc.float8_e4m3fn),
+        (lambda: oc.tensor(np.ones(2, "int8")), oc.int32),
+        (lambda: oc.tensor(np.ones(2, "int16")), oc.int32),
+        (lambda: oc.tensor(np.ones(2, np.longdouble)), oc.float64),
+        (lambda: oc.tensor(np.ones(2, ">f4")), oc.float32),
+        (lambda: oc.tensor(np.array([True])), oc.bool),
+        (lambda: oc.tensor([1, 2], grad=True), oc.float32),
+        (lambda: oc.tensor(np.array([1, 2]), grad=True), oc.float32),
+        (lambda: oc.param(o=[2]), oc.float32),
+        (lambda: oc.param(np.ones(2, "float16")), oc.float16),
+        (lambda: oc.param(np.ones(2), dtype="float32"), oc.float32),
+        (lambda: oc.param([1.0], dtype="bfloat16"), oc.bfloat16),
+        (lambda: oc.placeholder(dtype="int64"), oc.int64),
+        (lambda: oc.node("n", dtype="float64"), oc.float64),
+        (lambda: oc.arange(3, dtype="float32"), oc.float32),
+    ],
+)
+def test_types_are_kept_and_literals_are_weak(made: Callable[[], oc.Tensor], dtype: Any) -> None:
+    assert made().dtype is dtype
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "dtype"),
+    [
+        (np.ones(2, "float16"), 2.5, oc.float16),
+        (np.ones(2, "float16"), np.float64(2.5), oc.float16),
+        (np.ones(2, "float64"), np.ones(2, "float32"), oc.float64),
+        (np.ones(2, "float16"), np.ones(2, ml_dtypes.bfloat16), oc.float32),
+        (np.ones(2, "int32"), np.ones(2, "float16"), oc.float16),
+        (np.ones(2, "int32"), np.ones(2, "int64"), oc.int64),
+        (np.ones(2, "int32"), 2, oc.int32),
+    ],
+)
+def test_numbers_take_the_type_of_their_partner(left: Any, right: Any, dtype: Any) -> None:
+    assert (oc.tensor(left) * right).dtype is dtype
+    assert (right * oc.tensor(left)).dtype is dtype
+
+
+# --- contents --------------------------------------------------------------------------------------------------------
+
+
+def test_literals_are_laid_out_by_kind_of_bracket(oracle: Any) -> None:
+    nested = oc.tensor(oc.batch([(1, 2, 3), (4, 5, 6)], [(7, 8, 9), (10, 11, 12)]))
+    assert oracle(nested + 0).tolist() == np.arange(1.0, 13).reshape(2, 2, 3).tolist()
+    columns = oc.tensor(([1, 2, 3], [4, 5, 6]))  # input axis outside: memory has the output axis first
+    assert oracle(columns + 0).tolist() == [[1, 4], [2, 5], [3, 6]]
+
+
+def test_arrays_of_any_layout_are_taken_as_they_read(oracle: Any) -> None:
+    base = np.arange(24, dtype="float32").reshape(4, 6)
+    for view in (base[::2, ::-1], base.T, np.broadcast_to(base[0], (3, 6)), base.astype(">f4")):
+        assert np.array_equal(oracle(oc.tensor(view) + 0), view)
+
+
+def test_a_read_only_array_is_taken_and_a_later_change_is_not_seen(oracle: Any) -> None:
+    a = np.array([1.0, 2.0])
+    x = oc.tensor(a)
+    a[0] = 5
+    assert oracle(x + 0).tolist() == [1, 2]
+    a.setflags(write=False)
+    assert oracle(oc.tensor(a) + 0).tolist() == [5, 2]
+
+
+def test_non_finite_literals_are_numbers(oracle: Any) -> None:
+    got = oracle(oc.tensor([float("nan"), float("inf"), -float("inf")]) * 1)
+    assert np.isnan(got[0])
+    assert got[1:].tolist() == [np.inf, -np.inf]
+
+
+def test_objects_with_dlpack_or_array_interface_are_data(oracle: Any) -> None:
+    class Exporter:
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            return np.array([1.0, 2.0])
+
+    class Dlpack:
+        array = np.array([3.0, 4.0], "float32")
+
+        def __dlpack__(self, **kw: Any) -> Any:
+            return self.array.__dlpack__(**kw)
+
+        def __dlpack_device__(self) -> Any:
+            return self.array.__dlpack_device__()
+
+    assert oracle(oc.tensor(Exporter()) + 0).tolist() == [1, 2]
+    assert oracle(oc.tensor(Dlpack()) + 0).tolist() == [3, 4]
+
+
+def test_parameters_start_as_told(oracle: Any) -> None:
+    assert oracle(oc.param(0.5, o=[2]) + 0).tolist() == [0.5, 0.5]
+    assert oracle(oc.param([1.0, 2.0]) + 0).tolist() == [1, 2]
+    assert oracle(oc.param("w", oc.arange(3)) + 0).tolist() == [0, 1, 2]
+    assert oracle(oc.param("w", 2.0 * oc.arange(3) + 1.0) + 0).tolist() == [1, 3, 5]
+    assert oracle(oc.param("w", oc.init(lambda i, j: 10 * i + j), o=[2, 2], i=[]) + 0).tolist() == [[0, 1], [10, 11]]
+    drawn = oracle(oc.param(o=[1000]) + 0)
+    assert drawn.min() >= -0.25
+    assert drawn.max() < 0.25
+    assert abs(drawn.mean()) < 0.02
+
+
+def test_an_initial_expression_is_not_part_of_forward(listing: Any) -> None:
+    w = oc.param("w", 2.0 * oc.uniform(output=[3]) - 1.0)
+    t = (w * 3.0).with_label("t")
+    assert listing(t.forward) == ["t[o0] =: w[o0] * 3    over o0<3"]
+    assert listing(t.init_params)[-1].startswith("w[")
+
+
+def test_data_with_grad_is_a_parameter() -> None:
+    x = oc.tensor([1.0, 2.0], grad=True, label="x")
+    assert x.is_parameter
+    assert list((x * 2).params) == ["x"]
+
+
+def test_a_number_stands_for_itself_in_code(listing: Any) -> None:
+    k = oc.tensor(3)
+    t = (oc.placeholder("x", o=[2]) * k).with_label("t")
+    assert listing(t.forward) == ["t[o0] =: x[o0] * 3    over o0<2"]
+
+
+def test_a_number_asked_for_itself_is_stored(listing: Any) -> None:
+    assert listing(oc.tensor(3, label="k").forward) == ["k =: 3"]
+    assert listing(oc.full(2.5, output=[2], label="f").forward) == ["f[i0] =: 2.5    over i0<2"]
+
+
+def test_a_symbol_in_an_expression_is_its_value(oracle: Any) -> None:
+    n = oc.symbol("n", 0, 10)
+    assert oracle(oc.tensor([1.0, 2.0]) * n, n=7).tolist() == [7, 14]
+    assert oracle(n * 2 + n, n=3) == 9
+
+
+# --- refusals --------------------------------------------------------------------------------------------------------
+
+
+def refused(error: type[Exception], message: str, what: Callable[[], object]) -> None:
+    with pytest.raises(error) as caught:
+        what()
+    first, *rest = str(caught.value).splitlines()
+    assert first == message
+    assert type(caught.value) is error
+    assert not rest or error in (oc.ShapeError, oc.EinsumSyntaxError)
+
+
+NO_TYPE = f" is not a data type of tensors; there are {KNOWN}"
+ROUND = " do not all fit {}; round or clip them first"
+ODD = "an array of {} cannot become a tensor: its elements must be real numbers"
+EMPTY = "an empty literal says nothing about its sizes; give an array of the shape you mean"
+AXIS = "an axis is a size, such as 3, or a unit and a size, ('rgb', 3)"
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "what"),
+    [
+        # types
+        (oc.DtypeError, f"'int8'{NO_TYPE}", lambda: oc.tensor([1], dtype="int8")),
+        (oc.DtypeError, f"'nope'{NO_TYPE}", lambda: oc.param("w", dtype="nope")),
+        (oc.DtypeError, f"3{NO_TYPE}", lambda: oc.placeholder(dtype=3)),
+        (oc.DtypeError, f"<class 'object'>{NO_TYPE}", lambda: oc.tensor([1], dtype=object)),
+        (oc.DtypeError, f"values of float64{ROUND.format('int32')}", lambda: oc.tensor([1.5], dtype="int32")),
+        (oc.DtypeError, f"values of int64{ROUND.format('uint8')}", lambda: oc.tensor([300], dtype="uint8")),
+        (oc.DtypeError, ODD.format("complex128"), lambda: oc.tensor(np.array([1j]))),
+        (oc.DtypeError, ODD.format("complex128"), lambda: oc.tensor(1j)),
+        (oc.DtypeError, ODD.format("<U3"), lambda: oc.tensor("abc")),
+        (oc.DtypeError, ODD.format("|S3"), lambda: oc.tensor(b"abc")),
+        (oc.DtypeError, ODD.format("object"), lambda: oc.tensor(None)),
+        (oc.DtypeError, ODD.format("object"), lambda: oc.tensor(np.array([{}, []], object))),
+        (oc.DtypeError, ODD.format("object"), lambda: oc.tensor({1: 2})),
+        (oc.DtypeError, ODD.format("datetime64[s]"), lambda: oc.tensor(np.array(["2020"], "M8[s]"))),
+        (oc.DtypeError, "a parameter starts as a number, not as True or False", lambda: oc.param("w", True)),
+        (
+            oc.DtypeError,
+            "a parameter has a gradient and so a float type, not int32; convert, or give `dtype=`",
+            lambda: oc.param("w", dtype="int32"),
+        ),
+        (
+            oc.DtypeError,
+            "a parameter has a gradient and so a float type, not int64; convert, or give `dtype=`",
+            lambda: oc.param("w", np.array([1, 2])),
+        ),
+        (oc.DtypeError, "oc.full takes a number, not 'a'", lambda: oc.full("a")),
+        (oc.DtypeError, "oc.full takes a number, not True", lambda: oc.full(True)),
+        # literals
+        (oc.DataError, EMPTY, lambda: oc.tensor([])),
+        (oc.DataError, EMPTY, lambda: oc.tensor([[], []])),
+        (oc.DataError, EMPTY, lambda: oc.param("w", ())),
+        (
+            oc.DataError,
+            "a literal is ragged: 2 stands where an output axis of 1 is expected",
+            lambda: oc.tensor([[1], 2]),
+        ),
+        (
+            oc.DataError,
+            "a literal is ragged or mixed: an output axis of 1 stands beside an output axis of 2",
+            lambda: oc.tensor([[1, 2], [3]]),
+        ),
+        (
+            oc.DataError,
+            "a literal is ragged or mixed: an output axis of 2 stands beside an input axis of 2",
+            lambda: oc.tensor([(1, 2), [3, 4]]),
+        ),
+        (
+            oc.DataError,
+            "batch axes of a literal stand outside its output and input axes",
+            lambda: oc.tensor([oc.batch(1, 2)]),
+        ),
+        (oc.DataError, "a literal holds numbers at its innermost level; [2] is none", lambda: oc.tensor([1, [2]])),
+        (oc.DataError, "a literal holds numbers at its innermost level; True is none", lambda: oc.tensor([1, True])),
+        (oc.DataError, "a literal holds numbers at its innermost level; None is none", lambda: oc.tensor([None])),
+        (oc.DataError, "a literal holds numbers at its innermost level; 'a' is none", lambda: oc.param(["a"])),
+        (oc.DataError, "a literal holds numbers at its innermost level; 1j is none", lambda: oc.tensor([1j])),
+        (oc.DataError, "a literal holds integers beyond 64 bits", lambda: oc.tensor([10**30])),
+        (
+            oc.CodeError,
+            "the nesting of a literal tells its axes; `batch_axes` and `input_axes` are for arrays",
+            lambda: oc.tensor([1], batch_axes=1),
+        ),
+        (oc.CodeError, "`units` names the axes of an array, not of a literal", lambda: oc.tensor([1], units=("a",))),
+        # arrays
+        (
+            oc.DataError,
+            "3 batch and 0 input axes are asked of an array of 2 axes, (2, 3)",
+            lambda: oc.tensor(np.ones((2, 3)), batch_axes=3),
+        ),
+        (oc.CodeError, "`batch_axes` is a number of axes, not -1", lambda: oc.tensor(np.ones(2), batch_axes=-1)),
+        (oc.CodeError, "`input_axes` is a number of axes, not True", lambda: oc.tensor(np.ones(2), input_axes=True)),
+        (
+            oc.DataError,
+            "1 units are given for the 2 axes of (2, 3)",
+            lambda: oc.tensor(np.ones((2, 3)), units=("h",)),
+        ),
+        (
+            oc.DataError,
+            "the initial value has the output sizes [2], but `output=[3]` was given",
+            lambda: oc.param("w", [1, 2], o=[3]),
+        ),
+        # rows
+        (oc.CodeError, "the output row is given twice, as `output=` and as `o=`", lambda: oc.param(output=[3], o=[3])),
+        (
+            oc.CodeError,
+            "`output=` takes a list of sizes, such as [3], or of (unit, size) pairs; not 3",
+            lambda: oc.param(o=3),
+        ),
+        (
+            oc.CodeError,
+            "`shape=` gives all rows at once; leave out the others",
+            lambda: oc.param(shape="3->2", o=[2]),
+        ),
+        (
+            oc.CodeError,
+            "`shape=` holds sizes only, as in '32|784->128'; not 'a->b'",
+            lambda: oc.param(shape="a->b"),
+        ),
+        (oc.ShapeError, "output axis 1 of `w` is -1: a size cannot be negative", lambda: oc.param("w", o=[-1]).dims),
+        (oc.ShapeError, f"output axis 2 of `w` is 1.5: {AXIS}", lambda: oc.param("w", o=[1, 1.5]).dims),
+        (oc.ShapeError, f"input axis 1 of `w` is True: {AXIS}", lambda: oc.param("w", i=[True]).dims),
+        (oc.ShapeError, f"batch axis 1 of `w` is None: {AXIS}", lambda: oc.param("w", b=[None]).dims),
+        (oc.ShapeError, f"output axis 1 of `w` is (3, 'rgb'): {AXIS}", lambda: oc.param("w", o=[(3, "rgb")]).dims),
+        (oc.ShapeError, "output axis 1 of `w` has the unit '': a unit is a word", lambda: oc.param("w", o=[("", 3)])),
+        # names, initializers, symbols
+        (
+            oc.CodeError,
+            "oc.param takes a label and an initial value; the label is a text, not 1",
+            lambda: oc.param(1, 2),
+        ),
+        (oc.CodeError, "oc.placeholder takes a label, which is a text, not 3", lambda: oc.placeholder(3)),
+        (oc.CodeError, "oc.node takes a label, which is a text, not 3", lambda: oc.node(3)),
+        (
+            oc.CodeError,
+            "oc.full has no argument 'nope'; sizes are given by b, batch, i, input, o, output, shape",
+            lambda: oc.full(2, nope=3),
+        ),
+        (oc.DataError, "oc.arange takes the number of its elements, not -1", lambda: oc.arange(-1)),
+        (oc.DataError, "oc.arange takes the number of its elements, not 2.0", lambda: oc.arange(2.0)),
+        (oc.CodeError, "oc.init takes a function of index arrays, not 3", lambda: oc.init(3)),
+        (oc.CodeError, "symbol `n` has no value at all: 5 <= n < 5", lambda: oc.symbol("n", 5, 5)),
+        (
+            oc.CodeError,
+            "a symbol is called by a plain identifier, since calls name it; not 'n m'",
+            lambda: oc.symbol("n m", 0, 5),
+        ),
+        (
+            oc.CodeError,
+            "the bounds of symbol `n` are integers, not 0.0 and 5",
+            lambda: oc.symbol("n", 0.0, 5),
+        ),
+    ],
+)
+def test_what_cannot_be_a_leaf_is_refused_in_words(
+    error: type[Exception], message: str, what: Callable[[], object]
+) -> None:
+    refused(error, message, what)
+
+
+def test_a_product_of_sizes_that_no_memory_holds_is_refused_and_the_session_goes_on(oracle: Any) -> None:
+    with pytest.raises(oc.ShapeError, match=re.escape("which no memory holds")):
+        _ = oc.param("w", o=[2**40, 2**40], i=[]).dims
+    assert oracle(oc.tensor([1.0]) + 1).tolist() == [2]
+
+
+@pytest.mark.parametrize("huge", [10**400, -(10**400)], ids=["large", "small"])
+@pytest.mark.parametrize(
+    "make", [oc.tensor, oc.param, oc.full, lambda n: oc.tensor([n, 1.0]), lambda n: oc.tensor([1.0]) * n]
+)
+def test_a_number_that_no_float_holds_is_refused(make: Callable[[Any], object], huge: int) -> None:
+    with pytest.raises(oc.OcannlError):
+        make(huge)
+
+
+@pytest.mark.parametrize("given", [True, False, np.True_])
+def test_truth_values_are_no_numbers(given: object) -> None:
+    for make in (oc.tensor, oc.param, oc.full, lambda v: oc.tensor([v]), lambda v: oc.tensor([1.0]) + v):
+        with pytest.raises((oc.DtypeError, oc.DataError)):
+            make(given)
+
+
+def test_numpy_scalars_of_python_type_count_as_numbers() -> None:
+    assert oc.tensor(np.float64(3)).dtype is oc.float32
+    assert (oc.tensor([1.0]) * np.float64(3)).dtype is oc.float32
+
+
+def test_the_start_of_a_node_is_checked_when_it_is_made() -> None:
+    for wrong in ("a", None, True, [1.0]):
+        with pytest.raises(oc.OcannlError):
+            oc.node("n", init=wrong)
+
+
+@pytest.mark.parametrize("wrong", ["for", "None", "1n", "n.m", None])
+def test_a_symbol_has_a_name_that_a_call_can_use(wrong: Any) -> None:
+    with pytest.raises(oc.CodeError):
+        oc.symbol(wrong, 0, 3)
+
+
+def test_bounds_of_a_symbol_are_integers() -> None:
+    with pytest.raises(oc.CodeError):
+        oc.symbol("n", True, 5)
+    assert oc.symbol("n", np.int64(0), np.int64(5)).hi == 4

@@ -1,0 +1,193 @@
+"""Names: a tensor without a label takes the name that it is bound to, wherever Python binds names."""
+
+from __future__ import annotations
+
+import asyncio
+import textwrap
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+
+at_module_level = oc.param()
+
+
+def run(text: str) -> dict[str, Any]:
+    scope: dict[str, Any] = {"oc": oc, "np": np}
+    exec(textwrap.dedent(text), scope)
+    return scope
+
+
+def test_at_module_level_and_in_a_function() -> None:
+    local = oc.param()
+    assert (at_module_level.label, local.label) == ("at_module_level", "local")
+
+
+def test_a_label_that_was_given_stays() -> None:
+    a = oc.param("given")
+    b = a
+    c = oc.placeholder("x") * 2
+    d = c.with_label("y")
+    assert (a.label, b.label, c.label, d is c) == ("given", "given", "y", True)
+
+
+def test_the_first_binding_of_an_expression_names_it() -> None:
+    x = oc.placeholder("x")
+    doubled = x * 2
+    again = doubled
+    assert again.label == "doubled"
+    made = oc.relu(x * 3)
+    assert made.label == "made"
+    assert made.application.operands[0].label == "mul"  # it was never bound
+
+
+def test_by_walrus() -> None:
+    x = oc.placeholder("x")
+    y = oc.relu((w := oc.param()) @ x + (b := oc.param(0.0, o=[2])))
+    assert (w.label, b.label, y.label) == ("w", "b", "y")
+    assert list(y.params) == ["w", "b"]
+
+
+def test_by_walrus_in_a_comprehension_and_a_condition() -> None:
+    if (p := oc.param()) is not None:
+        assert p.label == "p"
+    made = [(inner := oc.param()) for _ in range(2)]
+    assert [m.label for m in made] == ["inner", "inner"]
+    assert inner is made[1]
+
+
+def test_in_a_lambda_nothing_is_bound() -> None:
+    make = lambda: oc.param()  # noqa: E731
+    assert make().label == "param"
+    bound = make()
+    assert bound.label == "param"  # it was made in the lambda, and passed on
+    named = (lambda: [w := oc.param(), w * 2][0])()
+    assert named.label == "w"
+
+
+def test_under_exec_and_eval() -> None:
+    scope = run(
+        """
+        w = oc.param()
+        def make():
+            inner = oc.param()
+            return inner
+        x = make()
+        """
+    )
+    assert (scope["w"].label, scope["x"].label) == ("w", "inner")
+    assert eval("(v := oc.param())", {"oc": oc}).label == "v"
+    assert eval("oc.param()", {"oc": oc}).label == "param"
+
+
+def test_as_an_attribute() -> None:
+    class Model:
+        shared = oc.param()
+
+        def __init__(self) -> None:
+            self.w = oc.param()
+            self.inner = SimpleNamespace()
+            self.inner.v = oc.param()
+
+    model = Model()
+    assert (model.w.label, Model.shared.label) == ("w", "shared")
+    assert model.inner.v.label in ("v", "param")
+
+
+def test_in_closures_and_globals() -> None:
+    outer = oc.param()
+
+    def read() -> str:
+        return outer.label
+
+    def write() -> None:
+        nonlocal outer
+        outer = oc.param()
+
+    assert read() == "outer"
+    write()
+    assert read() == "outer"
+    scope = run("def f():\n    global g\n    g = oc.param()\nf()")
+    assert scope["g"].label == "g"
+
+
+def test_in_loops_each_time() -> None:
+    made = []
+    for _ in range(3):
+        w = oc.param()
+        made.append(w)
+    assert [t.label for t in made] == ["w", "w", "w"]
+    total = made[0] * made[1] * made[2]
+    assert list(total.params) == ["w", "w_2", "w_3"]
+
+
+def test_what_is_not_bound_to_one_name_has_none() -> None:
+    a, b = oc.param(), oc.param()
+    c = [oc.param()]
+    d = {"e": oc.param()}
+    assert (c[0].label, d["e"].label) == ("param", "param")
+    assert {a.label, b.label} <= {"a", "b", "param"}
+
+
+def test_annotated_chained_and_augmented_bindings() -> None:
+    annotated: oc.Tensor = oc.param()
+    first = second = oc.param()
+    assert annotated.label == "annotated"
+    assert first is second
+    assert first.label in ("first", "second", "param")
+
+
+def test_only_the_result_of_a_composite_operation_is_named() -> None:
+    x = oc.placeholder("x", o=[2])
+    s = oc.sigmoid(x)
+    m = x.mean()
+    g = oc.gelu(x)
+    assert (s.label, m.label, g.label) == ("s", "m", "g")
+    assert (oc.sigmoid(x) + 1).application.operands[0].label == "sigmoid"
+
+
+def test_names_in_threads_of_async_code() -> None:
+    async def make() -> oc.Tensor:
+        w = oc.param()
+        await asyncio.sleep(0)
+        v = w * 2
+        return v
+
+    async def both() -> list[oc.Tensor]:
+        return await asyncio.gather(make(), make())
+
+    assert [t.label for t in asyncio.run(both())] == ["v", "v"]
+
+
+def test_names_across_lines_and_long_functions() -> None:
+    lines = "\n".join(f"    t{n} = oc.param()\n    assert t{n}.label == 't{n}', t{n}.label" for n in range(400))
+    run(f"def f():\n{lines}\nf()")
+
+
+def test_where_a_tensor_was_made_is_the_line_of_the_user() -> None:
+    w = oc.param()
+    assert w.value.where.startswith("test_names.py:")
+    y = oc.sigmoid(w)
+    assert y.value.where.startswith("test_names.py:")
+
+
+def test_hostile_names_stay_text() -> None:
+    for label in ("a b", "x;y", "%s{0}", "w\n", "é", "select", "a" * 10_000, "a.b", '"', "--"):
+        w = oc.param(label)
+        t = w * 2
+        assert w.label == label
+        assert t.params[label] is w
+        assert str((t + oc.placeholder("y", o=[2])).shape) == "2"
+
+
+@pytest.mark.parametrize("wrong", ["", 3, None, b"w"])
+def test_a_label_is_a_text(wrong: Any) -> None:
+    with pytest.raises(oc.CodeError):
+        oc.param().with_label(wrong)
+
+
+def test_inside_an_assertion_of_pytest_nothing_is_bound() -> None:
+    assert oc.relu(oc.placeholder("x") * 1).label.isidentifier()

@@ -1,0 +1,337 @@
+"""Operations: values as NumPy has them, NaN and infinities included; gradients as finite differences have them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+from ocannl.ir.ops import OPS
+from ocannl.lang.terms import DERIVATIVES
+from ocannl.testing.gradients import gradients_of
+
+NAN, INF = np.nan, np.inf
+ODD = np.array([NAN, INF, -INF, 0.0, -0.0, 1.0, -1.0, 0.5, 2.0])
+
+
+def function(name: str) -> Callable[..., oc.Tensor]:
+    names = {"max": "maximum", "min": "minimum", "not": "not_", "and": "and_", "or": "or_"}
+    found: Callable[..., oc.Tensor] = getattr(oc, names.get(name, name))
+    return found
+
+
+# --- values ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+def test_every_primitive_has_a_function_and_means_its_row_of_the_table(op: Any, oracle: Any) -> None:
+    rng = np.random.default_rng(0)
+    grids = [rng.permutation(np.tile(ODD, 3)) for _ in range(op.arity)]
+    got = oracle(function(op.name)(*(oc.tensor(g) for g in grids)))
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(got, op.numpy(*grids), rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("made", "want"),
+    [
+        (lambda x: oc.relu(x), [NAN, INF, 0, 0, 0, 1, 0, 0.5, 2]),
+        (lambda x: oc.sat01(x), [NAN, 1, 0, 0, 0, 1, 0, 0.5, 1]),
+        (lambda x: oc.maximum(x, 0.5), [NAN, INF, 0.5, 0.5, 0.5, 1, 0.5, 0.5, 2]),
+        (lambda x: oc.minimum(0.5, x), [NAN, 0.5, -INF, 0, 0, 0.5, -1, 0.5, 0.5]),
+        (lambda x: x > 0.5, [0, 1, 0, 0, 0, 1, 0, 0, 1]),
+        (lambda x: oc.eq(x, x), [0, 1, 1, 1, 1, 1, 1, 1, 1]),
+        (lambda x: oc.ne(x, 1), [1, 1, 1, 1, 1, 0, 1, 1, 1]),
+        (lambda x: ~x, [0, 0, 0, 1, 1, 0, 0, 0, 0]),
+        (lambda x: x & 1, [1, 1, 1, 0, 0, 1, 1, 1, 1]),
+        (lambda x: oc.where(x, x, 7), [NAN, INF, -INF, 7, 7, 1, -1, 0.5, 2]),
+        (lambda x: oc.sigmoid(x), [NAN, 1, 0, 0.5, 0.5, 0.7310585786, 0.2689414214, 0.6224593312, 0.8807970780]),
+    ],
+)
+def test_what_is_not_a_number_goes_through_where_it_should(made: Any, want: Any, oracle: Any) -> None:
+    np.testing.assert_allclose(oracle(made(oc.tensor(ODD))), want, rtol=1e-9)
+
+
+def test_the_remainder_has_the_sign_of_the_right_operand(oracle: Any) -> None:
+    a, b = np.array([5.5, -5.5, 5.5, -5.5]), np.array([3.0, 3.0, -3.0, -3.0])
+    np.testing.assert_allclose(oracle(oc.tensor(a) % oc.tensor(b)), [2.5, 0.5, -0.5, -2.5])
+
+
+def test_the_largest_and_smallest_of_nothing_but_nan(oracle: Any) -> None:
+    x = oc.tensor([1.0, NAN, 3.0])
+    assert np.isnan(oracle(x.max()))
+    assert np.isnan(oracle(x.min()))
+    assert np.isnan(oracle(x.sum()))
+
+
+def test_integers_stay_integers_where_they_can(oracle: Any) -> None:
+    i = oc.tensor(np.array([7, -3, 2], "int32"))
+    for made in (i + 1, i * i, i - 2, -i, abs(i), oc.maximum(i, 0), i % 4, i > 0):
+        assert made.dtype is oc.int32
+    assert (i / 2).dtype is oc.float32
+    assert oc.exp(i).dtype is oc.float32
+    np.testing.assert_array_equal(oracle(i % 4), [3, 1, 2])
+    np.testing.assert_allclose(oracle(i / 2), [3.5, -1.5, 1])
+
+
+def test_a_fraction_makes_integers_floats(oracle: Any) -> None:
+    i = oc.tensor(np.array([7, -3, 2], "int32"))
+    for made, want in ((i + 0.5, [7.5, -2.5, 2.5]), (2.5 * i, [17.5, -7.5, 5]), (oc.maximum(i, 0.5), [7, 0.5, 2])):
+        assert made.dtype is oc.float32
+        np.testing.assert_allclose(oracle(made), want)
+
+
+# --- reductions ------------------------------------------------------------------------------------------------------
+
+A = np.arange(24.0).reshape(2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("spec", "axis"),
+    [
+        ("...|...->... => ", (0, 1, 2)),
+        ("b|i->o => b|o", 2),
+        ("b|i->o => |i->o", 0),
+        ("b|i->o => ", (0, 1, 2)),
+        ("...|i->o => ...|0->o", 2),
+    ],
+)
+def test_reductions_by_spec(spec: str, axis: Any, oracle: Any) -> None:
+    x = oc.tensor(A, batch_axes=1, input_axes=1)
+    for name in ("sum", "max", "min", "mean"):
+        got = oracle(getattr(x, name)(spec))
+        np.testing.assert_allclose(got.squeeze(), getattr(np, name)(A, axis=axis), err_msg=name)
+
+
+def test_reductions_of_everything_have_no_axes(oracle: Any) -> None:
+    x = oc.tensor(A, batch_axes=1, input_axes=1)
+    for name in ("sum", "max", "min", "mean"):
+        t = getattr(x, name)()
+        assert t.dims == ()
+        assert oracle(t) == getattr(np, name)(A)
+
+
+def test_a_mean_divides_by_what_was_summed(oracle: Any) -> None:
+    square = oc.tensor(A[0, :, :3])
+    assert oracle(square.mean("ii => ")) == np.trace(A[0, :, :3]) / 3
+    assert oracle(square.mean("i0 => i")).tolist() == A[0, :, 0].tolist()
+    assert oracle(square.mean("ij => ijk", k=2)).tolist() == np.repeat(A[0, :, :3, None], 2, 2).tolist()
+    assert oracle(oc.tensor(np.ones((1, 3))).mean("ij => i")).tolist() == [1]
+
+
+def test_nothing_sums_to_zero(oracle: Any) -> None:
+    empty = oc.tensor(np.ones((0, 3)))
+    assert oracle(empty.sum()) == 0
+    assert oracle(empty.sum("ij => j")).tolist() == [0, 0, 0]
+    assert oracle(empty.max()) == -INF
+    assert oracle(empty.min("ij => j")).tolist() == [INF] * 3
+    assert oracle(empty * 2).shape == (0, 3)
+    assert np.isnan(oracle(empty.mean()))
+
+
+# --- einsum ----------------------------------------------------------------------------------------------------------
+
+V = np.array([1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("spec", "arrays", "want"),
+    [
+        ("ij;jk => ik", (A[0], A[0].T), A[0] @ A[0].T),
+        ("i;j => ij", (V, V), np.outer(V, V)),
+        ("ij => ji", (A[0],), A[0].T),
+        ("ii => i", (A[0, :, :3],), np.diag(A[0, :, :3])),
+        ("i => ii", (V,), np.diag(V)),
+        ("ii => ", (A[0, :, :3],), np.trace(A[0, :, :3])),
+        ("i1 => i", (A[0],), A[0, :, 1]),
+        ("i => i0", (V,), V[:, None]),
+        ("i => i2", (V,), np.stack([0 * V, 0 * V, V], 1)),
+        ("_j => j", (A[0],), A[0].sum(0)),
+        ("... => ", (A,), A.sum()),
+        ("i... => ...", (A,), A.sum(0)),
+        ("...i => i", (A,), A.sum((0, 1))),
+        ("i ..r.. k => ..r..", (A,), A.sum((0, 2))),
+        ("row, col; col, out => row, out", (A[0], A[0].T), A[0] @ A[0].T),
+        ("i;i;i => i", (V, V, V), V**3),
+        ("ij;jk;kl => il", (A[0], A[0].T, A[0]), A[0] @ A[0].T @ A[0]),
+        ("i;j => ", (V, V), V.sum() ** 2),
+    ],
+)
+def test_einsums_of_output_rows(spec: str, arrays: Any, want: Any, oracle: Any) -> None:
+    np.testing.assert_allclose(oracle(oc.einsum(spec, *map(oc.tensor, arrays))), want)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "want"),
+    [
+        ({"reduce": "max"}, (A[0][:, :, None] * A[0].T[None]).max(1)),
+        ({"reduce": "max", "combine": "add"}, (A[0][:, :, None] + A[0].T[None]).max(1)),
+        ({"reduce": "min", "combine": "sub"}, (A[0][:, :, None] - A[0].T[None]).min(1)),
+        ({"combine": "add"}, (A[0][:, :, None] + A[0].T[None]).sum(1)),
+        ({"combine": "max"}, np.maximum(A[0][:, :, None], A[0].T[None]).sum(1)),
+        ({"reduce": "mul", "combine": "fst"}, np.repeat(A[0].prod(1)[:, None], 3, 1)),
+        ({"reduce": "or", "combine": "and_"}, ((A[0][:, :, None] != 0) & (A[0].T[None] != 0)).any(1)),
+        ({"reduce": "and", "combine": "lt"}, (A[0][:, :, None] < A[0].T[None]).all(1)),
+    ],
+)
+def test_other_operations_take_the_place_of_sum_and_product(keywords: Any, want: Any, oracle: Any) -> None:
+    got = oracle(oc.einsum("ij;jk => ik", oc.tensor(A[0]), oc.tensor(A[0].T), **keywords))
+    np.testing.assert_allclose(got, want)
+
+
+def test_three_operands_combine_by_primitives_of_three(oracle: Any) -> None:
+    c = np.array([1.0, 0.0, 1.0])
+    x, y = oc.tensor(V), oc.tensor(10 * V)
+    assert oracle(oc.einsum("i;i;i => i", oc.tensor(c), x, y, combine="where")).tolist() == [1, 20, 3]
+    assert oracle(oc.einsum("i;i;i => i", x, y, x, combine="fma")).tolist() == (V * 10 * V + V).tolist()
+    assert oracle(oc.einsum("i;i;i => ", x, y, x, combine="add", reduce="max")) == 36
+
+
+def test_captured_sizes_are_numbers(oracle: Any) -> None:
+    d, r = oc.Dim("d"), oc.Dim("r")
+    x = oc.tensor(A)
+    total = oc.einsum("i ..rest.. => ", x, i=d, rest=r)
+    mean = total / d / r
+    assert oracle(mean) == A.mean()
+    assert (int(d), int(r), d.number(), float(r)) == (2, 12, 2, 12.0)
+    assert repr(d) == "<dim d: 2>"
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        (lambda x: oc.einsum("i=>i"), "the spec 'i=>i' has 1 operand, and 0 were given"),
+        (lambda x: oc.einsum("i;i=>i", x), "the spec 'i;i=>i' has 2 operands, and 1 were given"),
+        (
+            lambda x: oc.einsum("i=>i", x, reduce="sub"),
+            "reduce='sub' is not an operation that accumulates in any order; there are add, mul, max, min, and, or",
+        ),
+        (
+            lambda x: oc.einsum("i=>i", x, reduce=3),
+            "reduce=3 is not an operation that accumulates in any order; there are add, mul, max, min, and, or",
+        ),
+        (
+            lambda x: oc.einsum("i;i;i=>i", x, x, x, combine="sub"),
+            "combine='sub' is no primitive of 3 operands; there are add, mul, max, min, and, or, where, fma",
+        ),
+        (lambda x: oc.einsum("i=>i", x, k=3), "'k' is no identifier of the spec 'i=>i'; it has i"),
+        (lambda x: oc.einsum("=>", 1.0, k=3), "'k' is no identifier of the spec '=>'; it has none"),
+        (lambda x: oc.einsum("i=>i", x, i=True), "i=True: a name of a spec takes a size, a coefficient or an oc.Dim"),
+        (lambda x: oc.einsum("i=>i", x, i=-1), "i=-1: a name of a spec takes a size, a coefficient or an oc.Dim"),
+        (lambda x: x.sum(k=3), "names such as 'k' belong to a spec: x.sum(spec, ...)"),
+        (lambda x: x.mean(k=3), "names such as 'k' belong to a spec: x.sum(spec, ...)"),
+    ],
+)
+def test_a_spec_that_does_not_fit_is_refused(what: Any, message: str) -> None:
+    with pytest.raises(oc.CodeError) as caught:
+        what(oc.tensor([1.0, 2.0]))
+    assert str(caught.value) == message
+
+
+# --- gradients -------------------------------------------------------------------------------------------------------
+
+SMOOTH = {  # where to look, if not everywhere
+    "abs": (0.5, 2), "relu": (0.5, 2), "sat01": (0.2, 0.8), "log": (0.5, 2), "log2": (0.5, 2), "sqrt": (0.5, 2),
+    "recip": (0.5, 2), "recip_sqrt": (0.5, 2), "div": (0.5, 2), "pow": (0.5, 2), "relu_gate": (0.5, 2),
+    "sat01_gate": (0.2, 0.8), "where": (0.5, 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DERIVATIVES)
+def test_every_derivative_is_that_of_finite_differences(name: str) -> None:
+    arity = next(op.arity for op in OPS if op.name == name)
+    low, high = SMOOTH.get(name, (-2, 2))
+    rng = np.random.default_rng(1)
+    operands = [rng.uniform(low, high, size=(2, 3)), *(rng.uniform(low, high, size=3) for _ in range(arity - 1))]
+    if name == "mod":
+        operands[1] = rng.uniform(2.5, 3, size=3)
+    oc.testing.gradcheck(function(name), *operands)
+    if arity == 2:
+        oc.testing.gradcheck(lambda x: function(name)(x, 0.6), operands[0])
+        oc.testing.gradcheck(lambda x: function(name)(0.6, x), operands[0] if name != "mod" else operands[1])
+
+
+@pytest.mark.parametrize("name", ["abs", "relu", "sat01"])
+def test_on_the_other_side_of_the_kink(name: str) -> None:
+    oc.testing.gradcheck(function(name), [-0.5, -2.0, 3.0])
+
+
+@pytest.mark.parametrize("name", ["sigmoid", "silu", "gelu"])
+def test_composite_operations(name: str) -> None:
+    oc.testing.gradcheck(getattr(oc, name), np.linspace(-3, 3, 7))
+
+
+@pytest.mark.parametrize("exponent", [1, 2, 3, 0.5, -1, 2.0])
+def test_powers_by_a_number(exponent: float) -> None:
+    oc.testing.gradcheck(lambda x: x**exponent, [0.5, 1.5, 2.0])
+
+
+@pytest.mark.parametrize("exponent", [1, 2, 3])
+def test_whole_powers_of_negative_numbers_and_zero(exponent: int) -> None:
+    oc.testing.gradcheck(lambda x: x**exponent, [-1.5, 0.0, 2.0])
+
+
+def test_reductions_and_einsums_have_gradients() -> None:
+    x = np.random.default_rng(2).permutation(np.linspace(0.5, 2, 12)).reshape(3, 4)
+    y = np.random.default_rng(3).permutation(np.linspace(-2, -0.5, 12)).reshape(4, 3)
+    for name in ("sum", "max", "min", "mean"):
+        oc.testing.gradcheck(lambda t, name=name: getattr(t, name)(), x)
+        oc.testing.gradcheck(lambda t, name=name: getattr(t, name)("ij => i"), x)
+    oc.testing.gradcheck(lambda t: oc.einsum("ij => i", t, reduce="mul"), x)
+    ways = ({}, {"reduce": "max"}, {"combine": "add"}, {"combine": "sub", "reduce": "min"}, {"combine": "div"})
+    for keywords in ways:
+        oc.testing.gradcheck(lambda a, b, keywords=keywords: oc.einsum("ij;jk => ik", a, b, **keywords), x, y)
+    oc.testing.gradcheck(lambda a: oc.einsum("ij;ij;ik => jk", a, a, a), x)
+
+
+def test_ties_share_equally() -> None:
+    tied = oc.param("tied", [[2.0, 2.0, 1.0], [3.0, 3.0, 3.0]], dtype="float64")
+    (got,) = gradients_of(tied.max("ij => i").sum(), tied)
+    np.testing.assert_allclose(got, [[0.5, 0.5, 0], [1 / 3, 1 / 3, 1 / 3]])
+    (got,) = gradients_of(oc.maximum(tied, 2.0).sum(), tied)
+    np.testing.assert_allclose(got, [[0.5, 0.5, 0], [1, 1, 1]])
+    (got,) = gradients_of(oc.minimum(tied, tied).sum(), tied)
+    np.testing.assert_allclose(got, np.ones((2, 3)))
+
+
+def test_gradients_at_kinks_are_what_was_decided() -> None:
+    w = oc.param("w", [0.0, 1.0], dtype="float64")
+    for made, want in (
+        (oc.relu(w), [0, 1]),
+        (oc.sat01(w), [0, 0]),
+        (abs(w), [0, 1]),
+        (w**2, [0, 2]),
+        (w**1, [1, 1]),
+        (oc.relu_gate(w, w), [0, 1]),
+    ):
+        (got,) = gradients_of(made.sum(), w)
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("name", ["lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not", "trunc"])
+def test_what_jumps_has_no_gradient(name: str) -> None:
+    w = oc.param("w", [0.5, 1.0])
+    arity = next(op.arity for op in OPS if op.name == name)
+    assert function(name)(*[w] * arity).grad is None
+
+
+# --- how tensors are laid together -----------------------------------------------------------------------------------
+
+
+def test_concatenation_and_its_parts(oracle: Any) -> None:
+    a, b = oc.tensor([1.0, 2.0, 3.0]), oc.tensor([4.0, 5.0])
+    assert oracle(oc.concat("a; b => a^b", a, b)).tolist() == [1, 2, 3, 4, 5]
+    assert oracle(oc.concat("2^a => a", oc.tensor(V))).tolist() == [3]
+    oc.testing.gradcheck(lambda x, y: oc.concat("a; b => a^b", x, y) ** 2, V, V[:2])
+
+
+def test_stacks_and_blocks(oracle: Any) -> None:
+    a, b = oc.tensor([1.0, 2.0]), oc.tensor([3.0, 4.0])
+    assert oracle(oc.stack([a, b])).tolist() == [[1, 2], [3, 4]]
+    assert str(oc.stack([a, b], axis="batch").shape) == "2|2"
+    assert str(oc.stack((a, b), axis="input").shape) == "2->2"
+    assert oracle(oc.block([[a, b], [b, a]])).tolist() == [[[1, 2], [3, 4]], [[3, 4], [1, 2]]]
+    oc.testing.gradcheck(lambda x, y: oc.stack([x, y, x]) ** 2, V, V)

@@ -1,0 +1,216 @@
+"""Random contents: Threefry as published, streams that depend on seed and path alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ocannl as oc
+from ocannl.lang.random import threefry4x32, uniform_bits, unit_uniform
+
+PI = "243f6a88 85a308d3 13198a2e 03707344 a4093822 299f31d0 082efa98 ec4e6c89"
+
+
+def words(text: str) -> np.ndarray:
+    return np.array([int(w, 16) for w in text.split()], np.uint32)
+
+
+# Source: Random123 1.14, tests/kat_vectors (counter, key, result)
+PUBLISHED = [
+    ("threefry4x32 20", "00000000 " * 4, "00000000 " * 4, "9c6ca96a e17eae66 fc10ecd4 5256a7d8"),
+    ("threefry4x32 20", "ffffffff " * 4, "ffffffff " * 4, "2a881696 57012287 f6c7446e a16a6732"),
+    (
+        "threefry4x32 20",
+        " ".join(PI.split()[:4]),
+        " ".join(PI.split()[4:]),
+        "59cd1dbb b8879579 86b5d00c ac8b6d84",
+    ),
+]
+
+
+@pytest.mark.parametrize(("which", "counter", "key", "result"), PUBLISHED, ids=["zero", "ones", "pi"])
+def test_threefry_gives_the_published_answers(which: str, counter: str, key: str, result: str) -> None:
+    with np.errstate(over="ignore"):
+        got = threefry4x32(words(key), words(counter)[None], 20)[0]
+    assert [f"{w:08x}" for w in got] == result.split()
+
+
+@given(st.lists(st.integers(0, 2**32 - 1), min_size=8, max_size=8))
+def test_threefry_is_the_same_one_by_one_and_together(numbers: list[int]) -> None:
+    key, counter = np.array(numbers[:4], np.uint32), np.array(numbers[4:], np.uint32)
+    many = np.stack([counter, counter ^ np.uint32(1), counter])
+    with np.errstate(over="ignore"):
+        together = threefry4x32(key, many)
+        assert np.array_equal(together[0], threefry4x32(key, counter[None])[0])
+        assert np.array_equal(together[0], together[2])
+    assert not np.array_equal(together[0], together[1])
+
+
+def reference(key: list[int], counter: list[int]) -> list[int]:
+    """Straight from the paper's section 3.3, in Python's integers."""
+    mask = 0xFFFFFFFF
+    rotations = [(10, 26), (11, 21), (13, 27), (23, 5), (6, 20), (17, 11), (25, 10), (18, 20)]
+    ks = [*key, 0x1BD11BDA ^ key[0] ^ key[1] ^ key[2] ^ key[3]]
+    x = [(c + k) & mask for c, k in zip(counter, key, strict=True)]
+
+    def mix(a: int, b: int, r: int) -> None:
+        x[a] = (x[a] + x[b]) & mask
+        x[b] = ((x[b] << r | x[b] >> (32 - r)) & mask) ^ x[a]
+
+    for n in range(20):
+        r0, r1 = rotations[n % 8]
+        if n % 2 == 0:
+            mix(0, 1, r0)
+            mix(2, 3, r1)
+        else:
+            mix(0, 3, r0)
+            mix(2, 1, r1)
+        if n % 4 == 3:
+            s = n // 4 + 1
+            x = [(v + ks[(s + i) % 5]) & mask for i, v in enumerate(x)]
+            x[3] = (x[3] + s) & mask
+    return x
+
+
+@given(st.lists(st.integers(0, 2**32 - 1), min_size=8, max_size=8))
+def test_threefry_is_that_of_the_paper(numbers: list[int]) -> None:
+    with np.errstate(over="ignore"):
+        got = threefry4x32(np.array(numbers[:4], np.uint32), np.array([numbers[4:]], np.uint32))[0]
+    assert got.tolist() == reference(numbers[:4], numbers[4:])
+
+
+def test_twelve_rounds_are_another_function() -> None:
+    zero = np.zeros(4, np.uint32)
+    with np.errstate(over="ignore"):
+        assert not np.array_equal(threefry4x32(zero, zero[None], 12), threefry4x32(zero, zero[None], 20))
+
+
+# --- streams ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_stream_is_a_prefix_of_its_longer_self() -> None:
+    for count in (0, 1, 3, 4, 5, 100):
+        assert np.array_equal(uniform_bits(42, "w", 0, count), uniform_bits(42, "w", 0, 1000)[:count])
+
+
+def test_streams_differ_by_seed_path_and_ordinal() -> None:
+    base = uniform_bits(42, "w", 0, 64)
+    for other in (
+        uniform_bits(43, "w", 0, 64),
+        uniform_bits(42 + 2**32, "w", 0, 64),
+        uniform_bits(42, "v", 0, 64),
+        uniform_bits(42, "w", 1, 64),
+        uniform_bits(42, "", 0, 64),
+    ):
+        assert not np.array_equal(base, other)
+        assert np.mean(base == other) < 0.05
+
+
+def test_unit_uniform_numbers_are_in_the_half_open_interval() -> None:
+    narrow, wide = unit_uniform(42, "w", 0, 20_000, False), unit_uniform(42, "w", 0, 20_000, True)
+    assert (narrow.dtype, wide.dtype) == (np.float32, np.float64)
+    for numbers, grain in ((narrow, 2.0**-24), (wide, 2.0**-53)):
+        assert numbers.min() >= 0
+        assert numbers.max() < 1
+        assert np.array_equal(numbers / grain, np.round(numbers / grain))
+        assert abs(numbers.mean() - 0.5) < 0.01
+        assert abs(numbers.var() - 1 / 12) < 0.002
+        assert np.abs(np.histogram(numbers, 20)[0] / 1000 - 1).max() < 0.12
+
+
+def test_the_largest_number_is_less_than_one() -> None:
+    top = np.full(4, 0xFFFFFFFF, np.uint32)
+    assert np.float32(top[0] >> np.uint32(8)) * np.float32(2.0**-24) < 1
+    assert np.float64(np.uint64(2**64 - 1) >> np.uint64(11)) * 2.0**-53 < 1
+
+
+# --- parameters ------------------------------------------------------------------------------------------------------
+
+
+def drawn(t: oc.Tensor, oracle: Any, **symbols: int) -> np.ndarray:
+    return oracle(t * 1, **symbols)
+
+
+def test_a_parameter_draws_from_the_stream_of_its_path_whatever_else_is_built(oracle: Any) -> None:
+    def weights(before: int) -> np.ndarray:
+        for n in range(before):
+            oc.param(f"other{n}", o=[4]).init_params.elaborate()
+            oc.uniform(o=[3], key="k")
+        return drawn(oc.param("w", o=[5]), oracle)
+
+    assert np.array_equal(weights(0), weights(7))
+    assert np.array_equal(weights(0), unit_uniform(42, "w", 0, 5, False) * np.float32(0.5) - np.float32(0.25))
+
+
+def test_parameters_of_one_graph_draw_apart(oracle: Any) -> None:
+    a, b = oc.param("w", o=[50]), oc.param("w", o=[50])
+    both = a * 1 + b * 0
+    first = oracle(both)
+    other = oracle(a * 0 + b * 1)
+    assert not np.array_equal(first, other)
+
+
+def test_random_leaves_of_one_initial_value_draw_apart(oracle: Any) -> None:
+    w = oc.param("w", oc.uniform(o=[100]) - oc.uniform(o=[100]))
+    difference = drawn(w, oracle)
+    assert np.abs(difference).min() > 0
+    assert abs(difference.mean()) < 0.2
+
+
+def test_normal_numbers_have_their_moments(oracle: Any) -> None:
+    numbers = drawn(oc.param("w", oc.normal(2.0, 0.5), o=[20_000]), oracle)
+    assert numbers.mean() == pytest.approx(2.0, abs=0.02)
+    assert numbers.std() == pytest.approx(0.5, abs=0.02)
+    assert np.mean(np.abs(numbers - 2.0) < 0.5) == pytest.approx(0.6827, abs=0.02)
+    assert np.isfinite(numbers).all()
+
+
+def test_uniform_numbers_have_their_bounds(oracle: Any) -> None:
+    numbers = drawn(oc.param("w", oc.uniform(-3.0, 5.0), o=[10_000]), oracle)
+    assert numbers.min() >= -3
+    assert numbers.max() < 5
+    assert numbers.mean() == pytest.approx(1.0, abs=0.15)
+
+
+@pytest.mark.parametrize(
+    ("make", "variance"),
+    [
+        (lambda: oc.kaiming(), 2 / 300),
+        (lambda: oc.kaiming(gain=1.0, normal=True), 1 / 300),
+        (lambda: oc.xavier(), 2 / 400),
+        (lambda: oc.xavier(normal=True), 2 / 400),
+    ],
+)
+def test_fans_are_those_of_the_inferred_shape(make: Any, variance: float, oracle: Any) -> None:
+    w = oc.param("w", make(), o=[100])
+    w @ oc.tensor(np.ones((30, 10)))
+    numbers = drawn(w, oracle)
+    assert numbers.shape == (100, 30, 10)
+    assert numbers.var() == pytest.approx(variance, rel=0.03)
+    assert abs(numbers.mean()) < 0.01
+
+
+def test_float64_parameters_draw_53_bits(oracle: Any) -> None:
+    numbers = drawn(oc.param("w", oc.uniform(), o=[100], dtype="float64"), oracle)
+    assert not np.array_equal(numbers, numbers.astype("float32"))
+
+
+def test_outside_parameters_a_random_leaf_has_a_key_of_its_own(oracle: Any) -> None:
+    a, b = oc.uniform(o=[4], key="a"), oc.uniform(o=[4], key="b")
+    assert not np.array_equal(oracle(a + 0), oracle(b + 0))
+    assert np.array_equal(oracle(oc.uniform(o=[4], key="a") + 0), oracle(a + 0))
+    with pytest.raises(oc.UninitializedError, match="give it one with `key=`"):
+        oracle(oc.uniform(o=[4]) + 0)
+
+
+def test_integers_are_not_drawn(oracle: Any) -> None:
+    with pytest.raises(oc.DtypeError, match="random numbers are drawn as floats, not as int32"):
+        oracle(oc.uniform(o=[4], key="a", dtype="int32") + 0)
+
+
+def test_no_numbers_are_drawn_for_no_cells(oracle: Any) -> None:
+    assert drawn(oc.param("w", o=[0, 3]), oracle).shape == (0, 3)
