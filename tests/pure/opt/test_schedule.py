@@ -145,9 +145,10 @@ def test_a_guard_is_tested_as_far_out_as_it_can_be() -> None:
     assert body(total(y, (i, j), Read(x, at(i, j)), when=when)) == """\
   for i_2 in 0..4:
     local acc: f32 reg = 0
-    for j in 0..5:
-      if i_2-1 >= 0 && -i_2+j >= 0:
-        acc += x[i_2, j]
+    if i_2-1 >= 0:
+      for j in 0..5:
+        if -i_2+j >= 0:
+          acc += x[i_2, j]
     y[i_2] = acc"""
 
 
@@ -180,6 +181,15 @@ def test_a_sum_that_reaches_only_some_cells_leaves_the_fill_alone() -> None:
     assert body(Seq((fill, row))).count("y[") == 3
     whole = Assign(y, ADD, False, (Piece((i, j, k), at(i, j), Read(x, at(j))),))
     assert body(Seq((fill, whole))).count("y[") == 1
+
+
+def test_what_is_left_over_knows_its_place() -> None:
+    x, y = node("x", 9), node("y")
+    (i,) = loops(9)
+    padded = Read(x, at(Affine.of(i) + 1), outside=0.0)
+    text = body(total(y, (i,), padded, when=Cond((-Affine.of(i) + 7,))))
+    assert "acc[3] += x[4*i_2+4]" in text  # never outside
+    assert "acc[0] += x[9]" not in text and text.count("acc[0] +=") == 1  # the ninth is behind the guard
 
 
 @pytest.mark.parametrize(("op", "ways"), [(ADD, 4), (MAX, 4), (MUL, 1), (AND, 1)])

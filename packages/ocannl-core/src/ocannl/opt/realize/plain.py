@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -29,6 +30,8 @@ from ocannl.ir.loops import (
 from ocannl.ir.names import Namer
 from ocannl.ir.ops import Op
 from ocannl.ir.precision import Family, Precision
+from ocannl.opt.decide import decide
+from ocannl.opt.fold import fold_expr
 from ocannl.opt.nest import Nest
 from ocannl.opt.plan.plain import Plain
 from ocannl.opt.substitute import substitute
@@ -49,14 +52,15 @@ def realize_plain(nest: Nest, plan: Plain, names: Namer) -> Stmt:
     """
     if not isinstance(nest.leaf, Update) or not plan.reduced:
         return block(around(_loops(nest, plan.kept), nest.cond, (nest.leaf,)))
-    if nest.start is not None:  # then every cell is written
-        return block(around(_loops(nest, plan.kept), TRUE, _sum(nest, plan, nest.cond, names)))
     outer, inner = _split(nest.cond, plan.reduced)
-    return block(around(_loops(nest, plan.kept), outer, _sum(nest, plan, inner, names)))
+    if nest.start is not None:  # then every cell is written, whatever the guard
+        return block(around(_loops(nest, plan.kept), TRUE, _sum(nest, plan, outer, inner, names)))
+    return block(around(_loops(nest, plan.kept), outer, _sum(nest, plan, TRUE, inner, names)))
 
 
-def _sum(nest: Nest, plan: Plain, cond: Cond, names: Namer) -> Body:
-    """The accumulators, the loops that feed them, and the one write that they end in."""
+def _sum(nest: Nest, plan: Plain, some: Cond, each: Cond, names: Namer) -> Body:
+    """The accumulators, the loops that feed them, and the one write that they end in. They are fed anything if `some`
+    holds, and the terms for which `each` does."""
     leaf = nest.leaf
     assert isinstance(leaf, Update)
     kind, op = leaf.ref.buf.precision, leaf.op
@@ -70,23 +74,27 @@ def _sum(nest: Nest, plan: Plain, cond: Cond, names: Namer) -> Body:
     else:
         begin = (Local(acc, zero if shape else None), Store(cells[0], start, leaf.origin))
 
-    def step(cell: Ref, values: dict[Sym, Affine]) -> Stmt:
-        update = Update(cell, op, substitute(leaf.value, values), leaf.origin)
-        facts = cond.substitute(values)
-        return update if facts.is_true else If(facts, (update,))
+    def step(cell: Ref, values: dict[Sym, Affine]) -> Body:
+        facts = decide(each.substitute(values))
+        if facts is None:
+            return ()
+        update = Update(cell, op, fold_expr(substitute(leaf.value, values), facts), leaf.origin)
+        return (update,) if facts.is_true else (If(facts, (update,)),)
 
     *outer, last = plan.reduced
     if shape:
         turns = last.extent // plan.ways
         by = Sym(names(last.name), 0, turns - 1)
         base = Affine(((plan.ways, by),), last.lo)
-        turn = loop(by, tuple([step(cell, {last: base + way}) for way, cell in enumerate(cells)]), leaf.origin)
+        turn = chain.from_iterable(step(cell, {last: base + way}) for way, cell in enumerate(cells))
         rest = range(turns * plan.ways, last.extent)
-        feed: Body = (turn, *(step(cells[i % plan.ways], {last: Affine((), last.lo + i)}) for i in rest))
+        ends = chain.from_iterable(step(cells[i % plan.ways], {last: Affine((), last.lo + i)}) for i in rest)
+        feed: Body = (loop(by, tuple(turn), leaf.origin), *ends)
     else:
-        feed = (loop(last, (step(cells[0], {}),), leaf.origin),)
+        feed = (loop(last, step(cells[0], {}), leaf.origin),)
+    fed = around(_loops(nest, tuple(outer)), TRUE, feed)
     end = Store(leaf.ref, _total(op, [Load(cell) for cell in cells]), leaf.origin)
-    return (*begin, *around(_loops(nest, tuple(outer)), TRUE, feed), end)
+    return (*begin, *(fed if some.is_true else (If(some, fed),)), end)
 
 
 def _total(op: Op, parts: Sequence[Expr]) -> Expr:
