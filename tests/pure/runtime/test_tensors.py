@@ -35,6 +35,39 @@ def test_seeds(ctx, w):
         np.testing.assert_array_equal(drawn(), drawn(seed=1))
 
 
+def test_code_that_initializes_does_so_each_time(ctx, w):
+    ctx.init(w)
+    drawn = ctx[w]
+    for act in (lambda: ctx.run(w.init_params), lambda: ctx.init(w.init_params)):
+        ctx[w] = 0
+        act()
+        np.testing.assert_array_equal(ctx[w], drawn)
+    ctx.init(w.init_params, seed=7)
+    assert (ctx[w] != drawn).any()
+    drawn = ctx[w]
+    ctx.compile(w.init_params)
+    np.testing.assert_array_equal(ctx[w], drawn)
+
+
+def test_a_seed_reaches_the_expression_that_a_parameter_starts_as(ctx):
+    w = oc.param("w", init=oc.uniform() * 2.0, output=[8])
+    ctx.init(w, seed=1)
+    first = ctx[w]
+    ctx.init(w.init_params, seed=2)
+    assert (ctx[w] != first).any()
+    ctx.init(w.init_params, seed=1)
+    np.testing.assert_array_equal(ctx[w], first)
+
+
+def test_parameters_that_were_lost_are_initialized_again(ctx, w):
+    ctx.init(w)
+    drawn = ctx[w]
+    ctx.arrays.mark(w.value, False)  # as after an interrupt
+    assert w not in ctx
+    ctx.init(w)
+    np.testing.assert_array_equal(ctx[w], drawn)
+
+
 def test_init_of_blocks_mappings_and_code(ctx):
     @oc.op
     def layer(x):

@@ -48,37 +48,35 @@ class Context:
 
     def compile(self, code: object, name: str | None = None, keep: object = ()) -> Routine:
         """The routine of a piece of code. `keep` are tensors or nodes to look at afterwards."""
-        return self._compile(code, name, keep, None)[0]
-
-    def run(self, code: object, /, **symbols: Any) -> None:
-        """Compiles a piece of code and calls it once."""
-        self.compile(code)(**symbols)
-
-    def init(self, target: object, seed: int | None = None) -> None:
-        """Gives initial values to the parameters of a tensor or block that have none here; code is simply run."""
-        if hasattr(target, "elaborate"):
-            self._compile(target, "init", (), seed)[0]()
-            return
-        params = target if isinstance(target, Mapping) else getattr(target, "params", None)
-        if not isinstance(params, Mapping):
-            raise CodeError(f"ctx.init takes a tensor, a block or code, not {target!r}")
-        missing = {path: p for path, p in params.items() if not self.is_initialized(node_of(p))}
-        if missing:
-            routine, acts = self._compile(graph.init_code(missing), "init", (), seed)
-            if acts:
-                routine()
-
-    def _compile(self, code: object, name: str | None, keep: object, seed: int | None) -> tuple[Routine, bool]:
-        """The routine, and whether it does anything."""
         elaborated = elaborate(code)
         asked = dict(elaborated.asked)
         for each in [keep] if _is_tensor(keep) or not isinstance(keep, Iterable) else keep:
             asked.setdefault(node_of(each), "keep=")
-        routine = self.compile_comp(elaborated.comp, asked, name or elaborated.name, seed=seed)
-        for node, why in elaborated.asked.items():
-            if why == "parameter" and node.contents is not None:  # initial values need no code of their own
-                self.start(node, seed)
-        return routine, next(assigns(elaborated.comp), None) is not None
+        routine = self.compile_comp(elaborated.comp, asked, name or elaborated.name)
+        for node in initialized(elaborated):
+            self.start(node)
+        return routine
+
+    def run(self, code: object, /, **symbols: Any) -> None:
+        """Compiles a piece of code and calls it once."""
+        elaborated = elaborate(code)
+        routine = self.compile_comp(elaborated.comp, elaborated.asked, elaborated.name)
+        for node in initialized(elaborated):
+            self.start(node, again=True)
+        routine(**symbols)
+
+    def init(self, target: object, seed: int | None = None) -> None:
+        """Gives initial values to the parameters of a tensor or block that have none here; code is simply run."""
+        if not hasattr(target, "elaborate"):
+            params = target if isinstance(target, Mapping) else getattr(target, "params", None)
+            if not isinstance(params, Mapping):
+                raise CodeError(f"ctx.init takes a tensor, a block or code, not {target!r}")
+            target = graph.init_code({path: p for path, p in params.items() if not self.is_initialized(node_of(p))})
+        elaborated = elaborate(target)
+        for node in initialized(elaborated):
+            self.start(node, seed, again=True)
+        if next(assigns(elaborated.comp), None) is not None:
+            self.compile_comp(elaborated.comp, elaborated.asked, "init", seed=seed)()
 
     def __getitem__(self, tensor: object) -> np.ndarray[Any, Any]:
         return self.get(node_of(tensor))
@@ -94,7 +92,8 @@ class Context:
     def compile_comp(
         self, code: Comp, asked: Mapping[TNode, str] | None = None, name: str = "", *, seed: int | None = None
     ) -> Routine:
-        """The routine of a computation, bound to this context. `asked` are nodes to keep, and who wants them."""
+        """The routine of a computation, bound to this context. `asked` are nodes to keep, and who wants them; a `seed`
+        draws the random contents that the code reads anew."""
         program = compile_program(code, asked or {}, identifier(name, "routine"), self.backend)
         with self.lock:
             self._refuse_closed()
@@ -110,7 +109,7 @@ class Context:
         self.arrays.allocate(link.node for link in program.links)
         for node in program.inputs:
             if _starts_by_itself(node):
-                self.start(node, seed)
+                self.start(node, seed, again=seed is not None and node.role is Role.DATA)
         for fact in program.temporaries:
             self._temporary[fact.node] = f"temporary in routine `{program.name}`: {fact.author}"
         residents = [self.arrays[link.node] for link in program.links]
@@ -123,11 +122,11 @@ class Context:
         entry = self.backend.link(program.code, program.name, self.device, locations)
         return Routine(self, program, entry, tuple(dict.fromkeys(slabs)))
 
-    def start(self, node: TNode, seed: int | None = None) -> None:
-        """Uploads what the node holds before any code writes it, unless it ever held something here."""
+    def start(self, node: TNode, seed: int | None = None, *, again: bool = False) -> None:
+        """Uploads what the node holds before any code writes it; only `again` if it ever held something here."""
         with self.lock:
             self._refuse_closed()
-            if node.contents is not None and not self.arrays.held(node):
+            if node.contents is not None and (again or not self.arrays.held(node)):
                 self.arrays.allocate([node])  # so that what is too large is refused before it is made
                 given = np.asarray(node.contents.array(node.dims, node.precision, SEED.get(seed)), node.precision.numpy)
                 self.arrays.upload(node, np.array(np.broadcast_to(given, node.dims), order="C"))
@@ -240,6 +239,11 @@ def elaborate(code: object) -> Elaborated:
         raise CodeError(f"code is wanted, such as tensor.forward or oc.seq(...), not {made!r}")
     elaborated: Elaborated = made.elaborate()
     return elaborated
+
+
+def initialized(code: Elaborated) -> list[TNode]:
+    """The parameters that the code is to give initial values which need no statements of their own."""
+    return [node for node, why in code.asked.items() if why == "parameter" and node.contents is not None]
 
 
 def _starts_by_itself(node: TNode) -> bool:
