@@ -91,7 +91,27 @@ def untold(it: Open) -> list[Place]:
 
 
 def is_told(axis: Dim) -> bool:
-    """What it fits under is known or computed from what is known."""
+    """What it fits under is known or computed from what is known, or a use of it fits under something known too."""
+    return fits_known(axis) or any(known(up) for use in uses(axis) for up in use.above or ())
+
+
+def known(axis: Dim) -> bool:
+    return find(axis).size is not None
+
+
+def uses(axis: Dim) -> set[Dim]:
+    """The axes that fit under this one, directly or not."""
+    seen: set[Dim] = set()
+    todo = [axis]
+    while todo:
+        for use in map(find, todo.pop().below or ()):
+            if use not in seen:
+                seen.add(use)
+                todo.append(use)
+    return seen
+
+
+def fits_known(axis: Dim) -> bool:
     seen = {axis}
     todo = [axis]
     some = False
