@@ -124,7 +124,7 @@ def test_symbols_of_run(ctx):
     y = data[n] * 2
     ctx.run(y.forward, n=2)
     np.testing.assert_array_equal(ctx[y], [8, 10])
-    with pytest.raises(DataError, match="in 0..3, not 3"):
+    with pytest.raises(DataError, match="0 <= n < 3, and is given as 3"):
         ctx.run(y.forward, n=3)
 
 

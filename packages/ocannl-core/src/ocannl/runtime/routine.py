@@ -60,7 +60,8 @@ class Routine:
             if type(value) is not int:
                 value = self._integer(name, given)
             if not sym.lo <= value <= sym.hi:
-                raise DataError(f"symbol `{name}` of routine `{self.name}` is in {sym.lo}..{sym.hi + 1}, not {value}")
+                bounds = f"{sym.lo} <= {name} < {sym.hi + 1}"
+                raise DataError(f"symbol `{name}` of routine `{self.name}` holds {bounds}, and is given as {value}")
             values.append(value)
         if len(given) > len(values):
             self._refuse_unknown(given)
