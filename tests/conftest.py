@@ -28,10 +28,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """Compares a text with the one in `tests/golden` that is called after the test; numbers in names start at zero."""
+    """Compares a text with the one in `tests/golden` that is called after the test, `printed/mlp-comp.txt` for
+    `test_printed[mlp-comp]`. Numbers in names start at zero."""
     reset_ids()
-    name = re.sub(r"[^\w.-]+", "-", request.node.name).strip("-")
-    path = GOLDEN / request.path.stem.removeprefix("test_") / f"{name}.txt"
+    function, _, case = request.node.name.removeprefix("test_").rstrip("]").partition("[")
+    path = GOLDEN / function / f"{case}.txt" if case else GOLDEN / f"{function}.txt"
 
     def compare(text: str) -> None:
         wrong = FAILED_EXPECTATION.search(text)
@@ -40,7 +41,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str], None]:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
             return
-        assert path.exists(), f"there is no {path.name} yet; write it with --update-golden, and read it"
-        assert text == path.read_text(encoding="utf-8"), f"{path.name} says otherwise; --update-golden writes it anew"
+        assert path.exists(), f"there is no {path} yet; write it with --update-golden, and read it"
+        assert text == path.read_text(encoding="utf-8"), f"{path} says otherwise; --update-golden writes it anew"
 
     return compare
