@@ -153,7 +153,7 @@ def relate(
 
     Raises: ShapeError, after which nothing has changed.
     """
-    check_names(logic, operands, provenance, (*sizes, *captures))
+    check_arguments(logic, operands, provenance, sizes, captures)
     relation = Relation(logic, tuple(operands), provenance, sizes)
 
     def make(rows: tuple[Row, Row, Row]) -> Shape:
@@ -183,13 +183,26 @@ def finish(shape: Shape) -> None:
     finish_all([shape])
 
 
-def check_names(logic: Logic, operands: Sequence[Shape], provenance: Provenance, names: Iterable[str]) -> None:
+def check_arguments(
+    logic: Logic,
+    operands: Sequence[Shape],
+    provenance: Provenance,
+    sizes: Mapping[str, object],
+    captures: Mapping[str, object],
+) -> None:
+    """Refuse what is wrong with the call, whatever the shapes are."""
     if len(operands) != logic.arity:
         raise ShapeError(f"{logic} takes {logic.arity} operands, `{provenance.expression}` gives {len(operands)}")
-    unknown = [name for name in names if name not in logic.spec.names()]
-    if unknown:
-        has = ", ".join(f"`{name}`" for name in logic.spec.names()) or "no names"
-        raise ShapeError(f"`{unknown[0]}` is no name of {logic}, which has {has}")
+    for name in (*sizes, *captures):
+        if name not in logic.spec.names():
+            has = ", ".join(f"`{known}`" for known in logic.spec.names()) or "no names"
+            raise ShapeError(f"`{name}` is no name of {logic}, which has {has}")
+    for name, size in sizes.items():
+        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+            raise ShapeError(f"`{name}` cannot be {size!r} in {logic}: it is a size or a coefficient")
+    for name in captures:
+        if name in logic.spec.coefficients():
+            raise ShapeError(f"`{name}` is a coefficient of {logic}: it is given, not captured")
 
 
 __all__ = ["Axis", "Provenance", "Shape", "finish", "project", "relate"]

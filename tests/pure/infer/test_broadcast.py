@@ -1,0 +1,227 @@
+"""The order of axes and rows: what follows at once, what waits, what is refused."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from ocannl.infer.broadcast import KEEP, order, order_rows
+from ocannl.infer.mismatch import Mismatch
+from ocannl.infer.solve import propagate
+from ocannl.infer.terms import Dim, Row, RowVar, find, print_row, resolve
+from ocannl.infer.trail import Trail
+from ocannl.infer.unify import bind, join, set_least, set_size, set_unit
+
+
+def closed(*sizes, lead=0):
+    axes = tuple(map(Dim, sizes))
+    return Row(axes[:lead], None, axes[lead:])
+
+
+def row(lead, var, trail):
+    return Row(tuple(map(Dim, lead)), var, tuple(map(Dim, trail)))
+
+
+def bare(var):
+    return Row((), var, ())
+
+
+def below(res, opnd):
+    trail = Trail()
+    (order if isinstance(res, Dim) else lambda t, a, b: order_rows(t, a, b, 0, False))(trail, res, opnd)
+    propagate(trail)
+    return trail
+
+
+def know(step, *args):
+    trail = Trail()
+    step(trail, *args)
+    propagate(trail)
+
+
+# --- axes -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "res, opnd, fits",
+    [
+        ((5, None), (5, None), True),
+        ((5, None), (1, None), True),  # SI-19
+        ((5, "rgb"), (1, None), True),
+        ((1, "rgb"), (1, None), True),
+        ((5, "rgb"), (5, None), True),
+        ((5, "rgb"), (5, "xyz"), False),  # SI-17
+        ((5, "rgb"), (1, "rgb"), False),  # SI-35
+        ((1, None), (5, None), False),
+        ((1, "rgb"), (1, "xyz"), False),
+        ((4, None), (5, None), False),
+        ((0, None), (1, None), True),
+        ((1, None), (0, None), False),
+    ],
+    ids=str,
+)
+def test_known_axes(res, opnd, fits):
+    if fits:
+        below(Dim(*res), Dim(*opnd))
+    else:
+        with pytest.raises(Mismatch):
+            below(Dim(*res), Dim(*opnd))
+
+
+def test_what_fits_under_a_rigid_axis_is_that_axis():
+    res = Dim()
+    below(res, Dim(5, "rgb"))
+    assert (find(res).size, find(res).unit) == (5, "rgb")
+
+
+def test_what_is_above_size_one_is_of_size_one():
+    opnd = Dim()
+    below(Dim(1), opnd)
+    assert opnd.size == 1
+
+
+def test_a_bound_travels_up_through_unknown_axes():
+    a, b, c = Dim(), Dim(), Dim()
+    below(b, c)
+    below(a, b)
+    below(Dim(5), a)
+    assert (a.lower, b.lower, c.lower) == (5, 5, 5) and c.size is None
+    below(Dim(4), b)
+    assert (a.size, b.size, c.size) == (None, 1, 1)
+
+
+@pytest.mark.parametrize("last", ["size", "unit", "index", "join"])
+def test_an_axis_that_becomes_rigid_draws_in_what_fits_under_it(last):
+    res, mid, opnd = Dim(), Dim(), Dim(1) if last == "unit" else Dim()
+    below(res, mid)
+    below(mid, opnd)
+    match last:
+        case "size": know(set_size, opnd, 5, None)
+        case "unit": know(set_unit, opnd, "rgb")
+        case "index": know(set_least, opnd, 3)
+        case "join": know(join, opnd, Dim(5))
+    assert find(res) is find(mid) is find(opnd)
+
+
+def test_a_stretched_axis_may_not_become_rigid():
+    opnd = Dim(1)
+    below(Dim(5), opnd)
+    with pytest.raises(Mismatch):
+        know(set_unit, opnd, "rgb")
+
+
+def test_mutual_bounds_end_equal():
+    a, b = Dim(), Dim()
+    below(a, b)
+    below(b, a)
+    know(set_size, a, 5, None)
+    assert find(a) is find(b)
+
+
+def test_a_stretched_axis_forgets_the_uses_that_teach_it_nothing():
+    one, unknown = Dim(1), Dim()
+    below(unknown, one)
+    for _ in range(40 * KEEP):
+        below(Dim(7), one)
+    assert len(one.below) <= 2 * KEEP and unknown in one.below
+    with pytest.raises(Mismatch):
+        know(set_unit, one, "rgb")
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def test_closed_rows_align_from_outside_in():
+    """SI-09, SI-11"""
+    below(closed(3, lead=1), closed(3))
+    below(closed(3, 5, lead=1), closed(5))
+    below(closed(3, 5), closed(3, lead=1))
+    with pytest.raises(Mismatch):
+        below(closed(3, 5), closed(3))
+    with pytest.raises(Mismatch):
+        below(closed(3, 5), closed(5, lead=1))
+    below(closed(3, 9, 9, 7), closed(3, 7, lead=1))
+    with pytest.raises(Mismatch, match="cannot have more axes"):
+        below(closed(3), closed(1, 3))
+    var = RowVar()
+    below(row([3], var, []), row([], var, [3]))
+
+
+def test_a_result_grows_by_what_its_operands_have_more_and_no_further():
+    res = RowVar()
+    below(bare(res), closed(3, 7, lead=1))
+    assert print_row(bare(res)) == "3,...,7"
+    below(bare(res), closed(2, 4, 3, 7))
+    assert print_row(bare(res)) == "3,...,4,3,7"
+    value = resolve(bare(res))
+    assert len(value.lead) == 1 and value.var is not None
+
+
+def test_an_axis_in_front_waits_for_one_that_must_be_behind():
+    res = RowVar()
+    below(row([3], res, []), closed(3))
+    assert print_row(row([3], res, [])) == "3,..."
+    know(bind, res, Row())
+    with pytest.raises(Mismatch):
+        other = RowVar()
+        below(row([4], other, []), closed(3))
+        know(bind, other, Row())
+
+
+def test_an_operand_waits_until_its_use_is_known():
+    opnd, res = RowVar(), RowVar()
+    below(bare(res), bare(opnd))
+    assert print_row(bare(opnd)) == "..."
+    know(bind, opnd, closed(3))
+    assert print_row(bare(res)) == "...,3"
+
+
+def test_an_operand_whose_use_leaves_no_room_ends():
+    opnd = RowVar()
+    below(closed(3, 4), row([], opnd, [3, 1]))
+    assert print_row(bare(opnd)) == ""
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_ranks_that_chase_each_other_are_refused(swap):
+    """SI-01, SI-03"""
+    a, b = RowVar(), RowVar()
+    flanks = ([2], []) if swap else ([], [2])
+    below(bare(a), row(flanks[0], b, flanks[1]))
+    with pytest.raises(Mismatch, match="grow without end"):
+        below(bare(b), row(flanks[0], a, flanks[1]))
+
+
+def test_a_row_cannot_be_longer_than_itself():
+    var = RowVar()
+    with pytest.raises(Mismatch, match="no number of axes satisfies both"):
+        below(bare(var), row([], var, [3]))
+    below(row([], var, [3]), bare(var))
+
+
+@pytest.mark.parametrize("permutation", [*itertools.permutations(range(4))], ids=str)
+def test_what_follows_does_not_depend_on_the_order(permutation):
+    a, b, c = RowVar(), RowVar(), RowVar()
+    facts = [
+        lambda: below(bare(a), bare(b)),
+        lambda: below(bare(b), closed(3, 1)),
+        lambda: below(bare(c), row([5], a, [])),
+        lambda: below(bare(a), closed(7)),
+    ]
+    for n in permutation:
+        facts[n]()
+    assert [print_row(bare(v)) for v in (a, b, c)] == ["...,3,7", "...,3,?", "5,...,3,7"]
+
+
+def test_a_trail_takes_everything_back():
+    a, b, one = RowVar(), RowVar(), Dim(1)
+    below(bare(a), bare(b))
+    before = (len(a.watchers), len(b.watchers), print_row(bare(a)))
+    trail = Trail()
+    order_rows(trail, bare(a), Row((), None, (one, Dim(3))), 0, False)
+    bind(trail, b, closed(4, 3))
+    with pytest.raises(Mismatch):
+        propagate(trail) or order_rows(trail, bare(a), closed(9), 0, False)
+    trail.undo()
+    assert (len(a.watchers), len(b.watchers), print_row(bare(a))) == before and one.below is None

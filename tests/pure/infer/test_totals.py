@@ -1,0 +1,81 @@
+"""How many cells rows have."""
+
+from __future__ import annotations
+
+import pytest
+
+from ocannl.infer.capture import Capture
+from ocannl.infer.mismatch import Mismatch
+from ocannl.infer.solve import propagate
+from ocannl.infer.terms import Dim, Row, RowVar, print_row
+from ocannl.infer.totals import Total
+from ocannl.infer.trail import Trail
+from ocannl.infer.unify import bind, set_size
+
+
+def count(whole, *rows):
+    trail = Trail()
+    total = Total(whole, rows, text="`..v..`")
+    trail.queue.append(total)
+    propagate(trail)
+    return total
+
+
+def know(step, *args):
+    trail = Trail()
+    step(trail, *args)
+    propagate(trail)
+
+
+def test_the_number_follows_from_the_axes_when_all_are_known():
+    whole, axis, var = Dim(), Dim(), RowVar()
+    count(whole, Row((Dim(2),), var, ()), Row((), None, (Dim(5),)))
+    know(bind, var, Row((), None, (axis,)))
+    assert whole.size is None
+    know(set_size, axis, 3, None)
+    assert whole.size == 30
+
+
+def test_one_unknown_axis_follows_from_the_number():
+    axis = Dim()
+    count(Dim(30), Row((), None, (Dim(5), axis)))
+    assert axis.size == 6
+    one, other = Dim(), Dim()
+    count(Dim(5), Row((), None, (Dim(5), one, other)))
+    assert (one.size, other.size) == (1, 1)
+
+
+@pytest.mark.parametrize("sizes", [(4, None), (5, 2), (0, None)], ids=str)
+def test_numbers_that_do_not_fit(sizes):
+    with pytest.raises(Mismatch, match=r"`\.\.v\.\.` is .*, but its number of cells is 30"):
+        count(Dim(30), Row((), None, tuple(map(Dim, sizes))))
+
+
+def test_a_counted_row_gets_one_axis_when_it_ends(net):
+    y = net.einsum("..v.. => ..v..", net.x("?"), v=6)
+    assert str(y) == "6"
+    y = net.einsum("..v.., 2 => ..v..", net.x("3,2,5"), v=6)
+    assert str(y) == "3,2"
+    net.refuses(r"`..v..` is 3,2, but v=7 is 7", net.einsum, "..v.. => ..v..", net.x("3,2"), v=7)
+
+
+def test_a_captured_row_is_the_product_of_its_axes(net):
+    """VR-01, VR-05, VR-09"""
+    r, s = Capture("r"), Capture("s")
+    net.einsum("..r.., a => ..r..", net.x("3,4,7"), captures={"r": r, "a": s})
+    assert (r.value, s.value) == (12, 7)
+    mix, n = Capture("mix"), Capture("n")
+    m = net.x("2,4,?".replace(",?", ",8"))
+    t = net.einsum("..mix.., n => n, ..mix..", m, captures={"mix": mix, "n": n})
+    mix.equal(n)
+    assert str(t) == "8,2,4"
+
+
+def test_nothing_waits_for_a_row_that_is_taken_back():
+    var, whole = RowVar(), Dim(6)
+    trail = Trail()
+    trail.queue.append(Total(whole, (Row((), var, ()),), text="v"))
+    propagate(trail)
+    assert var.watchers and whole.laws
+    trail.undo()
+    assert not var.watchers and not whole.laws and print_row(Row((), var, ())) == "..."

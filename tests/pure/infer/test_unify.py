@@ -1,0 +1,190 @@
+"""Equality of sizes, units and rows, drawn as soon as it is certain."""
+
+from __future__ import annotations
+
+import pytest
+
+from ocannl.infer.mismatch import Mismatch
+from ocannl.infer.solve import propagate
+from ocannl.infer.terms import MAX_AXES, Dim, Row, RowVar, find, print_row, resolve
+from ocannl.infer.trail import Trail
+from ocannl.infer.unify import bind, equate, join, raise_lower, set_least, set_size, set_unit
+
+
+def closed(*sizes, lead=0):
+    axes = tuple(map(Dim, sizes))
+    return Row(axes[:lead], None, axes[lead:])
+
+
+def row(lead, var, trail):
+    return Row(tuple(map(Dim, lead)), var, tuple(map(Dim, trail)))
+
+
+def equal(a, b):
+    trail = Trail()
+    equate(trail, a, b)
+    propagate(trail)
+    return trail
+
+
+def shown(var):
+    value = resolve(Row((), var, ()))
+    return print_row(value), len(value.lead)
+
+
+# --- axes -------------------------------------------------------------------------------------------------------------
+
+
+def test_joined_axes_share_what_they_know():
+    trail = Trail()
+    a, b, c = Dim(), Dim(3), Dim(None, "rgb")
+    join(trail, a, b)
+    join(trail, c, a)
+    assert all((find(d).size, find(d).unit) == (3, "rgb") for d in (a, b, c))
+    trail.undo()
+    assert [(d.link, d.size, d.unit, d.rank) for d in (a, b, c)] == [(None, None, None, 0), (None, 3, None, 0), (None, None, "rgb", 0)]
+
+
+@pytest.mark.parametrize(
+    "a, b, agree",
+    [
+        ((3, None), (3, None), True),
+        ((3, "rgb"), (3, None), True),  # SI-17: an axis without a unit takes its partner's
+        ((3, "rgb"), (3, "xyz"), False),
+        ((1, "rgb"), (1, None), True),
+        ((1, "rgb"), (1, "xyz"), False),
+        ((3, None), (4, None), False),
+        ((3, None), (1, None), False),
+        ((0, None), (0, None), True),
+    ],
+    ids=str,
+)
+def test_sizes_and_units_that_are_joined_must_agree(a, b, agree):
+    for one, other in ((a, b), (b, a)):
+        if agree:
+            join(Trail(), Dim(*one), Dim(*other))
+        else:
+            with pytest.raises(Mismatch):
+                join(Trail(), Dim(*one), Dim(*other))
+
+
+def test_an_axis_is_as_long_as_its_largest_index_needs():
+    d = Dim()
+    set_least(Trail(), d, 3)
+    set_least(Trail(), d, 2)
+    assert d.is_rigid and d.least == 3
+    with pytest.raises(Mismatch, match="is 2, but it is indexed up to 2"):
+        set_size(Trail(), d, 2, None)
+    with pytest.raises(Mismatch, match="indexed up to 4"):
+        set_least(Trail(), Dim(4), 5)
+
+
+def test_two_lower_bounds_leave_only_stretching():
+    d = Dim()
+    raise_lower(Trail(), d, 3)
+    raise_lower(Trail(), d, 3)
+    assert d.size is None
+    raise_lower(Trail(), d, 4)
+    assert d.size == 1
+
+
+def test_a_unit_is_set_once():
+    d = Dim(3)
+    set_unit(Trail(), d, "rgb")
+    set_unit(Trail(), d, "rgb")
+    with pytest.raises(Mismatch, match="units differ"):
+        set_unit(Trail(), d, "xyz")
+
+
+def test_ranks_keep_chains_of_links_short():
+    dims = [Dim() for _ in range(1024)]
+    for step in (1 << n for n in range(10)):
+        for n in range(0, 1024, 2 * step):
+            join(Trail(), dims[n], dims[n + step])
+
+    def depth(d):
+        return 0 if d.link is None else 1 + depth(d.link)
+
+    assert max(map(depth, dims)) <= 10
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def test_closed_rows_agree_pairwise_wherever_their_gaps_are():
+    a, b = closed(3, 4, lead=1), Row((), None, (Dim(), Dim(4)))
+    equal(a, b)
+    assert print_row(b) == "3,4"
+    with pytest.raises(Mismatch, match="one row is 3,4, another is 3: they must have equally many axes"):
+        equal(closed(3, 4), closed(3))
+
+
+def test_a_variable_takes_what_a_closed_row_leaves_and_its_gap():
+    """SI-23, SI-25"""
+    var = RowVar()
+    equal(row([3], var, [7]), closed(3, 4, 5, 7, lead=2))
+    assert shown(var) == ("4,5", 1)
+    var = RowVar()
+    equal(row([3], var, [7]), closed(3, 4, 7))
+    assert shown(var) == ("4", 0)
+    var = RowVar()
+    equal(closed(3, 7, lead=2), row([3], var, [7]))
+    assert shown(var) == ("", 0)
+    with pytest.raises(Mismatch):
+        equal(row([3], RowVar(), [7]), closed(3))
+
+
+def test_a_variable_takes_what_an_open_row_has_more():
+    a, b = RowVar(), RowVar()
+    equal(row([3], a, [7]), Row((), b, ()))
+    assert shown(b) == ("3,...,7", 1)
+    a, b = RowVar(), RowVar()
+    equal(row([3, 4], a, [7]), row([3], b, [6, 7]))
+    assert shown(a)[0] == "..." and shown(b)[0] == "..."  # the ends surplus on different sides: undecided
+    bind(trail := Trail(), b, closed(4))
+    propagate(trail)
+    assert shown(a) == ("6", 0)
+
+
+def test_a_row_that_shares_its_variable_has_equally_many_axes():
+    """SI-05, SI-07"""
+    var = RowVar()
+    with pytest.raises(Mismatch):
+        equal(row([], var, [3]), row([], var, [5]))
+    equal(row([], var, [3]), row([], var, [3]))
+    with pytest.raises(Mismatch, match="no number of axes satisfies both"):
+        equal(row([], var, [3]), row([], var, [3, 3]))
+    equal(row([3], var, []), row([], var, [5]))  # undecided: SI-05 refuses it when the row ends
+    with pytest.raises(Mismatch):
+        bind(trail := Trail(), var, Row())
+        propagate(trail)
+
+
+def test_equal_rows_may_overlap():
+    """SI-13 says otherwise; a row 3,5 satisfies both"""
+    a, b = RowVar(), RowVar()
+    equal(row([], a, [5]), row([3, 5], b, []))
+    bind(trail := Trail(), b, Row())
+    propagate(trail)
+    assert shown(a) == ("3", 1)
+
+
+def test_a_row_does_not_grow_without_end():
+    trail, var = Trail(), RowVar()
+    with pytest.raises(Mismatch, match="grow without end"):
+        for _ in range(MAX_AXES + 1):
+            rest = RowVar(depth=var.depth + 1)
+            bind(trail, var, Row((Dim(),), rest, ()))
+            var = rest
+
+
+def test_binding_carries_what_is_said_of_the_variable():
+    owner = object()
+    var, rest, axis = RowVar(owner), RowVar(), Dim()
+    var.asked = True
+    trail = Trail()
+    bind(trail, var, Row((axis,), rest, ()))
+    assert (axis.leaf, axis.asked) == (owner, True)
+    assert (rest.leaf, rest.asked, rest.told, rest.depth) == (owner, True, True, 1)
+    trail.undo()
+    assert (axis.leaf, axis.asked, rest.leaf, rest.asked, rest.told, rest.depth) == (None, False, None, False, False, 0)
