@@ -117,6 +117,7 @@ TABLE: list[tuple[Expr, str]] = [
     (Cast(Cast(K, float32), int32), "i32(f32(k))"),
     (Cast(Cast(K, P.float64), int32), "k"),
     (Cast(idx(I, kind=int32), float32), "i"),
+    (Cast(idx(I, kind=int32), P.float16), "f16(i)"),  # nothing computes in float16
     # indices
     (op("add", idx(I), num(2)), "i+2"),
     (op("mul", idx(I), num(3)), "3*i"),

@@ -183,6 +183,14 @@ def test_what_was_overwritten_before_does_not_matter() -> None:
     assert left(first, again, put(Y, (K,), t_k)) == ["y[i_3] = x[i_3] * 2"]
 
 
+def test_what_is_changed_in_place_stays() -> None:
+    (m,) = loops(5)
+    twice = put(T, (m,), op("mul", Read(T, at(m)), Number(2)))
+    assert left(put(T, (I,), op("neg", x_i)), twice, put(Y, (K,), t_k)) == [
+        "t[i] = -x[i]", "t[i_2] = t[i_2] * 2", "y[i_3] = t[i_3]",
+    ]  # fmt: skip
+
+
 def test_parts_of_a_concatenation_stay() -> None:
     t = node("t", 8)
     (a,), (b,), (k,) = loops(5), loops(3), loops(8)

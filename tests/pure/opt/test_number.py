@@ -47,6 +47,12 @@ def test_types_tell_values_apart() -> None:
     assert body(Cast(wide, float32)) == ["let v = f64(x[i])", "y[i] = f32(v + v * f64(f64(1)))"]
 
 
+def test_conditions_tell_values_apart() -> None:
+    a, b = (When(Cond((i - n,)), x, Num(0.0, float32)) for n in (1, 2))
+    assert body(op("add", a, b)) == ["y[i] = (x[i] if i-1 >= 0 else 0) + (x[i] if i-2 >= 0 else 0)"]
+    assert body(op("add", a, a)) == ["let v = x[i] if i-1 >= 0 else 0", "y[i] = v + v"]
+
+
 def test_what_may_not_exist_is_not_computed_early() -> None:
     far = Load(Ref(X, (i - 1,)))
     cond = Cond((i - 1,))

@@ -7,6 +7,7 @@ import pytest
 from ocannl.ir.assign import Apply, Assign, Comp, Number, Piece, Read, Seq, Value
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import TRUE, Affine, Cond, Sym
+from ocannl.ir.loops import Access, Buf, Home, Load, Ref, Store, Update, loop
 from ocannl.ir.names import Namer
 from ocannl.ir.ops import ADD, AND, MAX, MUL, Op
 from ocannl.ir.precision import Precision, float32, int32
@@ -97,6 +98,21 @@ def test_a_store_walks_along_what_it_writes() -> None:
     i, j = loops(5, 3)
     code = Assign(y, None, True, (Piece((i, j), at(j, i), Read(x, at(i, j))),))
     assert names(plan(nests(code)[0], TARGET))[0] == ["j", "i"]
+
+
+def test_where_the_order_shows_it_stays() -> None:
+    """The last of several writes to a cell, and sums that read what earlier steps made."""
+    y, x = (Buf(name, float32, (8,), (1,), Home.ARENA, Access.TEMP) for name in "yx")
+    i, j = Sym("i", 0, 2), Sym("j", 0, 1)
+    cell = Ref(y, (Affine.of(i) + Affine.of(j) * 2,))
+    write = nest_of(loop(i, (loop(j, (Store(cell, Load(Ref(x, (Affine.of(i),)))),)),)))
+    assert write is not None and plan(write, TARGET) == Plain((i, j))
+    wide = Buf("wide", float32, (4, 4), (4, 1), Home.ARENA, Access.TEMP)
+    row, column = Sym("row", 1, 3), Sym("column", 1, 3)
+    here = Ref(wide, (Affine.of(column), Affine.of(row)))
+    there = Ref(wide, (Affine.of(column) - 1, Affine.of(row)))
+    running = nest_of(loop(row, (loop(column, (Update(here, ADD, Load(there)),)),)))
+    assert running is not None and plan(running, TARGET) == Plain((row, column))
 
 
 def test_integers_do_not_take_turns() -> None:
@@ -218,7 +234,7 @@ def test_partial_sums_onto_what_was_there() -> None:
 
 def test_a_nest_can_be_built_from_a_plan_of_ones_own() -> None:
     nest = nests(product(2, 3, 8))[-1]
-    i, j, k = (loop.sym for loop in nest.loops)
+    i, j, k = (outer.sym for outer in nest.loops)
     proc = lower(product(2, 3, 8), "step")
     mine = realize(nest, Plain((j, i), (k,), 2), Namer())
     text = print_proc(proc.__class__("mine", (), (), (mine,)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ocannl.ir.index import Sym
-from ocannl.ir.loops import Ref, Store, Update
+from ocannl.ir.loops import Ref, Store
 from ocannl.ir.ops import ADD, MAX, MIN
 from ocannl.opt.nest import Nest, is_injective, is_whole, loads
 
@@ -32,22 +32,21 @@ class Plain:
 
 
 def plain(nest: Nest) -> Plain:
-    syms = tuple([loop.sym for loop in nest.loops])
     leaf = nest.leaf
+    syms = tuple([loop.sym for loop in nest.loops])
     terms = loads(leaf.value)
-    if any(ref.buf is leaf.ref.buf and ref != leaf.ref for ref in terms) or not all(map(is_whole, nest.loops)):
+    own = [ref for ref in terms if ref.buf is leaf.ref.buf]
+    if any(ref != leaf.ref for ref in own) or not all(map(is_whole, nest.loops)):
         return Plain(syms)
-    match leaf:
-        case Store():
-            return Plain(_along(syms, [leaf.ref]) if is_injective(leaf.ref.at, syms) else syms)
-        case Update():
-            named = {s for place in leaf.ref.at for s in place.syms}
-            kept = tuple([s for s in syms if s in named])
-            reduced = _along(tuple([s for s in syms if s not in named]), terms)
-            if not reduced or any(ref.buf is leaf.ref.buf for ref in terms):
-                return Plain(syms)
-            deep = reduced[-1].extent >= 2 * WAYS and len(terms) <= SMALL and leaf.ref.buf.precision.is_float
-            return Plain(_along(kept, [leaf.ref]), reduced, WAYS if deep and leaf.op in REORDERED else 1)
+    if isinstance(leaf, Store) or own:  # if a cell is written twice, the order shows
+        return Plain(_along(syms, [leaf.ref]) if is_injective(leaf.ref.at, syms) else syms)
+    named = {s for place in leaf.ref.at for s in place.syms}
+    kept = _along(tuple([s for s in syms if s in named]), [leaf.ref])
+    reduced = _along(tuple([s for s in syms if s not in named]), terms)
+    if not reduced:
+        return Plain(kept)
+    deep = reduced[-1].extent >= 2 * WAYS and len(terms) <= SMALL and leaf.ref.buf.precision.is_float
+    return Plain(kept, reduced, WAYS if deep and leaf.op in REORDERED else 1)
 
 
 def _along(syms: tuple[Sym, ...], refs: list[Ref]) -> tuple[Sym, ...]:
