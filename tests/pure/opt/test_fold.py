@@ -79,7 +79,7 @@ TABLE: list[tuple[Expr, str]] = [
     (op("add", X, num(0)), "x"),
     (op("add", num(0), X), "x"),
     (op("sub", X, num(0)), "x"),
-    (op("sub", num(0), X), "-x"),
+    (op("sub", num(0), X), "0 - x"),  # which is another zero where x is zero
     (op("mul", X, num(1)), "x"),
     (op("mul", num(-1), X), "-x"),
     (op("div", X, num(1)), "x"),

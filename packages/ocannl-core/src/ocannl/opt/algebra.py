@@ -37,8 +37,6 @@ def _add(x: Expr, y: Expr) -> Expr | None:
 def _sub(x: Expr, y: Expr) -> Expr | None:
     if is_number(y, 0):
         return x
-    if is_number(x, 0):
-        return _neg(y) or Apply(NEG, (y,))
     match y:
         case Apply(op, (z,)) if op is NEG:
             return Apply(ADD, (x, z))
