@@ -153,14 +153,19 @@ def fill_counted(it: Open) -> list[Closing]:
 
 
 def end_rows(it: Open) -> list[Closing]:
-    """Rows get no further axes, except for those that an equal row has at its other end."""
+    """Rows get no further axes."""
     refuse_untold(untold(it))
+    return [RowClosing(var, EMPTY) for var in it.row_vars]
+
+
+def overlap_rows(it: Open) -> list[Closing]:
+    """Rows get the axes that an equal row has at its other end: what is computed from them may be as long."""
     ends: dict[RowVar, Row] = {}
     for var in it.row_vars:
         for constraint in var.watchers or ():
             if isinstance(constraint, Equal) and constraint.a is not None and constraint.a.var is not constraint.b.var:
                 overlap(ends, constraint.a, constraint.b)
-    return [RowClosing(var, ends.get(var, EMPTY)) for var in it.row_vars]
+    return [RowClosing(var, row) for var, row in ends.items()]
 
 
 def overlap(ends: dict[RowVar, Row], a: Row, b: Row) -> None:

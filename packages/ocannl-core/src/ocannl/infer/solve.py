@@ -16,6 +16,7 @@ from ocannl.infer.trail import Trail
 STAGES: tuple[tuple[str, Stage], ...] = (
     ("rows of leaves grow to their uses", close_rows.grow_leaves),
     ("rows whose cells are counted are filled", close_rows.fill_counted),
+    ("equal rows are laid over each other", close_rows.overlap_rows),
     ("rows end", close_rows.end_rows),
     ("axes of leaves fit their uses", close_axes.fit_leaves),
     ("indexed axes reach their indices", close_axes.reach_indices),
