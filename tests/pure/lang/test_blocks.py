@@ -277,7 +277,7 @@ def inner(x: oc.Tensor) -> oc.Tensor:
 
 
 ONE_MORE = (
-    "block `moody` made 1 parameters and inner blocks when it was first applied, and asks now for one more, "
+    "block `moody` owns `a` since it was first applied, and asks now for one more, "
     "parameter `z`"
 )
 
@@ -420,4 +420,4 @@ def test_a_recorder_is_suspended_inside(listing: Any) -> None:
         y.forward()
         total += y
     assert net.params["w"].grad is not None  # and so may be trained elsewhere
-    assert listing(code)[-1].strip() == "total[o0] =+ y[o0]    over o0<2"
+    assert listing(code)[-1].strip() == "total[o0] =+ net_x[o0]    over o0<2"

@@ -243,7 +243,7 @@ NO_TYPE = f" is not a data type of tensors; there are {KNOWN}"
 ROUND = " do not all fit {}; round or clip them first"
 ODD = "an array of {} cannot become a tensor: its elements must be real numbers"
 EMPTY = "an empty literal says nothing about its sizes; give an array of the shape you mean"
-AXIS = "an axis is a size, such as 3, or a unit and a size, ('rgb', 3)"
+AXIS = "an axis is a size, such as 3, or a unit and a size, such as ('rgb', 3)"
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ AXIS = "an axis is a size, such as 3, or a unit and a size, ('rgb', 3)"
         (oc.DtypeError, ODD.format("object"), lambda: oc.tensor(np.array([{}, []], object))),
         (oc.DtypeError, ODD.format("object"), lambda: oc.tensor({1: 2})),
         (oc.DtypeError, ODD.format("datetime64[s]"), lambda: oc.tensor(np.array(["2020"], "M8[s]"))),
-        (oc.DtypeError, "a parameter starts as a number, not as True or False", lambda: oc.param("w", True)),
+        (oc.DtypeError, "True and False are not numbers here; write 1.0 and 0.0, or give an array of bools", lambda: oc.param("w", True)),
         (
             oc.DtypeError,
             "a parameter has a gradient and so a float type, not int32; convert, or give `dtype=`",
@@ -360,8 +360,8 @@ AXIS = "an axis is a size, such as 3, or a unit and a size, ('rgb', 3)"
             "oc.param takes a label and an initial value; the label is a text, not 1",
             lambda: oc.param(1, 2),
         ),
-        (oc.CodeError, "oc.placeholder takes a label, which is a text, not 3", lambda: oc.placeholder(3)),
-        (oc.CodeError, "oc.node takes a label, which is a text, not 3", lambda: oc.node(3)),
+        (oc.CodeError, "a label is a text, not 3", lambda: oc.placeholder(3)),
+        (oc.CodeError, "a label is a text, not 3", lambda: oc.node(3)),
         (
             oc.CodeError,
             "oc.full has no argument 'nope'; sizes are given by b, batch, i, input, o, output, shape",

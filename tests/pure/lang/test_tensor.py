@@ -191,7 +191,7 @@ def test_truth_values_take_no_part(x: Any, wrong: Any) -> None:
     with pytest.raises(oc.DtypeError) as caught:
         x + wrong
     assert str(caught.value) == (
-        "Python's True and False are not numbers here; write 1.0 and 0.0, or give an array of bools"
+        "True and False are not numbers here; write 1.0 and 0.0, or give an array of bools"
     )
 
 

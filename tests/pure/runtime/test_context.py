@@ -94,7 +94,7 @@ def test_a_static_symbol_picks_a_slice(build, ctx):
         np.testing.assert_array_equal(ctx.get(y), data[value])
     for arguments, error, says in [
         ({}, CodeError, r"routine `pick` needs the symbol `n`, e.g. pick\(n=0\)"),
-        ({"n": 5}, DataError, "symbol `n` of routine `pick` is in 0..5, not 5"),
+        ({"n": 5}, DataError, "symbol `n` of routine `pick` holds 0 <= n < 5, and is given as 5"),
         ({"n": -1}, DataError, "not -1"),
         ({"n": True}, CodeError, "is an integer, not True"),
         ({"n": 1.0}, CodeError, "is an integer, not 1.0"),

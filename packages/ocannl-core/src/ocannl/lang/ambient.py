@@ -15,6 +15,7 @@ from functools import lru_cache, wraps
 from types import CodeType, FrameType
 from typing import Any, TypeVar, cast
 
+from ocannl.base.errors import CodeError
 from ocannl.ir.tnode import next_id
 
 _INTERNAL = ("ocannl.lang", "ocannl.infer", "ocannl.ir", "ocannl.base", "ocannl.lower")
@@ -22,6 +23,17 @@ _INTERNAL = ("ocannl.lang", "ocannl.infer", "ocannl.ir", "ocannl.base", "ocannl.
 differentiable: ContextVar[bool] = ContextVar("ocannl_differentiable", default=True)
 _inside: ContextVar[bool] = ContextVar("ocannl_inside_composite", default=False)
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def checked_label(label: object) -> str:
+    """A label that a user gave: any text that can be written down."""
+    if not isinstance(label, str) or not label:
+        raise CodeError(f"a label is a text, not {label!r}")
+    try:
+        label.encode()
+    except UnicodeEncodeError:
+        raise CodeError(f"the label {label!r} holds half of a character") from None
+    return label
 
 
 @contextmanager
@@ -85,7 +97,7 @@ def _code_facts(code: CodeType) -> tuple[str, dict[int, str]]:
         if rest and rest[0].opname == "COPY":  # a walrus keeps a copy on the stack
             rest = rest[1:]
         name = _stored_name(rest)
-        if name:  # a running call may point at any of its inline caches
+        if name.isidentifier():  # a running call may point at any of its inline caches
             names.update(dict.fromkeys(range(instruction.offset, following, 2), name))
     file = code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
     return file, names

@@ -125,6 +125,7 @@ class Block:
         outer = applying.get()
         if outer is not None:
             outer.meet(self)
+        check_call(self.function, inputs, self.arguments)
         mine = Applying(self)
         tokens = applying.set(mine), recorder.set(None)
         try:
@@ -159,7 +160,7 @@ class Function:
     `Block`."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+        if is_suspended(function):
             raise CodeError(f"`{function.__name__}` is a generator or a coroutine; oc.op takes plain functions")
         self.function = function
         functools.update_wrapper(self, function)
@@ -171,32 +172,18 @@ class Function:
         self.signature = inspect.signature(function)
 
     def __call__(self, *inputs: Any, label: str | None = None, **arguments: Any) -> Any:
+        at_once = bool(inputs) or not self.takes_tensors
+        check_call(self.function, inputs if at_once else None, arguments)
+        block = self._block(label, arguments, at_once)
+        return block(*inputs) if at_once else block
+
+    def _block(self, label: str | None, arguments: Mapping[str, Any], at_once: bool) -> Block:
         name = label or _plain(self.function.__name__)
-        self._check(inputs, arguments)
-        block = self._block(name, label, arguments)
-        return block(*inputs) if inputs or not self.takes_tensors else block
-
-    def _check(self, inputs: tuple[Any, ...], arguments: Mapping[str, Any]) -> None:
-        try:
-            if inputs or not self.takes_tensors:
-                self.signature.bind(*inputs, **arguments)
-            else:
-                self.signature.bind_partial(**arguments)
-                missing = [
-                    p.name
-                    for p in self.signature.parameters.values()
-                    if p.kind is p.KEYWORD_ONLY and p.default is p.empty and p.name not in arguments
-                ]
-                if missing:
-                    raise TypeError(f"missing a required argument: '{missing[0]}'")
-        except TypeError as e:
-            raise CodeError(f"`{self.function.__name__}{self.signature}`: {e}") from None
-
-    def _block(self, name: str, label: str | None, arguments: Mapping[str, Any]) -> Block:
         outer = applying.get()
         if outer is None:
-            bound = "" if label else site().name
-            return Block(self.function, arguments, label or bound or name)
+            # what is applied at once has no name of its own: the name it is bound to is that of its result
+            bound = "" if label or at_once else site().name
+            return Block(self.function, arguments, bound or name)
         if outer.recalling:
             found: Block = outer.recall(_stem(name), "block")
             found.arguments = arguments  # what is owned stays, what is configured is that of this application
@@ -210,6 +197,27 @@ class Function:
 
     def __repr__(self) -> str:
         return f"<oc.op {self.function.__name__}{self.signature}>"
+
+
+def is_suspended(function: Callable[..., Any]) -> bool:
+    """Whether calling it does not run it to its end."""
+    tests = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+    return any(test(function) for test in tests)
+
+
+def check_call(function: Callable[..., Any], inputs: tuple[Any, ...] | None, arguments: Mapping[str, Any]) -> None:
+    """Refuses arguments that do not fit; `inputs` None: the tensors come later, all configuration is there."""
+    signature = inspect.signature(function)
+    try:
+        if inputs is not None:
+            signature.bind(*inputs, **arguments)
+            return
+        signature.bind_partial(**arguments)
+        for p in signature.parameters.values():
+            if p.kind is p.KEYWORD_ONLY and p.default is p.empty and p.name not in arguments:
+                raise TypeError(f"missing a required argument: '{p.name}'")
+    except TypeError as wrong:
+        raise CodeError(f"`{_plain(function.__name__)}{signature}`: {wrong}") from None
 
 
 def _plain(name: str) -> str:

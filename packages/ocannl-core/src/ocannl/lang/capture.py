@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ocannl.base.errors import CodeError
 from ocannl.infer.capture import Capture
+from ocannl.lang.ambient import checked_label
 from ocannl.lang.operators import Operators
 
 
@@ -16,7 +17,7 @@ class Dim(Operators):
     __slots__ = ("cell", "name")
 
     def __init__(self, name: str = "size") -> None:
-        self.name = name
+        self.name = checked_label(name)
         self.cell = Capture(name)
 
     def number(self) -> int:

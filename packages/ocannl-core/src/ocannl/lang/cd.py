@@ -14,7 +14,6 @@ apart: one primitive, or one contraction, of up to three operands becomes the as
 from __future__ import annotations
 
 import functools
-import inspect
 import sys
 from collections.abc import Callable, Iterable
 from contextvars import Token
@@ -30,7 +29,8 @@ from ocannl.ir.assign import Assign, Origin, Piece
 from ocannl.ir.index import Affine
 from ocannl.ir.ops import BY_NAME, Op
 from ocannl.ir.tnode import Role, TNode
-from ocannl.lang.ambient import differentiable, site
+from ocannl.lang.ambient import site
+from ocannl.lang.blocks import is_suspended
 from ocannl.lang.code import Code, Heading, Step, recorder
 from ocannl.lang.defop import logic_of
 from ocannl.lang.leaves import embed
@@ -114,27 +114,27 @@ def _sliced(lhs: Tensor) -> tuple[Tensor, tuple[Affine, ...]]:
 class Recording(Code):
     """Code that is being recorded; complete once its recorder has ended."""
 
-    __slots__ = ("ended", "entries", "_frame", "_text", "_tokens", "_updated")
+    __slots__ = ("consumed", "ended", "entries", "_frame", "_text", "_token", "_updated")
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.entries: list[Entry] = []
+        self.consumed: set[Tensor] = set()  # roots that assignments have taken apart: of themselves they say nothing
         self.ended = False
         self._text = text
-        self._tokens: tuple[Token[Any], Token[bool]] | None = None
+        self._token: Token[Any] | None = None
         self._frame: FrameType | None = None
         self._updated: Tensor | None = None
 
     # --- the recorder ------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        self._tokens = recorder.set(self), differentiable.set(False)
+        self._token = recorder.set(self)
 
     def end(self) -> None:
-        assert self._tokens is not None
-        recorder.reset(self._tokens[0])
-        differentiable.reset(self._tokens[1])
-        items, self.asked = _assemble(self.entries)
+        assert self._token is not None
+        recorder.reset(self._token)
+        items, self.asked = _assemble(self.entries, self.consumed)
         self.items = (Heading(lambda: self._text, Code(items)),) if self._text else items
         self.ended = True
 
@@ -150,8 +150,14 @@ class Recording(Code):
         self.entries.append(statement)
 
     def holds(self, expression: Tensor) -> bool:
-        """Whether the expression was written in this recorder, and nothing has used it yet."""
-        return any(e is expression for e in reversed(self.entries))
+        """Whether the expression was written in this recorder, with no statement since: its operands still hold what
+        they held then."""
+        for entry in reversed(self.entries):
+            if entry is expression:
+                return True
+            if not isinstance(entry, Tensor):
+                return False
+        return False
 
     def assign_in_place(self, lhs: Tensor, spelling: str, value: object) -> None:
         _write(self, lhs, *spelled(spelling), value, None)
@@ -179,9 +185,11 @@ class Recording(Code):
     def __exit__(self, *exception: object) -> None:
         same = recorder.get() is self and sys._getframe(1) is self._frame
         self._frame = None
-        if not same:
-            raise CodeError("a recorder must end in the function that began it")
-        self.end()
+        if same:
+            self.end()
+            return
+        recorder.set(None)
+        raise CodeError("a recorder must end in the function that began it; nothing is recorded any more")
 
     def elaborate(self) -> Any:
         if not self.ended:
@@ -194,7 +202,7 @@ def cd(what: Callable[..., Any] | str = "", /) -> Any:
         return Recording(what)
     if not callable(what):
         raise CodeError(f"oc.cd decorates a function or takes a title, not {what!r}")
-    if inspect.isgeneratorfunction(what) or inspect.iscoroutinefunction(what) or inspect.isasyncgenfunction(what):
+    if is_suspended(what):
         raise CodeError(f"`{what.__name__}` is a generator or a coroutine; a recorder must end where it began")
 
     @functools.wraps(what)
@@ -234,12 +242,12 @@ class comment:
 
 
 
-def _assemble(entries: list[Entry]) -> tuple[tuple[Step | Heading, ...], dict[TNode, str]]:
+def _assemble(entries: list[Entry], consumed: set[Tensor]) -> tuple[tuple[Step | Heading, ...], dict[TNode, str]]:
     """The steps of what was recorded: expressions that something uses, each where it was written."""
     live: set[Tensor] = set()
     _mark(entries, live)
     asked: dict[TNode, str] = {}
-    return tuple(_steps(entries, live, asked)), asked
+    return tuple(_steps(entries, live, consumed, asked)), asked
 
 
 def _mark(entries: list[Entry], live: set[Tensor]) -> None:
@@ -256,12 +264,15 @@ def _mark(entries: list[Entry], live: set[Tensor]) -> None:
                 pass
 
 
-def _steps(entries: list[Entry], live: set[Tensor], asked: dict[TNode, str]) -> Iterable[Step | Heading]:
+def _steps(
+    entries: list[Entry], live: set[Tensor], consumed: set[Tensor], asked: dict[TNode, str]
+) -> Iterable[Step | Heading]:
     for entry in entries:
         match entry:
             case Tensor():
+                if entry in live or entry not in consumed:
+                    entry.emit()  # also of what nothing uses: its shape constraints stay
                 if entry in live:
-                    entry.emit()
                     yield entry.value_code
             case Statement():
                 yield entry
@@ -269,7 +280,7 @@ def _steps(entries: list[Entry], live: set[Tensor], asked: dict[TNode, str]) -> 
                 asked.update(entry.asked)
                 yield from entry.items
             case (text, inner):
-                steps = tuple(_steps(inner, live, asked))
+                steps = tuple(_steps(inner, live, consumed, asked))
                 yield Heading(text, Code(steps))
 
 
@@ -291,7 +302,7 @@ def _write_naturally(active: Recording, lhs: Tensor, value: object) -> None:
         _add(active, lhs, None, True, _same, (t,), pointwise(1), {})
         return
     op = app.operation
-    t.withdraw()
+    active.consumed.add(t)
     _add(active, lhs, op.reduce, True, _combine(op), app.operands, op.logic, dict(op.sizes))
 
 
@@ -299,7 +310,7 @@ def _write(active: Recording, lhs: Tensor, accum: Op | None, clear: bool, value:
     t, app = _root(active, value)
     if shape is not None:
         if app is not None and _fits(shape, len(app.operands)):
-            t.withdraw()
+            active.consumed.add(t)
             logic = logic_of(shape, len(app.operands))
             _add(active, lhs, accum, clear, _combine(app.operation), app.operands, logic, {})
         else:
@@ -307,7 +318,7 @@ def _write(active: Recording, lhs: Tensor, accum: Op | None, clear: bool, value:
         return
     if app is not None and app.operation.reduce in (None, accum) and (app.operation.reduce or _is_pointwise(app)):
         op = app.operation
-        t.withdraw()
+        active.consumed.add(t)
         _add(active, lhs, accum, clear, _combine(op), app.operands, op.logic, dict(op.sizes))
     else:
         _add(active, lhs, accum, clear, _same, (t,), pointwise(1), {})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,9 +19,19 @@ from ocannl.ir.index import Affine
 from ocannl.ir.precision import Precision, float32, int32, precision
 from ocannl.ir.tnode import Contents, Role, TNode
 from ocannl.lang import blocks
-from ocannl.lang.ambient import differentiable, site
+from ocannl.lang.ambient import Site, checked_label, differentiable, site
 from ocannl.lang.capture import Dim
-from ocannl.lang.literals import Function, HostArray, array_of, is_literal, nested, supported
+from ocannl.lang.literals import (
+    Function,
+    HostArray,
+    array_of,
+    exact,
+    is_literal,
+    is_number,
+    is_truth,
+    nested,
+    supported,
+)
 from ocannl.lang.random import Distribution, Draw
 from ocannl.lang.symbols import Symbol
 from ocannl.lang.tensor import Tensor
@@ -50,6 +59,10 @@ def _leaf(
 
     made = Tensor(node, emit, **more)
     return made
+
+
+def _name(label: object, at: Site) -> str:
+    return at.name if label is None else checked_label(label)
 
 
 def _rows(
@@ -97,10 +110,12 @@ def tensor(
     Raises: DataError for ragged, mixed or empty literals; DtypeError for elements that are not real numbers.
     """
     at = site()
-    name = label or at.name
+    name = _name(label, at)
     if isinstance(data, Tensor):
         raise CodeError(f"`{data.label}` is a tensor already")
-    if isinstance(data, numbers.Real) and not isinstance(data, bool | np.bool_) and not hasattr(data, "__array__"):
+    if is_truth(data):
+        raise _truth()
+    if is_number(data):
         return _number(data, label=name, kind=None if dtype is None else precision(dtype), where=at.where)
     weak = is_literal(data)
     if weak:
@@ -116,8 +131,8 @@ def tensor(
     if axis_names is None and units is not None:
         raise CodeError("`units` names the axes of an array, not of a literal")
     if grad:
-        exact = array if dtype is not None else _floating(array)
-        return param(name or "tensor", exact, batch=sizes["batch"], input=sizes["input"], output=sizes["output"])
+        given = array if dtype is not None else _floating(array)
+        return param(name or "tensor", given, batch=sizes["batch"], input=sizes["input"], output=sizes["output"])
     array, kind = supported(array)
     # the array may be in use elsewhere: what is constant must not change under us
     contents = HostArray(array if isinstance(data, np.memmap) or weak else array.copy())
@@ -146,16 +161,20 @@ def _split(array: Any, batch_axes: int, input_axes: int, units: Sequence[str | N
 
 
 def _number(value: Any, *, label: str = "", kind: Precision | None = None, where: str = "") -> Tensor:
-    exact: int | float = int(value) if isinstance(value, numbers.Integral) else float(value)
+    number = exact(value)
     return _leaf(
-        label or f"{exact:g}",
+        label or f"{number:g}",
         Role.RESULT,
         kind or float32,
         {"batch": [], "input": [], "output": []},
         where=where,
-        literal=lambda: Number(exact),
+        literal=lambda: Number(number),
         named=bool(label),
     )
+
+
+def _truth() -> DtypeError:
+    return DtypeError("True and False are not numbers here; write 1.0 and 0.0, or give an array of bools")
 
 
 def embed(value: object) -> Tensor:
@@ -168,14 +187,12 @@ def embed(value: object) -> Tensor:
         return _leaf(value.name, Role.RESULT, int32, scalar, literal=lambda: literal)
     if isinstance(value, Dim):
         return _leaf(value.name, Role.RESULT, float32, scalar, literal=lambda: Number(value.number()))
-    if isinstance(value, bool | np.bool_):
-        raise DtypeError("Python's True and False are not numbers here; write 1.0 and 0.0, or give an array of bools")
-    if isinstance(value, float | int):
-        return _number(value)
+    if is_truth(value):
+        raise _truth()
+    if is_number(value):
+        return _number(value, kind=float32 if isinstance(value, float) else int32)
     if isinstance(value, np.ndarray | np.generic) or hasattr(value, "__array__") or hasattr(value, "__dlpack__"):
         return tensor(value)
-    if isinstance(value, numbers.Real):
-        return _number(value)
     if isinstance(value, TNode):
         raise CodeError(f"`{value.label}` is a node; in expressions the tensor itself stands for its value")
     if isinstance(value, list | tuple):
@@ -221,10 +238,10 @@ def param(
     initial: Any = None
     if init is None:
         contents = Draw(Distribution(-0.25, 0.25))
-    elif isinstance(init, bool | np.bool_):
-        raise DtypeError("a parameter starts as a number, not as True or False")
-    elif isinstance(init, numbers.Real) and not hasattr(init, "__array__"):
-        initial = float(init)
+    elif is_truth(init):
+        raise _truth()
+    elif is_number(init):
+        initial = float(exact(init))
     elif isinstance(init, Tensor) and init.application is None and isinstance(init.node.contents, Draw | Function):
         contents = init.node.contents  # an initializer by itself: drawn straight into the parameter
     elif isinstance(init, Tensor):
@@ -236,7 +253,7 @@ def param(
         raise DtypeError(f"a parameter has a gradient and so a float type, not {kind}; convert, or give `dtype=`")
     if rows["batch"] is None:
         rows["batch"] = []
-    name = label or at.name
+    name = _name(label, at)
     recalled = blocks.recall(name or "param")
     if recalled is not None:
         return recalled
@@ -298,10 +315,9 @@ def placeholder(
     Shapes: rows left out are inferred from use.
     """
     at = site()
-    _check_label("oc.placeholder", label)
     rows = _rows(batch, input, output, b, i, o, shape)
     kind = float32 if dtype is None else precision(dtype)
-    name = label or at.name
+    name = _name(label, at)
     return _leaf(name or "placeholder", Role.PLACEHOLDER, kind, rows, where=at.where, square=square, named=bool(name))
 
 
@@ -316,17 +332,13 @@ def node(
 ) -> Tensor:
     """A node of code, kept between calls; what its code reads before writing it starts as `init`, once per context."""
     at = site()
-    _check_label("oc.node", label)
     kind = float32 if dtype is None else precision(dtype)
     rows = _rows(batch, input, output, None, None, None)
-    start = Function(lambda *_: np.full((), init))
-    name = label or at.name
+    if not is_number(init):
+        raise DtypeError(f"oc.node starts as a number, not as {init!r}")
+    start = Function(lambda *_: np.full((), exact(init)))
+    name = _name(label, at)
     return _leaf(name or "node", Role.STATE, kind, rows, where=at.where, contents=start, named=bool(name))
-
-
-def _check_label(what: str, label: object) -> None:
-    if label is not None and not isinstance(label, str):
-        raise CodeError(f"{what} takes a label, which is a text, not {label!r}")
 
 
 # --- initializers ----------------------------------------------------------------------------------------------------
@@ -335,7 +347,7 @@ def _check_label(what: str, label: object) -> None:
 def _initializer(name: str, contents: Contents | None, sizes: dict[str, Any], **more: Any) -> Tensor:
     at = site()
     dtype = sizes.pop("dtype", None)
-    label = sizes.pop("label", None) or at.name
+    label = _name(sizes.pop("label", None), at)
     known = {"batch", "input", "output", "b", "i", "o", "shape"}
     unknown = set(sizes) - known
     if unknown:
@@ -348,15 +360,15 @@ def _initializer(name: str, contents: Contents | None, sizes: dict[str, Any], **
 
 def full(value: float, **sizes: Any) -> Tensor:
     """A tensor with `value` in every cell. Shapes: from the arguments (`output=[3]`), or from use."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+    if not is_number(value):
         raise DtypeError(f"oc.full takes a number, not {value!r}")
-    exact: int | float = int(value) if isinstance(value, numbers.Integral) else float(value)
-    return _initializer("full", None, sizes, literal=lambda: Number(exact))
+    number = exact(value)
+    return _initializer("full", None, sizes, literal=lambda: Number(number))
 
 
 def arange(n: int, **sizes: Any) -> Tensor:
     """0, 1, ..., n-1 along one output axis."""
-    if isinstance(n, bool) or not isinstance(n, int) or n < 0:
+    if is_truth(n) or not isinstance(n, int | np.integer) or n < 0:
         raise DataError(f"oc.arange takes the number of its elements, not {n!r}")
     return _initializer("arange", HostArray(np.arange(n)), {"output": [n], "batch": [], "input": [], **sizes})
 
@@ -370,12 +382,20 @@ def init(fn: Callable[..., Any], **sizes: Any) -> Tensor:
 
 def uniform(low: float = 0.0, high: float = 1.0, *, key: str | None = None, **sizes: Any) -> Tensor:
     """Uniform random numbers in [low, high)."""
+    if not (_finite(low) and _finite(high) and low <= high):
+        raise DataError(f"oc.uniform takes finite bounds, the lower first; not {low!r} and {high!r}")
     return _initializer("uniform", Draw(Distribution(low, high), key), sizes)
 
 
 def normal(mean: float = 0.0, std: float = 1.0, *, key: str | None = None, **sizes: Any) -> Tensor:
     """Normally distributed random numbers (Box and Muller, 1958)."""
+    if not (_finite(mean) and _finite(std) and std >= 0):
+        raise DataError(f"oc.normal takes a finite mean and a standard deviation; not {mean!r} and {std!r}")
     return _initializer("normal", Draw(Distribution(mean, mean + std, normal=True), key), sizes)
+
+
+def _finite(value: object) -> bool:
+    return is_number(value) and math.isfinite(exact(value))
 
 
 class Fanned(Distribution):

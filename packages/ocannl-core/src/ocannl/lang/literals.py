@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ocannl.base.errors import DataError, DtypeError
 from ocannl.infer.spec import KINDS, Kind
-from ocannl.ir.precision import Precision, float32, precision
+from ocannl.ir.precision import Precision, precision
 
 _DEEPEST = 32
 
@@ -30,6 +30,27 @@ class batch(tuple[Any, ...]):
 
     def __repr__(self) -> str:
         return f"batch({', '.join(map(repr, self))})"
+
+
+def is_truth(value: object) -> bool:
+    """Python's and NumPy's True and False, which are no numbers here."""
+    return isinstance(value, bool | np.bool_)
+
+
+def is_number(value: object) -> bool:
+    """A number as Python has them; `np.float64` is one of them."""
+    return isinstance(value, numbers.Real) and not is_truth(value) and (
+        isinstance(value, int | float) or not hasattr(value, "__array__")
+    )
+
+
+def exact(value: Any) -> int | float:
+    """A Python number as it is written in code."""
+    try:
+        as_float = float(value)
+        return int(value) if isinstance(value, numbers.Integral) else as_float
+    except OverflowError:
+        raise DataError("a number beyond all floats cannot be an element of a tensor") from None
 
 
 def is_literal(data: object) -> bool:
@@ -140,19 +161,19 @@ def nested(data: object) -> tuple[NDArray[Any], dict[Kind, list[int]]]:
 
 def _flatten(data: object, levels: list[tuple[Kind, int]], depth: int, out: list[float]) -> None:
     if depth == len(levels):
-        if isinstance(data, bool | np.bool_) or not isinstance(data, numbers.Real):
+        if is_truth(data) or not isinstance(data, numbers.Real):
             raise DataError(f"a literal holds numbers at its innermost level; {data!r} is none")
-        out.append(data.item() if isinstance(data, np.generic) else data)  # type: ignore[arg-type]
+        out.append(exact(data))
         return
     kind, size = levels[depth]
     if not is_literal(data):
-        raise DataError(f"a literal is ragged: {data!r} stands where a {kind} axis of {size} is expected")
+        raise DataError(f"a literal is ragged: {data!r} stands where {_axis(kind, size)} is expected")
     if kind_of(data) != kind or len(data) != size:  # type: ignore[arg-type]
-        got = f"a {kind_of(data)} axis of {len(data)}"  # type: ignore[arg-type]
-        raise DataError(f"a literal is ragged or mixed: {got} stands beside a {kind} axis of {size}")
+        got = _axis(kind_of(data), len(data))  # type: ignore[arg-type]
+        raise DataError(f"a literal is ragged or mixed: {got} stands beside {_axis(kind, size)}")
     for item in data:  # type: ignore[attr-defined]
         _flatten(item, levels, depth + 1, out)
 
 
-WEAK = float32
-"""What literals and Python numbers become when nothing else decides."""
+def _axis(kind: Kind, size: int) -> str:
+    return f"{'a' if kind == 'batch' else 'an'} {kind} axis of {size}"

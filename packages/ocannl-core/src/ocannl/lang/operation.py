@@ -62,13 +62,16 @@ class Operation:
         """What a window reads outside its array."""
         return self.reduce.neutral if self.reduce is not None else 0.0
 
-    def precision(self, operands: list[Precision | None]) -> Precision:
-        """Of the result, from those of the operands; weak numbers give None."""
+    def precision(self, operands: list[Precision], numbers: list[bool]) -> Precision:
+        """Of the result. Of operands that are mere numbers only their being floats counts, beside integers."""
         found: Precision | None = None
-        for number, given in enumerate(operands):
-            if given is not None and number not in self.weak_operands:
+        floats = self.domain is Domain.FLOAT
+        for at, (given, is_number) in enumerate(zip(operands, numbers, strict=True)):
+            if is_number:
+                floats |= given.is_float
+            elif at not in self.weak_operands:
                 found = given if found is None else promote(found, given)
-        if found is None or (self.domain is Domain.FLOAT and not found.is_float):
+        if found is None or (floats and not found.is_float):
             return float32
         return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import operator
 
 from ocannl.base.errors import CodeError
@@ -24,9 +25,11 @@ class Symbol(Sym, Operators):
 
 def symbol(name: str, low: int, high: int) -> Symbol:
     """A static index `low <= name < high`, given at each call of a routine: `step(n=3)`."""
-    if not isinstance(name, str) or identifier(name) != name:
+    if not isinstance(name, str) or identifier(name) != name or keyword.iskeyword(name):
         raise CodeError(f"a symbol is called by a plain identifier, since calls name it; not {name!r}")
     try:
+        if isinstance(low, bool) or isinstance(high, bool):
+            raise TypeError
         low, high = operator.index(low), operator.index(high)
     except TypeError:
         raise CodeError(f"the bounds of symbol `{name}` are integers, not {low!r} and {high!r}") from None

@@ -7,7 +7,7 @@ Nothing is computed when an expression is written. `forward`, `backprop`, `zero_
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ocannl.base.errors import CodeError
 from ocannl.infer.project import project
@@ -18,7 +18,7 @@ from ocannl.ir.precision import Precision
 from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lang import graph
-from ocannl.lang.ambient import differentiable, site
+from ocannl.lang.ambient import checked_label, differentiable, site
 from ocannl.lang.code import Recorder, recorder
 from ocannl.lang.fill import fill
 from ocannl.lang.operation import Operation
@@ -80,11 +80,6 @@ class Tensor(Operators):
         if self._shape is None:
             self._shape = self._emit(self)
         return self._shape
-
-    def withdraw(self) -> None:
-        """The expression is taken apart by an assignment with loops of its own: it says nothing about shapes."""
-        if self._shape is None:
-            self._emit = _withdrawn
 
     @property
     def handle(self) -> Shape:
@@ -154,9 +149,7 @@ class Tensor(Operators):
 
     def with_label(self, label: str) -> Tensor:
         """This tensor, called `label` from now on."""
-        if not isinstance(label, str) or not label:
-            raise CodeError(f"a label is a text, not {label!r}")
-        self.node.label = label
+        self.node.label = checked_label(label)
         self.named = True
         return self
 
@@ -258,6 +251,24 @@ class Tensor(Operators):
     def __iand__(self, value: object) -> Tensor:
         return in_place(self, "=&&", value)
 
+    def __imatmul__(self, value: object) -> NoReturn:
+        raise _meaningless("@=")
+
+    def __imod__(self, value: object) -> NoReturn:
+        raise _meaningless("%=")
+
+    def __ixor__(self, value: object) -> NoReturn:
+        raise _meaningless("^=")
+
+    def __ifloordiv__(self, value: object) -> NoReturn:
+        raise _meaningless("//=")
+
+    def __ilshift__(self, value: object) -> NoReturn:
+        raise _meaningless("<<=")
+
+    def __irshift__(self, value: object) -> NoReturn:
+        raise _meaningless(">>=")
+
     def __setitem__(self, key: object, value: object) -> None:
         _recorded(f"{self.label}[...] = ...").assign_item(self, key, value)
 
@@ -268,8 +279,13 @@ class Tensor(Operators):
 
 def in_place(lhs: Tensor, spelling: str, value: object) -> Tensor:
     """`lhs += value` and its likes."""
-    _recorded(f"{lhs.label} {spelling[1:]}= ...").assign_in_place(lhs, spelling, value)
+    sign = {"=||": "|", "=&&": "&"}.get(spelling, spelling[1:])
+    _recorded(f"{lhs.label} {sign}= ...").assign_in_place(lhs, spelling, value)
     return lhs
+
+
+def _meaningless(sign: str) -> CodeError:
+    return CodeError(f"`{sign}` is no assignment of tensors; there are += -= *= /= **= |= &= and `lhs[...] = e`")
 
 
 def _recorded(what: str) -> Recorder:
@@ -290,10 +306,6 @@ class Application:
     def __init__(self, operation: Operation, operands: tuple[Tensor, ...]) -> None:
         self.operation = operation
         self.operands = operands
-
-
-def _withdrawn(tensor: Tensor) -> Shape:
-    raise CodeError(f"`{tensor.label}` was taken apart by an assignment with its own loops and has no value of its own")
 
 
 class _Application:
@@ -356,7 +368,7 @@ def apply(
     """The result of an operation: its shape constraints are stated now, its values come when code is run."""
     given = tuple(operands)
     at = site()
-    precision = operation.precision([None if t.literal is not None else t.dtype for t in given])
+    precision = operation.precision([t.dtype for t in given], [t.literal is not None for t in given])
     wants = operation.gradient is not None and precision.is_float and any(t.has_gradient for t in given)
 
     def emit(result: Tensor) -> Shape:
@@ -364,14 +376,14 @@ def apply(
         return relate(operation.logic, shapes, None, result.provenance, sizes=operation.sizes, captures=captures or {})
 
     result: Tensor
-    name = label or at.name
+    name = at.name if label is None else checked_label(label)
     node = TNode(name or operation.name, Role.RESULT, lambda: result.dims, lambda: precision, where=at.where)
     result = Tensor(
         node,
         emit,
         named=bool(name),
         application=Application(operation, given),
-        has_gradient=wants and differentiable.get(),
+        has_gradient=wants and differentiable.get() and recorder.get() is None,
     )
     return result
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ocannl.base.errors import CodeError
+from ocannl.ir.precision import float32, promote
 from ocannl.lang.cd import cd
 from ocannl.lang.code import Code, seq, titled
 from ocannl.lang.leaves import node
@@ -30,7 +31,7 @@ def sgd_one(
     """One parameter's update. Source: Sutskever, Martens, Dahl, Hinton 2013, as PyTorch's SGD has it."""
     delta: Tensor = p.grad if not weight_decay else p.grad + weight_decay * p  # type: ignore[assignment]
     if momentum:
-        velocity = node(f"sgd_momentum.{p.label}")
+        velocity = node(f"sgd_momentum.{p.label}", dtype=promote(p.dtype, float32))
         velocity[...] = momentum * velocity + delta
         delta = delta + momentum * velocity if nesterov else velocity
     p -= learning_rate * delta
