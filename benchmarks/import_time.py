@@ -1,0 +1,59 @@
+"""How long `import ocannl` takes, NumPy's own time excluded. Aim: less than 0.25 s."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+AIM_S = 0.25
+REPEATS = 7
+LINE = re.compile(r"import time:\s+(\d+) \|\s+(\d+) \|(\s+)(\S+)")
+NUMPY = ("numpy", "ml_dtypes")
+
+
+def profile() -> list[tuple[int, int, int, str]]:
+    """Own and cumulative microseconds, depth and name of every module, in order of completion."""
+    ran = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", "import ocannl"], capture_output=True, text=True, check=True
+    )
+    return [
+        (int(own), int(total), len(indent), name)
+        for own, total, indent, name in (m.groups() for m in map(LINE.match, ran.stderr.splitlines()) if m)
+    ]
+
+
+def split(modules: list[tuple[int, int, int, str]]) -> tuple[float, float, list[tuple[float, str]]]:
+    """Seconds for ocannl without NumPy, for NumPy, and the modules that took longest by themselves."""
+    whole = next(total for _, total, _, name in reversed(modules) if name == "ocannl")
+    numpy = sum(outermost(modules, NUMPY))
+    own = sorted(((own / 1e6, name) for own, _, _, name in modules if not name.startswith(NUMPY)), reverse=True)
+    return (whole - numpy) / 1e6, numpy / 1e6, own
+
+
+def outermost(modules: list[tuple[int, int, int, str]], names: tuple[str, ...]) -> list[int]:
+    """Cumulative times of the imports of these packages that are not inside one another."""
+    found = []
+    inside: int | None = None
+    for _, total, depth, name in reversed(modules):  # a module is listed after what it imports
+        if inside is not None and depth > inside:
+            continue
+        inside = depth if name.partition(".")[0] in names else None
+        if inside is not None:
+            found.append(total)
+    return found
+
+
+def main() -> None:
+    runs = sorted((split(profile()) for _ in range(REPEATS)), key=lambda run: run[0])
+    ours, numpy, own = runs[0]
+    median = runs[len(runs) // 2][0]
+    print(f"import ocannl: {ours:.3f} s without NumPy (median {median:.3f} s), NumPy and ml_dtypes {numpy:.3f} s")
+    print("the modules that take longest by themselves:")
+    for seconds, name in own[:8]:
+        print(f"  {1e3 * seconds:6.1f} ms  {name}")
+    print(f"aim {AIM_S:g} s: {'met' if median < AIM_S else 'MISSED'}")
+
+
+if __name__ == "__main__":
+    main()
