@@ -84,7 +84,7 @@ def _level(expr: Expr | comp.Value) -> int:
         case Num(value, _) | comp.Number(value):
             return 7 if value < 0 else 9
         case Idx(index, _) | comp.Index(index):
-            return 9 if index.only_sym or (index.is_const and index.const >= 0) else 5
+            return 9 if index.only_sym is not None or (index.is_const and index.const >= 0) else 5
         case When():
             return 0
         case _:

@@ -30,21 +30,24 @@ from ocannl.lang.tensor import Tensor
 
 def forward(*tensors: Tensor) -> Code:
     """The code that computes all the tensors; what they share is computed once."""
-    for t in tensors:
-        if not isinstance(t, Tensor):
-            raise CodeError(f"oc.forward takes tensors, not {t!r}")
-    return graph.forward(*tensors)
+    return graph.forward(*(_tensor(t, "oc.forward") for t in tensors))
+
+
+def _tensor(t: object, what: str) -> Tensor:
+    if not isinstance(t, Tensor):
+        raise CodeError(f"{what} takes tensors, not {t!r}")
+    return t
 
 
 def keep(t: Tensor) -> Tensor:
     """Asks, for good, that every routine that computes `t` keeps its value in the context."""
-    t.node.requested.settle(Placement.KEPT, "oc.keep")
+    _tensor(t, "oc.keep").node.requested.settle(Placement.KEPT, "oc.keep")
     return t
 
 
 def virtual(t: Tensor) -> Tensor:
     """Asks, for good, that no routine keeps the value of `t`: it lives inside calls, if at all."""
-    t.node.requested.settle(Placement.TEMPORARY, "oc.virtual")
+    _tensor(t, "oc.virtual").node.requested.settle(Placement.TEMPORARY, "oc.virtual")
     return t
 
 

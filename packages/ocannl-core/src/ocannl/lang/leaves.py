@@ -16,7 +16,7 @@ from ocannl.infer.spec import KINDS, Fixed
 from ocannl.infer.terms import Provenance
 from ocannl.ir.assign import Index, Number
 from ocannl.ir.index import Affine
-from ocannl.ir.precision import Precision, float32, int32, precision
+from ocannl.ir.precision import Precision, float32, int32, int64, precision
 from ocannl.ir.tnode import Contents, Role, TNode
 from ocannl.lang import blocks
 from ocannl.lang.ambient import Site, checked_label, differentiable, site
@@ -184,7 +184,8 @@ def embed(value: object) -> Tensor:
     scalar: Sizes = {"batch": [], "input": [], "output": []}
     if isinstance(value, Symbol):
         literal = Index(Affine.of(value))
-        return _leaf(value.name, Role.RESULT, int32, scalar, literal=lambda: literal)
+        kind = int32 if -(2**31) <= value.lo <= value.hi < 2**31 else int64
+        return _leaf(value.name, Role.RESULT, kind, scalar, literal=lambda: literal)
     if isinstance(value, Dim):
         return _leaf(value.name, Role.RESULT, float32, scalar, literal=lambda: Number(value.number()))
     if is_truth(value):
@@ -198,12 +199,6 @@ def embed(value: object) -> Tensor:
     if isinstance(value, list | tuple):
         raise CodeError(f"a literal takes part in expressions as oc.tensor({value!r})"[:200])
     raise CodeError(f"{value!r} cannot take part in an expression of tensors"[:200])
-
-
-def deferred(label: str, number: Callable[[], float]) -> Tensor:
-    """A number that is known when code is generated."""
-    rows: Sizes = {"batch": [], "input": [], "output": []}
-    return _leaf(label, Role.RESULT, float32, rows, literal=lambda: Number(number()))
 
 
 def param(

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ocannl.infer.logic import Logic
-from ocannl.ir.ops import ADD, Domain, Op
-from ocannl.ir.precision import Precision, float32, promote
+from ocannl.ir.ops import ADD, MUL, Domain, Op
+from ocannl.ir.precision import Precision, bool_, float32, int32, promote
 from ocannl.lang.slots import NoSlot, Slot, SlotAssign
 from ocannl.lang.terms import Term, apply, pullback, tree_of
 
@@ -63,7 +63,8 @@ class Operation:
         return self.reduce.neutral if self.reduce is not None else 0.0
 
     def precision(self, operands: list[Precision], numbers: list[bool]) -> Precision:
-        """Of the result. Of operands that are mere numbers only their being floats counts, beside integers."""
+        """Of the result. Of operands that are mere numbers only their being floats counts, beside integers; truth
+        values are counted as int32."""
         found: Precision | None = None
         floats = self.domain is Domain.FLOAT
         for at, (given, is_number) in enumerate(zip(operands, numbers, strict=True)):
@@ -73,7 +74,7 @@ class Operation:
                 found = given if found is None else promote(found, given)
         if found is None or (floats and not found.is_float):
             return float32
-        return found
+        return int32 if found is bool_ and self.reduce is not None and self.reduce.name in ("add", "mul") else found
 
 
 def contraction(
@@ -104,7 +105,7 @@ def contraction(
             _distribute(s, formula, s.gradient(), known)
             return
         if reduce.name == "mul":
-            _distribute(s, formula, s.gradient() * (s.value / formula), None)
+            _distribute(s, formula, s.gradient() * _other_factors(s, formula), None)
             return
         hit = apply("eq", s.stored(formula), s.value)
         ties = s.local("ties", 0)
@@ -124,6 +125,16 @@ def contraction(
         text,
         sizes or {},
     )
+
+
+def _other_factors(s: Slots, factor: Term) -> Term:
+    """The product of all factors but this one; right where some of them are zero, too."""
+    is_zero = apply("eq", factor, 0.0)
+    zeros, rest = s.local("zeros", 0), s.local("rest", 0)
+    zeros.write(ADD, True, is_zero)
+    rest.write(MUL, True, apply("where", is_zero, 1.0, factor))
+    one_zero, no_zero = apply("eq", zeros, 1.0), apply("eq", zeros, 0.0)
+    return apply("where", is_zero, apply("where", one_zero, rest, 0.0), apply("where", no_zero, s.value / factor, 0.0))
 
 
 def _distribute(s: Slots, formula: Term, g: Term, known: Term | None) -> None:

@@ -19,7 +19,7 @@ from ocannl.ir.ops import ADD, BY_NAME, OPS, Op
 from ocannl.lang import terms
 from ocannl.lang.ambient import composite
 from ocannl.lang.capture import Dim
-from ocannl.lang.leaves import deferred, embed
+from ocannl.lang.leaves import embed
 from ocannl.lang.operation import contraction
 from ocannl.lang.operators import REGISTRY
 from ocannl.lang.symbols import Symbol
@@ -194,11 +194,20 @@ def min_(x: Tensor, spec: str | None = None, **names: Any) -> Tensor:
     return _reduction(x, "min", spec, names, "min")
 
 
-@composite
 def mean(x: Tensor, spec: str | None = None, **names: Any) -> Tensor:
-    """The mean by a spec of one operand, or over all axes."""
-    total = _reduction(x, "add", spec, names, "sum")
-    return total / deferred("count", lambda: _summed(total))
+    """The mean by a spec of one operand, or over all axes; of integers, as float32."""
+    read = TOTAL if spec is None else einsum_logic(parse(spec))
+    check_arity(read.spec, spec or "", 1)
+    sizes, captures = split_names(read.spec, spec or "", names)
+    made: Tensor
+
+    def share(v: Term) -> Term:
+        return v / _summed(made)  # divided before it is summed: no type overflows
+
+    text = "{0}.mean()" if spec is None else einsum_text("mean", spec, 1)
+    operation = contraction("mean", read, share, ADD, domain=BY_NAME["div"].domain, text=text, sizes=sizes)
+    made = apply(operation, [x], captures=captures)
+    return made
 
 
 def _summed(total: Tensor) -> int:

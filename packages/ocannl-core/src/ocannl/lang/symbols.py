@@ -33,6 +33,8 @@ def symbol(name: str, low: int, high: int) -> Symbol:
         low, high = operator.index(low), operator.index(high)
     except TypeError:
         raise CodeError(f"the bounds of symbol `{name}` are integers, not {low!r} and {high!r}") from None
+    if not -(2**62) <= low <= high <= 2**62:
+        raise CodeError(f"the bounds of symbol `{name}` fit 63 bits; {low} and {high} do not")
     if high <= low:
         raise CodeError(f"symbol `{name}` has no value at all: {low} <= {name} < {high}")
     return Symbol(name, low, high - 1, SymKind.STATIC)

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ocannl.base.errors import CodeError
+import numpy as np
+
+from ocannl.base.errors import CodeError, DataError
 from ocannl.infer.project import project
 from ocannl.infer.shape import Shape, finish, relate
 from ocannl.infer.terms import Provenance
 from ocannl.ir.assign import Assign, Convert, Index, Number, Origin
-from ocannl.ir.precision import Precision
+from ocannl.ir.precision import Precision, int32
 from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lang import graph
@@ -371,6 +373,9 @@ def apply(
     precision = operation.precision([t.dtype for t in given], [t.literal is not None for t in given])
     wants = operation.gradient is not None and precision.is_float and any(t.has_gradient for t in given)
 
+    if not precision.is_float and operation.name not in COMPARISONS:
+        refuse_wide(given, precision)
+
     def emit(result: Tensor) -> Shape:
         shapes = [t.emit() for t in given]
         return relate(operation.logic, shapes, None, result.provenance, sizes=operation.sizes, captures=captures or {})
@@ -386,6 +391,18 @@ def apply(
         has_gradient=wants and differentiable.get() and recorder.get() is None,
     )
     return result
+
+
+COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
+
+
+def refuse_wide(operands: tuple[Tensor, ...], precision: Precision) -> None:
+    """Numbers beside integers take their type, and must fit it."""
+    limits = np.iinfo(precision.numpy) if precision.name != "bool" else None
+    for t in operands:
+        number = t.literal() if t.literal is not None and t.dtype is int32 else None
+        if limits and isinstance(number, Number) and not limits.min <= number.value <= limits.max:
+            raise DataError(f"{number.value} does not fit {precision}, the type it takes beside tensors of that type")
 
 
 def describe(t: Tensor, depth: int = 2) -> str:

@@ -156,9 +156,11 @@ def _pow_base(g: Term, v: Term, x: Term, y: Term) -> Term:
             return g * (2.0 * x)
         case Number(1 | 1.0):
             return g
+        case Number(0 | 0.0):
+            return g * 0.0
         case Number(p):
             return g * (p * x ** (p - 1))
-    return g * (y * x ** (y - 1.0))
+    return g * apply("where", apply("eq", y, 0.0), 0.0, y * x ** (y - 1.0))
 
 
 def _pow_exponent(g: Term, v: Term, x: Term, y: Term) -> Term:

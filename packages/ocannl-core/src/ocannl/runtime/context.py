@@ -37,7 +37,8 @@ class Context:
         self.backend = resolve(backend)
         count = self.backend.device_count()
         if isinstance(device, bool) or not isinstance(device, SupportsIndex) or not 0 <= operator.index(device) < count:
-            raise BackendUnavailable(f"backend `{self.backend.name}` has the devices 0..{count}, not {device!r}")
+            has = "device 0 only" if count == 1 else f"devices 0 to {count - 1}"
+            raise BackendUnavailable(f"backend `{self.backend.name}` has {has}, not {device!r}")
         self.device = self.backend.device(operator.index(device))
         self.lock = threading.RLock()
         self.arrays = Arrays(self.device, self.backend.capabilities.alignment_bytes)

@@ -21,6 +21,8 @@ def evaluate(tensor: Tensor, ctx: Context | None = None) -> np.ndarray[Any, Any]
     """
     if recorder.get() is not None:
         raise CodeError(f"`{tensor.label}` has no value while code is being recorded")
+    if ctx is not None and not isinstance(ctx, Context):
+        raise CodeError(f"`{tensor.label}` is evaluated in a context, not in {ctx!r}")
     context = default_context() if ctx is None else ctx
     context.init(tensor)
     if tensor.application is None and tensor.literal is None:
