@@ -56,6 +56,7 @@ class Operation:
     weak_operands: frozenset[int] = frozenset()  # whose type says nothing about the result's, such as conditions
     text: str = ""  # how the expression reads: "{0} @ {1}"
     sizes: Mapping[str, int] = field(default_factory=dict)
+    kind: Precision | None = None  # of the result, where it does not follow from the operands
 
     @property
     def outside(self) -> float | None:
@@ -65,6 +66,8 @@ class Operation:
     def precision(self, operands: list[Precision], numbers: list[bool]) -> Precision:
         """Of the result. Of operands that are mere numbers only their being floats counts, beside integers; truth
         values are counted as int32."""
+        if self.kind is not None:
+            return self.kind
         found: Precision | None = None
         floats = self.domain is Domain.FLOAT
         for at, (given, is_number) in enumerate(zip(operands, numbers, strict=True)):
@@ -88,6 +91,7 @@ def contraction(
     weak_operands: frozenset[int] = frozenset(),
     text: str = "",
     sizes: Mapping[str, int] | None = None,
+    kind: Precision | None = None,
 ) -> Operation:
     """`result =:reduce combine(operands)`, with the gradient that follows from the formula.
 
@@ -124,6 +128,7 @@ def contraction(
         weak_operands,
         text,
         sizes or {},
+        kind,
     )
 
 

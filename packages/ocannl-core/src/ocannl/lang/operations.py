@@ -13,9 +13,10 @@ from ocannl.base.errors import CodeError
 from ocannl.infer.logic import COMPOSE, TRANSPOSE, Logic, pointwise, slice_batch
 from ocannl.infer.logic import einsum as einsum_logic
 from ocannl.infer.parse import parse
-from ocannl.infer.spec import Concat, Spec
+from ocannl.infer.spec import Concat, ShapeSpec, Spec
 from ocannl.ir.index import Sym
 from ocannl.ir.ops import ADD, BY_NAME, OPS, Op
+from ocannl.ir.precision import Precision, float32, promote
 from ocannl.lang import terms
 from ocannl.lang.ambient import composite
 from ocannl.lang.capture import Dim
@@ -93,8 +94,7 @@ def einsum(
     Raises: EinsumSyntaxError with a caret under the mistake; ShapeError.
     """
     read = parse(spec)
-    if any(isinstance(axis, Concat) for row in (*read.shapes,) for _, r in row.rows for axis in r.axes):
-        raise CodeError(f"axes are laid one after another by oc.concat({spec!r}, ...)")
+    refuse_concat(read, spec)
     operands = [embed(x) for x in xs]
     check_arity(read, spec, len(operands))
     sizes, captures = split_names(read, spec, names)
@@ -113,6 +113,11 @@ def einsum(
 def einsum_text(name: str, spec: str, operands: int) -> str:
     quoted = spec.replace("{", "{{").replace("}", "}}")
     return f'{name}("{quoted}", {", ".join(f"{{{n}}}" for n in range(operands))})'
+
+
+def refuse_concat(read: Spec, spec: str) -> None:
+    if any(isinstance(axis, Concat) for shape in read.shapes for _, row in shape.rows for axis in row.axes):
+        raise CodeError(f"axes are laid one after another by oc.concat({spec!r}, ...)")
 
 
 def check_arity(read: Spec, spec: str, operands: int) -> None:
@@ -161,13 +166,20 @@ def split_names(read: Spec, spec: str, names: dict[str, Any]) -> tuple[dict[str,
     return sizes, captures
 
 
-def _reduction(x: Tensor, op: str, spec: str | None, names: dict[str, Any], title: str) -> Tensor:
-    if spec is not None:
-        return einsum(spec, x, reduce=op, **names)
-    if names:
+def _reduction(
+    x: Tensor, op: str, spec: str | None, names: dict[str, Any], title: str, kind: Precision | None = None
+) -> Tensor:
+    if spec is None and names:
         raise CodeError(f"names such as {next(iter(names))!r} belong to a spec: x.{title}(spec, ...)")
-    operation = contraction(title, TOTAL, lambda v: v, BY_NAME[op], text="{0}." + title + "()")
-    return apply(operation, [x])
+    read = Spec((), ShapeSpec()) if spec is None else parse(spec)
+    if spec is not None:
+        refuse_concat(read, spec)
+        check_arity(read, spec, 1)
+    sizes, captures = split_names(read, spec or "", names)
+    logic = TOTAL if spec is None else einsum_logic(read)
+    text = "{0}." + title + "()" if spec is None else einsum_text(title, spec, 1)
+    operation = contraction(title, logic, lambda v: v, BY_NAME[op], text=text, sizes=sizes, kind=kind)
+    return apply(operation, [x], captures=captures)
 
 
 TOTAL = Logic("total", parse("...|...->... => "), ((False, False, False),), asks=False)
@@ -194,20 +206,14 @@ def min_(x: Tensor, spec: str | None = None, **names: Any) -> Tensor:
     return _reduction(x, "min", spec, names, "min")
 
 
+@composite
 def mean(x: Tensor, spec: str | None = None, **names: Any) -> Tensor:
     """The mean by a spec of one operand, or over all axes; of integers, as float32."""
-    read = TOTAL if spec is None else einsum_logic(parse(spec))
-    check_arity(read.spec, spec or "", 1)
-    sizes, captures = split_names(read.spec, spec or "", names)
-    made: Tensor
-
-    def share(v: Term) -> Term:
-        return v / _summed(made)  # divided before it is summed: no type overflows
-
-    text = "{0}.mean()" if spec is None else einsum_text("mean", spec, 1)
-    operation = contraction("mean", read, share, ADD, domain=BY_NAME["div"].domain, text=text, sizes=sizes)
-    made = apply(operation, [x], captures=captures)
-    return made
+    wide = promote(x.dtype, float32)
+    total = _reduction(x, "add", spec, names, "sum", wide)
+    kind = x.dtype if x.dtype.is_float else wide
+    divide = contraction("mean", pointwise(1), lambda v: v / _summed(total), None, text="{0} / count", kind=kind)
+    return apply(divide, [total])
 
 
 def _summed(total: Tensor) -> int:
