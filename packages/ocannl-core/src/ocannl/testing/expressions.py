@@ -97,7 +97,7 @@ class _Maker:
         low, high = (20, 128) if kind != "int32" else (1, 5)
         found = [self.random.choice((-1, 1)) * self.random.randint(low, high) for _ in range(prod(shape))]
         scale = 1 if kind == "int32" else GRID
-        return (np.array(found, np.float64).reshape(shape) / scale).astype(kind)
+        return np.asarray(np.array(found, np.float64).reshape(shape) / scale, kind)  # of no axes too
 
     def leaf(self, rows: Rows, *, param: bool | None = None) -> Value:
         if prod(dims_of(rows)) > CELLS:

@@ -1,0 +1,237 @@
+"""The judges are judged: the generator writes what it says, gradcheck finds what is wrong, seeded bugs are caught."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+from ocannl import train
+from ocannl.ir.assign import Number
+from ocannl.lang import graph, operations, slots, tensor, terms
+from ocannl.testing.evaluate import evaluate
+from ocannl.testing.expressions import generate
+from ocannl.testing.meanings import BINARY, NUMBERS, TERNARY, TOTALS, UNARY, joined, matmul
+
+# --- the generator ---------------------------------------------------------------------------------------------------
+
+
+def test_a_seed_is_a_program() -> None:
+    for seed in range(20):
+        one, two = generate(Random(seed)), generate(Random(seed))
+        assert str(one) == str(two)
+        assert all(np.array_equal(one.data[name], two.data[name]) for name in one.data)
+
+
+def test_programs_write_everything_there_is() -> None:
+    programs = [generate(Random(seed)) for seed in range(1500)]
+    text = "\n".join(map(str, programs))
+    for row in (*UNARY, *BINARY, *NUMBERS, *TERNARY, *TOTALS):
+        written = ".*".join(map(re.escape, row.text.split("{}")))
+        assert re.search(written, text), row.text
+    for part in ("oc.einsum", ".sum(", ".max(", ".mean()", "oc.placeholder", "oc.param(dtype", "oc.no_grad", "symbol"):
+        assert part in text
+    for part in ("reduce='max'", "combine='fma'", "...", "..r..", "|_", "=0", ".T", "[1]", "grad=True", "reduce='mul'"):
+        assert part in text
+    sizes = {size for p in programs for array in p.data.values() for size in array.shape}
+    assert sizes == {0, 1, 2, 3, 4}
+    assert {array.dtype.name for p in programs for array in p.data.values()} == {"float64", "float16", "int32"}
+    assert 0.5 < np.mean([p.smooth for p in programs]) < 1
+
+
+def test_values_are_well_conditioned() -> None:
+    for seed in range(200):
+        program = generate(Random(seed))
+        for value in program.meaning().values():
+            assert np.isfinite(value).all()
+        slopes = [program.slope({name: np.ones_like(program.data[name])}) for name in program.params]
+        assert np.isfinite(slopes).all()
+
+
+def test_shapes_of_the_model_are_those_of_numpy() -> None:
+    assert joined(((2,), (), (3, 1)), ((), (4,), (5,))) == ((2,), (4,), (3, 5))
+    with pytest.raises(ValueError, match="broadcast"):
+        joined(((2,), (), ()), ((3,), (), ()))
+    x, y = np.arange(24.0).reshape(2, 3, 4), np.arange(8.0).reshape(2, 4)
+    got = matmul(x, ((2,), (4,), (3,)), y, ((2,), (), (4,)))
+    assert np.array_equal(got, np.einsum("bij,bj->bi", x, y))
+
+
+# --- seeded bugs -----------------------------------------------------------------------------------------------------
+
+
+def disagreement(seed: int) -> str:
+    """What NumPy or finite differences have against what the oracle makes of a program."""
+    program = generate(Random(seed))
+    try:
+        built = program.build("float64")
+        got = evaluate(train.grad_update(built.loss).elaborate().comp, built.arrays, built.symbols)
+    except (AssertionError, oc.OcannlError) as refusal:
+        return str(refusal)
+    for name, want in program.meaning().items():
+        node = built.tensors[name].node
+        if node in got and not np.allclose(got[node], want, rtol=1e-8, atol=1e-8):
+            return name
+    for name in program.params if program.smooth else ():
+        gradient = got.get(built.tensors[name].grad.node)
+        direction = np.random.default_rng(seed).normal(size=program.data[name].shape)
+        slope = program.slope({name: direction})
+        mine = 0.0 if gradient is None else float((gradient * direction).sum())
+        if not abs(slope - mine) <= 1e-6 * max(1, abs(slope)):
+            return f"{name}.grad"
+    return ""
+
+
+def wrong_rule(name: str, number: int, rule: Callable[..., Any] | None) -> Callable[[pytest.MonkeyPatch], None]:
+    def seed(patch: pytest.MonkeyPatch) -> None:
+        rules = list(terms.DERIVATIVES[name])
+        rules[number] = rule
+        patch.setitem(terms.DERIVATIVES, name, tuple(rules))
+
+    return seed
+
+
+def no_zeroing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(tensor.Tensor, "zero_gradient", lambda t: ())
+
+
+def gradient_stored_instead_of_added(patch: pytest.MonkeyPatch) -> None:
+    original = slots.Slot.write
+
+    def write(self: Any, accum: Any, clear: bool, value: object) -> None:
+        original(self, accum, True, value) if accum is not None else original(self, accum, clear, value)
+
+    patch.setattr(slots.Slot, "write", write)
+
+
+def backprop_in_the_wrong_order(patch: pytest.MonkeyPatch) -> None:
+    original = graph.ancestors
+    patch.setattr(graph, "ancestors", lambda roots: original(roots)[::-1])
+
+
+def mean_that_counts_one_more(patch: pytest.MonkeyPatch) -> None:
+    original = operations._summed
+    patch.setattr(operations, "_summed", lambda total: original(total) + 1)
+
+
+def numbers_rounded(patch: pytest.MonkeyPatch) -> None:
+    original = terms.tree_of
+
+    def tree_of(value: object) -> Any:
+        made = original(value)
+        return Number(float(round(made.value))) if isinstance(made, Number) else made
+
+    patch.setattr(terms, "tree_of", tree_of)
+
+
+BUGS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "mul hands its gradient to one operand only": wrong_rule("mul", 1, None),
+    "sub forgets its sign": wrong_rule("sub", 1, lambda g, v, x, y: g),
+    "div divides by its own value": wrong_rule("div", 0, lambda g, v, x, y: g / v),
+    "tanh forgets a square": wrong_rule("tanh", 0, lambda g, v, x: g * (1.0 - v)),
+    "where takes the other side": wrong_rule("where", 1, lambda g, v, c, x, y: terms.apply("where", c, 0.0, g)),
+    "max hands everything to the first": wrong_rule("max", 0, lambda g, v, x, y: g),
+    "pow forgets its factor": wrong_rule("pow", 0, lambda g, v, x, y: g * x ** (y - 1.0)),
+    "sin is its own derivative": wrong_rule("sin", 0, lambda g, v, x: g * v),
+    "gradients are not zeroed": no_zeroing,
+    "gradients are stored, not added": gradient_stored_instead_of_added,
+    "the walk is upside down": backprop_in_the_wrong_order,
+    "a mean counts one more": mean_that_counts_one_more,
+    "numbers are rounded": numbers_rounded,
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_seeded_bug_is_caught(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    BUGS[bug](monkeypatch)
+    assert any(disagreement(seed) for seed in range(200))
+
+
+def test_without_a_bug_there_is_nothing_to_catch() -> None:
+    assert not any(disagreement(seed) for seed in range(60))
+
+
+# --- gradcheck -------------------------------------------------------------------------------------------------------
+
+
+@oc.defop()
+def halved(x):
+    def forward(v, v1):
+        v["=:"] = v1 * v1
+
+    def gradient(g, v1, g1):
+        g1 += g * v1
+
+    return forward, gradient
+
+
+def test_a_wrong_gradient_is_named_with_its_worst_entry() -> None:
+    with pytest.raises(oc.testing.GradientMismatch) as caught:
+        oc.testing.gradcheck(lambda x, y: halved(x) + y, [[1.0, 2.0], [3.0, 0.0]], 0.5)
+    assert str(caught.value) == (
+        "the gradient with respect to argument 1, `x1`, is 3.25155949 at x1[1, 0], and differences of the values give "
+        "6.50311898; 3 of 5 entries are off by more than 1e-05, this one by 0.5"
+    )
+    assert isinstance(caught.value, oc.OcannlError)
+    assert isinstance(caught.value, AssertionError)
+
+
+def test_a_right_gradient_passes_whatever_the_arguments_are() -> None:
+    rng = np.random.default_rng(0)
+    oc.testing.gradcheck(lambda x: x**3, 2.0)
+    oc.testing.gradcheck(lambda x: x**3, [1, 2, 3])
+    oc.testing.gradcheck(lambda x: oc.exp(x), np.ones((2, 2), "float16"))
+    oc.testing.gradcheck(lambda x: x * 2, np.ones((0, 3)))
+    w, x = oc.tensor(rng.normal(size=(2, 3)), input_axes=1), oc.tensor(rng.normal(size=(5, 3)), batch_axes=1)
+    oc.testing.gradcheck(lambda w, x: w @ x, w, x)
+
+
+def test_parameters_inside_are_at_their_initial_values() -> None:
+    @oc.op
+    def layer(x):
+        w, b = oc.param(o=[2]), oc.param(2.0 * oc.uniform() - 1.0)
+        return oc.tanh(w @ x + b)
+
+    oc.testing.gradcheck(layer, [1.0, -2.0, 0.5])
+
+
+def test_tolerance_and_step_can_be_chosen() -> None:
+    oc.testing.gradcheck(halved, [1.0], tol=0.6)
+    with pytest.raises(oc.testing.GradientMismatch):
+        oc.testing.gradcheck(oc.exp, [1.0], eps=0.5)
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "what"),
+    [
+        (
+            oc.CodeError,
+            "gradcheck needs an argument to differentiate by: gradcheck(fn, array)",
+            lambda: oc.testing.gradcheck(oc.exp),
+        ),
+        (
+            oc.CodeError,
+            "the result of the function, `exp`, has no gradient: it depends on no argument",
+            lambda: oc.testing.gradcheck(lambda x: oc.exp(oc.tensor([1.0])), [1.0]),
+        ),
+        (
+            oc.DtypeError,
+            "argument 2 of gradcheck is an array, a number or a tensor, not 'a'",
+            lambda: oc.testing.gradcheck(oc.add, [1.0], "a"),
+        ),
+        (
+            oc.CodeError,
+            "`p` has no contents to start from: give gradcheck arrays, or oc.tensor(array)",
+            lambda: oc.testing.gradcheck(oc.exp, oc.placeholder("p", o=[3])),
+        ),
+    ],
+)
+def test_what_cannot_be_checked_is_refused(error: type[Exception], message: str, what: Callable[[], object]) -> None:
+    with pytest.raises(error) as caught:
+        what()
+    assert str(caught.value) == message
