@@ -479,5 +479,6 @@ class _Maker:
 
 
 def generate(random: Random, steps: int = 8) -> Program:
-    """A program of at most that many operations before its loss."""
-    return _Maker(random).program(random.randint(2, steps))
+    """A program of at most that many operations before its loss; one in ten is up to three times as long."""
+    low, high = (2, steps) if random.random() < 0.9 else (steps, 3 * steps)
+    return _Maker(random).program(random.randint(low, high))
