@@ -3,7 +3,7 @@
     import ocannl as oc
 
 Tensors, their gradients and the code of whole training steps are expressions; a `Context` compiles them for a backend
-chosen by name. Names that not everyone needs (`nn`, `train`, `testing`) are imported when first used.
+chosen by name. Names that not everyone needs (`train`, `testing`) are imported when first used.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ globals().update({p.name: p for p in _PRECISIONS})
 _Tensor.numpy = _Tensor.eval = _evaluate  # type: ignore[attr-defined]
 _Tensor.__array__ = _as_array  # type: ignore[attr-defined]
 
-_MODULES = ("nn", "testing", "train")
+_MODULES = ("testing", "train")
 _LAZY = {"show_shapes": "ocannl.show.shapes"}
 
 

@@ -204,7 +204,12 @@ def project_file() -> ProjectFile | None:
 def _table(path: Path, _mtime_ns: int, _size_bytes: int) -> Mapping[str, object] | None:
     import tomllib
 
-    text = path.read_text(encoding="utf-8", errors="replace")
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except IsADirectoryError:
+        return None
+    except OSError as wrong:
+        raise ConfigError(f"{path} cannot be read: {wrong.strerror}") from None
     shared = path.name == "pyproject.toml"
     if shared and "ocannl" not in text:
         return None

@@ -121,7 +121,7 @@ class Block:
             else:
                 yield f"{prefix}{name}", member
 
-    def __call__(self, *inputs: Any) -> Any:
+    def __call__(self, *inputs: Any, label: str | None = None) -> Any:
         outer = applying.get()
         if outer is not None:
             outer.meet(self)
@@ -137,6 +137,8 @@ class Block:
         if outer is None:
             for path, p in self._walk(""):
                 p.path = path
+        if label is not None and hasattr(result, "with_label"):
+            return result.with_label(label)
         _label_result(result, self.label, inputs)
         return result
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 from ocannl.base.errors import CodeError
 from ocannl.infer.capture import Capture
 from ocannl.lang.ambient import checked_label
-from ocannl.lang.operators import Operators
+from ocannl.lang.operators import REGISTRY, Operators
+
+if TYPE_CHECKING:
+    from ocannl.lang.tensor import Tensor
 
 
 class Dim(Operators):
@@ -46,6 +51,12 @@ class Dim(Operators):
 
     def __float__(self) -> float:  # type: ignore[override]
         return float(self.number())
+
+    def __floordiv__(self, other: object) -> Tensor:
+        return cast("Tensor", REGISTRY["trunc"](self / other))
+
+    def __rfloordiv__(self, other: object) -> Tensor:
+        return cast("Tensor", REGISTRY["trunc"](other / self))
 
     def __repr__(self) -> str:
         return f"<dim {self.name}: {'?' if self.cell.known is None else self.cell.known}>"

@@ -25,7 +25,7 @@ from ocannl.infer.logic import Logic, pointwise
 from ocannl.infer.project import project
 from ocannl.infer.shape import finish, relate
 from ocannl.infer.terms import Provenance
-from ocannl.ir.assign import Assign, Origin, Piece
+from ocannl.ir.assign import Assign, Number, Origin, Piece, reads
 from ocannl.ir.index import Affine
 from ocannl.ir.ops import BY_NAME, Op
 from ocannl.ir.tnode import Role, TNode
@@ -33,10 +33,11 @@ from ocannl.lang.ambient import site
 from ocannl.lang.blocks import is_suspended
 from ocannl.lang.code import Code, Heading, Step, recorder
 from ocannl.lang.defop import logic_of
+from ocannl.lang.fill import fill
 from ocannl.lang.leaves import embed
 from ocannl.lang.operation import Operation
 from ocannl.lang.slots import SlotAssign, elaborate, spelled
-from ocannl.lang.tensor import Application, Tensor, operand_term
+from ocannl.lang.tensor import Application, Tensor, describe, operand_term
 from ocannl.lang.terms import Hole, Term, apply, tree_of
 
 Entry = Any  # Tensor | Statement | Code | (text of a heading, entries)
@@ -66,6 +67,7 @@ class Statement:
         self.logic = logic
         self.sizes = sizes
         self.where = where
+        _name_state(lhs, operands)
         text = lambda: f"{lhs.label} {_spelling(accum, clear)} {logic}"  # noqa: E731
         provenance = Provenance(lambda: lhs.label, "assigned", text, where)
         relate(logic, [t.emit() for t in operands], lhs.emit(), provenance, sizes=sizes)
@@ -82,23 +84,44 @@ class Statement:
             0.0 if outside is None else outside,
             Origin(self.lhs.label, self.where),
         )
-        return [_through_slices(self.lhs, a) for a in made]
+        return [b for a in made for b in _through_slices(self.lhs, a, projections.result_dims)]
+
+
+def _name_state(lhs: Tensor, operands: tuple[Tensor, ...]) -> None:
+    """A node of code is called after the first parameter that is stored into it, so that state has stable names."""
+    if lhs.node.role is not Role.STATE or "." in lhs.label:
+        return
+    stack = list(reversed(operands))
+    while stack:
+        t = stack.pop()
+        owner = t.node.of or t.node
+        if owner.role is Role.PARAMETER:
+            lhs.with_label(f"{lhs.label}.{owner.label}")
+            return
+        if t.application is not None:
+            stack.extend(reversed(t.application.operands))
 
 
 def _spelling(accum: Op | None, clear: bool) -> str:
     return f"={':' * clear}{'' if accum is None else accum.symbol or accum.name}"
 
 
-def _through_slices(lhs: Tensor, assign: Assign) -> Assign:
-    """An assignment to `x[n]` writes to `x` itself."""
+def _through_slices(lhs: Tensor, assign: Assign, dims: tuple[int, ...]) -> list[Assign]:
+    """An assignment to `x[n]` writes to the cells of `x`; clearing first sets these, and no others."""
     parent, at = _sliced(lhs)
     if not at:
-        return assign
+        return [assign]
+    out: list[Assign] = []
     if assign.clear and assign.accum is not None:
-        raise CodeError(f"`{lhs.label}` is a slice: clear it with `=:` first, then accumulate into it")
-    clear = False  # the other slices keep what they hold; a plain store covers its own cells
-    pieces = tuple(Piece(p.loops, (*at, *p.at), p.value, p.when) for p in assign.pieces)
-    return Assign(parent.node, assign.accum, clear, pieces, assign.origin)
+        if any(read.node is parent.node for piece in assign.pieces for read in reads(piece.value)):
+            raise CodeError(f"`{describe(lhs)}` is cleared before `{parent.label}` is read: compute the value first")
+        cleared = fill(parent.node, dims, Number(assign.accum.neutral or 0), assign.origin)
+        out = [Assign(parent.node, None, False, _shifted(cleared, at), assign.origin)]
+    return [*out, Assign(parent.node, assign.accum, False, _shifted(assign, at), assign.origin)]
+
+
+def _shifted(assign: Assign, at: tuple[Affine, ...]) -> tuple[Piece, ...]:
+    return tuple(Piece(p.loops, (*at, *p.at), p.value, p.when) for p in assign.pieces)
 
 
 def _sliced(lhs: Tensor) -> tuple[Tensor, tuple[Affine, ...]]:

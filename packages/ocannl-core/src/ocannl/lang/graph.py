@@ -45,10 +45,13 @@ def _operands(t: Tensor) -> Iterator[Tensor]:
 def parameters(*roots: Tensor) -> Mapping[str, Tensor]:
     """Parameters by path, in order of creation; a repeated path gets `_2`, `_3`, ..."""
     found = sorted((t for t in ancestors(roots) if t.is_parameter), key=lambda t: t.node.id)
+    return _unique({t: t.path or t.label for t in found})
+
+
+def _unique(paths: Mapping[Tensor, str]) -> Mapping[str, Tensor]:
     out: dict[str, Tensor] = {}
-    for t in found:
-        path = name = t.path or t.label
-        n = 2
+    for t, path in paths.items():
+        name, n = path, 2
         while name in out:
             name, n = f"{path}_{n}", n + 1
         out[name] = t
@@ -82,7 +85,7 @@ def init_code(params: Mapping[str, Tensor]) -> Code:
     """Initial values of the given parameters; those given by contents need no code and are set when code is linked."""
     code: list[Step] = []
     asked: dict[TNode, str] = {}
-    for path, p in params.items():
+    for path, p in needed(params).items():
         if isinstance(p.initial, int | float):
             code.append(_filling(p, p.initial))
         else:
@@ -93,6 +96,21 @@ def init_code(params: Mapping[str, Tensor]) -> Code:
                 code.append(_copying(p, p.initial))
         asked[p.node] = "parameter"
     return Code(tuple(code), asked)
+
+
+def needed(params: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """The parameters, each after those that its initial value depends on."""
+    order: dict[Tensor, str] = {}
+    stack = [(path, p, False) for path, p in reversed(list(params.items()))]
+    while stack:
+        path, p, ready = stack.pop()
+        if ready or p in order:
+            order.setdefault(p, path)
+            continue
+        stack.append((path, p, True))
+        if p.initial is not None and not isinstance(p.initial, int | float):
+            stack.extend((t.path or t.label, t, False) for t in ancestors([p.initial]) if t.is_parameter)
+    return _unique(order)
 
 
 def key_streams(tensors: Iterable[Tensor], path: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ocannl.base.errors import CodeError, DataError, DtypeError
 from ocannl.infer.logic import pointwise
@@ -18,7 +19,7 @@ from ocannl.ir.assign import Index, Number
 from ocannl.ir.index import Affine
 from ocannl.ir.precision import Precision, float32, int32, int64, precision
 from ocannl.ir.tnode import Contents, Role, TNode
-from ocannl.lang import blocks
+from ocannl.lang import blocks, graph
 from ocannl.lang.ambient import Site, checked_label, differentiable, site
 from ocannl.lang.capture import Dim
 from ocannl.lang.literals import (
@@ -115,6 +116,8 @@ def tensor(
         raise CodeError(f"`{data.label}` is a tensor already")
     if is_truth(data):
         raise _truth()
+    if is_number(data) and grad:
+        return param(name or "tensor", data, batch=[], input=[], output=[], dtype=dtype)
     if is_number(data):
         return _number(data, label=name, kind=None if dtype is None else precision(dtype), where=at.where)
     weak = is_literal(data)
@@ -151,6 +154,8 @@ def _split(array: Any, batch_axes: int, input_axes: int, units: Sequence[str | N
         raise DataError(
             f"{batch_axes} batch and {input_axes} input axes are asked of an array of {array.ndim} axes, {array.shape}"
         )
+    if units is not None and (isinstance(units, str) or not isinstance(units, Sequence)):
+        raise CodeError(f"`units` is a list with the unit of each axis, or None for an axis without; not {units!r}")
     if units is not None and len(units) != array.ndim:
         raise DataError(f"{len(units)} units are given for the {array.ndim} axes of {array.shape}")
     axes = list(array.shape) if units is None else [
@@ -264,13 +269,18 @@ def param(
         has_gradient=differentiable.get(),
         named=bool(name),
     )
-    if isinstance(contents, Draw) and isinstance(contents.distribution, Fanned):
-        contents.distribution.bind(made)
+    for drawn in [contents, *_contents_of(initial)]:
+        if isinstance(drawn, Draw) and isinstance(drawn.distribution, Fanned):
+            drawn.distribution.bind(made)
     if isinstance(initial, Tensor):
         copy = Provenance(lambda: made.label, "result", lambda: f"{made.label} = {initial.label}", at.where)
         relate(pointwise(1), [initial.emit()], made.emit(), copy)
     blocks.own(name or "param", made)
     return made
+
+
+def _contents_of(initial: object) -> list[Contents | None]:
+    return [t.node.contents for t in graph.ancestors([initial])] if isinstance(initial, Tensor) else []
 
 
 def _exact(init: object, rows: Sizes, kind: Precision, dtype: object) -> tuple[Contents, Sizes, Precision]:
@@ -402,6 +412,11 @@ class Fanned(Distribution):
         super().__init__(0.0 if normal else -1.0, 1.0, normal)
         self.gain = gain
         self.fans = fans
+
+    def __call__(self, path: str, ordinal: int, count: int, wide: bool, seed: int) -> NDArray[np.floating]:
+        if self.factor is None:
+            raise CodeError("oc.kaiming and oc.xavier scale by the sizes of a parameter: use them as its initial value")
+        return super().__call__(path, ordinal, count, wide, seed)
 
     def bind(self, t: Tensor) -> None:
         """Takes the sizes from `t`: fan in is the product of its input axes, fan out of its output axes."""

@@ -70,7 +70,8 @@ def _links(proc: Proc) -> tuple[Link, ...]:
 
 
 def _refuse_ambiguous(statics: Sequence[Sym]) -> None:
-    names = [s.name for s in statics]
-    for name in names:
-        if names.count(name) > 1:
+    seen: set[str] = set()
+    for name in (s.name for s in statics):
+        if name in seen:
             raise CodeError(f"two different symbols of this code are called `{name}`; give one of them another name")
+        seen.add(name)

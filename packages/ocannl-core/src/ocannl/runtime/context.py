@@ -49,6 +49,8 @@ class Context:
 
     def compile(self, code: object, name: str | None = None, keep: object = ()) -> Routine:
         """The routine of a piece of code. `keep` are tensors or nodes to look at afterwards."""
+        if name is not None and not isinstance(name, str):
+            raise CodeError(f"the name of a routine is a text, not {name!r}")
         elaborated = elaborate(code)
         asked = dict(elaborated.asked)
         for each in [keep] if _is_tensor(keep) or not isinstance(keep, Iterable) else keep:

@@ -31,7 +31,7 @@ def sgd_one(
     """One parameter's update. Source: Sutskever, Martens, Dahl, Hinton 2013, as PyTorch's SGD has it."""
     delta: Tensor = p.grad if not weight_decay else p.grad + weight_decay * p  # type: ignore[assignment]
     if momentum:
-        velocity = node(f"sgd_momentum.{p.label}", dtype=promote(p.dtype, float32))
+        velocity = node("sgd_momentum", dtype=promote(p.dtype, float32))
         velocity[...] = momentum * velocity + delta
         delta = delta + momentum * velocity if nesterov else velocity
     p -= learning_rate * delta
