@@ -81,7 +81,11 @@ def _div(x: Array, y: Array) -> Array:
 
 
 def _pow(x: Array, y: Array) -> Array:
-    return np.power(x, y)
+    out = np.power(x, y)
+    if np.asarray(x).dtype.kind != "f":
+        return out
+    # NumPy takes a square root where an exponent is one half, which is not the power of minus infinity
+    return np.where((y == 0.5) & (x == -np.inf), np.abs(x), out).astype(out.dtype)
 
 
 _INF = float("inf")
