@@ -43,7 +43,8 @@ class Net:
         return self.relate(COMPOSE, a, b, text=f"{self.name(a)} @ {self.name(b)}")
 
     def add(self, *operands: Shape, result: Shape | None = None) -> Shape:
-        return self.relate(pointwise(len(operands)), *operands, text=" + ".join(map(self.name, operands)), result=result)
+        text = " + ".join(map(self.name, operands))
+        return self.relate(pointwise(len(operands)), *operands, text=text, result=result)
 
     def relu(self, a: Shape) -> Shape:
         return self.relate(pointwise(1), a, text=f"relu({self.name(a)})")
@@ -51,7 +52,8 @@ class Net:
     def transpose(self, a: Shape) -> Shape:
         return self.relate(TRANSPOSE, a, text=f"{self.name(a)}.T")
 
-    def einsum(self, spec: str, *operands: Shape, result: Shape | None = None, captures: Any = None, **sizes: int) -> Shape:
+    def einsum(self, spec: str, *operands: Shape, captures: Any = None, **sizes: Any) -> Shape:
+        result = sizes.pop("result", None)
         logic = einsum(parse(spec))
         return self.relate(logic, *operands, text=spec, result=result, sizes=sizes, captures=captures or {})
 

@@ -28,7 +28,7 @@ SAME, VALID, UNSTATED = Padding.SAME, Padding.VALID, Padding.UNSTATED
 
 
 @pytest.mark.parametrize(
-    "axis, over, taps, padding, more, want",
+    ("axis", "over", "taps", "padding", "more", "want"),
     [
         (4, None, 2, VALID, {"stride": 2}, (4, 2, 2)),  # CV-01
         (5, None, 3, SAME, {}, (5, 5, 3)),  # CV-03
@@ -59,9 +59,9 @@ def test_windows(axis, over, taps, padding, more, want):
 
 
 @pytest.mark.parametrize(
-    "axis, over, taps, padding, more, said",
+    ("axis", "over", "taps", "padding", "more", "said"),
     [
-        (5, None, 2, VALID, {"stride": 2}, r"with stride 2 does not fit \(axis 5, window 2\): 3 is no multiple of the stride 2"),
+        (5, None, 2, VALID, {"stride": 2}, r"does not fit \(axis 5, window 2\): 3 is no multiple of the stride 2"),
         (2, None, 3, VALID, {}, "the window is longer than the axis"),
         (9, 3, 3, VALID, {"stride": 2}, r"\(axis 9, places 3, window 3\): 7 would fit in place of 9"),
         (9, 4, None, VALID, {"dilation": 2}, "5 is no multiple of the dilation 2"),
@@ -101,7 +101,7 @@ def laid(whole, parts, **more):
 
 
 @pytest.mark.parametrize(
-    "whole, parts, more, want",
+    ("whole", "parts", "more", "want"),
     [
         (None, (2, 4), {}, (6, 2, 4)),
         (6, (2, None), {}, (6, 2, 4)),
@@ -117,7 +117,9 @@ def test_concatenations(whole, parts, more, want):
     assert laid(whole, parts, **more) == want
 
 
-@pytest.mark.parametrize("whole, parts, more", [(5, (2, 4), {}), (5, (6, None), {}), (5, (None,), {"constant": 7})])
+@pytest.mark.parametrize(
+    ("whole", "parts", "more"), [(5, (2, 4), {}), (5, (6, None), {}), (5, (None,), {"constant": 7})], ids=str
+)
 def test_concatenations_that_do_not_fit(whole, parts, more):
     with pytest.raises(Mismatch, match="the sizes in `a\\^b` make"):
         laid(whole, parts, **more)
@@ -147,7 +149,7 @@ def merged(whole, parts, **more):
 
 
 @pytest.mark.parametrize(
-    "whole, parts, more, want",
+    ("whole", "parts", "more", "want"),
     [
         (None, (3, 4), {}, (12, 3, 4)),
         (12, (3, None), {}, (12, 3, 4)),
@@ -162,7 +164,7 @@ def test_merged_axes(whole, parts, more, want):
     assert merged(whole, parts, **more) == want
 
 
-@pytest.mark.parametrize("whole, parts", [(10, (3, None)), (10, (3, 4)), (10, (0, None)), (5, (None, 0))])
+@pytest.mark.parametrize(("whole", "parts"), [(10, (3, None)), (10, (3, 4)), (10, (0, None)), (5, (None, 0))])
 def test_merged_axes_that_do_not_fit(whole, parts):
     with pytest.raises(Mismatch, match="the sizes in `\\(a b\\)` make"):
         merged(whole, parts)

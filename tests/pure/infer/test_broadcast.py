@@ -44,7 +44,7 @@ def know(step, *args):
 
 
 @pytest.mark.parametrize(
-    "res, opnd, fits",
+    ("res", "opnd", "fits"),
     [
         ((5, None), (5, None), True),
         ((5, None), (1, None), True),  # SI-19

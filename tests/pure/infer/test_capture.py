@@ -107,8 +107,8 @@ def test_a_size_that_nothing_tells(net):
 
 def test_names_that_a_spec_lacks_are_refused(net):
     """EP-36"""
-    said = net.refuses("`j` is no name of `s\\*i => i`, which has `i`, `s`", net.einsum, "s*i => i", net.x("4"), j=2, s=2)
-    assert said
+    said = r"`j` is no name of `s\*i => i`, which has `i`, `s`"
+    net.refuses(said, net.einsum, "s*i => i", net.x("4"), j=2, s=2)
     net.refuses("`j` is no name", net.einsum, "i => i", net.x("4"), captures={"j": Capture("j")})
     net.refuses("`s` is a coefficient", net.einsum, "s*i => i", net.x("4"), s=2, captures={"s": Capture("s")})
     net.refuses("`i` cannot be -1", net.einsum, "i => i", net.x("4"), i=-1)

@@ -68,7 +68,8 @@ def drop_spare(it: Open) -> list[Closing]:
 def free_leaves(it: Open) -> list[Closing]:
     """Axes of leaves that nothing says anything about have size 1; those of parameters had to be told."""
     refuse_untold(untold(it))
-    return [AxisClosing(axis, 1, "an axis that nothing tells a size") for axis in it.axes if axis.leaf is not None]
+    leaves = computed_last([axis for axis in it.axes if axis.leaf is not None])
+    return [AxisClosing(axis, 1, "an axis that nothing tells a size") for axis in leaves]
 
 
 def untold(it: Open) -> list[Place]:
@@ -128,11 +129,15 @@ def fits_known(axis: Dim) -> bool:
 
 
 def shrink_computed(it: Open) -> list[Closing]:
-    """What is left is 1; what arithmetic gives is left to it, and what it leaves ambiguous is refused."""
+    """What is left is 1; what arithmetic leaves ambiguous is refused."""
     refuse_ambiguous(it)
-    wholes = {find(law.whole) for axis in it.axes for law in laws(axis)}
-    free = [axis for axis in it.axes if axis not in wholes] or it.axes
-    return [AxisClosing(axis, 1, "an axis of which nothing asks for more") for axis in free]
+    return [AxisClosing(axis, 1, "an axis of which nothing asks for more") for axis in computed_last(it.axes)]
+
+
+def computed_last(axes: list[Dim]) -> list[Dim]:
+    """Those that no arithmetic gives when the others are known, if there are any."""
+    wholes = {find(law.whole) for axis in axes for law in laws(axis)}
+    return [axis for axis in axes if axis not in wholes] or axes
 
 
 def refuse_ambiguous(it: Open) -> None:

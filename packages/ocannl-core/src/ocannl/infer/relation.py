@@ -55,6 +55,8 @@ class Relation:
             first = f"the {KINDS[home % 3]} row of {name(other)} is {print_row(said) or 'empty'}"
             problem = f"{first}, but {shown}: {reason}"
             fix = "give both rows the same number of axes; `(a b)` in a spec merges axes"
+            if actual.var is not None:
+                fix = "no row is longer than itself: give one of the tensors all its axes"
         else:
             other = None
             problem = f"{self.written(slot)} has {count(said)}, but {shown}"

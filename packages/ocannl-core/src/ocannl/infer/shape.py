@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
+from typing import SupportsIndex
 
 from ocannl.base.errors import ShapeError
 from ocannl.infer.capture import Capture
@@ -154,7 +155,7 @@ def relate(
     Raises: ShapeError, after which nothing has changed.
     """
     check_arguments(logic, operands, provenance, sizes, captures)
-    relation = Relation(logic, tuple(operands), provenance, sizes)
+    relation = Relation(logic, tuple(operands), provenance, {name: operator.index(n) for name, n in sizes.items()})
 
     def make(rows: tuple[Row, Row, Row]) -> Shape:
         shape = Shape(provenance, rows)
@@ -198,7 +199,7 @@ def check_arguments(
             has = ", ".join(f"`{known}`" for known in logic.spec.names()) or "no names"
             raise ShapeError(f"`{name}` is no name of {logic}, which has {has}")
     for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+        if isinstance(size, bool) or not isinstance(size, SupportsIndex) or operator.index(size) < 0:
             raise ShapeError(f"`{name}` cannot be {size!r} in {logic}: it is a size or a coefficient")
     for name in captures:
         if name in logic.spec.coefficients():
