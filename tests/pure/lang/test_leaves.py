@@ -264,7 +264,11 @@ AXIS = "an axis is a size, such as 3, or a unit and a size, such as ('rgb', 3)"
         (oc.DtypeError, ODD.format("object"), lambda: oc.tensor(np.array([{}, []], object))),
         (oc.DtypeError, ODD.format("object"), lambda: oc.tensor({1: 2})),
         (oc.DtypeError, ODD.format("datetime64[s]"), lambda: oc.tensor(np.array(["2020"], "M8[s]"))),
-        (oc.DtypeError, "True and False are not numbers here; write 1.0 and 0.0, or give an array of bools", lambda: oc.param("w", True)),
+        (
+            oc.DtypeError,
+            "True and False are not numbers here; write 1.0 and 0.0, or give an array of bools",
+            lambda: oc.param("w", True),
+        ),
         (
             oc.DtypeError,
             "a parameter has a gradient and so a float type, not int32; convert, or give `dtype=`",

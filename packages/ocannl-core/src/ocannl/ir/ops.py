@@ -85,7 +85,7 @@ def _pow(x: Array, y: Array) -> Array:
     if np.asarray(x).dtype.kind != "f":
         return out
     # NumPy takes a square root where an exponent is one half, which is not the power of minus infinity
-    return np.where((y == 0.5) & (x == -np.inf), np.abs(x), out).astype(out.dtype)
+    return np.where(np.logical_and(y == 0.5, x == -np.inf), np.abs(x), out)
 
 
 _INF = float("inf")
