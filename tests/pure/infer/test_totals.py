@@ -71,6 +71,33 @@ def test_a_captured_row_is_the_product_of_its_axes(net):
     assert str(t) == "8,2,4"
 
 
+@pytest.mark.parametrize(
+    ("cells", "rows", "use", "want"),
+    [
+        (12, "?|?->?", None, "12"),
+        (12, "3|?->?", None, "3|4"),
+        (12, "?|4->", None, "3|4->"),
+        (12, "?|?->?", "3", "4,3"),
+        (12, "?|?->?", "2|3", "2|2,3"),
+        (1, "?|?->?", None, ""),
+        (0, "?|?->?", None, "0"),
+        (12, "3,4", None, "3,4"),
+    ],
+    ids=str,
+)
+def test_data_whose_length_is_known(net, cells, rows, use, want):
+    x = net.leaf("x", rows, "data", cells=cells)
+    if use is not None:
+        net.add(x, net.x(use, "k"))
+    assert str(x) == want
+
+
+def test_data_whose_length_does_not_fit(net):
+    net.refuses("`x` is no axes and no axes and 5,\\?, but".replace(",\\?", ""), net.leaf, "x", "5", "data", cells=12)
+    x = net.leaf("x", "?", "data", cells=12)
+    net.refuses("`x` is no axes and no axes and", net.einsum, "ij; i => j", x, net.x("5", "k"))
+
+
 def test_nothing_waits_for_a_row_that_is_taken_back():
     var, whole = RowVar(), Dim(6)
     trail = Trail()

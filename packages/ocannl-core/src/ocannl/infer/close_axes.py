@@ -10,11 +10,19 @@ from ocannl.infer.close import AxisClosing, Closing, Open, Place, refuse_untold
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.spec import KINDS
 from ocannl.infer.terms import Dim, find, resolve
+from ocannl.infer.totals import Total
 
 
 def laws(axis: Dim) -> list[Law]:
     """The arithmetic an axis takes part in."""
     return [law for law in axis.laws or () if isinstance(law, Strided | Sum | Product)]
+
+
+def fit_counted(it: Open) -> list[Closing]:
+    """Where the number of cells is known but not yet the number of axes, known uses decide what is missing."""
+    totals = {law: None for var in it.row_vars for law in var.watchers or () if isinstance(law, Total)}
+    axes = {axis: None for total in totals if find(total.whole).size is not None for axis in total.axes}
+    return [fit(axis) for axis in axes if axis.size is None and axis.lower is not None and not axis.is_rigid]
 
 
 def fit_leaves(it: Open) -> list[Closing]:

@@ -13,7 +13,7 @@ from ocannl.infer.explain import explain
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.relation import Relation
 from ocannl.infer.solve import decide
-from ocannl.infer.terms import Owner, Row, find, resolve
+from ocannl.infer.terms import EMPTY, Owner, Row, find, resolve
 from ocannl.infer.trail import Trail
 
 MAX_CELLS = 1 << 62
@@ -55,6 +55,11 @@ def finish_all(start: Iterable[Owner]) -> None:
         attempt(None, act)
     for shape in shapes:
         shape.relations.clear()
+        batch, input, output = map(compact, shape.rows)
+        shape.rows = batch, input, output
+    for relation in relations:
+        relation.labels = {name: find(cell) for name, cell in relation.labels.items()}
+        relation.row_vars = {name: compact(row) for name, row in relation.row_vars.items()}
 
 
 @contextmanager
@@ -86,6 +91,19 @@ def connected(start: Iterable[Owner]) -> tuple[list[Owner], list[Relation]]:
                 for capture in relation.captures:
                     todo.extend(capture.owners())
     return list(shapes), list(relations)
+
+
+def compact(row: Row) -> Row:
+    """A solved row without the variables and cells that led to it."""
+    found = resolve(row)
+    if not found.lead and not found.trail:
+        return EMPTY
+    if row.var is not None and row.var.value is found and not any(axis.link for axis in found.axes):
+        return found  # shared with the other rows that are this variable
+    settled = Row(tuple(map(find, found.lead)), None, tuple(map(find, found.trail)))
+    if row.var is not None and not row.lead and not row.trail:
+        row.var.value = settled
+    return settled
 
 
 def check_cells(shape: Owner) -> None:

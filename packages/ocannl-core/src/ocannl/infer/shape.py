@@ -16,6 +16,7 @@ from ocannl.infer.relation import Relation
 from ocannl.infer.solve import propagate
 from ocannl.infer.spec import KINDS, Kind
 from ocannl.infer.terms import Axis, Cause, Dim, Fact, Provenance, Row, RowVar, find, is_solved, print_rows, resolve
+from ocannl.infer.totals import Total
 from ocannl.infer.trail import Trail
 from ocannl.infer.unify import equate
 
@@ -51,14 +52,19 @@ class Shape:
         output: Sequence[AxisLike] | None = None,
         role: str = "data",
         square: bool = False,
+        cells: int | None = None,
     ) -> Shape:
-        """A tensor that is not computed; a row that is not given is inferred. `square`: input and output rows agree."""
+        """A tensor that is not computed; a row that is not given is inferred.
+
+        square    input and output rows agree
+        cells     how many cells all axes make together
+        """
         shape = Shape(provenance, (Row(), Row(), Row()), role)
         given = dict(zip(KINDS, (batch, input, output), strict=True))
         rows = {kind: _leaf_row(shape, kind, axes) for kind, axes in given.items()}
         shape.rows = rows["batch"], rows["input"], rows["output"]
-        if square:
-            attempt(None, lambda trail: equate(trail, shape.rows[1], shape.rows[2]))
+        if square or cells is not None:
+            attempt(None, lambda trail: _constrain(trail, shape, square, cells))
         return shape
 
     @property
@@ -112,6 +118,16 @@ class Shape:
 
     def __repr__(self) -> str:
         return f"<Shape {self.known or 'of no axes'}>"
+
+
+def _constrain(trail: Trail, shape: Shape, square: bool, cells: int | None) -> None:
+    if square:
+        equate(trail, shape.rows[1], shape.rows[2])
+    if cells is not None:
+        name = f"`{shape.provenance.label}`"
+        whole = Dim(cells, None, Fact(text=f"the number of cells of {name}"))
+        trail.queue.append(Total(whole, shape.rows, text=name))
+    propagate(trail)
 
 
 def _leaf_row(shape: Shape, kind: Kind, axes: Sequence[AxisLike] | None) -> Row:

@@ -15,7 +15,8 @@ from ocannl.infer.trail import Trail
 
 STAGES: tuple[tuple[str, Stage], ...] = (
     ("rows of leaves grow to their uses", close_rows.grow_leaves),
-    ("rows whose cells are counted are filled", close_rows.fill_counted),
+    ("axes of counted rows fit their uses", close_axes.fit_counted),
+    ("counted rows are filled", close_rows.fill_counted),
     ("equal rows are laid over each other", close_rows.overlap_rows),
     ("rows end", close_rows.end_rows),
     ("axes of leaves fit their uses", close_axes.fit_leaves),

@@ -23,9 +23,7 @@ class Total:
         self.watched: frozenset[Dim | RowVar] = frozenset()
 
     def fire(self, trail: Trail) -> None:
-        whole = find(self.whole)
-        axes = [find(axis) for row in self.rows for axis in resolve(row).axes]
-        row_vars = self.row_vars
+        whole, axes, row_vars = find(self.whole), self.axes, self.row_vars
         self.watch(trail, (whole, *axes, *row_vars))
         known = prod(axis.size for axis in axes if axis.size is not None)
         unknown = [axis for axis in axes if axis.size is None]
@@ -43,13 +41,17 @@ class Total:
                     set_size(trail, axis, whole.size // known, Fact(text=f"what is left of {self.text}"))
 
     @property
+    def axes(self) -> list[Dim]:
+        return [find(axis) for row in self.rows for axis in resolve(row).axes]
+
+    @property
     def row_vars(self) -> list[RowVar]:
         return [var for row in self.rows if (var := resolve(row).var) is not None]
 
     @property
     def missing(self) -> int | None:
         """By what the sizes have to be multiplied, when everything is known but a row's end."""
-        sizes = [find(axis).size for row in self.rows for axis in resolve(row).axes]
+        sizes = [axis.size for axis in self.axes]
         whole = find(self.whole).size
         known = [size for size in sizes if size is not None]
         if whole is None or len(known) < len(sizes) or 0 in known or whole % prod(known):
@@ -69,6 +71,6 @@ class Total:
         shown = " and ".join(print_row(row) or "no axes" for row in self.rows)
         return Mismatch(
             f"{self.text} is {shown}, but {whole.fact or 'its number of cells'} is {whole.size}",
-            dims=(whole, *(axis for row in self.rows for axis in resolve(row).axes)), causes=(self.cause,),
+            dims=(whole, *self.axes), causes=(self.cause,),
             fix="give axes whose product is that number",
         )  # fmt: skip
