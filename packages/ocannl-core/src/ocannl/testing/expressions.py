@@ -227,7 +227,7 @@ class _Maker:
             if not row.fits(*np.broadcast_arrays(*given)):
                 return None
             array = np.asarray(row.compute(*given))
-        gradient = row.gives_gradient and any(v.gradient for v in operands)
+        gradient = row.gives_gradient and any(v.gradient for v in operands[row.tested :])
         return self.checked(row.text.format(*(v.operand for v in operands)), rows, array, compute, gradient)
 
     def checked(self, text: str, rows: Rows, array: Array, compute: Compute, gradient: bool) -> Value | None:

@@ -65,6 +65,7 @@ class Row:
     compute: Callable[..., Any]
     fits: Callable[..., bool] = lambda *xs: True
     gives_gradient: bool = True
+    tested: int = 0  # so many operands are only compared, and receive no gradient
 
 
 def _tanh_gelu(x: Array) -> Any:
@@ -141,7 +142,7 @@ NUMBERS = (
 
 TERNARY = (
     Row("oc.where({}, {}, {})", lambda c, x, y: np.where(c != 0, x, y), lambda c, x, y: away(c, 0)),
-    Row("oc.where({} > 0, {}, {})", lambda c, x, y: np.where(c > 0, x, y), lambda c, x, y: away(c, 0)),
+    Row("oc.where({} > 0, {}, {})", lambda c, x, y: np.where(c > 0, x, y), lambda c, x, y: away(c, 0), tested=1),
     Row("oc.fma({}, {}, {})", lambda x, y, z: x * y + z),
 )
 
