@@ -436,3 +436,40 @@ def test_bounds_of_a_symbol_are_integers() -> None:
     with pytest.raises(oc.CodeError):
         oc.symbol("n", True, 5)
     assert oc.symbol("n", np.int64(0), np.int64(5)).hi == 4
+
+
+# --- axes inferred from a count --------------------------------------------------------------------------------------
+
+
+def test_only_the_number_of_elements_may_be_a_fact(oracle: Any) -> None:
+    x = oc.tensor(np.arange(12.0), shape="infer")
+    y = oc.einsum("...|a,b => ...|b,a", x, a=3)
+    assert (x.dims, y.dims) == ((3, 4), (4, 3))
+    np.testing.assert_array_equal(oracle(y), np.arange(12.0).reshape(3, 4).T)
+
+
+def test_a_file_is_data_of_which_the_length_is_known(oracle: Any, tmp_path: Any) -> None:
+    path = tmp_path / "numbers.bin"
+    np.arange(6, dtype="float32").tofile(path)
+    table = oc.from_file(path, "float32") + oc.tensor(np.zeros((2, 3), "float32"))
+    np.testing.assert_array_equal(oracle(table), np.arange(6.0).reshape(2, 3))
+
+
+@pytest.mark.parametrize("use", [lambda x: x + oc.tensor(np.zeros(5)), lambda x: oc.einsum("a,b => a", x, a=5)])
+def test_a_count_that_does_not_divide_is_refused(use: Any) -> None:
+    with pytest.raises(oc.ShapeError, match="12"):
+        use(oc.tensor(np.arange(12.0), shape="infer")).dims  # noqa: B018
+
+
+@pytest.mark.parametrize("wrong", ["nowhere.bin", None, 3.5])
+def test_a_file_that_cannot_be_mapped_is_refused(wrong: Any, tmp_path: Any) -> None:
+    with pytest.raises(oc.DataError, match="cannot be read as float32"):
+        oc.from_file(tmp_path / wrong if isinstance(wrong, str) else wrong, "float32")
+
+
+def test_shape_infer_stands_alone() -> None:
+    for more in ({"batch_axes": 1}, {"grad": True}, {"units": ["a"]}):
+        with pytest.raises(oc.CodeError, match="stands alone"):
+            oc.tensor(np.arange(3.0), shape="infer", **more)
+    with pytest.raises(oc.CodeError, match="stands alone"):
+        oc.tensor(np.arange(3.0), shape="3")

@@ -11,7 +11,20 @@ from ocannl.lang.checker import infer, shape_of
 from ocannl.lang.code import Code, seq
 from ocannl.lang.defop import defop
 from ocannl.lang.joining import block, concat, stack
-from ocannl.lang.leaves import arange, full, init, kaiming, node, normal, param, placeholder, tensor, uniform, xavier
+from ocannl.lang.leaves import (
+    arange,
+    from_file,
+    full,
+    init,
+    kaiming,
+    node,
+    normal,
+    param,
+    placeholder,
+    tensor,
+    uniform,
+    xavier,
+)
 from ocannl.lang.literals import batch
 from ocannl.lang.operations import (
     PRIMITIVES,
@@ -68,6 +81,7 @@ __all__ = [
     "defop",
     "einsum",
     "forward",
+    "from_file",
     "full",
     "gelu",
     "infer",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -49,6 +50,7 @@ def _leaf(
     *,
     where: str = "",
     square: bool = False,
+    cells: int | None = None,
     contents: Contents | None = None,
     **more: Any,
 ) -> Tensor:
@@ -56,7 +58,7 @@ def _leaf(
     node = TNode(label, role, lambda: made.dims, lambda: kind, contents=contents, where=where)
 
     def emit(t: Tensor) -> Shape:
-        return Shape.leaf(t.provenance, role=role.value, square=square, **rows)
+        return Shape.leaf(t.provenance, role=role.value, square=square, cells=cells, **rows)
 
     made = Tensor(node, emit, **more)
     return made
@@ -102,11 +104,13 @@ def tensor(
     dtype: object = None,
     grad: bool = False,
     units: Sequence[str | None] | None = None,
+    shape: str | None = None,
 ) -> Tensor:
     """Constant data.
 
     Shapes: of an array, the first `batch_axes` axes are batch, the last `input_axes` input, the rest output; of nested
     literals, a list is an output axis, a tuple an input axis, `oc.batch(...)` a batch axis; a number has no axes.
+    With `shape="infer"` only the number of elements is a fact: how they divide into axes follows from use.
     Units: `units` names the axes of an array, in its own order.
     Raises: DataError for ragged, mixed or empty literals; DtypeError for elements that are not real numbers.
     """
@@ -131,6 +135,14 @@ def tensor(
     else:
         array = array_of(data, dtype)
         sizes, axis_names = _split(array, batch_axes, input_axes, units), units
+    if shape is not None:
+        if shape != "infer" or batch_axes or input_axes or units is not None or grad:
+            raise CodeError('`shape="infer"` stands alone: the axes of the data are then inferred from use')
+        array, kind = supported(array)
+        infer: Sizes = {"batch": None, "input": None, "output": None}
+        held = HostArray(array.reshape(-1).copy())
+        title = name or "data"
+        return _leaf(title, Role.DATA, kind, infer, where=at.where, contents=held, cells=array.size, named=bool(name))
     if axis_names is None and units is not None:
         raise CodeError("`units` names the axes of an array, not of a literal")
     if grad:
@@ -140,6 +152,25 @@ def tensor(
     # the array may be in use elsewhere: what is constant must not change under us
     contents = HostArray(array if isinstance(data, np.memmap) or weak else array.copy())
     return _leaf(name or "data", Role.DATA, kind, sizes, where=at.where, contents=contents, named=bool(name))
+
+
+def from_file(path: object, dtype: object, *, label: str | None = None) -> Tensor:
+    """The numbers in a file, as they lie there, not read before they are needed: their count is a fact, their axes are
+    inferred.
+
+    Raises: DataError when the file is not there, or does not hold whole numbers of the type.
+    """
+    at = site()
+    kind = precision(dtype)
+    try:
+        array = np.memmap(os.fspath(path), kind.numpy, "r")  # type: ignore[call-overload]
+    except (OSError, TypeError, ValueError) as wrong:
+        raise DataError(f"{path!r} cannot be read as {kind}: {wrong}") from None
+    name = _name(label, at)
+    rows: Sizes = {"batch": None, "input": None, "output": None}
+    held = HostArray(array)
+    title = name or "data"
+    return _leaf(title, Role.DATA, kind, rows, where=at.where, contents=held, cells=array.size, named=bool(name))
 
 
 def _floating(array: Any) -> Any:
