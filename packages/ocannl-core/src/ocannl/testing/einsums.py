@@ -12,6 +12,8 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 Rows = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]  # batch, input, output
+Rigid = tuple[bool, bool, bool]  # whether a row has a place of its own for what broadcasting inserts
+SOFT: Rigid = (False, False, False)
 KINDS = ("batch", "input", "output")
 MEMORY = (0, 2, 1)  # the order of the rows in memory
 POINTS = 2000  # at most so many iterations
@@ -71,6 +73,7 @@ class Einsum:
     keywords: dict[str, int] = field(default_factory=dict)
     reduce: str = "add"
     combine: str = "mul"
+    rigid: Rigid = SOFT
 
     @property
     def spec(self) -> str:
@@ -134,20 +137,22 @@ class Einsum:
         return "".join(f", {k}={v!r}" for k, v in named.items())
 
 
-def random_einsum(random: Random, operands: Sequence[Rows]) -> Einsum | None:
+def random_einsum(random: Random, operands: Sequence[Rows], rigid: Sequence[Rigid]) -> Einsum | None:
     """A spec for tensors of these shapes; None when the first try is too large."""
     made = Einsum(words=random.random() < 0.3)
     maker = _Maker(random, made)
-    for rows in operands:
-        made.operands.append(maker.operand(rows))
+    for rows, stiff in zip(operands, rigid, strict=True):
+        made.operands.append(maker.operand(rows, stiff))
     if made.points > POINTS:
         return None
     made.result = maker.result()
+    batch, input, output = (maker.is_rigid(row, kind) for kind, row in zip(KINDS, made.result, strict=True))
+    made.rigid = (batch, input, output)
     if made.words and not any(c in made.spec for c in ",*+^&<"):  # else every letter would be a name
         return None
     maker.choose_operations(len(operands))
-    batch, input, output = made.rows
-    return made if made.points <= POINTS and prod(batch + input + output) <= 200 else None
+    cells = prod(size for row in made.rows for size in row)
+    return made if made.points <= POINTS and cells <= 200 else None
 
 
 class _Maker:
@@ -158,6 +163,12 @@ class _Maker:
         random.shuffle(self.names)
         self.labels: dict[str, int] = {}
         self.vars: dict[str, tuple[int, ...]] = {}
+        self.rigid: set[str] = set()  # of the row variables
+
+    def is_rigid(self, row: Written, kind: str) -> bool:
+        """Whether axes stand before the place where broadcasting would insert some."""
+        key = f"...{kind}" if row.var == "..." else row.var
+        return bool(row.var) and (row.covers.start > 0 or key in self.rigid)
 
     def chance(self, p: float) -> bool:
         return self.random.random() < p
@@ -171,17 +182,19 @@ class _Maker:
 
     # --- operands ---
 
-    def operand(self, rows: Rows) -> tuple[Written, Written, Written]:
-        batch, input, output = (self.row(kind, sizes) for kind, sizes in zip(KINDS, rows, strict=True))
+    def operand(self, rows: Rows, rigid: Rigid) -> tuple[Written, Written, Written]:
+        batch, input, output = (self.row(*each) for each in zip(KINDS, rows, rigid, strict=True))
         return batch, input, output
 
-    def row(self, kind: str, sizes: tuple[int, ...]) -> Written:
+    def row(self, kind: str, sizes: tuple[int, ...], rigid: bool) -> Written:
         if self.chance(0.35):
             low = self.random.randint(0, len(sizes))
             high = self.random.randint(low, len(sizes))
             var = "..." if self.chance(0.6) else f"..{self.random.choice(('r', 'rest'))}.."
             key = f"...{kind}" if var == "..." else var
             if self.vars.setdefault(key, sizes[low:high]) == sizes[low:high]:
+                if rigid:
+                    self.rigid.add(key)
                 return Written(self.covered(sizes, range(low, high), key), var, range(low, high))
         return Written([self.axis(n) for n in sizes])
 

@@ -7,13 +7,13 @@ and gradients by its slopes. Values stay away from kinks, poles and overflow.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from random import Random
 
 import numpy as np
 
-from ocannl.testing.einsums import Array, Einsum, Rows, random_einsum
+from ocannl.testing.einsums import SOFT, Array, Einsum, Rigid, Rows, random_einsum
 from ocannl.testing.meanings import (
     BINARY,
     MARGIN,
@@ -40,11 +40,18 @@ GRID = 64  # leaves hold multiples of 1 / GRID, which every float type that is u
 # --- the generator ---------------------------------------------------------------------------------------------------
 
 
+def meeting(rigid: tuple[bool, ...], rows: tuple[tuple[int, ...], ...]) -> tuple[bool, bool]:
+    """Whether rows may meet, and whether what comes of it is rigid."""
+    stiff = any(r and row for r, row in zip(rigid, rows, strict=True))
+    return not stiff or len({len(row) for row in rows if row}) <= 1, stiff
+
+
 @dataclass(frozen=True)
 class Value:
     """A tensor of the program: how it is written, what it holds, and what it computes from the leaves.
 
-    `partner` is the type of data other than floats, which here only meets floats; `exact` values are rounded nowhere.
+    `partner` is data of a type that here only meets floats; `exact` values are rounded nowhere. A `rigid` row came from
+    a spec with axes before a row variable: axes would be inserted there, so it meets rows of its own length only.
     """
 
     text: str
@@ -54,6 +61,7 @@ class Value:
     gradient: bool
     partner: bool = False
     exact: bool = False
+    rigid: Rigid = SOFT
 
     @property
     def operand(self) -> str:
@@ -184,7 +192,7 @@ class _Maker:
             open_ = self.open_param(((), value.rows[1], value.rows[2]), known)
             if open_ is not None:
                 return self.use(open_)
-        rows = tuple(self.changed(row) for row in value.rows)
+        rows = tuple(row if r else self.changed(row) for row, r in zip(value.rows, value.rigid, strict=True))
         beside = self.leaf((rows[0], rows[1], rows[2]))
         if value.partner and beside.partner:
             return self.use(self.leaf(SCALAR, param=True))
@@ -209,7 +217,14 @@ class _Maker:
             rows = joined(*(v.rows for v in values))
         except ValueError:
             return None
-        return rows if prod(dims_of(rows)) <= CELLS else None
+        meets = all(meeting(tuple(v.rigid[k] for v in values), tuple(v.rows[k] for v in values))[0] for k in range(3))
+        return rows if meets and prod(dims_of(rows)) <= CELLS else None
+
+    def stiffened(self, *values: Value) -> Rigid:
+        batch, input, output = (
+            meeting(tuple(v.rigid[k] for v in values), tuple(v.rows[k] for v in values))[1] for k in range(3)
+        )
+        return batch, input, output
 
     # --- expressions ---
 
@@ -228,14 +243,17 @@ class _Maker:
                 return None
             array = np.asarray(row.compute(*given))
         gradient = row.gives_gradient and any(v.gradient for v in operands[row.tested :])
-        return self.checked(row.text.format(*(v.operand for v in operands)), rows, array, compute, gradient)
+        text = row.text.format(*(v.operand for v in operands))
+        return self.checked(text, rows, array, compute, gradient, self.stiffened(*operands))
 
-    def checked(self, text: str, rows: Rows, array: Array, compute: Compute, gradient: bool) -> Value | None:
+    def checked(
+        self, text: str, rows: Rows, array: Array, compute: Compute, gradient: bool, rigid: Rigid = SOFT
+    ) -> Value | None:
         if array.shape != dims_of(rows):
             array = np.broadcast_to(array, dims_of(rows))
         if not np.all(np.isfinite(array)) or not within(array, LARGE):
             return None
-        return Value(text, rows, array, compute, gradient)
+        return Value(text, rows, array, compute, gradient, rigid=rigid)
 
     def unary(self) -> Value | None:
         x = self.pick()
@@ -293,14 +311,16 @@ class _Maker:
         x = next((v for v in self.named if not v.partner and self.meets(v, y)), None) if self.chance(0.5) else None
         if x is None:
             rows = self.some_rows()
-            x = self.leaf((self.changed(y.rows[0]), y.rows[2], rows[2]), param=True)
+            batch = y.rows[0] if y.rigid[0] else self.changed(y.rows[0])
+            x = self.leaf((batch, y.rows[2], rows[2]), param=True)
         return self.multiply(self.use(x), y) if self.meets(x, y) else self.lost([x, y])
 
     def meets(self, x: Value, y: Value) -> bool:
+        inner = meeting((x.rigid[1], y.rigid[2]), (x.rows[1], y.rows[2]))[0]
+        outer = meeting((x.rigid[0], y.rigid[0]), (x.rows[0], y.rows[0]))[0]
         try:
-            return np.broadcast_shapes(x.rows[1], y.rows[2]) == x.rows[1] and bool(
-                np.broadcast_shapes(x.rows[0], y.rows[0]) is not None
-            )
+            np.broadcast_shapes(x.rows[0], y.rows[0])
+            return inner and outer and np.broadcast_shapes(x.rows[1], y.rows[2]) == x.rows[1]
         except ValueError:
             return False
 
@@ -313,7 +333,8 @@ class _Maker:
             return matmul(x.compute(env), x.rows, y.compute(env), y.rows)
 
         array = matmul(x.array, x.rows, y.array, y.rows)
-        made = self.checked(f"{x.operand} @ {y.operand}", rows, array, compute, x.gradient or y.gradient)
+        rigid = (meeting((x.rigid[0], y.rigid[0]), (x.rows[0], y.rows[0]))[1], y.rigid[1], x.rigid[2])
+        made = self.checked(f"{x.operand} @ {y.operand}", rows, array, compute, x.gradient or y.gradient, rigid)
         return made or self.lost([x, y])
 
     def reduction(self) -> Value | None:
@@ -346,7 +367,7 @@ class _Maker:
         if any(v.partner for v in operands):
             return self.lost(operands)
         for _ in range(4):
-            made = random_einsum(self.random, [v.rows for v in operands])
+            made = random_einsum(self.random, [v.rows for v in operands], [v.rigid for v in operands])
             if made is not None and self.sound(made, operands):
                 break
         else:
@@ -357,7 +378,7 @@ class _Maker:
 
         return self.checked(
             self.einsum_text(made, operands), made.rows, made(*(v.array for v in operands)), compute,
-            any(v.gradient for v in operands),
+            any(v.gradient for v in operands), made.rigid,
         ) or self.lost(operands)  # fmt: skip
 
     def einsum_text(self, made: Einsum, operands: list[Value]) -> str:
@@ -392,7 +413,8 @@ class _Maker:
             return np.transpose(x.compute(env), order)
 
         array = np.transpose(x.array, order)
-        return Value(f"{x.operand}.T", (batch, output, input), array, compute, x.gradient, x.partner)
+        rigid = (x.rigid[0], x.rigid[2], x.rigid[1])
+        return Value(f"{x.operand}.T", (batch, output, input), array, compute, x.gradient, x.partner, rigid=rigid)
 
     def sliced(self, x: Value) -> Value:
         at = self.random.randrange(x.rows[0][0])
@@ -402,13 +424,14 @@ class _Maker:
             self.symbols[text] = at
             self.lines.append(f'{text} = oc.symbol("{text}", 0, {x.rows[0][0]})')
         rows = (x.rows[0][1:], x.rows[1], x.rows[2])
-        return Value(f"{x.operand}[{text}]", rows, x.array[at], lambda env: x.compute(env)[at], x.gradient, x.partner)
+        name = f"{x.operand}[{text}]"
+        return Value(name, rows, x.array[at], lambda env: x.compute(env)[at], x.gradient, x.partner, rigid=x.rigid)
 
     def frozen(self) -> Value | None:
         """The same values, with no gradient through them."""
         x = self.pick()
         array = x.array
-        return Value(f"oc.stop_gradient({x.text})", x.rows, array, lambda env: array, False, x.partner)
+        return Value(f"oc.stop_gradient({x.text})", x.rows, array, lambda env: array, False, x.partner, rigid=x.rigid)
 
     # --- the whole ---
 
@@ -418,11 +441,11 @@ class _Maker:
         if value.gradient and self.chance(0.03):
             array = value.array
             self.lines.append(f"with oc.no_grad(): {name} = {value.text}")
-            named = Value(name, value.rows, array, lambda env: env[name], False, value.partner)
+            named = replace(value, text=name, compute=lambda env: env[name], gradient=False, exact=False)
             self.steps.append((name, lambda env: array))
         else:
             self.lines.append(f"{name} = {value.text}")
-            named = Value(name, value.rows, value.array, lambda env: env[name], value.gradient, value.partner)
+            named = replace(value, text=name, compute=lambda env: env[name], exact=False)
             self.steps.append((name, compute))
         self.named.append(named)
         self.unused[name] = named
