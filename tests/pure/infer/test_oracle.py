@@ -133,6 +133,16 @@ class System:
         return "\n".join([*tensors, *(f"{logic.spec} {operands} => {r}" for logic, operands, r in self.operations)])
 
     def build(self, order: list[int]) -> list[Shape]:
+        shapes = self.tensors()
+        for n in order:
+            self.operate(shapes, n)
+        return shapes
+
+    def operate(self, shapes: list[Shape], n: int) -> None:
+        logic, operands, result = self.operations[n]
+        relate(logic, [shapes[k] for k in operands], shapes[result], Provenance(f"operation {n}"))
+
+    def tensors(self) -> list[Shape]:
         shapes = []
         for n, (role, rows) in enumerate(zip(self.roles, self.rows, strict=True)):
             who = Provenance(f"t{n}", role)
@@ -142,9 +152,6 @@ class System:
             else:
                 given = [None if row is None else [(unit, size) for size, unit in row] for row in rows]
                 shapes.append(Shape.leaf(who, batch=given[0], input=given[1], output=given[2], role=role))
-        for n in order:
-            logic, operands, result = self.operations[n]
-            relate(logic, [shapes[k] for k in operands], shapes[result], Provenance(f"operation {n}"))
         return shapes
 
     def axes(self, row: Given) -> tuple[Dim, ...]:
@@ -156,6 +163,9 @@ class System:
             shapes = self.build(order)
         except ShapeError as error:
             return f"at once: {error}"
+        return self.answer(shapes)
+
+    def answer(self, shapes: list[Shape]) -> list[tuple[Ground, ...]] | str:
         try:
             for shape in shapes:
                 finish(shape)
@@ -315,6 +325,25 @@ def test_what_is_refused_at_once_cannot_be_satisfied(family, start):
         if isinstance(answer, str) and answer.startswith("at once"):
             witness = system.witness(sizes, most, 1500)
             assert witness is None, f"{seed}\n{system}\n{answer}\nbut {witness}"
+
+
+@pytest.mark.parametrize("start", range(0, SYSTEMS, CHUNK))
+@pytest.mark.parametrize("family", [*FAMILIES])
+def test_what_is_refused_leaves_no_trace(family, start):
+    for seed in range(start, min(start + CHUNK, SYSTEMS)):
+        system = FAMILIES[family](Random(f"{family} {seed}"))
+        shapes, kept = system.tensors(), []
+        for n in range(len(system.operations)):
+            before = [shape.known for shape in shapes]
+            try:
+                system.operate(shapes, n)
+                kept.append(n)
+            except ShapeError:
+                assert [shape.known for shape in shapes] == before, f"{seed}, operation {n}\n{system}"
+        answer = system.answer(shapes)
+        assert answer == system.solve(kept), f"{seed}\n{system}"
+        if isinstance(answer, str):
+            assert system.answer(shapes) == answer, f"{seed}, asked twice\n{system}"
 
 
 def test_enough_systems_of_either_kind_are_tried():

@@ -159,27 +159,28 @@ def end_rows(it: Open) -> list[Closing]:
 
 
 def overlap_rows(it: Open) -> list[Closing]:
-    """Rows get the axes that an equal row has at its other end: what is computed from them may be as long."""
-    ends: dict[RowVar, Row] = {}
-    for var in it.row_vars:
-        for constraint in var.watchers or ():
-            if isinstance(constraint, Equal) and constraint.a is not None and constraint.a.var is not constraint.b.var:
-                overlap(ends, constraint.a, constraint.b)
-    return [RowClosing(var, row) for var, row in ends.items()]
+    """Rows get the axes that an equal row has at its other end: what is computed from them may be as long.
+
+    Of several equal rows, the longest decide first.
+    """
+    equals = dict.fromkeys(c for var in it.row_vars for c in var.watchers or () if isinstance(c, Equal))
+    found = [overlap(equal.a, equal.b) for equal in equals if equal.a is not None]
+    longest = max((count for count, _ in found), default=0)
+    return [closing for count, closings in found if count == longest for closing in closings]
 
 
-def overlap(ends: dict[RowVar, Row], a: Row, b: Row) -> None:
+def overlap(a: Row, b: Row) -> tuple[int, list[Closing]]:
     """Of two equal rows, one has axes only in front, the other only behind: the shortest row that may be both."""
     if b.lead:
         a, b = b, a
-    if a.var is None or b.var is None or not a.lead or a.trail or not b.trail or b.lead:
-        return
+    if a.var is None or b.var is None or a.var is b.var:
+        return 0, []
     front, back = a.lead, b.trail
     common = min(len(front), len(back))
     while not all(map(may_equal, front[len(front) - common :], back)):
         common -= 1
-    ends.setdefault(b.var, Row((), None, front[: len(front) - common]))
-    ends.setdefault(a.var, Row((), None, back[common:]))
+    before, after = Row((), None, front[: len(front) - common]), Row((), None, back[common:])
+    return len(front) + len(back) - common, [RowClosing(b.var, before), RowClosing(a.var, after)]
 
 
 def may_equal(a: Dim, b: Dim) -> bool:

@@ -42,9 +42,9 @@ def finish_all(start: Iterable[Owner]) -> None:
     shapes, relations = connected(start)
     rows: list[Row] = []
     for relation in relations:
-        if relation.labels or relation.captures:
-            cells = (*relation.labels.values(), *(capture.cell for capture in relation.captures))
-            rows.append(Row((), None, cells))
+        if relation.logic.equal:  # else nothing has a name but rows of the result
+            rows.extend(relation.row_vars.values())
+            rows.append(Row((), None, (*relation.labels.values(), *(capture.cell for capture in relation.captures))))
 
     def act(trail: Trail) -> None:
         decide(trail, Open(shapes, rows))
