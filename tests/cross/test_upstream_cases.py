@@ -700,11 +700,6 @@ def test_code(backend, program, want):
     np.testing.assert_array_equal(ctx[node], want)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a quotient or a power under `@` sums what no matrix product means",
-    raises=pytest.fail.Exception,
-)
 @pytest.mark.parametrize("function", [oc.div, oc.pow], ids=["EI-37-div", "EI-37-pow"])
 def test_code_is_refused(function):
     with pytest.raises(CodeError):

@@ -332,6 +332,7 @@ def _write_naturally(active: Recording, lhs: Tensor, value: object) -> None:
 def _write(active: Recording, lhs: Tensor, accum: Op | None, clear: bool, value: object, shape: object) -> None:
     t, app = _root(active, value)
     if shape is not None:
+        _refuse_composed(shape, app)
         if app is not None and _fits(shape, len(app.operands)):
             active.consumed.add(t)
             logic = logic_of(shape, len(app.operands))
@@ -345,6 +346,12 @@ def _write(active: Recording, lhs: Tensor, accum: Op | None, clear: bool, value:
         _add(active, lhs, accum, clear, _combine(op), app.operands, op.logic, dict(op.sizes))
     else:
         _add(active, lhs, accum, clear, _same, (t,), pointwise(1), {})
+
+
+def _refuse_composed(shape: object, app: Application | None) -> None:
+    """What does not distribute over a sum is no tensor multiplication."""
+    if shape in ("@", "compose") and app is not None and app.operation.name in ("div", "pow"):
+        raise CodeError(f'`{app.operation.name}` has no meaning with "@"; multiply, add, or write the loops as a spec')
 
 
 def _is_pointwise(app: Application) -> bool:
