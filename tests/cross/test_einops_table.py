@@ -1,0 +1,59 @@
+"""The page that shows einsum beside einops, NumPy and PyTorch: every row of its tables says the same in both languages.
+
+`torch.einsum` is run by NumPy, whose notation its examples share.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+
+PAGE = (Path(__file__).parents[2] / "docs" / "einsum.md").read_text(encoding="utf-8")
+ROW = re.compile(r"^\| `(.+)` \| `(.+)` \|$", re.MULTILINE)
+HEAD = ("| there | here |", "|---|---|")
+ROWS = [found.groups() for found in ROW.finditer(PAGE)]
+WORDS = ("rearrange", "reduce", "repeat", "einsum", "pack", "unpack")
+OF_EINOPS = re.compile(rf"(?<![\w.])({'|'.join(WORDS)})\(")
+
+
+def arrays() -> dict[str, np.ndarray]:
+    """What the page's own block makes."""
+    found = re.search(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    names: dict[str, Any] = {}
+    exec(found[1], names)
+    return names["arrays"]
+
+
+def theirs(code: str) -> np.ndarray:
+    names: dict[str, Any] = {"np": np, "torch": SimpleNamespace(einsum=np.einsum), **arrays()}
+    if OF_EINOPS.search(code):
+        einops = pytest.importorskip("einops")
+        names |= {word: getattr(einops, word) for word in WORDS}
+    return np.asarray(eval(code, names))
+
+
+def ours(code: str, backend: str) -> np.ndarray:
+    tensors = {name: oc.tensor(cells) for name, cells in arrays().items()}
+    images = [oc.tensor(im) for im in arrays()["ims"]]
+    return eval(code, {"oc": oc, "list_of_ims": images, **tensors}).numpy(oc.Context(backend))
+
+
+@pytest.mark.parametrize(("there", "here"), ROWS, ids=[there for there, _ in ROWS])
+def test_a_row_says_the_same_twice(backend, there, here):
+    want, got = theirs(there), ours(here, backend)
+    assert got.shape == want.shape
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+def test_every_line_of_a_table_is_read():
+    lines = [line for line in PAGE.splitlines() if line.startswith("|") and line not in HEAD]
+    assert len(ROWS) == len(lines) > 100
+    assert {word for word in WORDS if any(re.search(rf"(?<![\w.]){word}\(", there) for there, _ in ROWS)} == set(WORDS)
