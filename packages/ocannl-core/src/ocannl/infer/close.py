@@ -24,7 +24,8 @@ class RowClosing(NamedTuple):
 class AxisClosing(NamedTuple):
     axis: Dim
     size: int
-    words: str
+    words: str  # of what an error names
+    why: str
 
 
 Closing = RowClosing | AxisClosing
@@ -72,20 +73,20 @@ def commit(trail: Trail, closing: Closing) -> None:
         case RowClosing(var, value):
             if var.value is None:
                 bind(trail, var, value)
-        case AxisClosing(axis, size, words):
+        case AxisClosing(axis, size, words, why):
             axis = find(axis)
             if axis.size is None:
-                set_size(trail, axis, size, found(axis, words))
+                set_size(trail, axis, size, found(axis, words, why))
 
 
-def found(axis: Dim, words: str) -> Fact:
+def found(axis: Dim, words: str, why: str) -> Fact:
     """The fact that a decision makes: about the leaf whose axis it is, so that an error can name it."""
     if axis.leaf is not None:
         for kind, row in zip(KINDS, axis.leaf.rows, strict=True):
             for n, cell in enumerate(resolve(row).axes, 1):
                 if find(cell) is axis:
-                    return Fact(axis.leaf, kind, n)
-    return Fact(text=words)
+                    return Fact(axis.leaf, kind, n, "", why)
+    return Fact(text=words, why=why)
 
 
 Place = tuple[Owner, Kind]

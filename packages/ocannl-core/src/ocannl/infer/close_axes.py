@@ -34,7 +34,7 @@ def fit(axis: Dim) -> Closing:
     """Uses that agree in size but not in unit leave nothing but stretching."""
     assert axis.lower is not None
     size = 1 if len(units_below(axis)) > 1 else axis.lower
-    return AxisClosing(axis, size, f"an axis of which {axis.lower} is used")
+    return AxisClosing(axis, size, f"an axis of which {axis.lower} is used", "fits its use")
 
 
 def units_below(axis: Dim) -> set[str]:
@@ -53,7 +53,8 @@ def units_below(axis: Dim) -> set[str]:
 
 def reach_indices(it: Open) -> list[Closing]:
     """Axes that are read at fixed places are just large enough for these."""
-    return [AxisClosing(axis, axis.least, f"an axis indexed up to {axis.least - 1}") for axis in it.axes if axis.least]
+    read = [axis for axis in it.axes if axis.least]
+    return [AxisClosing(axis, axis.least, f"an axis indexed up to {axis.least - 1}", "reaches its index") for axis in read]
 
 
 def fit_arithmetic(it: Open) -> list[Closing]:
@@ -70,14 +71,14 @@ def drop_spare(it: Open) -> list[Closing]:
                 unknown = [part for part in map(find, law.parts) if part.size is None]
                 cells = [find(part) for part in law.spare if find(part).size is None]
                 spare.update(dict.fromkeys(cells[len(cells) == len(unknown) :]))
-    return [AxisClosing(axis, 0, "a part that nothing needs") for axis in spare]
+    return [AxisClosing(axis, 0, "a part that nothing needs", "nothing needs it") for axis in spare]
 
 
 def free_leaves(it: Open) -> list[Closing]:
     """Axes of leaves that nothing says anything about have size 1; those of parameters had to be told."""
     refuse_untold(untold(it))
     leaves = computed_last([axis for axis in it.axes if axis.leaf is not None])
-    return [AxisClosing(axis, 1, "an axis that nothing tells a size") for axis in leaves]
+    return [AxisClosing(axis, 1, "an axis that nothing tells a size", "nothing tells its size") for axis in leaves]
 
 
 def untold(it: Open) -> list[Place]:
@@ -139,7 +140,7 @@ def fits_known(axis: Dim) -> bool:
 def shrink_computed(it: Open) -> list[Closing]:
     """What is left is 1; what arithmetic leaves ambiguous is refused."""
     refuse_ambiguous(it)
-    return [AxisClosing(axis, 1, "an axis of which nothing asks for more") for axis in computed_last(it.axes)]
+    return [AxisClosing(axis, 1, "an axis of which nothing asks for more", "nothing asks for more") for axis in computed_last(it.axes)]
 
 
 def computed_last(axes: list[Dim]) -> list[Dim]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from math import prod
 from typing import TypeVar
+from weakref import ref
 
 from ocannl.infer.close import Open
 from ocannl.infer.explain import explain
@@ -54,6 +55,7 @@ def finish_all(start: Iterable[Owner]) -> None:
     with collector_paused():
         attempt(None, act)
     for shape in shapes:
+        shape.uses = tuple([ref(relation) for relation in shape.relations])
         shape.relations.clear()
         batch, input, output = map(compact, shape.rows)
         shape.rows = batch, input, output

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Relation:
     """The rows of tensors are numbered: row `k` of operand `n` is slot `3 * n + k`, the result counts as one more."""
 
-    __slots__ = ("captures", "labels", "logic", "operands", "provenance", "result", "row_vars", "sizes")
+    __slots__ = ("__weakref__", "captures", "labels", "logic", "operands", "provenance", "result", "row_vars", "sizes")
 
     def __init__(
         self, logic: Logic, operands: tuple[Owner, ...], provenance: Provenance, sizes: Mapping[str, int]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import SupportsIndex
+from weakref import ReferenceType
 
 from ocannl.base.errors import ShapeError
 from ocannl.infer.capture import Capture
@@ -12,6 +13,7 @@ from ocannl.infer.finish import attempt, check_cells, finish_all
 from ocannl.infer.generate import emit
 from ocannl.infer.logic import Logic
 from ocannl.infer.project import project
+from ocannl.infer.reasons import Reasons
 from ocannl.infer.relation import Relation
 from ocannl.infer.solve import propagate
 from ocannl.infer.spec import KINDS, Kind
@@ -27,17 +29,21 @@ class Shape:
     """Three rows of axes; asking for any of them infers everything the tensor is connected to.
 
     relations    the operations that are still to tell something about it, or about others through it
+    uses         the operations that have told something, as long as they exist
     origin       the operation that made it, if one did
     asked        a parameter that an operation reads as more than a number
     """
 
-    __slots__ = ("__weakref__", "_dims", "_is_solved", "asked", "origin", "provenance", "relations", "role", "rows")
+    __slots__ = (
+        "__weakref__", "_dims", "_is_solved", "asked", "origin", "provenance", "relations", "role", "rows", "uses",
+    )  # fmt: skip
 
     def __init__(self, provenance: Provenance, rows: tuple[Row, Row, Row], role: str = "result") -> None:
         self.provenance = provenance
         self.rows = rows
         self.role = role
         self.relations: list[Cause] = []
+        self.uses: tuple[ReferenceType[Cause], ...] = ()
         self.asked = False
         self.origin: Cause | None = None
         self._dims: tuple[int, ...] | None = None
@@ -111,6 +117,11 @@ class Shape:
     def _row(self, n: int) -> tuple[Axis, ...]:
         axes = map(find, resolve(self.rows[n]).axes)
         return tuple(Axis(axis.size, axis.unit) for axis in axes if axis.size is not None)
+
+    def explain(self) -> Reasons:
+        """Why the axes have their sizes, to be printed; finishes inference of everything connected."""
+        finish(self)
+        return Reasons(self)
 
     def __str__(self) -> str:
         finish(self)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
+from weakref import ReferenceType
 
 from ocannl.infer.spec import KINDS, Kind
 
@@ -62,6 +63,7 @@ class Owner(Protocol):
     rows: tuple[Row, Row, Row]
     asked: bool  # an operation needs to know its axes
     relations: list[Cause]  # the operations that are still to tell something about it
+    uses: tuple[ReferenceType[Cause], ...]  # those that have told it
 
     @property
     def is_param(self) -> bool: ...
@@ -90,12 +92,13 @@ class Constraint(Protocol):
 
 
 class Fact(NamedTuple):
-    """Who said a size: an axis of a tensor that was given, or whatever `text` says."""
+    """Who said a size: an axis of a tensor, or whatever `text` says."""
 
     owner: Owner | None = None
     kind: Kind = "output"
     position: int = 0  # from 1
     text: str = ""
+    why: str = ""  # a decision made it: in which words
 
     def __str__(self) -> str:
         return f"{self.kind} axis {self.position} of `{self.owner.provenance.label}`" if self.owner else self.text

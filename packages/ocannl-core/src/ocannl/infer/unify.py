@@ -64,9 +64,12 @@ def join(trail: Trail, a: Dim, b: Dim) -> None:
     elif a.rank == b.rank:
         trail.set(a, "rank", a.rank + 1)
     trail.set(b, "link", a)
-    if a.size is None and b.size is not None:
-        trail.set(a, "size", b.size)
-        trail.set(a, "fact", b.fact)
+    if b.size is not None:
+        if a.size is None:
+            trail.set(a, "size", b.size)
+            trail.set(a, "fact", b.fact)
+        elif a.fact is not None and a.fact.why and b.fact is not None and not b.fact.why:
+            trail.set(a, "fact", b.fact)
     if a.unit is None and b.unit is not None:
         trail.set(a, "unit", b.unit)
     if a.least < b.least:
@@ -142,24 +145,25 @@ class Equal:
     def fire(self, trail: Trail) -> None:
         if self.a is None:
             return
+        before = self.a.var, self.b.var
         left = unify_rows(trail, self.a, self.b, self.slot)
         trail.set(self, "a", left and left[0])
         if left is not None:
             trail.set(self, "b", left[1])
-            self.watch(trail, *left)
+            self.watch(trail, before)
 
-    def watch(self, trail: Trail, a: Row, b: Row) -> None:
-        for row in (a, b):
-            assert row.var is not None
-            if self not in (row.var.watchers or ()):
-                trail.add(row.var, "watchers", self)
+    def watch(self, trail: Trail, before: tuple[RowVar | None, ...]) -> None:
+        assert self.a is not None
+        for var in {self.a.var: None, self.b.var: None}:
+            if var is not None and var not in before:
+                trail.add(var, "watchers", self)
 
 
 def equate(trail: Trail, a: Row, b: Row, slot: int = 0) -> None:
     """Rows `a` and `b` are the same row."""
     left = unify_rows(trail, a, b, slot)
     if left is not None:
-        Equal(*left, trail.cause, slot).watch(trail, *left)
+        Equal(*left, trail.cause, slot).watch(trail, ())
 
 
 def unify_rows(trail: Trail, a: Row, b: Row, slot: int) -> tuple[Row, Row] | None:

@@ -1,0 +1,183 @@
+"""Why a tensor has its sizes: for each axis, the fact that told its size and the operations it came through.
+
+Nothing is recorded for this. A cell knows the fact that told its size; cells that must agree are one cell; so the way
+of a fact is the shortest path from the tensor that is asked about to the tensor that was given, through operations
+between tensors that have an axis with this fact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from ocannl.infer.arithmetic import Product, Strided, Sum
+from ocannl.infer.relation import Relation
+from ocannl.infer.spec import KINDS, Padding
+from ocannl.infer.terms import Dim, Fact, Owner, find, resolve
+from ocannl.infer.totals import Total
+
+DEPTH = 4
+"""So many computations in a row are followed."""
+
+
+class Reasons:
+    """Text when printed: for each axis of a tensor whose shape is known, what forced its size."""
+
+    __slots__ = ("lines", "title")
+
+    def __init__(self, owner: Owner) -> None:
+        self.title = owner.provenance.label
+        self.lines = [f"{self.title}   {owner.known or '(no axes)'}"]
+        for kind, row in zip(KINDS, owner.rows, strict=True):
+            for n, axis in enumerate(map(find, resolve(row).axes), 1):
+                self.lines.append(f"  {kind} axis {n} is {size_of(axis)}")
+                self.lines.extend(f"    {line}" for line in chain(axis, owner))
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+    def __repr__(self) -> str:
+        return f"<reasons of {self.title}>"
+
+
+def chain(axis: Dim, owner: Owner) -> Iterator[str]:
+    """What told the size of an axis of a tensor, then the operations between, in the direction in which it went."""
+    fact = axis.fact
+    if fact is None:
+        return
+    if fact.owner is not None and not fact.why:
+        home = fact.owner
+        who = home.provenance
+        given = "given" if home is owner else f"{fact.kind} axis {fact.position} of {who.label} is given"
+        yield f"{given}: {said(who.role, who.where)}"
+        path = way([owner], fact, lambda shape, _: shape is home) if home is not owner else []
+        yield from steps(path or [], owner)
+        return
+    law = law_of(axis, fact)
+    if law is not None:
+        yield from computed(axis, law, DEPTH)
+        path = way([owner], fact, lambda _, operation: operation is law.cause)
+    elif fact.owner is not None:
+        home = fact.owner
+        of = "" if home is owner else f"{home.provenance.label} "
+        yield f"{of}{fact.why}: {axis.size}"
+        path = way([owner], fact, lambda shape, _: shape is home) if home is not owner else []
+    else:
+        yield f"{fact.why}: {axis.size}" if fact.why else f"{fact.text.removesuffix(',')} is {axis.size}"
+        path = way([owner], fact, lambda _, operation: operation is not None and speaks(operation, axis, fact))
+    yield from steps(path or [], owner)
+
+
+def computed(axis: Dim, law: Strided | Sum | Product | Total, depth: int) -> Iterator[str]:
+    """The arithmetic that told a size, and below it what told the sizes that went in."""
+    yield f"{str(axis.fact).removesuffix(',')}: {formula(law)}"
+    parts = law.axes if isinstance(law, Total) else law.parts
+    for cell in dict.fromkeys(map(find, (law.whole, *parts))):
+        fact = cell.fact
+        if cell is axis or fact is None:
+            continue
+        inner = None if fact.owner is not None else law_of(cell, fact)
+        if inner is not None and inner is not law and depth > 1:
+            yield from (f"  {line}" for line in computed(cell, inner, depth - 1))
+        elif fact.owner is not None:
+            who = fact.owner.provenance
+            yield f"  {fact.kind} axis {fact.position} of {who.label} is {size_of(cell)}: {said(who.role, who.where)}"
+        else:
+            yield f"  {fact.text.removesuffix(',')} is {size_of(cell)}"
+
+
+def formula(law: Strided | Sum | Product | Total) -> str:
+    """The arithmetic with numbers in it."""
+    if isinstance(law, Total):
+        return f"{find(law.whole).size} = {' * '.join(str(axis.size) for axis in law.axes)}"
+    if not isinstance(law, Strided):
+        return f"{find(law.whole).size} = {law.show()}"
+    over, start = find(law.over).size or 0, f"{law.offset} + " if law.offset else ""
+    if law.taps is None:
+        return f"{find(law.axis).size} = {law.stride} * {over + law.offset // law.stride}"
+    if law.padding is Padding.SAME:
+        return f"{find(law.axis).size} = {law.stride} * {over}"
+    taps = find(law.taps).size or 0
+    return f"{find(law.axis).size} = {start}{law.stride} * {over - 1} + {law.dilation} * {taps - 1} + 1"
+
+
+def law_of(axis: Dim, fact: Fact) -> Strided | Sum | Product | Total | None:
+    """The arithmetic that a fact speaks of."""
+    for law in axis.laws or ():
+        if isinstance(law, Strided | Sum | Product | Total) and law.text in fact.text:
+            return law
+    return None
+
+
+def speaks(operation: Relation, axis: Dim, fact: Fact) -> bool:
+    """The operation is where a size was given by name, captured or written."""
+    named = any(find(operation.labels[name]) is axis for name in operation.sizes if name in operation.labels)
+    return named or any(find(c.cell) is axis for c in operation.captures) or str(operation.logic) in fact.text
+
+
+def steps(path: list[Relation], owner: Owner) -> Iterator[str]:
+    """A line for each operation; a leaf that may be stretched was made to fit its use."""
+    for n, operation in enumerate(reversed(path), 1):
+        who = operation.provenance
+        fits = n == len(path) and owner.origin is None and is_stretched(operation, owner)
+        yield f"{'fits its use: ' if fits else ''}{said(who.expression, who.where)}"
+
+
+def is_stretched(operation: Relation, owner: Owner) -> bool:
+    return any(operation.operands[use.slot // 3] is owner for use in operation.logic.stretch)
+
+
+# --- ways of facts --------------------------------------------------------------------------------------------------
+
+
+def way(
+    start: Iterable[Owner],
+    fact: Fact,
+    arrived: Callable[[Owner, Relation | None], bool],
+    avoid: Relation | None = None,
+) -> list[Relation] | None:
+    """The operations from some tensors to where a fact was told, or none if that is not connected any more."""
+    before: dict[Owner, tuple[Owner, Relation] | None] = dict.fromkeys(start)
+    todo = list(before)
+    for owner in todo:
+        if arrived(owner, None):
+            return back(before, owner)
+    for owner in todo:
+        for operation in operations(owner):
+            if operation is avoid:
+                continue
+            if arrived(owner, operation):
+                return [*back(before, owner), operation]
+            for other in operation.owners:
+                if other not in before and carries(other, fact):
+                    before[other] = owner, operation
+                    if arrived(other, None):
+                        return back(before, other)
+                    todo.append(other)
+    return None
+
+
+def back(before: dict[Owner, tuple[Owner, Relation] | None], owner: Owner) -> list[Relation]:
+    path: list[Relation] = []
+    while (step := before[owner]) is not None:
+        owner, operation = step
+        path.append(operation)
+    return path[::-1]
+
+
+def carries(owner: Owner, fact: Fact) -> bool:
+    return any(find(axis).fact is fact for row in owner.rows for axis in resolve(row).axes)
+
+
+def operations(owner: Owner) -> Iterator[Relation]:
+    """The operation that made a tensor, and those that told something about it, as far as they still exist."""
+    for cause in (owner.origin, *owner.relations, *(use() for use in owner.uses)):
+        if isinstance(cause, Relation):
+            yield cause
+
+
+def size_of(axis: Dim) -> str:
+    return f"{axis.unit} {axis.size}" if axis.unit else str(axis.size)
+
+
+def said(what: str, where: str) -> str:
+    return ", ".join(filter(None, (what, where)))
