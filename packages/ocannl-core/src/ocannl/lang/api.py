@@ -10,21 +10,9 @@ from ocannl.lang.cd import assign, cd, comment
 from ocannl.lang.checker import infer, shape_of
 from ocannl.lang.code import Code, seq
 from ocannl.lang.defop import defop
+from ocannl.lang.initializers import arange, full, init, kaiming, normal, uniform, xavier
 from ocannl.lang.joining import block, concat, stack
-from ocannl.lang.leaves import (
-    arange,
-    from_file,
-    full,
-    init,
-    kaiming,
-    node,
-    normal,
-    param,
-    placeholder,
-    tensor,
-    uniform,
-    xavier,
-)
+from ocannl.lang.leaves import from_file, node, param, placeholder, tensor
 from ocannl.lang.literals import batch
 from ocannl.lang.operations import (
     PRIMITIVES,

@@ -22,116 +22,20 @@ from typing import Any
 
 from ocannl.base.errors import CodeError
 from ocannl.infer.logic import Logic, pointwise
-from ocannl.infer.project import project
-from ocannl.infer.shape import finish, relate
-from ocannl.infer.terms import Provenance
-from ocannl.ir.assign import Assign, Number, Origin, Piece, reads
-from ocannl.ir.index import Affine
 from ocannl.ir.ops import BY_NAME, Op
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.ambient import site
 from ocannl.lang.blocks import is_suspended
 from ocannl.lang.code import Code, Heading, Step, recorder
 from ocannl.lang.defop import logic_of
-from ocannl.lang.fill import fill
 from ocannl.lang.leaves import embed
 from ocannl.lang.operation import Operation
-from ocannl.lang.slots import SlotAssign, elaborate, spelled
-from ocannl.lang.tensor import Application, Tensor, describe, operand_term
-from ocannl.lang.terms import Hole, Term, apply, tree_of
+from ocannl.lang.slots import spelled
+from ocannl.lang.statement import Statement, sliced
+from ocannl.lang.tensor import Application, Tensor
+from ocannl.lang.terms import Term, apply
 
 Entry = Any  # Tensor | Statement | Code | (text of a heading, entries)
-
-
-class Statement:
-    """One assignment: `lhs <- lhs accum combine(operands)`, by a logic; the left side may be a slice."""
-
-    __slots__ = ("accum", "clear", "combine", "lhs", "logic", "operands", "sizes", "where")
-
-    def __init__(
-        self,
-        lhs: Tensor,
-        accum: Op | None,
-        clear: bool,
-        combine: Callable[..., Term],
-        operands: tuple[Tensor, ...],
-        logic: Logic,
-        sizes: dict[str, int],
-        where: str,
-    ) -> None:
-        self.lhs = lhs
-        self.accum = accum
-        self.clear = clear
-        self.combine = combine
-        self.operands = operands
-        self.logic = logic
-        self.sizes = sizes
-        self.where = where
-        _name_state(lhs, operands)
-        text = lambda: f"{lhs.label} {_spelling(accum, clear)} {logic}"  # noqa: E731
-        provenance = Provenance(lambda: lhs.label, "assigned", text, where)
-        relate(logic, [t.emit() for t in operands], lhs.emit(), provenance, sizes=sizes)
-
-    def __call__(self) -> Iterable[Assign]:
-        finish(self.lhs.handle)
-        projections = project(self.logic, [t.handle for t in self.operands], self.lhs.handle, sizes=self.sizes)
-        terms = [operand_term(t, n) for n, t in enumerate(self.operands, 1)]
-        target, tree = self.lhs.node, tree_of(self.combine(*terms))
-        outside = None if self.accum is None else self.accum.neutral
-        made = elaborate(
-            [SlotAssign(Hole(target, 0), self.accum, self.clear, (tree,))],
-            projections,
-            0.0 if outside is None else outside,
-            Origin(self.lhs.label, self.where),
-        )
-        return [b for a in made for b in _through_slices(self.lhs, a, projections.result_dims)]
-
-
-def _name_state(lhs: Tensor, operands: tuple[Tensor, ...]) -> None:
-    """A node of code is called after the first parameter that is stored into it, so that state has stable names."""
-    if lhs.node.role is not Role.STATE or "." in lhs.label:
-        return
-    stack = list(reversed(operands))
-    while stack:
-        t = stack.pop()
-        owner = t.node.of or t.node
-        if owner.role is Role.PARAMETER:
-            lhs.with_label(f"{lhs.label}.{owner.label}")
-            return
-        if t.application is not None:
-            stack.extend(reversed(t.application.operands))
-
-
-def _spelling(accum: Op | None, clear: bool) -> str:
-    return f"={':' * clear}{'' if accum is None else accum.symbol or accum.name}"
-
-
-def _through_slices(lhs: Tensor, assign: Assign, dims: tuple[int, ...]) -> list[Assign]:
-    """An assignment to `x[n]` writes to the cells of `x`; clearing first sets these, and no others."""
-    parent, at = _sliced(lhs)
-    if not at:
-        return [assign]
-    out: list[Assign] = []
-    if assign.clear and assign.accum is not None:
-        if any(read.node is parent.node for piece in assign.pieces for read in reads(piece.value)):
-            raise CodeError(f"`{describe(lhs)}` is cleared before `{parent.label}` is read: compute the value first")
-        cleared = fill(parent.node, dims, Number(assign.accum.neutral or 0), assign.origin)
-        out = [Assign(parent.node, None, False, _shifted(cleared, at), assign.origin)]
-    return [*out, Assign(parent.node, assign.accum, False, _shifted(assign, at), assign.origin)]
-
-
-def _shifted(assign: Assign, at: tuple[Affine, ...]) -> tuple[Piece, ...]:
-    return tuple(Piece(p.loops, (*at, *p.at), p.value, p.when) for p in assign.pieces)
-
-
-def _sliced(lhs: Tensor) -> tuple[Tensor, tuple[Affine, ...]]:
-    """The tensor of which `lhs` is a slice (of a slice), and the leading indices."""
-    at: tuple[Affine, ...] = ()
-    while lhs.application is not None and lhs.application.operation.name == "slice":
-        fixed = lhs.application.operation.logic.spec.operands[0].batch.lead[0].index  # type: ignore[union-attr]
-        at = (Affine.of(fixed), *at)
-        lhs = lhs.application.operands[0]
-    return lhs, at
 
 
 class Recording(Code):
@@ -384,7 +288,7 @@ def _add(
 ) -> None:
     if lhs.literal is not None:
         raise CodeError(f"`{lhs.label}` is a number and cannot be assigned")
-    if _sliced(lhs)[0].node.role is Role.DATA:
+    if sliced(lhs)[0].node.role is Role.DATA:
         raise CodeError(f"`{lhs.label}` is constant data and cannot be assigned; use a placeholder or oc.node")
     active.record(Statement(lhs, accum, clear, combine, operands, logic, sizes, site().where))
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ocannl.base.errors import CodeError, DataError, DtypeError
 from ocannl.infer.logic import pointwise
@@ -34,7 +32,7 @@ from ocannl.lang.literals import (
     nested,
     supported,
 )
-from ocannl.lang.random import Distribution, Draw
+from ocannl.lang.random import Distribution, Draw, Fanned
 from ocannl.lang.symbols import Symbol
 from ocannl.lang.tensor import Tensor
 
@@ -42,7 +40,7 @@ Row = Sequence[Any] | None
 Sizes = dict[str, Row]
 
 
-def _leaf(
+def leaf(
     label: str,
     role: Role,
     kind: Precision,
@@ -64,11 +62,11 @@ def _leaf(
     return made
 
 
-def _name(label: object, at: Site) -> str:
+def name_of(label: object, at: Site) -> str:
     return at.name if label is None else checked_label(label)
 
 
-def _rows(
+def rows_of(
     batch: Row, input: Row, output: Row, b: Row, i: Row, o: Row, shape: str | None = None
 ) -> Sizes:
     """The three rows from long and short names, or from a text such as `32|28,28->10`."""
@@ -115,7 +113,7 @@ def tensor(
     Raises: DataError for ragged, mixed or empty literals; DtypeError for elements that are not real numbers.
     """
     at = site()
-    name = _name(label, at)
+    name = name_of(label, at)
     if isinstance(data, Tensor):
         raise CodeError(f"`{data.label}` is a tensor already")
     if is_truth(data):
@@ -142,7 +140,7 @@ def tensor(
         infer: Sizes = {"batch": None, "input": None, "output": None}
         held = HostArray(array.reshape(-1).copy())
         title = name or "data"
-        return _leaf(title, Role.DATA, kind, infer, where=at.where, contents=held, cells=array.size, named=bool(name))
+        return leaf(title, Role.DATA, kind, infer, where=at.where, contents=held, cells=array.size, named=bool(name))
     if axis_names is None and units is not None:
         raise CodeError("`units` names the axes of an array, not of a literal")
     if grad:
@@ -151,7 +149,7 @@ def tensor(
     array, kind = supported(array)
     # the array may be in use elsewhere: what is constant must not change under us
     contents = HostArray(array if isinstance(data, np.memmap) or weak else array.copy())
-    return _leaf(name or "data", Role.DATA, kind, sizes, where=at.where, contents=contents, named=bool(name))
+    return leaf(name or "data", Role.DATA, kind, sizes, where=at.where, contents=contents, named=bool(name))
 
 
 def from_file(path: object, dtype: object, *, label: str | None = None) -> Tensor:
@@ -166,11 +164,11 @@ def from_file(path: object, dtype: object, *, label: str | None = None) -> Tenso
         array = np.memmap(os.fspath(path), kind.numpy, "r")  # type: ignore[call-overload]
     except (OSError, TypeError, ValueError) as wrong:
         raise DataError(f"{path!r} cannot be read as {kind}: {wrong}") from None
-    name = _name(label, at)
+    name = name_of(label, at)
     rows: Sizes = {"batch": None, "input": None, "output": None}
     held = HostArray(array)
     title = name or "data"
-    return _leaf(title, Role.DATA, kind, rows, where=at.where, contents=held, cells=array.size, named=bool(name))
+    return leaf(title, Role.DATA, kind, rows, where=at.where, contents=held, cells=array.size, named=bool(name))
 
 
 def _floating(array: Any) -> Any:
@@ -198,7 +196,7 @@ def _split(array: Any, batch_axes: int, input_axes: int, units: Sequence[str | N
 
 def _number(value: Any, *, label: str = "", kind: Precision | None = None, where: str = "") -> Tensor:
     number = exact(value)
-    return _leaf(
+    return leaf(
         label or f"{number:g}",
         Role.RESULT,
         kind or float32,
@@ -221,9 +219,9 @@ def embed(value: object) -> Tensor:
     if isinstance(value, Symbol):
         literal = Index(Affine.of(value))
         kind = int32 if -(2**31) <= value.lo <= value.hi < 2**31 else int64
-        return _leaf(value.name, Role.RESULT, kind, scalar, literal=lambda: literal)
+        return leaf(value.name, Role.RESULT, kind, scalar, literal=lambda: literal)
     if isinstance(value, Dim):
-        return _leaf(value.name, Role.RESULT, float32, scalar, literal=lambda: Number(value.number()))
+        return leaf(value.name, Role.RESULT, float32, scalar, literal=lambda: Number(value.number()))
     if is_truth(value):
         raise _truth()
     if is_number(value):
@@ -263,7 +261,7 @@ def param(
             raise CodeError(f"oc.param takes a label and an initial value; the label is a text, not {label!r}")
         label, init = None, label
     at = site()
-    rows = _rows(batch, input, output, b, i, o, shape)
+    rows = rows_of(batch, input, output, b, i, o, shape)
     kind = float32 if dtype is None else precision(dtype)
     contents: Contents | None = None
     initial: Any = None
@@ -284,11 +282,11 @@ def param(
         raise DtypeError(f"a parameter has a gradient and so a float type, not {kind}; convert, or give `dtype=`")
     if rows["batch"] is None:
         rows["batch"] = []
-    name = _name(label, at)
+    name = name_of(label, at)
     recalled = blocks.recall(name or "param")
     if recalled is not None:
         return recalled
-    made = _leaf(
+    made = leaf(
         name or "param",
         Role.PARAMETER,
         kind,
@@ -351,10 +349,10 @@ def placeholder(
     Shapes: rows left out are inferred from use.
     """
     at = site()
-    rows = _rows(batch, input, output, b, i, o, shape)
+    rows = rows_of(batch, input, output, b, i, o, shape)
     kind = float32 if dtype is None else precision(dtype)
-    name = _name(label, at)
-    return _leaf(name or "placeholder", Role.PLACEHOLDER, kind, rows, where=at.where, square=square, named=bool(name))
+    name = name_of(label, at)
+    return leaf(name or "placeholder", Role.PLACEHOLDER, kind, rows, where=at.where, square=square, named=bool(name))
 
 
 def node(
@@ -369,103 +367,9 @@ def node(
     """A node of code, kept between calls; what its code reads before writing it starts as `init`, once per context."""
     at = site()
     kind = float32 if dtype is None else precision(dtype)
-    rows = _rows(batch, input, output, None, None, None)
+    rows = rows_of(batch, input, output, None, None, None)
     if not is_number(init):
         raise DtypeError(f"oc.node starts as a number, not as {init!r}")
     start = Function(lambda *_: np.full((), exact(init)))
-    name = _name(label, at)
-    return _leaf(name or "node", Role.STATE, kind, rows, where=at.where, contents=start, named=bool(name))
-
-
-# --- initializers ----------------------------------------------------------------------------------------------------
-
-
-def _initializer(name: str, contents: Contents | None, sizes: dict[str, Any], **more: Any) -> Tensor:
-    at = site()
-    dtype = sizes.pop("dtype", None)
-    label = _name(sizes.pop("label", None), at)
-    known = {"batch", "input", "output", "b", "i", "o", "shape"}
-    unknown = set(sizes) - known
-    if unknown:
-        raise CodeError(f"oc.{name} has no argument {min(unknown)!r}; sizes are given by {', '.join(sorted(known))}")
-    rows = _rows(*(sizes.get(k) for k in ("batch", "input", "output", "b", "i", "o", "shape")))
-    kind = float32 if dtype is None else precision(dtype)
-    role = Role.DATA if contents is not None else Role.RESULT
-    return _leaf(label or name, role, kind, rows, where=at.where, contents=contents, named=bool(label), **more)
-
-
-def full(value: float, **sizes: Any) -> Tensor:
-    """A tensor with `value` in every cell. Shapes: from the arguments (`output=[3]`), or from use."""
-    if not is_number(value):
-        raise DtypeError(f"oc.full takes a number, not {value!r}")
-    number = exact(value)
-    return _initializer("full", None, sizes, literal=lambda: Number(number))
-
-
-def arange(n: int, **sizes: Any) -> Tensor:
-    """0, 1, ..., n-1 along one output axis."""
-    if is_truth(n) or not isinstance(n, int | np.integer) or n < 0:
-        raise DataError(f"oc.arange takes the number of its elements, not {n!r}")
-    return _initializer("arange", HostArray(np.arange(n)), {"output": [n], "batch": [], "input": [], **sizes})
-
-
-def init(fn: Callable[..., Any], **sizes: Any) -> Tensor:
-    """Values from a function of index arrays, one for each axis in memory order."""
-    if not callable(fn):
-        raise CodeError(f"oc.init takes a function of index arrays, not {fn!r}")
-    return _initializer("init", Function(fn), sizes)
-
-
-def uniform(low: float = 0.0, high: float = 1.0, *, key: str | None = None, **sizes: Any) -> Tensor:
-    """Uniform random numbers in [low, high)."""
-    if not (_finite(low) and _finite(high) and low <= high):
-        raise DataError(f"oc.uniform takes finite bounds, the lower first; not {low!r} and {high!r}")
-    return _initializer("uniform", Draw(Distribution(low, high), key), sizes)
-
-
-def normal(mean: float = 0.0, std: float = 1.0, *, key: str | None = None, **sizes: Any) -> Tensor:
-    """Normally distributed random numbers (Box and Muller, 1958)."""
-    if not (_finite(mean) and _finite(std) and std >= 0):
-        raise DataError(f"oc.normal takes a finite mean and a standard deviation; not {mean!r} and {std!r}")
-    return _initializer("normal", Draw(Distribution(mean, mean + std, normal=True), key), sizes)
-
-
-def _finite(value: object) -> bool:
-    return is_number(value) and math.isfinite(exact(value))
-
-
-class Fanned(Distribution):
-    """A centered distribution scaled by the fan of the parameter that it is drawn into."""
-
-    __slots__ = ("gain", "fans")
-
-    def __init__(self, normal: bool, gain: float, fans: tuple[str, ...]) -> None:
-        super().__init__(0.0 if normal else -1.0, 1.0, normal)
-        self.gain = gain
-        self.fans = fans
-
-    def __call__(self, path: str, ordinal: int, count: int, wide: bool, seed: int) -> NDArray[np.floating]:
-        if self.factor is None:
-            raise CodeError("oc.kaiming and oc.xavier scale by the sizes of a parameter: use them as its initial value")
-        return super().__call__(path, ordinal, count, wide, seed)
-
-    def bind(self, t: Tensor) -> None:
-        """Takes the sizes from `t`: fan in is the product of its input axes, fan out of its output axes."""
-
-        def factor() -> float:
-            fan = sum(math.prod(axis.size for axis in getattr(t.shape, row)) for row in self.fans)
-            spread = math.sqrt(self.gain / max(fan, 1))
-            return spread if self.normal else spread * math.sqrt(3.0)
-
-        self.factor = factor
-
-
-def kaiming(*, gain: float = 2.0, normal: bool = False) -> Tensor:
-    """Variance gain / fan_in. Source: He, Zhang, Ren, Sun 2015. Only as the initial value of a parameter."""
-    return _initializer("kaiming", Draw(Fanned(normal, gain, ("input",))), {})
-
-
-def xavier(*, gain: float = 1.0, normal: bool = False) -> Tensor:
-    """Variance 2 gain / (fan_in + fan_out). Source: Glorot, Bengio 2010. Only as the initial value of a parameter."""
-    return _initializer("xavier", Draw(Fanned(normal, 2.0 * gain, ("input", "output"))), {})
-
+    name = name_of(label, at)
+    return leaf(name or "node", Role.STATE, kind, rows, where=at.where, contents=start, named=bool(name))

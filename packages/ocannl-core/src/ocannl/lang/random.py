@@ -11,12 +11,16 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ocannl.base.errors import DtypeError, UninitializedError
+from ocannl.base.errors import CodeError, DtypeError, UninitializedError
 from ocannl.ir.precision import Precision
+
+if TYPE_CHECKING:
+    from ocannl.lang.tensor import Tensor
 
 Words = NDArray[np.uint32]
 
@@ -117,3 +121,29 @@ class Distribution:
         radius = np.sqrt(-2.0 * np.log1p(-first))  # first < 1, so the logarithm is finite
         out = radius * np.cos(2.0 * math.pi * second) * (self.span * factor) + self.low * factor
         return np.asarray(out, unit.dtype)
+
+
+class Fanned(Distribution):
+    """A centered distribution scaled by the fan of the parameter that it is drawn into."""
+
+    __slots__ = ("gain", "fans")
+
+    def __init__(self, normal: bool, gain: float, fans: tuple[str, ...]) -> None:
+        super().__init__(0.0 if normal else -1.0, 1.0, normal)
+        self.gain = gain
+        self.fans = fans
+
+    def __call__(self, path: str, ordinal: int, count: int, wide: bool, seed: int) -> NDArray[np.floating]:
+        if self.factor is None:
+            raise CodeError("oc.kaiming and oc.xavier scale by the sizes of a parameter: use them as its initial value")
+        return super().__call__(path, ordinal, count, wide, seed)
+
+    def bind(self, t: Tensor) -> None:
+        """Takes the sizes from `t`: fan in is the product of its input axes, fan out of its output axes."""
+
+        def factor() -> float:
+            fan = sum(math.prod(axis.size for axis in getattr(t.shape, row)) for row in self.fans)
+            spread = math.sqrt(self.gain / max(fan, 1))
+            return spread if self.normal else spread * math.sqrt(3.0)
+
+        self.factor = factor
