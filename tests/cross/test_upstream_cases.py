@@ -59,6 +59,11 @@ OVERRIDDEN = {
     "EI-25": "an axis that a result writes as `0` has size 1; unit vectors say which coordinate a grid gives",
 }
 
+UNSOLVED = dict.fromkeys(
+    ("CC-04", "CC-10"),
+    pytest.mark.xfail(strict=True, reason="a leaf of which nothing is said is taken to be 1 before its parts are asked for"),
+)
+
 # --- the words of the tables ------------------------------------------------------------------------------------------
 
 
@@ -102,7 +107,7 @@ def named(rows: tuple[tuple[Any, ...], ...]) -> list[Any]:
     made = []
     for row in rows:
         seen[row[0]] = n = seen.get(row[0], 0) + 1
-        made.append(pytest.param(*row[1:], id=row[0] if n == 1 else f"{row[0]}-{n}"))
+        made.append(pytest.param(*row[1:], id=row[0] if n == 1 else f"{row[0]}-{n}", marks=UNSOLVED.get(row[0], ())))
     return made
 
 
@@ -775,6 +780,11 @@ def paired(first: str, second: str, **sizes: int) -> Any:
     return (x.dims, a.dims, b.dims)
 
 
+def shared_of_leaves() -> Any:
+    s, a, b, c = (leaf(name, rows) for name, rows in zip("sabc", ("?", "?", "?", "3"), strict=True))
+    return (oc.concat("s; a; b => s^a^b", s, a, b) - oc.concat("s; c => s^c", s, c)).dims
+
+
 def shared_part() -> Any:
     s = leaf("s", "2")
     whole = oc.concat("s; c => s^c", s, leaf("c", "3"))
@@ -784,14 +794,17 @@ def shared_part() -> Any:
 INSTEAD_REFUSED = (
     ("SI-17", lambda: (leaf("a", "3 xyz") + leaf("b", "3 rgb")).dims, "xyz.*rgb|rgb.*xyz"),
     ("SI-35", lambda: (leaf("a", "1 one") + leaf("b", "5 rgb")).dims, "one"),
-    ("CC-02", lambda: paired("a^b^c => a, b, c", "d^e => d, e"), "how `"),
-    ("CC-03", shared_part, "how `"),
-    ("CC-09", lambda: paired("a^b^c => a, b, c", "d^e => d, e"), "how `"),
+    ("CC-02", lambda: paired("a^b^c => a, b, c", "d^e => d, e"), "fix +give"),
+    ("CC-03", shared_part, "how `.*fix +give"),
+    ("CC-04", shared_of_leaves, "fix +give"),
+    ("CC-09", lambda: paired("a^b^c => a, b, c", "d^e => d, e"), "fix +give"),
+    ("CC-10", lambda: paired("a^b => a, b", "d^e => d, e", d=4), "fix +give"),
 )
 
 
 @pytest.mark.parametrize(("program", "said"), named(INSTEAD_REFUSED))
 def test_refused_instead(program, said):
+    """Never by a size that nobody gave: the way out is to give one."""
     with pytest.raises(oc.ShapeError, match=f"(?s){said}"):
         program()
 
