@@ -54,7 +54,7 @@ def units_below(axis: Dim) -> set[str]:
 def reach_indices(it: Open) -> list[Closing]:
     """Axes that are read at fixed places are just large enough for these."""
     read = [axis for axis in it.axes if axis.least]
-    return [AxisClosing(axis, axis.least, f"an axis indexed up to {axis.least - 1}", "reaches its index") for axis in read]
+    return [AxisClosing(a, a.least, f"an axis indexed up to {a.least - 1}", "reaches its index") for a in read]
 
 
 def fit_arithmetic(it: Open) -> list[Closing]:
@@ -140,7 +140,8 @@ def fits_known(axis: Dim) -> bool:
 def shrink_computed(it: Open) -> list[Closing]:
     """What is left is 1; what arithmetic leaves ambiguous is refused."""
     refuse_ambiguous(it)
-    return [AxisClosing(axis, 1, "an axis of which nothing asks for more", "nothing asks for more") for axis in computed_last(it.axes)]
+    words = "nothing asks for more"
+    return [AxisClosing(axis, 1, f"an axis of which {words}", words) for axis in computed_last(it.axes)]
 
 
 def computed_last(axes: list[Dim]) -> list[Dim]:

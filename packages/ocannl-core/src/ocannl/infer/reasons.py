@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ocannl.infer.arithmetic import Product, Strided, Sum
 from ocannl.infer.relation import Relation
-from ocannl.infer.spec import KINDS, Padding
+from ocannl.infer.spec import KINDS, Kind, Padding
 from ocannl.infer.terms import Dim, Fact, Owner, find, resolve
 from ocannl.infer.totals import Total
 
@@ -30,7 +30,7 @@ class Reasons:
         for kind, row in zip(KINDS, owner.rows, strict=True):
             for n, axis in enumerate(map(find, resolve(row).axes), 1):
                 self.lines.append(f"  {kind} axis {n} is {size_of(axis)}")
-                self.lines.extend(f"    {line}" for line in chain(axis, owner))
+                self.lines.extend(f"    {line}" for line in chain(axis, owner, kind))
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
@@ -39,7 +39,7 @@ class Reasons:
         return f"<reasons of {self.title}>"
 
 
-def chain(axis: Dim, owner: Owner) -> Iterator[str]:
+def chain(axis: Dim, owner: Owner, kind: Kind) -> Iterator[str]:
     """What told the size of an axis of a tensor, then the operations between, in the direction in which it went."""
     fact = axis.fact
     if fact is None:
@@ -50,7 +50,7 @@ def chain(axis: Dim, owner: Owner) -> Iterator[str]:
         given = "given" if home is owner else f"{fact.kind} axis {fact.position} of {who.label} is given"
         yield f"{given}: {said(who.role, who.where)}"
         path = way([owner], fact, lambda shape, _: shape is home) if home is not owner else []
-        yield from steps(path or [], owner)
+        yield from steps(path or [], owner, kind)
         return
     law = law_of(axis, fact)
     if law is not None:
@@ -62,14 +62,14 @@ def chain(axis: Dim, owner: Owner) -> Iterator[str]:
         yield f"{of}{fact.why}: {axis.size}"
         path = way([owner], fact, lambda shape, _: shape is home) if home is not owner else []
     else:
-        yield f"{fact.why}: {axis.size}" if fact.why else f"{fact.text.removesuffix(',')} is {axis.size}"
+        yield f"{fact.why}: {axis.size}" if fact.why else stated(fact, axis)
         path = way([owner], fact, lambda _, operation: operation is not None and speaks(operation, axis, fact))
-    yield from steps(path or [], owner)
+    yield from steps(path or [], owner, kind)
 
 
 def computed(axis: Dim, law: Strided | Sum | Product | Total, depth: int) -> Iterator[str]:
     """The arithmetic that told a size, and below it what told the sizes that went in."""
-    yield f"{str(axis.fact).removesuffix(',')}: {formula(law)}"
+    yield f"{axis.fact}: {formula(law)}"
     parts = law.axes if isinstance(law, Total) else law.parts
     for cell in dict.fromkeys(map(find, (law.whole, *parts))):
         fact = cell.fact
@@ -82,7 +82,7 @@ def computed(axis: Dim, law: Strided | Sum | Product | Total, depth: int) -> Ite
             who = fact.owner.provenance
             yield f"  {fact.kind} axis {fact.position} of {who.label} is {size_of(cell)}: {said(who.role, who.where)}"
         else:
-            yield f"  {fact.text.removesuffix(',')} is {size_of(cell)}"
+            yield f"  {stated(fact, cell)}"
 
 
 def formula(law: Strided | Sum | Product | Total) -> str:
@@ -114,16 +114,17 @@ def speaks(operation: Relation, axis: Dim, fact: Fact) -> bool:
     return named or any(find(c.cell) is axis for c in operation.captures) or str(operation.logic) in fact.text
 
 
-def steps(path: list[Relation], owner: Owner) -> Iterator[str]:
+def steps(path: list[Relation], owner: Owner, kind: Kind) -> Iterator[str]:
     """A line for each operation; a leaf that may be stretched was made to fit its use."""
     for n, operation in enumerate(reversed(path), 1):
         who = operation.provenance
-        fits = n == len(path) and owner.origin is None and is_stretched(operation, owner)
+        fits = n == len(path) and owner.origin is None and is_stretched(operation, owner, KINDS.index(kind))
         yield f"{'fits its use: ' if fits else ''}{said(who.expression, who.where)}"
 
 
-def is_stretched(operation: Relation, owner: Owner) -> bool:
-    return any(operation.operands[use.slot // 3] is owner for use in operation.logic.stretch)
+def is_stretched(operation: Relation, owner: Owner, row: int) -> bool:
+    uses = [slot for slot, *_ in operation.logic.stretch if slot % 3 == row]
+    return any(operation.operands[slot // 3] is owner for slot in uses)
 
 
 # --- ways of facts --------------------------------------------------------------------------------------------------
@@ -173,6 +174,12 @@ def operations(owner: Owner) -> Iterator[Relation]:
     for cause in (owner.origin, *owner.relations, *(use() for use in owner.uses)):
         if isinstance(cause, Relation):
             yield cause
+
+
+def stated(fact: Fact, axis: Dim) -> str:
+    """`i` is given as i=3; the axis `0` of a spec is 1"""
+    name, given, how = fact.text.removesuffix(",").partition(", given as ")
+    return f"{name} is given as {how}" if given else f"{fact.text} is {size_of(axis)}"
 
 
 def size_of(axis: Dim) -> str:
