@@ -61,7 +61,7 @@ OVERRIDDEN = {
 
 UNSOLVED = dict.fromkeys(
     ("CC-04", "CC-10"),
-    pytest.mark.xfail(strict=True, reason="a leaf of which nothing is said is taken to be 1 before its parts are asked for"),
+    pytest.mark.xfail(strict=True, reason="a leaf that nothing tells is taken to be 1 before its parts are asked for"),
 )
 
 # --- the words of the tables ------------------------------------------------------------------------------------------
