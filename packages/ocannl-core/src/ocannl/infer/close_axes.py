@@ -75,9 +75,12 @@ def drop_spare(it: Open) -> list[Closing]:
 
 
 def free_leaves(it: Open) -> list[Closing]:
-    """Axes of leaves that nothing says anything about have size 1; those of parameters had to be told."""
+    """Axes of leaves that nothing says anything about have size 1; those of parameters had to be told. What arithmetic
+    gives waits for what it is made of."""
     refuse_untold(untold(it))
-    leaves = computed_last([axis for axis in it.axes if axis.leaf is not None])
+    wholes = wholes_of(it.axes)
+    leaves = [axis for axis in it.axes if axis.leaf is not None and axis not in wholes]
+    refuse_unpaired(it, leaves)
     return [AxisClosing(axis, 1, "an axis that nothing tells a size", "nothing tells its size") for axis in leaves]
 
 
@@ -140,14 +143,42 @@ def fits_known(axis: Dim) -> bool:
 def shrink_computed(it: Open) -> list[Closing]:
     """What is left is 1; what arithmetic leaves ambiguous is refused."""
     refuse_ambiguous(it)
+    axes = computed_last(it.axes)
+    refuse_unpaired(it, axes)
     words = "nothing asks for more"
-    return [AxisClosing(axis, 1, f"an axis of which {words}", words) for axis in computed_last(it.axes)]
+    return [AxisClosing(axis, 1, f"an axis of which {words}", words) for axis in axes]
 
 
 def computed_last(axes: list[Dim]) -> list[Dim]:
     """Those that no arithmetic gives when the others are known, if there are any."""
-    wholes = {find(law.whole) for axis in axes for law in laws(axis)}
+    wholes = wholes_of(axes)
     return [axis for axis in axes if axis not in wholes] or axes
+
+
+def wholes_of(axes: list[Dim]) -> set[Dim]:
+    return {find(law.whole) for axis in axes for law in laws(axis)}
+
+
+def refuse_unpaired(it: Open, closing: list[Dim]) -> None:
+    """One whole that is made of parts in two ways, which parts of size 1 would not make equal: nobody said which parts
+    are larger."""
+    ones = set(closing)
+    ways: dict[Dim, dict[int, Sum]] = {}
+    for axis in it.axes:
+        for law in laws(axis):
+            parts = [find(part) for part in law.parts]
+            whole = find(law.whole)
+            if isinstance(law, Sum) and whole.size is None and all(p.size is not None or p in ones for p in parts):
+                total = law.constant + sum(1 if part.size is None else part.size for part in parts)
+                ways.setdefault(whole, {})[total] = law
+    for whole, totals in ways.items():
+        if len(totals) > 1:
+            one, other = list(totals.values())[:2]
+            raise Mismatch(
+                f"nothing says how `{one.text}` and `{other.text}` divide the same axis",
+                dims=(whole, *one.parts, *other.parts), causes=(one.cause, other.cause),
+                fix="give the size of a part by its name",
+            )  # fmt: skip
 
 
 def refuse_ambiguous(it: Open) -> None:
