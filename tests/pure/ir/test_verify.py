@@ -694,7 +694,7 @@ def test_what_is_accepted_stays_in_its_buffers() -> None:
 
 
 def test_integer_operations_take_integers() -> None:
-    shift = Op("shift", 2, np.left_shift, domain=Domain.INTEGER)
+    shift = Op("shift", 2, "A shift.", np.left_shift, domain=Domain.INTEGER)
     with pytest.raises(VerifyError, match="`shift` takes operands of kind integer, not float32"):
         verify(proc(store(Apply(shift, (num(1), num(1))))), "lowered")
 

@@ -430,7 +430,7 @@ def test_refusal(build: Callable[[], Comp], kind: type[Exception], message: str)
 def test_an_operation_on_integers_refuses_floats() -> None:
     from ocannl.ir.ops import Domain
 
-    shift = Op("shift", 2, np.left_shift, domain=Domain.INTEGER)
+    shift = Op("shift", 2, "A shift.", np.left_shift, domain=Domain.INTEGER)
     with pytest.raises(DtypeError) as caught:
         lower(one(node("x", 2), at(I), Apply(shift, (read(node("y", 2), I), Number(1))), I), "step")
     assert str(caught.value) == "`shift` is an operation on integers, not on float32"

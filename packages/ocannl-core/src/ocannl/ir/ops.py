@@ -24,7 +24,7 @@ class Domain(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One row of the table.
+    """One row of the table; `doc` says what it gives.
 
     `neutral` is what a cell starts from when this operation accumulates into it; `monoid` says that it is associative
     and commutative, so that a reduction may be reordered; `ufunc` reduces and scatters with it in NumPy.
@@ -32,6 +32,7 @@ class Op:
 
     name: str
     arity: int
+    doc: str = field(compare=False, repr=False)
     numpy: Callable[..., Array] = field(compare=False, repr=False)
     symbol: str = ""
     domain: Domain = Domain.ANY
@@ -92,47 +93,52 @@ _INF = float("inf")
 
 OPS: tuple[Op, ...] = (
     # one operand
-    Op("id", 1, lambda x: x),
-    Op("neg", 1, np.negative, "-"),
-    Op("abs", 1, np.abs),
-    Op("relu", 1, _relu),
-    Op("sat01", 1, _sat01),
-    Op("not", 1, _as_operand(lambda x: x == 0), "!"),
-    Op("trunc", 1, np.trunc, domain=Domain.FLOAT),
-    Op("exp", 1, np.exp, domain=Domain.FLOAT),
-    Op("exp2", 1, np.exp2, domain=Domain.FLOAT),
-    Op("log", 1, np.log, domain=Domain.FLOAT),
-    Op("log2", 1, np.log2, domain=Domain.FLOAT),
-    Op("sin", 1, np.sin, domain=Domain.FLOAT),
-    Op("cos", 1, np.cos, domain=Domain.FLOAT),
-    Op("tanh", 1, np.tanh, domain=Domain.FLOAT),
-    Op("sqrt", 1, np.sqrt, domain=Domain.FLOAT),
-    Op("recip", 1, lambda x: np.ones((), np.asarray(x).dtype) / x, domain=Domain.FLOAT),
-    Op("recip_sqrt", 1, lambda x: np.ones((), np.asarray(x).dtype) / np.sqrt(x), domain=Domain.FLOAT),
+    Op("id", 1, "The value itself.", lambda x: x),
+    Op("neg", 1, "The value with the other sign.", np.negative, "-"),
+    Op("abs", 1, "The absolute value.", np.abs),
+    Op("relu", 1, "The larger of the value and 0; NaN stays.", _relu),
+    Op("sat01", 1, "The value clipped to [0, 1]; NaN stays.", _sat01),
+    Op("not", 1, "1 where the value is 0, else 0.", _as_operand(lambda x: x == 0), "!"),
+    Op("trunc", 1, "The integral part, towards 0.", np.trunc, domain=Domain.FLOAT),
+    Op("exp", 1, "e to the power of the value.", np.exp, domain=Domain.FLOAT),
+    Op("exp2", 1, "2 to the power of the value.", np.exp2, domain=Domain.FLOAT),
+    Op("log", 1, "The natural logarithm.", np.log, domain=Domain.FLOAT),
+    Op("log2", 1, "The logarithm to base 2.", np.log2, domain=Domain.FLOAT),
+    Op("sin", 1, "The sine, of radians.", np.sin, domain=Domain.FLOAT),
+    Op("cos", 1, "The cosine, of radians.", np.cos, domain=Domain.FLOAT),
+    Op("tanh", 1, "The hyperbolic tangent.", np.tanh, domain=Domain.FLOAT),
+    Op("sqrt", 1, "The square root.", np.sqrt, domain=Domain.FLOAT),
+    Op("recip", 1, "1 divided by the value.", lambda x: np.ones((), np.asarray(x).dtype) / x, domain=Domain.FLOAT),
+    Op("recip_sqrt", 1, "1 divided by the square root.",
+       lambda x: np.ones((), np.asarray(x).dtype) / np.sqrt(x), domain=Domain.FLOAT),
     # two operands
-    Op("add", 2, np.add, "+", neutral=0, monoid=True, ufunc=np.add),
-    Op("sub", 2, np.subtract, "-", neutral=0),
-    Op("mul", 2, np.multiply, "*", neutral=1, monoid=True, ufunc=np.multiply),
-    Op("div", 2, _div, "/", domain=Domain.FLOAT, neutral=1),
-    Op("pow", 2, _pow, "**", neutral=1),
-    Op("mod", 2, np.mod, "%"),
-    Op("max", 2, np.maximum, neutral=-_INF, monoid=True, idempotent=True, ufunc=np.maximum),
-    Op("min", 2, np.minimum, neutral=_INF, monoid=True, idempotent=True, ufunc=np.minimum),
-    Op("lt", 2, _as_operand(np.less), "<"),
-    Op("le", 2, _as_operand(np.less_equal), "<="),
-    Op("gt", 2, _as_operand(np.greater), ">"),
-    Op("ge", 2, _as_operand(np.greater_equal), ">="),
-    Op("eq", 2, _as_operand(np.equal), "=="),
-    Op("ne", 2, _as_operand(np.not_equal), "!="),
-    Op("and", 2, _as_operand(lambda x, y: (x != 0) & (y != 0)), "&&", neutral=1, monoid=True, ufunc=np.logical_and),
-    Op("or", 2, _as_operand(lambda x, y: (x != 0) | (y != 0)), "||", neutral=0, monoid=True, ufunc=np.logical_or),
-    Op("relu_gate", 2, _relu_gate, neutral=1),
-    Op("sat01_gate", 2, _sat01_gate, neutral=0.5),
-    Op("fst", 2, lambda x, y: x),
-    Op("snd", 2, lambda x, y: y),
+    Op("add", 2, "The sum.", np.add, "+", neutral=0, monoid=True, ufunc=np.add),
+    Op("sub", 2, "The difference.", np.subtract, "-", neutral=0),
+    Op("mul", 2, "The product.", np.multiply, "*", neutral=1, monoid=True, ufunc=np.multiply),
+    Op("div", 2, "The quotient; of integers, as float32.", _div, "/", domain=Domain.FLOAT, neutral=1),
+    Op("pow", 2, "The first to the power of the second.", _pow, "**", neutral=1),
+    Op("mod", 2, "The remainder, with the sign of the second.", np.mod, "%"),
+    Op("max", 2, "The larger of two; NaN if one is.",
+       np.maximum, neutral=-_INF, monoid=True, idempotent=True, ufunc=np.maximum),
+    Op("min", 2, "The smaller of two; NaN if one is.",
+       np.minimum, neutral=_INF, monoid=True, idempotent=True, ufunc=np.minimum),
+    Op("lt", 2, "1 where the first is less than the second, else 0.", _as_operand(np.less), "<"),
+    Op("le", 2, "1 where the first is at most the second, else 0.", _as_operand(np.less_equal), "<="),
+    Op("gt", 2, "1 where the first is greater than the second, else 0.", _as_operand(np.greater), ">"),
+    Op("ge", 2, "1 where the first is at least the second, else 0.", _as_operand(np.greater_equal), ">="),
+    Op("eq", 2, "1 where both are equal, else 0.", _as_operand(np.equal), "=="),
+    Op("ne", 2, "1 where both differ, else 0.", _as_operand(np.not_equal), "!="),
+    Op("and", 2, "1 where both are nonzero, else 0.",
+       _as_operand(lambda x, y: (x != 0) & (y != 0)), "&&", neutral=1, monoid=True, ufunc=np.logical_and),
+    Op("or", 2, "1 where one is nonzero, else 0.",
+       _as_operand(lambda x, y: (x != 0) | (y != 0)), "||", neutral=0, monoid=True, ufunc=np.logical_or),
+    Op("relu_gate", 2, "The second where the first is positive, else 0.", _relu_gate, neutral=1),
+    Op("sat01_gate", 2, "The second where the first lies between 0 and 1, else 0.", _sat01_gate, neutral=0.5),
+    Op("fst", 2, "The first.", lambda x, y: x),
+    Op("snd", 2, "The second.", lambda x, y: y),
     # three operands
-    Op("where", 3, lambda c, x, y: np.where(c != 0, x, y)),
-    Op("fma", 3, lambda x, y, z: x * y + z),
+    Op("where", 3, "The second where the first is nonzero, else the third.", lambda c, x, y: np.where(c != 0, x, y)),
+    Op("fma", 3, "The first times the second, plus the third.", lambda x, y, z: x * y + z),
 )
 
 BY_NAME: dict[str, Op] = {op.name: op for op in OPS}

@@ -62,7 +62,8 @@ def _primitive(op: Op) -> Callable[..., Any]:
         return apply(operation, [embed(i) for i in inputs], label=label)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"`{op.name}` of {op.arity} operand{'s' * (op.arity > 1)}, cell by cell."
+    smooth = "" if terms.is_differentiable(op) else "\n\n    Grad:   none.\n    "
+    function.__doc__ = f"{op.doc} Cell by cell, every row broadcasting.{smooth}"
     return function
 
 
