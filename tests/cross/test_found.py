@@ -46,6 +46,12 @@ def test_a_slice_of_what_a_row_variable_moved() -> None:
     assert moved.dims == (2, 4)
 
 
+@pytest.mark.xfail(raises=oc.ShapeError, reason="rows end before the slice is asked how long its row may be")
+def test_a_slice_of_what_a_row_variable_moved_before_two_axes() -> None:
+    moved = oc.einsum("j ..r..|pu => ..r.. u p|", -ones(1, 2, 4, 4, batch=2))
+    assert (moved * 2)[0].dims == (4, 4)
+
+
 def test_a_symbol_picks_from_an_expression_whose_shape_is_open() -> None:
     w, v = oc.param(batch=[2], input=[3], output=[2]), oc.param(b=[2], i=[2], o=[])
     assert (v @ w)[oc.symbol("n", 0, 2)].dims == (3,)
