@@ -49,12 +49,32 @@ def end_rows(it: Open) -> list[Closing]:
 def overlap_rows(it: Open) -> list[Closing]:
     """Rows get the axes that an equal row has at its other end: what is computed from them may be as long.
 
-    Of several equal rows, the longest decide first.
+    Those wait that are computed from what another such row decides; of several equal rows, the longest decide first.
     """
     equals = dict.fromkeys(c for var in it.row_vars for c in var.watchers or () if isinstance(c, Equal))
-    found = [overlap(equal.a, equal.b) for equal in equals if equal.a is not None]
+    open_vars = {var for equal in equals for var in vars_of(equal)}
+    ready = [equal for equal in equals if not (reached(vars_of(equal)) - vars_of(equal)) & open_vars]
+    found = [overlap(equal.a, equal.b) for equal in ready or equals if equal.a is not None]
     longest = max((count for count, _ in found), default=0)
     return [closing for count, closings in found if count == longest for closing in closings]
+
+
+def vars_of(equal: Equal) -> set[RowVar]:
+    """The variables of two equal rows."""
+    rows = () if equal.a is None else (resolve(equal.a), resolve(equal.b))
+    return {row.var for row in rows if row.var is not None}
+
+
+def reached(start: set[RowVar]) -> set[RowVar]:
+    """The variables of the rows that rows of these fit under, directly or not."""
+    seen: set[RowVar] = set()
+    todo = list(start)
+    while todo:
+        for _, opnd in above(todo.pop()):
+            if opnd.var is not None and opnd.var not in seen:
+                seen.add(opnd.var)
+                todo.append(opnd.var)
+    return seen
 
 
 def overlap(a: Row, b: Row) -> tuple[int, list[Closing]]:
