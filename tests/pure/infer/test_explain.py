@@ -141,7 +141,7 @@ def an_index_beyond_the_axis(net):
 
 
 @wrong("""
-`2*o<+k` with stride 2 does not fit (axis 10, window 3): 7 is no multiple of the stride 2
+`2*o<+k` does not fit axis 10 (output axis 1 of `x`), window 3 (output axis 1 of `k`): 7 is no multiple of the stride 2
   in   2*o<+k; k => o  model.py:100
   x    10              placeholder, model.py:31
   k    3               placeholder, model.py:18
@@ -152,10 +152,10 @@ def a_stride_that_leaves_a_rest(net):
 
 
 @wrong("""
-`2*i` with stride 2 does not fit (axis 9): 9 is no multiple of the stride 2
+`2*i` does not fit axis 9 (output axis 1 of `x`): 9 is no multiple of the stride 2
   in   2*i => i  model.py:100
   x    9         placeholder, model.py:31
-  fix  change the axis, the window or the stride
+  fix  change the axis or the stride
 """)
 def every_second_of_an_odd_number(net):
     net.einsum("2*i => i", net.x("9"))
@@ -165,17 +165,17 @@ def every_second_of_an_odd_number(net):
 the sizes in `7^a` make 7 + ?, but output axis 1 of `x` is 5
   in   7^a => a  model.py:100
   x    5         placeholder, model.py:31
-  fix  change a part, or the whole
+  fix  make that size 7 or more
 """)
 def a_part_that_is_larger_than_the_whole(net):
     net.einsum("7^a => a", net.x("5"))
 
 
 @wrong("""
-the sizes in `(a b)` make 3 * ?, but output axis 1 of `x` is 10
+the sizes in `(a b)` make 3 * ? (`a`, given as a=3), but output axis 1 of `x` is 10
   in   (a b) => a, b  model.py:100
   x    10             placeholder, model.py:31
-  fix  change a part, or the whole
+  fix  make that size a multiple of 3, or change the parts
 """)
 def a_split_that_leaves_a_rest(net):
     net.einsum("(a b) => a, b", net.x("10"), a=3)
@@ -211,12 +211,20 @@ def a_stride_without_a_value(net):
     net.einsum("s*i => i", net.x("10"))
 
 
-@wrong("`j` is no name of `i => i`, which has `i`")
+@wrong("""
+`j` is no name of `i => i`, which has `i`
+  in   i => i  model.py:100
+  fix  use a name of the spec
+""")
 def a_size_of_a_name_that_is_not_there(net):
     net.einsum("i => i", net.x("10"), j=3)
 
 
-@wrong("a compose takes 2 operands, `compose` gives 1")
+@wrong("""
+a compose takes 2 operands, and 1 are given
+  in   compose  model.py:100
+  fix  give as many operands as the spec has
+""")
 def an_operand_too_few(net):
     net.relate(COMPOSE, net.x("3"), text="compose")
 
@@ -232,10 +240,10 @@ def a_slice_beyond_the_axis(net):
 
 
 @wrong("""
-`1, ...` in a slice has at least 1 axis, but the batch row of `x` is empty
+`x[1]` is a slice along the first batch axis, but the batch row of `x` is empty
   in   x[1]  model.py:100
   x    3     placeholder, model.py:31
-  fix  give `x` at least 1 axis there
+  fix  give `x` a batch axis, or take a part by a spec
 """)
 def a_slice_of_what_has_no_batch(net):
     net.relate(slice_batch(1), net.x("3"), text="x[1]")
@@ -258,9 +266,12 @@ def a_forgotten_hidden_dimension(net):
 @wrong("""
 output axis 1 of `k` is 6, but output axis 1 of `q` is 5
   in     w @ x + q  model.py:100
+  via    w @ x + b  model.py:100
+  via    b + k      model.py:100
   k      6          placeholder, model.py:18
   q      5          placeholder, model.py:24
   w @ x  6          result, model.py:100
+  b      6          param, model.py:9
   fix    make the two sizes equal, or one of them 1
 """)
 def sizes_that_have_travelled(net):
@@ -274,8 +285,10 @@ def sizes_that_have_travelled(net):
 
 @wrong("""
 output axis 1 of `x` is 10, but `d` is 4
-  x    10  placeholder, model.py:31
-  fix  make the two sizes equal; a spec stretches nothing
+  in   d.set(4)
+  in   d => d  model.py:100
+  x    10      placeholder, model.py:31
+  fix  make the two sizes equal
 """)
 def a_captured_size_that_is_set_to_another(net):
     d = Capture("d")

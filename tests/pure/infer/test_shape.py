@@ -79,7 +79,7 @@ def test_a_square_leaf_has_equal_rows(net):
     w = net.param("w", "?->?", square=True)
     net.mul(w, net.x("5|4"))
     assert str(w) == "4->4"
-    net.refuses("one row is 3, another is 4,5", net.param, "v", "3->4,5", square=True)
+    net.refuses("`v` is square, but its input row is 3, and its output row 4,5", net.param, "v", "3->4,5", square=True)
 
 
 # --- broadcasting and composition -------------------------------------------------------------------------------------

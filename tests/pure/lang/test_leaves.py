@@ -243,7 +243,7 @@ NO_TYPE = f" is not a data type of tensors; there are {KNOWN}"
 ROUND = " do not all fit {}; round or clip them first"
 ODD = "an array of {} cannot become a tensor: its elements must be real numbers"
 EMPTY = "an empty literal says nothing about its sizes; give an array of the shape you mean"
-AXIS = "an axis is a size, such as 3, or a unit and a size, such as ('rgb', 3)"
+AXIS = "an axis is a size"
 
 
 @pytest.mark.parametrize(

@@ -98,23 +98,24 @@ class Strided:
 
     def misfit(self, reason: str) -> Mismatch:
         names = zip(("axis", "places", "window"), (self.axis, *self.parts), strict=False)
-        known = ", ".join(f"{name} {find(cell).size}" for name, cell in names if find(cell).size is not None)
+        known = ", ".join(f"{name} {told(cell)}" for name, cell in names if find(cell).size is not None)
+        pad = ", or pad: `=` in place of `<`" if self.taps and self.padding is not Padding.SAME else ""
+        what = ("the axis, the window" if self.taps else "the axis") + " or the stride"
         return Mismatch(
-            f"`{self.text}` with stride {self.stride} does not fit ({known}): {reason}",
-            dims=(self.axis, *self.parts), causes=(self.cause,),
-            fix="change the axis, the window or the stride" + (", or pad: `=` in place of `<`" * bool(self.taps)),
+            f"`{self.text}` does not fit {known}: {reason}",
+            dims=(self.axis, *self.parts), causes=(self.cause,), fix=f"change {what}{pad}",
         )  # fmt: skip
 
     def share_unit(self, trail: Trail) -> None:
         """The axis counts what the places count, and what the window counts."""
         axis, over = find(self.axis), find(self.over)
         taps = find(self.taps) if self.taps is not None else None
-        unit = axis.unit or over.unit or (taps.unit if taps is not None else None)
-        if unit is not None:
-            set_unit(trail, axis, unit)
-            set_unit(trail, over, unit)
+        of = axis if axis.unit else over if over.unit else taps
+        if of is not None and (unit := of.unit) is not None:
+            set_unit(trail, axis, unit, of)
+            set_unit(trail, over, unit, of)
             if taps is not None and taps.unit not in (None, unit):
-                set_unit(trail, taps, unit)
+                set_unit(trail, taps, unit, of)
 
 
 class Sum:
@@ -153,10 +154,10 @@ class Sum:
 
     def share_unit(self, trail: Trail) -> None:
         cells = [find(cell) for cell in (self.whole, *self.parts)]
-        unit = next((cell.unit for cell in cells if cell.unit is not None), None)
-        if unit is not None:
+        of = next((cell for cell in cells if cell.unit is not None), None)
+        if of is not None and of.unit is not None:
             for cell in cells:
-                set_unit(trail, cell, unit)
+                set_unit(trail, cell, of.unit, of)
 
 
 class Product:
@@ -219,9 +220,31 @@ def sizes(cells: Iterable[Dim]) -> list[str]:
     return ["?" if (size := find(cell).size) is None else str(size) for cell in cells]
 
 
+def told(cell: Dim) -> str:
+    """A size, and who told it."""
+    cell = find(cell)
+    return f"{cell.size} ({cell.fact})" if cell.fact is not None else str(cell.size)
+
+
 def misfit(law: Sum | Product) -> Mismatch:
     whole = find(law.whole)
+    facts = dict.fromkeys(str(find(part).fact or "").removesuffix(",") for part in law.parts)
+    known = "; ".join(fact for fact in facts if " " in fact)
+    known = f" ({known})" if known else ""
+    fix = "change a part, or the whole"
+    parts = Counter(map(find, law.parts))
+    open_ = [times for part, times in parts.items() if part.size is None]
+    if open_ and isinstance(law, Product):
+        step = law.factor * prod(part.size**times for part, times in parts.items() if part.size is not None)
+        fix = f"make that size a multiple of {step}"
+    elif open_ and isinstance(law, Sum) and whole.size is not None:
+        least = law.constant + sum(part.size * times for part, times in parts.items() if part.size is not None)
+        fix = f"make that size {least} or more"
+        if whole.size >= least:
+            fix = f"make that size {f'{least} and ' if least else ''}a multiple of {open_[0]}"
+    if open_ and known:
+        fix += ", or change the parts"
     return Mismatch(
-        f"the sizes in `{law.text}` make {law.show()}, but {whole.fact or 'the whole'} is {whole.size}",
-        dims=(law.whole, *law.parts), causes=(law.cause,), fix="change a part, or the whole",
+        f"the sizes in `{law.text}` make {law.show()}{known}, but {whole.fact or 'the whole'} is {whole.size}",
+        dims=(law.whole, *law.parts), causes=(law.cause,), fix=fix,
     )  # fmt: skip

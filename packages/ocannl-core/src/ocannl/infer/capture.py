@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from ocannl.base.errors import ShapeError
+from collections.abc import Callable
+
 from ocannl.infer.arithmetic import Product, attach
+from ocannl.infer.explain import refuse
 from ocannl.infer.finish import attempt, finish_all
+from ocannl.infer.mismatch import Mismatch, rows_differ
 from ocannl.infer.relation import Relation
 from ocannl.infer.solve import propagate
-from ocannl.infer.terms import Dim, Fact, Owner, find
+from ocannl.infer.terms import Dim, Fact, Owner, Provenance, Row, find
 from ocannl.infer.totals import Total
 from ocannl.infer.trail import Trail
 from ocannl.infer.unify import join, set_size
+
+
+class Claim:
+    """What a user says about captured sizes, as the cause of what follows from it."""
+
+    __slots__ = ("provenance",)
+
+    def __init__(self, provenance: Provenance) -> None:
+        self.provenance = provenance
+
+    def rows_differ(self, slot: int, said: Row, actual: Row, reason: str) -> Mismatch:
+        return rows_differ(None, slot, said, actual, reason)
 
 
 class Capture:
@@ -43,40 +58,59 @@ class Capture:
         if self.known is None:
             finish_all(self.owners())
         if self.known is None:
-            raise ShapeError(f"nothing says what `{self.name}` is: capture it from a spec, or set it")
+            problem = f"nothing says what `{self.name}` is"
+            raise refuse(problem, Provenance(f"int({self.name})"), "capture it from a spec, or set it")
         return self.known
 
-    def set(self, size: int) -> None:
+    def set(self, size: int, where: str = "") -> None:
         """It is this number."""
         if isinstance(size, bool) or not isinstance(size, int) or size < 0:
-            raise ShapeError(f"`{self.name}` cannot be {size!r}: it is a size")
+            who = Provenance(f"{self.name}.set({size!r})", where=where)
+            raise refuse(f"`{self.name}` cannot be {size!r}: it is a size", who, "set it to a number from 0")
+        at = f", set at {where}," if where else ""
 
         def act(trail: Trail) -> None:
-            set_size(trail, self.cell, size, Fact(text=f"`{self.name}`"))
+            set_size(trail, self.cell, size, Fact(text=f"`{self.name}`{at}"))
             propagate(trail)
 
-        attempt(None, act)
+        self.claim(f"set({size})", where, act)
 
-    def equal(self, other: Capture) -> None:
+    def equal(self, other: Capture, where: str = "") -> None:
         """Both are the same number."""
 
         def act(trail: Trail) -> None:
             join(trail, self.cell, other.cell)
             self.meet(trail, other)
 
-        attempt(None, act)
+        self.claim(f"equal({other.name})", where, act, other)
 
-    def scale(self, other: Capture, factor: int) -> None:
+    def scale(self, other: Capture, factor: int, where: str = "") -> None:
         """It is `factor` times the other."""
         if isinstance(factor, bool) or not isinstance(factor, int) or factor < 1:
-            raise ShapeError(f"`{self.name}` cannot be {factor!r} times `{other.name}`: the factor is a number from 1")
+            who = Provenance(f"{self.name}.scale({other.name}, {factor!r})", where=where)
+            problem = f"`{self.name}` cannot be {factor!r} times `{other.name}`: the factor is a number from 1"
+            raise refuse(problem, who, "scale by another factor")
 
         def act(trail: Trail) -> None:
             text = f"{self.name} = {factor}*{other.name}"
-            attach(trail, Product(self.cell, (other.cell,), factor=factor, text=text))
+            attach(trail, Product(self.cell, (other.cell,), factor=factor, text=text, cause=trail.cause))
             self.meet(trail, other)
 
-        attempt(None, act)
+        self.claim(f"scale({other.name}, {factor})", where, act, other)
+
+    def claim(self, what: str, where: str, act: Callable[[Trail], None], *others: Capture) -> None:
+        """Learn what the user says; a contradiction names the operations that the sizes were captured from."""
+        claim = Claim(Provenance(f"{self.name}.{what}", where=where))
+
+        def learn(trail: Trail) -> None:
+            try:
+                act(trail)
+            except Mismatch as mismatch:
+                specs = [relation for capture in (self, *others) for relation in capture.relations[:1]]
+                mismatch.causes = (claim, *mismatch.causes, *specs)
+                raise
+
+        attempt(claim, learn)
 
     def meet(self, trail: Trail, other: Capture) -> None:
         trail.push(self.peers, other)

@@ -4,35 +4,68 @@ from __future__ import annotations
 
 from ocannl.base.errors import ShapeError
 from ocannl.infer.mismatch import Mismatch
+from ocannl.infer.reasons import carries, origin, said
 from ocannl.infer.relation import Relation
-from ocannl.infer.terms import Owner
+from ocannl.infer.terms import Cause, Owner, Provenance
 from ocannl.infer.trail import Trail
 
 SHOWN = 6
 """So many tensors an error describes."""
 
+BETWEEN = 3
+"""So many operations between a fact and its use are shown; a longer way is not."""
 
-def explain(mismatch: Mismatch, relation: Relation | None, trail: Trail) -> ShapeError:
+
+def explain(mismatch: Mismatch, cause: Cause | None, trail: Trail) -> ShapeError:
     """The error that the user sees. Takes back what was tried, so that shapes are shown as they were."""
-    causes = [c for c in dict.fromkeys((relation, *(mismatch.causes or (trail.cause,)))) if c is not None]
+    causes = [c for c in dict.fromkeys((cause, *(mismatch.causes or (trail.cause,)))) if c is not None]
+    between = travelled(mismatch, [c for c in causes if isinstance(c, Relation)])
     owners: dict[Owner, None] = dict.fromkeys(mismatch.owners)
     owners.update(dict.fromkeys(fact.owner for fact in mismatch.facts if fact is not None and fact.owner is not None))
-    for cause in causes:
-        if isinstance(cause, Relation):
-            owners.update(dict.fromkeys(cause.operands))
+    for c in (*causes, *between[-1:]):
+        if isinstance(c, Relation):
+            owners.update(dict.fromkeys(owner for owner in c.operands if not is_number(owner)))
     trail.undo()
-    lines = [("in", cause.provenance.expression, cause.provenance.where) for cause in causes]
+    lines = [line("in", c.provenance) for c in causes]
+    lines += [line("via", c.provenance) for c in between]
     for owner in list(owners)[:SHOWN]:
         who = owner.provenance
-        lines.append((who.label, owner.known or "(no axes)", ", ".join(filter(None, (who.role, who.where)))))
-    lines.append(("fix", mismatch.fix or usual_fix(relation), ""))
+        lines.append((who.label, owner.known or "(no axes)", said(who.role, who.where)))
+    lines.append(("fix", mismatch.fix or usual_fix(cause), ""))
     return ShapeError("\n".join([mismatch.problem, *align(lines)]))
 
 
-def usual_fix(relation: Relation | None) -> str:
-    if relation is not None and relation.logic.stretch:
-        return "make the two sizes equal, or one of them 1"
-    return "make the two sizes equal; a spec stretches nothing"
+def refuse(problem: str, who: Provenance, fix: str) -> ShapeError:
+    """The error about something that was said of one tensor, or in one call."""
+    return ShapeError("\n".join([problem, *align([line("in", who), ("fix", fix, "")])]))
+
+
+def is_number(owner: Owner) -> bool:
+    """It was written as a number: nobody made it, and it was not written anywhere else."""
+    return owner.role == "result" and owner.origin is None and not owner.provenance.where
+
+
+def line(head: str, who: Provenance) -> tuple[str, str, str]:
+    return head, who.expression, who.where
+
+
+def travelled(mismatch: Mismatch, causes: list[Relation]) -> list[Relation]:
+    """The operations that brought facts to where they disagree, if they are few."""
+    between: dict[Relation, None] = {}
+    for cell, fact in zip(mismatch.cells, mismatch.facts, strict=True):
+        if fact is not None:
+            near = [owner for cause in causes for owner in cause.operands if carries(owner, fact)]
+            path = origin(cell, fact, near, causes)
+            if path is not None and len(path) <= BETWEEN:
+                between.update(dict.fromkeys(path))
+    return list(between)
+
+
+def usual_fix(cause: Cause | None) -> str:
+    if isinstance(cause, Relation):
+        stretches = bool(cause.logic.stretch)
+        return f"make the two sizes equal{', or one of them 1' if stretches else '; a spec stretches nothing'}"
+    return "make the two sizes equal"
 
 
 def align(lines: list[tuple[str, str, str]]) -> list[str]:

@@ -14,7 +14,7 @@ from ocannl.infer.explain import explain
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.relation import Relation
 from ocannl.infer.solve import decide
-from ocannl.infer.terms import EMPTY, Owner, Row, find, resolve
+from ocannl.infer.terms import EMPTY, Cause, Owner, Row, find, resolve
 from ocannl.infer.trail import Trail
 
 MAX_CELLS = 1 << 62
@@ -22,13 +22,13 @@ MAX_CELLS = 1 << 62
 T = TypeVar("T")
 
 
-def attempt(relation: Relation | None, act: Callable[[Trail], T]) -> T:
+def attempt(cause: Cause | None, act: Callable[[Trail], T]) -> T:
     """Do something that may find a contradiction; then nothing has changed, and the user is told in their own words."""
-    trail = Trail(relation)
+    trail = Trail(cause)
     try:
         return act(trail)
     except Mismatch as mismatch:
-        error = explain(mismatch, relation, trail)
+        error = explain(mismatch, cause, trail)
     except BaseException:
         trail.undo()
         raise

@@ -100,7 +100,7 @@ def new_row(trail: Trail, it: Relation, row: RowSpec, fresh: bool = False) -> Ro
 def count_row(trail: Trail, it: Relation, name: str) -> None:
     """The number that was given for a row variable is the product of its sizes."""
     size = it.sizes[name]
-    whole = Dim(size, None, Fact(text=f"{name}={size}"))
+    whole = Dim(size, None, Fact(text=f"`{name}`, given as {name}={size},"))
     trail.queue.append(Total(whole, (it.row_vars[name],), text=f"`..{name}..`", cause=it))
 
 

@@ -19,7 +19,8 @@ class Mismatch(Exception):
     ) -> None:
         super().__init__(problem)
         self.problem = problem
-        self.facts = tuple(find(dim).fact for dim in dims)
+        self.cells = tuple(map(find, dims))
+        self.facts = tuple(cell.fact for cell in self.cells)
         self.owners = owners
         self.causes = causes
         self.fix = fix

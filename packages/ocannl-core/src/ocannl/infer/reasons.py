@@ -7,7 +7,7 @@ between tensors that have an axis with this fact.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ocannl.infer.arithmetic import Product, Strided, Sum
 from ocannl.infer.relation import Relation
@@ -44,27 +44,26 @@ def chain(axis: Dim, owner: Owner, kind: Kind) -> Iterator[str]:
     fact = axis.fact
     if fact is None:
         return
-    if fact.owner is not None and not fact.why:
-        home = fact.owner
+    home = fact.owner
+    if home is not None and not fact.why:
         who = home.provenance
         given = "given" if home is owner else f"{fact.kind} axis {fact.position} of {who.label} is given"
         yield f"{given}: {said(who.role, who.where)}"
-        path = way([owner], fact, lambda shape, _: shape is home) if home is not owner else []
-        yield from steps(path or [], owner, kind)
-        return
-    law = law_of(axis, fact)
-    if law is not None:
+    elif (law := law_of(axis, fact)) is not None:
         yield from computed(axis, law, DEPTH)
-        path = way([owner], fact, lambda _, operation: operation is law.cause)
-    elif fact.owner is not None:
-        home = fact.owner
-        of = "" if home is owner else f"{home.provenance.label} "
-        yield f"{of}{fact.why}: {axis.size}"
-        path = way([owner], fact, lambda shape, _: shape is home) if home is not owner else []
+    elif fact.why:
+        yield f"{'' if home in (None, owner) else f'{home.provenance.label}: '}{fact.why}"
     else:
-        yield f"{fact.why}: {axis.size}" if fact.why else stated(fact, axis)
-        path = way([owner], fact, lambda _, operation: operation is not None and speaks(operation, axis, fact))
-    yield from steps(path or [], owner, kind)
+        yield stated(fact, axis)
+    yield from steps(origin(axis, fact, [owner]) or [], owner, kind)
+
+
+def origin(axis: Dim, fact: Fact, near: Sequence[Owner], avoid: Sequence[Relation] = ()) -> list[Relation] | None:
+    """The operations from some tensors to where the fact about an axis was told."""
+    if (home := fact.owner) is not None:
+        return [] if home in near else way(near, fact, lambda owner, _: owner is home, avoid)
+    law = law_of(axis, fact)
+    return way(near, fact, lambda _, it: it is not None and (it is law.cause if law else speaks(it, axis, fact)), avoid)
 
 
 def computed(axis: Dim, law: Strided | Sum | Product | Total, depth: int) -> Iterator[str]:
@@ -134,7 +133,7 @@ def way(
     start: Iterable[Owner],
     fact: Fact,
     arrived: Callable[[Owner, Relation | None], bool],
-    avoid: Relation | None = None,
+    avoid: Sequence[Relation] = (),
 ) -> list[Relation] | None:
     """The operations from some tensors to where a fact was told, or none if that is not connected any more."""
     before: dict[Owner, tuple[Owner, Relation] | None] = dict.fromkeys(start)
@@ -144,7 +143,7 @@ def way(
             return back(before, owner)
     for owner in todo:
         for operation in operations(owner):
-            if operation is avoid:
+            if operation in avoid:
                 continue
             if arrived(owner, operation):
                 return [*back(before, owner), operation]

@@ -49,20 +49,31 @@ class Relation:
         """The row of a tensor cannot have as many axes as the operation says."""
         owner = self.owner(slot)
         home = self.home(slot)
-        shown = f"the {KINDS[slot % 3]} row of {name(owner)} is {print_row(actual) or 'empty'}"
+        other = None if home is None else self.owner(home)
+        kind = KINDS[slot % 3]
+        shown = f"the {kind} row of {name(owner)} is {print_row(actual) or 'empty'}"
         if home is not None:
-            other = self.owner(home)
             first = f"the {KINDS[home % 3]} row of {name(other)} is {print_row(said) or 'empty'}"
             problem = f"{first}, but {shown}: {reason}"
             fix = "give both rows the same number of axes; `(a b)` in a spec merges axes"
-            if actual.var is not None:
+            if actual.var is not None and actual.var is said.var:
+                fix = "no row is longer than itself: give one of the tensors all its axes"
+        elif self.logic.name == "slice" and not actual.count:
+            problem = f"`{self.provenance.expression}` is a slice along the first batch axis, but {shown}"
+            fix = f"give {name(owner)} a batch axis, or take a part by a spec"
+        elif (twin := self.twin(slot)) is not None and (other := self.owner(twin)) is not None:
+            first = f"the {KINDS[twin % 3]} row of {name(other)} is {print_row(other.rows[twin % 3]) or 'empty'}"
+            problem = f"{first}, but {shown}: {reason}, since both are {self.written(slot)}"
+            fix = "give both rows the same number of axes, or different names in the spec"
+            if actual.var is not None and actual.var is said.var:
                 fix = "no row is longer than itself: give one of the tensors all its axes"
         else:
-            other = None
             problem = f"{self.written(slot)} has {count(said)}, but {shown}"
             fix = f"give {name(owner)} {count(said)} there"
             if self.logic.name == "einsum":
-                fix = f"write {count(actual)} there, or `...` for any number" if actual.var is None else reason
+                fix = f"write {count(actual)} there, or `...` for any number"
+                if actual.var is not None:
+                    problem, fix = f"{problem}: {reason}", "give one of the tensors all its axes"
         owners = tuple(o for o in (other, owner) if o is not None)
         return Mismatch(problem, dims=said.axes + actual.axes, owners=owners, causes=(self,), fix=fix)
 
@@ -74,6 +85,15 @@ class Relation:
         equal = (*self.logic.equal, *self.logic.result)
         stretched = next((use for use in self.logic.stretch if use.slot == slot), None)
         return next((use.slot for use in equal if stretched is not None and use.spec == stretched.spec), None)
+
+    def twin(self, slot: int) -> int | None:
+        """Another row of which the spec says the same."""
+        uses = (*self.logic.equal, *self.logic.result)
+        spec = next((use.spec for use in uses if use.slot == slot), None)
+        if spec is None or spec.var is None or self.logic.name != "einsum":
+            return None
+        others = (use.slot for use in uses if use.spec == spec and use.slot < slot)
+        return next(others, None)
 
     def written(self, slot: int) -> str:
         """The row as the spec has it."""
@@ -90,5 +110,7 @@ def name(owner: Owner | None) -> str:
 
 def count(row: Row) -> str:
     """How many axes a row has, or has at least."""
+    if row.var is not None and not row.count:
+        return "any number of axes"
     number = {0: "no axes", 1: "1 axis"}.get(row.count, f"{row.count} axes")
     return number if row.var is None else f"at least {number}"

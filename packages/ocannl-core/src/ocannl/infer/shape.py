@@ -5,19 +5,33 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import SupportsIndex
-from weakref import ReferenceType
+from weakref import ReferenceType, ref
 
-from ocannl.base.errors import ShapeError
 from ocannl.infer.capture import Capture
+from ocannl.infer.explain import refuse
 from ocannl.infer.finish import attempt, check_cells, finish_all
 from ocannl.infer.generate import emit
 from ocannl.infer.logic import Logic
+from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.project import project
 from ocannl.infer.reasons import Reasons
 from ocannl.infer.relation import Relation
 from ocannl.infer.solve import propagate
 from ocannl.infer.spec import KINDS, Kind
-from ocannl.infer.terms import Axis, Cause, Dim, Fact, Provenance, Row, RowVar, find, is_solved, print_rows, resolve
+from ocannl.infer.terms import (
+    Axis,
+    Cause,
+    Dim,
+    Fact,
+    Provenance,
+    Row,
+    RowVar,
+    find,
+    is_solved,
+    print_row,
+    print_rows,
+    resolve,
+)
 from ocannl.infer.totals import Total
 from ocannl.infer.trail import Trail
 from ocannl.infer.unify import equate
@@ -133,7 +147,14 @@ class Shape:
 
 def _constrain(trail: Trail, shape: Shape, square: bool, cells: int | None) -> None:
     if square:
-        equate(trail, shape.rows[1], shape.rows[2])
+        try:
+            equate(trail, shape.rows[1], shape.rows[2])
+        except Mismatch as differ:
+            rows = f"its input row is {print_row(shape.rows[1])}, and its output row {print_row(shape.rows[2])}"
+            raise Mismatch(
+                f"`{shape.provenance.label}` is square, but {rows}", owners=(shape,), causes=differ.causes,
+                fix="give both rows the same sizes, or only one of them",
+            ) from None  # fmt: skip
     if cells is not None:
         name = f"`{shape.provenance.label}`"
         whole = Dim(cells, None, Fact(text=f"the number of cells of {name}"))
@@ -145,24 +166,22 @@ def _leaf_row(shape: Shape, kind: Kind, axes: Sequence[AxisLike] | None) -> Row:
     if axes is None:
         return Row((), RowVar(shape), ())
     if isinstance(axes, (int, str)) or not isinstance(axes, Iterable):
-        raise ShapeError(f"the {kind} row of `{shape.provenance.label}` is {axes!r}, not a list of sizes")
+        said = f"the {kind} row of `{shape.provenance.label}` is {axes!r}, not a list of sizes"
+        raise refuse(said, shape.provenance, f"write {kind}=[...]")
     return Row(trail=tuple(_leaf_axis(shape, kind, n, axis) for n, axis in enumerate(axes, 1)))
 
 
 def _leaf_axis(shape: Shape, kind: Kind, position: int, axis: AxisLike) -> Dim:
     unit, size = axis if isinstance(axis, tuple) and len(axis) == 2 else (None, axis)
     where = f"{kind} axis {position} of `{shape.provenance.label}`"
-    try:
-        if isinstance(size, bool):
-            raise TypeError
-        number = operator.index(size)
-    except TypeError:
-        said = f"{where} is {axis!r}: an axis is a size, such as 3, or a unit and a size, such as ('rgb', 3)"
-        raise ShapeError(said) from None
+    fix = "give a size, such as 3, or a unit and a size, such as ('rgb', 3)"
+    if isinstance(size, bool) or not isinstance(size, SupportsIndex):
+        raise refuse(f"{where} is {axis!r}: an axis is a size", shape.provenance, fix)
+    number = operator.index(size)
     if number < 0:
-        raise ShapeError(f"{where} is {number}: a size cannot be negative")
+        raise refuse(f"{where} is {number}: a size cannot be negative", shape.provenance, "give a size from 0")
     if unit is not None and (not isinstance(unit, str) or not unit):
-        raise ShapeError(f"{where} has the unit {unit!r}: a unit is a word")
+        raise refuse(f"{where} has the unit {unit!r}: a unit is a word", shape.provenance, fix)
     dim = Dim(number, unit, Fact(shape, kind, position))
     dim.leaf = shape
     return dim
@@ -196,8 +215,11 @@ def relate(
             capture.bind(trail, relation, name)
         propagate(trail)
         for shape in dict.fromkeys((*operands, made)):
+            was_solved = shape._is_solved
             if not shape.is_solved:
                 trail.push(shape.relations, relation)
+            elif not was_solved and shape is not made:
+                shape.uses = (*shape.uses, ref(relation))
         return made
 
     return attempt(relation, act)
@@ -220,17 +242,21 @@ def check_arguments(
 ) -> None:
     """Refuse what is wrong with the call, whatever the shapes are."""
     if len(operands) != logic.arity:
-        raise ShapeError(f"{logic} takes {logic.arity} operands, `{provenance.expression}` gives {len(operands)}")
+        said = f"{logic} takes {logic.arity} operands, and {len(operands)} are given"
+        raise refuse(said, provenance, "give as many operands as the spec has")
+    known = ", ".join(f"`{name}`" for name in logic.spec.names()) or "no names"
     for name in (*sizes, *captures):
         if name not in logic.spec.names():
-            has = ", ".join(f"`{known}`" for known in logic.spec.names()) or "no names"
-            raise ShapeError(f"`{name}` is no name of {logic}, which has {has}")
+            said = f"`{name}` is no name of {logic}, which has {known}"
+            raise refuse(said, provenance, "use a name of the spec")
     for name, size in sizes.items():
         if isinstance(size, bool) or not isinstance(size, SupportsIndex) or operator.index(size) < 0:
-            raise ShapeError(f"`{name}` cannot be {size!r} in {logic}: it is a size or a coefficient")
+            said = f"`{name}` cannot be {size!r} in {logic}: it is a size or a coefficient"
+            raise refuse(said, provenance, "give a number from 0")
     for name in captures:
         if name in logic.spec.coefficients():
-            raise ShapeError(f"`{name}` is a coefficient of {logic}: it is given, not captured")
+            said = f"`{name}` is a coefficient of {logic}: it is given, not captured"
+            raise refuse(said, provenance, f"give {name}=..., a number from 1")
 
 
 __all__ = ["Axis", "Provenance", "Shape", "finish", "project", "relate"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from ocannl.infer.mismatch import Mismatch
-from ocannl.infer.terms import Cause, Dim, Fact, Row, RowVar, find, print_row, resolve
+from ocannl.infer.terms import Cause, Dim, Fact, Row, RowVar, find, print_row, print_rows, resolve
 from ocannl.infer.trail import Trail
 from ocannl.infer.unify import set_size
 
@@ -68,9 +68,13 @@ class Total:
 
     def misfit(self) -> Mismatch:
         whole = find(self.whole)
-        shown = " and ".join(print_row(row) or "no axes" for row in self.rows)
+        rows = self.rows
+        shown = print_rows((rows[0], rows[1], rows[2])) if len(rows) == 3 else print_row(rows[0])
+        sizes = [axis.size for axis in self.axes]
+        cells = prod(size for size in sizes if size is not None)
+        makes = "a multiple of " if None in sizes or self.row_vars else ""
+        told = f"{whole.fact or 'its number of cells'} is {whole.size}"
         return Mismatch(
-            f"{self.text} is {shown}, but {whole.fact or 'its number of cells'} is {whole.size}",
-            dims=(whole, *self.axes), causes=(self.cause,),
-            fix="give axes whose product is that number",
+            f"{self.text} is {shown or 'of no axes'}, which makes {makes}{cells} cells, but {told}",
+            dims=(whole, *self.axes), causes=(self.cause,), fix=f"give axes whose product is {whole.size}",
         )  # fmt: skip

@@ -20,13 +20,14 @@ def set_size(trail: Trail, dim: Dim, size: int, fact: Fact | None) -> None:
     trail.queue.append(dim)
 
 
-def set_unit(trail: Trail, dim: Dim, unit: str) -> None:
+def set_unit(trail: Trail, dim: Dim, unit: str, of: Dim | None = None) -> None:
+    """The unit is that of another axis, if one is given."""
     dim = find(dim)
     if dim.unit is None:
         trail.set(dim, "unit", unit)
         trail.queue.append(dim)
     elif dim.unit != unit:
-        raise sizes_differ(dim, Dim(dim.size, unit))
+        raise sizes_differ(dim, of or Dim(dim.size, unit))
 
 
 def set_least(trail: Trail, dim: Dim, least: int) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from ocannl.base.errors import CodeError
 from ocannl.infer.capture import Capture
-from ocannl.lang.ambient import checked_label
+from ocannl.lang.ambient import checked_label, site
 from ocannl.lang.operators import REGISTRY, Operators
 
 if TYPE_CHECKING:
@@ -31,17 +31,17 @@ class Dim(Operators):
 
     def set(self, size: int) -> Dim:
         """Says that this is the size. Raises: ShapeError when something else is known."""
-        self.cell.set(size)
+        self.cell.set(size, site().where)
         return self
 
     def equal(self, other: Dim) -> Dim:
         """Says that both are the same size."""
-        self.cell.equal(_dim(other).cell)
+        self.cell.equal(_dim(other).cell, site().where)
         return self
 
     def scale(self, other: Dim, factor: int) -> Dim:
         """Says that this is `factor` times the other."""
-        self.cell.scale(_dim(other).cell, factor)
+        self.cell.scale(_dim(other).cell, factor, site().where)
         return self
 
     def __int__(self) -> int:  # type: ignore[override]

@@ -302,7 +302,8 @@ def param(
         if isinstance(drawn, Draw) and isinstance(drawn.distribution, Fanned):
             drawn.distribution.bind(made)
     if isinstance(initial, Tensor):
-        copy = Provenance(lambda: made.label, "result", lambda: f"{made.label} = {initial.label}", at.where)
+        text = lambda: f"{made.label} = {initial.provenance.expression}"  # noqa: E731
+        copy = Provenance(lambda: made.label, "result", text, at.where)
         relate(pointwise(1), [initial.emit()], made.emit(), copy)
     blocks.own(name or "param", made)
     return made

@@ -44,9 +44,14 @@ class Statement:
         self.sizes = sizes
         self.where = where
         _name_state(lhs, operands)
-        text = lambda: f"{lhs.label} {_spelling(accum, clear)} {logic}"  # noqa: E731
-        provenance = Provenance(lambda: lhs.label, "assigned", text, where)
+        provenance = Provenance(lambda: lhs.label, "assigned", self.text, where)
         relate(logic, [t.emit() for t in operands], lhs.emit(), provenance, sizes=sizes)
+
+    def text(self) -> str:
+        """The assignment as it is recorded: `c =:+ a, b by ij; jk => ik`."""
+        right = ", ".join(t.label for t in self.operands)
+        logic = self.logic.spec.text if self.logic.name == "einsum" else self.logic.name
+        return f"{self.lhs.label} {_spelling(self.accum, self.clear)} {right}  ({logic})"
 
     def __call__(self) -> Iterable[Assign]:
         finish(self.lhs.handle)
