@@ -331,8 +331,8 @@ AXIS = "an axis is a size"
             lambda: oc.tensor(np.ones((2, 3)), units=("h",)),
         ),
         (
-            oc.DataError,
-            "the initial value has the output sizes [2], but `output=[3]` was given",
+            oc.ShapeError,
+            "the initial value of `w` has the output sizes [2], but output=[3] is given",
             lambda: oc.param("w", [1, 2], o=[3]),
         ),
         # rows

@@ -35,10 +35,11 @@ class Capture:
     relations   operations whose specs mention it
     """
 
-    __slots__ = ("cell", "name", "peers", "relations")
+    __slots__ = ("cell", "name", "peers", "relations", "where")
 
-    def __init__(self, name: str = "a captured size") -> None:
+    def __init__(self, name: str = "a captured size", where: str = "") -> None:
         self.name = name
+        self.where = where
         self.cell = Dim()
         self.peers: list[Capture] = []
         self.relations: list[Relation] = []
@@ -58,8 +59,8 @@ class Capture:
         if self.known is None:
             finish_all(self.owners())
         if self.known is None:
-            problem = f"nothing says what `{self.name}` is"
-            raise refuse(problem, Provenance(f"int({self.name})"), "capture it from a spec, or set it")
+            who = Provenance(f"{self.name} = oc.Dim()", where=self.where)
+            raise refuse(f"nothing says what `{self.name}` is", who, "capture it from a spec, or set it")
         return self.known
 
     def set(self, size: int, where: str = "") -> None:

@@ -23,7 +23,7 @@ class Dim(Operators):
 
     def __init__(self, name: str = "size") -> None:
         self.name = checked_label(name)
-        self.cell = Capture(name)
+        self.cell = Capture(name, site().where)
 
     def number(self) -> int:
         """The size; finishes inference of what it was captured from."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ocannl.base.errors import CodeError, DataError, DtypeError
+from ocannl.infer.explain import refuse
 from ocannl.infer.logic import pointwise
 from ocannl.infer.parse import parse_shape
 from ocannl.infer.shape import Shape, relate
@@ -277,7 +278,8 @@ def param(
         initial = init
         kind = init.dtype if dtype is None and init.dtype.is_float else kind
     else:
-        contents, rows, kind = _exact(init, rows, kind, dtype)
+        who = Provenance(name_of(label, at) or "param", where=at.where)
+        contents, rows, kind = _exact(init, rows, kind, dtype, who)
     if not kind.is_float:
         raise DtypeError(f"a parameter has a gradient and so a float type, not {kind}; convert, or give `dtype=`")
     if rows["batch"] is None:
@@ -313,7 +315,9 @@ def _contents_of(initial: object) -> list[Contents | None]:
     return [t.node.contents for t in graph.ancestors([initial])] if isinstance(initial, Tensor) else []
 
 
-def _exact(init: object, rows: Sizes, kind: Precision, dtype: object) -> tuple[Contents, Sizes, Precision]:
+def _exact(
+    init: object, rows: Sizes, kind: Precision, dtype: object, who: Provenance
+) -> tuple[Contents, Sizes, Precision]:
     """Initial values given cell by cell: they are a fact about the shape too."""
     if is_literal(init):
         array, given = nested(init)
@@ -327,7 +331,9 @@ def _exact(init: object, rows: Sizes, kind: Precision, dtype: object) -> tuple[C
     for name, row in rows.items():
         told = given[name]  # type: ignore[index]
         if row is not None and [s[1] if isinstance(s, tuple) else s for s in row] != list(told):
-            raise DataError(f"the initial value has the {name} sizes {list(told)}, but `{name}={list(row)}` was given")
+            value = f"the initial value of `{who.label}` has the {name} sizes {list(told)}"
+            problem = f"{value}, but {name}={list(row)} is given"
+            raise refuse(problem, who, "give a value of these sizes, or leave the sizes to the value")
     named: Sizes = {name: row if row is not None else given[name] for name, row in rows.items()}  # type: ignore[index]
     return HostArray(array.copy()), named, kind
 

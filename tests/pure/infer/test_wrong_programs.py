@@ -1,0 +1,1482 @@
+"""A table of wrong programs, and all that their authors are told.
+
+Each message names the tensors as the author does, the two facts that disagree and the lines they come from, and a way
+out. Lines are written `file.py:N` here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+
+Program = Callable[[], object]
+
+WRONG: dict[str, tuple[Program, str]] = {}
+
+
+def wrong(message: str) -> Callable[[Program], Program]:
+    """A wrong program, and the whole message."""
+
+    def keep(program: Program) -> Program:
+        WRONG[program.__name__.replace("_", " ")] = program, message.strip("\n")
+        return program
+
+    return keep
+
+
+# --- pointwise ------------------------------------------------------------------------------------------------------
+
+
+@wrong("""
+output axis 2 of `a` is 3, but output axis 2 of `b` is 4
+  in   a + b         file.py:N
+  a    ...|...->2,3  placeholder, file.py:N
+  b    ...|...->2,4  placeholder, file.py:N
+  fix  make the two sizes equal, or one of them 1
+""")
+def output_rows_that_differ():
+    a = oc.placeholder(o=[2, 3])
+    b = oc.placeholder(o=[2, 4])
+    return a + b
+
+
+@wrong("""
+input axis 1 of `v` is 3, but input axis 1 of `w` is 4
+  in   v * w     file.py:N
+  v    ...|3->5  placeholder, file.py:N
+  w    ...|4->5  placeholder, file.py:N
+  fix  make the two sizes equal, or one of them 1
+""")
+def input_rows_that_differ():
+    v = oc.placeholder(i=[3], o=[5])
+    w = oc.placeholder(i=[4], o=[5])
+    return v * w
+
+
+@wrong("""
+batch axis 1 of `x` is 32, but batch axis 1 of `y` is 16
+  in   x - y       file.py:N
+  x    32|...->10  placeholder, file.py:N
+  y    16|...->10  placeholder, file.py:N
+  fix  make the two sizes equal, or one of them 1
+""")
+def batch_rows_that_differ():
+    x = oc.placeholder(b=[32], o=[10])
+    y = oc.placeholder(b=[16], o=[10])
+    return x - y
+
+
+@wrong("""
+output axis 1 of `weights` is 2, but output axis 1 of `heights` is 3
+  in       weights / heights  file.py:N
+  weights  2                  data, file.py:N
+  heights  3                  data, file.py:N
+  fix      make the two sizes equal, or one of them 1
+""")
+def data_of_other_lengths():
+    heights = oc.tensor([1.7, 1.8, 1.6])
+    weights = oc.tensor([61.0, 75.0])
+    return weights / heights
+
+
+@wrong("""
+output axis 1 of `mask` is 7, but output axis 1 of `a` is 8
+  in    where(mask, a, b)  file.py:N
+  mask  ...|...->7         placeholder, file.py:N
+  a     ...|...->8         placeholder, file.py:N
+  b     ...|...->8         placeholder, file.py:N
+  fix   make the two sizes equal, or one of them 1
+""")
+def three_operands_of_which_one_differs():
+    mask = oc.placeholder(o=[7])
+    a = oc.placeholder(o=[8])
+    b = oc.placeholder(o=[8])
+    return oc.where(mask, a, b)
+
+
+@wrong("""
+input axis 1 of `w` is 3, but input axis 1 of `g` is 2
+  in   w + g     file.py:N
+  w    ...|3->3  placeholder, file.py:N
+  g    3|2->3    placeholder, file.py:N
+  fix  make the two sizes equal, or one of them 1
+""")
+def a_kernel_instead_of_a_vector():
+    w = oc.placeholder(i=[3], o=[3])
+    g = oc.placeholder(b=[3], i=[2], o=[3])
+    return w + g
+
+
+@wrong("""
+output axis 1 of `x` is 2, but output axis 1 of `low` is 3
+  in   max(x, low)  file.py:N
+  x    4|...->2,5   placeholder, file.py:N
+  low  4|...->3,5   placeholder, file.py:N
+  fix  make the two sizes equal, or one of them 1
+""")
+def a_maximum_of_axes_that_differ():
+    low = oc.placeholder(b=[4], o=[3, 5])
+    x = oc.placeholder(b=[4], o=[2, 5])
+    return oc.maximum(x, low)
+
+
+# --- units ----------------------------------------------------------------------------------------------------------
+
+
+@wrong("""
+output axis 1 of `image` is rgb 3, but output axis 1 of `point` is xyz 3: their units differ
+  in     image + point  file.py:N
+  image  ...|...->3     placeholder, file.py:N
+  point  ...|...->3     placeholder, file.py:N
+  fix    give both the same unit, or leave one out
+""")
+def units_that_clash():
+    image = oc.placeholder(o=[("rgb", 3)])
+    point = oc.placeholder(o=[("xyz", 3)])
+    return image + point
+
+
+@wrong("""
+output axis 2 of `seen` is w 6, but output axis 2 of `turned` is h 6: their units differ
+  in      seen * turned  file.py:N
+  seen    4,6            data, file.py:N
+  turned  4,6            data, file.py:N
+  fix     give both the same unit, or leave one out
+""")
+def units_of_data_that_clash():
+    seen = oc.tensor(np.zeros((4, 6)), units=("h", "w"))
+    turned = oc.tensor(np.zeros((4, 6)), units=("w", "h"))
+    return seen * turned
+
+
+@wrong("""
+output axis 1 of `gray` is gray 1, but output axis 1 of `x` is 5
+  in    gray * x    file.py:N
+  gray  ...|...->1  placeholder, file.py:N
+  x     ...|...->5  placeholder, file.py:N
+  fix   leave out the unit of the axis of size 1, so that it stretches
+""")
+def a_single_axis_with_a_unit_stretches_to_nothing():
+    gray = oc.placeholder(o=[("gray", 1)])
+    x = oc.placeholder(o=[5])
+    return gray * x
+
+
+@wrong("""
+output axis 1 of `image` is rgb 3, but output axis 1 of `point` is xyz 3: their units differ
+  in      bright + point   file.py:N
+  via     relu(image * 2)  file.py:N
+  via     image * 2        file.py:N
+  image   ...|...->3       placeholder, file.py:N
+  point   ...|...->3       placeholder, file.py:N
+  bright  ...|...->...,3   result, file.py:N
+  fix     give both the same unit, or leave one out
+""")
+def units_that_clash_after_a_journey():
+    image = oc.placeholder(o=[("rgb", 3)])
+    bright = oc.relu(image * 2.0)
+    point = oc.placeholder(o=[("xyz", 3)])
+    return bright + point
+
+
+@wrong("""
+input axis 1 of `w` is xyz 3, but output axis 1 of `image` is rgb 3: their units differ
+  in     w @ image   file.py:N
+  w      3->8        param, file.py:N
+  image  ...|...->3  placeholder, file.py:N
+  fix    give both the same unit, or leave one out
+""")
+def units_that_clash_in_a_contraction():
+    image = oc.placeholder(o=[("rgb", 3)])
+    w = oc.param(i=[("xyz", 3)], o=[8])
+    return w @ image
+
+
+@wrong("""
+output axis 1 of `below` is h 3, but output axis 1 of `left` is w 3: their units differ
+  in     concat("a; b => a^b", left, below)  file.py:N
+  below  ...|...->3                          placeholder, file.py:N
+  left   ...|...->3                          placeholder, file.py:N
+  fix    give both the same unit, or leave one out
+""")
+def units_that_clash_in_a_concatenation():
+    left = oc.placeholder(o=[("w", 3)])
+    below = oc.placeholder(o=[("h", 3)])
+    return oc.concat("a; b => a^b", left, below)
+
+
+# --- tensor multiplication ------------------------------------------------------------------------------------------
+
+
+@wrong("""
+input axis 1 of `w` is 5, but output axis 1 of `x` is 4
+  in   w @ x       file.py:N
+  w    5->16       param, file.py:N
+  x    ...|...->4  placeholder, file.py:N
+  fix  make the two sizes equal, or one of them 1
+""")
+def sizes_that_do_not_contract():
+    w = oc.param(i=[5], o=[16])
+    x = oc.placeholder(o=[4])
+    return w @ x
+
+
+@wrong("""
+the input row of `w` is 784, but the output row of `x` is 28,28: an operand cannot have more axes than what it is stretched to
+  in   w @ x          file.py:N
+  w    784->16        param, file.py:N
+  x    32|...->28,28  placeholder, file.py:N
+  fix  give both rows the same number of axes; `(a b)` in a spec merges axes
+""")  # noqa: E501
+def an_image_that_was_not_flattened():
+    w = oc.param(i=[784], o=[16])
+    x = oc.placeholder(b=[32], o=[28, 28])
+    return w @ x
+
+
+@wrong("""
+input axis 1 of `w` is 16, but output axis 1 of `x` is 784
+  in   w @ x        file.py:N
+  w    16->784      param, file.py:N
+  x    32|...->784  placeholder, file.py:N
+  fix  make the two sizes equal, or one of them 1
+""")
+def a_matrix_the_wrong_way_round():
+    w = oc.param(i=[16], o=[784])
+    x = oc.placeholder(b=[32], o=[784])
+    return w @ x
+
+
+@wrong("""
+the input row of `v` is empty, but the output row of `x` is 3: an operand cannot have more axes than what it is stretched to
+  in   v @ x  file.py:N
+  v    3      data, file.py:N
+  x    3      data, file.py:N
+  fix  give both rows the same number of axes; `(a b)` in a spec merges axes
+""")  # noqa: E501
+def a_vector_that_has_no_input():
+    v = oc.tensor([1.0, 2.0, 3.0])
+    x = oc.tensor([4.0, 5.0, 6.0])
+    return v @ x
+
+
+@wrong("""
+input axis 1 of `w2` is 64, but output axis 1 of `w1` is 128
+  in    w2 @ relu(matmul)    file.py:N
+  via   relu(w1 @ x)         file.py:N
+  via   w1 @ x               file.py:N
+  w2    64->10               param, file.py:N
+  w1    ...,784->128         param, file.py:N
+  relu  ...,32|...->...,128  result, file.py:N
+  x     32|...->784          placeholder, file.py:N
+  fix   make the two sizes equal, or one of them 1
+""")
+def layers_that_do_not_fit():
+    x = oc.placeholder(b=[32], o=[784])
+    w1 = oc.param(o=[128])
+    w2 = oc.param(i=[64], o=[10])
+    return w2 @ oc.relu(w1 @ x)
+
+
+@wrong("""
+batch axis 1 of `q` is 8, but batch axis 1 of `x` is 9
+  in   q @ x     file.py:N
+  q    8|4->4    placeholder, file.py:N
+  x    9|...->4  placeholder, file.py:N
+  fix  make the two sizes equal, or one of them 1
+""")
+def batches_of_two_factors_that_differ():
+    q = oc.placeholder(b=[8], i=[4], o=[4])
+    x = oc.placeholder(b=[9], o=[4])
+    return q @ x
+
+
+@wrong("""
+output axis 1 of `w` is 5, but output axis 1 of `x` is 3
+  in         w.T @ x           file.py:N
+  via        w.T               file.py:N
+  w          3->5              param, file.py:N
+  x          ...|...->3        placeholder, file.py:N
+  transpose  ...|...,5->...,3  result, file.py:N
+  fix        make the two sizes equal, or one of them 1
+""")
+def a_transposed_weight_that_does_not_fit():
+    w = oc.param(i=[3], o=[5])
+    x = oc.placeholder(o=[3])
+    return w.T @ x
+
+
+# --- forgotten hidden sizes -----------------------------------------------------------------------------------------
+
+
+@wrong("""
+you forgot a hidden dimension: nothing says what the output row of `w1` and the input row of `w2` are
+  in    w1 @ x             file.py:N
+  in    w2 @ relu(matmul)  file.py:N
+  w1    ...,3->...         param, file.py:N
+  w2    ...->1             param, file.py:N
+  x     3                  data, file.py:N
+  relu  ...|...->...       result, file.py:N
+  fix   give `w1` output=[...] or `w2` input=[...]
+""")
+def a_hidden_size_that_was_forgotten():
+    x = oc.tensor([1.0, 2.0, 3.0])
+    w1 = oc.param()
+    w2 = oc.param(o=[1])
+    y = w2 @ oc.relu(w1 @ x)
+    return y.dims
+
+
+@wrong("""
+you forgot a hidden dimension: nothing says what the output row of `b1`, the output row of `w1` and the input row of `w2` are
+  in      (w1 @ x) + b1    file.py:N
+  in      w1 @ x           file.py:N
+  in      w2 @ relu(add)   file.py:N
+  b1      ...->...         param, file.py:N
+  w1      ...,8->...       param, file.py:N
+  w2      ...->2           param, file.py:N
+  matmul  ...,32|...->...  result, file.py:N
+  x       32|...->8        placeholder, file.py:N
+  relu    ...,32|...->...  result, file.py:N
+  fix     give `b1` output=[...], `w1` output=[...] or `w2` input=[...]
+""")  # noqa: E501
+def a_hidden_size_that_a_bias_might_have_told():
+    x = oc.placeholder(b=[32], o=[8])
+    w1, b1, w2 = oc.param("w1"), oc.param("b1"), oc.param("w2", o=[2])
+    y = w2 @ oc.relu(w1 @ x + b1)
+    return y.dims
+
+
+@wrong("""
+you forgot a hidden dimension: nothing says what the output row of `k` and the output row of `q` are
+  in   einsum("...t|m; m->h,d => ...t|h,d", x, k)  file.py:N
+  in   einsum("...s|m; m->h,d => ...s|h,d", x, q)  file.py:N
+  k    32->?,?                                     param, file.py:N
+  q    32->?,?                                     param, file.py:N
+  x    4,16|32                                     placeholder, file.py:N
+  fix  give `k` output=[...] or `q` output=[...]
+""")
+def heads_without_a_number():
+    x = oc.placeholder(b=[4, 16], o=[32])
+    q, k = oc.param("q"), oc.param("k")
+    xq = oc.einsum("...s|m; m->h,d => ...s|h,d", x, q)
+    xk = oc.einsum("...t|m; m->h,d => ...t|h,d", x, k)
+    return oc.einsum("...s|h,d; ...t|h,d => ...s|t->h", xq, xk).dims
+
+
+@wrong("""
+you forgot a hidden dimension: nothing says what the output row of `w` is
+  in   einsum("ij => ji", w)  file.py:N
+  w    ?,?                    param, file.py:N
+  fix  give `w` output=[...]
+""")
+def a_parameter_of_which_nothing_is_known():
+    w = oc.param()
+    return oc.einsum("ij => ji", w).dims
+
+
+@wrong("""
+you forgot a hidden dimension: nothing says what the output row of `k` is
+  in   einsum("o<+k; k => o", x, k)  file.py:N
+  k    ?                             param, file.py:N
+  x    16                            placeholder, file.py:N
+  fix  give `k` output=[...]
+""")
+def a_kernel_without_a_size():
+    x = oc.placeholder(o=[16])
+    k = oc.param()
+    return oc.einsum("o<+k; k => o", x, k).dims
+
+
+# --- einsum ---------------------------------------------------------------------------------------------------------
+
+
+@wrong("""
+output axis 2 of `a` is 3, but output axis 1 of `b` is 1
+  in   einsum("ij; jk => ik", a, b)  file.py:N
+  a    ...|...->2,3                  placeholder, file.py:N
+  b    ...|...->1,5                  placeholder, file.py:N
+  fix  make the two sizes equal; a spec stretches nothing
+""")
+def a_spec_stretches_nothing():
+    a = oc.placeholder(o=[2, 3])
+    b = oc.placeholder(o=[1, 5])
+    return oc.einsum("ij; jk => ik", a, b)
+
+
+@wrong("""
+`i, j` in `ij => ji` has 2 axes, but the output row of `x` is 2,3,4
+  in   einsum("ij => ji", x)  file.py:N
+  x    ...|...->2,3,4         placeholder, file.py:N
+  fix  write 3 axes there, or `...` for any number
+""")
+def a_spec_with_too_few_axes():
+    x = oc.placeholder(o=[2, 3, 4])
+    return oc.einsum("ij => ji", x)
+
+
+@wrong("""
+`..., i, j, k` in `...ijk => ...` has at least 3 axes, but the output row of `x` is 4
+  in   einsum("...ijk => ...", x)  file.py:N
+  x    ...|...->4                  placeholder, file.py:N
+  fix  write 1 axis there, or `...` for any number
+""")
+def a_spec_with_too_many_axes():
+    x = oc.placeholder(o=[4])
+    return oc.einsum("...ijk => ...", x)
+
+
+@wrong("""
+the batch row that is not written in `i => i` has no axes, but the batch row of `x` is 7
+  in   einsum("i => i", x)  file.py:N
+  x    7|...->2             placeholder, file.py:N
+  fix  write 1 axis there, or `...` for any number
+""")
+def a_kind_that_the_spec_leaves_out():
+    x = oc.placeholder(b=[7], o=[2])
+    return oc.einsum("i => i", x)
+
+
+@wrong("""
+`b` in `b|i => i|b` has 1 axis, but the batch row of `x` is empty
+  in   einsum("b|i => i|b", x)  file.py:N
+  x    2                        data, file.py:N
+  fix  write no axes there, or `...` for any number
+""")
+def a_kind_that_the_tensor_lacks():
+    x = oc.tensor([1.0, 2.0])
+    return oc.einsum("b|i => i|b", x)
+
+
+@wrong("""
+the input row that is not written in `...|o => ...|o` has no axes, but the input row of `w` is 3
+  in   einsum("...|o => ...|o", w)  file.py:N
+  w    3->4                         param, file.py:N
+  fix  write 1 axis there, or `...` for any number
+""")
+def an_input_row_that_the_spec_leaves_out():
+    w = oc.param(i=[3], o=[4])
+    return oc.einsum("...|o => ...|o", w)
+
+
+@wrong("""
+output axis 1 of `x` is 2, but output axis 2 of `x` is 3
+  in   einsum("ii => i", x)  file.py:N
+  x    ...|...->2,3          placeholder, file.py:N
+  fix  make the two sizes equal; a spec stretches nothing
+""")
+def a_diagonal_of_no_square():
+    x = oc.placeholder(o=[2, 3])
+    return oc.einsum("ii => i", x)
+
+
+@wrong("""
+input axis 1 of `w` is 4, but output axis 1 of `w` is 5
+  in   einsum("i->i => i", w)  file.py:N
+  w    ...|4->5                placeholder, file.py:N
+  fix  make the two sizes equal; a spec stretches nothing
+""")
+def a_diagonal_across_rows():
+    w = oc.placeholder(i=[4], o=[5])
+    return oc.einsum("i->i => i", w)
+
+
+@wrong("""
+batch axis 1 of `x` is 6, but output axis 1 of `x` is 5
+  in   einsum("a|a,b => b", x)  file.py:N
+  x    6|...->5,6               placeholder, file.py:N
+  fix  make the two sizes equal; a spec stretches nothing
+""")
+def a_label_of_two_sizes_in_one_operand():
+    x = oc.placeholder(b=[6], o=[5, 6])
+    return oc.einsum("a|a,b => b", x)
+
+
+@wrong("""
+output axis 2 of `x` is 3, but it is indexed up to 5
+  in   einsum("i5 => i", x)  file.py:N
+  x    ...|...->2,3          placeholder, file.py:N
+  fix  make the axis 6 or longer, or use indices below 3
+""")
+def an_index_beyond_the_axis():
+    x = oc.placeholder(o=[2, 3])
+    return oc.einsum("i5 => i", x)
+
+
+@wrong("""
+output axis 1 of `x` is 0, but it is indexed up to 0
+  in   einsum("0 => ", x)  file.py:N
+  x    ...|...->0          placeholder, file.py:N
+  fix  make the axis 1 or longer
+""")
+def an_index_into_an_empty_axis():
+    x = oc.placeholder(o=[0])
+    return oc.einsum("0 => ", x)
+
+
+@wrong("""
+batch axis 1 of `scores` is 4, but batch axis 1 of `values` is 5
+  in      einsum("t|d; t|d => d", scores, values)  file.py:N
+  scores  4|...->7                                 placeholder, file.py:N
+  values  5|...->7                                 placeholder, file.py:N
+  fix     make the two sizes equal; a spec stretches nothing
+""")
+def a_label_that_two_operands_give_two_sizes():
+    scores = oc.placeholder(b=[4], o=[7])
+    values = oc.placeholder(b=[5], o=[7])
+    return oc.einsum("t|d; t|d => d", scores, values)
+
+
+@wrong("""
+the output row of `a` is 2,3, but the output row of `b` is 2,3,4: they must have equally many axes, since both are `..r..` in `..r..; ..r.. => ..r..`
+  in   einsum("..r..; ..r.. => ..r..", a, b)  file.py:N
+  a    ...|...->2,3                           placeholder, file.py:N
+  b    ...|...->2,3,4                         placeholder, file.py:N
+  fix  give both rows the same number of axes, or different names in the spec
+""")  # noqa: E501
+def a_row_variable_that_two_operands_give_two_lengths():
+    a = oc.placeholder(o=[2, 3])
+    b = oc.placeholder(o=[2, 3, 4])
+    return oc.einsum("..r..; ..r.. => ..r..", a, b)
+
+
+@wrong("""
+output axis 2 of `a` is 3, but output axis 2 of `b` is 4
+  in   einsum("..r..; ..r.. => ..r..", a, b)  file.py:N
+  a    ...|...->2,3                           placeholder, file.py:N
+  b    ...|...->2,4                           placeholder, file.py:N
+  fix  make the two sizes equal; a spec stretches nothing
+""")
+def a_row_variable_that_two_operands_give_two_sizes():
+    a = oc.placeholder(o=[2, 3])
+    b = oc.placeholder(o=[2, 4])
+    return oc.einsum("..r..; ..r.. => ..r..", a, b)
+
+
+@wrong("""
+output axis 1 of `a` is 2, but output axis 2 of `a` is 3
+  in       product + b                               file.py:N
+  via      einsum("...|ij; ...|jk => ...|ik", a, b)  file.py:N
+  a        4|2,3                                     placeholder, file.py:N
+  product  4|2,5                                     result, file.py:N
+  b        4|3,5                                     placeholder, file.py:N
+  fix      make the two sizes equal, or one of them 1
+""")
+def a_result_of_a_product_that_is_added_to_its_operand():
+    a = oc.placeholder(b=[4], o=[2, 3])
+    b = oc.placeholder(b=[4], o=[3, 5])
+    product = oc.einsum("...|ij; ...|jk => ...|ik", a, b)
+    return product + b
+
+
+@wrong("""
+output axis 1 of `k` is 6, but output axis 1 of `v` is 7
+  in   einsum("td; sd; se => te", q, k, v)  file.py:N
+  k    ...|...->6,8                         placeholder, file.py:N
+  v    ...|...->7,8                         placeholder, file.py:N
+  q    ...|...->4,8                         placeholder, file.py:N
+  fix  make the two sizes equal; a spec stretches nothing
+""")
+def three_operands_of_which_one_does_not_contract():
+    q = oc.placeholder(o=[4, 8])
+    k = oc.placeholder(o=[6, 8])
+    v = oc.placeholder(o=[7, 8])
+    return oc.einsum("td; sd; se => te", q, k, v)
+
+
+@wrong("""
+`i` in `i => ` has 1 axis, but the output row of `loss` is empty
+  in    sum("i => ", loss)  file.py:N
+  loss  ...|...->           placeholder, file.py:N
+  fix   write no axes there, or `...` for any number
+""")
+def a_sum_over_an_axis_that_is_not_there():
+    loss = oc.placeholder("loss", o=[])
+    return loss.sum("i => ")
+
+
+# --- sizes by name --------------------------------------------------------------------------------------------------
+
+
+@wrong("""
+output axis 1 of `x` is 10, but `i`, given as i=3, is 3
+  in   einsum("i => i", x)  file.py:N
+  x    ...|...->10          placeholder, file.py:N
+  fix  make the two sizes equal; a spec stretches nothing
+""")
+def a_size_by_name_that_is_not_so():
+    x = oc.placeholder(o=[10])
+    return oc.einsum("i => i", x, i=3)
+
+
+@wrong("""
+`..r..` is 2,3, which makes 6 cells, but `r`, given as r=7, is 7
+  in   einsum("..r.. => ..r..", x)  file.py:N
+  x    ...|...->2,3                 placeholder, file.py:N
+  fix  give axes whose product is 7
+""")
+def a_number_of_cells_by_name_that_is_not_so():
+    x = oc.placeholder(o=[2, 3])
+    return oc.einsum("..r.. => ..r..", x, r=7)
+
+
+@wrong("""
+`i`, given as i=3, is 3, but `j`, given as j=4, is 4
+  in   einsum("j => j", w)  file.py:N
+  via  einsum("i => i", w)  file.py:N
+  w    3                    param, file.py:N
+  fix  make the two sizes equal; a spec stretches nothing
+""")
+def sizes_by_name_that_disagree_between_two_expressions():
+    w = oc.param()
+    three = oc.einsum("i => i", w, i=3)
+    return three, oc.einsum("j => j", w, j=4)
+
+
+@wrong("""
+the sizes in `(h d)` make 8 * ? (`h`, given as h=8), but output axis 1 of `x` is 100
+  in   einsum("...|(h d) => ...|h,d", x)  file.py:N
+  x    32|...->100                        placeholder, file.py:N
+  fix  make that size a multiple of 8, or change the parts
+""")
+def heads_that_do_not_divide():
+    x = oc.placeholder(b=[32], o=[100])
+    return oc.einsum("...|(h d) => ...|h,d", x, h=8)
+
+
+@wrong("""
+nothing says how `(a b)` divides output axis 1 of `x`, which is 10
+  in   einsum("(a b) => a,b", x)  file.py:N
+  x    10                         placeholder, file.py:N
+  fix  give the size of a part by its name
+""")
+def a_split_without_sizes():
+    x = oc.placeholder(o=[10])
+    return oc.einsum("(a b) => a,b", x).dims
+
+
+@wrong("""
+the whole of `(a b)` is 6, but output axis 1 of `y` is 7
+  in      einsum("a,b => (a b)", x) + y  file.py:N
+  via     einsum("a,b => (a b)", x)      file.py:N
+  y       ...|...->7                     placeholder, file.py:N
+  einsum  6                              result, file.py:N
+  x       2,3                            placeholder, file.py:N
+  fix     make the two sizes equal, or one of them 1
+""")
+def merged_axes_of_another_product():
+    x = oc.placeholder(o=[2, 3])
+    y = oc.placeholder(o=[7])
+    return oc.einsum("a,b => (a b)", x) + y
+
+
+@wrong("""
+the coefficient `stride` is 0
+  in   einsum("stride*i => i", x)  file.py:N
+  x    ...|...->10                 placeholder, file.py:N
+  fix  pass stride=..., a number from 1
+""")
+def a_coefficient_of_zero():
+    x = oc.placeholder(o=[10])
+    return oc.einsum("stride*i => i", x, stride=0)
+
+
+@wrong("""
+the coefficient `stride` has no value
+  in   einsum("stride*i => i", x)  file.py:N
+  x    ...|...->10                 placeholder, file.py:N
+  fix  pass stride=..., a number from 1
+""")
+def a_coefficient_without_a_value():
+    x = oc.placeholder(o=[10])
+    return oc.einsum("stride*i => i", x)
+
+
+# --- windows --------------------------------------------------------------------------------------------------------
+
+
+@wrong("""
+`2*o<+k` does not fit axis 10 (output axis 1 of `x`), window 3 (output axis 1 of `k`): 7 is no multiple of the stride 2
+  in   einsum("2*o<+k; k => o", x, k)  file.py:N
+  x    ...|...->10                     placeholder, file.py:N
+  k    ...->3                          param, file.py:N
+  fix  change the axis, the window or the stride, or pad: `=` in place of `<`
+""")
+def a_stride_that_leaves_a_rest():
+    x = oc.placeholder(o=[10])
+    k = oc.param(o=[3])
+    return oc.einsum("2*o<+k; k => o", x, k)
+
+
+@wrong("""
+`o<+k` does not fit axis 3 (output axis 1 of `x`), window 5 (output axis 1 of `k`): the window is longer than the axis
+  in   einsum("o<+k; k => o", x, k)  file.py:N
+  x    ...|...->3                    placeholder, file.py:N
+  k    ...->5                        param, file.py:N
+  fix  change the axis, the window or the stride, or pad: `=` in place of `<`
+""")
+def a_kernel_that_is_longer_than_the_axis():
+    x = oc.placeholder(o=[3])
+    k = oc.param(o=[5])
+    return oc.einsum("o<+k; k => o", x, k)
+
+
+@wrong("""
+`o<+3*k` does not fit axis 6 (output axis 1 of `x`), window 3 (output axis 1 of `k`): the window is longer than the axis
+  in   einsum("o<+3*k; k => o", x, k)  file.py:N
+  x    ...|...->6                      placeholder, file.py:N
+  k    ...->3                          param, file.py:N
+  fix  change the axis, the window or the stride, or pad: `=` in place of `<`
+""")
+def a_dilated_kernel_that_is_longer_than_the_axis():
+    x = oc.placeholder(o=[6])
+    k = oc.param(o=[3])
+    return oc.einsum("o<+3*k; k => o", x, k)
+
+
+@wrong("""
+`2*o=+k` does not fit axis 9 (output axis 1 of `x`), window 3 (output axis 1 of `k`): 9 is no multiple of the stride 2
+  in   einsum("2*o=+k; k => o", x, k)  file.py:N
+  x    ...|...->9                      placeholder, file.py:N
+  k    ...->3                          param, file.py:N
+  fix  change the axis, the window or the stride
+""")
+def a_padded_window_over_an_odd_axis():
+    x = oc.placeholder(o=[9])
+    k = oc.param(o=[3])
+    return oc.einsum("2*o=+k; k => o", x, k)
+
+
+@wrong("""
+the size that `2*o=+k` leaves is 4, but output axis 1 of `x` is 8
+  in      einsum("2*o=+k; k => o", x, k) + x  file.py:N
+  via     einsum("2*o=+k; k => o", x, k)      file.py:N
+  x       8                                   placeholder, file.py:N
+  einsum  4                                   result, file.py:N
+  k       3                                   param, file.py:N
+  fix     make the two sizes equal, or one of them 1
+""")
+def a_padded_convolution_that_is_added_to_what_it_halves():
+    x = oc.placeholder(o=[8])
+    k = oc.param(o=[3])
+    return oc.einsum("2*o=+k; k => o", x, k) + x
+
+
+@wrong("""
+`2*i` does not fit axis 9 (output axis 1 of `x`): 9 is no multiple of the stride 2
+  in   einsum("2*i => i", x)  file.py:N
+  x    ...|...->9             placeholder, file.py:N
+  fix  change the axis or the stride
+""")
+def every_second_of_an_odd_number():
+    x = oc.placeholder(o=[9])
+    return oc.einsum("2*i => i", x)
+
+
+@wrong("""
+`2*h<+wh` does not fit axis 7 (output axis 1 of `image`), window 2 (`wh`, given as wh=2,): 5 is no multiple of the stride 2
+  in     max("...|2*h<+wh,2*w<+ww,c => ...|h,w,c", image)  file.py:N
+  image  2|...->7,6,3                                      placeholder, file.py:N
+  fix    change the axis, the window or the stride, or pad: `=` in place of `<`
+""")  # noqa: E501
+def a_pooling_that_does_not_divide():
+    image = oc.placeholder(b=[2], o=[7, 6, 3])
+    return image.max("...|2*h<+wh,2*w<+ww,c => ...|h,w,c", wh=2, ww=2)
+
+
+@wrong("""
+output axis 3 of `image` is 3, but input axis 3 of `kernel` is 1
+  in      einsum("...|h<+kh,w<+kw,c; kh,kw,c->d => ...|h,w,d", image, kernel)  file.py:N
+  image   2|...->8,8,3                                                         placeholder, file.py:N
+  kernel  ...|3,3,1->16                                                        placeholder, file.py:N
+  fix     make the two sizes equal; a spec stretches nothing
+""")
+def a_convolution_of_other_channels():
+    image = oc.placeholder(b=[2], o=[8, 8, 3])
+    kernel = oc.placeholder(i=[3, 3, 1], o=[16])
+    return oc.einsum("...|h<+kh,w<+kw,c; kh,kw,c->d => ...|h,w,d", image, kernel)
+
+
+@wrong("""
+output axis 1 of `x` is 8, but the size that `o<+k` leaves is 6
+  in      x + einsum("o<+k; k => o", x, k)  file.py:N
+  via     einsum("o<+k; k => o", x, k)      file.py:N
+  x       8                                 placeholder, file.py:N
+  einsum  6                                 result, file.py:N
+  k       3                                 param, file.py:N
+  fix     make the two sizes equal, or one of them 1
+""")
+def a_residual_around_a_convolution_that_shrinks():
+    x = oc.placeholder(o=[8])
+    k = oc.param(o=[3])
+    return x + oc.einsum("o<+k; k => o", x, k)
+
+
+@wrong("""
+the size that `2*o<+k` leaves is 9, but output axis 1 of `x` is 10
+  in    wide - x                        file.py:N
+  via   einsum("o; k => 2*o<+k", y, k)  file.py:N
+  x     ...|...->10                     placeholder, file.py:N
+  wide  9                               result, file.py:N
+  y     4                               placeholder, file.py:N
+  k     3                               param, file.py:N
+  fix   make the two sizes equal, or one of them 1
+""")
+def a_transposed_convolution_into_another_size():
+    y = oc.placeholder(o=[4])
+    k = oc.param(o=[3])
+    wide = oc.einsum("o; k => 2*o<+k", y, k)
+    x = oc.placeholder(o=[10])
+    return wide - x
+
+
+# --- concatenation --------------------------------------------------------------------------------------------------
+
+
+@wrong("""
+the whole of `a^b` is 5, but output axis 1 of `x` is 6
+  in      concat("a; b => a^b", a, b) * x  file.py:N
+  via     concat("a; b => a^b", a, b)      file.py:N
+  x       ...|...->6                       placeholder, file.py:N
+  concat  5                                result, file.py:N
+  a       2                                placeholder, file.py:N
+  b       3                                placeholder, file.py:N
+  fix     make the two sizes equal, or one of them 1
+""")
+def parts_that_do_not_make_the_whole():
+    a = oc.placeholder(o=[2])
+    b = oc.placeholder(o=[3])
+    x = oc.placeholder(o=[6])
+    return oc.concat("a; b => a^b", a, b) * x
+
+
+@wrong("""
+the sizes in `7^a` make 7 + ?, but output axis 1 of `x` is 5
+  in   concat("7^a => a", x)  file.py:N
+  x    ...|...->5             placeholder, file.py:N
+  fix  make that size 7 or more
+""")
+def a_part_that_is_larger_than_the_whole():
+    x = oc.placeholder(o=[5])
+    return oc.concat("7^a => a", x)
+
+
+@wrong("""
+output axis 2 of `a` is 4, but output axis 2 of `b` is 5
+  in   concat("a,c; b,c => a^b,c", a, b)  file.py:N
+  a    ...|...->2,4                       placeholder, file.py:N
+  b    ...|...->3,5                       placeholder, file.py:N
+  fix  make the two sizes equal; a spec stretches nothing
+""")
+def parts_of_other_widths():
+    a = oc.placeholder(o=[2, 4])
+    b = oc.placeholder(o=[3, 5])
+    return oc.concat("a,c; b,c => a^b,c", a, b)
+
+
+@wrong("""
+the sizes in `a^a` make ? + ?, but output axis 1 of `x` is 7
+  in   concat("a^a => a", x)  file.py:N
+  x    ...|...->7             placeholder, file.py:N
+  fix  make that size a multiple of 2
+""")
+def halves_of_an_odd_axis():
+    x = oc.placeholder(o=[7])
+    return oc.concat("a^a => a", x)
+
+
+@wrong("""
+the sizes in `a^b` make 6 + ? (`a`, given as a=6), but output axis 1 of `x` is 4
+  in   concat("a^b => b", x)  file.py:N
+  x    ...|...->4             placeholder, file.py:N
+  fix  make that size 6 or more, or change the parts
+""")
+def a_part_by_name_that_leaves_nothing():
+    x = oc.placeholder(o=[4])
+    return oc.concat("a^b => b", x, a=6)
+
+
+@wrong("""
+output axis 2 of `b` is 4, but output axis 2 of `d` is 6
+  in   concat("r,u; r,v; s,u; s,v => r^s,u^v", a, b, c, d)  file.py:N
+  b    ...|...->2,4                                         placeholder, file.py:N
+  d    ...|...->5,6                                         placeholder, file.py:N
+  a    ...|...->2,3                                         placeholder, file.py:N
+  c    ...|...->5,3                                         placeholder, file.py:N
+  fix  make the two sizes equal; a spec stretches nothing
+""")
+def four_blocks_of_which_one_is_wider():
+    a, b = oc.placeholder("a", o=[2, 3]), oc.placeholder("b", o=[2, 4])
+    c, d = oc.placeholder("c", o=[5, 3]), oc.placeholder("d", o=[5, 6])
+    return oc.concat("r,u; r,v; s,u; s,v => r^s,u^v", a, b, c, d)
+
+
+@wrong("""
+the whole of `2^a` is 7, but output axis 1 of `x` is 5
+  in      padded + x             file.py:N
+  via     concat("a => 2^a", x)  file.py:N
+  x       5                      placeholder, file.py:N
+  padded  7                      result, file.py:N
+  fix     make the two sizes equal, or one of them 1
+""")
+def padding_that_is_added_to_what_was_not_padded():
+    x = oc.placeholder(o=[5])
+    padded = oc.concat("a => 2^a", x)
+    return padded + x
+
+
+@wrong("""
+output axis 1 of `a` is 2, but output axis 1 of `b` is 3
+  in    concat("...|...->p0,...; ...|...->p1,... => ...|...->p0^p1,...", row0, row1)  file.py:N
+  via   einsum("...|...->... => ...|...->0,...", a)                                   file.py:N
+  via   einsum("...|...->... => ...|...->0,...", b)                                   file.py:N
+  a     ...|...->2                                                                    placeholder, file.py:N
+  b     ...|...->3                                                                    placeholder, file.py:N
+  row0  ...|...->1,2                                                                  result, file.py:N
+  row1  ...|...->1,3                                                                  result, file.py:N
+  fix   make the two sizes equal; a spec stretches nothing
+""")
+def a_stack_of_other_sizes():
+    a = oc.placeholder(o=[2])
+    b = oc.placeholder(o=[3])
+    return oc.stack([a, b])
+
+
+@wrong("""
+output axis 1 of `c` is 2, but output axis 1 of `d` is 5
+  in    concat("...|...->p0,...; ...|...->p1,... => ...|...->p0^p1,...", row0, row1)  file.py:N
+  via   einsum("...|...->... => ...|...->0,...", c)                                   file.py:N
+  via   einsum("...|...->... => ...|...->0,...", d)                                   file.py:N
+  c     ...|...->2                                                                    placeholder, file.py:N
+  d     ...|...->5                                                                    placeholder, file.py:N
+  row0  ...|...->1,2                                                                  result, file.py:N
+  row1  ...|...->1,5                                                                  result, file.py:N
+  fix   make the two sizes equal; a spec stretches nothing
+""")
+def a_block_whose_cells_differ():
+    a = oc.placeholder(o=[2])
+    b = oc.placeholder(o=[2])
+    c = oc.placeholder(o=[2])
+    d = oc.placeholder(o=[5])
+    return oc.block([[a, b], [c, d]])
+
+
+# --- captured sizes -------------------------------------------------------------------------------------------------
+
+
+@wrong("""
+output axis 1 of `x` is 5, but `n`, set at file.py:N, is 6
+  in   n.set(6)             file.py:N
+  in   einsum("i => i", x)  file.py:N
+  x    5                    placeholder, file.py:N
+  fix  make the two sizes equal
+""")
+def a_captured_size_that_is_set_otherwise():
+    x = oc.placeholder(o=[5])
+    n = oc.Dim("n")
+    oc.einsum("i => i", x, i=n)
+    n.set(6)
+
+
+@wrong("""
+`n`, set at file.py:N, is 3, but `n`, set at file.py:N, is 4
+  in   n.set(4)  file.py:N
+  fix  make the two sizes equal
+""")
+def a_captured_size_that_is_set_twice():
+    n = oc.Dim("n")
+    n.set(3)
+    n.set(4)
+
+
+@wrong("""
+output axis 1 of `x` is 5, but output axis 1 of `y` is 6
+  in   n.equal(m)                  file.py:N
+  in   einsum("i; j => ij", x, y)  file.py:N
+  x    5                           placeholder, file.py:N
+  y    6                           placeholder, file.py:N
+  fix  make the two sizes equal
+""")
+def captured_sizes_that_are_not_equal():
+    x = oc.placeholder(o=[5])
+    y = oc.placeholder(o=[6])
+    n, m = oc.Dim("n"), oc.Dim("m")
+    oc.einsum("i; j => ij", x, y, i=n, j=m)
+    n.equal(m)
+
+
+@wrong("""
+the sizes in `large = 2*small` make 2 * 4 (output axis 1 of `y`), but output axis 1 of `x` is 6
+  in   large.scale(small, 2)       file.py:N
+  in   einsum("i; j => ij", x, y)  file.py:N
+  x    6                           placeholder, file.py:N
+  y    4                           placeholder, file.py:N
+  fix  change a part, or the whole
+""")
+def a_captured_size_that_is_not_twice_another():
+    x = oc.placeholder(o=[6])
+    y = oc.placeholder(o=[4])
+    large, small = oc.Dim("large"), oc.Dim("small")
+    oc.einsum("i; j => ij", x, y, i=large, j=small)
+    large.scale(small, 2)
+
+
+@wrong("""
+the sizes in `large = 2*small` make 2 * ?, but output axis 1 of `x` is 5
+  in   einsum("i => i", x)    file.py:N
+  in   large.scale(small, 2)  file.py:N
+  x    ...|...->5             placeholder, file.py:N
+  fix  make that size a multiple of 2
+""")
+def half_of_an_odd_size():
+    x = oc.placeholder(o=[5])
+    large, small = oc.Dim("large"), oc.Dim("small")
+    large.scale(small, 2)
+    return oc.einsum("i => i", x, i=large)
+
+
+@wrong("""
+nothing says what `n` is
+  in   n = oc.Dim()  file.py:N
+  fix  capture it from a spec, or set it
+""")
+def a_captured_size_that_nothing_tells():
+    n = oc.Dim("n")
+    return int(n)
+
+
+@wrong("""
+output axis 1 of `x` is 5, but `n`, set at file.py:N, is 4
+  in   einsum("i => i", x)  file.py:N
+  x    ...|...->5           placeholder, file.py:N
+  fix  make the two sizes equal; a spec stretches nothing
+""")
+def a_captured_size_that_a_later_spec_contradicts():
+    n = oc.Dim("n")
+    n.set(4)
+    x = oc.placeholder(o=[5])
+    return oc.einsum("i => i", x, i=n)
+
+
+@wrong("""
+the number of cells of `..r..` is 6, but `cells`, set at file.py:N, is 7
+  in   cells.set(7)                 file.py:N
+  in   einsum("..r.. => ..r..", x)  file.py:N
+  x    2,3                          placeholder, file.py:N
+  fix  make the two sizes equal
+""")
+def a_captured_row_that_is_set_otherwise():
+    x = oc.placeholder(o=[2, 3])
+    cells = oc.Dim("cells")
+    oc.einsum("..r.. => ..r..", x, r=cells)
+    cells.set(7)
+
+
+# --- slices ---------------------------------------------------------------------------------------------------------
+
+
+@wrong("""
+batch axis 1 of `data` is 3, but it is indexed up to 5
+  in    data[5]  file.py:N
+  data  3|4      data, file.py:N
+  fix   make the axis 6 or longer, or use indices below 3
+""")
+def a_slice_beyond_the_batch():
+    data = oc.tensor(np.zeros((3, 4)), batch_axes=1)
+    return data[5]
+
+
+@wrong("""
+`x[0]` is a slice along the first batch axis, but the batch row of `x` is empty
+  in   x[0]  file.py:N
+  x    3     data, file.py:N
+  fix  give `x` a batch axis, or take a part by a spec
+""")
+def a_slice_of_a_tensor_without_batch_axes():
+    x = oc.tensor([1.0, 2.0, 3.0])
+    return x[0]
+
+
+@wrong("""
+batch axis 1 of `data` is 3, but it is indexed up to 9
+  in    data[n]  file.py:N
+  data  3|4      data, file.py:N
+  fix   make the axis 10 or longer, or use indices below 3
+""")
+def a_symbol_that_runs_beyond_the_batch():
+    data = oc.tensor(np.zeros((3, 4)), batch_axes=1)
+    n = oc.symbol("n", 0, 10)
+    return data[n]
+
+
+@wrong("""
+`w[1]` is a slice along the first batch axis, but the batch row of `w` is empty
+  in   w[1]    file.py:N
+  w    ...->8  param, file.py:N
+  fix  give `w` a batch axis, or take a part by a spec
+""")
+def a_slice_of_a_parameter_that_has_no_batch():
+    w = oc.param(o=[8])
+    return w[1]
+
+
+# --- leaves ---------------------------------------------------------------------------------------------------------
+
+
+@wrong("""
+`w` is square, but its input row is 3, and its output row 4
+  w    3->4  param, file.py:N
+  fix  give both rows the same sizes, or only one of them
+""")
+def a_square_that_is_none():
+    w = oc.param(i=[3], o=[4], square=True)
+    return w
+
+
+@wrong("""
+output axis 1 of `w` is 4, but output axis 1 of `x` is 3
+  in   w @ x       file.py:N
+  w    4->4        param, file.py:N
+  x    ...|...->3  placeholder, file.py:N
+  fix  make the two sizes equal, or one of them 1
+""")
+def a_square_between_rows_that_differ():
+    w = oc.param(square=True, o=[4])
+    x = oc.placeholder(o=[3])
+    return w @ x
+
+
+@wrong("""
+`x` is ?,5, which makes a multiple of 5 cells, but the number of cells of `x` is 12
+  in   einsum("ab; bc => ac", x, y)  file.py:N
+  y    ...|...->5,3                  placeholder, file.py:N
+  x    ...|...->...                  data, file.py:N
+  fix  give axes whose product is 12
+""")
+def data_whose_number_of_cells_does_not_fit():
+    x = oc.tensor(np.zeros(12), shape="infer")
+    y = oc.placeholder(o=[5, 3])
+    return oc.einsum("ab; bc => ac", x, y)
+
+
+@wrong("""
+`x` is 4,5, which makes 20 cells, but the number of cells of `x` is 12
+  in   einsum("ab => ba", x)  file.py:N
+  x    ...|...->...           data, file.py:N
+  fix  give axes whose product is 12
+""")
+def data_whose_number_of_cells_is_another():
+    x = oc.tensor(np.zeros(12), shape="infer")
+    return oc.einsum("ab => ba", x, a=4, b=5)
+
+
+@wrong("""
+the initial value of `param` has the output sizes [2, 2], but output=[2, 3] is given
+  in   param  file.py:N
+  fix  give a value of these sizes, or leave the sizes to the value
+""")
+def cells_that_contradict_a_named_row():
+    return oc.param([[1.0, 2.0], [3.0, 4.0]], o=[2, 3])
+
+
+@wrong("""
+output axis 1 of `x` is -3: a size cannot be negative
+  in   x  file.py:N
+  fix  give a size from 0
+""")
+def a_negative_size():
+    return oc.placeholder("x", o=[-3])
+
+
+@wrong("""
+output axis 1 of `x` is 'three': an axis is a size
+  in   x  file.py:N
+  fix  give a size, such as 3, or a unit and a size, such as ('rgb', 3)
+""")
+def a_size_that_is_no_number():
+    return oc.placeholder("x", o=["three"])
+
+
+@wrong("""
+`huge` would have 2147483648*2147483648*2147483648 cells, which no memory holds
+  huge  ...|...->2147483648,2147483648,2147483648  placeholder, file.py:N
+  fix   make an axis smaller
+""")
+def more_cells_than_memory_has():
+    huge = oc.placeholder(o=[1 << 31, 1 << 31, 1 << 31])
+    return huge.dims
+
+
+@wrong("""
+output axis 1 of `w` is 4, but output axis 1 of `start` is 3
+  in     w = start * 2   file.py:N
+  via    start * 2       file.py:N
+  w      ...->4          param, file.py:N
+  start  3               data, file.py:N
+  mul    ...|...->...,3  result, file.py:N
+  fix    make the two sizes equal, or one of them 1
+""")
+def a_parameter_initialized_by_another_shape():
+    start = oc.tensor([1.0, 2.0, 3.0])
+    return oc.param("w", start * 2.0, o=[4])
+
+
+@wrong("""
+the output row of `w` is 3, but the output row of `add` is ...,?,3: an operand cannot have more axes than what it is stretched to
+  in     w = start + 1     file.py:N
+  via    start + 1         file.py:N
+  w      ...->3            param, file.py:N
+  add    ...|...->...,?,3  result, file.py:N
+  start  1,3               data, file.py:N
+  fix    give both rows the same number of axes; `(a b)` in a spec merges axes
+""")  # noqa: E501
+def a_parameter_initialized_by_more_axes():
+    start = oc.tensor([[1.0, 2.0, 3.0]])
+    return oc.param("w", start + 1.0, o=[3])
+
+
+# --- rows that would grow without end -------------------------------------------------------------------------------
+
+
+@wrong("""
+the output row of `x` is ..., but the output row of `y` is ...,1: no number of axes satisfies both, since both are `..r..` in `..r..; ..r.. => ..r..`
+  in   einsum("..r..; ..r.. => ..r..", x, y)  file.py:N
+  via  einsum("... => ...,0", x)              file.py:N
+  x    ...                                    placeholder, file.py:N
+  y    ...,1                                  result, file.py:N
+  fix  no row is longer than itself: give one of the tensors all its axes
+""")  # noqa: E501
+def a_row_that_would_have_to_be_longer_than_itself():
+    x = oc.placeholder()
+    y = oc.einsum("... => ...,0", x)
+    return oc.einsum("..r..; ..r.. => ..r..", x, y)
+
+
+@wrong("""
+`..r..` in `..r..,0; ..r.. => ..r..` has any number of axes, but the output row of `b` is ...,?,?: no number of axes satisfies both
+  in   einsum("..r..,0; ..r.. => ..r..", a, b)  file.py:N
+  b    ...,?                                    placeholder, file.py:N
+  a    ...                                      placeholder, file.py:N
+  fix  give one of the tensors all its axes
+""")  # noqa: E501
+def two_rows_each_longer_than_the_other():
+    a = oc.placeholder()
+    b = oc.placeholder()
+    oc.einsum("..r..; ..r..,0 => ..r..", a, b)
+    return oc.einsum("..r..,0; ..r.. => ..r..", a, b)
+
+
+# --- what travels ---------------------------------------------------------------------------------------------------
+
+
+@wrong("""
+output axis 1 of `x` is 3, but output axis 1 of `z` is 4
+  in   c + z           file.py:N
+  via  b * 2           file.py:N
+  via  relu(a)         file.py:N
+  via  exp(x)          file.py:N
+  x    ...|...->3      placeholder, file.py:N
+  z    ...|...->4      placeholder, file.py:N
+  c    ...|...->...,3  result, file.py:N
+  fix  make the two sizes equal, or one of them 1
+""")
+def a_size_that_travels_through_three_operations():
+    x = oc.placeholder(o=[3])
+    a = oc.exp(x)
+    b = oc.relu(a)
+    c = b * 2.0
+    z = oc.placeholder(o=[4])
+    return c + z
+
+
+@wrong("""
+output axis 1 of `x` is 3, but output axis 1 of `y` is 4
+  in   w @ y       file.py:N
+  via  w @ x       file.py:N
+  x    ...|...->3  placeholder, file.py:N
+  y    ...|...->4  placeholder, file.py:N
+  w    ...,3->8    param, file.py:N
+  fix  make the two sizes equal, or one of them 1
+""")
+def a_parameter_that_two_uses_tell_two_sizes():
+    w = oc.param(o=[8])
+    x = oc.placeholder(o=[3])
+    y = oc.placeholder(o=[4])
+    return w @ x + w @ y
+
+
+@wrong("""
+input axis 1 of `w` is 3, but output axis 1 of `w` is 4
+  in    w @ relu(matmul)  file.py:N
+  w     3->4              param, file.py:N
+  relu  ...|...->...,4    result, file.py:N
+  fix   make the two sizes equal, or one of them 1
+""")
+def a_recurrent_weight_that_cannot_be_applied_twice():
+    w = oc.param(i=[3], o=[4])
+    x = oc.placeholder(o=[3])
+    return w @ oc.relu(w @ x)
+
+
+@wrong("""
+the size that `o<+k` leaves is 8, but output axis 1 of `y` is 10
+  in   h - y                         file.py:N
+  via  relu(edges)                   file.py:N
+  via  einsum("o<+k; k => o", x, k)  file.py:N
+  y    ...|...->10                   placeholder, file.py:N
+  h    ...|...->...,8                result, file.py:N
+  x    10                            placeholder, file.py:N
+  k    3                             param, file.py:N
+  fix  make the two sizes equal, or one of them 1
+""")
+def a_size_that_a_window_left_on_the_way():
+    x = oc.placeholder(o=[10])
+    k = oc.param(o=[3])
+    edges = oc.einsum("o<+k; k => o", x, k)
+    h = oc.relu(edges)
+    y = oc.placeholder(o=[10])
+    return h - y
+
+
+@wrong("""
+output axis 1 of `y` is 9, but output axis 1 of `x` is 8
+  in   y + b       file.py:N
+  via  x + b       file.py:N
+  y    ...|...->9  placeholder, file.py:N
+  x    ...|...->8  placeholder, file.py:N
+  b    ...->8      param, file.py:N
+  fix  make the two sizes equal, or one of them 1
+""")
+def a_bias_that_two_uses_tell_two_sizes():
+    b = oc.param(o=[8])
+    x = oc.placeholder(o=[8])
+    y = oc.placeholder(o=[9])
+    return (x + b).sum() + (y + b).sum()
+
+
+@wrong("""
+output axis 1 of `w` is 12, but output axis 1 of `target` is 10
+  in      logits - target     file.py:N
+  via     w @ x               file.py:N
+  w       ...,784->12         param, file.py:N
+  target  32|...->10          placeholder, file.py:N
+  logits  ...,32|...->...,12  result, file.py:N
+  x       32|...->784         placeholder, file.py:N
+  fix     make the two sizes equal, or one of them 1
+""")
+def a_loss_against_targets_of_other_classes():
+    x = oc.placeholder(b=[32], o=[784])
+    target = oc.placeholder(b=[32], o=[10])
+    w = oc.param(o=[12])
+    logits = w @ x
+    return ((logits - target) ** 2).sum()
+
+
+# --- assignments ----------------------------------------------------------------------------------------------------
+
+
+@wrong("""
+output axis 1 of `c` is 3, but output axis 1 of `a` is 4
+  in   c =: a, 2  (pointwise)  file.py:N
+  c    ...|...->3              node, file.py:N
+  a    ...|...->4              placeholder, file.py:N
+  fix  make the two sizes equal, or one of them 1
+""")
+def an_assignment_of_another_size():
+    c = oc.node("c", output=[3])
+    a = oc.placeholder(o=[4])
+    with oc.cd("store"):
+        c[...] = a * 2.0
+
+
+@wrong("""
+the output row of `w` is 3, but the output row of `g` is 3,2: an operand cannot have more axes than what it is stretched to
+  in   w =- 0.1, g  (pointwise)  file.py:N
+  w    ...->3                    param, file.py:N
+  g    ...|...->3,2              placeholder, file.py:N
+  fix  give both rows the same number of axes; `(a b)` in a spec merges axes
+""")  # noqa: E501
+def an_update_by_another_shape():
+    w = oc.param(o=[3])
+    g = oc.placeholder(o=[3, 2])
+    with oc.cd("step"):
+        w -= 0.1 * g
+
+
+@wrong("""
+output axis 2 of `b` is 4, but output axis 2 of `c` is 5
+  in   c =:+ a, b  (ij; jk => ik)  file.py:N
+  b    ...|...->3,4                placeholder, file.py:N
+  c    ...|...->2,5                node, file.py:N
+  a    ...|...->2,3                placeholder, file.py:N
+  fix  make the two sizes equal; a spec stretches nothing
+""")
+def an_assignment_by_a_spec_that_does_not_fit():
+    c = oc.node("c", output=[2, 5])
+    a = oc.placeholder(o=[2, 3])
+    b = oc.placeholder(o=[3, 4])
+    with oc.cd("product"):
+        c["=:+", "ij; jk => ik"] = a * b
+
+
+@wrong("""
+`j, i` in `ij => ji` has 2 axes, but the output row of `c` is 2
+  in   c =: a  (ij => ji)  file.py:N
+  c    ...|...->2          node, file.py:N
+  a    ...|...->2,3        placeholder, file.py:N
+  fix  write 1 axis there, or `...` for any number
+""")
+def an_assignment_by_a_spec_with_other_axes():
+    c = oc.node("c", output=[2])
+    a = oc.placeholder(o=[2, 3])
+    with oc.cd("transpose"):
+        c["=:", "ij => ji"] = oc.id(a)
+
+
+@wrong("""
+input axis 1 of `w` is 3, but output axis 1 of `x` is 4
+  in   c.w =:+ w, x  (compose)  file.py:N
+  w    3->2                     param, file.py:N
+  x    ...|...->4               placeholder, file.py:N
+  fix  make the two sizes equal, or one of them 1
+""")
+def an_assignment_of_a_product_that_does_not_contract():
+    c = oc.node("c", output=[2])
+    w = oc.param(i=[3], o=[2])
+    x = oc.placeholder(o=[4])
+    with oc.cd("forward"):
+        c["=:+", "@"] = w * x
+
+
+# --- the table ------------------------------------------------------------------------------------------------------
+
+
+def told(program: Program) -> str:
+    with pytest.raises(oc.ShapeError) as caught:
+        program()
+    assert caught.value.__cause__ is None
+    return re.sub(r"\btest_wrong_programs\.py:\d+", "file.py:N", str(caught.value))
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_the_author_is_told(name):
+    program, message = WRONG[name]
+    assert told(program) == message
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_every_message_names_a_tensor_a_line_and_a_way_out(name):
+    problem, *lines = told(WRONG[name][0]).splitlines()
+    assert re.search(r"`\w+", problem)
+    assert any(line.endswith("file.py:N") for line in lines)
+    assert lines[-1].startswith("  fix ")
+
+
+def test_no_two_programs_are_told_the_same():
+    messages = [message for _, message in WRONG.values()]
+    assert len(set(messages)) == len(messages) >= 60
