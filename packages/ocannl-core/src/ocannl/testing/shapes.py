@@ -1,0 +1,219 @@
+"""What operations mean for shapes, by definitions that share no code with the solver."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import NamedTuple
+
+from ocannl.infer.logic import Logic
+from ocannl.infer.spec import AxisSpec, Concat, Fixed, Label, Merged, Padding, RowSpec, Wild, Window, axis_labels
+
+Axis = tuple[int | None, str | None]
+Ground = tuple[tuple[Axis, ...], int]
+"""The axes of a row, and where broadcasting inserts more."""
+Rows = tuple[Ground, ...]
+Names = dict[str, tuple[Axis, ...] | Axis]
+POINTS = 600  # at most so many iterations are compared
+
+
+def fits(res: Ground, opnd: Ground) -> bool:
+    """Axes can be inserted at the gap of `opnd`, so that each of its axes equals its partner or is a plain 1."""
+    (long, _), (short, gap) = res, opnd
+    back = len(short) - gap
+    if len(long) < len(short):
+        return False
+    met = long[:gap] + (long[len(long) - back :] if back else ())
+    return all(y in (x, (1, None)) for x, y in zip(met, short, strict=True))
+
+
+def means(spec: RowSpec, row: Ground, names: Names) -> bool:
+    """The axes are what the spec says, given and completing what its names stand for."""
+    axes, _ = row
+    front, back = len(spec.lead), len(spec.trail)
+    if len(axes) < front + back or (spec.var is None and len(axes) != front + back):
+        return False
+    middle = axes[front : len(axes) - back]
+    if spec.var is not None and names.setdefault(f"..{spec.var}", middle) != middle:
+        return False
+    ends = [*zip(spec.lead, axes, strict=False), *zip(spec.trail, axes[len(axes) - back :], strict=True)]
+    return all(
+        names.setdefault(a.name, x) == x if isinstance(a, Label) else not isinstance(a, Fixed) or reaches(x, a)
+        for a, x in ends
+    )
+
+
+def reaches(axis: Axis, fixed: Fixed) -> bool:
+    return isinstance(fixed.index, int) and (axis[0] or 0) > fixed.index
+
+
+def size_of(names: Names, name: str) -> int | None:
+    known = names.get(name)
+    return known[0] if known and isinstance(known[0], int) else None
+
+
+def adds_up(axis: AxisSpec, size: int, names: Names, sizes: Mapping[str, int]) -> bool:
+    """Windows, concatenations and merged axes; names that nothing has given a size yet may have any."""
+    match axis:
+        case Window(stride, over, padding, offset, dilation, kernel):
+            stride = sizes[stride] if isinstance(stride, str) else stride
+            dilation = sizes[dilation] if isinstance(dilation, str) else dilation
+            places, taps = size_of(names, over), size_of(names, kernel) if kernel else 1
+            if places is None or taps is None:
+                return True
+            if kernel is None:
+                return size == stride * (places + offset // stride)
+            if padding is Padding.SAME:
+                return size == stride * places
+            reach = offset + stride * (places - 1) + dilation * (taps - 1) + 1
+            return size == reach if padding is Padding.VALID else size >= reach
+        case Concat(parts):
+            lengths = [part if isinstance(part, int) else size_of(names, part.name) for part in parts]
+            known = sum(n for n in lengths if n is not None)
+            return known == size if None not in lengths else known <= size
+        case Merged(parts):
+            factors = [size_of(names, part.name) for part in parts]
+            product = prod(n for n in factors if n is not None)
+            is_all = None not in factors
+            return product == size if is_all else size == 0 or (product > 0 and size % product == 0)
+        case _:
+            return True
+
+
+def holds(logic: Logic, rows: Sequence[Rows], sizes: Mapping[str, int] = {}, names: Names | None = None) -> bool:
+    """The operation is possible on these rows of its operands and its result; fills in what its names are."""
+    names = {} if names is None else names
+    equal = (*logic.equal, *logic.result)
+    if not all(means(use.spec, rows[use.slot // 3][use.slot % 3], names) for use in equal):
+        return False
+    for use in logic.stretch:
+        if use.spec.var is not None:  # all of them may be stretched, so that the row of the result says it
+            template = names.get(f"..{use.spec.var}")
+            opnd = rows[use.slot // 3][use.slot % 3]
+            if template is not None and not fits((template, 0), opnd):  # type: ignore[arg-type]
+                return False
+    if not all(number(names, name) in (None, size) for name, size in sizes.items()):
+        return False
+    for name in logic.spec.labels():
+        if name in sizes:
+            names.setdefault(name, (sizes[name], None))
+    for use in equal:
+        axes, _ = rows[use.slot // 3][use.slot % 3]
+        met = [*zip(use.spec.lead, axes, strict=False), *zip(reversed(use.spec.trail), reversed(axes), strict=False)]
+        if not all(adds_up(axis, x[0] or 0, names, sizes) for axis, x in met):
+            return False
+    return True
+
+
+def number(names: Names, name: str) -> int | None:
+    """The size of a label, or the number of cells of a row variable; None for what nothing has given a size."""
+    row = names.get(f"..{name}")
+    if row is not None:
+        return prod(axis[0] for axis in row)  # type: ignore[index, misc]
+    return size_of(names, name)
+
+
+class Operation(NamedTuple):
+    """`captures` gives names of the spec the number of a capture of the system."""
+
+    logic: Logic
+    operands: list[int]
+    result: int
+    sizes: Mapping[str, int] = {}
+    captures: Mapping[str, int] = {}
+
+
+# --- which cells meet -------------------------------------------------------------------------------------------------
+
+Cells = tuple[int, ...]
+MEMORY_ORDER = (0, 2, 1)
+
+
+def walk(it: Operation, rows: Sequence[Rows], names: Names) -> Counter[object] | None:
+    """How often a cell of the result meets cells of the operands; None where that is too long to say."""
+    shapes = it.logic.spec.shapes
+    extents: dict[object, int] = {}
+    for n, (shape, actual) in enumerate(zip(shapes, rows, strict=True)):
+        for k, (_, spec) in enumerate(shape.rows):
+            if spec.var is not None:
+                extents.update(((spec.var, i), x[0]) for i, x in enumerate(names[f"..{spec.var}"]))  # type: ignore[index, misc]
+            for i, axis in enumerate(spec.axes):
+                if isinstance(axis, Wild):
+                    extents[n, k, i] = actual[k][0][i if i < len(spec.lead) else i - len(spec.axes)][0] or 0
+                for name in axis_labels(axis):
+                    extents[name] = size_of(names, name) or 0
+    groups = [set(axis_labels(a)) for s in shapes for _, r in s.rows for a in r.axes if isinstance(a, Concat)]
+    if len(groups) > 1 or prod(extents.values()) > POINTS:
+        return None
+    found: Counter[object] = Counter()
+    for alone in groups[0] if groups else [None]:
+        off = groups[0] - {alone} if alone is not None else set()
+        keys = [key for key in extents if key not in off]
+        for values in itertools.product(*(range(extents[key]) for key in keys)):
+            at = dict(zip(keys, values, strict=True))
+            places = [place(it, n, rows[n], at, off, extents) for n in range(len(rows))]
+            if places[-1] is not None and (not off or any(p is not None for p in places[:-1])):
+                found[places[-1], tuple(places[:-1])] += 1
+    return found
+
+
+def place(
+    it: Operation, n: int, rows: Rows, at: Mapping[object, int], off: set[str], extents: Mapping[object, int]
+) -> Cells | None:
+    """The cell of one tensor; None where it takes no part."""
+    cell: list[int] = []
+    stretched = it.logic.stretched[n] if n < it.logic.arity else (False, False, False)
+    for k in MEMORY_ORDER:
+        spec = it.logic.spec.shapes[n].rows[k][1]
+        count = sum(isinstance(key, tuple) and len(key) == 2 and key[0] == spec.var for key in extents)
+        index: list[int] = []
+        lead = [(i, axis) for i, axis in enumerate(spec.lead)]
+        trail = [(i, axis) for i, axis in enumerate(spec.trail, len(spec.lead))]
+        for part in (lead, trail):
+            for i, axis in part:
+                one = axis_index(it, axis, at, off, extents, (n, k, i))
+                if one is None:
+                    return None
+                index.append(one)
+            if part is lead and spec.var is not None:
+                index += [at[spec.var, i] for i in range(count)]
+        axes, gap = rows[k]
+        if stretched[k]:
+            back = len(axes) - gap
+            index = index[:gap] + index[len(index) - back :] if back else index[:gap]
+            index = [0 if x == (1, None) or x[0] == 1 else i for i, x in zip(index, axes, strict=True)]
+        cell += index
+    return tuple(cell)
+
+
+def axis_index(
+    it: Operation, axis: AxisSpec, at: Mapping[object, int], off: set[str], extents: Mapping[object, int], key: object
+) -> int | None:
+    match axis:
+        case Label(name): return None if name in off else at[name]
+        case Wild(): return at[key]
+        case Fixed(index): return index if isinstance(index, int) else None
+        case Concat(parts):
+            start = 0
+            for part in parts:
+                if isinstance(part, Label) and part.name not in off:
+                    return start + at[part.name]
+                start += part if isinstance(part, int) else extents[part.name]
+            return None
+        case Merged(parts):
+            flat = 0
+            for label in parts:
+                flat = flat * extents[label.name] + at[label.name]
+            return flat
+        case Window(stride, over, padding, offset, dilation, kernel):
+            if over in off:
+                return None
+            stride = it.sizes[stride] if isinstance(stride, str) else stride
+            dilation = it.sizes[dilation] if isinstance(dilation, str) else dilation
+            first = stride * at[over] + offset
+            if kernel is None:
+                return first
+            before = (1 + (extents[kernel] - 1) * dilation) // 2 if padding is Padding.SAME else 0
+            return first + dilation * at[kernel] - before
