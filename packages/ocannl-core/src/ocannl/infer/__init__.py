@@ -7,6 +7,6 @@
     relation, generate        one operation, and the constraints it emits
     solve                     the stages that decide what is left open: read this first
     close, close_rows, close_axes, growth
-    finish, explain           all or nothing, and errors in the user's words
+    finish, explain, reasons  all or nothing, errors in the user's words, and why sizes are what they are
     shape, capture, project   what the layers above use
 """

@@ -223,7 +223,7 @@ def sizes(cells: Iterable[Dim]) -> list[str]:
 def told(cell: Dim) -> str:
     """A size, and who told it."""
     cell = find(cell)
-    return f"{cell.size} ({cell.fact})" if cell.fact is not None else str(cell.size)
+    return f"{cell.size} ({str(cell.fact).removesuffix(',')})" if cell.fact is not None else str(cell.size)
 
 
 def misfit(law: Sum | Product) -> Mismatch:

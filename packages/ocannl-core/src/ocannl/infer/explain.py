@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ocannl.base.errors import ShapeError
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.reasons import carries, origin, said
@@ -27,7 +29,8 @@ def explain(mismatch: Mismatch, cause: Cause | None, trail: Trail) -> ShapeError
             owners.update(dict.fromkeys(owner for owner in c.operands if not is_number(owner)))
     trail.undo()
     lines = [line("in", c.provenance) for c in causes]
-    lines += [line("via", c.provenance) for c in between]
+    whole = [c.provenance for c in causes]
+    lines += [line("via", c.provenance) for c in between if not is_within(c.provenance, whole)]
     for owner in list(owners)[:SHOWN]:
         who = owner.provenance
         lines.append((who.label, owner.known or "(no axes)", said(who.role, who.where)))
@@ -52,13 +55,21 @@ def line(head: str, who: Provenance) -> tuple[str, str, str]:
 def travelled(mismatch: Mismatch, causes: list[Relation]) -> list[Relation]:
     """The operations that brought facts to where they disagree, if they are few."""
     between: dict[Relation, None] = {}
+    own = len({fact.owner for fact in mismatch.facts if fact is not None}) == 1
     for cell, fact in zip(mismatch.cells, mismatch.facts, strict=True):
         if fact is not None:
             near = [owner for cause in causes for owner in cause.operands if carries(owner, fact)]
+            if own:  # both facts are about one tensor, and one of them may have come around
+                near = [owner for owner in near if owner is not fact.owner] or near
             path = origin(cell, fact, near, causes)
             if path is not None and len(path) <= BETWEEN:
                 between.update(dict.fromkeys(path))
     return list(between)
+
+
+def is_within(part: Provenance, wholes: Sequence[Provenance]) -> bool:
+    """The expression is written out in another one."""
+    return any(part.where == whole.where and part.expression in whole.expression for whole in wholes)
 
 
 def usual_fix(cause: Cause | None) -> str:

@@ -1,0 +1,177 @@
+"""What `t.shape.explain()` prints: each size, the fact that told it, and the operations it came through."""
+
+from __future__ import annotations
+
+import gc
+import re
+import weakref
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+
+
+def reasons(t):
+    return re.sub(r"\btest_reasons\.py:\d+", "file.py:N", str(t.shape.explain()))
+
+
+def perceptron():
+    x = oc.tensor(np.zeros((5, 2)), batch_axes=1)
+    w1, b1, w2, b2 = oc.param("w1"), oc.param("b1", o=[16]), oc.param("w2"), oc.param("b2")
+    h = oc.relu(w1 @ x + b1)
+    y = w2 @ h + b2
+    loss = ((y - oc.tensor(np.zeros((5, 1)), batch_axes=1, label="target")) ** 2).sum()
+    assert str(loss.shape) == ""
+    return w1, b1, w2, y
+
+
+EXPECTED = {
+    0: """
+w1   2->16
+  input axis 1 is 2
+    output axis 1 of x is given: data, file.py:N
+    w1 @ x, file.py:N
+  output axis 1 is 16
+    output axis 1 of b1 is given: param, file.py:N
+    (w1 @ x) + b1, file.py:N
+    fits its use: w1 @ x, file.py:N
+""",
+    1: """
+b1   16
+  output axis 1 is 16
+    given: param, file.py:N
+""",
+    2: """
+w2   16->1
+  input axis 1 is 16
+    output axis 1 of b1 is given: param, file.py:N
+    (w1 @ x) + b1, file.py:N
+    relu(matmul + b1), file.py:N
+    w2 @ h, file.py:N
+  output axis 1 is 1
+    nothing tells its size
+""",
+    3: """
+y   5|1
+  batch axis 1 is 5
+    batch axis 1 of x is given: data, file.py:N
+    w1 @ x, file.py:N
+    (w1 @ x) + b1, file.py:N
+    relu(matmul + b1), file.py:N
+    w2 @ h, file.py:N
+    (w2 @ h) + b2, file.py:N
+  output axis 1 is 1
+    nothing asks for more
+""",
+}
+
+
+@pytest.mark.parametrize("n", EXPECTED)
+def test_each_size_has_the_chain_of_facts_that_forced_it(n):
+    assert reasons(perceptron()[n]) == EXPECTED[n].strip("\n")
+
+
+def test_a_parameter_that_its_first_use_solves():
+    w = oc.param()
+    x = oc.placeholder(b=[], i=[], o=[4])
+    y = oc.einsum("i; i => i", w, x)
+    assert w.shape.is_solved
+    assert str(y.shape) == "4"
+    assert 'output axis 1 of x is given: placeholder, file.py:N\n    einsum("i; i => i", w, x), file.py:N' in reasons(w)
+
+
+def test_sizes_that_arithmetic_told():
+    x = oc.placeholder(o=[("h", 10)])
+    k = oc.param(o=[3])
+    y = oc.einsum("2*o=+k; k => o", x, k)
+    z = oc.einsum("o<+k; k => o", x, k)
+    parts = oc.einsum("(a b) => a,b", z, a=4)
+    assert reasons(y) == """
+y   5
+  output axis 1 is h 5
+    the size that `2*o=+k` leaves: 10 = 2 * 5
+      output axis 1 of x is h 10: placeholder, file.py:N
+      output axis 1 of k is 3: param, file.py:N
+    einsum("2*o=+k; k => o", x, k), file.py:N""".strip("\n")
+    assert reasons(parts) == """
+parts   4,2
+  output axis 1 is 4
+    `a` is given as a=4
+    einsum("(a b) => a,b", z), file.py:N
+  output axis 2 is 2
+    what is left in `(a b)`: 8 = 4 * 2
+      the size that `o<+k` leaves: 10 = 1 * 7 + 1 * 2 + 1
+        output axis 1 of x is h 10: placeholder, file.py:N
+        output axis 1 of k is 3: param, file.py:N
+      `a` is given as a=4
+    einsum("(a b) => a,b", z), file.py:N""".strip("\n")
+
+
+def test_a_whole_of_parts_and_a_stride():
+    a = oc.placeholder(o=[2])
+    b = oc.placeholder(o=[3])
+    whole = oc.concat("a; b => a^b", a, b)
+    every = oc.einsum("2*i => i", oc.placeholder("p", o=[8]))
+    assert "the whole of `a^b`: 5 = 2 + 3" in reasons(whole)
+    assert "the size that `2*i` leaves: 8 = 2 * 4" in reasons(every)
+
+
+def test_sizes_that_follow_from_a_number_of_cells():
+    z = oc.tensor(np.zeros(12), shape="infer")
+    g = oc.placeholder(b=[], i=[], o=[3, 1])
+    f = z + g
+    assert str(f.shape) == "3,4"
+    assert reasons(z) == """
+z   3,4
+  output axis 1 is 3
+    output axis 1 of g is given: placeholder, file.py:N
+    fits its use: z + g, file.py:N
+  output axis 2 is 4
+    what is left of `z`: 12 = 3 * 4
+      the number of cells of `z` is 12
+      output axis 1 of g is 3: placeholder, file.py:N""".strip("\n")
+
+
+def test_captures_and_indices():
+    n = oc.Dim("n")
+    v, p = oc.param("v"), oc.placeholder("p")
+    e = oc.einsum("i => i", v, i=n)
+    n.set(4)
+    r = oc.einsum("i3 => i", p)
+    assert "`n`, set at file.py:N, is 4\n    einsum" in reasons(e)
+    assert "output axis 2 is 4\n    reaches its index" in reasons(p)
+    assert "p: nothing tells its size\n    einsum" in reasons(r)
+
+
+def test_a_tensor_without_axes():
+    assert reasons(oc.tensor(3.0, label="c")) == "c   (no axes)"
+
+
+def test_it_prints_and_represents_itself():
+    b = oc.param("b", o=[2])
+    assert repr(b.shape.explain()) == "<reasons of b>"
+
+
+def test_what_was_refused_leaves_no_reason():
+    w = oc.param("w")
+    x = oc.placeholder("x", b=[], i=[], o=[4])
+    y = oc.placeholder("y", b=[], i=[], o=[5])
+    h = w @ x
+    with pytest.raises(oc.ShapeError):
+        w @ y
+    z = h + oc.placeholder("k", b=[], i=[], o=[3])
+    assert str(z.shape) == "3"
+    assert "w @ y" not in reasons(w)
+
+
+def test_a_parameter_keeps_no_result_alive():
+    w = oc.param("w", o=[3])
+    x = oc.placeholder("x", b=[], i=[], o=[4])
+    y = w @ x
+    y.shape.explain()
+    gone = weakref.ref(y)
+    del y
+    gc.collect()
+    assert gone() is None
+    assert "output axis 1 of x is given" in reasons(w)
