@@ -83,6 +83,7 @@ class Shape:
         given = dict(zip(KINDS, (batch, input, output), strict=True))
         rows = {kind: _leaf_row(shape, kind, axes) for kind, axes in given.items()}
         shape.rows = rows["batch"], rows["input"], rows["output"]
+        shape._is_solved = None not in given.values()
         if square or cells is not None:
             attempt(None, lambda trail: _constrain(trail, shape, square, cells))
         return shape
@@ -175,9 +176,12 @@ def _leaf_axis(shape: Shape, kind: Kind, position: int, axis: AxisLike) -> Dim:
     unit, size = axis if isinstance(axis, tuple) and len(axis) == 2 else (None, axis)
     where = f"{kind} axis {position} of `{shape.provenance.label}`"
     fix = "give a size, such as 3, or a unit and a size, such as ('rgb', 3)"
-    if isinstance(size, bool) or not isinstance(size, SupportsIndex):
-        raise refuse(f"{where} is {axis!r}: an axis is a size", shape.provenance, fix)
-    number = operator.index(size)
+    try:
+        if isinstance(size, bool):
+            raise TypeError
+        number = operator.index(size)
+    except TypeError:
+        raise refuse(f"{where} is {axis!r}: an axis is a size", shape.provenance, fix) from None
     if number < 0:
         raise refuse(f"{where} is {number}: a size cannot be negative", shape.provenance, "give a size from 0")
     if unit is not None and (not isinstance(unit, str) or not unit):
@@ -244,9 +248,9 @@ def check_arguments(
     if len(operands) != logic.arity:
         said = f"{logic} takes {logic.arity} operands, and {len(operands)} are given"
         raise refuse(said, provenance, "give as many operands as the spec has")
-    known = ", ".join(f"`{name}`" for name in logic.spec.names()) or "no names"
     for name in (*sizes, *captures):
         if name not in logic.spec.names():
+            known = ", ".join(f"`{other}`" for other in logic.spec.names()) or "no names"
             said = f"`{name}` is no name of {logic}, which has {known}"
             raise refuse(said, provenance, "use a name of the spec")
     for name, size in sizes.items():
