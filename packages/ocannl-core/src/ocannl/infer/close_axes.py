@@ -156,7 +156,9 @@ def computed_last(axes: list[Dim]) -> list[Dim]:
 
 
 def wholes_of(axes: list[Dim]) -> set[Dim]:
-    return {find(law.whole) for axis in axes for law in laws(axis)}
+    """What arithmetic and the counting of cells give."""
+    every = (law for axis in axes for law in axis.laws or ())
+    return {find(law.whole) for law in every if isinstance(law, Strided | Sum | Product | Total)}
 
 
 def refuse_unpaired(it: Open, closing: list[Dim]) -> None:
