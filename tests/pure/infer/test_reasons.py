@@ -144,6 +144,35 @@ def test_captures_and_indices():
     assert "p: nothing tells its size\n    einsum" in reasons(r)
 
 
+def test_a_long_way_is_shortened():
+    t = oc.placeholder("x", b=[], i=[], o=[3])
+    for n in range(20):
+        t = (t + oc.param("p")).with_label(f"t{n}")
+    assert reasons(t) == """
+t19   3
+  output axis 1 is 3
+    output axis 1 of x is given: placeholder, file.py:N
+    x + p, file.py:N
+    t0 + p, file.py:N
+    t1 + p, file.py:N
+    t2 + p, file.py:N
+    ... 12 more operations ...
+    t15 + p, file.py:N
+    t16 + p, file.py:N
+    t17 + p, file.py:N
+    t18 + p, file.py:N""".strip("\n")
+
+
+def test_assignments_and_initial_values():
+    c = oc.node("c")
+    a = oc.placeholder(b=[], i=[], o=[4])
+    with oc.cd("store"):
+        c[...] = a * 2.0
+    w = oc.param("w", oc.tensor([1.0, 2.0, 3.0], label="start") * 2.0)
+    assert "output axis 1 of a is given: placeholder, file.py:N\n    c =: a, 2  (pointwise), file.py:N" in reasons(c)
+    assert "output axis 1 of start is given: data, file.py:N\n    start * 2, file.py:N\n    w = start" in reasons(w)
+
+
 def test_a_tensor_without_axes():
     assert reasons(oc.tensor(3.0, label="c")) == "c   (no axes)"
 

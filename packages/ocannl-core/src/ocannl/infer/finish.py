@@ -55,7 +55,7 @@ def finish_all(start: Iterable[Owner]) -> None:
     with collector_paused():
         attempt(None, act)
     for shape in shapes:
-        shape.uses = tuple([ref(relation) for relation in shape.relations])
+        shape.uses = (*shape.uses, *[ref(relation) for relation in shape.relations])
         shape.relations.clear()
         batch, input, output = map(compact, shape.rows)
         shape.rows = batch, input, output

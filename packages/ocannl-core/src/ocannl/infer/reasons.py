@@ -18,6 +18,9 @@ from ocannl.infer.totals import Total
 DEPTH = 4
 """So many computations in a row are followed."""
 
+SHOWN = 4
+"""So many operations are shown at either end of a long way."""
+
 
 class Reasons:
     """Text when printed: for each axis of a tensor whose shape is known, what forced its size."""
@@ -115,10 +118,14 @@ def speaks(operation: Relation, axis: Dim, fact: Fact) -> bool:
 
 def steps(path: list[Relation], owner: Owner, kind: Kind) -> Iterator[str]:
     """A line for each operation; a leaf that may be stretched was made to fit its use."""
-    for n, operation in enumerate(reversed(path), 1):
-        who = operation.provenance
-        fits = n == len(path) and owner.origin is None and is_stretched(operation, owner, KINDS.index(kind))
-        yield f"{'fits its use: ' if fits else ''}{said(who.expression, who.where)}"
+    last = len(path) - 1
+    for n, operation in enumerate(reversed(path)):
+        if n == SHOWN and last > 2 * SHOWN:
+            yield f"... {last + 1 - 2 * SHOWN} more operations ..."
+        if n < SHOWN or n > last - SHOWN or last <= 2 * SHOWN:
+            who = operation.provenance
+            fits = n == last and owner.origin is None and is_stretched(operation, owner, KINDS.index(kind))
+            yield f"{'fits its use: ' if fits else ''}{said(who.expression, who.where)}"
 
 
 def is_stretched(operation: Relation, owner: Owner, row: int) -> bool:

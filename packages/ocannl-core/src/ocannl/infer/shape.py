@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import SupportsIndex
-from weakref import ReferenceType, ref
+from weakref import ref
 
 from ocannl.infer.capture import Capture
 from ocannl.infer.explain import refuse
@@ -43,7 +43,7 @@ class Shape:
     """Three rows of axes; asking for any of them infers everything the tensor is connected to.
 
     relations    the operations that are still to tell something about it, or about others through it
-    uses         the operations that have told something, as long as they exist
+    uses         the operations that have told something, as long as they exist, to be called for
     origin       the operation that made it, if one did
     asked        a parameter that an operation reads as more than a number
     """
@@ -57,7 +57,7 @@ class Shape:
         self.rows = rows
         self.role = role
         self.relations: list[Cause] = []
-        self.uses: tuple[ReferenceType[Cause], ...] = ()
+        self.uses: tuple[Callable[[], Cause | None], ...] = ()
         self.asked = False
         self.origin: Cause | None = None
         self._dims: tuple[int, ...] | None = None
@@ -224,6 +224,8 @@ def relate(
                 trail.push(shape.relations, relation)
             elif not was_solved and shape is not made:
                 shape.uses = (*shape.uses, ref(relation))
+            if shape is result and not was_solved:
+                shape.uses = (*shape.uses, lambda: relation)  # an assignment, which nothing else keeps
         return made
 
     return attempt(relation, act)

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
-from weakref import ReferenceType
 
 from ocannl.infer.spec import KINDS, Kind
 
@@ -63,7 +62,7 @@ class Owner(Protocol):
     rows: tuple[Row, Row, Row]
     asked: bool  # an operation needs to know its axes
     relations: list[Cause]  # the operations that are still to tell something about it
-    uses: tuple[ReferenceType[Cause], ...]  # those that have told it
+    uses: tuple[Callable[[], Cause | None], ...]  # those that have told it, as long as they exist
 
     @property
     def is_param(self) -> bool: ...
