@@ -173,6 +173,27 @@ def test_assignments_and_initial_values():
     assert "output axis 1 of start is given: data, file.py:N\n    start * 2, file.py:N\n    w = start" in reasons(w)
 
 
+def test_what_is_given_is_given_whatever_agrees_with_it():
+    x = oc.placeholder(b=[], i=[], o=[("rgb", 3)])
+    y = oc.placeholder(b=[], i=[], o=[3])
+    assert str((x + y).shape) == "3"
+    assert reasons(y).splitlines()[1:] == ["  output axis 1 is rgb 3", "    given: placeholder, file.py:N"]
+
+
+def test_a_leaf_that_two_uses_force_to_stretch():
+    a = oc.placeholder(b=[], i=[], o=[3])
+    b = oc.placeholder(b=[], i=[], o=[4])
+    p = oc.param("p")
+    loss = (a * p).sum() + (b * p).sum()
+    assert str(loss.shape) == ""
+    assert reasons(p) == """
+p   1
+  output axis 1 is 1
+    an axis that meets both 3 and 4, so that it must stretch, is 1
+      output axis 1 of a is 3: placeholder, file.py:N
+      output axis 1 of b is 4: placeholder, file.py:N""".strip("\n")
+
+
 def test_a_tensor_without_axes():
     assert reasons(oc.tensor(3.0, label="c")) == "c   (no axes)"
 

@@ -18,6 +18,9 @@ from ocannl.infer.totals import Total
 DEPTH = 4
 """So many computations in a row are followed."""
 
+WIDTH = 100
+"""Among so many axes the uses of a stretched one are looked for."""
+
 SHOWN = 4
 """So many operations are shown at either end of a long way."""
 
@@ -45,19 +48,22 @@ class Reasons:
 def chain(axis: Dim, owner: Owner, kind: Kind) -> Iterator[str]:
     """What told the size of an axis of a tensor, then the operations between, in the direction in which it went."""
     fact = axis.fact
+    if kind in owner.given:
+        yield f"given: {said(owner.provenance.role, owner.provenance.where)}"
+        return
     if fact is None:
         return
     home = fact.owner
     if home is not None and not fact.why:
         who = home.provenance
-        given = "given" if home is owner else f"{fact.kind} axis {fact.position} of {who.label} is given"
-        yield f"{given}: {said(who.role, who.where)}"
+        yield f"{fact.kind} axis {fact.position} of {who.label} is given: {said(who.role, who.where)}"
     elif (law := law_of(axis, fact)) is not None:
         yield from computed(axis, law, DEPTH)
     elif fact.why:
         yield f"{'' if home in (None, owner) else f'{home.provenance.label}: '}{fact.why}"
     else:
         yield stated(fact, axis)
+        yield from (f"  {shown(cell, told)}" for cell, told in uses(axis))
     yield from steps(origin(axis, fact, [owner]) or [], owner, kind)
 
 
@@ -80,11 +86,28 @@ def computed(axis: Dim, law: Strided | Sum | Product | Total, depth: int) -> Ite
         inner = None if fact.owner is not None else law_of(cell, fact)
         if inner is not None and inner is not law and depth > 1:
             yield from (f"  {line}" for line in computed(cell, inner, depth - 1))
-        elif fact.owner is not None:
-            who = fact.owner.provenance
-            yield f"  {fact.kind} axis {fact.position} of {who.label} is {size_of(cell)}: {said(who.role, who.where)}"
         else:
-            yield f"  {stated(fact, cell)}"
+            yield f"  {shown(cell, fact)}"
+
+
+def uses(axis: Dim) -> list[tuple[Dim, Fact]]:
+    """The larger axes that a stretched one is used as, with who told them: one for each size."""
+    found: dict[int, tuple[Dim, Fact]] = {}
+    todo = [axis] if axis.size == 1 else []
+    for cell in todo:
+        if cell.size not in (None, 1) and cell.fact is not None:
+            found.setdefault(cell.size or 0, (cell, cell.fact))
+        elif len(todo) < WIDTH:
+            todo.extend(use for use in map(find, cell.below or ()) if use not in todo)
+    return list(found.values())[:2]
+
+
+def shown(axis: Dim, fact: Fact) -> str:
+    """A size and who told it: output axis 1 of x is 3: data, mlp.py:30."""
+    if fact.owner is None:
+        return stated(fact, axis)
+    who = fact.owner.provenance
+    return f"{fact.kind} axis {fact.position} of {who.label} is {size_of(axis)}: {said(who.role, who.where)}"
 
 
 def formula(law: Strided | Sum | Product | Total) -> str:

@@ -45,11 +45,13 @@ class Shape:
     relations    the operations that are still to tell something about it, or about others through it
     uses         the operations that have told something, as long as they exist, to be called for
     origin       the operation that made it, if one did
+    given        the kinds of rows that were given with the tensor
     asked        a parameter that an operation reads as more than a number
     """
 
     __slots__ = (
-        "__weakref__", "_dims", "_is_solved", "asked", "origin", "provenance", "relations", "role", "rows", "uses",
+        "__weakref__", "_dims", "_is_solved", "asked", "given", "origin", "provenance", "relations", "role", "rows",
+        "uses",
     )  # fmt: skip
 
     def __init__(self, provenance: Provenance, rows: tuple[Row, Row, Row], role: str = "result") -> None:
@@ -59,6 +61,7 @@ class Shape:
         self.relations: list[Cause] = []
         self.uses: tuple[Callable[[], Cause | None], ...] = ()
         self.asked = False
+        self.given: tuple[Kind, ...] = ()
         self.origin: Cause | None = None
         self._dims: tuple[int, ...] | None = None
         self._is_solved = False
@@ -83,7 +86,8 @@ class Shape:
         given = dict(zip(KINDS, (batch, input, output), strict=True))
         rows = {kind: _leaf_row(shape, kind, axes) for kind, axes in given.items()}
         shape.rows = rows["batch"], rows["input"], rows["output"]
-        shape._is_solved = None not in given.values()
+        shape.given = tuple([kind for kind in KINDS if given[kind] is not None])
+        shape._is_solved = len(shape.given) == 3
         if square or cells is not None:
             attempt(None, lambda trail: _constrain(trail, shape, square, cells))
         return shape

@@ -61,6 +61,7 @@ class Owner(Protocol):
     origin: Cause | None
     rows: tuple[Row, Row, Row]
     asked: bool  # an operation needs to know its axes
+    given: tuple[Kind, ...]  # the kinds of rows that were given with it
     relations: list[Cause]  # the operations that are still to tell something about it
     uses: tuple[Callable[[], Cause | None], ...]  # those that have told it, as long as they exist
 
