@@ -21,9 +21,9 @@ import pytest
 from ocannl.infer.logic import einsum
 from ocannl.infer.parse import parse
 from ocannl.infer.spec import Concat, Fixed, Label, Merged, Wild, Window
-from ocannl.testing.planted import FAMILIES, SMALL
+from ocannl.testing.planted import CERTAIN, FAMILIES, SMALL, refused_without_need
 from ocannl.testing.shapes import fits, holds
-from ocannl.testing.systems import AT_ONCE, judge, traces, unhelpful
+from ocannl.testing.systems import AT_ONCE, judge, traces
 
 SYSTEMS = int(os.environ.get("OCANNL_TEST_SHAPES", "4000"))
 CHUNK = 250
@@ -36,7 +36,7 @@ def test_answers_are_sound_and_independent_of_order(family, start):
     for seed in range(start, start + CHUNK):
         random = Random(f"{family} {seed}")
         system = FAMILIES[family](random)
-        wrong = judge(system, random, SMALL.get(family))
+        wrong = judge(system, random, SMALL.get(family), family not in CERTAIN)
         assert not wrong, f"{family} {seed}\n{system}\n{wrong}"
 
 
@@ -50,15 +50,8 @@ def test_what_is_refused_leaves_no_trace(family, start):
 
 
 @pytest.mark.parametrize("start", CHUNKS)
-def test_what_is_refused_though_it_can_be_satisfied_names_what_would_help(start):
-    """One in 250 is let pass: cells counted in rows that only broadcasting makes."""
-    wrong = []
-    for seed in range(start, start + CHUNK):
-        system = FAMILIES["planted"](Random(f"planted {seed}"))
-        if system.planted is not None and isinstance(answer := system.solve(range(system.steps)), str):
-            wrong.append((seed, unhelpful(system, answer)))
-    wrong = [f"planted {seed}\n{words}" for seed, words in wrong if words]
-    assert len(wrong) <= 1, "\n\n".join(wrong)
+def test_what_is_refused_though_it_can_be_satisfied_is_rare_and_names_what_would_help(start):
+    assert not refused_without_need(range(start, start + CHUNK))
 
 
 # --- what is tried ----------------------------------------------------------------------------------------------------
@@ -72,7 +65,7 @@ def test_enough_systems_of_either_kind_are_tried():
         answers = [system.solve(range(system.steps)) for system in systems]
         variables += [system.variables for system in systems]
         here = sum(isinstance(answer, str) for answer in answers)
-        assert 75 < here < 240, f"{family}: {here / 3:.0f} % are refused"
+        assert 15 < here < 240, f"{family}: {here / 3:.0f} % are refused"
         refused += here
         impossible += sum(isinstance(answer, str) and answer.startswith(AT_ONCE) for answer in answers)
     number = 300 * len(FAMILIES)

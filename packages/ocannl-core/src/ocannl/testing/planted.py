@@ -18,7 +18,7 @@ from ocannl.infer.logic import (
 from ocannl.infer.parse import parse
 from ocannl.infer.spec import AxisSpec, Concat, Fixed, Label, Merged, Padding, RowSpec, Window, axis_labels
 from ocannl.testing.shapes import Axis, Names, Operation, Rows, fits, holds, means, number, size_of
-from ocannl.testing.systems import Claim, Given, System
+from ocannl.testing.systems import Claim, Given, System, unhelpful
 
 
 def specs(*texts: str) -> list[Logic]:
@@ -41,6 +41,11 @@ SUMS = [
     *specs("x; y => x^y", "2^x => x", "x => 1^x", "x^y => y", "x^y; x => y", "(a b) => a, b", "a, b => (a b)"),
     *specs("o<+2*k; k => o", "o+k; k => o", "i; j => i", "i => i", "i => ij", "_ => 0", "i; j => ij"),
 ]  # fmt: skip
+FLANKS = specs(
+    "i, ... => ..., i", "..., i => i, ...", "i, ..., j => j, ..., i", "i, ... => ..., i", "... => ...", "i, j => j, i",
+    "..., i => ..., i", "i, ... => i, ...", "i, ... => ...", "..., i => ...", "i, ...; ... => i, ...",
+    "..., i, i => i, ...",
+)
 PLANTED = [
     pointwise(1), pointwise(2), pointwise(2), pointwise(2), pointwise(3), COMPOSE, COMPOSE, COMPOSE, TRANSPOSE,
     COMPOSE_ACCUMULATE, slice_batch(0), slice_batch(1),
@@ -109,6 +114,36 @@ def random_sums(random: Random) -> System:
         rows.append(((), (), sizes if known else None))
     number, ordered = random.randint(1, count), random.random() < 0.8
     return System(roles, rows, by_chance(random, SUMS, count, number, ordered))
+
+
+def random_flanks(random: Random) -> System:
+    """Output rows that are equal, with axes in front and behind."""
+    count = random.randint(2, 5)
+    roles = [random.choice(["data", "result"]) for _ in range(count)]
+    rows: list[tuple[Given, Given, Given]] = []
+    for role in roles:
+        known = random.random() < (0.1 if role == "result" else 0.4)
+        sizes = tuple((random.choice((1, 2, 2, 3)), None) for _ in range(random.randint(0, 3)))
+        rows.append(((), (), sizes if known else None))
+    number, ordered = random.randint(1, count), random.random() < 0.7
+    return System(roles, rows, by_chance(random, FLANKS, count, number, ordered))
+
+
+def random_stretches(random: Random) -> System:
+    """Output rows, some given and some not, that broadcasting stretches in several ways, also by way of each other."""
+    count = random.randint(3, 5)
+    roles = [random.choice(["data", "param"]) for _ in range(count)]
+    rows: list[tuple[Given, Given, Given]] = []
+    for _ in roles:
+        sizes = tuple((random.choice((1, 2, 2, 3)), None) for _ in range(random.choice((0, 1, 1, 2))))
+        rows.append(((), (), sizes if random.random() < 0.6 else None))
+    operations = []
+    for _ in range(random.randint(2, 5)):
+        logic = random.choice([pointwise(1), pointwise(2), pointwise(2), pointwise(3)])
+        operations.append(Operation(logic, [random.randrange(len(rows)) for _ in range(logic.arity)], len(rows)))
+        roles.append("result")
+        rows.append(((), (), None))
+    return System(roles, rows, operations)
 
 
 # --- around a hidden solution -----------------------------------------------------------------------------------------
@@ -393,8 +428,41 @@ def rename(random: Random, system: System, m: int, name: str) -> None:
 
 
 FAMILIES: dict[str, Callable[[Random], System]] = {
-    "rows": random_rows, "kinds": random_kinds, "sums": random_sums, "planted": random_planted,
+    "rows": random_rows, "kinds": random_kinds, "sums": random_sums, "flanks": random_flanks,
+    "stretches": random_stretches, "planted": random_planted,
 }  # fmt: skip
 
-SMALL = {"rows": ((1, 2, 3), 2), "kinds": ((1, 2), 1)}
+SMALL = {"rows": ((1, 2, 3), 2), "kinds": ((1, 2), 1), "flanks": ((1, 2, 3), 2), "stretches": ((1, 2, 3), 2)}
 """Sizes, and numbers of axes, that are all tried to see whether a system of a family can be satisfied."""
+
+# Of 250 systems, so many that can be satisfied may be refused: their number of ways is one that must be asked for, or
+# a guess was wrong; and an error may name nothing that helps, for cells counted in rows that only broadcasting makes.
+ASKED, GUESSED, UNHELPFUL, STRAINED = 20, 9, 1, 1
+
+
+def refused_without_need(seeds: range) -> str:
+    """More systems than usual that could be satisfied are refused; for each 250 systems."""
+    asked, guessed, bad, strained = 0, [], [], []
+    for seed in seeds:
+        system = random_planted(Random(f"planted {seed}"))
+        if system.planted is not None and isinstance(answer := system.solve(range(system.steps)), str):
+            asked += "nothing says how" in answer
+            if "nothing says" not in answer:
+                guessed.append(f"planted {seed}\n{system}\n{answer}")
+            if words := unhelpful(system, answer):
+                bad.append(f"planted {seed}\n{words}")
+    for seed in seeds:
+        system = random_stretches(Random(f"stretches {seed}"))
+        answer = system.solve(range(system.steps))
+        if isinstance(answer, str) and not answer.startswith("at once") and "nothing says" not in answer:
+            strained.append(f"stretches {seed}\n{system}\n{answer}")
+    if len(strained) > STRAINED:
+        return "\n\n".join(strained)
+    if len(bad) > UNHELPFUL:
+        return "\n\n".join(bad)
+    if len(guessed) > GUESSED:
+        return "\n\n".join(guessed)
+    return f"{asked} ask for a size" if asked > ASKED else ""
+
+CERTAIN = ("rows", "kinds")
+"""Families in which no guess of the solver is wrong."""

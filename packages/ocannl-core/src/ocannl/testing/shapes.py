@@ -82,6 +82,15 @@ def adds_up(axis: AxisSpec, size: int, names: Names, sizes: Mapping[str, int]) -
             return True
 
 
+def counts_alike(axis: AxisSpec, whole: Axis, names: Names, sizes: Mapping[str, int]) -> bool:
+    """Concatenated axes have the unit of the whole, and so have the places of a window."""
+    match axis:
+        case Window(over=over): parts = [over]
+        case Concat(): parts = [*axis_labels(axis)]
+        case _: return True
+    return all(names[name][1] == whole[1] for name in parts if name in names and name not in sizes)
+
+
 def holds(logic: Logic, rows: Sequence[Rows], sizes: Mapping[str, int] = {}, names: Names | None = None) -> bool:
     """The operation is possible on these rows of its operands and its result; fills in what its names are."""
     names = {} if names is None else names
@@ -102,7 +111,7 @@ def holds(logic: Logic, rows: Sequence[Rows], sizes: Mapping[str, int] = {}, nam
     for use in equal:
         axes, _ = rows[use.slot // 3][use.slot % 3]
         met = [*zip(use.spec.lead, axes, strict=False), *zip(reversed(use.spec.trail), reversed(axes), strict=False)]
-        if not all(adds_up(axis, x[0] or 0, names, sizes) for axis, x in met):
+        if not all(adds_up(a, x[0] or 0, names, sizes) and counts_alike(a, x, names, sizes) for a, x in met):
             return False
     return True
 

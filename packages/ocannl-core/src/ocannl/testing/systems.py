@@ -313,8 +313,13 @@ def unhelpful(system: System, error: str) -> str:
     return ""
 
 
-def judge(system: System, random: Random, small: tuple[tuple[int, ...], int] | None = None) -> str:
-    """What is wrong with the solver's answer, in words; empty if nothing. `small` are shapes that are all tried."""
+def judge(
+    system: System, random: Random, small: tuple[tuple[int, ...], int] | None = None, guesses: bool = True
+) -> str:
+    """What is wrong with the solver's answer, in words; empty if nothing.
+
+    `small` are shapes that are all tried; without `guesses`, nothing is refused but at once or for want of facts.
+    """
     order = [*range(system.steps)]
     answer = system.solve(order)
     for _ in range(2):
@@ -330,6 +335,8 @@ def judge(system: System, random: Random, small: tuple[tuple[int, ...], int] | N
         return "another answer" if isinstance(again, str) else system.misprojected(shapes, again)
     if system.planted is not None:
         return answer if answer.startswith(AT_ONCE) else ""
+    if not guesses and not answer.startswith(AT_ONCE) and "nothing says" not in answer:
+        return f"a guess was wrong: {answer}"
     if small is not None and answer.startswith(AT_ONCE):
         witness = system.witness(*small, 1500)
         return f"{answer}\nbut {witness}" if witness is not None else ""

@@ -1,0 +1,10 @@
+"""The whole of a concatenation with a known part, its leaf decided to be 1 before the parts were looked at."""
+
+OPEN = ""
+
+
+def replay(net):
+    x = net.x("?", "x")
+    net.einsum("a^b => a, b", x)
+    y = net.einsum("f^e => f, e", x, f=4)
+    net.refuses("give the size of a part by its name", lambda: (x.dims, y.dims))
