@@ -24,8 +24,9 @@ def golden(session: nox.Session) -> None:
 
 @nox.session
 def fuzz(session: nox.Session) -> None:
-    """Run the tests under the Hypothesis profile `fuzz`: many more generated programs, new ones every time."""
-    session.run("pytest", "--hypothesis-profile=fuzz", "-n", "auto", *(session.posargs or ["tests"]))
+    """Run the tests under the Hypothesis profile `fuzz`: more generated programs, and a million systems of shapes."""
+    command = ["pytest", "--hypothesis-profile=fuzz", "-n", "auto", *(session.posargs or ["tests"])]
+    session.run(*command, env={"OCANNL_TEST_SHAPES": "1000000"})
 
 
 @nox.session
