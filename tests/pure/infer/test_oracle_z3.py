@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
 
 import pytest
@@ -26,25 +27,26 @@ LOGICS = {
 
 
 def random_system(random):
-    """A third of the tensors are given, the others are two axes that nothing is known of."""
+    """A fifth of the tensors are given, the others are two axes that nothing is known of."""
     count, roles, rows, operations, kinds = random.randint(6, 14), [], [], [], []
     for _ in range(count):
         given = tuple((random.choice((1, 2, 4, 7, 12, 25, 50)), None) for _ in range(2))
         roles.append("data")
-        rows.append(((), (), given if random.random() < 0.35 else None))
+        rows.append(((), (), given if random.random() < 0.2 else None))
         roles.append("result")
         rows.append(((), (), None))
         operations.append(Operation(PIN, [len(roles) - 2], len(roles) - 1))
         kinds.append("pin")
-    for _ in range(random.randint(4, 10)):
+    for _ in range(random.randint(3, 6)):
         kind = random.choice([*LOGICS])
         logic = LOGICS[kind]
         operations.append(Operation(logic, [2 * random.randrange(count) for _ in range(logic.arity)], len(roles)))
         kinds.append(kind)
         roles.append("result")
         rows.append(((), (), None))
-        operations.append(Operation(PIN, [2 * random.randrange(count)], len(roles) - 1))
-        kinds.append("pin")
+        if random.random() < 0.4:
+            operations.append(Operation(PIN, [2 * random.randrange(count)], len(roles) - 1))
+            kinds.append("pin")
     return System(roles, rows, operations), kinds
 
 
@@ -83,4 +85,4 @@ def test_z3_agrees(start):
         elif answer.startswith(AT_ONCE):
             assert not possible(system, kinds), f"{seed}\n{system}\n{answer}"
         elif possible(system, kinds):
-            assert "`t" in answer or "by its name" in answer, f"{seed}\n{system}\n{answer}"
+            assert re.search(r"\bt\d+\b.*data|by its name", answer), f"{seed}\n{system}\n{answer}"

@@ -2,7 +2,7 @@
 
 from ocannl.infer.capture import Capture
 
-OPEN = "close_axes.computed_last: the number of cells must be decided last, as the whole of a sum or product is"
+OPEN = ""
 
 
 def replay(net):
