@@ -3,7 +3,7 @@
     import ocannl as oc
 
 Tensors, their gradients and the code of whole training steps are expressions; a `Context` compiles them for a backend
-chosen by name. Names that not everyone needs (`train`, `testing`) are imported when first used.
+chosen by name. Names that not everyone needs (`train`, `testing`, `show_shapes`) are imported when first used.
 """
 
 from __future__ import annotations
@@ -11,34 +11,54 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from ocannl.backend.registry import backends  # noqa: F401
-from ocannl.base.config import settings, use_backend  # noqa: F401
+from ocannl.backend.registry import backends
+from ocannl.base import errors as _errors
+from ocannl.base.config import settings, use_backend
 from ocannl.base.errors import *  # noqa: F403
 from ocannl.ir.precision import PRECISIONS as _PRECISIONS
-from ocannl.ir.tnode import reset_ids  # noqa: F401
+from ocannl.ir.tnode import reset_ids
+from ocannl.lang import api as _lang
 from ocannl.lang.api import *  # noqa: F403
-from ocannl.lang.api import PRIMITIVES as _PRIMITIVES
-from ocannl.lang.api import Tensor as _Tensor
-from ocannl.runtime.context import Context, default_context  # noqa: F401
+from ocannl.runtime.context import Context, default_context
 from ocannl.runtime.evaluate import as_array as _as_array
 from ocannl.runtime.evaluate import evaluate as _evaluate
-from ocannl.runtime.routine import Routine  # noqa: F401
+from ocannl.runtime.routine import Routine
 
 __version__ = "0.1.0"
 
-globals().update({name: function for name, function in _PRIMITIVES.items() if name not in ("max", "min")})
-globals().update({p.name: p for p in _PRECISIONS})
+# `max` and `min` of two operands are called maximum and minimum, as in NumPy: Python's own names stay its own
+_POINTWISE = {name: function for name, function in _lang.PRIMITIVES.items() if name not in ("max", "min")}
+_TYPES = {p.name: p for p in _PRECISIONS}
+globals().update(_POINTWISE | _TYPES)
 
+_Tensor = _lang.Tensor
 _Tensor.numpy = _Tensor.eval = _evaluate  # type: ignore[attr-defined]
 _Tensor.__array__ = _as_array  # type: ignore[attr-defined]
 
-_MODULES = ("testing", "train")
-_LAZY = {"show_shapes": "ocannl.show.shapes"}
+_LAZY = {"show_shapes": "ocannl.show.shapes", "testing": "", "train": ""}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"ocannl.{name}")
-    if name in _LAZY:
-        return getattr(importlib.import_module(_LAZY[name]), name)
-    raise AttributeError(f"module 'ocannl' has no attribute {name!r}")
+    if name not in _LAZY:
+        raise AttributeError(f"module 'ocannl' has no attribute {name!r}")
+    module = importlib.import_module(_LAZY[name] or f"ocannl.{name}")
+    return getattr(module, name) if _LAZY[name] else module
+
+
+_OWN: dict[str, Any] = {
+    "Context": Context,
+    "Routine": Routine,
+    "backends": backends,
+    "default_context": default_context,
+    "reset_ids": reset_ids,
+    "settings": settings,
+    "use_backend": use_backend,
+}
+_ERRORS = [name for name, value in vars(_errors).items() if isinstance(value, type)]
+_LANG = [name for name in _lang.__all__ if name != "PRIMITIVES"]
+
+__all__ = sorted([*_OWN, *_ERRORS, *_LANG, *_POINTWISE, *_TYPES, *_LAZY])
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
