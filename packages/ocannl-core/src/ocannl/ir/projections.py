@@ -27,6 +27,10 @@ class Projection:
     result: Indices
     operands: tuple[Indices | None, ...]
 
+    def at(self, slot: int) -> Indices | None:
+        """The cell of a tensor of the operation: 0 is the result, n the n-th operand."""
+        return self.result if slot == 0 else self.operands[slot - 1]
+
 
 @dataclass(frozen=True, slots=True)
 class Projections:
@@ -39,11 +43,9 @@ class Projections:
     result_dims: tuple[int, ...]
     operand_dims: tuple[tuple[int, ...], ...]
 
-    def tensor(self, slot: int) -> tuple[tuple[Indices | None, ...], tuple[int, ...]]:
-        """Indices per piece and dims of a tensor of the operation: 0 is the result, n the n-th operand."""
-        if slot == 0:
-            return tuple(p.result for p in self.pieces), self.result_dims
-        return tuple(p.operands[slot - 1] for p in self.pieces), self.operand_dims[slot - 1]
+    def dims(self, slot: int) -> tuple[int, ...]:
+        """The sizes of a tensor of the operation: 0 is the result, n the n-th operand."""
+        return self.result_dims if slot == 0 else self.operand_dims[slot - 1]
 
 
 # --- which cells indices reach --------------------------------------------------------------------------------------

@@ -56,12 +56,12 @@ def _rule(name: str, role: str, function: Callable[..., None] | None, operands: 
             raise CodeError(f"`{given}` is no slot of `{role}` in `{name}`; with {operands} operands there are {known}")
 
     def rule(s: Slots) -> None:
-        function(**{given: _slot(s, given, operands, role) for given in slots})
+        function(**{given: _slot(s, given, operands) for given in slots})
 
     return rule
 
 
-def _slot(s: Slots, given: str, operands: int, role: str) -> object:
+def _slot(s: Slots, given: str, operands: int) -> object:
     letter, number = slot_of(given, operands)  # type: ignore[misc]
     if letter == "g":
         return s.gradient() if number == 0 else s.operand_gradient(number)

@@ -17,7 +17,7 @@ from ocannl.base.errors import CodeError, ShapeError
 from ocannl.ir.assign import Assign, Origin, Piece, Read, Value
 from ocannl.ir.index import TRUE, Cond, inside
 from ocannl.ir.ops import ADD, BY_NAME, Op
-from ocannl.ir.projections import Indices, Projection, Projections
+from ocannl.ir.projections import Projection, Projections
 from ocannl.lang.terms import Hole, Term, Tree, holes, instantiate, tree_of
 
 ACCUMULATORS: dict[str, str] = {
@@ -128,13 +128,13 @@ def elaborate(
 
 def _piece(a: SlotAssign, projection: Projection, projections: Projections, outside: float | None) -> Piece | None:
     def read(hole: Hole) -> Value:
-        at, dims = _at(projection, hole.slot), projections.tensor(hole.slot)[1]
+        at, dims = projection.at(hole.slot), projections.dims(hole.slot)
         assert at is not None
         leaves = not all(inside(i, n).is_true for i, n in zip(at, dims, strict=True))
         return Read(hole.node, at, outside if leaves else None, hole.merge)
 
-    at, dims = _at(projection, a.target.slot), projections.tensor(a.target.slot)[1]
-    present = [t for t in a.trees if all(_at(projection, hole.slot) is not None for hole in holes(t))]
+    at, dims = projection.at(a.target.slot), projections.dims(a.target.slot)
+    present = [t for t in a.trees if all(projection.at(hole.slot) is not None for hole in holes(t))]
     if at is None or not present:
         return None
     if len(present) > 1:
@@ -143,7 +143,3 @@ def _piece(a: SlotAssign, projection: Projection, projections: Projections, outs
     for index, size in zip(at, dims, strict=True):
         when = when & inside(index, size)
     return Piece(projection.loops, at, instantiate(present[0], read), when)
-
-
-def _at(projection: Projection, slot: int) -> Indices | None:
-    return projection.result if slot == 0 else projection.operands[slot - 1]

@@ -8,31 +8,7 @@ from math import prod
 
 from ocannl.ir.assign import Assign, Piece
 from ocannl.ir.index import Affine, Sym, SymKind
-
-
-def determined(at: Sequence[Affine], syms: Sequence[Sym]) -> bool:
-    """That different values of the symbols always give different cells. Other symbols stand for fixed numbers.
-
-    An axis tells the value of its only unknown symbol, and those of several when they are digits: each coefficient
-    larger than what all smaller ones can add up to.
-    """
-    unknown = {s for s in syms if s.extent > 1}
-    axes = [index for index in at if not index.is_const]
-    while unknown:
-        told: set[Sym] = set()
-        for index in axes:
-            terms = sorted(((abs(c), s) for c, s in index.terms if s in unknown), key=lambda t: t[0])
-            reach = 0
-            for coef, sym in terms:
-                if coef <= reach:
-                    break
-                reach += coef * (sym.extent - 1)
-            else:
-                told.update(s for _, s in terms)
-        if not told:
-            return False
-        unknown -= told
-    return True
+from ocannl.ir.projections import is_injective as determined
 
 
 def mentioned(piece: Piece) -> tuple[Sym, ...]:
