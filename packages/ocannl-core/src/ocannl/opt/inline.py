@@ -9,9 +9,10 @@ from math import prod
 
 from ocannl.ir.index import Affine, Sym
 from ocannl.ir.loops import Buf, Expr, Home, Load, Proc, Ref, Store, Update
+from ocannl.ir.projections import is_injective
 from ocannl.opt.cost import LARGE, cost
 from ocannl.opt.fold import fold_expr
-from ocannl.opt.nest import Nest, Table, grid, is_injective, loads, nest_of, with_leaf
+from ocannl.opt.nest import Nest, Table, grid, loads, nest_of, with_leaf
 from ocannl.opt.substitute import map_expr, substitute
 
 CHEAP = 4  # additions that cost no more than writing a cell and reading it again

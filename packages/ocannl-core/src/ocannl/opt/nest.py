@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import is_
 
-from ocannl.ir.index import TRUE, Affine, Cond, Sym
+from ocannl.ir.index import TRUE, Cond, Sym
 from ocannl.ir.loops import (
     Apply,
     Body,
@@ -189,24 +189,6 @@ class Table:
 
 def _any_between(positions: list[int] | tuple[int, ...], first: int, last: int) -> bool:
     return bisect_left(positions, last) > bisect_right(positions, first)
-
-
-def is_injective(at: tuple[Affine, ...], syms: tuple[Sym, ...]) -> bool:
-    """Whether different values of `syms` surely give different cells: each stands in one place, and the terms of a
-    place are digits of a mixed radix. Other symbols hold still."""
-    missing = {s for s in syms if s.extent > 1}
-    for place in at:
-        reach = 0  # how far the digits so far can move the index
-        for coef, sym in sorted(place.terms, key=lambda t: abs(t[0])):
-            if sym not in missing:
-                if sym in syms and sym.extent > 1:
-                    return False  # in two places: diagonal, or a window
-                continue
-            if abs(coef) <= reach:
-                return False
-            reach += abs(coef) * (sym.extent - 1)
-            missing.discard(sym)
-    return not missing
 
 
 def covers(nest: Nest) -> bool:

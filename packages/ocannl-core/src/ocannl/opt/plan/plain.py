@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from ocannl.ir.index import Sym
 from ocannl.ir.loops import Ref, Store
 from ocannl.ir.ops import ADD, MAX, MIN
-from ocannl.opt.nest import Nest, is_injective, is_whole, loads
+from ocannl.ir.projections import is_injective
+from ocannl.opt.nest import Nest, is_whole, loads
 
 WAYS = 4  # an addition takes about four cycles, and one can begin in each
 REORDERED = (ADD, MAX, MIN)  # of a product, one part may overflow where another is zero
