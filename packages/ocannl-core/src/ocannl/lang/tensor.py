@@ -223,11 +223,12 @@ class Tensor(Operators):
 
     def find(self, path: str) -> Tensor:
         """The parameter at a path such as `layers.0.w`, or the tensor of that label in this graph."""
-        if path in self.params:
-            return self.params[path]
+        params = self.params
+        if path in params:
+            return params[path]
         found = [t for t in graph.ancestors([self]) if t.label == path]
         if not found:
-            raise CodeError(f"`{self.label}` depends on nothing called {path!r}; parameters are {list(self.params)}")
+            raise CodeError(f"`{self.label}` depends on nothing called {path!r}; parameters are {list(params)}")
         return found[-1]
 
     # --- assignments, inside a recorder ------------------------------------------------------------------------------
