@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from ocannl.codegen import signature
+from ocannl.codegen.numbers import integer
 from ocannl.ir.index import Affine, Sym
 from ocannl.ir.loops import Access, Apply, Cast, Idx, Load, Num, Proc, Ref, Store, loop
 from ocannl.ir.ops import BY_NAME
@@ -11,7 +12,7 @@ from ocannl.ir.precision import PRECISIONS, Family, bool_, float16, float32, flo
 from ocannl_backend_llvm.code import LlvmCode
 from ocannl_backend_llvm.emit import emit
 from ocannl_backend_llvm.engine import Target, host
-from ocannl_backend_llvm.types import constant, integer
+from ocannl_backend_llvm.types import constant
 
 NARROW = [p for p in PRECISIONS if p.is_float and p.nbytes < 4]
 WIDE = [float32, float64]

@@ -7,11 +7,12 @@ here, but with the truth values in `emit`. Nothing traps: integers divide by zer
 from __future__ import annotations
 
 from ocannl.backend import CompileError
+from ocannl.codegen.numbers import is_signed
 from ocannl.ir.ops import Op
 from ocannl.ir.precision import Family, Precision, uint8
 from ocannl_backend_llvm.build import MANGLED, Builder
 from ocannl_backend_llvm.convert import is_true
-from ocannl_backend_llvm.types import HELD, is_signed
+from ocannl_backend_llvm.types import HELD
 
 INTRINSIC = {
     "abs": "fabs", "trunc": "trunc", "exp": "exp", "exp2": "exp2", "log": "log", "log2": "log2", "sin": "sin",

@@ -7,54 +7,20 @@ NaN, and know subnormal numbers; beyond the largest number lies infinity, or NaN
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ocannl.codegen.numbers import FORMATS, is_narrow, is_signed
 from ocannl.ir.precision import Family, Precision, bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, float64
 from ocannl_backend_llvm.build import Builder
-from ocannl_backend_llvm.types import HELD, double, is_narrow, is_signed
+from ocannl_backend_llvm.types import HELD, double
+
+SHORT = {float16: "f16", float8_e5m2: "f8e5m2", float8_e4m3fn: "f8e4m3fn"}
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
-    """Where the bits of a narrow float are; without infinities only the all-ones pattern is NaN."""
-
-    name: str
-    width: int
-    mantissa: int
-    bias: int
-    infinities: bool
-
-    @property
-    def sign(self) -> int:
-        return 1 << (self.width - 1)
-
-    @property
-    def top(self) -> int:
-        """The pattern beyond the largest number: infinity, or NaN."""
-        return self.sign - (1 << self.mantissa) if self.infinities else self.sign - 1
-
-    @property
-    def nan(self) -> int:
-        return self.top | 1 << (self.mantissa - 1) if self.infinities else self.top
-
-    @property
-    def smallest_step(self) -> int:
-        """The exponent of the smallest positive number."""
-        return 1 - self.bias - self.mantissa
-
-
-FORMATS = {
-    float16: Format("f16", 16, 10, 15, True),
-    float8_e5m2: Format("f8e5m2", 8, 2, 15, True),
-    float8_e4m3fn: Format("f8e4m3fn", 8, 3, 7, False),
-}
-
-
-def widening(fmt: Format) -> str:
+def widening(source: Precision) -> str:
     """The function from bits to float; every value is exact."""
+    fmt = FORMATS[source]
     keep = 23 - fmt.mantissa
     return f"""\
-define internal float @ocannl.{fmt.name}.to.f32(i{fmt.width} %x) nounwind memory(none) {{
+define internal float @ocannl.{SHORT[source]}.to.f32(i{fmt.width} %x) nounwind memory(none) {{
   %bits = zext i{fmt.width} %x to i32
   %signed = and i32 %bits, {fmt.sign}
   %sign = shl i32 %signed, {32 - fmt.width}
@@ -76,16 +42,17 @@ define internal float @ocannl.{fmt.name}.to.f32(i{fmt.width} %x) nounwind memory
 """
 
 
-def narrowing(fmt: Format) -> str:
+def narrowing(target: Precision) -> str:
     """The function from float to bits.
 
     Below the normal range an addition does the rounding: the magic number is so large that the last place of the sum is
     the smallest step.
     """
+    fmt = FORMATS[target]
     drop = 23 - fmt.mantissa
     magic = fmt.smallest_step + 23
     return f"""\
-define internal i{fmt.width} @ocannl.f32.to.{fmt.name}(float %x) nounwind memory(none) {{
+define internal i{fmt.width} @ocannl.f32.to.{SHORT[target]}(float %x) nounwind memory(none) {{
   %bits = bitcast float %x to i32
   %signed = lshr i32 %bits, {32 - fmt.width}
   %sign = and i32 %signed, {fmt.sign}
@@ -145,8 +112,7 @@ def widen(b: Builder, value: str, source: Precision) -> str:
         return b.cast("bitcast", b.op("shl", "i32", b.cast("zext", value, held, "i32"), "16"), "i32", "float")
     if source is float16 and b.module.has_half:
         return b.cast("fpext", b.cast("bitcast", value, held, "half"), "half", "float")
-    fmt = FORMATS[source]
-    return b.call("float", _helper(b, f"ocannl.{fmt.name}.to.f32", widening(fmt)), held, value)
+    return b.call("float", _helper(b, f"ocannl.{SHORT[source]}.to.f32", widening(source)), held, value)
 
 
 def narrow(b: Builder, value: str, target: Precision) -> str:
@@ -161,8 +127,7 @@ def narrow(b: Builder, value: str, target: Precision) -> str:
         return b.cast("trunc", b.op("lshr", "i32", kept, "16"), "i32", held)
     if target is float16 and b.module.has_half:
         return b.cast("bitcast", b.cast("fptrunc", value, "float", "half"), "half", held)
-    fmt = FORMATS[target]
-    return b.call(held, _helper(b, f"ocannl.f32.to.{fmt.name}", narrowing(fmt)), "float", value)
+    return b.call(held, _helper(b, f"ocannl.f32.to.{SHORT[target]}", narrowing(target)), "float", value)
 
 
 def _floating(b: Builder, value: str, source: Precision, target: Precision) -> str:

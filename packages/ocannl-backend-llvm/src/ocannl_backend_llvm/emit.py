@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from ocannl.backend import CompileError
 from ocannl.codegen import Document, Nest, nests, pool_bufs, printable
+from ocannl.codegen.numbers import rounded
 from ocannl.ir.index import Affine, Bound, Cond, Sym
 from ocannl.ir.loops import (
     Apply,
@@ -46,7 +47,7 @@ from ocannl_backend_llvm.arith import apply, compare, power
 from ocannl_backend_llvm.build import Builder, Module
 from ocannl_backend_llvm.convert import convert, is_true, narrow, widen
 from ocannl_backend_llvm.indices import Indices
-from ocannl_backend_llvm.types import HELD, constant, rounded
+from ocannl_backend_llvm.types import HELD, constant
 
 COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 LOGIC = frozenset({"and", "or", "not"})
