@@ -9,20 +9,27 @@ chosen by name. Names that not everyone needs (`train`, `testing`, `show_shapes`
 from __future__ import annotations
 
 import importlib
+from inspect import isfunction as _isfunction
 from typing import Any
 
 from ocannl.backend.registry import backends
 from ocannl.base import errors as _errors
 from ocannl.base.config import settings, use_backend
 from ocannl.base.errors import *  # noqa: F403
+from ocannl.base.frames import public as _public
+from ocannl.base.frames import publish as _publish
+from ocannl.infer.shape import Shape as _Shape
 from ocannl.ir.precision import PRECISIONS as _PRECISIONS
 from ocannl.ir.tnode import reset_ids
 from ocannl.lang import api as _lang
 from ocannl.lang.api import *  # noqa: F403
+from ocannl.lang.blocks import Function as _Function
+from ocannl.lang.operators import Operators as _Operators
 from ocannl.runtime.context import Context, default_context
 from ocannl.runtime.evaluate import as_array as _as_array
 from ocannl.runtime.evaluate import evaluate as _evaluate
 from ocannl.runtime.routine import Routine
+from ocannl.runtime.transfer import transfer
 
 __version__ = "0.1.0"
 
@@ -52,10 +59,15 @@ _OWN: dict[str, Any] = {
     "default_context": default_context,
     "reset_ids": reset_ids,
     "settings": settings,
+    "transfer": transfer,
     "use_backend": use_backend,
 }
 _ERRORS = [name for name, value in vars(_errors).items() if isinstance(value, type)]
 _LANG = [name for name in _lang.__all__ if name != "PRIMITIVES"]
+
+for _kind in (_Operators, _Tensor, _Shape, _Function, _lang.Block, _lang.Dim, Context):
+    _publish(_kind)
+globals().update({name: _public(value) for name in [*_LANG, *_POINTWISE] if _isfunction(value := globals()[name])})
 
 __all__ = sorted([*_OWN, *_ERRORS, *_LANG, *_POINTWISE, *_TYPES, *_LAZY])
 

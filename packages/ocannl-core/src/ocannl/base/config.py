@@ -123,11 +123,13 @@ def _folder(given: object) -> Path:
 BACKEND: Setting[str | None] = Setting("backend", _optional(_name), None, "the backend of a context that names none")
 SEED = Setting("seed", _natural(0), 42, "of every random stream that is given no other")
 THREADS: Setting[int | None] = Setting("threads", _optional(_natural(1)), None, "of a context; default: all cores")
+QUEUE = Setting("queue", _one_of("inline", "threaded"), "inline", "of a context: who runs routines, caller or a thread")
 CACHE = Setting("cache", _switch, True, "keep compiled code on disk")
 CACHE_DIR: Setting[Path | None] = Setting("cache_dir", _optional(_folder), None, "where; default: in the user's caches")
 VERIFY = Setting(
     "verify", _one_of("off", "ends", "every"), "ends", "check programs: never, lowered and optimized, after each pass"
 )
+TRACEBACK = Setting("traceback", _one_of("user", "full"), "user", "of an error: to the user's line, or all frames")
 LOG_LEVEL: Setting[str | None] = Setting(
     "log_level",
     _optional(_one_of("debug", "info", "warning", "error")),
@@ -136,7 +138,7 @@ LOG_LEVEL: Setting[str | None] = Setting(
 )
 
 SETTINGS: tuple[Setting[object], ...] = (
-    BACKEND, SEED, THREADS, CACHE, CACHE_DIR, VERIFY, LOG_LEVEL,
+    BACKEND, SEED, THREADS, QUEUE, CACHE, CACHE_DIR, VERIFY, TRACEBACK, LOG_LEVEL,
 )  # type: ignore[assignment]  # fmt: skip
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 

@@ -1,0 +1,62 @@
+"""Tracebacks of refusals end at the user's line: the frames of the framework below it say nothing to its author."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from types import FunctionType, TracebackType
+from typing import Any, TypeVar, cast
+
+from ocannl.base.config import TRACEBACK
+from ocannl.base.errors import OcannlError, VerifyError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def public(function: F) -> F:
+    """A function that users call. Refusals leave it without the framework's frames; defects keep all of them."""
+
+    @wraps(function)
+    def call(*args: Any, **settings: Any) -> Any:
+        try:
+            return function(*args, **settings)
+        except VerifyError:
+            raise
+        except OcannlError as error:
+            if TRACEBACK.get() == "full":
+                raise
+            raise error.with_traceback(of_users(error.__traceback__))  # noqa: B904
+
+    return cast("F", call)
+
+
+def of_users(trace: TracebackType | None) -> TracebackType | None:
+    """The entries of a traceback that are not the framework's."""
+    entries: list[TracebackType] = []
+    while trace is not None:
+        if trace.tb_frame.f_globals.get("__name__", "").partition(".")[0] != "ocannl":
+            entries.append(trace)
+        trace = trace.tb_next
+    kept: TracebackType | None = None
+    for entry in reversed(entries):
+        kept = TracebackType(kept, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return kept
+
+
+OPERATORS = (
+    "add", "sub", "mul", "truediv", "pow", "mod", "matmul", "lt", "le", "gt", "ge", "and", "or", "neg", "pos", "abs",
+    "invert", "getitem", "setitem", "call",
+)  # fmt: skip
+SPOKEN = {f"__{prefix}{name}__" for name in OPERATORS for prefix in ("", "r", "i")} | {"__str__", "__int__"}
+"""The methods that a user calls without saying their names."""
+
+
+def publish(kind: type) -> None:
+    """Make the methods and properties of a class public, operators included."""
+    for name, member in list(vars(kind).items()):
+        if name.startswith("_") and name not in SPOKEN:
+            continue
+        if isinstance(member, FunctionType):
+            setattr(kind, name, public(member))
+        elif isinstance(member, property) and member.fget is not None:
+            setattr(kind, name, property(public(member.fget), member.fset, member.fdel, member.__doc__))

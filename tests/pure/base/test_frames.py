@@ -1,0 +1,114 @@
+"""The traceback of a refusal ends at the user's line; that of a defect keeps every frame."""
+
+from __future__ import annotations
+
+import traceback
+
+import pytest
+
+import ocannl as oc
+from ocannl.base.errors import OcannlError, VerifyError
+from ocannl.base.frames import public, publish
+
+
+def model(x):
+    w = oc.param(i=[5], o=[3])
+    return w @ x
+
+
+def by_a_block(x):
+    return oc.op(model)(x)
+
+
+def by_asking_for_sizes(x):
+    return oc.einsum("i => i", oc.param("v")).dims, x
+
+
+def by_a_checker(x):
+    return oc.shape_of(model, "4"), x
+
+
+def by_code(x):
+    c = oc.node("c", output=[3])
+    with oc.cd("store"):
+        c[...] = x * 2.0
+
+
+def by_a_composite(x):
+    return oc.stack([x, oc.placeholder("y", o=[5])])
+
+
+def frames(error):
+    """File and function of each entry, the one of the test left out."""
+    return [(f.filename.rsplit("/", 1)[-1], f.name) for f in traceback.extract_tb(error.__traceback__)[1:]]
+
+
+@pytest.mark.parametrize(
+    ("program", "lines"),
+    [
+        (model, ["model"]),
+        (by_a_block, ["by_a_block", "model"]),
+        (by_asking_for_sizes, ["by_asking_for_sizes"]),
+        (by_a_checker, ["by_a_checker", "model"]),
+        (by_code, ["by_code"]),
+        (by_a_composite, ["by_a_composite"]),
+    ],
+)
+def test_each_line_of_the_user_and_one_that_says_where_the_rest_is(program, lines):
+    with pytest.raises(oc.ShapeError) as caught:
+        program(oc.placeholder("x", o=[4]))
+    found = frames(caught.value)
+    assert [name for file, name in found if file == "test_frames.py"] == lines
+    assert [entry for entry in found if entry[0] != "test_frames.py"] == [("frames.py", "call")]
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None or caught.value.__suppress_context__
+
+
+def test_all_frames_if_asked_for():
+    with oc.settings(traceback="full"), pytest.raises(oc.ShapeError) as caught:
+        model(oc.placeholder("x", o=[4]))
+    assert ("finish.py", "attempt") in frames(caught.value)
+
+
+@pytest.mark.parametrize("kind", [ZeroDivisionError, VerifyError])
+def test_a_defect_keeps_its_frames(kind):
+    scope = {"__name__": "ocannl.pretended", "kind": kind}
+    exec("def inner(): raise kind('x')\ndef outer(): inner()", scope)
+    with pytest.raises(kind) as caught:
+        public(scope["outer"])()
+    assert [name for _, name in frames(caught.value)] == ["call", "outer", "inner"]
+
+
+def test_a_refusal_loses_those_of_the_framework_alone():
+    scope = {"__name__": "ocannl.pretended", "kind": OcannlError}
+    exec("def inner(): raise kind('x')\ndef outer(f): return f() if f else inner()", scope)
+    outer = public(scope["outer"])
+
+    def users():
+        return outer(None)
+
+    with pytest.raises(OcannlError) as caught:
+        outer(users)
+    assert [name for _, name in frames(caught.value)] == ["call", "users"]
+
+
+def test_methods_and_properties_of_a_class():
+    class Kind:
+        """Known."""
+
+        @property
+        def size(self):
+            """How large it is."""
+            return self._hidden()
+
+        def __add__(self, other):
+            return other
+
+        def _hidden(self):
+            return 3
+
+    publish(Kind)
+    assert Kind().size == Kind() + 3 == 3
+    assert Kind.size.__doc__ == "How large it is."
+    assert hasattr(Kind.__add__, "__wrapped__")
+    assert not hasattr(Kind._hidden, "__wrapped__")
