@@ -25,6 +25,7 @@ class Runner:
     def __init__(self, backend):
         self.backend = backend
         self.device = backend.device(0)
+        self.queue = self.device.queue(threaded=False)
 
     def like(self, name: str, array: np.ndarray, access: Access) -> Buf:
         """A pool buffer for an array."""
@@ -33,19 +34,19 @@ class Runner:
     def locations(self, proc: Proc, arrays: Sequence[np.ndarray]) -> list[Location]:
         places = [Location(self.device.alloc_pool(array.nbytes), 0) for array in arrays]
         for place, array in zip(places, arrays, strict=True):
-            self.device.from_host(place, np.ascontiguousarray(array))
+            self.queue.from_host(place, np.ascontiguousarray(array))
         return places + ([Location(self.device.alloc_pool(proc.arena), 0)] if proc.arena else [])
 
     def read(self, places: Sequence[Location], arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         out = [np.empty(array.shape, array.dtype) for array in arrays]
         for place, array in zip(places, out, strict=False):
-            self.device.to_host(place, array)
+            self.queue.to_host(place, array)
         return out
 
     def __call__(self, proc: Proc, *arrays: np.ndarray, syms: Sequence[int] = (), code=None) -> list[np.ndarray]:
         """The arrays after one call of the program."""
         places = self.locations(proc, arrays)
-        entry = self.backend.link(code or self.backend.compile([proc]), proc.name, self.device, places)
+        entry = self.backend.link(code or self.backend.compile([proc]), proc.name, self.queue, places)
         entry(*syms)
         return self.read(places, arrays)
 

@@ -156,14 +156,14 @@ def test_linking_the_wrong_number_of_locations_is_refused(llvm, run):
     code = llvm.compile([scale(run, X)])
     place = Location(run.device.alloc_pool(64), 0)
     with pytest.raises(CompileError, match="`scale` works on 2 regions of memory and is given 1"):
-        llvm.link(code, "scale", run.device, [place])
+        llvm.link(code, "scale", run.queue, [place])
 
 
 @pytest.mark.parametrize("shift", [-36, -35, -4, 0, 4, 35, 36])
 def test_memory_that_is_written_may_not_overlap(llvm, run, shift):
     pool = run.device.alloc_pool(256)
     places = [Location(pool, 64), Location(pool, 64 + shift)]
-    link = lambda: llvm.link(llvm.compile([scale(run, X)]), "scale", run.device, places)  # noqa: E731
+    link = lambda: llvm.link(llvm.compile([scale(run, X)]), "scale", run.queue, places)  # noqa: E731
     if abs(shift) < X.nbytes:
         with pytest.raises(CompileError, match="`y` shares memory with another array of `scale`|`x` shares"):
             link()
@@ -179,16 +179,16 @@ def test_memory_that_is_only_read_may_overlap(llvm, run):
     code = llvm.compile([Proc("sums", (*x, y), (), body)])
     pool = run.device.alloc_pool(256)
     same = Location(pool, 0)
-    llvm.link(code, "sums", run.device, [same, same, Location(pool, 4), Location(pool, 128)])
+    llvm.link(code, "sums", run.queue, [same, same, Location(pool, 4), Location(pool, 128)])
     for inside in (0, 20, 39):
         with pytest.raises(CompileError, match="shares memory"):
-            llvm.link(code, "sums", run.device, [same, same, Location(pool, 4), Location(pool, inside)])
+            llvm.link(code, "sums", run.queue, [same, same, Location(pool, 4), Location(pool, inside)])
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_symbols_are_counted(llvm, run, count):
     proc = scale(run, X, syms=[Sym(name, 0, 9, SymKind.STATIC) for name in "abc"[:count]])
-    entry = llvm.link(llvm.compile([proc]), "scale", run.device, run.locations(proc, [X, X]))
+    entry = llvm.link(llvm.compile([proc]), "scale", run.queue, run.locations(proc, [X, X]))
     entry(*range(count))
     for wrong in (range(count + 1), range(count - 1), [0.5] * count):
         with pytest.raises((TypeError, ValueError)):
@@ -199,7 +199,7 @@ def test_an_entry_keeps_code_and_memory_alive(llvm, run):
     proc = scale(run, X)
     places = run.locations(proc, [X, X * 0])
     code = llvm.compile([proc])
-    entry = llvm.link(code, "scale", run.device, places)
+    entry = llvm.link(code, "scale", run.queue, places)
     slab, library = weakref.ref(places[1].pool.bytes), weakref.ref(code)
     kept = [run.device.free_pool(p.pool) for p in places]
     del places, code, kept
@@ -241,7 +241,7 @@ from ocannl_backend_llvm import ocannl_backend
 backend = ocannl_backend().load()
 y = Buf("y", float32, (), (), Home.POOL, Access.OUT)
 code = backend.compile([Proc("p", (y,), (), (Store(Ref(y, ()), Num(1, float32)),))])
-entry = backend.link(code, "p", backend.device(0), [Location(backend.device(0).alloc_pool(4), 0)])
+entry = backend.link(code, "p", backend.device(0).queue(False), [Location(backend.device(0).alloc_pool(4), 0)])
 entry()
 cycle = [entry]; cycle.append(cycle)
 """
@@ -272,7 +272,7 @@ def test_the_version_names_everything_that_decides_the_code(llvm):
     for part in ("llvmlite-", "llvm-", target.triple, target.cpu, "features-"):
         assert part in llvm.version
     assert llvm.version == llvm.version and "\n" not in llvm.version
-    assert llvm.name == "llvm" and llvm.device_count() == 1
+    assert llvm.name == "llvm" and llvm.device_count() >= 8
 
 
 def test_a_precision_that_is_not_claimed_is_refused(llvm, run, monkeypatch):

@@ -100,15 +100,16 @@ def both(proc, contents, values=()):
     """The contents of all arrays after the program, by the backend and by the interpreter."""
     backend = ReferenceBackend()
     device = backend.device(0)
+    queue = device.queue(threaded=False)
     where = []
     for buf in proc.bufs:
         where.append(Location(device.alloc_pool(max(1, buf.nbytes)), 0))
-        device.from_host(where[-1], contents[buf.name])
-    backend.link(backend.compile([proc]), proc.name, device, where)(*values)
+        queue.from_host(where[-1], contents[buf.name])
+    backend.link(backend.compile([proc]), proc.name, queue, where)(*values)
     found = {}
     for buf, place in zip(proc.bufs, where, strict=True):
         found[buf.name] = np.empty(buf.shape, buf.precision.numpy)
-        device.to_host(place, found[buf.name])
+        queue.to_host(place, found[buf.name])
         device.free_pool(place.pool)
     arrays = {buf: contents[buf.name].copy() for buf in proc.bufs}
     with np.errstate(all="ignore"):
@@ -344,17 +345,18 @@ def test_memory_stays_bounded():
         stmt = For(sym, Bound.lower(0), Bound.upper(n), (stmt,))
     backend = ReferenceBackend()
     device = backend.device(0)
+    queue = device.queue(threaded=False)
     where = [Location(device.alloc_pool(buf.nbytes), 0) for buf in (c, a, b)]
     rng = np.random.default_rng(0)
     arrays = [np.zeros((n, n)), rng.random((n, n)), rng.random((n, n))]
     for place, array in zip(where, arrays, strict=True):
-        device.from_host(place, array)
-    entry = backend.link(backend.compile([Proc("mm", (c, a, b), (), (stmt,))]), "mm", device, where)
+        queue.from_host(place, array)
+    entry = backend.link(backend.compile([Proc("mm", (c, a, b), (), (stmt,))]), "mm", queue, where)
     tracemalloc.start()
     entry()
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    device.to_host(where[0], arrays[0])
+    queue.to_host(where[0], arrays[0])
     for place in where:
         device.free_pool(place.pool)
     np.testing.assert_allclose(arrays[0], arrays[1] @ arrays[2])

@@ -51,53 +51,56 @@ def test_a_refusal_of_the_system_is_out_of_memory(monkeypatch):
         CpuDevice().alloc_pool(8)
 
 
+@pytest.fixture(params=["inline", "threaded"])
+def queue(request):
+    return CpuDevice().queue(threaded=request.param == "threaded")
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.bool_, np.int64, ml_dtypes.bfloat16, ml_dtypes.float8_e5m2])
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0), (5,), (2, 3, 4)])
-def test_arrays_come_back(dtype, shape):
-    device = CpuDevice()
-    where = Location(device.alloc_pool(512), 64)
+def test_arrays_come_back(queue, dtype, shape):
+    where = Location(queue.device.alloc_pool(512), 64)
     given = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
     given.flags.writeable = False
-    device.from_host(where, given)
+    queue.from_host(where, given)
     out = np.empty(shape, dtype)
-    device.to_host(where, out)
+    queue.to_host(where, out)
+    queue.synchronize()
     np.testing.assert_array_equal(out, given)
-    device.synchronize()
 
 
-def test_copies_and_zeros_on_the_device():
-    device = CpuDevice()
-    one, two = device.alloc_pool(64), device.alloc_pool(64)
-    device.from_host(Location(one, 0), np.arange(64, dtype=np.uint8))
-    device.zero(Location(two, 0), 64)
-    device.copy(Location(one, 10), Location(two, 20), 5)
+def test_copies_and_zeros_on_the_device(queue):
+    one, two = queue.device.alloc_pool(64), queue.device.alloc_pool(64)
+    queue.from_host(Location(one, 0), np.arange(64, dtype=np.uint8))
+    queue.zero(Location(two, 0), 64)
+    queue.copy(Location(one, 10), Location(two, 20), 5)
     out = np.empty(64, np.uint8)
-    device.to_host(Location(two, 0), out)
+    queue.to_host(Location(two, 0), out)
+    queue.synchronize()
     np.testing.assert_array_equal(out[18:27], [0, 0, 10, 11, 12, 13, 14, 0, 0])
-    device.copy(Location(one, 0), Location(one, 1), 10)  # as if there were another buffer between
-    device.to_host(Location(one, 0), out)
+    queue.copy(Location(one, 0), Location(one, 1), 10)  # as if there were another buffer between
+    queue.to_host(Location(one, 0), out)
+    queue.synchronize()
     np.testing.assert_array_equal(out[:12], [0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11])
 
 
 @pytest.mark.parametrize(("offset", "size"), [(-1, 1), (60, 5), (64, 1), (0, 65)])
-def test_nothing_reaches_outside_a_slab(offset, size):
-    device = CpuDevice()
-    slab = device.alloc_pool(64)
+def test_nothing_reaches_outside_a_slab(queue, offset, size):
+    slab = queue.device.alloc_pool(64)
     for act in (
-        lambda where: device.from_host(where, np.zeros(size, np.uint8)),
-        lambda where: device.to_host(where, np.zeros(size, np.uint8)),
-        lambda where: device.zero(where, size),
-        lambda where: device.copy(where, Location(device.alloc_pool(size), 0), size),
+        lambda where: queue.from_host(where, np.zeros(size, np.uint8)),
+        lambda where: queue.to_host(where, np.zeros(size, np.uint8)),
+        lambda where: queue.zero(where, size),
+        lambda where: queue.copy(where, Location(queue.device.alloc_pool(size), 0), size),
     ):
         with pytest.raises(IndexError, match="of a slab of 64"):
             act(Location(slab, offset))
 
 
-def test_arrays_with_gaps_are_refused():
-    device = CpuDevice()
-    where = Location(device.alloc_pool(64), 0)
+def test_arrays_with_gaps_are_refused(queue):
+    where = Location(queue.device.alloc_pool(64), 0)
     with pytest.raises(ValueError, match="must be contiguous"):
-        device.to_host(where, np.zeros((4, 4), np.float32).T[:, :2])
+        queue.to_host(where, np.zeros((4, 4), np.float32).T[:, :2])
 
 
 def test_threads_count_together():

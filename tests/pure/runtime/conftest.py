@@ -125,7 +125,7 @@ class FakeBackend:
             raise CompileError("another machine")
         return FakeCode(blob.decode(), blob)
 
-    def link(self, code, name, device, locations):
+    def link(self, code, name, queue, locations):
         self.linked.append(locations)
         return lambda *values: self.calls.append(values)
 

@@ -365,8 +365,8 @@ def test_what_is_no_node(build, ctx):
 def test_unknown_backends_and_devices_are_refused():
     with pytest.raises(UnknownBackend, match="numpy"):
         Context("no_such_backend")
-    for device in (1, -1, True, "0", None):
-        with pytest.raises(BackendUnavailable, match=r"backend `numpy` has device 0 only, not"):
+    for device in (10_000, -1, True, "0", None):
+        with pytest.raises(BackendUnavailable, match=r"backend `numpy` has devices 0 to \d+, not"):
             Context("numpy", device=device)
     with pytest.raises(ConfigError, match="threads = 0, from argument"):
         Context("numpy", threads=0)

@@ -36,7 +36,7 @@ def test_a_slab_is_given_back_once():
 
 def test_memory_of_nodes_that_are_gone_comes_back(build):
     device = CpuDevice()
-    arrays = Arrays(device, 64)
+    arrays = Arrays(device.queue(threaded=False), 64)
     x, y = build.node("x", 16), build.node("y", 16)
     arrays.allocate([x, y])
     assert device.bytes_in_use == 128
@@ -53,7 +53,7 @@ def test_memory_of_nodes_that_are_gone_comes_back(build):
 
 def test_an_arena_grows_and_is_shared():
     device = CpuDevice()
-    arrays = Arrays(device, 64)
+    arrays = Arrays(device.queue(threaded=False), 64)
     small = arrays.arena(100)
     assert arrays.arena(50) is small
     large = arrays.arena(200)
@@ -66,7 +66,7 @@ def test_an_arena_grows_and_is_shared():
 
 
 def test_the_state_changes_when_something_becomes_known(build):
-    arrays = Arrays(CpuDevice(), 64)
+    arrays = Arrays(CpuDevice().queue(threaded=False), 64)
     x = build.node("x", 2)
     arrays.mark(x, True)  # it has no array: nothing happens
     assert arrays.state == 0 and not arrays.holds(x)

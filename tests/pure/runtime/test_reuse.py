@@ -248,4 +248,3 @@ def test_two_symbols_of_one_name_are_refused(build, fake):
     value = Apply(ADD, (Index(Affine.of(n)), Index(Affine.of(m))))
     with pytest.raises(CodeError, match="two different symbols of this code are called `n`"):
         compile_program(Assign(y, None, True, (Piece((), (), value),)), {}, "step", fake)
-

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from ocannl import codegen
-from ocannl.backend import Capabilities, Code, CompileError, Device, Entry, Location, Unsupported
-from ocannl.backend.cpu import CpuDevice
+from ocannl.backend import Capabilities, Code, CompileError, Entry, Location, Queue, Unsupported
+from ocannl.backend.cpu import CpuDevice, devices
 from ocannl.codegen import Region, signature
 from ocannl.ir.loops import Proc
 from ocannl.ir.names import identifier
@@ -41,10 +41,7 @@ def _version() -> str:
 class LlvmBackend:
     """Implements `Backend`."""
 
-    __slots__ = ("_devices",)
-
-    def __init__(self) -> None:
-        self._devices = (CpuDevice(0),)
+    __slots__ = ()
 
     @property
     def name(self) -> str:
@@ -72,8 +69,9 @@ class LlvmBackend:
     def restore(self, blob: bytes) -> LlvmCode:
         return LlvmCode.restore(blob, engine.host())
 
-    def link(self, code: Code, name: str, device: Device, locations: Sequence[Location]) -> Entry:
+    def link(self, code: Code, name: str, queue: Queue, locations: Sequence[Location]) -> Entry:
         """Two threads must not call the same entry at once: it has one place for the values of its symbols."""
+        device = queue.device
         assert isinstance(code, LlvmCode) and isinstance(device, CpuDevice)
         program = code.programs[name]
         regions, symbols = program.signature.regions, program.signature.symbols
@@ -87,14 +85,14 @@ class LlvmBackend:
         # Arguments by reference and no declared types: the fastest call that ctypes has. It lets other threads run.
         run = partial(native, ctypes.byref(addresses), ctypes.byref(values))
         entry = _with_symbols(run, values, symbols)
-        entry.holds = (code, device, tuple(locations))  # what must outlive the entry
+        entry.holds = (code, queue, tuple(locations))  # what must outlive the entry
         return cast(Entry, entry)
 
     def device_count(self) -> int:
-        return len(self._devices)
+        return len(devices())
 
     def device(self, ordinal: int) -> CpuDevice:
-        return self._devices[ordinal]
+        return devices()[ordinal]
 
 
 def _with_symbols(run: Callable[[], None], values: Any, symbols: int) -> Any:

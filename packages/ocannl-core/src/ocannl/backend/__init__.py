@@ -1,6 +1,6 @@
 """The seam to whoever runs programs. A backend imports this, `ocannl.ir` and `ocannl.codegen`, and no more."""
 
-from ocannl.backend.api import API_VERSION, Backend, BackendInfo, Code, Device, Entry, Location, Pool
+from ocannl.backend.api import API_VERSION, Backend, BackendInfo, Code, Device, Entry, Event, Location, Pool, Queue
 from ocannl.backend.hooks import hookimpl
 from ocannl.base.errors import BackendUnavailable, CompileError, OutOfMemory, Unsupported
 from ocannl.ir.capabilities import Capabilities
@@ -15,9 +15,11 @@ __all__ = [
     "CompileError",
     "Device",
     "Entry",
+    "Event",
     "Location",
     "OutOfMemory",
     "Pool",
+    "Queue",
     "Unsupported",
     "hookimpl",
 ]

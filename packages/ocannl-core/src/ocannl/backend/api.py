@@ -1,7 +1,8 @@
 """The seam: what a backend gives, and what it is given.
 
-A backend turns programs into code (`compile`), keeps memory on devices (`Device`), and binds code to memory (`link`).
-It is given a `Proc`, never anything above; core plans memory, so a device only hands out slabs.
+A backend turns programs into code (`compile`), keeps memory on devices (`Device`), does things in order (`Queue`), and
+binds code to memory (`link`). It is given a `Proc`, never anything above; core plans memory, so a device only hands out
+slabs, and core decides who waits for whom, so a queue only keeps its own order.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ API_VERSION = 1
 Pool = Any
 """A slab of device memory, as its device knows it; opaque to everyone else."""
 
-Entry = Callable[..., None]
-"""A linked routine: called with the values of its static symbols, in the order of `Proc.syms`."""
+Entry = Callable[..., object]
+"""A linked routine: called with the values of its static symbols, in the order of `Proc.syms`. It runs, or puts itself
+into its queue; true means that it was cancelled and left early."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,59 @@ class Code(Protocol):
         ...
 
 
+class Event(Protocol):
+    """A point in a queue: passed once all that was put into the queue before it has been done."""
+
+    def is_done(self) -> bool: ...
+
+    def synchronize(self) -> None:
+        """The calling thread waits; raises what broke the queue before this point."""
+        ...
+
+
+class Queue(Protocol):
+    """Work on one device, first in, first out; everything that touches memory goes through a queue.
+
+    Offsets and sizes are in bytes; host arrays are contiguous, and left alone until the queue has come to them. Work
+    that fails breaks the queue: what waits is dropped, and the next `submit` or `synchronize` raises what happened.
+    """
+
+    @property
+    def device(self) -> Device: ...
+
+    @property
+    def immediate(self) -> bool:
+        """Entries linked to the queue keep its order when they are simply called; else they are submitted."""
+        ...
+
+    def submit(self, work: Callable[..., object], *values: int) -> None:
+        """Calls the function when its turn comes."""
+        ...
+
+    def zero(self, where: Location, size_bytes: int) -> None: ...
+
+    def from_host(self, where: Location, array: np.ndarray[Any, Any]) -> None: ...
+
+    def to_host(self, where: Location, out: np.ndarray[Any, Any]) -> None: ...
+
+    def copy(self, source: Location, target: Location, size_bytes: int) -> None:
+        """The target is on the queue's device, the source there or on one that the device `reaches`."""
+        ...
+
+    def record(self) -> Event:
+        """The point after all that has been submitted so far."""
+        ...
+
+    def wait(self, event: Event) -> None:
+        """What is submitted from now on begins after the event, which may be of any queue of this backend. Work that
+        is done when it is submitted makes the calling thread wait."""
+        ...
+
+    def synchronize(self) -> None: ...
+
+
 class Device(Protocol):
-    """One device: memory and copies. Offsets and sizes are in bytes; host arrays are contiguous."""
+    """Memory, and queues of work on it."""
 
     @property
     def ordinal(self) -> int: ...
@@ -59,17 +112,17 @@ class Device(Protocol):
         """A slab aligned to `Capabilities.alignment_bytes`; raises `OutOfMemory`."""
         ...
 
-    def free_pool(self, pool: Pool) -> None: ...
+    def free_pool(self, pool: Pool) -> None:
+        """Nothing that is submitted later uses the slab; what was submitted before may still."""
+        ...
 
-    def zero(self, where: Location, size_bytes: int) -> None: ...
+    def reaches(self, other: Device) -> bool:
+        """Whether `Queue.copy` takes sources on the other device; else core goes through the host."""
+        ...
 
-    def from_host(self, where: Location, array: np.ndarray[Any, Any]) -> None: ...
-
-    def to_host(self, where: Location, out: np.ndarray[Any, Any]) -> None: ...
-
-    def copy(self, source: Location, target: Location, size_bytes: int) -> None: ...
-
-    def synchronize(self) -> None: ...
+    def queue(self, threaded: bool) -> Queue:
+        """A new queue. One that is not `threaded` may do its work before calls return; one that is must not."""
+        ...
 
 
 class Backend(Protocol):
@@ -94,9 +147,9 @@ class Backend(Protocol):
         """What `compile` made, from its verified bytes. Raises `CompileError` when they do not fit this machine."""
         ...
 
-    def link(self, code: Code, name: str, device: Device, locations: Sequence[Location]) -> Entry:
+    def link(self, code: Code, name: str, queue: Queue, locations: Sequence[Location]) -> Entry:
         """Binds the program `name`: one location for each pool buffer of `Proc.bufs`, in order, then one for the arena
-        when `Proc.arena` is not zero."""
+        when `Proc.arena` is not zero. Locations are on the queue's device."""
         ...
 
     def device_count(self) -> int: ...

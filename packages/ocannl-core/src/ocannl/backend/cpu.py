@@ -1,4 +1,8 @@
-"""The processor as a device: slabs of host memory, shared by every backend whose code runs there."""
+"""The processor as devices: slabs of host memory and queues, shared by every backend whose code runs there.
+
+A device is an account of memory with queues of its own; there are as many as cores, and at least `LEAST`, so that code
+for several devices runs anywhere.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from ocannl.backend.api import Location
+from ocannl.backend.api import Device, Location, Queue
+from ocannl.backend.cpu_queue import InlineQueue, ThreadedQueue
 from ocannl.base.errors import OutOfMemory
 
 ALIGNMENT_BYTES = 64  # a cache line, and the widest vector
+LEAST = 8
 
 
 @dataclass(eq=False, slots=True)
@@ -36,7 +42,7 @@ def memory_bytes() -> int:
 
 
 class CpuDevice:
-    """Implements `Device`. Everything has happened when a call returns, so there is nothing to wait for."""
+    """Implements `Device`."""
 
     __slots__ = ("_in_use", "_lock", "_ordinal")
 
@@ -84,24 +90,19 @@ class CpuDevice:
         slab: Slab = where.pool
         return slab.address + where.offset_bytes
 
-    def zero(self, where: Location, size_bytes: int) -> None:
-        self.window(where, size_bytes)[...] = 0
+    def reaches(self, other: Device) -> bool:
+        return isinstance(other, CpuDevice)
 
-    def from_host(self, where: Location, array: np.ndarray[Any, Any]) -> None:
-        self.window(where, array.nbytes)[...] = _flat(array)
-
-    def to_host(self, where: Location, out: np.ndarray[Any, Any]) -> None:
-        _flat(out)[...] = self.window(where, out.nbytes)
-
-    def copy(self, source: Location, target: Location, size_bytes: int) -> None:
-        self.window(target, size_bytes)[...] = self.window(source, size_bytes)
-
-    def synchronize(self) -> None:
-        pass
+    def queue(self, threaded: bool) -> Queue:
+        return ThreadedQueue(self) if threaded else InlineQueue(self)
 
 
-def _flat(array: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """The array's own memory, as bytes."""
-    if not array.flags.c_contiguous:
-        raise ValueError("a host array that is copied to or from a device must be contiguous")
-    return array.reshape(-1).view(np.uint8)
+@cache
+def devices() -> tuple[CpuDevice, ...]:
+    """Those of this process."""
+    return tuple(CpuDevice(n) for n in range(max(LEAST, cores())))
+
+
+def cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ocannl.backend.api import Backend, BackendInfo, Code, Device, Entry, Location
-from ocannl.backend.cpu import CpuDevice
+from ocannl.backend.api import Backend, BackendInfo, Code, Device, Entry, Location, Queue
+from ocannl.backend.cpu import CpuDevice, devices
 from ocannl.backend.hooks import hookimpl
 from ocannl.backend.reference_analysis import Analysis, analyse
 from ocannl.backend.reference_grid import entry
@@ -42,9 +42,6 @@ class ReferenceBackend:
     name = NAME
     capabilities = Capabilities(scheduled=False)
 
-    def __init__(self) -> None:
-        self._device = CpuDevice(0)
-
     @property
     def version(self) -> str:
         return f"numpy {np.__version__}"
@@ -55,7 +52,8 @@ class ReferenceBackend:
     def restore(self, blob: bytes) -> Code:
         raise CompileError("the reference backend makes no code that could be kept")
 
-    def link(self, code: Code, name: str, device: Device, locations: Sequence[Location]) -> Entry:
+    def link(self, code: Code, name: str, queue: Queue, locations: Sequence[Location]) -> Entry:
+        device = queue.device
         assert isinstance(code, ReferenceCode) and isinstance(device, CpuDevice)
         analysis = code.programs[name]
         proc = analysis.proc
@@ -72,10 +70,10 @@ class ReferenceBackend:
         return entry(analysis, buffers, arena, proc.syms)
 
     def device_count(self) -> int:
-        return 1
+        return len(devices())
 
     def device(self, ordinal: int) -> Device:
-        return self._device
+        return devices()[ordinal]
 
 
 def _flat(device: CpuDevice, where: Location, buf: Buf) -> np.ndarray[Any, Any]:

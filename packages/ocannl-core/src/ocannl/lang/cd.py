@@ -32,7 +32,7 @@ from ocannl.lang.leaves import embed
 from ocannl.lang.operation import Operation
 from ocannl.lang.slots import spelled
 from ocannl.lang.statement import Statement, sliced
-from ocannl.lang.tensor import Application, Tensor
+from ocannl.lang.tensor import Application, MergeBuffer, Tensor
 from ocannl.lang.terms import Term, apply
 
 Entry = Any  # Tensor | Statement | Code | (text of a heading, entries)
@@ -123,6 +123,7 @@ class Recording(Code):
             raise CodeError("this code is still being recorded; use it after its `with` block")
         return super().elaborate()
 
+
 def cd(what: Callable[..., Any] | str = "", /) -> Any:
     """Records code: as a decorator of a function that writes assignments, or as `with oc.cd("title") as code:`."""
     if isinstance(what, str):
@@ -165,8 +166,6 @@ class comment:
         inner = self.active.entries[self.mark :]
         del self.active.entries[self.mark :]
         self.active.entries.append((self._text, inner))
-
-
 
 
 def _assemble(entries: list[Entry], consumed: set[Tensor]) -> tuple[tuple[Step | Heading, ...], dict[TNode, str]]:
@@ -288,6 +287,8 @@ def _add(
 ) -> None:
     if lhs.literal is not None:
         raise CodeError(f"`{lhs.label}` is a number and cannot be assigned")
+    if isinstance(lhs, MergeBuffer):
+        raise CodeError(f"`{lhs.label}` is written by oc.transfer, and only read in code")
     if sliced(lhs)[0].node.role is Role.DATA:
         raise CodeError(f"`{lhs.label}` is constant data and cannot be assigned; use a placeholder or oc.node")
     active.record(Statement(lhs, accum, clear, combine, operands, logic, sizes, site().where))
@@ -322,4 +323,3 @@ def assign(
     operands = tuple(embed(x) for x in rhs)
     axes = logic_of(logic, len(rhs))
     _add(active, lhs, into, clear or into is None, lambda *xs: apply(root.name, *xs), operands, axes, {})
-

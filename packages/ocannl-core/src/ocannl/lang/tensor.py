@@ -31,6 +31,7 @@ from ocannl.lang.terms import Hole, Term
 if TYPE_CHECKING:
     from ocannl.lang.code import Code
 
+
 class Tensor(Operators):
     """See the module. Tensors are identity objects: `==` between tensors is `is`; compare values with `oc.eq`.
 
@@ -140,6 +141,11 @@ class Tensor(Operators):
             raise CodeError(
                 f"`{self.label}.grad` can be updated in place, not replaced: write `+=` or `{self.label}.grad[...] = `"
             )
+
+    @property
+    def merge(self) -> Tensor:
+        """The merge buffer of this tensor's node: another context's copy, put there by `oc.transfer`, read in code."""
+        return MergeBuffer(self)
 
     @property
     def label(self) -> str:
@@ -280,6 +286,25 @@ class Tensor(Operators):
         return f"<{self.label}: {shape or 'scalar'} {self.dtype}>"
 
 
+class MergeBuffer(Tensor):
+    """A leaf that shares node and shape with its tensor, and reads what a transfer has put beside it."""
+
+    __slots__ = ()
+
+    def __init__(self, owner: Tensor) -> None:
+        if owner.literal is not None or isinstance(owner, MergeBuffer):
+            raise CodeError(f"`{owner.label}` has no merge buffer: it is no node of its own")
+        super().__init__(owner.node, lambda _: owner.emit())
+
+    @property
+    def label(self) -> str:
+        return f"{self.node.label}.merge"
+
+    @property
+    def value(self) -> TNode:
+        raise CodeError(f"`{self.label}` has no value of its own to look at: it is read in code")
+
+
 def in_place(lhs: Tensor, spelling: str, value: object) -> Tensor:
     """`lhs += value` and its likes."""
     sign = {"=||": "|", "=&&": "&"}.get(spelling, spelling[1:])
@@ -326,7 +351,6 @@ class _Application:
     def result(self) -> Slot:
         return Slot(Hole(self.tensor.node, 0), self.out)
 
-
     def gradient(self) -> Term:
         assert self.tensor.grad is not None
         return Slot(Hole(self.tensor.grad.node, 0), self.out)
@@ -358,7 +382,7 @@ class _Application:
 
 def operand_term(t: Tensor, number: int) -> Term:
     """Operand `number` of an operation as a term: a number stands for itself."""
-    return Term(t.literal() if t.literal is not None else Hole(t.node, number))
+    return Term(t.literal() if t.literal is not None else Hole(t.node, number, isinstance(t, MergeBuffer)))
 
 
 def apply(

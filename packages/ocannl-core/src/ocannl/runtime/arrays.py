@@ -5,41 +5,60 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Iterable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from ocannl.backend.api import Device, Location
-from ocannl.base.errors import OutOfMemory
+from ocannl.backend.api import Event, Location, Queue
+from ocannl.base.errors import BackendError, OutOfMemory
 from ocannl.ir.tnode import TNode
 from ocannl.runtime.pools import Slab, packed
 
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Resident:
-    """An array that lives on the device."""
+    """An array that lives on the device.
+
+    What the context's own queue does to it happens in order; `readers` are points that other queues pass when they are
+    done reading it, and for which whoever writes it next has to wait.
+    """
 
     slab: Slab
     where: Location
     written: bool = False  # it holds a value of the node
     started: bool = False  # it ever did
+    readers: list[Event] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Bytes of memory: what a context holds, of that the scratch memory of its routines (those that were bound to a
+    smaller one may keep it) and its merge buffers, and what all contexts hold on its device."""
+
+    held_bytes: int
+    arena_bytes: int
+    merge_bytes: int
+    device_bytes: int
 
 
 class Arrays:
-    """Memory that is given back when a node dies, or all of it on request.
+    """Memory that is given back when a node dies, or all of it on request; a node's merge buffer is an array beside its
+    own.
 
     `state` changes whenever an array comes to hold a value or ceases to: who has looked at one state need not look
     again while it lasts.
     """
 
-    def __init__(self, device: Device, alignment_bytes: int) -> None:
-        self.device = device
+    def __init__(self, queue: Queue, alignment_bytes: int) -> None:
+        self.queue = queue
         self.state = 0
         self._alignment = alignment_bytes
         self._residents: weakref.WeakKeyDictionary[TNode, Resident] = weakref.WeakKeyDictionary()
+        self._merged: weakref.WeakKeyDictionary[TNode, Resident] = weakref.WeakKeyDictionary()
         self._slabs: weakref.WeakSet[Slab] = weakref.WeakSet()
         self._arena: Slab | None = None
 
@@ -51,15 +70,28 @@ class Arrays:
         new = [n for n in dict.fromkeys(nodes) if n not in self._residents]
         if not new:
             return
-        sizes = [math.prod(n.dims, start=n.precision.nbytes) for n in new]
+        for node, resident in zip(new, self._place(new), strict=True):
+            self._residents[node] = resident
+
+    def merge_buffer(self, node: TNode) -> Resident:
+        """Where another context's copy of the node is put, for code to read."""
+        if node not in self._merged:
+            (self._merged[node],) = self._place([node])
+        return self._merged[node]
+
+    def merges(self, node: TNode) -> bool:
+        """Whether there is a merge buffer of the node."""
+        return node in self._merged
+
+    def _place(self, nodes: list[TNode]) -> list[Resident]:
+        sizes = [math.prod(n.dims, start=n.precision.nbytes) for n in nodes]
         offsets, size = packed(sizes, self._alignment)
         try:
             slab = self._slab(size)
         except OutOfMemory as wrong:
-            nbytes, largest = max(zip(sizes, new, strict=True), key=lambda each: each[0])
+            nbytes, largest = max(zip(sizes, nodes, strict=True), key=lambda each: each[0])
             raise OutOfMemory(f"{wrong}; `{largest.label}` of sizes {largest.dims} takes {nbytes}") from None
-        for node, offset in zip(new, offsets, strict=True):
-            self._residents[node] = Resident(slab, slab.at(offset))
+        return [Resident(slab, slab.at(offset)) for offset in offsets]
 
     def arena(self, size_bytes: int) -> Slab:
         """Scratch memory that routines share; those bound to a smaller one keep that."""
@@ -68,14 +100,18 @@ class Arrays:
         return self._arena
 
     def _slab(self, size_bytes: int) -> Slab:
-        slab = Slab(self.device, max(1, size_bytes))
+        slab = Slab(self.queue.device, max(1, size_bytes))
         self._slabs.add(slab)
         return slab
 
     def release(self) -> None:
         """Gives all memory back, whoever still refers to it."""
         self.state += 1
+        for reader in [r for array in self._residents.values() for r in array.readers]:
+            with suppress(BackendError):  # it has failed, so it no longer reads
+                reader.synchronize()
         self._residents.clear()
+        self._merged.clear()
         self._arena = None
         for slab in list(self._slabs):
             slab.release()
@@ -94,19 +130,39 @@ class Arrays:
     def mark(self, node: TNode, written: bool) -> None:
         """A node that has no array holds nothing anyway."""
         array = self._residents.get(node)
-        if array is not None and array.written != written:
+        if array is not None:
+            self.settle(array, written)
+
+    def settle(self, array: Resident, written: bool) -> None:
+        if array.written != written:
             array.written = written
             array.started = True
             self.state += 1
 
+    def before_write(self, nodes: Iterable[TNode]) -> None:
+        """What the queue does from now on begins when nobody else reads these any more."""
+        for node in nodes:
+            array = self._residents.get(node)
+            if array is not None and array.readers:
+                for reader in array.readers:
+                    self.queue.wait(reader)
+                array.readers.clear()
+
     def upload(self, node: TNode, array: Array) -> None:
+        """The array is left alone by everyone from now on."""
         self.allocate([node])
-        self.device.synchronize()
-        self.device.from_host(self._residents[node].where, array)
+        self.before_write([node])
+        self.queue.from_host(self._residents[node].where, array)
         self.mark(node, True)
 
     def download(self, node: TNode) -> Array:
+        """Complete once the queue is synchronized."""
         out = np.empty(node.dims, node.precision.numpy)
-        self.device.synchronize()
-        self.device.to_host(self._residents[node].where, out)
+        self.queue.to_host(self._residents[node].where, out)
         return out
+
+    def usage(self) -> Usage:
+        arena = self._arena.size_bytes if self._arena else 0
+        held = sum(slab.size_bytes for slab in self._slabs)
+        merge = sum(math.prod(n.dims, start=n.precision.nbytes) for n in self._merged)
+        return Usage(held, arena, merge, self.queue.device.bytes_in_use)

@@ -1,4 +1,8 @@
-"""A context: the arrays of nodes on one device, what is known to be in them, and the routines that share them."""
+"""A context: the arrays of nodes on one device, what is known to be in them, and the routines that share them.
+
+What a context does, it does in one queue, in order. With the setting `queue = "threaded"` a thread of its own does the
+work: calls of routines return at once, reading a value or `synchronize` waits.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ import numpy as np
 
 from ocannl.backend.registry import resolve
 from ocannl.base import config, log
-from ocannl.base.config import SEED, THREADS
+from ocannl.base.config import QUEUE, SEED, THREADS
 from ocannl.base.errors import BackendUnavailable, CodeError, MergeBufferError, UninitializedError
 from ocannl.ir.assign import Comp, assigns
 from ocannl.ir.loops import Access
@@ -21,16 +25,18 @@ from ocannl.ir.tnode import Role, TNode
 from ocannl.lang import graph
 from ocannl.lang.code import Elaborated
 from ocannl.runtime import host
-from ocannl.runtime.arrays import Arrays
+from ocannl.runtime.arrays import Arrays, Resident, Usage
 from ocannl.runtime.compile import compile_program
-from ocannl.runtime.program import Program
+from ocannl.runtime.program import Link, Program
 from ocannl.runtime.routine import Routine
 
 
 class Context:
     """Owns buffers on one device of one backend; routines compiled in it share them."""
 
-    def __init__(self, backend: str | None = None, *, device: int = 0, threads: int | None = None) -> None:
+    def __init__(
+        self, backend: str | None = None, *, device: int = 0, threads: int | None = None, queue: str | None = None
+    ) -> None:
         config.check()
         log.configure()
         self.threads = THREADS.get(threads)
@@ -40,8 +46,10 @@ class Context:
             has = "device 0 only" if count == 1 else f"devices 0 to {count - 1}"
             raise BackendUnavailable(f"backend `{self.backend.name}` has {has}, not {device!r}")
         self.device = self.backend.device(operator.index(device))
+        self.queue = self.device.queue(threaded=QUEUE.get(queue) == "threaded")
         self.lock = threading.RLock()
-        self.arrays = Arrays(self.device, self.backend.capabilities.alignment_bytes)
+        self.arrays = Arrays(self.queue, self.backend.capabilities.alignment_bytes)
+        self.unsure: dict[Resident, None] = {}  # written by work that may not be done yet
         self._temporary: weakref.WeakKeyDictionary[TNode, str] = weakref.WeakKeyDictionary()  # where, and by what rule
         self._closed = False
 
@@ -99,36 +107,40 @@ class Context:
         draws the random contents that the code reads anew."""
         program = compile_program(code, asked or {}, identifier(name, "routine"), self.backend)
         with self.lock:
-            self._refuse_closed()
+            self.refuse_closed()
             return self._link(program, seed)
 
     def _link(self, program: Program, seed: int | None) -> Routine:
-        for link in program.links:
-            if link.access is Access.MERGE:
+        for node in program.merged:
+            if not self.arrays.merges(node):
                 raise MergeBufferError(
-                    f"routine `{program.name}` reads the merge buffer of `{link.node.label}`, and no transfer into this"
-                    " context fills it; create it first"
+                    f"routine `{program.name}` reads the merge buffer of `{node.label}`, and no transfer into this"
+                    f" context fills it; create it first: oc.transfer({node.label}, src=..., dst=...)"
                 )
-        self.arrays.allocate(link.node for link in program.links)
+        self.arrays.allocate(link.node for link in program.links if link.access is not Access.MERGE)
         for node in program.inputs:
             if _starts_by_itself(node):
                 self.start(node, seed, again=seed is not None and node.role is Role.DATA)
         for fact in program.temporaries:
             self._temporary[fact.node] = f"temporary in routine `{program.name}`: {fact.author}"
-        residents = [self.arrays[link.node] for link in program.links]
+        residents = [self._resident(link) for link in program.links]
+        written = [self.arrays[node] for node in program.outputs]
         locations = [array.where for array in residents]
         slabs = [array.slab for array in residents]
         if program.arena_bytes:
             arena = self.arrays.arena(program.arena_bytes)
             locations.append(arena.at(0))
             slabs.append(arena)
-        entry = self.backend.link(program.code, program.name, self.device, locations)
-        return Routine(self, program, entry, tuple(dict.fromkeys(slabs)))
+        entry = self.backend.link(program.code, program.name, self.queue, locations)
+        return Routine(self, program, entry, written, tuple(dict.fromkeys(slabs)))
+
+    def _resident(self, link: Link) -> Resident:
+        return self.arrays.merge_buffer(link.node) if link.access is Access.MERGE else self.arrays[link.node]
 
     def start(self, node: TNode, seed: int | None = None, *, again: bool = False) -> None:
         """Uploads what the node holds before any code writes it; only `again` if it ever held something here."""
         with self.lock:
-            self._refuse_closed()
+            self.refuse_closed()
             if node.contents is not None and (again or not self.arrays.held(node)):
                 self.arrays.allocate([node])  # so that what is too large is refused before it is made
                 given = np.asarray(node.contents.array(node.dims, node.precision, SEED.get(seed)), node.precision.numpy)
@@ -137,13 +149,20 @@ class Context:
     # -------------------------------------------------------------------------------------- what routines ask and tell
 
     def require(self, program: Program) -> None:
-        """Refuses unless the program can be run now."""
-        self._refuse_closed()
+        """Refuses unless the program can be run now; makes its work wait for whoever still reads what it writes."""
+        self.refuse_closed()
         missing = [n for n in program.inputs if not self.arrays.holds(n)]
         if missing:
             reasons = "; ".join(f"`{n.label}`: {self._remedy(n)}" for n in missing[:5])
             more = f"; and {len(missing) - 5} more" if len(missing) > 5 else ""
             raise UninitializedError(f"routine `{program.name}` reads what nothing has written: {reasons}{more}")
+        for node in program.merged:
+            if not self.arrays.merge_buffer(node).written:
+                raise MergeBufferError(
+                    f"routine `{program.name}` reads the merge buffer of `{node.label}`, and the transfer into it has"
+                    " not run"
+                )
+        self.arrays.before_write(program.outputs)
 
     def account(self, program: Program) -> None:
         """The program has run: its outputs hold values, its temporaries none that is current."""
@@ -152,10 +171,23 @@ class Context:
         for fact in program.temporaries:
             self.arrays.mark(fact.node, False)
 
-    def invalidate(self, program: Program) -> None:
-        """The program broke off: nobody knows what its outputs hold."""
-        for node in program.outputs:
-            self.arrays.mark(node, False)
+    def invalidate(self, arrays: Iterable[Resident]) -> None:
+        """What was to write these broke off: nobody knows what they hold."""
+        for array in arrays:
+            array.written = False
+        self.arrays.state += 1
+
+    def synchronize(self) -> None:
+        """Waits until all work of this context is done; raises what went wrong in it, and then what that work writes
+        is uninitialized."""
+        with self.lock:
+            try:
+                self.queue.synchronize()
+            except BaseException:
+                self.invalidate(self.unsure)
+                raise
+            finally:
+                self.unsure.clear()
 
     def _remedy(self, node: TNode) -> str:
         """Why a node holds nothing here, and what would change that."""
@@ -177,32 +209,49 @@ class Context:
     def is_initialized(self, node: TNode) -> bool:
         return self.arrays.holds(node)
 
+    def readable(self, node: TNode) -> Resident:
+        """Where the node's value is; refuses when there is none."""
+        self.refuse_closed()
+        if _starts_by_itself(node):
+            self.start(node)
+        if not self.arrays.holds(node):
+            raise UninitializedError(f"`{node.label}` holds no value in this context: {self._remedy(node)}")
+        return self.arrays[node]
+
     def get(self, node: TNode) -> np.ndarray[Any, Any]:
         """A copy of what the node holds here."""
         with self.lock:
-            self._refuse_closed()
-            if _starts_by_itself(node):
-                self.start(node)
-            if not self.arrays.holds(node):
-                raise UninitializedError(f"`{node.label}` holds no value in this context: {self._remedy(node)}")
-            return self.arrays.download(node)
+            self.readable(node)
+            out = self.arrays.download(node)
+            self.synchronize()
+            return out
 
     def set(self, node: TNode, value: object) -> None:
         """A number fills the node; an array has its shape. Whatever would be lost in the node's type is refused."""
         with self.lock:
-            self._refuse_closed()
+            self.refuse_closed()
             self.arrays.allocate([node])  # so that what is too large is refused before it is made
             self.arrays.upload(node, host.for_node(value, node.label, node.dims, node.precision))
 
     # ------------------------------------------------------------------------------------------------------ the end
 
-    def close(self) -> None:
-        """Gives all memory back now; nothing of this context can be used afterwards."""
-        with self.lock:
-            self._closed = True
-            self.arrays.release()
+    @property
+    def memory(self) -> Usage:
+        """What this context holds on its device now."""
+        return self.arrays.usage()
 
-    def _refuse_closed(self) -> None:
+    def close(self) -> None:
+        """Gives all memory back when the work under way is done; nothing of this context can be used afterwards."""
+        with self.lock:
+            if self._closed:
+                return
+            self._closed = True
+            try:
+                self.queue.synchronize()
+            finally:
+                self.arrays.release()
+
+    def refuse_closed(self) -> None:
         if self._closed:
             raise CodeError("this context is closed: its memory was given back")
 

@@ -49,6 +49,11 @@ class Program:
         return tuple(link.node for link in self.links if link.access in reading)
 
     @property
+    def merged(self) -> tuple[TNode, ...]:
+        """The nodes whose merge buffers the program reads."""
+        return tuple(link.node for link in self.links if link.access is Access.MERGE)
+
+    @property
     def outputs(self) -> tuple[TNode, ...]:
         return tuple(link.node for link in self.links if link.access in (Access.OUT, Access.INOUT))
 

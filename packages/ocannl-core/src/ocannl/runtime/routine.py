@@ -5,35 +5,43 @@ from __future__ import annotations
 import difflib
 import operator
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from ocannl.base.errors import CodeError, DataError
+from ocannl.base.errors import BackendError, CodeError, DataError
 from ocannl.ir.index import Sym
 from ocannl.ir.tnode import Decision, TNode
 from ocannl.runtime.program import Program
 
 if TYPE_CHECKING:
     from ocannl.backend.api import Entry
+    from ocannl.runtime.arrays import Resident
     from ocannl.runtime.context import Context
 
 
 class Routine:
-    """Made by `Context.compile`. Calling it is one native call.
+    """Made by `Context.compile`. Calling it is one native call, or puts one into the context's queue.
 
     Before that, symbols and inputs are checked; an error at that point changes nothing. An exception out of the call
     itself (an interrupt) leaves what the routine writes uninitialized.
     """
 
-    __slots__ = ("_arrays", "_context", "_entry", "_held", "_lock", "_program", "_settled", "_syms")
+    __slots__ = (
+        "_arrays", "_context", "_entry", "_held", "_immediate", "_lock", "_program", "_settled", "_syms", "_written",
+    )  # fmt: skip
 
-    def __init__(self, context: Context, program: Program, entry: Entry, held: Sequence[object]) -> None:
+    def __init__(
+        self, context: Context, program: Program, entry: Entry, written: Sequence[Resident], held: Sequence[object]
+    ) -> None:
         self._context = context
         self._lock = context.lock
         self._arrays = context.arrays
         self._program = program
-        self._entry = entry
+        self._immediate = context.queue.immediate
+        self._entry = entry if self._immediate else partial(context.queue.submit, entry)
+        self._written = dict.fromkeys(written)
         self._held = held  # the memory that the entry is bound to
         self._settled = -1  # the state of the arrays in which a call is allowed and changes none
         self._syms: Mapping[str, Sym] = {sym.name: sym for sym in program.syms}
@@ -45,10 +53,13 @@ class Routine:
             if fresh:
                 self._context.require(self._program)
             try:
-                self._entry(*values)
+                if self._entry(*values):
+                    raise BackendError(f"routine `{self.name}` was cancelled")
             except BaseException:
-                self._context.invalidate(self._program)
+                self._context.invalidate(self._written)
                 raise
+            if not self._immediate:
+                self._context.unsure.update(self._written)
             if fresh:
                 self._context.account(self._program)
                 self._settled = self._arrays.state

@@ -1,0 +1,263 @@
+"""Queues of work on the processor: one that is done with a call when the call returns, and one with a thread.
+
+Both hand compiled code a `Control`, through which it lets other threads run Python, hears of Ctrl-C, and is cancelled.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ocannl.backend.api import Event, Location
+from ocannl.base.errors import BackendError
+
+if TYPE_CHECKING:
+    from ocannl.backend.cpu import CpuDevice
+
+LIMIT = 4096  # pieces of work that wait; submitting more waits for room
+Work = Callable[[], object]
+
+
+class Control(ctypes.Structure):
+    """What compiled code is given beside its arrays; the layout is part of the interface (see `codegen.params`)."""
+
+    _fields_ = (
+        ("cancel", ctypes.c_int32),  # not zero: leave at the next poll
+        ("version", ctypes.c_int32),
+        ("release", ctypes.c_void_p),  # PyThreadState *(void): lets other threads run Python
+        ("acquire", ctypes.c_void_p),  # void (PyThreadState *): takes that back
+        ("ensure", ctypes.c_void_p),  # int (void): takes the interpreter for a moment
+        ("restore", ctypes.c_void_p),  # void (int): gives it back
+        ("signals", ctypes.c_void_p),  # int (void): handles signals; not zero: one raised an exception
+    )
+
+    @staticmethod
+    def new() -> Control:
+        api = ctypes.pythonapi
+        names = ("PyEval_SaveThread", "PyEval_RestoreThread", "PyGILState_Ensure", "PyGILState_Release",
+                 "PyErr_CheckSignals")  # fmt: skip
+        return Control(0, 1, *(ctypes.cast(getattr(api, name), ctypes.c_void_p).value for name in names))
+
+
+class Passed:
+    """An event that lies in the past."""
+
+    def is_done(self) -> bool:
+        return True
+
+    def synchronize(self) -> None:
+        pass
+
+
+class _Copies:
+    """Copies as work; `submit` is the queue's own."""
+
+    device: CpuDevice
+    submit: Callable[..., None]
+
+    def zero(self, where: Location, size_bytes: int) -> None:
+        target = self.device.window(where, size_bytes)
+        self.submit(lambda: target.fill(0))
+
+    def from_host(self, where: Location, array: np.ndarray[Any, Any]) -> None:
+        source, target = _flat(array), self.device.window(where, array.nbytes)
+        self.submit(lambda: np.copyto(target, source))
+
+    def to_host(self, where: Location, out: np.ndarray[Any, Any]) -> None:
+        source, target = self.device.window(where, out.nbytes), _flat(out)
+        self.submit(lambda: np.copyto(target, source))
+
+    def copy(self, source: Location, target: Location, size_bytes: int) -> None:
+        taken, given = self.device.window(source, size_bytes), self.device.window(target, size_bytes)
+        self.submit(lambda: np.copyto(given, taken))
+
+
+class InlineQueue(_Copies):
+    """Implements `Queue`: the calling thread does the work, so there is nothing to wait for."""
+
+    immediate = True
+
+    def __init__(self, device: CpuDevice) -> None:
+        self.device = device
+        self.control = Control.new()
+
+    def submit(self, work: Callable[..., object], *values: int) -> None:
+        work(*values)
+
+    def record(self) -> Event:
+        return Passed()
+
+    def wait(self, event: Event) -> None:
+        event.synchronize()
+
+    def synchronize(self) -> None:
+        pass
+
+
+class ThreadedQueue(_Copies):
+    """Implements `Queue`: a thread of its own does the work; it ends with the queue."""
+
+    immediate = False
+
+    def __init__(self, device: CpuDevice) -> None:
+        self.device = device
+        self.control = Control.new()
+        self._line = _Line(self.control)
+        weakref.finalize(self, self._line.end)
+
+    def submit(self, work: Callable[..., object], *values: int) -> None:
+        self._line.put((lambda: work(*values)) if values else work)
+
+    def record(self) -> Event:
+        return self._line.record()
+
+    def wait(self, event: Event) -> None:
+        if not event.is_done():
+            self._line.put(event.synchronize)
+
+    def synchronize(self) -> None:
+        """An exception here, such as an interrupt, cancels what runs and drops what waits."""
+        try:
+            self._line.record().done.wait()
+        except BaseException:
+            self._line.cancel()
+            raise
+        self._line.refuse_broken()
+
+
+class Point:
+    """Implements `Event`."""
+
+    __slots__ = ("done", "error")
+
+    def __init__(self) -> None:
+        self.done = threading.Event()
+        self.error: BaseException | None = None
+
+    def is_done(self) -> bool:
+        return self.done.is_set() and self.error is None
+
+    def synchronize(self) -> None:
+        self.done.wait()
+        if self.error is not None:
+            raise BackendError(f"work that this waits for has failed: {self.error}") from self.error
+
+
+class _Line:
+    """What a queue shares with its thread."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+        self._reset()
+        _lines.add(self)
+
+    def _reset(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting: deque[Work | Point] = deque()
+        self._thread: threading.Thread | None = None
+        self._broken: BaseException | None = None
+        self._running = False
+        self._ended = False
+
+    def put(self, item: Work | Point) -> None:
+        with self._changed:
+            if not isinstance(item, Point):
+                self._raise_broken()
+            while len(self._waiting) >= LIMIT:
+                self._changed.wait()
+            self._waiting.append(item)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="ocannl queue", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def record(self) -> Point:
+        point = Point()
+        self.put(point)
+        return point
+
+    def refuse_broken(self) -> None:
+        with self._changed:
+            self._raise_broken()
+
+    def _raise_broken(self) -> None:
+        """Once it has been told, the queue takes work again."""
+        if self._broken is not None:
+            broken, self._broken = self._broken, None
+            raise broken
+
+    def cancel(self) -> None:
+        with self._changed:
+            self._control.cancel = 1
+            self._drop(BackendError("cancelled"))
+            while self._running:
+                self._changed.wait()
+            self._control.cancel = 0
+            self._broken = None
+
+    def _drop(self, error: BaseException) -> None:
+        for item in self._waiting:
+            if isinstance(item, Point):
+                item.error = error
+                item.done.set()
+        self._waiting.clear()
+
+    def end(self) -> None:
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._running = False
+                self._changed.notify_all()
+                while not self._waiting and not self._ended:
+                    self._changed.wait()
+                if not self._waiting:
+                    return
+                item = self._waiting.popleft()
+                self._running = True
+            try:
+                if isinstance(item, Point):
+                    item.done.set()
+                elif item():
+                    raise BackendError("cancelled")
+            except BaseException as error:
+                with self._changed:
+                    self._broken = error
+                    self._drop(error)
+            del item  # what it holds is free while the thread waits
+
+    def after_fork(self) -> None:
+        """The thread is not in the child, and what it was to do is lost there."""
+        lost, broken = bool(self._waiting) or self._running, self._broken
+        self._reset()
+        self._control.cancel = 0
+        self._broken = BackendError("this process was forked while work waited in a queue") if lost else broken
+
+
+_lines: weakref.WeakSet[_Line] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for line in list(_lines):
+        line.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _flat(array: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """The array's own memory, as bytes."""
+    if not array.flags.c_contiguous:
+        raise ValueError("a host array that is copied to or from a device must be contiguous")
+    return array.reshape(-1).view(np.uint8)

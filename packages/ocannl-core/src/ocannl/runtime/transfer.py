@@ -1,0 +1,118 @@
+"""Copies of nodes from one context to another, as routines.
+
+A transfer works in the queue of its destination: it begins when the source has done what was submitted there before,
+and whoever writes the node in the source next waits until it has been read. The host waits for neither.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from ocannl.base.errors import CodeError
+from ocannl.ir.tnode import Decision, TNode
+from ocannl.runtime.arrays import Resident
+from ocannl.runtime.context import Context, node_of
+
+
+class Transfer:
+    """Made by `transfer`. Nothing moves before it is called."""
+
+    __slots__ = ("_destination", "_merges", "_node", "_source", "_target")
+
+    def __init__(self, node: TNode, source: Context, destination: Context, merges: bool) -> None:
+        self._node = node
+        self._source = source
+        self._destination = destination
+        self._merges = merges
+        with destination.lock:
+            destination.refuse_closed()
+            if merges:
+                self._target: Resident = destination.arrays.merge_buffer(node)
+            else:
+                destination.arrays.allocate([node])
+                self._target = destination.arrays[node]
+
+    def __call__(self) -> None:
+        source, destination, node = self._source, self._destination, self._node
+        first, second = sorted((source, destination), key=id)  # one order for all threads
+        with first.lock, second.lock:
+            destination.refuse_closed()
+            given = source.readable(node)
+            if not self._merges:
+                destination.arrays.before_write([node])
+            if destination.device.reaches(source.device):
+                self._copy(given)
+            else:
+                self._carry(given)
+            destination.arrays.settle(self._target, True)
+            if not destination.queue.immediate:
+                destination.unsure[self._target] = None
+
+    def _copy(self, given: Resident) -> None:
+        """From device to device, while the host goes on."""
+        source, queue = self._source, self._destination.queue
+        if source is not self._destination:
+            queue.wait(source.queue.record())
+        queue.copy(given.where, self._target.where, math.prod(self._node.dims, start=self._node.precision.nbytes))
+        if source is not self._destination:
+            given.readers = [*(r for r in given.readers if not r.is_done()), queue.record()]
+            source.arrays.state += 1  # routines look again before they write
+
+    def _carry(self, given: Resident) -> None:
+        """Through the host, which waits for the source."""
+        host = np.empty(self._node.dims, self._node.precision.numpy)
+        self._source.queue.to_host(given.where, host)
+        self._source.synchronize()
+        self._destination.queue.from_host(self._target.where, host)
+
+    # ------------------------------------------------------------------------------------------------- what it is
+
+    @property
+    def name(self) -> str:
+        into = "merge buffer" if self._merges else "node"
+        return f"transfer of {self._node.label} from {self._source} into {into} of {self._destination}"
+
+    @property
+    def inputs(self) -> tuple[TNode, ...]:
+        return (self._node,)
+
+    @property
+    def outputs(self) -> tuple[TNode, ...]:
+        """The nodes that hold something new in the destination after a call; a merge buffer is none."""
+        return () if self._merges else (self._node,)
+
+    @property
+    def placements(self) -> Mapping[TNode, Decision]:
+        return {}
+
+    def source(self) -> str:
+        """There is no generated text; what it does, in words."""
+        return self.name
+
+    def stages(self) -> Mapping[str, str]:
+        return {}
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+    def __reduce__(self) -> str:
+        raise CodeError(f"`{self.name}` is bound to memory of this process; make it anew where it is needed")
+
+
+def transfer(node: object, src: Context, dst: Context, into: str = "merge") -> Transfer:
+    """A routine that copies what a node holds in context `src` to context `dst`: into the node there, or into its merge
+    buffer, which code reads as `node.merge`. Code that does can be compiled in `dst` once the transfer exists.
+
+    The contexts may be on different devices, and of different backends.
+    """
+    for given in (src, dst):
+        if not isinstance(given, Context):
+            raise CodeError(f"a transfer goes from a context to a context, not {given!r}")
+    if into not in ("merge", "node"):
+        raise CodeError(f'a transfer goes into the "merge" buffer or the "node" itself, not {into!r}')
+    if src is dst and into == "node":
+        raise CodeError("a transfer of a node into itself would do nothing; give two contexts")
+    return Transfer(node_of(node), src, dst, into == "merge")

@@ -1,0 +1,168 @@
+"""Queues of work on the processor."""
+
+import gc
+import os
+import threading
+import time
+import weakref
+
+import pytest
+
+from ocannl.backend.cpu import CpuDevice
+from ocannl.base.errors import BackendError
+
+
+@pytest.fixture
+def queue():
+    return CpuDevice().queue(threaded=True)
+
+
+def test_an_inline_queue_has_done_it_when_the_call_returns():
+    queue, seen = CpuDevice().queue(threaded=False), []
+    queue.submit(seen.append, 1)
+    assert seen == [1] and queue.record().is_done()
+    with pytest.raises(ZeroDivisionError):
+        queue.submit(lambda: 1 / 0)
+    queue.submit(seen.append, 2)
+    assert seen == [1, 2]
+
+
+def test_work_is_done_in_order_and_the_caller_does_not_wait(queue):
+    seen, go = [], threading.Event()
+    queue.submit(lambda: go.wait() and None)
+    for n in range(1000):
+        queue.submit(seen.append, n)
+    point = queue.record()
+    assert not seen and not point.is_done()
+    go.set()
+    queue.synchronize()
+    assert seen == list(range(1000)) and point.is_done()
+
+
+def test_a_full_queue_makes_the_caller_wait(queue, monkeypatch):
+    monkeypatch.setattr("ocannl.backend.cpu_queue.LIMIT", 3)
+    seen = []
+    for n in range(50):
+        queue.submit(lambda n: (time.sleep(0.001), seen.append(n))[1], n)
+    assert len(seen) >= 45
+    queue.synchronize()
+    assert seen == list(range(50))
+
+
+def test_a_queue_waits_for_another(queue):
+    other, seen, go = CpuDevice().queue(threaded=True), [], threading.Event()
+    other.submit(lambda: go.wait() and None)
+    other.submit(seen.append, 1)
+    queue.wait(other.record())
+    queue.submit(seen.append, 2)
+    assert not seen
+    go.set()
+    queue.synchronize()
+    assert seen == [1, 2]
+
+
+def test_an_inline_queue_waits_in_the_caller(queue):
+    seen, inline = [], CpuDevice().queue(threaded=False)
+    queue.submit(lambda: (time.sleep(0.02), seen.append(1))[1])
+    inline.wait(queue.record())
+    inline.submit(seen.append, 2)
+    assert seen == [1, 2]
+
+
+def test_what_follows_a_failure_is_dropped_and_the_failure_is_told_once(queue):
+    seen, go = [], threading.Event()
+    queue.submit(lambda: go.wait() and None)
+    queue.submit(lambda: 1 / 0)
+    queue.submit(seen.append, 1)
+    point = queue.record()
+    go.set()
+    with pytest.raises(BackendError, match="has failed: division by zero"):
+        point.synchronize()
+    with pytest.raises(ZeroDivisionError):
+        queue.synchronize()
+    queue.submit(seen.append, 2)
+    queue.synchronize()
+    assert seen == [2]
+
+
+def test_a_failure_reaches_those_who_wait_for_it(queue):
+    other, seen, go = CpuDevice().queue(threaded=True), [], threading.Event()
+    other.submit(lambda: go.wait() and None)
+    other.submit(lambda: 1 / 0)
+    queue.wait(other.record())
+    queue.submit(seen.append, 1)
+    go.set()
+    with pytest.raises(BackendError, match="division by zero"):
+        queue.synchronize()
+    assert not seen
+    with pytest.raises(ZeroDivisionError):
+        other.submit(seen.append, 2)
+        other.synchronize()
+
+
+def test_work_that_says_it_was_cancelled_is_a_failure(queue):
+    queue.submit(lambda: 1)
+    with pytest.raises(BackendError, match="cancelled"):
+        queue.synchronize()
+
+
+def test_an_interrupt_while_waiting_cancels(queue, monkeypatch):
+    seen = []
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    def long():
+        while not queue.control.cancel:
+            time.sleep(0.001)
+        return True
+
+    queue.submit(long)
+    queue.submit(seen.append, 1)
+    monkeypatch.setattr(threading.Event, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        queue.synchronize()
+    monkeypatch.undo()
+    assert queue.control.cancel == 0
+    queue.submit(seen.append, 2)
+    queue.synchronize()
+    assert seen == [2]
+
+
+def test_the_thread_ends_with_the_queue():
+    queue = CpuDevice().queue(threaded=True)
+    queue.submit(int)
+    queue.synchronize()
+    (thread,) = [t for t in threading.enumerate() if t is queue._line._thread]
+    gone = weakref.ref(queue)
+    del queue
+    gc.collect()
+    thread.join(5)
+    assert gone() is None and not thread.is_alive()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.parametrize("busy", [False, True])
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_has_queues_that_work(queue, busy):
+    go = threading.Event()
+    queue.submit(int)
+    queue.synchronize()
+    if busy:
+        queue.submit(lambda: go.wait() and None)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            if busy:
+                with pytest.raises(BackendError, match="forked"):
+                    queue.synchronize()
+            seen = []
+            queue.submit(seen.append, 7)
+            queue.synchronize()
+            status = 0 if seen == [7] else 2
+        finally:
+            os._exit(status)
+    go.set()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    queue.synchronize()
