@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ocannl.base.errors import ShapeError
 from ocannl.infer.mismatch import Mismatch
@@ -31,16 +31,19 @@ def explain(mismatch: Mismatch, cause: Cause | None, trail: Trail) -> ShapeError
     lines = [line("in", c.provenance) for c in causes]
     whole = [c.provenance for c in causes]
     lines += [line("via", c.provenance) for c in between if not is_within(c.provenance, whole)]
-    for owner in list(owners)[:SHOWN]:
-        who = owner.provenance
-        lines.append((who.label, owner.known or "(no axes)", said(who.role, who.where)))
-    lines.append(("fix", mismatch.fix or usual_fix(cause), ""))
-    return ShapeError("\n".join([mismatch.problem, *align(lines)]))
+    return ShapeError("\n".join([mismatch.problem, *table(owners, mismatch.fix or usual_fix(cause), lines)]))
 
 
 def refuse(problem: str, who: Provenance, fix: str) -> ShapeError:
     """The error about something that was said of one tensor, or in one call."""
-    return ShapeError("\n".join([problem, *align([line("in", who), ("fix", fix, "")])]))
+    return ShapeError("\n".join([problem, *table((), fix, [line("in", who)])]))
+
+
+def table(owners: Iterable[Owner], fix: str, lines: Sequence[tuple[str, str, str]] = ()) -> list[str]:
+    """What is below the problem: expressions, the tensors they are about, the way out."""
+    whose = [(owner, owner.provenance) for owner in list(owners)[:SHOWN]]
+    tensors = [(who.label, owner.known or "(no axes)", said(who.role, who.where)) for owner, who in whose]
+    return align([*lines, *tensors, ("fix", fix, "")])
 
 
 def is_number(owner: Owner) -> bool:

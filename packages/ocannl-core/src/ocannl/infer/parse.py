@@ -90,9 +90,12 @@ def _checked(text: object) -> str:
 
 def _refuse(reason: str, text: str, at: int, fix: str = "") -> NoReturn:
     """Raises with the text on one line, each tab, line end or unprintable character a blank, and a caret under `at`."""
-    line = "".join(c if c.isprintable() else " " for c in text)
-    shown = f"{reason}\n  {line}\n  {' ' * at}^"
+    shown = f"{reason}\n  {one_line(text)}\n  {' ' * at}^"
     raise EinsumSyntaxError(f"{shown}\n  fix  {fix}" if fix else shown)
+
+
+def one_line(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text)
 
 
 # --- scanner ---------------------------------------------------------------------------------

@@ -12,8 +12,8 @@ from ocannl.infer.shape import Shape, relate
 from ocannl.infer.spec import Fixed, ShapeSpec
 from ocannl.infer.terms import Provenance
 from ocannl.lang.ambient import no_grad, site
+from ocannl.lang.given import check_arity, split_names
 from ocannl.lang.leaves import placeholder
-from ocannl.lang.operations import check_arity, split_names
 from ocannl.lang.tensor import Tensor
 
 
@@ -23,7 +23,7 @@ def infer(spec: str, *shapes: Any, **names: Any) -> Shape:
     A shape is a text such as `"32|28,28->10"` (a row `...` is inferred), sizes of output axes, or a tensor.
     """
     read = parse(spec)
-    check_arity(read, spec, len(shapes))
+    check_arity(read, spec, shapes)
     sizes, captures = split_names(read, spec, names)
     where = site().where
     operands = [_leaf(f"operand {n}", given, where) for n, given in enumerate(shapes, 1)]

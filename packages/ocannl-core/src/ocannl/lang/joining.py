@@ -10,10 +10,11 @@ from ocannl.infer.parse import parse
 from ocannl.infer.spec import Kind
 from ocannl.ir.ops import ADD
 from ocannl.lang.ambient import composite
+from ocannl.lang.given import check_arity, split_names
 from ocannl.lang.leaves import embed
 from ocannl.lang.literals import is_literal, kind_of
 from ocannl.lang.operation import Operation, Slots
-from ocannl.lang.operations import check_arity, einsum, einsum_text, split_names
+from ocannl.lang.operations import einsum, einsum_text
 from ocannl.lang.operators import Operators
 from ocannl.lang.slots import Present
 from ocannl.lang.tensor import Tensor, apply
@@ -27,7 +28,7 @@ def concat(spec: str, *xs: object, label: str | None = None, **names: Any) -> Te
     """
     read = parse(spec)
     operands = [embed(x) for x in xs]
-    check_arity(read, spec, len(operands))
+    check_arity(read, spec, operands)
     sizes, captures = split_names(read, spec, names)
 
     def forward(s: Slots) -> None:

@@ -19,7 +19,7 @@ from ocannl.ir.ops import ADD, BY_NAME, OPS, Op
 from ocannl.ir.precision import Precision, float32, promote
 from ocannl.lang import terms
 from ocannl.lang.ambient import composite
-from ocannl.lang.capture import Dim
+from ocannl.lang.given import check_arity, split_names
 from ocannl.lang.leaves import embed
 from ocannl.lang.operation import contraction
 from ocannl.lang.operators import REGISTRY
@@ -97,7 +97,7 @@ def einsum(
     read = parse(spec)
     refuse_concat(read, spec)
     operands = [embed(x) for x in xs]
-    check_arity(read, spec, len(operands))
+    check_arity(read, spec, operands)
     sizes, captures = split_names(read, spec, names)
     accumulate = _accumulator(reduce)
     operation = contraction(
@@ -119,12 +119,6 @@ def einsum_text(name: str, spec: str, operands: int) -> str:
 def refuse_concat(read: Spec, spec: str) -> None:
     if any(isinstance(axis, Concat) for shape in read.shapes for _, row in shape.rows for axis in row.axes):
         raise CodeError(f"axes are laid one after another by oc.concat({spec!r}, ...)")
-
-
-def check_arity(read: Spec, spec: str, operands: int) -> None:
-    if len(read.operands) != operands:
-        wants = len(read.operands)
-        raise CodeError(f"the spec {spec!r} has {wants} operand{'s' * (wants != 1)}, and {operands} were given")
 
 
 def _accumulator(name: object) -> Op:
@@ -150,23 +144,6 @@ def _combiner(name: object, operands: int) -> Callable[..., Term]:
 WORDS_BACK = {v: k for k, v in WORDS.items()}
 
 
-def split_names(read: Spec, spec: str, names: dict[str, Any]) -> tuple[dict[str, int], dict[str, Any]]:
-    """Keyword names of a spec: sizes and coefficients, and captures."""
-    known = read.names()
-    sizes: dict[str, int] = {}
-    captures: dict[str, Any] = {}
-    for name, value in names.items():
-        if name not in known:
-            raise CodeError(f"{name!r} is no identifier of the spec {spec!r}; it has {', '.join(known) or 'none'}")
-        if isinstance(value, Dim):
-            captures[name] = value.cell
-        elif isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < 0:
-            raise CodeError(f"{name}={value!r}: a name of a spec takes a size, a coefficient or an oc.Dim")
-        else:
-            sizes[name] = int(value)
-    return sizes, captures
-
-
 def _reduction(
     x: Tensor, op: str, spec: str | None, names: dict[str, Any], title: str, kind: Precision | None = None
 ) -> Tensor:
@@ -175,7 +152,7 @@ def _reduction(
     read = Spec((), ShapeSpec()) if spec is None else parse(spec)
     if spec is not None:
         refuse_concat(read, spec)
-        check_arity(read, spec, 1)
+        check_arity(read, spec, [x])
     sizes, captures = split_names(read, spec or "", names)
     logic = TOTAL if spec is None else einsum_logic(read)
     text = "{0}." + title + "()" if spec is None else einsum_text(title, spec, 1)
