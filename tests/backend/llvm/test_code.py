@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 from ocannl.backend import Capabilities, CompileError, Location, Unsupported
+from ocannl.backend.native import MAGIC
 from ocannl.ir.index import Affine, Sym, SymKind
 from ocannl.ir.loops import Access, Apply, Idx, Load, Num, Proc, Ref, Store, Update, loop
 from ocannl.ir.ops import ADD, BY_NAME, MUL
 from ocannl.ir.precision import float32
 from ocannl_backend_llvm import engine, ocannl_backend
-from ocannl_backend_llvm.code import MAGIC, LlvmCode
+from ocannl_backend_llvm.code import restored
 from ocannl_backend_llvm.engine import compile_text, host
 
 A = Affine.of
@@ -71,11 +72,11 @@ def test_a_blob_for_another_target_is_refused(llvm, run, change):
     blob = llvm.compile([scale(run, X)]).blob
     line, _, rest = blob.partition(b"\n")
     header = json.loads(line[len(MAGIC) :])
-    header["target"].update(change)
+    header["target"] = str(replace(host(), **change))
     with pytest.raises(CompileError, match="the code was compiled for .*, and this is "):
         llvm.restore(MAGIC + json.dumps(header).encode() + b"\n" + rest)
     with pytest.raises(CompileError, match="the code was compiled for"):
-        LlvmCode.restore(blob, replace(host(), **change))
+        restored(blob, replace(host(), **change))
 
 
 @pytest.mark.parametrize(
@@ -92,10 +93,12 @@ def test_a_blob_for_another_target_is_refused(llvm, run, change):
         lambda b: MAGIC + b"[]\n",
         lambda b: MAGIC + b'{"target": 3}\n',
         lambda b: MAGIC + b"{nonsense\n" + b.partition(b"\n")[2],
-        lambda b: b.replace(b'"source_bytes": ', b'"source_bytes": 9'),
+        lambda b: b.replace(b'"sizes": [', b'"sizes": [9'),
+        lambda b: b.replace(b'"sizes": [', b'"sizes": [1, '),
+        lambda b: b[:-9] + bytes([b[-9] ^ 1]) + b[-8:],
         lambda b: b.replace(b'"regions"', b'"reigons"'),
         lambda b: b.replace(b'"nbytes"', b'"mbytes"'),
-        lambda b: b.replace(b"object_bytes", b"object_bites"),
+        lambda b: b.replace(b"sha256", b"sha265"),
     ],
 )
 def test_a_damaged_header_is_refused(llvm, run, damage):

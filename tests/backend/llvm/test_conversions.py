@@ -9,7 +9,7 @@ from ocannl.ir.index import Affine, Sym
 from ocannl.ir.loops import Access, Apply, Cast, Idx, Load, Num, Proc, Ref, Store, loop
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import PRECISIONS, Family, bool_, float16, float32, float64, int32, int64
-from ocannl_backend_llvm.code import LlvmCode
+from ocannl_backend_llvm.code import compiled
 from ocannl_backend_llvm.emit import emit
 from ocannl_backend_llvm.engine import Target, host
 from ocannl_backend_llvm.types import constant
@@ -36,7 +36,7 @@ def cast(run, array, target, code=None):
 
 
 def on(target, proc):
-    return LlvmCode.of([signature(proc)], emit([proc], target.has_half), target)
+    return compiled([signature(proc)], emit([proc], target.has_half), target)
 
 
 def assert_same(got, want):

@@ -1,0 +1,163 @@
+"""What backends share whose code runs in this process: what they check, the bytes they make, how they are called."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
+from typing import Any, cast
+
+from ocannl.backend.api import Entry, Location, Queue
+from ocannl.backend.cpu import CpuDevice
+from ocannl.base.errors import CompileError, Unsupported
+from ocannl.codegen.params import Region, Signature
+from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.loops import Proc
+from ocannl.ir.names import identifier
+
+MAGIC = b"ocannl-native 1 "
+
+
+def check(procs: Sequence[Proc], capabilities: Capabilities, backend: str) -> None:
+    """Refuses what no code is made for."""
+    names = [proc.name for proc in procs]
+    if len(set(names)) != len(names) or any(identifier(name) != name for name in names):
+        raise CompileError(f"names of programs must be distinct identifiers: {', '.join(names)}")
+    for buf in (buf for proc in procs for buf in proc.bufs):
+        if buf.precision.name not in capabilities.precisions:
+            raise Unsupported(f"`{buf.name}` is {buf.precision}, not among the `precisions` of backend `{backend}`")
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """Compiled programs as bytes: their source, compressed, and the code that their target runs.
+
+    ocannl-native 1 {"programs": [...], "sha256": [..., ...], "sizes": [..., ...], "target": "..."}
+    <source> <code>
+    """
+
+    target: str
+    programs: tuple[Signature, ...]
+    packed_source: bytes
+    code: bytes
+
+    @staticmethod
+    def of(target: str, programs: Sequence[Signature], source: str, code: bytes) -> Package:
+        return Package(target, tuple(programs), zlib.compress(source.encode("ascii"), 1), code)
+
+    @property
+    def source(self) -> str:
+        return zlib.decompress(self.packed_source).decode("ascii")
+
+    @property
+    def blob(self) -> bytes:
+        parts = (self.packed_source, self.code)
+        header = {
+            "programs": [asdict(program) for program in self.programs],
+            "sha256": [hashlib.sha256(part).hexdigest() for part in parts],
+            "sizes": [len(part) for part in parts],
+            "target": self.target,
+        }
+        return b"".join([MAGIC, json.dumps(header, sort_keys=True).encode("ascii"), b"\n", *parts])
+
+    @staticmethod
+    def read(blob: bytes, target: str) -> Package:
+        """From bytes that were made for the target, and are whole."""
+        line, _, rest = blob.partition(b"\n")
+        if not line.startswith(MAGIC):
+            raise CompileError("these bytes are not compiled code")
+        try:
+            header = json.loads(line[len(MAGIC) :])
+            made_for = str(header["target"])
+            programs = tuple(map(_signature, header["programs"]))
+            first, second = map(int, header["sizes"])
+            digests = [str(digest) for digest in header["sha256"]]
+        except (KeyError, TypeError, ValueError) as error:
+            raise CompileError(f"compiled code has a damaged header: {error}") from None
+        if made_for != target:
+            raise CompileError(f"the code was compiled for {made_for}, and this is {target}")
+        if first < 0 or second < 0 or len(rest) != first + second:
+            raise CompileError("compiled code is cut short or too long")
+        parts = rest[:first], rest[first:]
+        if [hashlib.sha256(part).hexdigest() for part in parts] != digests:
+            raise CompileError("compiled code is damaged")
+        return Package(target, programs, *parts)
+
+
+def _signature(stored: dict[str, Any]) -> Signature:
+    return Signature(str(stored["name"]), tuple(Region(**r) for r in stored["regions"]), int(stored["symbols"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One entry: what it is called with, and where it is."""
+
+    signature: Signature
+    address: int
+
+
+class NativeCode:
+    """Implements `Code`: programs whose code is in this process for as long as somebody holds their `library`."""
+
+    def __init__(self, package: Package, library: object, address: Callable[[str], int]) -> None:
+        self.package = package
+        self.library = library
+        self.programs = {p.name: Program(p, address(p.name)) for p in package.programs}
+
+    @property
+    def source(self) -> str:
+        return self.package.source
+
+    @cached_property
+    def blob(self) -> bytes:
+        return self.package.blob
+
+    def link(self, name: str, queue: Queue, locations: Sequence[Location]) -> Entry:
+        """Two threads must not call the same entry at once: it has one place for the values of its symbols."""
+        assert isinstance(queue.device, CpuDevice)
+        program = self.programs[name]
+        regions, symbols = program.signature.regions, program.signature.symbols
+        if len(locations) != len(regions):
+            raise CompileError(f"`{name}` works on {len(regions)} regions of memory and is given {len(locations)}")
+        starts = [queue.device.address(where) for where in locations]
+        _refuse_overlap(name, regions, starts)
+        addresses = (ctypes.c_void_p * max(1, len(starts)))(*starts)
+        values = (ctypes.c_int64 * max(1, symbols))()
+        native = ctypes.CFUNCTYPE(None)(program.address)
+        # Arguments by reference and no declared types: the fastest call that ctypes has. It lets other threads run.
+        run = partial(native, ctypes.byref(addresses), ctypes.byref(values))
+        entry = _with_symbols(run, values, symbols)
+        entry.holds = (self, queue, tuple(locations))  # what must outlive the entry
+        return cast(Entry, entry)
+
+
+def _with_symbols(run: Callable[[], None], values: Any, symbols: int) -> Any:
+    """A function that puts the values of the static symbols where the program reads them, then runs it."""
+    if symbols == 0:
+        return run
+    cells = memoryview(values).cast("B").cast("q")
+
+    def entry(value: int) -> None:
+        cells[0] = value
+        run()
+
+    def general(*given: int) -> None:
+        values[:] = given
+        run()
+
+    return entry if symbols == 1 else general
+
+
+def _refuse_overlap(name: str, regions: Sequence[Region], starts: Sequence[int]) -> None:
+    """Generated code relies on it that what it writes is in no other region."""
+    end = end_written = 0
+    for start, region in sorted(zip(starts, regions, strict=True), key=lambda pair: pair[0]):
+        if region.nbytes and start < (end if region.written else end_written):
+            raise CompileError(f"`{region.name}` shares memory with another array of `{name}`, and one is written")
+        end = max(end, start + region.nbytes)
+        if region.written:
+            end_written = max(end_written, start + region.nbytes)
