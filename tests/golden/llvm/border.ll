@@ -176,7 +176,7 @@ m.end.2:
   ret void
 }
 
-define void @ocannl.border(ptr %addresses, ptr %syms) nounwind {
+define i32 @ocannl.border(ptr %addresses, ptr %syms, ptr %control) nounwind {
   %x.1 = load ptr, ptr %addresses
   %at.2 = getelementptr inbounds ptr, ptr %addresses, i64 1
   %y.3 = load ptr, ptr %at.2
@@ -187,7 +187,7 @@ define void @ocannl.border(ptr %addresses, ptr %syms) nounwind {
   call void @ocannl.border.2(ptr %s.6, ptr %x.1)
   call void @ocannl.border.3(ptr %s.6, ptr %y.3)
   call void @ocannl.border.4(ptr %y.3)
-  ret void
+  ret i32 0
 }
 
 declare i64 @llvm.smax.i64(i64, i64)

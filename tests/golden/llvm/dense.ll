@@ -82,7 +82,7 @@ define internal void @ocannl.dense.2(ptr noalias %calls) nounwind {
   ret void
 }
 
-define void @ocannl.dense(ptr %addresses, ptr %syms) nounwind {
+define i32 @ocannl.dense(ptr %addresses, ptr %syms, ptr %control) nounwind {
   %x.1 = load ptr, ptr %addresses
   %at.2 = getelementptr inbounds ptr, ptr %addresses, i64 1
   %w.3 = load ptr, ptr %at.2
@@ -95,7 +95,7 @@ define void @ocannl.dense(ptr %addresses, ptr %syms) nounwind {
   %n.10 = load i64, ptr %syms
   call void @ocannl.dense.1(ptr %w.3, ptr %x.1, ptr %y.7, ptr %b.5, i64 %n.10)
   call void @ocannl.dense.2(ptr %calls.9)
-  ret void
+  ret i32 0
 }
 
 declare float @llvm.fmuladd.f32(float, float, float)

@@ -24,6 +24,7 @@ from ocannl.opt.join import join
 from ocannl.opt.memory import memory
 from ocannl.opt.number import number
 from ocannl.opt.pipeline import passes
+from ocannl.opt.poll import poll
 from ocannl.opt.schedule import schedule
 from ocannl.opt.settle import settle
 from ocannl.opt.sweep import sweep
@@ -109,6 +110,11 @@ def to_number() -> Proc:
     return lower(put(y, (i,), apply("div", e, apply("add", Number(1), e))), "step")
 
 
+def to_poll() -> Proc:
+    x, i = node("x", 90, role=Role.PLACEHOLDER), loop(90)
+    return settle(lower(put(x, (i,), apply("add", Read(x, at(i)), Number(1))), "step"), {})
+
+
 def to_memory() -> Proc:
     return settle(lower(chain("s:exp t:exp u:exp y:exp", 64)[0], "step"), {})
 
@@ -121,6 +127,7 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "sweep": (sweep, to_sweep, sweep),
     "schedule": (schedule, to_schedule, lambda proc: schedule(proc, TARGET)),
     "number": (number, to_number, number),
+    "poll": (poll, to_poll, lambda proc: poll(proc, 40)),
     "memory": (memory, to_memory, lambda proc: memory(proc, 64)),
 }
 

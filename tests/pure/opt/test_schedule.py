@@ -68,7 +68,9 @@ def test_sums_stay_in_registers_and_take_turns_when_long() -> None:
 def test_partial_sums_and_what_is_left_over() -> None:
     x, y = node("x", 2, 10), node("y", 2)
     i, j = loops(2, 10)
-    assert body(total(y, (i, j), Read(x, at(i, j)))) == """\
+    assert (
+        body(total(y, (i, j), Read(x, at(i, j))))
+        == """\
   for i_2 in 0..2:
     local acc: f32[4] reg = 0
     for j_2 in 0..2:
@@ -79,6 +81,7 @@ def test_partial_sums_and_what_is_left_over() -> None:
     acc[0] += x[i_2, 8]
     acc[1] += x[i_2, 9]
     y[i_2] = acc[0] + acc[1] + (acc[2] + acc[3])"""
+    )
 
 
 def test_the_innermost_sum_walks_along_memory() -> None:
@@ -124,24 +127,30 @@ def test_integers_do_not_take_turns() -> None:
 def test_a_full_sum_has_a_block_of_its_own() -> None:
     x, y = node("x", 5), node("y")
     (i,) = loops(5)
-    assert body(total(y, (i,), Read(x, at(i)), MAX)) == """\
+    assert (
+        body(total(y, (i,), Read(x, at(i)), MAX))
+        == """\
   if true:
     local acc: f32 reg = -inf
     for i in 0..5:
       acc = max(acc, x[i])
     y = acc"""
+    )
 
 
 def test_a_sum_onto_what_was_there() -> None:
     x, y = node("x", 2, 5), node("y", 2)
     i, j = loops(2, 5)
-    assert body(total(y, (i, j), Read(x, at(i, j)), clear=False)) == """\
+    assert (
+        body(total(y, (i, j), Read(x, at(i, j)), clear=False))
+        == """\
   for i in 0..2:
     local acc: f32 reg
     acc = y[i]
     for j in 0..5:
       acc += x[i, j]
     y[i] = acc"""
+    )
 
 
 def test_a_guard_is_tested_as_far_out_as_it_can_be() -> None:
@@ -149,7 +158,9 @@ def test_a_guard_is_tested_as_far_out_as_it_can_be() -> None:
     i, j = loops(4, 5)
     when = Cond((Affine.of(i) - 1, Affine.of(j) - i))
     added = total(y, (i, j), Read(x, at(i, j)), when=when, clear=False)
-    assert body(added) == """\
+    assert (
+        body(added)
+        == """\
   for i in 0..4:
     if i-1 >= 0:
       local acc: f32 reg
@@ -158,7 +169,10 @@ def test_a_guard_is_tested_as_far_out_as_it_can_be() -> None:
         if -i+j >= 0:
           acc += x[i, j]
       y[i] = acc"""
-    assert body(total(y, (i, j), Read(x, at(i, j)), when=when)) == """\
+    )
+    assert (
+        body(total(y, (i, j), Read(x, at(i, j)), when=when))
+        == """\
   for i_2 in 0..4:
     local acc: f32 reg = 0
     if i_2-1 >= 0:
@@ -166,19 +180,23 @@ def test_a_guard_is_tested_as_far_out_as_it_can_be() -> None:
         if -i_2+j >= 0:
           acc += x[i_2, j]
     y[i_2] = acc"""
+    )
 
 
 def test_any_first_value_of_the_cells_is_the_start_of_the_sum() -> None:
     x, b, y = node("x", 2, 5), node("b", 2), node("y", 2, role=Role.RESULT)
     (k,), (i, j) = loops(2), loops(2, 5)
     code = (total(y, (k,), Read(b, at(k)), None), total(y, (i, j), Read(x, at(i, j)), clear=False))
-    assert body(Seq(code)) == """\
+    assert (
+        body(Seq(code))
+        == """\
   for i_2 in 0..2:
     local acc: f32 reg
     acc = b[i_2]
     for j in 0..5:
       acc += x[i_2, j]
     y[i_2] = acc"""
+    )
     (m,) = loops(2)
     moved = total(b, (m,), Number(0), None)
     assert "acc = y[i_3]" in body(Seq((code[0], moved, code[1])))
@@ -219,7 +237,9 @@ def test_only_what_stays_finite_in_any_order_is_reordered(op: Op, ways: int) -> 
 def test_partial_sums_onto_what_was_there() -> None:
     x, y = node("x", 9), node("y")
     (i,) = loops(9)
-    assert body(total(y, (i,), Read(x, at(i)), clear=False)) == """\
+    assert (
+        body(total(y, (i,), Read(x, at(i)), clear=False))
+        == """\
   if true:
     local acc: f32[4] reg = 0
     acc[0] = y
@@ -230,6 +250,7 @@ def test_partial_sums_onto_what_was_there() -> None:
       acc[3] += x[4*i_2+3]
     acc[0] += x[8]
     y = acc[0] + acc[1] + (acc[2] + acc[3])"""
+    )
 
 
 def test_a_nest_can_be_built_from_a_plan_of_ones_own() -> None:
@@ -254,5 +275,3 @@ def test_targets_without_schedules_get_nests_as_they_were_lowered() -> None:
 def test_passes_are_named() -> None:
     with pytest.raises(ValueError, match="no pass is called fast; there are settle, fold, join, inline"):
         optimize(lower(product(2, 3, 8), "step"), {}, TARGET, without=frozenset(["fast"]))
-
-

@@ -1,8 +1,9 @@
 """Loop programs as LLVM text.
 
-    define void @ocannl.step(ptr %addresses, ptr %syms)     loads addresses and symbols, calls the nests in order
-    define internal void @ocannl.step.1(ptr noalias %x, ptr noalias %y, i64 %n)     a nest
+    define i32 @ocannl.step(ptr %addresses, ptr %syms, ptr %control)     loads addresses and symbols, calls the nests
+    define internal i1 @ocannl.step.1(ptr noalias %x, ptr noalias %y, i64 %n, ptr %control)     a nest
 
+A nest gives true when it was cancelled; one that has no poll gives nothing and is not given the last parameter.
 Nests are functions of their own because only parameters can promise not to alias. Loop counters, locals and the results
 of branches are allocas.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ocannl.backend import CompileError
-from ocannl.codegen import Document, Nest, nests, pool_bufs, printable
+from ocannl.codegen import UNLOCKED, Document, Nest, nests, pool_bufs, printable
 from ocannl.codegen.numbers import rounded
 from ocannl.ir.index import Affine, Bound, Cond, Sym
 from ocannl.ir.loops import (
@@ -30,6 +31,7 @@ from ocannl.ir.loops import (
     Load,
     Local,
     Num,
+    Poll,
     Proc,
     Ref,
     Stmt,
@@ -43,6 +45,7 @@ from ocannl.ir.ops import ADD, MUL, NEG
 from ocannl.ir.precision import Precision, int64
 from ocannl.ir.text import print_proc
 from ocannl.ir.walk import walk
+from ocannl.ir.work import work
 from ocannl_backend_llvm.arith import apply, compare, power
 from ocannl_backend_llvm.build import Builder, Module
 from ocannl_backend_llvm.convert import convert, is_true, narrow, widen
@@ -54,6 +57,34 @@ LOGIC = frozenset({"and", "or", "not"})
 UNROLLED_FILL = 16  # cells of a local array that are filled one by one
 STACK_BYTES = 1 << 20  # for the local arrays of one nest
 PRODUCTS = range(5)  # constant powers that become products
+RELEASE, ACQUIRE = 1, 2  # fields of the control structure, in pointers: see `ocannl.codegen.params`
+POLL = "ocannl.poll"
+POLL_TEXT = f"""\
+define internal i1 @{POLL}(ptr %control) nounwind noinline {{
+  %cancel = load volatile i32, ptr %control
+  %cancelled = icmp ne i32 %cancel, 0
+  br i1 %cancelled, label %leave, label %ask
+ask:
+  %signals.at = getelementptr inbounds ptr, ptr %control, i64 5
+  %signals = load ptr, ptr %signals.at
+  %deaf = icmp eq ptr %signals, null
+  br i1 %deaf, label %go.on, label %listen
+listen:
+  %ensure.at = getelementptr inbounds ptr, ptr %control, i64 3
+  %ensure = load ptr, ptr %ensure.at
+  %restore.at = getelementptr inbounds ptr, ptr %control, i64 4
+  %restore = load ptr, ptr %restore.at
+  %state = call i32 %ensure()
+  %raised = call i32 %signals()
+  call void %restore(i32 %state)
+  %interrupted = icmp ne i32 %raised, 0
+  br i1 %interrupted, label %leave, label %go.on
+leave:
+  ret i1 true
+go.on:
+  ret i1 false
+}}
+"""
 OLD = "old value"  # of the cell that an `Update` changes: no name that a program can hold
 
 
@@ -80,7 +111,7 @@ def _entry(module: Module, proc: Proc, doc: Document) -> None:
         doc.line()
         _Function(module, f"{symbol(proc.name)}.{number}", nest, doc).emit()
     doc.line()
-    doc.line(f"define void @{symbol(proc.name)}(ptr %addresses, ptr %syms) nounwind {{")
+    doc.line(f"define i32 @{symbol(proc.name)}(ptr %addresses, ptr %syms, ptr %control) nounwind {{")
     b = Builder(module, doc)
     needed = {buf for nest in parts for buf in nest.bufs}
     pools = pool_bufs(proc)
@@ -99,14 +130,36 @@ def _entry(module: Module, proc: Proc, doc: Document) -> None:
     for place, sym in enumerate(proc.syms):
         if any(sym in nest.syms for nest in parts):
             values[sym] = f"i64 {_element(b, 'i64', '%syms', place, identifier(sym.name))}"
+    unlocked = work(proc.body) > UNLOCKED
+    thread = b.let(f"call ptr {_element(b, 'ptr', '%control', RELEASE, 'release')}()", "thread") if unlocked else ""
+    leave = b.fresh("leave")
     for number, nest in enumerate(parts, 1):
         given: list[Buf | Sym] = [*nest.bufs, *nest.syms]
         unknown = [x.name for x in given if x not in values]
         if unknown:
             raise CompileError(f"`{proc.name}` mentions without declaring them: {', '.join(unknown)}")
-        b.line(f"call void @{symbol(proc.name)}.{number}({', '.join(values[x] for x in given)})")
-    b.line("ret void")
+        call, passed = f"@{symbol(proc.name)}.{number}", [values[x] for x in given]
+        if not has_poll(nest):
+            b.line(f"call void {call}({', '.join(passed)})")
+            continue
+        after = b.fresh("after")
+        b.branch(b.let(f"call i1 {call}({', '.join([*passed, 'ptr %control'])})", "cancelled"), leave, after)
+        b.label(after)
+    _return(b, thread, 0)
+    if any(map(has_poll, parts)):
+        b.label(leave)
+        _return(b, thread, 1)
     doc.line("}")
+
+
+def _return(b: Builder, thread: str, result: int) -> None:
+    if thread:
+        b.line(f"call void {_element(b, 'ptr', '%control', ACQUIRE, 'acquire')}(ptr {thread})")
+    b.line(f"ret i32 {result}")
+
+
+def has_poll(nest: Nest) -> bool:
+    return any(isinstance(node, Poll) for node in walk(nest.body))
 
 
 def _element(b: Builder, type_: str, array: str, place: int, stem: str) -> str:
@@ -139,16 +192,24 @@ class _Function:
         if nest.labels:
             comment(doc, "of " + ", ".join(nest.labels))
         comment(doc, print_proc(Proc("", (), (), nest.body)).partition("\n")[2])
-        doc.line(f"define internal void @{name}({', '.join(params)}) nounwind {{")
+        self.result = "void"
+        if has_poll(nest):
+            self.result = "i1"
+            module.define(POLL, POLL_TEXT)
+            params.append("ptr %control")
+        doc.line(f"define internal {self.result} @{name}({', '.join(params)}) nounwind {{")
         self.allocas = doc.section()
         self.b = Builder(module, doc)
         self.indices = Indices(self.b, doc)
-        for sym, param in zip(nest.syms, params[len(nest.bufs) :], strict=True):
+        for sym, param in zip(nest.syms, params[len(nest.bufs) :], strict=False):
             self.indices.bind(sym, param.removeprefix("i64 "))
 
     def emit(self) -> None:
         self.block(self.nest.body)
-        self.b.line("ret void")
+        self.b.line("ret void" if self.result == "void" else "ret i1 false")
+        if self.result != "void":
+            self.b.label("leave")
+            self.b.line("ret i1 true")
         self.doc.line("}")
 
     # ------------------------------------------------------------------------------------------------------ statements
@@ -174,6 +235,10 @@ class _Function:
                 self.local(buf, fill)
             case Comment(text):
                 comment(self.doc, text)
+            case Poll():
+                go_on = self.b.fresh("go.on")
+                self.b.branch(self.b.let(f"call i1 @{POLL}(ptr %control)", "cancelled"), "leave", go_on)
+                self.b.label(go_on)
 
     def loop(self, stmt: For) -> None:
         b, step = self.b, stmt.step

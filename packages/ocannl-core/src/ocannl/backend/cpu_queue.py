@@ -39,10 +39,10 @@ class Control(ctypes.Structure):
     )
 
     @staticmethod
-    def new() -> Control:
+    def new(*, handles_signals: bool) -> Control:
         api = ctypes.pythonapi
-        names = ("PyEval_SaveThread", "PyEval_RestoreThread", "PyGILState_Ensure", "PyGILState_Release",
-                 "PyErr_CheckSignals")  # fmt: skip
+        names = ["PyEval_SaveThread", "PyEval_RestoreThread", "PyGILState_Ensure", "PyGILState_Release"]
+        names += ["PyErr_CheckSignals"] if handles_signals else []
         return Control(0, 1, *(ctypes.cast(getattr(api, name), ctypes.c_void_p).value for name in names))
 
 
@@ -56,10 +56,11 @@ class Passed:
         pass
 
 
-class _Copies:
-    """Copies as work; `submit` is the queue's own."""
+class CpuQueue:
+    """What both have: copies as work for `submit`, and what compiled code is given."""
 
     device: CpuDevice
+    control: Control
     submit: Callable[..., None]
 
     def zero(self, where: Location, size_bytes: int) -> None:
@@ -79,14 +80,14 @@ class _Copies:
         self.submit(lambda: np.copyto(given, taken))
 
 
-class InlineQueue(_Copies):
+class InlineQueue(CpuQueue):
     """Implements `Queue`: the calling thread does the work, so there is nothing to wait for."""
 
     immediate = True
 
     def __init__(self, device: CpuDevice) -> None:
         self.device = device
-        self.control = Control.new()
+        self.control = Control.new(handles_signals=True)
 
     def submit(self, work: Callable[..., object], *values: int) -> None:
         work(*values)
@@ -101,14 +102,14 @@ class InlineQueue(_Copies):
         pass
 
 
-class ThreadedQueue(_Copies):
+class ThreadedQueue(CpuQueue):
     """Implements `Queue`: a thread of its own does the work; it ends with the queue."""
 
     immediate = False
 
     def __init__(self, device: CpuDevice) -> None:
         self.device = device
-        self.control = Control.new()
+        self.control = Control.new(handles_signals=False)
         self._line = _Line(self.control)
         weakref.finalize(self, self._line.end)
 

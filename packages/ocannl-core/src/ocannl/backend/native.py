@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from typing import Any, cast
 
 from ocannl.backend.api import Entry, Location, Queue
-from ocannl.backend.cpu import CpuDevice
+from ocannl.backend.cpu_queue import CpuQueue
 from ocannl.base.errors import CompileError, Unsupported
 from ocannl.codegen.params import Region, Signature
 from ocannl.ir.capabilities import Capabilities
@@ -118,7 +118,7 @@ class NativeCode:
 
     def link(self, name: str, queue: Queue, locations: Sequence[Location]) -> Entry:
         """Two threads must not call the same entry at once: it has one place for the values of its symbols."""
-        assert isinstance(queue.device, CpuDevice)
+        assert isinstance(queue, CpuQueue)
         program = self.programs[name]
         regions, symbols = program.signature.regions, program.signature.symbols
         if len(locations) != len(regions):
@@ -127,27 +127,28 @@ class NativeCode:
         _refuse_overlap(name, regions, starts)
         addresses = (ctypes.c_void_p * max(1, len(starts)))(*starts)
         values = (ctypes.c_int64 * max(1, symbols))()
-        native = ctypes.CFUNCTYPE(None)(program.address)
-        # Arguments by reference and no declared types: the fastest call that ctypes has. It lets other threads run.
-        run = partial(native, ctypes.byref(addresses), ctypes.byref(values))
+        native = ctypes.PYFUNCTYPE(ctypes.c_int32)(program.address)
+        # Arguments by reference and no declared types: the fastest call that ctypes has. The program itself lets other
+        # threads run (see `codegen.params`); a Python exception that it finds is raised by the call.
+        run = partial(native, ctypes.byref(addresses), ctypes.byref(values), ctypes.byref(queue.control))
         entry = _with_symbols(run, values, symbols)
         entry.holds = (self, queue, tuple(locations))  # what must outlive the entry
         return cast(Entry, entry)
 
 
-def _with_symbols(run: Callable[[], None], values: Any, symbols: int) -> Any:
+def _with_symbols(run: Callable[[], object], values: Any, symbols: int) -> Any:
     """A function that puts the values of the static symbols where the program reads them, then runs it."""
     if symbols == 0:
         return run
     cells = memoryview(values).cast("B").cast("q")
 
-    def entry(value: int) -> None:
+    def entry(value: int) -> object:
         cells[0] = value
-        run()
+        return run()
 
-    def general(*given: int) -> None:
+    def general(*given: int) -> object:
         values[:] = given
-        run()
+        return run()
 
     return entry if symbols == 1 else general
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ocannl.backend.api import Backend, BackendInfo, Code, Device, Entry, Location, Queue
 from ocannl.backend.cpu import CpuDevice, devices
+from ocannl.backend.cpu_queue import Control, CpuQueue
 from ocannl.backend.hooks import hookimpl
 from ocannl.backend.reference_analysis import Analysis, analyse
 from ocannl.backend.reference_grid import entry
@@ -55,19 +56,18 @@ class ReferenceBackend:
     def link(self, code: Code, name: str, queue: Queue, locations: Sequence[Location]) -> Entry:
         device = queue.device
         assert isinstance(code, ReferenceCode) and isinstance(device, CpuDevice)
+        control = queue.control if isinstance(queue, CpuQueue) else Control()
         analysis = code.programs[name]
         proc = analysis.proc
         pooled = [b for b in proc.bufs if b.home is Home.POOL]
         buffers = {b: _flat(device, where, b) for b, where in zip(pooled, locations, strict=False)}
-        arena = None
         if proc.arena:
             start = locations[len(pooled)]
-            arena = device.window(start, proc.arena)
             for buf in proc.bufs:
                 if buf.home is Home.ARENA:
                     assert buf.offset is not None
                     buffers[buf] = _flat(device, Location(start.pool, start.offset_bytes + buf.offset), buf)
-        return entry(analysis, buffers, arena, proc.syms)
+        return entry(analysis, buffers, proc.syms, lambda: bool(control.cancel))
 
     def device_count(self) -> int:
         return len(devices())

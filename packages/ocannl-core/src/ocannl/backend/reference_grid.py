@@ -22,9 +22,10 @@ import numpy as np
 
 from ocannl.backend import reference_numbers as numbers
 from ocannl.backend.reference_analysis import Analysis, told
-from ocannl.base.errors import VerifyError
+from ocannl.base.errors import BackendError, VerifyError
 from ocannl.ir.index import Affine, Cond, Sym
 from ocannl.ir.loops import (
+    Access,
     Apply,
     Body,
     Buf,
@@ -97,8 +98,11 @@ class Grid:
     axes: list[Axis] = field(default_factory=list)
     values: dict[str, tuple[Array, int]] = field(default_factory=dict)  # of `Let`, with the number of axes then open
     mask: Array | None = None  # the points of the grid where statements act; None: all
+    is_cancelled: Callable[[], bool] = bool
 
     def run(self, body: Body) -> None:
+        if self.is_cancelled():
+            raise BackendError("cancelled")
         for stmt in body:
             match stmt:
                 case For():
@@ -368,15 +372,19 @@ class Grid:
 
 
 def entry(
-    analysis: Analysis, buffers: Mapping[Buf, Array], arena: Array | None, syms: Sequence[Sym]
+    analysis: Analysis,
+    buffers: Mapping[Buf, Array],
+    syms: Sequence[Sym],
+    is_cancelled: Callable[[], bool] = bool,
 ) -> Callable[..., None]:
     """The program bound to memory."""
 
     def run(*values: int) -> None:
-        if arena is not None:
-            arena[...] = 0xFF  # what temporaries hold before they are written: NaN
         storages = {buf: Storage.of(flat, buf.strides) for buf, flat in buffers.items()}
-        grid = Grid(analysis, storages, dict(zip(syms, values, strict=True)))
+        for buf, storage in storages.items():
+            if buf.access is Access.TEMP:
+                storage.raw[...] = 0xFF  # what temporaries hold before they are written: NaN
+        grid = Grid(analysis, storages, dict(zip(syms, values, strict=True)), is_cancelled=is_cancelled)
         with np.errstate(all="ignore"):
             grid.run(analysis.proc.body)
 

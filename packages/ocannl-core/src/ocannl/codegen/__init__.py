@@ -2,6 +2,6 @@
 
 from ocannl.codegen.document import Document, printable
 from ocannl.codegen.nests import Nest, nests
-from ocannl.codegen.params import Region, Signature, pool_bufs, signature
+from ocannl.codegen.params import UNLOCKED, Region, Signature, pool_bufs, signature
 
-__all__ = ["Document", "Nest", "Region", "Signature", "nests", "pool_bufs", "printable", "signature"]
+__all__ = ["UNLOCKED", "Document", "Nest", "Region", "Signature", "nests", "pool_bufs", "printable", "signature"]

@@ -1,9 +1,20 @@
 """What a compiled program is called with: the same convention for every backend that compiles for the processor.
 
-    void NAME(void *addresses[], long symbols[])
+    int NAME(void *addresses[], int64_t symbols[], struct control *control)
 
 `addresses` holds one address for each pool buffer, in the order of `Proc.bufs`, then that of the arena if there is one;
-`symbols` the values of the static symbols.
+`symbols` the values of the static symbols. A program is called by a thread that holds Python's interpreter lock. One with
+more work than `UNLOCKED` lets other threads run Python meanwhile. At a poll it leaves, and gives something other than 0,
+when somebody has set `cancel`, or a signal (Ctrl-C) has raised a Python exception, which is then set.
+
+    struct control {
+        int32_t cancel, version;            // version 1; later ones only add fields
+        void *(*release)(void);             // PyEval_SaveThread: gives the lock back
+        void (*acquire)(void *);            // PyEval_RestoreThread: takes it again
+        int (*ensure)(void);                // PyGILState_Ensure: takes it for a moment
+        void (*restore)(int);               // PyGILState_Release
+        int (*signals)(void);               // PyErr_CheckSignals; null on threads that handle none
+    };
 """
 
 from __future__ import annotations
@@ -32,6 +43,7 @@ class Signature:
     symbols: int
 
 
+UNLOCKED = 20_000  # of work: what is done sooner than a lock changes hands keeps it
 READ_ONLY = (Access.IN, Access.CONST, Access.MERGE)
 
 

@@ -2,7 +2,7 @@
 
     Proc  = (name, bufs, syms, body, facts)
     Block = stmt*
-    Stmt  = For | If | Store | Update | Let | Local
+    Stmt  = For | If | Store | Update | Let | Local | Poll
     Expr  = Num | Idx | Var | Load | Apply | When | Cast
 
 Meaning. A statement sees what those before it wrote. `For` runs its body for sym = lo, lo+step, ... below hi.
@@ -10,8 +10,9 @@ Meaning. A statement sees what those before it wrote. `For` runs its body for sy
 value and `Local` storage, both to the end of the block they stand in. All operands of an `Apply` have one type, which
 is that of the result; `where` evaluates both sides, `When` only the one that its condition picks (an affine condition
 costs nothing to decide: it is how padding and partial writes are said). A `Cast` to bool is `!= 0`, from a float to an
-integer truncates toward zero (giving any number where the result has no room), between integers wraps. Every access is
-in bounds: `verify` proves it.
+integer truncates toward zero (giving any number where the result has no room), between integers wraps. `Poll` is a place
+where a program that somebody has cancelled may leave, with whatever it has written; it may be taken for nothing. Every
+access is in bounds: `verify` proves it.
 """
 
 from __future__ import annotations
@@ -195,7 +196,12 @@ class Comment:
     text: str
 
 
-Stmt = For | If | Store | Update | Let | Local | Comment
+@dataclass(frozen=True, slots=True)
+class Poll:
+    pass
+
+
+Stmt = For | If | Store | Update | Let | Local | Comment | Poll
 Body = tuple[Stmt, ...]
 
 

@@ -29,6 +29,7 @@ from ocannl.ir.loops import (
     Load,
     Local,
     Num,
+    Poll,
     Proc,
     Ref,
     Stmt,
@@ -160,6 +161,8 @@ def _lines(body: Body, depth: int) -> Iterator[tuple[str, Origin | None]]:
                 yield f"{pad}local {buf.name}: {buf_type(buf)} {buf.home.value}{start}", None
             case Comment(text):
                 yield f"{pad}# {' '.join(text.split())}", None
+            case Poll():
+                yield f"{pad}poll", None
 
 
 def show_stmt(stmt: Stmt) -> str:

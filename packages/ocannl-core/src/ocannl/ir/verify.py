@@ -32,6 +32,7 @@ from ocannl.ir.loops import (
     Load,
     Local,
     Num,
+    Poll,
     Proc,
     Ref,
     Stmt,
@@ -165,7 +166,7 @@ class _Check:
                 if fill is not None:
                     self.number(fill, buf.precision)
                     self.written.add(buf)
-            case Comment():
+            case Comment() | Poll():
                 pass
         self.path.pop()
 

@@ -22,6 +22,7 @@ from ocannl.ir.loops import (
     Load,
     Local,
     Num,
+    Poll,
     Stmt,
     Store,
     Update,
@@ -47,7 +48,7 @@ def children(node: Node) -> tuple[Node, ...]:
             return node.body
         case If(_, body, other):
             return body + other
-        case Num() | Idx() | Var() | Load() | Local() | Comment():
+        case Num() | Idx() | Var() | Load() | Local() | Comment() | Poll():
             return ()
 
 
@@ -97,5 +98,5 @@ def _rebuild(node: Node, rule: Callable[[Node], Node]) -> Node:
         case If(cond, then_body, else_body):
             x, y = rewrite_body(then_body, rule), rewrite_body(else_body, rule)
             return node if x is then_body and y is else_body else If(cond, x, y)
-        case Num() | Idx() | Var() | Load() | Local() | Comment():
+        case Num() | Idx() | Var() | Load() | Local() | Comment() | Poll():
             return node

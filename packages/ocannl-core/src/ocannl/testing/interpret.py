@@ -28,6 +28,7 @@ from ocannl.ir.loops import (
     Load,
     Local,
     Num,
+    Poll,
     Proc,
     Ref,
     Stmt,
@@ -148,7 +149,7 @@ class _Machine:
             case Local(buf, fill):
                 start = _poisoned(buf) if fill is None else np.full(buf.size, fill).astype(buf.precision.numpy)
                 return lambda: self.memory.update({buf: start.copy()})
-            case Comment():
+            case Comment() | Poll():
                 return lambda: None
 
     def store(self, ref: Ref, cell: Callable[[], int], compute: Callable[[], Number]) -> Run:

@@ -1,0 +1,69 @@
+"""Where a long program looks whether it has been cancelled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ocannl.ir.index import Affine, Bound, Sym
+from ocannl.ir.loops import Body, For, If, Poll, Proc, Stmt
+from ocannl.ir.names import Namer
+from ocannl.ir.work import iterations, work, work_of
+from ocannl.opt.nest import names_of
+
+STRETCH = 4_000_000  # of work between two polls: some milliseconds
+
+
+def poll(proc: Proc, stretch: int = STRETCH) -> Proc:
+    """Puts polls between statements and into long loops, so that no more than a stretch of work lies between two. Here
+    it is 40:
+
+        proc step                       proc step
+          x : f32[90]  inout              x : f32[90]  inout
+          for i in 0..90:                 for i_part in 0..90 step 10:
+            x[i] = x[i] + 1     ==>         poll
+                                            for i in i_part..min(i_part+10, 90):
+                                              x[i] = x[i] + 1
+
+    The order of execution stays.
+    """
+    if work(proc.body) <= stretch:
+        return proc
+    return replace(proc, body=_spread(proc.body, stretch, Namer(names_of(proc))))
+
+
+def _spread(body: Body, stretch: int, names: Namer) -> Body:
+    out: list[Stmt] = []
+    since = 0
+    for stmt in body:
+        amount = work_of(stmt)
+        if since and since + amount > stretch:
+            out.append(Poll())
+            since = 0
+        if amount <= stretch:
+            out.append(stmt)
+            since += amount
+        else:
+            out.append(_divided(stmt, stretch, names))
+            since = stretch
+    return tuple(out)
+
+
+def _divided(stmt: Stmt, stretch: int, names: Namer) -> Stmt:
+    match stmt:
+        case If(cond, then, orelse):
+            return If(cond, _spread(then, stretch, names), _spread(orelse, stretch, names))
+        case For(body=body):
+            many = stretch * iterations(stmt) // work_of(stmt)
+            if many <= 1 or stmt.step != 1:
+                return replace(stmt, body=(Poll(), *_spread(body, stretch, names)))
+            return _in_parts(stmt, many, names)
+        case _:
+            return stmt
+
+
+def _in_parts(stmt: For, many: int, names: Namer) -> For:
+    """The same loop, a poll before each stretch of so many iterations."""
+    part = Sym(names(f"{stmt.sym.name}_part"), stmt.sym.lo, stmt.sym.hi)
+    first = Affine.of(part)
+    inner = replace(stmt, lo=Bound(((first, 1),)), hi=Bound(((first + (many - 1), 1), *stmt.hi.of)))
+    return For(part, stmt.lo, stmt.hi, (Poll(), inner), many, stmt.origin)

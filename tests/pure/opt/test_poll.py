@@ -1,0 +1,103 @@
+"""Long programs look often enough whether they are cancelled, and compute the same."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.index import Affine, Bound, Sym
+from ocannl.ir.loops import Access, Apply, Buf, For, Home, If, Load, Num, Poll, Proc, Ref, Stmt, Store, row_major
+from ocannl.ir.ops import BY_NAME
+from ocannl.ir.precision import float32
+from ocannl.ir.text import print_proc
+from ocannl.ir.tnode import Role, TNode
+from ocannl.ir.verify import verify
+from ocannl.ir.walk import walk
+from ocannl.ir.work import work
+from ocannl.lower.lower import lower
+from ocannl.opt.memory import memory
+from ocannl.opt.pipeline import optimize
+from ocannl.opt.poll import poll
+from ocannl.testing.evaluate import evaluate
+from ocannl.testing.generate import difference, generate
+from ocannl.testing.interpret import interpret
+
+
+def buffer(name: str, *shape: int) -> Buf:
+    node = TNode(name, Role.PLACEHOLDER, lambda: shape, lambda: float32)
+    return Buf(name, float32, shape, row_major(shape), Home.POOL, Access.INOUT, node)
+
+
+def increments(buf: Buf, stem: str) -> Stmt:
+    syms = [Sym(f"{stem}{n}", 0, size - 1) for n, size in enumerate(buf.shape)]
+    ref = Ref(buf, tuple(map(Affine.of, syms)))
+    stmt: Stmt = Store(ref, Apply(BY_NAME["add"], (Load(ref), Num(1, float32))))
+    for sym in reversed(syms):
+        stmt = For(sym, Bound.lower(0), Bound.upper(sym.hi + 1), (stmt,))
+    return stmt
+
+
+def test_a_long_loop_is_divided_and_a_poll_stands_before_each_part() -> None:
+    x = buffer("x", 9_000_000)
+    before = Proc("step", (x,), (), (increments(x, "i"),))
+    after = poll(before)
+    verify(after, "optimized")
+    assert print_proc(after) == (
+        "proc step\n"
+        "  x : f32[9000000]  inout\n"
+        "  for i0_part in 0..9000000 step 1000000:\n"
+        "    poll\n"
+        "    for i0 in i0_part..min(i0_part+1000000, 9000000):\n"
+        "      x[i0] = x[i0] + 1\n"
+    )
+
+
+def test_a_short_program_stays_as_it_is() -> None:
+    x = buffer("x", 1000, 1000)
+    before = Proc("step", (x,), (), (increments(x, "i"),))
+    assert poll(before) is before
+
+
+def test_many_short_nests_are_apart_by_polls() -> None:
+    x = buffer("x", 500, 1000)
+    after = poll(Proc("step", (x,), (), tuple(increments(x, f"i{n}_") for n in range(10))))
+    assert ["poll" if isinstance(s, Poll) else "nest" for s in after.body] == ["nest", "nest", "poll"] * 4 + [
+        "nest",
+        "nest",
+    ]
+
+
+def longest(body: tuple[Stmt, ...]) -> int:
+    """The most work that lies between two polls, one before and one after included."""
+    most = since = 0
+    for stmt in body:
+        match stmt:
+            case Poll():
+                since = 0
+            case For(body=inner) if any(isinstance(s, Poll) for s in walk(inner)):
+                most = max(most, longest(inner))
+                since = 0
+            case If(_, then, orelse) if any(isinstance(s, Poll) for s in walk(stmt)):
+                most = max(most, longest(then), longest(orelse))
+                since = 0
+            case _:
+                since += work((stmt,))
+                most = max(most, since)
+    return most
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_random_programs_with_polls_everywhere(seed: int) -> None:
+    random = Random(seed)
+    program = generate(random)
+    stretch = random.choice((1, 20, 50, 200))
+    skipped = frozenset(["memory", *random.sample(["number", "schedule", "inline"], 1)])
+    proc = memory(poll(optimize(lower(program.code, "p"), {}, Capabilities(), without=skipped), stretch), 64)
+    verify(proc, "placed", alignment_bytes=64)
+    heaviest = max((work((s,)) for s in walk(proc.body) if isinstance(s, Store)), default=0)
+    assert longest(proc.body) <= stretch + heaviest + 400  # what has no loops is not divided
+    want = evaluate(program.code, program.arrays, program.symbols, program.merged)
+    got = interpret(proc, program.arrays, program.symbols, program.merged)
+    assert not difference(want, got, program.tolerance), print_proc(proc)
