@@ -101,7 +101,7 @@ parts   4,2
     einsum("(a b) => a,b", z), file.py:N
   output axis 2 is 2
     what is left in `(a b)`: 8 = 4 * 2
-      the size that `o<+k` leaves: 10 = 1 * 7 + 1 * 2 + 1
+      the size that `o<+k` leaves: 10 = (8 - 1) + (3 - 1) + 1
         output axis 1 of x is h 10: placeholder, file.py:N
         output axis 1 of k is 3: param, file.py:N
       `a` is given as a=4

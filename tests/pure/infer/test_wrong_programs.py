@@ -662,9 +662,10 @@ def a_split_without_sizes():
 @wrong("""
 the whole of `(a b)` is 6, but output axis 1 of `y` is 7
   in      einsum("a,b => (a b)", x) + y  file.py:N
+  since   6 = 2 * 3                      the whole of `(a b)`
   y       ...|...->7                     placeholder, file.py:N
-  einsum  6                              result, file.py:N
   x       2,3                            placeholder, file.py:N
+  einsum  6                              result, file.py:N
   fix     make the two sizes equal, or one of them 1
 """)
 def merged_axes_of_another_product():
@@ -753,9 +754,10 @@ def a_padded_window_over_an_odd_axis():
 @wrong("""
 the size that `2*o=+k` leaves is 4, but output axis 1 of `x` is 8
   in      einsum("2*o=+k; k => o", x, k) + x  file.py:N
+  since   8 = 2 * 4                           the size that `2*o=+k` leaves
   x       8                                   placeholder, file.py:N
-  einsum  4                                   result, file.py:N
   k       3                                   param, file.py:N
+  einsum  4                                   result, file.py:N
   fix     make the two sizes equal, or one of them 1
 """)
 def a_padded_convolution_that_is_added_to_what_it_halves():
@@ -802,9 +804,10 @@ def a_convolution_of_other_channels():
 @wrong("""
 output axis 1 of `x` is 8, but the size that `o<+k` leaves is 6
   in      x + einsum("o<+k; k => o", x, k)  file.py:N
+  since   8 = (6 - 1) + (3 - 1) + 1         the size that `o<+k` leaves
   x       8                                 placeholder, file.py:N
-  einsum  6                                 result, file.py:N
   k       3                                 param, file.py:N
+  einsum  6                                 result, file.py:N
   fix     make the two sizes equal, or one of them 1
 """)
 def a_residual_around_a_convolution_that_shrinks():
@@ -815,13 +818,14 @@ def a_residual_around_a_convolution_that_shrinks():
 
 @wrong("""
 the size that `2*o<+k` leaves is 9, but output axis 1 of `x` is 10
-  in    wide - x                        file.py:N
-  via   einsum("o; k => 2*o<+k", y, k)  file.py:N
-  x     ...|...->10                     placeholder, file.py:N
-  wide  9                               result, file.py:N
-  y     4                               placeholder, file.py:N
-  k     3                               param, file.py:N
-  fix   make the two sizes equal, or one of them 1
+  in     wide - x                        file.py:N
+  via    einsum("o; k => 2*o<+k", y, k)  file.py:N
+  since  9 = 2 * (4 - 1) + (3 - 1) + 1   the size that `2*o<+k` leaves
+  x      ...|...->10                     placeholder, file.py:N
+  y      4                               placeholder, file.py:N
+  k      3                               param, file.py:N
+  wide   9                               result, file.py:N
+  fix    make the two sizes equal, or one of them 1
 """)
 def a_transposed_convolution_into_another_size():
     y = oc.placeholder(o=[4])
@@ -837,10 +841,11 @@ def a_transposed_convolution_into_another_size():
 @wrong("""
 the whole of `a^b` is 5, but output axis 1 of `x` is 6
   in      concat("a; b => a^b", a, b) * x  file.py:N
+  since   5 = 2 + 3                        the whole of `a^b`
   x       ...|...->6                       placeholder, file.py:N
-  concat  5                                result, file.py:N
   a       2                                placeholder, file.py:N
   b       3                                placeholder, file.py:N
+  concat  5                                result, file.py:N
   fix     make the two sizes equal, or one of them 1
 """)
 def parts_that_do_not_make_the_whole():
@@ -915,6 +920,7 @@ def four_blocks_of_which_one_is_wider():
 the whole of `2^a` is 7, but output axis 1 of `x` is 5
   in      padded + x             file.py:N
   via     concat("a => 2^a", x)  file.py:N
+  since   7 = 2 + 5              the whole of `2^a`
   x       5                      placeholder, file.py:N
   padded  7                      result, file.py:N
   fix     make the two sizes equal, or one of them 1
@@ -927,14 +933,10 @@ def padding_that_is_added_to_what_was_not_padded():
 
 @wrong("""
 output axis 1 of `a` is 2, but output axis 1 of `b` is 3
-  in    concat("...|...->p0,...; ...|...->p1,... => ...|...->p0^p1,...", row0, row1)  file.py:N
-  via   einsum("...|...->... => ...|...->0,...", a)                                   file.py:N
-  via   einsum("...|...->... => ...|...->0,...", b)                                   file.py:N
-  a     ...|...->2                                                                    placeholder, file.py:N
-  b     ...|...->3                                                                    placeholder, file.py:N
-  row0  ...|...->1,2                                                                  result, file.py:N
-  row1  ...|...->1,3                                                                  result, file.py:N
-  fix   make the two sizes equal; a spec stretches nothing
+  in   stack([a, b])  file.py:N
+  a    ...|...->2     placeholder, file.py:N
+  b    ...|...->3     placeholder, file.py:N
+  fix  make the two sizes equal
 """)
 def a_stack_of_other_sizes():
     a = oc.placeholder(o=[2])
@@ -944,14 +946,10 @@ def a_stack_of_other_sizes():
 
 @wrong("""
 output axis 1 of `c` is 2, but output axis 1 of `d` is 5
-  in    concat("...|...->p0,...; ...|...->p1,... => ...|...->p0^p1,...", row0, row1)  file.py:N
-  via   einsum("...|...->... => ...|...->0,...", c)                                   file.py:N
-  via   einsum("...|...->... => ...|...->0,...", d)                                   file.py:N
-  c     ...|...->2                                                                    placeholder, file.py:N
-  d     ...|...->5                                                                    placeholder, file.py:N
-  row0  ...|...->1,2                                                                  result, file.py:N
-  row1  ...|...->1,5                                                                  result, file.py:N
-  fix   make the two sizes equal; a spec stretches nothing
+  in   block([[a, b], [c, d]])  file.py:N
+  c    ...|...->2               placeholder, file.py:N
+  d    ...|...->5               placeholder, file.py:N
+  fix  make the two sizes equal
 """)
 def a_block_whose_cells_differ():
     a = oc.placeholder(o=[2])
@@ -1060,10 +1058,11 @@ def a_captured_size_that_a_later_spec_contradicts():
 
 @wrong("""
 the number of cells of `..r..` is 6, but `cells`, set at file.py:N, is 7
-  in   cells.set(7)                 file.py:N
-  in   einsum("..r.. => ..r..", x)  file.py:N
-  x    2,3                          placeholder, file.py:N
-  fix  make the two sizes equal
+  in     cells.set(7)                 file.py:N
+  in     einsum("..r.. => ..r..", x)  file.py:N
+  since  6 = 2 * 3                    the number of cells of `..r..`
+  x      2,3                          placeholder, file.py:N
+  fix    make the two sizes equal
 """)
 def a_captured_row_that_is_set_otherwise():
     x = oc.placeholder(o=[2, 3])
@@ -1322,14 +1321,15 @@ def a_recurrent_weight_that_cannot_be_applied_twice():
 
 @wrong("""
 the size that `o<+k` leaves is 8, but output axis 1 of `y` is 10
-  in   h - y                         file.py:N
-  via  relu(edges)                   file.py:N
-  via  einsum("o<+k; k => o", x, k)  file.py:N
-  y    ...|...->10                   placeholder, file.py:N
-  h    ...|...->...,8                result, file.py:N
-  x    10                            placeholder, file.py:N
-  k    3                             param, file.py:N
-  fix  make the two sizes equal, or one of them 1
+  in     h - y                         file.py:N
+  via    relu(edges)                   file.py:N
+  via    einsum("o<+k; k => o", x, k)  file.py:N
+  since  10 = (8 - 1) + (3 - 1) + 1    the size that `o<+k` leaves
+  y      ...|...->10                   placeholder, file.py:N
+  x      10                            placeholder, file.py:N
+  k      3                             param, file.py:N
+  h      ...|...->...,8                result, file.py:N
+  fix    make the two sizes equal, or one of them 1
 """)
 def a_size_that_a_window_left_on_the_way():
     x = oc.placeholder(o=[10])
@@ -1372,6 +1372,368 @@ def a_loss_against_targets_of_other_classes():
     w = oc.param(o=[12])
     logits = w @ x
     return ((logits - target) ** 2).sum()
+
+
+# --- what came a long way -------------------------------------------------------------------------------------------
+
+
+@wrong("""
+output axis 1 of `w1` is 100, but output axis 1 of `target` is 10
+  in      p - target                    file.py:N
+  via     e / sum("...|d => ...|0", e)  file.py:N
+  via     exp(h + bias)                 file.py:N
+  via     ... 4 more ...
+  via     w1 @ x                        file.py:N
+  w1      ...,64->100                   param, file.py:N
+  target  8|...->10                     placeholder, file.py:N
+  p       ...,8|...->...,100            result, file.py:N
+  x       8|64                          placeholder, file.py:N
+  fix     make the two sizes equal, or one of them 1
+""")
+def a_size_from_the_first_layer_that_clashes_at_the_loss():
+    x = oc.placeholder(b=[8], o=[64])
+    w1, bias = oc.param("w1", o=[100]), oc.param("bias")
+    target = oc.placeholder(b=[8], o=[10])
+    h = oc.tanh(oc.relu(w1 @ x) * 2.0)
+    e = oc.exp(h + bias)
+    p = e / e.sum("...|d => ...|0")
+    return p - target
+
+
+@wrong("""
+output axis 1 of `x` is 64, but output axis 1 of `y` is 63
+  in   t * y              file.py:N
+  via  relu(t + p)        file.py:N
+  via  t + p              file.py:N
+  via  relu(x + p)        file.py:N
+  via  x + p              file.py:N
+  x    8|64               placeholder, file.py:N
+  y    8|63               placeholder, file.py:N
+  t    ...,8|...->...,64  result, file.py:N
+  p    ...->...           param, file.py:N
+  fix  make the two sizes equal, or one of them 1
+""")
+def sizes_that_meet_after_twenty_operations():
+    x = oc.placeholder(b=[8], i=[], o=[64])
+    y = oc.placeholder(b=[8], i=[], o=[63])
+    t = x
+    for _ in range(10):
+        t = oc.relu(t + oc.param("p"))
+    return t * y
+
+
+@wrong("""
+the whole of `a^b` is 7, but output axis 1 of `y` is 8
+  in     exp(twice) + y                        file.py:N
+  via    concat("a; b => a^b", relu(once), a)  file.py:N
+  via    relu(once)                            file.py:N
+  via    concat("a; b => a^b", a, b)           file.py:N
+  since  7 = 5 + 2                             the whole of `a^b`
+  since  5 = 2 + 3                             the whole of `a^b`
+  y      ...|...->8                            placeholder, file.py:N
+  a      2                                     placeholder, file.py:N
+  b      3                                     placeholder, file.py:N
+  exp    ...|...->...,7                        result, file.py:N
+  fix    make the two sizes equal, or one of them 1
+""")
+def concatenations_of_concatenations():
+    a = oc.placeholder(o=[2])
+    b = oc.placeholder(o=[3])
+    once = oc.concat("a; b => a^b", a, b)
+    twice = oc.concat("a; b => a^b", oc.relu(once), a)
+    y = oc.placeholder(o=[8])
+    return oc.exp(twice) + y
+
+
+@wrong("""
+`2*h<+wh` does not fit axis 11 (the size that `h<+kh` leaves), window 2 (`wh`, given as wh=2): 9 is no multiple of the stride 2
+  in     max("...|2*h<+wh,2*w<+ww,c => ...|h,w,c", c2)                       file.py:N
+  via    relu(einsum("...|h<+kh,w<+kw,c; kh,kw,c->d => ...|h,w,d", p1, k2))  file.py:N
+  via    einsum("...|h<+kh,w<+kw,c; kh,kw,c->d => ...|h,w,d", p1, k2)        file.py:N
+  via    max("...|2*h<+wh,2*w<+ww,c => ...|h,w,c", c1)                       file.py:N
+  via    relu(einsum("...|h<+kh,w<+kw,c; kh,kw,c->d => ...|h,w,d", x, k1))   file.py:N
+  via    einsum("...|h<+kh,w<+kw,c; kh,kw,c->d => ...|h,w,d", x, k1)         file.py:N
+  since  13 = (11 - 1) + (3 - 1) + 1                                         the size that `h<+kh` leaves
+  since  26 = 2 * (13 - 1) + (2 - 1) + 1                                     the size that `2*h<+wh` leaves
+  since  28 = (26 - 1) + (3 - 1) + 1                                         the size that `h<+kh` leaves
+  x      2|28,28,1                                                           placeholder, file.py:N
+  k1     3,3,1->8                                                            param, file.py:N
+  k2     3,3,8->16                                                           param, file.py:N
+  c2     ...,2|...->...,11,11,16                                             result, file.py:N
+  fix    change the axis, the window or the stride, or pad: `=` in place of `<`
+""")  # noqa: E501
+def a_second_pooling_that_does_not_divide():
+    x = oc.placeholder(b=[2], o=[28, 28, 1])
+    k1, k2 = oc.param("k1", i=[3, 3, 1], o=[8]), oc.param("k2", i=[3, 3, 8], o=[16])
+    convolve, pool = "...|h<+kh,w<+kw,c; kh,kw,c->d => ...|h,w,d", "...|2*h<+wh,2*w<+ww,c => ...|h,w,c"
+    c1 = oc.relu(oc.einsum(convolve, x, k1))
+    p1 = c1.max(pool, wh=2, ww=2)
+    c2 = oc.relu(oc.einsum(convolve, p1, k2))
+    return c2.max(pool, wh=2, ww=2)
+
+
+@wrong("""
+input axis 1 of `w` is 1352, but the whole of `(h w c)` is 5408
+  in     w @ flat                                                          file.py:N
+  via    einsum("...|h,w,c => ...|(h w c)", seen)                          file.py:N
+  via    relu(einsum("...|h<+kh,w<+kw,c; kh,kw,c->d => ...|h,w,d", x, k))  file.py:N
+  via    einsum("...|h<+kh,w<+kw,c; kh,kw,c->d => ...|h,w,d", x, k)        file.py:N
+  since  5408 = 26 * 26 * 8                                                the whole of `(h w c)`
+  since  28 = (26 - 1) + (3 - 1) + 1                                       the size that `h<+kh` leaves
+  since  28 = (26 - 1) + (3 - 1) + 1                                       the size that `w<+kw` leaves
+  w      1352->10                                                          param, file.py:N
+  x      2|28,28,1                                                         placeholder, file.py:N
+  k      3,3,1->8                                                          param, file.py:N
+  flat   ...,2|5408                                                        result, file.py:N
+  fix    make the two sizes equal, or one of them 1
+""")
+def a_dense_layer_behind_a_convolution():
+    x = oc.placeholder(b=[2], o=[28, 28, 1])
+    k = oc.param(i=[3, 3, 1], o=[8])
+    seen = oc.relu(oc.einsum("...|h<+kh,w<+kw,c; kh,kw,c->d => ...|h,w,d", x, k))
+    flat = oc.einsum("...|h,w,c => ...|(h w c)", seen)
+    w = oc.param(i=[1352], o=[10])
+    return w @ flat
+
+
+@wrong("""
+the whole of `(h d)` is 32, but output axis 1 of `y` is 33
+  in      einsum("...|h,d => ...|(h d)", h) + y       file.py:N
+  via     einsum("...s|m; m->h,d => ...s|h,d", x, q)  file.py:N
+  since   32 = 4 * 8                                  the whole of `(h d)`
+  y       4,16|33                                     placeholder, file.py:N
+  q       32->4,8                                     param, file.py:N
+  einsum  4,16|32                                     result, file.py:N
+  x       4,16|32                                     placeholder, file.py:N
+  fix     make the two sizes equal, or one of them 1
+""")
+def heads_that_were_merged_and_added():
+    x = oc.placeholder(b=[4, 16], i=[], o=[32])
+    y = oc.placeholder(b=[4, 16], i=[], o=[33])
+    q = oc.param(o=[4, 8])
+    h = oc.einsum("...s|m; m->h,d => ...s|h,d", x, q)
+    return oc.einsum("...|h,d => ...|(h d)", h) + y
+
+
+@wrong("""
+what is left in `(h d)` is 8, but output axis 2 of `y` is 7
+  in     relu(h) * relu(y)                  file.py:N
+  via    einsum("...|(h d) => ...|h,d", x)  file.py:N
+  since  32 = 4 * 8                         what is left in `(h d)`
+  y      4|4,7                              placeholder, file.py:N
+  x      4|32                               placeholder, file.py:N
+  relu   ...,4|...->...,4,8                 result, file.py:N
+  relu   ...,4|...->...,4,7                 result, file.py:N
+  fix    make the two sizes equal, or one of them 1
+""")
+def parts_of_an_axis_that_meet_others():
+    x = oc.placeholder(b=[4], i=[], o=[32])
+    y = oc.placeholder(b=[4], i=[], o=[4, 7])
+    h = oc.einsum("...|(h d) => ...|h,d", x, h=4)
+    return oc.relu(h) * oc.relu(y)
+
+
+@wrong("""
+output axis 1 of `x` is 16, but output axis 1 of `w2` is 32
+  in      x + (w2 @ relu)    file.py:N
+  via     w2 @ relu(matmul)  file.py:N
+  x       4|16               placeholder, file.py:N
+  w2      ...,64->32         param, file.py:N
+  matmul  ...,4|...->...,32  result, file.py:N
+  relu    ...,4|...->...,64  result, file.py:N
+  fix     make the two sizes equal, or one of them 1
+""")
+def a_residual_around_two_layers():
+    x = oc.placeholder(b=[4], i=[], o=[16])
+    w1, w2 = oc.param("w1", o=[64]), oc.param("w2", o=[32])
+    return x + w2 @ oc.relu(w1 @ x)
+
+
+@wrong("""
+batch axis 2 of `y` is 20, but batch axis 2 of `x` is 16
+  in      einsum("...st|h; ...t|hd => ...s|hd", exp(scores), values)  file.py:N
+  via     einsum("...s|hd; ...t|hd => ...st|h", q @ x, k @ y)         file.py:N
+  via     k @ y                                                       file.py:N
+  via     v @ x                                                       file.py:N
+  y       4,20|32                                                     placeholder, file.py:N
+  x       4,16|32                                                     placeholder, file.py:N
+  exp     ...,4,16,20|...->...,4                                      result, file.py:N
+  values  ...,4,16|...->...,4,8                                       result, file.py:N
+  v       ...,32->4,8                                                 param, file.py:N
+  fix     make the two sizes equal; a spec stretches nothing
+""")
+def values_of_another_sequence_than_the_keys():
+    x = oc.placeholder(b=[4, 16], i=[], o=[32])
+    y = oc.placeholder(b=[4, 20], i=[], o=[32])
+    q, k, v = (oc.param(name, o=[4, 8]) for name in "qkv")
+    scores = oc.einsum("...s|hd; ...t|hd => ...st|h", q @ x, k @ y)
+    values = v @ x
+    return oc.einsum("...st|h; ...t|hd => ...s|hd", oc.exp(scores), values)
+
+
+@wrong("""
+output axis 1 of `embedding` is 16, but output axis 1 of `w` is 24
+  in         embedding.T @ relu(matmul)  file.py:N
+  via        relu(w @ matmul)            file.py:N
+  via        w @ (embedding @ tokens)    file.py:N
+  embedding  100->16                     param, file.py:N
+  w          ...,16->24                  param, file.py:N
+  transpose  ...|...,16->...,100         result, file.py:N
+  relu       ...,2,5|...->...,24         result, file.py:N
+  matmul     ...,2,5|...->...,16         result, file.py:N
+  fix        make the two sizes equal, or one of them 1
+""")
+def an_embedding_that_is_tied_to_another_width():
+    embedding = oc.param(i=[100], o=[16])
+    tokens = oc.placeholder(b=[2, 5], i=[], o=[100])
+    w = oc.param(o=[24])
+    return embedding.T @ oc.relu(w @ (embedding @ tokens))
+
+
+@wrong("""
+output axis 1 of `y` is 20, but the whole of `c = 2*b` is 24
+  in     einsum("i => i", y)  file.py:N
+  via    c.scale(b, 2)        file.py:N
+  via    b.scale(a, 2)        file.py:N
+  since  24 = 2 * 12          the whole of `c = 2*b`
+  since  12 = 2 * 6           the whole of `b = 2*a`
+  y      20                   placeholder, file.py:N
+  x      6                    placeholder, file.py:N
+  fix    make the two sizes equal; a spec stretches nothing
+""")
+def a_size_that_is_captured_and_scaled_twice():
+    x = oc.placeholder(b=[], i=[], o=[6])
+    y = oc.placeholder(b=[], i=[], o=[20])
+    a, b, c = oc.Dim("a"), oc.Dim("b"), oc.Dim("c")
+    b.scale(a, 2)
+    c.scale(b, 2)
+    oc.einsum("i => i", x, i=a)
+    return oc.einsum("i => i", y, i=c)
+
+
+@wrong("""
+what is left in `(a d)` is 4, but output axis 2 of `q` is 5
+  in     d.equal(e)                 file.py:N
+  in     einsum("(a d) => a,d", x)  file.py:N
+  in     einsum("a,e => a", q)      file.py:N
+  since  12 = 3 * 4                 what is left in `(a d)`
+  q      3,5                        placeholder, file.py:N
+  x      12                         placeholder, file.py:N
+  fix    make the two sizes equal
+""")
+def captured_sizes_of_two_specs_that_are_equated():
+    x = oc.placeholder(b=[], i=[], o=[12])
+    q = oc.placeholder(b=[], i=[], o=[3, 5])
+    d, e = oc.Dim("d"), oc.Dim("e")
+    oc.einsum("(a d) => a,d", x, a=3, d=d)
+    oc.einsum("a,e => a", q, e=e)
+    d.equal(e)
+
+
+@wrong("""
+the output row of `a` is 2,3, but the output row of `c` is 2,3,4: they must have equally many axes, since both are `..r..` in `..r..; ..r..; ..r.. => ..r..`
+  in   einsum("..r..; ..r..; ..r.. => ..r..", a, b, c)  file.py:N
+  a    ...|...->2,3                                     placeholder, file.py:N
+  c    ...|...->2,3,4                                   placeholder, file.py:N
+  b    ...|...->2,3                                     placeholder, file.py:N
+  fix  give both rows the same number of axes, or different names in the spec
+""")  # noqa: E501
+def a_row_variable_that_three_operands_share():
+    a = oc.placeholder(o=[2, 3])
+    b = oc.placeholder(o=[2, 3])
+    c = oc.placeholder(o=[2, 3, 4])
+    return oc.einsum("..r..; ..r..; ..r.. => ..r..", a, b, c, combine="fma")
+
+
+@wrong("""
+output axis 1 of `u` is rgb 4, but output axis 1 of `v` is xyz 4: their units differ
+  in   w + v       file.py:N
+  via  w + u       file.py:N
+  u    ...|...->4  placeholder, file.py:N
+  v    ...|...->4  placeholder, file.py:N
+  w    ...|...->4  placeholder, file.py:N
+  fix  give both the same unit, or leave one out
+""")
+def units_that_were_told_to_what_had_none():
+    w = oc.placeholder(o=[4])
+    u = oc.placeholder(o=[("rgb", 4)])
+    v = oc.placeholder(o=[("xyz", 4)])
+    colours = w + u
+    return colours, w + v
+
+
+@wrong("""
+`x` is 5,3, which makes 15 cells, but the number of cells of `x` is 24
+  in    einsum("i,j; i,j => i", x, relu(a))  file.py:N
+  a     5,3                                  placeholder, file.py:N
+  x     ...|...->...                         data, file.py:N
+  relu  ...|...->...,5,3                     result, file.py:N
+  fix   give axes whose product is 24
+""")
+def a_number_of_cells_that_other_sizes_do_not_make():
+    x = oc.tensor(np.zeros(24), shape="infer")
+    a = oc.placeholder(b=[], i=[], o=[5, 3])
+    return oc.einsum("i,j; i,j => i", x, oc.relu(a))
+
+
+@wrong("""
+output axis 1 of `x` is 4, but output axis 1 of `y` is 5
+  in       gelu + sigmoid    file.py:N
+  via      gelu(x)           file.py:N
+  via      sigmoid(y)        file.py:N
+  x        3|4               placeholder, file.py:N
+  y        3|5               placeholder, file.py:N
+  gelu     ...,3|...->...,4  result, file.py:N
+  sigmoid  ...,3|...->...,5  result, file.py:N
+  fix      make the two sizes equal, or one of them 1
+""")
+def composed_functions_of_tensors_that_differ():
+    x = oc.placeholder(b=[3], i=[], o=[4])
+    y = oc.placeholder(b=[3], i=[], o=[5])
+    return oc.gelu(x) + oc.sigmoid(y)
+
+
+@wrong("""
+the output row of `a` is 2,3, but the output row of `b` is 2: they must have equally many axes, since both are `...` in a stack
+  in   stack([a, b])  file.py:N
+  a    ...|...->2,3   placeholder, file.py:N
+  b    ...|...->2     placeholder, file.py:N
+  fix  give both rows the same number of axes
+""")  # noqa: E501
+def a_stack_of_tensors_of_other_ranks():
+    a = oc.placeholder(o=[2, 3])
+    b = oc.placeholder(o=[2])
+    return oc.stack([a, b])
+
+
+@wrong("""
+the whole of `stack([a, b])` is 2, but output axis 1 of `y` is 3
+  in     einsum("ij; ij => i", both, y)  file.py:N
+  via    stack([a, b])                   file.py:N
+  since  2 = 1 + 1                       the whole of `stack([a, b])`
+  y      3,2                             placeholder, file.py:N
+  both   2,2                             result, file.py:N
+  a      2                               placeholder, file.py:N
+  b      2                               placeholder, file.py:N
+  fix    make the two sizes equal; a spec stretches nothing
+""")
+def a_stack_that_meets_a_longer_one():
+    a = oc.placeholder(b=[], i=[], o=[2])
+    b = oc.placeholder(b=[], i=[], o=[2])
+    y = oc.placeholder(b=[], i=[], o=[3, 2])
+    both = oc.stack([a, b])
+    return oc.einsum("ij; ij => i", both, y)
+
+
+@wrong("""
+`c, d` in `b|c,d => b|c` has 2 axes, but the output row of `x` is 4
+  in   mean(x, "b|c,d => b|c")  file.py:N
+  x    3|4                      placeholder, file.py:N
+  fix  write 1 axis there, or `...` for any number
+""")
+def a_mean_over_axes_that_are_not_there():
+    x = oc.placeholder(b=[3], i=[], o=[4])
+    return x - x.mean("b|c,d => b|c")
 
 
 # --- assignments ----------------------------------------------------------------------------------------------------

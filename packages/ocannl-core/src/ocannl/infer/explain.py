@@ -6,31 +6,33 @@ from collections.abc import Iterable, Sequence
 
 from ocannl.base.errors import ShapeError
 from ocannl.infer.mismatch import Mismatch
-from ocannl.infer.reasons import carries, origin, said
+from ocannl.infer.reasons import carries, formula, law_of, origin, parts_of, said
 from ocannl.infer.relation import Relation
-from ocannl.infer.terms import Cause, Owner, Provenance
+from ocannl.infer.terms import Cause, Dim, Fact, Owner, Provenance, find
 from ocannl.infer.trail import Trail
 
 SHOWN = 6
 """So many tensors an error describes."""
 
-BETWEEN = 3
-"""So many operations between a fact and its use are shown; a longer way is not."""
+DEPTH = 3
+"""So many computations in a row are followed."""
+
+BETWEEN = 4
+"""So many operations between a fact and its use are shown; of more, those at either end."""
+
+Line = tuple[str, str, str]
 
 
 def explain(mismatch: Mismatch, cause: Cause | None, trail: Trail) -> ShapeError:
     """The error that the user sees. Takes back what was tried, so that shapes are shown as they were."""
     causes = [c for c in dict.fromkeys((cause, *(mismatch.causes or (trail.cause,)))) if c is not None]
-    between = travelled(mismatch, [c for c in causes if isinstance(c, Relation)])
-    owners: dict[Owner, None] = dict.fromkeys(mismatch.owners)
-    owners.update(dict.fromkeys(fact.owner for fact in mismatch.facts if fact is not None and fact.owner is not None))
-    for c in (*causes, *between[-1:]):
+    found = Travelled(mismatch, [c for c in causes if isinstance(c, Relation)])
+    owners = dict.fromkeys((*mismatch.owners, *found.givers))
+    for c in (*causes, *found.last):
         if isinstance(c, Relation):
-            owners.update(dict.fromkeys(owner for owner in c.operands if not is_number(owner)))
+            owners.update(dict.fromkeys(o for o in c.operands if not is_number(o) and not is_inside(o, c)))
     trail.undo()
-    lines = [line("in", c.provenance) for c in causes]
-    whole = [c.provenance for c in causes]
-    lines += [line("via", c.provenance) for c in between if not is_within(c.provenance, whole)]
+    lines = [*(line("in", c.provenance) for c in causes), *found.lines([c.provenance for c in causes])]
     return ShapeError("\n".join([mismatch.problem, *table(owners, mismatch.fix or usual_fix(cause), lines)]))
 
 
@@ -39,7 +41,7 @@ def refuse(problem: str, who: Provenance, fix: str) -> ShapeError:
     return ShapeError("\n".join([problem, *table((), fix, [line("in", who)])]))
 
 
-def table(owners: Iterable[Owner], fix: str, lines: Sequence[tuple[str, str, str]] = ()) -> list[str]:
+def table(owners: Iterable[Owner], fix: str, lines: Sequence[Line] = ()) -> list[str]:
     """What is below the problem: expressions, the tensors they are about, the way out."""
     whose = [(owner, owner.provenance) for owner in list(owners)[:SHOWN]]
     tensors = [(who.label, owner.known or "(no axes)", said(who.role, who.where)) for owner, who in whose]
@@ -51,23 +53,75 @@ def is_number(owner: Owner) -> bool:
     return owner.role == "result" and owner.origin is None and not owner.provenance.where
 
 
-def line(head: str, who: Provenance) -> tuple[str, str, str]:
+def is_inside(owner: Owner, cause: Cause) -> bool:
+    """It was made on the way to what the user wrote, and is not to be seen."""
+    made = owner.origin.provenance if owner.origin is not None else None
+    return made is not None and (made.expression, made.where) == (cause.provenance.expression, cause.provenance.where)
+
+
+def line(head: str, who: Provenance) -> Line:
     return head, who.expression, who.where
 
 
-def travelled(mismatch: Mismatch, causes: list[Relation]) -> list[Relation]:
-    """The operations that brought facts to where they disagree, if they are few."""
-    between: dict[Relation, None] = {}
-    own = len({fact.owner for fact in mismatch.facts if fact is not None}) == 1
-    for cell, fact in zip(mismatch.cells, mismatch.facts, strict=True):
-        if fact is not None:
-            near = [owner for cause in causes for owner in cause.operands if carries(owner, fact)]
-            if own:  # both facts are about one tensor, and one of them may have come around
-                near = [owner for owner in near if owner is not fact.owner] or near
-            path = origin(cell, fact, near, causes)
-            if path is not None and len(path) <= BETWEEN:
-                between.update(dict.fromkeys(path))
-    return list(between)
+class Travelled:
+    """How facts came to where they disagree.
+
+    givers     the tensors that were given them, or the sizes they were computed from
+    between    the operations that they came through
+    computed   the arithmetic that made one size of others
+    """
+
+    def __init__(self, mismatch: Mismatch, causes: list[Relation]) -> None:
+        self.givers: dict[Owner, None] = {}
+        self.between: list[Cause] = []
+        self.computed: dict[Line, None] = {}
+        self.ways: list[list[Cause]] = []
+        own = len({fact.owner for fact in mismatch.facts if fact is not None}) == 1
+        for fact in mismatch.facts:
+            if fact is not None and fact.owner is not None:
+                self.givers.setdefault(fact.owner)
+        for cell, fact in zip(mismatch.cells, mismatch.facts, strict=True):
+            if fact is not None:
+                near = [owner for cause in causes for owner in cause.operands if carries(owner, fact)]
+                if own:  # both facts are about one tensor, and one of them may have come around
+                    near = [owner for owner in near if owner is not fact.owner] or near
+                self.follow(cell, fact, near, causes, DEPTH)
+
+    def follow(self, cell: Dim, fact: Fact, near: list[Owner], avoid: Sequence[Relation], depth: int) -> None:
+        """Keep what a fact came through; where it was computed, what it was computed from as well."""
+        if fact.owner is not None:
+            self.givers.setdefault(fact.owner)
+        path: list[Cause] = list(origin(cell, fact, near, avoid) or ())
+        law = law_of(cell, fact) if fact.owner is None else None
+        if law is not None and law.cause is not None and law.cause not in (*path, *avoid):
+            path.append(law.cause)
+        self.ways.append([step for step in path if step not in self.between])
+        self.between += self.ways[-1]
+        if law is None or depth == 0:
+            return
+        self.computed.setdefault(("since", formula(law), str(fact)))
+        cause = law.cause if isinstance(law.cause, Relation) else None
+        for part in dict.fromkeys(map(find, (law.whole, *parts_of(law)))):
+            if part is not cell and part.fact is not None and part.fact is not fact:
+                origins = [] if cause is None else [o for o in cause.operands if carries(o, part.fact)]
+                self.follow(part, part.fact, origins, [*avoid, *([cause] if cause else [])], depth - 1)
+
+    @property
+    def last(self) -> list[Cause]:
+        """The operation that is farthest away, in all its parts."""
+        words = [c.provenance.expression for c in self.between]
+        return [c for c, word in zip(self.between, words, strict=True) if word == words[-1]]
+
+    def lines(self, known: Sequence[Provenance]) -> list[Line]:
+        """The operations that are not written out in those that are known, and the arithmetic."""
+        told: dict[Line, None] = {}
+        for way in self.ways:
+            steps = [line("via", c.provenance) for c in way if not is_within(c.provenance, known)]
+            steps = list(dict.fromkeys(steps))
+            if len(steps) > BETWEEN:
+                steps[2:-1] = [("via", f"... {len(steps) - 3} more ...", "")]
+            told.update(dict.fromkeys(steps))
+        return [*told, *self.computed]
 
 
 def is_within(part: Provenance, wholes: Sequence[Provenance]) -> bool:
@@ -77,12 +131,14 @@ def is_within(part: Provenance, wholes: Sequence[Provenance]) -> bool:
 
 def usual_fix(cause: Cause | None) -> str:
     if isinstance(cause, Relation):
-        stretches = bool(cause.logic.stretch)
-        return f"make the two sizes equal{', or one of them 1' if stretches else '; a spec stretches nothing'}"
+        if cause.logic.stretch:
+            return "make the two sizes equal, or one of them 1"
+        if cause.logic.name == "einsum":
+            return "make the two sizes equal; a spec stretches nothing"
     return "make the two sizes equal"
 
 
-def align(lines: list[tuple[str, str, str]]) -> list[str]:
+def align(lines: list[Line]) -> list[str]:
     """Three columns."""
     first = max((len(a) for a, _, _ in lines), default=0)
     second = max((len(b) for _, b, c in lines if c), default=0)

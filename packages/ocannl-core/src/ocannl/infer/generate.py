@@ -146,7 +146,7 @@ def name_axis(trail: Trail, it: Relation, name: str, cell: Dim) -> Dim:
 
 
 def add_law(trail: Trail, it: Relation, axis: Window | Concat | Merged, cell: Dim) -> None:
-    text = print_axis(axis)
+    text = print_axis(axis) if it.logic.name == "einsum" else it.provenance.expression
     match axis:
         case Window(stride, over, padding, offset, dilation, kernel):
             taps = None if kernel is None else label(trail, it, kernel)

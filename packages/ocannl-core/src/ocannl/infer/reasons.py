@@ -78,8 +78,7 @@ def origin(axis: Dim, fact: Fact, near: Sequence[Owner], avoid: Sequence[Relatio
 def computed(axis: Dim, law: Strided | Sum | Product | Total, depth: int) -> Iterator[str]:
     """The arithmetic that told a size, and below it what told the sizes that went in."""
     yield f"{axis.fact}: {formula(law)}"
-    parts = law.axes if isinstance(law, Total) else law.parts
-    for cell in dict.fromkeys(map(find, (law.whole, *parts))):
+    for cell in dict.fromkeys(map(find, (law.whole, *parts_of(law)))):
         fact = cell.fact
         if cell is axis or fact is None:
             continue
@@ -122,13 +121,19 @@ def formula(law: Strided | Sum | Product | Total) -> str:
     if law.padding is Padding.SAME:
         return f"{find(law.axis).size} = {law.stride} * {over}"
     taps = find(law.taps).size or 0
-    return f"{find(law.axis).size} = {start}{law.stride} * {over - 1} + {law.dilation} * {taps - 1} + 1"
+    steps = (f"{'' if step == 1 else f'{step} * '}({n} - 1)" for step, n in ((law.stride, over), (law.dilation, taps)))
+    return f"{find(law.axis).size} = {start}{' + '.join(steps)} + 1"
+
+
+def parts_of(law: Strided | Sum | Product | Total) -> Sequence[Dim]:
+    return law.axes if isinstance(law, Total) else law.parts
 
 
 def law_of(axis: Dim, fact: Fact) -> Strided | Sum | Product | Total | None:
     """The arithmetic that a fact speaks of."""
     for law in axis.laws or ():
-        if isinstance(law, Strided | Sum | Product | Total) and law.text in fact.text:
+        is_given = isinstance(law, Total) and law.cause is None and find(law.whole) is axis
+        if isinstance(law, Strided | Sum | Product | Total) and law.text in fact.text and not is_given:
             return law
     return None
 

@@ -64,7 +64,9 @@ class Relation:
         elif (twin := self.twin(slot)) is not None and (other := self.owner(twin)) is not None:
             first = f"the {KINDS[twin % 3]} row of {name(other)} is {print_row(other.rows[twin % 3]) or 'empty'}"
             problem = f"{first}, but {shown}: {reason}, since both are {self.written(slot)}"
-            fix = "give both rows the same number of axes, or different names in the spec"
+            fix = "give both rows the same number of axes"
+            if self.logic.name == "einsum":
+                fix += ", or different names in the spec"
             if actual.var is not None and actual.var is said.var:
                 fix = "no row is longer than itself: give one of the tensors all its axes"
         else:
@@ -90,7 +92,7 @@ class Relation:
         """Another row of which the spec says the same."""
         uses = (*self.logic.equal, *self.logic.result)
         spec = next((use.spec for use in uses if use.slot == slot), None)
-        if spec is None or spec.var is None or self.logic.name != "einsum":
+        if spec is None or spec.var is None:
             return None
         others = (use.slot for use in uses if use.spec == spec and use.slot < slot)
         return next(others, None)

@@ -73,6 +73,8 @@ def join(trail: Trail, a: Dim, b: Dim) -> None:
             trail.set(a, "fact", b.fact)
     if a.unit is None and b.unit is not None:
         trail.set(a, "unit", b.unit)
+        if b.fact is not None:  # who gave the unit gave the size as well
+            trail.set(a, "fact", b.fact)
     if a.least < b.least:
         trail.set(a, "least", b.least)
     if a.size is not None and a.size < a.least:

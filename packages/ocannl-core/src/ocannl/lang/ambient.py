@@ -21,7 +21,10 @@ from ocannl.ir.tnode import next_id
 _INTERNAL = ("ocannl.lang", "ocannl.infer", "ocannl.ir", "ocannl.base", "ocannl.lower")
 
 differentiable: ContextVar[bool] = ContextVar("ocannl_differentiable", default=True)
-_inside: ContextVar[bool] = ContextVar("ocannl_inside_composite", default=False)
+Words = Callable[[], str]
+composed: ContextVar[Words | None] = ContextVar("ocannl_composed", default=None)
+"""The call that the operations being built belong to, as the user wrote it."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -62,25 +65,40 @@ def site() -> Site:
     if frame is None:
         return Site("", "")
     where, names = _code_facts(frame.f_code)
-    return Site(f"{where}:{frame.f_lineno}", "" if _inside.get() else names.get(frame.f_lasti, ""))
+    return Site(f"{where}:{frame.f_lineno}", names.get(frame.f_lasti, "") if composed.get() is None else "")
 
 
 def composite(function: F) -> F:
-    """A function that builds its result from several operations: only the result takes the name it is bound to."""
+    """A function that builds its result from several operations: only the result takes the name it is bound to, and in
+    errors each of them is the call of the function."""
 
     @wraps(function)
     def call(*args: Any, **settings: Any) -> Any:
         name, first = site().name, next_id()
-        token = _inside.set(True)
+        token = composed.set(composed.get() or (lambda: written(function, args, settings)))
         try:
             result = function(*args, **settings)
         finally:
-            _inside.reset(token)
+            composed.reset(token)
         if hasattr(result, "rename_if_unnamed") and result.node.id > first:  # else it was handed through
             result.rename_if_unnamed(name or function.__name__.rstrip("_"))
         return result
 
     return cast("F", call)
+
+
+def written(function: Callable[..., Any], args: tuple[Any, ...], settings: dict[str, Any]) -> str:
+    """A call, as the user might have written it."""
+    words = [*map(word, args), *(f"{name}={word(value)}" for name, value in settings.items())]
+    return f"{function.__name__.rstrip('_')}({', '.join(words)})"
+
+
+def word(given: Any) -> str:
+    if isinstance(given, list):
+        return f"[{', '.join(map(word, given))}]"
+    if hasattr(given, "provenance"):
+        return str(given.label if given.named else given.provenance.expression)
+    return f'"{given}"' if isinstance(given, str) else repr(given)
 
 
 @lru_cache(maxsize=4096)

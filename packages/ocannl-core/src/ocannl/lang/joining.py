@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ocannl.base.errors import CodeError, DataError
+from ocannl.infer.logic import EQUAL, Logic
 from ocannl.infer.logic import einsum as einsum_logic
 from ocannl.infer.parse import parse
+from ocannl.infer.shape import relate
 from ocannl.infer.spec import Kind
+from ocannl.infer.terms import Provenance
 from ocannl.ir.ops import ADD
-from ocannl.lang.ambient import composite
+from ocannl.lang.ambient import composed, composite, site
 from ocannl.lang.given import check_arity, split_names
 from ocannl.lang.leaves import embed
 from ocannl.lang.literals import is_literal, kind_of
-from ocannl.lang.operation import Operation, Slots
-from ocannl.lang.operations import einsum, einsum_text
+from ocannl.lang.operation import Operation, Slots, contraction
+from ocannl.lang.operations import einsum_text
 from ocannl.lang.operators import Operators
 from ocannl.lang.slots import Present
 from ocannl.lang.tensor import Tensor, apply
@@ -30,6 +34,12 @@ def concat(spec: str, *xs: object, label: str | None = None, **names: Any) -> Te
     operands = [embed(x) for x in xs]
     check_arity(read, spec, operands)
     sizes, captures = split_names(read, spec, names)
+    text = einsum_text("concat", spec, len(operands))
+    return apply(_laying("concat", einsum_logic(read), text, sizes), operands, captures=captures, label=label)
+
+
+def _laying(name: str, logic: Logic, text: str = "", sizes: Mapping[str, int] | None = None) -> Operation:
+    """Cells stay as they are; each operand has its own part of the result."""
 
     def forward(s: Slots) -> None:
         s.result().write(ADD, True, Present(s.operands))
@@ -38,17 +48,16 @@ def concat(spec: str, *xs: object, label: str | None = None, **names: Any) -> Te
         for number in range(1, len(s.operands) + 1):
             s.operand_gradient(number).write(ADD, False, s.gradient())
 
-    text = einsum_text("concat", spec, len(operands))
-    operation = Operation("concat", einsum_logic(read), forward, gradient, reduce=ADD, text=text, sizes=sizes)
-    return apply(operation, operands, captures=captures, label=label)
+    return Operation(name, logic, forward, gradient, reduce=ADD, text=text, sizes=sizes or {})
 
 
-_UNSQUEEZED = {
-    "batch": "...|...->... => 0,...|...->...",
-    "input": "...|...->... => ...|0,...->...",
-    "output": "...|...->... => ...|...->0,...",
-}
-_PLACED = {"batch": "{0},...|...->...", "input": "...|{0},...->...", "output": "...|...->{0},..."}
+def _stacking(spec: str) -> Logic:
+    read = parse(spec)
+    return Logic("stack", read, (EQUAL,) * len(read.operands))
+
+
+_PLACED = {"batch": "{0}...|...->...", "input": "...|{0}...->...", "output": "...|...->{0}..."}
+"""Where an axis is put in front of those that are there."""
 
 
 @composite
@@ -61,12 +70,19 @@ def stack(tensors: Any, axis: Kind = "output") -> Tensor:
         raise CodeError(f"`axis` is the kind of the new axis, 'batch', 'input' or 'output'; not {axis!r}")
     if not isinstance(tensors, list | tuple) or not tensors:
         raise DataError(f"oc.stack takes a list of at least one tensor, not {tensors!r}"[:200])
-    rows = [einsum(_UNSQUEEZED[axis], t, label=f"row{n}") for n, t in enumerate(tensors)]
+    parts = [embed(t) for t in tensors]
+    whole = _PLACED[axis].format("")
+    alike = _stacking(f"{'; '.join([whole] * len(parts))} => ")
+    relate(alike, [t.handle for t in parts], None, Provenance("stack", "result", composed.get(), site().where))
+    longer = _stacking(f"{whole} => {_PLACED[axis].format('0,')}")
+    unsqueeze = contraction("stack", longer, lambda v: v, None)
+    rows = [apply(unsqueeze, [t], label=f"row{n}") for n, t in enumerate(parts)]
     if len(rows) == 1:
         return rows[0]
-    parts = [f"p{n}" for n in range(len(rows))]
-    before = "; ".join(_PLACED[axis].format(part) for part in parts)
-    return concat(f"{before} => {_PLACED[axis].format('^'.join(parts))}", *rows)
+    names = [f"p{n}" for n in range(len(rows))]
+    before = "; ".join(_PLACED[axis].format(f"{name},") for name in names)
+    laid = _stacking(f"{before} => {_PLACED[axis].format('^'.join(names) + ',')}")
+    return apply(_laying("stack", laid), rows)
 
 
 @composite
@@ -76,4 +92,7 @@ def block(nested: Any) -> Tensor:
         return embed(nested)
     if not nested:
         raise DataError("a block of nothing has no shape")
+    lengths = dict.fromkeys(len(item) for item in nested if is_literal(item))
+    if len(lengths) > 1:
+        raise DataError(f"a block holds lists of {' and of '.join(map(str, lengths))} side by side; make them as long")
     return stack([block(item) for item in nested], axis=kind_of(nested))

@@ -20,7 +20,7 @@ from ocannl.ir.precision import Precision, int32
 from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lang import graph
-from ocannl.lang.ambient import checked_label, differentiable, site
+from ocannl.lang.ambient import checked_label, composed, differentiable, site
 from ocannl.lang.code import Recorder, recorder
 from ocannl.lang.fill import fill
 from ocannl.lang.operation import Operation
@@ -62,9 +62,8 @@ class Tensor(Operators):
         self.named = named
         self.has_gradient = has_gradient
         self.path: str | None = None
-        self.provenance = Provenance(
-            lambda: self.label, node.role.value, None if application is None else lambda: describe(self), node.where
-        )
+        words = None if application is None else composed.get() or (lambda: describe(self))
+        self.provenance = Provenance(lambda: self.label, node.role.value, words, node.where)
         self._gradient: Tensor | None = None
         self._projections: Projections | None = None
         self._shape: Shape | None = None
