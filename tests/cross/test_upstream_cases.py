@@ -59,12 +59,6 @@ OVERRIDDEN = {
     "EI-25": "an axis that a result writes as `0` has size 1; unit vectors say which coordinate a grid gives",
 }
 
-UNSOLVED = {
-    "CC-04": pytest.mark.xfail(
-        strict=True, reason="sizes of 1 for leaves are tried before the sums that two results are compared by"
-    )
-}
-
 # --- the words of the tables ------------------------------------------------------------------------------------------
 
 
@@ -108,7 +102,7 @@ def named(rows: tuple[tuple[Any, ...], ...]) -> list[Any]:
     made = []
     for row in rows:
         seen[row[0]] = n = seen.get(row[0], 0) + 1
-        made.append(pytest.param(*row[1:], id=row[0] if n == 1 else f"{row[0]}-{n}", marks=UNSOLVED.get(row[0], ())))
+        made.append(pytest.param(*row[1:], id=row[0] if n == 1 else f"{row[0]}-{n}"))
     return made
 
 

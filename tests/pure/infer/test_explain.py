@@ -277,10 +277,11 @@ output axis 1 of `k` is 6, but output axis 1 of `q` is 5
 def sizes_that_have_travelled(net):
     """The size comes from `k` to the bias, from the bias to `w`, from `w` to the product."""
     b, w = net.param("b"), net.param("w", "4->?")
-    net.add(b, net.x("6", "k"))
+    told = net.add(b, net.x("6", "k"))  # operations are told of as long as their results are kept
     h = net.mul(w, net.x("4"))
-    net.add(h, b).dims  # noqa: B018
-    net.add(h, net.x("5", "q"))
+    used = net.add(h, b)
+    used.dims  # noqa: B018
+    return told, used, net.add(h, net.x("5", "q"))
 
 
 @wrong("""
@@ -306,11 +307,12 @@ def more_cells_than_any_memory(net):
 
 
 @wrong("""
-the output row of `x` is ..., but the output row of `... => ...i` is ...,?: no number of axes satisfies both
+no number of axes satisfies all these operations: the output row of `x` would have to be 1 axis longer than itself
+  in           ... => ...i  model.py:100
   in           ... => ...i  model.py:100
   x            ...          placeholder, model.py:31
   ... => ...i  ...,?        result, model.py:100
-  fix          no row is longer than itself: give one of the tensors all its axes
+  fix          give one of the tensors all its axes
 """)
 def a_row_longer_than_itself(net):
     x = net.x("?")
@@ -319,12 +321,17 @@ def a_row_longer_than_itself(net):
 
 
 @wrong("""
-the number of axes would grow without end (a row has at most 64): some row, ending in `...,?,?`, would have to be longer than itself
-  in   u        model.py:100
-  b    ...      placeholder, model.py:9
-  u    ...,?,?  placeholder, model.py:28
+no number of axes satisfies all these operations: the output row of `b` would have to be 2 axes longer than itself
+  in   u            model.py:100
+  in   ... => ...i  model.py:100
+  in   ... => ...i  model.py:100
+  in   t            model.py:100
+  b    ...          placeholder, model.py:9
+  u    ...,?,?      placeholder, model.py:28
+  a    ...,?        placeholder, model.py:8
+  t    ...,?        placeholder, model.py:27
   fix  give one of the tensors all its axes
-""")  # noqa: E501
+""")
 def ranks_that_chase_each_other(net):
     """SI-01"""
     a, b, t, u = (net.x("?", name) for name in "abtu")

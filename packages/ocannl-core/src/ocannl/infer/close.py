@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from ocannl.infer.mismatch import Mismatch
+from ocannl.infer.relation import Relation
 from ocannl.infer.spec import KINDS, Kind
 from ocannl.infer.terms import Dim, Fact, Owner, Row, RowVar, find, resolve
 from ocannl.infer.trail import Trail
@@ -109,9 +110,32 @@ def refuse_untold(places: list[Place]) -> None:
     )
 
 
+def ask_more(mismatch: Mismatch, it: Open) -> None:
+    """What was decided was wrong: one can be told of the leaves around that were open, those next to it first."""
+    leaves = [owner for owner in near(mismatch, it) if owner.origin is None and owner.role != "result"][:SHOWN]
+    if leaves:
+        names = listed([f"`{owner.provenance.label}`" for owner in leaves], "and")
+        ways = [mismatch.fix, f"give {names} all {'their' if len(leaves) > 1 else 'its'} axes"]
+        mismatch.fix = ", or ".join(filter(None, ways))
+        mismatch.owners = tuple(dict.fromkeys((*mismatch.owners, *leaves)))
+
+
+def near(mismatch: Mismatch, it: Open) -> list[Owner]:
+    """What was open, by the number of operations that are between it and those that disagree."""
+    found = dict.fromkeys(cause for cause in mismatch.causes if isinstance(cause, Relation))
+    owners: dict[Owner, None] = {}
+    todo = list(found)
+    for relation in todo:
+        for owner in relation.owners:
+            owners[owner] = None
+            fresh = [other for other in owner.relations if isinstance(other, Relation) and other not in found]
+            found.update(dict.fromkeys(fresh))
+            todo += fresh
+    is_open = set(it.owners)
+    return [owner for owner in dict.fromkeys((*owners, *it.owners)) if owner in is_open]
+
+
 def listed(words: list[str], last: str) -> str:
     if len(words) > SHOWN:
         words = [*words[: SHOWN - 1], f"{len(words) - SHOWN + 1} more"]
     return f" {last} ".join([*([", ".join(words[:-1])] if words[:-1] else []), *words[-1:]])
-
-

@@ -162,8 +162,8 @@ def wholes_of(axes: list[Dim]) -> set[Dim]:
 
 
 def refuse_unpaired(it: Open, closing: list[Dim]) -> None:
-    """One whole that is made of parts in two ways, which parts of size 1 would not make equal: nobody said which parts
-    are larger."""
+    """One whole that is made of parts in two ways, which parts of size 1 would not make equal, or two that a result is
+    computed from: nobody said which parts are larger."""
     ones = set(closing)
     ways: dict[Dim, dict[int, Sum]] = {}
     for axis in it.axes:
@@ -172,7 +172,9 @@ def refuse_unpaired(it: Open, closing: list[Dim]) -> None:
             whole = find(law.whole)
             if isinstance(law, Sum) and whole.size is None and all(p.size is not None or p in ones for p in parts):
                 total = law.constant + sum(1 if part.size is None else part.size for part in parts)
-                ways.setdefault(whole, {})[total] = law
+                results = map(find, whole.below or ()) if total != 1 else ()
+                for place in (whole, *results):
+                    ways.setdefault(place, {})[total] = law
     for whole, totals in ways.items():
         if len(totals) > 1:
             one, other = list(totals.values())[:2]

@@ -10,6 +10,7 @@ from typing import TypeVar
 from weakref import ref
 
 from ocannl.infer.close import Open
+from ocannl.infer.endless import endless
 from ocannl.infer.explain import explain
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.relation import Relation
@@ -28,7 +29,7 @@ def attempt(cause: Cause | None, act: Callable[[Trail], T]) -> T:
     try:
         return act(trail)
     except Mismatch as mismatch:
-        error = explain(mismatch, cause, trail)
+        error = explain(endless(cause) or mismatch, cause, trail)
     except BaseException:
         trail.undo()
         raise

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from ocannl.infer import close_axes, close_rows
 from ocannl.infer.broadcast import settle
-from ocannl.infer.close import Open, Stage, commit
+from ocannl.infer.close import Closing, Open, Stage, ask_more, commit
+from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.terms import Dim
 from ocannl.infer.trail import Trail
 
@@ -40,6 +41,19 @@ def propagate(trail: Trail) -> None:
             item.fire(trail)
 
 
+def conclude(trail: Trail, it: Open, closings: list[Closing]) -> None:
+    """Make decisions, and draw the consequences."""
+    trail.cause = None
+    try:
+        for closing in closings:
+            commit(trail, closing)
+        propagate(trail)
+    except Mismatch as mismatch:
+        mismatch.causes = mismatch.causes or (trail.cause,)
+        ask_more(mismatch, it)
+        raise
+
+
 def decide(trail: Trail, it: Open) -> None:
     """Stage after stage, until nothing is open."""
     propagate(trail)
@@ -48,10 +62,7 @@ def decide(trail: Trail, it: Open) -> None:
         for _name, stage in STAGES:
             closings = stage(it)
             if closings:
-                trail.cause = None
-                for closing in closings:
-                    commit(trail, closing)
-                propagate(trail)
+                conclude(trail, it, closings)
                 break
         else:
             raise AssertionError("the last stage closes whatever is open")

@@ -186,8 +186,30 @@ def unify_rows(trail: Trail, a: Row, b: Row, slot: int) -> tuple[Row, Row] | Non
     elif a.var is not None and not a.count:
         bind(trail, a.var, b)
     else:
-        return a, b
+        return balance(trail, a, b)
     return None
+
+
+def balance(trail: Trail, a: Row, b: Row) -> tuple[Row, Row]:
+    """Of two equal rows, one has axes only in front, the other only behind: where these are more, a variable has some.
+
+    What is left undecided never says how long a row is, so that rows without further axes are long enough.
+    """
+    if b.lead:
+        b, a = balance(trail, b, a)
+    elif (more := len(b.trail) - len(a.lead)) > 0:
+        a, b = Row(a.lead, grow(trail, a.var, (), b.trail[-more:]), ()), Row((), b.var, b.trail[:-more])
+    elif more < 0:
+        a, b = Row(a.lead[-more:], a.var, ()), Row((), grow(trail, b.var, a.lead[:-more], ()), b.trail)
+    return a, b
+
+
+def grow(trail: Trail, var: RowVar | None, lead: tuple[Dim, ...], behind: tuple[Dim, ...]) -> RowVar:
+    """Axes are found around a variable; gives what is left of it."""
+    assert var is not None
+    rest = RowVar(depth=var.depth + len(lead) + len(behind))
+    bind(trail, var, Row(lead, rest, behind))
+    return rest
 
 
 def unify_closed(trail: Trail, a: Row, b: Row, slot: int) -> None:

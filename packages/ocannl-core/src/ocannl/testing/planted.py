@@ -18,7 +18,7 @@ from ocannl.infer.logic import (
 from ocannl.infer.parse import parse
 from ocannl.infer.spec import AxisSpec, Concat, Fixed, Label, Merged, Padding, RowSpec, Window, axis_labels
 from ocannl.testing.shapes import Axis, Names, Operation, Rows, fits, holds, means, number, size_of
-from ocannl.testing.systems import Claim, Given, System, unhelpful
+from ocannl.testing.systems import AT_ONCE, Claim, Given, System, unhelpful
 
 
 def specs(*texts: str) -> list[Logic]:
@@ -44,7 +44,7 @@ SUMS = [
 FLANKS = specs(
     "i, ... => ..., i", "..., i => i, ...", "i, ..., j => j, ..., i", "i, ... => ..., i", "... => ...", "i, j => j, i",
     "..., i => ..., i", "i, ... => i, ...", "i, ... => ...", "..., i => ...", "i, ...; ... => i, ...",
-    "..., i, i => i, ...",
+    "..., i, i => i, ...", "i, ... => i", "i, ... => i", "..., i => i", "..., i, j => i, j",
 )
 PLANTED = [
     pointwise(1), pointwise(2), pointwise(2), pointwise(2), pointwise(3), COMPOSE, COMPOSE, COMPOSE, TRANSPOSE,
@@ -117,7 +117,7 @@ def random_sums(random: Random) -> System:
 
 
 def random_flanks(random: Random) -> System:
-    """Output rows that are equal, with axes in front and behind."""
+    """Output rows that are equal, with axes in front and behind, some of given sizes."""
     count = random.randint(2, 5)
     roles = [random.choice(["data", "result"]) for _ in range(count)]
     rows: list[tuple[Given, Given, Given]] = []
@@ -126,7 +126,11 @@ def random_flanks(random: Random) -> System:
         sizes = tuple((random.choice((1, 2, 2, 3)), None) for _ in range(random.randint(0, 3)))
         rows.append(((), (), sizes if known else None))
     number, ordered = random.randint(1, count), random.random() < 0.7
-    return System(roles, rows, by_chance(random, FLANKS, count, number, ordered))
+    operations = by_chance(random, FLANKS, count, number, ordered)
+    for n, it in enumerate(operations):
+        given = {name: random.choice((1, 2, 3)) for name in it.logic.spec.labels() if random.random() < 0.3}
+        operations[n] = it._replace(sizes=given)
+    return System(roles, rows, operations)
 
 
 def random_stretches(random: Random) -> System:
@@ -436,13 +440,13 @@ SMALL = {"rows": ((1, 2, 3), 2), "kinds": ((1, 2), 1), "flanks": ((1, 2, 3), 2),
 """Sizes, and numbers of axes, that are all tried to see whether a system of a family can be satisfied."""
 
 # Of 250 systems, so many that can be satisfied may be refused: their number of ways is one that must be asked for, or
-# a guess was wrong; and an error may name nothing that helps, for cells counted in rows that only broadcasting makes.
-ASKED, GUESSED, UNHELPFUL, STRAINED = 20, 9, 1, 1
+# a guess was wrong; what the error names must always help.
+ASKED, GUESSED, STRAINED = 20, 9, 1
 
 
 def refused_without_need(seeds: range) -> str:
-    """More systems than usual that could be satisfied are refused; for each 250 systems."""
-    asked, guessed, bad, strained = 0, [], [], []
+    """More systems than usual that could be satisfied are refused, or one in vain; for each 250 systems."""
+    asked, guessed = 0, []
     for seed in seeds:
         system = random_planted(Random(f"planted {seed}"))
         if system.planted is not None and isinstance(answer := system.solve(range(system.steps)), str):
@@ -450,19 +454,20 @@ def refused_without_need(seeds: range) -> str:
             if "nothing says" not in answer:
                 guessed.append(f"planted {seed}\n{system}\n{answer}")
             if words := unhelpful(system, answer):
-                bad.append(f"planted {seed}\n{words}")
-    for seed in seeds:
-        system = random_stretches(Random(f"stretches {seed}"))
-        answer = system.solve(range(system.steps))
-        if isinstance(answer, str) and not answer.startswith("at once") and "nothing says" not in answer:
-            strained.append(f"stretches {seed}\n{system}\n{answer}")
-    if len(strained) > STRAINED:
-        return "\n\n".join(strained)
-    if len(bad) > UNHELPFUL:
-        return "\n\n".join(bad)
+                return f"planted {seed}\n{words}"
+    for family in ("stretches", "flanks"):
+        strained = []
+        for seed in seeds:
+            system = FAMILIES[family](Random(f"{family} {seed}"))
+            answer = system.solve(range(system.steps))
+            if isinstance(answer, str) and not answer.startswith(AT_ONCE) and "nothing says" not in answer:
+                strained.append(f"{family} {seed}\n{system}\n{answer}")
+        if len(strained) > STRAINED:
+            return "\n\n".join(strained)
     if len(guessed) > GUESSED:
         return "\n\n".join(guessed)
     return f"{asked} ask for a size" if asked > ASKED else ""
+
 
 CERTAIN = ("rows", "kinds")
 """Families in which no guess of the solver is wrong."""
