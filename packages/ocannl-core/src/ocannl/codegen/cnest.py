@@ -1,0 +1,190 @@
+"""A nest as a function of a C-like language.
+
+    /* y */
+    static void dense_1(const float *restrict x, float *restrict y, int64_t n)
+    {
+      for (int64_t i = 0; i < 5; i++) {
+        y[i] = x[i + n] * 2.0f;
+      }
+    }
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from ocannl.base.errors import CompileError
+from ocannl.codegen import builtins
+from ocannl.codegen.cstyle import Dialect, Library
+from ocannl.codegen.cvalues import OPERATORS, SCALAR, Values
+from ocannl.codegen.document import Document
+from ocannl.codegen.infix import Term, unary
+from ocannl.codegen.nests import Nest
+from ocannl.codegen.numbers import is_narrow
+from ocannl.ir.loops import Apply, Body, Buf, Comment, For, If, Let, Local, Stmt, Store, Update, Var
+from ocannl.ir.names import Namer
+from ocannl.ir.ops import ADD, MUL, NEG
+from ocannl.ir.walk import walk
+
+STACK_BYTES = 1 << 20  # for the local arrays of one nest
+WIDTH = 100  # of a line that is broken
+OLD = "old value"  # of the cell that an `Update` changes: no name that a program can hold
+
+
+@cache
+def reserved(dialect: Dialect) -> frozenset[str]:
+    """Names that no array, symbol or function of a program may be given."""
+    mathematical = (form.format(name) for form in dialect.math.values() for name in builtins.MATH.values())
+    return dialect.words | frozenset(builtins.names()) | frozenset(mathematical)
+
+
+def print_nest(dialect: Dialect, library: Library, name: str, nest: Nest, doc: Document) -> None:
+    _Function(dialect, library, name, nest, doc).print()
+
+
+class _Function:
+    """One nest being printed."""
+
+    def __init__(self, dialect: Dialect, library: Library, name: str, nest: Nest, doc: Document) -> None:
+        self.d = dialect
+        self.nest = nest
+        self.doc = doc
+        self.depth = 1
+        self.names = Namer(reserved(dialect))
+        self.values = Values(dialect, library)
+        self.stack_bytes = 0
+        written = {node.ref.buf for node in walk(nest.body) if isinstance(node, Store | Update)}
+        disjoint = nest.disjoint
+        params: list[str] = []
+        for buf in nest.bufs:
+            called = self.names(buf.name)
+            self.values.arrays[buf] = Term(called)
+            constant = "" if buf in written else "const "
+            alone = f"{dialect.restrict} " if buf in disjoint else ""
+            params.append(f"{constant}{dialect.types[buf.precision]} *{alone}{called}")
+        for sym in nest.syms:
+            called = self.names(sym.name)
+            self.values.syms[sym] = Term(called)
+            params.append(f"{dialect.index} {called}")
+        if nest.labels:
+            dialect.remark(doc, ", ".join(nest.labels))
+        doc.line(fitted(dialect.nest, name, params))
+        doc.line("{")
+
+    def print(self) -> None:
+        self.block(self.nest.body)
+        self.doc.line("}")
+
+    # ------------------------------------------------------------------------------------------------------ statements
+
+    def line(self, text: str) -> None:
+        self.doc.line(f"{self.d.indent * self.depth}{text}")
+
+    def inner(self, body: Body) -> None:
+        self.depth += 1
+        self.block(body)
+        self.depth -= 1
+
+    def block(self, body: Body) -> None:
+        for stmt in body:
+            self.statement(stmt)
+
+    def statement(self, stmt: Stmt) -> None:
+        match stmt:
+            case Store(ref, value):
+                self.line(f"{self.values.place(ref).text} = {self.values.value(value).text};")
+            case Update():
+                self.update(stmt)
+            case For():
+                self.loop(stmt)
+            case If():
+                self.choose(stmt)
+            case Let(name, value):
+                text, called = self.values.value(value).text, self.names(name)
+                self.line(f"const {self.d.types[value.precision]} {called} = {text};")
+                self.values.variables[name] = Term(called)
+            case Local(buf, fill):
+                self.local(buf, fill)
+            case Comment(text):
+                self.d.remark(self.doc, text, self.d.indent * self.depth)
+
+    def loop(self, stmt: For) -> None:
+        first, limit = self.values.first(stmt.lo), self.values.limit(stmt.hi)
+        if isinstance(first, int) and isinstance(limit, int):
+            if first >= limit:
+                return
+            if first + stmt.step >= limit:
+                self.values.syms[stmt.sym] = first
+                self.block(stmt.body)
+                return
+        self.line(f"{self.counting(self.counter(stmt), first, limit, stmt.step)} {{")
+        self.inner(stmt.body)
+        self.line("}")
+
+    def counter(self, stmt: For) -> str:
+        name = self.names(stmt.sym.name, "i")
+        self.values.syms[stmt.sym] = Term(name)
+        return name
+
+    def counting(self, name: str, first: Term | int, limit: Term | int, step: int) -> str:
+        start, end = (str(x) if isinstance(x, int) else x.text for x in (first, limit))
+        onward = f"{name}++" if step == 1 else f"{name} += {step}"
+        return f"for ({self.d.index} {name} = {start}; {name} < {end}; {onward})"
+
+    def choose(self, stmt: If) -> None:
+        test = self.values.condition(stmt.cond)
+        if isinstance(test, bool):
+            self.block(stmt.then if test else stmt.orelse)
+            return
+        self.line(f"if ({test.text}) {{")
+        self.inner(stmt.then)
+        if stmt.orelse:
+            self.line("} else {")
+            self.inner(stmt.orelse)
+        self.line("}")
+
+    def local(self, buf: Buf, fill: int | float | None) -> None:
+        self.stack_bytes += 0 if buf in self.values.arrays else buf.nbytes
+        if self.stack_bytes > STACK_BYTES:
+            raise CompileError(f"local arrays up to `{buf.name}` need {self.stack_bytes} bytes of stack")
+        called, type_ = self.names(buf.name), self.d.types[buf.precision]
+        start = None if fill is None else self.d.literal(fill, buf.precision).text
+        if not buf.shape:
+            self.values.arrays[buf] = Term(called, symbol=SCALAR)
+            self.line(f"{type_} {called}{'' if start is None else f' = {start}'};")
+            return
+        self.values.arrays[buf] = Term(called)
+        self.line(f"{type_} {called}[{max(1, buf.size)}];")
+        if start is not None:
+            counter = self.names("cell")
+            self.line(f"{self.counting(counter, 0, buf.size, 1)} {called}[{counter}] = {start};")
+
+    def update(self, stmt: Update) -> None:
+        """A product that is added may be rounded once, together with the sum."""
+        precision, cell = stmt.ref.buf.precision, self.values.place(stmt.ref)
+        self.values.variables[OLD] = cell
+        negated, term = _without_sign(stmt.value)
+        if stmt.op is ADD and precision.is_float and isinstance(term, Apply) and term.op is MUL:
+            work = precision.arithmetic
+            x, y = (self.values.widened(factor) for factor in term.args)
+            old = self.values.widened(Var(OLD, precision))
+            fma = builtins.operation(self.d, "fma", work)
+            assert fma is not None
+            total = self.values.call(fma, unary("-", x) if negated else x, y, old)
+            self.line(f"{cell.text} = {self.values.convert(total, work, precision).text};")
+        elif stmt.op.name in OPERATORS and not is_narrow(precision) and precision.numpy.kind != "b":
+            self.line(f"{cell.text} {OPERATORS[stmt.op.name]}= {self.values.value(stmt.value).text};")
+        else:
+            new = self.values.value(Apply(stmt.op, (Var(OLD, precision), stmt.value)))
+            self.line(f"{cell.text} = {new.text};")
+
+
+def fitted(form: str, name: str, params: list[str]) -> str:
+    """The head of a function, one parameter a line where they do not fit into one."""
+    head = form.format(name=name, params=", ".join(params) or "void")
+    return head if len(head) <= WIDTH else form.format(name=name, params="\n    " + ",\n    ".join(params))
+
+
+def _without_sign(expr: object) -> tuple[bool, object]:
+    """Whether it is negated, and what is."""
+    return (True, expr.args[0]) if isinstance(expr, Apply) and expr.op is NEG else (False, expr)
