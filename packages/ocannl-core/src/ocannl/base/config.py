@@ -35,12 +35,13 @@ class Found(Generic[T]):
 @dataclass(frozen=True, slots=True, eq=False)
 class Setting(Generic[T]):
     """One row of the table. `read` turns what a person wrote, a text or a TOML value, into the value, and raises
-    `ValueError` saying what would fit."""
+    `ValueError` saying what would fit. `custom` is a variable that other programs ask too, where ours is not set."""
 
     name: str
     read: Callable[[object], T]
     default: T
     doc: str
+    custom: str | None = None
 
     @property
     def variable(self) -> str:
@@ -55,12 +56,13 @@ class Setting(Generic[T]):
         here = _overrides.get()
         if self.name in here:
             return Found(self.parse(here[self.name], "context manager"), "context manager")
-        text = os.environ.get(self.variable)
-        if text:  # an empty variable is one that is not set
+        if text := os.environ.get(self.variable):  # an empty variable is one that is not set
             return Found(self.parse(text, self.variable), self.variable)
         file = project_file()
         if file is not None and self.name in file.table:
             return Found(self.parse(file.table[self.name], str(file.path)), str(file.path))
+        if self.custom and (text := os.environ.get(self.custom)):
+            return Found(self.parse(text, self.custom), self.custom)
         return Found(self.default, "default")
 
     def parse(self, given: object, source: str) -> T:
@@ -130,6 +132,14 @@ VERIFY = Setting(
     "verify", _one_of("off", "ends", "every"), "ends", "check programs: never, lowered and optimized, after each pass"
 )
 TRACEBACK = Setting("traceback", _one_of("user", "full"), "user", "of an error: to the user's line, or all frames")
+C_COMPILER: Setting[str | None] = Setting(
+    "c_compiler",
+    _optional(_name),
+    None,
+    "the command of the C compiler; default: `CC`, gcc, clang, cc, or the ziglang wheel",
+    custom="CC",
+)
+COMPILE_SECONDS = Setting("compile_seconds", _natural(1), 300, "after which a compiler that does not end is ended")
 LOG_LEVEL: Setting[str | None] = Setting(
     "log_level",
     _optional(_one_of("debug", "info", "warning", "error")),
