@@ -1,32 +1,36 @@
-"""The C backend: a descriptor that reserves the name and says that there is nothing behind it yet."""
+"""The C backend: its description, which costs nothing to make. The compiler runs when there is something to compile."""
 
 from __future__ import annotations
 
-from typing import NoReturn
-
-from ocannl.backend import BackendInfo, BackendUnavailable, hookimpl
+from ocannl.backend import Backend, BackendInfo, BackendUnavailable, hookimpl
 
 __all__ = ["ocannl_backend"]
 
-_REASON = "not built yet: this release of ocannl-backend-c only reserves the name"
+
+def _probe() -> str | None:
+    """Why the backend cannot be used here, or None: whether there is a compiler, not whether it works."""
+    from ocannl_backend_c import toolchain
+
+    try:
+        toolchain.command()
+    except BackendUnavailable as why:
+        return str(why)
+    return None
 
 
-def _probe() -> str:
-    """The reason why the backend cannot be used, on any machine."""
-    return _REASON
+def _load() -> Backend:
+    from ocannl_backend_c.backend import CBackend
 
-
-def _load() -> NoReturn:
-    raise BackendUnavailable(f"backend `c` is {_REASON}; `oc.backends()` lists the backends that work here")
+    return CBackend()
 
 
 @hookimpl
 def ocannl_backend() -> BackendInfo:
     return BackendInfo(
         name="c",
-        api_version=1,  # of the seam that this was written for, not of the one that is installed
-        description="C compiled by the system's compiler (not built yet)",
-        priority=0,
+        api_version=1,  # of the interface this was written for, never the one that happens to be installed
+        description="C, compiled for the processor by the compiler at hand",
+        priority=40,
         probe=_probe,
         load=_load,
     )

@@ -1,0 +1,73 @@
+"""The C backend: compiles programs for the processor it runs on, all that are given in one run of the compiler."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+from ocannl import codegen
+from ocannl.backend import Capabilities, Code, Entry, Location, Queue
+from ocannl.backend.cpu import CpuDevice, devices
+from ocannl.backend.native import NativeCode, Package, check
+from ocannl.codegen import signature
+from ocannl.ir.loops import Proc
+from ocannl_backend_c import toolchain
+from ocannl_backend_c.code import loaded
+from ocannl_backend_c.dialect import TYPES
+from ocannl_backend_c.emit import emit
+
+CAPABILITIES = Capabilities(precisions=frozenset(precision.name for precision in TYPES))
+
+
+@cache
+def _release() -> str:
+    """The distribution, and the very text of the emitter: whatever changes code changes this."""
+    digest = hashlib.sha256()
+    for module in (__file__, codegen.__file__):
+        for source in sorted(Path(module).parent.glob("*.py")):
+            digest.update(source.read_bytes())
+    try:
+        release = metadata.version("ocannl-backend-c")
+    except metadata.PackageNotFoundError:
+        release = "uninstalled"  # imported from its source
+    return f"{release}-{digest.hexdigest()[:12]}"
+
+
+class CBackend:
+    """Implements `Backend`."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        return "c"
+
+    @property
+    def version(self) -> str:
+        return f"{_release()} {toolchain.toolchain()}"
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return CAPABILITIES
+
+    def compile(self, procs: Sequence[Proc]) -> NativeCode:
+        check(procs, CAPABILITIES, self.name)
+        tools, text = toolchain.toolchain(), emit(procs)
+        code = toolchain.build(text, tools)
+        return loaded(Package.of(tools.target, [signature(proc) for proc in procs], text, code))
+
+    def restore(self, blob: bytes) -> NativeCode:
+        return loaded(Package.read(blob, toolchain.toolchain().target))
+
+    def link(self, code: Code, name: str, queue: Queue, locations: Sequence[Location]) -> Entry:
+        assert isinstance(code, NativeCode)
+        return code.link(name, queue, locations)
+
+    def device_count(self) -> int:
+        return len(devices())
+
+    def device(self, ordinal: int) -> CpuDevice:
+        return devices()[ordinal]

@@ -1,0 +1,79 @@
+"""C99 as GCC and Clang understand it, without a single header: no macro can meet a name of the user's."""
+
+from __future__ import annotations
+
+from ocannl.codegen.cstyle import Dialect
+from ocannl.ir.precision import (
+    bfloat16,
+    bool_,
+    float8_e4m3fn,
+    float8_e5m2,
+    float16,
+    float32,
+    float64,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+
+TYPES = {
+    bool_: "uint8_t",
+    uint8: "uint8_t",
+    uint16: "uint16_t",
+    uint32: "uint32_t",
+    uint64: "uint64_t",
+    int32: "int32_t",
+    int64: "int64_t",
+    float8_e5m2: "uint8_t",
+    float8_e4m3fn: "uint8_t",
+    float16: "uint16_t",
+    bfloat16: "uint16_t",
+    float32: "float",
+    float64: "double",
+}
+SUFFIXES = {
+    bool_: "", uint8: "", uint16: "", uint32: "u", uint64: "ull", int32: "", int64: "ll", float32: "f", float64: "",
+}  # fmt: skip
+
+KEYWORDS = frozenset((
+    "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern",
+    "float", "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return", "short", "signed",
+    "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "while", "asm",
+    "typeof", "main",
+))  # fmt: skip
+
+
+HALF = "defined __FLT16_MAX__ && (defined __F16C__ || defined __aarch64__)"
+
+DIALECT = Dialect(
+    types=TYPES,
+    suffixes=SUFFIXES,
+    infinity={float32: "__builtin_inff()", float64: "__builtin_inf()"},
+    nan={float32: '__builtin_nanf("")', float64: '__builtin_nan("")'},
+    math={float32: "{}f", float64: "{}"},
+    prototype="{type} {name}({params});",
+    inline="static inline {type} {name}({params})",
+    nest="static __attribute__((noinline)) void {name}({params})",
+    restrict="restrict",
+    comment="/* {} */",
+    ends_comment="*/",
+    fast={
+        "fma_f32": ("defined __FP_FAST_FMAF", "return __builtin_fmaf(x, y, z);"),
+        "fma_f64": ("defined __FP_FAST_FMA", "return __builtin_fma(x, y, z);"),
+        "f16_to_f32": (HALF, "union { uint16_t bits; _Float16 number; } held = { x }; return held.number;"),
+        "f32_to_f16": (HALF, "union { _Float16 number; uint16_t bits; } held = { (_Float16)x }; return held.bits;"),
+    },
+    words=KEYWORDS | frozenset(TYPES.values()),
+)
+
+PROLOGUE = """\
+typedef __UINT8_TYPE__ uint8_t;
+typedef __UINT16_TYPE__ uint16_t;
+typedef __UINT32_TYPE__ uint32_t;
+typedef __UINT64_TYPE__ uint64_t;
+typedef __INT32_TYPE__ int32_t;
+typedef __INT64_TYPE__ int64_t;
+"""

@@ -1,0 +1,81 @@
+"""Loop programs as C text: the functions of all nests, and for each program one that calls its nests in order.
+
+    void ocannl_step(void *const addresses[], const int64_t symbols[])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ocannl.backend import CompileError
+from ocannl.codegen import Document, Nest, nests, pool_bufs
+from ocannl.codegen.cnest import fitted, print_nest, reserved
+from ocannl.codegen.cstyle import Library
+from ocannl.ir.index import Sym
+from ocannl.ir.loops import Buf, Home, Proc
+from ocannl.ir.names import Namer, identifier
+from ocannl.ir.text import print_proc
+from ocannl_backend_c.dialect import DIALECT, PROLOGUE
+
+ENTRY = "void {name}({params})"
+PARAMS = ["void *const addresses[]", "const int64_t symbols[]"]
+
+
+def symbol(name: str) -> str:
+    """Of the entry of a program, in object files: a name no library has."""
+    return f"ocannl_{identifier(name)}"
+
+
+def emit(procs: Sequence[Proc]) -> str:
+    """The module of all programs."""
+    library, doc = Library(), Document()
+    taken = reserved(DIALECT) | {symbol(proc.name) for proc in procs}
+    names = Namer(taken)
+    for proc in procs:
+        _program(library, proc, names, taken, doc)
+    return "\n".join([PROLOGUE, *library.lines(), doc.text()])
+
+
+def _program(library: Library, proc: Proc, names: Namer, taken: frozenset[str], doc: Document) -> None:
+    DIALECT.remark(doc, print_proc(Proc(proc.name, proc.bufs, proc.syms, (), arena=proc.arena)))
+    parts = nests(proc)
+    functions = [names(f"{proc.name}_{number}") for number in range(1, len(parts) + 1)]
+    for function, nest in zip(functions, parts, strict=True):
+        doc.line()
+        print_nest(DIALECT, library, function, nest, doc)
+    doc.line()
+    doc.line(fitted(ENTRY, symbol(proc.name), PARAMS))
+    doc.line("{")
+    _calls(proc, parts, functions, Namer(taken | {"addresses", "symbols", "arena", *functions}), doc)
+    doc.line("}")
+    doc.line()
+
+
+def _calls(proc: Proc, parts: Sequence[Nest], functions: Sequence[str], names: Namer, doc: Document) -> None:
+    """Addresses and symbols under their names, then the nests."""
+    needed = {buf for nest in parts for buf in nest.bufs} | {sym for nest in parts for sym in nest.syms}
+    values: dict[Buf | Sym, str] = {}
+    pools = pool_bufs(proc)
+    for place, buf in enumerate(pools):
+        if buf in needed:
+            values[buf] = names(buf.name)
+            doc.line(f"  {DIALECT.types[buf.precision]} *{values[buf]} = addresses[{place}];")
+    in_arena = [buf for buf in proc.bufs if buf.home is Home.ARENA and buf in needed]
+    if in_arena:
+        doc.line(f"  char *arena = addresses[{len(pools)}];")
+    for buf in in_arena:
+        if buf.offset is None:
+            raise CompileError(f"`{proc.name}`: no memory was planned for `{buf.name}`")
+        values[buf] = names(buf.name)
+        type_ = DIALECT.types[buf.precision]
+        doc.line(f"  {type_} *{values[buf]} = ({type_} *)(arena + {buf.offset});")
+    for place, sym in enumerate(proc.syms):
+        if sym in needed:
+            values[sym] = names(sym.name)
+            doc.line(f"  int64_t {values[sym]} = symbols[{place}];")
+    for function, nest in zip(functions, parts, strict=True):
+        given: list[Buf | Sym] = [*nest.bufs, *nest.syms]
+        unknown = [x.name for x in given if x not in values]
+        if unknown:
+            raise CompileError(f"`{proc.name}` mentions without declaring them: {', '.join(unknown)}")
+        doc.line(f"  {function}({', '.join(values[x] for x in given)});")
