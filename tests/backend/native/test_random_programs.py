@@ -15,22 +15,22 @@ from ocannl.testing.interpret import interpret
 BATCH = 12
 
 
-def lowered(program, name, random, llvm):
-    return memory(lower(program.code, name), llvm.capabilities.alignment_bytes)
+def lowered(program, name, random, native):
+    return memory(lower(program.code, name), native.capabilities.alignment_bytes)
 
 
-def optimized(program, name, random, llvm):
+def optimized(program, name, random, native):
     asked = {node: "a test" for node in program.tolerance if random.random() < 0.4}
-    return optimize(lower(program.code, name), asked, llvm.capabilities)
+    return optimize(lower(program.code, name), asked, native.capabilities)
 
 
 @pytest.mark.parametrize("make", [lowered, optimized])
 @pytest.mark.parametrize("seed", range(25))
-def test_compiled_programs_agree_with_the_interpreter(llvm, run, make, seed):
-    random = Random(f"llvm {make.__name__} {seed}")
+def test_compiled_programs_agree_with_the_interpreter(native, run, make, seed):
+    random = Random(f"native {make.__name__} {seed}")
     programs = [generate(random, random.randint(1, 5)) for _ in range(BATCH)]
-    procs = [make(program, f"p{n}", random, llvm) for n, program in enumerate(programs)]
-    code = llvm.compile(procs)  # of all at once: they share what helps them
+    procs = [make(program, f"p{n}", random, native) for n, program in enumerate(programs)]
+    code = native.compile(procs)  # of all at once: they share what helps them
     for program, proc in zip(programs, procs, strict=True):
         want = interpret(proc, program.arrays, program.symbols, program.merged)
         pools = [buf for buf in proc.bufs if buf.home is Home.POOL]

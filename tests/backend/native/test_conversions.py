@@ -3,26 +3,15 @@
 import numpy as np
 import pytest
 
-from ocannl.codegen import signature
 from ocannl.codegen.numbers import integer
 from ocannl.ir.index import Affine, Sym
 from ocannl.ir.loops import Access, Apply, Cast, Idx, Load, Num, Proc, Ref, Store, loop
 from ocannl.ir.ops import BY_NAME
-from ocannl.ir.precision import PRECISIONS, Family, bool_, float16, float32, float64, int32, int64
-from ocannl_backend_llvm.code import compiled
-from ocannl_backend_llvm.emit import emit
-from ocannl_backend_llvm.engine import Target, host
-from ocannl_backend_llvm.types import constant
+from ocannl.ir.precision import PRECISIONS, Family, bool_, float32, float64, int32, int64
+from ocannl.testing.numbers import assert_same, near, patterns
 
 NARROW = [p for p in PRECISIONS if p.is_float and p.nbytes < 4]
 WIDE = [float32, float64]
-
-
-def old_processor():
-    """This one, as if it could not convert float16."""
-    target = host()
-    features = ",".join(f for f in target.features.split(",") if f not in ("+f16c", "-f16c") and "avx512" not in f)
-    return Target(target.triple, "x86-64", f"{features},-f16c") if target.triple.startswith("x86_64") else None
 
 
 def cast_program(run, array, target):
@@ -33,44 +22,6 @@ def cast_program(run, array, target):
 
 def cast(run, array, target, code=None):
     return run(cast_program(run, array, target), array, np.zeros(array.size, target.numpy), code=code)[1]
-
-
-def on(target, proc):
-    return compiled([signature(proc)], emit([proc], target.has_half), target)
-
-
-def assert_same(got, want):
-    """The same numbers and the same signs; NaN wherever there should be one."""
-    with np.errstate(invalid="ignore"):
-        nan = np.isnan(want) if want.dtype.kind in "fV" else np.zeros(want.shape, bool)
-        bad = np.flatnonzero((got != want) & ~nan | nan & (got == got))
-    assert not len(bad), [(n, got[n], want[n]) for n in bad[:10]]
-    if want.dtype.kind in "fV":
-        np.testing.assert_array_equal(np.signbit(got[~nan]), np.signbit(want[~nan]))
-
-
-def patterns(p):
-    """Every value of a narrow type."""
-    return np.arange(1 << 8 * p.nbytes, dtype=f"u{p.nbytes}").view(p.numpy)
-
-
-def near(p, kind):
-    """Numbers of a wide type on both sides of every place where rounding to the narrow one turns, and NaN."""
-    with np.errstate(all="ignore"):
-        values = np.unique(patterns(p).astype(np.float64))
-        values = values[np.isfinite(values)]
-        middles = (values[1:] + values[:-1]) / 2
-        beyond = values[-1] + (values[-1] - values[-2]) / 2  # where infinity, or NaN, begins
-        places = np.concatenate(
-            [values, middles, [beyond, -beyond, np.inf, -np.inf, 1e38, -1e38, 1e-45, 1e-300]]
-        ).astype(kind.numpy)
-        places = np.concatenate(
-            [places, np.nextafter(places, kind.numpy.type(np.inf)), np.nextafter(places, kind.numpy.type(-np.inf))]
-        )
-        bits, one = (np.uint32, 0x7F800001) if kind is float32 else (np.uint64, 0x7FF0000000000001)
-        sign = 1 << (8 * kind.nbytes - 1)
-        nans = np.array([one, one | sign, sign - 1, 2 * sign - 1], bits).view(kind.numpy)
-        return np.concatenate([places, nans])
 
 
 @pytest.mark.parametrize("wide", WIDE, ids=str)
@@ -89,20 +40,6 @@ def test_rounding_to_narrow_numbers(run, p, wide):
     with np.errstate(all="ignore"):
         want = places.astype(p.numpy)
     assert_same(cast(run, places, p), want)
-
-
-@pytest.mark.parametrize("wide", WIDE, ids=str)
-def test_half_without_instructions_for_it(llvm, run, wide):
-    target = old_processor()
-    if target is None:
-        pytest.skip("every processor of this kind converts float16")
-    assert not target.has_half
-    every, places = patterns(float16), near(float16, wide)
-    with np.errstate(all="ignore"):
-        rounded = places.astype(np.float16)
-    widening, narrowing = cast_program(run, every, wide), cast_program(run, places, float16)
-    assert_same(cast(run, every, wide, on(target, widening)), every.astype(wide.numpy))
-    assert_same(cast(run, places, float16, on(target, narrowing)), rounded)
 
 
 def table(p):
@@ -201,29 +138,6 @@ def test_constants(run, p):
     else:
         want = np.array([integer(v, p) for v in numbers], p.numpy)
     assert_same(got, want)
-
-
-@pytest.mark.parametrize(
-    ("value", "name", "number"),
-    [
-        (float("inf"), "int32", 2**31 - 1),
-        (float("-inf"), "int64", -(2**63)),
-        (float("-inf"), "uint8", 0),
-        (float("nan"), "int32", 0),
-        (2.9, "int32", 2),
-        (-2.9, "int32", -2),
-        (2**32 + 5, "int32", 5),
-        (2**31, "int32", -(2**31)),
-        (-1, "uint16", 65535),
-        (0.5, "bool", 1),
-        (1e20, "uint64", 2**64 - 1),
-        (10**400, "uint8", 0),
-    ],
-)
-def test_numbers_as_integers(value, name, number):
-    (p,) = (p for p in PRECISIONS if p.name == name)
-    assert integer(value, p) == number
-    assert constant(value, p) == str(number)
 
 
 @pytest.mark.parametrize("p", PRECISIONS, ids=str)

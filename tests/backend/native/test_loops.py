@@ -99,7 +99,7 @@ def test_bounds_in_static_symbols(run, value):
     assert got == [list(range(max(value - 3, 0), value))]
 
 
-def test_loops_of_one_and_none_leave_no_trace(llvm, run):
+def test_loops_of_one_and_none_leave_no_trace(native, run):
     y = np.zeros((3, 1), np.float32)
     buf = run.like("y", y, Access.OUT)
     i, j, k = Sym("i", 0, 2), Sym("j", 4, 4), Sym("k", 0, -1)
@@ -114,8 +114,6 @@ def test_loops_of_one_and_none_leave_no_trace(llvm, run):
     )
     proc = Proc("ones", (buf,), (), body)
     np.testing.assert_array_equal(run(proc, y)[0], [[4], [5], [6]])
-    text = llvm.compile([proc]).source
-    assert "%j" not in text and "%k" not in text
 
 
 def test_empty_arrays(run):
@@ -143,7 +141,7 @@ def test_strides_and_constants_in_indices(run):
     np.testing.assert_array_equal(got, x[1:8:2, ::-1].T)
 
 
-def test_many_indices_share_their_sums(llvm, run):
+def test_many_indices_share_their_sums(native, run):
     """The same sums in several depths and orders: none is used where it is not computed."""
     dims = (3, 4, 5)
     x = np.random.default_rng(0).normal(size=dims).astype(np.float32)
@@ -168,7 +166,7 @@ def test_many_indices_share_their_sums(llvm, run):
     np.testing.assert_allclose(got[2], x.sum(1).T, rtol=1e-5)
 
 
-def test_what_a_condition_excludes_is_never_read(llvm, run):
+def test_what_a_condition_excludes_is_never_read(native, run):
     """A padded window: cells outside the array would be far outside the slab, too."""
     far = 1 << 40
     x = np.arange(1, 6, dtype=np.float32)
@@ -180,11 +178,9 @@ def test_what_a_condition_excludes_is_never_read(llvm, run):
     guarded = When(Cond((A(i) - 100,)), Load(Ref(bufs[0], (A(i) * far,))), value)
     proc = Proc("pad", bufs, (), (loop(i, (Store(Ref(bufs[1], (A(i),)), guarded),)),))
     np.testing.assert_array_equal(run(proc, x, y)[1], [-7, -7, 1, 2, 3, 4, 5, -7, -7])
-    text = llvm.compile([proc]).source  # LLVM may load under a branch what the text loads before a select: look at that
-    assert "select" not in text and text.count("br i1 %if") == 2
 
 
-def test_cheap_sides_of_a_condition_are_selected(llvm, run):
+def test_cheap_sides_of_a_condition_are_selected(native, run):
     y = np.zeros((5, 5), np.float64)
     buf = run.like("y", y, Access.OUT)
     i, j = Sym("i", 0, 4), Sym("j", 0, 4)
@@ -193,15 +189,12 @@ def test_cheap_sides_of_a_condition_are_selected(llvm, run):
     )
     proc = Proc("eye", (buf,), (), (loop(i, (loop(j, (Store(Ref(buf, (A(i), A(j))), one_hot),)),)),))
     np.testing.assert_array_equal(run(proc, y)[0], np.tril(np.tile(np.arange(5), (5, 1)), -1) + np.eye(5))
-    simple = Proc("eye", (buf,), (), (loop(i, (loop(j, (Store(Ref(buf, (A(i), A(j))), one_hot.orelse),)),)),))
-    assert "select i1" in llvm.compile([simple]).source
-    assert "br i1 %if" not in llvm.compile([simple]).source
 
 
 @pytest.mark.parametrize(
     "cond", [Cond((A(3),)), Cond((A(-1),)), Cond((), (A(0),)), Cond((), (A(2),)), Cond((A(0),), (A(-2),))], ids=str
 )
-def test_conditions_without_symbols_are_decided(llvm, run, cond):
+def test_conditions_without_symbols_are_decided(native, run, cond):
     y = np.zeros(2, np.float32)
     buf = run.like("y", y, Access.OUT)
     body = (
@@ -211,7 +204,6 @@ def test_conditions_without_symbols_are_decided(llvm, run, cond):
     proc = Proc("known", (buf,), (), body)
     want = 1 if all(a.const >= 0 for a in cond.ge0) and all(a.const == 0 for a in cond.eq0) else 2
     np.testing.assert_array_equal(run(proc, y)[0], [want, want])
-    assert "br i1" not in llvm.compile([proc]).source and "select" not in llvm.compile([proc]).source
 
 
 @pytest.mark.parametrize("both", [False, True])
@@ -278,11 +270,11 @@ def test_what_a_local_starts_as(run, p, cells, fill):
     np.testing.assert_array_equal(got, want.astype(p.numpy))
 
 
-def test_too_much_stack_is_refused(llvm, run):
+def test_too_much_stack_is_refused(native, run):
     y = run.like("y", np.zeros(1, np.float32), Access.OUT)
     huge = Buf("huge", float32, (1 << 20,), (1,), Home.REG, Access.TEMP)
     with pytest.raises(CompileError, match="`huge` need 4194304 bytes of stack"):
-        llvm.compile([Proc("deep", (y,), (), (Local(huge, 0), Store(Ref(y, (A(0),)), Load(Ref(huge, (A(0),))))))])
+        native.compile([Proc("deep", (y,), (), (Local(huge, 0), Store(Ref(y, (A(0),)), Load(Ref(huge, (A(0),))))))])
 
 
 def test_static_symbols_in_order(run):
@@ -309,23 +301,21 @@ def arena_program(run, offsets):
 
 
 @pytest.mark.parametrize("offsets", [(0, 64), (64, 0), (0, 0)])
-def test_temporaries_in_the_arena(llvm, run, offsets):
+def test_temporaries_in_the_arena(native, run, offsets):
     proc, x, y = arena_program(run, offsets)
     np.testing.assert_array_equal(run(proc, x, y)[1], (x + 1) * 2)
-    text = llvm.compile([proc]).source
-    assert ("ptr noalias %s, ptr noalias %t" in text or "ptr noalias %t, ptr noalias %s" in text) == (offsets != (0, 0))
 
 
-def test_memory_that_was_not_planned_is_refused(llvm, run):
+def test_memory_that_was_not_planned_is_refused(native, run):
     proc, *_ = arena_program(run, (None, None))
     with pytest.raises(CompileError, match="no memory was planned for `s`"):
-        llvm.compile([proc])
+        native.compile([proc])
 
 
-def test_undeclared_buffers_are_refused(llvm, run):
+def test_undeclared_buffers_are_refused(native, run):
     y = run.like("y", np.zeros(1, np.float32), Access.OUT)
     with pytest.raises(CompileError, match="`lost` mentions without declaring them: y"):
-        llvm.compile([Proc("lost", (), (), (Store(Ref(y, (A(0),)), Num(1, float32)),))])
+        native.compile([Proc("lost", (), (), (Store(Ref(y, (A(0),)), Num(1, float32)),))])
 
 
 def test_many_nests_and_statements_run_in_order(run):
@@ -359,7 +349,7 @@ HOSTILE = [
 ]
 
 
-def test_hostile_names_never_reach_the_code(llvm, run):
+def test_hostile_names_never_reach_the_code(native, run):
     arrays = [np.full(2, n, np.float32) for n in range(len(HOSTILE))]
     bufs = tuple(run.like(name, a, Access.INOUT) for name, a in zip(HOSTILE, arrays, strict=True))
     body = [Comment(text) for text in HOSTILE]
@@ -376,7 +366,7 @@ def test_hostile_names_never_reach_the_code(llvm, run):
         want[n] += want[n - 1]
     want[0][0] += 5
     np.testing.assert_array_equal(got, want)
-    text = llvm.compile([proc]).source
+    text = native.compile([proc]).source
     assert text.isascii() and not any(ord(c) < 32 for c in text if c != "\n")
 
 
