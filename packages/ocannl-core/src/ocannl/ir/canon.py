@@ -17,11 +17,13 @@ from ocannl.ir.tnode import TNode
 
 @dataclass(frozen=True, slots=True)
 class Canonical:
-    """The text, and what its numbers stand for."""
+    """The text, what its numbers stand for, and whose text it is."""
 
     text: str
     nodes: tuple[TNode, ...]
     statics: tuple[Sym, ...]
+    code: Comp
+    asked: Mapping[TNode, str]
 
 
 def canonical(code: Comp, asked: Mapping[TNode, str]) -> Canonical:
@@ -30,7 +32,7 @@ def canonical(code: Comp, asked: Mapping[TNode, str]) -> Canonical:
     writer.comp(code)
     head = [_node(n, number, asked.get(n)) for n, number in writer.nodes.items()]
     head += [f"t{number} {json.dumps(s.name)} {s.lo}..{s.hi}" for s, number in writer.statics.items()]
-    return Canonical("\n".join([*head, *writer.lines, ""]), tuple(writer.nodes), tuple(writer.statics))
+    return Canonical("\n".join([*head, *writer.lines, ""]), tuple(writer.nodes), tuple(writer.statics), code, asked)
 
 
 def _node(node: TNode, number: int, asked: str | None) -> str:

@@ -57,16 +57,23 @@ def build(code: Comp, asked: Mapping[TNode, str], name: str, backend: Backend) -
     proc = optimize(lowered, asked, backend.capabilities, see)
     if checks == "ends":
         verify(proc, "placed", alignment_bytes=alignment)
-    return Program(name, backend.compile([proc]), _links(proc), proc.syms, proc.arena, proc.facts, tuple(stages))
+    made = backend.compile([proc])
+    return Program(name, code, asked, made, links(proc), proc.syms, proc.arena, proc.facts, tuple(stages))
 
 
-def _links(proc: Proc) -> tuple[Link, ...]:
-    links = []
+def rebuilt(program: Program, backend: Backend) -> Proc:
+    """The loops that were compiled, also where only their text is left."""
+    return optimize(lower(program.comp, program.name), program.asked, backend.capabilities)
+
+
+def links(proc: Proc) -> tuple[Link, ...]:
+    """The arrays outside of the program that it works on."""
+    found = []
     for buf in proc.bufs:
         if buf.home is Home.POOL:
             assert buf.node is not None, f"the pool array `{buf.name}` of `{proc.name}` belongs to no node"
-            links.append(Link(buf.node, buf.access))
-    return tuple(links)
+            found.append(Link(buf.node, buf.access))
+    return tuple(found)
 
 
 def _refuse_ambiguous(statics: Sequence[Sym]) -> None:

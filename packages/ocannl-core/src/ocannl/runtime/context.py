@@ -9,11 +9,12 @@ from __future__ import annotations
 import operator
 import threading
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, SupportsIndex
 
 import numpy as np
 
+from ocannl.backend.api import Code, Entry
 from ocannl.backend.registry import resolve
 from ocannl.base import config, log
 from ocannl.base.config import QUEUE, SEED, THREADS
@@ -27,6 +28,7 @@ from ocannl.lang.code import Elaborated
 from ocannl.runtime import host
 from ocannl.runtime.arrays import Arrays, Resident, Usage
 from ocannl.runtime.compile import compile_program
+from ocannl.runtime.pools import Slab
 from ocannl.runtime.program import Link, Program
 from ocannl.runtime.routine import Routine
 
@@ -123,16 +125,20 @@ class Context:
                 self.start(node, seed, again=seed is not None and node.role is Role.DATA)
         for fact in program.temporaries:
             self._temporary[fact.node] = f"temporary in routine `{program.name}`: {fact.author}"
-        residents = [self._resident(link) for link in program.links]
         written = [self.arrays[node] for node in program.outputs]
+        entry, held = self.bind(program.code, program.name, program.links, program.arena_bytes)
+        return Routine(self, program, entry, written, held)
+
+    def bind(self, code: Code, name: str, links: Sequence[Link], arena_bytes: int) -> tuple[Entry, tuple[Slab, ...]]:
+        """One of the programs of `code`, bound to the arrays that are here; and the memory that it works on."""
+        residents = [self._resident(link) for link in links]
         locations = [array.where for array in residents]
         slabs = [array.slab for array in residents]
-        if program.arena_bytes:
-            arena = self.arrays.arena(program.arena_bytes)
+        if arena_bytes:
+            arena = self.arrays.arena(arena_bytes)
             locations.append(arena.at(0))
             slabs.append(arena)
-        entry = self.backend.link(program.code, program.name, self.queue, locations)
-        return Routine(self, program, entry, written, tuple(dict.fromkeys(slabs)))
+        return self.backend.link(code, name, self.queue, locations), tuple(dict.fromkeys(slabs))
 
     def _resident(self, link: Link) -> Resident:
         return self.arrays.merge_buffer(link.node) if link.access is Access.MERGE else self.arrays[link.node]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ocannl.backend.api import Code
+from ocannl.ir.assign import Comp
 from ocannl.ir.index import Sym
 from ocannl.ir.loops import Access, Fact, Proc
 from ocannl.ir.text import print_proc
@@ -26,6 +27,8 @@ class Program:
     """Not bound to any context."""
 
     name: str
+    comp: Comp
+    asked: Mapping[TNode, str]  # the nodes that somebody wants to keep, and who
     code: Code
     links: tuple[Link, ...]
     syms: tuple[Sym, ...]

@@ -119,6 +119,8 @@ def _header(canon: Canonical, program: Program) -> Header:
 def _revived(header: Header, code: Code, canon: Canonical, name: str) -> Program:
     return Program(
         name,
+        canon.code,
+        canon.asked,
         code,
         tuple(Link(canon.nodes[n], Access(access)) for n, access in header["links"]),
         tuple(canon.statics[n] for n in header["syms"]),

@@ -13,6 +13,7 @@ import numpy as np
 from ocannl.base.errors import BackendError, CodeError, DataError
 from ocannl.ir.index import Sym
 from ocannl.ir.tnode import Decision, TNode
+from ocannl.runtime.profile import Profile, profile
 from ocannl.runtime.program import Program
 
 if TYPE_CHECKING:
@@ -125,6 +126,10 @@ class Routine:
     def stages(self) -> Mapping[str, str]:
         """The printed program as lowered and after each pass, by the name of the pass."""
         return self._program.stages
+
+    def profile(self, calls: int = 10, **symbols: Any) -> Profile:
+        """What each loop nest takes, in time and in bytes, over a number of calls that leave all arrays as they are."""
+        return profile(self._context, self._program, calls, self._values(symbols))
 
     def __repr__(self) -> str:
         symbols = ", ".join(f"{s.name} in {s.lo}..{s.hi + 1}" for s in self._syms.values())

@@ -1,0 +1,70 @@
+"""How many bytes a piece of a program moves, each cell that it touches counted once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+
+from ocannl.ir.index import Affine, SymKind
+from ocannl.ir.loops import Body, Buf, Load, Local, Ref, Store, Update
+from ocannl.ir.walk import walk
+
+Box = tuple[tuple[int, int], ...]  # first and last index on each axis
+
+
+def traffic(body: Body) -> tuple[int, int]:
+    """Bytes read and bytes written, of all arrays that are not local, in one call.
+
+    What the indices can reach is counted, guards apart; where several accesses of one array overlap, as in a window,
+    the box around them bounds their number.
+    """
+    read: dict[Buf, dict[Ref, None]] = {}
+    written: dict[Buf, dict[Ref, None]] = {}
+    local: set[Buf] = set()
+    for node in walk(body):
+        match node:
+            case Local(buf, _):
+                local.add(buf)
+            case Load(ref):
+                read.setdefault(ref.buf, {})[ref] = None
+            case Store(ref):
+                written.setdefault(ref.buf, {})[ref] = None
+            case Update(ref):
+                read.setdefault(ref.buf, {})[ref] = None
+                written.setdefault(ref.buf, {})[ref] = None
+            case _:
+                pass
+    return _bytes(read, local), _bytes(written, local)
+
+
+def _bytes(touched: dict[Buf, dict[Ref, None]], local: set[Buf]) -> int:
+    return sum(_cells(refs) * buf.precision.nbytes for buf, refs in touched.items() if buf not in local)
+
+
+def _cells(refs: Iterable[Ref]) -> int:
+    """At most as many as there are in the box around all, and as each reaches by itself."""
+    reached = [ref for ref in refs if all(sym.extent for at in ref.at for sym in at.syms)]
+    if not reached:
+        return 0
+    boxes = [_box(ref) for ref in reached]
+    around = tuple((min(a for a, _ in axis), max(b for _, b in axis)) for axis in zip(*boxes, strict=True))
+    return min(_size(around), sum(min(_size(box), _points(ref)) for ref, box in zip(reached, boxes, strict=True)))
+
+
+def _box(ref: Ref) -> Box:
+    ranges = (_fixed(at).range() for at in ref.at)
+    return tuple((max(low, 0), min(high, n - 1)) for (low, high), n in zip(ranges, ref.buf.shape, strict=True))
+
+
+def _size(box: Box) -> int:
+    return prod(max(0, last - first + 1) for first, last in box)
+
+
+def _points(ref: Ref) -> int:
+    """Of the loops that the indices follow."""
+    return prod(sym.extent for sym in {s for at in ref.at for s in _fixed(at).syms})
+
+
+def _fixed(at: Affine) -> Affine:
+    """A static symbol has one value in a call: which one makes no difference here."""
+    return at.substitute({sym: Affine.of(sym.lo) for sym in at.syms if sym.kind is SymKind.STATIC})

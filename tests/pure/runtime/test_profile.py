@@ -1,0 +1,190 @@
+"""Routines nest by nest: the same results, a row for each nest, and nothing left behind."""
+
+import json
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+from ocannl import train
+from ocannl.ir.loops import Home
+from ocannl.runtime import reuse
+from ocannl.runtime.compile import links, rebuilt
+from ocannl.runtime.profile import cut
+
+QUEUES = ["inline", "threaded"]
+
+
+@pytest.fixture(params=QUEUES)
+def context(ctx, request):
+    with oc.Context(ctx.backend.name, queue=request.param) as made:
+        yield made
+
+
+def training():
+    """A step with temporaries, gradients and state: the loss, its code and what to look at."""
+    oc.reset_ids()
+    rng = np.random.default_rng(0)
+    x = oc.tensor(rng.normal(size=(8, 5)).astype("float32"), batch_axes=1, label="x")
+    t = oc.tensor(rng.normal(size=(8, 2)).astype("float32"), batch_axes=1, label="t")
+    w, v = oc.param("w", o=[6]), oc.param("v", o=[2])
+    y = (v @ oc.relu((w @ x).with_label("h"))).with_label("y")
+    loss = ((y - t) ** 2).sum().with_label("loss")
+    return loss, oc.seq(train.grad_update(loss), train.sgd(loss, 0.01, momentum=0.9))
+
+
+def compiled(context, name="step"):
+    loss, code = training()
+    context.init(loss)
+    return loss, context.compile(code, name=name)
+
+
+def contents(context, routine):
+    return [context.get(node) for node in routine.outputs]
+
+
+def test_a_row_for_each_nest(context):
+    _, step = compiled(context)
+    step()
+    profile = step.profile(calls=3)
+    assert (profile.routine, profile.backend, profile.calls) == ("step", context.backend.name, 3)
+    names = [row.name for row in profile.rows]
+    assert names.index("h") < names.index("loss") < names.index("w.grad") < names.index("w")
+    assert {row.heading.split(" / ")[0] for row in profile.rows} == {"loss grad update", "loss sgd update", "sgd_one"}
+    for n, row in enumerate(profile.rows):
+        took = [span.duration_ns for span in profile.spans if span.row == n]
+        assert row.calls == len(took) == 3
+        assert (row.min_ns, row.total_ns) == (min(took), sum(took))
+        assert row.min_ns <= row.median_ns <= max(took)
+        assert row.written_bytes > 0
+    assert profile.nests_ns == sum(row.median_ns for row in profile.rows)
+
+
+def test_a_profile_leaves_everything_as_it_was(context):
+    _, step = compiled(context)
+    step()
+    before = contents(context, step)
+    step.profile(calls=2)
+    for old, new in zip(before, contents(context, step), strict=True):
+        np.testing.assert_array_equal(old, new)
+    step()
+    after = contents(context, step)
+
+    with oc.Context(context.backend.name) as other:
+        _, plain = compiled(other)
+        plain()
+        plain()
+        for mine, theirs in zip(after, contents(other, plain), strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+
+
+def test_a_profile_before_the_first_call_gives_outputs_no_values(ctx):
+    loss, step = compiled(ctx)
+    assert step.profile(calls=1).rows
+    assert loss not in ctx
+    with pytest.raises(oc.UninitializedError):
+        ctx[loss]
+
+
+def test_the_nests_compute_what_the_routine_does(ctx):
+    _, step = compiled(ctx)
+    pieces = cut(rebuilt(step._program, ctx.backend))
+    assert len({piece.proc.name for piece in pieces}) == len(pieces) > 5
+    assert ctx.backend.name == "numpy" or any(buf.home is Home.ARENA for p in pieces for buf in p.proc.bufs)
+    inputs = {node: ctx.get(node) for node in step.inputs}
+    step()
+    wanted = contents(ctx, step)
+    for node, array in inputs.items():
+        ctx.set(node, array)
+    code = ctx.backend.compile([piece.proc for piece in pieces])
+    for piece in pieces:
+        entry, _ = ctx.bind(code, piece.proc.name, links(piece.proc), piece.proc.arena)
+        entry()
+    for one, other in zip(wanted, contents(ctx, step), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_code_that_was_kept_is_cut_as_well(ctx):
+    _, first = compiled(ctx)
+    first()
+    rows = first.profile(calls=1).rows
+    reuse.forget()  # what is on disk stays
+    with oc.Context(ctx.backend.name) as other:
+        _, again = compiled(other)
+        again()
+        assert [(r.name, r.heading, r.read_bytes) for r in again.profile(calls=1).rows] == [
+            (r.name, r.heading, r.read_bytes) for r in rows
+        ]
+
+
+def test_symbols_are_given_as_in_a_call(context):
+    n = oc.symbol("n", 0, 3)
+    row = (oc.tensor(np.eye(3, dtype="float32"), batch_axes=1, label="rows")[n] * 2).with_label("row")
+    look = context.compile(row.forward)
+    profile = look.profile(calls=2, n=1)
+    assert [(r.name, r.written_bytes) for r in profile.rows][-1] == ("row", 12)
+    with pytest.raises(oc.CodeError, match="needs the symbol `n`"):
+        look.profile()
+    with pytest.raises(oc.DataError, match="0 <= n < 3"):
+        look.profile(n=3)
+
+
+def test_a_node_may_be_asked_for_since_the_routine_was_compiled(ctx):
+    x = oc.placeholder("x", o=[2])
+    h = (x * 3).with_label("h")
+    y = oc.sqrt(h).with_label("y")
+    ctx[x] = 3
+    step = ctx.compile(y.forward)
+    ctx.run(h.forward)
+    oc.keep(h)
+    ctx[x] = 12
+    assert "h" in [row.name for row in step.profile(calls=1).rows]
+    assert ctx[h].tolist() == [9, 9] and y not in ctx
+
+
+@pytest.mark.parametrize("calls", [0, -1, 1.5, True, "10"])
+def test_a_number_of_calls_is_a_positive_integer(ctx, calls):
+    _, step = compiled(ctx)
+    with pytest.raises(oc.CodeError, match="at least one call"):
+        step.profile(calls=calls)
+
+
+def test_what_a_call_needs_a_profile_needs(ctx):
+    x = oc.placeholder("x", o=[2])
+    double = ctx.compile((x * 2).forward)
+    with pytest.raises(oc.UninitializedError, match="`x`"):
+        double.profile()
+
+
+def test_code_that_does_nothing_has_no_rows(ctx):
+    profile = ctx.compile(oc.seq(), name="idle").profile()
+    assert profile.rows == () and "idle" in str(profile)
+
+
+def test_the_table_is_aligned_and_names_stay_on_their_line(ctx):
+    x = oc.placeholder("x\n\x1b[31m", o=[2])
+    ctx[x] = 1
+    with oc.cd("under\na \x00 heading") as code:
+        x *= 2
+    lines = str(ctx.compile(code, name="many").profile(calls=1)).splitlines()
+    assert len(lines) == 3
+    assert len({len(line) for line in lines[1:]}) == 1
+    assert lines[1].split()[:2] == ["nest", "under"] and lines[2].startswith("x [31m  under a heading")
+
+
+def test_the_trace_is_what_viewers_read(ctx, tmp_path):
+    label = 'h"</script>\n\\ \u2028'
+    x = oc.placeholder(label, o=[2])
+    ctx[x] = 1
+    with oc.cd("twice") as code:
+        x *= 2
+    profile = ctx.compile(code, name="twice").profile(calls=4)
+    file = tmp_path / "trace.json"
+    profile.chrome_trace(file)
+    events = json.loads(file.read_text("utf-8"))["traceEvents"]
+    complete = [event for event in events if event["ph"] == "X"]
+    assert len(complete) == 4 and {event["ph"] for event in events} == {"X", "M"}
+    assert all(isinstance(event[key], int | float) for event in complete for key in ("ts", "dur", "pid", "tid"))
+    assert [event["ts"] for event in complete] == sorted(event["ts"] for event in complete)
+    assert {event["name"] for event in complete} == {profile.rows[0].name}
+    assert complete[0]["args"] == {"nest": 0, "read_bytes": 8, "written_bytes": 8}
