@@ -7,6 +7,7 @@ between tensors that have an axis with this fact.
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ocannl.infer.arithmetic import Product, Strided, Sum
@@ -40,6 +41,9 @@ class Reasons:
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
 
     def __repr__(self) -> str:
         return f"<reasons of {self.title}>"

@@ -89,7 +89,10 @@ def composite(function: F) -> F:
 
 def written(function: Callable[..., Any], args: tuple[Any, ...], settings: dict[str, Any]) -> str:
     """A call, as the user might have written it."""
-    words = [*map(word, args), *(f"{name}={word(value)}" for name, value in settings.items())]
+    words = [
+        *(word(given) for given in args if given is not None),
+        *(f"{name}={word(value)}" for name, value in settings.items()),
+    ]
     return f"{function.__name__.rstrip('_')}({', '.join(words)})"
 
 

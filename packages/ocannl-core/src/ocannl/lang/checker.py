@@ -20,7 +20,7 @@ from ocannl.lang.tensor import Tensor
 def infer(spec: str, *shapes: Any, **names: Any) -> Shape:
     """The shape that `oc.einsum(spec, ...)` (or `oc.concat`) gives for operands of these shapes.
 
-    A shape is a text such as `"32|28,28->10"` (a row `...` is inferred), sizes of output axes, or a tensor.
+    A shape is a text such as `"32|28,28->10"` (a row `...` is inferred), sizes of output axes, an array or a tensor.
     """
     read = parse(spec)
     check_arity(read, spec, shapes)
@@ -34,22 +34,24 @@ def infer(spec: str, *shapes: Any, **names: Any) -> Shape:
 
 
 def shape_of(function: Callable[..., Any], *shapes: Any, **arguments: Any) -> Any:
-    """The shape, or tuple or list of shapes, that a tensor function gives for inputs of these shapes."""
+    """The shape that a tensor function gives for inputs of these shapes, or shapes in tuples, lists and mappings as it
+    gives tensors."""
     if not callable(function):
         raise CodeError(f"oc.shape_of takes a function of tensors, not {function!r}")
     with no_grad():
         inputs = [_input(f"input {n}", given) for n, given in enumerate(shapes, 1)]
-        result = function(*inputs, **arguments)
-    if isinstance(result, tuple | list):
-        return type(result)(_shape(t) for t in result)
-    return _shape(result)
+        return _shapes(function(*inputs, **arguments))
 
 
-def _shape(result: Any) -> Shape:
-    if not isinstance(result, Tensor):
-        raise CodeError(f"the function gave {result!r}, not a tensor"[:200])
-    result.dims  # noqa: B018  whatever disagrees is said now
-    return result.shape
+def _shapes(result: Any) -> Any:
+    match result:
+        case Tensor():
+            result.dims  # noqa: B018  whatever disagrees is said now
+            return result.shape
+        case dict(): return {name: _shapes(item) for name, item in result.items()}
+        case tuple() if hasattr(result, "_make"): return result._make(map(_shapes, result))
+        case tuple() | list(): return type(result)(map(_shapes, result))
+        case _: raise CodeError(f"the function gave {result!r}, where a tensor is wanted"[:200])
 
 
 def rows_of(given: Any) -> dict[str, list[Any] | None]:
@@ -59,8 +61,8 @@ def rows_of(given: Any) -> dict[str, list[Any] | None]:
         return {kind: [a.size if a.unit is None else (a.unit, a.size) for a in row] for kind, row in rows.items()}
     if isinstance(given, str):
         return _read(parse_shape(given), given)
-    if isinstance(given, tuple | list):
-        return {"batch": [], "input": [], "output": list(given)}
+    if isinstance(sizes := getattr(given, "shape", given), tuple | list):  # an array has a shape, and no kinds of axes
+        return {"batch": [], "input": [], "output": list(sizes)}
     raise ShapeError(f"{given!r} is no shape: write a text such as '32|784->10', or a tuple of sizes")
 
 

@@ -48,13 +48,32 @@ def _walk(root: Tensor) -> Iterator[Line]:
     stack = [(0, root)]
     while stack:
         depth, t = stack.pop()
-        operands = () if t.application is None else t.application.operands
+        operands = _operands(t)
         again = t in seen and bool(operands)
         made = "see above" if again else t.provenance.expression if operands else t.provenance.role
         yield depth, t.label, t.known_shape or "scalar", made
         if not again:
             seen.add(t)
             stack.extend((depth + 1, o) for o in reversed(operands))
+
+
+def _operands(t: Tensor) -> list[Tensor]:
+    """What the expression that gives a tensor is made of; a composed function is one expression."""
+    found: dict[Tensor, None] = {}
+    stack = [t]
+    while stack:
+        part = stack.pop()
+        if part is not t and not _is_inside(part, t):
+            if part.literal is None or t.application is None or part in t.application.operands:
+                found.setdefault(part)
+        elif part.application is not None:
+            stack.extend(reversed(part.application.operands))
+    return list(found)
+
+
+def _is_inside(part: Tensor, whole: Tensor) -> bool:
+    one, other = part.provenance, whole.provenance
+    return part.application is not None and (one.expression, one.where) == (other.expression, other.where)
 
 
 def show_shapes(t: Tensor) -> ShapeTree:
