@@ -37,6 +37,11 @@ def test_linear_regression():
     np.testing.assert_allclose(b, [0.5], atol=0.1)
 
 
+def test_data_parallel(capsys):
+    assert example("data_parallel").main(None, devices=3, steps=20) < 1e-5
+    assert capsys.readouterr().out.startswith("3 devices, 20 steps: loss ")
+
+
 def test_digits():
     pytest.importorskip("sklearn")
     assert example("digits").main(epochs=2) > 0.75

@@ -1,6 +1,7 @@
 """Training: the code of a step, optimizers, and a loop with a progress bar."""
 
 from ocannl.train.fit import Fitted, fit
+from ocannl.train.parallel import DataParallel, all_reduce
 from ocannl.train.step import grad_update, sgd
 
-__all__ = ["Fitted", "fit", "grad_update", "sgd"]
+__all__ = ["DataParallel", "Fitted", "all_reduce", "fit", "grad_update", "sgd"]

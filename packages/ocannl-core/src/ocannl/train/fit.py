@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
@@ -15,11 +14,9 @@ from ocannl.lang.symbols import Symbol
 from ocannl.lang.tensor import Tensor
 from ocannl.runtime.context import Context
 from ocannl.runtime.routine import Routine
+from ocannl.train.feed import Feed, given
 from ocannl.train.progress import progress
 from ocannl.train.step import grad_update
-
-Feed = Mapping[Any, Any]
-"""What one step is given: arrays for placeholders, integers for static symbols."""
 
 Figures = Mapping[str, float]
 """What is told about a model, by name."""
@@ -75,7 +72,7 @@ def fit(
     with progress(epochs, _size(batches), show) as tell:
         for _ in range(epochs):
             for feed in _epoch(batches, order):
-                symbols = _given(ctx, feed)
+                symbols = given(ctx, feed)
                 started = perf_counter()
                 step(**symbols)
                 losses.append(float(ctx[loss].sum()))
@@ -116,13 +113,3 @@ def _epoch(batches: Symbol | Iterable[Feed], order: np.random.Generator | None) 
         return batches
     assert isinstance(batches, Sequence)
     return [batches[at] for at in order.permutation(len(batches))]
-
-
-def _given(ctx: Context, feed: Feed) -> dict[str, Any]:
-    """Sets the placeholders of a step and returns the values of its symbols."""
-    if not isinstance(feed, Mapping):
-        raise CodeError(f"a batch is a mapping from placeholders to arrays, {{x: xs, t: ts}}, not {feed!r}"[:200])
-    for key, value in feed.items():
-        if not isinstance(key, Symbol):
-            ctx[key] = value
-    return {key.name: value for key, value in feed.items() if isinstance(key, Symbol)}

@@ -1,0 +1,23 @@
+"""What one training step is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ocannl.base.errors import CodeError
+from ocannl.lang.symbols import Symbol
+from ocannl.runtime.context import Context
+
+Feed = Mapping[Any, Any]
+"""Arrays for placeholders, integers for static symbols."""
+
+
+def given(ctx: Context, feed: Feed) -> dict[str, Any]:
+    """Sets the placeholders of a step and returns the values of its symbols."""
+    if not isinstance(feed, Mapping):
+        raise CodeError(f"a batch is a mapping from placeholders to arrays, {{x: xs, t: ts}}, not {feed!r}"[:200])
+    for key, value in feed.items():
+        if not isinstance(key, Symbol):
+            ctx[key] = value
+    return {key.name: value for key, value in feed.items() if isinstance(key, Symbol)}
