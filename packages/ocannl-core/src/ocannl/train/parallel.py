@@ -118,8 +118,10 @@ class DataParallel:
             raise CodeError(f"a step takes 1 to {most} batches, one for each context, not {len(batches)}")
         for ctx, compute, batch in zip(self._contexts, self._compute, batches, strict=False):
             compute(**given(ctx, batch))
-        for step in (*self._exchange(len(batches)), *self._update):
+        for step in self._exchange(len(batches)):
             step()
+        for update in self._update:
+            update()
         used = self._contexts[: len(batches)]
         return np.array([float(ctx[self._loss].sum()) for ctx in used])
 
