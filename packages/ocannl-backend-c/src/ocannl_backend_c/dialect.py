@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ocannl.codegen.cstyle import Dialect
+from ocannl.codegen.cstyle import Dialect, Function
 from ocannl.ir.precision import (
     bfloat16,
     bool_,
@@ -46,6 +46,15 @@ KEYWORDS = frozenset((
 ))  # fmt: skip
 
 
+POLL = Function("poll", """\
+static __attribute__((noinline)) int poll(struct control *control)
+{
+  if (control->cancel) return 1;
+  if (!control->signals) return 0;
+  int state = control->ensure(), raised = control->signals();
+  control->restore(state);
+  return raised;
+}""")
 HALF = "defined __FLT16_MAX__ && (defined __F16C__ || defined __aarch64__)"
 
 DIALECT = Dialect(
@@ -56,7 +65,9 @@ DIALECT = Dialect(
     math={float32: "{}f", float64: "{}"},
     prototype="{type} {name}({params});",
     inline="static inline {type} {name}({params})",
-    nest="static __attribute__((noinline)) void {name}({params})",
+    nest="static __attribute__((noinline)) {type} {name}({params})",
+    control="struct control *control",
+    poll=POLL,
     restrict="restrict",
     comment="/* {} */",
     ends_comment="*/",
@@ -76,4 +87,14 @@ typedef __UINT32_TYPE__ uint32_t;
 typedef __UINT64_TYPE__ uint64_t;
 typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
+
+struct control {  /* how a program lets other threads run Python, and hears that it is to leave */
+  volatile int32_t cancel;
+  int32_t version;
+  void *(*release)(void);
+  void (*acquire)(void *);
+  int (*ensure)(void);
+  void (*restore)(int);
+  int (*signals)(void);
+};
 """

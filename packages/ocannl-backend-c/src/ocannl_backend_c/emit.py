@@ -1,6 +1,8 @@
 """Loop programs as C text: the functions of all nests, and for each program one that calls its nests in order.
 
-    void ocannl_step(void *const addresses[], const int64_t symbols[])
+    int ocannl_step(void *const addresses[], const int64_t symbols[], struct control *control)
+
+See `ocannl.codegen.params` for what these are.
 """
 
 from __future__ import annotations
@@ -8,17 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ocannl.backend import CompileError
-from ocannl.codegen import Document, Nest, nests, pool_bufs
-from ocannl.codegen.cnest import fitted, print_nest, reserved
+from ocannl.codegen import UNLOCKED, Document, Nest, nests, pool_bufs
+from ocannl.codegen.cnest import CONTROL, fitted, print_nest, reserved
 from ocannl.codegen.cstyle import Library
 from ocannl.ir.index import Sym
 from ocannl.ir.loops import Buf, Home, Proc
 from ocannl.ir.names import Namer, identifier
 from ocannl.ir.text import print_proc
+from ocannl.ir.work import work
 from ocannl_backend_c.dialect import DIALECT, PROLOGUE
 
-ENTRY = "void {name}({params})"
-PARAMS = ["void *const addresses[]", "const int64_t symbols[]"]
+ENTRY = "{type} {name}({params})"
+PARAMS = ["void *const addresses[]", "const int64_t symbols[]", DIALECT.control]
+LOCALS = frozenset({"addresses", "symbols", CONTROL, "arena", "thread", "cancelled"})
 
 
 def symbol(name: str) -> str:
@@ -44,9 +48,9 @@ def _program(library: Library, proc: Proc, names: Namer, taken: frozenset[str], 
         doc.line()
         print_nest(DIALECT, library, function, nest, doc)
     doc.line()
-    doc.line(fitted(ENTRY, symbol(proc.name), PARAMS))
+    doc.line(fitted(ENTRY, "int", symbol(proc.name), PARAMS))
     doc.line("{")
-    _calls(proc, parts, functions, Namer(taken | {"addresses", "symbols", "arena", *functions}), doc)
+    _calls(proc, parts, functions, Namer(taken | LOCALS | set(functions)), doc)
     doc.line("}")
     doc.line()
 
@@ -73,9 +77,23 @@ def _calls(proc: Proc, parts: Sequence[Nest], functions: Sequence[str], names: N
         if sym in needed:
             values[sym] = names(sym.name)
             doc.line(f"  int64_t {values[sym]} = symbols[{place}];")
+    polls, unlocked = any(nest.polls for nest in parts), work(proc.body) > UNLOCKED
+    if polls:
+        doc.line("  int cancelled = 0;")
+    if unlocked:
+        doc.line("  void *thread = control->release();")
     for function, nest in zip(functions, parts, strict=True):
         given: list[Buf | Sym] = [*nest.bufs, *nest.syms]
         unknown = [x.name for x in given if x not in values]
         if unknown:
             raise CompileError(f"`{proc.name}` mentions without declaring them: {', '.join(unknown)}")
-        doc.line(f"  {function}({', '.join(values[x] for x in given)});")
+        passed = [values[x] for x in given]
+        if nest.polls:
+            doc.line(f"  if ((cancelled = {function}({', '.join([*passed, CONTROL])}))) goto leave;")
+        else:
+            doc.line(f"  {function}({', '.join(passed)});")
+    if polls:
+        doc.line("leave:")
+    if unlocked:
+        doc.line("  control->acquire(thread);")
+    doc.line(f"  return {'cancelled' if polls else '0'};")

@@ -139,14 +139,14 @@ def _entry(module: Module, proc: Proc, doc: Document) -> None:
         if unknown:
             raise CompileError(f"`{proc.name}` mentions without declaring them: {', '.join(unknown)}")
         call, passed = f"@{symbol(proc.name)}.{number}", [values[x] for x in given]
-        if not has_poll(nest):
+        if not nest.polls:
             b.line(f"call void {call}({', '.join(passed)})")
             continue
         after = b.fresh("after")
         b.branch(b.let(f"call i1 {call}({', '.join([*passed, 'ptr %control'])})", "cancelled"), leave, after)
         b.label(after)
     _return(b, thread, 0)
-    if any(map(has_poll, parts)):
+    if any(nest.polls for nest in parts):
         b.label(leave)
         _return(b, thread, 1)
     doc.line("}")
@@ -156,10 +156,6 @@ def _return(b: Builder, thread: str, result: int) -> None:
     if thread:
         b.line(f"call void {_element(b, 'ptr', '%control', ACQUIRE, 'acquire')}(ptr {thread})")
     b.line(f"ret i32 {result}")
-
-
-def has_poll(nest: Nest) -> bool:
-    return any(isinstance(node, Poll) for node in walk(nest.body))
 
 
 def _element(b: Builder, type_: str, array: str, place: int, stem: str) -> str:
@@ -193,7 +189,7 @@ class _Function:
             comment(doc, "of " + ", ".join(nest.labels))
         comment(doc, print_proc(Proc("", (), (), nest.body)).partition("\n")[2])
         self.result = "void"
-        if has_poll(nest):
+        if nest.polls:
             self.result = "i1"
             module.define(POLL, POLL_TEXT)
             params.append("ptr %control")

@@ -1,5 +1,7 @@
 """A nest as a function of a C-like language.
 
+A nest with polls gives something other than 0 when it was told to leave.
+
     /* y */
     static void dense_1(const float *restrict x, float *restrict y, int64_t n)
     {
@@ -21,13 +23,14 @@ from ocannl.codegen.document import Document
 from ocannl.codegen.infix import Term, unary
 from ocannl.codegen.nests import Nest
 from ocannl.codegen.numbers import is_narrow
-from ocannl.ir.loops import Apply, Body, Buf, Comment, For, If, Let, Local, Stmt, Store, Update, Var
+from ocannl.ir.loops import Apply, Body, Buf, Comment, For, If, Let, Local, Poll, Stmt, Store, Update, Var
 from ocannl.ir.names import Namer
 from ocannl.ir.ops import ADD, MUL, NEG
 from ocannl.ir.walk import walk
 
 STACK_BYTES = 1 << 20  # for the local arrays of one nest
-WIDTH = 100  # of a line that is broken
+WIDTH = 100  # beyond which a line is broken
+CONTROL = "control"  # what the parameter of that kind is called
 OLD = "old value"  # of the cell that an `Update` changes: no name that a program can hold
 
 
@@ -35,7 +38,7 @@ OLD = "old value"  # of the cell that an `Update` changes: no name that a progra
 def reserved(dialect: Dialect) -> frozenset[str]:
     """Names that no array, symbol or function of a program may be given."""
     mathematical = (form.format(name) for form in dialect.math.values() for name in builtins.MATH.values())
-    return dialect.words | frozenset(builtins.names()) | frozenset(mathematical)
+    return dialect.words | frozenset(builtins.names()) | frozenset(mathematical) | {CONTROL, dialect.poll.name}
 
 
 def print_nest(dialect: Dialect, library: Library, name: str, nest: Nest, doc: Document) -> None:
@@ -68,11 +71,16 @@ class _Function:
             params.append(f"{dialect.index} {called}")
         if nest.labels:
             dialect.remark(doc, ", ".join(nest.labels))
-        doc.line(fitted(dialect.nest, name, params))
+        if nest.polls:
+            library.use(dialect.poll)
+            params.append(dialect.control)
+        doc.line(fitted(dialect.nest, "int" if nest.polls else "void", name, params))
         doc.line("{")
 
     def print(self) -> None:
         self.block(self.nest.body)
+        if self.nest.polls:
+            self.line("return 0;")
         self.doc.line("}")
 
     # ------------------------------------------------------------------------------------------------------ statements
@@ -107,6 +115,8 @@ class _Function:
                 self.local(buf, fill)
             case Comment(text):
                 self.d.remark(self.doc, text, self.d.indent * self.depth)
+            case Poll():
+                self.line(f"if ({self.d.poll.name}({CONTROL})) return 1;")
 
     def loop(self, stmt: For) -> None:
         first, limit = self.values.first(stmt.lo), self.values.limit(stmt.hi)
@@ -179,10 +189,11 @@ class _Function:
             self.line(f"{cell.text} = {new.text};")
 
 
-def fitted(form: str, name: str, params: list[str]) -> str:
+def fitted(form: str, type_: str, name: str, params: list[str]) -> str:
     """The head of a function, one parameter a line where they do not fit into one."""
-    head = form.format(name=name, params=", ".join(params) or "void")
-    return head if len(head) <= WIDTH else form.format(name=name, params="\n    " + ",\n    ".join(params))
+    head = form.format(type=type_, name=name, params=", ".join(params) or "void")
+    broken = "\n    " + ",\n    ".join(params)
+    return head if len(head) <= WIDTH else form.format(type=type_, name=name, params=broken)
 
 
 def _without_sign(expr: object) -> tuple[bool, object]:

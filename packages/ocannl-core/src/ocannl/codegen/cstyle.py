@@ -35,7 +35,9 @@ class Dialect:
     math: Mapping[Precision, str]  # what a function of the mathematical library is called in a precision, as a format
     prototype: str  # what declares one: a format of `type`, `name`, `params`; nothing where the language knows them
     inline: str  # how a small function begins: a format of `type`, `name`, `params`
-    nest: str  # how the function of a nest begins: a format of `name`, `params`
+    nest: str  # how the function of a nest begins: a format of `type`, `name`, `params`
+    control: str  # the parameter that a nest with polls has besides
+    poll: Function  # called with that parameter: not zero when the nest is to leave
     restrict: str  # what marks a pointer to memory that no other one reaches
     comment: str  # a format of the text
     ends_comment: str  # what a comment may not hold

@@ -25,6 +25,7 @@ from ocannl.ir.loops import (
     Let,
     Load,
     Local,
+    Poll,
     Proc,
     Ref,
     Stmt,
@@ -46,6 +47,11 @@ class Nest:
     bufs: tuple[Buf, ...]
     syms: tuple[Sym, ...]
     labels: tuple[str, ...]
+
+    @property
+    def polls(self) -> bool:
+        """It may be cancelled."""
+        return any(isinstance(node, Poll) for node in walk(self.body))
 
     @property
     def disjoint(self) -> frozenset[Buf]:
