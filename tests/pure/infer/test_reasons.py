@@ -39,6 +39,10 @@ w1   2->16
 """,
     1: """
 b1   16
+  input row is empty
+    input row of x is given: data, file.py:N
+    w1 @ x, file.py:N
+    fits its use: (w1 @ x) + b1, file.py:N
   output axis 1 is 16
     given: param, file.py:N
 """,
@@ -49,6 +53,11 @@ w2   16->1
     (w1 @ x) + b1, file.py:N
     relu(matmul + b1), file.py:N
     w2 @ h, file.py:N
+  output row has 1 axis
+    output row of target is given: data, file.py:N
+    y - target, file.py:N
+    (w2 @ h) + b2, file.py:N
+    fits its use: w2 @ h, file.py:N
   output axis 1 is 1
     nothing tells its size
 """,
@@ -61,6 +70,9 @@ y   5|1
     relu(matmul + b1), file.py:N
     w2 @ h, file.py:N
     (w2 @ h) + b2, file.py:N
+  output row has 1 axis
+    output row of target is given: data, file.py:N
+    y - target, file.py:N
   output axis 1 is 1
     nothing asks for more
 """,
@@ -124,6 +136,12 @@ def test_sizes_that_follow_from_a_number_of_cells():
     assert str(f.shape) == "3,4"
     assert reasons(z) == """
 z   3,4
+  batch row is empty
+    batch row of g is given: placeholder, file.py:N
+    fits its use: z + g, file.py:N
+  input row is empty
+    input row of g is given: placeholder, file.py:N
+    fits its use: z + g, file.py:N
   output axis 1 is 3
     output axis 1 of g is given: placeholder, file.py:N
     fits its use: z + g, file.py:N
@@ -131,6 +149,51 @@ z   3,4
     what is left of `z`: 12 = 3 * 4
       the number of cells of `z` is 12
       output axis 1 of g is 3: placeholder, file.py:N""".strip("\n")
+
+
+def test_a_row_that_a_spec_writes_out():
+    a = oc.placeholder(b=[], i=[], o=[2])
+    b = oc.placeholder(b=[], i=[], o=[3])
+    outer = oc.einsum("i; j => ij", a, b)
+    doubled = outer * 2.0
+    assert str(doubled.shape) == "2,3"
+    assert reasons(doubled) == """
+doubled   2,3
+  output row has 2 axes
+    einsum("i; j => ij", a, b), file.py:N
+    outer * 2, file.py:N
+  output axis 1 is 2
+    output axis 1 of a is given: placeholder, file.py:N
+    einsum("i; j => ij", a, b), file.py:N
+    outer * 2, file.py:N
+  output axis 2 is 3
+    output axis 1 of b is given: placeholder, file.py:N
+    einsum("i; j => ij", a, b), file.py:N
+    outer * 2, file.py:N""".strip("\n")
+
+
+def test_a_row_that_has_come_a_long_way():
+    x = oc.placeholder("x", b=[], i=[], o=[2, 3])
+    p, q = oc.param("p"), oc.param("q")
+    h = oc.relu(p @ x) + q
+    y = h * oc.placeholder("y", b=[], i=[], o=[1, 1, 5])
+    assert str(y.shape) == "1,1,5"
+    assert reasons(q).splitlines()[:6] == [
+        "q   1,1,5",
+        "  input row is empty",
+        "    input row of y is given: placeholder, file.py:N",
+        "    h * y, file.py:N",
+        "    fits its use: relu(matmul) + q, file.py:N",
+        "  output row has 3 axes",
+    ]
+
+
+def test_rows_that_nothing_asks_for():
+    x = oc.placeholder()
+    assert reasons(x).splitlines() == [
+        "x   (no axes)",
+        *(f"  {kind} row is empty: nothing asks for axes" for kind in ("batch", "input", "output")),
+    ]
 
 
 def test_captures_and_indices():
@@ -188,6 +251,9 @@ def test_a_leaf_that_two_uses_force_to_stretch():
     assert str(loss.shape) == ""
     assert reasons(p) == """
 p   1
+  input row is empty
+    input row of a is given: placeholder, file.py:N
+    fits its use: a * p, file.py:N
   output axis 1 is 1
     an axis that meets both 3 and 4, so that it must stretch, is 1
       output axis 1 of a is 3: placeholder, file.py:N

@@ -11,6 +11,7 @@ import html
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ocannl.infer.arithmetic import Product, Strided, Sum
+from ocannl.infer.lengths import length, operations
 from ocannl.infer.relation import Relation
 from ocannl.infer.spec import KINDS, Kind, Padding
 from ocannl.infer.terms import Dim, Fact, Owner, find, resolve
@@ -35,6 +36,7 @@ class Reasons:
         self.title = owner.provenance.label
         self.lines = [f"{self.title}   {owner.known or '(no axes)'}"]
         for kind, row in zip(KINDS, owner.rows, strict=True):
+            self.lines.extend(counted(owner, kind))
             for n, axis in enumerate(map(find, resolve(row).axes), 1):
                 self.lines.append(f"  {kind} axis {n} is {size_of(axis)}")
                 self.lines.extend(f"    {line}" for line in chain(axis, owner, kind))
@@ -47,6 +49,35 @@ class Reasons:
 
     def __repr__(self) -> str:
         return f"<reasons of {self.title}>"
+
+
+def counted(owner: Owner, kind: Kind) -> Iterator[str]:
+    """Why a row that was not given has so many axes, where the reasons of its axes do not tell."""
+    axes = [find(axis) for axis in resolve(owner.rows[KINDS.index(kind)]).axes]
+    found = None if kind in owner.given else length(owner, KINDS.index(kind))
+    if found is None:
+        if not axes and owner.origin is None and kind not in owner.given:
+            yield f"  {kind} row is empty: nothing asks for axes"
+        return
+    giver = found.giver and found.giver[0]
+    if all(tells(axis.fact, giver, len(axes)) for axis in axes) and (axes or owner.origin is not None):
+        return
+    yield f"  {kind} row {'is empty' if not axes else 'has 1 axis' if len(axes) == 1 else f'has {len(axes)} axes'}"
+    if found.giver is not None:
+        who = found.giver[0].provenance
+        yield f"    {KINDS[found.giver[1]]} row of {who.label} is given: {said(who.role, who.where)}"
+    yield from (f"    {line}" for line in steps(found.way[::-1], owner, kind))
+
+
+def tells(fact: Fact | None, giver: Owner | None, count: int) -> bool:
+    """Who told the size of an axis told the length of its row as well."""
+    if fact is None or fact.why:
+        return False
+    home = fact.owner
+    if home in (giver, None):
+        return True
+    assert home is not None
+    return fact.kind in home.given and resolve(home.rows[KINDS.index(fact.kind)]).count == count
 
 
 def chain(axis: Dim, owner: Owner, kind: Kind) -> Iterator[str]:
@@ -205,13 +236,6 @@ def back(before: dict[Owner, tuple[Owner, Relation] | None], owner: Owner) -> li
 
 def carries(owner: Owner, fact: Fact) -> bool:
     return any(find(axis).fact is fact for row in owner.rows for axis in resolve(row).axes)
-
-
-def operations(owner: Owner) -> Iterator[Relation]:
-    """The operation that made a tensor, and those that told something about it, as far as they still exist."""
-    for cause in (owner.origin, *owner.relations, *(use() for use in owner.uses)):
-        if isinstance(cause, Relation):
-            yield cause
 
 
 def stated(fact: Fact, axis: Dim) -> str:
