@@ -11,7 +11,7 @@ from textwrap import dedent
 
 import pytest
 
-from ocannl.backend import registry
+from ocannl.backend import installed, registry
 
 GOOD = """
     from ocannl.backend import BackendInfo, hookimpl
@@ -72,11 +72,12 @@ def site(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(folder)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OCANNL_BACKEND", raising=False)
+    monkeypatch.setenv("OCANNL_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(registry, "_infos", {})
     monkeypatch.setattr(registry, "_backends", {})
     ours = set(registry.KNOWN.values())
-    found = registry.entries
-    monkeypatch.setattr(registry, "entries", lambda: [e for e in found() if e.dist.name not in ours])
+    found = installed.entries
+    monkeypatch.setattr(installed, "entries", lambda: [e for e in found() if e.dist.name not in ours])
     return Site(folder)
 
 

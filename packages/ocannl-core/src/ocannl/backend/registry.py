@@ -1,22 +1,26 @@
 """Which backends there are, whether they work here, and which one to use.
 
-Plugins are found from the metadata of installed distributions alone (about a millisecond); nothing of a plugin is
-imported before somebody asks about it, and a broken one is reported without harm to the others. The reference backend
+Plugins are found from the metadata of installed distributions alone (about a millisecond). One that is named is
+imported and asked. Where nobody names one, all have to be asked: first each in a process of its own (`vet`), then here,
+if it has neither crashed nor hung there. What is broken is reported without harm to the others. The reference backend
 comes with the core and goes through the same door.
 """
 
 from __future__ import annotations
 
 import difflib
+import os
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import pluggy
 
+from ocannl.backend import vet
 from ocannl.backend.api import API_VERSION, Backend, BackendInfo
 from ocannl.backend.hooks import PROJECT, BackendHooks
+from ocannl.backend.installed import CORE, Candidate, core_version, discover, words
 from ocannl.base.config import BACKEND
 from ocannl.base.errors import (
     BackendApiMismatch,
@@ -29,12 +33,6 @@ from ocannl.base.errors import (
 )
 from ocannl.base.log import logger
 
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
-GROUP = "ocannl.backends"
-CORE = "ocannl-core"
-REFERENCE = "numpy"
 KNOWN = {  # name: the distribution that provides it
     "c": "ocannl-backend-c",
     "llvm": "ocannl-backend-llvm",
@@ -42,23 +40,6 @@ KNOWN = {  # name: the distribution that provides it
 }
 _log = logger("backend.registry")
 _lock = threading.RLock()
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A backend as the metadata of its distribution announces it."""
-
-    name: str
-    distribution: str
-    version: str
-    entry: EntryPoint
-
-    @property
-    def is_builtin(self) -> bool:
-        return self.distribution == CORE
-
-    def __str__(self) -> str:
-        return f"{self.distribution} {self.version}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,37 +53,6 @@ class BackendRow:
     reason: str | None
     description: str = ""
     priority: int = 0
-
-
-@cache
-def core_version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version(CORE)
-    except PackageNotFoundError:
-        return "(source)"
-
-
-def entries() -> list[EntryPoint]:
-    """The entry points of installed distributions, from their metadata."""
-    from importlib.metadata import entry_points
-
-    return list(entry_points(group=GROUP))
-
-
-def discover() -> dict[str, tuple[Candidate, ...]]:
-    """The candidates of each name, by name; the one built in keeps its own."""
-    from importlib.metadata import EntryPoint
-
-    builtin = Candidate(REFERENCE, CORE, core_version(), EntryPoint(REFERENCE, "ocannl.backend.reference", GROUP))
-    found = [builtin]
-    for entry in entries():
-        dist = entry.dist
-        name, version = (dist.name, dist.version) if dist is not None else ("an unknown distribution", "?")
-        found.append(Candidate(entry.name, str(name), str(version), entry))
-    found.sort(key=lambda c: (c.name, not c.is_builtin, c.distribution))
-    return {name: tuple(c for c in found if c.name == name) for name in dict.fromkeys(c.name for c in found)}
 
 
 # ------------------------------------------------------------------------------------------------ asking one plugin
@@ -130,11 +80,11 @@ def _declared(candidate: Candidate) -> object:
         manager.check_pending()
         if not manager.hook.ocannl_backend.get_hookimpls():
             _broken(candidate, f"`{candidate.entry.value}` implements no hook `ocannl_backend`")
-        return manager.hook.ocannl_backend()
-    except BackendError:
+        return manager.hook.ocannl_backend(api_version=API_VERSION)
+    except (BackendError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as cause:
-        _broken(candidate, f"importing `{candidate.entry.value}` failed with {_words(cause)}", cause)
+    except BaseException as cause:
+        _broken(candidate, f"importing `{candidate.entry.value}` failed with {words(cause)}", cause)
 
 
 def _checked(candidate: Candidate, info: object) -> BackendInfo:
@@ -162,17 +112,14 @@ def _broken(candidate: Candidate, what: str, cause: BaseException | None = None)
     ) from cause
 
 
-def _words(cause: BaseException) -> str:
-    text = " ".join(str(cause).split())
-    return f"{type(cause).__name__}: {text}" if text else type(cause).__name__
-
-
 def probe(info: BackendInfo) -> str | None:
     """Why a backend does not work here; None when it does."""
     try:
         reason = info.probe()
-    except (Exception, SystemExit) as cause:
-        return f"its probe failed with {_words(cause)}"
+    except KeyboardInterrupt:
+        raise
+    except BaseException as cause:
+        return f"its probe failed with {words(cause)}"
     if reason is None:
         return None
     return str(reason) or "it does not say why"
@@ -183,22 +130,31 @@ def probe(info: BackendInfo) -> str | None:
 
 def backends() -> list[BackendRow]:
     """What is installed, by name: whether each backend is usable here, and if not, why."""
-    return [_row(candidate, candidates) for candidates in discover().values() for candidate in candidates]
+    found = discover()
+    harm = _harm(found)
+    return [_row(candidate, candidates, harm) for candidates in found.values() for candidate in candidates]
 
 
-def _row(candidate: Candidate, candidates: tuple[Candidate, ...]) -> BackendRow:
+def _row(candidate: Candidate, candidates: tuple[Candidate, ...], harm: Mapping[Candidate, str]) -> BackendRow:
     def row(reason: str | None, info: BackendInfo | None = None) -> BackendRow:
         about = (info.description, info.priority) if info else ("", 0)
         return BackendRow(candidate.name, candidate.distribution, candidate.version, reason is None, reason, *about)
 
+    if candidate in harm:
+        return row(harm[candidate])
     try:
-        info = describe(_only(candidates, candidate))
+        info = describe(only(candidates, candidate))
     except BackendError as wrong:
         return row(str(wrong))
     return row(probe(info), info)
 
 
-def _only(candidates: tuple[Candidate, ...], wanted: Candidate) -> Candidate:
+def _harm(found: Mapping[str, tuple[Candidate, ...]]) -> dict[Candidate, str]:
+    """What would come of asking those that can be asked at all and are not the core itself."""
+    return vet.harm(only for only, *others in found.values() if not others and not only.is_builtin)
+
+
+def only(candidates: tuple[Candidate, ...], wanted: Candidate) -> Candidate:
     """The candidate, if no other distribution claims its name. Nobody can take a name from the core."""
     if len(candidates) == 1 or wanted.is_builtin:
         return wanted
@@ -215,12 +171,15 @@ def _only(candidates: tuple[Candidate, ...], wanted: Candidate) -> Candidate:
     )
 
 
-def working(found: dict[str, tuple[Candidate, ...]] | None = None) -> list[tuple[BackendInfo, Candidate]]:
+def working() -> list[tuple[BackendInfo, Candidate]]:
     """The usable backends, best first; the reference backend is last."""
-    usable = []
-    for candidates in (discover() if found is None else found).values():
+    found = discover()
+    usable, harm = [], _harm(found)
+    for candidates in found.values():
         try:
-            candidate = _only(candidates, candidates[0])
+            candidate = only(candidates, candidates[0])
+            if candidate in harm:
+                continue
             info = describe(candidate)
         except BackendError as wrong:
             _log.info("passed over: %s", wrong)
@@ -252,22 +211,28 @@ def resolve(name: str | None = None) -> Backend:
 
 
 def _load_named(name: str, by: str) -> Backend:
+    try:
+        return open_backend(name, by)
+    except BackendError as wrong:
+        if type(wrong) not in (BackendImportError, BackendApiMismatch, BackendUnavailable):
+            raise
+        usable = ", ".join(info.name for info, _ in working() if info.name != name)
+        raise type(wrong)(f"{wrong}{by}; these work: {usable}") from wrong.__cause__
+
+
+def open_backend(name: str, by: str = "") -> Backend:
+    """The backend of this name; asks no other plugin."""
     with _lock:
         if name in _backends:
             return _backends[name]
     found = discover()
     if name not in found:
         _refuse_absent(name, by, found)
-    candidate = _only(found[name], found[name][0])
-    try:
-        info = describe(candidate)
-    except (BackendImportError, BackendApiMismatch) as wrong:
-        usable = [info.name for info, _ in working(found)]
-        raise type(wrong)(f"{wrong}{by}; {_listed(usable)}") from wrong.__cause__
+    candidate = only(found[name], found[name][0])
+    info = describe(candidate)
     reason = probe(info)
     if reason is not None:
-        usable = [info.name for info, _ in working(found)]
-        raise BackendUnavailable(f"backend `{name}` of {candidate} does not work here{by}: {reason}; {_listed(usable)}")
+        raise BackendUnavailable(f"backend `{name}` of {candidate} does not work here: {reason}")
     return _load(info, candidate)
 
 
@@ -281,17 +246,23 @@ def _refuse_absent(name: str, by: str, found: dict[str, tuple[Candidate, ...]]) 
     raise UnknownBackend(f"there is no backend `{name}`{by}; {hint}installed: {', '.join(found)}{others}")
 
 
-def _listed(usable: list[str]) -> str:
-    return f"these work: {', '.join(usable)}"
-
-
 def _load(info: BackendInfo, candidate: Candidate) -> Backend:
     with _lock:
         if info.name not in _backends:
             try:
                 _backends[info.name] = info.load()
-            except BackendError:
+            except (BackendError, KeyboardInterrupt):
                 raise
-            except (Exception, SystemExit) as cause:
-                _broken(candidate, f"loading it failed with {_words(cause)}", cause)
+            except BaseException as cause:
+                _broken(candidate, f"loading it failed with {words(cause)}", cause)
         return _backends[info.name]
+
+
+def _after_fork() -> None:
+    """A child does not wait for a lock that nobody in it holds."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
