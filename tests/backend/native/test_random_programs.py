@@ -5,12 +5,12 @@ from random import Random
 import numpy as np
 import pytest
 
+from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import Access, Home
 from ocannl.lower.lower import lower
 from ocannl.opt.memory import memory
 from ocannl.opt.pipeline import optimize
 from ocannl.testing.generate import difference, generate
-from ocannl.testing.interpret import interpret
 
 BATCH = 12
 

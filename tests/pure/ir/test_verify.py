@@ -15,6 +15,7 @@ import pytest
 from ocannl.base.errors import VerifyError
 from ocannl.ir import precision as P
 from ocannl.ir.index import Affine, Bound, Cond, Sym, SymKind
+from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import (
     Access,
     Apply,
@@ -49,7 +50,6 @@ from ocannl.ir.verify import Stage, verify
 from ocannl.ir.walk import Node, rewrite_body, walk
 from ocannl.lower.lower import lower
 from ocannl.testing.generate import generate
-from ocannl.testing.interpret import interpret
 
 F32 = P.float32
 

@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import Access
 from ocannl.ir.text import print_comp, print_proc
 from ocannl.ir.tnode import TNode
@@ -16,7 +17,6 @@ from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
 from ocannl.testing.evaluate import evaluate
 from ocannl.testing.generate import Program, difference, generate
-from ocannl.testing.interpret import interpret
 
 
 def check(program: Program, want: dict[TNode, np.ndarray]) -> None:

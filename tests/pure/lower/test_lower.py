@@ -12,6 +12,7 @@ from ocannl.base.errors import CodeError, DtypeError
 from ocannl.ir import precision as P
 from ocannl.ir.assign import Apply, Assign, Block, Comp, Convert, Index, Number, Origin, Piece, Read, Seq, Value
 from ocannl.ir.index import TRUE, Affine, Cond, Sym, SymKind, inside
+from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import Access, Home, Proc
 from ocannl.ir.ops import ADD, AND, BY_NAME, DIV, MAX, MUL, SUB, WHERE, Op
 from ocannl.ir.precision import Precision
@@ -20,7 +21,6 @@ from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
 from ocannl.testing.evaluate import evaluate
-from ocannl.testing.interpret import interpret
 
 I, J, K, B = Sym("i", 0, 1), Sym("j", 0, 2), Sym("k", 0, 3), Sym("b", 0, 4)
 N = Sym("n", 0, 1, SymKind.STATIC)

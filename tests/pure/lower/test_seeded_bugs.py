@@ -10,13 +10,13 @@ import pytest
 
 from ocannl.ir import assign as comp
 from ocannl.ir.index import TRUE, Affine, Bound, Cond
+from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import Access, Apply, Cast, Comment, Load, Ref, Store, Update, When
 from ocannl.ir.ops import ADD, AND, BY_NAME, ID, MAX, MIN, MUL, OR, Domain
 from ocannl.ir.precision import Family, int32
 from ocannl.lower import coverage, types
 from ocannl.lower import lower as lowering
 from ocannl.testing.generate import difference
-from ocannl.testing.interpret import interpret
 
 Patch = pytest.MonkeyPatch
 BUGS: dict[str, Callable[[Patch], None]] = {}

@@ -12,6 +12,7 @@ import pytest
 from ocannl.ir.assign import Apply, Assign, Comp, Index, Number, Piece, Read, Seq, Value
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Affine, Sym
+from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import Home, Proc
 from ocannl.ir.ops import ADD, BY_NAME, Op
 from ocannl.ir.precision import float32
@@ -28,7 +29,6 @@ from ocannl.opt.poll import poll
 from ocannl.opt.schedule import schedule
 from ocannl.opt.settle import settle
 from ocannl.opt.sweep import sweep
-from ocannl.testing.interpret import interpret
 
 TARGET = Capabilities()
 

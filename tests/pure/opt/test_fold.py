@@ -10,6 +10,7 @@ import pytest
 
 from ocannl.ir import precision as P
 from ocannl.ir.index import Affine, Cond, Sym, SymKind
+from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import (
     Access,
     Apply,
@@ -34,7 +35,6 @@ from ocannl.ir.precision import Precision, float32, int32, uint8
 from ocannl.ir.text import print_proc, show
 from ocannl.ir.tnode import Role, TNode
 from ocannl.opt.fold import fold, fold_expr
-from ocannl.testing.interpret import interpret
 
 I, J, N = Sym("i", 0, 4), Sym("j", 0, 4), Sym("n", 0, 9, SymKind.STATIC)
 

@@ -14,6 +14,7 @@ from ocannl.ir import precision as P
 from ocannl.ir.assign import Apply, Assign, Comp, Convert, Index, Number, Origin, Piece, Read, Seq, Value, nodes
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import TRUE, Affine, Cond, Sym, SymKind
+from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import Access, Home, Proc
 from ocannl.ir.ops import ADD, AND, BY_NAME, MAX, MIN, MUL, OR, SUB, Op
 from ocannl.ir.precision import Precision
@@ -24,7 +25,6 @@ from ocannl.lower.lower import lower
 from ocannl.opt.pipeline import optimize, passes
 from ocannl.testing.evaluate import evaluate
 from ocannl.testing.generate import difference, generate
-from ocannl.testing.interpret import interpret
 
 TARGET = Capabilities()
 NAMES = [each.name for each in passes({}, TARGET)]

@@ -8,6 +8,7 @@ import pytest
 
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Affine, Bound, Sym
+from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import Access, Apply, Buf, For, Home, If, Load, Num, Poll, Proc, Ref, Stmt, Store, row_major
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import float32
@@ -22,7 +23,6 @@ from ocannl.opt.pipeline import optimize
 from ocannl.opt.poll import poll
 from ocannl.testing.evaluate import evaluate
 from ocannl.testing.generate import difference, generate
-from ocannl.testing.interpret import interpret
 
 
 def buffer(name: str, *shape: int) -> Buf:

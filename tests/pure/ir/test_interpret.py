@@ -8,6 +8,7 @@ import pytest
 
 from ocannl.ir import precision as P
 from ocannl.ir.index import Affine, Bound, Cond, Sym, SymKind
+from ocannl.ir.interpret import Cell, Write, interpret
 from ocannl.ir.loops import (
     Access,
     Apply,
@@ -36,7 +37,6 @@ from ocannl.ir.loops import (
 from ocannl.ir.ops import ADD, BY_NAME, DIV, MAX, MUL
 from ocannl.ir.precision import Precision
 from ocannl.ir.tnode import Role, TNode
-from ocannl.testing.interpret import interpret
 
 F32 = P.float32
 I, J, N = Sym("i", 0, 3), Sym("j", 0, 3), Sym("n", 0, 9, SymKind.STATIC)
@@ -161,3 +161,25 @@ def test_numbers() -> None:
 
 def test_the_side_of_a_when_that_is_not_taken_is_not_evaluated() -> None:
     assert run(loop(I, (Store(ref(Y, i), When(Cond((i - 1,)), Load(ref(X, i - 1)), num(8))),)))["y"] == [8, 0, 1, 2]
+
+
+def test_who_watches_is_told_of_every_write() -> None:
+    total = Update(ref(Y, 0), ADD, Apply(MUL, (Var("t", F32), Load(ref(Y, 1)))))
+    body = (loop(I, (Store(ref(Y, i), num(2)),)), loop(J, (Let("t", Load(ref(X, j))), total)))
+    seen: list[Write] = []
+    proc = Proc("p", (X, Y), (), body)
+    got = interpret(proc, {X.node: np.array([1, 2, 0, 4]), Y.node: np.full(4, 7)}, on_write=seen.append)
+    assert [(w.at, w.old, w.new, w.read) for w in seen[:4]] == [((n,), 7, 2, ()) for n in range(4)]
+    assert [(w.old, w.new) for w in seen[4:]] == [(2, 4), (4, 8), (8, 8), (8, 16)]
+    assert seen[5].read == (Cell(X, (1,), 2), Cell(Y, (1,), 2)) and seen[5].stmt is total
+    assert got[Y.node].tolist() == [16, 2, 2, 2]
+
+
+def test_watching_changes_nothing_and_reads_nothing_more() -> None:
+    inside = When(Cond((i - 1,)), Load(ref(X, i - 1)), num(8))
+    seen: list[Write] = []
+    proc = Proc("p", (X, Y), (), (loop(I, (Store(ref(Y, i), inside),)),))
+    arrays = {X.node: np.arange(4), Y.node: np.zeros(4)}
+    plain, watched = interpret(proc, arrays), interpret(proc, arrays, on_write=seen.append)
+    np.testing.assert_array_equal(plain[Y.node], watched[Y.node])
+    assert [len(w.read) for w in seen] == [0, 1, 1, 1]

@@ -1,12 +1,13 @@
 """What a loop program does, cell by cell: a slow and exact interpreter of the scalar half, for tiny shapes.
 
 Every access is checked, memory that nothing wrote is poisoned, and buffers in a placed arena share its bytes, so that
-this judges every pass.
+this judges every pass. Who wants to watch is told of every write.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -48,11 +49,35 @@ Run = Callable[[], None]
 POISON = 0xFF  # NaN, or minus one
 
 
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell that was read, and what was in it."""
+
+    buf: Buf
+    at: tuple[int, ...]
+    value: Number
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A cell that was written, what it held before, and what was read for it since the last write, but itself."""
+
+    stmt: Store | Update
+    at: tuple[int, ...]
+    old: Number
+    new: Number
+    read: tuple[Cell, ...]
+
+
 def interpret(
-    proc: Proc, arrays: Arrays, symbols: Mapping[Sym, int] | None = None, merged: Arrays | None = None
+    proc: Proc,
+    arrays: Arrays,
+    symbols: Mapping[Sym, int] | None = None,
+    merged: Arrays | None = None,
+    on_write: Callable[[Write], None] | None = None,
 ) -> dict[TNode, Array]:
     """The arrays of the nodes in pools, after one call. Raises `IndexError` where an access leaves its buffer."""
-    machine = _Machine(proc, arrays, symbols or {}, merged or {})
+    machine = _Machine(proc, arrays, symbols or {}, merged or {}, on_write)
     with np.errstate(all="ignore"):
         machine.block(proc.body)()
     return {
@@ -65,7 +90,16 @@ def interpret(
 class _Machine:
     """Turns statements and expressions into functions of no arguments over one memory."""
 
-    def __init__(self, proc: Proc, arrays: Arrays, symbols: Mapping[Sym, int], merged: Arrays) -> None:
+    def __init__(
+        self,
+        proc: Proc,
+        arrays: Arrays,
+        symbols: Mapping[Sym, int],
+        merged: Arrays,
+        on_write: Callable[[Write], None] | None,
+    ) -> None:
+        self.on_write = on_write
+        self.read: list[Cell] = []  # since the last write, if somebody watches
         self.syms: dict[Sym, int] = {s: symbols[s] for s in proc.syms}
         self.vars: dict[str, Number] = {}
         self.memory: dict[Buf, Array] = {}
@@ -135,9 +169,9 @@ class _Machine:
     def stmt(self, stmt: Stmt) -> Run:
         match stmt:
             case Store(ref, value):
-                return self.store(ref, self.cell(ref), self.expr(value))
+                return self.store(stmt, self.cell(ref), self.expr(value))
             case Update(ref, op, value):
-                return self.store(ref, self.cell(ref), self.expr(Apply(op, (Load(ref), value))))
+                return self.store(stmt, self.cell(ref), self.expr(Apply(op, (Load(ref), value))))
             case For():
                 return self.loop(stmt)
             case If(cond, then, orelse):
@@ -152,14 +186,43 @@ class _Machine:
             case Comment() | Poll():
                 return lambda: None
 
-    def store(self, ref: Ref, cell: Callable[[], int], compute: Callable[[], Number]) -> Run:
-        memory, buf = self.memory, ref.buf
+    def store(self, stmt: Store | Update, cell: Callable[[], int], compute: Callable[[], Number]) -> Run:
+        memory, buf, on_write = self.memory, stmt.ref.buf, self.on_write
 
         def run() -> None:
             value = compute()
             memory[buf][cell()] = value
 
-        return run
+        if on_write is None:
+            return run
+        place = self.place(stmt.ref)
+
+        def watched() -> None:
+            old = memory[buf][cell()]
+            run()
+            at = place()
+            read = tuple(c for c in self.read if (c.buf, c.at) != (buf, at))
+            self.read.clear()
+            on_write(Write(stmt, at, old, memory[buf][cell()], read))
+
+        return watched
+
+    def place(self, ref: Ref) -> Callable[[], tuple[int, ...]]:
+        axes = [self.index(at) for at in ref.at]
+        return lambda: tuple([axis() for axis in axes])
+
+    def load(self, ref: Ref) -> Callable[[], Number]:
+        memory, buf, cell = self.memory, ref.buf, self.cell(ref)
+        if self.on_write is None:
+            return lambda: memory[buf][cell()]
+        place = self.place(ref)
+
+        def watched() -> Number:
+            value = memory[buf][cell()]
+            self.read.append(Cell(buf, place(), value))
+            return value
+
+        return watched
 
     def loop(self, stmt: For) -> Run:
         low, high, body = self.lower(stmt.lo), self.upper(stmt.hi), self.block(stmt.body)
@@ -185,8 +248,7 @@ class _Machine:
             case Var(name, _):
                 return lambda: self.vars[name]
             case Load(ref):
-                memory, buf, cell = self.memory, ref.buf, self.cell(ref)
-                return lambda: memory[buf][cell()]
+                return self.load(ref)
             case Apply(op, args):
                 meaning, kind, parts = op.numpy, expr.precision.numpy.type, [self.expr(a) for a in args]
                 return lambda: kind(meaning(*(part() for part in parts)))
