@@ -1737,6 +1737,143 @@ def a_mean_over_axes_that_are_not_there():
     return x - x.mean("b|c,d => b|c")
 
 
+@wrong("""
+the size that `o<+k` leaves is h 8, but output axis 1 of `y` is w 8: their units differ
+  in     relu(edges) + y               file.py:N
+  via    einsum("o<+k; k => o", x, k)  file.py:N
+  since  10 = (8 - 1) + (3 - 1) + 1    the size that `o<+k` leaves
+  since  h                             the unit of output axis 1 of `x`
+  y      ...|...->8                    placeholder, file.py:N
+  x      10                            placeholder, file.py:N
+  k      3                             param, file.py:N
+  relu   ...|...->...,8                result, file.py:N
+  fix    give both the same unit, or leave one out
+""")
+def units_that_came_through_a_window():
+    x = oc.placeholder(o=[("h", 10)])
+    y = oc.placeholder(o=[("w", 8)])
+    k = oc.param(o=[3])
+    edges = oc.einsum("o<+k; k => o", x, k)
+    return oc.relu(edges) + y
+
+
+@wrong("""
+output axis 1 of `b` is h 3, but output axis 1 of `z` is w 3: their units differ
+  in     relu(b) + z                  file.py:N
+  via    concat("a; b => a^b", a, b)  file.py:N
+  since  h                            the unit of output axis 1 of `a`
+  b      3                            placeholder, file.py:N
+  z      3                            placeholder, file.py:N
+  a      2                            placeholder, file.py:N
+  relu   ...|...->...,3               result, file.py:N
+  fix    give both the same unit, or leave one out
+""")
+def units_that_came_from_the_other_part_of_a_whole():
+    a = oc.placeholder(b=[], i=[], o=[("h", 2)])
+    b = oc.placeholder(b=[], i=[], o=[3])
+    oc.concat("a; b => a^b", a, b)
+    z = oc.placeholder(b=[], i=[], o=[("w", 3)])
+    return oc.relu(b) + z
+
+
+@wrong("""
+output axis 1 of `m` is 4, but output axis 1 of `x` is 3
+  in   m =: n, 1  (pointwise)     file.py:N
+  via  n =: relu, 2  (pointwise)  file.py:N
+  via  relu(x)                    file.py:N
+  m    ...|...->4                 node, file.py:N
+  x    3                          placeholder, file.py:N
+  n    ...|...->...,3             node, file.py:N
+  fix  make the two sizes equal, or one of them 1
+""")
+def sizes_that_meet_in_the_second_assignment():
+    x = oc.placeholder(b=[], i=[], o=[3])
+    n = oc.node("n")
+    m = oc.node("m", output=[4])
+    with oc.cd("twice"):
+        n[...] = oc.relu(x) * 2.0
+        m[...] = n + 1.0
+
+
+@wrong("""
+output axis 1 of `t` is 9, but output axis 1 of `logits` is 10
+  in      t * log(p)                              file.py:N
+  via     e / sum("...|v => ...|0", e)            file.py:N
+  via     exp(logits - max)                       file.py:N
+  via     logits - max("...|v => ...|0", logits)  file.py:N
+  t       4|9                                     placeholder, file.py:N
+  logits  4|10                                    placeholder, file.py:N
+  log     ...,4|...->...,10                       result, file.py:N
+  max     4|1                                     result, file.py:N
+  fix     make the two sizes equal, or one of them 1
+""")
+def a_cross_entropy_of_other_classes():
+    logits = oc.placeholder(b=[4], i=[], o=[10])
+    t = oc.placeholder(b=[4], i=[], o=[9])
+    e = oc.exp(logits - logits.max("...|v => ...|0"))
+    p = e / e.sum("...|v => ...|0")
+    return -(t * oc.log(p)).sum("...|v => ...|").mean()
+
+
+@wrong("""
+output axis 1 of `k` is 5, but output axis 1 of `q` is 4
+  in      einsum("...s|hd; ...t|hd => ...st|h", q @ x, k @ x)  file.py:N
+  k       ...,16->5,8                                          param, file.py:N
+  q       ...,16->4,8                                          param, file.py:N
+  matmul  ...,2,5|...->...,4,8                                 result, file.py:N
+  matmul  ...,2,5|...->...,5,8                                 result, file.py:N
+  x       2,5|16                                               placeholder, file.py:N
+  fix     make the two sizes equal; a spec stretches nothing
+""")
+def heads_that_a_block_gives_two_numbers():
+    @oc.op
+    def attention(x, *, heads):
+        q = oc.param(o=[heads, 8])
+        k = oc.param(o=[heads + 1, 8])
+        return oc.einsum("...s|hd; ...t|hd => ...st|h", q @ x, k @ x)
+
+    x = oc.placeholder(b=[2, 5], i=[], o=[16])
+    return attention(heads=4)(x)
+
+
+@wrong("""
+the size that `2*i` leaves is 7, but output axis 1 of `t` is 8
+  in     (u * x) + t                                      file.py:N
+  via    einsum("2*i => i", concat("a; b => a^b", x, y))  file.py:N
+  via    concat("a; b => a^b", x, y)                      file.py:N
+  since  14 = 2 * 7                                       the size that `2*i` leaves
+  since  14 = 7 + 7                                       the whole of `a^b`
+  t      8                                                placeholder, file.py:N
+  y      7                                                placeholder, file.py:N
+  mul    ...|...->...,7                                   result, file.py:N
+  x      7                                                placeholder, file.py:N
+  fix    make the two sizes equal, or one of them 1
+""")
+def every_second_cell_of_two_tensors_in_a_row():
+    x = oc.placeholder(b=[], i=[], o=[7])
+    y = oc.placeholder(b=[], i=[], o=[7])
+    t = oc.placeholder(b=[], i=[], o=[8])
+    u = oc.einsum("2*i => i", oc.concat("a; b => a^b", x, y))
+    return u * x + t
+
+
+@wrong("""
+output axis 1 of `x0` is 2, but output axis 1 of `odd` is 3
+  in   stack([x0, x1, x2, x3, x4, ...], axis="batch")  file.py:N
+  x0   ...|...->2                                      placeholder, file.py:N
+  odd  ...|...->3                                      placeholder, file.py:N
+  x1   ...|...->2                                      placeholder, file.py:N
+  x2   ...|...->2                                      placeholder, file.py:N
+  x3   ...|...->2                                      placeholder, file.py:N
+  x4   ...|...->2                                      placeholder, file.py:N
+  fix  make the two sizes equal
+""")
+def a_long_stack_of_which_one_differs():
+    rows = [oc.placeholder(f"x{n}", o=[2]) for n in range(9)]
+    odd = oc.placeholder(o=[3])
+    return oc.stack([*rows, odd], axis="batch")
+
+
 # --- assignments ----------------------------------------------------------------------------------------------------
 
 

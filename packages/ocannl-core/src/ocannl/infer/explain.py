@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from ocannl.base.errors import ShapeError
 from ocannl.infer.mismatch import Mismatch
-from ocannl.infer.reasons import carries, formula, law_of, origin, parts_of, said
+from ocannl.infer.reasons import bringer, carries, formula, law_of, origin, parts_of, said
 from ocannl.infer.relation import Relation
 from ocannl.infer.terms import Cause, Dim, Fact, Owner, Provenance, find
 from ocannl.infer.trail import Trail
@@ -86,6 +86,20 @@ class Travelled:
                 if own:  # both facts are about one tensor, and one of them may have come around
                     near = [owner for owner in near if owner is not fact.owner] or near
                 self.follow(cell, fact, near, causes, DEPTH)
+        if len({cell.unit for cell in mismatch.cells} - {None}) > 1:
+            for cell in mismatch.cells:
+                self.trace_unit(cell)
+
+    def trace_unit(self, cell: Dim) -> None:
+        """Keep who gave a unit to an axis that was not given it, and what the unit came through."""
+        found = bringer(cell)
+        if found is not None and found[1]:
+            fact, laws = found
+            self.ways.append([law.cause for law in laws if law.cause is not None and law.cause not in self.between])
+            self.between += self.ways[-1]
+            self.computed.setdefault(("since", cell.unit or "", f"the unit of {fact}"))
+            if fact.owner is not None:
+                self.givers.setdefault(fact.owner)
 
     def follow(self, cell: Dim, fact: Fact, near: list[Owner], avoid: Sequence[Relation], depth: int) -> None:
         """Keep what a fact came through; where it was computed, what it was computed from as well."""

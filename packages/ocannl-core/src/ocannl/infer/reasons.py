@@ -196,6 +196,22 @@ def is_stretched(operation: Relation, owner: Owner, row: int) -> bool:
     return any(operation.operands[slot // 3] is owner for slot in uses)
 
 
+def bringer(axis: Dim) -> tuple[Fact, list[Strided | Sum]] | None:
+    """The axis that the unit of another was given with, and the arithmetic that it came through."""
+    before: dict[Dim, list[Strided | Sum]] = {axis: []}
+    todo = [axis]
+    for cell in todo:
+        if cell.fact is not None and cell.fact.unit == axis.unit:
+            return cell.fact, before[cell]
+        for law in cell.laws or ():
+            if isinstance(law, Strided | Sum):
+                for other in map(find, (law.whole, *law.parts)):
+                    if other.unit == axis.unit and other not in before:
+                        before[other] = [*before[cell], law]
+                        todo.append(other)
+    return None
+
+
 # --- ways of facts --------------------------------------------------------------------------------------------------
 
 

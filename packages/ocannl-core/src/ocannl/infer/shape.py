@@ -190,7 +190,7 @@ def _leaf_axis(shape: Shape, kind: Kind, position: int, axis: AxisLike) -> Dim:
         raise refuse(f"{where} is {number}: a size cannot be negative", shape.provenance, "give a size from 0")
     if unit is not None and (not isinstance(unit, str) or not unit):
         raise refuse(f"{where} has the unit {unit!r}: a unit is a word", shape.provenance, fix)
-    dim = Dim(number, unit, Fact(shape, kind, position))
+    dim = Dim(number, unit, Fact(shape, kind, position, unit=unit))
     dim.leaf = shape
     return dim
 

@@ -99,6 +99,7 @@ class Fact(NamedTuple):
     position: int = 0  # from 1
     text: str = ""
     why: str = ""  # a decision made it: in which words
+    unit: str | None = None  # that was given as well
 
     def __str__(self) -> str:
         return f"{self.kind} axis {self.position} of `{self.owner.provenance.label}`" if self.owner else self.text

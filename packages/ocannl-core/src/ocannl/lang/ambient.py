@@ -21,6 +21,9 @@ from ocannl.ir.tnode import next_id
 _INTERNAL = ("ocannl.lang", "ocannl.infer", "ocannl.ir", "ocannl.base", "ocannl.lower")
 
 differentiable: ContextVar[bool] = ContextVar("ocannl_differentiable", default=True)
+MOST = 5
+"""So many of a list are written out."""
+
 Words = Callable[[], str]
 composed: ContextVar[Words | None] = ContextVar("ocannl_composed", default=None)
 """The call that the operations being built belong to, as the user wrote it."""
@@ -97,11 +100,14 @@ def written(function: Callable[..., Any], args: tuple[Any, ...], settings: dict[
 
 
 def word(given: Any) -> str:
-    if isinstance(given, list):
-        return f"[{', '.join(map(word, given))}]"
+    if isinstance(given, list | tuple):
+        words = ", ".join([word(item) for item in given[:MOST]] + ["..."] * (len(given) > MOST))
+        return f"[{words}]" if isinstance(given, list) else f"({words})"
     if hasattr(given, "provenance"):
         return str(given.label if given.named else given.provenance.expression)
-    return f'"{given}"' if isinstance(given, str) else repr(given)
+    if isinstance(given, str):
+        return f'"{given}"'
+    return repr(given) if isinstance(given, int | float) else type(given).__name__
 
 
 @lru_cache(maxsize=4096)
