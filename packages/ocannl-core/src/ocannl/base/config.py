@@ -148,7 +148,7 @@ LOG_LEVEL: Setting[str | None] = Setting(
 )
 
 SETTINGS: tuple[Setting[object], ...] = (
-    BACKEND, SEED, THREADS, QUEUE, CACHE, CACHE_DIR, VERIFY, TRACEBACK, LOG_LEVEL,
+    BACKEND, SEED, THREADS, QUEUE, CACHE, CACHE_DIR, VERIFY, TRACEBACK, C_COMPILER, COMPILE_SECONDS, LOG_LEVEL,
 )  # type: ignore[assignment]  # fmt: skip
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 
