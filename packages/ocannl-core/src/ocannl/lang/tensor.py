@@ -326,13 +326,23 @@ def _recorded(what: str) -> Recorder:
 
 
 class Application:
-    """An operation with the tensors it is applied to."""
+    """An operation with the tensors it is applied to, and what captures its sizes."""
 
-    __slots__ = ("operands", "operation")
+    __slots__ = ("captures", "operands", "operation")
 
-    def __init__(self, operation: Operation, operands: tuple[Tensor, ...]) -> None:
+    def __init__(self, operation: Operation, operands: tuple[Tensor, ...], captures: Mapping[str, Any]) -> None:
         self.operation = operation
         self.operands = operands
+        self.captures = captures
+
+    @staticmethod
+    def state(result: Tensor) -> Shape:
+        """States the shape constraints of a result."""
+        it = result.application
+        assert it is not None
+        shapes = [t.emit() for t in it.operands]
+        logic, sizes = it.operation.logic, it.operation.sizes
+        return relate(logic, shapes, None, result.provenance, sizes=sizes, captures=it.captures)
 
 
 class _Application:
@@ -400,23 +410,20 @@ def apply(
     if not precision.is_float and operation.name not in COMPARISONS:
         refuse_wide(given, precision)
 
-    def emit(result: Tensor) -> Shape:
-        shapes = [t.emit() for t in given]
-        return relate(operation.logic, shapes, None, result.provenance, sizes=operation.sizes, captures=captures or {})
-
     result: Tensor
     name = at.name if label is None else checked_label(label)
     node = TNode(name or operation.name, Role.RESULT, lambda: result.dims, lambda: precision, where=at.where)
     result = Tensor(
         node,
-        emit,
+        Application.state,
         named=bool(name),
-        application=Application(operation, given),
+        application=Application(operation, given, captures or NOTHING),
         has_gradient=wants and differentiable.get() and recorder.get() is None,
     )
     return result
 
 
+NOTHING: Mapping[str, Any] = {}
 COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 
 
