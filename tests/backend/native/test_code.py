@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import weakref
+from random import Random
 
 import numpy as np
 import pytest
@@ -75,6 +76,17 @@ def test_a_damaged_header_is_refused(native, run, damage):
     blob = native.compile([scale(run, X)]).blob
     with pytest.raises(CompileError):
         native.restore(damage(blob))
+
+
+def test_any_damage_is_refused(native, run):
+    """Nothing that was cut short or changed comes near the loader."""
+    random, blob = Random(0), native.compile([scale(run, X)]).blob
+    start = blob.index(b"\n") + 1
+    for _ in range(200):
+        place, bit = random.randrange(start, len(blob)), 1 << random.randrange(8)
+        for damaged in (blob[:place], blob[:place] + bytes([blob[place] ^ bit]) + blob[place + 1 :]):
+            with pytest.raises(CompileError, match="damaged|cut short"):
+                native.restore(damaged)
 
 
 def test_an_object_without_its_entry_is_refused(native, run):

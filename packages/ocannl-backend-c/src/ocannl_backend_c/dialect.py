@@ -74,8 +74,8 @@ DIALECT = Dialect(
     fast={
         "fma_f32": ("defined __FP_FAST_FMAF", "return __builtin_fmaf(x, y, z);"),
         "fma_f64": ("defined __FP_FAST_FMA", "return __builtin_fma(x, y, z);"),
-        "f16_to_f32": (HALF, "union { uint16_t bits; _Float16 number; } held = { x }; return held.number;"),
-        "f32_to_f16": (HALF, "union { _Float16 number; uint16_t bits; } held = { (_Float16)x }; return held.bits;"),
+        "f16_to_f32": (HALF, "union { uint16_t bits; _Float16 number; } held = { x };\nreturn held.number;"),
+        "f32_to_f16": (HALF, "union { _Float16 number; uint16_t bits; } held = { (_Float16)x };\nreturn held.bits;"),
     },
     words=KEYWORDS | frozenset(TYPES.values()),
 )

@@ -100,7 +100,8 @@ def inline(
     lines = [f"{d.indent}{line}" for line in body.splitlines()]
     if name in d.fast:
         condition, instruction = d.fast[name]
-        lines = [f"#if {condition}", f"{d.indent}{instruction}", "#else", *lines, "#endif"]
+        instructions = [f"{d.indent}{line}" for line in instruction.splitlines()]
+        lines = [f"#if {condition}", *instructions, "#else", *lines, "#endif"]
     return Function(name, "\n".join([head, "{", *lines, "}"]), needs)
 
 

@@ -12,8 +12,9 @@ PRECEDENCE = {
     "<<": 9, ">>": 9, "+": 10, "-": 10, "*": 11, "/": 11, "%": 11,
 }  # fmt: skip
 UNARY, POSTFIX = 12, 13
-CLEARER = frozenset({("||", "&&"), ("<<", "+"), (">>", "+"), ("<<", "-"), (">>", "-")})
-"""An inner operator that nobody should have to know to bind more tightly than the outer one."""
+RELATIONS = ("==", "!=", "<", "<=", ">", ">=")
+CLEARER = {"||": ("&&",), "<<": ("+", "-"), ">>": ("+", "-"), "&": RELATIONS, "|": ("&", *RELATIONS), "==": RELATIONS}
+"""Inner operators of which nobody should have to know that they bind more tightly than the outer one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ def unary(symbol: str, x: Term) -> Term:
 def binary(symbol: str, x: Term, y: Term) -> Term:
     level = PRECEDENCE[symbol]
     left, right = (
-        f"({operand.text})" if (symbol, operand.symbol) in CLEARER else operand.within(least)
+        f"({operand.text})" if operand.symbol in CLEARER.get(symbol, ()) else operand.within(least)
         for operand, least in ((x, level), (y, level + 1))
     )
     return Term(f"{left} {symbol} {right}", level, symbol)

@@ -1,0 +1,160 @@
+"""A few loop programs whose generated text is worth reading, and what each must do."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+
+from ocannl.ir.assign import Origin
+from ocannl.ir.index import Affine, Bound, Cond, Sym, SymKind, inside
+from ocannl.ir.loops import (
+    Access,
+    Apply,
+    Buf,
+    Cast,
+    Comment,
+    For,
+    Home,
+    Idx,
+    If,
+    Let,
+    Load,
+    Local,
+    Num,
+    Poll,
+    Proc,
+    Ref,
+    Store,
+    Update,
+    Var,
+    When,
+    loop,
+)
+from ocannl.ir.ops import ADD, AND, BY_NAME, MUL, NEG, WHERE
+from ocannl.ir.precision import bfloat16, float8_e4m3fn, float16, float32, float64, int32, uint8
+from ocannl.testing.runner import Runner
+
+A = Affine.of
+
+
+def dense() -> Proc:
+    """`y = relu(w @ x[n] + b)`, and how often it was computed."""
+    n = Sym("n", 0, 1, SymKind.STATIC)
+    x = Buf("x", float32, (2, 5, 4), (20, 4, 1), Home.POOL, Access.CONST)
+    w = Buf("w", float32, (3, 4), (4, 1), Home.POOL, Access.IN)
+    b = Buf("b", float32, (3,), (1,), Home.POOL, Access.IN)
+    y = Buf("y", float32, (5, 3), (3, 1), Home.POOL, Access.OUT)
+    calls = Buf("calls", int32, (), (), Home.POOL, Access.INOUT)
+    i, j, k = Sym("i", 0, 4), Sym("j", 0, 2), Sym("k", 0, 3)
+    acc = Buf("acc", float32, (), (), Home.REG, Access.TEMP)
+    origin = Origin("y", "mlp.py:41")
+    term = Apply(MUL, (Load(Ref(w, (A(j), A(k)))), Load(Ref(x, (A(n), A(i), A(k))))))
+    total = Apply(ADD, (Load(Ref(acc, ())), Load(Ref(b, (A(j),)))))
+    row = (
+        Local(acc, 0.0),
+        loop(k, (Update(Ref(acc, ()), ADD, term, origin),), origin),
+        Store(Ref(y, (A(i), A(j))), Apply(BY_NAME["relu"], (total,)), origin),
+    )
+    body = (
+        Comment("dense layer"),
+        loop(i, (loop(j, row, origin),), origin),
+        Update(Ref(calls, ()), ADD, Num(1, int32), Origin("calls")),
+    )
+    return Proc("dense", (x, w, b, y, calls), (n,), body)
+
+
+def check_dense(run: Runner) -> None:
+    random = np.random.default_rng(0)
+    x, w, b = (random.normal(size=size).astype(np.float32) for size in ((2, 5, 4), (3, 4), 3))
+    y, calls = run(dense(), x, w, b, np.zeros((5, 3), np.float32), np.array(6, np.int32), syms=[1])[3:]
+    np.testing.assert_allclose(y, np.maximum(x[1] @ w.T + b, 0), rtol=1e-5)
+    assert calls == 7
+
+
+def border() -> Proc:
+    """Sums of neighbours in bfloat16, padded, by way of the arena; then cells between two slanted lines are marked."""
+    x = Buf("x", bfloat16, (9,), (1,), Home.POOL, Access.IN)
+    s = Buf("s", float32, (9,), (1,), Home.ARENA, Access.TEMP, offset=64)
+    y = Buf("y", bfloat16, (5, 5), (5, 1), Home.POOL, Access.OUT)
+    c, d, t, i, j, m, v = (Sym(name, 0, hi) for name, hi in zip("cdtijmv", (8, 8, 2, 4, 4, 4, 4), strict=True))
+    at = A(d) + A(t) - 1
+    padded = When(inside(at, 9), Cast(Load(Ref(x, (at,))), float32), Num(0.1, float32))
+    clipped = For(
+        v,
+        Bound(((A(m) * 2 - 5, 3), (A(0), 1))),
+        Bound(((A(m) + 2, 2),)),
+        (Store(Ref(y, (A(v), A(m))), Num(-1, bfloat16)),),
+    )
+    body = (
+        loop(c, (Store(Ref(s, (A(c),)), Num(0, float32)),)),
+        loop(d, (loop(t, (Update(Ref(s, (A(d),)), ADD, padded),)),)),
+        loop(i, (
+            Let("half", Apply(BY_NAME["div"], (Load(Ref(s, (2 * A(i),))), Num(2, float32)))),
+            loop(j, (
+                If(
+                    Cond((A(i) - A(j),)),
+                    (Store(Ref(y, (A(i), A(j))), Cast(Var("half", float32), bfloat16)),),
+                    (Store(Ref(y, (A(i), A(j))), Num(0, bfloat16)),),
+                ),
+            )),
+        )),
+        loop(m, (clipped,)),
+    )  # fmt: skip
+    return Proc("border", (x, s, y), (), body, arena=128)
+
+
+def check_border(run: Runner) -> None:
+    x = np.arange(1, 10).astype(ml_dtypes.bfloat16)
+    (_, y) = run(border(), x, np.zeros((5, 5), ml_dtypes.bfloat16))
+    wide = np.concatenate([[0.1], x.astype(float), [0.1]])
+    half = ((wide[:-2] + wide[1:-1] + wide[2:])[::2] / 2).astype(ml_dtypes.bfloat16).astype(float)
+    want = np.tril(np.tile(half[:, None], (1, 5)))
+    for m in range(5):
+        want[max(-(-(2 * m - 5) // 3), 0) : (m + 2) // 2 + 1, m] = -1
+    np.testing.assert_array_equal(y.astype(float), want)
+
+
+def polled() -> Proc:
+    """Rows are doubled, with a look at the signals before each, and once more at the end."""
+    x = Buf("x", float32, (4, 6), (6, 1), Home.POOL, Access.INOUT)
+    i, j = Sym("i", 0, 3), Sym("j", 0, 5)
+    row = loop(j, (Update(Ref(x, (A(i), A(j))), MUL, Num(2, float32)),))
+    return Proc("polled", (x,), (), (loop(i, (Poll(), row)), Poll()))
+
+
+def check_polled(run: Runner) -> None:
+    x = np.arange(24, dtype=np.float32).reshape(4, 6)
+    np.testing.assert_array_equal(run(polled(), x)[0], x * 2)
+
+
+def narrow() -> Proc:
+    """`y = y * w - x`, each in a type of its own, and where a cell of `w` is not 0 and less than the symbol."""
+    w = Buf("w", float8_e4m3fn, (8,), (1,), Home.POOL, Access.IN)
+    x = Buf("x", float64, (8,), (1,), Home.POOL, Access.IN)
+    y = Buf("y", float16, (8,), (1,), Home.POOL, Access.INOUT)
+    flags = Buf("flags", uint8, (8,), (1,), Home.POOL, Access.OUT)
+    n, i = Sym("n", -9, 9, SymKind.STATIC), Sym("i", 0, 7)
+    at = (A(i),)
+    product = Apply(MUL, (Load(Ref(y, at)), Cast(Load(Ref(w, at)), float16)))
+    small = Apply(BY_NAME["lt"], (Cast(Load(Ref(w, at)), int32), Idx(A(n), int32)))
+    flag = Apply(AND, (Cast(Load(Ref(w, at)), uint8), Cast(small, uint8)))
+    body = (
+        Store(Ref(y, at), Apply(BY_NAME["sub"], (product, Cast(Load(Ref(x, at)), float16)))),
+        Store(Ref(flags, at), Apply(WHERE, (flag, Num(7, uint8), Apply(NEG, (Load(Ref(flags, at)),))))),
+    )
+    return Proc("narrow", (w, x, y, flags), (n,), (loop(i, body),))
+
+
+def check_narrow(run: Runner) -> None:
+    w = np.array([0, 0.5, 1, -2, 3, 4.5, 2, 448]).astype(ml_dtypes.float8_e4m3fn)
+    x, y = np.linspace(-1, 1, 8), np.arange(8).astype(np.float16)
+    flags = np.ones(8, np.uint8)
+    after = run(narrow(), w, x, y, flags, syms=[3])
+    product = (y.astype(np.float32) * w.astype(np.float32)).astype(np.float16)
+    np.testing.assert_array_equal(after[2], product - x.astype(np.float16))
+    wide = w.astype(np.float64)
+    chosen = (np.clip(wide, 0, 255).astype(np.uint8) != 0) & (wide.astype(int) < 3)
+    np.testing.assert_array_equal(after[3], np.where(chosen, 7, 255))
+
+
+SAMPLES = ((dense, check_dense), (border, check_border), (polled, check_polled), (narrow, check_narrow))

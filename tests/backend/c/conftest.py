@@ -1,0 +1,20 @@
+"""The C backend, and a way to run a hand-written program on arrays."""
+
+import pytest
+
+from ocannl.testing.runner import Runner
+
+ocannl_backend = pytest.importorskip("ocannl_backend_c").ocannl_backend
+
+
+@pytest.fixture(scope="session")
+def c():
+    reason = ocannl_backend().probe()
+    if reason is not None:
+        pytest.skip(reason)
+    return ocannl_backend().load()
+
+
+@pytest.fixture(scope="session")
+def run(c):
+    return Runner(c)

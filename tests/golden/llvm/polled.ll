@@ -1,0 +1,89 @@
+; proc polled
+;   x : f32[4,6]  inout
+
+;   for i in 0..4:
+;     poll
+;     for j in 0..6:
+;       x[i, j] *= 2
+define internal i1 @ocannl.polled.1(ptr noalias %x, ptr %control) nounwind {
+  %i.3 = alloca i64
+  %j.9 = alloca i64
+  store i64 0, ptr %i.3
+  br label %i.1
+i.1:
+  %i.4 = load i64, ptr %i.3
+  %ix.11 = mul nsw i64 %i.4, 6
+  %cancelled.6 = call i1 @ocannl.poll(ptr %control)
+  br i1 %cancelled.6, label %leave, label %go.on.5
+go.on.5:
+  store i64 0, ptr %j.9
+  br label %j.7
+j.7:
+  %j.10 = load i64, ptr %j.9
+  %ix.12 = add nsw i64 %ix.11, %j.10
+  %at.13 = getelementptr inbounds float, ptr %x, i64 %ix.12
+  %x.14 = load float, ptr %at.13
+  %v.15 = fmul float %x.14, 2.0
+  store float %v.15, ptr %at.13
+  %j.16 = add nsw i64 %j.10, 1
+  store i64 %j.16, ptr %j.9
+  %more.17 = icmp slt i64 %j.16, 6
+  br i1 %more.17, label %j.7, label %j.end.8
+j.end.8:
+  %i.18 = add nsw i64 %i.4, 1
+  store i64 %i.18, ptr %i.3
+  %more.19 = icmp slt i64 %i.18, 4
+  br i1 %more.19, label %i.1, label %i.end.2
+i.end.2:
+  ret i1 false
+leave:
+  ret i1 true
+}
+
+;   poll
+define internal i1 @ocannl.polled.2(ptr %control) nounwind {
+  %cancelled.2 = call i1 @ocannl.poll(ptr %control)
+  br i1 %cancelled.2, label %leave, label %go.on.1
+go.on.1:
+  ret i1 false
+leave:
+  ret i1 true
+}
+
+define i32 @ocannl.polled(ptr %addresses, ptr %syms, ptr %control) nounwind {
+  %x.1 = load ptr, ptr %addresses
+  %cancelled.4 = call i1 @ocannl.polled.1(ptr %x.1, ptr %control)
+  br i1 %cancelled.4, label %leave.2, label %after.3
+after.3:
+  %cancelled.6 = call i1 @ocannl.polled.2(ptr %control)
+  br i1 %cancelled.6, label %leave.2, label %after.5
+after.5:
+  ret i32 0
+leave.2:
+  ret i32 1
+}
+
+define internal i1 @ocannl.poll(ptr %control) nounwind noinline {
+  %cancel = load volatile i32, ptr %control
+  %cancelled = icmp ne i32 %cancel, 0
+  br i1 %cancelled, label %leave, label %ask
+ask:
+  %signals.at = getelementptr inbounds ptr, ptr %control, i64 5
+  %signals = load ptr, ptr %signals.at
+  %deaf = icmp eq ptr %signals, null
+  br i1 %deaf, label %go.on, label %listen
+listen:
+  %ensure.at = getelementptr inbounds ptr, ptr %control, i64 3
+  %ensure = load ptr, ptr %ensure.at
+  %restore.at = getelementptr inbounds ptr, ptr %control, i64 4
+  %restore = load ptr, ptr %restore.at
+  %state = call i32 %ensure()
+  %raised = call i32 %signals()
+  call void %restore(i32 %state)
+  %interrupted = icmp ne i32 %raised, 0
+  br i1 %interrupted, label %leave, label %go.on
+leave:
+  ret i1 true
+go.on:
+  ret i1 false
+}

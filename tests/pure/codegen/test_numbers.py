@@ -1,0 +1,51 @@
+"""Numbers as values of a precision."""
+
+import numpy as np
+import pytest
+
+from ocannl.codegen.numbers import FORMATS, integer, limits, pattern, rounded
+from ocannl.ir.precision import PRECISIONS
+
+
+@pytest.mark.parametrize(
+    ("value", "name", "number"),
+    [
+        (float("inf"), "int32", 2**31 - 1),
+        (float("-inf"), "int64", -(2**63)),
+        (float("nan"), "int32", 0),
+        (-2.9, "int32", -2),
+        (2**32 + 5, "int32", 5),
+        (-1, "uint16", 65535),
+        (0.5, "bool", 1),
+        (1e20, "uint64", 2**64 - 1),
+        (10**400, "uint8", 0),
+    ],
+)
+def test_numbers_as_integers(value, name, number):
+    (p,) = (p for p in PRECISIONS if p.name == name)
+    assert integer(value, p) == number
+
+
+@pytest.mark.parametrize("p", [p for p in PRECISIONS if p.is_float], ids=str)
+@pytest.mark.parametrize("value", [0.1, -3, 1e300, -1e-45, float("inf"), 10**400])
+def test_numbers_as_floats(p, value):
+    with np.errstate(all="ignore"):
+        want = np.array(float("inf") if value == 10**400 else value, np.float64).astype(p.numpy)
+    got = rounded(value, p)
+    assert np.array_equal(np.array(got).astype(p.numpy), want, equal_nan=True)
+    assert pattern(value, p) == int.from_bytes(want.tobytes(), "little")
+
+
+@pytest.mark.parametrize("p", FORMATS, ids=str)
+def test_formats_say_where_the_bits_are(p):
+    fmt = FORMATS[p]
+    every = np.arange(fmt.sign, dtype=f"u{p.nbytes}").view(p.numpy).astype(np.float64)
+    assert every[1] == 2.0**fmt.smallest_step and np.all(np.isfinite(every[: fmt.top]))
+    assert not np.any(np.isfinite(every[fmt.top :])) and np.isnan(every[fmt.nan])
+    assert np.isinf(every[fmt.top]) == fmt.infinities
+
+
+@pytest.mark.parametrize("p", [p for p in PRECISIONS if p.numpy.kind in "iu"], ids=str)
+def test_limits(p):
+    info = np.iinfo(p.numpy)
+    assert limits(p) == (info.min, info.max)
