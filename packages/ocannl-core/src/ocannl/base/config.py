@@ -146,9 +146,10 @@ LOG_LEVEL: Setting[str | None] = Setting(
     None,
     "print messages of this level and above; default: leave it to the application",
 )
+TRACE = Setting("trace", _natural(0), 0, "how many cells each call of a routine logs as it writes them; 0: none")
 
 SETTINGS: tuple[Setting[object], ...] = (
-    BACKEND, SEED, THREADS, QUEUE, CACHE, CACHE_DIR, VERIFY, TRACEBACK, C_COMPILER, COMPILE_SECONDS, LOG_LEVEL,
+    BACKEND, SEED, THREADS, QUEUE, CACHE, CACHE_DIR, VERIFY, TRACEBACK, C_COMPILER, COMPILE_SECONDS, LOG_LEVEL, TRACE,
 )  # type: ignore[assignment]  # fmt: skip
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 

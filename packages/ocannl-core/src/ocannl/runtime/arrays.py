@@ -13,10 +13,12 @@ import numpy as np
 
 from ocannl.backend.api import Event, Location, Queue
 from ocannl.base.errors import BackendError, OutOfMemory
+from ocannl.base.log import logger
 from ocannl.ir.tnode import TNode
 from ocannl.runtime.pools import Slab, packed
 
 Array = np.ndarray[Any, Any]
+_log = logger("runtime.arrays")
 
 
 @dataclass(slots=True, eq=False)
@@ -152,13 +154,15 @@ class Arrays:
         """The array is left alone by everyone from now on."""
         self.allocate([node])
         self.before_write([node])
+        _log.debug("`%s` to the device, %d bytes", node.label, array.nbytes)
         self.queue.from_host(self._residents[node].where, array)
         self.mark(node, True)
 
-    def download(self, node: TNode) -> Array:
-        """Complete once the queue is synchronized."""
+    def download(self, node: TNode, *, merged: bool = False) -> Array:
+        """The node or its merge buffer; complete once the queue is synchronized."""
         out = np.empty(node.dims, node.precision.numpy)
-        self.queue.to_host(self._residents[node].where, out)
+        _log.debug("`%s%s` from the device, %d bytes", node.label, ".merge" if merged else "", out.nbytes)
+        self.queue.to_host((self.merge_buffer(node) if merged else self._residents[node]).where, out)
         return out
 
     def usage(self) -> Usage:

@@ -9,20 +9,24 @@ Both ways come to the same, the decisions about nodes included.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from time import perf_counter
 
 from ocannl.backend.api import Backend
 from ocannl.base.config import VERIFY
 from ocannl.base.errors import CodeError
+from ocannl.base.log import logger
 from ocannl.ir.assign import Comp
 from ocannl.ir.canon import canonical
 from ocannl.ir.index import Sym
 from ocannl.ir.loops import Home, Proc
 from ocannl.ir.tnode import Decision, TNode
-from ocannl.ir.verify import verify
+from ocannl.ir.verify import Stage, verify
 from ocannl.lower.lower import lower
 from ocannl.opt.pipeline import optimize
 from ocannl.runtime import reuse
 from ocannl.runtime.program import Link, Program
+
+_log = logger("runtime.compile")
 
 
 def compile_program(code: Comp, asked: Mapping[TNode, str], name: str, backend: Backend) -> Program:
@@ -44,21 +48,47 @@ def build(code: Comp, asked: Mapping[TNode, str], name: str, backend: Backend) -
     """Through all stages, each checked as the setting `verify` says."""
     checks = VERIFY.get()
     alignment = backend.capabilities.alignment_bytes
+    watch = _Watch()
     lowered = lower(code, name)
+    watch.lap("lower")
     stages: list[tuple[str, Proc | str]] = [("lower", lowered)]
 
+    def check(proc: Proc, stage: Stage) -> None:
+        verify(proc, stage, alignment_bytes=alignment)
+        watch.lap("verify")
+
     def see(stage: str, proc: Proc) -> None:
+        watch.lap(stage)
         stages.append((stage, proc))
         if checks == "every":
-            verify(proc, "placed" if stage == "memory" else "optimized", alignment_bytes=alignment)
+            check(proc, "placed" if stage == "memory" else "optimized")
 
     if checks != "off":
-        verify(lowered, "lowered")
+        check(lowered, "lowered")
     proc = optimize(lowered, asked, backend.capabilities, see)
     if checks == "ends":
-        verify(proc, "placed", alignment_bytes=alignment)
+        check(proc, "placed")
     made = backend.compile([proc])
+    watch.lap(backend.name)
+    _log.info("compiled `%s` for %s in %s", name, backend.name, watch)
     return Program(name, code, asked, made, links(proc), proc.syms, proc.arena, proc.facts, tuple(stages))
+
+
+class _Watch:
+    """What each stage takes."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.last = perf_counter()
+
+    def lap(self, stage: str) -> None:
+        now = perf_counter()
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + now - self.last
+        self.last = now
+
+    def __str__(self) -> str:
+        laps = ", ".join(f"{stage} {seconds * 1e3:.1f}" for stage, seconds in self.seconds.items())
+        return f"{sum(self.seconds.values()) * 1e3:.1f} ms: {laps}"
 
 
 def rebuilt(program: Program, backend: Backend) -> Proc:

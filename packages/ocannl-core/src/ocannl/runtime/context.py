@@ -32,6 +32,8 @@ from ocannl.runtime.pools import Slab
 from ocannl.runtime.program import Link, Program
 from ocannl.runtime.routine import Routine
 
+_log = log.logger("runtime.context")
+
 
 class Context:
     """Owns buffers on one device of one backend; routines compiled in it share them."""
@@ -127,6 +129,10 @@ class Context:
             self._temporary[fact.node] = f"temporary in routine `{program.name}`: {fact.author}"
         written = [self.arrays[node] for node in program.outputs]
         entry, held = self.bind(program.code, program.name, program.links, program.arena_bytes)
+        _log.debug(
+            "`%s` is bound to %d arrays on %s:%d and to %d bytes of scratch memory",
+            program.name, len(program.links), self.backend.name, self.device.ordinal, program.arena_bytes,
+        )  # fmt: skip
         return Routine(self, program, entry, written, held)
 
     def bind(self, code: Code, name: str, links: Sequence[Link], arena_bytes: int) -> tuple[Entry, tuple[Slab, ...]]:

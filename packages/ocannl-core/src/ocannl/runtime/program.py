@@ -22,6 +22,17 @@ class Link:
     access: Access
 
 
+class Stages(dict[str, str]):
+    """The printed program after each pass, by the name of the pass; printed as a whole, what each has made of it."""
+
+    def __str__(self) -> str:
+        parts, last = [], None
+        for name, text in self.items():
+            parts.append(f"--- {name}: nothing changes\n" if text == last else f"--- {name}\n{text}")
+            last = text
+        return "".join(parts)
+
+
 @dataclass(frozen=True)
 class Program:
     """Not bound to any context."""
@@ -37,13 +48,12 @@ class Program:
     kept_stages: tuple[tuple[str, Proc | str], ...]  # printed when somebody asks
 
     @cached_property
-    def stages(self) -> Mapping[str, str]:
-        """The printed program after each pass, by the name of the pass."""
+    def stages(self) -> Stages:
         texts: dict[int, str] = {}  # many passes leave a program as it is
         for _, stage in self.kept_stages:
             if id(stage) not in texts:
                 texts[id(stage)] = stage if isinstance(stage, str) else print_proc(stage)
-        return {name: texts[id(stage)] for name, stage in self.kept_stages}
+        return Stages((name, texts[id(stage)]) for name, stage in self.kept_stages)
 
     @property
     def inputs(self) -> tuple[TNode, ...]:

@@ -61,10 +61,13 @@ def recall(key: str, canon: Canonical, name: str, backend: Backend) -> Program |
     with _guard:
         known = _memory.get(key)
     if known is not None:
+        _log.debug("`%s` for %s was compiled by this process before", name, backend.name)
         return _revived(*known, canon, name)
     cache = open_cache()
     record = cache.load(key) if cache else None
     if record is None:
+        where = "is not on disk" if cache else "may not be on disk: the setting `cache` is off"
+        _log.debug("`%s` for %s has to be compiled: it is new to this process, and %s", name, backend.name, where)
         return None
     try:
         code = backend.restore(record.blob)
@@ -75,6 +78,7 @@ def recall(key: str, canon: Canonical, name: str, backend: Backend) -> Program |
     except (KeyError, IndexError, TypeError, ValueError) as wrong:
         _log.warning("a record of kept code of `%s` has another form: %r", name, wrong)
         return None
+    _log.debug("`%s` for %s is on disk, %s", name, backend.name, key)
     _hold(key, record.header, code)
     return program
 

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
+from ocannl.base.config import TRACE
 from ocannl.base.errors import BackendError, CodeError, DataError
 from ocannl.ir.index import Sym
 from ocannl.ir.tnode import Decision, TNode
 from ocannl.runtime.profile import Profile, profile
-from ocannl.runtime.program import Program
+from ocannl.runtime.program import Program, Stages
+from ocannl.runtime.trace import traced
 
 if TYPE_CHECKING:
     from ocannl.backend.api import Entry
@@ -42,6 +44,9 @@ class Routine:
         self._program = program
         self._immediate = context.queue.immediate
         self._entry = entry if self._immediate else partial(context.queue.submit, entry)
+        lines = TRACE.get()
+        if lines:
+            self._entry = traced(context, program, self._entry, lines)
         self._written = dict.fromkeys(written)
         self._held = held  # the memory that the entry is bound to
         self._settled = -1  # the state of the arrays in which a call is allowed and changes none
@@ -123,8 +128,8 @@ class Routine:
         """The generated text."""
         return self._program.code.source
 
-    def stages(self) -> Mapping[str, str]:
-        """The printed program as lowered and after each pass, by the name of the pass."""
+    def stages(self) -> Stages:
+        """The printed program as lowered and after each pass, by the name of the pass; printed, all in a row."""
         return self._program.stages
 
     def profile(self, calls: int = 10, **symbols: Any) -> Profile:

@@ -12,9 +12,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from ocannl.base.errors import CodeError
+from ocannl.base.log import logger
 from ocannl.ir.tnode import Decision, TNode
 from ocannl.runtime.arrays import Resident
 from ocannl.runtime.context import Context, node_of
+from ocannl.runtime.program import Stages
+
+_log = logger("runtime.transfer")
 
 
 class Transfer:
@@ -41,6 +45,7 @@ class Transfer:
         with first.lock, second.lock:
             destination.refuse_closed()
             given = source.readable(node)
+            _log.debug("%s", self.name)
             if not self._merges:
                 destination.arrays.before_write([node])
             if destination.device.reaches(source.device):
@@ -92,8 +97,8 @@ class Transfer:
         """There is no generated text; what it does, in words."""
         return self.name
 
-    def stages(self) -> Mapping[str, str]:
-        return {}
+    def stages(self) -> Stages:
+        return Stages()
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
