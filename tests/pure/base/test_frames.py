@@ -38,6 +38,10 @@ def by_a_composite(x):
     return oc.stack([x, oc.placeholder("y", o=[5])])
 
 
+def by_a_name(x):
+    return oc.Context("nobody"), x
+
+
 def frames(error):
     """File and function of each entry, the one of the test left out."""
     return [(f.filename.rsplit("/", 1)[-1], f.name) for f in traceback.extract_tb(error.__traceback__)[1:]]
@@ -52,10 +56,11 @@ def frames(error):
         (by_a_checker, ["by_a_checker", "model"]),
         (by_code, ["by_code"]),
         (by_a_composite, ["by_a_composite"]),
+        (by_a_name, ["by_a_name"]),
     ],
 )
 def test_each_line_of_the_user_and_one_that_says_where_the_rest_is(program, lines):
-    with pytest.raises(oc.ShapeError) as caught:
+    with pytest.raises(oc.OcannlError) as caught:
         program(oc.placeholder("x", o=[4]))
     found = frames(caught.value)
     assert [name for file, name in found if file == "test_frames.py"] == lines

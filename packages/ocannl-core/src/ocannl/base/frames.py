@@ -47,7 +47,7 @@ OPERATORS = (
     "add", "sub", "mul", "truediv", "pow", "mod", "matmul", "lt", "le", "gt", "ge", "and", "or", "neg", "pos", "abs",
     "invert", "getitem", "setitem", "call",
 )  # fmt: skip
-SPOKEN = {f"__{prefix}{name}__" for name in OPERATORS for prefix in ("", "r", "i")} | {"__str__", "__int__"}
+SPOKEN = {f"__{prefix}{name}__" for name in OPERATORS for prefix in ("", "r", "i")} | {"__init__", "__str__", "__int__"}
 """The methods that a user calls without saying their names."""
 
 
