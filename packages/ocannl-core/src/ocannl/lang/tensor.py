@@ -445,6 +445,6 @@ def describe(t: Tensor, depth: int = 2) -> str:
                 for t in t.application.operands]  # fmt: skip
     if not operation.text:
         return f"{operation.name}({', '.join(operands)})"
-    if "(" not in operation.text:  # an operator: its operands are set apart
+    if not operation.text[0].isalpha():  # an operator or a method: its operands are set apart
         operands = [f"({text})" if " " in text and not text.endswith(")") else text for text in operands]
     return operation.text.format(*operands)
