@@ -1874,6 +1874,17 @@ def a_long_stack_of_which_one_differs():
     return oc.stack([*rows, odd], axis="batch")
 
 
+@wrong("""
+the sizes in `(a b)` make 0 * ? (`a`, given as a=0), but output axis 1 of `x` is 6
+  in   einsum("(a b) => a|b", x)  file.py:N
+  x    6                          placeholder, file.py:N
+  fix  make that size 0, or change the parts
+""")
+def a_split_into_no_parts():
+    x = oc.placeholder(b=[], i=[], o=[6])
+    return oc.einsum("(a b) => a|b", x, a=0)
+
+
 # --- assignments ----------------------------------------------------------------------------------------------------
 
 

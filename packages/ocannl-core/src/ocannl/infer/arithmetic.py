@@ -236,7 +236,7 @@ def misfit(law: Sum | Product) -> Mismatch:
     open_ = [times for part, times in parts.items() if part.size is None]
     if open_ and isinstance(law, Product):
         step = law.factor * prod(part.size**times for part, times in parts.items() if part.size is not None)
-        fix = f"make that size a multiple of {step}"
+        fix = f"make that size a multiple of {step}" if step else "make that size 0"
     elif open_ and isinstance(law, Sum) and whole.size is not None:
         least = law.constant + sum(part.size * times for part, times in parts.items() if part.size is not None)
         fix = f"make that size {least} or more"
