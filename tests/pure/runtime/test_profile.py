@@ -10,7 +10,7 @@ from ocannl import train
 from ocannl.ir.loops import Home
 from ocannl.runtime import reuse
 from ocannl.runtime.compile import links, rebuilt
-from ocannl.runtime.profile import cut
+from ocannl.runtime.profile import _Clock, cut
 
 QUEUES = ["inline", "threaded"]
 
@@ -76,6 +76,25 @@ def test_a_profile_leaves_everything_as_it_was(context):
         plain()
         for mine, theirs in zip(after, contents(other, plain), strict=True):
             np.testing.assert_array_equal(mine, theirs)
+
+
+def test_a_profile_that_breaks_off_leaves_everything_as_it_was(context, monkeypatch):
+    _, step = compiled(context)
+    step()
+    before, calls = contents(context, step), []
+    time = _Clock.time
+
+    def interrupted(clock, run):
+        calls.append(run)
+        if len(calls) == 40:
+            raise KeyboardInterrupt
+        return time(clock, run)
+
+    monkeypatch.setattr(_Clock, "time", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        step.profile(calls=2)
+    for old, new in zip(before, contents(context, step), strict=True):
+        np.testing.assert_array_equal(old, new)
 
 
 def test_a_profile_before_the_first_call_gives_outputs_no_values(ctx):

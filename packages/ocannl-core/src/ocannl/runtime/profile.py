@@ -14,11 +14,12 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from math import inf
 from os import PathLike
 from pathlib import Path
 from statistics import median
 from time import perf_counter_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ocannl.base.errors import BackendError, CodeError
 from ocannl.codegen.nests import Nest, nests
@@ -35,8 +36,7 @@ if TYPE_CHECKING:
     from ocannl.backend.api import Code, Entry
     from ocannl.runtime.context import Context
 
-NAMED = 3  # tensors that the name of a nest mentions
-EMPTY_CALLS = 100  # to find out what a call takes that does nothing
+NAMED = 3  # arrays that the name of a nest mentions
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,8 @@ class Row:
 
     @property
     def bytes_per_second(self) -> float:
-        return (self.read_bytes + self.written_bytes) * 1e9 / max(1, self.median_ns)
+        """Infinite for what takes no longer than a call that does nothing."""
+        return (self.read_bytes + self.written_bytes) * 1e9 / self.median_ns if self.median_ns else inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class Profile:
             (
                 row.name, row.heading, f"{row.median_ns / 1e3:.1f}", f"{row.min_ns / 1e3:.1f}",
                 f"{row.total_ns / 1e3:.1f}", str(row.read_bytes), str(row.written_bytes),
-                f"{row.bytes_per_second / 1e9:.2f}",
+                f"{row.bytes_per_second / 1e9:.2f}" if row.median_ns else "-",
             )
             for row in self.rows
         ]  # fmt: skip
@@ -200,13 +201,17 @@ def profile(context: Context, program: Program, calls: int, values: Sequence[int
         entry, held = context.bind(program.code, program.name, program.links, program.arena_bytes)
         whole = _Run(entry, tuple(values), held)
         with _restored(context, (*program.links, *outside)):
-            clock.cost_ns = round(median([clock.time(nothing)[1] for _ in range(EMPTY_CALLS)]))
-            for nest in nests:
-                clock.time(nest)  # pages and caches are now as they are in later calls
-            spans = [Span(row, *clock.time(nest)) for _ in range(calls) for row, nest in enumerate(nests)]
-            together = [clock.time(whole)[1] for _ in range(calls)]
+            for run in (nothing, *nests, whole):
+                clock.time(run)  # pages and caches are now as they are in later calls
+            pairs = [
+                (clock.time(nothing), row, clock.time(nest)) for _ in range(calls) for row, nest in enumerate(nests)
+            ]
+            together = [clock.time(whole) for _ in range(calls)]
+    cost = round(median([idle.duration_ns for idle, _, _ in pairs] or [0]))  # of a call, in the midst of others
+    spans = [Span(row, time.start_ns, max(0, time.duration_ns - cost)) for _, row, time in pairs]
     rows = [_row(piece, [s.duration_ns for s in spans if s.row == n]) for n, piece in enumerate(pieces)]
-    return Profile(program.name, backend.name, calls, round(median(together)), tuple(rows), tuple(spans))
+    call = max(0, round(median([time.duration_ns for time in together])) - cost)
+    return Profile(program.name, backend.name, calls, call, tuple(rows), tuple(spans))
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,23 +229,25 @@ class _Run:
 
 
 class _Clock:
-    """Runs programs and waits for them; `cost_ns` is what that takes if they do nothing."""
+    """Runs programs, and waits for them."""
 
     def __init__(self, context: Context) -> None:
         self.queue = context.queue
-        self.cost_ns = 0
         self.start_ns = perf_counter_ns()
 
-    def time(self, run: _Run) -> tuple[int, int]:
-        """When it began, and what it took."""
+    def time(self, run: _Run) -> _Time:
         start = perf_counter_ns()
         if not self.queue.immediate:
             self.queue.submit(run.entry, *run.values)
             self.queue.synchronize()
         elif run.entry(*run.values):
             raise BackendError("the profile was cancelled")
-        took = perf_counter_ns() - start
-        return start - self.start_ns, max(0, took - self.cost_ns)
+        return _Time(start - self.start_ns, perf_counter_ns() - start)
+
+
+class _Time(NamedTuple):
+    start_ns: int
+    duration_ns: int
 
 
 @contextmanager
