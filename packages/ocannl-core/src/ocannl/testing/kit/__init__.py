@@ -1,0 +1,37 @@
+"""The conformance kit: what a backend that says it is one must do, as classes of tests.
+
+    pytest --pyargs ocannl.testing --ocannl-backend=NAME
+
+or, in a test file of the plugin, area by area:
+
+    class TestOperations(kit.Operations):
+        backend = "mine"
+
+What a backend claims in its `Capabilities` must work; what it does not claim must raise `Unsupported`, naming it.
+"""
+
+from ocannl.testing.kit.casts import Casts
+from ocannl.testing.kit.contexts import Concurrency, Transfers
+from ocannl.testing.kit.declaration import Declaration
+from ocannl.testing.kit.layouts import Layouts
+from ocannl.testing.kit.linking import Blobs, Linking
+from ocannl.testing.kit.loops import Loops
+from ocannl.testing.kit.memory import Memory
+from ocannl.testing.kit.operations import Operations
+from ocannl.testing.kit.programs import Programs
+from ocannl.testing.kit.queues import Queues
+
+__all__ = [
+    "Blobs",
+    "Casts",
+    "Concurrency",
+    "Declaration",
+    "Layouts",
+    "Linking",
+    "Loops",
+    "Memory",
+    "Operations",
+    "Programs",
+    "Queues",
+    "Transfers",
+]

@@ -1,0 +1,143 @@
+"""Arrays of every layout: strides, offsets, transposes, broadcasts, windows, gaps; and the arena."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import pytest
+
+from ocannl.ir.index import Affine
+from ocannl.ir.loops import Access, Apply, Num, Store, Update, loop
+from ocannl.ir.ops import ADD
+from ocannl.ir.precision import Precision, bfloat16, bool_, float32, float64, int64, uint8, uint16, uint32
+from ocannl.testing.kit.area import Area
+from ocannl.testing.kit.bench import Bench
+from ocannl.testing.kit.cases import A, Array, Case, block, case, cell, load, pool, sym
+
+Build = Callable[[Precision], Case]
+SIZES = (bool_, uint8, uint16, bfloat16, float32, uint32, float64, int64)  # of one, two, four and eight bytes
+
+
+def ramp(p: Precision, count: int) -> Array:
+    """Different numbers, exact in every type of more than one byte; bytes that differ in most."""
+    if p is bool_:
+        return np.asarray(np.arange(count) % 3 == 1)
+    return (np.arange(count) % 200 + 1).astype(p.numpy)
+
+
+def copied(name: str, p: Precision, shape: tuple[int, ...], source: str, sink: str, size: int, room: int) -> Case:
+    """`y[SINK] = x[SOURCE]` over `i`, `j`, which the texts mention; the memory of `x` and `y` holds `size` and `room`
+    elements."""
+    i, j = sym("i", shape[0]), sym("j", shape[1])
+    scope = {"i": A(i), "j": A(j)}
+    (x_shape, x_strides, x_at), (y_shape, y_strides, y_at) = (eval(text, scope) for text in (source, sink))
+    given, before = ramp(p, size), np.roll(ramp(p, room), 1)
+    x = pool("x", given, Access.IN, x_shape, x_strides)
+    y = pool("y", before, Access.INOUT, y_shape, y_strides)
+    body = (loop(i, (loop(j, (Store(cell(y, *y_at), load(x, *x_at)),)),)),)
+    return case(name, [(x, given), (y, before)], body)
+
+
+# name: (loops, (shape, strides, indices) of x, the same of y, elements of x, elements of y)
+COPIES: dict[str, tuple[tuple[int, int], str, str, int, int]] = {
+    "row_major": ((3, 4), "(3, 4), (4, 1), (i, j)", "(3, 4), (4, 1), (i, j)", 12, 12),
+    "transposed": ((3, 4), "(4, 3), (3, 1), (j, i)", "(3, 4), (4, 1), (i, j)", 12, 12),
+    "column_major": ((3, 4), "(3, 4), (1, 3), (i, j)", "(3, 4), (4, 1), (i, j)", 12, 12),
+    "column_major_target": ((3, 4), "(3, 4), (4, 1), (i, j)", "(3, 4), (1, 3), (i, j)", 12, 12),
+    "broadcast_row": ((3, 4), "(4,), (1,), (j,)", "(3, 4), (4, 1), (i, j)", 4, 12),
+    "broadcast_column": ((3, 4), "(3,), (1,), (i,)", "(3, 4), (4, 1), (i, j)", 3, 12),
+    "broadcast_scalar": ((3, 4), "(), (), ()", "(3, 4), (4, 1), (i, j)", 1, 12),
+    "offset": ((3, 4), "(5, 6), (6, 1), (i + 2, j + 1)", "(4, 5), (5, 1), (i + 1, j)", 30, 20),
+    "last_column": ((3, 4), "(3, 5), (5, 1), (i, 4)", "(3, 4), (4, 1), (i, j)", 15, 12),
+    "every_other": ((3, 4), "(6, 8), (8, 1), (2*i + 1, 2*j)", "(3, 4), (4, 1), (i, j)", 48, 12),
+    "every_other_target": ((3, 4), "(3, 4), (4, 1), (i, j)", "(6, 8), (8, 1), (2*i, 2*j + 1)", 12, 48),
+    "reversed": ((3, 4), "(3, 4), (4, 1), (-i + 2, -j + 3)", "(3, 4), (4, 1), (i, j)", 12, 12),
+    "reversed_target": ((3, 4), "(3, 4), (4, 1), (i, j)", "(3, 4), (4, 1), (i, -j + 3)", 12, 12),
+    "gaps": ((3, 4), "(3, 4), (9, 2), (i, j)", "(3, 4), (4, 1), (i, j)", 25, 12),
+    "gaps_in_target": ((3, 4), "(3, 4), (4, 1), (i, j)", "(3, 4), (9, 2), (i, j)", 12, 25),
+    "window": ((3, 4), "(9,), (1,), (2*i + j,)", "(3, 4), (4, 1), (i, j)", 9, 12),
+    "diagonal": ((3, 4), "(7, 7), (7, 1), (i + j, i + j)", "(3, 4), (4, 1), (i, j)", 49, 12),
+    "flattened": ((3, 4), "(12,), (1,), (4*i + j,)", "(3, 4), (4, 1), (i, j)", 12, 12),
+    "three_axes": ((3, 4), "(3, 2, 4), (8, 4, 1), (i, 1, j)", "(4, 1, 3), (3, 3, 1), (j, 0, i)", 24, 12),
+    "last_one_stays": ((3, 4), "(3, 4), (4, 1), (i, j)", "(3,), (1,), (i,)", 12, 3),
+    "one_cell": ((1, 1), "(1, 1), (1, 1), (i, j)", "(), (), ()", 1, 1),
+    "long_rows": ((2, 133), "(2, 133), (133, 1), (i, j)", "(133, 2), (2, 1), (j, i)", 266, 266),
+}
+
+
+@cache
+def copies(p: Precision) -> dict[str, Case]:
+    made = {}
+    for name, (shape, source, sink, size, room) in COPIES.items():
+        made[name] = copied(f"copy_{name}", p, shape, source, sink, size, room)
+    return made
+
+
+def through_arena(offsets: tuple[int, int], p: Precision, arena: int) -> Case:
+    """`s = x + 1; t = s + 1; y = t`, the temporaries in the arena."""
+    given = np.arange(8).astype(p.numpy)
+    x, y = pool("x", given, Access.IN), pool("y", given, Access.OUT)
+    s, t = (block(name, p, offset, 8) for name, offset in zip("st", offsets, strict=True))
+    i, j, k = (sym(name, 8) for name in "ijk")
+    one = Num(1, p)
+    body = (
+        loop(i, (Store(cell(s, i), Apply(ADD, (load(x, i), one))),)),
+        loop(j, (Store(cell(t, j), Apply(ADD, (load(s, j), one))),)),
+        loop(k, (Store(cell(y, k), load(t, k)),)),
+    )
+    name = "arena_" + "_".join(map(str, offsets))
+    arrays = [(x, given), (y, np.zeros_like(given))]
+    return case(name, arrays, body, temporaries=(s, t), arena=arena, want=(given, given + 2))
+
+
+class Layouts(Area):
+    """Cells are where strides and indices say, and no others are touched."""
+
+    @pytest.mark.parametrize("name", COPIES)
+    @pytest.mark.parametrize("p", SIZES, ids=str)
+    def test_a_copy(self, bench: Bench, p: Precision, name: str) -> None:
+        one = copies(p)[name]
+        if bench.claims(p):
+            bench.check(one, copies(p).values())
+        else:
+            bench.refuses(one.proc)
+
+    def test_an_array_without_elements(self, bench: Bench) -> None:
+        p = bench.number
+        none, some = np.zeros((0, 4), p.numpy), np.arange(4).astype(p.numpy)
+        x, y, i, j = pool("x", none, Access.IN), pool("y", some), sym("i", 0), sym("j", 4)
+        body = (loop(j, (loop(i, (Update(cell(y, j), ADD, load(x, i, j)),)),)),)
+        bench.check(case("none", [(x, none), (y, some)], body, want=(none, some)))
+
+    def test_a_temporary_without_elements(self, bench: Bench) -> None:
+        """There is no arena then."""
+        p = bench.number
+        some = np.arange(4).astype(p.numpy)
+        x, t, i = pool("x", some), block("t", p, 0, 0, 4), sym("i", 0)
+        body = (loop(i, (Store(cell(t, i, 1), load(x, i)),)), Update(cell(x, 1), ADD, Num(1, p)))
+        bench.check(case("empty", [(x, some)], body, temporaries=(t,)))
+
+    def test_an_array_without_axes(self, bench: Bench) -> None:
+        p = bench.number
+        y = pool("y", np.zeros((), p.numpy), Access.OUT)
+        stored = (Store(cell(y), Num(3, p)),)
+        bench.check(case("scalar", [(y, np.zeros((), p.numpy))], stored, want=(np.full((), 3, p.numpy),)))
+
+    @pytest.mark.parametrize("offsets", [(0, 1), (1, 0), (0, 0), (2, 5)], ids=str)
+    def test_temporaries_in_the_arena(self, bench: Bench, offsets: tuple[int, int]) -> None:
+        """Those that are not needed at the same time may lie in the same place, or begin where another one ends."""
+        step = max(bench.backend.capabilities.alignment_bytes, 64)
+        first, second = (n * step for n in offsets)
+        bench.check(through_arena((first, second), bench.number, 6 * step))
+
+    def test_the_same_nodes_in_other_places(self, bench: Bench) -> None:
+        """Arrays need not come in the order in which they lie in memory."""
+        p = bench.number
+        a, b = ramp(p, 5), ramp(p, 9)
+        x, y, i = pool("x", a, Access.IN), pool("y", b), sym("i", 5)
+        body = (loop(i, (Update(cell(y, Affine.of(i) + 4), ADD, load(x, i)),)),)
+        for order in ((x, y), (y, x)):
+            arrays = [(buf, a if buf is x else b) for buf in order]
+            bench.check(case("order", arrays, body))

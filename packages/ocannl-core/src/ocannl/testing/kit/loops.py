@@ -1,0 +1,77 @@
+"""Loops, conditions, named values, local arrays, static symbols."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ocannl.ir.index import Bound, Sym, SymKind
+from ocannl.ir.loops import Access, Apply, For, Idx, Load, Local, Num, Store, Update, loop
+from ocannl.ir.ops import ADD, NEG, SUB
+from ocannl.testing.kit.area import Area
+from ocannl.testing.kit.bench import Bench, call
+from ocannl.testing.kit.cases import A, case, cell, load, local, pool, sym
+from ocannl.testing.kit.numbers import agree
+from ocannl.testing.kit.statements import BOUNDS, PROGRAMS, cases, numbers
+
+
+class Loops(Area):
+    """Statements mean what `ocannl.ir.loops` says."""
+
+    @pytest.mark.parametrize("name", [*BOUNDS, *PROGRAMS])
+    def test_a_program(self, bench: Bench, name: str) -> None:
+        made = cases(bench.number)
+        bench.check(made[name], made.values())
+
+    @pytest.mark.parametrize("value", [0, 1, 5, 20, 63])
+    def test_bounds_in_a_static_symbol(self, bench: Bench, value: int) -> None:
+        p, n, i = bench.number, Sym("n", 0, 63, SymKind.STATIC), sym("i", 63)
+        y = pool("y", np.zeros(63, p.numpy))
+        nest = For(i, Bound(((A(n) - 3, 1), (A(0), 1))), Bound.upper(A(n)), (Update(cell(y, i), ADD, Num(1, p)),))
+        one = case("bounds", [(y, np.zeros(63, p.numpy))], (nest,), syms=(n,), values=(value,))
+        bench.check(one)
+
+    @pytest.mark.parametrize("fill", [None, 0, 3, float("-inf")])
+    @pytest.mark.parametrize("cells", [1, 3, 17, 300])
+    def test_what_a_local_array_starts_as(self, bench: Bench, cells: int, fill: float | None) -> None:
+        p = bench.number
+        if fill is not None and not p.is_float and np.isinf(fill):
+            return
+        y, i, j = pool("y", numbers(p, cells), Access.OUT), sym("i", cells), sym("j", cells)
+        tile = local("tile", p, cells)
+        write = () if fill is not None else (loop(i, (Store(cell(tile, i), Idx(A(i), p)),)),)
+        body = (Local(tile, fill), *write, loop(j, (Store(cell(y, j), Load(cell(tile, j))),)))
+        want = np.arange(cells) if fill is None else np.full(cells, fill)
+        got = bench.run(case("start", [(y, numbers(p, cells))], body))
+        agree("what a local array starts as", got[0], want.astype(p.numpy))
+
+    def test_a_call_leaves_nothing_for_the_next(self, bench: Bench) -> None:
+        """Locals and named values are those of one call; arrays stay."""
+        p = bench.number
+        one = cases(p)["locals_begin_anew"]
+        code = bench.code(one.proc)
+        with bench.placed(one.proc, one.given) as placed:
+            entry = bench.link(code, one.proc, placed)
+            for _ in range(3):
+                call(bench.queue, entry)
+            for got, want in zip(placed.read(), one.wanted(), strict=True):
+                agree("the third call", got, want)
+
+    @pytest.mark.parametrize("length", [1000, 100_000])
+    def test_a_long_sum(self, bench: Bench, length: int) -> None:
+        p = bench.number
+        y, k = pool("y", np.zeros(1, p.numpy)), sym("k", length)
+        body = (loop(k, (Update(cell(y, 0), ADD, Num(1, p)),)),)
+        bench.check(case("long", [(y, np.zeros(1, p.numpy))], body, want=(np.array([length], p.numpy),)))
+
+    def test_subtraction_by_updates_of_negated_values(self, bench: Bench) -> None:
+        p = bench.number
+        if not p.is_float:
+            pytest.skip("the backend computes with no signed numbers")
+        a = numbers(p, 6)
+        x, y, i = pool("x", a, Access.IN), pool("y", a[:1]), sym("i", 6)
+        body = (loop(i, (Update(cell(y, 0), ADD, Apply(NEG, (load(x, i),))),)),)
+        want = (a[:1] - a.sum()).astype(p.numpy)
+        bench.check(case("negated", [(x, a), (y, a[:1])], body, want=(a, want)))
+        body = (loop(i, (Store(cell(y, 0), Apply(SUB, (load(y, 0), load(x, i)))),)),)
+        bench.check(case("subtracted", [(x, a), (y, a[:1])], body, want=(a, want)))

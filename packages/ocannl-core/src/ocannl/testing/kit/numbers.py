@@ -1,0 +1,148 @@
+"""Numbers where mistakes hide, what operations and conversions make of them, and how near is near enough."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from ocannl.ir.ops import Op
+from ocannl.ir.precision import Family, Precision, bool_, float32
+
+Array = np.ndarray[Any, Any]
+
+ULPS = {"exp": 2, "exp2": 2, "log": 2, "log2": 2, "sin": 2, "cos": 2, "tanh": 3, "pow": 3, "recip_sqrt": 1}
+"""By how many units in the last place an operation may miss; all others are exact."""
+
+EDGES = (
+    0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, 7.0, -7.5, 0.1, np.inf, -np.inf, np.nan, 1e-3, 100.0, 1e-40, 1e30,
+    -1e30, 1 + 2**-7, 1 - 2**-8, 10.25, 87.0, -87.0, 709.0,
+)  # fmt: skip
+TURNS = (
+    0.49, 1.5, 2.5, -2.5, 100.7, -100.7, 255.0, 256.0, 300.0, 65504.0, 65535.0, 65536.0, 2.0**31, -(2.0**31), 2.0**32,
+    2.0**53 + 2, 2.0**63, -(2.0**63), 2.0**64, 1e-320,
+)  # fmt: skip
+
+
+def specials(p: Precision, more: Sequence[float] = ()) -> Array:
+    """Values at the edges of a type, then random ones."""
+    random = np.random.default_rng(0)
+    if p is bool_:
+        return np.array([False, True])
+    if p.is_float:
+        with np.errstate(all="ignore"):
+            return np.array([*EDGES, *more, *random.normal(0, 3, 8)]).astype(p.numpy)
+    info = np.iinfo(p.numpy)
+    edges = {info.min, info.min + 1, info.max, info.max - 1, 0, 1, 2, 3, 7, 8, 100, 127}
+    edges |= {-1, -2, -3, -7} if info.min else {128, 255}
+    return np.array([*sorted(edges), *random.integers(info.min, info.max, 6, p.numpy, endpoint=True)], p.numpy)
+
+
+def operands(op: Op, p: Precision) -> list[Array]:
+    """Every pair of special values; where an operation has no meaning, there are none."""
+    table = specials(p)
+    columns = [np.array(c, p.numpy) for c in zip(*product(table, repeat=min(op.arity, 2)), strict=True)]
+    if op.arity == 3:
+        columns.append(np.resize(table[::-1], len(columns[0])))
+    if op.name == "pow" and p.family is Family.SIGNED:
+        columns[1] = np.abs(columns[1] // 2)  # others have a test of their own
+    if op.name == "fma" and p.is_float:
+        columns = [np.clip(c.astype(np.float32), -100, 100).astype(p.numpy) for c in columns]
+    return columns
+
+
+def meaning(op: Op, p: Precision, *arrays: Array) -> Array:
+    """What NumPy says, computed in the type that arithmetic runs in, or in a wider one where rounding is at stake."""
+    kind = np.dtype(np.uint8) if p is bool_ else p.arithmetic.numpy
+    if op.name in ULPS and p.is_float:
+        kind = np.dtype(np.longdouble if p.arithmetic.nbytes == 8 else np.float64)
+    with np.errstate(all="ignore"):
+        value = np.asarray(op.numpy(*(a.astype(kind) for a in arrays)))
+        return np.asarray(value != 0) if p is bool_ else value.astype(p.numpy)
+
+
+def allowed(op: Op, p: Precision) -> int:
+    """How many units in the last place a result may be off."""
+    ulps = ULPS.get(op.name, 0) if p.is_float else 0
+    return ulps if p.arithmetic is p else min(ulps, 1)
+
+
+def differences(got: Array, want: Array, ulps: int = 0) -> Array:
+    """Where they differ by more than that; zeros are equal, and so are all NaN."""
+    if want.dtype.kind in "biu":
+        return np.flatnonzero(got != want)
+    with np.errstate(all="ignore"):
+        same = (got == want) | (np.isnan(got) & np.isnan(want))
+        finite = np.isfinite(got) & np.isfinite(want)
+        step = np.spacing(np.abs(want)).astype(np.float64)
+        near = finite & (np.abs(got.astype(np.float64) - want.astype(np.float64)) <= ulps * step)
+    return np.flatnonzero(~(same | near))
+
+
+def agree(what: str, got: Array, want: Array, given: Sequence[Array] = (), ulps: int = 0) -> None:
+    wrong = differences(got.reshape(-1), want.reshape(-1), ulps)
+    flat = [x.reshape(-1) for x in given if x.size == want.size]
+    shown = [
+        f"{', '.join(str(x[n]) for x in flat) or n}: got {got.flat[n]}, want {want.flat[n]}" for n in wrong[:5].tolist()
+    ]
+    assert not len(wrong), f"{what}: {len(wrong)} of {want.size} differ: {'; '.join(shown)}"
+
+
+def agree_fused(what: str, p: Precision, got: Array, given: Sequence[Array]) -> None:
+    """A product and a sum, rounded once or twice."""
+    x, y, z = (c.astype(np.float64) for c in given)
+    with np.errstate(all="ignore"):
+        exact = x * y + z
+        size = (np.abs(x * y) + np.abs(z)).astype(p.numpy)
+        fine = np.abs(got.astype(np.float64) - exact) <= 2 * np.spacing(size).astype(np.float64)
+        fine |= (got.astype(np.float64) == exact) | (np.isnan(exact) & np.isnan(got.astype(np.float64)))
+        fine |= np.abs(exact) > float(np.finfo(p.numpy).max if p.nbytes > 2 else 200)
+    agree(what, np.where(fine, 0, 1), np.zeros(got.shape, int), given)
+
+
+def converted(x: Array, source: Precision, target: Precision) -> tuple[Array, Array]:
+    """The numbers that have room in another type, and what they are there."""
+    with np.errstate(all="ignore"):
+        if target is bool_ or not source.is_float or target.is_float:
+            return x, x.astype(target.numpy)
+        info = np.iinfo(target.numpy)
+        whole = np.trunc(x.astype(np.longdouble))
+        fits = (whole >= int(info.min)) & (whole <= int(info.max)) & ~np.isnan(whole)
+        kept = np.asarray(x[fits])
+        return kept, np.array([int(v) for v in kept.astype(np.longdouble)], target.numpy)
+
+
+def agree_signed(what: str, got: Array, want: Array, given: Array) -> None:
+    """The same numbers, and the same signs, those of zeros included."""
+    agree(what, got, want, [given])
+    if want.dtype.kind not in "biu":
+        number = ~np.isnan(want)
+        agree(f"signs of {what}", np.signbit(got)[number], np.signbit(want)[number], [given[number]])
+
+
+def patterns(p: Precision) -> Array:
+    """The values of a narrow type: all of one byte, and of two bytes a part that meets every exponent."""
+    count = 1 << 8 * p.nbytes
+    step = 1 if p.nbytes == 1 else 61
+    return np.arange(0, count, step, dtype=f"u{p.nbytes}").view(p.numpy)
+
+
+def near(p: Precision, kind: Precision) -> Array:
+    """Numbers of a wide type on both sides of places where rounding to the narrow one turns."""
+    with np.errstate(all="ignore"):
+        bits = patterns(p).view(f"u{p.nbytes}")
+        values = bits.view(p.numpy).astype(np.float64)
+        after = (bits + np.array(1, bits.dtype)).view(p.numpy).astype(np.float64)
+        values, after = (x[np.isfinite(values) & np.isfinite(after)] for x in (values, after))
+        places = np.concatenate([values, (values + after) / 2, [np.inf, -np.inf, 1e38, -1e38, 1e-45, 1e-300, np.nan]])
+        places = places.astype(kind.numpy)
+        sides = (np.nextafter(places, kind.numpy.type(side)) for side in (np.inf, -np.inf))
+        return np.concatenate([places, *sides])
+
+
+def narrowed(x: Array, p: Precision) -> tuple[Array, Array]:
+    """The numbers rounded at once, and rounded by way of float32: both will do."""
+    with np.errstate(all="ignore"):
+        return x.astype(p.numpy), x.astype(float32.numpy).astype(p.numpy)

@@ -1,0 +1,163 @@
+"""Whole programs: random computations against the interpreter, random expressions and a training step against NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import numpy as np
+import pytest
+
+from ocannl.base.config import settings
+from ocannl.base.errors import Unsupported
+from ocannl.ir.canon import canonical
+from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.interpret import interpret
+from ocannl.ir.loops import Access, Home, Local, Proc, Ref
+from ocannl.ir.precision import float32
+from ocannl.ir.walk import walk
+from ocannl.lang.code import seq
+from ocannl.lower.lower import lower
+from ocannl.opt.memory import memory
+from ocannl.opt.pipeline import optimize
+from ocannl.runtime.context import Context
+from ocannl.testing import expressions
+from ocannl.testing.evaluate import evaluate
+from ocannl.testing.generate import Program, difference, generate
+from ocannl.testing.kit.area import Area
+from ocannl.testing.kit.bench import Bench
+from ocannl.testing.kit.cases import Array, Case
+from ocannl.testing.program import LANGUAGE as oc
+from ocannl.train.step import grad_update, sgd
+
+BATCH = 8
+
+
+def lowered(program: Program, name: str, random: Random, claimed: Capabilities) -> Proc:
+    return memory(lower(program.code, name), claimed.alignment_bytes)
+
+
+def optimized(program: Program, name: str, random: Random, claimed: Capabilities) -> Proc:
+    asked = {node: "a test" for node in program.tolerance if random.random() < 0.4}
+    return optimize(lower(program.code, name), asked, claimed)
+
+
+def mentioned(proc: Proc) -> set[str]:
+    """Every precision that a program needs."""
+    found = {buf.precision for buf in proc.bufs}
+    for node in walk(proc.body):
+        ref: Ref | None = getattr(node, "ref", None)
+        kind = node.buf.precision if isinstance(node, Local) else getattr(node, "precision", None)
+        found |= {kind} if kind is not None else set()
+        found |= {ref.buf.precision} if ref is not None else set()
+    return {p.name for p in found}
+
+
+def given(program: Program, proc: Proc) -> Case:
+    """The program on the arrays that it comes with; others hold what nobody expects."""
+    arrays = []
+    for buf in (b for b in proc.bufs if b.home is Home.POOL):
+        assert buf.node is not None
+        held = (program.merged if buf.access is Access.MERGE else program.arrays).get(buf.node)
+        unset = np.full(buf.nbytes, 0xFF, np.uint8).view(buf.precision.numpy)
+        arrays.append(unset if held is None else np.array(held, buf.precision.numpy).reshape(-1))
+    return Case(proc, tuple(arrays), tuple(program.symbols[s] for s in proc.syms))
+
+
+class Programs(Area):
+    """What the front makes of computations and tensors comes out right."""
+
+    @pytest.mark.parametrize("make", [lowered, optimized])
+    @pytest.mark.parametrize("seed", range(12))
+    def test_random_computations(
+        self, bench: Bench, make: Callable[[Program, str, Random, Capabilities], Proc], seed: int
+    ) -> None:
+        random = Random(f"{make.__name__} {seed}")
+        programs = [generate(random, random.randint(1, 5)) for _ in range(BATCH)]
+        procs = [make(program, f"p{n}", random, bench.backend.capabilities) for n, program in enumerate(programs)]
+        for program, proc in zip(programs, procs, strict=True):
+            if not bench.claims(*mentioned(proc)):
+                bench.refuses(proc)
+                continue
+            one = given(program, proc)
+            after = bench.run(one, [given(q, p) for q, p in zip(programs, procs, strict=True)])
+            want = interpret(proc, program.arrays, program.symbols, program.merged)
+            got = {
+                buf.node: array.reshape(buf.node.dims)
+                for buf, array in zip(one.pools, after, strict=True)
+                if buf.node is not None and buf.access is not Access.MERGE
+            }
+            tolerance = {node: program.tolerance.get(node, 0.0) for node in want}
+            assert not (words := difference(want, got, tolerance)), f"{make.__name__} {seed}, {proc.name}: {words}"
+
+    @pytest.mark.parametrize("seed", range(16))
+    def test_random_expressions(self, bench: Bench, seed: int) -> None:
+        """With their gradients."""
+        kind = bench.number
+        if kind is not float32:
+            pytest.skip("the backend claims no float32, which expressions are written in")
+        program = expressions.generate(Random(seed))
+        built = program.build("float32")
+        code = grad_update(built.loss)
+        want = evaluate(code.elaborate().comp, built.arrays, built.symbols)
+        leaves = [t for t in built.tensors.values() if t.node in built.arrays]
+        gradients = [t.grad for t in leaves if t.grad is not None and t.grad.node in want]
+        with settings(cache=False), Context(bench.backend.name) as ctx:
+            for t in leaves:
+                if t.is_parameter or t.value.contents is None:
+                    ctx[t] = built.arrays[t.node]
+            if not bench.claims(*mentioned(optimize(lower(code.elaborate().comp, "it"), {}, ctx.backend.capabilities))):
+                with pytest.raises(Unsupported, match="precisions"):
+                    ctx.compile(code, keep=[*gradients, built.loss])
+                return
+            routine = ctx.compile(code, keep=[*gradients, built.loss])
+            routine(**{s.name: built.symbols[s] for s in canonical(code.elaborate().comp, {}).statics})
+            for t in (*gradients, built.loss):
+                scale = max(1.0, float(np.abs(want[t.node]).max(initial=0)))
+                what = f"{t.label} of\n{program}"
+                np.testing.assert_allclose(ctx[t], want[t.node], rtol=0, atol=2e-4 * scale, err_msg=what)
+
+    def test_a_network_learns_what_numpy_learns(self, bench: Bench) -> None:
+        """Two layers, a softmax, some steps of gradient descent over batches that a static symbol chooses."""
+        if not bench.claims("float32"):
+            pytest.skip("the backend claims no float32")
+        random = np.random.default_rng(0)
+        x = random.normal(size=(3, 10, 16)).astype(np.float32)
+        digit = random.integers(0, 4, (3, 10))
+        start = {"w": random.normal(size=(12, 16)) / 4, "b": np.zeros(12), "v": random.normal(size=(4, 12)) / 3}
+        weights = {name: array.astype(np.float32) for name, array in start.items()}
+        n = oc.symbol("n", 0, 3)
+        one_hot = np.eye(4, dtype=np.float32)[digit]
+        batch, wanted = (oc.tensor(array, batch_axes=2)[n] for array in (x, one_hot))
+        w, b, v = oc.param("w", i=[16], o=[12]), oc.param("b", o=[12]), oc.param("v", i=[12], o=[4])
+        logits = v @ oc.relu(w @ batch + b)
+        shifted = logits - oc.stop_gradient(oc.einsum("...|... => ...|0", logits, reduce="max"))
+        total = oc.einsum("...|... => ...|0", oc.exp(shifted))
+        loss = ((oc.log(total) - shifted) * wanted).sum() / 10
+        with settings(cache=False), Context(bench.backend.name) as ctx:
+            for t, array in zip((w, b, v), weights.values(), strict=True):
+                ctx[t] = array
+            step = ctx.compile(seq(grad_update(loss), sgd(loss, 0.2)))
+            for k in range(6):
+                step(n=k % 3)
+                by_hand = descend(weights, x[k % 3], digit[k % 3], 0.2)
+                np.testing.assert_allclose(ctx[loss], by_hand, rtol=1e-4)
+            for t, array in zip((w, b, v), weights.values(), strict=True):
+                np.testing.assert_allclose(ctx[t], array, atol=1e-4)
+
+
+def descend(weights: dict[str, Array], x: Array, digit: Array, rate: float) -> float:
+    """One step in NumPy; gives the loss before it."""
+    w, b, v = weights.values()
+    hidden = x @ w.T + b
+    active = np.maximum(hidden, 0)
+    logits = active @ v.T
+    shifted = logits - logits.max(1, keepdims=True)
+    p = np.exp(shifted) / np.exp(shifted).sum(1, keepdims=True)
+    loss = -np.log(p[np.arange(len(x)), digit]).mean()
+    slope = (p - np.eye(p.shape[1])[digit]) / len(x)
+    back = (slope @ v) * (hidden > 0)
+    weights["v"] = v - rate * (slope.T @ active).astype(np.float32)
+    weights["w"] = w - rate * (back.T @ x).astype(np.float32)
+    weights["b"] = b - rate * back.sum(0).astype(np.float32)
+    return float(loss)

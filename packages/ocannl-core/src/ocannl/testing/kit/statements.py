@@ -1,0 +1,327 @@
+"""Programs of every statement and expression, judged by the interpreter.
+
+A program is written as a function of the type that it computes in; numbers are small and whole, so nothing is rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+
+from ocannl.ir.assign import Origin
+from ocannl.ir.index import Bound, Cond, Sym, SymKind, inside
+from ocannl.ir.loops import (
+    Access,
+    Apply,
+    Comment,
+    Expr,
+    For,
+    Idx,
+    If,
+    Let,
+    Load,
+    Local,
+    Num,
+    Poll,
+    Proc,
+    Stmt,
+    Store,
+    Update,
+    Var,
+    When,
+    loop,
+)
+from ocannl.ir.ops import ADD, BY_NAME, MAX, MUL
+from ocannl.ir.precision import Precision
+from ocannl.testing.kit.cases import A, Array, Case, case, cell, load, local, pool, sym
+
+BOUNDS: dict[str, tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...], int]] = {
+    # lower bounds and inclusive upper bounds, each an index in `o` and a divisor; the step
+    "whole": ((("0", 1),), (("9", 1),), 1),
+    "inner": ((("3", 1),), (("7", 1),), 1),
+    "one": ((("4", 1),), (("4", 1),), 1),
+    "empty": ((("5", 1),), (("4", 1),), 1),
+    "far_empty": ((("9", 1),), (("0", 1),), 1),
+    "steps": ((("0", 1),), (("9", 1),), 3),
+    "steps_that_end_early": ((("1", 1),), (("8", 1),), 4),
+    "steps_from_a_bound": ((("o", 1),), (("9", 1),), 2),
+    "below_the_diagonal": ((("0", 1),), (("o", 1),), 1),
+    "above_the_diagonal": ((("o", 1),), (("9", 1),), 1),
+    "beyond_the_diagonal": ((("o+1", 1),), (("9", 1),), 1),
+    "backwards": ((("-o+9", 1),), (("9", 1),), 1),
+    "band": ((("o-1", 1), ("0", 1)), (("o+1", 1), ("9", 1)), 1),
+    "quotient_above": ((("o", 2),), (("9", 1),), 1),
+    "quotient_below": ((("0", 1),), (("2*o", 3),), 1),
+    "negative_quotients": ((("o-9", 2), ("0", 1)), (("3*o-4", 2), ("9", 1)), 1),
+    "several": ((("o", 3), ("o-4", 1), ("1", 1)), (("o+7", 2), ("2*o+1", 1), ("8", 1)), 1),
+    "constants_of_extremes": ((("-7", 2), ("-13", 3), ("2", 5)), (("19", 4), ("31", 5), ("40", 9)), 1),
+}
+
+
+def bounded(name: str, p: Precision) -> Case:
+    """Counts which cells `[o, i]` a loop with such bounds comes to."""
+    low, high, step = BOUNDS[name]
+    o, i = sym("o", 10), sym("i", 10)
+    scope = {"o": A(o)}
+    lo = Bound(tuple((A(eval(text, scope)), d) for text, d in low))
+    hi = Bound(tuple((A(eval(text, scope)), d) for text, d in high))
+    y = pool("y", np.zeros((10, 10), p.numpy))
+    body = (loop(o, (For(i, lo, hi, (Update(cell(y, o, i), ADD, Num(1, p)),), step),)),)
+    return case(name, [(y, np.zeros((10, 10), p.numpy))], body)
+
+
+def numbers(p: Precision, *shape: int) -> Array:
+    return np.random.default_rng(len(shape)).integers(1, 9, shape).astype(p.numpy)
+
+
+PROGRAMS: dict[str, Callable[[Precision], Case]] = {}
+
+
+def program(build: Callable[[Precision], Case]) -> Callable[[Precision], Case]:
+    PROGRAMS[build.__name__] = build
+    return build
+
+
+@program
+def counters_below_zero(p: Precision) -> Case:
+    y, i = pool("y", numbers(p, 11)), Sym("i", -5, 5)
+    lo, hi = Bound(((A(-7), 3),)), Bound(((A(4), 3),))
+    return case("below", [(y, numbers(p, 11))], (For(i, lo, hi, (Update(cell(y, A(i) + 5), ADD, Num(1, p)),)),))
+
+
+@program
+def a_matrix_product(p: Precision) -> Case:
+    a, b, c = numbers(p, 3, 5), numbers(p, 5, 4), numbers(p, 3, 4)
+    x, w, y = pool("x", a, Access.IN), pool("w", b, Access.CONST), pool("y", c)
+    i, j, k = sym("i", 3), sym("j", 4), sym("k", 5)
+    term = Apply(MUL, (load(x, i, k), load(w, k, j)))
+    body = (loop(i, (loop(j, (loop(k, (Update(cell(y, i, j), ADD, term),)),)),)),)
+    return case("product", [(x, a), (w, b), (y, c)], body, want=(a, b, c + a @ b))
+
+
+@program
+def a_reduction_outside(p: Precision) -> Case:
+    """The loop that is summed over is the outermost one."""
+    a = numbers(p, 6, 4)
+    x, y, k, i = pool("x", a, Access.IN), pool("y", a[0]), sym("k", 6), sym("i", 4)
+    body = (loop(k, (loop(i, (Update(cell(y, i), ADD, load(x, k, i)),)),)),)
+    return case("outside", [(x, a), (y, a[0])], body)
+
+
+@program
+def a_recurrence(p: Precision) -> Case:
+    """`y[i] += y[i - 1]`, in order."""
+    a = numbers(p, 9)
+    y, i = pool("y", a), Sym("i", 1, 8)
+    value = Apply(ADD, (load(y, A(i) - 1), load(y, i)))
+    return case("recurrence", [(y, a)], (loop(i, (Store(cell(y, i), value),)),), want=(np.cumsum(a, dtype=p.numpy),))
+
+
+@program
+def overlapping_updates(p: Precision) -> Case:
+    """The gradient of a window: iterations meet in their cells."""
+    a, b = numbers(p, 4), numbers(p, 6)
+    x, y, o, k = pool("x", a, Access.IN), pool("y", b), sym("o", 4), sym("k", 3)
+    body = (loop(o, (loop(k, (Update(cell(y, A(o) + k), ADD, load(x, o)),)),)),)
+    return case("window", [(x, a), (y, b)], body)
+
+
+@program
+def statements_in_order(p: Precision) -> Case:
+    """Each sees what those before it wrote; runs of them are long, between loops."""
+    a = np.array([1, 0, 1]).astype(p.numpy)
+    y = pool("y", a)
+    body: list[Stmt] = []
+    for n in range(90):
+        body.append(Store(cell(y, n % 3), Apply(ADD, (load(y, (n + 1) % 3), Num(n % 2, p)))))
+        if n % 40 == 39:
+            body += [Comment("again"), Poll(), loop(sym(f"i{n}", 3), (Update(cell(y, 0), ADD, Num(1, p)),))]
+    return case("order", [(y, a)], tuple(body))
+
+
+@program
+def conditions(p: Precision) -> Case:
+    y, i, j = pool("y", numbers(p, 6, 6)), sym("i", 6), sym("j", 6)
+    both = Cond((A(i) - j, A(j) - 1), (A(i) + j - 6,))
+    there = cell(y, i, j)
+    other = If(Cond((A(i) - 4,)), (Store(there, Num(5, p)),), (Update(there, ADD, Num(7, p)),))
+    body = (loop(i, (loop(j, (If(both, (Store(there, Num(3, p)),), (other,)), Update(there, ADD, Num(1, p)))),)),)
+    return case("conditions", [(y, numbers(p, 6, 6))], body)
+
+
+@program
+def conditions_without_symbols(p: Precision) -> Case:
+    y = pool("y", numbers(p, 10))
+    conds = [Cond((A(3),)), Cond((A(-1),)), Cond((), (A(0),)), Cond((), (A(2),)), Cond((A(0),), (A(-2),)), Cond()]
+    body = tuple(If(c, (Store(cell(y, n), Num(1, p)),), (Store(cell(y, n), Num(2, p)),)) for n, c in enumerate(conds))
+    values = tuple(Store(cell(y, n + 6), When(c, Num(1, p), Num(2, p))) for n, c in enumerate(conds[:4]))
+    return case("decided", [(y, numbers(p, 10))], (*body, *values))
+
+
+@program
+def a_condition_around_a_loop(p: Precision) -> Case:
+    y, i, j = pool("y", numbers(p, 5, 5)), sym("i", 5), sym("j", 5)
+    inner = loop(j, (Update(cell(y, i, j), ADD, Num(1, p)),))
+    return case("around", [(y, numbers(p, 5, 5))], (loop(i, (If(Cond((A(i) - 2,)), (inner,)),)),))
+
+
+@program
+def padding(p: Precision) -> Case:
+    """A window that reads beyond the array; what a condition leaves out is never read, however far away it is."""
+    a = numbers(p, 5)
+    x, y, i = pool("x", a, Access.IN), pool("y", numbers(p, 9), Access.OUT), sym("i", 9)
+    place = A(i) - 2
+    near = When(inside(place, 5), load(x, place), Num(7, p))
+    far = When(Cond((A(i) - 100,)), load(x, A(i) * (1 << 40)), near)
+    return case("padding", [(x, a), (y, numbers(p, 9))], (loop(i, (Store(cell(y, i), far),)),))
+
+
+@program
+def a_choice_among_cells(p: Precision) -> Case:
+    """Concatenation: each side exists on its part only."""
+    a, b = numbers(p, 3), numbers(p, 4)
+    x, w, y, i = pool("x", a, Access.IN), pool("w", b, Access.IN), pool("y", numbers(p, 7), Access.OUT), sym("i", 7)
+    value = When(Cond((A(2) - i,)), load(x, i), load(w, A(i) - 3))
+    return case("joined", [(x, a), (w, b), (y, numbers(p, 7))], (loop(i, (Store(cell(y, i), value),)),))
+
+
+@program
+def the_other_side_of_where_is_there(p: Precision) -> Case:
+    """`where` has both of its sides computed: neither hurts."""
+    a = np.array([0, 1, 2, 0, 5]).astype(p.numpy)
+    x, y, i = pool("x", a, Access.IN), pool("y", a, Access.OUT), sym("i", 5)
+    value = Apply(BY_NAME["where"], (load(x, i), Apply(BY_NAME["mod"], (Num(6, p), load(x, i))), Num(9, p)))
+    return case("where", [(x, a), (y, a)], (loop(i, (Store(cell(y, i), value),)),))
+
+
+@program
+def a_value_is_what_it_was(p: Precision) -> Case:
+    a = numbers(p, 4)
+    y, i = pool("y", a), sym("i", 4)
+    body = (
+        Let("old", load(y, i)),
+        Store(cell(y, i), Num(0, p)),
+        Store(cell(y, i), Apply(ADD, (Var("old", p), load(y, i)))),
+    )
+    return case("let", [(y, a)], (loop(i, body),), want=(a,))
+
+
+@program
+def values_of_values(p: Precision) -> Case:
+    a = numbers(p, 3, 4)
+    x, y, i, j = pool("x", a, Access.IN), pool("y", a, Access.OUT), sym("i", 3), sym("j", 4)
+    inner = (Let("v", Apply(ADD, (Var("u", p), load(x, i, j)))), Store(cell(y, i, j), Apply(ADD, (Var("v", p),) * 2)))
+    return case("lets", [(x, a), (y, a)], (loop(i, (Let("u", load(x, i, 3)), loop(j, inner))),))
+
+
+@program
+def locals_begin_anew(p: Precision) -> Case:
+    """A row less its maximum, by way of a scalar, an array and a name."""
+    a = numbers(p, 4, 20)
+    x, y = pool("x", a, Access.IN), pool("y", a, Access.OUT)
+    i, j, k = sym("i", 4), sym("j", 20), sym("k", 20)
+    top, row = local("top", p), local("row", p, 20)
+    body = (
+        Local(top, 0),
+        Local(row, 2),
+        loop(j, (Update(cell(top), MAX, load(x, i, j)), Update(cell(row, j), ADD, load(x, i, j)))),
+        Let("m", Load(cell(top))),
+        loop(k, (Store(cell(y, i, k), Apply(ADD, (Load(cell(row, k)), Var("m", p)))),)),
+    )
+    return case("rows", [(x, a), (y, a)], (loop(i, body),))
+
+
+@program
+def a_local_without_a_start(p: Precision) -> Case:
+    y, i, j = pool("y", numbers(p, 6), Access.OUT), sym("i", 6), sym("j", 6)
+    tile = local("tile", p, 6)
+    body = (
+        Local(tile),
+        loop(i, (Store(cell(tile, i), Idx(A(i) * 2, p)),)),
+        loop(j, (Store(cell(y, j), Load(cell(tile, A(5) - j))),)),
+    )
+    return case("tile", [(y, numbers(p, 6))], body)
+
+
+@program
+def static_symbols(p: Precision) -> Case:
+    """In their order, also those that nobody uses; in indices, bounds, conditions and values."""
+    n, m, unused, k = (Sym(name, -20, 20, SymKind.STATIC) for name in ("n", "m", "unused", "k"))
+    y, i = pool("y", numbers(p, 10)), sym("i", 10)
+    body = (
+        For(i, Bound(((A(m) + 8, 1), (A(0), 1))), Bound(((A(k) - 1, 1), (A(9), 1))), (Store(cell(y, i), Num(9, p)),)),
+        If(Cond((A(n) - 5,)), (Store(cell(y, 0), Idx(A(n) + 3, p)),)),
+        Store(cell(y, 9), When(Cond((), (A(m) + 6,)), Idx(A(k) + n, p), Num(1, p))),
+    )
+    return case("symbols", [(y, numbers(p, 10))], body, syms=(n, m, unused, k), values=(5, -6, 11, 8))
+
+
+@program
+def a_static_slice(p: Precision) -> Case:
+    n, i = Sym("n", 0, 4, SymKind.STATIC), sym("i", 3)
+    a, b = numbers(p, 5, 3), numbers(p, 5, 3)[:1]
+    x, y = pool("x", a, Access.IN), pool("y", b)
+    return case("slice", [(x, a), (y, b)], (loop(i, (Store(cell(y, 0, i), load(x, n, i)),)),), syms=(n,), values=(3,))
+
+
+@program
+def nothing_at_all(p: Precision) -> Case:
+    return case("nothing", [], ())
+
+
+@program
+def words_and_places_to_leave(p: Precision) -> Case:
+    return case("words", [], (Comment("only words"), Poll(), Comment('*/ """ \n \\ \u2028 é')))
+
+
+@program
+def a_deep_nest(p: Precision) -> Case:
+    syms = [sym(f"i{n}", 2) for n in range(8)]
+    y = pool("y", numbers(p, *(2,) * 8))
+    body: Stmt = Update(cell(y, *syms), ADD, Idx(sum((A(s) for s in syms), A(0)), p))
+    for s in reversed(syms):
+        body = loop(s, (body,))
+    return case("deep", [(y, numbers(p, *(2,) * 8))], (body,))
+
+
+@program
+def a_deep_expression(p: Precision) -> Case:
+    y, value = pool("y", numbers(p, 3)), load(pool("z", numbers(p, 3)), 0)
+    x = value.ref.buf
+    deep: Expr = value
+    for n in range(60):
+        deep = Apply(BY_NAME["sub" if n % 2 else "add"], (deep, Num(n % 5, p)))
+    arrays = [(x, numbers(p, 3)), (y, numbers(p, 3))]
+    return case("expression", arrays, (Store(cell(y, 1), deep),))
+
+
+NAMES = ("for", "if", "int", "double", "lambda", "None", "NULL", "main", "printf", "define", "x0", "entry", "def")
+
+
+@program
+def hostile_names(p: Precision) -> Case:
+    """Words that mean something in one language or another; and comments that would end a comment."""
+    arrays = [(pool(name, numbers(p, 2)), numbers(p, 2)) for name in NAMES]
+    body: list[Stmt] = []
+    for n, (buf, _) in enumerate(arrays):
+        i = Sym(f"{NAMES[n - 1]}_", 0, 1)
+        where = Origin('"""; } */\n', "\\\n#include <x>")
+        update = Update(cell(buf, i), ADD, load(arrays[n - 1][0], i), where)
+        body += [Comment(NAMES[n] + " */ -->"), loop(i, (update,), where)]
+    s = Sym("while", 0, 5, SymKind.STATIC)
+    body += [Let("return", Idx(A(s), p)), Store(cell(arrays[0][0], 0), Var("return", p))]
+    return case("main", arrays, tuple(body), syms=(s,), values=(5,))
+
+
+@cache
+def cases(p: Precision) -> dict[str, Case]:
+    """All programs in a type, under names of their own."""
+    made = {name: bounded(name, p) for name in BOUNDS} | {name: build(p) for name, build in PROGRAMS.items()}
+    return {name: rename(one, one.proc.name if name == "hostile_names" else name) for name, one in made.items()}
+
+
+def rename(one: Case, name: str) -> Case:
+    proc = one.proc
+    return Case(Proc(name, proc.bufs, proc.syms, proc.body, arena=proc.arena), one.given, one.values, one.want)
