@@ -26,16 +26,18 @@ from ocannl.codegen.nests import Nest, nests
 from ocannl.ir.index import Sym
 from ocannl.ir.loops import Access, Buf, Comment, Home, Proc, Store, Update
 from ocannl.ir.names import Namer
+from ocannl.ir.tnode import TNode
 from ocannl.ir.walk import walk
 from ocannl.opt.substitute import replace_buffers
 from ocannl.runtime.compile import links, rebuilt
-from ocannl.runtime.program import Link, Program
+from ocannl.runtime.program import Program
 from ocannl.runtime.traffic import traffic
 
 if TYPE_CHECKING:
     from ocannl.backend.api import Code, Entry
     from ocannl.runtime.context import Context
 
+WRITTEN = (Access.OUT, Access.INOUT)
 NAMED = 3  # arrays that the name of a nest mentions
 
 
@@ -200,16 +202,18 @@ def profile(context: Context, program: Program, calls: int, values: Sequence[int
         nothing, *nests = [_Run.of(context, code, proc, given) for proc in (empty, *(p.proc for p in pieces))]
         entry, held = context.bind(program.code, program.name, program.links, program.arena_bytes)
         whole = _Run(entry, tuple(values), held)
-        with _restored(context, (*program.links, *outside)):
-            for run in (nothing, *nests, whole):
+        written = dict.fromkeys(link.node for link in (*program.links, *outside) if link.access in WRITTEN)
+        with _restored(context, written):
+            for run in (nothing, *nests):
                 clock.time(run)  # pages and caches are now as they are in later calls
             pairs = [
                 (clock.time(nothing), row, clock.time(nest)) for _ in range(calls) for row, nest in enumerate(nests)
             ]
-            together = [clock.time(whole) for _ in range(calls)]
+        with _restored(context, written):  # the same calls with the same numbers
+            together = [clock.time(whole) for _ in range(1 + calls)][1:]
     cost = round(median([idle.duration_ns for idle, _, _ in pairs] or [0]))  # of a call, in the midst of others
     spans = [Span(row, time.start_ns, max(0, time.duration_ns - cost)) for _, row, time in pairs]
-    rows = [_row(piece, [s.duration_ns for s in spans if s.row == n]) for n, piece in enumerate(pieces)]
+    rows = [_row(piece, [s.duration_ns for s in spans[n :: len(pieces)]]) for n, piece in enumerate(pieces)]
     call = max(0, round(median([time.duration_ns for time in together])) - cost)
     return Profile(program.name, backend.name, calls, call, tuple(rows), tuple(spans))
 
@@ -251,10 +255,9 @@ class _Time(NamedTuple):
 
 
 @contextmanager
-def _restored(context: Context, links: Iterable[Link]) -> Iterator[None]:
-    """Inside, the arrays that a program writes may change."""
-    written = dict.fromkeys(link.node for link in links if link.access in (Access.OUT, Access.INOUT))
-    saved = {node: context.arrays.download(node) for node in written if context.arrays.holds(node)}
+def _restored(context: Context, nodes: Iterable[TNode]) -> Iterator[None]:
+    """Inside, these may change."""
+    saved = {node: context.arrays.download(node) for node in nodes if context.arrays.holds(node)}
     context.queue.synchronize()
     try:
         yield
