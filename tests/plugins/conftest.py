@@ -15,21 +15,26 @@ from ocannl.backend import installed, registry
 
 GOOD = """
     from ocannl.backend import BackendInfo, hookimpl
-
+    {before}
     @hookimpl
-    def ocannl_backend():
+    def ocannl_backend({arguments}):
+        {inside}
         from ocannl.backend.reference import ReferenceBackend
 
         return BackendInfo(
             name={name!r}, api_version={api}, description="for tests", priority={priority},
-            probe=lambda: {probe}, load={load},
+            probe=lambda: {probe}, load={load}{more},
         )
 """
 
 
-def source(name, *, api=1, priority=5, probe=None, load="ReferenceBackend"):
-    """The module of a plugin that is fine but for the given details; `probe` and `load` are expressions."""
-    return dedent(GOOD).format(name=name, api=api, priority=priority, probe=probe, load=load)
+def source(
+    name, *, api=1, priority=5, probe=None, load="ReferenceBackend", before="", arguments="", inside="pass", more=""
+):
+    """The module of a plugin that is fine but for the given details; `probe` and `load` are expressions, `before` and
+    `inside` statements before the hook and in it."""
+    details = {"name": name, "api": api, "priority": priority, "probe": probe, "load": load}
+    return dedent(GOOD).format(**details, before=before, arguments=arguments, inside=inside, more=more)
 
 
 @pytest.fixture(scope="session", name="source")
@@ -51,7 +56,7 @@ class Site:
     folder: Path
     count: int = 0
 
-    def plugin(self, name, text=None, *, dist=None, version="1.0", **details) -> str:
+    def plugin(self, name, text=None, *, dist=None, version="1.0", entry=None, **details) -> str:
         """Installs a plugin for the backend `name`; gives the module's name, used by no other test."""
         self.count += 1
         module = f"plugin_{abs(hash(self.folder)):x}_{self.count}"
@@ -59,8 +64,8 @@ class Site:
         (self.folder / f"{module}.py").write_text(source(name, **details) if text is None else dedent(text))
         info = self.folder / f"{dist.replace('-', '_')}-{version}.dist-info"
         info.mkdir()
-        for file, content in metadata(dist, version, name, module).items():
-            (info / file).write_text(content)
+        for file, content in metadata(dist, version, name, module if entry is None else entry).items():
+            (info / file).write_text(content, encoding="utf-8")
         return module
 
 
@@ -81,13 +86,13 @@ def site(tmp_path, monkeypatch):
     return Site(folder)
 
 
-def wheel(folder: Path, name: str, text: str, *, dist: str, version: str = "1.0") -> Path:
+def wheel(folder: Path, name: str, text: str, *, dist: str, version: str = "1.0", entry: str = "") -> Path:
     """A wheel as any build tool would make it."""
     module, stem = f"{dist.replace('-', '_')}_module", f"{dist.replace('-', '_')}-{version}"
     files = {f"{module}.py": text} | {
         f"{stem}.dist-info/{file}": content
         for file, content in {
-            **metadata(dist, version, name, module),
+            **metadata(dist, version, name, entry or module),
             "WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         }.items()
     }

@@ -10,7 +10,7 @@ import pytest
 from ocannl.backend import registry
 from ocannl.backend.reference import ReferenceBackend
 from ocannl.backend.registry import backends, discover, resolve
-from ocannl.base.config import use_backend
+from ocannl.base.config import settings, use_backend
 from ocannl.base.errors import (
     BackendApiMismatch,
     BackendError,
@@ -238,3 +238,178 @@ def test_the_table_of_what_is_known_agrees_with_the_workspace():
 
     folders = {p.name for p in (Path(__file__).parents[2] / "packages").glob("ocannl-backend-*")}
     assert set(registry.KNOWN.values()) <= folders | {"ocannl-backend-example"}
+
+
+# ------------------------------------------------------------------------------------------- versions meeting each other
+
+
+def test_a_plugin_takes_the_arguments_that_it_wants(site):
+    site.plugin("asking", arguments="api_version", inside="assert api_version == 1", api="api_version")
+    site.plugin("plain")
+    assert row("asking").usable and row("plain").usable
+
+
+def test_a_plugin_that_speaks_several_versions_answers_in_ours(site, monkeypatch):
+    site.plugin("both", arguments="api_version", api="min(api_version, 2)")
+    site.plugin("one", dist="one-dist")
+    monkeypatch.setattr(registry, "API_VERSION", 2)
+    assert resolve("both").name == "numpy"
+    says = "for version 1 .* for version 2; run: pip install --upgrade one-dist"
+    with pytest.raises(BackendApiMismatch, match=says):
+        resolve("one")
+
+
+def test_an_older_plugin_meets_more_arguments_and_fields(site, monkeypatch):
+    """What a newer core would have: another argument of the hook, and another field, which has a default."""
+    from dataclasses import dataclass
+
+    import pluggy
+
+    import ocannl.backend
+
+    class Hooks:
+        @pluggy.HookspecMarker("ocannl")(firstresult=True)
+        def ocannl_backend(self, api_version, machine=None):
+            """Newer."""
+
+    @dataclass(frozen=True, slots=True)
+    class Info(registry.BackendInfo):
+        homepage: str = ""
+
+    monkeypatch.setattr(registry, "BackendHooks", Hooks)
+    monkeypatch.setattr(registry, "BackendInfo", Info)
+    monkeypatch.setattr(ocannl.backend, "BackendInfo", Info)
+    site.plugin("older")
+    site.plugin("newer", more=", homepage='https://example.org'")
+    assert row("older").usable and row("newer").usable
+
+
+@pytest.mark.parametrize(
+    ("details", "says"),
+    [
+        ({"more": ", homepage='x'"}, "unexpected keyword argument 'homepage'"),
+        ({"arguments": "api_version, machine"}, "machine"),
+    ],
+)
+def test_a_newer_plugin_that_gives_or_wants_more_is_told(site, details, says):
+    site.plugin("newer", **details)
+    with pytest.raises(BackendImportError, match=f"(?s){says}.*these work: numpy"):
+        resolve("newer")
+
+
+# --------------------------------------------------------------------------------------------------- what is found
+
+
+@pytest.mark.parametrize("name", ["my own", "π", "[red]", "--limit", "../up", "a:b", "%s{0}", "x" * 300, "'\"`$(id)"])
+def test_names_are_any_text(site, name):
+    site.plugin(name, dist="odd-dist")
+    assert row(name).usable
+    assert resolve(name).name == "numpy"
+    assert resolve() is resolve(name)
+
+
+@pytest.mark.parametrize(
+    "value", ["", "no module!", ":", "a:", "os.path:nothing", "..", "json:dumps", "ocannl.nothing"]
+)
+def test_an_entry_that_names_no_module(site, value):
+    site.plugin("good")
+    site.plugin("stray", entry=value, dist="stray-dist")
+    with pytest.raises(BackendImportError, match="`stray` of stray-dist 1.0 is broken"):
+        resolve("stray")
+    assert not row("stray").usable and row("good").usable
+    assert resolve() is resolve("good")
+
+
+DAMAGE = {
+    "no equals sign": ("entry_points.txt", b"[ocannl.backends]\nnothing\n"),
+    "no text": ("entry_points.txt", b"[ocannl.backends]\nx = \xff\xfe\n"),
+    "control character": ("entry_points.txt", b"[ocannl.backends]\nx\x00y = z\n"),
+    "escape": ("entry_points.txt", b"[ocannl.backends]\nx\x1b[31my = z\n"),
+    "no metadata": ("METADATA", None),
+    "empty metadata": ("METADATA", b""),
+    "metadata is no text": ("METADATA", b"Name: \xff\n"),
+    "no version": ("METADATA", b"Metadata-Version: 2.1\nName: damaged\n"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_damaged_metadata_hides_no_other(site, kind):
+    site.plugin("good", priority=9)
+    site.plugin("damaged", dist="damaged")
+    file, content = DAMAGE[kind]
+    path = site.folder / "damaged-1.0.dist-info" / file
+    path.unlink() if content is None else path.write_bytes(content)
+    assert row("good").usable and row("numpy").usable
+    assert resolve() is resolve("good")
+
+
+def test_the_first_distribution_of_a_name_counts(site, tmp_path, monkeypatch):
+    site.plugin("good", dist="The.Dist", version="1.0")
+    shadowing = type(site)(tmp_path / "first")
+    shadowing.folder.mkdir()
+    monkeypatch.syspath_prepend(shadowing.folder)
+    shadowing.plugin("good", dist="the-dist", version="2.0")
+    assert row("good").version == "2.0" and row("good").usable
+
+
+# ------------------------------------------------------------------------------------------------- what is harmless
+
+
+@pytest.mark.parametrize(
+    "raised", ["SystemExit(2)", "GeneratorExit", "BaseException('odd')", "BaseExceptionGroup('g', [SystemExit()])"]
+)
+def test_whatever_a_named_plugin_raises_is_told(site, raised):
+    for where, details in {
+        "hook": {"inside": f"raise {raised}"},
+        "module": {"before": f"raise {raised}"},
+        "load": {"load": f"lambda: (_ for _ in ()).throw({raised})"},
+    }.items():
+        site.plugin(where, **details)
+        with pytest.raises(BackendImportError, match=f"`{where}` .* failed with {raised.partition('(')[0]}"):
+            resolve(where)
+
+
+DYING = {
+    "module": {"before": "import os; os.abort()"},
+    "hook": {"inside": "import os; os._exit(0)"},
+    "probe": {"probe": "__import__('os').kill(__import__('os').getpid(), 9)"},
+    "interrupt": {"inside": "raise KeyboardInterrupt"},
+}
+
+
+@pytest.mark.parametrize("where", DYING)
+def test_a_plugin_that_dies_is_passed_over(site, where, caplog):
+    site.plugin("good", priority=1)
+    site.plugin("dying", dist="dying-dist", priority=100, **DYING[where])
+    with caplog.at_level(logging.WARNING, "ocannl"):
+        assert resolve() is resolve("good")
+        assert not row("dying").usable and row("good").usable
+        assert resolve() is resolve("good")
+    assert len([r for r in caplog.records if "run: pip uninstall dying-dist" in r.getMessage()]) == 1  # told once
+
+
+def test_what_answered_is_not_asked_again_until_something_changes(site, monkeypatch):
+    asked = []
+    trials = registry.vet.trials
+    monkeypatch.setattr(registry.vet, "trials", lambda f, them, limit: asked.extend(them) or trials(f, them, limit))
+
+    def ask():  # as a new process would
+        monkeypatch.setattr(registry.vet, "_harm", {})
+        asked.clear()
+        backends()
+        return [name for name, _ in asked]
+
+    module = site.plugin("good")
+    assert ask() == ["good"]
+    assert ask() == []
+    site.plugin("other")
+    assert sorted(ask()) == ["good", "other"]
+    assert ask() == []
+    (site.folder / f"{module}.py").touch()
+    assert ask() == ["good"]
+    with settings(cache=False):
+        assert sorted(ask()) == ["good", "other"]
+    for note in (site.folder.parent / "cache" / "plugins").iterdir():
+        note.write_bytes(b"\xff")
+    assert sorted(ask()) == ["good", "other"]
+    assert ask() == []

@@ -1,82 +1,284 @@
-"""Real wheels, installed by pip into a folder of their own, in a process of its own."""
+"""Real wheels of good and bad plugins, installed by pip in random orders, each time into a fresh environment."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
+import time
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
 
 import pytest
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason="this environment has no pip")
 
-RESOLVE = """
-import sys
-from ocannl.backend.registry import resolve
-try:
-    print(resolve(sys.argv[1]).name)
-except Exception as wrong:
-    print(f"{type(wrong).__name__}: {wrong}")
+LIAR = """
+from dataclasses import replace
+from ocannl.backend.reference import ReferenceBackend
+from ocannl.ir.loops import Apply, Num, Store
+from ocannl.ir.ops import BY_NAME
+from ocannl.ir.walk import rewrite_body
+
+class Liar(ReferenceBackend):
+    {claims}
+
+    def compile(self, procs):
+        return super().compile([replace(p, body=rewrite_body(p.body, lie)) for p in procs])
+
+def lie(node):
+    {lie}
+    return node
 """
 
 
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory, source, wheel):
-    folder = tmp_path_factory.mktemp("wheels")
-    wheels = {
-        "good": ("fine", source("fine")),
-        "broken": ("broken", "import no_such_module"),
-        "old": ("old", source("old", api=0)),
-        "hookless": ("hookless", "x = 1"),
-        "twin-a": ("twin", source("twin")),
-        "twin-b": ("twin", source("twin")),
-        "crashing": ("crashing", source("crashing", load="lambda: __import__('os').abort()")),
+@dataclass(frozen=True)
+class Plugin:
+    """What `oc.backends()` says of it, None when it is usable, and what the doctor says."""
+
+    name: str
+    text: str
+    listed: str | None
+    examined: str
+    entry: str = ""  # what the metadata names instead of the module
+
+
+ABORT, SLEEP = "__import__('os').abort()", "__import__('time').sleep(1000)"
+WORKS = "works: "
+SEEDS = range(3)
+ALWAYS = "good", "other", "aborting", "slow"
+OTHERS = 6  # of the other kinds in each environment, so that the processor has no more than it can do in the time
+TWINS = "provided by test-twin-a 1.0 and test-twin-b 1.0"
+
+
+def plugins(source):
+    """Of every kind, by distribution."""
+
+    def liar(name, lie="", claims="pass"):
+        return source(name, before=LIAR.format(lie=lie, claims=claims), load="Liar", priority=1)
+
+    return {
+        "good": Plugin("fine", source("fine", priority=90), None, WORKS),
+        "other": Plugin("other", source("other"), None, WORKS),
+        "unimportable": Plugin(
+            "broken", "import no_such_module", "No module named 'no_such_module'", "No module named"
+        ),
+        "old": Plugin("old", source("old", api=0), "pip install --upgrade test-old", "is built for version 0"),
+        "new": Plugin("new", source("new", api=2), "pip install --upgrade ocannl-core", "is built for version 2"),
+        "hookless": Plugin("hookless", "x = 1", "implements no hook", "implements no hook"),
+        "modest": Plugin("modest", source("modest", probe="'no such device'"), "no such device", "no such device"),
+        "liar": Plugin(
+            "liar",
+            liar(
+                "liar", "if isinstance(node, Apply) and node.op.name == 'exp': return Apply(BY_NAME['exp2'], node.args)"
+            ),
+            None,
+            "it gets operation `exp` wrong: ",
+        ),
+        "rounder": Plugin(
+            "rounder",
+            liar(
+                "rounder",
+                "if isinstance(node, Store) and node.ref.buf.precision.name == 'bfloat16':"
+                " return replace(node, value=Num(1.0, node.ref.buf.precision))",
+            ),
+            None,
+            "it gets precision `bfloat16` wrong: 1 instead of 4",
+        ),
+        "boaster": Plugin(
+            "boaster",
+            liar(
+                "boaster",
+                claims="capabilities = replace(ReferenceBackend.capabilities, precisions=frozenset({'real'}))",
+            ),
+            None,
+            "it claims precision `real`, which does not exist",
+        ),
+        "aborting": Plugin("aborting", source("aborting", probe=ABORT), "crashed with SIGABRT", "crashed with SIGABRT"),
+        "stillborn": Plugin("stillborn", "import os; os.abort()", "crashed with SIGABRT", "crashed with SIGABRT"),
+        "vanishing": Plugin(
+            "vanishing", source("vanishing", probe="__import__('os')._exit(0)"), "ended with status 0", "status 0"
+        ),
+        "late": Plugin("late", source("late", load=f"lambda: {ABORT}"), None, "crashed with SIGABRT"),
+        "slow": Plugin("slow", source("slow", probe=SLEEP), "did not answer within 5 s", "did not answer within 3 s"),
+        "twin-a": Plugin("twin", source("twin"), TWINS, TWINS),
+        "twin-b": Plugin("twin", source("twin"), TWINS, TWINS),
+        "imposter": Plugin("numpy", source("numpy"), "belongs to ocannl-core", "belongs to ocannl-core"),
+        "leaving": Plugin("leaving", "raise SystemExit(0)", "failed with SystemExit: 0", "failed with SystemExit: 0"),
+        "interrupting": Plugin(
+            "interrupting",
+            source("interrupting", inside="raise KeyboardInterrupt"),
+            "KeyboardInterrupt",
+            "KeyboardInterrupt",
+        ),
+        "misplaced": Plugin("nowhere", "", "is broken", "is broken", entry="not a module!"),
     }
-    paths = [wheel(folder, name, text, dist=f"test-{dist}") for dist, (name, text) in wheels.items()]
-    target = folder / "site"
-    command = [sys.executable, "-m", "pip", "install", "-qq", "--no-deps", "--no-index", "--disable-pip-version-check"]
-    subprocess.run([*command, "--target", str(target), *map(str, paths)], check=True)
-    path = os.pathsep.join([str(target), *(p for p in sys.path if p)])
-    return {**os.environ, "PYTHONPATH": path, "OCANNL_BACKEND": ""}
 
 
-def ask(environment, *arguments):
-    command = [sys.executable, *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+@dataclass(frozen=True)
+class Environment:
+    """A virtual environment that finds what this one finds, and what is installed in it."""
+
+    folder: Path
+
+    def start(self, *arguments):
+        path = os.pathsep.join(p for p in sys.path if p)
+        variables = {k: v for k, v in os.environ.items() if not k.startswith("OCANNL_")}
+        variables |= {"PYTHONPATH": path, "OCANNL_CACHE_DIR": str(self.folder / "cache")}
+        command = [str(self.folder / ("Scripts" if os.name == "nt" else "bin") / "python"), *arguments]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            command, cwd=self.folder, env=variables, stdin=pipe, stdout=pipe, stderr=pipe, text=True
+        )
+
+    def run(self, *arguments):
+        child = self.start(*arguments)
+        said, complaint = child.communicate(timeout=60)
+        return subprocess.CompletedProcess(arguments, child.returncode, said, complaint)
+
+    def pip(self, *commands):
+        """Several commands in one process, in order."""
+        code = "import json, sys; from pip._internal.cli.main import main\n"
+        code += "sys.exit(max(main(c) for c in json.loads(sys.argv[1])))"
+        done = self.run("-c", code, json.dumps(commands))
+        assert done.returncode == 0, done.stderr
+
+    def install(self, *wheels):
+        options = ["-qq", "--no-deps", "--no-index", "--no-compile", "--disable-pip-version-check"]
+        self.pip(*(["install", *options, str(wheel)] for wheel in wheels))
+
+    def uninstall(self, *distributions):
+        self.pip(["uninstall", "-qq", "--yes", "--disable-pip-version-check", *distributions])
 
 
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("fine", "numpy"),  # it loads the reference under another name
-        ("numpy", "numpy"),
-        ("broken", "BackendImportError: backend `broken` of test-broken 1.0 is broken: importing `test_broken_module`"),
-        ("old", "BackendApiMismatch: backend `old` of test-old 1.0 is built for version 0"),
-        ("hookless", "BackendImportError: backend `hookless` of test-hookless 1.0 is broken: `test_hookless_module`"),
-        ("twin", "DuplicateBackend: backend `twin` is provided by test-twin-a 1.0 and test-twin-b 1.0"),
-        ("nothing", "UnknownBackend: there is no backend `nothing`; installed: "),
-    ],
-)
-def test_what_becomes_of_it(environment, name, says):
-    assert ask(environment, "-c", RESOLVE, name).stdout.startswith(says)
+@pytest.fixture(scope="module")
+def table(source):
+    return plugins(source)
 
 
-def test_the_list_tells_of_all(environment):
-    done = ask(environment, "-m", "ocannl.cli", "backends")
-    lines = dict(line.split("\t", 1) for line in done.stdout.splitlines())
-    assert done.returncode == 0
-    assert lines["fine"] == "test-good\t1.0\tyes\tfor tests"
-    assert "\tno\t" in lines["broken"] and "No module named 'no_such_module'" in lines["broken"]
-    assert "\tno\t" in lines["old"] and "pip install --upgrade test-old" in lines["old"]
-    assert "\tyes\t" in lines["numpy"]
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory, table, wheel):
+    folder = tmp_path_factory.mktemp("wheels")
+    return {dist: wheel(folder, p.name, p.text, dist=f"test-{dist}", entry=p.entry) for dist, p in table.items()}
 
 
-def test_the_doctor_survives_a_crashing_backend(environment):
-    done = ask(environment, "-m", "ocannl.cli", "doctor", "--limit", "50", "fine", "broken", "crashing", "numpy")
-    lines = dict(line.split("\t", 1) for line in done.stdout.splitlines())
-    assert done.returncode == 1
-    assert lines["numpy"].startswith("PASS\tworks: ")
-    assert lines["fine"].startswith("PASS")
-    assert lines["broken"].startswith("FAIL\tbackend `broken` of test-broken 1.0 is broken")
-    assert lines["crashing"] == "FAIL\tit crashed with SIGABRT"
+def sample(table, seed):
+    """Distributions in the order in which they are installed."""
+    random, others = Random(seed), sorted(set(table) - {*ALWAYS, "twin-b"})
+    chosen = [*ALWAYS, *(others[n % len(others)] for n in range(seed * OTHERS, (seed + 1) * OTHERS))]
+    return random.sample(chosen, len(chosen)) + ["twin-b"] * ("twin-a" in chosen)
+
+
+@pytest.fixture(scope="module")
+def environments(tmp_path_factory, table, wheels):
+    """An environment for each seed."""
+    made = {}
+
+    def environment(seed):
+        if seed not in made:
+            folder = tmp_path_factory.mktemp("environment")
+            venv.EnvBuilder(with_pip=False).create(folder)
+            made[seed] = Environment(folder)
+            order = sample(table, seed)
+            print(f"seed {seed}: {', '.join(order)}")
+            made[seed].install(*(wheels[dist] for dist in order))
+        return made[seed]
+
+    return environment
+
+
+def test_every_kind_is_installed_somewhere(table):
+    assert {dist for seed in SEEDS for dist in sample(table, seed)} == set(table)
+
+
+LIST = """
+import json, ocannl as oc
+from dataclasses import asdict
+rows, best = oc.backends(), oc.Context()
+found = (oc.tensor([1.0, 2.0, 3.0]) * 2).numpy(oc.Context("other"))
+print(json.dumps([[asdict(row) for row in rows], found.tolist()]))
+"""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_list_is_true_and_the_good_ones_work(environments, table, seed):
+    done = environments(seed).run("-c", LIST)
+    assert done.returncode == 0, done.stderr
+    rows, product = json.loads(done.stdout.splitlines()[-1])
+    assert product == [2.0, 4.0, 6.0]
+    found = {row["distribution"].removeprefix("test-"): row for row in rows}
+    assert found["ocannl-core"]["usable"]
+    assert found.keys() >= set(sample(table, seed))
+    for dist in sample(table, seed):
+        row, plugin = found[dist], table[dist]
+        assert row["name"] == plugin.name
+        assert row["usable"] == (plugin.listed is None), row
+        assert (plugin.listed or "") in (row["reason"] or ""), row
+    for dist in ("aborting", "slow"):
+        assert f"repair it or run: pip uninstall test-{dist}" in done.stderr
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_doctor_tells_the_truth_in_time(environments, table, seed):
+    start = time.monotonic()
+    done = environments(seed).run("-m", "ocannl.cli", "doctor")
+    seconds = time.monotonic() - start
+    lines = [line.split("\t") for line in done.stdout.splitlines()[1:]]
+    for plugin in (table[dist] for dist in sample(table, seed)):
+        verdicts = [(verdict, words) for name, verdict, words in lines if name == plugin.name]
+        wanted = "PASS" if plugin.examined == WORKS else "FAIL"
+        assert any(verdict == wanted and plugin.examined in words for verdict, words in verdicts), verdicts
+    assert [verdict for name, verdict, words in lines if name == "numpy" and WORKS in words] == ["PASS"]
+    assert done.returncode == 1 and not done.stderr
+    assert seconds < 5
+
+
+USE = """
+import sys
+import ocannl as oc
+ctx = oc.Context("fine")
+a = oc.tensor([1.0, 2.0])
+print((a + 1).numpy(ctx).tolist(), flush=True)
+sys.stdin.readline()
+print((a * 3).numpy(ctx).tolist(), (a * 5).numpy(oc.Context("fine")).tolist(), [r.name for r in oc.backends()])
+try:
+    oc.Context("other")
+except oc.UnknownBackend:
+    print("gone")
+"""
+WATCH = """
+import sys, time
+import ocannl as oc
+seen, end = set(), time.monotonic() + float(sys.argv[1])
+while time.monotonic() < end:
+    rows = {row.name: row.usable for row in oc.backends()}
+    assert rows["numpy"], rows
+    assert oc.Context().backend.name
+    seen.add(rows.get("fine"))
+print(*sorted(map(str, seen)))
+"""
+
+
+def test_uninstalled_while_running(tmp_path, wheels):
+    """One process has it loaded, and another asks for what there is again and again."""
+    here = Environment(tmp_path)
+    venv.EnvBuilder(with_pip=False).create(tmp_path)
+    good = wheels["good"], wheels["other"]
+    here.install(*good)
+    user, watcher = here.start("-c", USE), here.start("-c", WATCH, "4")
+    assert user.stdout.readline() == "[2.0, 3.0]\n"
+    for _ in range(3):
+        here.uninstall("test-good", "test-other")
+        here.install(*good)
+    here.uninstall("test-good", "test-other")
+    said, wrong = user.communicate("\n", timeout=60)
+    first, second = said.splitlines()
+    assert first.startswith("[3.0, 6.0] [5.0, 10.0] [") and "numpy" in first and "fine" not in first
+    assert second == "gone" and user.returncode == 0 and not wrong
+    said, wrong = watcher.communicate(timeout=60)
+    assert watcher.returncode == 0, wrong
+    assert "True" in said.split() and "None" in said.split()

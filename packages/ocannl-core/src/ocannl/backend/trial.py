@@ -1,18 +1,31 @@
-"""Commands tried in processes of their own, within a time limit: one that hangs or crashes takes nothing with it."""
+"""Functions tried in processes of their own, within a time limit: one that hangs or crashes takes nothing with it.
+
+    this process --one subprocess--> host, which imports --a child for each try--> the function
+
+The host is a fresh interpreter that imports once what all tries need; children that can be forked start at once.
+"""
 
 from __future__ import annotations
 
+import json
+import multiprocessing
 import os
 import signal
 import subprocess
-import tempfile
+import sys
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass
-from typing import IO
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import astuple, dataclass
+from importlib import import_module
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from ocannl.base.config import child_environment
+
+_STREAMS = ("in", "out", "err")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +33,8 @@ class Outcome:
     """How a process ended: its status, None when it was ended for taking too long, and the last lines it wrote."""
 
     status: int | None
-    said: str
-    complaint: str
+    said: str = ""
+    complaint: str = ""
 
     @property
     def words(self) -> str:
@@ -30,44 +43,65 @@ class Outcome:
         return self.said or self.complaint or f"it ended with status {self.status}"
 
 
-def trials(commands: Sequence[Sequence[str]], limit_seconds: float) -> list[Outcome]:
-    """All at the same time, so that the whole takes as long as the slowest, and no longer than the limit."""
-    deadline = time.monotonic() + limit_seconds
-    with ExitStack() as stack:
-        children = []
-        for command in commands:
-            # files, not pipes: a grandchild that keeps them open cannot make us wait
-            out, err = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(2))
-            child = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                env=child_environment(),
-                start_new_session=True,
-            )
-            stack.callback(_end, child)
-            children.append((child, out, err))
-        return [_outcome(child, out, err, deadline) for child, out, err in children]
+def trials(function: str, arguments: Sequence[Sequence[str]], limit_seconds: float) -> list[Outcome]:
+    """Calls the function `module:name` with each of the arguments, all at the same time; it returns its status."""
+    if not arguments:
+        return []
+    command = [sys.executable, "-P", "-c", f"from {__name__} import host; host()"]
+    question = json.dumps([function, list(arguments), limit_seconds])
+    host = subprocess.run(
+        command, input=question, stdout=subprocess.PIPE, check=True, text=True, env=child_environment()
+    )
+    return [Outcome(*outcome) for outcome in json.loads(host.stdout)]
 
 
-def _outcome(child: subprocess.Popen[bytes], out: IO[bytes], err: IO[bytes], deadline: float) -> Outcome:
-    try:
-        status = child.wait(max(0.0, deadline - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        return Outcome(None, "", "")
-    return Outcome(status, _last_line(out), _last_line(err))
+def host() -> None:
+    function, arguments, limit_seconds = json.load(sys.stdin)
+    module, _, name = function.partition(":")
+    run = getattr(import_module(module), name)
+    start = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads: those of NumPy stand it
+    with TemporaryDirectory() as folder:
+        places = [Path(folder, str(n)) for n in range(len(arguments))]
+        for place in places:
+            place.mkdir()
+        children = [
+            start.Process(target=_call, args=(run, each, place)) for each, place in zip(arguments, places, strict=True)
+        ]
+        try:
+            for child in children:
+                child.start()
+            deadline = time.monotonic() + limit_seconds
+            outcomes = [_outcome(*each, deadline) for each in zip(children, places, strict=True)]
+        finally:
+            for child in children:
+                _end(child)
+    json.dump([astuple(outcome) for outcome in outcomes], sys.stdout)
 
 
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """Ends the process, and those that it started, if it still runs."""
-    if child.poll() is None:
-        with suppress(ProcessLookupError):
-            if hasattr(os, "killpg"):
+def _call(run: Callable[..., int | None], arguments: Sequence[str], place: Path) -> None:
+    if hasattr(os, "setsid"):
+        os.setsid()  # so that it can be ended with whatever it starts
+    for number, stream in enumerate(_STREAMS):
+        os.dup2(os.open(place / stream, os.O_RDWR | os.O_CREAT), number)
+    sys.exit(run(*arguments))
+
+
+def _outcome(child: BaseProcess, place: Path, deadline: float) -> Outcome:
+    child.join(max(0.0, deadline - time.monotonic()))
+    if child.exitcode is None:
+        return Outcome(None)
+    _, said, complaint = (_last_line(place / stream) for stream in _STREAMS)
+    return Outcome(child.exitcode, said, complaint)
+
+
+def _end(child: BaseProcess) -> None:
+    if child.pid is not None and child.exitcode is None:
+        if hasattr(os, "killpg"):
+            with suppress(ProcessLookupError):  # it has no group of its own yet
                 os.killpg(child.pid, signal.SIGKILL)
-            else:
-                child.kill()
-        child.wait()
+        child.kill()
+        child.join()
 
 
 def _signal(number: int) -> str:
@@ -77,7 +111,6 @@ def _signal(number: int) -> str:
         return f"signal {number}"
 
 
-def _last_line(file: IO[bytes]) -> str:
-    file.seek(0)
-    lines = file.read().decode(errors="replace").strip().splitlines()
+def _last_line(file: Path) -> str:
+    lines = file.read_text(encoding="utf-8", errors="replace").strip().splitlines() if file.exists() else []
     return lines[-1] if lines else ""

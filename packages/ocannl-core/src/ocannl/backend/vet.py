@@ -23,7 +23,7 @@ from ocannl.base.errors import BackendError
 from ocannl.base.log import logger
 
 LIMIT_SECONDS = 5.0
-_CHILD = (sys.executable, "-P", "-c", "from ocannl.backend.vet import main; main()")
+ANSWERED = 42  # the status of a process that came to its end: a plugin can end one before, with any other
 _log = logger("backend.vet")
 _lock = threading.Lock()
 _harm: dict[Candidate, str | None] = {}  # what this process knows
@@ -36,9 +36,9 @@ def harm(candidates: Iterable[Candidate]) -> dict[Candidate, str]:
         notes = {candidate: _note(candidate) for candidate in wanted if candidate not in _harm}
         _harm.update({candidate: None for candidate, note in notes.items() if _is_kept(note)})
         fresh = [candidate for candidate in wanted if candidate not in _harm]
-        commands = [(*_CHILD, candidate.entry.name, candidate.entry.value) for candidate in fresh]
-        for candidate, outcome in zip(fresh, trials(commands, LIMIT_SECONDS), strict=True):
-            if outcome.status == 0:
+        outcomes = trials("ocannl.backend.vet:ask", [(c.entry.name, c.entry.value) for c in fresh], LIMIT_SECONDS)
+        for candidate, outcome in zip(fresh, outcomes, strict=True):
+            if outcome.status == ANSWERED:
                 _harm[candidate] = None
                 _keep(notes[candidate])
             else:
@@ -51,13 +51,13 @@ def harm(candidates: Iterable[Candidate]) -> dict[Candidate, str]:
         return {candidate: found for candidate in wanted if (found := _harm[candidate]) is not None}
 
 
-def main() -> None:
+def ask(name: str, value: str) -> int:
     """In the other process: asks as `registry` does. What can be told in words harms nobody."""
     from ocannl.backend.registry import describe, probe
 
-    name, value = sys.argv[1:]
     with suppress(BackendError):
         probe(describe(Candidate(name, "its distribution", "", EntryPoint(name, value, GROUP))))
+    return ANSWERED
 
 
 # --------------------------------------------------------------------------------------------------------- on disk

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -16,8 +15,8 @@ from ocannl.base.errors import DuplicateBackend, UnknownBackend
 from ocannl.cli.probe import UNAVAILABLE
 from ocannl.cli.table import show
 
-LIMIT_SECONDS = 4.0
-PROBE = (sys.executable, "-P", "-m", "ocannl.cli.probe")
+LIMIT_SECONDS = 3.0
+PROBE = "ocannl.cli.probe:main"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +56,12 @@ def command(
         raise typer.Exit(1)
 
 
-def examine(names: Sequence[str], limit_seconds: float, probe: Sequence[str] = PROBE) -> list[Finding]:
-    outcomes = trials([[*probe, name] for name in names], limit_seconds)
+def examine(names: Sequence[str], limit_seconds: float, probe: str = PROBE) -> list[Finding]:
+    outcomes = trials(probe, [(name,) for name in names], limit_seconds)
     return [_finding(name, outcome, limit_seconds) for name, outcome in zip(names, outcomes, strict=True)]
 
 
 def _finding(name: str, outcome: Outcome, limit_seconds: float) -> Finding:
     if outcome.status is None:
         return Finding(name, False, f"it did not answer within {limit_seconds:g} seconds; --limit gives it more")
-    return Finding(name, outcome.status == 0, outcome.words, outcome.status == UNAVAILABLE)
+    return Finding(name, outcome.status == 0 and bool(outcome.said), outcome.words, outcome.status == UNAVAILABLE)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ocannl.backend.installed import words
 from ocannl.backend.registry import open_backend
 from ocannl.base.config import settings
 from ocannl.base.errors import BackendUnavailable, OcannlError
@@ -113,17 +114,17 @@ def _compare(what: str, found: Array, right: Array) -> None:
         raise OcannlError(f"it gets {what} wrong: {one[wrong][0]:g} instead of {other[wrong][0]:g}")
 
 
-def main(arguments: list[str]) -> int:
+def main(name: str) -> int:
     try:
-        print(try_out(*arguments))
+        print(try_out(name))
     except OcannlError as wrong:
         print(" ".join(str(wrong).split()))
         return UNAVAILABLE if isinstance(wrong, BackendUnavailable) else 1
     except Exception as wrong:
-        print(" ".join(f"{type(wrong).__name__}: {wrong}".split()))
+        print(words(wrong))
         return 1
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(*sys.argv[1:]))
