@@ -240,7 +240,7 @@ def test_the_table_of_what_is_known_agrees_with_the_workspace():
     assert set(registry.KNOWN.values()) <= folders | {"ocannl-backend-example"}
 
 
-# ------------------------------------------------------------------------------------------- versions meeting each other
+# ------------------------------------------------------------------------------------------ versions meeting each other
 
 
 def test_a_plugin_takes_the_arguments_that_it_wants(site):
