@@ -11,6 +11,8 @@ from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.spec import KINDS
 from ocannl.infer.terms import Dim, find, resolve
 from ocannl.infer.totals import Total
+from ocannl.infer.trail import Trail
+from ocannl.infer.unify import set_size
 
 
 def laws(axis: Dim) -> list[Law]:
@@ -31,10 +33,25 @@ def fit_leaves(it: Open) -> list[Closing]:
 
 
 def fit(axis: Dim) -> Closing:
-    """Uses that agree in size but not in unit leave nothing but stretching."""
+    """Uses that agree in size but not in unit, or not with arithmetic, leave nothing but stretching."""
     assert axis.lower is not None
-    size = 1 if len(units_below(axis)) > 1 else axis.lower
+    stretches = len(units_below(axis)) > 1 or (not admits(axis, axis.lower) and admits(axis, 1))
+    size = 1 if stretches else axis.lower
     return AxisClosing(axis, size, f"an axis of which {axis.lower} is used", "fits its use")
+
+
+def admits(axis: Dim, size: int) -> bool:
+    """No arithmetic that the axis takes part in refuses the size."""
+    for law in laws(axis):
+        trial = Trail()
+        try:
+            set_size(trial, axis, size, None)
+            law.fire(trial)
+        except Mismatch:
+            return False
+        finally:
+            trial.undo()
+    return True
 
 
 def units_below(axis: Dim) -> set[str]:
@@ -78,8 +95,8 @@ def free_leaves(it: Open) -> list[Closing]:
     """Axes of leaves that nothing says anything about have size 1; those of parameters had to be told. What arithmetic
     gives waits for what it is made of."""
     refuse_untold(untold(it))
-    wholes = wholes_of(it.axes)
-    leaves = [axis for axis in it.axes if axis.leaf is not None and axis not in wholes]
+    later = computed(it.axes)
+    leaves = [axis for axis in it.axes if axis.leaf is not None and axis not in later]
     refuse_unpaired(it, leaves)
     return [AxisClosing(axis, 1, "an axis that nothing tells a size", "nothing tells its size") for axis in leaves]
 
@@ -151,14 +168,24 @@ def shrink_computed(it: Open) -> list[Closing]:
 
 def computed_last(axes: list[Dim]) -> list[Dim]:
     """Those that no arithmetic gives when the others are known, if there are any."""
-    wholes = wholes_of(axes)
-    return [axis for axis in axes if axis not in wholes] or axes
+    later = computed(axes)
+    return [axis for axis in axes if axis not in later] or axes
 
 
-def wholes_of(axes: list[Dim]) -> set[Dim]:
-    """What arithmetic and the counting of cells give."""
-    every = (law for axis in axes for law in axis.laws or ())
-    return {find(law.whole) for law in every if isinstance(law, Strided | Sum | Product | Total)}
+def computed(axes: list[Dim]) -> set[Dim]:
+    """What arithmetic and the counting of cells give, and what is stretched to an axis in arithmetic."""
+    found: set[Dim] = set()
+    todo: list[Dim] = []
+    for axis in axes:
+        for law in axis.laws or ():
+            assert isinstance(law, Strided | Sum | Product | Total)
+            found.add(find(law.whole))
+            todo.append(axis)
+    while todo:
+        fresh = {up for up in map(find, todo.pop().above or ()) if up.size is None} - found
+        found |= fresh
+        todo += fresh
+    return found
 
 
 def refuse_unpaired(it: Open, closing: list[Dim]) -> None:

@@ -47,53 +47,40 @@ def end_rows(it: Open) -> list[Closing]:
 
 
 def overlap_rows(it: Open) -> list[Closing]:
-    """Rows get the axes that an equal row has at its other end: what is computed from them may be as long.
-
-    Those wait that are computed from what another such row decides; of several equal rows, the longest decide first.
-    """
+    """Rows that an equal row tells to be longer, since their ends cannot be the same axes, get what they lack."""
     equals = dict.fromkeys(c for var in it.row_vars for c in var.watchers or () if isinstance(c, Equal))
-    open_vars = {var for equal in equals for var in vars_of(equal)}
-    ready = [equal for equal in equals if not (reached(vars_of(equal)) - vars_of(equal)) & open_vars]
-    found = [overlap(equal.a, equal.b) for equal in ready or equals if equal.a is not None]
-    longest = max((count for count, _ in found), default=0)
-    return [closing for count, closings in found if count == longest for closing in closings]
+    return [closing for equal in equals if equal.a is not None for closing in overlap(equal.a, equal.b)]
 
 
-def vars_of(equal: Equal) -> set[RowVar]:
-    """The variables of two equal rows."""
-    rows = () if equal.a is None else (resolve(equal.a), resolve(equal.b))
-    return {row.var for row in rows if row.var is not None}
-
-
-def reached(start: set[RowVar]) -> set[RowVar]:
-    """The variables of the rows that rows of these fit under, directly or not."""
-    seen: set[RowVar] = set()
-    todo = list(start)
-    while todo:
-        for _, opnd in above(todo.pop()):
-            if opnd.var is not None and opnd.var not in seen:
-                seen.add(opnd.var)
-                todo.append(opnd.var)
-    return seen
-
-
-def overlap(a: Row, b: Row) -> tuple[int, list[Closing]]:
-    """Of two equal rows, one has axes only in front, the other only behind: the shortest row that may be both."""
+def overlap(a: Row, b: Row) -> list[Closing]:
+    """Of two equal rows, one has axes only in front, the other only behind: as many as possible may be the same."""
+    a, b = resolve(a), resolve(b)
     if b.lead:
         a, b = b, a
-    if a.var is None or b.var is None or a.var is b.var:
-        return 0, []
     front, back = a.lead, b.trail
-    common = min(len(front), len(back))
-    while not all(map(may_equal, front[len(front) - common :], back)):
+    common = len(front)
+    if a.var is None or b.var is None or a.var is b.var or common != len(back):
+        return []
+    while not may_equal(front[len(front) - common :], back):
         common -= 1
-    before, after = Row((), None, front[: len(front) - common]), Row((), None, back[common:])
-    return len(front) + len(back) - common, [RowClosing(b.var, before), RowClosing(a.var, after)]
+    if common == len(front):
+        return []
+    before, after = Row(front[: len(front) - common], RowVar(), ()), Row((), RowVar(), back[common:])
+    return [RowClosing(b.var, before), RowClosing(a.var, after)]
 
 
-def may_equal(a: Dim, b: Dim) -> bool:
-    a, b = find(a), find(b)
-    return (a.size is None or b.size is None or a.size == b.size) and (None in (a.unit, b.unit) or a.unit == b.unit)
+def may_equal(some: tuple[Dim, ...], others: tuple[Dim, ...]) -> bool:
+    """Axes that nothing known tells apart, pair by pair, each having one size."""
+    sizes: dict[Dim, int] = {}
+    for a, b in zip(map(find, some), map(find, others), strict=False):
+        if None not in (a.unit, b.unit) and a.unit != b.unit:
+            return False
+        known = {size for axis in (a, b) if (size := sizes.get(axis, axis.size)) is not None}
+        if len(known) > 1:
+            return False
+        for size in known:
+            sizes[a] = sizes[b] = size
+    return True
 
 
 def untold(it: Open) -> list[Place]:

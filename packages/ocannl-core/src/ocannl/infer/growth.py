@@ -96,7 +96,7 @@ class Growth:
     def learn(self, known: dict[RowVar, Ends], var: RowVar, ends: Ends) -> None:
         old = known.get(var, (0, 0))
         new = larger(old, ends)
-        if new != old and sum(old) <= MAX_AXES:
+        if new != old and sum(old) <= 2 * MAX_AXES:  # so that all that has no end is longer than a row may be
             known[var] = new
             self.todo.append(var)
 

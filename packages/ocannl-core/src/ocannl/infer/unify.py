@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 from ocannl.infer.mismatch import Mismatch, rows_differ, sizes_differ, too_small
 from ocannl.infer.terms import EMPTY, MAX_AXES, Cause, Dim, Fact, Owner, Row, RowVar, find, print_row, resolve
 from ocannl.infer.trail import Trail
@@ -149,7 +151,7 @@ class Equal:
         if self.a is None:
             return
         before = self.a.var, self.b.var
-        left = unify_rows(trail, self.a, self.b, self.slot)
+        left = combine(trail, unify_rows(trail, self.a, self.b, self.slot), self.slot, self)
         trail.set(self, "a", left and left[0])
         if left is not None:
             trail.set(self, "b", left[1])
@@ -164,7 +166,7 @@ class Equal:
 
 def equate(trail: Trail, a: Row, b: Row, slot: int = 0) -> None:
     """Rows `a` and `b` are the same row."""
-    left = unify_rows(trail, a, b, slot)
+    left = combine(trail, unify_rows(trail, a, b, slot), slot)
     if left is not None:
         Equal(*left, trail.cause, slot).watch(trail, ())
 
@@ -188,6 +190,36 @@ def unify_rows(trail: Trail, a: Row, b: Row, slot: int) -> tuple[Row, Row] | Non
     else:
         return balance(trail, a, b)
     return None
+
+
+def combine(trail: Trail, left: tuple[Row, Row] | None, slot: int, but: Equal | None = None) -> tuple[Row, Row] | None:
+    """What equals a row that another undecided equality is about, equals what that one says; so they decide more."""
+    near = dict.fromkeys(c for row in left or () if row.var is not None for c in row.var.watchers or ())
+    for other in near:
+        if left is not None and isinstance(other, Equal) and other is not but and other.a is not None:
+            a, b = resolve(other.a), resolve(other.b)
+            for (row, rest), (same, said) in product((left, left[::-1]), ((a, b), (b, a))):
+                if same.var is row.var and (around := extras(row, same)) is not None:
+                    unify_rows(trail, wrap(around[0], said), wrap(around[1], rest), slot)
+                    left = unify_rows(trail, row, rest, slot)
+                    break
+    return left
+
+
+def extras(a: Row, b: Row) -> tuple[Row, Row] | None:
+    """What either of two rows of one variable has more at the one end where they have axes, if these are the same."""
+    front, back = min(len(a.lead), len(b.lead)), min(len(a.trail), len(b.trail))
+    if any((a.trail, b.trail)) and any((a.lead, b.lead)):
+        return None
+    pairs = (*zip(reversed(a.lead), reversed(b.lead), strict=False), *zip(a.trail, b.trail, strict=False))
+    if any(find(x) is not find(y) for x, y in pairs):
+        return None
+    one, other = (Row(row.lead[: len(row.lead) - front], None, row.trail[back:]) for row in (a, b))
+    return one, other
+
+
+def wrap(around: Row, row: Row) -> Row:
+    return Row(around.lead + row.lead, row.var, row.trail + around.trail)
 
 
 def balance(trail: Trail, a: Row, b: Row) -> tuple[Row, Row]:
