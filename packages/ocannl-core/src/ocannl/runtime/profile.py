@@ -199,16 +199,14 @@ def profile(context: Context, program: Program, calls: int, values: Sequence[int
         outside = links(proc)  # more than those of the program, if somebody has asked for a node to be kept since then
         context.arrays.allocate(link.node for link in outside if link.access is not Access.MERGE)
         clock = _Clock(context)
-        nothing, *nests = [_Run.of(context, code, proc, given) for proc in (empty, *(p.proc for p in pieces))]
+        nothing, *runs = [_Run.of(context, code, proc, given) for proc in (empty, *(p.proc for p in pieces))]
         entry, held = context.bind(program.code, program.name, program.links, program.arena_bytes)
         whole = _Run(entry, tuple(values), held)
         written = dict.fromkeys(link.node for link in (*program.links, *outside) if link.access in WRITTEN)
         with _restored(context, written):
-            for run in (nothing, *nests):
+            for run in (nothing, *runs):
                 clock.time(run)  # pages and caches are now as they are in later calls
-            pairs = [
-                (clock.time(nothing), row, clock.time(nest)) for _ in range(calls) for row, nest in enumerate(nests)
-            ]
+            pairs = [(clock.time(nothing), row, clock.time(run)) for _ in range(calls) for row, run in enumerate(runs)]
         with _restored(context, written):  # the same calls with the same numbers
             together = [clock.time(whole) for _ in range(1 + calls)][1:]
     cost = round(median([idle.duration_ns for idle, _, _ in pairs] or [0]))  # of a call, in the midst of others
