@@ -111,13 +111,15 @@ def refuse_untold(places: list[Place]) -> None:
 
 
 def ask_more(mismatch: Mismatch, it: Open) -> None:
-    """What was decided was wrong: one can be told of the leaves around that were open, those next to it first."""
+    """What was decided was wrong: ask for the leaves around that were open, those next to it first, or for names."""
     leaves = [owner for owner in near(mismatch, it) if owner.origin is None and owner.role != "result"][:SHOWN]
     if leaves:
         names = listed([f"`{owner.provenance.label}`" for owner in leaves], "and")
         ways = [mismatch.fix, f"give {names} all {'their' if len(leaves) > 1 else 'its'} axes"]
         mismatch.fix = ", or ".join(filter(None, ways))
         mismatch.owners = tuple(dict.fromkeys((*mismatch.owners, *leaves)))
+    elif specs := [cause.logic for cause in mismatch.causes if isinstance(cause, Relation) and cause.labels]:
+        mismatch.fix = ", or ".join(filter(None, [mismatch.fix, f"give sizes of {specs[0]} by name"]))
 
 
 def near(mismatch: Mismatch, it: Open) -> list[Owner]:
