@@ -7,6 +7,7 @@ Under the Hypothesis profile `fuzz` there are 50 times as many, and new ones eve
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from importlib.util import find_spec
 from random import Random
 
@@ -27,4 +28,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         chunks = [range(n, min(n + CHUNK, first + count)) for n in range(first, first + count, CHUNK)]
         metafunc.parametrize("seeds", chunks, ids=[f"{c.start}-{c.stop - 1}" for c in chunks])
     if "backend" in metafunc.fixturenames:
-        metafunc.parametrize("backend", ["numpy", *(["llvm"] if find_spec("ocannl_backend_llvm") else [])])
+        metafunc.parametrize("backend", ["numpy", *filter(works_here, ("llvm", "c"))])
+
+
+def works_here(name: str) -> bool:
+    module = f"ocannl_backend_{name}"
+    return find_spec(module) is not None and import_module(module).ocannl_backend().probe() is None

@@ -383,3 +383,35 @@ def test_row_major_scalars(run):
     y = np.zeros((), np.float32)
     buf = Buf("y", float32, (), row_major(()), Home.POOL, Access.OUT)
     np.testing.assert_array_equal(run(Proc("scalar", (buf,), (), (Store(Ref(buf, ()), Num(3, float32)),)), y)[0], 3)
+
+
+@pytest.mark.parametrize("dims", [(3, 2, 3), (4, 2, 2, 3, 3), (5, 4), (2, 7, 3)], ids=str)
+@pytest.mark.parametrize("name", ["where", "relu_gate", "sat01_gate", "max", "relu"])
+def test_choices_over_short_axes(run, name, dims):
+    """Compilers unroll the inner loops and vectorize the outer ones: loads under a condition must find their cells."""
+    random = np.random.default_rng(0)
+    w, t = random.uniform(-1, 1.5, (2, *dims)).astype(np.float32)
+    bw, bt = run.like("w", w, Access.IN), run.like("t", t, Access.IN)
+    by, bz = run.like("y", t, Access.OUT), run.like("z", t, Access.OUT)
+    op, zero = BY_NAME[name], Num(0, float32)
+
+    def nest(out, letter, value):
+        syms = tuple(Sym(f"{letter}{n}", 0, size - 1) for n, size in enumerate(dims))
+        at = tuple(map(A, syms))
+        body = (Store(Ref(out, at), value(Load(Ref(bw, at)), Load(Ref(bt, at)))),)
+        for sym in reversed(syms):
+            body = (loop(sym, body),)
+        return body
+
+    def chosen(x, v):
+        return Apply(op, {1: (v,), 2: (x, v), 3: (Apply(BY_NAME["gt"], (x, zero)), v, zero)}[op.arity])
+
+    def merged(x, v):
+        other = Apply(BY_NAME["where"], (Apply(BY_NAME["gt"], (x, zero)), zero, Apply(MUL, (x, v))))
+        return Apply(ADD, (chosen(x, v), other))
+
+    proc = Proc("choices", (bw, bt, by, bz), (), nest(by, "i", chosen) + nest(bz, "j", merged))
+    _, _, y, z = run(proc, w, t, t, t)
+    want = op.numpy(*{1: (t,), 2: (w, t), 3: (w > 0, t, np.zeros_like(t))}[op.arity])
+    np.testing.assert_array_equal(y, want)
+    np.testing.assert_allclose(z, want + np.where(w > 0, 0, w * t), rtol=1e-6)

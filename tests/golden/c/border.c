@@ -1,3 +1,10 @@
+/* GCC before 14 may take the wrong cells where it vectorizes loads under a condition: its bug 114375. */
+#if defined __GNUC__ && __GNUC__ < 14 && !defined __clang__
+#define CHOOSING __attribute__((optimize("no-tree-loop-if-convert")))
+#else
+#define CHOOSING
+#endif
+
 typedef __UINT8_TYPE__ uint8_t;
 typedef __UINT16_TYPE__ uint16_t;
 typedef __UINT32_TYPE__ uint32_t;
@@ -60,7 +67,9 @@ static __attribute__((noinline)) void border_1(float *restrict s)
   }
 }
 
-static __attribute__((noinline)) void border_2(float *restrict s, const uint16_t *restrict x)
+CHOOSING static __attribute__((noinline)) void border_2(
+    float *restrict s,
+    const uint16_t *restrict x)
 {
   for (int64_t d = 0; d < 9; d++) {
     for (int64_t t = 0; t < 3; t++) {
@@ -69,7 +78,9 @@ static __attribute__((noinline)) void border_2(float *restrict s, const uint16_t
   }
 }
 
-static __attribute__((noinline)) void border_3(const float *restrict s, uint16_t *restrict y)
+CHOOSING static __attribute__((noinline)) void border_3(
+    const float *restrict s,
+    uint16_t *restrict y)
 {
   for (int64_t i = 0; i < 5; i++) {
     const float half = s[2 * i] / 2.0f;

@@ -1,3 +1,10 @@
+/* GCC before 14 may take the wrong cells where it vectorizes loads under a condition: its bug 114375. */
+#if defined __GNUC__ && __GNUC__ < 14 && !defined __clang__
+#define CHOOSING __attribute__((optimize("no-tree-loop-if-convert")))
+#else
+#define CHOOSING
+#endif
+
 typedef __UINT8_TYPE__ uint8_t;
 typedef __UINT16_TYPE__ uint16_t;
 typedef __UINT32_TYPE__ uint32_t;

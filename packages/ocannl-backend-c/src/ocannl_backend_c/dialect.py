@@ -66,6 +66,7 @@ DIALECT = Dialect(
     prototype="{type} {name}({params});",
     inline="static inline {type} {name}({params})",
     nest="static __attribute__((noinline)) {type} {name}({params})",
+    choosing="CHOOSING ",
     control="struct control *control",
     poll=POLL,
     restrict="restrict",
@@ -77,10 +78,17 @@ DIALECT = Dialect(
         "f16_to_f32": (HALF, "union { uint16_t bits; _Float16 number; } held = { x };\nreturn held.number;"),
         "f32_to_f16": (HALF, "union { _Float16 number; uint16_t bits; } held = { (_Float16)x };\nreturn held.bits;"),
     },
-    words=KEYWORDS | frozenset(TYPES.values()),
+    words=KEYWORDS | frozenset(TYPES.values()) | {"CHOOSING"},
 )
 
 PROLOGUE = """\
+/* GCC before 14 may take the wrong cells where it vectorizes loads under a condition: its bug 114375. */
+#if defined __GNUC__ && __GNUC__ < 14 && !defined __clang__
+#define CHOOSING __attribute__((optimize("no-tree-loop-if-convert")))
+#else
+#define CHOOSING
+#endif
+
 typedef __UINT8_TYPE__ uint8_t;
 typedef __UINT16_TYPE__ uint16_t;
 typedef __UINT32_TYPE__ uint32_t;

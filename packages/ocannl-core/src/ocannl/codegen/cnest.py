@@ -23,13 +23,14 @@ from ocannl.codegen.document import Document
 from ocannl.codegen.infix import Term, unary
 from ocannl.codegen.nests import Nest
 from ocannl.codegen.numbers import is_narrow
-from ocannl.ir.loops import Apply, Body, Buf, Comment, For, If, Let, Local, Poll, Stmt, Store, Update, Var
+from ocannl.ir.loops import Apply, Body, Buf, Comment, For, If, Let, Local, Poll, Stmt, Store, Update, Var, When
 from ocannl.ir.names import Namer
 from ocannl.ir.ops import ADD, MUL, NEG
-from ocannl.ir.walk import walk
+from ocannl.ir.walk import Node, walk
 
 STACK_BYTES = 1 << 20  # for the local arrays of one nest
 WIDTH = 100  # beyond which a line is broken
+CHOICES = frozenset({"where", "relu_gate", "sat01_gate"})  # other operations use every operand
 CONTROL = "control"  # what the parameter of that kind is called
 OLD = "old value"  # of the cell that an `Update` changes: no name that a program can hold
 
@@ -74,7 +75,8 @@ class _Function:
         if nest.polls:
             library.use(dialect.poll)
             params.append(dialect.control)
-        doc.line(fitted(dialect.nest, "int" if nest.polls else "void", name, params))
+        form = f"{dialect.choosing}{dialect.nest}" if any(map(_chooses, walk(nest.body))) else dialect.nest
+        doc.line(fitted(form, "int" if nest.polls else "void", name, params))
         doc.line("{")
 
     def print(self) -> None:
@@ -194,6 +196,19 @@ def fitted(form: str, type_: str, name: str, params: list[str]) -> str:
     head = form.format(type=type_, name=name, params=", ".join(params) or "void")
     broken = "\n    " + ",\n    ".join(params)
     return head if len(head) <= WIDTH else form.format(type=type_, name=name, params=broken)
+
+
+def _chooses(node: Node) -> bool:
+    """Whether what it does not choose may be left unread."""
+    match node:
+        case When():
+            return True
+        case If(_, then, orelse):
+            return not all(isinstance(stmt, For) for stmt in then + orelse)
+        case Apply(op, _):
+            return op.name in CHOICES
+        case _:
+            return False
 
 
 def _without_sign(expr: object) -> tuple[bool, object]:

@@ -36,6 +36,7 @@ class Dialect:
     prototype: str  # what declares one: a format of `type`, `name`, `params`; nothing where the language knows them
     inline: str  # how a small function begins: a format of `type`, `name`, `params`
     nest: str  # how the function of a nest begins: a format of `type`, `name`, `params`
+    choosing: str  # stands before that where the nest may read memory under a condition
     control: str  # the parameter that a nest with polls has besides
     poll: Function  # called with that parameter: not zero when the nest is to leave
     restrict: str  # what marks a pointer to memory that no other one reaches
