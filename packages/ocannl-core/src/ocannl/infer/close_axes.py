@@ -168,24 +168,26 @@ def shrink_computed(it: Open) -> list[Closing]:
 
 def computed_last(axes: list[Dim]) -> list[Dim]:
     """Those that no arithmetic gives when the others are known, if there are any."""
-    later = computed(axes)
-    return [axis for axis in axes if axis not in later] or axes
+    later, wholes = computed(axes), wholes_of(axes)
+    first = [axis for axis in axes if axis not in later]
+    return first or [axis for axis in axes if axis not in wholes] or axes
 
 
 def computed(axes: list[Dim]) -> set[Dim]:
     """What arithmetic and the counting of cells give, and what is stretched to an axis in arithmetic."""
-    found: set[Dim] = set()
-    todo: list[Dim] = []
-    for axis in axes:
-        for law in axis.laws or ():
-            assert isinstance(law, Strided | Sum | Product | Total)
-            found.add(find(law.whole))
-            todo.append(axis)
+    found = wholes_of(axes)
+    todo = [axis for axis in axes if axis.laws]
     while todo:
-        fresh = {up for up in map(find, todo.pop().above or ()) if up.size is None} - found
+        axis = todo.pop()
+        fresh = {up for up in map(find, axis.above or ()) if up.size is None and up is not axis} - found
         found |= fresh
         todo += fresh
     return found
+
+
+def wholes_of(axes: list[Dim]) -> set[Dim]:
+    every = (law for axis in axes for law in axis.laws or ())
+    return {find(law.whole) for law in every if isinstance(law, Strided | Sum | Product | Total)}
 
 
 def refuse_unpaired(it: Open, closing: list[Dim]) -> None:

@@ -276,7 +276,7 @@ class Planter:
         """What names stand for that no tensor tells yet."""
         for shape in logic.spec.shapes:
             for _, spec in shape.rows:
-                in_law = {n for a in spec.axes if not isinstance(a, Label) for n in axis_labels(a)}
+                in_law = dict.fromkeys(n for a in spec.axes if not isinstance(a, Label) for n in axis_labels(a))
                 for name in in_law:
                     names.setdefault(name, (self.random.choice(self.sizes), None))
         for name in logic.spec.labels():

@@ -1,0 +1,20 @@
+"""A part of a concatenation that a copy of it is stretched to waited for itself, in some orders: the whole came first."""
+
+from itertools import permutations
+
+OPEN = ""
+
+
+def replay(net):
+    found = set()
+    for order in permutations(range(3)):
+        x, y, z, whole, copy = net.x("2"), net.x("?", "y"), net.x("?", "z"), net.x("?", "whole"), net.x("?", "copy")
+        for n in order:
+            if n == 0:
+                net.einsum("x; y; z => x^y^z", x, y, z, result=whole)
+            elif n == 1:
+                net.add(net.x("", "one"), y, result=copy)
+            else:
+                net.einsum("... => ...", y, result=copy)
+        found.add((str(y), str(z), str(whole)))
+    assert found == {("1", "1", "4")}, found
