@@ -10,6 +10,8 @@ from ocannl.ir.loops import Access, Home
 from ocannl.lower.lower import lower
 from ocannl.opt.memory import memory
 from ocannl.opt.pipeline import optimize
+from ocannl.opt.poll import poll
+from ocannl.opt.share import share
 from ocannl.testing.generate import difference, generate
 
 BATCH = 12
@@ -24,7 +26,14 @@ def optimized(program, name, random, native):
     return optimize(lower(program.code, name), asked, native.capabilities)
 
 
-@pytest.mark.parametrize("make", [lowered, optimized])
+def divided(program, name, random, native):
+    """Threads share what they can, and look for signals everywhere."""
+    proc = optimize(lower(program.code, name), {}, native.capabilities, without=frozenset(["share", "poll", "memory"]))
+    proc = poll(share(proc, 1, random.choice((1, 10, 100))), random.choice((1, 20, 10**6)))
+    return memory(proc, native.capabilities.alignment_bytes)
+
+
+@pytest.mark.parametrize("make", [lowered, optimized, divided])
 @pytest.mark.parametrize("seed", range(25))
 def test_compiled_programs_agree_with_the_interpreter(native, run, make, seed):
     random = Random(f"native {make.__name__} {seed}")

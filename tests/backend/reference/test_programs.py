@@ -10,7 +10,6 @@ import pytest
 from ocannl.backend import reference_grid
 from ocannl.backend.api import Location
 from ocannl.backend.reference import ReferenceBackend
-from ocannl.backend.reference_analysis import told
 from ocannl.base.errors import VerifyError
 from ocannl.ir.index import Affine, Bound, Cond, Sym, SymKind, inside
 from ocannl.ir.loops import (
@@ -36,6 +35,7 @@ from ocannl.ir.loops import (
 )
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import float64, int64
+from ocannl.ir.touch import told
 from ocannl.ir.text import print_proc
 
 

@@ -13,13 +13,28 @@ typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
 
 struct control {  /* how a program lets other threads run Python, and hears that it is to leave */
-  volatile int32_t cancel;
-  int32_t version;
+  int32_t version, clock_id;
+  volatile int32_t *cancel;
   void *(*release)(void);
   void (*acquire)(void *);
   int (*ensure)(void);
   void (*restore)(int);
   int (*signals)(void);
+  int (*clock)(int, int64_t[2]);
+  int64_t asked_ns;
+  struct team *team;
+  int64_t threads;
+  struct control *deaf;
+};
+
+struct team {  /* the threads that share loops */
+  int32_t version, size;
+  int32_t (*share)(
+    struct team *,
+    int32_t (*body)(void *frame, int64_t claim, int64_t thread),
+    void *frame,
+    int64_t claims,
+    int64_t threads);
 };
 
 static inline float fma_f32(float x, float y, float z)

@@ -64,19 +64,39 @@ leave.2:
 }
 
 define internal i1 @ocannl.poll(ptr %control) nounwind noinline {
-  %cancel = load volatile i32, ptr %control
-  %cancelled = icmp ne i32 %cancel, 0
+  %cancel.at = getelementptr inbounds ptr, ptr %control, i64 1
+  %cancel = load ptr, ptr %cancel.at
+  %told = load volatile i32, ptr %cancel
+  %cancelled = icmp ne i32 %told, 0
   br i1 %cancelled, label %leave, label %ask
 ask:
-  %signals.at = getelementptr inbounds ptr, ptr %control, i64 5
+  %signals.at = getelementptr inbounds ptr, ptr %control, i64 6
   %signals = load ptr, ptr %signals.at
   %deaf = icmp eq ptr %signals, null
-  br i1 %deaf, label %go.on, label %listen
+  br i1 %deaf, label %go.on, label %look
+look:
+  %clock.at = getelementptr inbounds ptr, ptr %control, i64 7
+  %clock = load ptr, ptr %clock.at
+  %asked.at = getelementptr inbounds ptr, ptr %control, i64 8
+  %asked = load i64, ptr %asked.at
+  %id.at = getelementptr inbounds i32, ptr %control, i64 1
+  %id = load i32, ptr %id.at
+  %time = alloca [2 x i64]
+  %status = call i32 %clock(i32 %id, ptr %time)
+  %seconds = load i64, ptr %time
+  %rest.at = getelementptr inbounds i64, ptr %time, i64 1
+  %rest = load i64, ptr %rest.at
+  %whole = mul i64 %seconds, 1000000000
+  %now = add i64 %whole, %rest
+  %since = sub i64 %now, %asked
+  %long = icmp sge i64 %since, 20000000
+  br i1 %long, label %listen, label %go.on
 listen:
-  %ensure.at = getelementptr inbounds ptr, ptr %control, i64 3
+  %ensure.at = getelementptr inbounds ptr, ptr %control, i64 4
   %ensure = load ptr, ptr %ensure.at
-  %restore.at = getelementptr inbounds ptr, ptr %control, i64 4
+  %restore.at = getelementptr inbounds ptr, ptr %control, i64 5
   %restore = load ptr, ptr %restore.at
+  store i64 %now, ptr %asked.at
   %state = call i32 %ensure()
   %raised = call i32 %signals()
   call void %restore(i32 %state)

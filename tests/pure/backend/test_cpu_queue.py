@@ -113,7 +113,7 @@ def test_an_interrupt_while_waiting_cancels(queue, monkeypatch):
         raise KeyboardInterrupt
 
     def long():
-        while not queue.control.cancel:
+        while not queue.control.cancelled:
             time.sleep(0.001)
         return True
 
@@ -123,7 +123,7 @@ def test_an_interrupt_while_waiting_cancels(queue, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         queue.synchronize()
     monkeypatch.undo()
-    assert queue.control.cancel == 0
+    assert not queue.control.cancelled
     queue.submit(seen.append, 2)
     queue.synchronize()
     assert seen == [2]

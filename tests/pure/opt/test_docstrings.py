@@ -28,6 +28,7 @@ from ocannl.opt.pipeline import passes
 from ocannl.opt.poll import poll
 from ocannl.opt.schedule import schedule
 from ocannl.opt.settle import settle
+from ocannl.opt.share import share
 from ocannl.opt.sweep import sweep
 
 TARGET = Capabilities()
@@ -110,6 +111,11 @@ def to_number() -> Proc:
     return lower(put(y, (i,), apply("div", e, apply("add", Number(1), e))), "step")
 
 
+def to_share() -> Proc:
+    x, y, i, j = node("x", 6, 2, role=Role.PLACEHOLDER), node("y", 6, 2), loop(6), loop(2, "j")
+    return settle(lower(put(y, (i, j), apply("tanh", Read(x, at(i, j)))), "step"), {})
+
+
 def to_poll() -> Proc:
     x, i = node("x", 90, role=Role.PLACEHOLDER), loop(90)
     return settle(lower(put(x, (i,), apply("add", Read(x, at(i)), Number(1))), "step"), {})
@@ -127,6 +133,7 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "sweep": (sweep, to_sweep, sweep),
     "schedule": (schedule, to_schedule, lambda proc: schedule(proc, TARGET)),
     "number": (number, to_number, number),
+    "share": (share, to_share, lambda proc: share(proc, 200, 100)),
     "poll": (poll, to_poll, lambda proc: poll(proc, 40)),
     "memory": (memory, to_memory, lambda proc: memory(proc, 64)),
 }

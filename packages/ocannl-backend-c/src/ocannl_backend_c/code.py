@@ -33,8 +33,10 @@ class Library:
 
 
 def loaded(package: Package) -> NativeCode:
+    from ocannl_backend_c.team import team_code  # which loads code, too
+
     library = Library(package.code)
-    return NativeCode(package, library, library.address)
+    return NativeCode(package, library, library.address, team_code)
 
 
 def load(code: bytes) -> ctypes.CDLL:

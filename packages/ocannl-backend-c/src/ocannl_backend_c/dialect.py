@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ocannl.codegen.cstyle import Dialect, Function
+from ocannl.codegen.params import PATIENCE_NS
 from ocannl.ir.precision import (
     bfloat16,
     bool_,
@@ -46,15 +47,39 @@ KEYWORDS = frozenset((
 ))  # fmt: skip
 
 
-POLL = Function("poll", """\
+POLL = Function(
+    "poll",
+    f"""\
 static __attribute__((noinline)) int poll(struct control *control)
-{
-  if (control->cancel) return 1;
+{{
+  if (*control->cancel) return 1;
   if (!control->signals) return 0;
+  int64_t time[2];
+  control->clock(control->clock_id, time);
+  int64_t now = time[0] * 1000000000 + time[1];
+  if (now - control->asked_ns < {PATIENCE_NS}) return 0;
+  control->asked_ns = now;
   int state = control->ensure(), raised = control->signals();
   control->restore(state);
   return raised;
-}""")
+}}""",
+)
+SHARE = Function(
+    "share",
+    """\
+static __attribute__((noinline)) int share(
+    struct control *control,
+    int32_t (*body)(void *frame, int64_t claim, int64_t thread),
+    void *frame,
+    int64_t claims)
+{
+  struct team *team = control->team;
+  if (team) return team->share(team, body, frame, claims, control->threads);
+  for (int64_t claim = 0; claim < claims; claim++)
+    if (body(frame, claim, 0)) return 1;
+  return 0;
+}""",
+)
 HALF = "defined __FLT16_MAX__ && (defined __F16C__ || defined __aarch64__)"
 
 DIALECT = Dialect(
@@ -69,6 +94,7 @@ DIALECT = Dialect(
     choosing="CHOOSING ",
     control="struct control *control",
     poll=POLL,
+    share=SHARE,
     restrict="restrict",
     comment="/* {} */",
     ends_comment="*/",
@@ -97,12 +123,27 @@ typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
 
 struct control {  /* how a program lets other threads run Python, and hears that it is to leave */
-  volatile int32_t cancel;
-  int32_t version;
+  int32_t version, clock_id;
+  volatile int32_t *cancel;
   void *(*release)(void);
   void (*acquire)(void *);
   int (*ensure)(void);
   void (*restore)(int);
   int (*signals)(void);
+  int (*clock)(int, int64_t[2]);
+  int64_t asked_ns;
+  struct team *team;
+  int64_t threads;
+  struct control *deaf;
+};
+
+struct team {  /* the threads that share loops */
+  int32_t version, size;
+  int32_t (*share)(
+    struct team *,
+    int32_t (*body)(void *frame, int64_t claim, int64_t thread),
+    void *frame,
+    int64_t claims,
+    int64_t threads);
 };
 """

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ocannl.backend import CompileError
 from ocannl.codegen import UNLOCKED, Document, Nest, nests, pool_bufs
-from ocannl.codegen.cnest import CONTROL, fitted, print_nest, reserved
+from ocannl.codegen.cnest import CLAIM, CONTROL, FRAME, fitted, print_nest, reserved
 from ocannl.codegen.cstyle import Library
 from ocannl.ir.index import Sym
 from ocannl.ir.loops import Buf, Home, Proc
@@ -50,12 +50,14 @@ def _program(library: Library, proc: Proc, names: Namer, taken: frozenset[str], 
     doc.line()
     doc.line(fitted(ENTRY, "int", symbol(proc.name), PARAMS))
     doc.line("{")
-    _calls(proc, parts, functions, Namer(taken | LOCALS | set(functions)), doc)
+    _calls(proc, parts, functions, Namer(taken | LOCALS | set(functions)), library, doc)
     doc.line("}")
     doc.line()
 
 
-def _calls(proc: Proc, parts: Sequence[Nest], functions: Sequence[str], names: Namer, doc: Document) -> None:
+def _calls(
+    proc: Proc, parts: Sequence[Nest], functions: Sequence[str], names: Namer, library: Library, doc: Document
+) -> None:
     """Addresses and symbols under their names, then the nests."""
     needed = {buf for nest in parts for buf in nest.bufs} | {sym for nest in parts for sym in nest.syms}
     values: dict[Buf | Sym, str] = {}
@@ -77,7 +79,7 @@ def _calls(proc: Proc, parts: Sequence[Nest], functions: Sequence[str], names: N
         if sym in needed:
             values[sym] = names(sym.name)
             doc.line(f"  int64_t {values[sym]} = symbols[{place}];")
-    polls, unlocked = any(nest.polls for nest in parts), work(proc.body) > UNLOCKED
+    polls, unlocked = any(nest.polls or nest.claim for nest in parts), work(proc.body) > UNLOCKED
     if polls:
         doc.line("  int cancelled = 0;")
     if unlocked:
@@ -88,7 +90,12 @@ def _calls(proc: Proc, parts: Sequence[Nest], functions: Sequence[str], names: N
         if unknown:
             raise CompileError(f"`{proc.name}` mentions without declaring them: {', '.join(unknown)}")
         passed = [values[x] for x in given]
-        if nest.polls:
+        if nest.claim is not None:
+            frame = names(f"{function}_{FRAME}")
+            doc.line(f"  struct {function}_{FRAME} {frame} = {{ {', '.join([*passed, CONTROL])} }};")
+            many = f"{function}_{CLAIM}, &{frame}, {nest.claim.count}"
+            doc.line(f"  if ((cancelled = {library.use(DIALECT.share)}({CONTROL}, {many}))) goto leave;")
+        elif nest.polls:
             doc.line(f"  if ((cancelled = {function}({', '.join([*passed, CONTROL])}))) goto leave;")
         else:
             doc.line(f"  {function}({', '.join(passed)});")

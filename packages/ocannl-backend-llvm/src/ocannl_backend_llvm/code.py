@@ -9,6 +9,7 @@ from ocannl.codegen import Signature
 from ocannl_backend_llvm import engine
 from ocannl_backend_llvm.emit import symbol
 from ocannl_backend_llvm.engine import Target
+from ocannl_backend_llvm.team import team_code
 
 
 def compiled(programs: Sequence[Signature], source: str, target: Target) -> NativeCode:
@@ -22,4 +23,4 @@ def restored(blob: bytes, target: Target) -> NativeCode:
 
 def _loaded(package: Package) -> NativeCode:
     library = engine.load(package.code, [symbol(program.name) for program in package.programs])
-    return NativeCode(package, library, lambda name: library.address(symbol(name)))
+    return NativeCode(package, library, lambda name: library.address(symbol(name)), team_code)

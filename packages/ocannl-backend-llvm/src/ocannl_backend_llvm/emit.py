@@ -3,7 +3,11 @@
     define i32 @ocannl.step(ptr %addresses, ptr %syms, ptr %control)     loads addresses and symbols, calls the nests
     define internal i1 @ocannl.step.1(ptr noalias %x, ptr noalias %y, i64 %n, ptr %control)     a nest
 
-A nest gives true when it was cancelled; one that has no poll gives nothing and is not given the last parameter.
+A nest gives true when it was cancelled; one that has no poll gives nothing and is not given the last parameter. One that
+threads share is given the iterations to do, and called by
+
+    define internal i32 @ocannl.step.1.claim(ptr %frame, i64 %claim, i64 %thread)     one claim of it
+
 Nests are functions of their own because only parameters can promise not to alias. Loop counters, locals and the results
 of branches are allocas.
 """
@@ -13,8 +17,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ocannl.backend import CompileError
-from ocannl.codegen import UNLOCKED, Document, Nest, nests, pool_bufs, printable
+from ocannl.codegen import UNLOCKED, Claim, Document, Nest, nests, pool_bufs, printable
 from ocannl.codegen.numbers import rounded
+from ocannl.codegen.params import PATIENCE_NS
 from ocannl.ir.index import Affine, Bound, Cond, Sym
 from ocannl.ir.loops import (
     Apply,
@@ -57,23 +62,43 @@ LOGIC = frozenset({"and", "or", "not"})
 UNROLLED_FILL = 16  # cells of a local array that are filled one by one
 STACK_BYTES = 1 << 20  # for the local arrays of one nest
 PRODUCTS = range(5)  # constant powers that become products
-RELEASE, ACQUIRE = 1, 2  # fields of the control structure, in pointers: see `ocannl.codegen.params`
+CANCEL, RELEASE, ACQUIRE, ENSURE, RESTORE, SIGNALS, CLOCK, ASKED, TEAM, THREADS, DEAF = range(1, 12)
+"""Fields of the control structure, in words: see `ocannl.codegen.params`."""
+
+
+def _fields(**fields: int) -> str:
+    """Instructions that load fields of `%control`, each under a name, and keep where it is."""
+    return "".join(
+        f"  %{name}.at = getelementptr inbounds ptr, ptr %control, i64 {place}\n"
+        f"  %{name} = load {'i64' if place in (ASKED, THREADS) else 'ptr'}, ptr %{name}.at\n"
+        for name, place in fields.items()
+    )
+
+
 POLL = "ocannl.poll"
 POLL_TEXT = f"""\
 define internal i1 @{POLL}(ptr %control) nounwind noinline {{
-  %cancel = load volatile i32, ptr %control
-  %cancelled = icmp ne i32 %cancel, 0
+{_fields(cancel=CANCEL)}  %told = load volatile i32, ptr %cancel
+  %cancelled = icmp ne i32 %told, 0
   br i1 %cancelled, label %leave, label %ask
 ask:
-  %signals.at = getelementptr inbounds ptr, ptr %control, i64 5
-  %signals = load ptr, ptr %signals.at
-  %deaf = icmp eq ptr %signals, null
-  br i1 %deaf, label %go.on, label %listen
+{_fields(signals=SIGNALS)}  %deaf = icmp eq ptr %signals, null
+  br i1 %deaf, label %go.on, label %look
+look:
+{_fields(clock=CLOCK, asked=ASKED)}  %id.at = getelementptr inbounds i32, ptr %control, i64 1
+  %id = load i32, ptr %id.at
+  %time = alloca [2 x i64]
+  %status = call i32 %clock(i32 %id, ptr %time)
+  %seconds = load i64, ptr %time
+  %rest.at = getelementptr inbounds i64, ptr %time, i64 1
+  %rest = load i64, ptr %rest.at
+  %whole = mul i64 %seconds, 1000000000
+  %now = add i64 %whole, %rest
+  %since = sub i64 %now, %asked
+  %long = icmp sge i64 %since, {PATIENCE_NS}
+  br i1 %long, label %listen, label %go.on
 listen:
-  %ensure.at = getelementptr inbounds ptr, ptr %control, i64 3
-  %ensure = load ptr, ptr %ensure.at
-  %restore.at = getelementptr inbounds ptr, ptr %control, i64 4
-  %restore = load ptr, ptr %restore.at
+{_fields(ensure=ENSURE, restore=RESTORE)}  store i64 %now, ptr %asked.at
   %state = call i32 %ensure()
   %raised = call i32 %signals()
   call void %restore(i32 %state)
@@ -83,6 +108,32 @@ leave:
   ret i1 true
 go.on:
   ret i1 false
+}}
+"""
+SHARE = "ocannl.share"
+SHARE_TEXT = f"""\
+define internal i1 @{SHARE}(ptr %control, ptr %body, ptr %frame, i64 %claims) nounwind {{
+{_fields(team=TEAM, threads=THREADS)}  %none = icmp eq ptr %team, null
+  br i1 %none, label %next, label %together
+together:
+  %share.at = getelementptr inbounds ptr, ptr %team, i64 1
+  %share = load ptr, ptr %share.at
+  %broken = call i32 %share(ptr %team, ptr %body, ptr %frame, i64 %claims, i64 %threads)
+  %cancelled = icmp ne i32 %broken, 0
+  ret i1 %cancelled
+next:
+  %claim = phi i64 [ 0, %0 ], [ %following, %run ]
+  %more = icmp slt i64 %claim, %claims
+  br i1 %more, label %run, label %done
+run:
+  %result = call i32 %body(ptr %frame, i64 %claim, i64 0)
+  %following = add i64 %claim, 1
+  %fine = icmp eq i32 %result, 0
+  br i1 %fine, label %next, label %left
+done:
+  ret i1 false
+left:
+  ret i1 true
 }}
 """
 OLD = "old value"  # of the cell that an `Update` changes: no name that a program can hold
@@ -139,6 +190,13 @@ def _entry(module: Module, proc: Proc, doc: Document) -> None:
         if unknown:
             raise CompileError(f"`{proc.name}` mentions without declaring them: {', '.join(unknown)}")
         call, passed = f"@{symbol(proc.name)}.{number}", [values[x] for x in given]
+        if nest.claim is not None:
+            module.define(SHARE, SHARE_TEXT)
+            many = f"ptr {call}.claim, ptr {_frame(b, [*passed, 'ptr %control'])}, i64 {nest.claim.count}"
+            after = b.fresh("after")
+            b.branch(b.let(f"call i1 @{SHARE}(ptr %control, {many})", "cancelled"), leave, after)
+            b.label(after)
+            continue
         if not nest.polls:
             b.line(f"call void {call}({', '.join(passed)})")
             continue
@@ -146,10 +204,18 @@ def _entry(module: Module, proc: Proc, doc: Document) -> None:
         b.branch(b.let(f"call i1 {call}({', '.join([*passed, 'ptr %control'])})", "cancelled"), leave, after)
         b.label(after)
     _return(b, thread, 0)
-    if any(nest.polls for nest in parts):
+    if any(nest.polls or nest.claim for nest in parts):
         b.label(leave)
         _return(b, thread, 1)
     doc.line("}")
+
+
+def _frame(b: Builder, values: Sequence[str]) -> str:
+    """Memory that holds the values."""
+    frame = b.let(f"alloca [{len(values)} x i64]", "frame")
+    for place, value in enumerate(values):
+        b.line(f"store {value}, ptr {_at(b, 'i64', frame, place)}")
+    return frame
 
 
 def _return(b: Builder, thread: str, result: int) -> None:
@@ -158,9 +224,12 @@ def _return(b: Builder, thread: str, result: int) -> None:
     b.line(f"ret i32 {result}")
 
 
+def _at(b: Builder, type_: str, array: str, place: int) -> str:
+    return b.let(f"getelementptr inbounds {type_}, ptr {array}, i64 {place}", "at") if place else array
+
+
 def _element(b: Builder, type_: str, array: str, place: int, stem: str) -> str:
-    where = b.let(f"getelementptr inbounds {type_}, ptr {array}, i64 {place}", "at") if place else array
-    return b.let(f"load {type_}, ptr {where}", stem)
+    return b.let(f"load {type_}, ptr {_at(b, type_, array, place)}", stem)
 
 
 def comment(doc: Document, text: str) -> None:
@@ -188,6 +257,11 @@ class _Function:
         if nest.labels:
             comment(doc, "of " + ", ".join(nest.labels))
         comment(doc, print_proc(Proc("", (), (), nest.body)).partition("\n")[2])
+        self.name = name
+        self.claimed = ("", "")  # the iterations to do, where threads share the nest
+        if nest.claim is not None:
+            self.claimed = ("%" + names("first"), "%" + names("limit"))
+            params += [f"i64 {bound}" for bound in self.claimed]
         self.result = "void"
         if nest.polls:
             self.result = "i1"
@@ -206,6 +280,39 @@ class _Function:
         if self.result != "void":
             self.b.label("leave")
             self.b.line("ret i1 true")
+        self.doc.line("}")
+        if self.nest.claim is not None:
+            self.doc.line()
+            self.claim(self.nest.claim)
+
+    def claim(self, claim: Claim) -> None:
+        """The function that does one claim."""
+        self.doc.line(f"define internal i32 @{self.name}.claim(ptr %frame, i64 %claim, i64 %thread) nounwind {{")
+        b = Builder(self.b.module, self.doc)
+        types = ["ptr"] * len(self.nest.bufs) + ["i64"] * len(self.nest.syms)
+        given = [f"{type_} {_element(b, type_, '%frame', place, 'x')}" for place, type_ in enumerate(types)]
+        hearing = _element(b, "ptr", "%frame", len(types), "control")
+        caller = b.let("icmp eq i64 %thread, 0", "caller")
+        control = b.select(caller, "ptr", hearing, _element(b, "ptr", hearing, DEAF, "deaf"))
+        b.module.define(POLL, POLL_TEXT)
+        look, work, leave = (b.fresh(name) for name in ("look", "work", "leave"))
+        turn = b.let(f"urem i64 %claim, {claim.polled}", "turn")
+        b.branch(b.let(f"icmp eq i64 {turn}, {claim.polled - 1}"), look, work)
+        b.label(look)
+        b.branch(b.let(f"call i1 @{POLL}(ptr {control})", "cancelled"), leave, work)
+        b.label(work)
+        first = b.let(f"add nsw i64 {b.let(f'mul nsw i64 %claim, {claim.size}')}, {claim.first}", "first")
+        end = b.let(f"add nsw i64 {first}, {claim.size}", "end")
+        limit = b.intrinsic("smin", "i64", end, str(claim.limit))
+        passed = [*given, f"i64 {first}", f"i64 {limit}"]
+        if self.result == "void":
+            b.line(f"call void @{self.name}({', '.join(passed)})")
+            b.line("ret i32 0")
+        else:
+            cancelled = b.let(f"call i1 @{self.name}({', '.join([*passed, f'ptr {control}'])})", "cancelled")
+            b.line(f"ret i32 {b.cast('zext', cancelled, 'i1', 'i32')}")
+        b.label(leave)
+        b.line("ret i32 1")
         self.doc.line("}")
 
     # ------------------------------------------------------------------------------------------------------ statements
@@ -239,6 +346,8 @@ class _Function:
     def loop(self, stmt: For) -> None:
         b, step = self.b, stmt.step
         lo, hi = self.indices.first(stmt.lo), self.indices.limit(stmt.hi)
+        if self.nest.claim is not None and self.nest.claim.loop is stmt:
+            lo, hi = self.claimed
         always = isinstance(lo, int) and isinstance(hi, int)
         if isinstance(lo, int) and isinstance(hi, int):
             if lo >= hi:

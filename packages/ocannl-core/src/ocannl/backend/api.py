@@ -120,8 +120,11 @@ class Device(Protocol):
         """Whether `Queue.copy` takes sources on the other device; else core goes through the host."""
         ...
 
-    def queue(self, threaded: bool) -> Queue:
-        """A new queue. One that is not `threaded` may do its work before calls return; one that is must not."""
+    def queue(self, threaded: bool, threads: int = 1) -> Queue:
+        """A new queue. One that is not `threaded` may do its work before calls return; one that is must not.
+
+        `threads` of the processor may work for one program, where that means something.
+        """
         ...
 
 

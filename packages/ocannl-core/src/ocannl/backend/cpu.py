@@ -93,8 +93,8 @@ class CpuDevice:
     def reaches(self, other: Device) -> bool:
         return isinstance(other, CpuDevice)
 
-    def queue(self, threaded: bool) -> Queue:
-        return ThreadedQueue(self) if threaded else InlineQueue(self)
+    def queue(self, threaded: bool, threads: int = 1) -> Queue:
+        return ThreadedQueue(self, threads) if threaded else InlineQueue(self, threads)
 
 
 @cache

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable
@@ -26,24 +27,60 @@ Work = Callable[[], object]
 
 
 class Control(ctypes.Structure):
-    """What compiled code is given beside its arrays; the layout is part of the interface (see `codegen.params`)."""
+    """What compiled code is given beside its arrays; the layout is part of the interface: see `codegen.params`."""
 
     _fields_ = (
-        ("cancel", ctypes.c_int32),  # not zero: leave at the next poll
         ("version", ctypes.c_int32),
-        ("release", ctypes.c_void_p),  # PyThreadState *(void): lets other threads run Python
-        ("acquire", ctypes.c_void_p),  # void (PyThreadState *): takes that back
-        ("ensure", ctypes.c_void_p),  # int (void): takes the interpreter for a moment
-        ("restore", ctypes.c_void_p),  # void (int): gives it back
-        ("signals", ctypes.c_void_p),  # int (void): handles signals; not zero: one raised an exception
+        ("clock_id", ctypes.c_int32),
+        ("cancel", ctypes.POINTER(ctypes.c_int32)),
+        ("release", ctypes.c_void_p),
+        ("acquire", ctypes.c_void_p),
+        ("ensure", ctypes.c_void_p),
+        ("restore", ctypes.c_void_p),
+        ("signals", ctypes.c_void_p),
+        ("clock", ctypes.c_void_p),
+        ("asked_ns", ctypes.c_int64),
+        ("team", ctypes.c_void_p),
+        ("threads", ctypes.c_int64),
+        ("deaf", ctypes.c_void_p),
     )
 
     @staticmethod
-    def new(*, handles_signals: bool) -> Control:
-        api = ctypes.pythonapi
-        names = ["PyEval_SaveThread", "PyEval_RestoreThread", "PyGILState_Ensure", "PyGILState_Release"]
-        names += ["PyErr_CheckSignals"] if handles_signals else []
-        return Control(0, 1, *(ctypes.cast(getattr(api, name), ctypes.c_void_p).value for name in names))
+    def new(threads: int, *, handles_signals: bool) -> Control:
+        cancel = ctypes.pointer(ctypes.c_int32(0))
+        controls = [Control(1, CLOCK, cancel, **_functions(), threads=threads) for _ in range(2)]
+        hearing, deaf = controls
+        if handles_signals and deaf.clock:
+            hearing.signals = _address(ctypes.pythonapi.PyErr_CheckSignals)
+        hearing.deaf = deaf.deaf = ctypes.addressof(deaf)
+        hearing.holds = controls[1:], cancel
+        return hearing
+
+    @property
+    def cancelled(self) -> bool:
+        return bool(self.cancel[0])
+
+    @cancelled.setter
+    def cancelled(self, told: bool) -> None:
+        self.cancel[0] = told
+
+
+CLOCK = getattr(time, "CLOCK_MONOTONIC", 0)
+
+
+def _functions() -> dict[str, int | None]:
+    api = ctypes.pythonapi
+    return {
+        "release": _address(api.PyEval_SaveThread),
+        "acquire": _address(api.PyEval_RestoreThread),
+        "ensure": _address(api.PyGILState_Ensure),
+        "restore": _address(api.PyGILState_Release),
+        "clock": _address(getattr(ctypes.CDLL(None), "clock_gettime", None)),
+    }
+
+
+def _address(function: Any) -> int | None:
+    return function and ctypes.cast(function, ctypes.c_void_p).value
 
 
 class Passed:
@@ -85,9 +122,9 @@ class InlineQueue(CpuQueue):
 
     immediate = True
 
-    def __init__(self, device: CpuDevice) -> None:
+    def __init__(self, device: CpuDevice, threads: int = 1) -> None:
         self.device = device
-        self.control = Control.new(handles_signals=True)
+        self.control = Control.new(threads, handles_signals=True)
 
     def submit(self, work: Callable[..., object], *values: int) -> None:
         work(*values)
@@ -107,9 +144,9 @@ class ThreadedQueue(CpuQueue):
 
     immediate = False
 
-    def __init__(self, device: CpuDevice) -> None:
+    def __init__(self, device: CpuDevice, threads: int = 1) -> None:
         self.device = device
-        self.control = Control.new(handles_signals=False)
+        self.control = Control.new(threads, handles_signals=False)
         self._line = _Line(self.control)
         weakref.finalize(self, self._line.end)
 
@@ -196,11 +233,11 @@ class _Line:
 
     def cancel(self) -> None:
         with self._changed:
-            self._control.cancel = 1
+            self._control.cancelled = True
             self._drop(BackendError("cancelled"))
             while self._running:
                 self._changed.wait()
-            self._control.cancel = 0
+            self._control.cancelled = False
             self._broken = None
 
     def _drop(self, error: BaseException) -> None:
@@ -241,7 +278,7 @@ class _Line:
         """The thread is not in the child, and what it was to do is lost there."""
         lost, broken = bool(self._waiting) or self._running, self._broken
         self._reset()
-        self._control.cancel = 0
+        self._control.cancelled = False
         self._broken = BackendError("this process was forked while work waited in a queue") if lost else broken
 
 

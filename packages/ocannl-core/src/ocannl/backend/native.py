@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from ocannl.backend.api import Entry, Location, Queue
 from ocannl.backend.cpu_queue import CpuQueue
+from ocannl.backend.team import TeamCode, team
 from ocannl.base.errors import CompileError, Unsupported
 from ocannl.codegen.params import Region, Signature
 from ocannl.ir.capabilities import Capabilities
@@ -89,7 +90,8 @@ class Package:
 
 
 def _signature(stored: dict[str, Any]) -> Signature:
-    return Signature(str(stored["name"]), tuple(Region(**r) for r in stored["regions"]), int(stored["symbols"]))
+    regions = tuple(Region(**r) for r in stored["regions"])
+    return Signature(str(stored["name"]), regions, int(stored["symbols"]), bool(stored["shares"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +105,11 @@ class Program:
 class NativeCode:
     """Implements `Code`: programs whose code is in this process for as long as somebody holds their `library`."""
 
-    def __init__(self, package: Package, library: object, address: Callable[[str], int]) -> None:
+    def __init__(
+        self, package: Package, library: object, address: Callable[[str], int], team_code: Callable[[], TeamCode]
+    ) -> None:
         self.package = package
+        self.team_code = team_code
         self.library = library
         self.programs = {p.name: Program(p, address(p.name)) for p in package.programs}
 
@@ -125,6 +130,8 @@ class NativeCode:
             raise CompileError(f"`{name}` works on {len(regions)} regions of memory and is given {len(locations)}")
         starts = [queue.device.address(where) for where in locations]
         _refuse_overlap(name, regions, starts)
+        if program.signature.shares and queue.control.threads > 1:
+            queue.control.team = team(queue.control.threads, self.team_code)
         addresses = (ctypes.c_void_p * max(1, len(starts)))(*starts)
         values = (ctypes.c_int64 * max(1, symbols))()
         native = ctypes.PYFUNCTYPE(ctypes.c_int32)(program.address)

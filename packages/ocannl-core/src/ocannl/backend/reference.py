@@ -10,7 +10,7 @@ import numpy as np
 
 from ocannl.backend.api import Backend, BackendInfo, Code, Device, Entry, Location, Queue
 from ocannl.backend.cpu import CpuDevice, devices
-from ocannl.backend.cpu_queue import Control, CpuQueue
+from ocannl.backend.cpu_queue import CpuQueue
 from ocannl.backend.hooks import hookimpl
 from ocannl.backend.reference_analysis import Analysis, analyse
 from ocannl.backend.reference_grid import entry
@@ -55,8 +55,8 @@ class ReferenceBackend:
 
     def link(self, code: Code, name: str, queue: Queue, locations: Sequence[Location]) -> Entry:
         device = queue.device
-        assert isinstance(code, ReferenceCode) and isinstance(device, CpuDevice)
-        control = queue.control if isinstance(queue, CpuQueue) else Control()
+        assert isinstance(code, ReferenceCode) and isinstance(device, CpuDevice) and isinstance(queue, CpuQueue)
+        control = queue.control
         analysis = code.programs[name]
         proc = analysis.proc
         pooled = [b for b in proc.bufs if b.home is Home.POOL]
@@ -67,7 +67,7 @@ class ReferenceBackend:
                 if buf.home is Home.ARENA:
                     assert buf.offset is not None
                     buffers[buf] = _flat(device, Location(start.pool, start.offset_bytes + buf.offset), buf)
-        return entry(analysis, buffers, proc.syms, lambda: bool(control.cancel))
+        return entry(analysis, buffers, proc.syms, lambda: control.cancelled)
 
     def device_count(self) -> int:
         return len(devices())

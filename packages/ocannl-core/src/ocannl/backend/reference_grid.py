@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ocannl.backend import reference_numbers as numbers
-from ocannl.backend.reference_analysis import Analysis, told
+from ocannl.backend.reference_analysis import Analysis
 from ocannl.base.errors import BackendError, VerifyError
 from ocannl.ir.index import Affine, Cond, Sym
 from ocannl.ir.loops import (
@@ -45,6 +45,7 @@ from ocannl.ir.loops import (
     When,
     row_major,
 )
+from ocannl.ir.touch import told
 
 Array = np.ndarray[Any, Any]
 LIMIT = 4_000_000  # elements of one temporary

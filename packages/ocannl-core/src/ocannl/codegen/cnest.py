@@ -21,7 +21,7 @@ from ocannl.codegen.cstyle import Dialect, Library
 from ocannl.codegen.cvalues import OPERATORS, SCALAR, Values
 from ocannl.codegen.document import Document
 from ocannl.codegen.infix import Term, unary
-from ocannl.codegen.nests import Nest
+from ocannl.codegen.nests import Claim, Nest
 from ocannl.codegen.numbers import is_narrow
 from ocannl.ir.loops import Apply, Body, Buf, Comment, For, If, Let, Local, Poll, Stmt, Store, Update, Var, When
 from ocannl.ir.names import Namer
@@ -31,7 +31,7 @@ from ocannl.ir.walk import Node, walk
 STACK_BYTES = 1 << 20  # for the local arrays of one nest
 WIDTH = 100  # beyond which a line is broken
 CHOICES = frozenset({"where", "relu_gate", "sat01_gate"})  # other operations use every operand
-CONTROL = "control"  # what the parameter of that kind is called
+CONTROL, FRAME, CLAIM = "control", "frame", "claim"  # what the parameters of that kind are called
 OLD = "old value"  # of the cell that an `Update` changes: no name that a program can hold
 
 
@@ -39,7 +39,12 @@ OLD = "old value"  # of the cell that an `Update` changes: no name that a progra
 def reserved(dialect: Dialect) -> frozenset[str]:
     """Names that no array, symbol or function of a program may be given."""
     mathematical = (form.format(name) for form in dialect.math.values() for name in builtins.MATH.values())
-    return dialect.words | frozenset(builtins.names()) | frozenset(mathematical) | {CONTROL, dialect.poll.name}
+    return (
+        dialect.words
+        | frozenset(builtins.names())
+        | frozenset(mathematical)
+        | {CONTROL, FRAME, CLAIM, dialect.poll.name, dialect.share.name}
+    )
 
 
 def print_nest(dialect: Dialect, library: Library, name: str, nest: Nest, doc: Document) -> None:
@@ -51,12 +56,14 @@ class _Function:
 
     def __init__(self, dialect: Dialect, library: Library, name: str, nest: Nest, doc: Document) -> None:
         self.d = dialect
+        self.name = name
         self.nest = nest
         self.doc = doc
         self.depth = 1
         self.names = Namer(reserved(dialect))
         self.values = Values(dialect, library)
         self.stack_bytes = 0
+        self.syms: list[str] = []
         written = {node.ref.buf for node in walk(nest.body) if isinstance(node, Store | Update)}
         disjoint = nest.disjoint
         params: list[str] = []
@@ -68,12 +75,19 @@ class _Function:
             params.append(f"{constant}{dialect.types[buf.precision]} *{alone}{called}")
         for sym in nest.syms:
             called = self.names(sym.name)
+            self.syms.append(called)
             self.values.syms[sym] = Term(called)
             params.append(f"{dialect.index} {called}")
+        self.fields = [*params, dialect.control]
+        self.claimed = ("", "")  # the iterations to do, where threads share the nest
+        if nest.claim is not None:
+            self.claimed = (self.names("first"), self.names("limit"))
+            params += [f"{dialect.index} {bound}" for bound in self.claimed]
         if nest.labels:
             dialect.remark(doc, ", ".join(nest.labels))
-        if nest.polls:
+        if nest.polls or nest.claim is not None:
             library.use(dialect.poll)
+        if nest.polls:
             params.append(dialect.control)
         form = f"{dialect.choosing}{dialect.nest}" if any(map(_chooses, walk(nest.body))) else dialect.nest
         doc.line(fitted(form, "int" if nest.polls else "void", name, params))
@@ -82,6 +96,37 @@ class _Function:
     def print(self) -> None:
         self.block(self.nest.body)
         if self.nest.polls:
+            self.line("return 0;")
+        self.doc.line("}")
+        if self.nest.claim is not None:
+            self.doc.line()
+            self.claim(self.nest.claim)
+
+    def claim(self, claim: Claim) -> None:
+        """The arguments of the nest as a structure, and the function that does one claim."""
+        frame, index = f"{self.name}_{FRAME}", self.d.index
+        self.doc.line(f"struct {frame} {{")
+        for field in self.fields:
+            self.line(f"{field.replace(f'{self.d.restrict} ', '')};")
+        self.doc.line("};")
+        self.doc.line()
+        self.doc.line(
+            fitted(self.d.nest, "int", f"{self.name}_{CLAIM}", ["void *given", f"{index} {CLAIM}", f"{index} thread"])
+        )
+        self.doc.line("{")
+        self.line(f"struct {frame} *{FRAME} = given;")
+        self.line(f"{self.d.control} = thread ? {FRAME}->{CONTROL}->deaf : {FRAME}->{CONTROL};")
+        turn = f"{CLAIM} % {claim.polled} == {claim.polled - 1} && " if claim.polled > 1 else ""
+        self.line(f"if ({turn}{self.d.poll.name}({CONTROL})) return 1;")
+        begin = CLAIM + (f" * {claim.size}" if claim.size > 1 else "") + (f" + {claim.first}" if claim.first else "")
+        self.line(f"{index} first = {begin}, limit = first + {claim.size};")
+        self.line(f"if (limit > {claim.limit}) limit = {claim.limit};")
+        arrays = [self.values.arrays[buf].text for buf in self.nest.bufs]
+        held = [f"{FRAME}->{name}" for name in (*arrays, *self.syms)]
+        if self.nest.polls:
+            self.line(f"return {self.name}({', '.join([*held, 'first', 'limit', CONTROL])});")
+        else:
+            self.line(f"{self.name}({', '.join([*held, 'first', 'limit'])});")
             self.line("return 0;")
         self.doc.line("}")
 
@@ -122,6 +167,8 @@ class _Function:
 
     def loop(self, stmt: For) -> None:
         first, limit = self.values.first(stmt.lo), self.values.limit(stmt.hi)
+        if self.nest.claim is not None and self.nest.claim.loop is stmt:
+            first, limit = map(Term, self.claimed)
         if isinstance(first, int) and isinstance(limit, int):
             if first >= limit:
                 return

@@ -34,8 +34,26 @@ from ocannl.ir.loops import (
     When,
 )
 from ocannl.ir.walk import Node, walk
+from ocannl.ir.work import STRETCH, work_of
 
 STRAIGHT = 32  # statements without loops that share a function
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Iterations from `first` to below `limit` of `loop`, taken `size` at a time by whichever thread is free; at one of
+    so many (`polled`) a thread looks whether it is to leave."""
+
+    loop: For
+    first: int
+    limit: int
+    size: int
+    polled: int
+
+    @property
+    def count(self) -> int:
+        """How many claims there are."""
+        return -(-(self.limit - self.first) // self.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +70,18 @@ class Nest:
     def polls(self) -> bool:
         """It may be cancelled."""
         return any(isinstance(node, Poll) for node in walk(self.body))
+
+    @property
+    def claim(self) -> Claim | None:
+        """How threads share the nest, if they do."""
+        loops = [stmt for stmt in self.body if not isinstance(stmt, Comment)]
+        if len(loops) != 1 or not isinstance(loops[0], For) or not loops[0].claimed:
+            return None
+        loop = loops[0]
+        first, last = loop.lo.constant, loop.hi.constant
+        assert first is not None and last is not None
+        each = work_of(loop) * loop.claimed // max(1, last + 1 - first)
+        return Claim(loop, first, last + 1, loop.claimed, max(1, STRETCH // max(1, each)))
 
     @property
     def disjoint(self) -> frozenset[Buf]:

@@ -5,23 +5,44 @@
 `addresses` holds one address for each pool buffer, in the order of `Proc.bufs`, then that of the arena if there is one;
 `symbols` the values of the static symbols. A program is called by a thread that holds Python's interpreter lock. One with
 more work than `UNLOCKED` lets other threads run Python meanwhile. At a poll it leaves, and gives something other than 0,
-when somebody has set `cancel`, or a signal (Ctrl-C) has raised a Python exception, which is then set.
+when somebody has set `*cancel`, or a signal (Ctrl-C) has raised a Python exception, which is then set: a poll asks for
+signals if none has for `PATIENCE_NS`.
 
     struct control {
-        int32_t cancel, version;            // version 1; later ones only add fields
+        int32_t version;                    // 1; later ones only add fields
+        int32_t clock_id;
+        volatile int32_t *cancel;
         void *(*release)(void);             // PyEval_SaveThread: gives the lock back
         void (*acquire)(void *);            // PyEval_RestoreThread: takes it again
         int (*ensure)(void);                // PyGILState_Ensure: takes it for a moment
         void (*restore)(int);               // PyGILState_Release
         int (*signals)(void);               // PyErr_CheckSignals; null on threads that handle none
+        int (*clock)(int, int64_t[2]);      // clock_gettime: seconds and nanoseconds of clock `clock_id`
+        int64_t asked_ns;                   // when signals were asked for
+        struct team *team;                  // the threads of this process; null when there are none
+        int64_t threads;                    // how many may work for this program, the caller included
+        struct control *deaf;               // for the other threads of the team: the same, but without signals
     };
+
+Loops that threads share (`Nest.claim`) are handed to the team, if there is one:
+
+    struct team {
+        int32_t version, size;              // version 1; threads there are, the caller included
+        int32_t (*share)(struct team *, int32_t (*body)(void *frame, int64_t claim, int64_t thread), void *frame,
+                         int64_t claims, int64_t threads);
+        ...                                 // private
+    };
+
+`share` calls `body(frame, n, thread)` for every n below `claims`, each once, on up to so many threads, the caller being
+number 0, and comes back when all are done; it gives 1 as soon as one of them does, and begins no more then. A team that
+is busy for somebody else leaves the caller to do it alone. The lock of Python must not be held.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ocannl.ir.loops import Access, Buf, Home, Proc
+from ocannl.ir.loops import Access, Buf, For, Home, Proc
 from ocannl.ir.names import identifier
 
 
@@ -36,13 +57,15 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The name of a program, the memory it is given, and how many static symbols."""
+    """The name of a program, the memory it is given, how many static symbols, and whether threads share its loops."""
 
     name: str
     regions: tuple[Region, ...]
     symbols: int
+    shares: bool  # it has loops that threads share
 
 
+PATIENCE_NS = 20_000_000
 UNLOCKED = 20_000  # of work: what is done sooner than a lock changes hands keeps it
 READ_ONLY = (Access.IN, Access.CONST, Access.MERGE)
 
@@ -56,4 +79,5 @@ def signature(proc: Proc) -> Signature:
     regions = [Region(identifier(b.name), b.nbytes, b.access not in READ_ONLY) for b in pool_bufs(proc)]
     if proc.arena:
         regions.append(Region("arena", proc.arena, True))
-    return Signature(proc.name, tuple(regions), len(proc.syms))
+    shares = any(isinstance(stmt, For) and stmt.claimed for stmt in proc.body)
+    return Signature(proc.name, tuple(regions), len(proc.syms), shares)

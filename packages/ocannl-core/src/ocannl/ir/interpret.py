@@ -6,8 +6,9 @@ this judges every pass. Who wants to watch is told of every write.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -75,9 +76,13 @@ def interpret(
     symbols: Mapping[Sym, int] | None = None,
     merged: Arrays | None = None,
     on_write: Callable[[Write], None] | None = None,
+    claims: Random | None = None,
 ) -> dict[TNode, Array]:
-    """The arrays of the nodes in pools, after one call. Raises `IndexError` where an access leaves its buffer."""
-    machine = _Machine(proc, arrays, symbols or {}, merged or {}, on_write)
+    """The arrays of the nodes in pools, after one call. Raises `IndexError` where an access leaves its buffer.
+
+    `claims` draws the order of the iterations that threads claim; None keeps theirs.
+    """
+    machine = _Machine(proc, arrays, symbols or {}, merged or {}, on_write, claims)
     with np.errstate(all="ignore"):
         machine.block(proc.body)()
     return {
@@ -97,8 +102,10 @@ class _Machine:
         symbols: Mapping[Sym, int],
         merged: Arrays,
         on_write: Callable[[Write], None] | None,
+        claims: Random | None,
     ) -> None:
         self.on_write = on_write
+        self.claims = claims
         self.read: list[Cell] = []  # since the last write, if somebody watches
         self.syms: dict[Sym, int] = {s: symbols[s] for s in proc.syms}
         self.vars: dict[str, Number] = {}
@@ -227,9 +234,13 @@ class _Machine:
     def loop(self, stmt: For) -> Run:
         low, high, body = self.lower(stmt.lo), self.upper(stmt.hi), self.block(stmt.body)
         syms, sym, step = self.syms, stmt.sym, stmt.step
+        claims = self.claims if stmt.claimed else None
 
         def run() -> None:
-            for n in range(low(), high(), step):
+            values: Sequence[int] = range(low(), high(), step)
+            if claims is not None:
+                values = claims.sample(values, len(values))
+            for n in values:
                 syms[sym] = n
                 body()
 

@@ -5,7 +5,8 @@
     Stmt  = For | If | Store | Update | Let | Local | Poll
     Expr  = Num | Idx | Var | Load | Apply | When | Cast
 
-Meaning. A statement sees what those before it wrote. `For` runs its body for sym = lo, lo+step, ... below hi.
+Meaning. A statement sees what those before it wrote. `For` runs its body for sym = lo, lo+step, ... below hi; where it
+is `claimed`, no iteration touches what another one writes, and threads may take them, so many at a time, in any order.
 `Update(ref, op, e)` is `ref = ref op e` for a monoid op: iterations of a reduction may be reordered. `Let` names a
 value and `Local` storage, both to the end of the block they stand in. All operands of an `Apply` have one type, which
 is that of the result; `where` evaluates both sides, `When` only the one that its condition picks (an affine condition
@@ -153,6 +154,7 @@ class For:
     body: Body
     step: int = 1
     origin: Origin = field(default=NOWHERE, compare=False)
+    claimed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

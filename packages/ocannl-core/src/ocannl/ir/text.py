@@ -139,7 +139,8 @@ def _lines(body: Body, depth: int) -> Iterator[tuple[str, Origin | None]]:
             case For():
                 step = f" step {stmt.step}" if stmt.step != 1 else ""
                 bounds = f"{_bound(stmt.lo, True)}..{_bound(stmt.hi, False)}"
-                yield f"{pad}for {stmt.sym.name} in {bounds}{step}:", stmt.origin
+                claimed = f" claimed by {stmt.claimed}" if stmt.claimed else ""
+                yield f"{pad}for {stmt.sym.name} in {bounds}{step}{claimed}:", stmt.origin
                 yield from _lines(stmt.body, depth + 1)
             case If(cond, then, orelse):
                 yield f"{pad}if {cond}:", None

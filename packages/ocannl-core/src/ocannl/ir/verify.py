@@ -45,6 +45,7 @@ from ocannl.ir.ops import Domain
 from ocannl.ir.precision import Family, Precision
 from ocannl.ir.prove import Region, cond_facts, negated_facts
 from ocannl.ir.text import show, show_ref, show_stmt
+from ocannl.ir.touch import are_independent, touches
 from ocannl.ir.tnode import Placement
 from ocannl.ir.walk import walk
 
@@ -145,6 +146,8 @@ class _Check:
                 if stmt.step < 1:
                     raise self.fail(f"a loop takes steps of {stmt.step}")
                 self.bounds(sym, lo, hi)
+                if stmt.claimed:
+                    self.claimed(stmt)
                 with self.region.loop(sym, lo, hi):
                     self.block(body)
             case If(cond, then, orelse):
@@ -169,6 +172,13 @@ class _Check:
             case Comment() | Poll():
                 pass
         self.path.pop()
+
+    def claimed(self, loop: For) -> None:
+        """That threads may take the iterations in any order."""
+        if len(self.path) != 1 or loop.step != 1 or loop.lo.constant is None or loop.hi.constant is None:
+            raise self.fail("a claimed loop stands alone, takes steps of 1 and has constant bounds")
+        if loop.claimed < 1 or not are_independent(touches(loop.body), loop.sym, (), sums=False):
+            raise self.fail(f"threads cannot claim `{loop.sym.name}`: one iteration may touch what another one writes")
 
     def bounds(self, sym: Sym, lo: Bound, hi: Bound) -> None:
         if not lo.of or not hi.of:

@@ -6,6 +6,7 @@ from ocannl.ir.loops import Apply, Body, Expr, For, If, Local, Stmt, Store, Upda
 from ocannl.ir.ops import Domain
 from ocannl.ir.walk import walk
 
+STRETCH = 4_000_000  # between two looks at whether a program has been cancelled: some milliseconds
 TRANSCENDENTAL = 20  # as much as so many additions
 
 

@@ -16,6 +16,7 @@ from ocannl.opt.number import number
 from ocannl.opt.poll import poll
 from ocannl.opt.schedule import schedule
 from ocannl.opt.settle import settle
+from ocannl.opt.share import share
 from ocannl.opt.sweep import sweep
 
 
@@ -36,6 +37,7 @@ def passes(asked: Mapping[TNode, str], capabilities: Capabilities) -> tuple[Pass
         Pass("sweep", sweep),  # after `inline`, which leaves dead nests behind
         Pass("schedule", lambda proc: schedule(proc, capabilities), when=capabilities.scheduled),
         Pass("number", number, when=capabilities.scheduled),  # after `schedule`, which takes perfect nests
+        Pass("share", share, when=capabilities.scheduled),  # before `poll`, which divides loops
         Pass("poll", poll, when=capabilities.scheduled),
         Pass("memory", lambda proc: memory(proc, capabilities.alignment_bytes)),  # last: knows who lives with whom
     )

@@ -7,10 +7,8 @@ from dataclasses import replace
 from ocannl.ir.index import Affine, Bound, Sym
 from ocannl.ir.loops import Body, For, If, Poll, Proc, Stmt
 from ocannl.ir.names import Namer
-from ocannl.ir.work import iterations, work, work_of
+from ocannl.ir.work import STRETCH, iterations, work, work_of
 from ocannl.opt.nest import names_of
-
-STRETCH = 4_000_000  # of work between two polls: some milliseconds
 
 
 def poll(proc: Proc, stretch: int = STRETCH) -> Proc:
@@ -54,6 +52,8 @@ def _divided(stmt: Stmt, stretch: int, names: Namer) -> Stmt:
             return If(cond, _spread(then, stretch, names), _spread(orelse, stretch, names))
         case For(body=body):
             many = stretch * iterations(stmt) // work_of(stmt)
+            if stmt.claimed and many >= 1:
+                return stmt  # who hands out claims looks before each
             if many <= 1 or stmt.step != 1:
                 return replace(stmt, body=(Poll(), *_spread(body, stretch, names)))
             return _in_parts(stmt, many, names)

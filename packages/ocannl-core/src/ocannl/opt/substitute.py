@@ -77,9 +77,9 @@ def replace_buffers(proc: Proc, new: Mapping[Buf, Buf]) -> Proc:
 
     def statement(stmt: Stmt) -> Stmt:
         match stmt:
-            case For(sym, lo, hi, body, step, origin):
+            case For(sym, lo, hi, body, step, origin, claimed):
                 inner = statements(body)
-                return stmt if inner is body else For(sym, lo, hi, inner, step, origin)
+                return stmt if inner is body else For(sym, lo, hi, inner, step, origin, claimed)
             case If(cond, then, orelse):
                 a, b = statements(then), statements(orelse)
                 return stmt if a is then and b is orelse else If(cond, a, b)

@@ -15,6 +15,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from ocannl.backend.api import Code, Entry
+from ocannl.backend.cpu import cores
 from ocannl.backend.registry import resolve
 from ocannl.base import config, log
 from ocannl.base.config import QUEUE, SEED, THREADS
@@ -43,14 +44,14 @@ class Context:
     ) -> None:
         config.check()
         log.configure()
-        self.threads = THREADS.get(threads)
+        self.threads = THREADS.get(threads) or cores()
         self.backend = resolve(backend)
         count = self.backend.device_count()
         if isinstance(device, bool) or not isinstance(device, SupportsIndex) or not 0 <= operator.index(device) < count:
             has = "device 0 only" if count == 1 else f"devices 0 to {count - 1}"
             raise BackendUnavailable(f"backend `{self.backend.name}` has {has}, not {device!r}")
         self.device = self.backend.device(operator.index(device))
-        self.queue = self.device.queue(threaded=QUEUE.get(queue) == "threaded")
+        self.queue = self.device.queue(QUEUE.get(queue) == "threaded", self.threads)
         self.lock = threading.RLock()
         self.arrays = Arrays(self.queue, self.backend.capabilities.alignment_bytes)
         self.unsure: dict[Resident, None] = {}  # written by work that may not be done yet

@@ -20,7 +20,7 @@ class Runner:
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
         self.device = backend.device(0)
-        self.queue = self.device.queue(threaded=False)
+        self.queue = self.device.queue(threaded=False, threads=3)
 
     def like(self, name: str, array: Array, access: Access) -> Buf:
         """A pool buffer for an array."""

@@ -127,6 +127,24 @@ def check_polled(run: Runner) -> None:
     np.testing.assert_array_equal(run(polled(), x)[0], x * 2)
 
 
+def shared() -> Proc:
+    """Columns of a table are summed from a row on, each by whichever thread is free, with a look at the signals."""
+    x = Buf("x", float32, (4, 6), (6, 1), Home.POOL, Access.IN)
+    y = Buf("first", float32, (6,), (1,), Home.POOL, Access.OUT)
+    n, i, j = Sym("n", 0, 3, SymKind.STATIC), Sym("i", 0, 3), Sym("j", 1, 5)
+    cell, total = Ref(x, (A(i), A(j))), Ref(y, (A(j),))
+    body = (
+        Store(total, Num(0, float32)),
+        For(i, Bound.lower(A(n)), Bound.upper(4), (Poll(), Update(total, ADD, Load(cell)))),
+    )
+    return Proc("shared", (x, y), (n,), (For(j, Bound.lower(1), Bound.upper(6), body, claimed=2),))
+
+
+def check_shared(run: Runner) -> None:
+    x, y = np.arange(24, dtype=np.float32).reshape(4, 6), np.full(6, 7, np.float32)
+    np.testing.assert_array_equal(run(shared(), x, y, syms=[1])[1], [7, *x[1:, 1:].sum(0)])
+
+
 def narrow() -> Proc:
     """`y = y * w - x`, each in a type of its own, and where a cell of `w` is not 0 and less than the symbol."""
     w = Buf("w", float8_e4m3fn, (8,), (1,), Home.POOL, Access.IN)
@@ -157,4 +175,10 @@ def check_narrow(run: Runner) -> None:
     np.testing.assert_array_equal(after[3], np.where(chosen, 7, 255))
 
 
-SAMPLES = ((dense, check_dense), (border, check_border), (polled, check_polled), (narrow, check_narrow))
+SAMPLES = (
+    (dense, check_dense),
+    (border, check_border),
+    (polled, check_polled),
+    (shared, check_shared),
+    (narrow, check_narrow),
+)

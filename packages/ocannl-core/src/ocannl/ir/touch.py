@@ -1,0 +1,101 @@
+"""What statements touch, and whether iterations of a loop touch the same cells: as far as indices tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ocannl.ir.index import Affine, Sym, SymKind
+from ocannl.ir.loops import Access, Body, Buf, Expr, Load, Local, Ref, Store, Update
+from ocannl.ir.ops import Op
+from ocannl.ir.walk import walk
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """One access: `op` is that of an `Update`; `writes` is false for a load."""
+
+    ref: Ref
+    writes: bool
+    op: Op | None = None
+
+
+def touches(body: Body) -> list[Touch]:
+    """Every access to memory that the statements share with others."""
+    found: list[Touch] = []
+    private: set[Buf] = set()
+    for node in walk(body):
+        match node:
+            case Store(ref, _):
+                found.append(Touch(ref, True))
+            case Update(ref, op, _):
+                found.append(Touch(ref, True, op))
+            case Load(ref):
+                found.append(Touch(ref, False))
+            case Local(buf):
+                private.add(buf)
+            case _:
+                pass
+    return [t for t in found if t.ref.buf not in private]
+
+
+def loads(value: Expr) -> Iterator[Touch]:
+    return (Touch(e.ref, False) for e in walk(value) if isinstance(e, Load))
+
+
+def storage(buf: Buf) -> object:
+    """What two arrays share that are the same memory: views of a node are all of it."""
+    return buf if buf.node is None or buf.access is Access.MERGE else buf.node
+
+
+def are_independent(touched: Iterable[Touch], sym: Sym, outer: Sequence[Sym], *, sums: bool) -> bool:
+    """That no iteration over `sym` touches what another one writes, the outer symbols being the same. With `sums`, what
+    all of them only add to does not count."""
+    groups: dict[object, list[Touch]] = {}
+    for touch in touched:
+        groups.setdefault(storage(touch.ref.buf), []).append(touch)
+    for group in groups.values():
+        writes = [t for t in group if t.writes]
+        if not writes or (sums and _only_adds(group)):
+            continue
+        if not all(_tells(sym, outer, w.ref, other.ref) for w in writes for other in group):
+            return False
+    return True
+
+
+def _only_adds(group: Sequence[Touch]) -> bool:
+    op = group[0].op
+    return op is not None and op.monoid and all(t.op is op and t.ref.buf is group[0].ref.buf for t in group)
+
+
+def _tells(sym: Sym, outer: Sequence[Sym], one: Ref, other: Ref) -> bool:
+    """That both are one cell only in the same iteration over `sym`."""
+    if one.buf is not other.buf:
+        return False
+    same = [a for a, b in zip(one.at, other.at, strict=True) if a == b]
+    return sym in told(same, outer)
+
+
+def told(at: Iterable[Affine], known: Iterable[Sym]) -> set[Sym]:
+    """The symbols whose values follow from the values of the indices and of the known symbols.
+
+    One index tells several symbols when they are its digits: each coefficient is larger than what all smaller ones
+    can add up to.
+    """
+    known = set(known)  # static symbols are known as well
+    found: set[Sym] = set()
+    indices = list(at)
+    while True:
+        more: set[Sym] = set()
+        for index in indices:
+            terms = [(abs(c), s) for c, s in index.terms if s.kind is SymKind.LOOP and s not in known | found]
+            reach = 0
+            for coef, s in sorted(terms, key=lambda t: t[0]):
+                if coef <= reach:
+                    break
+                reach += coef * max(0, s.extent - 1)
+            else:
+                more.update(s for _, s in terms)
+        if not more:
+            return found
+        found |= more

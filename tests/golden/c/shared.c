@@ -1,0 +1,117 @@
+/* GCC before 14 may take the wrong cells where it vectorizes loads under a condition: its bug 114375. */
+#if defined __GNUC__ && __GNUC__ < 14 && !defined __clang__
+#define CHOOSING __attribute__((optimize("no-tree-loop-if-convert")))
+#else
+#define CHOOSING
+#endif
+
+typedef __UINT8_TYPE__ uint8_t;
+typedef __UINT16_TYPE__ uint16_t;
+typedef __UINT32_TYPE__ uint32_t;
+typedef __UINT64_TYPE__ uint64_t;
+typedef __INT32_TYPE__ int32_t;
+typedef __INT64_TYPE__ int64_t;
+
+struct control {  /* how a program lets other threads run Python, and hears that it is to leave */
+  int32_t version, clock_id;
+  volatile int32_t *cancel;
+  void *(*release)(void);
+  void (*acquire)(void *);
+  int (*ensure)(void);
+  void (*restore)(int);
+  int (*signals)(void);
+  int (*clock)(int, int64_t[2]);
+  int64_t asked_ns;
+  struct team *team;
+  int64_t threads;
+  struct control *deaf;
+};
+
+struct team {  /* the threads that share loops */
+  int32_t version, size;
+  int32_t (*share)(
+    struct team *,
+    int32_t (*body)(void *frame, int64_t claim, int64_t thread),
+    void *frame,
+    int64_t claims,
+    int64_t threads);
+};
+
+static __attribute__((noinline)) int poll(struct control *control)
+{
+  if (*control->cancel) return 1;
+  if (!control->signals) return 0;
+  int64_t time[2];
+  control->clock(control->clock_id, time);
+  int64_t now = time[0] * 1000000000 + time[1];
+  if (now - control->asked_ns < 20000000) return 0;
+  control->asked_ns = now;
+  int state = control->ensure(), raised = control->signals();
+  control->restore(state);
+  return raised;
+}
+
+static __attribute__((noinline)) int share(
+    struct control *control,
+    int32_t (*body)(void *frame, int64_t claim, int64_t thread),
+    void *frame,
+    int64_t claims)
+{
+  struct team *team = control->team;
+  if (team) return team->share(team, body, frame, claims, control->threads);
+  for (int64_t claim = 0; claim < claims; claim++)
+    if (body(frame, claim, 0)) return 1;
+  return 0;
+}
+
+/* proc shared(n in 0..4) */
+/*   x     : f32[4,6]  in */
+/*   first : f32[6]    out */
+
+static __attribute__((noinline)) int shared_1(
+    float *restrict first,
+    const float *restrict x,
+    int64_t n,
+    int64_t first_2,
+    int64_t limit,
+    struct control *control)
+{
+  for (int64_t j = first_2; j < limit; j++) {
+    first[j] = 0.0f;
+    for (int64_t i = n; i < 4; i++) {
+      if (poll(control)) return 1;
+      first[j] += x[6 * i + j];
+    }
+  }
+  return 0;
+}
+
+struct shared_1_frame {
+  float *first;
+  const float *x;
+  int64_t n;
+  struct control *control;
+};
+
+static __attribute__((noinline)) int shared_1_claim(void *given, int64_t claim, int64_t thread)
+{
+  struct shared_1_frame *frame = given;
+  struct control *control = thread ? frame->control->deaf : frame->control;
+  if (claim % 142857 == 142856 && poll(control)) return 1;
+  int64_t first = claim * 2 + 1, limit = first + 2;
+  if (limit > 6) limit = 6;
+  return shared_1(frame->first, frame->x, frame->n, first, limit, control);
+}
+
+int ocannl_shared(void *const addresses[], const int64_t symbols[], struct control *control)
+{
+  float *x = addresses[0];
+  float *first = addresses[1];
+  int64_t n = symbols[0];
+  int cancelled = 0;
+  struct shared_1_frame shared_1_frame = { first, x, n, control };
+  if ((cancelled = share(control, shared_1_claim, &shared_1_frame, 3))) goto leave;
+leave:
+  return cancelled;
+}
+

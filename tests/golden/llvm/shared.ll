@@ -1,0 +1,175 @@
+; proc shared(n in 0..4)
+;   x     : f32[4,6]  in
+;   first : f32[6]    out
+
+;   for j in 1..6 claimed by 2:
+;     first[j] = 0
+;     for i in n..4:
+;       poll
+;       first[j] += x[i, j]
+define internal i1 @ocannl.shared.1(ptr noalias %first, ptr noalias %x, i64 %n, i64 %first_2, i64 %limit, ptr %control) nounwind {
+  %j.3 = alloca i64
+  %i.9 = alloca i64
+  store i64 %first_2, ptr %j.3
+  %any.4 = icmp slt i64 %first_2, %limit
+  br i1 %any.4, label %j.1, label %j.end.2
+j.1:
+  %j.5 = load i64, ptr %j.3
+  %at.6 = getelementptr inbounds float, ptr %first, i64 %j.5
+  store float 0.0, ptr %at.6
+  store i64 %n, ptr %i.9
+  %any.10 = icmp slt i64 %n, 4
+  br i1 %any.10, label %i.7, label %i.end.8
+i.7:
+  %i.11 = load i64, ptr %i.9
+  %ix.16 = mul nsw i64 %i.11, 6
+  %ix.17 = add nsw i64 %j.5, %ix.16
+  %cancelled.13 = call i1 @ocannl.poll(ptr %control)
+  br i1 %cancelled.13, label %leave, label %go.on.12
+go.on.12:
+  %at.14 = getelementptr inbounds float, ptr %first, i64 %j.5
+  %first.15 = load float, ptr %at.14
+  %at.18 = getelementptr inbounds float, ptr %x, i64 %ix.17
+  %x.19 = load float, ptr %at.18
+  %v.20 = fadd float %first.15, %x.19
+  store float %v.20, ptr %at.14
+  %i.21 = add nsw i64 %i.11, 1
+  store i64 %i.21, ptr %i.9
+  %more.22 = icmp slt i64 %i.21, 4
+  br i1 %more.22, label %i.7, label %i.end.8
+i.end.8:
+  %j.23 = add nsw i64 %j.5, 1
+  store i64 %j.23, ptr %j.3
+  %more.24 = icmp slt i64 %j.23, %limit
+  br i1 %more.24, label %j.1, label %j.end.2
+j.end.2:
+  ret i1 false
+leave:
+  ret i1 true
+}
+
+define internal i32 @ocannl.shared.1.claim(ptr %frame, i64 %claim, i64 %thread) nounwind {
+  %x.1 = load ptr, ptr %frame
+  %at.2 = getelementptr inbounds ptr, ptr %frame, i64 1
+  %x.3 = load ptr, ptr %at.2
+  %at.4 = getelementptr inbounds i64, ptr %frame, i64 2
+  %x.5 = load i64, ptr %at.4
+  %at.6 = getelementptr inbounds ptr, ptr %frame, i64 3
+  %control.7 = load ptr, ptr %at.6
+  %caller.8 = icmp eq i64 %thread, 0
+  %at.9 = getelementptr inbounds ptr, ptr %control.7, i64 11
+  %deaf.10 = load ptr, ptr %at.9
+  %v.11 = select i1 %caller.8, ptr %control.7, ptr %deaf.10
+  %turn.15 = urem i64 %claim, 142857
+  %v.16 = icmp eq i64 %turn.15, 142856
+  br i1 %v.16, label %look.12, label %work.13
+look.12:
+  %cancelled.17 = call i1 @ocannl.poll(ptr %v.11)
+  br i1 %cancelled.17, label %leave.14, label %work.13
+work.13:
+  %v.18 = mul nsw i64 %claim, 2
+  %first.19 = add nsw i64 %v.18, 1
+  %end.20 = add nsw i64 %first.19, 2
+  %v.21 = call i64 @llvm.smin.i64(i64 %end.20, i64 6)
+  %cancelled.22 = call i1 @ocannl.shared.1(ptr %x.1, ptr %x.3, i64 %x.5, i64 %first.19, i64 %v.21, ptr %v.11)
+  %v.23 = zext i1 %cancelled.22 to i32
+  ret i32 %v.23
+leave.14:
+  ret i32 1
+}
+
+define i32 @ocannl.shared(ptr %addresses, ptr %syms, ptr %control) nounwind {
+  %x.1 = load ptr, ptr %addresses
+  %at.2 = getelementptr inbounds ptr, ptr %addresses, i64 1
+  %first.3 = load ptr, ptr %at.2
+  %n.4 = load i64, ptr %syms
+  %frame.6 = alloca [4 x i64]
+  store ptr %first.3, ptr %frame.6
+  %at.7 = getelementptr inbounds i64, ptr %frame.6, i64 1
+  store ptr %x.1, ptr %at.7
+  %at.8 = getelementptr inbounds i64, ptr %frame.6, i64 2
+  store i64 %n.4, ptr %at.8
+  %at.9 = getelementptr inbounds i64, ptr %frame.6, i64 3
+  store ptr %control, ptr %at.9
+  %cancelled.11 = call i1 @ocannl.share(ptr %control, ptr @ocannl.shared.1.claim, ptr %frame.6, i64 3)
+  br i1 %cancelled.11, label %leave.5, label %after.10
+after.10:
+  ret i32 0
+leave.5:
+  ret i32 1
+}
+
+define internal i1 @ocannl.poll(ptr %control) nounwind noinline {
+  %cancel.at = getelementptr inbounds ptr, ptr %control, i64 1
+  %cancel = load ptr, ptr %cancel.at
+  %told = load volatile i32, ptr %cancel
+  %cancelled = icmp ne i32 %told, 0
+  br i1 %cancelled, label %leave, label %ask
+ask:
+  %signals.at = getelementptr inbounds ptr, ptr %control, i64 6
+  %signals = load ptr, ptr %signals.at
+  %deaf = icmp eq ptr %signals, null
+  br i1 %deaf, label %go.on, label %look
+look:
+  %clock.at = getelementptr inbounds ptr, ptr %control, i64 7
+  %clock = load ptr, ptr %clock.at
+  %asked.at = getelementptr inbounds ptr, ptr %control, i64 8
+  %asked = load i64, ptr %asked.at
+  %id.at = getelementptr inbounds i32, ptr %control, i64 1
+  %id = load i32, ptr %id.at
+  %time = alloca [2 x i64]
+  %status = call i32 %clock(i32 %id, ptr %time)
+  %seconds = load i64, ptr %time
+  %rest.at = getelementptr inbounds i64, ptr %time, i64 1
+  %rest = load i64, ptr %rest.at
+  %whole = mul i64 %seconds, 1000000000
+  %now = add i64 %whole, %rest
+  %since = sub i64 %now, %asked
+  %long = icmp sge i64 %since, 20000000
+  br i1 %long, label %listen, label %go.on
+listen:
+  %ensure.at = getelementptr inbounds ptr, ptr %control, i64 4
+  %ensure = load ptr, ptr %ensure.at
+  %restore.at = getelementptr inbounds ptr, ptr %control, i64 5
+  %restore = load ptr, ptr %restore.at
+  store i64 %now, ptr %asked.at
+  %state = call i32 %ensure()
+  %raised = call i32 %signals()
+  call void %restore(i32 %state)
+  %interrupted = icmp ne i32 %raised, 0
+  br i1 %interrupted, label %leave, label %go.on
+leave:
+  ret i1 true
+go.on:
+  ret i1 false
+}
+
+define internal i1 @ocannl.share(ptr %control, ptr %body, ptr %frame, i64 %claims) nounwind {
+  %team.at = getelementptr inbounds ptr, ptr %control, i64 9
+  %team = load ptr, ptr %team.at
+  %threads.at = getelementptr inbounds ptr, ptr %control, i64 10
+  %threads = load i64, ptr %threads.at
+  %none = icmp eq ptr %team, null
+  br i1 %none, label %next, label %together
+together:
+  %share.at = getelementptr inbounds ptr, ptr %team, i64 1
+  %share = load ptr, ptr %share.at
+  %broken = call i32 %share(ptr %team, ptr %body, ptr %frame, i64 %claims, i64 %threads)
+  %cancelled = icmp ne i32 %broken, 0
+  ret i1 %cancelled
+next:
+  %claim = phi i64 [ 0, %0 ], [ %following, %run ]
+  %more = icmp slt i64 %claim, %claims
+  br i1 %more, label %run, label %done
+run:
+  %result = call i32 %body(ptr %frame, i64 %claim, i64 0)
+  %following = add i64 %claim, 1
+  %fine = icmp eq i32 %result, 0
+  br i1 %fine, label %next, label %left
+done:
+  ret i1 false
+left:
+  ret i1 true
+}
+
+declare i64 @llvm.smin.i64(i64, i64)
