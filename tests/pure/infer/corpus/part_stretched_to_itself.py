@@ -1,4 +1,4 @@
-"""A part of a concatenation that a copy of it is stretched to waited for itself, in some orders: the whole came first."""
+"""A part of a concatenation that is stretched to a copy of itself waited for itself, in some orders."""
 
 from itertools import permutations
 
