@@ -56,8 +56,6 @@ class Relation:
             first = f"the {KINDS[home % 3]} row of {name(other)} is {print_row(said) or 'empty'}"
             problem = f"{first}, but {shown}: {reason}"
             fix = "give both rows the same number of axes; `(a b)` in a spec merges axes"
-            if actual.var is not None and actual.var is said.var:
-                fix = "no row is longer than itself: give one of the tensors all its axes"
         elif self.logic.name == "slice" and not actual.count:
             problem = f"`{self.provenance.expression}` is a slice along the first batch axis, but {shown}"
             fix = f"give {name(owner)} a batch axis, or take a part by a spec"
@@ -67,8 +65,6 @@ class Relation:
             fix = "give both rows the same number of axes"
             if self.logic.name == "einsum":
                 fix += ", or different names in the spec"
-            if actual.var is not None and actual.var is said.var:
-                fix = "no row is longer than itself: give one of the tensors all its axes"
         else:
             problem = f"{self.written(slot)} has {count(said)}, but {shown}"
             fix = f"give {name(owner)} {count(said)} there"
