@@ -9,7 +9,12 @@ from ocannl.base.config import settings
 from ocannl.base.errors import CodeError, VerifyError
 from ocannl.ir.capabilities import Capabilities
 from ocannl.runtime import reuse
-from ocannl.runtime.compile import compile_program
+from ocannl.runtime.compile import Job, compile_programs
+
+
+def compile_program(code, asked, name, backend):
+    (program,) = compile_programs([Job(code, asked, name)], backend)
+    return program
 
 
 def decisions(nodes):

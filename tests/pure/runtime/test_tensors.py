@@ -5,6 +5,7 @@ import pytest
 
 import ocannl as oc
 from ocannl.base.errors import CodeError, DataError, UninitializedError
+from ocannl.runtime import reuse
 
 
 @pytest.fixture
@@ -144,3 +145,25 @@ def test_in(ctx, w):
     assert w not in ctx
     ctx.init(w)
     assert w in ctx
+
+
+def test_several_pieces_of_code_are_compiled_in_one_run(monkeypatch):
+    x = oc.placeholder("x", o=[3])
+    y, z = (x * 3.25).with_label("y"), (x + 7.5).with_label("z")
+    ctx = oc.Context("llvm")
+    runs = []
+    kind, compile_ = type(ctx.backend), type(ctx.backend).compile
+    monkeypatch.setattr(
+        kind, "compile", lambda self, procs: (runs.append([p.name for p in procs]), compile_(self, procs))[1]
+    )
+    ctx[x] = [1, 2, 3]
+    with oc.settings(cache=False):
+        reuse.forget()
+        first, second, third = ctx.compile_all([y.forward, z.forward, y.forward], keep=[x])
+        assert runs == [["y_forward", "z_forward", "y_forward_2"]]
+        first(), second(), third()
+        assert ctx[y].tolist() == [3.25, 6.5, 9.75] and ctx[z].tolist() == [8.5, 9.5, 10.5]
+        again, new = ctx.compile_all([z.forward, (y * z).with_label("p").forward])
+        assert runs[1:] == [["p_forward"]]  # the other is remembered
+        again(), new()
+        assert ctx.compile_all([]) == []

@@ -9,6 +9,8 @@ Both ways come to the same, the decisions about nodes included.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from time import perf_counter
 
 from ocannl.backend.api import Backend
@@ -29,27 +31,65 @@ from ocannl.runtime.program import Link, Program
 _log = logger("runtime.compile")
 
 
-def compile_program(code: Comp, asked: Mapping[TNode, str], name: str, backend: Backend) -> Program:
-    """`asked` are the nodes that somebody wants to keep, and who; `name` is an identifier."""
-    canon = canonical(code, asked)
-    _refuse_ambiguous(canon.statics)
-    key = reuse.key(canon, name, backend)
-    with reuse.one_at_a_time(key):
-        program = reuse.recall(key, canon, name, backend)
-        if program is None:
-            program = build(code, asked, name, backend)
-            reuse.remember(key, canon, program)
-    for fact in program.facts:
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A computation to compile: `asked` are the nodes that somebody wants to keep, and who; `name` is an identifier."""
+
+    code: Comp
+    asked: Mapping[TNode, str]
+    name: str
+
+
+def compile_programs(jobs: Sequence[Job], backend: Backend) -> list[Program]:
+    """All in one run of the backend, but those that were compiled before; names are distinct."""
+    canons = [canonical(job.code, job.asked) for job in jobs]
+    for canon in canons:
+        _refuse_ambiguous(canon.statics)
+    keys = [reuse.key(canon, job.name, backend) for canon, job in zip(canons, jobs, strict=True)]
+    with ExitStack() as held:
+        for key in sorted(keys):  # one order for all threads
+            held.enter_context(reuse.one_at_a_time(key))
+        found = [reuse.recall(*known, backend) for known in zip(keys, canons, [j.name for j in jobs], strict=True)]
+        new = iter(_built([job for job, program in zip(jobs, found, strict=True) if program is None], backend))
+        programs = []
+        for key, canon, known in zip(keys, canons, found, strict=True):
+            program = next(new) if known is None else known
+            if known is None:
+                reuse.remember(key, canon, program)
+            programs.append(program)
+    for fact in (fact for program in programs for fact in program.facts):
         fact.node.decided = Decision(fact.placement, fact.author)
-    return program
+    return programs
 
 
-def build(code: Comp, asked: Mapping[TNode, str], name: str, backend: Backend) -> Program:
-    """Through all stages, each checked as the setting `verify` says."""
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A program that has gone through all stages but the backend."""
+
+    job: Job
+    proc: Proc
+    stages: tuple[tuple[str, Proc | str], ...]
+
+
+def _built(jobs: Sequence[Job], backend: Backend) -> list[Program]:
+    if not jobs:
+        return []
+    watch = _Watch()
+    drafts = [_drafted(job, backend, watch) for job in jobs]
+    made = backend.compile([draft.proc for draft in drafts])
+    watch.lap(backend.name)
+    _log.info("compiled %s for %s in %s", ", ".join(f"`{job.name}`" for job in jobs), backend.name, watch)
+    return [
+        Program(d.job.name, d.job.code, d.job.asked, made, links(p), p.syms, p.arena, p.facts, d.stages)
+        for d, p in ((draft, draft.proc) for draft in drafts)
+    ]
+
+
+def _drafted(job: Job, backend: Backend, watch: _Watch) -> _Draft:
+    """Through the stages, each checked as the setting `verify` says."""
     checks = VERIFY.get()
     alignment = backend.capabilities.alignment_bytes
-    watch = _Watch()
-    lowered = lower(code, name)
+    lowered = lower(job.code, job.name)
     watch.lap("lower")
     stages: list[tuple[str, Proc | str]] = [("lower", lowered)]
 
@@ -65,13 +105,10 @@ def build(code: Comp, asked: Mapping[TNode, str], name: str, backend: Backend) -
 
     if checks != "off":
         check(lowered, "lowered")
-    proc = optimize(lowered, asked, backend.capabilities, see)
+    proc = optimize(lowered, job.asked, backend.capabilities, see)
     if checks == "ends":
         check(proc, "placed")
-    made = backend.compile([proc])
-    watch.lap(backend.name)
-    _log.info("compiled `%s` for %s in %s", name, backend.name, watch)
-    return Program(name, code, asked, made, links(proc), proc.syms, proc.arena, proc.facts, tuple(stages))
+    return _Draft(job, proc, tuple(stages))
 
 
 class _Watch:

@@ -22,13 +22,13 @@ from ocannl.base.config import QUEUE, SEED, THREADS
 from ocannl.base.errors import BackendUnavailable, CodeError, MergeBufferError, UninitializedError
 from ocannl.ir.assign import Comp, assigns
 from ocannl.ir.loops import Access
-from ocannl.ir.names import identifier
+from ocannl.ir.names import Namer, identifier
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lang import graph
 from ocannl.lang.code import Elaborated
 from ocannl.runtime import host
 from ocannl.runtime.arrays import Arrays, Resident, Usage
-from ocannl.runtime.compile import compile_program
+from ocannl.runtime.compile import Job, compile_programs
 from ocannl.runtime.pools import Slab
 from ocannl.runtime.program import Link, Program
 from ocannl.runtime.routine import Routine
@@ -64,14 +64,26 @@ class Context:
         """The routine of a piece of code. `keep` are tensors or nodes to look at afterwards."""
         if name is not None and not isinstance(name, str):
             raise CodeError(f"the name of a routine is a text, not {name!r}")
-        elaborated = elaborate(code)
-        asked = dict(elaborated.asked)
-        for each in [keep] if _is_tensor(keep) or not isinstance(keep, Iterable) else keep:
-            asked.setdefault(node_of(each), "keep=")
-        routine = self.compile_comp(elaborated.comp, asked, name or elaborated.name)
-        for node in initialized(elaborated):
-            self.start(node)
+        (routine,) = self._compile_all([elaborate(code)], [name], keep)
         return routine
+
+    def compile_all(self, codes: Iterable[object], keep: object = ()) -> list[Routine]:
+        """The routines of several pieces of code, in one run of the compiler."""
+        made = [elaborate(code) for code in codes]
+        return self._compile_all(made, [None] * len(made), keep)
+
+    def _compile_all(self, codes: list[Elaborated], names: list[str | None], keep: object) -> list[Routine]:
+        kept = [keep] if _is_tensor(keep) or not isinstance(keep, Iterable) else list(keep)
+        asked = {node_of(each): "keep=" for each in kept}
+        unique = Namer()
+        jobs = [
+            Job(code.comp, {**asked, **code.asked}, unique(name or code.name, "routine"))
+            for code, name in zip(codes, names, strict=True)
+        ]
+        routines = self._routines(jobs)
+        for node in (node for code in codes for node in initialized(code)):
+            self.start(node)
+        return routines
 
     def run(self, code: object, /, **symbols: Any) -> None:
         """Compiles a piece of code and calls it once."""
@@ -110,10 +122,14 @@ class Context:
     ) -> Routine:
         """The routine of a computation, bound to this context. `asked` are nodes to keep, and who wants them; a `seed`
         draws the random contents that the code reads anew."""
-        program = compile_program(code, asked or {}, identifier(name, "routine"), self.backend)
+        (routine,) = self._routines([Job(code, asked or {}, identifier(name, "routine"))], seed)
+        return routine
+
+    def _routines(self, jobs: list[Job], seed: int | None = None) -> list[Routine]:
+        programs = compile_programs(jobs, self.backend)
         with self.lock:
             self.refuse_closed()
-            return self._link(program, seed)
+            return [self._link(program, seed) for program in programs]
 
     def _link(self, program: Program, seed: int | None) -> Routine:
         for node in program.merged:

@@ -106,9 +106,9 @@ class DataParallel:
         for share in broadcast(params, self._contexts):
             share()
         gradients = [p.grad for p in params if p.grad is not None]
-        code = grad_update(loss)
-        self._compute = [ctx.compile(code, keep=[loss, *gradients]) for ctx in self._contexts]
-        self._update = [ctx.compile(update) for ctx in self._contexts]
+        codes = [grad_update(loss), update]
+        made = [ctx.compile_all(codes, keep=[loss, *gradients]) for ctx in self._contexts]
+        self._compute, self._update = zip(*made, strict=True)
         self._exchange = cache(lambda count: all_reduce(gradients, self._contexts, mean=mean, holders=count))
 
     def __call__(self, *batches: Feed) -> np.ndarray:
