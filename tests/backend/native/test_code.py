@@ -106,6 +106,14 @@ def test_programs_may_be_called_like_functions_of_the_library(run, name):
     np.testing.assert_allclose(run(scale(run, X, name), X, X * 0)[1], np.tanh(X) * 2, rtol=1e-6)
 
 
+def test_names_of_programs_and_of_their_parts_do_not_meet(native, run):
+    names = ["a", "a_1", "a_2", "a_1_1", "ocannl_a", "ocannl_a_1", "x", "y"]
+    procs = [scale(run, X, name, by=float(n)) for n, name in enumerate(names)]
+    code = native.compile(procs)
+    for n, proc in enumerate(procs):
+        np.testing.assert_allclose(run(proc, X, X * 0, code=code)[1], np.tanh(X) * n, rtol=1e-6)
+
+
 def test_code_is_linked_many_times(native, run):
     code = native.compile([proc := scale(run, X)])
     for n in range(3):

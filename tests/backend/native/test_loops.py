@@ -346,6 +346,14 @@ HOSTILE = [
     "b" * 300,
     "\u2028@evil",
     "w.grad",
+    "*/ #error /*",
+    "**//",
+    "a\\",
+    "a??/",
+    "{}%s",
+    *("int", "float", "restrict", "typeof", "asm", "main", "uint8_t", "struct"),
+    *("control", "poll", "arena", "addresses", "symbols", "cancelled", "leave", "CHOOSING"),
+    *("fma_f32", "max_f32", "f32_bits", "floor_div", "tanhf", "fmodf", "hostile_1", "ocannl_hostile", "__LINE__", "_1"),
 ]
 
 
