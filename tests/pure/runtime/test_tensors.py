@@ -159,7 +159,7 @@ def test_several_pieces_of_code_are_compiled_in_one_run(monkeypatch):
     ctx[x] = [1, 2, 3]
     with oc.settings(cache=False):
         reuse.forget()
-        first, second, third = ctx.compile_all([y.forward, z.forward, y.forward], keep=[x])
+        first, second, third = ctx.compile_all([y.forward, z.forward, y.forward])
         assert runs == [["y_forward", "z_forward", "y_forward_2"]]
         first(), second(), third()
         assert ctx[y].tolist() == [3.25, 6.5, 9.75] and ctx[z].tolist() == [8.5, 9.5, 10.5]
