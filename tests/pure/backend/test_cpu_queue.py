@@ -2,6 +2,8 @@
 
 import gc
 import os
+import subprocess
+import sys
 import threading
 import time
 import weakref
@@ -166,3 +168,20 @@ def test_a_forked_child_has_queues_that_work(queue, busy):
     go.set()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     queue.synchronize()
+
+
+def test_a_process_ends_with_work_in_its_queue():
+    script = (
+        "import time\n"
+        "from ocannl.backend.cpu import CpuDevice\n"
+        "queue = CpuDevice().queue(threaded=True)\n"
+        "def long():\n"
+        "    while not queue.control.cancelled: time.sleep(0.001)\n"
+        "    print('cancelled', flush=True)\n"
+        "    return True\n"
+        "queue.submit(long)\n"
+        "queue.submit(print, 1)\n"
+        "time.sleep(0.05)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "cancelled\n", "")

@@ -5,6 +5,7 @@ Both hand compiled code a `Control`, through which it lets other threads run Pyt
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import threading
@@ -283,6 +284,13 @@ class _Line:
 
 
 _lines: weakref.WeakSet[_Line] = weakref.WeakSet()
+
+
+@atexit.register
+def _at_exit() -> None:
+    """What still runs is cancelled: its code is about to leave memory."""
+    for line in list(_lines):
+        line.cancel()
 
 
 def _after_fork() -> None:
