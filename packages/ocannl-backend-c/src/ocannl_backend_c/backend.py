@@ -24,7 +24,7 @@ CAPABILITIES = Capabilities(precisions=frozenset(precision.name for precision in
 
 @cache
 def _release() -> str:
-    """The distribution, and the very text of the emitter: whatever changes code changes this."""
+    """The distribution, and the very text of the emitter and of the flags: whatever changes code changes this."""
     digest = hashlib.sha256()
     for module in (__file__, codegen.__file__):
         for source in sorted(Path(module).parent.glob("*.py")):

@@ -53,7 +53,7 @@ class Toolchain:
         return f"{sys.platform} {platform.machine()} {self.macros}"
 
     def __str__(self) -> str:
-        return f"{shlex.join(self.command)} {self.version} {' '.join((*FLAGS, *self.tuning))} {self.target}"
+        return " ".join([shlex.join(self.command), self.version, *self.tuning, self.target])
 
 
 def command() -> tuple[str, ...]:
