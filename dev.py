@@ -24,6 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 LOCK = ROOT / "requirements.lock"
 MANIFESTS = sorted((ROOT / "packages").glob("*/pyproject.toml"))
+EXAMPLE = "ocannl-backend-example"  # to be read: what runs on every installed backend would take long on it
 OLDEST = (3, 11)
 
 # task: (what it is for, its commands). The commands of the gates stand here and their environments in tox.ini; those of
@@ -104,7 +105,8 @@ def prepare(environment: Path) -> Path:
         say(f"installing the locked dependencies into {environment.name} (a minute or two, once)")
         install(environment, "--require-hashes", "--only-binary=:all:", "-r", str(LOCK))
     say("installing the packages of the workspace")
-    folders = [argument for manifest in MANIFESTS for argument in ("-e", str(manifest.parent))]
+    wanted_here = [manifest.parent for manifest in MANIFESTS if manifest.parent.name != EXAMPLE]
+    folders = [argument for folder in wanted_here for argument in ("-e", str(folder))]
     install(environment, "--no-deps", "--no-build-isolation", *folders)
     stamp.write_text(json.dumps(wanted, indent=1), encoding="utf-8")
     return environment

@@ -92,6 +92,22 @@ def through_arena(offsets: tuple[int, int], p: Precision, arena: int) -> Case:
     return case(name, arrays, body, temporaries=(s, t), arena=arena, want=(given, given + 2))
 
 
+def together(offsets: tuple[int, int], p: Precision, arena: int) -> Case:
+    """`s = x + 1; t = x; y[i] = s[i] + t[7 - i]`: both temporaries are needed at the end."""
+    given = np.arange(8).astype(p.numpy)
+    x, y = pool("x", given, Access.IN), pool("y", given, Access.OUT)
+    s, t = (block(name, p, offset, 8) for name, offset in zip("st", offsets, strict=True))
+    i, j, k = (sym(name, 8) for name in "ijk")
+    body = (
+        loop(i, (Store(cell(s, i), Apply(ADD, (load(x, i), Num(1, p)))),)),
+        loop(j, (Store(cell(t, j), load(x, j)),)),
+        loop(k, (Store(cell(y, k), Apply(ADD, (load(s, k), load(t, A(7) - k)))),)),
+    )
+    want = (given, np.full(8, 8, p.numpy))
+    arrays = [(x, given), (y, np.zeros_like(given))]
+    return case("together", arrays, body, temporaries=(s, t), arena=arena, want=want)
+
+
 class Layouts(Area):
     """Cells are where strides and indices say, and no others are touched."""
 
@@ -132,8 +148,13 @@ class Layouts(Area):
         first, second = (n * step for n in offsets)
         bench.check(through_arena((first, second), bench.number, 6 * step))
 
-    def test_the_same_nodes_in_other_places(self, bench: Bench) -> None:
-        """Arrays need not come in the order in which they lie in memory."""
+    @pytest.mark.parametrize("offsets", [(0, 1), (1, 0), (2, 5)], ids=str)
+    def test_temporaries_that_are_needed_together(self, bench: Bench, offsets: tuple[int, int]) -> None:
+        step = max(bench.backend.capabilities.alignment_bytes, 64)
+        first, second = (n * step for n in offsets)
+        bench.check(together((first, second), bench.number, 6 * step))
+
+    def test_arrays_in_another_order(self, bench: Bench) -> None:
         p = bench.number
         a, b = ramp(p, 5), ramp(p, 9)
         x, y, i = pool("x", a, Access.IN), pool("y", b), sym("i", 5)

@@ -195,7 +195,8 @@ class Memory(Area):
                 slab = bench.device.alloc_pool(ones.nbytes)
                 queue.from_host(Location(slab, 0), ones)
                 entry = bench.backend.link(code, "freed", queue, [Location(slab, 0), Location(total, 0)])
-                queue.submit(quietly(partial(time.sleep, 0.001)))
+                queue.synchronize()
+                queue.submit(quietly(partial(time.sleep, 0.003)))
                 for _ in range(5):
                     call(queue, entry)
                 bench.device.free_pool(slab)

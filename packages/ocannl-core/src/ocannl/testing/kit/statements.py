@@ -288,13 +288,11 @@ def a_deep_nest(p: Precision) -> Case:
 
 @program
 def a_deep_expression(p: Precision) -> Case:
-    y, value = pool("y", numbers(p, 3)), load(pool("z", numbers(p, 3)), 0)
-    x = value.ref.buf
-    deep: Expr = value
+    x, y = pool("x", numbers(p, 3), Access.IN), pool("y", numbers(p, 3))
+    deep: Expr = load(x, 0)
     for n in range(60):
         deep = Apply(BY_NAME["sub" if n % 2 else "add"], (deep, Num(n % 5, p)))
-    arrays = [(x, numbers(p, 3)), (y, numbers(p, 3))]
-    return case("expression", arrays, (Store(cell(y, 1), deep),))
+    return case("expression", [(x, numbers(p, 3)), (y, numbers(p, 3))], (Store(cell(y, 1), deep),))
 
 
 NAMES = ("for", "if", "int", "double", "lambda", "None", "NULL", "main", "printf", "define", "x0", "entry", "def")

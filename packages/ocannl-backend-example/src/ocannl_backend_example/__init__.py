@@ -1,0 +1,25 @@
+"""The example backend: programs as Python text, a backend small enough to read in one sitting."""
+
+from __future__ import annotations
+
+from ocannl.backend import Backend, BackendInfo, hookimpl
+
+__all__ = ["ocannl_backend"]
+
+
+def _load() -> Backend:
+    from ocannl_backend_example.backend import ExampleBackend
+
+    return ExampleBackend()
+
+
+@hookimpl
+def ocannl_backend() -> BackendInfo:
+    return BackendInfo(
+        name="example",
+        api_version=1,  # of the interface this was written for, never the one that happens to be installed
+        description="programs as Python text: slow, and easy to read",
+        priority=-50,
+        probe=lambda: None,  # works wherever Python does
+        load=_load,
+    )

@@ -1,0 +1,59 @@
+"""The programs of the kit are such as the rest of the system makes: whoever refuses one of them is wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ocannl.ir.precision import PRECISIONS, float32
+from ocannl.ir.verify import verify
+from ocannl.testing.kit import casts, layouts, numbers, operations, statements
+from ocannl.testing.kit.cases import Case
+
+MADE = {
+    "operations": operations.applied,
+    "constants": operations.with_constants,
+    "reductions": operations.reductions,
+    "written": lambda p: {"written": operations.written(p)},
+    "indices": lambda p: {"indices": operations.indices(p)},
+    "casts": casts.casts,
+    "layouts": layouts.copies,
+}
+
+
+def check(case: Case) -> None:
+    verify(case.proc, "placed", alignment_bytes=64)
+
+
+@pytest.mark.parametrize("p", PRECISIONS, ids=str)
+@pytest.mark.parametrize("kind", MADE)
+def test_programs_keep_the_rules(kind, p):
+    for one in MADE[kind](p).values():
+        check(one)
+
+
+def test_loops_keep_the_rules():
+    for one in statements.cases(float32).values():
+        check(one)
+
+
+def test_temporaries_keep_the_rules():
+    check(layouts.together((0, 64), float32, 128))
+    check(layouts.through_arena((64, 0), float32, 128))
+
+
+@pytest.mark.parametrize("p", [float32], ids=str)
+def test_what_is_wanted_is_what_the_interpreter_says(p):
+    """Where both say something."""
+    for one in (*statements.cases(p).values(), *layouts.copies(p).values(), layouts.together((0, 64), p, 128)):
+        if one.want is not None:
+            said = Case(one.proc, one.given, one.values).wanted()
+            for buf, wanted, found in zip(one.pools, one.want, said, strict=True):
+                numbers.agree(f"{buf.name} of {one.proc.name}", found, wanted)
+
+
+def test_each_program_does_something():
+    for name, one in statements.cases(float32).items():
+        changed = [not np.array_equal(a, b) for a, b in zip(one.given, one.wanted(), strict=True)]
+        idle = ("empty", "far_empty", "nothing_at_all", "words_and_places_to_leave", "a_value_is_what_it_was")
+        assert any(changed) == (name not in idle), name

@@ -1,0 +1,3 @@
+"""The conformance kit on every backend."""
+
+from ocannl.testing.test_conformance import *  # noqa: F403
