@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ocannl.ir.index import Sym
-from ocannl.ir.loops import Body, For, If, Let, Local, Proc, Store, Update
+from ocannl.ir.loops import Body, For, If, Let, Local, Pick, Proc, Store, Update
 from ocannl.ir.touch import Touch, are_independent, loads
 from ocannl.ir.walk import walk
 
@@ -61,6 +61,9 @@ def _visit(
                 found, span = [*loads(value), Touch(ref, True)], 1
             case Update(ref, op, value):
                 found, span = [*loads(value), Touch(ref, True, op)], 1
+            case Pick(_, value, inner):
+                found, span = _visit(inner, outer, strided, opened, spans)
+                found = [*loads(value), *found]
             case Let(_, value):
                 found, span = list(loads(value)), 1
             case Local(buf):

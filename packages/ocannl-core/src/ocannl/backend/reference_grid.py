@@ -38,6 +38,7 @@ from ocannl.ir.loops import (
     Load,
     Local,
     Num,
+    Pick,
     Ref,
     Store,
     Update,
@@ -98,6 +99,7 @@ class Grid:
     fixed: dict[Sym, int]
     axes: list[Axis] = field(default_factory=list)
     values: dict[str, tuple[Array, int]] = field(default_factory=dict)  # of `Let`, with the number of axes then open
+    picked: dict[Sym, tuple[Array, int]] = field(default_factory=dict)  # likewise
     mask: Array | None = None  # the points of the grid where statements act; None: all
     is_cancelled: Callable[[], bool] = bool
 
@@ -114,6 +116,8 @@ class Grid:
                     self._store(ref, self.value(value))
                 case Update(ref, op, value):
                     self._update(ref, op, self.value(value))
+                case Pick(sym, value, inner):
+                    self._pick(sym, self.value(value), inner)
                 case Let(name, value):
                     self.values[name] = (np.array(self.value(value)), len(self.axes))  # what it is now
                 case Local(buf, fill):
@@ -170,6 +174,15 @@ class Grid:
             self.mask = self._and(mask, chosen)
             self.run(body)
             self.mask = mask
+
+    def _pick(self, sym: Sym, value: Array, body: Body) -> None:
+        """The statements, at the points where the value is in the range of the symbol."""
+        mask, inside = self.mask, (value >= sym.lo) & (value <= sym.hi)
+        self.picked[sym] = np.clip(value, sym.lo, sym.hi), len(self.axes)
+        self.mask = self._and(mask, inside)
+        self.run(body)
+        self.mask = mask
+        del self.picked[sym]
 
     def _if(self, cond: Cond, then: Body, orelse: Body) -> None:
         self._where(cond, then)
@@ -229,6 +242,7 @@ class Grid:
         if not inside and self.mask is None:
             self._refuse(ref)
         syms = {s for index in ref.at for s in index.syms}
+        inside = inside and syms.isdisjoint(self.picked)
         own = len(storage.grid)
         return Site(storage, inside, tuple(n < own or a.sym in syms for n, a in enumerate(self.axes)))
 
@@ -329,6 +343,10 @@ class Grid:
     def _index(self, index: Affine) -> Array:
         total: Array = np.full((1,) * len(self.axes), index.const, np.int64)
         for coef, sym in index.terms:
+            if sym in self.picked:
+                found, depth = self.picked[sym]
+                total = total + coef * found.reshape(found.shape + (1,) * (len(self.axes) - depth))
+                continue
             number = self.fixed.get(sym)
             if number is None:
                 n = self._axis(sym)
@@ -343,7 +361,9 @@ class Grid:
         least = most = index.const
         for coef, sym in index.terms:
             number = self.fixed.get(sym)
-            if number is not None:
+            if sym in self.picked:
+                first, last = coef * sym.lo, coef * sym.hi
+            elif number is not None:
                 first = last = coef * number
             else:
                 axis = self.axes[self._axis(sym)]

@@ -71,13 +71,31 @@ Value = Read | Number | Index | Apply | Convert
 
 
 @dataclass(frozen=True, slots=True)
+class Pick:
+    """A symbol that has, at each point of a box, an integer value read there: how cells are gathered and scattered. The
+    point does not count where that is not in the symbol's range."""
+
+    sym: Sym
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
 class Piece:
-    """For every point of the box where `when` holds: the cell `at` of the left side meets `value`."""
+    """For every point of the box where `when` holds and `picks` are in range, in that order: the cell `at` of the left
+    side meets `value`. The values of picks mention loops and static symbols, `when` besides these nothing."""
 
     loops: tuple[Sym, ...]
     at: tuple[Affine, ...]
     value: Value
     when: Cond = TRUE
+    picks: tuple[Pick, ...] = ()
+
+    @property
+    def reads(self) -> Iterator[Read]:
+        """The cells that it reads."""
+        for pick in self.picks:
+            yield from reads(pick.value)
+        yield from reads(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +155,7 @@ def nodes(comp: Comp) -> tuple[TNode, ...]:
     seen: dict[TNode, None] = {}
     for assign in assigns(comp):
         for piece in assign.pieces:
-            for read in reads(piece.value):
+            for read in piece.reads:
                 seen.setdefault(read.node)
         seen.setdefault(assign.lhs)
     return tuple(seen)

@@ -68,10 +68,11 @@ class _Writer:
         accum = assign.accum.name if assign.accum else "store"
         self.lines.append(f"n{self.node(assign.lhs)} {accum}{' clear' if assign.clear else ''}")
         for piece in assign.pieces:
-            self.loops = {sym: n for n, sym in enumerate(piece.loops)}
+            self.loops = {sym: n for n, sym in enumerate((*piece.loops, *(pick.sym for pick in piece.picks)))}
             box = " ".join(f"{s.lo}..{s.hi}" for s in piece.loops)
             when = "" if piece.when.is_true else f" when {self.cond(piece.when)}"
-            self.lines.append(f" [{box}] {self.indices(piece.at)} <- {self.value(piece.value)}{when}")
+            picks = "".join(f" pick {p.sym.lo}..{p.sym.hi} {self.value(p.value)}" for p in piece.picks)
+            self.lines.append(f" [{box}] {self.indices(piece.at)} <- {self.value(piece.value)}{when}{picks}")
 
     def value(self, value: Value) -> str:
         match value:

@@ -16,6 +16,7 @@ from enum import Enum
 class SymKind(Enum):
     LOOP = "loop"
     STATIC = "static"  # given at each call of a routine
+    PICKED = "picked"  # read from memory, see `Pick`
 
 
 class Sym:

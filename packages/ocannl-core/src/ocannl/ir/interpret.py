@@ -30,6 +30,7 @@ from ocannl.ir.loops import (
     Load,
     Local,
     Num,
+    Pick,
     Poll,
     Proc,
     Ref,
@@ -184,6 +185,8 @@ class _Machine:
             case If(cond, then, orelse):
                 test, yes, no = self.cond(cond), self.block(then), self.block(orelse)
                 return lambda: yes() if test() else no()
+            case Pick(sym, value, body):
+                return self.pick(sym, self.expr(value), self.block(body))
             case Let(name, value):
                 compute = self.expr(value)
                 return lambda: self.vars.update({name: compute()})
@@ -242,6 +245,17 @@ class _Machine:
                 values = claims.sample(values, len(values))
             for n in values:
                 syms[sym] = n
+                body()
+
+        return run
+
+    def pick(self, sym: Sym, value: Callable[[], Number], body: Run) -> Run:
+        syms = self.syms
+
+        def run() -> None:
+            number = int(value())
+            if sym.lo <= number <= sym.hi:
+                syms[sym] = number
                 body()
 
         return run

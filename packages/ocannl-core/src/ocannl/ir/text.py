@@ -29,6 +29,7 @@ from ocannl.ir.loops import (
     Load,
     Local,
     Num,
+    Pick,
     Poll,
     Proc,
     Ref,
@@ -142,6 +143,9 @@ def _lines(body: Body, depth: int) -> Iterator[tuple[str, Origin | None]]:
                 claimed = f" claimed by {stmt.claimed}" if stmt.claimed else ""
                 yield f"{pad}for {stmt.sym.name} in {bounds}{step}{claimed}:", stmt.origin
                 yield from _lines(stmt.body, depth + 1)
+            case Pick(sym, value, inner):
+                yield f"{pad}pick {sym.name} in {sym.lo}..{sym.hi + 1} = {show(value)}:", None
+                yield from _lines(inner, depth + 1)
             case If(cond, then, orelse):
                 yield f"{pad}if {cond}:", None
                 yield from _lines(then, depth + 1)
@@ -251,6 +255,7 @@ def _comp_lines(code: comp.Comp, depth: int, named: Names) -> Iterator[str]:
             for piece in code.pieces:
                 loops = " ".join(f"{s.name}<{s.hi + 1}" for s in piece.loops)
                 when = "" if piece.when.is_true else f" when {piece.when}"
+                when += "".join(f" where {p.sym.name} is {show_value(p.value, named)}" for p in piece.picks)
                 at = f"[{', '.join(map(str, piece.at))}]" if piece.at else ""
                 left = f"{named(code.lhs)}{at} {_accum(code)} {show_value(piece.value, named)}{when}"
                 yield f"{pad}{left}" + (f"    over {loops}" if loops else "")

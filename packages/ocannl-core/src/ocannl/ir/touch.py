@@ -88,6 +88,8 @@ def told(at: Iterable[Affine], known: Iterable[Sym]) -> set[Sym]:
     while True:
         more: set[Sym] = set()
         for index in indices:
+            if any(s.kind is SymKind.PICKED for s in index.syms):
+                continue  # whatever it is
             terms = [(abs(c), s) for c, s in index.terms if s.kind is SymKind.LOOP and s not in known | found]
             reach = 0
             for coef, s in sorted(terms, key=lambda t: t[0]):

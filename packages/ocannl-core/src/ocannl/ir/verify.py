@@ -32,6 +32,7 @@ from ocannl.ir.loops import (
     Load,
     Local,
     Num,
+    Pick,
     Poll,
     Proc,
     Ref,
@@ -42,7 +43,7 @@ from ocannl.ir.loops import (
     When,
 )
 from ocannl.ir.ops import Domain
-from ocannl.ir.precision import Family, Precision
+from ocannl.ir.precision import Family, Precision, int64
 from ocannl.ir.prove import Region, cond_facts, negated_facts
 from ocannl.ir.text import show, show_ref, show_stmt
 from ocannl.ir.touch import are_independent, touches
@@ -149,6 +150,12 @@ class _Check:
                 if stmt.claimed:
                     self.claimed(stmt)
                 with self.region.loop(sym, lo, hi):
+                    self.block(body)
+            case Pick(sym, value, body):
+                if self.expr(value) is not int64:
+                    raise self.fail(f"`{sym.name}` is picked by a value that is not int64")
+                self.bind(sym.name, "a picked symbol")
+                with self.region.loop(sym, Bound.lower(sym.lo), Bound.upper(sym.hi + 1)):
                     self.block(body)
             case If(cond, then, orelse):
                 self.cond(cond)
@@ -295,7 +302,9 @@ class _Check:
                 case For(_, lo, hi, (only,), step):
                     if step != 1 or lo.constant is None or hi.constant is None:
                         raise self.at(path, "the loop has no constant bounds")
-                case If(_, ((Store() | Update()) as only,), ()):
+                case If(_, ((Pick() | Store() | Update()) as only,), ()):
+                    pass
+                case Pick(_, _, ((Pick() | Store() | Update()) as only,)):
                     pass
                 case Store() | Update() | Comment():
                     return

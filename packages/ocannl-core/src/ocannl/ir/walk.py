@@ -22,6 +22,7 @@ from ocannl.ir.loops import (
     Load,
     Local,
     Num,
+    Pick,
     Poll,
     Stmt,
     Store,
@@ -48,6 +49,8 @@ def children(node: Node) -> tuple[Node, ...]:
             return node.body
         case If(_, body, other):
             return body + other
+        case Pick(_, value, body):
+            return (value, *body)
         case Num() | Idx() | Var() | Load() | Local() | Comment() | Poll():
             return ()
 
@@ -98,5 +101,8 @@ def _rebuild(node: Node, rule: Callable[[Node], Node]) -> Node:
         case If(cond, then_body, else_body):
             x, y = rewrite_body(then_body, rule), rewrite_body(else_body, rule)
             return node if x is then_body and y is else_body else If(cond, x, y)
+        case Pick(sym, value, body):
+            inner, new_body = rewrite(value, rule), rewrite_body(body, rule)
+            return node if inner is value and new_body is body else Pick(sym, inner, new_body)
         case Num() | Idx() | Var() | Load() | Local() | Comment() | Poll():
             return node

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ocannl.ir.loops import Apply, Body, Expr, For, If, Local, Stmt, Store, Update
+from ocannl.ir.loops import Apply, Body, Expr, For, If, Local, Pick, Stmt, Store, Update
 from ocannl.ir.ops import Domain
 from ocannl.ir.walk import walk
 
@@ -19,6 +19,8 @@ def work_of(stmt: Stmt) -> int:
     match stmt:
         case For():
             return iterations(stmt) * work(stmt.body)
+        case Pick(_, value, body):
+            return 1 + _evaluation(value) + work(body)
         case If(_, then, orelse):
             return max(work(then), work(orelse))
         case Store(_, value) | Update(_, _, value):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from ocannl.base.errors import CodeError
 from ocannl.infer.logic import Logic
 from ocannl.infer.project import project
 from ocannl.infer.shape import finish, relate
 from ocannl.infer.terms import Provenance
-from ocannl.ir.assign import Assign, Number, Origin, Piece, reads
+from ocannl.ir.assign import Assign, Number, Origin, Piece
 from ocannl.ir.index import Affine
 from ocannl.ir.ops import Op
 from ocannl.ir.tnode import Role
@@ -94,7 +95,7 @@ def _through_slices(lhs: Tensor, assign: Assign, dims: tuple[int, ...]) -> list[
         return [assign]
     out: list[Assign] = []
     if assign.clear and assign.accum is not None:
-        if any(read.node is parent.node for piece in assign.pieces for read in reads(piece.value)):
+        if any(read.node is parent.node for piece in assign.pieces for read in piece.reads):
             raise CodeError(f"`{describe(lhs)}` is cleared before `{parent.label}` is read: compute the value first")
         cleared = fill(parent.node, dims, Number(assign.accum.neutral or 0), assign.origin)
         out = [Assign(parent.node, None, False, _shifted(cleared, at), assign.origin)]
@@ -102,7 +103,7 @@ def _through_slices(lhs: Tensor, assign: Assign, dims: tuple[int, ...]) -> list[
 
 
 def _shifted(assign: Assign, at: tuple[Affine, ...]) -> tuple[Piece, ...]:
-    return tuple(Piece(p.loops, (*at, *p.at), p.value, p.when) for p in assign.pieces)
+    return tuple(replace(p, at=(*at, *p.at)) for p in assign.pieces)
 
 
 def sliced(lhs: Tensor) -> tuple[Tensor, tuple[Affine, ...]]:

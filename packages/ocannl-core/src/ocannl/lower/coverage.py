@@ -24,7 +24,13 @@ def is_empty(piece: Piece) -> bool:
 def is_injective(pieces: Sequence[Piece]) -> bool:
     """That no cell is touched twice."""
     live = [p for p in pieces if not is_empty(p)]
-    return all(determined(p.at, p.loops) for p in live) and are_disjoint(live)
+    return all(determined(_known(p), p.loops) for p in live) and are_disjoint(live)
+
+
+def _known(piece: Piece) -> list[Affine]:
+    """The indices that follow from the loops alone."""
+    picked = {pick.sym for pick in piece.picks}
+    return [index for index in piece.at if picked.isdisjoint(index.syms)]
 
 
 def are_disjoint(pieces: Sequence[Piece]) -> bool:
@@ -55,7 +61,7 @@ def is_surjective(pieces: Sequence[Piece], dims: Sequence[int]) -> bool:
     if size == 0:
         return True
     live = [p for p in pieces if not is_empty(p)]
-    whole = [p for p in live if p.when.is_true and determined(p.at, mentioned(p))]
+    whole = [p for p in live if p.when.is_true and not p.picks and determined(p.at, mentioned(p))]
     if any(_cells(p) == size for p in whole):
         return True
     return are_disjoint(whole) and sum(map(_cells, whole)) == size

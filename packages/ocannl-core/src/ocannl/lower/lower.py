@@ -33,6 +33,7 @@ from ocannl.ir.loops import (
     Home,
     If,
     Load,
+    Pick,
     Proc,
     Ref,
     Stmt,
@@ -43,7 +44,7 @@ from ocannl.ir.loops import (
 )
 from ocannl.ir.names import Namer
 from ocannl.ir.ops import ADD, MAX, MIN, MUL, NEG, SUB, Op
-from ocannl.ir.precision import Family, Precision
+from ocannl.ir.precision import Family, Precision, int64
 from ocannl.ir.tnode import TNode
 from ocannl.lower import types
 from ocannl.lower.coverage import is_injective, is_surjective
@@ -127,9 +128,9 @@ class _Routine:
             self._merged[node] = self._buf(f"{node.label}_merge", node, node.precision, Access.MERGE)
         return self._merged[node]
 
-    def _box(self, loops: Sequence[Sym]) -> _Box:
-        renamed = {s: Sym(self._name(s.name, "i"), s.lo, s.hi) for s in loops}
-        return _Box(tuple(renamed.values()), renamed)
+    def _box(self, loops: Sequence[Sym], picked: Sequence[Sym] = ()) -> _Box:
+        renamed = {s: Sym(self._name(s.name, "i"), s.lo, s.hi, s.kind) for s in (*loops, *picked)}
+        return _Box(tuple(renamed[s] for s in loops), renamed)
 
     def _cells(self, dims: Sequence[int]) -> tuple[tuple[Sym, ...], tuple[Affine, ...]]:
         """Loops over every cell of an array, and the cell."""
@@ -165,10 +166,13 @@ class _Routine:
             body.append(self._convert(into, target, origin))
         sequential = not once and not (op is SUB or (op is not None and op.monoid))
         for piece in pieces:
-            box = self._box(_order(piece, sequential))
+            box = self._box(_order(piece, sequential), [pick.sym for pick in piece.picks])
             value = self._value(piece.value, box, lhs, source)
             ref = Ref(self._used(into), box.at(piece.at))
             stmt = _meet(ref, op, value, kind, origin, first=assign.clear and once)
+            for pick in reversed(piece.picks):
+                place = types.cast(self._value(pick.value, box, lhs, source), int64)
+                stmt = Pick(box.renamed[pick.sym], place, (stmt,))
             if not piece.when.is_true:
                 stmt = If(box.cond(piece.when), (stmt,))
             body.append(_nest(box.loops, stmt, origin))
@@ -212,7 +216,7 @@ def _check(assign: Assign) -> None:
     if op is not None and op.arity != 2:
         raise CodeError(f"`{op}` cannot accumulate into `{lhs.label}`: it takes {op.arity} operands, not 2")
     for piece in assign.pieces:
-        if len(set(piece.loops)) != len(piece.loops):
+        if len({*piece.loops, *(p.sym for p in piece.picks)}) != len(piece.loops) + len(piece.picks):
             raise CodeError("a piece runs over one loop twice: " + ", ".join(s.name for s in piece.loops))
         if len(piece.at) != len(lhs.dims):
             raise CodeError(f"`{lhs.label}` has {len(lhs.dims)} axes, and is written at {len(piece.at)} indices")
@@ -259,7 +263,7 @@ def _overwrites_what_it_reads(assign: Assign, early: bool) -> bool:
     """That a right side reads a cell of the left side after it may have changed; `early`: some change before their
     own iteration. Reading the very cell that the iteration writes is harmless otherwise."""
     for piece in assign.pieces:
-        for read in comp.reads(piece.value):
+        for read in piece.reads:
             if read.node is assign.lhs and not read.merge and (early or read.at != piece.at):
                 return True
     return False

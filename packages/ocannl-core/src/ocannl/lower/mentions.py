@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ocannl.base.errors import CodeError
-from ocannl.ir.assign import Apply, Comp, Convert, Index, Number, Read, Value, assigns, reads
+from ocannl.ir.assign import Apply, Comp, Convert, Index, Number, Read, Value, assigns
 from ocannl.ir.index import Affine, Sym, SymKind
 from ocannl.ir.loops import Access
 from ocannl.ir.names import identifier
@@ -36,6 +36,8 @@ def statics(code: Comp) -> tuple[Sym, ...]:
     for assign in assigns(code):
         for piece in assign.pieces:
             visit(piece.value)
+            for pick in piece.picks:
+                visit(pick.value)
             note(*piece.at, *piece.when.ge0, *piece.when.eq0)
     by_name: dict[str, Sym] = {}
     for sym in found:
@@ -53,7 +55,7 @@ def accesses(code: Comp) -> dict[TNode, Access]:
     whole: set[TNode] = set()
     for assign in assigns(code):
         for piece in assign.pieces:
-            read.update((r.node, None) for r in reads(piece.value) if not r.merge and r.node not in whole)
+            read.update((r.node, None) for r in piece.reads if not r.merge and r.node not in whole)
         if assign.lhs not in whole:
             if overwrites(assign):
                 whole.add(assign.lhs)

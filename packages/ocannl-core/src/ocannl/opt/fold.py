@@ -17,6 +17,7 @@ from ocannl.ir.loops import (
     Let,
     Load,
     Num,
+    Pick,
     Proc,
     Stmt,
     Store,
@@ -99,6 +100,11 @@ def _stmt(stmt: Stmt, given: Cond) -> Body:
             if not a and not b:
                 return ()
             return (stmt,) if a is then and b is orelse and left is cond else (If(left, a, b),)
+        case Pick(sym, value, body):
+            new, inner = fold_expr(value, given), _body(body, given)
+            if not inner:
+                return ()
+            return (stmt,) if new is value and inner is body else (Pick(sym, new, inner),)
         case Store(ref, value, origin):
             new = fold_expr(value, given)
             return (stmt,) if new is value else (Store(ref, new, origin),)

@@ -20,6 +20,7 @@ from ocannl.ir.loops import (
     Let,
     Load,
     Local,
+    Pick,
     Proc,
     Ref,
     Stmt,
@@ -102,8 +103,8 @@ def loads(expr: Expr) -> list[Ref]:
     return found
 
 
-def leaves(body: Body) -> Iterator[Store | Update | Let | Local]:
-    """The statements below loops and guards, in order."""
+def leaves(body: Body) -> Iterator[Store | Update | Let | Local | Pick]:
+    """The statements below loops and guards, and picks before what they hold, in order."""
     stack = list(reversed(body))
     while stack:
         match stack.pop():
@@ -111,6 +112,9 @@ def leaves(body: Body) -> Iterator[Store | Update | Let | Local]:
                 stack.extend(reversed(inner))
             case If(_, then, orelse):
                 stack.extend(reversed(then + orelse))
+            case Pick(_, _, inner) as pick:
+                yield pick
+                stack.extend(reversed(inner))
             case Store() | Update() | Let() | Local() as leaf:
                 yield leaf
             case _:
@@ -126,7 +130,7 @@ def touched(stmt: Stmt) -> tuple[list[Buf], list[Buf]]:
             case Store(ref, value) | Update(ref, _, value):
                 written[ref.buf] = None
                 read.update((r.buf, None) for r in loads(value))
-            case Let(_, value):
+            case Let(_, value) | Pick(_, value, _):
                 read.update((r.buf, None) for r in loads(value))
             case Local():
                 pass
@@ -146,6 +150,9 @@ def names_of(proc: Proc) -> Iterator[str]:
                     stack.append(body)
                 case If(_, then, orelse):
                     stack += (then, orelse)
+                case Pick(sym, _, body):
+                    yield sym.name
+                    stack.append(body)
                 case Let(name, _):
                     yield name
                 case Local(buf):

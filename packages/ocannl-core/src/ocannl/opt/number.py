@@ -16,6 +16,7 @@ from ocannl.ir.loops import (
     Let,
     Load,
     Num,
+    Pick,
     Proc,
     Stmt,
     Store,
@@ -55,6 +56,9 @@ def _block(body: Body, names: Namer) -> Body:
             case If(cond, then, orelse):
                 a, b = _block(then, names), _block(orelse, names)
                 out.append(stmt if a is then and b is orelse else If(cond, a, b))
+            case Pick(sym, value, inner):
+                new = _block(inner, names)
+                out.append(stmt if new is inner else Pick(sym, value, new))
             case Store(_, Apply() | Cast() | When()) | Update(_, _, Apply() | Cast() | When()):
                 lets, value = _Values().share(stmt.value, names)
                 out += (*lets, stmt if value is stmt.value else replace(stmt, value=value))

@@ -83,6 +83,9 @@ def replace_buffers(proc: Proc, new: Mapping[Buf, Buf]) -> Proc:
             case If(cond, then, orelse):
                 a, b = statements(then), statements(orelse)
                 return stmt if a is then and b is orelse else If(cond, a, b)
+            case Pick(sym, value, body):
+                result, inner = map_expr(value, leaf), statements(body)
+                return stmt if result is value and inner is body else Pick(sym, result, inner)
             case Store(at, value, origin):
                 place, result = ref(at), map_expr(value, leaf)
                 return stmt if place is at and result is value else Store(place, result, origin)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ocannl.ir.loops import Body, Buf, Comment, For, Home, If, Load, Proc, Stmt, Store
+from ocannl.ir.loops import Body, Buf, Comment, For, Home, If, Load, Pick, Proc, Stmt, Store
 from ocannl.opt.exact import number
 from ocannl.opt.nest import covers, nest_of, same, touched, with_leaf
 
@@ -75,6 +75,11 @@ def _trim(stmt: Stmt) -> Stmt | None:
             if not a and not b:
                 return None
             return stmt if a is then and b is orelse else If(cond, a, b)
+        case Pick(sym, value, body):
+            inner = _trim_body(body)
+            if not inner or sym.extent == 0:
+                return None
+            return stmt if inner is body else Pick(sym, value, inner)
         case Store(ref, Load(source)) if ref == source:
             return None
         case _:

@@ -96,6 +96,10 @@ class _Grid:
         self.chosen = np.broadcast_to(self.holds(piece.when), self.shape)
         self.state = state
         self.merged = merged
+        for pick in piece.picks:
+            picked = self.value(pick.value).array.astype(np.int64)
+            self.chosen = self.chosen & (picked >= pick.sym.lo) & (picked <= pick.sym.hi)
+            self.syms[pick.sym] = np.clip(picked, pick.sym.lo, max(pick.sym.lo, pick.sym.hi))
 
     def index(self, index: Affine) -> Array:
         return np.asarray(sum((c * self.syms[s] for c, s in index.terms), np.asarray(index.const)))
