@@ -35,8 +35,8 @@ from ocannl.ir.loops import (
 )
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import float64, int64
-from ocannl.ir.touch import told
 from ocannl.ir.text import print_proc
+from ocannl.ir.touch import told
 
 
 class Scalar:

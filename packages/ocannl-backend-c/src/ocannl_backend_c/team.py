@@ -6,7 +6,7 @@
             the job is still open: who comes too late leaves without having touched it
 
 Going inside before looking whether the job is open, against closing it before looking whether somebody is inside: both
-in one order for all threads (sequential consistency), so that no thread is ever at work on a job that its owner has left.
+in one order for all threads (sequential consistency), so that no thread is ever at work on a job whose owner left it.
 """
 
 from __future__ import annotations

@@ -104,6 +104,10 @@ class _Program:
                 if orelse:
                     line(f"{indent}else:")
                     self.block(orelse, f"{indent}    ")
+            case ir.Pick(sym, value, body):
+                line(f"{indent}{self.name(sym)} = {self.value(value)}")
+                line(f"{indent}if {sym.lo} <= {self.name(sym)} <= {sym.hi}:")
+                self.block(body, f"{indent}    ")
             case ir.Let(name, value):
                 line(f"{indent}{self.name(name)} = {self.value(value)}")
             case ir.Local(buf, fill):

@@ -3,8 +3,8 @@
     define i32 @ocannl.step(ptr %addresses, ptr %syms, ptr %control)     loads addresses and symbols, calls the nests
     define internal i1 @ocannl.step.1(ptr noalias %x, ptr noalias %y, i64 %n, ptr %control)     a nest
 
-A nest gives true when it was cancelled; one that has no poll gives nothing and is not given the last parameter. One that
-threads share is given the iterations to do, and called by
+A nest gives true when it was cancelled; one that has no poll gives nothing and is not given the last parameter. One
+that threads share is given the iterations to do, and called by
 
     define internal i32 @ocannl.step.1.claim(ptr %frame, i64 %claim, i64 %thread)     one claim of it
 
@@ -36,6 +36,7 @@ from ocannl.ir.loops import (
     Load,
     Local,
     Num,
+    Pick,
     Poll,
     Proc,
     Ref,
@@ -332,6 +333,8 @@ class _Function:
                 self.loop(stmt)
             case If(cond, then, orelse):
                 self.choose(cond, then, orelse)
+            case Pick(sym, value, body):
+                self.pick(sym, value, body)
             case Let(name, value):
                 self.values[name] = self.value(value)
             case Local(buf, fill):
@@ -372,6 +375,19 @@ class _Function:
         after = b.let(f"add nsw i64 {here}, {step}", name)
         b.line(f"store i64 {after}, ptr {counter}")
         b.branch(b.let(f"icmp slt i64 {after}, {hi}", "more"), body, end)
+        b.label(end)
+
+    def pick(self, sym: Sym, value: Expr, body: Body) -> None:
+        b = self.b
+        picked = self.value(value)
+        inside, end = b.fresh("picked"), b.fresh("end")
+        first = b.op("sub", "i64", picked, str(sym.lo))
+        b.branch(b.let(f"icmp ult i64 {first}, {sym.extent}", "in"), inside, end)
+        b.label(inside)
+        self.indices.enter(sym, picked)
+        self.block(body)
+        self.indices.leave()
+        b.jump(end)
         b.label(end)
 
     def choose(self, cond: Cond, then: Body, orelse: Body) -> None:

@@ -23,7 +23,7 @@ from ocannl.codegen.document import Document
 from ocannl.codegen.infix import Term, unary
 from ocannl.codegen.nests import Claim, Nest
 from ocannl.codegen.numbers import is_narrow
-from ocannl.ir.loops import Apply, Body, Buf, Comment, For, If, Let, Local, Poll, Stmt, Store, Update, Var, When
+from ocannl.ir.loops import Apply, Body, Buf, Comment, For, If, Let, Local, Pick, Poll, Stmt, Store, Update, Var, When
 from ocannl.ir.names import Namer
 from ocannl.ir.ops import ADD, MUL, NEG
 from ocannl.ir.walk import Node, walk
@@ -154,6 +154,8 @@ class _Function:
                 self.loop(stmt)
             case If():
                 self.choose(stmt)
+            case Pick():
+                self.pick(stmt)
             case Let(name, value):
                 text, called = self.values.value(value).text, self.names(name)
                 self.line(f"const {self.d.types[value.precision]} {called} = {text};")
@@ -202,6 +204,14 @@ class _Function:
             self.inner(stmt.orelse)
         self.line("}")
 
+    def pick(self, stmt: Pick) -> None:
+        name = self.names(stmt.sym.name, "at")
+        self.line(f"const {self.d.index} {name} = {self.values.value(stmt.value).text};")
+        self.values.syms[stmt.sym] = Term(name)
+        self.line(f"if ({name} >= {stmt.sym.lo} && {name} <= {stmt.sym.hi}) {{")
+        self.inner(stmt.body)
+        self.line("}")
+
     def local(self, buf: Buf, fill: int | float | None) -> None:
         self.stack_bytes += 0 if buf in self.values.arrays else buf.nbytes
         if self.stack_bytes > STACK_BYTES:
@@ -248,7 +258,7 @@ def fitted(form: str, type_: str, name: str, params: list[str]) -> str:
 def _chooses(node: Node) -> bool:
     """Whether what it does not choose may be left unread."""
     match node:
-        case When():
+        case When() | Pick():
             return True
         case If(_, then, orelse):
             return not all(isinstance(stmt, For) for stmt in then + orelse)

@@ -3,10 +3,10 @@
     int NAME(void *addresses[], int64_t symbols[], struct control *control)
 
 `addresses` holds one address for each pool buffer, in the order of `Proc.bufs`, then that of the arena if there is one;
-`symbols` the values of the static symbols. A program is called by a thread that holds Python's interpreter lock. One with
-more work than `UNLOCKED` lets other threads run Python meanwhile. At a poll it leaves, and gives something other than 0,
-when somebody has set `*cancel`, or a signal (Ctrl-C) has raised a Python exception, which is then set: a poll asks for
-signals if none has for `PATIENCE_NS`.
+`symbols` the values of the static symbols. A program is called by a thread that holds Python's interpreter lock. One
+with more work than `UNLOCKED` lets other threads run Python meanwhile. At a poll it leaves, and gives something other
+than 0, when somebody has set `*cancel`, or a signal (Ctrl-C) has raised a Python exception, which is then set: a poll
+asks for signals if none has for `PATIENCE_NS`.
 
     struct control {
         int32_t version;                    // 1; later ones only add fields

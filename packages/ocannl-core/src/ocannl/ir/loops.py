@@ -7,13 +7,14 @@
 
 Meaning. A statement sees what those before it wrote. `For` runs its body for sym = lo, lo+step, ... below hi; where it
 is `claimed`, no iteration touches what another one writes, and threads may take them, so many at a time, in any order.
-`Update(ref, op, e)` is `ref = ref op e` for a monoid op: iterations of a reduction may be reordered. `Pick` gives a symbol the
-value of an integer expression, and runs its body if that is in the symbol's range. `Let` names a value and `Local` storage, both to the end of the block they stand in. All operands of an `Apply` have one type, which
+`Pick` gives a symbol the value of an integer expression, and runs its body if that is in the symbol's range.
+`Update(ref, op, e)` is `ref = ref op e` for a monoid op: iterations of a reduction may be reordered. `Let` names a
+value and `Local` storage, both to the end of the block they stand in. All operands of an `Apply` have one type, which
 is that of the result; `where` evaluates both sides, `When` only the one that its condition picks (an affine condition
 costs nothing to decide: it is how padding and partial writes are said). A `Cast` to bool is `!= 0`, from a float to an
-integer truncates toward zero (giving any number where the result has no room), between integers wraps. `Poll` is a place
-where a program that somebody has cancelled may leave, with whatever it has written; it may be taken for nothing. Every
-access is in bounds: `verify` proves it.
+integer truncates toward zero (giving any number where the result has no room), between integers wraps. `Poll` is a
+place where a program that somebody has cancelled may leave, with whatever it has written; it may be taken for nothing.
+Every access is in bounds: `verify` proves it.
 """
 
 from __future__ import annotations

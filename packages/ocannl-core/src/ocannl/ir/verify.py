@@ -46,8 +46,8 @@ from ocannl.ir.ops import Domain
 from ocannl.ir.precision import Family, Precision, int64
 from ocannl.ir.prove import Region, cond_facts, negated_facts
 from ocannl.ir.text import show, show_ref, show_stmt
-from ocannl.ir.touch import are_independent, touches
 from ocannl.ir.tnode import Placement
+from ocannl.ir.touch import are_independent, touches
 from ocannl.ir.walk import walk
 
 Stage = Literal["lowered", "optimized", "placed"]
@@ -302,9 +302,7 @@ class _Check:
                 case For(_, lo, hi, (only,), step):
                     if step != 1 or lo.constant is None or hi.constant is None:
                         raise self.at(path, "the loop has no constant bounds")
-                case If(_, ((Pick() | Store() | Update()) as only,), ()):
-                    pass
-                case Pick(_, _, ((Pick() | Store() | Update()) as only,)):
+                case Pick(_, _, (only,)) | If(_, ((Store() | Update()) as only,), ()):
                     pass
                 case Store() | Update() | Comment():
                     return

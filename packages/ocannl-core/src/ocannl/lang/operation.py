@@ -57,6 +57,7 @@ class Operation:
     text: str = ""  # how the expression reads: "{0} @ {1}"
     sizes: Mapping[str, int] = field(default_factory=dict)
     kind: Precision | None = None  # of the result, where it does not follow from the operands
+    picks: bool = False  # the leading output axis of operand 1 is where operand 2 says, an integer for each cell
 
     @property
     def outside(self) -> float | None:
@@ -92,6 +93,7 @@ def contraction(
     text: str = "",
     sizes: Mapping[str, int] | None = None,
     kind: Precision | None = None,
+    picks: bool = False,
 ) -> Operation:
     """`result =:reduce combine(operands)`, with the gradient that follows from the formula.
 
@@ -129,6 +131,7 @@ def contraction(
         text,
         sizes or {},
         kind,
+        picks,
     )
 
 

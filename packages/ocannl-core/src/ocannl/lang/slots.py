@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ocannl.base.errors import CodeError, ShapeError
-from ocannl.ir.assign import Assign, Origin, Piece, Read, Value
-from ocannl.ir.index import TRUE, Cond, inside
+from ocannl.ir.assign import Assign, Origin, Pick, Piece, Read, Value
+from ocannl.ir.index import TRUE, Affine, Cond, Sym, SymKind, inside
 from ocannl.ir.ops import ADD, BY_NAME, Op
 from ocannl.ir.projections import Projection, Projections
 from ocannl.lang.terms import Hole, Term, Tree, holes, instantiate, tree_of
@@ -113,20 +113,37 @@ def slot_of(name: str, operands: int) -> tuple[str, int] | None:
     return (found[1], number) if number <= operands else None
 
 
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """Axis `axis` of the tensor at `slot` is not walked: it is where the value of `place` says."""
+
+    slot: int
+    axis: int
+    place: Tree
+
+
 def elaborate(
-    assigns: list[SlotAssign], projections: Projections, outside: float | None, origin: Origin
+    assigns: list[SlotAssign],
+    projections: Projections,
+    outside: float | None,
+    origin: Origin,
+    picked: tuple[Picked, ...] = (),
 ) -> Iterator[Assign]:
     """Slot assignments as code. A read that leaves its array gives `outside`; a write that leaves it is not done."""
     for a in assigns:
         pieces = []
         for projection in projections.pieces:
-            piece = _piece(a, projection, projections, outside)
+            piece = _piece(a, projection, projections, outside, picked)
             if piece is not None:
                 pieces.append(piece)
         yield Assign(a.target.node, a.accum, a.clear, tuple(pieces), origin)
 
 
-def _piece(a: SlotAssign, projection: Projection, projections: Projections, outside: float | None) -> Piece | None:
+def _piece(
+    a: SlotAssign, walked: Projection, projections: Projections, outside: float | None, picked: tuple[Picked, ...]
+) -> Piece | None:
+    projection, places = _picking(walked, projections, picked)
+
     def read(hole: Hole) -> Value:
         at, dims = projection.at(hole.slot), projections.dims(hole.slot)
         assert at is not None
@@ -142,4 +159,30 @@ def _piece(a: SlotAssign, projection: Projection, projections: Projections, outs
     when: Cond = TRUE
     for index, size in zip(at, dims, strict=True):
         when = when & inside(index, size)
-    return Piece(projection.loops, at, instantiate(present[0], read), when)
+    picks = tuple(Pick(sym, instantiate(p.place, read)) for sym, p in zip(places, picked, strict=True))
+    return Piece(projection.loops, at, instantiate(present[0], read), when, picks)
+
+
+def _picking(
+    projection: Projection, projections: Projections, picked: tuple[Picked, ...]
+) -> tuple[Projection, list[Sym]]:
+    """The same cells with symbols that are picked instead of loops, and these symbols."""
+    syms: list[Sym] = []
+    for p in picked:
+        at = projection.at(p.slot)
+        assert at is not None
+        old, size = at[p.axis].only_sym, projections.dims(p.slot)[p.axis]
+        syms.append(Sym(old.name if old else "at", 0, size - 1, SymKind.PICKED))
+        place = Affine.of(syms[-1])
+        if old is None:  # an axis of size 1, which nobody walks
+            operands = list(projection.operands)
+            operands[p.slot - 1] = (*at[: p.axis], place, *at[p.axis + 1 :])
+            projection = replace(projection, operands=tuple(operands))
+            continue
+        swap = {old: place}
+        projection = Projection(
+            tuple(loop for loop in projection.loops if loop is not old),
+            tuple(i.substitute(swap) for i in projection.result),
+            tuple(o and tuple(i.substitute(swap) for i in o) for o in projection.operands),
+        )
+    return projection, syms

@@ -25,7 +25,7 @@ from ocannl.lang.code import Recorder, recorder
 from ocannl.lang.fill import fill
 from ocannl.lang.operation import Operation
 from ocannl.lang.operators import Operators
-from ocannl.lang.slots import NoSlot, Slot, SlotAssign, elaborate
+from ocannl.lang.slots import NoSlot, Picked, Slot, SlotAssign, elaborate
 from ocannl.lang.terms import Hole, Term
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ class Tensor(Operators):
         if self.application is not None:
             slots = _Application(self)
             self.application.operation.forward(slots)
-            return elaborate(slots.out, self.projections, self.application.operation.outside, self.origin)
+            return self._elaborated(slots)
         if self.literal is not None:
             return (fill(self.node, self.dims, self.literal(), self.origin),)
         return ()
@@ -191,7 +191,16 @@ class Tensor(Operators):
             return ()
         slots = _Application(self)
         app.operation.gradient(slots)
-        return elaborate(slots.out, self.projections, app.operation.outside, self.origin)
+        return self._elaborated(slots)
+
+    def _elaborated(self, slots: _Application) -> Iterable[Assign]:
+        app = self.application
+        assert app is not None
+        picked: tuple[Picked, ...] = ()
+        if app.operation.picks:
+            table, places = app.operands
+            picked = (Picked(1, len(table.shape.batch), operand_term(places, 2).tree),)
+        return elaborate(slots.out, self.projections, app.operation.outside, self.origin, picked)
 
     def zero_gradient(self) -> Iterable[Assign]:
         return () if self.grad is None else (fill(self.grad.node, self.dims, Number(0), self.origin),)

@@ -31,6 +31,7 @@ from ocannl.ir.loops import (
     Comment,
     Expr,
     Home,
+    Idx,
     If,
     Load,
     Pick,
@@ -39,6 +40,7 @@ from ocannl.ir.loops import (
     Stmt,
     Store,
     Update,
+    When,
     loop,
     row_major,
 )
@@ -46,6 +48,7 @@ from ocannl.ir.names import Namer
 from ocannl.ir.ops import ADD, MAX, MIN, MUL, NEG, SUB, Op
 from ocannl.ir.precision import Family, Precision, int64
 from ocannl.ir.tnode import TNode
+from ocannl.ir.walk import walk
 from ocannl.lower import types
 from ocannl.lower.coverage import is_injective, is_surjective
 from ocannl.lower.mentions import accesses, statics
@@ -170,12 +173,13 @@ class _Routine:
             value = self._value(piece.value, box, lhs, source)
             ref = Ref(self._used(into), box.at(piece.at))
             stmt = _meet(ref, op, value, kind, origin, first=assign.clear and once)
-            for pick in reversed(piece.picks):
-                place = types.cast(self._value(pick.value, box, lhs, source), int64)
-                stmt = Pick(box.renamed[pick.sym], place, (stmt,))
             if not piece.when.is_true:
                 stmt = If(box.cond(piece.when), (stmt,))
-            body.append(_nest(box.loops, stmt, origin))
+            picks = [
+                (box.renamed[pick.sym], types.cast(self._value(pick.value, box, lhs, source), int64))
+                for pick in piece.picks
+            ]
+            body.append(_nest(box.loops, stmt, origin, picks))
         if summed:
             body.append(self._convert(target, into, origin))
         return tuple(body)
@@ -232,10 +236,34 @@ def _order(piece: Piece, sequential: bool) -> tuple[Sym, ...]:
     return (*left, *(s for s in piece.loops if s not in left))
 
 
-def _nest(loops: Sequence[Sym], stmt: Stmt, origin: Origin) -> Stmt:
-    for sym in reversed(loops):
-        stmt = loop(sym, (stmt,), origin)
+def _nest(loops: Sequence[Sym], stmt: Stmt, origin: Origin, picks: Sequence[tuple[Sym, Expr]] = ()) -> Stmt:
+    """The statement inside the loops; each pick as far out as its value is known."""
+    left = list(picks)
+    for depth in range(len(loops), -1, -1):
+        inner = loops[depth - 1] if depth else None
+        for sym, value in reversed([p for p in left if inner is None or inner in _mentioned(p[1])]):
+            stmt = Pick(sym, value, (stmt,))
+            left = [p for p in left if p[0] is not sym]
+        if inner is not None:
+            stmt = loop(inner, (stmt,), origin)
     return stmt
+
+
+def _mentioned(value: Expr) -> set[Sym]:
+    """The symbols in an expression."""
+    return {sym for node in walk(value) for index in _indices(node) for sym in index.syms}
+
+
+def _indices(node: object) -> tuple[Affine, ...]:
+    match node:
+        case Load(ref):
+            return ref.at
+        case Idx(index, _):
+            return (index,)
+        case When(cond):
+            return (*cond.ge0, *cond.eq0)
+        case _:
+            return ()
 
 
 def _meet(ref: Ref, op: Op | None, value: types.Operand, kind: Precision, origin: Origin, *, first: bool) -> Stmt:

@@ -14,8 +14,8 @@ CLAIM = 50_000  # of work that a thread takes at a time
 
 
 def share(proc: Proc, worth: int = WORTH, claim: int = CLAIM) -> Proc:
-    """Lets threads claim iterations of a long nest's outermost loop, where these have nothing to do with each other. Here
-    it is long from 200 on, and a claim is of 100:
+    """Lets threads claim iterations of a long nest's outermost loop, where these have nothing to do with each other.
+    Here it is long from 200 on, and a claim is of 100:
 
         proc step                         proc step
           x : f32[6,2]  in                  x : f32[6,2]  in

@@ -18,6 +18,7 @@ from ocannl.ir.loops import (
     Let,
     Load,
     Num,
+    Pick,
     Proc,
     Ref,
     Stmt,

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ocannl.ir.assign import Assign, Block, Comp, Origin, Piece, Read, Seq
+from ocannl.ir.assign import Assign, Block, Comp, Origin, Pick, Piece, Read, Seq
 from ocannl.ir.index import TRUE, Affine, Cond, Sym, SymKind, inside
 from ocannl.ir.ops import BY_NAME, Op
 from ocannl.ir.precision import (
@@ -59,7 +59,8 @@ ACCUMULATORS = (*("add",) * 6, "sub", "sub", "mul", "max", "max", "min", "and", 
                 "sat01_gate", "fst", "snd")  # fmt: skip
 
 
-WRITTEN = ("back", "const", "strided", "digits", "sum", "same", "static", "over")  # ways to index the left side
+# ways to index the left side
+WRITTEN = ("back", "const", "strided", "digits", "sum", "same", "static", "over", "picked", "picked", "picked")
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,7 @@ class _Maker:
         self.lhs: TNode
         self.at: tuple[Affine, ...] = ()
         self.loops: list[Sym] = []
+        self.picked: list[Sym] = []
         for n in range(random.choice((0, 0, 1, 2))):
             low = random.randint(0, 1)
             sym = Sym(f"n{n}", low, low + random.randint(0, 2), SymKind.STATIC)
@@ -302,6 +304,10 @@ class _Maker:
                 fitting = [s for s in self.statics if s.lo >= 0 and s.hi < size]
                 if fitting:
                     return Affine.of(self.random.choice(fitting)), TRUE
+            case "picked":
+                fitting = [s for s in self.picked if s.extent <= size]
+                if fitting:
+                    return Affine.of(self.random.choice(fitting)), TRUE
             case "over":
                 index = self.from_zero(self.sym(size + 1)) - self.random.randint(0, 1)
                 return index, inside(index, size)
@@ -311,6 +317,7 @@ class _Maker:
 
     def piece(self, lhs: TNode, op: Op | None, part: tuple[int, int, int] | None) -> tuple[Piece, Info] | None:
         self.loops = []
+        self.picked = [Sym("v", 0, self.random.randint(0, 3), SymKind.PICKED)] if self.chance(0.2) else []
         at: list[Affine] = []
         when = TRUE
         for axis, size in enumerate(lhs.dims):
@@ -326,6 +333,7 @@ class _Maker:
             apart = Affine.of(one) - other
             when = when & (Cond((apart,)) if self.chance(0.7) else Cond((), (apart,)))
         self.random.shuffle(self.loops)
+        picks = tuple([Pick(sym, self.place(sym)) for sym in self.picked])
         self.lhs, self.at = lhs, tuple(at)
         if op is not None and op.name in ("max", "min") and lhs.precision in (float32, float64) and self.chance(0.3):
             known = self.windowed(op)
@@ -333,7 +341,18 @@ class _Maker:
             known = self.wanted(self.values.value(self.random.choice((0, 1, 1, 2, 2, 3))), op, lhs.precision)
         if known is None:
             return None
-        return Piece(tuple(self.loops), tuple(at), known[0], when), known[1]
+        return Piece(tuple(self.loops), tuple(at), known[0], when, picks), known[1]
+
+    def place(self, sym: Sym) -> Read:
+        """Integers for some of the loops at hand, most of them in the range of the symbol."""
+        loops = self.random.sample(self.loops, min(len(self.loops), self.random.choice((0, 1, 1, 2))))
+        dims = tuple(s.extent for s in loops)
+        kind = self.random.choice((int32, int64, uint8))
+        node = TNode("ids", self.random.choice((Role.DATA, Role.PLACEHOLDER)), lambda: dims, lambda: kind)
+        numbers = [self.random.randint(-1 if kind is not uint8 else 0, sym.hi + 1) for _ in range(prod(dims))]
+        self.arrays[node] = self.state[node] = np.array(numbers, kind.numpy).reshape(dims)
+        self.tolerance[node] = 0
+        return Read(node, tuple(map(self.from_zero, loops)))
 
     def windowed(self, op: Op) -> Known | None:
         """What a pooling window reads: the neutral element outside."""
@@ -344,7 +363,7 @@ class _Maker:
 
     def index(self) -> Affine:
         """Any index over the loops at hand."""
-        syms = [*self.loops, *self.statics]
+        syms = [*self.loops, *self.statics, *self.picked]
         out = Affine.of(self.random.choice((0, 0, 0, 0, 1, -1)))
         for _ in range(self.random.choice((0, 1, 1, 1, 1, 2))):
             if syms:
