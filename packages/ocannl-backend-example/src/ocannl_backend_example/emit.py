@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Sequence
-from typing import assert_never
 
 from ocannl.backend import Unsupported
 from ocannl.codegen import Document, pool_bufs, printable
@@ -115,7 +114,7 @@ class _Program:
             case ir.Poll():
                 pass  # Ctrl-C ends Python text anywhere
             case _:
-                assert_never(stmt)
+                raise Unsupported(f"backend `example` knows no statement {type(stmt).__name__}")
 
     # -------------------------------------------------------------------------------------------------------- indices
 
