@@ -135,6 +135,13 @@ def late_loops(node):
     return node
 
 
+@rewriting("the last iterations are claimed by nobody", "Loops")
+def unclaimed(node):
+    if isinstance(node, ir.For) and node.claimed:
+        return replace(node, hi=Bound(tuple((a - (node.sym.extent % node.claimed) * d, d) for a, d in node.hi.of)))
+    return node
+
+
 @rewriting("conditions that two indices are equal are forgotten", "Loops")
 def no_equality(node):
     return replace(node, cond=replace(node.cond, eq0=())) if isinstance(node, ir.If | ir.When) else node

@@ -34,8 +34,8 @@ class Device(CpuDevice):
     __slots__ = ()
     inline, threaded = InlineQueue, ThreadedQueue
 
-    def queue(self, threaded):
-        return (self.threaded if threaded else self.inline)(self)
+    def queue(self, threaded, threads=1):
+        return (self.threaded if threaded else self.inline)(self, threads)
 
 
 def on(device):
@@ -147,8 +147,8 @@ class Quiet(Device):
 class Sulking(Device):
     __slots__ = ()
 
-    def queue(self, threaded):
-        queue = super().queue(threaded)
+    def queue(self, threaded, threads=1):
+        queue = super().queue(threaded, threads)
         if threaded:
             broken, synchronize = [], queue.synchronize
 

@@ -185,3 +185,33 @@ def test_a_process_ends_with_work_in_its_queue():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30)
     assert (done.returncode, done.stdout, done.stderr) == (0, "cancelled\n", "")
+
+
+def test_who_has_waited_finds_nothing_running(queue):
+    """So that a fork at that moment does not take the work before for lost."""
+    go, running = threading.Event(), []
+    queue.submit(lambda: go.wait() and None)
+    point = queue.record()
+
+    class Spy(threading.Event):
+        def set(self):
+            running.append(queue._line._running)
+            super().set()
+
+    point.done = Spy()
+    go.set()
+    point.done.wait()
+    assert running == [False]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_child_does_not_wait_for_an_allocation_of_its_parent():
+    from ocannl.backend.cpu import devices
+
+    with devices()[0]._lock:
+        child = os.fork()
+        if child == 0:
+            devices()[0].alloc_pool(8)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -6,7 +6,7 @@
         def run():
             for i in range(0, 3):
                 for k in range(0, 4):
-                    y[i] = as_float32(y[i] + x[4 * i + k])
+                    y[i] = as_float32(y[i] + x[4*i+k])
         return run
 """
 
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Sequence
-from typing import assert_never
 
 from ocannl.backend import Unsupported
 from ocannl.codegen import Document, pool_bufs, printable
@@ -85,7 +84,8 @@ class _Program:
     def block(self, body: ir.Body, indent: str) -> None:
         for stmt in body:
             self.statement(stmt, indent)
-        self.doc.line(f"{indent}pass")  # there may be no statement, or nothing but comments
+        if all(isinstance(stmt, ir.Comment | ir.Poll) for stmt in body):
+            self.doc.line(f"{indent}pass")
 
     def statement(self, stmt: ir.Stmt, indent: str) -> None:
         line = self.doc.line
@@ -96,7 +96,7 @@ class _Program:
                 line(f"{indent}{self.cell(ref)} = {self.value(ir.Apply(op, (ir.Load(ref), value)))}")
             case ir.For(sym, lo, hi, body, step):
                 steps = f", {step}" if step != 1 else ""
-                line(f"{indent}for {self.name(sym)} in range({self.first(lo)}, {self.last(hi)} + 1{steps}):")
+                line(f"{indent}for {self.name(sym)} in range({self.start(lo)}, {self.stop(hi)}{steps}):")
                 self.block(body, f"{indent}    ")
             case ir.If(cond, then, orelse):
                 line(f"{indent}if {self.cond(cond)}:")
@@ -119,32 +119,30 @@ class _Program:
             case ir.Poll():
                 pass  # Ctrl-C ends Python text anywhere
             case _:
-                assert_never(stmt)
+                raise Unsupported(f"backend `example` knows no statement {type(stmt).__name__}")
 
     # -------------------------------------------------------------------------------------------------------- indices
 
-    def affine(self, index: Affine) -> str:
-        return f"({index.format(self.name)})" if len(index.terms) + bool(index.const) > 1 else index.format(self.name)
+    def index(self, index: Affine) -> str:
+        return index.format(self.name)
 
-    def first(self, bound: Bound) -> str:
-        return self.extreme("max", [a if d == 1 else f"-(-{a} // {d})" for a, d in self.quotients(bound)])
+    def start(self, bound: Bound) -> str:
+        return self.extreme("max", [self.index(a) if d == 1 else f"-(-({self.index(a)}) // {d})" for a, d in bound.of])
 
-    def last(self, bound: Bound) -> str:
-        return self.extreme("min", [a if d == 1 else f"{a} // {d}" for a, d in self.quotients(bound)])
-
-    def quotients(self, bound: Bound) -> list[tuple[str, int]]:
-        return [(f"({self.affine(index)})", divisor) for index, divisor in bound.of]
+    def stop(self, bound: Bound) -> str:
+        ends = [self.index(a + 1) if d == 1 else f"({self.index(a)}) // {d} + 1" for a, d in bound.of]
+        return self.extreme("min", ends)
 
     def extreme(self, function: str, parts: list[str]) -> str:
         return parts[0] if len(parts) == 1 else f"{function}({', '.join(parts)})"
 
     def cond(self, cond: Cond) -> str:
-        facts = [f"{self.affine(a)} >= 0" for a in cond.ge0] + [f"{self.affine(a)} == 0" for a in cond.eq0]
+        facts = [f"{self.index(a)} >= 0" for a in cond.ge0] + [f"{self.index(a)} == 0" for a in cond.eq0]
         return " and ".join(facts) or "True"
 
     def cell(self, ref: ir.Ref) -> str:
         place = sum((at * stride for at, stride in zip(ref.at, ref.buf.strides, strict=True)), Affine())
-        return f"{self.name(ref.buf)}[{place.format(self.name)}]"
+        return f"{self.name(ref.buf)}[{self.index(place)}]"
 
     # --------------------------------------------------------------------------------------------------------- values
 
@@ -156,11 +154,12 @@ class _Program:
             case ir.Load(ref):
                 return self.cell(ref)
             case ir.Num(value, precision):
-                return f"({rounded(value, precision)})"
+                number = str(rounded(value, precision))
+                return f"({number})" if number.startswith("-") else number
             case ir.Var(name, _):
                 return self.name(name)
             case ir.Idx(index, _):
-                return f"as_{kind}({index.format(self.name)})"
+                return f"as_{kind}({self.index(index)})"
             case ir.Cast(value, _):
                 return f"cast({self.value(value)}, {value.precision.name!r}, {kind!r})"
             case ir.When(cond, then, orelse):

@@ -59,6 +59,10 @@ class CpuDevice:
     def bytes_in_use(self) -> int:
         return self._in_use
 
+    def after_fork(self) -> None:
+        """A child does not wait for a lock that nobody in it holds."""
+        self._lock = threading.Lock()
+
     def alloc_pool(self, size_bytes: int) -> Slab:
         with self._lock:
             wanted = self._in_use + size_bytes
@@ -106,3 +110,12 @@ def devices() -> tuple[CpuDevice, ...]:
 def cores() -> int:
     """Those that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _after_fork() -> None:
+    for device in devices():
+        device.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

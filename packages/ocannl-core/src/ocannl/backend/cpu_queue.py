@@ -263,7 +263,7 @@ class _Line:
                 if not self._waiting:
                     return
                 item = self._waiting.popleft()
-                self._running = True
+                self._running = not isinstance(item, Point)  # who has waited for a point may fork at once
             try:
                 if isinstance(item, Point):
                     item.done.set()

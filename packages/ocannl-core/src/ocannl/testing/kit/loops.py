@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from ocannl.ir.index import Bound, Sym, SymKind
-from ocannl.ir.loops import Access, Apply, For, Idx, Load, Local, Num, Store, Update, loop
+from ocannl.ir.loops import Access, Apply, For, Idx, Load, Local, Num, Poll, Store, Update, loop
 from ocannl.ir.ops import ADD, NEG, SUB
 from ocannl.testing.kit.area import Area
 from ocannl.testing.kit.bench import Bench, call
@@ -63,6 +65,32 @@ class Loops(Area):
         y, k = pool("y", np.zeros(1, p.numpy)), sym("k", length)
         body = (loop(k, (Update(cell(y, 0), ADD, Num(1, p)),)),)
         bench.check(case("long", [(y, np.zeros(1, p.numpy))], body, want=(np.array([length], p.numpy),)))
+
+    @pytest.mark.parametrize("threads", [1, 2, 5])
+    @pytest.mark.parametrize("claimed", [1, 3, 7, 64, 1000])
+    def test_iterations_that_threads_claim(self, bench: Bench, threads: int, claimed: int) -> None:
+        """Each is done once, whoever does it; one ends before the statement after the loop begins."""
+        p = bench.number
+        x, y, total = numbers(p, 64, 5), numbers(p, 64), np.zeros(1, p.numpy)
+        bx, by, bt = pool("x", x, Access.IN), pool("y", y), pool("total", total)
+        i, j, k, m, t = sym("i", 64), sym("j", 5), sym("k", 64), sym("m", 64), local("t", p)
+        row = (
+            Local(t, 0),
+            loop(j, (Update(cell(t), ADD, load(bx, i, j)),)),
+            Update(cell(by, i), ADD, Load(cell(t))),
+            Poll(),
+        )
+        body = (
+            replace(loop(i, row), claimed=claimed),
+            loop(k, (Update(cell(bt, 0), ADD, load(by, k)),)),
+            replace(loop(m, (Update(cell(by, m), ADD, Num(1, p)),)), claimed=claimed),
+        )
+        want_y = (y + x.sum(1)).astype(p.numpy)
+        one = case("claimed", [(bx, x), (by, y), (bt, total)], body, want=(x, want_y + 1, want_y.sum(keepdims=True)))
+        for threaded in (False, True):
+            queue = bench.device.queue(threaded, threads)
+            for _ in range(3):
+                bench.check(one, queue=queue)
 
     def test_subtraction_by_updates_of_negated_values(self, bench: Bench) -> None:
         p = bench.number

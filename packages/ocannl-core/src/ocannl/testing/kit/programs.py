@@ -90,6 +90,24 @@ class Programs(Area):
             tolerance = {node: program.tolerance.get(node, 0.0) for node in want}
             assert not (words := difference(want, got, tolerance)), f"{make.__name__} {seed}, {proc.name}: {words}"
 
+    @pytest.mark.parametrize("threads", [2, 4])
+    def test_threads_sum_in_the_same_order(self, bench: Bench, threads: int) -> None:
+        """However many there are, results are the same to the last bit."""
+        if not bench.claims("float32"):
+            pytest.skip("the backend claims no float32")
+        data = np.random.default_rng(0).normal(size=(40, 30)).astype(np.float32)
+        x, w = oc.tensor(data, batch_axes=1), oc.tensor(data[:20], input_axes=1)
+        y, total = oc.relu(w @ x), (w @ x).sum()
+        found = []
+        for count in (1, threads):
+            with settings(cache=False), Context(bench.backend.name, threads=count) as ctx:
+                ctx.run(seq(y.forward, total.forward))
+                found.append((ctx[y], ctx[total]))
+        (one_y, one_total), (other_y, other_total) = found
+        np.testing.assert_array_equal(one_y, other_y)
+        np.testing.assert_array_equal(one_total, other_total)
+        np.testing.assert_allclose(one_y, np.maximum(data @ data[:20].T, 0), rtol=1e-4, atol=1e-5)
+
     @pytest.mark.parametrize("seed", range(16))
     def test_random_expressions(self, bench: Bench, seed: int) -> None:
         """With their gradients."""

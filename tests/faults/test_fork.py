@@ -1,0 +1,14 @@
+"""A process that has used contexts is forked: they work in both."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+
+
+def test_contexts_work_on_both_sides_of_a_fork(backend, script):
+    found = script("forks.py", backend, 0)
+    assert found["statuses"] == [0] * found["forks"]
