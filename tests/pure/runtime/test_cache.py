@@ -93,7 +93,16 @@ def test_a_damaged_record_is_a_miss_and_a_warning(own_cache, warnings, kind):
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"else", MAGIC, MAGIC + b"\xff" * 8, MAGIC + (3).to_bytes(8, "little") + b"[1]", MAGIC + b"\x02" * 30],
+    [
+        b"",
+        b"else",
+        MAGIC,
+        MAGIC + b"\xff" * 8,
+        MAGIC + (3).to_bytes(8, "little") + b"[1]",
+        MAGIC + b"\x02" * 30,
+        MAGIC + (100_000).to_bytes(8, "little") + b"[" * 100_000,
+    ],
+    ids=range(7),
 )
 def test_a_record_that_only_its_name_vouches_for_is_read_with_care(own_cache, warnings, content):
     cache = open_cache()

@@ -44,7 +44,7 @@ class Cache:
         for path in self._paths(key):
             try:
                 record = _checked(path, key)
-            except (OSError, ValueError) as wrong:
+            except (OSError, ValueError, RecursionError) as wrong:
                 _log.warning("a damaged record of compiled code is left out and removed: %s: %s", path, wrong)
                 with suppress(OSError):
                     path.unlink()
@@ -60,6 +60,7 @@ class Cache:
         place = self.folder / key[:2]
         try:
             place.mkdir(mode=0o700, exist_ok=True)
+            _require_private(place)
             _sweep(place)
             _write_whole(place / _name(key, content), content)
         except OSError as wrong:

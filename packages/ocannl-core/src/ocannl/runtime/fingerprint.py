@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +16,7 @@ def of_package(name: str) -> str:
     lines = []
     for folder in sorted(getattr(module, "__path__", ())):
         for path in sorted(Path(folder).rglob("*.py")):
-            found = path.stat()
-            lines.append(f"{path.relative_to(folder)} {found.st_size} {found.st_mtime_ns}")
+            with suppress(FileNotFoundError):  # somebody uninstalls the package
+                found = path.stat()
+                lines.append(f"{path.relative_to(folder)} {found.st_size} {found.st_mtime_ns}")
     return hashlib.sha256("\n".join(lines).encode()).hexdigest() if lines else ""

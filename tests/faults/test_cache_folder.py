@@ -1,0 +1,146 @@
+"""Whatever the disk refuses, programs are compiled and run; the user hears of it, and no more."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+from ocannl.runtime import reuse
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, caplog):
+    caplog.set_level(logging.WARNING, "ocannl")
+    monkeypatch.setenv("OCANNL_CACHE_DIR", str(tmp_path / "cache"))
+    reuse.forget()
+    yield tmp_path / "cache"
+    reuse.forget()
+
+
+def compiles(backend):
+    """Compiles a program, perhaps with what is kept, and looks at its result."""
+    reuse.forget()
+    with oc.Context(backend) as context:
+        x = oc.placeholder("x", o=[3])
+        context[x] = [1, 2, 3]
+        y = x * 2.0
+        routine = context.compile(y.forward, keep=[y])
+        routine()
+        assert np.array_equal(context[y], [2, 4, 6])
+
+
+def records(folder):
+    return [path for path in (folder / "code").glob("*/*") if path.is_file()]
+
+
+FAILING = [(os, "mkdir"), (tempfile, "mkstemp"), (os, "replace"), (os, "fsync"), (os, "scandir"), (os, "listdir"),
+           (os, "lstat"), (Path, "read_bytes"), (os, "utime"), (os, "unlink")]  # fmt: skip
+ERRORS = ["EACCES", "EROFS", "ENOSPC", "EIO", "EMFILE", "ESTALE", "ENOENT", "EDQUOT"]
+
+
+@pytest.mark.parametrize("where", FAILING, ids=lambda w: f"{w[0].__name__}.{w[1]}")
+@pytest.mark.parametrize("kept", [False, True], ids=["empty", "kept"])
+def test_a_refusal_of_the_disk_is_a_miss(compiled, folder, monkeypatch, where, kept):
+    if kept:
+        compiles(compiled)
+    for name in ERRORS:
+        with monkeypatch.context() as patch:
+            patch.setattr(*where, refusal(*where, folder, getattr(errno, name)))
+            compiles(compiled)
+    compiles(compiled)
+    assert records(folder)
+
+
+def refusal(module, name, folder, number):
+    """The function, which refuses what lies in the folder."""
+    real = getattr(module, name)
+
+    def refuse(*arguments, **named):
+        asked = arguments[0] if arguments else named.get("dir")
+        asked = os.readlink(f"/proc/self/fd/{asked}") if isinstance(asked, int) else str(named.get("dir") or asked)
+        if asked.startswith(str(folder)):
+            raise OSError(number, os.strerror(number), asked)
+        return real(*arguments, **named)
+
+    return refuse
+
+
+def test_the_folder_is_deleted_while_it_is_used(compiled, folder):
+    for _ in range(3):
+        compiles(compiled)
+        assert len(records(folder)) == 1
+        shutil.rmtree(folder)
+
+
+def test_the_folder_is_a_link(compiled, folder, tmp_path, caplog):
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    folder.mkdir()
+    (folder / "code").symlink_to(tmp_path / "elsewhere")
+    compiles(compiled)
+    assert "is a link" in caplog.text and not any((tmp_path / "elsewhere").iterdir())
+
+
+def test_a_folder_inside_is_a_link(compiled, folder, tmp_path, caplog):
+    compiles(compiled)
+    (place,) = (folder / "code").iterdir()
+    place.rename(tmp_path / "elsewhere")
+    place.symlink_to(tmp_path / "elsewhere")
+    before = [(p.name, p.stat().st_mtime_ns) for p in (tmp_path / "elsewhere").iterdir()]
+    compiles(compiled)
+    assert "is a link" in caplog.text
+    assert [(p.name, p.stat().st_mtime_ns) for p in (tmp_path / "elsewhere").iterdir()] == before
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="there are no owners")
+def test_the_folder_belongs_to_somebody_else(compiled, folder, monkeypatch, caplog):
+    compiles(compiled)
+    before = records(folder)
+    mine = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
+    compiles(compiled)
+    assert "belongs to another user" in caplog.text and records(folder) == before
+
+
+@pytest.mark.parametrize("what", ["file", "missing parent", "nowhere", "a file above"])
+def test_there_is_no_place_for_the_folder(compiled, tmp_path, monkeypatch, caplog, what):
+    caplog.set_level(logging.WARNING, "ocannl")
+    (tmp_path / "file").write_text("")
+    place = {"file": tmp_path / "file", "missing parent": tmp_path / "a/b/c", "nowhere": Path("/proc/none"),
+             "a file above": tmp_path / "file" / "below"}[what]  # fmt: skip
+    monkeypatch.setenv("OCANNL_CACHE_DIR", str(place))
+    compiles(compiled)
+    assert bool(caplog.text) == (what != "missing parent")
+
+
+FULL = """
+import logging, resource, signal, sys
+import numpy as np, ocannl as oc
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+context = oc.Context(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (700, 700))
+x = oc.placeholder("x", o=[3])
+context[x] = [1, 2, 3]
+y = x * 2.0
+context.compile(y.forward, keep=[y])()
+print(context[y].tolist())
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="there are no limits")
+def test_a_file_that_may_not_grow_is_left_out(tmp_path):
+    path = os.pathsep.join(p for p in sys.path if p)
+    environment = {**os.environ, "OCANNL_CACHE_DIR": str(tmp_path), "PYTHONPATH": path}
+    done = subprocess.run([sys.executable, "-c", FULL, "llvm"], env=environment, capture_output=True, text=True)
+    assert done.stdout == "[2.0, 4.0, 6.0]\n", done.stderr
+    assert "could not be kept" in done.stderr
+    assert not list((tmp_path / "code").glob("*/*"))
