@@ -1,5 +1,6 @@
 """Several devices: transfers, merge buffers, and who waits for whom."""
 
+import threading
 import time
 
 import numpy as np
@@ -268,3 +269,31 @@ def test_training_is_the_same_with_a_thread(backend):
         return [(step(), ctx[loss].item())[1] for _ in range(5)]
 
     assert losses("threaded") == losses("inline")
+
+
+@pytest.mark.parametrize("find", ["set", "call", "transfer", "read"])
+def test_whoever_finds_a_broken_queue_everything_that_waited_in_it_is_uninitialized(find):
+    ctx, other = oc.Context("numpy", queue="threaded"), oc.Context("numpy", device=1)
+    x, y, z = (oc.placeholder(name, o=[2]) for name in "xyz")
+    ctx[x] = ctx[y] = ctx[z] = 1
+    ctx.synchronize()
+    with oc.cd("inc") as code:
+        x += 1
+    run = ctx.compile(code)
+    go = threading.Event()
+    ctx.queue.submit(lambda: go.wait() and None)
+    ctx.queue.submit(lambda: 1 / 0)
+    run()
+    copy = oc.transfer(y, src=other, dst=ctx, into="node")
+    other[y] = 7
+    go.set()
+    time.sleep(0.05)  # now it is broken, and nobody knows
+    actions = {"set": lambda: ctx.set(y.value, 5), "call": run, "transfer": copy, "read": lambda: ctx[z]}
+    with pytest.raises(ZeroDivisionError):
+        actions[find]()
+    with pytest.raises(oc.UninitializedError, match="`x`"):
+        ctx[x]
+    assert ctx[z].tolist() == [1, 1]
+    for again in (lambda: ctx.set(x.value, 5), run, copy):
+        again()
+    assert ctx[x].tolist() == [6, 6] and ctx[y].tolist() == [7, 7]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,6 +63,7 @@ class Arrays:
         self._merged: weakref.WeakKeyDictionary[TNode, Resident] = weakref.WeakKeyDictionary()
         self._slabs: weakref.WeakSet[Slab] = weakref.WeakSet()
         self._arena: Slab | None = None
+        self._unsure: dict[Resident, Event | None] = {}  # written by work that may not be done yet; when, if known
 
     def __getitem__(self, node: TNode) -> Resident:
         return self._residents[node]
@@ -141,13 +142,45 @@ class Arrays:
             array.started = True
             self.state += 1
 
+    # --- what is put into the queue ---
+
+    @contextmanager
+    def guarded(self, *written: Resident) -> Iterator[None]:
+        """Around work that writes these. If the queue breaks, nobody knows what they hold, nor what is held by whatever
+        else was waiting in it."""
+        try:
+            yield
+            if written and not self.queue.immediate:
+                self.expect(written, self.queue.record())
+        except BaseException:
+            self.break_off(written)
+            raise
+
+    def expect(self, written: Iterable[Resident], done: Event | None = None) -> None:
+        """These hold what they should once the queue has come so far."""
+        self._unsure.update(dict.fromkeys(written, done))
+
+    def break_off(self, written: Iterable[Resident]) -> None:
+        lost = [array for array, done in self._unsure.items() if done is None or not done.is_done()]
+        for array in (*written, *lost):
+            array.written = False
+        self._unsure.clear()
+        self.state += 1
+
+    def synchronize(self) -> None:
+        """Waits until all is done; raises what went wrong in it."""
+        with self.guarded():
+            self.queue.synchronize()
+        self._unsure.clear()
+
     def before_write(self, nodes: Iterable[TNode]) -> None:
         """What the queue does from now on begins when nobody else reads these any more."""
         for node in nodes:
             array = self._residents.get(node)
             if array is not None and array.readers:
-                for reader in array.readers:
-                    self.queue.wait(reader)
+                with self.guarded():
+                    for reader in array.readers:
+                        self.queue.wait(reader)
                 array.readers.clear()
 
     def upload(self, node: TNode, array: Array) -> None:
@@ -155,14 +188,18 @@ class Arrays:
         self.allocate([node])
         self.before_write([node])
         _log.debug("`%s` to the device, %d bytes", node.label, array.nbytes)
-        self.queue.from_host(self._residents[node].where, array)
-        self.mark(node, True)
+        resident = self._residents[node]
+        with self.guarded(resident):
+            self.queue.from_host(resident.where, array)
+        self.settle(resident, True)
 
     def download(self, node: TNode, *, merged: bool = False) -> Array:
-        """The node or its merge buffer; complete once the queue is synchronized."""
+        """A copy of the node, or of its merge buffer."""
         out = np.empty(node.dims, node.precision.numpy)
         _log.debug("`%s%s` from the device, %d bytes", node.label, ".merge" if merged else "", out.nbytes)
-        self.queue.to_host((self.merge_buffer(node) if merged else self._residents[node]).where, out)
+        with self.guarded():
+            self.queue.to_host((self.merge_buffer(node) if merged else self._residents[node]).where, out)
+        self.synchronize()
         return out
 
     def usage(self) -> Usage:

@@ -54,7 +54,6 @@ class Context:
         self.queue = self.device.queue(QUEUE.get(queue) == "threaded", self.threads)
         self.lock = threading.RLock()
         self.arrays = Arrays(self.queue, self.backend.capabilities.alignment_bytes)
-        self.unsure: dict[Resident, None] = {}  # written by work that may not be done yet
         self._temporary: weakref.WeakKeyDictionary[TNode, str] = weakref.WeakKeyDictionary()  # where, and by what rule
         self._closed = False
 
@@ -200,23 +199,11 @@ class Context:
         for fact in program.temporaries:
             self.arrays.mark(fact.node, False)
 
-    def invalidate(self, arrays: Iterable[Resident]) -> None:
-        """What was to write these broke off: nobody knows what they hold."""
-        for array in arrays:
-            array.written = False
-        self.arrays.state += 1
-
     def synchronize(self) -> None:
         """Waits until all work of this context is done; raises what went wrong in it, and then what that work writes
         is uninitialized."""
         with self.lock:
-            try:
-                self.queue.synchronize()
-            except BaseException:
-                self.invalidate(self.unsure)
-                raise
-            finally:
-                self.unsure.clear()
+            self.arrays.synchronize()
 
     def _remedy(self, node: TNode) -> str:
         """Why a node holds nothing here, and what would change that."""
@@ -251,9 +238,7 @@ class Context:
         """A copy of what the node holds here."""
         with self.lock:
             self.readable(node)
-            out = self.arrays.download(node)
-            self.synchronize()
-            return out
+            return self.arrays.download(node)
 
     def set(self, node: TNode, value: object) -> None:
         """A number fills the node; an array has its shape. Whatever would be lost in the node's type is refused."""

@@ -62,10 +62,10 @@ class Routine:
                 if self._entry(*values):
                     raise BackendError(f"routine `{self.name}` was cancelled")
             except BaseException:
-                self._context.invalidate(self._written)
+                self._arrays.break_off(self._written)
                 raise
             if not self._immediate:
-                self._context.unsure.update(self._written)
+                self._arrays.expect(self._written)
             if fresh:
                 self._context.account(self._program)
                 self._settled = self._arrays.state

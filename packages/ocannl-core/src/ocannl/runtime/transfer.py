@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-import numpy as np
-
 from ocannl.base.errors import CodeError
 from ocannl.base.log import logger
 from ocannl.ir.tnode import Decision, TNode
@@ -51,27 +49,28 @@ class Transfer:
             if destination.device.reaches(source.device):
                 self._copy(given)
             else:
-                self._carry(given)
+                self._carry()
             destination.arrays.settle(self._target, True)
-            if not destination.queue.immediate:
-                destination.unsure[self._target] = None
 
     def _copy(self, given: Resident) -> None:
         """From device to device, while the host goes on."""
         source, queue = self._source, self._destination.queue
-        if source is not self._destination:
-            queue.wait(source.queue.record())
-        queue.copy(given.where, self._target.where, math.prod(self._node.dims, start=self._node.precision.nbytes))
+        with source.arrays.guarded():
+            event = source.queue.record()
+        with self._destination.arrays.guarded(self._target):
+            if source is not self._destination:
+                queue.wait(event)
+            size = math.prod(self._node.dims, start=self._node.precision.nbytes)
+            queue.copy(given.where, self._target.where, size)
         if source is not self._destination:
             given.readers = [*(r for r in given.readers if not r.is_done()), queue.record()]
             source.arrays.state += 1  # routines look again before they write
 
-    def _carry(self, given: Resident) -> None:
+    def _carry(self) -> None:
         """Through the host, which waits for the source."""
-        host = np.empty(self._node.dims, self._node.precision.numpy)
-        self._source.queue.to_host(given.where, host)
-        self._source.synchronize()
-        self._destination.queue.from_host(self._target.where, host)
+        host = self._source.arrays.download(self._node)
+        with self._destination.arrays.guarded(self._target):
+            self._destination.queue.from_host(self._target.where, host)
 
     # ------------------------------------------------------------------------------------------------- what it is
 
