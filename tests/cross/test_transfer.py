@@ -297,3 +297,15 @@ def test_whoever_finds_a_broken_queue_everything_that_waited_in_it_is_uninitiali
     for again in (lambda: ctx.set(x.value, 5), run, copy):
         again()
     assert ctx[x].tolist() == [6, 6] and ctx[y].tolist() == [7, 7]
+
+
+def test_a_transfer_has_what_a_routine_has(contexts):
+    here, there = contexts(2)
+    x = oc.placeholder("x", o=[1000])
+    here[x] = 1
+    copy = oc.transfer(x, src=here, dst=there, into="node")
+    assert copy.inputs == copy.outputs == (x.value,) and copy.placements == {} and dict(copy.stages()) == {}
+    assert copy.name == copy.source() == f"transfer of x from {here} into node of {there}"
+    (row,) = copy.profile(calls=3).rows
+    assert (row.name, row.calls, row.read_bytes, row.written_bytes) == ("x", 3, 4000, 4000)
+    assert there[x].sum() == 1000
