@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from statistics import median
+from time import perf_counter_ns
 
 from ocannl.base.errors import CodeError
 from ocannl.base.log import logger
 from ocannl.ir.tnode import Decision, TNode
 from ocannl.runtime.arrays import Resident
 from ocannl.runtime.context import Context, node_of
+from ocannl.runtime.profile import Profile, Row, Span
 from ocannl.runtime.program import Stages
 
 _log = logger("runtime.transfer")
@@ -60,11 +63,14 @@ class Transfer:
         with self._destination.arrays.guarded(self._target):
             if source is not self._destination:
                 queue.wait(event)
-            size = math.prod(self._node.dims, start=self._node.precision.nbytes)
-            queue.copy(given.where, self._target.where, size)
+            queue.copy(given.where, self._target.where, self._size_bytes)
         if source is not self._destination:
             given.readers = [*(r for r in given.readers if not r.is_done()), queue.record()]
             source.arrays.state += 1  # routines look again before they write
+
+    @property
+    def _size_bytes(self) -> int:
+        return math.prod(self._node.dims, start=self._node.precision.nbytes)
 
     def _carry(self) -> None:
         """Through the host, which waits for the source."""
@@ -98,6 +104,22 @@ class Transfer:
 
     def stages(self) -> Stages:
         return Stages()
+
+    def profile(self, calls: int = 10) -> Profile:
+        """What a call takes when nothing else is under way, in time and in bytes."""
+        spans: list[Span] = []
+        began = perf_counter_ns()
+        for _ in range(calls):
+            self._source.synchronize()
+            self._destination.synchronize()
+            start = perf_counter_ns()
+            self()
+            self._destination.synchronize()
+            spans.append(Span(0, start - began, perf_counter_ns() - start))
+        took = [span.duration_ns for span in spans]
+        size, middle = self._size_bytes, int(median(took))
+        row = Row(self._node.label, "transfer", calls, middle, min(took), sum(took), size, size)
+        return Profile(self.name, self._destination.backend.name, calls, middle, (row,), tuple(spans))
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
