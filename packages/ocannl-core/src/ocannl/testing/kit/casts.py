@@ -13,7 +13,8 @@ from ocannl.ir.precision import PRECISIONS, Precision, float32, float64
 from ocannl.testing.kit.area import Area
 from ocannl.testing.kit.bench import Bench
 from ocannl.testing.kit.cases import Case, elementwise
-from ocannl.testing.kit.numbers import TURNS, agree_signed, converted, differences, narrowed, near, patterns, specials
+from ocannl.testing.kit.numbers import TURNS, agree_signed, converted, differences, narrowed, specials
+from ocannl.testing.numbers import near, patterns
 
 NARROW = [p for p in PRECISIONS if p.is_float and p.nbytes < 4]
 WIDE = [float32, float64]

@@ -122,26 +122,6 @@ def agree_signed(what: str, got: Array, want: Array, given: Array) -> None:
         agree(f"signs of {what}", np.signbit(got)[number], np.signbit(want)[number], [given[number]])
 
 
-def patterns(p: Precision) -> Array:
-    """The values of a narrow type: all of one byte, and of two bytes a part that meets every exponent."""
-    count = 1 << 8 * p.nbytes
-    step = 1 if p.nbytes == 1 else 61
-    return np.arange(0, count, step, dtype=f"u{p.nbytes}").view(p.numpy)
-
-
-def near(p: Precision, kind: Precision) -> Array:
-    """Numbers of a wide type on both sides of places where rounding to the narrow one turns."""
-    with np.errstate(all="ignore"):
-        bits = patterns(p).view(f"u{p.nbytes}")
-        values = bits.view(p.numpy).astype(np.float64)
-        after = (bits + np.array(1, bits.dtype)).view(p.numpy).astype(np.float64)
-        values, after = (x[np.isfinite(values) & np.isfinite(after)] for x in (values, after))
-        places = np.concatenate([values, (values + after) / 2, [np.inf, -np.inf, 1e38, -1e38, 1e-45, 1e-300, np.nan]])
-        places = places.astype(kind.numpy)
-        sides = (np.nextafter(places, kind.numpy.type(side)) for side in (np.inf, -np.inf))
-        return np.concatenate([places, *sides])
-
-
 def narrowed(x: Array, p: Precision) -> tuple[Array, Array]:
     """The numbers rounded at once, and rounded by way of float32: both will do."""
     with np.errstate(all="ignore"):
