@@ -197,6 +197,19 @@ def test_a_child_of_a_fork_can_compile(build, fake):
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_child_of_a_fork_has_a_default_context(fake):
+    from ocannl.runtime import context
+
+    with context._defaults_lock:
+        child = os.fork()
+        if child == 0:
+            context.default_context()
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
 def test_inputs_and_outputs(build, fake):
     program, nodes = compiled(build, fake)
     assert set(program.inputs) == {nodes["w"], nodes["x"]}

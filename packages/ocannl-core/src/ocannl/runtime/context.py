@@ -7,6 +7,7 @@ work: calls of routines return at once, reading a value or `synchronize` waits.
 from __future__ import annotations
 
 import operator
+import os
 import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -328,3 +329,13 @@ def default_context(backend: str | None = None) -> Context:
         if name not in _defaults:
             _defaults[name] = Context(name)
         return _defaults[name]
+
+
+def _after_fork() -> None:
+    """A child does not wait for a lock that nobody in it holds."""
+    global _defaults_lock
+    _defaults_lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
