@@ -59,14 +59,15 @@ def host() -> None:
     function, arguments, limit_seconds = json.load(sys.stdin)
     module, _, name = function.partition(":")
     run = getattr(import_module(module), name)
-    start = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    multiprocessing.set_start_method("fork" if sys.platform == "linux" else "spawn")
     warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads: those of NumPy stand it
     with TemporaryDirectory() as folder:
         places = [Path(folder, str(n)) for n in range(len(arguments))]
         for place in places:
             place.mkdir()
         children = [
-            start.Process(target=_call, args=(run, each, place)) for each, place in zip(arguments, places, strict=True)
+            multiprocessing.Process(target=_call, args=(run, each, place))
+            for each, place in zip(arguments, places, strict=True)
         ]
         try:
             for child in children:
