@@ -81,6 +81,14 @@ def test_the_logarithm_of_a_literal_base_is_exact(ctx: Any) -> None:
     np.testing.assert_allclose(ctx[w.grad], np.log(2) * 2 ** np.array([0.5, 1.5]), rtol=1e-14)
 
 
+def test_rows_of_three_cells_are_summed(ctx: Any) -> None:
+    rows = np.arange(27.0).reshape(3, 3, 3)
+    w = oc.tensor(rows, batch_axes=2, input_axes=1)
+    product = w @ w
+    ctx.run(product.forward)
+    assert np.array_equal(ctx[product], rows.sum(-1, keepdims=True) * rows)
+
+
 def test_a_mean_counts_what_it_sums(ctx: Any) -> None:
     square = oc.tensor(6 * np.eye(3))
     for spec, want in (("ii => ", 6), ("i0 => i", [6, 0, 0]), ("ij => i", [2, 2, 2])):
