@@ -4,9 +4,6 @@ Every answer must satisfy each operation (*sound*), have leaves as large as thei
 that the specs say, and be the same in whatever order the operations were built. What is refused at once must be
 unsatisfiable, as far as trying all small shapes can tell; what is refused later, though a solution was hidden in it,
 must name tensors or sizes that help when they are given. OCANNL_TEST_SHAPES says how many systems are tried.
-
-Where broadcasting inserts axes into a row of inferred length is what the first spec says that writes axes around a row
-variable; this alone may depend on the order, so it is not compared, and specs that write axes in front are left out.
 """
 
 from __future__ import annotations
@@ -18,12 +15,13 @@ from statistics import median
 
 import pytest
 
+from ocannl.base.errors import ShapeError
 from ocannl.infer.logic import einsum
 from ocannl.infer.parse import parse
 from ocannl.infer.spec import Concat, Fixed, Label, Merged, Wild, Window
 from ocannl.testing.planted import CERTAIN, FAMILIES, SMALL, refused_without_need
 from ocannl.testing.shapes import fits, holds
-from ocannl.testing.systems import AT_ONCE, judge, traces
+from ocannl.testing.systems import AT_ONCE, judge, outcome, traces
 
 SYSTEMS = int(os.environ.get("OCANNL_TEST_SHAPES", "4000"))
 CHUNK = 250
@@ -52,6 +50,32 @@ def test_what_is_refused_leaves_no_trace(family, start):
 @pytest.mark.parametrize("start", CHUNKS)
 def test_what_is_refused_though_it_can_be_satisfied_is_rare_and_names_what_would_help(start):
     assert not refused_without_need(range(start, start + CHUNK))
+
+
+@pytest.mark.parametrize("start", CHUNKS)
+def test_where_axes_are_inserted_is_told_by_what_makes_a_tensor(start):
+    """Results that the operations make themselves, in any order, are what they are when they exist before."""
+    for seed in range(start, start + CHUNK):
+        random = Random(f"fronts {seed}")
+        system = FAMILIES["fronts"](random)
+        made = [None if n in system.fronts else shape for n, shape in enumerate(system.tensors())]
+        todo = [*range(system.steps)]
+        said = outcome(system.solve(todo))
+        try:
+            while todo:
+                ready = [n for n in todo if all(made[k] is not None for k in system.operations[n].operands)]
+                ready = [n for n in ready if made[system.operations[n].result] or is_first(system, n)]
+                todo.remove(n := random.choice(ready))
+                made[system.operations[n].result] = system.operate(made, n)
+        except ShapeError:
+            assert said == "refused", f"fronts {seed}\n{system}"
+            continue
+        assert all(made[n].fronts == fronts for n, fronts in system.fronts.items())
+        assert outcome(system.answer(made)) == said, f"fronts {seed}\n{system}"
+
+
+def is_first(system, n):
+    return n == next(k for k, it in enumerate(system.operations) if it.result == system.operations[n].result)
 
 
 # --- what is tried ----------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from ocannl.infer import (
     unify,
 )
 from ocannl.infer.spec import Padding
-from ocannl.infer.terms import Dim, Row, find, resolve
+from ocannl.infer.terms import Dim, find, resolve
 from ocannl.ir.index import Affine
 from ocannl.testing.planted import CERTAIN, FAMILIES, SMALL, refused_without_need
 from ocannl.testing.systems import judge, traces
@@ -191,20 +191,54 @@ def a_fixed_index_off_by_one(patch):
 
 @bug
 def flanks_swapped(patch):
-    patch.setattr(unify, "inner", lambda row, front, back, real=unify.inner: real(row, back, front))
+    def strip(row, front, back, real=unify.strip):
+        return real(row, front, back) if row.var is not None else real(row, back, front)
+
+    patch.setattr(unify, "strip", strip)
 
 
 @bug
 def axes_paired_from_the_front(patch):
-    def arrange_closed(trail, res, opnd, slot, real=broadcast.arrange_closed):
-        return real(trail, res, Row(opnd.axes, opnd.var, ()), slot)
+    def ends(opnd, front, real=broadcast.ends):
+        return (opnd.axes, ()) if opnd.var is None else real(opnd, front)
 
-    patch.setattr(broadcast, "arrange_closed", arrange_closed)
+    patch.setattr(broadcast, "ends", ends)
+
+
+@bug
+def axes_inserted_one_too_far_in_front(patch):
+    def order_rows(trail, res, opnd, front, *more, real=broadcast.order_rows):
+        real(trail, res, opnd, max(0, front - 1), *more)
+
+    everywhere(patch, "order_rows", order_rows)
+
+
+@bug
+def axes_paired_while_a_row_is_open(patch):
+    def ends(opnd, front, real=broadcast.ends):
+        return (opnd.lead, opnd.trail) if opnd.var is not None else real(opnd, front)
+
+    patch.setattr(broadcast, "ends", ends)
+
+
+@bug
+def results_not_longer_than_told_at_once(patch):
+    patch.setattr(close_rows, "stretch", lambda res, opnd, front: [])
+
+
+@bug
+def all_rows_end_together(patch):
+    patch.setattr(close_rows, "waiting", lambda row_vars: set())
+
+
+@bug
+def growth_blind_to_equal_rows(patch):
+    patch.setattr(growth, "beside", lambda var: ())
 
 
 @bug
 def a_result_not_lengthened(patch):
-    patch.setattr(broadcast, "lengthen", lambda trail, res, opnd, short: res)
+    patch.setattr(broadcast, "lengthen", lambda trail, res, opnd, front, short: res)
 
 
 @bug
@@ -234,8 +268,7 @@ def ordered_rows_not_watched(patch):
 @bug
 def growth_by_one_axis_less(patch):
     def of(self, var, real=growth.Growth.of):
-        lead, back = real(self, var)
-        return lead, max(0, back - 1)
+        return max(0, real(self, var) - 1)
 
     patch.setattr(growth.Growth, "of", of)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from ocannl.infer.broadcast import Order
 from ocannl.infer.close import Closing, Open, Place, RowClosing, refuse_untold
-from ocannl.infer.growth import Growth, above
+from ocannl.infer.growth import Growth, above, below
 from ocannl.infer.spec import KINDS
-from ocannl.infer.terms import EMPTY, MAX_AXES, Dim, Fact, Row, RowVar, find, resolve
+from ocannl.infer.terms import EMPTY, MAX_AXES, Dim, Fact, Row, RowVar, find, fresh, resolve
 from ocannl.infer.totals import Total
 from ocannl.infer.unify import Equal
 
@@ -18,15 +21,10 @@ def grow_leaves(it: Open) -> list[Closing]:
     growth = Growth(it.row_vars)
     closings: list[Closing] = []
     for var in leaves:
-        lead, trail = growth.of(var)
-        if 0 < lead + trail <= MAX_AXES:
-            rest = RowVar(depth=var.depth + lead + trail)
-            closings.append(RowClosing(var, Row(fresh(lead), rest, fresh(trail))))
+        count = growth.of(var)
+        if 0 < count <= MAX_AXES:
+            closings.append(RowClosing(var, Row((), RowVar(depth=var.depth + count), fresh(count))))
     return closings
-
-
-def fresh(count: int) -> tuple[Dim, ...]:
-    return tuple([Dim() for _ in range(count)])
 
 
 def fill_counted(it: Open) -> list[Closing]:
@@ -41,15 +39,50 @@ def fill_counted(it: Open) -> list[Closing]:
 
 
 def end_rows(it: Open) -> list[Closing]:
-    """Rows get no further axes."""
+    """Rows get no further axes, those first that how many axes others need depends on."""
     refuse_untold(untold(it))
-    return [RowClosing(var, EMPTY) for var in it.row_vars]
+    later = waiting(it.row_vars)
+    return [RowClosing(var, EMPTY) for var in it.row_vars if var not in later or len(later) == len(it.row_vars)]
+
+
+def waiting(row_vars: list[RowVar]) -> set[RowVar]:
+    """What is stretched from an open row with axes that meet others when it ends; and what is stretched from that."""
+    todo = [var for var in row_vars if any(opnd.var is not None and opnd.count for _, opnd in above(var))]
+    found = set(todo)
+    while todo:
+        for res, _ in below(todo.pop()):
+            if res.var is not None and res.var not in found:
+                found.add(res.var)
+                todo.append(res.var)
+    return found
 
 
 def overlap_rows(it: Open) -> list[Closing]:
-    """Rows that an equal row tells to be longer, since their ends cannot be the same axes, get what they lack."""
-    equals = dict.fromkeys(c for var in it.row_vars for c in var.watchers or () if isinstance(c, Equal))
-    return [closing for equal in equals if equal.a is not None for closing in overlap(equal.a, equal.b)]
+    """Rows that an equal row, or an operand, tells to be longer, since their ends cannot meet, get what they lack."""
+    closings: list[Closing] = []
+    for constraint in dict.fromkeys(c for var in it.row_vars for c in var.watchers or ()):
+        if isinstance(constraint, Equal) and constraint.a is not None:
+            closings += overlap(constraint.a, constraint.b)
+        elif isinstance(constraint, Order) and constraint.res is not None and constraint.opnd.var is None:
+            closings += stretch(constraint.res, constraint.opnd, constraint.front)
+    return closings
+
+
+def stretch(res: Row, opnd: Row, front: int) -> list[Closing]:
+    """As few axes as possible are inserted into a row, so that the axes of an operand may be stretched to it."""
+    assert res.var is not None
+    for count in range(opnd.count + 1):
+        more = fresh(count)
+        if may_fit((*res.lead, *more, *res.trail), opnd.axes, front):
+            return [RowClosing(res.var, Row((), RowVar(depth=res.var.depth + count), more))] if more else []
+    return []
+
+
+def may_fit(res: tuple[Dim, ...], opnd: tuple[Dim, ...], front: int) -> bool:
+    """Nothing known tells that the axes cannot be stretched to those that they meet."""
+    met = [*res[:front], *res[len(res) - len(opnd) + front :]]
+    rigid = [(x, find(y)) for x, y in zip(met, opnd, strict=True) if find(y).is_rigid]
+    return may_equal([x for x, _ in rigid], [y for _, y in rigid])
 
 
 def overlap(a: Row, b: Row) -> list[Closing]:
@@ -69,7 +102,7 @@ def overlap(a: Row, b: Row) -> list[Closing]:
     return [RowClosing(b.var, before), RowClosing(a.var, after)]
 
 
-def may_equal(some: tuple[Dim, ...], others: tuple[Dim, ...]) -> bool:
+def may_equal(some: Sequence[Dim], others: Sequence[Dim]) -> bool:
     """Axes that nothing known tells apart, pair by pair, each having one size."""
     sizes: dict[Dim, int] = {}
     for a, b in zip(map(find, some), map(find, others), strict=False):

@@ -9,17 +9,18 @@ from ocannl.infer.arithmetic import Product, Strided, Sum, attach
 from ocannl.infer.broadcast import order_rows
 from ocannl.infer.relation import Relation
 from ocannl.infer.spec import AxisSpec, Concat, Fixed, Label, Merged, RowSpec, Wild, Window, axis_labels, print_axis
-from ocannl.infer.terms import Dim, Fact, Owner, Row, RowVar, find, resolve
+from ocannl.infer.terms import NO_FRONTS, Dim, Fact, Fronts, Owner, Row, RowVar, find, fresh, resolve
 from ocannl.infer.totals import Total
 from ocannl.infer.trail import Trail
-from ocannl.infer.unify import equate, join, set_least, set_size
+from ocannl.infer.unify import equate, join, set_least, set_size, strip
 from ocannl.ir.index import Sym
 
 Rows = tuple[Row, Row, Row]
 
 
-def emit(trail: Trail, it: Relation, result: Owner | None, make: Callable[[Rows], Owner]) -> Owner:
-    """Emit all an operation says; a result that does not exist yet is made of the rows that the spec gives it."""
+def emit(trail: Trail, it: Relation, result: Owner | None, make: Callable[[Rows, Fronts], Owner]) -> Owner:
+    """Emit all an operation says; a result that does not exist yet is made of the rows that the spec gives it, and of
+    the places where broadcasting inserts axes into these."""
     logic, operands = it.logic, it.operands
     if logic.asks:
         for operand in operands:
@@ -31,18 +32,38 @@ def emit(trail: Trail, it: Relation, result: Owner | None, make: Callable[[Rows]
     for slot, row, _, _ in logic.equal:
         match_row(trail, it, row, operands[slot // 3].rows[slot % 3], slot)
     if result is None:
+        fronts = logic.fronts
+        if any(operand.fronts is not NO_FRONTS for operand in operands):
+            fronts = inherit(it)
         batch, input, output = [new_row(trail, it, use.spec, True) for use in logic.result]
-        result = it.result = make((batch, input, output))
+        result = it.result = make((batch, input, output), fronts)
     else:
         it.result = result
         for slot, row, _, _ in logic.result:
             match_row(trail, it, row, result.rows[slot % 3], slot)
     for slot, row, _, inner in logic.stretch:
-        order_rows(trail, new_row(trail, it, row), operands[slot // 3].rows[slot % 3], slot, inner)
+        operand, k = operands[slot // 3], slot % 3
+        order_rows(trail, new_row(trail, it, row), operand.rows[k], operand.fronts[k], slot, inner)
     for name in it.sizes:
         if name in it.row_vars:
             count_row(trail, it, name)
     return result
+
+
+def inherit(it: Relation) -> Fronts:
+    """The fronts of the result: what the spec writes, and behind that what rows have which it names as a whole."""
+    fronts: dict[str, int] = {}
+    for slot, row, _, _ in (*it.logic.equal, *it.logic.stretch):
+        if row.var is not None and not row.axes:
+            front = it.operands[slot // 3].fronts[slot % 3]
+            fronts[row.var] = max(front, fronts.get(row.var, 0))
+    for name, front in fronts.items():
+        if front and name not in it.row_vars:
+            it.row_vars[name] = Row(fresh(front), RowVar(), ())
+    batch, input, output = [
+        own + fronts.get(use.spec.var or "", 0) for own, use in zip(it.logic.fronts, it.logic.result, strict=True)
+    ]
+    return batch, input, output
 
 
 def ask(trail: Trail, row: Row) -> None:
@@ -77,9 +98,7 @@ def match_row(trail: Trail, it: Relation, row: RowSpec, actual: Row, slot: int) 
     for axis, cell in zip(row.trail, axes[stop:], strict=True):
         match_axis(trail, it, axis, cell)
     if row.var is not None:
-        gap = min(max(len(actual.lead), front), stop)
-        whole = not front and not back
-        it.row_vars[row.var] = actual if whole else Row(axes[front:gap], actual.var, axes[gap:stop])
+        it.row_vars[row.var] = strip(actual, front, back)
 
 
 def new_row(trail: Trail, it: Relation, row: RowSpec, fresh: bool = False) -> Row:

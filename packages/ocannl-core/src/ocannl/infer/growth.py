@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from ocannl.infer.broadcast import Order
 from ocannl.infer.terms import MAX_AXES, Row, RowVar
+from ocannl.infer.unify import Equal
 
 NO_LIMIT = 1 << 30
 
@@ -28,39 +29,42 @@ def above(var: RowVar) -> Iterator[tuple[Row, Row]]:
     return (pair for pair in undecided(var) if pair[0].var is var)
 
 
-Ends = tuple[int, int]
-"""Numbers of axes in front and behind."""
+def beside(var: RowVar) -> Iterator[tuple[Row, Row]]:
+    """Rows of this variable, with what they equal as far as that is undecided."""
+    for equal in var.watchers or ():
+        if isinstance(equal, Equal) and equal.a is not None and equal.a.var is not equal.b.var:
+            yield (equal.a, equal.b) if equal.a.var is var else (equal.b, equal.a)
 
 
 class Growth:
     """By how many axes the rows of leaves are to grow.
 
     cap       the largest number of axes that uses whose rows are closed leave to a variable
-    want      what the uses of a variable have, in front and behind, that it does not have yet
-    forced    what a use has to grow by, since a leaf grows under which it fits
+    want      what the uses of a variable have that it does not have yet
+    forced    what a row has to grow by, since a leaf grows that it equals, or under which it fits
 
     Where the growth of a leaf makes its own uses grow, `want` has no end; such a leaf does not grow.
     """
 
     def __init__(self, row_vars: Iterable[RowVar]) -> None:
         self.cap: dict[RowVar, int] = {}
-        self.want: dict[RowVar, Ends] = {}
-        self.forced: dict[RowVar, Ends] = {}
+        self.want: dict[RowVar, int] = {}
+        self.forced: dict[RowVar, int] = {}
         self.limit(row_vars)
         self.todo: deque[RowVar] = deque()
         for var in row_vars:
             for res, opnd in below(var):
                 if res.lead or res.trail:
-                    self.down(res, opnd, (0, 0))
+                    self.down(res, opnd, 0)
         while self.todo:
             var = self.todo.popleft()
-            inside = larger(self.want.get(var, (0, 0)), self.forced.get(var, (0, 0)))
-            for res, opnd in above(var):
+            inside = max(self.want.get(var, 0), self.forced.get(var, 0))
+            for res, opnd in (*above(var), *beside(var)):
                 self.down(res, opnd, inside)
-            grown = self.of(var) if var.leaf is not None else self.forced.get(var, (0, 0))
-            if any(grown):
-                for res, opnd in below(var):
-                    self.up(res, opnd, grown)
+            grown = self.of(var) if var.leaf is not None else self.forced.get(var, 0)
+            if grown:
+                for pair in (*below(var), *((other, row) for row, other in beside(var))):
+                    self.up(*pair, grown)
 
     def limit(self, row_vars: Iterable[RowVar]) -> None:
         todo: list[RowVar] = []
@@ -77,37 +81,22 @@ class Growth:
                     self.cap[opnd.var] = room
                     todo.append(opnd.var)
 
-    def of(self, var: RowVar) -> Ends:
+    def of(self, var: RowVar) -> int:
         """The growth of a leaf."""
-        lead, trail = larger(self.want.get(var, (0, 0)), self.forced.get(var, (0, 0)))
-        room = self.cap.get(var, NO_LIMIT)
-        return min(lead, room - min(trail, room)), min(trail, room)
+        return min(max(self.want.get(var, 0), self.forced.get(var, 0)), self.cap.get(var, NO_LIMIT))
 
-    def down(self, res: Row, opnd: Row, inside: Ends) -> None:
-        """The operand would like to have what the result has."""
+    def down(self, res: Row, opnd: Row, inside: int) -> None:
+        """The operand, or the equal, would like to have what the result has."""
         if opnd.var is not None:
-            self.learn(self.want, opnd.var, surplus(res, opnd, inside))
+            self.learn(self.want, opnd.var, inside + res.count - opnd.count)
 
-    def up(self, res: Row, opnd: Row, grown: Ends) -> None:
-        """The result must have what the operand has."""
+    def up(self, res: Row, opnd: Row, grown: int) -> None:
+        """The result, or the equal, must have what the operand has."""
         if res.var is not None:
-            self.learn(self.forced, res.var, surplus(opnd, res, grown))
+            self.learn(self.forced, res.var, grown + opnd.count - res.count)
 
-    def learn(self, known: dict[RowVar, Ends], var: RowVar, ends: Ends) -> None:
-        old = known.get(var, (0, 0))
-        new = larger(old, ends)
-        if new != old and sum(old) <= 2 * MAX_AXES:  # so that all that has no end is longer than a row may be
-            known[var] = new
+    def learn(self, known: dict[RowVar, int], var: RowVar, axes: int) -> None:
+        old = known.get(var, 0)
+        if old < axes and old <= 2 * MAX_AXES:  # so that all that has no end is longer than a row may be
+            known[var] = axes
             self.todo.append(var)
-
-
-def surplus(long: Row, short: Row, inside: Ends) -> Ends:
-    """What the first row, with more axes inside, has that the second lacks; never more than it has in all."""
-    lead = max(0, inside[0] + len(long.lead) - len(short.lead))
-    trail = max(0, inside[1] + len(long.trail) - len(short.trail))
-    trail = min(trail, max(0, sum(inside) + long.count - short.count))
-    return min(lead, max(0, sum(inside) + long.count - short.count - trail)), trail
-
-
-def larger(a: Ends, b: Ends) -> Ends:
-    return max(a[0], b[0]), max(a[1], b[1])

@@ -50,7 +50,7 @@ def project(logic: Logic, operands: Sequence[Owner], result: Owner, *, sizes: Ma
     relation = Relation(logic, tuple(operands), result.provenance, sizes)
 
     def act(trail: Trail) -> Projections:
-        emit(trail, relation, result, lambda rows: result)
+        emit(trail, relation, result, lambda rows, fronts: result)
         decide(trail, Open((), [Row((), None, tuple(relation.labels.values())), *relation.row_vars.values()]))
         found = projections(relation)
         trail.undo()  # it said nothing that was not known
@@ -78,7 +78,7 @@ def projections(it: Relation) -> Projections:
             extents = [size_of(axis) for axis in actual.axes]
             dims += extents
             written = write_out(spec_row, counts[spec_row.var])
-            moves += stretch(written, len(actual.lead), extents) if stretched[n] else written
+            moves += stretch(written, owner.fronts[n], extents) if stretched[n] else written
         tensors.append((moves, tuple(dims)))
     *operands, result = tensors
     names: set[str] = set()

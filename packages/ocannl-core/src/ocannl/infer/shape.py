@@ -19,10 +19,12 @@ from ocannl.infer.relation import Relation
 from ocannl.infer.solve import propagate
 from ocannl.infer.spec import KINDS, Kind
 from ocannl.infer.terms import (
+    NO_FRONTS,
     Axis,
     Cause,
     Dim,
     Fact,
+    Fronts,
     Provenance,
     Row,
     RowVar,
@@ -47,17 +49,21 @@ class Shape:
     origin       the operation that made it, if one did
     given        the kinds of rows that were given with the tensor
     asked        a parameter that an operation reads as more than a number
+    fronts       behind how many axes of each row broadcasting inserts more
     """
 
     __slots__ = (
-        "__weakref__", "_dims", "_is_solved", "asked", "given", "origin", "provenance", "relations", "role", "rows",
-        "uses",
+        "__weakref__", "_dims", "_is_solved", "asked", "fronts", "given", "origin", "provenance", "relations", "role",
+        "rows", "uses",
     )  # fmt: skip
 
-    def __init__(self, provenance: Provenance, rows: tuple[Row, Row, Row], role: str = "result") -> None:
+    def __init__(
+        self, provenance: Provenance, rows: tuple[Row, Row, Row], role: str = "result", fronts: Fronts = NO_FRONTS
+    ) -> None:
         self.provenance = provenance
         self.rows = rows
         self.role = role
+        self.fronts = fronts
         self.relations: list[Cause] = []
         self.uses: tuple[Callable[[], Cause | None], ...] = ()
         self.asked = False
@@ -211,8 +217,8 @@ def relate(
     check_arguments(logic, operands, provenance, sizes, captures)
     relation = Relation(logic, tuple(operands), provenance, {name: operator.index(n) for name, n in sizes.items()})
 
-    def make(rows: tuple[Row, Row, Row]) -> Shape:
-        shape = Shape(provenance, rows)
+    def make(rows: tuple[Row, Row, Row], fronts: Fronts) -> Shape:
+        shape = Shape(provenance, rows, fronts=fronts)
         shape.origin = relation
         return shape
 

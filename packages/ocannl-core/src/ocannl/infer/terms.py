@@ -8,8 +8,8 @@ Two cells that must agree become one (a cell that was joined to another has a `l
 of its neighbours, so that unrelated tensors never meet and everything is collected with the last tensor that needs it.
 
 The order `res <= opnd` says that an operand may be stretched to a result. An axis fits under an equal one, and under
-one of size 1 without a unit. A row fits under another if axes can be inserted at that one's gap, between lead and
-trail, so that each pair fits. A closed row keeps its gap for this.
+one of size 1 without a unit. A row fits under another if axes can be inserted into that one, behind so many as are its
+front, so that each pair fits. The front is a number that a tensor is made with, so no order of operations shows in it.
 """
 
 from __future__ import annotations
@@ -53,6 +53,12 @@ class Provenance:
         return self.text() if self.text else self.label
 
 
+Fronts = tuple[int, int, int]
+"""Behind how many axes of each row broadcasting inserts more; the row has at least so many."""
+
+NO_FRONTS: Fronts = (0, 0, 0)
+
+
 class Owner(Protocol):
     """The shape of a tensor, as inference below it sees it."""
 
@@ -64,6 +70,7 @@ class Owner(Protocol):
     given: tuple[Kind, ...]  # the kinds of rows that were given with it
     relations: list[Cause]  # the operations that are still to tell something about it
     uses: tuple[Callable[[], Cause | None], ...]  # those that have told it, as long as they exist
+    fronts: Fronts
 
     @property
     def is_param(self) -> bool: ...
@@ -167,7 +174,7 @@ class RowVar:
 
 
 class Row:
-    """Axes in front, a variable or none, axes behind; in a closed row broadcasting inserts between them."""
+    """Axes in front, a variable or none, axes behind."""
 
     __slots__ = ("lead", "trail", "var")
 
@@ -186,6 +193,11 @@ class Row:
 
 
 EMPTY = Row()
+
+
+def fresh(count: int) -> tuple[Dim, ...]:
+    """Axes of which nothing is known."""
+    return tuple([Dim() for _ in range(count)])
 
 
 def find(dim: Dim) -> Dim:
@@ -225,7 +237,7 @@ def print_rows(rows: tuple[Row, Row, Row]) -> str:
 
 
 __all__ = [
-    "EMPTY", "KINDS", "MAX_AXES",
-    "Axis", "Cause", "Constraint", "Dim", "Fact", "Owner", "Provenance", "Row", "RowVar",
-    "find", "is_solved", "print_dim", "print_row", "print_rows", "resolve",
+    "EMPTY", "KINDS", "MAX_AXES", "NO_FRONTS",
+    "Axis", "Cause", "Constraint", "Dim", "Fact", "Fronts", "Owner", "Provenance", "Row", "RowVar",
+    "find", "fresh", "is_solved", "print_dim", "print_row", "print_rows", "resolve",
 ]

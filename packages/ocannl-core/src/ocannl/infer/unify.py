@@ -106,12 +106,7 @@ def bind(trail: Trail, var: RowVar, value: Row) -> None:
     if depth > MAX_AXES or (rest is not None and rest.depth > MAX_AXES):
         raise endless(trail, var, value)
     if rest is not None:
-        if var.leaf is not None and rest.leaf is None:
-            trail.set(rest, "leaf", var.leaf)
-        if var.asked and not rest.asked:
-            trail.set(rest, "asked", True)
-        if not rest.told and (var.told or value.lead or value.trail):
-            trail.set(rest, "told", True)
+        share(trail, var, rest, bool(var.told or value.lead or value.trail))
         if depth > rest.depth:
             trail.set(rest, "depth", depth)
     if var.leaf is not None or var.asked:
@@ -120,6 +115,16 @@ def bind(trail: Trail, var: RowVar, value: Row) -> None:
     if var.watchers is not None:
         trail.queue.extend(var.watchers)
         trail.set(var, "watchers", None)
+
+
+def share(trail: Trail, var: RowVar, rest: RowVar, told: bool = True) -> None:
+    """Axes of `rest` are axes of the same tensor as those of `var`, and matter to what these matter to."""
+    if var.leaf is not None and rest.leaf is None:
+        trail.set(rest, "leaf", var.leaf)
+    if var.asked and not rest.asked:
+        trail.set(rest, "asked", True)
+    if told and not rest.told:
+        trail.set(rest, "told", True)
 
 
 def endless(trail: Trail, var: RowVar, value: Row) -> Mismatch:
@@ -159,9 +164,13 @@ class Equal:
 
     def watch(self, trail: Trail, before: tuple[RowVar | None, ...]) -> None:
         assert self.a is not None
-        for var in {self.a.var: None, self.b.var: None}:
+        one, other = self.a.var, self.b.var
+        for var in {one: None, other: None}:
             if var is not None and var not in before:
                 trail.add(var, "watchers", self)
+        if one is not None and other is not None:
+            share(trail, one, other)
+            share(trail, other, one)
 
 
 def equate(trail: Trail, a: Row, b: Row, slot: int = 0) -> None:
@@ -260,7 +269,7 @@ def unify_closed(trail: Trail, a: Row, b: Row, slot: int) -> None:
     for x, y in zip(reversed(other.trail), reversed(axes), strict=False):
         join(trail, x, y)
     assert other.var is not None
-    bind(trail, other.var, inner(closed, len(other.lead), len(other.trail)))
+    bind(trail, other.var, strip(closed, len(other.lead), len(other.trail)))
 
 
 def join_ends(trail: Trail, a: Row, b: Row) -> tuple[int, int]:
@@ -274,19 +283,10 @@ def join_ends(trail: Trail, a: Row, b: Row) -> tuple[int, int]:
 
 
 def strip(row: Row, front: int, back: int) -> Row:
-    """An open row without its outermost axes."""
+    """A row without its outermost axes; an open one has these around its variable."""
     if not front and not back:
         return row
-    return Row(row.lead[front:], row.var, row.trail[: len(row.trail) - back])
-
-
-def inner(row: Row, front: int, back: int) -> Row:
-    """A closed row without its outermost axes, wherever its gap is."""
-    if not front and not back:
-        return row
-    axes = row.axes
-    stop = len(axes) - back
-    if front == stop:
-        return EMPTY
-    gap = min(max(len(row.lead), front), stop)
-    return Row(axes[front:gap], None, axes[gap:stop])
+    if row.var is not None:
+        return Row(row.lead[front:], row.var, row.trail[: len(row.trail) - back])
+    axes = row.axes[front : row.count - back]
+    return Row((), None, axes) if axes else EMPTY

@@ -17,7 +17,7 @@ from ocannl.infer.logic import (
 )
 from ocannl.infer.parse import parse
 from ocannl.infer.spec import AxisSpec, Concat, Fixed, Label, Merged, Padding, RowSpec, Window, axis_labels
-from ocannl.testing.shapes import Axis, Names, Operation, Rows, fits, holds, means, number, size_of
+from ocannl.testing.shapes import Axis, Fronts, Names, Operation, Rows, fits, fronts, holds, means, number, size_of
 from ocannl.testing.systems import AT_ONCE, Claim, Given, System, unhelpful
 
 
@@ -46,6 +46,12 @@ FLANKS = specs(
     "..., i => ..., i", "i, ... => i, ...", "i, ... => ...", "..., i => ...", "i, ...; ... => i, ...",
     "..., i, i => i, ...", "i, ... => i", "i, ... => i", "..., i => i", "..., i, j => i, j",
 )
+FRONTS = [
+    pointwise(1), pointwise(2), pointwise(2), pointwise(2), pointwise(2), pointwise(3),
+    *specs("i, ... => i, ...", "i, ..., j => i, ..., j", "i; ... => i, ...", "..., i => i, ...", "i, ... => ..., i"),
+    *specs("... => ...", "i, j, ... => j, i, ...", "...; ... => ...", "i, ...; i, ... => ...", "i, ... => ..."),
+    *specs("i, ...; ..., i => ...", "..., i => ..."),
+]  # fmt: skip
 ENDS = specs("i, ... => i", "..., i => i", "i, j, ... => i", "..., i, j => j", "... => ...")
 PLANTED = [
     pointwise(1), pointwise(2), pointwise(2), pointwise(2), pointwise(3), COMPOSE, COMPOSE, COMPOSE, TRANSPOSE,
@@ -164,6 +170,30 @@ def random_stretches(random: Random) -> System:
         roles.append("result")
         rows.append(((), (), None))
     return System(roles, rows, operations)
+
+
+def random_fronts(random: Random) -> System:
+    """Output rows into which broadcasting inserts axes in front, in the middle or behind, as what made them says."""
+    count = random.randint(2, 3)
+    roles = [random.choice(["data", "data", "param"]) for _ in range(count)]
+    rows: list[tuple[Given, Given, Given]] = []
+    for _ in roles:
+        sizes = tuple((random.choice((1, 2, 2, 3)), None) for _ in range(random.choice((0, 1, 1, 2, 2, 3))))
+        rows.append(((), (), sizes if random.random() < 0.6 else None))
+    operations: list[Operation] = []
+    places: dict[int, Fronts] = {}
+    for _ in range(random.randint(2, 5)):
+        logic = random.choice(FRONTS)
+        operands = [random.randrange(len(rows)) for _ in range(logic.arity)]
+        given = {name: random.choice((1, 2, 3)) for name in logic.spec.labels() if random.random() < 0.2}
+        if len(rows) > count and random.random() < 0.15:
+            operations.append(Operation(logic, operands, random.randrange(count, len(rows)), given))
+            continue
+        operations.append(Operation(logic, operands, len(rows), given))
+        places[len(rows)] = fronts(logic, [places.get(n, (0, 0, 0)) for n in operands])
+        roles.append("result")
+        rows.append(((), (), None))
+    return System(roles, rows, operations, fronts=places)
 
 
 # --- around a hidden solution -----------------------------------------------------------------------------------------
@@ -372,7 +402,7 @@ class Planter:
                 if a != b and other and size % other == 0 and random.random() < 0.5:
                     claims.append(Claim(a, other=b, factor=size // other))
         return System(
-            self.roles, rows, self.operations, claims, frozenset(square), total, len(captured), list(self.rows)
+            self.roles, rows, self.operations, claims, frozenset(square), total, len(captured), planted=list(self.rows)
         )
 
     def forgetful(self, row: tuple[Axis, ...]) -> Given:
@@ -449,10 +479,13 @@ def rename(random: Random, system: System, m: int, name: str) -> None:
 
 FAMILIES: dict[str, Callable[[Random], System]] = {
     "rows": random_rows, "kinds": random_kinds, "sums": random_sums, "flanks": random_flanks, "ends": random_ends,
-    "stretches": random_stretches, "planted": random_planted,
+    "stretches": random_stretches, "fronts": random_fronts, "planted": random_planted,
 }  # fmt: skip
 
-SMALL = {"rows": ((1, 2, 3), 2), "kinds": ((1, 2), 1), "flanks": ((1, 2, 3), 2), "stretches": ((1, 2, 3), 2)}
+SMALL = {
+    "rows": ((1, 2, 3), 2), "kinds": ((1, 2), 1), "flanks": ((1, 2, 3), 2), "stretches": ((1, 2, 3), 2),
+    "fronts": ((1, 2, 3), 2),
+}  # fmt: skip
 """Sizes, and numbers of axes, that are all tried to see whether a system of a family can be satisfied."""
 
 # Of 250 systems, so many that can be satisfied may be refused: their number of ways is one that must be asked for, or

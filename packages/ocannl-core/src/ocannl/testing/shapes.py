@@ -15,6 +15,7 @@ Axis = tuple[int | None, str | None]
 Ground = tuple[tuple[Axis, ...], int]
 """The axes of a row, and where broadcasting inserts more."""
 Rows = tuple[Ground, ...]
+Fronts = tuple[int, int, int]
 Names = dict[str, tuple[Axis, ...] | Axis]
 POINTS = 600  # at most so many iterations are compared
 
@@ -27,6 +28,21 @@ def fits(res: Ground, opnd: Ground) -> bool:
         return False
     met = long[:gap] + (long[len(long) - back :] if back else ())
     return all(y in (x, (1, None)) for x, y in zip(met, short, strict=True))
+
+
+def fronts(logic: Logic, operands: Sequence[Fronts]) -> Fronts:
+    """Where broadcasting inserts axes into the rows of what an operation makes: behind the axes that the spec writes in
+    front of a row variable, and behind what is in front in rows that the variable is the whole of."""
+    found = []
+    for _, row in logic.spec.result.rows:
+        inside = [
+            front
+            for shape, fronts in zip(logic.spec.operands, operands, strict=True)
+            for (_, other), front in zip(shape.rows, fronts, strict=True)
+            if other == RowSpec((), row.var, ())
+        ]
+        found.append(len(row.lead) + max(inside, default=0) if row.var is not None else 0)
+    return found[0], found[1], found[2]
 
 
 def means(spec: RowSpec, row: Ground, names: Names) -> bool:

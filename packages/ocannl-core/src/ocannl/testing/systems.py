@@ -16,8 +16,8 @@ from ocannl.infer.capture import Capture
 from ocannl.infer.project import project
 from ocannl.infer.shape import Provenance, Shape, finish, relate
 from ocannl.infer.spec import Fixed
-from ocannl.infer.terms import Dim, Row, RowVar, find, resolve
-from ocannl.testing.shapes import Axis, Ground, Names, Operation, Rows, holds, number, size_of, walk
+from ocannl.infer.terms import NO_FRONTS, Dim, Row, RowVar, find, fresh, resolve
+from ocannl.testing.shapes import Axis, Fronts, Ground, Names, Operation, Rows, holds, number, size_of, walk
 
 Given = tuple[Axis, ...] | None
 AT_ONCE = "at once: "
@@ -34,7 +34,10 @@ class Claim(NamedTuple):
 
 @dataclass
 class System:
-    """Tensors with some of their rows, and operations between them; `planted` are rows that are known to satisfy it."""
+    """Tensors with some of their rows, and operations between them; `planted` are rows that are known to satisfy it.
+
+    `fronts` tells behind how many axes broadcasting inserts more, where that is not in front of all.
+    """
 
     roles: list[str]
     rows: list[tuple[Given, Given, Given]]
@@ -43,12 +46,14 @@ class System:
     square: frozenset[int] = frozenset()
     cells: dict[int, int] = field(default_factory=dict)
     captures: int = 0
+    fronts: dict[int, Fronts] = field(default_factory=dict)
     planted: list[Rows] | None = None
     found: list[int | None] = field(default_factory=list)  # what captures were found to be by the last answer
 
     def __str__(self) -> str:
         tensors = [
             f"{n}: {role} {rows}{' square' * (n in self.square)}{f' cells={self.cells[n]}' if n in self.cells else ''}"
+            f"{f' fronts={self.fronts[n]}' if n in self.fronts else ''}"
             for n, (role, rows) in enumerate(zip(self.roles, self.rows, strict=True))
         ]
         operations = [
@@ -73,15 +78,15 @@ class System:
             self.operate(shapes, n)
         return shapes
 
-    def operate(self, shapes: list[Shape], n: int) -> None:
+    def operate(self, shapes: list[Shape], n: int) -> Shape | None:
         if n >= len(self.operations):
             self.claim(self.claims[n - len(self.operations)])
-            return
+            return None
         it = self.operations[n]
         captures = {name: self.cells_of[k] for name, k in it.captures.items()}
         who = Provenance(f"operation {n}")
         operands = [shapes[k] for k in it.operands]
-        relate(it.logic, operands, shapes[it.result], who, sizes=it.sizes, captures=captures)
+        return relate(it.logic, operands, shapes[it.result], who, sizes=it.sizes, captures=captures)
 
     def claim(self, it: Claim) -> None:
         if it.other is None:
@@ -97,8 +102,12 @@ class System:
         for n, (role, rows) in enumerate(zip(self.roles, self.rows, strict=True)):
             who = Provenance(f"t{n}", role)
             if role == "result":
-                batch, input, output = (Row((), RowVar() if row is None else None, cells(row)) for row in rows)
-                shapes.append(Shape(who, (batch, input, output)))
+                fronts = self.fronts.get(n, NO_FRONTS)
+                batch, input, output = (
+                    Row(fresh(front), RowVar(), ()) if row is None else Row((), None, cells(row))
+                    for row, front in zip(rows, fronts, strict=True)
+                )
+                shapes.append(Shape(who, (batch, input, output), fronts=fronts))
             else:
                 batch_, input_, output_ = (None if row is None else [written(axis) for axis in row] for row in rows)
                 square, total = n in self.square, self.cells.get(n)
@@ -124,7 +133,7 @@ class System:
         except ShapeError as error:
             return str(error)
         self.found = [capture.known for capture in self.cells_of]
-        return [tuple(ground(row) for row in shape.rows) for shape in shapes]
+        return [tuple(map(ground, shape.rows, self.fronts.get(n, NO_FRONTS))) for n, shape in enumerate(shapes)]
 
     def unsound(self, answer: list[Rows]) -> str:
         """What the answer violates, in words; empty if nothing."""
@@ -181,12 +190,16 @@ class System:
 
     def witness(self, sizes: tuple[int, ...], most: int, tries: int) -> list[Rows] | None:
         """Some shapes that satisfy everything, rows not given having up to `most` axes; None if `tries` find none."""
-        choice: list[Ground] = [
-            (tuple((size, None) for size in row), 0)
+        choice: list[tuple[Axis, ...]] = [
+            tuple((size, None) for size in row)
             for count in range(most + 1)
             for row in itertools.product(sizes, repeat=count)
         ]
-        options = [[(row, 0)] if row is not None else choice for rows in self.rows for row in rows]
+        options: list[list[Ground]] = [
+            [(x, front) for x in (choice if row is None else [row]) if len(x) >= front]
+            for n, rows in enumerate(self.rows)
+            for row, front in zip(rows, self.fronts.get(n, NO_FRONTS), strict=True)
+        ]
         chosen: list[Ground] = []
         ready = [3 * max(*it.operands, it.result) + 2 for it in self.operations]
 
@@ -259,9 +272,8 @@ def written(axis: Axis) -> int | tuple[str, int]:
     return size if unit is None else (unit, size)
 
 
-def ground(row: Row) -> Ground:
-    row = resolve(row)
-    return tuple((find(axis).size, find(axis).unit) for axis in row.axes), len(row.lead)
+def ground(row: Row, front: int) -> Ground:
+    return tuple((find(axis).size, find(axis).unit) for axis in resolve(row).axes), front
 
 
 # --- what decisions are to be -----------------------------------------------------------------------------------------
@@ -280,8 +292,8 @@ def uncommitted(system: System, answer: list[Rows]) -> str:
         holds(it.logic, [answer[n] for n in (*it.operands, it.result)], it.sizes, names)
         for use in it.logic.stretch:
             n, k = it.operands[use.slot // 3], use.slot % 3
-            (row, gap), other = answer[n][k], names[f"..{use.spec.var}"]
-            is_open = system.roles[n] != "result" and system.rows[n][k] is None and gap == 0
+            (row, _), other = answer[n][k], names[f"..{use.spec.var}"]
+            is_open = system.roles[n] != "result" and system.rows[n][k] is None
             if is_open and count(other) > count(row):  # type: ignore[arg-type]
                 changed = [*answer]
                 rows = ((other, 0) if j == k else r for j, r in enumerate(answer[n]))
@@ -325,7 +337,7 @@ def judge(
     for _ in range(2):
         random.shuffle(order)
         other = system.solve(order)
-        if sizes_of(other) != sizes_of(answer):
+        if outcome(other) != outcome(answer):
             return f"in the order {order}: {other}\nbut else: {answer}"
     if not isinstance(answer, str):
         if wrong := system.unsound(answer) or uncommitted(system, answer):
@@ -367,6 +379,6 @@ def traces(system: System) -> str:
     return ""
 
 
-def sizes_of(answer: list[Rows] | str) -> object:
-    """What must not depend on the order: where broadcasting inserts axes may."""
-    return [[axes for axes, _ in rows] for rows in answer] if not isinstance(answer, str) else "refused"
+def outcome(answer: list[Rows] | str) -> object:
+    """What must not depend on the order: all but the words of an error."""
+    return "refused" if isinstance(answer, str) else answer
