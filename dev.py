@@ -26,6 +26,7 @@ LOCK = ROOT / "requirements.lock"
 MANIFESTS = sorted((ROOT / "packages").glob("*/pyproject.toml"))
 EXAMPLE = "ocannl-backend-example"  # to be read: what runs on every installed backend would take long on it
 OLDEST = (3, 11)
+LARGE = ("ziglang",)  # what an extra brings for machines that lack it: tests skip without
 
 # task: (what it is for, its commands). The commands of the gates stand here and their environments in tox.ini; those of
 # the chores stand in noxfile.py.
@@ -192,6 +193,8 @@ def lock(arguments: list[str]) -> int:
         command += ["--all-extras", "--group", "dev", "--output-file", LOCK.name]
         for manifest in MANIFESTS:
             command += [str(manifest.relative_to(ROOT)), "--no-emit-package", manifest.parent.name]
+        for name in LARGE:
+            command += ["--no-emit-package", name]
         return subprocess.run([*command, *arguments], cwd=ROOT).returncode
 
 
