@@ -451,6 +451,12 @@ def write(target: Any, key: Any, value: Any) -> None:
     target[key] = value
 
 
+SPEC_OF_ONE = """the spec has 1 operand, and 2 are given
+  i=>i
+   ^
+  fix  give 1 less, or write a part for each, set apart by `;`: `...; ... => ...`"""
+
+
 @pytest.mark.parametrize(
     ("what", "message"),
     [
@@ -476,7 +482,7 @@ def write(target: Any, key: Any, value: Any) -> None:
         (lambda x, n: oc.assign(n, "mul", x, x, logic="T"), "`T` does not fit an operation of 2 operands"),
         (
             lambda x, n: oc.assign(n, "mul", x, x, logic="i=>i"),
-            "the spec 'i=>i' has 1 operands, and the operation 2",
+            SPEC_OF_ONE,
         ),
         (
             lambda x, n: oc.assign(n, "add", x, x, accum="lt"),

@@ -5,12 +5,15 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 import ocannl as oc
+from ocannl import declare as d
+from ocannl.lang.declare import settings
+from ocannl.testing.gradients import gradients_of
 
 A = np.array([1.5, -2.0, 3.0])
 
@@ -38,6 +41,11 @@ def hypotenuse(x, y):
     return forward, gradient
 
 
+def masked(caught: Any) -> str:
+    """The message, without the line numbers of this file."""
+    return re.sub(r"test_defop\.py:\d+", "file.py:N", str(caught.value))
+
+
 # --- values and gradients --------------------------------------------------------------------------------------------
 
 
@@ -49,7 +57,7 @@ def test_a_declared_operation_is_applied_configured_and_named(oracle: Any) -> No
     z = leaky_relu(x)
     assert (y.label, z.label) == ("y", "z")
     assert leaky_relu.__doc__ == "Leaky rectifier."
-    assert str(inspect.signature(leaky_relu)) == "(x, *, slope: 'float' = 0.01)"
+    assert str(inspect.signature(leaky_relu)) == "(x, *, slope: float = 0.01)"
 
 
 def test_gradients_are_as_declared() -> None:
@@ -235,40 +243,49 @@ def store(v, v1):
     v["=:"] = v1
 
 
+SPEC_OF_TWO = """the spec has 2 operands, and 1 is given
+  i;i=>i
+    ^
+  fix  give 1 more, or leave `i` out of the spec"""
+
+
 @pytest.mark.parametrize(
     ("what", "message"),
     [
         (
             lambda: declare(lambda v, v2: None),
-            "`v2` is no slot of `forward` in `odd`; with 1 operands there are v t g v1 t1 g1",
+            "`v2` is no slot of `forward` in `odd`; with 1 operand there are v t v1 t1",
         ),
         (
             lambda: declare(store, lambda g, x: None),
-            "`x` is no slot of `gradient` in `odd`; with 1 operands there are v t g v1 t1 g1",
+            "`x` is no slot of `gradient` in `odd`; with 1 operand there are v t g v1 t1 g1",
         ),
         (
             lambda: declare(lambda v, v3: None, operands=2),
-            "`v3` is no slot of `forward` in `odd`; with 2 operands there are v t g v1 t1 g1 v2 t2 g2",
+            "`v3` is no slot of `forward` in `odd`; with 2 operands there are v t v1 t1 v2 t2",
         ),
         (
             lambda: declare(store, shape=3),
             "the axes of an operation are a text such as 'pointwise' or 'ij;jk => ik', not 3",
         ),
         (lambda: declare(store, shape="T", operands=2), "`T` does not fit an operation of 2 operands"),
-        (lambda: declare(store, shape="compose"), "`compose` does not fit an operation of 1 operands"),
-        (lambda: declare(store, shape="i;i=>i"), "the spec 'i;i=>i' has 2 operands, and the operation 1"),
+        (lambda: declare(store, shape="compose"), "`compose` does not fit an operation of 1 operand"),
+        (
+            lambda: declare(store, shape="i;i=>i"),
+            SPEC_OF_TWO,
+        ),
         (lambda: oc.defop()(lambda: (store, None)), "operation `<lambda>` has no operands"),
         (
             lambda: leaky_relu(),
-            "`leaky_relu(x, *, slope: 'float' = 0.01)`: missing a required argument: 'x'",
+            "`leaky_relu(x, *, slope: float = 0.01)`: missing a required argument: 'x'",
         ),
         (
             lambda: leaky_relu(oc.tensor(A), slop=3),
-            "`leaky_relu(x, *, slope: 'float' = 0.01)`: got an unexpected keyword argument 'slop'",
+            "`leaky_relu(x, *, slope: float = 0.01)`: got an unexpected keyword argument 'slop'",
         ),
         (
             lambda: leaky_relu(oc.tensor(A), 0.5),
-            "`leaky_relu(x, *, slope: 'float' = 0.01)`: too many positional arguments",
+            "`leaky_relu(x, *, slope: float = 0.01)`: too many positional arguments",
         ),
         (lambda: leaky_relu("a"), "'a' cannot take part in an expression of tensors"),
     ],
@@ -319,3 +336,410 @@ def test_a_spelling_or_a_value_that_means_nothing_in_a_rule_is_refused() -> None
 def test_a_spec_that_cannot_be_read_has_a_caret() -> None:
     with pytest.raises(oc.EinsumSyntaxError, match="\\^"):
         declare(store, shape="i => => i")
+
+
+# --- what a declaration says of inputs, settings and results ---------------------------------------------------------
+
+
+def scaled(**more: Any) -> Callable[..., Any]:
+    """Any number of inputs, of which the sum is scaled; declared as the arguments say."""
+
+    @oc.defop(name="scaled", **more)
+    def declared(x, *xs, scale: float = 1.0, mode: Literal["up", "down"] = "up"):
+        factor = scale if mode == "up" else 1 / scale
+
+        def forward(v, vs):
+            v["=:"] = sum(vs[1:], vs[0]) * factor
+
+        def gradient(g, gs):
+            for each in gs:
+                each += g * factor
+
+        return forward, gradient
+
+    return declared
+
+
+def test_any_number_of_inputs(oracle: Any) -> None:
+    fn = scaled()
+    np.testing.assert_allclose(oracle(fn(oc.tensor(A))), A)
+    np.testing.assert_allclose(oracle(fn(oc.tensor(A), 2 * A, 1.0, scale=2)), 2 * (3 * A + 1))
+    oc.testing.gradcheck(lambda x, y, z: fn(x, y, z, scale=0.5, mode="down"), A, 2 * A, [1.0])
+
+
+@pytest.mark.parametrize(
+    ("count", "fine", "words"),
+    [
+        (d.exactly(1), {1}, "exactly 1"),
+        (d.at_least(2), {2, 3}, "at least 2"),
+        (d.at_most(1), {0, 1}, "at most 1"),
+        (d.between(1, 2), {1, 2}, "1 to 2"),
+    ],
+)
+def test_inputs_are_counted(count: d.Count, fine: set[int], words: str) -> None:
+    fn = scaled(inputs={"xs": d.Input(count=count)})
+    for given in range(4):
+        if given in fine:
+            fn(*[1.0] * (given + 1))
+        else:
+            with pytest.raises(oc.CodeError, match=rf"^`scaled` takes {words} of `\*xs`, and {given} (is|are) given$"):
+                fn(*[1.0] * (given + 1))
+
+
+def test_types_are_of_a_class() -> None:
+    fn = scaled(inputs={"x": "float", "xs": "int | bool"})
+    x, n = oc.tensor(A, label="x"), oc.tensor(np.array([1, 2, 3], "int32"), label="n")
+    fn(x, n, n)
+    fn(2, n)
+    with pytest.raises(oc.DtypeError) as caught:
+        fn(n)
+    assert masked(caught) == "`scaled` takes float as `x`\n  x    n: 3 int32  data, file.py:N\n  fix  convert it"
+    with pytest.raises(oc.DtypeError, match="^`scaled` takes int or bool as `xs`"):
+        fn(x, x)
+    with pytest.raises(oc.CodeError, match="^'real' is no class of types; there are any, float, int, signed"):
+        scaled(inputs={"x": "real"})
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"scale": "a"}, "`scaled`: scale='a' is not float"),
+        ({"scale": True}, "`scaled`: scale=True is not float"),
+        ({"scale": None}, "`scaled`: scale=None is not float"),
+        ({"mode": "left"}, "`scaled`: mode='left' is not one of 'up', 'down'"),
+    ],
+)
+def test_settings_are_of_their_types(settings: Any, message: str) -> None:
+    with pytest.raises(oc.CodeError) as caught:
+        scaled()(oc.tensor(A), **settings)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "fits"),
+    [
+        (1, int, True), (np.int32(1), int, True), (1.0, int, False), (True, int, False), (np.float32(1), float, True),
+        (None, int | None, True), ("a", int | None, False), ([1], list[int], True), ((1,), list[int], False),
+        (True, bool, True), (1, Literal[1, 2], True), (True, Literal[1, 2], False), (3, "unknown", True),
+        (3, Any, True),
+    ],
+)  # fmt: skip
+def test_a_value_fits_an_annotation(value: Any, kind: Any, fits: bool) -> None:
+    assert settings.fits(value, kind) is fits
+
+
+def test_defaults_follow_from_inputs_and_settings(oracle: Any) -> None:
+    least = d.follows(lambda x, most: min(x.dims[0], most))
+
+    @oc.defop()
+    def damped(x, y=d.follows(lambda x: x), *, by: float = least, most: int = 9):  # noqa: B008
+        def forward(v, v1, v2):
+            v["=:"] = v1 * v2 / by
+
+        return forward, None
+
+    x = oc.tensor(A)
+    assert str(inspect.signature(damped)) == (
+        "(x, y=<follows x>, *, by: float = <follows x, most>, most: int = 9)"
+    )
+    np.testing.assert_allclose(oracle(damped(x)), A * A / 3)
+    np.testing.assert_allclose(oracle(damped(x, 2.0, most=2)), A)
+    np.testing.assert_allclose(oracle(damped(x, by=1.0)), A * A)
+    with pytest.raises(oc.CodeError, match="^`circular`: the defaults of `a`, `b` wait for each other$"):
+
+        @oc.defop()
+        def circular(x, *, a=d.follows(lambda b: b), b=d.follows(lambda a: a)):  # noqa: B008
+            return store, None
+
+
+WINDOW = d.Part(
+    settings={"size": d.Setting(int, 2), "stride": d.Setting(int, d.follows(lambda size: size))},
+    where=(d.value("size") > 0, d.value("stride") > 0),
+    doc="Windows of `size` cells, `stride` apart.",
+)
+
+
+@oc.defop(shape="stride*o<+size => o", parts=[WINDOW], doc="Sum of each window.")
+def window_sum(x):
+    def forward(v, v1):
+        v["=:+"] = v1
+
+    def gradient(g, g1):
+        g1 += g
+
+    return forward, gradient
+
+
+@oc.defop(shape="stride*o<+size => o", parts=[WINDOW], doc="Mean of each window.")
+def window_mean(x, *, size):
+    def forward(v, v1):
+        v["=:+"] = v1 / size
+
+    def gradient(g, g1):
+        g1 += g / size
+
+    return forward, gradient
+
+
+def test_parts_are_shared_and_settings_are_names_of_the_spec(oracle: Any) -> None:
+    for fn, words in ((window_sum, "Sum"), (window_mean, "Mean")):
+        assert str(inspect.signature(fn)) == "(x, *, size: int = 2, stride: int = <follows size>)"
+        assert fn.__doc__ == f"{words} of each window.\n\nWindows of `size` cells, `stride` apart."
+        with pytest.raises(oc.CodeError, match="needs size > 0\n  size  0"):
+            fn(oc.tensor(A), size=0)
+    x = np.arange(6.0)
+    np.testing.assert_allclose(oracle(window_sum(oc.tensor(x))), [1, 5, 9])
+    np.testing.assert_allclose(oracle(window_sum(oc.tensor(x), stride=1)), [1, 3, 5, 7, 9])
+    np.testing.assert_allclose(oracle(window_mean(oc.tensor(x), size=3)), [1, 4])
+    oc.testing.gradcheck(lambda t: window_mean(t, size=3, stride=1), x)
+
+
+def test_axes_may_follow_from_settings(oracle: Any) -> None:
+    @oc.defop(shape=lambda keep: "ij => i" if keep else "ij => ")
+    def total(x, *, keep: bool = False):
+        def forward(v, v1):
+            v["=:+"] = v1
+
+        def gradient(g, g1):
+            g1 += g
+
+        return forward, gradient
+
+    x = np.arange(6.0).reshape(2, 3)
+    assert oracle(total(oc.tensor(x))) == 15
+    assert oracle(total(oc.tensor(x), keep=True)).tolist() == [3, 12]
+    oc.testing.gradcheck(lambda t: total(t, keep=True), x)
+
+
+def test_the_type_of_a_result_is_as_declared() -> None:
+    @oc.defop(kind="int32")
+    def sign(x):
+        def forward(v, v1):
+            v["=:"] = v1 > 0
+
+        return forward, None
+
+    @oc.defop(kind=lambda x: x.dtype)
+    def same(x, y):
+        def forward(v, v1, v2):
+            v["=:"] = v1 + v2
+
+        return forward, None
+
+    assert sign(oc.tensor(A)).dtype is oc.int32
+    assert same(oc.tensor([1.0]), oc.tensor(A)).dtype is oc.float32
+
+
+# --- conditions ------------------------------------------------------------------------------------------------------
+
+
+def two(*where: d.Condition) -> Callable[..., Any]:
+    @oc.defop(name="two", where=where, shape="..r..; ..s.. => ")
+    def declared(x, y=0.0, *, n: int = 1):
+        def forward(v, v1):
+            v["=:+"] = v1
+
+        return forward, None
+
+    return declared
+
+
+X23, Y3, Y2, F32 = np.ones((2, 3)), np.ones(3), np.ones(2), np.ones(3, "float32")
+
+
+@pytest.mark.parametrize(
+    ("condition", "words", "fine", "wrong"),
+    [
+        (d.same_type("x", "y"), "same_type(x, y)", [(X23, Y3), (X23, 1.0)], [(X23, F32)]),
+        (d.same_shape("x", "y"), "same_shape(x, y)", [(Y3, Y3)], [(X23, Y3), (X23, 1.0)]),
+        (d.broadcastable("x", "y"), "broadcastable(x, y)", [(X23, Y3), (X23, 1.0), (Y3, X23[:, :1])], [(X23, Y2)]),
+        (d.rank("x") == 2, "rank(x) == 2", [(X23,)], [(Y3,)]),
+        (d.size("x", -1) == 3, "size(x, -1) == 3", [(X23,), (Y3,)], [(Y2,)]),
+        (d.size("x", 1) != 3, "size(x, 1) != 3", [(Y3,), (X23[:, :2],)], [(X23,)]),
+        (d.size("x", 0) % d.value("n") == 0, "(size(x, 0) % n) == 0", [(X23,)], []),
+        (d.rank("x") > d.rank("y"), "rank(x) > rank(y)", [(X23, Y3), (Y3, 1.0)], [(Y3, Y3)]),
+        (~(d.rank("x") < 2), "not (rank(x) < 2)", [(X23,)], [(Y3,)]),
+        ((d.rank("x") <= 1) | (d.rank("y") >= 1), "rank(x) <= 1 or rank(y) >= 1", [(Y3,), (X23, Y3)], [(X23,)]),
+        (
+            d.all_of(d.rank("x") == 1, d.rank("y") == 1, d.any_of(d.value("n") == 1, d.value("n") == 3)),
+            "rank(x) == 1 and rank(y) == 1 and (n == 1 or n == 3)",
+            [(Y3, Y3)],
+            [(Y3,), (X23, Y3)],
+        ),
+        ((d.size("x", 0) + 1 - 1) * 2 // 2 > 2, "((((size(x, 0) + 1) - 1) * 2) // 2) > 2", [(Y3,)], [(X23,)]),
+    ],
+)
+def test_conditions_hold_or_name_the_tensors(condition: d.Condition, words: str, fine: Any, wrong: Any) -> None:
+    fn = two(condition)
+    for given in fine:
+        fn(*(g if isinstance(g, float) else oc.tensor(g) for g in given))
+    for given in wrong:
+        with pytest.raises((oc.ShapeError, oc.DtypeError), match=re.escape(f"`two` needs {words}\n  x ")):
+            fn(*(g if isinstance(g, float) else oc.tensor(g) for g in given))
+
+
+def test_a_condition_names_the_tensors_of_the_user() -> None:
+    fn = two(d.same_shape("x", "y").says("crop one of them"))
+    images, labels = oc.tensor(X23, label="images"), oc.tensor(Y3, label="labels")
+    with pytest.raises(oc.ShapeError) as caught:
+        fn(images, labels)
+    assert masked(caught) == (
+        "`two` needs same_shape(x, y)\n"
+        "  x    images: 2,3 float64  data, file.py:N\n"
+        "  y    labels: 3 float64    data, file.py:N\n"
+        "  fix  crop one of them"
+    )
+
+
+def test_what_is_not_known_at_the_call_is_checked_once_it_is(oracle: Any) -> None:
+    fn = two(d.size("x", 0) == 3)
+    w = oc.param("w")
+    y = fn(w)
+    assert (w + oc.tensor(Y2)).dims == (2,)
+    with pytest.raises(oc.ShapeError, match="needs size\\(x, 0\\) == 3\n  x    w: 2 float32"):
+        oracle(y)
+
+
+def test_a_condition_has_no_truth_and_is_about_what_there_is() -> None:
+    with pytest.raises(oc.CodeError, match="^conditions are joined by & | ~"):
+        1 < d.rank("x") < 3  # noqa: B015
+    with pytest.raises(oc.CodeError, match="^`two` has no input or setting `z`; there are x, y, n$"):
+        two(d.rank("z") == 1)
+    with pytest.raises(oc.CodeError, match="^`odd` has no input or setting `z`; there are x$"):
+        oc.defop(inputs={"z": "float"}, name="odd")(lambda x: (store, None))
+
+
+# --- several results -------------------------------------------------------------------------------------------------
+
+
+@oc.defop(outputs=("s", "c"))
+def sine_and_cosine(x):
+    def forward(s, c, v1):
+        s["=:"] = oc.sin(v1)
+        c["=:"] = oc.cos(v1)
+
+    def gradient(s, c, g_s, g_c, g1):
+        g1 += g_s * c - g_c * s
+
+    return forward, gradient
+
+
+@oc.defop(outputs=("mean", "variance"), shape=("ij => i", "ij => i"))
+def moments(x, *, n: int):
+    def forward(mean, variance, v1):
+        mean["=:+"] = v1 / n
+        variance["=:+"] = (v1 - mean) * (v1 - mean) / n
+
+    def gradient(mean, g_mean, g_variance, v1, g1):
+        g1 += g_mean / n + g_variance * 2 * (v1 - mean) / n
+
+    return forward, gradient
+
+
+def test_several_results(oracle: Any) -> None:
+    s, c = sine_and_cosine(oc.tensor(A))
+    np.testing.assert_allclose(oracle(s), np.sin(A))
+    np.testing.assert_allclose(oracle(c), np.cos(A))
+    x = np.random.default_rng(0).normal(size=(2, 4))
+    mean, variance = moments(oc.tensor(x), n=4)
+    np.testing.assert_allclose(oracle(mean), x.mean(1))
+    np.testing.assert_allclose(oracle(variance), x.var(1))
+
+
+def test_several_results_have_gradients_one_by_one_and_together() -> None:
+    x = np.random.default_rng(0).normal(size=(2, 4))
+    for which in range(2):
+        oc.testing.gradcheck(lambda t, which=which: sine_and_cosine(t)[which], A)
+        oc.testing.gradcheck(lambda t, which=which: moments(t, n=4)[which], x)
+    oc.testing.gradcheck(lambda t: oc.einsum("i;i => i", *sine_and_cosine(t)), A)
+    oc.testing.gradcheck(lambda t: oc.einsum("i;i => i", *moments(t, n=4)), x)
+
+
+def test_the_gradient_of_a_result_that_is_not_used_makes_no_nan(oracle: Any) -> None:
+    @oc.defop(outputs=("v", "w"))
+    def twice_and_root(x):
+        def forward(v, w, v1):
+            v["=:"] = 2 * v1
+            w["=:"] = oc.sqrt(v1)
+
+        def gradient(g, g_w, v1, g1):
+            g1 += 2 * g + g_w / (2 * oc.sqrt(v1))
+
+        return forward, gradient
+
+    p = oc.param("p", [0.0, 1.0])
+    (got,) = gradients_of(twice_and_root(p)[0].sum(), p)
+    assert got.tolist() == [2, 2]
+
+
+def test_several_results_stand_in_a_formula(oracle: Any) -> None:
+    @oc.defop()
+    def tangent(x):
+        def forward(v, v1):
+            s, c = sine_and_cosine(v1)
+            v["=:"] = s / c
+
+        return forward, None
+
+    np.testing.assert_allclose(oracle(tangent(oc.tensor(A))), np.tan(A))
+
+
+def test_results_are_declared_in_the_order_in_which_they_need_each_other(oracle: Any) -> None:
+    @oc.defop(outputs=("v", "w"))
+    def backwards(x):
+        def forward(v, w, v1):
+            w["=:"] = v1
+            v["=:"] = w + 1
+
+        return forward, None
+
+    message = "`forward` of `backwards` needs `w` for `v`, which is computed before it"
+    with pytest.raises(oc.CodeError, match=message):
+        oracle(backwards(oc.tensor(A))[0])
+
+
+# --- what is forgotten -----------------------------------------------------------------------------------------------
+
+
+def test_a_gradient_that_leaves_out_an_operand_is_refused() -> None:
+    def gradient(g, v2, g1):
+        g1 += g * v2
+
+    with pytest.raises(oc.CodeError) as caught:
+        declare(store, gradient, operands=2)
+    assert str(caught.value) == (
+        "the gradient of `odd` adds nothing to that of `y`: take the slot `g2`, or declare "
+        "inputs={'y': declare.Input(differentiable=False)}"
+    )
+    for fine in ({"y": d.Input(differentiable=False)}, {"y": "int"}):
+        oc.defop(name="odd", inputs=fine)(lambda x, y: (store, gradient))
+
+
+def test_a_result_that_nothing_is_assigned_to_is_refused(oracle: Any) -> None:
+    fn = declare(lambda v, v1: None)
+    with pytest.raises(oc.CodeError, match="^`forward` of `odd` assigns nothing to `v`$"):
+        oracle(fn(oc.tensor(A)))
+
+    @oc.defop()
+    def uses(x):
+        def forward(v, v1):
+            v["=:"] = fn(v1)
+
+        return forward, None
+
+    with pytest.raises(oc.CodeError, match="^`forward` of `odd` assigns nothing to `v`$"):
+        oracle(uses(oc.tensor(A)))
+
+
+@pytest.mark.parametrize("outputs", [(), ("v", "v"), ("a b",), (1,)])
+def test_results_have_different_names(outputs: Any) -> None:
+    with pytest.raises(oc.CodeError, match="^outputs of `odd` are different names such as"):
+        oc.defop(name="odd", outputs=outputs)(lambda x: (store, None))
+
+
+def test_with_samples_slots_are_checked_at_the_declaration() -> None:
+    with pytest.raises(oc.CodeError, match="`w` is no slot of `forward` in `power`"):
+
+        @oc.defop(samples=[d.sample(d.Draw(), by=2)])
+        def power(x, *, by):
+            return (lambda v, w: None), None

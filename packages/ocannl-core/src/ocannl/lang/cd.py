@@ -27,7 +27,7 @@ from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.ambient import site
 from ocannl.lang.blocks import is_suspended
 from ocannl.lang.code import Code, Heading, Step, recorder
-from ocannl.lang.defop import logic_of
+from ocannl.lang.declare.axes import logic_of
 from ocannl.lang.leaves import embed
 from ocannl.lang.operation import Operation
 from ocannl.lang.slots import spelled

@@ -11,144 +11,140 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
-from ocannl.base.errors import CodeError
-from ocannl.infer.logic import COMPOSE, COMPOSE_ACCUMULATE, TRANSPOSE, Logic, einsum, pointwise
-from ocannl.infer.parse import parse
+from ocannl.lang.declare.axes import reading
+from ocannl.lang.declare.conditions import Condition, Facts
+from ocannl.lang.declare.declaration import Declaration, declaration
+from ocannl.lang.declare.part import Part
+from ocannl.lang.declare.rules import rules_of
+from ocannl.lang.declare.samples import Sample
+from ocannl.lang.declare.settings import Default, resolve
 from ocannl.lang.leaves import embed
-from ocannl.lang.operation import Operation, Rule, Slots
-from ocannl.lang.operators import REGISTRY
-from ocannl.lang.slots import slot_of
-from ocannl.lang.tensor import apply
+from ocannl.lang.operation import Operation, Slots
+from ocannl.lang.operations import stop_gradient
+from ocannl.lang.tensor import Tensor, apply
 from ocannl.lang.terms import Term, tree_of
 
-
-def logic_of(shape: object, operands: int) -> Logic:
-    """`pointwise` or `.`, `compose` or `@`, `transpose` or `T`, or an einsum spec, for so many operands."""
-    if isinstance(shape, Logic):
-        return shape
-    if not isinstance(shape, str):
-        raise CodeError(f"the axes of an operation are a text such as 'pointwise' or 'ij;jk => ik', not {shape!r}")
-    if shape in ("pointwise", "."):
-        return pointwise(operands)
-    named = {("compose", 2): COMPOSE, ("compose", 3): COMPOSE_ACCUMULATE, ("transpose", 1): TRANSPOSE}
-    word = {"@": "compose", "T": "transpose"}.get(shape, shape)
-    if (word, operands) in named:
-        return named[word, operands]
-    if word in ("compose", "transpose"):
-        raise CodeError(f"`{shape}` does not fit an operation of {operands} operands")
-    spec = parse(shape)
-    if len(spec.operands) != operands:
-        raise CodeError(f"the spec {shape!r} has {len(spec.operands)} operands, and the operation {operands}")
-    return einsum(spec)
+DECLARED: dict[str, Callable[..., Any]] = {}
+"""What `defop` has declared, by title; of two with one title, the later."""
 
 
-def _rule(name: str, role: str, function: Callable[..., None] | None, operands: int) -> Rule | None:
-    """A rule that hands each argument of `function` the slot it is named after."""
-    if function is None:
-        return None
-    slots = list(inspect.signature(function).parameters)
-    for given in slots:
-        if slot_of(given, operands) is None:
-            known = "v t g" + "".join(f" v{n} t{n} g{n}" for n in range(1, operands + 1))
-            raise CodeError(f"`{given}` is no slot of `{role}` in `{name}`; with {operands} operands there are {known}")
-
-    def rule(s: Slots) -> None:
-        function(**{given: _slot(s, given, operands) for given in slots})
-
-    return rule
-
-
-def _slot(s: Slots, given: str, operands: int) -> object:
-    letter, number = slot_of(given, operands)  # type: ignore[misc]
-    if letter == "g":
-        return s.gradient() if number == 0 else s.operand_gradient(number)
-    if number == 0:
-        return s.result()
-    return s.operands[number - 1]
-
-
-class _Sample:
-    """Stands for a tensor when a declaration is tried without one."""
-
-
-def defop(*, shape: object = "pointwise", doc: str = "", name: str | None = None) -> Callable[..., Any]:
+def defop(
+    *,
+    shape: object = "pointwise",
+    doc: str = "",
+    name: str | None = None,
+    namespace: str = "",
+    inputs: Mapping[str, object] | None = None,
+    outputs: Iterable[str] = ("v",),
+    kind: object = None,
+    where: Iterable[Condition] = (),
+    parts: Iterable[Part] = (),
+    samples: Iterable[Sample] = (),
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declares an operation.
 
     The decorated function takes the operands positionally and its configuration by keyword, and gives a pair:
-    `forward`, which assigns the result from slots, and `gradient`, which adds to the gradients of the operands,
+    `forward`, which assigns the results from slots, and `gradient`, which adds to the gradients of the operands,
     or None.
+
+    shape       `pointwise`, `compose`, `transpose` or an einsum spec, in which settings are sizes and coefficients
+    inputs      of each input the class of its types, such as "float" or "int | bool", or a `declare.Input`
+    outputs     names of the results, of which the call gives a tuple where there are several
+    kind        the data type of the results, where it does not follow from the inputs
+    where       conditions (see `declare`) that every call must meet
+    parts       settings, inputs and conditions shared with other operations
+    samples     calls that its slots and gradients are checked by
+
     Raises: CodeError when a rule names a slot that the operation does not have: at the declaration, or, if the
-    configuration has required arguments, at the first call.
+    configuration has required arguments and there are no samples, at the first call.
     """
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
-        title = name or function.__name__
-        signature = inspect.signature(function)
-        kinds = inspect.Parameter
-        positional = (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
-        operands = [p for p in signature.parameters.values() if p.kind in positional]
-        config = [p for p in signature.parameters.values() if p.kind is kinds.KEYWORD_ONLY]
-        if not operands:
-            raise CodeError(f"operation `{title}` has no operands")
-        logic = logic_of(shape, len(operands))
-
-        def build(inputs: tuple[object, ...], settings: dict[str, Any]) -> Operation:
-            rules = function(*inputs, **settings)
-            if not isinstance(rules, tuple) or len(rules) != 2 or not callable(rules[0]):
-                raise CodeError(f"the declaration of `{title}` gives `forward, gradient`, not {rules!r}")
-            forward = _rule(title, "forward", rules[0], len(operands))
-            gradient = _rule(title, "gradient", rules[1], len(operands))
-            assert forward is not None
-            return Operation(title, logic, forward, gradient)
-
-        @functools.wraps(function)
-        def call(*inputs: object, label: str | None = None, **settings: Any) -> Any:
-            try:
-                bound = signature.bind(*inputs, **settings)
-            except TypeError as e:
-                raise CodeError(f"`{title}{signature}`: {e}") from None
-            given = tuple(bound.arguments[p.name] for p in operands)
-            if any(isinstance(i, Term) for i in given):
-                return _inline(build(given, settings), given)
-            tensors = tuple(embed(i) for i in given)
-            return apply(build(tensors, settings), tensors, label=label)
-
-        if all(p.default is not p.empty for p in config):
-            build(tuple(_Sample() for _ in operands), {})
-        call.__doc__ = doc or function.__doc__
-        call.__signature__ = signature  # type: ignore[attr-defined]
-        REGISTRY.setdefault(title, call)
+        declared = declaration(
+            function, name=name, namespace=namespace, shape=shape, inputs=inputs or {}, outputs=outputs, kind=kind,
+            where=tuple(where), parts=tuple(parts), samples=samples, doc=doc,
+        )  # fmt: skip
+        _try(declared)
+        call = _function(declared)
+        DECLARED[declared.title] = call
         return call
 
     return declare
 
 
-class _Inlined:
-    """The slots of an operation that stands in the formula of another."""
+def _function(declared: Declaration) -> Callable[..., Any]:
+    """The function that users call."""
 
-    def __init__(self, operands: tuple[Term, ...]) -> None:
-        self.operands = operands
-        self.written: Term | None = None
+    @functools.wraps(declared.rules)
+    def call(*args: Any, label: str | None = None, **settings: Any) -> Any:
+        if any(isinstance(a, Term) for a in args):
+            facts = declared.bind(args, settings, _term)
+            operands = tuple(t for _, t in declared.each(facts))
+            made = rules_of(declared, facts, len(operands)).inline(operands)
+            return made[0] if len(made) == 1 else tuple(made)
+        return _apply(declared, declared.bind(args, settings, embed), label)
 
-    def result(self) -> Any:
-        return self
-
-    def write(self, accum: object, clear: bool, value: object) -> None:
-        if self.written is not None or accum is not None:
-            raise CodeError("only an operation of one plain assignment can stand in the formula of another")
-        self.written = value if isinstance(value, Term) else Term(value)  # type: ignore[arg-type]
-
-    def __setitem__(self, spelling: object, value: object) -> None:
-        self.write(None if spelling in ("=:", Ellipsis) else spelling, True, value)
+    call.__doc__ = declared.doc
+    call.__name__ = call.__qualname__ = declared.name
+    call.__signature__ = declared.signature  # type: ignore[attr-defined]
+    call.declaration = declared  # type: ignore[attr-defined]
+    return call
 
 
-def _inline(operation: Operation, inputs: tuple[object, ...]) -> Term:
-    terms = tuple(i if isinstance(i, Term) else Term(tree_of(i)) for i in inputs)
-    slots = _Inlined(terms)
-    operation.forward(slots)  # type: ignore[arg-type]
-    assert slots.written is not None
-    return slots.written
+def _term(given: Any) -> Term:
+    return given if isinstance(given, Term) else Term(tree_of(given))
 
+
+def _apply(declared: Declaration, facts: Facts, label: str | None) -> Any:
+    declared.check_types(facts)
+    pending = declared.check(declared.where, facts)
+    operands = tuple(t for _, t in declared.each(facts))
+    rules = rules_of(declared, facts, len(operands))
+    logics, kinds = declared.logics(facts, len(operands)), declared.precisions(facts)
+
+    def forward(output: int, s: Slots) -> None:
+        declared.check(pending, facts)
+        rules.compute(s, output)
+
+    def gradient(output: int, s: Slots) -> None:
+        rules.differentiate(s, output)
+
+    made: list[Tensor] = []
+    for output, title in enumerate(declared.outputs):
+        logic = reading(logics[output], logics[:output])
+        sizes = {n: int(facts[n]) for n in logic.spec.names() if n in declared.settings}
+        operation = Operation(
+            declared.name if output == 0 else f"{declared.name}.{title}",
+            logic,
+            partial(forward, output),
+            None if rules.gradient is None else partial(gradient, output),
+            sizes=sizes,
+            kind=kinds[output],
+            weak_operands=frozenset(range(len(operands), len(operands) + output)),
+        )
+        made.append(apply(operation, (*operands, *map(stop_gradient, made)), label=label))
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+class _Stand:
+    """Stands for a tensor when a declaration is tried without one."""
+
+
+def _try(declared: Declaration) -> None:
+    """Bind the rules once: with the settings of a sample, or with the defaults where all have one."""
+    sample = declared.samples[0] if declared.samples else Sample((), {})
+    settings = {n: sample.settings.get(n, s.default) for n, s in declared.settings.items()}
+    follow = [n for d in settings.values() if isinstance(d, Default) for n in d.names]
+    if inspect.Parameter.empty in settings.values() or any(n in declared.inputs for n in follow):
+        return
+    least = declared.inputs[declared.variadic].count.least if declared.variadic else 0
+    stands = {n: (_Stand(),) * least if n == declared.variadic else _Stand() for n in declared.inputs}
+    facts = {**stands, **resolve(settings, declared.title)}
+    operands = len(list(declared.each(facts)))
+    rules_of(declared, facts, operands)
+    if not callable(declared.shape):
+        declared.logics(facts, operands)

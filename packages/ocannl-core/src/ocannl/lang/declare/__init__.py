@@ -1,0 +1,51 @@
+"""The vocabulary of declarations: what `oc.defop` can be told of an operation beside its two rules.
+
+    from ocannl import declare as d
+
+    @oc.defop(inputs={"x": "float"}, where=[d.value("slope") >= 0], samples=[d.sample(d.Draw(avoid=(0,)))])
+    def leaky_relu(x, *, slope: float = 0.01): ...
+"""
+
+from ocannl.lang.declare.conditions import (
+    Condition,
+    Quantity,
+    all_of,
+    any_of,
+    broadcastable,
+    count,
+    rank,
+    same_shape,
+    same_type,
+    size,
+    value,
+)
+from ocannl.lang.declare.inputs import Count, Input, at_least, at_most, between, exactly
+from ocannl.lang.declare.part import Part
+from ocannl.lang.declare.samples import Draw, Sample, sample
+from ocannl.lang.declare.settings import Setting, follows
+
+__all__ = [
+    "Condition",
+    "Count",
+    "Draw",
+    "Input",
+    "Part",
+    "Quantity",
+    "Sample",
+    "Setting",
+    "all_of",
+    "any_of",
+    "at_least",
+    "at_most",
+    "between",
+    "broadcastable",
+    "count",
+    "exactly",
+    "follows",
+    "rank",
+    "same_shape",
+    "same_type",
+    "sample",
+    "size",
+    "value",
+]

@@ -1,0 +1,221 @@
+"""One row of the table of declared operations: all that functions, stubs, pages and checks are made from."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ocannl.base.errors import CodeError, DtypeError
+from ocannl.infer.explain import Line, table
+from ocannl.infer.logic import Logic
+from ocannl.infer.reasons import said
+from ocannl.ir.precision import Precision, precision
+from ocannl.lang.declare.axes import logic_of
+from ocannl.lang.declare.conditions import Condition, Facts
+from ocannl.lang.declare.inputs import Input, input_of
+from ocannl.lang.declare.part import Part
+from ocannl.lang.declare.samples import Sample
+from ocannl.lang.declare.settings import Default, Setting, fits, kind_text, resolve
+
+Parameter = inspect.Parameter
+POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What was declared of an operation. `rules` gives `forward, gradient` for the inputs and settings of one call.
+
+    shape     how axes are walked: one for all outputs, or one for each; of a function, what it gives for the inputs and
+              settings that its arguments are called after
+    kinds     the type of each output, None where it follows from the inputs; functions as well
+    """
+
+    name: str
+    namespace: str
+    signature: inspect.Signature
+    inputs: Mapping[str, Input]
+    settings: Mapping[str, Setting]
+    outputs: tuple[str, ...]
+    shape: object
+    kinds: tuple[object, ...]
+    where: tuple[Condition, ...]
+    samples: tuple[Sample, ...]
+    doc: str
+    rules: Callable[..., Any]
+
+    @property
+    def title(self) -> str:
+        return f"{self.namespace}.{self.name}" if self.namespace else self.name
+
+    @property
+    def variadic(self) -> str | None:
+        """The input that is any number of tensors."""
+        kind = Parameter.VAR_POSITIONAL
+        return next((p.name for p in self.signature.parameters.values() if p.kind is kind), None)
+
+    def each(self, facts: Facts) -> Iterable[tuple[str, Any]]:
+        """The operands with the names of the inputs that they are."""
+        for name in self.inputs:
+            for operand in facts[name] if name == self.variadic else (facts[name],):
+                yield name, operand
+
+    # --- one call ----------------------------------------------------------------------------------------------------
+
+    def bind(self, args: tuple[Any, ...], settings: Mapping[str, Any], embed: Callable[[Any], Any]) -> Facts:
+        """Inputs, embedded, and settings by name, defaults included. Raises: CodeError, DtypeError."""
+        try:
+            bound = self.signature.bind(*args, **settings)
+        except TypeError as e:
+            raise CodeError(f"`{self.title}{self.signature}`: {e}") from None
+        bound.apply_defaults()
+        found = {name: self._embedded(name, given, embed) for name, given in bound.arguments.items()}
+        found = {name: self._embedded(name, given, embed) for name, given in resolve(found, self.title).items()}
+        if self.variadic is not None and not self.inputs[self.variadic].count.holds(len(found[self.variadic])):
+            wants, given = self.inputs[self.variadic].count, len(found[self.variadic])
+            raise CodeError(f"`{self.title}` takes {wants} of `*{self.variadic}`, and {given} {_are(given)} given")
+        for name, setting in self.settings.items():
+            if not fits(found[name], setting.kind):
+                raise CodeError(f"`{self.title}`: {name}={found[name]!r} is not {kind_text(setting.kind)}")
+        return found
+
+    def _embedded(self, name: str, given: Any, embed: Callable[[Any], Any]) -> Any:
+        if name not in self.inputs or isinstance(given, Default):
+            return given
+        return tuple(map(embed, given)) if name == self.variadic else embed(given)
+
+    def logics(self, facts: Facts, operands: int) -> tuple[Logic, ...]:
+        """How the axes of each output are walked."""
+        shape = self._told(self.shape, facts)
+        shapes = shape if isinstance(shape, tuple) else (shape,) * len(self.outputs)
+        if len(shapes) != len(self.outputs):
+            raise CodeError(f"`{self.title}` has {len(self.outputs)} outputs, and axes for {len(shapes)}")
+        return tuple(logic_of(one, operands) for one in shapes)
+
+    def precisions(self, facts: Facts) -> tuple[Precision | None, ...]:
+        told = (self._told(kind, facts) for kind in self.kinds)
+        return tuple(None if kind is None else precision(kind) for kind in told)
+
+    def _told(self, given: object, facts: Facts) -> object:
+        if not inspect.isfunction(given):
+            return given
+        return given(*(facts[name] for name in inspect.signature(given).parameters))
+
+    # --- what must hold ----------------------------------------------------------------------------------------------
+
+    def check_types(self, facts: Facts) -> None:
+        for name, t in self.each(facts):
+            if not (self.inputs[name].takes(t.dtype) or (t.literal is not None and self._takes_numbers(name))):
+                wants = " or ".join(self.inputs[name].words)
+                raise DtypeError(
+                    "\n".join([f"`{self.title}` takes {wants} as `{name}`", *table((), "convert it", [_line(name, t)])])
+                )
+
+    def _takes_numbers(self, name: str) -> bool:
+        return self.inputs[name].has_gradient  # a mere number is a float where that is wanted
+
+    def check(self, conditions: Iterable[Condition], facts: Facts) -> tuple[Condition, ...]:
+        """Refuses a call of which some condition does not hold; gives those of which that is not known yet."""
+        unknown = []
+        for condition in conditions:
+            holds = condition.test(facts)
+            if holds is None:
+                unknown.append(condition)
+            elif not holds:
+                lines = [_line(name, one) for name in condition.names for one in self._all(name, facts)]
+                fix = condition.fix or f"give other {', '.join(f'`{n}`' for n in condition.names)}"
+                problem = f"`{self.title}` needs {condition.words}"
+                raise condition.error("\n".join([problem, *table((), fix, lines)]))
+        return tuple(unknown)
+
+    def _all(self, name: str, facts: Facts) -> tuple[Any, ...]:
+        return tuple(facts[name]) if name == self.variadic else (facts[name],)
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
+def _line(name: str, given: Any) -> Line:
+    if not hasattr(given, "handle"):
+        return name, repr(given), ""
+    shape = given.handle
+    about = f"{given.label}: {shape.known or '(no axes)'} {given.dtype}"
+    return name, about, said(shape.provenance.role, shape.provenance.where)
+
+
+# --- from what the author wrote --------------------------------------------------------------------------------------
+
+
+def declaration(
+    function: Callable[..., Any],
+    *,
+    name: str | None,
+    namespace: str,
+    shape: object,
+    inputs: Mapping[str, object],
+    outputs: Iterable[str],
+    kind: object,
+    where: Iterable[Condition],
+    parts: Iterable[Part],
+    samples: Iterable[Sample],
+    doc: str,
+) -> Declaration:
+    """The row of an operation. Raises: CodeError about whatever in it cannot be."""
+    title = name or function.__name__
+    own = annotated(function)
+    takes = [p for p in own.parameters.values() if p.kind in (*POSITIONAL, Parameter.VAR_POSITIONAL)]
+    if not takes:
+        raise CodeError(f"operation `{title}` has no operands")
+    shared = {n: s for part in parts for n, s in part.settings.items()}
+    settings = shared | {
+        p.name: Setting(Any if p.annotation is p.empty else p.annotation, p.default)
+        for p in own.parameters.values()
+        if p.kind is p.KEYWORD_ONLY and not (p.name in shared and p.default is p.empty)  # else the rules only read it
+    }
+    said_of = {n: i for part in parts for n, i in part.inputs.items()} | dict(inputs)
+    known = [*(p.name for p in takes), *settings]
+    conditions = (*(c for part in parts for c in part.where), *where)
+    defaults = (*(p.default for p in takes), *(s.default for s in settings.values()))
+    follow = [n for default in defaults if isinstance(default, Default) for n in default.names]
+    for used in (*said_of, *(n for c in conditions for n in c.names), *follow):
+        if used not in known:
+            raise CodeError(f"`{title}` has no input or setting `{used}`; there are {', '.join(known)}")
+    names = (outputs,) if isinstance(outputs, str) else tuple(outputs)
+    if not names or len(set(names)) < len(names) or not all(isinstance(n, str) and n.isidentifier() for n in names):
+        raise CodeError(f"outputs of `{title}` are different names such as ('v', 'w'), not {names!r}")
+    kinds = kind if isinstance(kind, tuple) else (kind,) * len(names)
+    if len(kinds) != len(names):
+        raise CodeError(f"`{title}` has {len(names)} outputs, and types for {len(kinds)}")
+    words = "\n\n".join(filter(None, (doc or inspect.getdoc(function), *(part.doc for part in parts))))
+    keywords = [setting.parameter(n) for n, setting in settings.items()]
+    return Declaration(
+        name=title,
+        namespace=namespace,
+        signature=inspect.Signature([*takes, *keywords]),
+        inputs={p.name: input_of(said_of.get(p.name, "any")) for p in takes},
+        settings=settings,
+        outputs=names,
+        shape=shape,
+        kinds=kinds,
+        where=conditions,
+        samples=tuple(samples),
+        doc=words,
+        rules=function,
+    )
+
+
+def annotated(function: Callable[..., Any]) -> inspect.Signature:
+    """The signature of a function; annotations that are texts are read where the names in them are known."""
+    signature = inspect.signature(function)
+    scope = getattr(inspect.unwrap(function), "__globals__", {})
+
+    def read(annotation: Any) -> Any:
+        try:
+            return eval(annotation, scope) if isinstance(annotation, str) else annotation
+        except Exception:  # a name of a function's own, or one that only type checkers see
+            return annotation
+
+    parameters = [p.replace(annotation=read(p.annotation)) for p in signature.parameters.values()]
+    return signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty)
