@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import reduce as fold
 from typing import Any
@@ -10,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from ocannl.base.errors import CodeError
-from ocannl.infer.logic import COMPOSE, TRANSPOSE, Logic, pointwise, slice_batch
+from ocannl.infer.logic import COMPOSE, TRANSPOSE, pointwise, slice_batch
 from ocannl.infer.logic import einsum as einsum_logic
 from ocannl.infer.parse import parse
-from ocannl.infer.spec import Concat, ShapeSpec, Spec
+from ocannl.infer.spec import Concat, Spec
 from ocannl.ir.index import Sym
 from ocannl.ir.ops import ADD, BY_NAME, OPS, Op
-from ocannl.ir.precision import Precision, float32, promote
 from ocannl.lang import terms
 from ocannl.lang.ambient import composite
 from ocannl.lang.given import check_arity, split_names
@@ -144,63 +142,6 @@ def _combiner(name: object, operands: int) -> Callable[..., Term]:
 WORDS_BACK = {v: k for k, v in WORDS.items()}
 
 
-def _reduction(
-    x: Tensor, op: str, spec: str | None, names: dict[str, Any], title: str, kind: Precision | None = None
-) -> Tensor:
-    if spec is None and names:
-        raise CodeError(f"names such as {next(iter(names))!r} belong to a spec: x.{title}(spec, ...)")
-    read = Spec((), ShapeSpec()) if spec is None else parse(spec)
-    if spec is not None:
-        refuse_concat(read, spec)
-        check_arity(read, spec, [x])
-    sizes, captures = split_names(read, spec or "", names)
-    logic = TOTAL if spec is None else einsum_logic(read)
-    text = "{0}." + title + "()" if spec is None else einsum_text(title, spec, 1)
-    operation = contraction(title, logic, lambda v: v, BY_NAME[op], text=text, sizes=sizes, kind=kind)
-    return apply(operation, [x], captures=captures)
-
-
-TOTAL = Logic("total", parse("...|...->... => "), ((False, False, False),), asks=False)
-
-
-def sum_(x: Tensor, spec: str | None = None, **names: Any) -> Tensor:
-    """The sum by a spec of one operand, or over all axes, giving a tensor of no axes."""
-    return _reduction(x, "add", spec, names, "sum")
-
-
-def max_(x: Tensor, spec: str | None = None, **names: Any) -> Tensor:
-    """The largest value by a spec of one operand, or over all axes.
-
-    Grad: to the cells that attain it, in equal shares.
-    """
-    return _reduction(x, "max", spec, names, "max")
-
-
-def min_(x: Tensor, spec: str | None = None, **names: Any) -> Tensor:
-    """The smallest value by a spec of one operand, or over all axes.
-
-    Grad: to the cells that attain it, in equal shares.
-    """
-    return _reduction(x, "min", spec, names, "min")
-
-
-@composite
-def mean(x: Tensor, spec: str | None = None, **names: Any) -> Tensor:
-    """The mean by a spec of one operand, or over all axes; of integers, as float32."""
-    wide = promote(x.dtype, float32)
-    total = _reduction(x, "add", spec, names, "sum", wide)
-    kind = x.dtype if x.dtype.is_float else wide
-    divide = contraction("mean", pointwise(1), lambda v: v / _summed(total), None, text="{0} / count", kind=kind)
-    return apply(divide, [total])
-
-
-def _summed(total: Tensor) -> int:
-    """How many cells are summed into each cell of a sum."""
-    (box,) = total.projections.pieces
-    kept = {s for index in box.result for s in index.syms}
-    return math.prod(s.extent for s in box.loops if s not in kept)
-
-
 def transpose(x: Tensor) -> Tensor:
     """Input and output rows change places."""
     return apply(contraction("transpose", TRANSPOSE, lambda v: v, None, text="{0}.T"), [x])
@@ -253,5 +194,5 @@ minimum, maximum = PRIMITIVES["min"], PRIMITIVES["max"]
 
 REGISTRY.update(
     sigmoid=sigmoid, silu=silu, gelu=gelu, stop_gradient=stop_gradient, transpose=transpose, slice=batch_slice,
-    sum=sum_, mean=mean, largest=max_, smallest=min_, minimum=minimum, maximum=maximum, einsum=einsum,
+    minimum=minimum, maximum=maximum, einsum=einsum,
 )  # fmt: skip

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ocannl.base.errors import CodeError, ShapeError
-from ocannl.ir.assign import Assign, Origin, Pick, Piece, Read, Value
+from ocannl.ir.assign import Assign, Index, Origin, Pick, Piece, Read, Value
 from ocannl.ir.index import TRUE, Affine, Cond, Sym, SymKind, inside
 from ocannl.ir.ops import ADD, BY_NAME, Op
 from ocannl.ir.projections import Projection, Projections
-from ocannl.lang.terms import Hole, Term, Tree, holes, instantiate, tree_of
+from ocannl.lang.terms import Hole, Place, Term, Tree, holes, instantiate, tree_of
 
 ACCUMULATORS: dict[str, str] = {
     "+": "add", "-": "sub", "*": "mul", "/": "div", "**": "pow", "?/": "relu_gate", "?^": "sat01_gate", "||": "or",
@@ -144,9 +144,11 @@ def _piece(
 ) -> Piece | None:
     projection, places = _picking(walked, projections, picked)
 
-    def read(hole: Hole) -> Value:
+    def read(hole: Hole | Place) -> Value:
         at, dims = projection.at(hole.slot), projections.dims(hole.slot)
         assert at is not None
+        if isinstance(hole, Place):
+            return Index(at[hole.axis])
         leaves = not all(inside(i, n).is_true for i, n in zip(at, dims, strict=True))
         return Read(hole.node, at, outside if leaves else None, hole.merge)
 

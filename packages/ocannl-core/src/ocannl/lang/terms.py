@@ -26,7 +26,15 @@ class Hole:
     merge: bool = False
 
 
-Tree = Hole | Number | Index | Apply | Convert
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The index along axis `axis`, in memory order, of tensor `slot`, as a number."""
+
+    slot: int
+    axis: int
+
+
+Tree = Hole | Place | Number | Index | Apply | Convert
 
 
 def tree_of(value: object) -> Tree:
@@ -113,10 +121,10 @@ class Term:
         raise CodeError("the formula of an operation has no truth value; use oc.where")
 
 
-def instantiate(tree: Tree, read: Callable[[Hole], Value]) -> Value:
-    """The tree with every hole replaced."""
+def instantiate(tree: Tree, read: Callable[[Hole | Place], Value]) -> Value:
+    """The tree with every hole and place replaced."""
     match tree:
-        case Hole():
+        case Hole() | Place():
             return read(tree)
         case Apply(op, args):
             return Apply(op, tuple(instantiate(a, read) for a in args))  # type: ignore[arg-type]

@@ -1,0 +1,179 @@
+"""One axis, walked in its order: the axis that a spec of one operand takes away, or else the one output axis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ocannl.base.errors import CodeError, ShapeError
+from ocannl.infer.logic import EQUAL, Logic, einsum
+from ocannl.infer.parse import parse
+from ocannl.infer.spec import Label, RowSpec, ShapeSpec, Spec
+from ocannl.ir.ops import ADD, MAX, MIN, MUL, Op
+from ocannl.ir.precision import int32
+from ocannl.lang.ambient import composite
+from ocannl.lang.axes import Away, away
+from ocannl.lang.iota import indices
+from ocannl.lang.literals import is_truth
+from ocannl.lang.operation import contraction
+from ocannl.lang.operators import REGISTRY
+from ocannl.lang.tensor import Tensor, apply
+from ocannl.lang.terms import Term
+from ocannl.lang.terms import apply as term
+from ocannl.lower.types import neutral
+
+OUTPUT_AXIS = Logic("walk along the output axis", parse("...|...->n => ...|...->"), (EQUAL,), asks=False)
+
+
+def _one(x: object, spec: str | None, names: dict[str, Any], title: str) -> tuple[Away, str]:
+    """The operand, and the name of the one axis that goes away."""
+    over = away(x, spec, names, title, OUTPUT_AXIS)
+    whole, left = over.logic.spec.operands[0], over.logic.spec.result
+    kept = Spec((), left)
+    gone = [name for name in Spec((whole,), left).labels() if name not in kept.labels()]
+    gone += [name for name in Spec((whole,), left).row_vars() if name not in kept.row_vars()]
+    plain = {axis.name for _, row in whole.rows for axis in row.axes if isinstance(axis, Label)}
+    if len(gone) != 1 or gone[0] not in plain:
+        told = ", ".join(f"`{name}`" for name in gone) or "none"
+        raise CodeError(f"`{title}` goes along one axis, the one that its spec takes away; {spec!r} takes away {told}")
+    return over, gone[0]
+
+
+def _axis(name: str) -> ShapeSpec:
+    return ShapeSpec(output=RowSpec(trail=(Label(name),)))
+
+
+def _renamed(shape: ShapeSpec, old: str, new: str) -> ShapeSpec:
+    def row(r: RowSpec) -> RowSpec:
+        lead, trail = (tuple(Label(new) if a == Label(old) else a for a in axes) for axes in (r.lead, r.trail))
+        return replace(r, lead=lead, trail=trail)
+
+    return ShapeSpec(*(row(r) for _, r in shape.rows))
+
+
+Formula = Callable[[Term, Term, Term, int], Term]
+
+
+def _walked(over: Away, axis: str, title: str, op: Op, formula: Formula) -> Tensor:
+    """`op` over all places of the axis, for each of its places: of a value, its place, the place of the result, and the
+    size of the axis."""
+    places, there = indices(), f"{axis}'"  # no user can write such a name
+    whole = over.logic.spec.operands[0]
+    spec = Spec((whole, _axis(axis), _axis(there)), _renamed(whole, axis, there))
+
+    def combine(v: Term, at: Term, to: Term) -> Term:
+        return formula(v, at, to, places.dims[0])
+
+    operation = contraction(title, einsum(spec), combine, op, weak_operands=frozenset({1, 2}), sizes=over.sizes)
+    return apply(operation, [over.x, places, places], captures=over.captures)
+
+
+# --- running operations ----------------------------------------------------------------------------------------------
+
+
+def _running(name: str, op: Op, doc: str, grad: str) -> Callable[..., Tensor]:
+    def run(x: object, spec: str | None = None, **names: Any) -> Tensor:
+        over, axis = _one(x, spec, names, name)
+        nothing = neutral(op, over.x.dtype).value
+        return _walked(over, axis, name, op, lambda v, at, to, _: term("where", at <= to, v, nothing))
+
+    run.__name__ = run.__qualname__ = name
+    run.__doc__ = f"""{doc} up to each place of one axis: the axis that the spec takes away, or the one output axis.
+
+            oc.{name}(x, "...|t,c => ...|c")  # along t
+
+        Shapes: those of `x`.
+        Grad:   {grad}
+        Raises: CodeError for a spec that takes away no axis, or several; ShapeError.
+        """
+    REGISTRY[name] = composite(run)
+    return REGISTRY[name]
+
+
+cumsum = _running("cumsum", ADD, "The sum", "the sum of what arrives from each place on.")
+cumprod = _running("cumprod", MUL, "The product", "the products of the other cells, where some of them are zero, too.")
+cummax = _running("cummax", MAX, "The largest value", "to the cells that attain it, in equal shares.")
+cummin = _running("cummin", MIN, "The smallest value", "to the cells that attain it, in equal shares.")
+
+
+# --- places ----------------------------------------------------------------------------------------------------------
+
+
+@composite
+def flip(x: object, spec: str | None = None, **names: Any) -> Tensor:
+    """Back to front along one axis: the axis that the spec takes away, or the one output axis.
+
+        oc.flip(x, "...|t,c => ...|c")  # along t
+
+    Shapes: those of `x`.
+    Grad:   what arrives, back to front.
+    Raises: CodeError for a spec that takes away no axis, or several; ShapeError.
+    """
+    over, axis = _one(x, spec, names, "flip")
+    return _walked(over, axis, "flip", ADD, lambda v, at, to, size: _there(v, at + to, size - 1))
+
+
+@composite
+def roll(x: object, shift: int, spec: str | None = None, **names: Any) -> Tensor:
+    """Each cell `shift` places further along one axis, from its end to its start: the axis that the spec takes away, or
+    the one output axis.
+
+        oc.roll(x, 1, "...|t,c => ...|c")  # along t
+
+    Shapes: those of `x`.
+    Grad:   what arrives, as many places back.
+    Raises: CodeError for a spec that takes away no axis, or several, or a shift that is no integer; ShapeError.
+    """
+    if is_truth(shift) or not isinstance(shift, int | np.integer):
+        raise CodeError(f"oc.roll goes by a whole number of places, and not by {shift!r}")
+    over, axis = _one(x, spec, names, "roll")
+
+    def rolled(v: Term, at: Term, to: Term, size: int) -> Term:
+        by = int(shift) % max(size, 1)
+        return _there(v, to - at, by) + _there(v, to - at, by - size)
+
+    return _walked(over, axis, "roll", ADD, rolled)
+
+
+def _there(v: Term, place: Term, wanted: int) -> Term:
+    return term("where", term("eq", place, wanted), v, 0)
+
+
+def _first(name: str, op: Op, doc: str) -> Callable[..., Tensor]:
+    def arg(x: object, spec: str | None = None, **names: Any) -> Tensor:
+        over, axis = _one(x, spec, names, name)
+        best, places = over.reduced(op, op.name), indices()
+        whole, left = over.logic.spec.operands[0], over.logic.spec.result
+
+        def place(v: Term, most: Term, at: Term) -> Term:
+            if places.dims == (0,):
+                raise ShapeError(f"`{name}` of `{over.x.label}`: an axis of no cells has no {doc}")
+            return term("where", term("eq", v, most) | term("ne", v, v), at, _NOWHERE)
+
+        logic = einsum(Spec((whole, left, _axis(axis)), left))
+        operation = contraction(name, logic, place, MIN, differentiable=False, sizes=over.sizes, kind=int32)
+        return apply(operation, [over.x, best, places])
+
+    arg.__name__ = arg.__qualname__ = name
+    arg.__doc__ = f"""Where the {doc} is along one axis, as int32: the axis that the spec takes away, or the one output
+        axis. The first of equals; the first NaN, if there is one.
+
+            x.{name}("...|t,c => ...|c")  # along t
+
+        Shapes: those of the spec, or `..b..|..i..->n => ..b..|..i..->`.
+        Grad:   none.
+        Raises: CodeError for a spec that takes away no axis, or several; ShapeError, also for an axis of no cells.
+        """
+    REGISTRY[name] = composite(arg)
+    return REGISTRY[name]
+
+
+_NOWHERE = 2**31 - 1
+
+argmax = _first("argmax", MAX, "largest value")
+argmin = _first("argmin", MIN, "smallest value")
+
+REGISTRY.update(flip=flip, roll=roll)

@@ -1,0 +1,75 @@
+"""Operations that are one formula of each cell: what defines them is their body.
+
+    @formula()
+    def leaky_relu(x, *, slope=0.01):
+        return where(x > 0, x, slope * x)
+
+The gradient follows from the formula, unless a derivative is stated: for each operand what it receives from `g`, given
+the value `v` and the operands.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+from typing import Any
+
+from ocannl.base.errors import CodeError
+from ocannl.infer.logic import pointwise
+from ocannl.ir.ops import ADD, Domain
+from ocannl.lang.leaves import embed
+from ocannl.lang.operation import Operation, Slots, contraction
+from ocannl.lang.operators import REGISTRY
+from ocannl.lang.tensor import apply
+from ocannl.lang.terms import Term, tree_of
+
+Derivative = Callable[..., Term]
+
+
+def formula(
+    *derivative: Derivative, domain: Domain = Domain.FLOAT, differentiable: bool = True
+) -> Callable[[Callable[..., Term]], Callable[..., Any]]:
+    """Makes an operation of tensors of a formula of terms; keyword arguments are its settings."""
+
+    def declare(body: Callable[..., Term]) -> Callable[..., Any]:
+        signature = inspect.signature(body)
+        bare = signature.replace(
+            parameters=[p.replace(annotation=p.empty) for p in signature.parameters.values()],
+            return_annotation=signature.empty,
+        )
+        arity = sum(p.kind is not p.KEYWORD_ONLY for p in signature.parameters.values())
+
+        def built(settings: dict[str, Any]) -> Operation:
+            def combine(*xs: Term) -> Term:
+                return body(*xs, **settings)
+
+            made = contraction(body.__name__, pointwise(arity), combine, None, domain=domain)
+            if not differentiable:
+                return replace(made, gradient=None)
+            return replace(made, gradient=_handing(derivative, settings)) if derivative else made
+
+        @wraps(body)
+        def call(*inputs: object, label: str | None = None, **settings: Any) -> Any:
+            try:
+                signature.bind(*inputs, **settings)
+            except TypeError as wrong:
+                raise CodeError(f"oc.{body.__name__}{bare}: {wrong}") from None
+            if any(isinstance(i, Term) for i in inputs):
+                return body(*(i if isinstance(i, Term) else Term(tree_of(i)) for i in inputs), **settings)
+            return apply(built(settings), [embed(i) for i in inputs], label=label)
+
+        call.__signature__ = bare  # type: ignore[attr-defined]
+        REGISTRY[body.__name__] = call
+        return call
+
+    return declare
+
+
+def _handing(derivative: tuple[Derivative, ...], settings: dict[str, Any]) -> Callable[[Slots], None]:
+    def gradient(s: Slots) -> None:
+        for number, rule in enumerate(derivative, 1):
+            s.operand_gradient(number).write(ADD, False, rule(s.gradient(), s.value, *s.operands, **settings))
+
+    return gradient

@@ -1,0 +1,152 @@
+"""Reductions by a spec of one operand, or over all axes, giving a tensor of no axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ocannl.base.errors import CodeError
+from ocannl.infer.logic import pointwise
+from ocannl.ir.ops import ADD, AND, MAX, MIN, MUL, OR
+from ocannl.ir.precision import float32, int32, promote
+from ocannl.lang import terms
+from ocannl.lang.ambient import composite
+from ocannl.lang.axes import Away, away, count
+from ocannl.lang.operation import contraction
+from ocannl.lang.operators import REGISTRY
+from ocannl.lang.pointwise import root_
+from ocannl.lang.tensor import Tensor, apply
+from ocannl.lang.terms import Term
+
+
+def sum_(x: object, spec: str | None = None, **names: Any) -> Tensor:
+    """The sum by a spec of one operand, or over all axes, giving a tensor of no axes."""
+    return away(x, spec, names, "sum").reduced(ADD, "sum")
+
+
+def max_(x: object, spec: str | None = None, **names: Any) -> Tensor:
+    """The largest value by a spec of one operand, or over all axes.
+
+    Grad: to the cells that attain it, in equal shares.
+    """
+    return away(x, spec, names, "max").reduced(MAX, "max")
+
+
+def min_(x: object, spec: str | None = None, **names: Any) -> Tensor:
+    """The smallest value by a spec of one operand, or over all axes.
+
+    Grad: to the cells that attain it, in equal shares.
+    """
+    return away(x, spec, names, "min").reduced(MIN, "min")
+
+
+def prod(x: object, spec: str | None = None, **names: Any) -> Tensor:
+    """The product by a spec of one operand, or over all axes; of nothing, 1.
+
+    Grad: the product of the other cells, where some of them are zero, too.
+    """
+    return away(x, spec, names, "prod").reduced(MUL, "prod")
+
+
+def any_(x: object, spec: str | None = None, **names: Any) -> Tensor:
+    """1 where some cell is not 0, else 0, by a spec of one operand, or over all axes. NaN is not 0.
+
+    Grad: none.
+    """
+    return away(x, spec, names, "any").reduced(OR, "any")
+
+
+def all_(x: object, spec: str | None = None, **names: Any) -> Tensor:
+    """1 where no cell is 0, else 0, by a spec of one operand, or over all axes. NaN is not 0.
+
+    Grad: none.
+    """
+    return away(x, spec, names, "all").reduced(AND, "all")
+
+
+def count_nonzero(x: object, spec: str | None = None, **names: Any) -> Tensor:
+    """How many cells are not 0, as int32, by a spec of one operand, or over all axes.
+
+    Grad: none.
+    """
+    return away(x, spec, names, "count_nonzero").reduced(ADD, "count_nonzero", _counted, int32)
+
+
+def _counted(v: Term) -> Term:
+    return terms.apply("where", terms.apply("ne", v, 0), 1, 0)
+
+
+@composite
+def mean(x: object, spec: str | None = None, **names: Any) -> Tensor:
+    """The mean by a spec of one operand, or over all axes; of integers, as float32.
+
+    Grad: an equal share to each cell.
+    """
+    return _mean(away(x, spec, names, "mean"))
+
+
+@composite
+def var(x: object, spec: str | None = None, *, sample: bool = False, **names: Any) -> Tensor:
+    """The variance by a spec of one operand, or over all axes; of integers, as float32.
+
+    The mean of the squares of `x - mean(x)`; with `sample`, an estimate from a sample: one less divides the sum.
+    Grad:   `2 (x - mean(x)) / n`.
+    NaN:    of nothing, and of a sample of one.
+    """
+    return _var(away(x, spec, names, "var"), sample)
+
+
+@composite
+def std(x: object, spec: str | None = None, *, sample: bool = False, **names: Any) -> Tensor:
+    """The standard deviation: the square root of `var`.
+
+    Grad:   `(x - mean(x)) / (n v)`; 0 where all cells agree.
+    """
+    root: Tensor = root_(_var(away(x, spec, names, "std"), sample))
+    return root
+
+
+@composite
+def norm(x: object, spec: str | None = None, *, ord: float = 2, **names: Any) -> Tensor:
+    """The length by a spec of one operand, or over all axes: `ord` is 1, 2 (Euclid's) or `math.inf`, the largest.
+
+    Grad:   of 2, `x / v`, and 0 at the origin; of the others, that of `abs` and of the sum or the largest.
+    Raises: CodeError for any other `ord`.
+    """
+    if ord not in _NORMS:
+        raise CodeError(f"ord={ord!r} is no norm; there are 1, 2 and inf")
+    op, formula = _NORMS[ord]
+    reduced = away(x, spec, names, "norm").reduced(op, "norm", formula)
+    return root_(reduced) if ord == 2 else reduced
+
+
+def _mean(over: Away) -> Tensor:
+    total = over.reduced(ADD, "sum", kind=promote(over.x.dtype, float32))
+    return _divided("mean", total, over, 0)
+
+
+def _var(over: Away, sample: bool) -> Tensor:
+    apart = over.met(over.x, _mean(over), lambda v, mean: v - mean, "deviation")
+    rest = Away(apart, over.logic, over.sizes, {})
+    return _divided("var", rest.reduced(ADD, "sum", lambda v: v * v), rest, int(sample))
+
+
+def _divided(name: str, total: Tensor, over: Away, less: int) -> Tensor:
+    kind = over.x.dtype if over.x.dtype.is_float else total.dtype
+    divide = contraction(name, pointwise(1), lambda v: v / (count(total) - less), None, text="{0} / count", kind=kind)
+    return apply(divide, [total])
+
+
+def _square(v: Term) -> Term:
+    return v * v
+
+
+def _magnitude(v: Term) -> Term:
+    return terms.apply("abs", v)
+
+
+_NORMS = {1: (ADD, _magnitude), 2: (ADD, _square), float("inf"): (MAX, _magnitude)}
+
+REGISTRY.update(
+    sum=sum_, largest=max_, smallest=min_, prod=prod, any=any_, all=all_, count_nonzero=count_nonzero, mean=mean,
+    var=var, std=std, norm=norm,
+)  # fmt: skip
