@@ -743,3 +743,21 @@ def test_with_samples_slots_are_checked_at_the_declaration() -> None:
         @oc.defop(samples=[d.sample(d.Draw(), by=2)])
         def power(x, *, by):
             return (lambda v, w: None), None
+
+
+def test_what_is_only_read_hands_on_no_gradient(oracle: Any) -> None:
+    @oc.defop(outputs=("v", "w"))
+    def root_and_square(x):
+        def forward(v, w, v1):
+            v["=:"] = oc.sqrt(v1)
+            w["=:"] = v1 * v1 + 0 * v
+
+        def gradient(v, g, g_w, v1, g1):
+            g1 += g / (2 * v) + g_w * 2 * v1
+
+        return forward, gradient
+
+    p = oc.param("p", [0.0, 1.0])
+    for made, want in ((root_and_square(p)[1], [0, 2]), (oc.stop_gradient(oc.log(p)) + p, [1, 1])):
+        (got,) = gradients_of(made.sum(), p)
+        assert got.tolist() == want

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ocannl.base.errors import CodeError
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from ocannl.lang.tensor import Tensor
 
 
-def ancestors(roots: Iterable[Tensor]) -> list[Tensor]:
-    """The roots and everything they depend on, operands before results, each once."""
+def ancestors(roots: Iterable[Tensor], within: Callable[[Tensor], bool] = lambda t: True) -> list[Tensor]:
+    """The roots and everything they depend on, operands before results, each once; `within` says where to go."""
     done: dict[Tensor, None] = {}
     for root in roots:
         stack: list[tuple[Tensor, Iterator[Tensor]]] = [(root, _operands(root))]
         open_ = {root}
         while stack:
             tensor, left = stack[-1]
-            step = next((t for t in left if t not in done and t not in open_), None)
+            step = next((t for t in left if t not in done and t not in open_ and within(t)), None)
             if step is None:
                 stack.pop()
                 done.setdefault(tensor)
@@ -69,7 +69,8 @@ def forward(*roots: Tensor) -> Code:
 def backprop(root: Tensor) -> Code:
     if not root.has_gradient:
         raise CodeError(f"`{root.label}` has no gradient: it depends on no parameter, or was built inside oc.no_grad()")
-    return Code(tuple(t.gradient_code for t in reversed(ancestors([root])) if t.has_gradient and t.application))
+    reached = ancestors([root], lambda t: t.has_gradient)  # not what is only behind a stop: its gradient is nobody's
+    return Code(tuple(t.gradient_code for t in reversed(reached) if t.application))
 
 
 def zero_grads(root: Tensor) -> Code:
