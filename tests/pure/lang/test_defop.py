@@ -274,7 +274,7 @@ SPEC_OF_TWO = """the spec has 2 operands, and 1 is given
             lambda: declare(store, shape="i;i=>i"),
             SPEC_OF_TWO,
         ),
-        (lambda: oc.defop()(lambda: (store, None)), "operation `<lambda>` has no operands"),
+        (lambda: oc.defop(name="odd")(lambda: (store, None)), "operation `odd` has no operands"),
         (
             lambda: leaky_relu(),
             "`leaky_relu(x, *, slope: float = 0.01)`: missing a required argument: 'x'",

@@ -42,7 +42,7 @@ _Tensor = _lang.Tensor
 _Tensor.numpy = _Tensor.eval = _evaluate  # type: ignore[attr-defined]
 _Tensor.__array__ = _as_array  # type: ignore[attr-defined]
 
-_LAZY = {"declare": "ocannl.lang", "show_shapes": "ocannl.show.shapes", "testing": "", "train": ""}
+_LAZY = {"declare": "ocannl.lang", "ops": "", "show_shapes": "ocannl.show.shapes", "testing": "", "train": ""}
 
 
 def __getattr__(name: str) -> Any:

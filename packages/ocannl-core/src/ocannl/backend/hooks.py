@@ -5,8 +5,8 @@ from __future__ import annotations
 import pluggy
 
 from ocannl.backend.api import BackendInfo
+from ocannl.base.plugins import PROJECT
 
-PROJECT = "ocannl"
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ocannl.base.log import logger
+from ocannl.base import plugins
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
 GROUP = "ocannl.backends"
 CORE = "ocannl-core"
 REFERENCE = "numpy"
-_log = logger("backend.installed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,24 +45,7 @@ def core_version() -> str:
 
 def entries() -> list[EntryPoint]:
     """The entry points of installed distributions, from their metadata; the first distribution of a name counts."""
-    from importlib.metadata import distributions
-
-    found: dict[str, list[EntryPoint]] = {}
-    for dist in distributions():
-        try:
-            if GROUP not in (dist.read_text("entry_points.txt") or ""):
-                continue
-            name = re.sub(r"[-_.]+", "-", dist.name).lower()
-            ours = [entry for entry in dist.entry_points if entry.group == GROUP]
-            odd = [entry for entry in ours if not f"{entry.name}{entry.value}".isprintable()]
-        except Exception as wrong:  # damaged, or being uninstalled
-            _log.warning("the metadata of an installed distribution is passed over: %s", words(wrong))
-            continue
-        if odd:
-            _log.warning("%s is passed over: a backend called %r", name, odd[0].name)
-        else:
-            found.setdefault(name, ours)
-    return [entry for ours in found.values() for entry in ours]
+    return plugins.entries(GROUP)
 
 
 def discover() -> dict[str, tuple[Candidate, ...]]:
@@ -79,9 +60,3 @@ def discover() -> dict[str, tuple[Candidate, ...]]:
         found.append(Candidate(entry.name, str(name), str(version), entry))
     found.sort(key=lambda c: (c.name, not c.is_builtin, c.distribution))
     return {name: tuple(c for c in found if c.name == name) for name in dict.fromkeys(c.name for c in found)}
-
-
-def words(cause: BaseException) -> str:
-    """What an exception says, in one line."""
-    text = " ".join(str(cause).split())
-    return f"{type(cause).__name__}: {text}" if text else type(cause).__name__

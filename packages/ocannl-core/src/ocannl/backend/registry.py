@@ -19,8 +19,8 @@ import pluggy
 
 from ocannl.backend import vet
 from ocannl.backend.api import API_VERSION, Backend, BackendInfo
-from ocannl.backend.hooks import PROJECT, BackendHooks
-from ocannl.backend.installed import CORE, Candidate, core_version, discover, words
+from ocannl.backend.hooks import BackendHooks
+from ocannl.backend.installed import CORE, Candidate, core_version, discover
 from ocannl.base.config import BACKEND
 from ocannl.base.errors import (
     BackendApiMismatch,
@@ -32,6 +32,7 @@ from ocannl.base.errors import (
     UnknownBackend,
 )
 from ocannl.base.log import logger
+from ocannl.base.plugins import PROJECT, words
 
 KNOWN = {  # name: the distribution that provides it
     "c": "ocannl-backend-c",

@@ -8,6 +8,7 @@ OcannlError
 ├── CodeError              a statement out of place              move or spell it as the message says
 ├── UninitializedError     a node that nothing has written       run or set what the message names
 ├── MergeBufferError       a merge buffer nobody fills           create the transfer first
+├── PluginError            a package of operations is broken    repair or remove the named distribution
 ├── ConfigError            a setting that does not exist or fit  correct the named source
 ├── CheckpointError        a file that does not match            see the listed differences
 ├── VerifyError            an ill-formed program                 a defect of a pass or a backend: report it
@@ -56,6 +57,10 @@ class UninitializedError(OcannlError):
 
 class MergeBufferError(OcannlError):
     """A merge buffer is read that no transfer fills."""
+
+
+class PluginError(OcannlError):
+    """The operations of an installed package cannot be used; the others can."""
 
 
 class ConfigError(OcannlError):

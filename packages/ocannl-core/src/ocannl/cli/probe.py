@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ocannl.backend.installed import words
 from ocannl.backend.registry import open_backend
 from ocannl.base.config import settings
 from ocannl.base.errors import BackendUnavailable, OcannlError
+from ocannl.base.plugins import words
 from ocannl.ir.assign import Apply, Assign, Number, Piece, Read, Seq, Value
 from ocannl.ir.index import Affine, Sym
 from ocannl.ir.ops import ADD, ID, MUL, OPS, Domain, Op

@@ -28,9 +28,6 @@ from ocannl.lang.operations import stop_gradient
 from ocannl.lang.tensor import Tensor, apply
 from ocannl.lang.terms import Term, tree_of
 
-DECLARED: dict[str, Callable[..., Any]] = {}
-"""What `defop` has declared, by title; of two with one title, the later."""
-
 
 def defop(
     *,
@@ -69,9 +66,7 @@ def defop(
             where=tuple(where), parts=tuple(parts), samples=samples, doc=doc,
         )  # fmt: skip
         _try(declared)
-        call = _function(declared)
-        DECLARED[declared.title] = call
-        return call
+        return _function(declared)
 
     return declare
 

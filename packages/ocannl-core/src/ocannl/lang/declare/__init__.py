@@ -19,6 +19,7 @@ from ocannl.lang.declare.conditions import (
     size,
     value,
 )
+from ocannl.lang.declare.hooks import hookimpl
 from ocannl.lang.declare.inputs import Count, Input, at_least, at_most, between, exactly
 from ocannl.lang.declare.part import Part
 from ocannl.lang.declare.samples import Draw, Sample, sample
@@ -42,6 +43,7 @@ __all__ = [
     "count",
     "exactly",
     "follows",
+    "hookimpl",
     "rank",
     "same_shape",
     "same_type",

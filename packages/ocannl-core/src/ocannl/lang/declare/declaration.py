@@ -164,6 +164,8 @@ def declaration(
 ) -> Declaration:
     """The row of an operation. Raises: CodeError about whatever in it cannot be."""
     title = name or function.__name__
+    if not all(isinstance(part, str) and part.isidentifier() for part in (title, namespace or title)):
+        raise CodeError(f"an operation and its namespace are called by names, not {title!r} and {namespace!r}")
     own = annotated(function)
     takes = [p for p in own.parameters.values() if p.kind in (*POSITIONAL, Parameter.VAR_POSITIONAL)]
     if not takes:

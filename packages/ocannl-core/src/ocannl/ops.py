@@ -1,0 +1,31 @@
+"""Operations of installed packages by name: `oc.ops.NAME`, or `oc.ops.NAMESPACE.NAME`.
+
+Names come from the metadata of distributions alone. A package is imported when one of its names is first asked for, so
+one that is broken harms nobody but those who ask for it.
+"""
+
+from __future__ import annotations
+
+import difflib as _difflib
+from collections.abc import Callable as _Callable
+from typing import Any as _Any
+
+from ocannl.lang.declare import packages as _packages
+
+
+def __getattr__(name: str) -> _Callable[..., _Any]:
+    if name.startswith("__"):
+        raise AttributeError(f"module 'ocannl.ops' has no attribute {name!r}")
+    installed = _packages.names()
+    if name not in installed:
+        close = _difflib.get_close_matches(name, installed, 1)
+        known = ", ".join(installed) or "none"
+        hint = f"did you mean `{close[0]}`? " if close else ""
+        raise AttributeError(f"no installed package brings operations `{name}`; {hint}installed: {known}")
+    found: _Callable[..., _Any] = _packages.load(installed[name])
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(_packages.names())

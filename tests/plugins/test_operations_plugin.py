@@ -1,0 +1,115 @@
+"""Operations that other packages bring: found without importing them, loaded by name, broken without harm."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from textwrap import dedent
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+
+GOOD = """
+    import ocannl as oc
+    from ocannl import declare
+
+    @oc.defop(namespace={namespace!r}, samples=[declare.sample(declare.Draw())])
+    def cube(x):
+        def forward(v, v1):      v["=:"] = v1 * v1 * v1
+        def gradient(g, v1, g1): g1 += 3 * g * v1 * v1
+        return forward, gradient
+
+    @declare.hookimpl
+    def ocannl_operations():
+        return [cube]
+"""
+
+
+class Packages:
+    """A folder of installed packages; `ops` has not been asked for anything yet."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.count = 0
+
+    def add(self, name: str, text: str, dist: str = "", entry: str = "") -> str:
+        self.count += 1
+        module = f"operations_{abs(hash(self.folder)):x}_{self.count}"
+        (self.folder / f"{module}.py").write_text(dedent(text))
+        dist = dist or f"test-{name}"
+        info = self.folder / f"{dist.replace('-', '_')}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {dist}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[ocannl.operations]\n{name} = {entry or module}\n")
+        return module
+
+
+@pytest.fixture
+def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Packages:
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in [n for n in vars(oc.ops) if not n.startswith("_") and n != "annotations"]:
+        monkeypatch.delattr(oc.ops, name)
+    return Packages(tmp_path)
+
+
+def test_an_operation_of_a_package_is_loaded_when_it_is_asked_for(packages: Packages) -> None:
+    module = packages.add("cube", GOOD.format(namespace=""))
+    assert dir(oc.ops) == ["cube"]
+    assert module not in sys.modules
+    np.testing.assert_allclose(oc.ops.cube(oc.tensor([1.0, 2.0])).numpy(), [1, 8])
+    assert module in sys.modules
+    assert oc.ops.cube is oc.ops.cube
+    oc.testing.gradcheck(oc.ops.cube, [1.0, 2.0])
+
+
+def test_operations_of_a_package_may_have_a_namespace(packages: Packages) -> None:
+    packages.add("powers", GOOD.format(namespace="powers"))
+    assert isinstance(oc.ops.powers, SimpleNamespace)
+    assert oc.ops.powers.cube.declaration.title == "powers.cube"
+    np.testing.assert_allclose(oc.ops.powers.cube(2.0).numpy(), 8)
+
+
+BROKEN = {
+    "import": ("raise RuntimeError('no luck')", "failed with RuntimeError: no luck"),
+    "exit": ("raise SystemExit(0)", "failed with SystemExit: 0"),
+    "hook": ("x = 1", "implements no hook `ocannl_operations`"),
+    "other": (GOOD.format(namespace="elsewhere"), "it declares `elsewhere.cube` instead of `cube`"),
+    "nothing": (GOOD.format(namespace="").replace("[cube]", "[]"), "it declares nothing instead of `cube`"),
+    "function": (
+        GOOD.format(namespace="").replace("[cube]", "[len]"),
+        "its hook `ocannl_operations` gives <built-in function len>, which `oc.defop` has not declared",
+    ),
+    "slot": (GOOD.format(namespace="").replace("(v, v1)", "(v, v2)"), "`v2` is no slot of `forward` in `powers.cube`"),
+    "argument": (GOOD.format(namespace="").replace("operations():", "operations(colour):"), "colour"),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_broken_package_harms_nobody_else(packages: Packages, kind: str) -> None:
+    text, words = BROKEN[kind]
+    packages.add("cube", text.replace("powers.", ""))
+    packages.add("powers", GOOD.format(namespace="powers"))
+    assert dir(oc.ops) == ["cube", "powers"]
+    oc.ops.powers.cube(1.0)
+    with pytest.raises(oc.PluginError, match=re.escape(words.replace("powers.", ""))) as caught:
+        _ = oc.ops.cube
+    assert str(caught.value).startswith("operations `cube` of test-cube 1.0 are broken: ")
+    assert str(caught.value).endswith("repair it or run: pip uninstall test-cube")
+
+
+def test_two_packages_with_one_name_are_both_named(packages: Packages) -> None:
+    for dist in ("one", "other"):
+        packages.add("cube", GOOD.format(namespace=""), dist=dist)
+    with pytest.raises(oc.PluginError, match="^operations `cube` are provided by one 1.0 and other 1.0; uninstall one"):
+        _ = oc.ops.cube
+
+
+def test_a_name_that_nobody_brings_is_no_attribute(packages: Packages) -> None:
+    assert not hasattr(oc.ops, "cube")
+    packages.add("cube", GOOD.format(namespace=""))
+    with pytest.raises(AttributeError, match="^no installed package brings operations `cubes`; did you mean `cube`?"):
+        _ = oc.ops.cubes
