@@ -76,21 +76,21 @@ def transformer(count: int, after: Callable[[Shape], object]) -> list[Operation]
 def measure(network: Network, count: int) -> tuple[float, float, float, float]:
     """Microseconds of an operation: relate, finish, project, asked."""
     gc.collect()
-    start = time.perf_counter()
+    start = time.process_time()
     operations = network(count, lambda _: None)
-    related = time.perf_counter()
+    related = time.process_time()
     for _, _, result in reversed(operations):
         result.dims  # noqa: B018
-    finished = time.perf_counter()
+    finished = time.process_time()
     for logic, operands, result in operations:
         project(logic, operands, result)
-    projected = time.perf_counter()
+    projected = time.process_time()
     n = len(operations)
     del operations
     gc.collect()
-    again = time.perf_counter()
+    again = time.process_time()
     network(count, lambda result: result.dims)
-    asked = time.perf_counter()
+    asked = time.process_time()
     return tuple(1e6 * t / n for t in (related - start, finished - related, projected - finished, asked - again))  # type: ignore[return-value]
 
 

@@ -107,7 +107,7 @@ def new_row(trail: Trail, it: Relation, row: RowSpec, fresh: bool = False) -> Ro
     if row.var is not None:
         middle = it.row_vars.get(row.var)
         if middle is None:
-            middle = it.row_vars[row.var] = Row((), RowVar(), ())
+            middle = it.row_vars[row.var] = RowVar()
         if not row.lead and not row.trail:
             return middle
         middle = resolve(middle)

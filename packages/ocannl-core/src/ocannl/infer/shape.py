@@ -175,7 +175,7 @@ def _constrain(trail: Trail, shape: Shape, square: bool, cells: int | None) -> N
 
 def _leaf_row(shape: Shape, kind: Kind, axes: Sequence[AxisLike] | None) -> Row:
     if axes is None:
-        return Row((), RowVar(shape), ())
+        return RowVar(shape)
     if isinstance(axes, (int, str)) or not isinstance(axes, Iterable):
         said = f"the {kind} row of `{shape.provenance.label}` is {axes!r}, not a list of sizes"
         raise refuse(said, shape.provenance, f"write {kind}=[...]")

@@ -154,25 +154,6 @@ class Dim:
         return self.unit is not None or self.least > 1 or (self.size is not None and self.size != 1)
 
 
-class RowVar:
-    """Axes not known yet, not even their number; `value` once they are.
-
-    leaf, asked    as for axes
-    told           something known has met this row, so that it may end here
-    depth          how many axes were found to stand around this variable since it appeared
-    """
-
-    __slots__ = ("asked", "depth", "leaf", "told", "value", "watchers")
-
-    def __init__(self, leaf: Owner | None = None, depth: int = 0) -> None:
-        self.value: Row | None = None
-        self.watchers: list[Constraint] | None = None
-        self.leaf = leaf
-        self.asked = False
-        self.told = depth > 0
-        self.depth = depth
-
-
 class Row:
     """Axes in front, a variable or none, axes behind."""
 
@@ -190,6 +171,31 @@ class Row:
     @property
     def count(self) -> int:
         return len(self.lead) + len(self.trail)
+
+
+class RowVar(Row):
+    """Axes not known yet, not even their number; `value` once they are. It is a row with no other axes, too.
+
+    leaf, asked    as for axes
+    told           something known has met this row, so that it may end here
+    depth          how many axes were found to stand around this variable since it appeared
+    """
+
+    __slots__ = ("asked", "depth", "leaf", "told", "value", "watchers")
+    lead = ()
+    trail = ()
+
+    def __init__(self, leaf: Owner | None = None, depth: int = 0) -> None:
+        self.value: Row | None = None
+        self.watchers: list[Constraint] | None = None
+        self.leaf = leaf
+        self.asked = False
+        self.told = depth > 0
+        self.depth = depth
+
+    @property
+    def var(self) -> RowVar:  # type: ignore[override]
+        return self
 
 
 EMPTY = Row()

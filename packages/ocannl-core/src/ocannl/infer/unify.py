@@ -287,6 +287,7 @@ def strip(row: Row, front: int, back: int) -> Row:
     if not front and not back:
         return row
     if row.var is not None:
-        return Row(row.lead[front:], row.var, row.trail[: len(row.trail) - back])
+        lead, behind = row.lead[front:], row.trail[: len(row.trail) - back]
+        return Row(lead, row.var, behind) if lead or behind else row.var
     axes = row.axes[front : row.count - back]
     return Row((), None, axes) if axes else EMPTY
