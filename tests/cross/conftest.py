@@ -14,7 +14,7 @@ from random import Random
 import pytest
 from hypothesis import settings
 
-CHUNK = 10  # programs a test
+CHUNK = 20  # programs a test
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -28,7 +28,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         chunks = [range(n, min(n + CHUNK, first + count)) for n in range(first, first + count, CHUNK)]
         metafunc.parametrize("seeds", chunks, ids=[f"{c.start}-{c.stop - 1}" for c in chunks])
     if "backend" in metafunc.fixturenames:
-        metafunc.parametrize("backend", ["numpy", *filter(works_here, ("llvm", "c"))])
+        metafunc.parametrize("backend", usable())
+
+
+@pytest.fixture(scope="session")
+def backends() -> list[str]:
+    return usable()
+
+
+def usable() -> list[str]:
+    return ["numpy", *filter(works_here, ("llvm", "c"))]
 
 
 def works_here(name: str) -> bool:

@@ -1,110 +1,62 @@
 """Random programs in the user's language: NumPy, the oracle of computations, finite differences and backends agree.
 
-A failure prints the program and the seed; OCANNL_TEST_FIRST=seed OCANNL_TEST_EXPRESSIONS=1 runs that one alone.
+A failure prints the seed and the program, made as small as it gets, and keeps that in tests/cross/found, where
+test_found.py runs it from then on. OCANNL_TEST_FIRST=seed OCANNL_TEST_EXPRESSIONS=1 runs one seed alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 from random import Random
-from typing import NamedTuple
 
-import numpy as np
 import pytest
 
-import ocannl as oc
-from ocannl import train
-from ocannl.ir.canon import canonical
-from ocannl.ir.tnode import TNode
-from ocannl.testing.evaluate import evaluate
 from ocannl.testing.expressions import generate
-from ocannl.testing.program import Built, Program
+from ocannl.testing.judges import Judged, Wrong, backends_agree, gradients_are_slopes, judged, values_are_right
+from ocannl.testing.program import Program
+from ocannl.testing.shrink import kept, shrunk
 
-Array = np.ndarray
-CLOSE = {"float32": 2e-4, "float64": 1e-9}
+FOUND = Path(__file__).parent / "found"
+KINDS = ("float64", "float32")
+MODES = ((1, "inline"), (3, "inline"), (1, "threaded"), (3, "threaded"))
 
-
-class Case(NamedTuple):
-    """A program, its tensors, the code of its gradients and what the oracle makes of it."""
-
-    program: Program
-    built: Built
-    code: oc.Code
-    want: Mapping[TNode, Array]
+Judge = Callable[[Program, Judged], Wrong | None]
 
 
-@cache
-def case(seed: int, kind: str) -> Case:
-    program = generate(Random(seed))
+def verdict(judge: Judge, kind: str, program: Program) -> Wrong | None:
     try:
-        built = program.build(kind)
-        code = train.grad_update(built.loss)
-        want = evaluate(code.elaborate().comp, built.arrays, built.symbols)
-    except Exception as wrong:
-        wrong.add_note(where(seed, program))
-        raise
-    return Case(program, built, code, want)
+        return judge(program, judged(program, kind))
+    except Wrong as refused:
+        return refused
 
 
-def where(seed: int, program: Program) -> str:
-    return f"\nprogram of seed {seed}:\n{program}"
+def report(seed: int, kind: str, judge: Judge, wrong: Wrong) -> None:
+    """Fails, with the smallest program about which the judge says the same."""
+    small, said = shrunk(generate(Random(seed)), wrong, partial(verdict, judge, kind))
+    path = kept(small, kind, FOUND / f"seed_{seed}_{kind}.py")
+    pytest.fail(f"seed {seed}, {kind}: {wrong}\n\nThe smallest such program, kept in {path}, says: {said}\n\n{small}")
 
 
-def agree(got: Array, want: Array, kind: str, what: str) -> None:
-    """To the precision of the type, relative to the largest number of the array."""
-    scale = max(1.0, float(np.abs(want).max(initial=0)))
-    np.testing.assert_allclose(got, want, rtol=0, atol=CLOSE[kind] * scale, err_msg=what)
+def agrees(backend: str, threads: int, queue: str, program: Program, case: Judged) -> Wrong | None:
+    return backends_agree([case], backend, threads, queue)[0]
 
 
-def test_values_are_those_of_numpy(seeds: range) -> None:
+def test_programs_mean_the_same_everywhere(seeds: range, backends: Sequence[str]) -> None:
+    """Types of floats take turns, and so do threads and queues."""
+    cases = []
     for seed in seeds:
-        program, built, _, want = case(seed, "float64")
-        for name, meaning in program.meaning().items():
-            t = built.tensors[name]
-            if t.node in want:
-                agree(want[t.node], meaning, "float64", f"{name}{where(seed, program)}")
-
-
-def test_gradients_are_slopes(seeds: range) -> None:
-    for seed in seeds:
-        program, built, _, want = case(seed, "float64")
-        if not program.smooth:
-            continue
-        for name in program.params:
-            direction = np.random.default_rng(seed).normal(size=program.data[name].shape)
-            gradient = want.get(built.tensors[name].grad.node, np.zeros(direction.shape))
-            computed, measured = float((gradient * direction).sum()), program.slope({name: direction})
-            allowed = 1e-6 * max(1.0, abs(measured), float(np.abs(gradient).max(initial=0)))
-            assert abs(computed - measured) <= allowed, f"{name}.grad: {computed} for {measured}{where(seed, program)}"
-
-
-@pytest.mark.parametrize("kind", ["float32", "float64"])
-def test_backends_agree_with_the_oracle(seeds: range, backend: str, kind: str) -> None:
-    with oc.settings(cache=False, verify="every"):
-        ctx = oc.Context(backend)
-        for seed in seeds:
-            made = case(seed, kind)
-            try:
-                got = run(ctx, made, keep_all=seed % 3 == 0)
-            except Exception as wrong:
-                wrong.add_note(where(seed, made.program))
-                raise
-            for t, array in got.items():
-                agree(array, made.want[t.node], kind, f"{t.label}{where(seed, made.program)}")
-
-
-def run(ctx: oc.Context, case: Case, keep_all: bool) -> dict[oc.Tensor, Array]:
-    """What the backend makes of all that is wanted: the loss and the gradients of leaves, or everything with a name."""
-    built, mentioned = case.built, case.want
-    leaves = [t for t in built.tensors.values() if t.node in built.arrays]
-    looked_at = list(built.tensors.values()) if keep_all else leaves
-    gradients = [t.grad for t in looked_at if t.grad is not None and t.grad.node in mentioned]
-    values = [t for t in looked_at if t.node in mentioned and t.node not in built.arrays]
-    for t in leaves:
-        if t.is_parameter or t.value.contents is None:
-            ctx[t] = built.arrays[t.node]
-    routine = ctx.compile(case.code, keep=[*gradients, *values, built.loss])
-    used = canonical(case.code.elaborate().comp, {}).statics
-    routine(**{sym.name: built.symbols[sym] for sym in used})
-    return {t: ctx[t] for t in (*gradients, *values, built.loss)}
+        kind = KINDS[seed % 2]
+        program = generate(Random(seed))
+        for judge in (values_are_right, gradients_are_slopes):
+            wrong = verdict(judge, "float64", program)
+            if wrong is not None:
+                report(seed, "float64", judge, wrong)
+        cases.append(judged(program, kind))
+    threads, queue = MODES[seeds.start // len(seeds) % len(MODES)]
+    for backend in backends:
+        checks = "every" if backend == "llvm" else "ends"
+        for seed, wrong in zip(seeds, backends_agree(cases, backend, threads, queue, checks), strict=True):
+            if wrong is not None:
+                report(seed, KINDS[seed % 2], partial(agrees, backend, threads, queue), wrong)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,10 @@ import pytest
 
 import ocannl as oc
 from ocannl import train
+from ocannl.testing.judges import backends_agree, differs
+from ocannl.testing.shrink import recalled
+
+KEPT = sorted((Path(__file__).parent / "found").glob("*.py"))
 
 
 @pytest.fixture
@@ -95,3 +100,12 @@ def test_a_mean_counts_what_it_sums(ctx: Any) -> None:
         mean = square.mean(spec)
         ctx.run(mean.forward)
         assert ctx[mean].tolist() == want
+
+
+@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
+def test_what_was_kept_agrees(path: Path, backend: str) -> None:
+    case, want = recalled(path)
+    for name, array in want.items():
+        node = case.built.tensors[name].node
+        assert not differs(case.wants[-1][node], array, node, case.kind), name
+    assert backends_agree([case], backend) == [None]

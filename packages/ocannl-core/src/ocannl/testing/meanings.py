@@ -76,6 +76,10 @@ def _sigmoid(x: Array) -> Any:
     return 1 / (1 + np.exp(-x))
 
 
+def _whole(ufunc: np.ufunc) -> Callable[..., Any]:
+    return lambda x, y: ufunc(x.astype(np.int64), y.astype(np.int64)).astype(np.float64)
+
+
 UNARY = (
     Row("-{}", np.negative),
     Row("oc.neg({})", np.negative),
@@ -99,6 +103,7 @@ UNARY = (
     Row("oc.gelu({})", _tanh_gelu, lambda x: within(x, 8)),
     Row("oc.trunc({})", np.trunc, lambda x: away(x, *range(-20, 21)), gives_gradient=False),
     Row("oc.not_({})", lambda x: (x == 0) * 1.0, lambda x: away(x, 0), gives_gradient=False),
+    Row("oc.id({})", lambda x: x),
     Row("~{}", lambda x: (x == 0) * 1.0, lambda x: away(x, 0), gives_gradient=False),
 )
 
@@ -120,8 +125,32 @@ BINARY = (
     Row("oc.snd({}, {})", lambda x, y: 0 * x + y),
     Row("({} < {})", lambda x, y: (x < y) * 1.0, lambda x, y: away(x - y, 0), gives_gradient=False),
     Row("({} >= {})", lambda x, y: (x >= y) * 1.0, lambda x, y: away(x - y, 0), gives_gradient=False),
+    Row("({} <= {})", lambda x, y: (x <= y) * 1.0, lambda x, y: away(x - y, 0), gives_gradient=False),
+    Row("({} > {})", lambda x, y: (x > y) * 1.0, lambda x, y: away(x - y, 0), gives_gradient=False),
     Row("oc.ne({}, {})", lambda x, y: (x != y) * 1.0, lambda x, y: away(x - y, 0), gives_gradient=False),
     Row("({} & {})", lambda x, y: ((x != 0) & (y != 0)) * 1.0, lambda x, y: away(x, 0) and away(y, 0), False),
+)
+
+INTEGERS = (
+    Row("{} + {}", np.add),
+    Row("{} - {}", np.subtract),
+    Row("{} * {}", np.multiply),
+    Row("{} % {}", np.mod, lambda x, y: bool(np.all(y != 0))),
+    Row("oc.maximum({}, {})", np.maximum),
+    Row("oc.minimum({}, {})", np.minimum),
+    Row("oc.eq({}, {})", lambda x, y: (x == y) * 1.0),
+    Row("oc.ne({}, {})", lambda x, y: (x != y) * 1.0),
+    Row("({} < {})", lambda x, y: (x < y) * 1.0),
+    Row("({} <= {})", lambda x, y: (x <= y) * 1.0),
+    Row("({} > {})", lambda x, y: (x > y) * 1.0),
+    Row("({} >= {})", lambda x, y: (x >= y) * 1.0),
+    Row("({} & {})", lambda x, y: ((x != 0) & (y != 0)) * 1.0),
+    Row("({} | {})", lambda x, y: ((x != 0) | (y != 0)) * 1.0),
+    Row("oc.bitwise_and({}, {})", _whole(np.bitwise_and)),
+    Row("oc.bitwise_or({}, {})", _whole(np.bitwise_or)),
+    Row("oc.bitwise_xor({}, {})", _whole(np.bitwise_xor)),
+    Row("oc.left_shift({}, {})", _whole(np.left_shift), lambda x, y: bool(np.all((y >= 0) & (y < 8)))),
+    Row("oc.right_shift({}, {})", _whole(np.right_shift), lambda x, y: bool(np.all((y >= 0) & (y < 8)))),
 )
 
 NUMBERS = (
@@ -149,6 +178,9 @@ TERNARY = (
 TOTALS = (
     Row(".sum()", np.sum),
     Row(".mean()", np.mean, lambda x: x.size > 0),
+    Row(".var()", np.var, lambda x: x.size > 0),
+    Row(".std()", np.std, lambda x: x.size > 1 and bool(np.var(x) > MARGIN)),
+    Row(".prod()", np.prod, lambda x: x.size < 9 and away(x, 0)),
     Row(".max()", np.max, lambda x: x.size > 0),
     Row(".min()", np.min, lambda x: x.size > 0),
 )

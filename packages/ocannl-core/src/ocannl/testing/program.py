@@ -1,9 +1,15 @@
-"""A program in the user's language, as text and as what it means in NumPy, line by line."""
+"""A program in the user's language, as text and as what it means in NumPy, line by line.
+
+It is called several times. What it holds between the calls changes by recorded code at the end of each, and its symbols
+have other values in each.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +19,7 @@ from ocannl.ir.index import Sym
 from ocannl.ir.tnode import TNode
 from ocannl.lang import api
 from ocannl.lang.tensor import Tensor
-from ocannl.testing.einsums import Array
+from ocannl.testing.einsums import Array, Rows
 
 Env = dict[str, Array]
 Compute = Callable[[Env], Array]
@@ -22,58 +28,132 @@ LANGUAGE = SimpleNamespace(**{name: getattr(api, name) for name in api.__all__},
     name: function for name, function in api.PRIMITIVES.items() if name not in ("max", "min")
 })  # fmt: skip
 
+FROZEN = "~"  # names of values that stay as they are while a slope is measured begin with it
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of text. `compute` is what its name, or the state that it changes, means; none of leaves, of what names
+    no tensor, and of updates by gradients."""
+
+    text: str
+    name: str = ""
+    compute: Compute | None = None
+    rows: Rows = ((), (), ())
+    gradient: bool = False
+
+    @property
+    def words(self) -> frozenset[str]:
+        return frozenset(re.findall(r"[a-z]+\d+", self.text))
+
 
 @dataclass(frozen=True)
 class Built:
-    """A program as tensors: those that have names, what its leaves hold, and the values of its symbols."""
+    """A program as tensors: those that have names, what its leaves and states hold at first, its symbols and their
+    values in the first call, and the code of the updates."""
 
     tensors: dict[str, Tensor]
     arrays: dict[TNode, Array]
     symbols: dict[Sym, int]
+    update: api.Code | None
 
     @property
     def loss(self) -> Tensor:
         return self.tensors["loss"]
 
+    def statics(self, call: Mapping[str, int]) -> dict[Sym, int]:
+        """The values of the symbols in a call."""
+        return {sym: call[sym.name] for sym in self.symbols}
+
 
 @dataclass(frozen=True)
 class Program:
-    """`data` and `params` say what the leaves hold, `lines` what the other names mean. In the text, `data` holds the
-    arrays of the leaves and `kind` is the type of floats. A program that is not `smooth` has ties at a maximum."""
+    """`data` says what the leaves and states hold at first, `terms` what the loss adds up, each `calls` the values of
+    the symbols. In the text, `data` holds the arrays and `kind` is the type of floats. A program that is not `smooth`
+    has ties at a maximum."""
 
-    text: str
+    lines: tuple[Line, ...]
+    terms: tuple[Line, ...]
+    updates: tuple[Line, ...]
     data: dict[str, Array]
-    params: tuple[str, ...]
-    symbols: dict[str, int]
-    lines: tuple[tuple[str, Compute], ...]
+    calls: tuple[dict[str, int], ...]
     smooth: bool
+    operations: int
+
+    @property
+    def params(self) -> tuple[str, ...]:
+        return tuple(line.name for line in self.lines if line.gradient and line.name in self.data)
+
+    @cached_property
+    def text(self) -> str:
+        lines = [line.text for line in self.lines]
+        lines.append(f"loss = {' + '.join(term.text for term in self.terms)}")
+        if self.updates:
+            lines += ["with oc.cd() as update:", *(f"    {line.text}" for line in self.updates)]
+        return "\n".join(lines) + "\n"
 
     def build(self, kind: str = "float32") -> Built:
         """Its tensors. Raises whatever the language refuses, and `AssertionError` where a shape is not as it should."""
-        held = {name: array.astype(kind) if array.dtype == np.float64 else array for name, array in self.data.items()}
-        scope: dict[str, Any] = {"__name__": "program", "oc": LANGUAGE, "np": np, "data": held, "kind": kind}
-        exec(compile(self.text, "<program>", "exec"), scope)
-        tensors = {name: scope[name] for name in (*self.data, *(name for name, _ in self.lines))}
-        for name, array in (self.data | self.meaning()).items():
-            dims = tensors[name].dims
-            assert dims == array.shape, f"`{name}` is inferred to be {dims}, and should be {array.shape}\n\n{self}"
-        arrays = {tensors[name].node: array for name, array in held.items()}
-        return Built(tensors, arrays, {scope[name]: value for name, value in self.symbols.items()})
+        meaning = self.meaning()
+        built = build(self.text, kind, self.data, meaning, self.calls[0])
+        for name, array in (self.data | meaning).items():
+            dims = built.tensors[name].dims
+            assert dims == array.shape, f"`{name}` is inferred to be {dims}, and should be {array.shape}"
+        return built
 
-    def meaning(self, changed: Mapping[str, Array] | None = None) -> Env:
-        """The value of every line, by name."""
-        env: Env = {**self.data, **(changed or {})}
-        for name, compute in self.lines:
-            env[name] = compute(env)
-        return {name: env[name] for name, _ in self.lines}
+    def meaning(self) -> Env:
+        """The value of every line of the first call, by name."""
+        env = self._run({**self.data, **_symbols(self.calls[0])})
+        return {name: env[name] for name in (*(line.name for line in self.lines if line.compute), "loss")}
+
+    def runs(self, before: bool = False) -> list[Env]:
+        """Everything that has a value, after each call, or `before` its updates; not what gradients update."""
+        env: Env = dict(self.data)
+        out = []
+        for call in self.calls:
+            env = self._run({**{name: env[name] for name in self.data if name in env}, **_symbols(call)})
+            if before:
+                out.append(dict(env))
+            for line in self.updates:
+                if line.compute is None:
+                    env.pop(line.name, None)
+                else:
+                    env[line.name] = line.compute(env)
+            if not before:
+                out.append(dict(env))
+        return out
+
+    def _run(self, env: Env) -> Env:
+        for line in self.lines:
+            if line.compute is not None:
+                env[line.name] = line.compute(env)
+        env["loss"] = np.asarray(sum(float(term.compute(env)) for term in self.terms if term.compute is not None))
+        return env
 
     def slope(self, directions: Mapping[str, Array], step: float = 1e-5) -> float:
         """The derivative of the loss where leaves move in these directions, by central differences of fourth order."""
+        start = {**self.data, **_symbols(self.calls[0])}
+        frozen = {name: value for name, value in self._run(dict(start)).items() if name.startswith(FROZEN)}
 
         def loss(t: float) -> float:
-            return float(self.meaning({name: self.data[name] + t * d for name, d in directions.items()})["loss"])
+            moved = {name: self.data[name].astype(np.float64) + t * d for name, d in directions.items()}
+            return float(self._run({**start, **frozen, **moved})["loss"])
 
         return (8 * (loss(step) - loss(-step)) - (loss(2 * step) - loss(-2 * step))) / (12 * step)
 
     def __str__(self) -> str:
         return self.text
+
+
+def build(text: str, kind: str, data: Mapping[str, Array], names: Iterable[str], call: Mapping[str, int]) -> Built:
+    """The tensors of a program that is text."""
+    held = {name: array.astype(kind) if array.dtype == np.float64 else array for name, array in data.items()}
+    scope: dict[str, Any] = {"__name__": "program", "oc": LANGUAGE, "np": np, "data": held, "kind": kind}
+    exec(compile(text, "<program>", "exec"), scope)
+    tensors = {name: scope[name] for name in (*data, *names)}
+    arrays = {tensors[name].node: array for name, array in held.items()}
+    return Built(tensors, arrays, {scope[name]: at for name, at in call.items()}, scope.get("update"))
+
+
+def _symbols(call: Mapping[str, int]) -> Env:
+    return {name: np.asarray(value) for name, value in call.items()}

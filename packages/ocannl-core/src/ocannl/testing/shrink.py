@@ -1,0 +1,137 @@
+"""A program that fails, made smaller while it fails in the same way, and kept."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from ocannl.testing.einsums import Array
+from ocannl.testing.judges import Judged, Wrong, by_the_oracle
+from ocannl.testing.program import Line, Program, build
+
+TRIES = 400
+Verdict = Callable[[Program], Wrong | None]
+
+
+def shrunk(program: Program, wrong: Wrong, verdict: Verdict) -> tuple[Program, Wrong]:
+    """The smallest program to be found, and what is said of it."""
+    tries = 0
+    progress = True
+    while progress:
+        progress = False
+        for candidate in smaller(program):
+            tries += 1
+            said = verdict(candidate)
+            if said is not None and said.kind == wrong.kind:
+                program, wrong, progress = candidate, said, True
+                break
+            if tries == TRIES:
+                return program, wrong
+    return program, wrong
+
+
+def smaller(program: Program) -> Iterator[Program]:
+    """Programs with less in them, those that lack most first."""
+    for count in range(1, len(program.calls)):
+        yield replace(program, calls=program.calls[:count])
+    for rest in _without_one(program.updates):
+        yield pruned(replace(program, updates=rest))
+    for rest in _without_one(program.terms):
+        if rest:
+            yield pruned(replace(program, terms=rest))
+    meaning = program.runs(before=True)[0]
+    for n, line in reversed(list(enumerate(program.lines))):
+        if line.compute is not None and line.name in meaning:
+            lines = (*program.lines[:n], _as_leaf(line), *program.lines[n + 1 :])
+            data = {**program.data, line.name: np.array(meaning[line.name], np.float64)}
+            yield pruned(replace(program, lines=lines, data=data))
+
+
+def _without_one(lines: tuple[Line, ...]) -> Iterator[tuple[Line, ...]]:
+    if len(lines) > 2:
+        yield lines[: len(lines) // 2]
+        yield lines[len(lines) // 2 :]
+    for n in range(len(lines)):
+        yield (*lines[:n], *lines[n + 1 :])
+
+
+def _as_leaf(line: Line) -> Line:
+    """The line, as data that hold what it computed."""
+    axes = "".join(f", {kind}_axes={len(row)}" for kind, row in zip(("batch", "input"), line.rows, strict=False) if row)
+    grad = ", grad=True" if line.gradient else ""
+    return replace(line, text=f'{line.name} = oc.tensor(data["{line.name}"]{axes}{grad})', compute=None)
+
+
+def pruned(program: Program) -> Program:
+    """Without what nothing needs; updates need what the loss computes, or leaves."""
+    computed = {line.name for line in program.lines if line.compute is not None}
+    reached = _needed(program.lines, program.terms)
+    updates = tuple(line for line in program.updates if not line.words & computed - reached)
+    needed = _needed(program.lines, (*program.terms, *updates))
+    lines = tuple(line for line in program.lines if (line.name or min(line.words)) in needed)
+    names = {line.name for line in lines}
+    return replace(
+        program,
+        lines=lines,
+        updates=updates,
+        data={name: array for name, array in program.data.items() if name in names},
+        calls=tuple({name: at for name, at in call.items() if name in names} for call in program.calls),
+    )
+
+
+def _needed(lines: tuple[Line, ...], by: tuple[Line, ...]) -> set[str]:
+    needed = {word for line in by for word in line.words}
+    for line in reversed(lines):
+        if line.name in needed:
+            needed |= line.words
+    return needed
+
+
+def kept(program: Program, kind: str, path: Path) -> Path:
+    """Written as a module: the text, what it starts from, and what NumPy makes of the last call."""
+    names = {line.name for line in (*program.terms, *program.updates)}
+    want = {name: array for name, array in program.runs()[-1].items() if name in names}
+    written = "\n".join(
+        (
+            '"""A random program that something was wrong with, as small as it got."""',
+            "# ruff: noqa: E501, F401",
+            "",
+            "import ml_dtypes",
+            "import numpy as np",
+            "",
+            f"kind = {kind!r}",
+            f"calls = {program.calls!r}",
+            f"data = {_arrays(program.data)}",
+            f"want = {_arrays(want)}",
+            f"updated = {sorted({line.name for line in program.updates})!r}",
+            f"text = '''\n{program.text}'''",
+            "",
+        )
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(written)
+    return path
+
+
+def recalled(path: Path) -> tuple[Judged, dict[str, Array]]:
+    """What was kept, judged by the oracle; and what NumPy makes of the last call."""
+    said = runpy.run_path(str(path))
+    want: dict[str, Array] = said["want"]
+    built = build(said["text"], said["kind"], said["data"], {*want, "loss"}, said["calls"][0])
+    return by_the_oracle(built, said["kind"], said["calls"], said["updated"]), want
+
+
+def _arrays(arrays: dict[str, Array]) -> str:
+    rows = "".join(f"    {name!r}: {_array(np.asarray(array))},\n" for name, array in arrays.items())
+    return f"{{\n{rows}}}"
+
+
+def _array(array: Array) -> str:
+    kind = array.dtype.name
+    dtype = f"ml_dtypes.{kind}" if kind == "bfloat16" else repr(kind)
+    cells = array.astype(np.float64).reshape(-1).tolist()
+    return f"np.array({cells}, {dtype}).reshape({array.shape})"
