@@ -17,6 +17,7 @@ from ocannl.lang.iota import iota
 from ocannl.lang.joining import block, concat, stack
 from ocannl.lang.leaves import from_file, node, param, placeholder, tensor
 from ocannl.lang.literals import batch
+from ocannl.lang.matrices import diag, diagonal, dot, outer, trace, tril, triu
 from ocannl.lang.operations import (
     PRIMITIVES,
     einsum,
@@ -28,7 +29,7 @@ from ocannl.lang.operations import (
     silu,
     stop_gradient,
 )
-from ocannl.lang.picking import pick, take
+from ocannl.lang.picking import one_hot, pick, take
 from ocannl.lang.pointwise import (
     ceil,
     clip,
@@ -103,8 +104,8 @@ __all__ = [
     "avg_pool3d",
     "batch",
     "block",
-    "cd",
     "cast",
+    "cd",
     "ceil",
     "clip",
     "comment",
@@ -122,6 +123,9 @@ __all__ = [
     "cumprod",
     "cumsum",
     "defop",
+    "diag",
+    "diagonal",
+    "dot",
     "einsum",
     "elu",
     "expm1",
@@ -154,7 +158,9 @@ __all__ = [
     "node",
     "norm",
     "normal",
+    "one_hot",
     "op",
+    "outer",
     "param",
     "pick",
     "placeholder",
@@ -173,6 +179,9 @@ __all__ = [
     "symbol",
     "take",
     "tensor",
+    "trace",
+    "tril",
+    "triu",
     "uniform",
     "var",
     "virtual",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from ocannl.base.errors import DtypeError
 from ocannl.infer.logic import pointwise
-from ocannl.ir.assign import Convert
-from ocannl.ir.precision import precision
+from ocannl.ir.assign import Convert, Index
+from ocannl.ir.ops import Domain, Op
+from ocannl.ir.precision import Family, Precision, float32, int32, precision
 from ocannl.lang.leaves import embed
 from ocannl.lang.operation import contraction
 from ocannl.lang.operators import REGISTRY
-from ocannl.lang.tensor import Tensor, apply
+from ocannl.lang.tensor import COMPARISONS, Tensor, apply
 from ocannl.lang.terms import Term
 
 
@@ -28,5 +30,29 @@ def cast(x: object, dtype: object, *, label: str | None = None) -> Tensor:
     operation = contraction("cast", pointwise(1), converted, None, text=f"{{0}}.astype({kind})", kind=kind)
     return apply(operation, [embed(x)], label=label)
 
+
+def refuse_loss(lhs: Tensor, accum: Op | None, kind: Precision, value: str) -> None:
+    """Refuses to put floats into integers, where their fractions would be lost without a word."""
+    into = lhs.dtype
+    if into.family not in (Family.SIGNED, Family.UNSIGNED):
+        return
+    if accum is not None and accum.domain is Domain.FLOAT:
+        kind, value = float32, f"what `{accum}` gives"
+    if kind.is_float:
+        fix = f"x.astype(oc.{into}) cuts fractions off, x.round().astype(oc.{into}) rounds"
+        raise DtypeError(f"`{lhs.label}` is of type {into}, and {value} is of type {kind}: it may lose its fractions"
+                         f"\n  fix  say what becomes of them: {fix}")  # fmt: skip
+
+
+def type_stored(value: Tensor) -> Precision:
+    """The type of what is stored: int32 of whole numbers, and of truth values, which are 1 or 0 in a type of floats."""
+    if value.literal is not None:
+        number = value.literal()
+        return int32 if isinstance(number, Index) or float(number.value).is_integer() else value.dtype
+    says = value.application is not None and value.application.operation.name in _TRUTH
+    return int32 if says else value.dtype
+
+
+_TRUTH = {*COMPARISONS, "and_", "or_", "not_", "isnan", "isinf", "isfinite", "any", "all", "one_hot"}
 
 REGISTRY["cast"] = cast

@@ -23,16 +23,18 @@ from typing import Any
 from ocannl.base.errors import CodeError
 from ocannl.infer.logic import Logic, pointwise
 from ocannl.ir.ops import BY_NAME, Op
+from ocannl.ir.precision import int32
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.ambient import site
 from ocannl.lang.blocks import is_suspended
+from ocannl.lang.casts import refuse_loss, type_stored
 from ocannl.lang.code import Code, Heading, Step, recorder
 from ocannl.lang.declare.axes import logic_of
 from ocannl.lang.leaves import embed
-from ocannl.lang.operation import Operation
+from ocannl.lang.operation import Operation, contraction
 from ocannl.lang.slots import spelled
 from ocannl.lang.statement import Statement, sliced
-from ocannl.lang.tensor import Application, MergeBuffer, Tensor
+from ocannl.lang.tensor import COMPARISONS, Application, MergeBuffer, Tensor
 from ocannl.lang.terms import Term, apply
 
 Entry = Any  # Tensor | Statement | Code | (text of a heading, entries)
@@ -224,6 +226,7 @@ def _root(active: Recording, value: object) -> tuple[Tensor, Application | None]
 
 def _write_naturally(active: Recording, lhs: Tensor, value: object) -> None:
     t, app = _root(active, value)
+    refuse_loss(lhs, None, type_stored(t), f"`{t.label}`")
     if app is None:
         _add(active, lhs, None, True, _same, (t,), pointwise(1), {})
         return
@@ -234,6 +237,7 @@ def _write_naturally(active: Recording, lhs: Tensor, value: object) -> None:
 
 def _write(active: Recording, lhs: Tensor, accum: Op | None, clear: bool, value: object, shape: object) -> None:
     t, app = _root(active, value)
+    refuse_loss(lhs, accum, type_stored(t), f"`{t.label}`")
     if shape is not None:
         _refuse_composed(shape, app)
         if app is not None and _fits(shape, len(app.operands)):
@@ -322,4 +326,7 @@ def assign(
         raise CodeError(f"accum={accum!r} does not accumulate; there are {known}")
     operands = tuple(embed(x) for x in rhs)
     axes = logic_of(logic, len(rhs))
+    kinds = [type_stored(t) for t in operands]
+    kind = contraction(op, axes, _same, None, domain=root.domain).precision(kinds, [False] * len(kinds))
+    refuse_loss(lhs, into, int32 if op in COMPARISONS else kind, f"`{op}`")
     _add(active, lhs, into, clear or into is None, lambda *xs: apply(root.name, *xs), operands, axes, {})

@@ -7,11 +7,14 @@ from ocannl.infer.logic import einsum
 from ocannl.infer.parse import parse
 from ocannl.infer.terms import resolve
 from ocannl.ir.ops import ADD
+from ocannl.ir.precision import float32, precision
+from ocannl.lang.iota import iota
 from ocannl.lang.leaves import embed
 from ocannl.lang.operation import contraction
 from ocannl.lang.operators import REGISTRY
 from ocannl.lang.tensor import Tensor, apply
 from ocannl.lang.terms import Term
+from ocannl.lang.terms import apply as term
 
 
 def take(t: object, ids: object, *, label: str | None = None) -> Tensor:
@@ -43,10 +46,35 @@ def take(t: object, ids: object, *, label: str | None = None) -> Tensor:
 
 
 def pick(x: object, ids: object, *, label: str | None = None) -> Tensor:
-    """The cell of the one output axis of `x` at the integer `ids`, for each batch: `...|v; ...| => ...|`."""
+    """The cell of the one output axis of `x` at the integer `ids`, for each cell of the batch row.
+
+    Shapes: `...|v; ...| => ...|`. An id outside of the axis gives 0.
+    Grad:   what arrives is added to the cells that were picked; ids have none.
+    Raises: DtypeError for ids that are not integers; ShapeError.
+    """
     values, places = embed(x), embed(ids)
     _refuse_fractions(places, "pick")
     return _picked("pick", "...|v; ...| => ...|", values, places, "pick({0}, {1})", label)
+
+
+def one_hot(ids: object, n: int, *, dtype: object = None, label: str | None = None) -> Tensor:
+    """1 at the integer `ids`, 0 elsewhere along a new last output axis of size `n`; float32 unless `dtype` says else.
+
+    Shapes: `...|...->... => ...|...->..., n`. An id outside of the axis gives zeros.
+    Grad:   none.
+    Raises: DtypeError for ids that are not integers; DataError when `n` is no size.
+    """
+    places, kind = embed(ids), float32 if dtype is None else precision(dtype)
+    _refuse_fractions(places, "one_hot")
+    operation = contraction("one_hot", _ONE_HOT, _is_there, None, differentiable=False, kind=kind)
+    return apply(operation, [places, iota(n)], label=label)
+
+
+_ONE_HOT = einsum(parse("...|...->...; n => ...|...->..., n"))
+
+
+def _is_there(place: Term, at: Term) -> Term:
+    return term("eq", place, at)
 
 
 def _picked(name: str, spec: str, table: Tensor, places: Tensor, text: str, label: str | None) -> Tensor:
@@ -69,4 +97,4 @@ def _refuse_fractions(ids: Tensor, name: str) -> None:
         raise DtypeError(f"`{name}` picks by integers, and `{ids.label}` is of type {ids.dtype}; give dtype=oc.int32")
 
 
-REGISTRY.update(take=take, pick=pick)
+REGISTRY.update(take=take, pick=pick, one_hot=one_hot)

@@ -60,7 +60,7 @@ def logsumexp(x: object, spec: str | None = None, **names: Any) -> Tensor:
     """
     over = away(x, spec, names, "logsumexp", OUTPUT_ROW)
     largest = stop_gradient(over.reduced(MAX, "max"))
-    finite = where(largest - largest < 1, largest, 0)  # an infinite score is itself the result
+    finite: Tensor = where(largest - largest < 1, largest, 0)  # an infinite score is itself the result
     raised = over.met(over.x, finite, _raised, "exp")
     logarithm: Tensor = log(_total(over, raised))
     return logarithm + finite
