@@ -329,3 +329,16 @@ def test_the_compiler_of_the_wheel(c, run):
     pytest.importorskip("ziglang")
     with settings(c_compiler=f"{shutil.which(sys.executable)} -m ziglang cc"):
         assert run(program(value=7.0), np.zeros((), np.float32))[0] == 7
+
+
+def test_what_killed_processes_have_left_is_swept(tmp_path, monkeypatch):
+    monkeypatch.setattr(toolchain.tempfile, "gettempdir", lambda: str(tmp_path))
+    names = (f"{toolchain.WORK}old", f"{toolchain.WORK}new", "ocannl-c-kept-old", "another")
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "code.c").touch()
+        if not name.endswith("new"):
+            os.utime(tmp_path / name, (0, 0))
+    (tmp_path / f"{toolchain.WORK}link").symlink_to(tmp_path / "another")
+    toolchain.sweep(-1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted({*names, f"{toolchain.WORK}link"} - {names[0]})

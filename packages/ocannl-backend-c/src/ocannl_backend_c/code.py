@@ -14,6 +14,7 @@ from pathlib import Path
 from ocannl.backend import CompileError
 from ocannl.backend.native import NativeCode, Package
 from ocannl_backend_c.emit import symbol
+from ocannl_backend_c.toolchain import WORK
 
 
 class Library:
@@ -47,7 +48,7 @@ def load(code: bytes) -> ctypes.CDLL:
     """
     _refuse_stump(code)
     try:
-        with tempfile.TemporaryDirectory(prefix="ocannl-c-") as folder:
+        with tempfile.TemporaryDirectory(prefix=WORK) as folder:
             path = Path(folder) / f"{hashlib.sha256(code).hexdigest()}.so"
             with path.open("xb") as file:
                 file.write(code)

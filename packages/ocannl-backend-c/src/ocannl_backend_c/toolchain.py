@@ -13,10 +13,13 @@ import re
 import shlex
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.util import find_spec
@@ -36,6 +39,8 @@ MEANING = (
     "-fno-trapping-math",
     "-fno-tree-slp-vectorize",  # GCC 12 sums the wrong cells where it makes vectors of unrolled sums of three
 )
+WORK = "ocannl-c-work-"  # folders that live as long as a run of the compiler, or as loading what it made
+STALE_SECONDS = 3600
 FLAGS = (*MEANING, "-O3", "-fPIC", "-shared", "-s", "-w")
 
 
@@ -107,8 +112,9 @@ def _ask(words: tuple[str, ...], _mtime_ns: int) -> Toolchain:
 
 def build(text: str, tools: Toolchain) -> bytes:
     """The shared object that C text becomes."""
+    sweep(os.getpid())
     try:
-        with tempfile.TemporaryDirectory(prefix="ocannl-c-") as name:
+        with tempfile.TemporaryDirectory(prefix=WORK) as name:
             folder = Path(name)
             (folder / "code.c").write_text(text, encoding="ascii")
             # relative names: the result says nothing of the folder
@@ -123,6 +129,19 @@ def build(text: str, tools: Toolchain) -> bytes:
                 raise CompileError(_failed(given, "succeeded and made nothing", text)) from None
     except OSError as wrong:
         raise CompileError(f"no room for the C compiler to work: {wrong}") from None
+
+
+@cache
+def sweep(_pid: int) -> None:
+    """Removes, once a process, what processes that were killed have left in the folder for temporary files."""
+    now = time.time()
+    with suppress(OSError):
+        for entry in os.scandir(tempfile.gettempdir()):
+            with suppress(OSError):
+                found = entry.stat(follow_symlinks=False)
+                ours = entry.name.startswith(WORK) and stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+                if ours and now - found.st_mtime > STALE_SECONDS:
+                    shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def run(given: Sequence[str], folder: Path, text: str | None = None) -> tuple[int, bytes, bytes]:

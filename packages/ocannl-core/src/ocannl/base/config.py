@@ -11,7 +11,7 @@ import difflib
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
@@ -118,7 +118,8 @@ def _one_of(*choices: str) -> Callable[[object], str]:
 
 def _folder(given: object) -> Path:
     if isinstance(given, str | Path) and str(given).strip():
-        return Path(given).expanduser().absolute()
+        with suppress(RuntimeError):  # there is no such user
+            return Path(given).expanduser().absolute()
     raise ValueError("the path of a folder is wanted")
 
 
