@@ -232,11 +232,6 @@ def all_rows_end_together(patch):
 
 
 @bug
-def growth_blind_to_equal_rows(patch):
-    patch.setattr(growth, "beside", lambda var: ())
-
-
-@bug
 def a_result_not_lengthened(patch):
     patch.setattr(broadcast, "lengthen", lambda trail, res, opnd, front, short: res)
 

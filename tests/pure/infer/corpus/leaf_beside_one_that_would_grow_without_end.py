@@ -1,6 +1,6 @@
-"""A leaf that would grow without end does not grow; that makes another one, with the same use, too small."""
+"""A leaf that would grow without end does not grow; another one that has a use with it in common does."""
 
-OPEN = "a leaf that a use of endless growth reaches does not grow either, though it could be as large as its use"
+OPEN = ""
 
 
 def replay(net):

@@ -14,11 +14,17 @@ from ocannl.infer.unify import Equal
 
 
 def grow_leaves(it: Open) -> list[Closing]:
-    """Rows of leaves get as many axes as their uses have, directly or through what is computed from them."""
+    """Rows of leaves get as many axes as their uses have, directly or through what is computed from them.
+
+    A leaf whose own growth makes these longer does not grow; others do that have a use with it in common.
+    """
     leaves = [var for var in it.row_vars if var.leaf is not None]
     if not leaves:
         return []
     growth = Growth(it.row_vars)
+    if more := {var for var in leaves if growth.of(var) > MAX_AXES}:
+        alone = {var for var in more if Growth(it.row_vars, more - {var}).of(var) > MAX_AXES}
+        growth = Growth(it.row_vars, alone)
     closings: list[Closing] = []
     for var in leaves:
         count = growth.of(var)

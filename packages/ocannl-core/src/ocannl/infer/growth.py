@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 
 from ocannl.infer.broadcast import Order
 from ocannl.infer.terms import MAX_AXES, Row, RowVar
@@ -43,10 +43,11 @@ class Growth:
     want      what the uses of a variable have that it does not have yet
     forced    what a row has to grow by, since a leaf grows that it equals, or under which it fits
 
-    Where the growth of a leaf makes its own uses grow, `want` has no end; such a leaf does not grow.
+    Where the growth of a leaf makes its own uses grow, `want` has no end; such a leaf is to be `stuck`: it does not grow.
     """
 
-    def __init__(self, row_vars: Iterable[RowVar]) -> None:
+    def __init__(self, row_vars: Iterable[RowVar], stuck: Set[RowVar] = frozenset()) -> None:
+        self.stuck = stuck
         self.cap: dict[RowVar, int] = {}
         self.want: dict[RowVar, int] = {}
         self.forced: dict[RowVar, int] = {}
@@ -58,7 +59,7 @@ class Growth:
                     self.down(res, opnd, 0)
         while self.todo:
             var = self.todo.popleft()
-            inside = max(self.want.get(var, 0), self.forced.get(var, 0))
+            inside = 0 if var in stuck else max(self.want.get(var, 0), self.forced.get(var, 0))
             for res, opnd in (*above(var), *beside(var)):
                 self.down(res, opnd, inside)
             grown = self.of(var) if var.leaf is not None else self.forced.get(var, 0)
@@ -83,6 +84,8 @@ class Growth:
 
     def of(self, var: RowVar) -> int:
         """The growth of a leaf."""
+        if var in self.stuck:
+            return 0
         return min(max(self.want.get(var, 0), self.forced.get(var, 0)), self.cap.get(var, NO_LIMIT))
 
     def down(self, res: Row, opnd: Row, inside: int) -> None:
