@@ -43,7 +43,7 @@ class Growth:
     want      what the uses of a variable have that it does not have yet
     forced    what a row has to grow by, since a leaf grows that it equals, or under which it fits
 
-    Where the growth of a leaf makes its own uses grow, `want` has no end; such a leaf is to be `stuck`: it does not grow.
+    Where the growth of a leaf makes its own uses grow, `want` has no end; such a leaf, if it is `stuck`, does not grow.
     """
 
     def __init__(self, row_vars: Iterable[RowVar], stuck: Set[RowVar] = frozenset()) -> None:
