@@ -9,7 +9,7 @@ from ocannl.backend import CompileError
 from ocannl.ir.index import Affine, Sym
 from ocannl.ir.loops import Access, Apply, Load, Num, Proc, Ref, Store, Update, loop
 from ocannl.ir.ops import BY_NAME, OPS, Domain
-from ocannl.ir.precision import PRECISIONS, Family, bool_
+from ocannl.ir.precision import PRECISIONS, Family, bool_, uint32
 
 MONOIDS = [op for op in OPS if op.monoid]
 ULPS = {"exp": 2, "exp2": 2, "log": 2, "log2": 2, "sin": 2, "cos": 2, "tanh": 3, "pow": 3, "recip_sqrt": 1, "mod": 0}
@@ -96,8 +96,7 @@ def agree(op, p, got, want, operands, ulps):
 def operands(op, p):
     table = specials(p)
     columns = [np.array(c, p.numpy) for c in zip(*product(table, repeat=min(op.arity, 2)), strict=True)]
-    if op.arity == 3:
-        columns.append(np.resize(table[::-1], len(columns[0])))
+    columns += [np.resize(np.roll(table[::-1], n), len(columns[0])) for n in range(op.arity - len(columns))]
     if op.name == "pow" and p.family is Family.SIGNED:
         columns[1] = np.abs(columns[1] // 2)  # NumPy refuses negative exponents
     if op.name == "fma" and p.is_float:
@@ -110,6 +109,10 @@ def operands(op, p):
 def test_an_operation_has_its_numpy_meaning(run, op, p):
     columns = operands(op, p)
     result = np.zeros(len(columns[0]), p.numpy)
+    if (op.domain is Domain.INTEGER and p.is_float) or (op.domain is Domain.WORD and p is not uint32):
+        with pytest.raises(CompileError, match=f"`{op.name}` has no meaning in"):
+            elementwise(run, op, columns, result)
+        return
     if op.domain is Domain.FLOAT and not p.is_float:
         if op.name not in ("trunc", "div"):
             with pytest.raises(CompileError, match=f"`{op.name}` has no meaning in"):
@@ -145,7 +148,7 @@ def quotients(x, y):
     "op", [op for op in OPS if op.name not in ("neg", "sub", "pow", "mod", "trunc", "div", "sat01_gate")], ids=str
 )
 def test_truth_values_mean_what_numpy_says_of_bool(run, op):
-    if op.domain is Domain.FLOAT:
+    if op.domain in (Domain.FLOAT, Domain.WORD):
         return
     columns = operands(op, bool_)
     want = np.asarray(op.numpy(*columns)).astype(np.bool_)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ocannl.base.errors import DtypeError
 from ocannl.ir import assign as comp
 from ocannl.ir.index import TRUE, Affine, Bound, Cond
 from ocannl.ir.interpret import interpret
@@ -370,8 +371,8 @@ def first_difference(judged: Any) -> str:
         program, want = judged.program(seed)
         try:
             got = interpret(lowering.lower(program.code, "routine"), program.arrays, program.symbols, program.merged)
-        except IndexError as leaves:
-            return f"program {seed}: {leaves}"
+        except (IndexError, DtypeError) as refused:
+            return f"program {seed}: {refused}"
         wrong = difference(want, got, program.tolerance)
         if wrong:
             return f"program {seed}: {wrong}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ocannl.base.errors import DtypeError
 from ocannl.ir import assign as comp
 from ocannl.ir import precision as P
 from ocannl.ir.index import Affine, Sym
@@ -136,7 +137,13 @@ def test_neutral(name: str, kind: Precision, value: float) -> None:
 def test_every_operation_computes_in_one_type_that_it_is_defined_on(op) -> None:
     for first in PRECISIONS:
         for last in PRECISIONS:
+            both = P.promote(first, last) if op.domain is Domain.INTEGER else first if first.is_float else last
+            if op.domain in (Domain.INTEGER, Domain.WORD) and both.is_float:
+                with pytest.raises(DtypeError, match=f"`{op}` is an operation on integers"):
+                    types.apply(op, [cell(first), *[cell(last)] * (op.arity - 1)])
+                continue
             kind = types.apply(op, [cell(first), *[cell(last)] * (op.arity - 1)]).precision
             assert kind.arithmetic is kind
             assert kind.is_float or op.domain is not Domain.FLOAT
+            assert kind is P.uint32 or op.domain is not Domain.WORD
             assert kind is not P.bool_ or op.name in types.LOGICAL

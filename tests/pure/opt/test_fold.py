@@ -30,7 +30,7 @@ from ocannl.ir.loops import (
     When,
     loop,
 )
-from ocannl.ir.ops import ADD, AND, BY_NAME, MUL, OPS
+from ocannl.ir.ops import ADD, AND, BY_NAME, MUL, OPS, Domain
 from ocannl.ir.precision import Precision, float32, int32, uint8
 from ocannl.ir.text import print_proc, show
 from ocannl.ir.tnode import Role, TNode
@@ -200,7 +200,8 @@ def random_expr(random: Random, depth: int) -> Expr:
         fact = random.choice([i - 2, j - i, i + j - 3, n - 4, -i + 1])
         cond = ge0(fact) if random.random() < 0.7 else Cond((), (fact,))
         return When(cond, random_expr(random, depth - 1), random_expr(random, depth - 1))
-    floats = [o for o in OPS if o.name not in ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "pow", "mod")]
+    rough = ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "pow", "mod")
+    floats = [o for o in OPS if o.domain in (Domain.ANY, Domain.FLOAT) and o.name not in rough]
     chosen = random.choice(floats)
     return Apply(chosen, tuple(random_expr(random, random.randrange(depth)) for _ in range(chosen.arity)))
 

@@ -19,11 +19,12 @@ from ocannl.base.plugins import words
 from ocannl.ir.assign import Apply, Assign, Number, Piece, Read, Seq, Value
 from ocannl.ir.index import Affine, Sym
 from ocannl.ir.ops import ADD, ID, MUL, OPS, Domain, Op
-from ocannl.ir.precision import PRECISIONS, Family, Precision, float32
+from ocannl.ir.precision import PRECISIONS, Family, Precision, float32, uint32
 from ocannl.ir.tnode import Role, TNode
 from ocannl.runtime.context import Context
 
 UNAVAILABLE = 3  # the status when the backend itself says that it cannot work here
+ON_INTEGERS = (Domain.INTEGER, Domain.WORD)
 CELLS = 32
 Array = np.ndarray[Any, Any]
 Claim = tuple[str, Assign, Array]  # what is claimed, code that relies on it, and what its left side then holds
@@ -36,12 +37,16 @@ class Claims:
         positive = np.arange(CELLS, 0, -1, dtype=np.float32) / 8
         signed = np.arange(-CELLS // 2, CELLS // 2, dtype=np.float32) / 8
         self.operands = (_node("p", CELLS), positive), (_node("s", CELLS), signed)
-        self.given = dict(self.operands)
+        self.words = _node("n", CELLS, precision=uint32), np.arange(CELLS, dtype=np.uint32)
+        self.given = dict((*self.operands, self.words))
 
     def all(self, precisions: frozenset[str]) -> Iterator[Claim]:
         yield from self._product()
         for op in OPS:
-            yield self._operation(op)
+            if op.domain not in ON_INTEGERS:
+                yield self._operation(op)
+            elif uint32.name in precisions:
+                yield self._on_integers(op)
         for precision in PRECISIONS:
             if precision.name in precisions:
                 yield from self._precision(precision)
@@ -61,6 +66,10 @@ class Claims:
         first = 0 if op.arity > 1 or op.domain is Domain.FLOAT else 1
         nodes, arrays = zip(*(self.operands[(first + n) % 2] for n in range(op.arity)), strict=True)
         return f"operation `{op.name}`", _pointwise(_node(op.name, CELLS), op, *nodes), op.numpy(*arrays)
+
+    def _on_integers(self, op: Op) -> Claim:
+        (node, array), target = self.words, _node(op.name, CELLS, precision=uint32)
+        return f"operation `{op.name}`", _pointwise(target, op, *[node] * op.arity), op.numpy(*[array] * op.arity)
 
     def _precision(self, kind: Precision) -> Iterator[Claim]:
         """Into the precision, a square there, and back."""

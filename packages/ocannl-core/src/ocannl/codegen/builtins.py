@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from ocannl.codegen.cstyle import Dialect, Function
 from ocannl.codegen.numbers import FORMATS, bits, is_signed, limits
+from ocannl.ir import threefry
 from ocannl.ir.ops import OPS
 from ocannl.ir.precision import PRECISIONS, Precision, bfloat16, float32, float64, uint8, uint32
 from ocannl.ir.text import short
@@ -55,6 +56,8 @@ SIGNED: Mapping[str, tuple[str, str]] = {
         ),
     ),
     "pow": ("x n", f"if (n < 0 && (x < -1 || x > 1)) return 0;\n{POWER}return product;"),
+    "left_shift": ("x n", "return (UNSIGNED)n < BITS ? (TYPE)((UNSIGNED)x << n) : 0;"),
+    "right_shift": ("x n", "return (UNSIGNED)n < BITS ? x >> n : x < 0 ? -1 : 0;"),
 }
 UNSIGNED: Mapping[str, tuple[str, str]] = {
     **SIGNED,
@@ -64,6 +67,7 @@ UNSIGNED: Mapping[str, tuple[str, str]] = {
     "div": ("x y", "return y == 0 ? 0 : x / y;"),
     "mod": ("x y", "return y == 0 ? 0 : x % y;"),
     "pow": ("x n", f"{POWER}return product;"),
+    "right_shift": ("x n", "return n < BITS ? x >> n : 0;"),
 }
 INDEX: Mapping[str, tuple[str, str]] = {
     "least": ("x y", "return x < y ? x : y;"),
@@ -73,9 +77,33 @@ INDEX: Mapping[str, tuple[str, str]] = {
 """On counters."""
 
 
+def _threefry(rounds: int) -> tuple[str, str]:
+    """One word: compilers see that neighbours share the rounds."""
+    lines = [f"TYPE k4 = {_hex(threefry.PARITY)} ^ k0 ^ k1 ^ k2 ^ k3;"]
+    for step in threefry.steps(rounds):
+        match step:
+            case threefry.Mix(i, j, turn):
+                lines.append(f"x{i} += x{j}, x{j} = (x{j} << {turn} | x{j} >> {32 - turn}) ^ x{i};")
+            case threefry.Inject(lane, word, number):
+                lines.append(f"x{lane} += k{word}{f' + {number}' if number else ''};")
+    lines.append("return lane & 2 ? lane & 1 ? x3 : x2 : lane & 1 ? x1 : x0;")
+    return "k0 k1 k2 k3 x0 x1 x2 x3 lane", "\n".join(lines)
+
+
+def _hex(value: int) -> str:
+    return f"0x{value:X}u"
+
+
+WORD: Mapping[str, tuple[str, str]] = {
+    **UNSIGNED, **{f"threefry4x32_{rounds}": _threefry(rounds) for rounds in threefry.ROUNDS}
+}  # fmt: skip
+
+
 def table(precision: Precision) -> Mapping[str, tuple[str, str]]:
     if precision.is_float:
         return FLOAT
+    if precision is uint32:
+        return WORD
     return SIGNED if is_signed(precision) else UNSIGNED
 
 
@@ -121,7 +149,7 @@ def operation(d: Dialect, name: str, precision: Precision) -> Function | None:
     needs = (library_function(d, "fmod", precision),) if precision.is_float and name == "mod" else ()
     body = found[1].replace("TYPE", d.types[precision])
     body = body.replace("FMOD", needs[0].name if needs else "")
-    body = body.replace("UNSIGNED", d.types[_unsigned(precision)])
+    body = body.replace("UNSIGNED", d.types[_unsigned(precision)]).replace("BITS", str(bits(precision)))
     params = tuple(f"{d.types[precision]} {param}" for param in found[0].split())
     return inline(d, f"{name}_{short(precision)}", d.types[precision], params, body, needs)
 
@@ -236,8 +264,3 @@ def to_integer(d: Dialect, source: Precision, target: Precision) -> Function:
         below, least = d.literal(float(low), source).text, d.literal(low, target).text
         body = f"return x != x ? 0 : x < {below} ? {least} : {bounds};"
     return inline(d, conversion_name(source, target), held, (f"{d.types[source]} x",), body)
-
-
-def _hex(value: int) -> str:
-    return f"0x{value:X}u"
-

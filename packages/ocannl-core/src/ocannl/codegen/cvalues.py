@@ -21,6 +21,7 @@ from ocannl.ir.precision import Family, Precision, float16, float32, float64, in
 COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 LOGIC = {"and": "&", "or": "|"}  # of truth values; both sides are evaluated
 OPERATORS = {"add": "+", "sub": "-", "mul": "*"}
+BITWISE = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
 PRODUCTS = range(5)  # constant powers that become products
 ZERO, ONE = Term("0"), Term("1")
 
@@ -216,6 +217,8 @@ class Values:
         match op.name, args:
             case name, [x, y] if name in OPERATORS:
                 return self._cut(binary(OPERATORS[name], x, y), precision)
+            case name, [x, y] if name in BITWISE and not precision.is_float:
+                return self._cut(binary(BITWISE[name], x, y), precision)
             case "neg", [x]:
                 return self._cut(unary("-", x), precision)
             case "div", [x, y] if precision.is_float:

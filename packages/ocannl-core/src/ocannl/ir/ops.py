@@ -1,7 +1,8 @@
 """The primitive operations: arity, neutral element, laws, and what each means in NumPy.
 
 Values are those of NumPy with three refinements: NaN propagates through `relu`, `max`, `min` and `sat01`; `mod` has the
-sign of its right operand; comparisons and logic give 1 or 0 in the type of their operands.
+sign of its right operand; comparisons and logic give 1 or 0 in the type of their operands. A shift by as many bits as
+there are, or by a negative number of them, leaves none.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from typing import Any
 
 import numpy as np
+
+from ocannl.ir import threefry
 
 Array = Any  # whatever NumPy computes with: the table below is its meaning, not an interface
 
@@ -20,6 +24,7 @@ class Domain(Enum):
     ANY = "any"  # every number type
     FLOAT = "float"  # integers are converted to the default float type first
     INTEGER = "integer"
+    WORD = "word"  # uint32, which integers of other types are converted to
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +137,12 @@ OPS: tuple[Op, ...] = (
        _as_operand(lambda x, y: (x != 0) & (y != 0)), "&&", neutral=1, monoid=True, ufunc=np.logical_and),
     Op("or", 2, "1 where one is nonzero, else 0.",
        _as_operand(lambda x, y: (x != 0) | (y != 0)), "||", neutral=0, monoid=True, ufunc=np.logical_or),
+    Op("bitwise_and", 2, "The bits that are set in both.", np.bitwise_and, domain=Domain.INTEGER),
+    Op("bitwise_or", 2, "The bits that are set in one.", np.bitwise_or, domain=Domain.INTEGER),
+    Op("bitwise_xor", 2, "The bits that are set in just one.", np.bitwise_xor, domain=Domain.INTEGER),
+    Op("left_shift", 2, "The bits of the first, moved up by the second.", np.left_shift, domain=Domain.INTEGER),
+    Op("right_shift", 2, "The bits of the first, moved down by the second; the sign stays.",
+       np.right_shift, domain=Domain.INTEGER),
     Op("relu_gate", 2, "The second where the first is positive, else 0.", _relu_gate, neutral=1),
     Op("sat01_gate", 2, "The second where the first lies between 0 and 1, else 0.", _sat01_gate, neutral=0.5),
     Op("fst", 2, "The first.", lambda x, y: x),
@@ -139,6 +150,10 @@ OPS: tuple[Op, ...] = (
     # three operands
     Op("where", 3, "The second where the first is nonzero, else the third.", lambda c, x, y: np.where(c != 0, x, y)),
     Op("fma", 3, "The first times the second, plus the third.", lambda x, y, z: x * y + z),
+    # nine operands
+    *(Op(f"threefry4x32_{rounds}", 9, f"One word of Threefry-4x32, {rounds} rounds: four words of the key, four of the"
+         " counter, and which word of the result.", partial(threefry.word, rounds), domain=Domain.WORD)
+      for rounds in threefry.ROUNDS),
 )
 
 BY_NAME: dict[str, Op] = {op.name: op for op in OPS}

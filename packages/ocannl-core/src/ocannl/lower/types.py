@@ -20,7 +20,7 @@ from ocannl.ir import assign as comp
 from ocannl.ir.index import Cond
 from ocannl.ir.loops import Apply, Cast, Expr, Idx, Load, Num, When
 from ocannl.ir.ops import BY_NAME, Domain, Op
-from ocannl.ir.precision import Family, Precision, float32, int32, int64, promote, uint64
+from ocannl.ir.precision import Family, Precision, float32, int32, int64, promote, uint32, uint64
 
 Weak = comp.Number | comp.Index
 Operand = Expr | Weak
@@ -76,6 +76,8 @@ def common(op: Op, operands: Iterable[Operand]) -> Precision:
             weak.append(o)
         else:
             strong.append(o.precision)
+    if op.domain is Domain.WORD:  # integers have no common type: each is cut to a word
+        strong = [kind for kind in strong if kind.is_float] or [uint32]
     if strong:
         kind = reduce(promote, strong)
     elif any(isinstance(o, comp.Index) for o in weak) and all(own_type(o) is not float32 for o in weak):
@@ -88,8 +90,10 @@ def common(op: Op, operands: Iterable[Operand]) -> Precision:
 
 def compute_type(op: Op, kind: Precision) -> Precision:
     """The type that `op` computes in when its operands are of type `kind`."""
-    if op.domain is Domain.INTEGER and kind.is_float:
+    if op.domain in (Domain.INTEGER, Domain.WORD) and kind.is_float:
         raise DtypeError(f"`{op}` is an operation on integers, not on {kind}")
+    if op.domain is Domain.WORD:
+        return uint32
     if op.domain is Domain.FLOAT and not kind.is_float:
         return float32
     if kind.family is Family.BOOL and op.name not in LOGICAL:

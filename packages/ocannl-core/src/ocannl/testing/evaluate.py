@@ -16,7 +16,7 @@ import numpy as np
 from ocannl.ir.assign import Apply, Assign, Comp, Convert, Index, Number, Piece, Read, Value, assigns, nodes
 from ocannl.ir.index import Affine, Cond, Sym
 from ocannl.ir.ops import Domain, Op
-from ocannl.ir.precision import Family, Precision, float32, int32, int64, promote, uint64
+from ocannl.ir.precision import Family, Precision, float32, int32, int64, promote, uint32, uint64
 from ocannl.ir.tnode import TNode
 
 Array = np.ndarray[Any, Any]
@@ -179,6 +179,8 @@ def _computing(op: Op, kind: Precision) -> Precision:
     counts = kind.family is Family.BOOL and op.name not in (
         "id", "not", "max", "min", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "where", "fst", "snd",
     )  # fmt: skip
+    if op.domain is Domain.WORD:
+        return uint32
     if not kind.is_float and op.domain is Domain.FLOAT:
         return float32
     return int32 if counts else kind.arithmetic

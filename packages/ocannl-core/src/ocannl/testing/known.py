@@ -11,7 +11,7 @@ import numpy as np
 
 from ocannl.ir.assign import Value
 from ocannl.ir.ops import Domain, Op
-from ocannl.ir.precision import Family, Precision, float32, int32, promote
+from ocannl.ir.precision import Family, Precision, float32, int32, promote, uint32
 
 LOGICAL = ("id", "not", "max", "min", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "where", "fst", "snd")
 BITS = 21  # of an exact number: what any sum or product of float32 holds
@@ -89,6 +89,8 @@ def limits_below(kind: Precision, value: int) -> bool:
 
 def common(op: Op, infos: Sequence[Info]) -> Precision:
     """The type that operands like these are computed in: what decides whether integers wrap."""
+    if op.domain is Domain.WORD:
+        return uint32
     kind: Precision | None = None
     for info in infos:
         if info.kind is not None:
@@ -123,7 +125,7 @@ def error_of(op: Op | None, start: Info, values: Sequence[tuple[Info, int]], kin
     """How far the cells may be off after meeting these values, each so many times; None if that is unclear."""
     cell = start
     for value, times in values:
-        if times == 0:
+        if times == 0 or (is_integer(kind) and value.exact and cell.exact):  # integers wrap, exactly
             continue
         v, grow = value.size, max(1.0, value.size)
         match op.name if op is not None else "":

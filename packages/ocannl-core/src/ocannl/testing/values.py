@@ -14,7 +14,7 @@ from random import Random
 from ocannl.ir.assign import Apply, Convert, Index, Number
 from ocannl.ir.index import Affine
 from ocannl.ir.ops import BY_NAME
-from ocannl.ir.precision import Family, Precision
+from ocannl.ir.precision import Family, Precision, int32
 from ocannl.testing.known import Info, Known, common, converted, is_integer, limits, settled
 
 LARGE = 64.0  # operands are kept below this
@@ -27,6 +27,8 @@ BINARY = (
     "add", "add", "sub", "sub", "mul", "mul", "mul", "max", "min", "lt", "le", "gt", "ge", "eq", "ne", "and", "or",
     "relu_gate", "sat01_gate", "fst", "snd", "div", "pow", "mod",
 )  # fmt: skip
+BITS = ("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift")
+WORDS = ("threefry4x32_20", "threefry4x32_12")
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Values:
                     return Index(index), Info(low, high, 0, 0, None, True)
                 case _:
                     return self.read()
-        match self.random.choice((1, 1, 2, 2, 2, 2, 2, 3, "convert")):
+        match self.random.choice((1, 1, 2, 2, 2, 2, 2, 3, "convert", "bits")):
             case 1:
                 return self.unary(self.random.choice(UNARY), self.value(depth - 1))
             case 2:
@@ -61,6 +63,8 @@ class Values:
                 if self.random.random() < 0.4:
                     return self.fma(a, b, c)
                 return self.where(c, a, b)
+            case "bits":
+                return self.bits(self.random.choice(WORDS + BITS), self.value(depth - 1), self.value(0))
             case _:
                 return self.convert(self.value(depth - 1), self.random.choice(self.precisions))
 
@@ -150,6 +154,22 @@ class Values:
             case "max" | "min":
                 return self.apply(name, both, min(x.low, y.low), max(x.high, y.high), grain, max(x.error, y.error))
             case _: return self.apply(name, both, 0, 1, 0, 0)
+
+    def bits(self, name: str, left: Known, right: Known) -> Known:
+        """Of integers; of words, a few bits."""
+        if not (left[1].exact and right[1].exact):
+            return self.binary("sub", left, right)
+        left, right = (self.convert(self.tame(k), int32) for k in (left, right))
+        if name in WORDS:
+            given = [left, right, *(self.number(self.random.randrange(5)) for _ in range(7))]
+            return self.tame(self.apply(name, given, 0, 2**32 - 1, 0, 0))
+        x, y = left[1], right[1]
+        low, high = (-128 if min(x.low, y.low) < 0 else 0), 127
+        if name == "right_shift":
+            low, high = min(x.low, 0), max(x.high, 0)
+        elif name == "left_shift":
+            low, high = limits(int32)
+        return self.apply(name, [left, right], low, high, 0, 0)
 
     def where(self, cond: Known, left: Known, right: Known) -> Known:
         if not cond[1].exact:

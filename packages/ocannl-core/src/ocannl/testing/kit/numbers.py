@@ -44,8 +44,7 @@ def operands(op: Op, p: Precision) -> list[Array]:
     """Every pair of special values; where an operation has no meaning, there are none."""
     table = specials(p)
     columns = [np.array(c, p.numpy) for c in zip(*product(table, repeat=min(op.arity, 2)), strict=True)]
-    if op.arity == 3:
-        columns.append(np.resize(table[::-1], len(columns[0])))
+    columns += [np.resize(np.roll(table[::-1], n), len(columns[0])) for n in range(op.arity - len(columns))]
     if op.name == "pow" and p.family is Family.SIGNED:
         columns[1] = np.abs(columns[1] // 2)  # others have a test of their own
     if op.name == "fma" and p.is_float:

@@ -10,7 +10,7 @@ import pytest
 from ocannl.ir.index import Affine
 from ocannl.ir.loops import Access, Apply, Expr, Idx, Num, Store, Update, loop
 from ocannl.ir.ops import ADD, BY_NAME, MUL, OPS, POW, Domain, Op
-from ocannl.ir.precision import PRECISIONS, Family, Precision, bool_, float8_e4m3fn
+from ocannl.ir.precision import PRECISIONS, Family, Precision, bool_, float8_e4m3fn, uint32
 from ocannl.testing.kit.area import Area
 from ocannl.testing.kit.bench import Bench
 from ocannl.testing.kit.cases import Case, case, cell, elementwise, load, pool, sym
@@ -18,7 +18,9 @@ from ocannl.testing.kit.numbers import agree, agree_fused, allowed, meaning, ope
 from ocannl.testing.known import LOGICAL
 
 MONOIDS = [op for op in OPS if op.monoid]
-CONSTANTS = ("max", "min", "add", "lt", "ne", "and", "where", "mod", "relu_gate", "pow")
+CONSTANTS = (
+    "max", "min", "add", "lt", "ne", "and", "where", "mod", "relu_gate", "pow", "left_shift", "right_shift",
+)  # fmt: skip
 precisions = pytest.mark.parametrize("p", PRECISIONS, ids=str)
 
 
@@ -26,6 +28,8 @@ def has_meaning(op: Op, p: Precision) -> bool:
     """Whether programs hold the operation in the type: truth values are counted as integers, and so on."""
     if p is bool_:
         return op.name in LOGICAL
+    if op.domain is Domain.WORD:
+        return p is uint32
     return op.domain is Domain.ANY or (op.domain is Domain.FLOAT) == p.is_float
 
 
