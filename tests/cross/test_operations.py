@@ -1,0 +1,213 @@
+"""Operations that are definitions over others: values on every backend as NumPy has them, in several types, with NaN and
+infinities; gradients as differences have them, and the same on every backend."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+from ocannl import train
+from ocannl.testing.gradients import gradients_of
+
+Array = np.ndarray[Any, Any]
+
+NAN, INF = np.nan, np.inf
+ODD = np.array([NAN, INF, -INF, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -2.5, 1e-9, -1e-9, 3.7, 1e15, -1e15, -30.0, 30.0])
+
+
+@dataclass(frozen=True)
+class Row:
+    """One function in both languages. Of `t,c` the spec takes `t` away.
+
+    kinds       the types that it is tried in
+    is_smooth   has a gradient
+    odd         is tried on numbers that are none, too
+    """
+
+    name: str
+    ours: Callable[..., Any]
+    theirs: Callable[..., Any]
+    shapes: tuple[tuple[int, ...], ...] = ((5, 3),)
+    kinds: str = "float32 float64"
+    is_smooth: bool = True
+    odd: bool = True
+
+
+ALL = "float32 float64 int32 uint8"
+PAIR = ((5, 3), (5, 3))
+T = "t,c => c"
+
+
+def windows(x: Array, size: int, step: int) -> Array:
+    """All windows of a vector of cells."""
+    return np.stack([x[n : n + size] for n in range(0, len(x) - size + 1, step)])
+
+
+def exp_shares(x: Array) -> Array:
+    e = np.exp(x - x.max(0))
+    return e / e.sum(0)
+
+
+def log_sum(x: Array) -> Array:
+    most = np.where(np.isfinite(x.max(0)), x.max(0), 0)
+    return np.log(np.exp(x - most).sum(0)) + most
+
+
+def sigmoid(x: Array) -> Array:
+    return np.where(x < 0, np.exp(x), 1) / (1 + np.exp(-abs(x)))
+
+
+def convolved(x: Array, k: Array, stride: int = 1) -> Array:
+    return np.einsum("okc,kcd->od", windows(x, len(k), stride), k)
+
+
+def spread(x: Array, k: Array, stride: int) -> Array:
+    out = np.zeros((stride * (len(x) - 1) + len(k), k.shape[-1]), x.dtype)
+    for place, cell in enumerate(x):
+        out[stride * place : stride * place + len(k)] += np.einsum("c,kcd->kd", cell, k)
+    return out
+
+
+ROWS = (
+    # of each cell
+    Row("sign", oc.sign, np.sign, kinds="float32 float64 int32", is_smooth=False),
+    Row("floor", oc.floor, np.floor, kinds=ALL, is_smooth=False),
+    Row("ceil", oc.ceil, np.ceil, kinds=ALL, is_smooth=False),
+    Row("round", lambda x: x.round(), np.round, kinds=ALL, is_smooth=False),
+    Row("isnan", oc.isnan, np.isnan, kinds=ALL, is_smooth=False),
+    Row("isinf", oc.isinf, np.isinf, kinds=ALL, is_smooth=False),
+    Row("isfinite", oc.isfinite, np.isfinite, kinds=ALL, is_smooth=False),
+    Row("log1p", oc.log1p, np.log1p),
+    Row("expm1", oc.expm1, np.expm1),
+    Row("logaddexp", oc.logaddexp, np.logaddexp, PAIR),
+    Row("softplus", oc.softplus, lambda x: np.logaddexp(x, 0)),
+    Row("leaky_relu", lambda x: oc.leaky_relu(x, slope=0.1), lambda x: np.where(x > 0, x, x.dtype.type(0.1) * x)),
+    Row("elu", lambda x: oc.elu(x, alpha=0.5), lambda x: np.where(x > 0, x, x.dtype.type(0.5) * np.expm1(x))),
+    Row("clip", lambda x: oc.clip(x, -1, 2), lambda x: np.clip(x, -1, 2), kinds="float32 float64 int32"),
+    Row("clip by tensors", lambda x, low: x.clip(low), np.maximum, PAIR, ALL),
+    Row("astype", lambda x: x.astype(oc.float64), lambda x: x.astype("float64"), kinds=ALL),
+    # reductions
+    Row("prod", lambda x: x.prod(T), lambda x: x.prod(0)),
+    Row("prod of all", lambda x: oc.prod(x), np.prod),
+    Row("any", lambda x: x.any(T), lambda x: x.any(0), kinds=ALL, is_smooth=False),
+    Row("all", lambda x: x.all(T), lambda x: x.all(0), kinds=ALL, is_smooth=False),
+    Row("any of one", lambda x: x.any(), np.any, ((1,),), ALL, is_smooth=False),
+    Row("all of one", lambda x: x.all(), np.all, ((1,),), ALL, is_smooth=False),
+    Row("count_nonzero", lambda x: x.count_nonzero(T), lambda x: np.count_nonzero(x, 0), kinds=ALL, is_smooth=False),
+    Row("var", lambda x: x.var(T), lambda x: x.var(0)),
+    Row("sample var", lambda x: x.var(sample=True), lambda x: x.var(ddof=1)),
+    Row("std", lambda x: x.std(), np.std),
+    Row("sample std", lambda x: x.std(T, sample=True), lambda x: x.std(0, ddof=1)),
+    Row("norm", lambda x: oc.norm(x), np.linalg.norm),
+    Row("norm 1", lambda x: x.norm(T, ord=1), lambda x: np.linalg.norm(x, 1, axis=0)),
+    Row("norm inf", lambda x: x.norm(T, ord=INF), lambda x: np.linalg.norm(x, INF, axis=0)),
+    # along an axis
+    Row("cumsum", lambda x: x.cumsum(T), lambda x: x.cumsum(0, dtype=x.dtype), kinds=ALL),
+    Row("cumprod", lambda x: x.cumprod(T), lambda x: x.cumprod(0, dtype=x.dtype), kinds=ALL),
+    Row("cummax", lambda x: oc.cummax(x, T), lambda x: np.maximum.accumulate(x, 0), kinds=ALL),
+    Row("cummin", lambda x: oc.cummin(x, T), lambda x: np.minimum.accumulate(x, 0), kinds=ALL),
+    Row("flip", lambda x: oc.flip(x, T), lambda x: x[::-1], kinds=ALL),
+    Row("roll", lambda x: oc.roll(x, 2, T), lambda x: np.roll(x, 2, 0), kinds=ALL),
+    Row("roll back", lambda x: oc.roll(x, -9, "t,c => t"), lambda x: np.roll(x, -9, 1), kinds=ALL),
+    Row("argmax", lambda x: x.argmax(T), lambda x: x.argmax(0), kinds=ALL, is_smooth=False),
+    Row("argmin", lambda x: x.argmin(T), lambda x: x.argmin(0), kinds=ALL, is_smooth=False),
+    # scores
+    Row("softmax", lambda x: x.softmax(T), exp_shares),
+    Row("log_softmax", lambda x: x.log_softmax(T), lambda x: x - x.max(0) - np.log(np.exp(x - x.max(0)).sum(0))),
+    Row("logsumexp", lambda x: x.logsumexp(T), log_sum),
+    Row("cross entropy", oc.cross_entropy, lambda x, p: -(p * (x - log_sum(x))).sum(), ((4,), (4,)), odd=False),
+    # matrices
+    Row("dot", oc.dot, np.dot, ((4,), (4,)), "float32 float64 int32"),
+    Row("outer", oc.outer, np.outer, ((4,), (3,)), ALL),
+    Row("diag", oc.diag, np.diag, ((4,),), ALL),
+    Row("diagonal", oc.diagonal, np.diagonal, ((4, 4),), ALL),
+    Row("trace", oc.trace, np.trace, ((4, 4),), "float32 float64 int32"),
+    Row("triu", lambda x: oc.triu(x, 1), lambda x: np.triu(x, 1), kinds=ALL),
+    Row("tril", lambda x: oc.tril(x, -1), lambda x: np.tril(x, -1), kinds=ALL),
+    # windows
+    Row("conv1d", oc.conv1d, convolved, ((6, 2), (3, 2, 4)), "float32 float64 int32"),
+    Row("strided conv1d", lambda x, k: oc.conv1d(x, k, stride=2), lambda x, k: convolved(x, k, 2), ((7, 2), (3, 2, 4))),
+    Row("conv_transpose1d", lambda x, k: oc.conv_transpose1d(x, k, stride=2), lambda x, k: spread(x, k, 2),
+        ((4, 2), (3, 2, 4)), "float32 float64 int32"),
+    Row("max_pool1d", lambda x: oc.max_pool1d(x, 3, 2), lambda x: windows(x, 3, 2).max(1), ((7, 2),), ALL),
+    Row("avg_pool1d", lambda x: oc.avg_pool1d(x, 3, 2), lambda x: windows(x, 3, 2).mean(1), ((7, 2),)),
+)  # fmt: skip
+
+DRAWN = [(row, kind) for row in ROWS for kind in row.kinds.split()]
+
+
+def value(backend: str, t: oc.Tensor) -> Array:
+    with oc.settings(cache=False):
+        ctx = oc.Context(backend)
+        ctx.run(t.forward)
+        return np.asarray(ctx[t])
+
+
+def numbers(row: Row, kind: str) -> list[Array]:
+    rng = np.random.default_rng(len(row.name))
+    if kind.startswith("float"):
+        return [rng.uniform(0.1, 2.0, size=shape).astype(kind) for shape in row.shapes]
+    return [rng.integers(0 if kind.startswith("u") else -4, 6, size=shape).astype(kind) for shape in row.shapes]
+
+
+def agree(got: Array, want: Array, kind: str) -> None:
+    tolerance = {"float32": 3e-6, "float64": 1e-13}.get(kind, 0)
+    assert got.shape == np.shape(want)
+    np.testing.assert_allclose(got, np.asarray(want, got.dtype), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(("row", "kind"), DRAWN, ids=lambda x: getattr(x, "name", x))
+def test_values_are_those_of_numpy(row: Row, kind: str, backend: str) -> None:
+    given = numbers(row, kind)
+    agree(value(backend, row.ours(*map(oc.tensor, given))), row.theirs(*given), kind)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize("row", [row for row in ROWS if row.odd], ids=lambda row: row.name)
+def test_what_is_no_number_goes_where_it_does_in_numpy(row: Row, kind: str, backend: str) -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(4):
+        given = [rng.choice(ODD, size=shape).astype(kind) for shape in row.shapes]
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            agree(value(backend, row.ours(*map(oc.tensor, given))), row.theirs(*given), kind)
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.is_smooth], ids=lambda row: row.name)
+def test_gradients_are_those_of_differences(row: Row) -> None:
+    oc.testing.gradcheck(row.ours, *numbers(row, "float64"))
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.is_smooth], ids=lambda row: row.name)
+def test_gradients_are_the_same_on_every_backend(row: Row, backend: str) -> None:
+    params = [oc.param(f"x{n}", array) for n, array in enumerate(numbers(row, "float64"))]
+    loss = (row.ours(*params) ** 2).sum()
+    with oc.settings(cache=False):
+        ctx = oc.Context(backend)
+        ctx.init(loss)
+        ctx.compile(train.grad_update(loss), keep=[p.grad for p in params])()
+    for p, want in zip(params, gradients_of(loss, *params), strict=True):
+        np.testing.assert_allclose(ctx[p.grad], want, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if not row.is_smooth], ids=lambda row: row.name)
+def test_where_a_result_jumps_there_is_no_gradient(row: Row) -> None:
+    assert not row.ours(*(oc.param(f"x{n}", a) for n, a in enumerate(numbers(row, "float32")))).has_gradient
+
+
+@pytest.mark.parametrize(
+    "name", ["cumsum", "cumprod", "cummax", "cummin", "flip", "softmax", "log_softmax", "triu", "sign", "prod", "any", "all"]
+)
+def test_axes_of_size_one_and_zero(name: str, backend: str) -> None:
+    function = getattr(oc, name, None) or (lambda x: getattr(x, name)("t,c => c"))
+    ours = function if name in ("triu", "sign") or not hasattr(oc, name) else lambda x: function(x, "t,c => c")
+    theirs = {row.name: row.theirs for row in ROWS}[name] if name != "triu" else np.triu
+    for shape in ((1, 3), (5, 1), (1, 1), (5, 0)):
+        given = np.random.default_rng(0).normal(size=shape)
+        agree(value(backend, ours(oc.tensor(given))), theirs(given), "float64")
