@@ -106,7 +106,7 @@ def test_constants_that_no_integer_has():
     assert constant(float("-inf"), uint8) == 0
     assert not constant(float("-inf"), bool_)
     assert constant(2**63, uint64) == 2**63
-    assert constant(float("-inf"), precision("float8_e4m3fn")) == -448  # it has no infinities
+    assert np.isnan(constant(float("-inf"), precision("float8_e4m3fn")).astype(float))  # it has no infinities
 
 
 @pytest.mark.parametrize("p", PRECISIONS, ids=str)

@@ -33,6 +33,7 @@ from ocannl.ir.loops import (
     Load,
     Local,
     Num,
+    Pick,
     Proc,
     Ref,
     Stmt,
@@ -688,6 +689,8 @@ def test_what_is_accepted_stays_in_its_buffers() -> None:
             except IndexError:
                 leaves = True
         assert not (accepted and leaves)
+        if not leaves and any(isinstance(node, Pick) for node in walk(program.body)):
+            continue  # with other integers in memory it might
         verdicts[accepted, leaves] += 1
     assert verdicts[False, True] > 200 and verdicts[True, False] > 100
     assert verdicts[False, False] < 12

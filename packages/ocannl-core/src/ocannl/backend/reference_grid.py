@@ -229,7 +229,10 @@ class Grid:
         value = value.reshape((1,) * len(self.axes)) if value.ndim == 0 else value
         full = tuple(self.axes[n].count if n in summed else size for n, size in enumerate(value.shape))
         total = numbers.reduce(op, np.broadcast_to(value, full), summed, precision)
-        view[...] = numbers.accumulate(op, view, total, precision)
+        met: Array | bool = True  # `and` makes a truth value of what it meets, even with its neutral element
+        if self.mask is not None:
+            met = np.broadcast_to(self.mask, full).any(summed, keepdims=True)
+        np.copyto(view, numbers.accumulate(op, view, total, precision), where=met)
 
     # -------------------------------------------------------------------------------------------------- accesses
 

@@ -20,9 +20,7 @@ LARGEST_E4M3 = 448.0
 
 
 def constant(value: float, precision: Precision) -> Array:
-    """A number in a type; where it has no infinities, they are its limits."""
-    if precision is float8_e4m3fn and value in (inf, -inf):
-        value = copysign(LARGEST_E4M3, value)
+    """A number in a type; where it has no infinities, they are NaN, as in a cast."""
     if precision.family is Family.BOOL:
         return np.asarray(value != 0 and value != -inf)
     if precision.is_float or isinstance(value, int):
@@ -80,7 +78,10 @@ def wider(precision: Precision) -> Precision:
 
 
 def neutral(op: Op, precision: Precision) -> Array:
+    """What changes nothing: where the type has no infinities, its limits."""
     assert op.neutral is not None
+    if precision is float8_e4m3fn and op.neutral in (inf, -inf):
+        return constant(copysign(LARGEST_E4M3, op.neutral), precision)
     return constant(op.neutral, precision)
 
 
