@@ -23,7 +23,15 @@ def backend(request):
     return request.param
 
 
-def long_code(seconds_at_least=3):
+@pytest.fixture(autouse=True)
+def _ctrl_c():
+    """Raises KeyboardInterrupt, whatever the runner of the tests makes of it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def long_code():
     """Many sines of a few million cells, and one long sum: both a loop that is long and a body that is."""
     x, y = oc.placeholder("x", o=[1000, 1000]), oc.placeholder("y", o=[1000, 1000])
     with oc.cd("long") as code:
