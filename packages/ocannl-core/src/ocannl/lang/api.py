@@ -12,7 +12,7 @@ from ocannl.lang.cd import assign, cd, comment
 from ocannl.lang.checker import infer, shape_of
 from ocannl.lang.code import Code, seq
 from ocannl.lang.defop import defop
-from ocannl.lang.initializers import arange, full, init, kaiming, normal, uniform, xavier
+from ocannl.lang.initializers import arange, full, init, kaiming, xavier
 from ocannl.lang.iota import iota
 from ocannl.lang.joining import block, concat, stack
 from ocannl.lang.leaves import from_file, node, param, placeholder, tensor
@@ -46,9 +46,11 @@ from ocannl.lang.pointwise import (
     softplus,
 )
 from ocannl.lang.reductions import count_nonzero, norm, prod, std, var
+from ocannl.lang.sampling import bernoulli, dropout, normal, randint, uniform
 from ocannl.lang.softmax import cross_entropy, log_softmax, logsumexp, softmax
 from ocannl.lang.symbols import Symbol, symbol
 from ocannl.lang.tensor import Tensor
+from ocannl.lang.threefry import threefry4x32
 from ocannl.lang.windows import (
     avg_pool1d,
     avg_pool2d,
@@ -103,6 +105,7 @@ __all__ = [
     "avg_pool2d",
     "avg_pool3d",
     "batch",
+    "bernoulli",
     "block",
     "cast",
     "cd",
@@ -126,6 +129,7 @@ __all__ = [
     "diag",
     "diagonal",
     "dot",
+    "dropout",
     "einsum",
     "elu",
     "expm1",
@@ -165,6 +169,7 @@ __all__ = [
     "pick",
     "placeholder",
     "prod",
+    "randint",
     "roll",
     "seq",
     "shape_of",
@@ -179,6 +184,7 @@ __all__ = [
     "symbol",
     "take",
     "tensor",
+    "threefry4x32",
     "trace",
     "tril",
     "triu",

@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 class Applying:
     """One application of a block: what it owns so far, and how far a later application has recalled it."""
 
-    __slots__ = ("block", "met", "members", "recalling")
+    __slots__ = ("block", "met", "members", "path", "recalling")
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: Block, outer: Applying | None) -> None:
         self.block = block
+        self.path: str = f"{outer.path}.{block.label}" if outer is not None else block.label
         self.recalling = block.members is not None
         self.members: list[tuple[str, Any]] = block.members if block.members is not None else []
         self.met = 0
@@ -96,15 +97,25 @@ def own(name: str, made: Tensor) -> None:
         made.with_label(unique)
 
 
+def stream() -> tuple[str, int] | None:
+    """What the next random numbers that the current block draws, in this or another application, are keyed by."""
+    active = applying.get()
+    if active is None:
+        return None
+    active.block.draws += 1
+    return f"{active.path}()", active.block.draws - 1
+
+
 class Block:
     """A configured tensor function. Its parameters are made when it is first applied."""
 
-    __slots__ = ("arguments", "function", "label", "members")
+    __slots__ = ("arguments", "draws", "function", "label", "members")
 
     def __init__(self, function: Callable[..., Any], arguments: Mapping[str, Any], label: str) -> None:
         self.function = function
         self.arguments = arguments
         self.label = label
+        self.draws = 0
         self.members: list[tuple[str, Any]] | None = None
 
     @property
@@ -126,7 +137,7 @@ class Block:
         if outer is not None:
             outer.meet(self)
         check_call(self.function, inputs, self.arguments)
-        mine = Applying(self)
+        mine = Applying(self, outer)
         tokens = applying.set(mine), recorder.set(None)
         try:
             result = self.function(*inputs, **self.arguments)

@@ -10,9 +10,10 @@ from ocannl.infer.logic import pointwise
 from ocannl.infer.project import project
 from ocannl.infer.shape import finish
 from ocannl.ir.assign import Assign, Number
-from ocannl.ir.tnode import TNode
+from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.code import Code, Step
 from ocannl.lang.fill import fill
+from ocannl.lang.random import Keyed, Stream, part
 from ocannl.lang.slots import SlotAssign, elaborate
 from ocannl.lang.terms import Hole
 
@@ -60,8 +61,10 @@ def _unique(paths: Mapping[Tensor, str]) -> Mapping[str, Tensor]:
 
 def forward(*roots: Tensor) -> Code:
     """The code that computes the roots; what they share is computed once. The roots are kept."""
+    found = ancestors(roots)
+    part(t.node.contents for t in found if isinstance(t.node.contents, Stream))
     steps: list[Step] = [
-        t.value_code for t in ancestors(roots) if t.application is not None or (t.literal is not None and t in roots)
+        t.value_code for t in found if t.application is not None or (t.literal is not None and t in roots)
     ]
     return Code(tuple(steps), {t.node: "forward was asked for" for t in roots})
 
@@ -92,7 +95,7 @@ def init_code(params: Mapping[str, Tensor]) -> Code:
         else:
             expression = [] if p.initial is None else ancestors([p.initial])
             key_streams([p, *expression], path)
-            code.extend(t.value_code for t in expression if t.application is not None)
+            code.extend(_initially(t) for t in expression if t.application is not None)
             if p.initial is not None:
                 code.append(_copying(p, p.initial))
         asked[p.node] = "parameter"
@@ -116,9 +119,14 @@ def needed(params: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
 
 def key_streams(tensors: Iterable[Tensor], path: str) -> None:
     """Random leaves draw from the stream named by a parameter's path and their ordinal in its initial value."""
-    drawn = (t.node.contents for t in tensors if t.node.contents is not None and hasattr(t.node.contents, "key_by"))
-    for ordinal, contents in enumerate(drawn):
+    drawn = [t.node.contents for t in tensors]
+    for ordinal, contents in enumerate(c for c in drawn if isinstance(c, Keyed)):
         contents.key_by(path, ordinal)
+
+
+def _initially(t: Tensor) -> Step:
+    """What counts calls stands at the first one, however often values are initialized."""
+    return _filling(t, 0) if t.node.role is Role.STATE else t.value_code
 
 
 def _filling(p: Tensor, value: float) -> Step:

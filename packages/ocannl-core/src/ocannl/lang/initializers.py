@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +14,7 @@ from ocannl.ir.tnode import Contents, Role
 from ocannl.lang.ambient import site
 from ocannl.lang.leaves import leaf, name_of, rows_of
 from ocannl.lang.literals import Function, HostArray, exact, is_number, is_truth
-from ocannl.lang.random import Distribution, Draw, Fanned
+from ocannl.lang.random import Draw, Fanned
 from ocannl.lang.tensor import Tensor
 
 
@@ -53,24 +52,6 @@ def init(fn: Callable[..., Any], **sizes: Any) -> Tensor:
     if not callable(fn):
         raise CodeError(f"oc.init takes a function of index arrays, not {fn!r}")
     return _initializer("init", Function(fn), sizes)
-
-
-def uniform(low: float = 0.0, high: float = 1.0, *, key: str | None = None, **sizes: Any) -> Tensor:
-    """Uniform random numbers in [low, high)."""
-    if not (_finite(low) and _finite(high) and low <= high):
-        raise DataError(f"oc.uniform takes finite bounds, the lower first; not {low!r} and {high!r}")
-    return _initializer("uniform", Draw(Distribution(low, high), key), sizes)
-
-
-def normal(mean: float = 0.0, std: float = 1.0, *, key: str | None = None, **sizes: Any) -> Tensor:
-    """Normally distributed random numbers (Box and Muller, 1958)."""
-    if not (_finite(mean) and _finite(std) and std >= 0):
-        raise DataError(f"oc.normal takes a finite mean and a standard deviation; not {mean!r} and {std!r}")
-    return _initializer("normal", Draw(Distribution(mean, mean + std, normal=True), key), sizes)
-
-
-def _finite(value: object) -> bool:
-    return is_number(value) and math.isfinite(exact(value))
 
 
 def kaiming(*, gain: float = 2.0, normal: bool = False) -> Tensor:

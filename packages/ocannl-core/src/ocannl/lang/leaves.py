@@ -33,7 +33,7 @@ from ocannl.lang.literals import (
     nested,
     supported,
 )
-from ocannl.lang.random import Distribution, Draw, Fanned
+from ocannl.lang.random import Distribution, Draw, Fanned, Sampling
 from ocannl.lang.symbols import Symbol
 from ocannl.lang.tensor import Tensor
 
@@ -272,8 +272,8 @@ def param(
         raise _truth()
     elif is_number(init):
         initial = float(exact(init))
-    elif isinstance(init, Tensor) and init.application is None and isinstance(init.node.contents, Draw | Function):
-        contents = init.node.contents  # an initializer by itself: drawn straight into the parameter
+    elif isinstance(init, Tensor) and (filling := _filling(init)) is not None:
+        contents = filling  # an initializer by itself: drawn straight into the parameter
     elif isinstance(init, Tensor):
         initial = init
         kind = init.dtype if dtype is None and init.dtype.is_float else kind
@@ -309,6 +309,14 @@ def param(
         relate(pointwise(1), [initial.emit()], made.emit(), copy)
     blocks.own(name or "param", made)
     return made
+
+
+def _filling(init: Tensor) -> Contents | None:
+    """What an initializer fills a parameter with, whatever the initializer's own shape is."""
+    if init.application is None:
+        return init.node.contents if isinstance(init.node.contents, Draw | Function) else None
+    operation = init.application.operation
+    return operation.contents if isinstance(operation, Sampling) else None
 
 
 def _contents_of(initial: object) -> list[Contents | None]:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from ocannl.base.errors import DtypeError
 from ocannl.infer.logic import Logic
 from ocannl.ir.ops import ADD, MUL, Domain, Op
-from ocannl.ir.precision import Precision, bool_, float32, int32, promote
+from ocannl.ir.precision import Precision, bool_, float32, int32, promote, uint32
 from ocannl.lang.slots import NoSlot, Slot, SlotAssign
 from ocannl.lang.terms import Term, apply, pullback, tree_of
 
@@ -27,6 +28,10 @@ class Slots(Protocol):
     def operand_gradient(self, number: int) -> Slot | NoSlot: ...
 
     def local(self, name: str, slot: int) -> Slot: ...
+
+    def offset(self, slot: int) -> Term:
+        """Where the cell of a tensor lies among all of them in memory order: 0 is the result, n the n-th operand."""
+        ...
 
     def stored(self, formula: Term) -> Term:
         """What a formula is once it has been stored as the result."""
@@ -76,6 +81,10 @@ class Operation:
                 floats |= given.is_float
             elif at not in self.weak_operands:
                 found = given if found is None else promote(found, given)
+        if self.domain in (Domain.INTEGER, Domain.WORD):
+            if any(given.is_float for given in operands):
+                raise DtypeError(f"oc.{self.name} is an operation on integers; convert with x.astype(oc.int32)")
+            return uint32 if self.domain is Domain.WORD else found or int32
         if found is None or (floats and not found.is_float):
             return float32
         return int32 if found is bool_ and self.reduce is not None and self.reduce.name in ("add", "mul") else found

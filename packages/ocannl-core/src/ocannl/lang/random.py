@@ -3,82 +3,72 @@
 Building something else first changes nothing: a stream depends on the seed, on the path in the first initialization
 code that contains the parameter, and on the ordinal of the random leaf inside the parameter's initial value.
 
-Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011 (constants of Random123).
+    key       the seed, 64 bits; a digest of the path, 64 bits
+    counter   which four words of the stream, 64 bits; the ordinal; the call, which is 0 for initial values
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
+from ml_dtypes import finfo
 from numpy.typing import NDArray
 
 from ocannl.base.errors import CodeError, DtypeError, UninitializedError
 from ocannl.ir.precision import Precision
+from ocannl.ir.threefry import threefry4x32
+from ocannl.lang.operation import Operation
 
 if TYPE_CHECKING:
     from ocannl.lang.tensor import Tensor
 
 Words = NDArray[np.uint32]
 
-_ROTATIONS = ((10, 26), (11, 21), (13, 27), (23, 5), (6, 20), (17, 11), (25, 10), (18, 20))
-_PARITY = np.uint32(0x1BD11BDA)
 
-
-def threefry4x32(key: Words, counter: Words, rounds: int = 20) -> Words:
-    """Four uint32 lanes for each counter; lanes are the last axis of `key` (4) and `counter` (n, 4)."""
-    ks = [np.uint32(k) for k in key]
-    ks.append(_PARITY ^ ks[0] ^ ks[1] ^ ks[2] ^ ks[3])
-    x = [counter[..., i] + ks[i] for i in range(4)]
-    for r in range(rounds):
-        first, second = (1, 3) if r % 2 == 0 else (3, 1)
-        for base, lane, turn in ((0, first, _ROTATIONS[r % 8][0]), (2, second, _ROTATIONS[r % 8][1])):
-            x[base] = x[base] + x[lane]
-            x[lane] = ((x[lane] << np.uint32(turn)) | (x[lane] >> np.uint32(32 - turn))) ^ x[base]
-        if r % 4 == 3:
-            step = r // 4 + 1
-            for i in range(4):
-                x[i] = x[i] + ks[(step + i) % 5]
-            x[3] = x[3] + np.uint32(step)
-    return np.stack(x, -1)
-
-
-def uniform_bits(seed: int, path: str, ordinal: int, count: int) -> Words:
-    """`count` uint32 words of the stream."""
+def key_words(seed: int, path: str) -> Words:
+    """The key of a stream."""
     digest = hashlib.blake2b(path.encode(), digest_size=8).digest()
-    words = np.frombuffer(digest, "<u4")
-    key = np.array([seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF, *words], np.uint32)
-    blocks = np.arange((count + 3) // 4, dtype=np.uint64)
-    counter = np.zeros((len(blocks), 4), np.uint32)
-    counter[:, 0], counter[:, 1] = blocks & np.uint64(0xFFFFFFFF), blocks >> np.uint64(32)
-    counter[:, 2] = ordinal
-    with np.errstate(over="ignore"):
-        return threefry4x32(key, counter).reshape(-1)[:count]
+    return np.array([seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF, *np.frombuffer(digest, "<u4")], np.uint32)
 
 
-def unit_uniform(seed: int, path: str, ordinal: int, count: int, wide: bool) -> NDArray[np.floating]:
-    """Numbers in [0, 1): the top 24 bits as float32, or the top 53 bits of two words as float64."""
-    if not wide:
-        bits = uniform_bits(seed, path, ordinal, count)
-        return (bits >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
-    bits = uniform_bits(seed, path, ordinal, 2 * count).astype(np.uint64)
-    both = (bits[0::2] << np.uint64(32)) | bits[1::2]
-    return (both >> np.uint64(11)).astype(np.float64) * 2.0**-53
+def uniform_bits(seed: int, path: str, ordinal: int, number: int) -> Words:
+    """`number` uint32 words of the stream."""
+    blocks = np.arange((number + 3) // 4, dtype=np.uint64)
+    counter = (blocks & np.uint64(0xFFFFFFFF), blocks >> np.uint64(32), ordinal, 0)
+    lanes = np.broadcast_arrays(*threefry4x32([*key_words(seed, path)], counter))
+    return np.stack(lanes, -1).reshape(-1)[:number]
+
+
+def digits(precision: Precision) -> int:
+    """How many random bits a number in [0, 1) of a float type has: as many as the type tells apart below 1."""
+    return int(finfo(precision.numpy).nmant) + 1  # type: ignore[no-untyped-call]
+
+
+def unit_uniform(seed: int, path: str, ordinal: int, number: int, bits: int = 24) -> NDArray[np.floating]:
+    """Numbers in [0, 1): the top 24 bits of a word or less as float32, or the top 53 bits of two as float64."""
+    if bits <= 32:
+        words = uniform_bits(seed, path, ordinal, number)
+        return (words >> np.uint32(32 - bits)).astype(np.float32) * np.float32(2.0**-bits)
+    words = uniform_bits(seed, path, ordinal, 2 * number).astype(np.uint64)
+    both = (words[0::2] << np.uint64(32)) | words[1::2]
+    return (both >> np.uint64(64 - bits)).astype(np.float64) * 2.0**-bits
 
 
 Scale = Callable[[], float]
 
 
-class Draw:
-    """Random contents of a node."""
+class Keyed:
+    """Random contents of a node: which stream they are from."""
 
-    __slots__ = ("distribution", "ordinal", "path")
+    __slots__ = ("ordinal", "path")
 
-    def __init__(self, distribution: Distribution, key: str | None = None) -> None:
-        self.distribution = distribution
+    def __init__(self, key: str | None) -> None:
         self.path = key
         self.ordinal = 0
 
@@ -87,16 +77,71 @@ class Draw:
         if self.path is None:
             self.path, self.ordinal = path, ordinal
 
-    def array(self, dims: tuple[int, ...], precision: Precision, seed: int) -> NDArray[np.generic]:
-        if not precision.is_float:
-            raise DtypeError(f"random numbers are drawn as floats, not as {precision}")
+    def stream(self) -> tuple[str, int]:
         if self.path is None:
             raise UninitializedError(
                 "a random leaf outside any parameter has no stream of its own: give it one with `key=`"
             )
-        wide = precision.nbytes == 8
-        count = math.prod(dims)
-        return self.distribution(self.path, self.ordinal, count, wide, seed).astype(precision.numpy).reshape(dims)
+        return self.path, self.ordinal
+
+
+class Draw(Keyed):
+    """Random contents drawn on the host: those of initial values."""
+
+    __slots__ = ("distribution",)
+
+    def __init__(self, distribution: Distribution, key: str | None = None) -> None:
+        super().__init__(key)
+        self.distribution = distribution
+
+    def array(self, dims: tuple[int, ...], precision: Precision, seed: int) -> NDArray[np.generic]:
+        refuse_integers(precision)
+        drawn = self.distribution(*self.stream(), math.prod(dims), digits(precision), seed)
+        return drawn.astype(precision.numpy).reshape(dims)
+
+
+class Stream(Keyed):
+    """The four words of the key and the ordinal, for numbers that are drawn in code. `block` is what those drawn in a
+    block are keyed by, when nothing else says so."""
+
+    __slots__ = ("block",)
+
+    def __init__(self, key: str | None, block: tuple[str, int] | None) -> None:
+        super().__init__(key)
+        self.block = block
+
+    def array(self, dims: tuple[int, ...], precision: Precision, seed: int) -> NDArray[np.generic]:
+        part([self])
+        path, ordinal = self.stream()
+        return np.array([*key_words(seed, path), ordinal], np.uint32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sampling(Operation):
+    """Draws numbers in code; the initial values of a parameter are those of the host's `contents`, if there are any."""
+
+    contents: Draw | None = None
+
+
+def part(streams: Iterable[Stream]) -> None:
+    """Settles the streams of blocks; where several have one path they draw apart, by their order here."""
+    streams = list(streams)
+    taken = {(s.path, s.ordinal) for s in streams}
+    for s in streams:
+        if s.path is None and s.block is not None:
+            path, ordinal = s.block
+            s.key_by(next(p for p in _numbered(path) if (p, ordinal) not in taken), ordinal)
+            taken.add((s.path, s.ordinal))
+
+
+def _numbered(path: str) -> Iterator[str]:
+    yield path
+    yield from (f"{path}_{n}" for n in count(2))
+
+
+def refuse_integers(precision: Precision) -> None:
+    if not precision.is_float:
+        raise DtypeError(f"random numbers are drawn as floats, not as {precision}")
 
 
 class Distribution:
@@ -111,12 +156,12 @@ class Distribution:
         self.normal = normal
         self.factor = factor
 
-    def __call__(self, path: str, ordinal: int, count: int, wide: bool, seed: int) -> NDArray[np.floating]:
+    def __call__(self, path: str, ordinal: int, number: int, bits: int, seed: int) -> NDArray[np.floating]:
         factor = 1.0 if self.factor is None else self.factor()
         if not self.normal:
-            unit = unit_uniform(seed, path, ordinal, count, wide)
+            unit = unit_uniform(seed, path, ordinal, number, bits)
             return np.asarray(unit * unit.dtype.type(self.span * factor) + unit.dtype.type(self.low * factor))
-        unit = unit_uniform(seed, path, ordinal, 2 * count, wide)
+        unit = unit_uniform(seed, path, ordinal, 2 * number, max(bits, 24))
         first, second = unit[0::2].astype(np.float64), unit[1::2].astype(np.float64)
         radius = np.sqrt(-2.0 * np.log1p(-first))  # first < 1, so the logarithm is finite
         out = radius * np.cos(2.0 * math.pi * second) * (self.span * factor) + self.low * factor
@@ -133,10 +178,10 @@ class Fanned(Distribution):
         self.gain = gain
         self.fans = fans
 
-    def __call__(self, path: str, ordinal: int, count: int, wide: bool, seed: int) -> NDArray[np.floating]:
+    def __call__(self, path: str, ordinal: int, number: int, bits: int, seed: int) -> NDArray[np.floating]:
         if self.factor is None:
             raise CodeError("oc.kaiming and oc.xavier scale by the sizes of a parameter: use them as its initial value")
-        return super().__call__(path, ordinal, count, wide, seed)
+        return super().__call__(path, ordinal, number, bits, seed)
 
     def bind(self, t: Tensor) -> None:
         """Takes the sizes from `t`: fan in is the product of its input axes, fan out of its output axes."""

@@ -16,6 +16,8 @@ from ocannl.infer.project import project
 from ocannl.infer.shape import Shape, finish, relate
 from ocannl.infer.terms import Provenance
 from ocannl.ir.assign import Assign, Convert, Index, Number, Origin
+from ocannl.ir.index import Affine
+from ocannl.ir.loops import row_major
 from ocannl.ir.precision import Precision, int32
 from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role, TNode
@@ -393,6 +395,12 @@ class _Application:
             where=self.tensor.node.where,
         )
         return Slot(Hole(node, slot), self.out)
+
+    def offset(self, slot: int) -> Term:
+        (piece,) = self.tensor.projections.pieces
+        at, dims = piece.at(slot), self.tensor.projections.dims(slot)
+        assert at is not None
+        return Term(Index(sum((i * step for i, step in zip(at, row_major(dims), strict=True)), Affine())))
 
     def stored(self, formula: Term) -> Term:
         return Term(Convert(formula.tree, self.tensor.dtype))  # type: ignore[arg-type]

@@ -164,7 +164,8 @@ class Values:
             given = [left, right, *(self.number(self.random.randrange(5)) for _ in range(7))]
             return self.tame(self.apply(name, given, 0, 2**32 - 1, 0, 0))
         x, y = left[1], right[1]
-        low, high = (-128 if min(x.low, y.low) < 0 else 0), 127
+        low: float = -128 if min(x.low, y.low) < 0 else 0
+        high: float = 127
         if name == "right_shift":
             low, high = min(x.low, 0), max(x.high, 0)
         elif name == "left_shift":
