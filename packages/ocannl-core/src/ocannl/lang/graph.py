@@ -119,8 +119,8 @@ def needed(params: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
 
 def key_streams(tensors: Iterable[Tensor], path: str) -> None:
     """Random leaves draw from the stream named by a parameter's path and their ordinal in its initial value."""
-    drawn = [t.node.contents for t in tensors]
-    for ordinal, contents in enumerate(c for c in drawn if isinstance(c, Keyed)):
+    drawn: list[Keyed] = [c for c in (t.node.contents for t in tensors) if isinstance(c, Keyed)]
+    for ordinal, contents in enumerate(drawn):
         contents.key_by(path, ordinal)
 
 
