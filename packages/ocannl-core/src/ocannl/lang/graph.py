@@ -13,7 +13,7 @@ from ocannl.ir.assign import Assign, Number
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.code import Code, Step
 from ocannl.lang.fill import fill
-from ocannl.lang.random import Keyed, Stream, part
+from ocannl.lang.random import Draw, Stream, part
 from ocannl.lang.slots import SlotAssign, elaborate
 from ocannl.lang.terms import Hole
 
@@ -119,7 +119,7 @@ def needed(params: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
 
 def key_streams(tensors: Iterable[Tensor], path: str) -> None:
     """Random leaves draw from the stream named by a parameter's path and their ordinal in its initial value."""
-    drawn: list[Keyed] = [c for c in (t.node.contents for t in tensors) if isinstance(c, Keyed)]
+    drawn = [c for c in (t.node.contents for t in tensors) if isinstance(c, Draw | Stream)]
     for ordinal, contents in enumerate(drawn):
         contents.key_by(path, ordinal)
 
