@@ -37,7 +37,7 @@ def _one(x: object, spec: str | None, names: dict[str, Any], title: str) -> tupl
     gone += [name for name in Spec((whole,), left).row_vars() if name not in kept.row_vars()]
     plain = {axis.name for _, row in whole.rows for axis in row.axes if isinstance(axis, Label)}
     if len(gone) != 1 or gone[0] not in plain:
-        told = ", ".join(f"`{name}`" for name in gone) or "none"
+        told = ", ".join("`...`" if name.startswith("...") else f"`{name}`" for name in gone) or "none"
         raise CodeError(f"`{title}` goes along one axis, the one that its spec takes away; {spec!r} takes away {told}")
     return over, gone[0]
 
