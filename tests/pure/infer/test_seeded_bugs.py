@@ -29,7 +29,7 @@ from ocannl.ir.index import Affine
 from ocannl.testing.planted import CERTAIN, FAMILIES, SMALL, refused_without_need
 from ocannl.testing.systems import judge, traces
 
-MOST = 1000
+MOST = 2000
 """So many systems of each family are tried before a bug counts as missed."""
 
 BUGS = {}
