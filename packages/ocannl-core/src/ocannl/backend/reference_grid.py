@@ -231,7 +231,7 @@ class Grid:
         total = numbers.reduce(op, np.broadcast_to(value, full), summed, precision)
         met: Array | bool = True  # `and` makes a truth value of what it meets, even with its neutral element
         if self.mask is not None:
-            met = np.broadcast_to(self.mask, full).any(summed, keepdims=True)
+            met = np.asarray(np.broadcast_to(self.mask, full).any(summed, keepdims=True))
         np.copyto(view, numbers.accumulate(op, view, total, precision), where=met)
 
     # -------------------------------------------------------------------------------------------------- accesses
