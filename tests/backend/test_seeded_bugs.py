@@ -1,0 +1,264 @@
+"""Defects put into optimization and code generation on purpose: programs in the user's language must tell each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from random import Random
+from typing import Any
+
+import pytest
+
+from ocannl.codegen import cnest, cstyle, cvalues
+from ocannl.codegen.nests import Claim
+from ocannl.ir.index import Affine, Cond
+from ocannl.ir.loops import Proc, Ref, Store
+from ocannl.ir.ops import Op
+from ocannl.ir.precision import Precision
+from ocannl.opt import inline, memory, pipeline
+from ocannl.opt.share import share
+from ocannl.runtime import reuse
+from ocannl.testing.expressions import generate
+from ocannl.testing.judges import Judged, backends_agree, judged
+
+Patch = pytest.MonkeyPatch
+BUGS: dict[str, tuple[str, Callable[[Patch], None]]] = {}
+BATCH = 5  # programs compiled together
+TRIES = 200  # programs at most, from the first seed on
+
+
+def usable(name: str) -> bool:
+    module = f"ocannl_backend_{name}"
+    return find_spec(module) is not None and import_module(module).ocannl_backend().probe() is None
+
+
+USABLE = {name: usable(name) for name in ("llvm", "c")}
+if USABLE["llvm"]:
+    from ocannl_backend_llvm import arith, emit, indices
+
+
+def bug(backend: str) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
+    def added(seed: Callable[[Patch], None]) -> Callable[[Patch], None]:
+        BUGS[f"{backend}-{seed.__name__}"] = backend, seed
+        return seed
+
+    return added
+
+
+def wrap(patch: Patch, owner: Any, name: str, around: Callable[..., Any]) -> None:
+    """Replaces a function by `around(original, *args)`."""
+    original = getattr(owner, name)
+    patch.setattr(owner, name, lambda *args, **kw: around(original, *args, **kw))
+
+
+def one_less(f: Any, *args: Any) -> Any:
+    out = f(*args)
+    return out - 1 if isinstance(out, int) and out > 1 else out
+
+
+def without_constants(ref: Ref) -> Ref:
+    return replace(ref, at=tuple(Affine(index.terms) for index in ref.at))
+
+
+# --- optimization, seen on LLVM --------------------------------------------------------------------------------------
+
+
+@bug("llvm")
+def memory_lives_too_short(patch: Patch) -> None:
+    wrap(patch, memory, "_lives", lambda f, proc: {buf: (first, first) for buf, (first, _) in f(proc).items()})
+
+
+@bug("llvm")
+def values_move_past_what_changes_them(patch: Patch) -> None:
+    patch.setattr(inline, "_sees_same", lambda *given: True)
+
+
+@bug("llvm")
+def inlined_at_the_wrong_cell(patch: Patch) -> None:
+    def around(f: Any, written: Ref, read: Ref) -> Any:
+        found = f(written, read)
+        return dict(zip(found, reversed(found.values()), strict=True))
+
+    wrap(patch, inline, "_matching", around)
+
+
+@bug("llvm")
+def last_claim_lost(patch: Patch) -> None:
+    wrap(patch, pipeline, "share", lambda f, proc: share(proc, 1, 1))
+    original = Claim.count.fget  # type: ignore[attr-defined]
+    patch.setattr(Claim, "count", property(lambda claim: max(1, original(claim) - 1)))
+
+
+@bug("llvm")
+def symbols_in_another_order(patch: Patch) -> None:
+    backend = type(import_module("ocannl_backend_llvm").ocannl_backend().load())
+
+    def around(f: Any, self: Any, procs: list[Proc], *more: Any) -> Any:
+        return f(self, [replace(proc, syms=proc.syms[::-1]) for proc in procs], *more)
+
+    wrap(patch, backend, "compile", around)
+
+
+# --- LLVM ------------------------------------------------------------------------------------------------------------
+
+
+@bug("llvm")
+def outside_everywhere(patch: Patch) -> None:
+    wrap(patch, emit._Function, "when", lambda f, self, cond, then, orelse: self.value(orelse))
+
+
+@bug("llvm")
+def less_taken_for_at_most(patch: Patch) -> None:
+    wrap(patch, emit, "compare", lambda f, b, name, *rest: f(b, {"lt": "le"}.get(name, name), *rest))
+
+
+@bug("llvm")
+def sign_of_a_fused_product_lost(patch: Patch) -> None:
+    wrap(patch, emit, "_without_sign", lambda f, expr: (False, f(expr)[1]))
+
+
+@bug("llvm")
+def operands_swapped(patch: Patch) -> None:
+    wrap(patch, arith, "_float", lambda f, b, op, precision, args: f(b, op, precision, args[::-1]))
+
+
+@bug("llvm")
+def last_iteration_lost(patch: Patch) -> None:
+    wrap(patch, indices.Indices, "limit", one_less)
+
+
+@bug("llvm")
+def constant_of_an_index_lost(patch: Patch) -> None:
+    wrap(patch, indices.Indices, "offset", lambda f, self, ref: f(self, without_constants(ref)))
+
+
+@bug("llvm")
+def locals_not_filled(patch: Patch) -> None:
+    wrap(patch, emit._Function, "local", lambda f, self, buf, fill: f(self, buf, None if fill is None else 1))
+
+
+@bug("llvm")
+def numbers_of_three_digits(patch: Patch) -> None:
+    wrap(patch, emit, "constant", lambda f, value, kind: f(float(f"{value:.3g}") if kind.is_float else value, kind))
+
+
+@bug("llvm")
+def powers_one_too_high(patch: Patch) -> None:
+    wrap(patch, emit, "power", lambda f, b, precision, x, exponent: f(b, precision, x, exponent + 1))
+
+
+@bug("llvm")
+def store_instead_of_update(patch: Patch) -> None:
+    wrap(patch, emit._Function, "update", lambda f, self, s: self.statement(Store(s.ref, s.value, s.origin)))
+
+
+@bug("llvm")
+def equalities_of_a_condition_dropped(patch: Patch) -> None:
+    wrap(patch, indices.Indices, "condition", lambda f, self, cond: f(self, Cond((), cond.eq0)))
+
+
+# --- C ---------------------------------------------------------------------------------------------------------------
+
+
+@bug("c")
+def constant_of_a_place_lost(patch: Patch) -> None:
+    wrap(patch, cvalues.Values, "place", lambda f, self, ref: f(self, without_constants(ref)))
+
+
+@bug("c")
+def last_round_lost(patch: Patch) -> None:
+    wrap(patch, cvalues.Values, "limit", one_less)
+
+
+@bug("c")
+def facts_of_a_condition_dropped(patch: Patch) -> None:
+    wrap(patch, cvalues.Values, "condition", lambda f, self, cond: f(self, Cond(cond.ge0[:1])))
+
+
+@bug("c")
+def operands_reversed(patch: Patch) -> None:
+    def around(f: Any, self: Any, op: Op, precision: Precision, args: list[Any]) -> Any:
+        return f(self, op, precision, args[::-1] if op.name in ("sub", "div", "lt", "where") else args)
+
+    wrap(patch, cvalues.Values, "compute", around)
+
+
+@bug("c")
+def accumulators_start_at_one(patch: Patch) -> None:
+    wrap(patch, cnest._Function, "local", lambda f, self, buf, fill: f(self, buf, None if fill is None else 1))
+
+
+@bug("c")
+def updates_forget(patch: Patch) -> None:
+    wrap(patch, cnest._Function, "update", lambda f, self, s: self.statement(Store(s.ref, s.value, s.origin)))
+
+
+@bug("c")
+def sign_lost(patch: Patch) -> None:
+    wrap(patch, cnest, "_without_sign", lambda f, expr: (False, f(expr)[1]))
+
+
+@bug("c")
+def numbers_cut(patch: Patch) -> None:
+    def around(f: Any, self: Any, value: Any, precision: Precision) -> Any:
+        return f(self, float(f"{value:.3g}") if precision.is_float else value, precision)
+
+    wrap(patch, cstyle.Dialect, "literal", around)
+
+
+@bug("c")
+def powers_too_high(patch: Patch) -> None:
+    wrap(patch, cvalues.Values, "_power", lambda f, self, x, exponent, work: f(self, x, exponent + 1, work))
+
+
+@bug("c")
+def blocks_share_memory(patch: Patch) -> None:
+    wrap(patch, memory, "_lives", lambda f, proc: {buf: (last, last) for buf, (_, last) in f(proc).items()})
+
+
+# --- the verdict -----------------------------------------------------------------------------------------------------
+
+
+@cache
+def case(seed: int) -> Judged:
+    return judged(generate(Random(seed)), ("float64", "float32")[seed % 2])
+
+
+def first_difference(backend: str, tries: int = TRIES) -> str:
+    for first in range(0, tries, BATCH):
+        cases = [case(seed) for seed in range(first, first + BATCH)]
+        for seed, wrong in enumerate(backends_agree(cases, backend, verify="off"), first):
+            if wrong is not None:
+                return f"program {seed}: {wrong}"
+    return ""
+
+
+@pytest.fixture
+def forgetful() -> Iterator[None]:
+    """What was compiled with a bug is of no use to anyone else."""
+    reuse.forget()
+    yield
+    reuse.forget()
+
+
+def test_there_are_enough() -> None:
+    assert len(BUGS) >= 25
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_generated_programs_catch(name: str, monkeypatch: Patch, forgetful: None) -> None:
+    backend, seed = BUGS[name]
+    if not USABLE[backend]:
+        pytest.skip(f"`{backend}` is not usable here")
+    seed(monkeypatch)
+    assert first_difference(backend), f"no program tells `{name}` from correct code"
+
+
+@pytest.mark.parametrize("backend", USABLE)
+def test_without_a_bug_there_is_nothing_to_catch(backend: str, forgetful: None) -> None:
+    if not USABLE[backend]:
+        pytest.skip(f"`{backend}` is not usable here")
+    assert not first_difference(backend, 40)
