@@ -32,7 +32,7 @@ REFUSED: dict[str, tuple[Callable[[oc.Tensor], Any], type[Exception], str]] = {
     "no axis": (lambda x: x.argmax("...|t,c => ...|t,c"), oc.CodeError, "takes away none"),
     "a part of an axis": (lambda x: oc.flip(x, "...|(a t),c => ...|a,c", a=5), oc.CodeError, "takes away `t`"),
     "a row": (lambda x: oc.cummax(x, "...|t,..r.. => ...|t"), oc.CodeError, "takes away `r`"),
-    "several output axes": (lambda x: oc.cumprod(x).dims, oc.ShapeError, "but the output row of `x` is 5,3"),
+    "several output axes": (lambda x: oc.cumprod(x), oc.CodeError, "`cumprod` goes along one axis, and `x` has 2"),
     "a shift": (lambda x: oc.roll(x, 0.5, "...|t,c => ...|c"), oc.CodeError, "not by 0.5"),
     "no cells": (lambda x: oc.argmin(oc.tensor(np.zeros(0))).forward.elaborate(), oc.ShapeError, "no smallest value"),
     "a norm": (lambda x: x.norm(ord=3), oc.CodeError, "ord=3 is no norm; there are 1, 2 and inf"),

@@ -20,6 +20,7 @@ from ocannl.lang.iota import indices
 from ocannl.lang.literals import is_truth
 from ocannl.lang.operation import contraction
 from ocannl.lang.operators import REGISTRY
+from ocannl.lang.picking import OUTPUT, axes_known
 from ocannl.lang.tensor import Tensor, apply
 from ocannl.lang.terms import Term
 from ocannl.lang.terms import apply as term
@@ -31,6 +32,10 @@ OUTPUT_AXIS = Logic("walk along the output axis", parse("...|...->n => ...|...->
 def _one(x: object, spec: str | None, names: dict[str, Any], title: str) -> tuple[Away, str]:
     """The operand, and the name of the one axis that goes away."""
     over = away(x, spec, names, title, OUTPUT_AXIS)
+    axes = axes_known(over.x, OUTPUT)
+    if spec is None and axes not in (None, 1):
+        problem = f"`{title}` goes along one axis, and `{over.x.label}` has {axes} output axes"
+        raise CodeError(f'{problem}: give the spec that takes one of them away, such as "...|a,b => ...|a"')
     whole, left = over.logic.spec.operands[0], over.logic.spec.result
     kept = Spec((), left)
     gone = [name for name in Spec((whole,), left).labels() if name not in kept.labels()]

@@ -16,6 +16,8 @@ from ocannl.lang.tensor import Tensor, apply
 from ocannl.lang.terms import Term
 from ocannl.lang.terms import apply as term
 
+BATCH, INPUT, OUTPUT = range(3)
+
 
 def take(t: object, ids: object, *, label: str | None = None) -> Tensor:
     """Rows of the leading output axis of `t`, at the integers `ids`: the axes of `ids`, then the rest of `t`.
@@ -28,9 +30,9 @@ def take(t: object, ids: object, *, label: str | None = None) -> Tensor:
     """
     table, places = embed(t), embed(ids)
     _refuse_fractions(places, "take")
-    rest, asked = _count(table, 2), _count(places, 2)
-    batch = "...|" if _count(table, 0) else ""
-    input = "..i.. -> " if _count(table, 1) else ""
+    rest, asked = axes_known(table, OUTPUT), axes_known(places, OUTPUT)
+    batch = "...|" if axes_known(table, BATCH) else ""
+    input = "..i.. -> " if axes_known(table, INPUT) else ""
     if rest is not None and rest >= 1:
         axes = "".join(f", r{n}" for n in range(rest - 1))
         spec = f"{batch}{input}v{axes}; ...|..s.. => ...|{input}..s..{axes}"
@@ -86,9 +88,9 @@ def _first(x: Term, _: Term) -> Term:
     return x
 
 
-def _count(t: Tensor, row_number: int) -> int | None:
+def axes_known(t: Tensor, kind: int) -> int | None:
     """How many axes a row has, if that is known."""
-    row = resolve(t.handle.rows[row_number])
+    row = resolve(t.handle.rows[kind])
     return None if row.var is not None else row.count
 
 
