@@ -72,7 +72,7 @@ class _Maker(Operands):
         if any(v.partner for v in operands):
             return self.lost(operands)
         flags = [v for v in self.named if v.partner == "int32" and self.join(v, *operands)]
-        if flags and self.chance(0.5):
+        if flags and not self.open and self.chance(0.5):
             made = self.apply(CHOICE, [self.use(flags[-1]), *operands[:2]])
             self.give_back(operands[2])
             return made or self.lost(operands[:2])
