@@ -152,3 +152,9 @@ def test_code_is_compiled_once_for_all_contexts(backend: str, monkeypatch: pytes
         train.DataParallel(contexts, loss, train.sgd(loss, 0.0501))
     if backend != "numpy":  # which makes no code that could be kept
         assert sorted(proc.name for proc in compiled) == ["loss_grad_update", "loss_sgd_update"]
+
+
+@pytest.mark.parametrize("loss", [3, oc.tensor([1.0])])
+def test_a_loss_has_a_gradient(loss: object) -> None:
+    with pytest.raises(oc.CodeError, match="has no gradient"):
+        train.DataParallel([oc.Context("numpy")], loss, oc.seq())  # type: ignore[arg-type]

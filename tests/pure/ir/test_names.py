@@ -40,3 +40,10 @@ def test_names_are_unique(texts: list[str]) -> None:
 def test_names_count_up() -> None:
     namer = Namer(["x"])
     assert [namer("w"), namer("w"), namer("w"), namer("x"), namer("w_2")] == ["w", "w_2", "w_3", "x_2", "w_2_2"]
+
+
+def test_long_names_with_numbers_are_identifiers_still() -> None:
+    namer = Namer()
+    names = [namer("x" * 300) for _ in range(1200)]
+    assert len(set(names)) == 1200
+    assert all(identifier(name) == name for name in names)

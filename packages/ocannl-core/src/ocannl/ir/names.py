@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+LONGEST = 64
+ROOM = LONGEST - 8  # of a name that gets a number: the whole is still no longer
 _UNSAFE = re.compile(r"[^A-Za-z0-9_]+")
 
 
 def identifier(text: str, fallback: str = "n") -> str:
     """`text` as letters, digits and underscores, not beginning with a digit, of bounded length: never anything else."""
-    safe = _UNSAFE.sub("_", text).strip("_")[:64].rstrip("_")
+    safe = _UNSAFE.sub("_", text).strip("_")[:LONGEST].rstrip("_")
     if not safe:
         return fallback
     return f"_{safe}" if safe[0].isdigit() else safe
@@ -29,7 +31,7 @@ class Namer:
         base = identifier(text, fallback)
         name, n = base, self._next.get(base, 2)
         while name in self._taken:
-            name, n = f"{base}_{n}", n + 1
+            name, n = f"{base[:ROOM]}_{n}", n + 1
         self._next[base] = n
         self._taken.add(name)
         return name

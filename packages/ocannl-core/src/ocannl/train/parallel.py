@@ -97,6 +97,7 @@ class DataParallel:
     """
 
     def __init__(self, contexts: Sequence[Context], loss: Tensor, update: Code, *, mean: bool = True) -> None:
+        code = grad_update(loss)
         self._contexts = tuple(contexts)
         if len(set(self._contexts)) != len(self._contexts) or not self._contexts:
             raise CodeError("data-parallel training needs at least one context, and each only once")
@@ -106,7 +107,7 @@ class DataParallel:
         for share in broadcast(params, self._contexts):
             share()
         gradients = [p.grad for p in params if p.grad is not None]
-        codes = [grad_update(loss), update]
+        codes = [code, update]
         made = [ctx.compile_all(codes, keep=[loss, *gradients]) for ctx in self._contexts]
         self._compute, self._update = zip(*made, strict=True)
         self._exchange = cache(lambda count: all_reduce(gradients, self._contexts, mean=mean, holders=count))
