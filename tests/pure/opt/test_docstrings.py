@@ -15,11 +15,12 @@ from ocannl.ir.index import Affine, Sym
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import Home, Proc
 from ocannl.ir.ops import ADD, BY_NAME, Op
-from ocannl.ir.precision import float32
+from ocannl.ir.precision import Precision, float32, int32
 from ocannl.ir.text import print_proc
 from ocannl.ir.tnode import Placement, Role, TNode
 from ocannl.lower.lower import lower
 from ocannl.opt.fold import fold
+from ocannl.opt.gather import gather
 from ocannl.opt.inline import inline
 from ocannl.opt.join import join
 from ocannl.opt.memory import memory
@@ -34,8 +35,8 @@ from ocannl.opt.sweep import sweep
 TARGET = Capabilities()
 
 
-def node(label: str, *dims: int, role: Role = Role.RESULT) -> TNode:
-    return TNode(label, role, lambda: dims, lambda: float32)
+def node(label: str, *dims: int, role: Role = Role.RESULT, kind: Precision = float32) -> TNode:
+    return TNode(label, role, lambda: dims, lambda: kind)
 
 
 def loop(size: int, name: str = "i") -> Sym:
@@ -92,6 +93,13 @@ def to_inline() -> Proc:
     return settle(lower(Seq((code, last)), "step"), {})
 
 
+def to_gather() -> Proc:
+    y, b, v = node("y", 3), loop(3, "b"), loop(5, "v")
+    ids, x = node("ids", 3, role=Role.PLACEHOLDER, kind=int32), node("x", 5, role=Role.PLACEHOLDER)
+    test = apply("eq", Read(ids, at(b)), Index(Affine.of(v)))
+    return lower(put(y, (b, v), apply("where", test, Read(x, at(v)), Number(0)), ADD), "step")
+
+
 def to_sweep() -> Proc:
     x, t, y = node("x", 5, role=Role.PLACEHOLDER), node("t", 5), node("y", 5)
     t.requested.settle(Placement.TEMPORARY, "oc.virtual")
@@ -130,6 +138,7 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "fold": (fold, to_fold, fold),
     "join": (join, to_join, join),
     "inline": (inline, to_inline, lambda proc: inline(proc, True)),
+    "gather": (gather, to_gather, gather),
     "sweep": (sweep, to_sweep, sweep),
     "schedule": (schedule, to_schedule, lambda proc: schedule(proc, TARGET)),
     "number": (number, to_number, number),
@@ -166,7 +175,7 @@ def test_both_programs_compute_the_same(name: str) -> None:
     before = build()
     after = run(before)
     numbers = np.random.default_rng(1)
-    arrays = {b.node: numbers.normal(size=b.shape).astype(np.float32) for b in before.bufs if b.node is not None}
+    arrays = {b.node: numbers.normal(size=b.shape).astype(b.precision.numpy) for b in before.bufs if b.node is not None}
     wanted, got = interpret(before, arrays), interpret(after, arrays)
     for buf in after.bufs:
         if buf.home is Home.POOL and buf.node is not None:

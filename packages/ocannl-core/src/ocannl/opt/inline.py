@@ -56,13 +56,13 @@ def _insert(value: Expr, moving: Mapping[Buf, Nest]) -> Expr:
     def leaf(node: Expr) -> Expr:
         if isinstance(node, Load) and node.ref.buf in moving:
             producer = moving[node.ref.buf]
-            return substitute(producer.leaf.value, _matching(producer.leaf.ref, node.ref))
+            return substitute(producer.leaf.value, matching(producer.leaf.ref, node.ref))
         return node
 
     return map_expr(value, leaf) if moving else value
 
 
-def _matching(written: Ref, read: Ref) -> dict[Sym, Affine]:
+def matching(written: Ref, read: Ref) -> dict[Sym, Affine]:
     """What the loops around a write must be for it to hit the cell that is read."""
     return {w.terms[0][1]: r for w, r in zip(written.at, read.at, strict=True) if w.terms}
 
@@ -116,7 +116,7 @@ def _sees_same(nest: Nest, reader: Nest, at: int, reader_at: int, table: Table) 
                 return False
             for use in loads(reader.leaf.value):
                 if use.buf is nest.leaf.ref.buf:
-                    values = _matching(nest.leaf.ref, use)
+                    values = matching(nest.leaf.ref, use)
                     if tuple([place.substitute(values) for place in read.at]) != target.at:
                         return False
     return True
