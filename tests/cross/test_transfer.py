@@ -309,3 +309,26 @@ def test_a_transfer_has_what_a_routine_has(contexts):
     (row,) = copy.profile(calls=3).rows
     assert (row.name, row.calls, row.read_bytes, row.written_bytes) == ("x", 3, 4000, 4000)
     assert there[x].sum() == 1000
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+def test_a_reader_that_fails_does_not_break_who_writes_next(queue):
+    here, there = oc.Context("numpy", queue=queue), oc.Context("numpy", device=1, queue="threaded")
+    x = oc.placeholder("x", o=[2])
+    here[x] = there[x] = 1
+    there.synchronize()
+    with oc.cd("inc") as code:
+        x += 1
+    run, copy = here.compile(code), oc.transfer(x, src=here, dst=there, into="node")
+    go = threading.Event()
+    there.queue.submit(lambda: go.wait() and None)
+    there.queue.submit(lambda: 1 / 0)
+    copy()
+    threading.Timer(0.05, go.set).start()
+    run()
+    run()
+    assert here[x].tolist() == [3, 3]
+    with pytest.raises(ZeroDivisionError):
+        there.synchronize()
+    copy()
+    assert there[x].tolist() == [3, 3]

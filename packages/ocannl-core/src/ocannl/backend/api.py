@@ -91,9 +91,12 @@ class Queue(Protocol):
         """The point after all that has been submitted so far."""
         ...
 
-    def wait(self, event: Event) -> None:
+    def wait(self, event: Event, *, needed: bool = True) -> None:
         """What is submitted from now on begins after the event, which may be of any queue of this backend. Work that
-        is done when it is submitted makes the calling thread wait."""
+        is done when it is submitted makes the calling thread wait.
+
+        If what the event waits for fails, this queue breaks as well, unless nobody needs it.
+        """
         ...
 
     def synchronize(self) -> None: ...

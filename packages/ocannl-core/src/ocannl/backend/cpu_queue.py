@@ -133,8 +133,8 @@ class InlineQueue(CpuQueue):
     def record(self) -> Event:
         return Passed()
 
-    def wait(self, event: Event) -> None:
-        event.synchronize()
+    def wait(self, event: Event, *, needed: bool = True) -> None:
+        _await(event, needed)
 
     def synchronize(self) -> None:
         pass
@@ -157,9 +157,9 @@ class ThreadedQueue(CpuQueue):
     def record(self) -> Event:
         return self._line.record()
 
-    def wait(self, event: Event) -> None:
+    def wait(self, event: Event, *, needed: bool = True) -> None:
         if not event.is_done():
-            self._line.put(event.synchronize)
+            self._line.put(lambda: _await(event, needed))
 
     def synchronize(self) -> None:
         """An exception here, such as an interrupt, cancels what runs and drops what waits."""
@@ -169,6 +169,14 @@ class ThreadedQueue(CpuQueue):
             self._line.cancel()
             raise
         self._line.refuse_broken()
+
+
+def _await(event: Event, needed: bool) -> None:
+    try:
+        event.synchronize()
+    except BackendError:
+        if needed:
+            raise
 
 
 class Point:

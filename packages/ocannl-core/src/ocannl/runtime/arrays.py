@@ -180,7 +180,7 @@ class Arrays:
             if array is not None and array.readers:
                 with self.guarded():
                     for reader in array.readers:
-                        self.queue.wait(reader)
+                        self.queue.wait(reader, needed=False)  # one that has failed reads no more
                 array.readers.clear()
 
     def upload(self, node: TNode, array: Array) -> None:
