@@ -82,7 +82,7 @@ def inlined_at_the_wrong_cell(patch: Patch) -> None:
         found = f(written, read)
         return dict(zip(found, reversed(found.values()), strict=True))
 
-    wrap(patch, inline, "_matching", around)
+    wrap(patch, inline, "matching", around)
 
 
 @bug("llvm")
