@@ -14,7 +14,7 @@ from ocannl.infer.logic import pointwise
 from ocannl.infer.parse import parse_shape
 from ocannl.infer.shape import Shape, relate
 from ocannl.infer.spec import KINDS, Fixed
-from ocannl.infer.terms import Provenance
+from ocannl.infer.terms import Provenance, resolve
 from ocannl.ir.assign import Index, Number
 from ocannl.ir.index import Affine
 from ocannl.ir.precision import Precision, float32, int32, int64, precision
@@ -277,6 +277,8 @@ def param(
     elif isinstance(init, Tensor):
         initial = init
         kind = init.dtype if dtype is None and init.dtype.is_float else kind
+    elif callable(init):
+        raise CodeError(f"{init!r} is called for an initial value: oc.uniform(), or oc.init(fn) for a function"[:200])
     else:
         who = Provenance(name_of(label, at) or "param", where=at.where)
         contents, rows, kind = _exact(init, rows, kind, dtype, who)
@@ -287,6 +289,7 @@ def param(
     name = name_of(label, at)
     recalled = blocks.recall(name or "param")
     if recalled is not None:
+        _meet(recalled, rows, at, None if dtype is None else kind)
         return recalled
     made = leaf(
         name or "param",
@@ -309,6 +312,22 @@ def param(
         relate(pointwise(1), [initial.emit()], made.emit(), copy)
     blocks.own(name or "param", made)
     return made
+
+
+def _meet(p: Tensor, rows: Sizes, at: Site, kind: Precision | None) -> None:
+    """A parameter that is met again is as it was: what is said of it here must be true of it."""
+    if kind not in (None, p.dtype):
+        raise DtypeError(f"`{p.label}` is of type {p.dtype} since its block was first applied, and is asked as {kind}")
+    for name, row, known in zip(KINDS, rows.values(), map(resolve, p.handle.rows), strict=True):
+        if row is None or known.var is not None:
+            continue
+        asked = [size[1] if isinstance(size, tuple) else size for size in row]
+        held = [axis.size if isinstance(size, int) else size for axis, size in zip(known.axes, asked, strict=False)]
+        if len(asked) != len(known.axes) or any(h not in (None, a) for h, a in zip(held, asked, strict=True)):
+            sizes = [axis.size for axis in known.axes]
+            first = f"`{p.label}` has the {name} sizes {sizes} since its block was first applied"
+            problem = f"{first}, and is asked with {asked}"
+            raise refuse(problem, p.provenance, "configure another block for other sizes: it has parameters of its own")
 
 
 def _filling(init: Tensor) -> Contents | None:
