@@ -77,7 +77,7 @@ class Wide(Builder):
 
     def lanes(self, type_: str, value: str) -> list[str]:
         """The numbers of a vector."""
-        if not value.startswith("%"):
+        if not value.startswith(("%", "<")):
             return [value] * self.width
         return [self.let(f"extractelement {self.vector(type_)} {value}, i64 {n}") for n in range(self.width)]
 
