@@ -21,7 +21,7 @@ PRINTED = {f"{area}-{number}" for area, numbers in AREAS.items() for number in n
 
 NO_FILES = "tests download nothing: the data are made, and the bound is what can be known of them"
 OVERRIDDEN = {
-    "TR-03": "one context draws the parameters and gives them to all; the seed is a setting, which nothing else changes",
+    "TR-03": "one context draws the parameters and gives them to all; the seed stays the setting that it is",
     "TR-09": NO_FILES,
     "TR-10": NO_FILES,
     "TR-11": NO_FILES,
