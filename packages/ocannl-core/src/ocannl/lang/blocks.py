@@ -243,13 +243,12 @@ def check_call(function: Callable[..., Any], inputs: tuple[Any, ...] | None, arg
     """Refuses arguments that do not fit; `inputs` None: the tensors come later, all configuration is there."""
     signature = _signature(function)
     try:
-        if inputs is not None:
-            signature.bind(*inputs, **arguments)
-            return
-        signature.bind_partial(**arguments)
+        signature.bind_partial(*(inputs or ()), **arguments)
         for p in signature.parameters.values():
             if p.kind is p.KEYWORD_ONLY and p.default is p.empty and p.name not in arguments:
                 raise TypeError(f"missing a required argument: '{p.name}'")
+        if inputs is not None:
+            signature.bind(*inputs, **arguments)
     except TypeError as wrong:
         raise CodeError(f"`{called(function)}{signature}`: {wrong}") from None
 
