@@ -186,7 +186,8 @@ class Function:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         if is_suspended(function):
-            raise CodeError(f"`{called(function)}` is a generator or a coroutine; oc.op takes plain functions")
+            name = called(function, "lambda")
+            raise CodeError(f"`{name}` is a generator or a coroutine; oc.op takes plain functions")
         self.function = function
         functools.update_wrapper(self, function)
         self.signature = _signature(function)
@@ -280,7 +281,7 @@ def op(function: Callable[..., Any] | None = None) -> Any:
     applied at once.
     """
     if function is None:
-        return Function
+        return op
     if not callable(function):
         raise CodeError(f"oc.op decorates functions, not {function!r}")
     return Function(function)

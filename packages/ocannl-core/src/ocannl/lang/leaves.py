@@ -279,7 +279,8 @@ def param(
         initial = init
         kind = init.dtype if dtype is None and init.dtype.is_float else kind
     elif callable(init):
-        raise CodeError(f"{init!r} is called for an initial value: oc.uniform(), or oc.init(fn) for a function"[:200])
+        name = blocks.called(init, "lambda")
+        raise CodeError(f"`{name}` is no initial value: call an initializer, oc.uniform(); wrap a function, oc.init(fn)")
     else:
         who = Provenance(name_of(label, at) or "param", where=at.where)
         contents, rows, kind = _exact(init, rows, kind, dtype, who)
