@@ -280,7 +280,7 @@ def param(
         kind = init.dtype if dtype is None and init.dtype.is_float else kind
     elif callable(init):
         name = blocks.called(init, "lambda")
-        raise CodeError(f"`{name}` is no initial value: call an initializer, oc.uniform(); wrap a function, oc.init(fn)")
+        raise CodeError(f"`{name}` is no initial value; call initializers, oc.uniform(); wrap functions, oc.init(fn)")
     else:
         who = Provenance(name_of(label, at) or "param", where=at.where)
         contents, rows, kind = _exact(init, rows, kind, dtype, who)
