@@ -9,6 +9,7 @@ from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import Proc
 from ocannl.ir.tnode import TNode
 from ocannl.opt.fold import fold
+from ocannl.opt.fuse import fuse
 from ocannl.opt.gather import gather
 from ocannl.opt.inline import inline
 from ocannl.opt.join import join
@@ -37,6 +38,7 @@ def passes(asked: Mapping[TNode, str], capabilities: Capabilities) -> tuple[Pass
         Pass("inline", lambda proc: inline(proc, capabilities.scheduled)),  # after `fold`: costs are true
         Pass("gather", gather),  # after `inline`: tests of indices are where they are asked
         Pass("sweep", sweep),  # after these, which leave dead nests behind
+        Pass("fuse", fuse, when=capabilities.scheduled),  # after `sweep`: what is dead is nobody's business
         Pass("schedule", lambda proc: schedule(proc, capabilities), when=capabilities.scheduled),
         Pass("number", number, when=capabilities.scheduled),  # after `schedule`, which takes perfect nests
         Pass("share", share, when=capabilities.scheduled),  # before `poll`, which divides loops

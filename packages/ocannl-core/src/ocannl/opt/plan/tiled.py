@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import permutations
 from math import inf, prod
 
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Sym
-from ocannl.ir.loops import Cast, Load, Ref, Store, When
-from ocannl.ir.ops import ADD, MAX, MIN
+from ocannl.ir.loops import Cast, Expr, Load, Ref, When
 from ocannl.ir.projections import is_injective
 from ocannl.ir.walk import walk
 from ocannl.opt.cost import cost
-from ocannl.opt.nest import Nest, is_whole, loads
-from ocannl.opt.plan.plain import stride
+from ocannl.opt.group import Group
+from ocannl.opt.nest import loads
+from ocannl.opt.plan.plain import REORDERED, stride
 
-REORDERED = (ADD, MAX, MIN)  # of a product, one part may overflow where another is zero
 SHAPES = (
     (6, 4), (8, 3), (12, 2), (14, 1), (4, 4), (6, 2), (4, 2), (8, 1), (4, 1), (2, 4), (1, 8), (1, 4), (1, 2), (1, 1)
 )  # fmt: skip
@@ -40,27 +40,25 @@ class Tiled:
     lanes: int
     vectors: int
 
-    @property
-    def takes_start(self) -> bool:
-        return bool(self.reduced)
-
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """A nest, and what its plan depends on."""
+    """A group, and what its plan depends on."""
 
-    nest: Nest
+    group: Group
     kept: tuple[Sym, ...]
     reduced: tuple[Sym, ...]
-    terms: tuple[Ref, ...]  # distinct cells that a term reads
+    fixed: set[Sym]  # that no vector may lie along, nor a tile
+    terms: tuple[Ref, ...]  # distinct cells that a term reads, or without a sum the whole group
     work: int  # for a term, beside the loads
+    after: float  # for a cell, when its sum is known
     lanes: int
     registers: int
 
 
-def tiled(nest: Nest, capabilities: Capabilities) -> Tiled | None:
+def tiled(group: Group, capabilities: Capabilities) -> Tiled | None:
     """The cheapest tile; None where there is nothing to have in lanes."""
-    subject = _subject(nest, capabilities)
+    subject = _subject(group, capabilities)
     if subject is None:
         return None
     best, least = None, inf
@@ -71,30 +69,38 @@ def tiled(nest: Nest, capabilities: Capabilities) -> Tiled | None:
     return best
 
 
-def _subject(nest: Nest, capabilities: Capabilities) -> _Subject | None:
-    leaf = nest.leaf
-    syms = tuple([loop.sym for loop in nest.loops])
-    if not capabilities.vector_bytes or not all(map(is_whole, nest.loops)) or any(s.extent == 0 for s in syms):
+def _subject(group: Group, capabilities: Capabilities) -> _Subject | None:
+    kept = group.syms
+    if not capabilities.vector_bytes or len(group.sums) > 1:
         return None
-    refs = loads(leaf.value)
-    own = [ref for ref in refs if ref.buf is leaf.ref.buf]
-    if any(ref != leaf.ref for ref in own):
+    if not all(is_injective(ref.at, kept) for ref in group.writes):
         return None
-    if isinstance(leaf, Store) or own:
-        if not is_injective(leaf.ref.at, syms):
-            return None
-        kept, reduced = syms, syms[:0]
+    total = next(iter(group.sums), None)
+    reduced = () if total is None else total.syms
+    if any(s.extent == 0 for s in (*kept, *reduced)) or (total is not None and total.update.op not in REORDERED):
+        return None
+    fixed = set(group.cond.syms)
+    for value in group.values:
+        for node in walk(value):
+            if isinstance(node, When) and loads(node):
+                fixed.update(node.cond.syms)
+    if total is None:
+        terms, work, after = group.reads, sum(_work(stmt.value) for stmt in group.tail), 0.0
     else:
-        named = {s for place in leaf.ref.at for s in place.syms}
-        kept = tuple([s for s in syms if s in named])
-        reduced = tuple([s for s in syms if s not in named])
-        if not is_injective(leaf.ref.at, kept) or (reduced and leaf.op not in REORDERED):
-            return None
-    width = max([leaf.ref.buf.precision.nbytes, *(_bytes(node) for node in walk(leaf.value))])
+        fixed.update(total.cond.syms)
+        terms, work = loads(total.update.value), _work(total.update.value)
+        after = sum(_work(stmt.value) + len(loads(stmt.value)) / 2 for stmt in group.tail) / 2
+    width = max(_bytes(node) for value in group.values for node in walk(value))
+    width = max(width, *(ref.buf.precision.nbytes for ref in group.writes))
+    distinct = {(ref.buf, ref.at): ref for ref in terms}
     lanes = capabilities.vector_bytes // max(4, width)
-    distinct = {(ref.buf, ref.at): ref for ref in refs}
-    work = max(1, cost(leaf.value).work - max(0, len(refs) - 1))
-    return _Subject(nest, kept, reduced, tuple(distinct.values()), work, lanes, capabilities.vector_registers)
+    return _Subject(
+        group, kept, reduced, fixed, tuple(distinct.values()), max(1, work), after, lanes, capabilities.vector_registers
+    )
+
+
+def _work(value: Expr) -> int:
+    return cost(value).work - max(0, len(loads(value)) - 1)
 
 
 def _bytes(node: object) -> int:
@@ -102,45 +108,34 @@ def _bytes(node: object) -> int:
 
 
 def _candidates(subject: _Subject) -> Iterator[Tiled]:
-    nest, kept, reduced = subject.nest, subject.kept, subject.reduced
-    guarded = set(nest.cond.syms)
-    choosing = {s for node in walk(nest.leaf.value) if isinstance(node, When) for s in node.cond.syms}
-    for vector in kept:
-        if vector.extent < 2 or vector in guarded | choosing:
+    kept, reduced = subject.kept, subject.reduced
+    free = [s for s in (*kept, *reduced) if s.extent > 1 and s not in subject.fixed]
+    rows_of = [s for s in kept if s in free]
+    for vector in free:
+        if vector in reduced:
+            yield from _sums(subject, vector, rows_of)
             continue
-        others = tuple([s for s in kept if s is not vector])
         order = _ordered(reduced, vector, subject)
-        for row in (None, *(s for s in others if s not in guarded and s.extent > 1 and reduced)):
+        for row in (None, *(s for s in rows_of if s is not vector and reduced)):
             for rows, vectors in SHAPES:
                 if (rows > 1) is not (row is not None) or (not reduced and vectors > 1 and subject.work > LIGHT):
                     continue
-                outer = tuple([s for s in others if s is not row])
+                outer = tuple([s for s in kept if s is not row and s is not vector])
                 wide = _vectors(vector.extent, subject.lanes, vectors)
                 column = vector, wide * subject.lanes
                 row_tile = () if row is None else ((row, _balanced(row.extent, rows)),)
                 yield Tiled(outer, (*row_tile, column), order, vector, subject.lanes, wide)
-    for vector in reduced:
-        if vector.extent < 2 or vector in guarded | choosing:
-            continue
-        order = (*(s for s in reduced if s is not vector), vector)
-        free = [s for s in kept if s.extent > 1 and s not in guarded]
-        for rows, columns, vectors in BLOCKS:
-            if (rows > 1) + (columns > 1) > len(free):
-                continue
-            wide = _vectors(vector.extent, subject.lanes, vectors)
-            for some in _choices(free, (rows > 1) + (columns > 1)):
-                tiles = tuple([(s, _balanced(s.extent, n)) for s, n in zip(some, (rows, columns), strict=False)])
-                outer = tuple([s for s in kept if s not in some])
-                yield Tiled(outer, tiles, order, vector, subject.lanes, wide)
 
 
-def _choices(syms: Sequence[Sym], many: int) -> Iterator[tuple[Sym, ...]]:
-    if many == 0:
-        yield ()
-    elif many == 1:
-        yield from ((s,) for s in syms)
-    else:
-        yield from ((a, b) for a in syms for b in syms if a is not b)
+def _sums(subject: _Subject, vector: Sym, free: list[Sym]) -> Iterator[Tiled]:
+    """Vectors along a sum."""
+    order = (*(s for s in subject.reduced if s is not vector), vector)
+    for rows, columns, vectors in BLOCKS:
+        wide = _vectors(vector.extent, subject.lanes, vectors)
+        for some in permutations(free, (rows > 1) + (columns > 1)):
+            tiles = tuple([(s, _balanced(s.extent, n)) for s, n in zip(some, (rows, columns), strict=False)])
+            outer = tuple([s for s in subject.kept if s not in some])
+            yield Tiled(outer, tiles, order, vector, subject.lanes, wide)
 
 
 def _balanced(extent: int, most: int) -> int:
@@ -187,9 +182,10 @@ def _cycles(subject: _Subject, plan: Tiled) -> float:
     along = _turns(vector.extent, plan)
     if vector in plan.reduced:
         steps = along * prod(s.extent for s in plan.reduced if s is not vector)
-        return kept * (steps * cycles + sums * FOLD)
+        return kept * (steps * cycles + sums * (FOLD + subject.after))
     steps = float(prod(s.extent for s in plan.reduced))
-    end = sums * _cells(abs(stride(subject.nest.leaf.ref, vector)), plan.lanes)
+    writes = subject.group.writes
+    end = sums * (subject.after + sum(_cells(abs(stride(ref, vector)), plan.lanes) for ref in writes))
     return kept * along * (steps * cycles + end)
 
 
