@@ -74,11 +74,12 @@ class _Realizer:
         if whole == 1 and not left:
             return part(Affine((), sym.lo), size)
         turn = Sym(self.names(sym.name), 0, whole - 1 + bool(left))
-        full = part(Affine(((size, turn),), sym.lo), size)
+        first = Affine(((size, turn),), sym.lo)
+        body = part(first, size)
         if left:
             is_full = Cond((Affine(((-1, turn),), whole - 1),))
-            full = (If(is_full, full, part(Affine((), sym.lo + whole * size), left)),)
-        return (loop(turn, full),)
+            body = (If(is_full, body, part(first, left)),)
+        return (loop(turn, body),)
 
     # --------------------------------------------------------------------------------------------------------- the tile
 
