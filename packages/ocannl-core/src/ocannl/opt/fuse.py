@@ -24,14 +24,14 @@ def fuse(proc: Proc) -> Proc:
     """Makes one group of a fill and the sum that meets it, and of what is done with each cell afterwards.
 
         proc step                        proc step
-          w : f32[5,7]  in                 w : f32[5,7]  in
-          y : f32[5]    arena              z : f32[5]    out
+          y : f32[5]    arena              w : f32[5,7]  in
+          w : f32[5,7]  in                 z : f32[5]    out
           z : f32[5]    out                for i_2 in 0..5:
           for i in 0..5:                     local acc: f32 reg
-            y[i] = 0              ==>        acc[] = 0
+            y[i] = 0              ==>        acc = 0
           for i_2 in 0..5:                   for j in 0..7:
-            for j in 0..7:                     acc[] += w[i_2, j]
-              y[i_2] += w[i_2, j]            z[i_2] = tanh(acc[])
+            for j in 0..7:                     acc += w[i_2, j]
+              y[i_2] += w[i_2, j]            z[i_2] = tanh(acc)
           for i_3 in 0..5:
             z[i_3] = tanh(y[i_3])
 
