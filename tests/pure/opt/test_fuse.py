@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -228,8 +229,7 @@ def test_descent_with_momentum_meets_each_weight_once() -> None:
 
 
 def test_adam_meets_each_weight_once() -> None:
-    g, m, v, w = (node(label, 3, role=role) for label, role in zip(
-        ("g", "m", "v", "w"), (Role.PLACEHOLDER, *(Role.PARAMETER,) * 3), strict=True))  # fmt: skip
+    g, (m, v, w) = data("g", 3), (node(label, 3, role=Role.PARAMETER) for label in "mvw")
     square, ratio, root = temp("square", 3), temp("ratio", 3), temp("root", 3)
 
     def decayed(lhs: TNode, by: TNode) -> Assign:
@@ -360,7 +360,7 @@ def test_a_group_has_no_more_arrays_than_memory_has_streams() -> None:
 def test_a_group_has_no_more_work_than_it_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     x = data("x", 3)
     nodes = [x, *(temp(f"t{n}", 3) for n in range(9)), node("y", 3)]
-    code = [each(now, "tanh", before) for before, now in zip(nodes, nodes[1:], strict=False)]
+    code = [each(now, "tanh", before) for before, now in pairwise(nodes)]
     assert nests(fused(*code)) == 1
     monkeypatch.setattr(module, "NODES", 10)
     assert nests(fused(*code)) > 1
