@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import is_
 
-from ocannl.ir.index import TRUE, Affine, Cond, Sym
+from ocannl.ir.index import TRUE, Affine, Bound, Cond, Sym
 from ocannl.ir.loops import (
     Apply,
     Body,
@@ -83,6 +83,35 @@ def around(loops: Sequence[For], cond: Cond, body: Body) -> Body:
     first = loops[0]
     turn = For(first.sym, first.lo, first.hi, around(loops[1:], below, body), first.step, first.origin)
     return (turn,) if here.is_true else (If(here, (turn,)),)
+
+
+def clipped(loops: Sequence[For], cond: Cond, body: Body) -> Body:
+    """As `around`, with inequalities as bounds of the innermost loop that they depend on."""
+    if not loops:
+        return body if cond.is_true else (If(cond, body),)
+    first, *rest = loops
+    inner = [loop.sym for loop in rest]
+    here, below = split(cond, [first.sym, *inner])
+    mine, below = split(below, inner)
+    lows, highs = list(first.lo.of), list(first.hi.of)
+    for fact in mine.ge0:
+        coef = fact.coef(first.sym)
+        others = fact - Affine(((coef, first.sym),))
+        (lows if coef > 0 else highs).append((-others if coef > 0 else others, abs(coef)))
+    same = Cond((), mine.eq0)
+    turn = replace(first, lo=_lower(lows), hi=_upper(highs), body=clipped(rest, below & same, body))
+    return (turn,) if here.is_true else (If(here, (turn,)),)
+
+
+def _lower(of: list[tuple[Affine, int]]) -> Bound:
+    """The bound, its numbers as one."""
+    numbers = [-(-index.const // div) for index, div in of if index.is_const]
+    return Bound(tuple(([(Affine((), max(numbers)), 1)] if numbers else []) + [b for b in of if not b[0].is_const]))
+
+
+def _upper(of: list[tuple[Affine, int]]) -> Bound:
+    numbers = [index.const // div for index, div in of if index.is_const]
+    return Bound(tuple(([(Affine((), min(numbers)), 1)] if numbers else []) + [b for b in of if not b[0].is_const]))
 
 
 def in_order(loops: Sequence[For], syms: Sequence[Sym]) -> list[For]:

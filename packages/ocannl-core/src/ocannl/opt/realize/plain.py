@@ -15,7 +15,7 @@ from ocannl.ir.precision import Family, Precision
 from ocannl.opt.decide import decide
 from ocannl.opt.fold import fold_expr
 from ocannl.opt.group import Group, Sum, scratch
-from ocannl.opt.nest import around, in_order
+from ocannl.opt.nest import clipped, in_order
 from ocannl.opt.plan.plain import Plain, Reduced
 from ocannl.opt.substitute import substitute
 
@@ -34,13 +34,13 @@ def realize_plain(group: Group, plan: Plain, names: Namer) -> Body:
     of the loops.
     """
     sums = [_sum(each, way, names) for each, way in zip(group.sums, plan.sums, strict=True)]
-    return around(in_order(group.loops, plan.order), group.cond, (*chain.from_iterable(sums), *group.tail))
+    return clipped(in_order(group.loops, plan.order), group.cond, (*chain.from_iterable(sums), *group.tail))
 
 
 def _sum(each: Sum, plan: Reduced, names: Namer) -> Body:
     """The accumulator, with what it begins with, and the loops that feed it."""
     if plan.ways == 1:
-        feed = around(in_order(each.loops, plan.order), each.cond, (each.update,))
+        feed = clipped(in_order(each.loops, plan.order), each.cond, (each.update,))
         return (*begun(each), *feed)
     *outer, last = plan.order
     update, op, kind, ways = each.update, each.update.op, each.acc.precision, plan.ways
@@ -60,7 +60,7 @@ def _sum(each: Sum, plan: Reduced, names: Namer) -> Body:
     turn = chain.from_iterable(step(cell, base + way) for way, cell in enumerate(cells))
     rest = range(turns * ways, last.extent)
     ends = chain.from_iterable(step(cells[i % ways], Affine((), last.lo + i)) for i in rest)
-    feed = around(in_order(each.loops, outer), TRUE, (loop(by, tuple(turn), update.origin), *ends))
+    feed = clipped(in_order(each.loops, outer), TRUE, (loop(by, tuple(turn), update.origin), *ends))
     total = Update(update.ref, op, _total(op, [Load(cell) for cell in cells]), update.origin)
     return (Local(acc, neutral(op, kind)), *feed, *begun(each), total)
 

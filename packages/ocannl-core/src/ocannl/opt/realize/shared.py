@@ -142,7 +142,13 @@ class _Shared:
             let = Let(name, fold_expr(substitute(expr, values), TRUE))
             self._lets.setdefault(rows[-1] + 1 if rows else 0, []).append(let)
             return lambda spot: Var(name, expr.precision)
-        part = replace(region, rows=tuple([region.rows[n] for n in rows]), strips=region.strips if wide else ())
+        single = {row.sym: row.first for row in region.rows if row.count == 1}
+        part = Region(
+            tuple([region.rows[n] for n in rows]),
+            region.vector,
+            region.strips if wide else (),
+            {**region.known, **single},
+        )
         buf = scratch(name, expr.precision, part.shape)
         cell = Buf(name, expr.precision, (), (), buf.home, buf.access)
         self._first.append(Local(buf))

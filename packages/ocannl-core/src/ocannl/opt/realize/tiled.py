@@ -9,7 +9,7 @@ from ocannl.ir.index import Affine, Cond, Sym
 from ocannl.ir.loops import Body, Buf, If, Load, Local, Mode, Num, Ref, Store, Update, loop
 from ocannl.ir.names import Namer
 from ocannl.opt.group import Group, Sum, scratch
-from ocannl.opt.nest import around, in_order
+from ocannl.opt.nest import clipped, in_order
 from ocannl.opt.plan.tiled import Tiled
 from ocannl.opt.realize.plain import neutral
 from ocannl.opt.realize.region import Grid, Region, Rows, strips_of
@@ -49,7 +49,7 @@ class _Realizer:
 
     def body(self) -> Body:
         tiles = self.tiles(self.plan.tiles, Region((), self.plan.vector))
-        return around(in_order(self.group.loops, self.plan.outer), self.group.cond, tiles)
+        return clipped(in_order(self.group.loops, self.plan.outer), self.group.cond, tiles)
 
     # ------------------------------------------------------------------------------------------------------ the regions
 
@@ -144,4 +144,4 @@ class _Realizer:
         new = {sym: Sym(self.names(sym.name), sym.lo, sym.hi) for sym in reduced}
         known = {sym: Affine.of(its) for sym, its in new.items()}
         loops = [loop(sym, (), each.update.origin) for sym in new.values()]
-        return around(loops, each.cond.substitute(known), feed(replace(region, known=known)))
+        return clipped(loops, each.cond.substitute(known), feed(replace(region, known=known)))
