@@ -237,10 +237,8 @@ def test_adam_meets_each_weight_once() -> None:
         old, new = (apply("mul", Read(x, at(i)), Number(c)) for x, c in ((lhs, 0.5), (by, 0.5)))
         return total(lhs, (i,), apply("add", old, new), None)
 
-    text = fused(
-        each(square, "mul", g, g), decayed(m, g), decayed(v, square), each(root, "sqrt", v), each(ratio, "div", m, root),
-        each(w, "sub", w, ratio),
-    )  # fmt: skip
+    means = (each(square, "mul", g, g), decayed(m, g), decayed(v, square))
+    text = fused(*means, each(root, "sqrt", v), each(ratio, "div", m, root), each(w, "sub", w, ratio))
     assert nests(text) == 1
     assert re.findall(r"^ +(\w+)\[\w+\] =", text, re.MULTILINE) == ["m", "v", "w"]
 
