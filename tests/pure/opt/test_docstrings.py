@@ -20,6 +20,7 @@ from ocannl.ir.text import print_proc
 from ocannl.ir.tnode import Placement, Role, TNode
 from ocannl.lower.lower import lower
 from ocannl.opt.fold import fold
+from ocannl.opt.fuse import fuse
 from ocannl.opt.gather import gather
 from ocannl.opt.inline import inline
 from ocannl.opt.join import join
@@ -108,9 +109,17 @@ def to_sweep() -> Proc:
     return settle(lower(Seq((first, put(y, (k,), apply("mul", Read(x, at(k)), Number(2))))), "step"), {})
 
 
+def to_fuse() -> Proc:
+    w, y, i, j = node("w", 5, 7, role=Role.PLACEHOLDER), node("y", 5), loop(5), loop(7, "j")
+    z, k = node("z", 5), loop(5)
+    y.requested.settle(Placement.TEMPORARY, "oc.virtual")
+    total = put(y, (i, j), Read(w, at(i, j)), ADD)
+    return settle(lower(Seq((total, put(z, (k,), apply("tanh", Read(y, at(k)))))), "step"), {})
+
+
 def to_schedule() -> Proc:
-    w, y, i, j = node("w", 5, 7, role=Role.PARAMETER), node("y", 5), loop(5), loop(7, "j")
-    return lower(put(y, (i, j), Read(w, at(i, j)), ADD), "step")
+    w, y, i, j = node("w", 5, 7, role=Role.PLACEHOLDER), node("y", 5), loop(5), loop(7, "j")
+    return lower(Assign(y, ADD, False, (Piece((i, j), at(i), Read(w, at(i, j))),)), "step")
 
 
 def to_number() -> Proc:
@@ -140,6 +149,7 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "inline": (inline, to_inline, lambda proc: inline(proc, True)),
     "gather": (gather, to_gather, gather),
     "sweep": (sweep, to_sweep, sweep),
+    "fuse": (fuse, to_fuse, fuse),
     "schedule": (schedule, to_schedule, lambda proc: schedule(proc, TARGET)),
     "number": (number, to_number, number),
     "share": (share, to_share, lambda proc: share(proc, 200, 100)),

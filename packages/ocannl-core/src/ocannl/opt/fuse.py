@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from ocannl.ir.index import TRUE, Affine, Sym
-from ocannl.ir.loops import Access, Buf, Expr, Let, Load, Num, Proc, Ref, Stmt, Store, Update, Var
+from ocannl.ir.loops import Access, Buf, Expr, Home, Let, Load, Num, Proc, Ref, Stmt, Store, Update, Var
 from ocannl.ir.names import Namer
 from ocannl.ir.touch import storage
 from ocannl.opt.cost import cost
@@ -24,14 +24,14 @@ def fuse(proc: Proc) -> Proc:
     """Makes one group of a fill and the sum that meets it, and of what is done with each cell afterwards.
 
         proc step                        proc step
-          w : f32[5,7]  in                 w : f32[5,7]  in
-          y : f32[5]    arena              z : f32[5]    out
+          y : f32[5]    arena              w : f32[5,7]  in
+          w : f32[5,7]  in                 z : f32[5]    out
           z : f32[5]    out                for i_2 in 0..5:
           for i in 0..5:                     local acc: f32 reg
-            y[i] = 0              ==>        acc[] = 0
+            y[i] = 0              ==>        acc = 0
           for i_2 in 0..5:                   for j in 0..7:
-            for j in 0..7:                     acc[] += w[i_2, j]
-              y[i_2] += w[i_2, j]            z[i_2] = tanh(acc[])
+            for j in 0..7:                     acc += w[i_2, j]
+              y[i_2] += w[i_2, j]            z[i_2] = tanh(acc)
           for i_3 in 0..5:
             z[i_3] = tanh(y[i_3])
 
@@ -75,7 +75,7 @@ class _Fusion:
         return replace(self.proc, body=body, bufs=tuple([buf for buf in self.proc.bufs if buf in used]))
 
     def absorb(self, at: int) -> None:
-        """Makes this group a part of one that it reads from, if there is one that can take it."""
+        """Makes this group a part of those that it reads from, if there are some that can take it."""
         group = self.groups[at]
         if group.sums or not group.cond.is_true:
             return
@@ -97,6 +97,7 @@ class _Fusion:
             self.stmts[gone] = None
             self.places.merge(gone, place)
             self.places.forget(place, whole)
+            self.absorb(place)
             return
 
     def swept(self, group: Group) -> Group:
@@ -181,7 +182,7 @@ def joined(first: Group, then: Group, names: Namer) -> Group | None:
     known: dict[Ref, Expr] = {}
     for stmt in first.tail:
         if isinstance(stmt, Store) and stmt.ref in wanted:
-            if not isinstance(stmt.value, Load | Var | Num) or (isinstance(stmt.value, Load) and stmt.value.ref.at):
+            if not _stays(stmt.value):
                 let = Let(names(stmt.ref.buf.name), stmt.value)
                 begin.append(let)
                 stmt = replace(stmt, value=Var(let.name, stmt.value.precision))
@@ -194,6 +195,11 @@ def joined(first: Group, then: Group, names: Namer) -> Group | None:
     if len(arrays) > ARRAYS or sum(cost(value).nodes for value in whole.values) > NODES:
         return None
     return whole
+
+
+def _stays(value: Expr) -> bool:
+    """Whether it costs nothing, and is the same in all of the tail."""
+    return isinstance(value, Var | Num) or (isinstance(value, Load) and value.ref.buf.home is Home.REG)
 
 
 def _forwarded(tail: Iterable[Let | Store | Update], known: dict[Ref, Expr]) -> Iterator[Let | Store | Update]:

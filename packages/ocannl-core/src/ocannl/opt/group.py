@@ -2,10 +2,10 @@
 
     for i in 0..5:
       local acc: f32 reg            a sum: its accumulator, what that begins with,
-      acc[] = 0
+      acc = 0
       for k in 0..7:                and the loops that feed it
-        acc[] += w[i, k]
-      let h = tanh(acc[])           then the tail: definitions, stores and updates
+        acc += w[i, k]
+      let h = tanh(acc)             then the tail: definitions, stores and updates
       y[i] = h
       z[i] = h * h
 

@@ -17,14 +17,14 @@ def schedule(proc: Proc, capabilities: Capabilities) -> Proc:
     """Replaces each group by the loops that `realize` makes of its plan; here for a target without vectors:
 
         proc step                         proc step
-          y : f32[5]    out                 y : f32[5]    out
-          w : f32[7,5]  in                  w : f32[7,5]  in
-          for j in 0..7:                    for i in 0..5:
-            for i in 0..5:        ==>         local acc: f32 reg
-              y[i] += w[j, i]                 acc[] = y[i]
+          w : f32[5,7]  in                  w : f32[5,7]  in
+          y : f32[5]    inout               y : f32[5]    inout
+          for i in 0..5:                    for i in 0..5:
+            for j in 0..7:        ==>         local acc: f32 reg
+              y[i] += w[i, j]                 acc = y[i]
                                               for j in 0..7:
-                                                acc[] += w[j, i]
-                                              y[i] = acc[]
+                                                acc += w[i, j]
+                                              y[i] = acc
 
     The order of summation depends on the program and the target alone.
     """
