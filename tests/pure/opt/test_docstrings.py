@@ -23,7 +23,9 @@ from ocannl.opt.fold import fold
 from ocannl.opt.fuse import fuse
 from ocannl.opt.gather import gather
 from ocannl.opt.inline import inline
+from ocannl.opt.invert import invert
 from ocannl.opt.join import join
+from ocannl.opt.layout import layout
 from ocannl.opt.memory import memory
 from ocannl.opt.number import number
 from ocannl.opt.pipeline import passes
@@ -117,6 +119,24 @@ def to_fuse() -> Proc:
     return settle(lower(Seq((total, put(z, (k,), apply("tanh", Read(y, at(k)))))), "step"), {})
 
 
+def to_invert() -> Proc:
+    g, w, x = node("g", 5, role=Role.PLACEHOLDER), node("w", 3, role=Role.PLACEHOLDER), node("x", 11)
+    o, k = loop(5, "o"), loop(3, "k")
+    cell = Affine(((1, k), (2, o)))
+    value = apply("mul", Read(g, at(o)), Read(w, at(k)))
+    return lower(Assign(x, ADD, False, (Piece((o, k), (cell,), value),)), "step")
+
+
+def to_layout() -> Proc:
+    x, w = node("x", 96, 64, role=Role.PLACEHOLDER), node("w", 64, 64, role=Role.PLACEHOLDER)
+    h, y = node("h", 96, 64), node("y", 64, 96)
+    b, k, i, j, n = loop(96, "b"), loop(64, "k"), loop(64, "i"), loop(96, "j"), loop(64, "n")
+    first = put(h, (b, k), apply("exp", Read(x, at(b, k))))
+    term = apply("mul", Read(w, at(i, n)), Read(h, at(j, n)))
+    then = Assign(y, ADD, False, (Piece((i, j, n), at(i, j), term),))
+    return settle(lower(Seq((first, then)), "step"), {})
+
+
 def to_schedule() -> Proc:
     w, y, i, j = node("w", 5, 7, role=Role.PLACEHOLDER), node("y", 5), loop(5), loop(7, "j")
     return lower(Assign(y, ADD, False, (Piece((i, j), at(i), Read(w, at(i, j))),)), "step")
@@ -149,7 +169,9 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "inline": (inline, to_inline, lambda proc: inline(proc, True)),
     "gather": (gather, to_gather, gather),
     "sweep": (sweep, to_sweep, sweep),
+    "invert": (invert, to_invert, invert),
     "fuse": (fuse, to_fuse, fuse),
+    "layout": (layout, to_layout, lambda proc: layout(proc, Capabilities(vector_bytes=16))),
     "schedule": (schedule, to_schedule, lambda proc: schedule(proc, TARGET)),
     "number": (number, to_number, number),
     "share": (share, to_share, lambda proc: share(proc, 200, 100)),

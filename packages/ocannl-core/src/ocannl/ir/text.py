@@ -38,6 +38,7 @@ from ocannl.ir.loops import (
     Update,
     Var,
     When,
+    row_major,
 )
 from ocannl.ir.names import Namer, identifier
 from ocannl.ir.precision import Precision
@@ -130,7 +131,8 @@ def _bound(bound: Bound, lower: bool) -> str:
 
 def buf_type(buf: Buf) -> str:
     size = ",".join(map(str, buf.shape))
-    return f"{short(buf.precision)}[{size}]" if buf.shape else short(buf.precision)
+    order = "" if buf.strides == row_major(buf.shape) else f"@({','.join(map(str, buf.strides))})"
+    return f"{short(buf.precision)}[{size}]{order}" if buf.shape else short(buf.precision)
 
 
 def _lines(body: Body, depth: int) -> Iterator[tuple[str, Origin | None]]:
