@@ -18,13 +18,15 @@ SHAPES = (
 """Tiles to choose from where lanes are cells: rows, and vectors in a row."""
 BLOCKS = (
     (1, 1, 8), (1, 1, 4), (1, 1, 2), (1, 1, 1), (6, 1, 4), (8, 1, 3), (4, 1, 4), (4, 1, 2), (2, 2, 2), (4, 2, 1),
-    (4, 4, 1), (5, 4, 1),
+    (4, 4, 1),
 )  # fmt: skip
 """Tiles to choose from where lanes are parts of a sum: rows, columns, and vectors."""
 LATENCY = 4  # cycles until a sum can be added to again
 TURN = 1  # cycles of a loop itself
 TILE = 12  # cycles until a tile runs as fast as it can
-FOLD = 4  # cycles for the total of a vector
+FOLD = 6  # cycles for the total of a vector
+ROW = 30  # cycles that it takes to begin with another row of memory, which nobody has fetched ahead
+REST = 1.02  # where tiles of two sizes are needed: more code
 LIGHT = 6  # additions up to which several vectors of a map are worked on together
 
 Strides = tuple[int, ...]
@@ -104,6 +106,7 @@ def _columns(shape: Shape, vector: int, rows: list[int]) -> Iterator[Tile]:
             loads = both * area + wide * vectors + tall * tile + one
             step = max(area * shape.work / 2, loads / 2, LATENCY if shape.reduced else 0) + TURN
             cycles = cells * turns / area * (steps * step + area * end + TILE)
+            cycles *= REST if row is not None and shape.kept[row] % tile else 1
             yield Tile(cycles, vector, vectors, () if row is None else ((row, tile),))
 
 
@@ -126,7 +129,9 @@ def _sums(shape: Shape, vector: int, rows: list[int]) -> Iterator[Tile]:
                 continue
             step = max(area * vectors * shape.work / 2, loads / 2, LATENCY) + TURN
             end = area * (FOLD + 2 * (vectors - 1) + shape.after / 2 + len(shape.others) / 2 + len(shape.writes))
-            yield Tile(cells / area * (steps * turns / vectors * step + end + TILE), vector, vectors, tiles)
+            rest = REST ** sum(extents[n] % size > 0 for n, size in tiles)
+            cycles = cells / area * (steps * (turns / vectors * step + ROW) + end + TILE) * rest
+            yield Tile(cycles, vector, vectors, tiles)
 
 
 def _balanced(extent: int, most: int) -> int:
