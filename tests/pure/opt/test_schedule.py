@@ -165,7 +165,7 @@ def test_a_sum_onto_what_was_there() -> None:
     )
 
 
-def test_a_guard_is_tested_as_far_out_as_it_can_be() -> None:
+def test_a_guard_clips_the_loop_that_it_tests() -> None:
     x, y = node("x", 4, 5), node("y", 4)
     i, j = loops(4, 5)
     when = Cond((Affine.of(i) - 1, Affine.of(j) - i))
@@ -173,14 +173,12 @@ def test_a_guard_is_tested_as_far_out_as_it_can_be() -> None:
     assert (
         body(added)
         == """\
-  for i in 0..4:
-    if i-1 >= 0:
-      local acc: f32 reg
-      acc = y[i]
-      for j in 0..5:
-        if -i+j >= 0:
-          acc += x[i, j]
-      y[i] = acc"""
+  for i in 1..4:
+    local acc: f32 reg
+    acc = y[i]
+    for j in max(0, i)..5:
+      acc += x[i, j]
+    y[i] = acc"""
     )
     assert (
         body(total(y, (i, j), Read(x, at(i, j)), when=when))
@@ -188,9 +186,8 @@ def test_a_guard_is_tested_as_far_out_as_it_can_be() -> None:
   for i_2 in 0..4:
     local acc: f32 reg = 0
     if i_2-1 >= 0:
-      for j in 0..5:
-        if -i_2+j >= 0:
-          acc += x[i_2, j]
+      for j in max(0, i_2)..5:
+        acc += x[i_2, j]
     y[i_2] = acc"""
     )
 

@@ -21,12 +21,12 @@ def invert(proc: Proc) -> Proc:
     """Has a loop go over the cells, each of which gets what reaches it.
 
         proc step                                  proc step
-          x : f32[11]  inout                         x : f32[11]  inout
           g : f32[5]   in                            g : f32[5]   in
           w : f32[3]   in                            w : f32[3]   in
+          x : f32[11]  inout                         x : f32[11]  inout
           for o in 0..5:                  ==>        for x_2 in 0..11:
             for k in 0..3:                             for o in 0..5:
-              x[2*o+k] += g[o] * w[k]                    if -2*o+x_2 >= 0 && 2*o-x_2+2 >= 0:
+              x[k+2*o] += g[o] * w[k]                    if -2*o+x_2 >= 0 && 2*o-x_2+2 >= 0:
                                                            x[x_2] += g[o] * w[-2*o+x_2]
 
     The gradient of a convolution's input is such a sum, and that of pools whose windows overlap. The symbol that is
