@@ -111,30 +111,27 @@ def to_sweep() -> Proc:
     return settle(lower(Seq((first, put(y, (k,), apply("mul", Read(x, at(k)), Number(2))))), "step"), {})
 
 
+def to_invert() -> Proc:
+    x, g, w = (node(label, size, role=Role.PLACEHOLDER) for label, size in (("x", 11), ("g", 5), ("w", 3)))
+    o, k = loop(5, "o"), loop(3, "k")
+    term = apply("mul", Read(g, at(o)), Read(w, at(k)))
+    return lower(Assign(x, ADD, False, (Piece((o, k), at(Affine.of(o) * 2 + k), term),)), "step")
+
+
+def to_layout() -> Proc:
+    x, h, y = node("x", 16, 32, role=Role.PLACEHOLDER), node("h", 32, 16), node("y", 16, 32)
+    h.requested.settle(Placement.TEMPORARY, "oc.virtual")
+    (i, j), (k, l) = (loop(32), loop(16, "j")), (loop(16), loop(32, "j"))
+    first = put(h, (i, j), apply("mul", Read(x, at(j, i)), Number(2)))
+    return settle(lower(Seq((first, put(y, (k, l), apply("add", Read(h, at(l, k)), Number(1))))), "step"), {})
+
+
 def to_fuse() -> Proc:
     w, y, i, j = node("w", 5, 7, role=Role.PLACEHOLDER), node("y", 5), loop(5), loop(7, "j")
     z, k = node("z", 5), loop(5)
     y.requested.settle(Placement.TEMPORARY, "oc.virtual")
     total = put(y, (i, j), Read(w, at(i, j)), ADD)
     return settle(lower(Seq((total, put(z, (k,), apply("tanh", Read(y, at(k)))))), "step"), {})
-
-
-def to_invert() -> Proc:
-    g, w, x = node("g", 5, role=Role.PLACEHOLDER), node("w", 3, role=Role.PLACEHOLDER), node("x", 11)
-    o, k = loop(5, "o"), loop(3, "k")
-    cell = Affine(((1, k), (2, o)))
-    value = apply("mul", Read(g, at(o)), Read(w, at(k)))
-    return lower(Assign(x, ADD, False, (Piece((o, k), (cell,), value),)), "step")
-
-
-def to_layout() -> Proc:
-    x, w = node("x", 96, 64, role=Role.PLACEHOLDER), node("w", 64, 64, role=Role.PLACEHOLDER)
-    h, y = node("h", 96, 64), node("y", 64, 96)
-    b, k, i, j, n = loop(96, "b"), loop(64, "k"), loop(64, "i"), loop(96, "j"), loop(64, "n")
-    first = put(h, (b, k), apply("exp", Read(x, at(b, k))))
-    term = apply("mul", Read(w, at(i, n)), Read(h, at(j, n)))
-    then = Assign(y, ADD, False, (Piece((i, j, n), at(i, j), term),))
-    return settle(lower(Seq((first, then)), "step"), {})
 
 
 def to_schedule() -> Proc:
@@ -171,7 +168,7 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "sweep": (sweep, to_sweep, sweep),
     "invert": (invert, to_invert, invert),
     "fuse": (fuse, to_fuse, fuse),
-    "layout": (layout, to_layout, lambda proc: layout(proc, Capabilities(vector_bytes=16))),
+    "layout": (layout, to_layout, lambda proc: layout(proc, Capabilities(vector_bytes=32))),
     "schedule": (schedule, to_schedule, lambda proc: schedule(proc, TARGET)),
     "number": (number, to_number, number),
     "share": (share, to_share, lambda proc: share(proc, 200, 100)),

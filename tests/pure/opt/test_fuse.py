@@ -381,3 +381,8 @@ def test_a_cell_that_changes_has_its_old_value_elsewhere() -> None:
     """A scalar is in memory, too."""
     s, y, z = node("s", role=Role.PARAMETER), node("y"), node("z")
     fused(total(y, (), Read(s, ()), None), each(s, "add", y, 1), total(z, (), Read(y, ()), None))
+
+
+def test_what_nobody_reads_is_not_computed() -> None:
+    x, s, y = data("x", 3, 4), temp("s", 3), node("y", 3, 4)
+    assert "acc" not in fused(rows(s, x), each(y, "neg", x))

@@ -165,7 +165,7 @@ def test_a_sum_onto_what_was_there() -> None:
     )
 
 
-def test_a_guard_is_tested_as_far_out_as_it_can_be() -> None:
+def test_a_guard_clips_the_loop_that_it_tests() -> None:
     x, y = node("x", 4, 5), node("y", 4)
     i, j = loops(4, 5)
     when = Cond((Affine.of(i) - 1, Affine.of(j) - i))

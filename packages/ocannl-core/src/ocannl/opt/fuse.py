@@ -69,7 +69,8 @@ class _Fusion:
             self.absorb(at)
         for at, group in self.groups.items():
             if len(group.tail) > 1 or group.sums:
-                self.stmts[at] = self.swept(group).stmt()
+                left = self.swept(group)
+                self.stmts[at] = left.stmt() if left.writes else None
         body = tuple([stmt for stmt in self.stmts if stmt is not None])
         used = {buf for stmt in body for some in touched(stmt) for buf in some}
         return replace(self.proc, body=body, bufs=tuple([buf for buf in self.proc.bufs if buf in used]))

@@ -26,18 +26,16 @@ Orders = dict[Buf, Strides]
 def layout(proc: Proc, capabilities: Capabilities) -> Proc:
     """Gives temporaries the order in which the program's groups take least, by the model of plans.
 
-        proc step                               proc step
-          x : f32[96,64]  in                      x : f32[96,64]         in
-          h : f32[96,64]  arena                   h : f32[96,64]@(1,96)  arena
-          w : f32[64,64]  in                      w : f32[64,64]         in
-          y : f32[64,96]  inout                   y : f32[64,96]         inout
-          for b in 0..96:                         for b in 0..96:
-            for k in 0..64:             ==>         for k in 0..64:
-              h[b, k] = exp(x[b, k])                  h[b, k] = exp(x[b, k])
-          for i in 0..64:                         for i in 0..64:
-            for j in 0..96:                         for j in 0..96:
-              for n in 0..64:                         for n in 0..64:
-                y[i, j] += w[i, n] * h[j, n]            y[i, j] += w[i, n] * h[j, n]
+        proc step                                proc step
+          x : f32[16,32]  in                       x : f32[16,32]         in
+          h : f32[32,16]  arena                    h : f32[32,16]@(1,32)  arena
+          y : f32[16,32]  out                      y : f32[16,32]         out
+          for i in 0..32:                          for i in 0..32:
+            for j in 0..16:              ==>         for j in 0..16:
+              h[i, j] = x[j, i] * 2                    h[i, j] = x[j, i] * 2
+          for i_2 in 0..16:                        for i_2 in 0..16:
+            for j_2 in 0..32:                        for j_2 in 0..32:
+              y[i_2, j_2] = h[j_2, i_2] + 1            y[i_2, j_2] = h[j_2, i_2] + 1
 
     First all arrays that share a loop are tried with its axis last, such as that of the batch, then each by itself. A
     sum whose operand is kept, and must stay as it is, may have a copy of it.

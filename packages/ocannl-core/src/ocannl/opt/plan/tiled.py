@@ -81,7 +81,7 @@ def subject_of(group: Group, capabilities: Capabilities) -> Subject | None:
         return None
     syms = kept + tuple([sym for each in group.sums for sym in each.syms])
     fixed = set(group.cond.syms).union(*(each.cond.syms for each in group.sums))
-    width = max(4, *(ref.buf.precision.nbytes for ref in group.writes))
+    width = max([4, *(ref.buf.precision.nbytes for ref in group.writes)])
     for value in group.values:
         for node in walk(value):
             match node:
