@@ -30,6 +30,7 @@ from ocannl.lang.blocks import is_suspended
 from ocannl.lang.casts import refuse_loss, type_stored
 from ocannl.lang.code import Code, Heading, Step, recorder
 from ocannl.lang.declare.axes import logic_of
+from ocannl.lang.dtypes import Typing, is_constant
 from ocannl.lang.leaves import embed
 from ocannl.lang.operation import Operation, contraction
 from ocannl.lang.slots import spelled
@@ -227,6 +228,9 @@ def _root(active: Recording, value: object) -> tuple[Tensor, Application | None]
 def _write_naturally(active: Recording, lhs: Tensor, value: object) -> None:
     t, app = _root(active, value)
     refuse_loss(lhs, None, type_stored(t), f"`{t.label}`")
+    _rely(lhs, t)
+    if t.literal is None:
+        _take_type(lhs, t.typing)
     if app is None:
         _add(active, lhs, None, True, _same, (t,), pointwise(1), {})
         return
@@ -238,6 +242,9 @@ def _write_naturally(active: Recording, lhs: Tensor, value: object) -> None:
 def _write(active: Recording, lhs: Tensor, accum: Op | None, clear: bool, value: object, shape: object) -> None:
     t, app = _root(active, value)
     refuse_loss(lhs, accum, type_stored(t), f"`{t.label}`")
+    _rely(lhs, t)
+    if t.literal is None:
+        _take_type(lhs, t.typing)
     if shape is not None:
         _refuse_composed(shape, app)
         if app is not None and _fits(shape, len(app.operands)):
@@ -268,6 +275,19 @@ def _is_pointwise(app: Application) -> bool:
 def _fits(shape: object, operands: int) -> bool:
     """Whether explicit loops are meant for the operands of the root, rather than for the root as one node."""
     return not isinstance(shape, str) or "=>" not in shape or shape.split("=>")[0].count(";") + 1 == operands
+
+
+def _rely(lhs: Tensor, *operands: Tensor) -> None:
+    """Code reads nodes as they are."""
+    for t in operands:
+        if not is_constant(t):
+            t.typing.settle(lambda: f"the code that writes `{lhs.label}`")
+
+
+def _take_type(lhs: Tensor, stored: Typing) -> None:
+    """What is stored in an open node of code demands its own type."""
+    if lhs.node.role in (Role.STATE, Role.PLACEHOLDER) and lhs.typing.is_open and stored.is_float:
+        lhs.typing.demand(stored)
 
 
 def _same(x: Term) -> Term:
@@ -326,7 +346,9 @@ def assign(
         raise CodeError(f"accum={accum!r} does not accumulate; there are {known}")
     operands = tuple(embed(x) for x in rhs)
     axes = logic_of(logic, len(rhs))
+    _rely(lhs, *operands)
     kinds = [type_stored(t) for t in operands]
     kind = contraction(op, axes, _same, None, domain=root.domain).precision(kinds, [False] * len(kinds))
     refuse_loss(lhs, into, int32 if op in COMPARISONS else kind, f"`{op}`")
+    _take_type(lhs, Typing(kind))
     _add(active, lhs, into, clear or into is None, lambda *xs: apply(root.name, *xs), operands, axes, {})
