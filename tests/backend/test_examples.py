@@ -47,6 +47,17 @@ def test_digits():
     assert example("digits").main(epochs=2) > 0.75
 
 
+def test_tensor_puzzles(capsys):
+    solved = example("tensor_puzzles").main()
+    assert len(solved) == 21
+    assert [solved[name].tolist() for name in ("compress", "scatter_add", "bucketize")] == [
+        [1, 6, 10, 0, 0],
+        [1, 6, 13, 0],
+        [2, 0, 1, 3, 3],
+    ]
+    assert capsys.readouterr().out.splitlines()[7:9] == ["diff          1 2 3 4", "vstack        0 1 3 6 10 4 -2 0 7 5"]
+
+
 def test_there_is_a_test_for_every_example():
     tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
     assert {path.stem for path in EXAMPLES.glob("*.py")} <= tested

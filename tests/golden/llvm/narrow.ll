@@ -7,7 +7,7 @@
 ;   for i in 0..8:
 ;     y[i] = y[i] * f16(w[i]) - f16(x[i])
 ;     flags[i] = where(u8(w[i]) && u8(i32(w[i]) < n), 7, -flags[i])
-define internal void @ocannl.narrow.1(ptr noalias %y, ptr noalias %w, ptr noalias %x, ptr noalias %flags, i64 %n) nounwind {
+define internal void @ocannl.narrow.1(ptr noalias %y, ptr noalias %w, ptr noalias %x, ptr noalias %flags, i64 %n) nounwind "prefer-vector-width"="512" {
   %i.3 = alloca i64
   store i64 0, ptr %i.3
   br label %i.1

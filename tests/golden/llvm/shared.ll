@@ -7,7 +7,7 @@
 ;     for i in n..4:
 ;       poll
 ;       first[j] += x[i, j]
-define internal i1 @ocannl.shared.1(ptr noalias %first, ptr noalias %x, i64 %n, i64 %first_2, i64 %limit, ptr %control) nounwind {
+define internal i1 @ocannl.shared.1(ptr noalias %first, ptr noalias %x, i64 %n, i64 %first_2, i64 %limit, ptr %control) nounwind "prefer-vector-width"="512" {
   %j.3 = alloca i64
   %i.9 = alloca i64
   store i64 %first_2, ptr %j.3

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import functools
 import pickle
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -421,3 +424,129 @@ def test_a_recorder_is_suspended_inside(listing: Any) -> None:
         total += y
     assert net.params["w"].grad is not None  # and so may be trained elsewhere
     assert listing(code)[-1].strip() == "total_w[o0] =+ net_x[o0]    over o0<2"
+
+
+# --- what functions may be --------------------------------------------------------------------------------------------
+
+
+class Owner:
+    width = 4
+
+    @oc.op
+    def layer(self, x):
+        w = oc.param(o=[self.width])
+        return w @ x
+
+    @staticmethod
+    @oc.op
+    def doubled(x):
+        return x * oc.param("two", 2.0)
+
+
+def test_a_method_is_configured_and_applied_like_a_function() -> None:
+    block = Owner().layer()
+    assert isinstance(block, oc.Block)
+    assert block(data(3)).dims == (3, 4)
+    assert block(data(2)).params["w"] is block.params["w"]
+    assert Owner().layer(data(3), label="y").label == "y_x"
+    assert list(Owner.doubled(data(1)).params) == ["two"]
+
+
+class Scaled:
+    def __call__(self, x, *, by):
+        return x * oc.param("s", by)
+
+
+def scaled(x, *, by, power=1):
+    return x * oc.param("s", by) ** power
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [(Scaled(), "Scaled"), (functools.partial(scaled, power=2), "scaled"), (oc.op(scaled), "scaled")],
+)
+def test_whatever_can_be_called_will_do(function: Any, name: str) -> None:
+    op = oc.op(function)
+    assert list(op(by=2.0)(data(2)).params) == ["s"]
+    assert op(data(2), by=2.0).label == f"{name}_x"
+
+
+def test_what_says_nothing_about_its_arguments_is_refused() -> None:
+    with pytest.raises(oc.CodeError, match="`max` does not say what arguments it takes"):
+        oc.op(max)
+
+
+def test_a_function_has_no_label_of_its_own() -> None:
+    with pytest.raises(oc.CodeError, match="every oc.op function takes `label=`"):
+
+        @oc.op
+        def mine(x, *, label=None):
+            return x
+
+
+@pytest.mark.parametrize("label", ["", 3])
+def test_a_label_of_a_block_is_a_text(label: Any) -> None:
+    with pytest.raises(oc.CodeError, match="a label is a text"):
+        layer(hidden=2, label=label)
+    with pytest.raises(oc.CodeError, match="a label is a text"):
+        layer(hidden=2)(data(1), label=label)
+
+
+def test_a_tensor_given_by_its_name_is_given() -> None:
+    y = layer(x=data(3, label="image"), hidden=2)
+    assert isinstance(y, oc.Tensor)
+    assert y.label == "layer_image"
+
+
+def test_what_is_handed_through_keeps_its_name() -> None:
+    same = oc.op(lambda x: x)
+    x = data(1)
+    assert same(x, label="other") is x
+    assert same()(x, label="other").label == "x"
+
+
+def test_what_inner_blocks_share_has_one_path() -> None:
+    shared = layer(hidden=5, label="shared")
+    one, other = oc.op(lambda x: shared(x)), oc.op(lambda x: shared(x))
+    net = oc.op(lambda x: other(one(x, label="one"), label="other"))()
+    y = net(data(2))
+    assert list(net.params) == list(y.params) == ["one.shared.w", "one.shared.b"]
+
+
+def test_paths_that_dots_make_equal_are_numbered() -> None:
+    @oc.op
+    def net(x):
+        return layer(hidden=5, label="a.b")(x) * oc.param("a.b.w", 1.0)
+
+    block = net()
+    y = block(data(2))
+    assert list(block.params) == list(y.params) == ["a.b.w", "a.b.b", "a.b.w_2"]
+
+
+def test_several_threads_make_parameters_once() -> None:
+    @oc.op
+    def slow(x):
+        w = oc.param()
+        time.sleep(0.01)
+        return w @ x
+
+    block, made = slow(), []
+    threads = [threading.Thread(target=lambda: made.append(block(data(2)).params["w"])) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 4
+    assert set(made) == {block.params["w"]}
+
+
+def test_a_parameter_that_is_met_again_is_as_it_was() -> None:
+    sizes, kinds = iter([2, 3]), iter(["float32", "float64"])
+    block = oc.op(lambda x: oc.param("w", o=[next(sizes)]) @ x)()
+    block(data(1))
+    with pytest.raises(oc.ShapeError, match="`w` has the output sizes .2. since its block .* asked with .3."):
+        block(data(1))
+    block = oc.op(lambda x: oc.param("w", 1.0, dtype=next(kinds)) * x)()
+    block(data(1))
+    with pytest.raises(oc.DtypeError, match="`w` is of type float32 .* is asked as float64"):
+        block(data(1))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 from contextvars import copy_context
 from typing import Any
 
@@ -596,3 +598,115 @@ def test_after_a_refusal_the_recorder_goes_on(x: Any, n: Any, oracle: Any) -> No
             n += oc.tensor([1.0, 2.0, 3.0])
         n += 1
     assert oracle.after(code, n, given={n: N})[0].tolist() == (N + 2).tolist()
+
+
+# --- what can be recorded, and where ---------------------------------------------------------------------------------
+
+
+def grow(t: oc.Tensor, *, by: float = 2.0) -> None:
+    t *= by
+
+
+class Grow:
+    def __call__(self, t: oc.Tensor) -> None:
+        t *= 2.0
+
+    @oc.cd
+    def method(self, t: oc.Tensor) -> None:
+        t *= 2.0
+
+
+@pytest.mark.parametrize(
+    ("function", "title"),
+    [
+        (oc.cd(functools.partial(grow, by=2.0)), "grow"),
+        (oc.cd(Grow()), "Grow"),
+        (Grow().method, "method"),
+        (oc.cd()(grow), "grow"),
+        (oc.cd("bigger")(grow), "bigger"),
+        (oc.cd(lambda t: t.__imul__(2.0)), "code"),
+    ],
+)
+def test_whatever_can_be_called_records(function: Any, title: str, n: Any, listing: Any) -> None:
+    assert listing(function(n)) == [f"# {title}", "  n[o0] =* 2    over o0<2"]
+
+
+def test_a_name_that_python_takes_for_a_local_one_is_explained(n: Any) -> None:
+    @oc.cd
+    def outer_name():
+        n += 1  # noqa: F823, F841
+
+    def manager():
+        with oc.cd():
+            n += 1  # noqa: F823, F841
+
+    for function in (outer_name, manager):
+        with pytest.raises(UnboundLocalError) as caught:
+            function()
+        assert "oc.assign" in "".join(caught.value.__notes__)
+
+
+def test_a_generator_does_not_leave_its_recorder_to_others(n: Any) -> None:
+    def generates():
+        with oc.cd():
+            yield
+
+    left = generates()
+    next(left)
+    with pytest.raises(oc.CodeError, match="`generates` was left inside its `with oc.cd"):
+        n["=+"] = 1
+    with pytest.raises(oc.CodeError, match="assignments are recorded"):
+        n["=+"] = 1
+    with pytest.raises(oc.CodeError, match="a recorder must end in the function that began it"):
+        next(left)
+
+
+def test_tasks_record_each_their_own(n: Any, listing: Any) -> None:
+    async def task(k: float) -> list[str]:
+        with oc.cd() as code:
+            n["=+"] = k
+            await asyncio.sleep(0)
+            n["=*"] = k
+        return listing(code)
+
+    async def both() -> list[list[str]]:
+        return await asyncio.gather(task(1), task(2))
+
+    assert asyncio.run(both()) == [[f"n[o0] =+ {k}    over o0<2", f"n[o0] =* {k}    over o0<2"] for k in (1, 2)]
+
+
+def test_no_gradient_is_wanted_again_and_again_and_in_functions() -> None:
+    without = oc.no_grad()
+    for _ in range(2):
+        with without, without:
+            assert oc.param("w", 1.0).grad is None
+    assert oc.param("w", 1.0).grad is not None
+    doubled = oc.no_grad()(lambda t: t * 2)
+    assert doubled(oc.param("w", 1.0)).grad is None
+
+
+def test_projections_of_a_tensor_walk_an_assignment(oracle: Any) -> None:
+    a, b = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
+    left, right = oc.tensor(a), oc.tensor(b)
+    product = oc.einsum("ij; jk => ik", left, right)
+    c = oc.placeholder("c", batch=[], input=[], output=[2, 4], dtype="float64")
+    with oc.cd() as code:
+        oc.assign(c, "mul", left, right, accum="add", clear=True, projections=product.projections)
+    np.testing.assert_array_equal(oracle.after(code, c)[0], a @ b)
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "what"),
+    [
+        (oc.CodeError, "no `logic=` beside it", lambda n, p: oc.assign(n, "relu", n, projections=p, logic=".")),
+        (oc.CodeError, "takes t.projections", lambda n, p: oc.assign(n, "relu", n, projections="ij=>i")),
+        (oc.CodeError, "have 1 operands", lambda n, p: oc.assign(n, "add", n, n, projections=p)),
+        (oc.ShapeError, r"`n` is \(2,\), .* walk \(3,\)", lambda n, p: oc.assign(n, "id", n, projections=p)),
+    ],
+)
+def test_projections_that_do_not_fit_are_refused(error: Any, message: str, what: Any, n: Any) -> None:
+    other = oc.relu(oc.tensor([1.0, 2.0, 3.0]))
+    with pytest.raises(error, match=message):
+        with oc.cd() as code:
+            what(n, other.projections)
+        code.elaborate()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import code
+import linecache
 import textwrap
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -191,3 +193,36 @@ def test_a_label_is_a_text(wrong: Any) -> None:
 
 def test_inside_an_assertion_of_pytest_nothing_is_bound() -> None:
     assert oc.relu(oc.placeholder("x") * 1).label.isidentifier()
+
+
+@pytest.mark.parametrize("name", [None, 3, "", "ocannl"])
+def test_code_may_be_of_any_module(name: Any) -> None:
+    scope: dict[str, Any] = {"oc": oc, "__name__": name}
+    exec("w = oc.param()", scope)
+    assert scope["w"].label == "w"
+    with pytest.raises(oc.CodeError):
+        exec("w += 1", scope)
+
+
+def test_in_a_console_and_in_cells_of_a_notebook(capsys: pytest.CaptureFixture[str]) -> None:
+    made = "@oc.op\ndef layer(x):\n    v = oc.param()\n    return v @ x\n\nb = layer()\ny = b(x)\n"
+    text = f"w = oc.param()\n{made}w += 1\n"
+    scope: dict[str, Any] = {"oc": oc, "x": oc.tensor([1.0, 2.0], label="x")}
+    console = code.InteractiveConsole(scope)
+    for line in text.splitlines():
+        console.push(line)
+    assert "assignments are recorded" in capsys.readouterr().err
+    names = [scope["w"].label, scope["b"].label, *scope["b"].params, scope["y"].label]
+    cell = "<ipython-input-1-0>"
+    linecache.cache[cell] = (len(text), None, text.splitlines(True), cell)
+    cells: dict[str, Any] = {"oc": oc, "x": scope["x"]}
+    with pytest.raises(oc.CodeError, match="assignments are recorded"):
+        exec(compile(text, cell, "exec"), cells)
+    assert names == [cells["w"].label, cells["b"].label, *cells["b"].params, cells["y"].label] == ["w", "b", "v", "b_x"]
+
+
+def test_without_debug_information_only_places_are_lost() -> None:
+    function = run("def make():\n    w = oc.param()\n    return w")["make"]
+    bare = function.__code__.replace(co_linetable=b"", co_filename="")
+    made = FunctionType(bare, {"oc": oc})()
+    assert made.label == "w"

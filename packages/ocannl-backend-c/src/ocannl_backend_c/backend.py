@@ -19,7 +19,10 @@ from ocannl_backend_c.code import loaded
 from ocannl_backend_c.dialect import TYPES
 from ocannl_backend_c.emit import emit
 
-CAPABILITIES = Capabilities(precisions=frozenset(precision.name for precision in TYPES))
+
+@cache
+def _capabilities() -> Capabilities:
+    return Capabilities(precisions=frozenset(precision.name for precision in TYPES))
 
 
 @cache
@@ -51,10 +54,10 @@ class CBackend:
 
     @property
     def capabilities(self) -> Capabilities:
-        return CAPABILITIES
+        return _capabilities()
 
     def compile(self, procs: Sequence[Proc]) -> NativeCode:
-        check(procs, CAPABILITIES, self.name)
+        check(procs, _capabilities(), self.name)
         tools, text = toolchain.toolchain(), emit(procs)
         code = toolchain.build(text, tools)
         return loaded(Package.of(tools.target, [signature(proc) for proc in procs], text, code))

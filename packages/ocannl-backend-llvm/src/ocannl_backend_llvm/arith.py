@@ -29,9 +29,9 @@ def compare(b: Builder, name: str, precision: Precision, x: str, y: str) -> str:
     """An i1; only `ne` holds where an operand is NaN."""
     held = HELD[precision]
     if precision.is_float:
-        return b.let(f"fcmp {'une' if name == 'ne' else f'o{name}'} {held} {x}, {y}")
+        return b.test(f"fcmp {'une' if name == 'ne' else f'o{name}'}", held, x, y)
     sign = "" if name in ("eq", "ne") else "s" if is_signed(precision) else "u"
-    return b.let(f"icmp {sign}{name} {held} {x}, {y}")
+    return b.test(f"icmp {sign}{name}", held, x, y)
 
 
 def apply(b: Builder, op: Op, precision: Precision, args: tuple[str, ...]) -> str:
@@ -74,20 +74,20 @@ def _float(b: Builder, op: Op, precision: Precision, args: tuple[str, ...]) -> s
         case name if name in INTRINSIC:
             return b.intrinsic(INTRINSIC[name], t, *args)
         case "neg":
-            return b.let(f"fneg {t} {x}")
+            return b.op("fneg", t, x)
         case "recip":
             return b.op("fdiv", t, "1.0", x)
         case "recip_sqrt":
             return b.op("fdiv", t, "1.0", b.intrinsic("sqrt", t, x))
         case "relu":  # NaN is not below zero
-            return b.select(b.let(f"fcmp olt {t} {x}, 0.0"), t, "0.0", x)
+            return b.select(b.test("fcmp olt", t, x, "0.0"), t, "0.0", x)
         case "sat01":
-            above = b.select(b.let(f"fcmp olt {t} {x}, 0.0"), t, "0.0", x)
-            return b.select(b.let(f"fcmp ogt {t} {above}, 1.0"), t, "1.0", above)
+            above = b.select(b.test("fcmp olt", t, x, "0.0"), t, "0.0", x)
+            return b.select(b.test("fcmp ogt", t, above, "1.0"), t, "1.0", above)
         case "relu_gate":
-            return b.select(b.let(f"fcmp ogt {t} {x}, 0.0"), t, args[1], "0.0")
+            return b.select(b.test("fcmp ogt", t, x, "0.0"), t, args[1], "0.0")
         case "sat01_gate":
-            inside = b.op("and", "i1", b.let(f"fcmp ogt {t} {x}, 0.0"), b.let(f"fcmp olt {t} {x}, 1.0"))
+            inside = b.op("and", "i1", b.test("fcmp ogt", t, x, "0.0"), b.test("fcmp olt", t, x, "1.0"))
             return b.select(inside, t, args[1], "0.0")
         case "max" | "min" as name:
             return _extreme(b, "olt" if name == "max" else "ogt", t, *args)
@@ -101,9 +101,9 @@ def _extreme(b: Builder, worse: str, t: str, x: str, y: str) -> str:
     """NaN if either is. `worse` says when `y` is to be preferred."""
     if not x.startswith("%"):
         x, y = y, x
-    best = b.select(b.let(f"fcmp {worse} {t} {x}, {y}"), t, y, x)  # x when x is NaN
+    best = b.select(b.test(f"fcmp {worse}", t, x, y), t, y, x)  # x when x is NaN
     if y.startswith(("%", "0x7FF")):
-        return b.select(b.let(f"fcmp uno {t} {y}, 0.0"), t, y, best)
+        return b.select(b.test("fcmp uno", t, y, "0.0"), t, y, best)
     return best
 
 
@@ -171,7 +171,7 @@ def _shift(b: Builder, left: bool, precision: Precision, x: str, count: str) -> 
         if 0 <= int(count) < bits:
             return b.op(opcode, t, x, count)
         return b.op(opcode, t, x, str(bits - 1)) if signed else "0"
-    inside = b.let(f"icmp ult {t} {count}, {bits}")
+    inside = b.test("icmp ult", t, count, str(bits))
     moved = b.op(opcode, t, x, b.select(inside, t, count, str(bits - 1)))
     return moved if signed else b.select(inside, t, moved, "0")
 

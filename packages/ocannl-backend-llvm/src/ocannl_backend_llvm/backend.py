@@ -19,7 +19,12 @@ from ocannl_backend_llvm.code import compiled, restored
 from ocannl_backend_llvm.emit import emit
 from ocannl_backend_llvm.types import HELD
 
-CAPABILITIES = Capabilities(precisions=frozenset(precision.name for precision in HELD))
+
+@cache
+def _capabilities() -> Capabilities:
+    width, registers = engine.host().vectors
+    names = frozenset(precision.name for precision in HELD)
+    return Capabilities(names, vector_bytes=width, vector_registers=registers)
 
 
 @cache
@@ -51,10 +56,10 @@ class LlvmBackend:
 
     @property
     def capabilities(self) -> Capabilities:
-        return CAPABILITIES
+        return _capabilities()
 
     def compile(self, procs: Sequence[Proc]) -> NativeCode:
-        check(procs, CAPABILITIES, self.name)
+        check(procs, _capabilities(), self.name)
         target = engine.host()
         return compiled([signature(proc) for proc in procs], emit(procs, target.has_half), target)
 

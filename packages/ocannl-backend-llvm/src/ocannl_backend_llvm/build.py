@@ -38,12 +38,13 @@ class Builder:
     """Appends instructions to a document. Generated names end in a dot and a number, so that they never meet those of
     parameters; nothing here makes phis: what varies lives in allocas, which SROA turns into registers."""
 
-    __slots__ = ("_numbers", "doc", "module")
+    __slots__ = ("_numbers", "doc", "module", "splats")
 
     def __init__(self, module: Module, doc: Document, numbers: Iterator[int] | None = None) -> None:
         self.module = module
         self.doc = doc
         self._numbers = numbers or count(1)
+        self.splats: dict[tuple[str, str, int], str] = {}  # vectors made in this block, by type, number and width
 
     def at(self, doc: Document) -> Builder:
         """One that writes elsewhere in the same function."""
@@ -64,6 +65,7 @@ class Builder:
 
     def label(self, name: str) -> None:
         self.doc.line(f"{name}:")
+        self.splats.clear()
 
     def jump(self, target: str) -> None:
         self.doc.line(f"  br label %{target}")
@@ -73,6 +75,10 @@ class Builder:
 
     def op(self, opcode: str, type_: str, *operands: str) -> str:
         return self.let(f"{opcode} {type_} {', '.join(operands)}")
+
+    def test(self, comparison: str, type_: str, x: str, y: str) -> str:
+        """An i1, of `icmp` or `fcmp` and a relation."""
+        return self.let(f"{comparison} {type_} {x}, {y}")
 
     def cast(self, opcode: str, value: str, source: str, target: str) -> str:
         return self.let(f"{opcode} {source} {value} to {target}")

@@ -123,7 +123,7 @@ def narrow(b: Builder, value: str, target: Precision) -> str:
         odd = b.op("and", "i32", b.op("lshr", "i32", bits, "16"), "1")
         rounded = b.op("add", "i32", b.op("add", "i32", bits, str(0x7FFF)), odd)
         quiet = b.op("or", "i32", bits, str(0x400000))
-        kept = b.select(b.let(f"fcmp uno float {value}, 0.0"), "i32", quiet, rounded)
+        kept = b.select(b.test("fcmp uno", "float", value, "0.0"), "i32", quiet, rounded)
         return b.cast("trunc", b.op("lshr", "i32", kept, "16"), "i32", held)
     if target is float16 and b.module.has_half:
         return b.cast("bitcast", b.cast("fptrunc", value, "float", "half"), "half", held)
@@ -175,7 +175,7 @@ def is_true(b: Builder, value: str, precision: Precision) -> str:
     """An i1: whether the value is not zero; NaN is not."""
     if is_narrow(precision):
         mag = b.op("and", HELD[precision], value, str((1 << 8 * precision.nbytes - 1) - 1))
-        return b.let(f"icmp ne {HELD[precision]} {mag}, 0")
+        return b.test("icmp ne", HELD[precision], mag, "0")
     if precision.is_float:
-        return b.let(f"fcmp une {HELD[precision]} {value}, 0.0")
-    return b.let(f"icmp ne {HELD[precision]} {value}, 0")
+        return b.test("fcmp une", HELD[precision], value, "0.0")
+    return b.test("icmp ne", HELD[precision], value, "0")

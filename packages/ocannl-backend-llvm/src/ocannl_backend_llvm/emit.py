@@ -18,23 +18,19 @@ from collections.abc import Sequence
 
 from ocannl.backend import CompileError
 from ocannl.codegen import UNLOCKED, Claim, Document, Nest, nests, pool_bufs, printable
-from ocannl.codegen.numbers import rounded
 from ocannl.codegen.params import PATIENCE_NS
 from ocannl.ir.index import Affine, Bound, Cond, Sym
 from ocannl.ir.loops import (
-    Apply,
     Body,
     Buf,
-    Cast,
     Comment,
     Expr,
     For,
     Home,
-    Idx,
     If,
     Let,
-    Load,
     Local,
+    Mode,
     Num,
     Pick,
     Poll,
@@ -43,19 +39,14 @@ from ocannl.ir.loops import (
     Stmt,
     Store,
     Update,
-    Var,
-    When,
 )
 from ocannl.ir.names import Namer, identifier
-from ocannl.ir.ops import ADD, MUL, NEG
-from ocannl.ir.precision import Precision, int64
 from ocannl.ir.text import print_proc
-from ocannl.ir.walk import walk
 from ocannl.ir.work import work
-from ocannl_backend_llvm.arith import apply, compare, power
 from ocannl_backend_llvm.build import Builder, Module
-from ocannl_backend_llvm.convert import convert, is_true, narrow, widen
 from ocannl_backend_llvm.indices import Indices
+from ocannl_backend_llvm.lanes import Lanes
+from ocannl_backend_llvm.straight import Straight
 from ocannl_backend_llvm.types import HELD, constant
 
 COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
@@ -137,6 +128,7 @@ left:
   ret i1 true
 }}
 """
+WIDE = '"prefer-vector-width"="512"'  # some processors have it halved: vectors are already as wide as they are to be
 OLD = "old value"  # of the cell that an `Update` changes: no name that a program can hold
 
 
@@ -244,15 +236,13 @@ class _Function:
     def __init__(self, module: Module, name: str, nest: Nest, doc: Document) -> None:
         self.nest = nest
         self.doc = doc
-        self.pointers: dict[Buf, str] = {}
-        self.cells: dict[tuple[Buf, int], str] = {}  # pointers to those of locals
-        self.values: dict[str, str] = {}  # of `Let`s
+        pointers: dict[Buf, str] = {}
         self.stack_bytes = 0
         names, disjoint = Namer(), nest.disjoint
         params: list[str] = []
         for buf in nest.bufs:
-            self.pointers[buf] = f"%{names(buf.name)}"
-            params.append(f"ptr {'noalias ' if buf in disjoint else ''}{self.pointers[buf]}")
+            pointers[buf] = f"%{names(buf.name)}"
+            params.append(f"ptr {'noalias ' if buf in disjoint else ''}{pointers[buf]}")
         for sym in nest.syms:
             params.append(f"i64 %{names(sym.name)}")
         if nest.labels:
@@ -268,10 +258,12 @@ class _Function:
             self.result = "i1"
             module.define(POLL, POLL_TEXT)
             params.append("ptr %control")
-        doc.line(f"define internal {self.result} @{name}({', '.join(params)}) nounwind {{")
+        doc.line(f"define internal {self.result} @{name}({', '.join(params)}) nounwind {WIDE} {{")
         self.allocas = doc.section()
         self.b = Builder(module, doc)
         self.indices = Indices(self.b, doc)
+        self.code = Straight(self.b, self.indices, self.allocas)
+        self.code.pointers |= pointers
         for sym, param in zip(nest.syms, params[len(nest.bufs) :], strict=False):
             self.indices.bind(sym, param.removeprefix("i64 "))
 
@@ -324,11 +316,10 @@ class _Function:
 
     def statement(self, stmt: Stmt) -> None:
         match stmt:
-            case Store(ref, value):
-                held = self.value(value)
-                self.b.line(f"store {HELD[ref.buf.precision]} {held}, ptr {self.place(ref)}")
+            case Store():
+                self.code.store(stmt)
             case Update():
-                self.update(stmt)
+                self.code.update(stmt)
             case For():
                 self.loop(stmt)
             case If(cond, then, orelse):
@@ -336,7 +327,7 @@ class _Function:
             case Pick(sym, value, body):
                 self.pick(sym, value, body)
             case Let(name, value):
-                self.values[name] = self.value(value)
+                self.code.define(name, value)
             case Local(buf, fill):
                 self.local(buf, fill)
             case Comment(text):
@@ -359,6 +350,14 @@ class _Function:
                 self.indices.bind(stmt.sym, lo)
                 self.block(stmt.body)
                 return
+            if stmt.mode is Mode.LANES:
+                Lanes(self.code, stmt)
+                return
+            if stmt.mode is Mode.UNROLLED:
+                for value in range(lo, hi):
+                    self.indices.bind(stmt.sym, value)
+                    self.block(stmt.body)
+                return
         name = identifier(stmt.sym.name, "i")
         body, end, counter = b.fresh(name), b.fresh(f"{name}.end"), f"%{b.fresh(name)}"
         self.allocas.line(f"  {counter} = alloca i64")
@@ -379,7 +378,7 @@ class _Function:
 
     def pick(self, sym: Sym, value: Expr, body: Body) -> None:
         b = self.b
-        picked = self.value(value)
+        picked = self.code.value(value)
         inside, end = b.fresh("picked"), b.fresh("end")
         first = b.op("sub", "i64", picked, str(sym.lo))
         b.branch(b.let(f"icmp ult i64 {first}, {sym.extent}", "in"), inside, end)
@@ -409,155 +408,21 @@ class _Function:
 
     def local(self, buf: Buf, fill: int | float | None) -> None:
         b, held, cells = self.b, HELD[buf.precision], buf.size
-        if buf not in self.pointers:
+        if buf not in self.code.pointers:
             self.stack_bytes += buf.nbytes
             if self.stack_bytes > STACK_BYTES:
                 raise CompileError(f"local arrays up to `{buf.name}` need {self.stack_bytes} bytes of stack")
-            pointer = self.pointers[buf] = f"%{b.fresh(identifier(buf.name))}"
+            pointer = self.code.pointers[buf] = f"%{b.fresh(identifier(buf.name))}"
             self.allocas.line(f"  {pointer} = alloca {f'[{cells} x {held}]' if buf.shape else held}")
         if fill is None:
             return
         start = constant(fill, buf.precision)
         if cells <= UNROLLED_FILL:
             for cell in range(cells):
-                b.line(f"store {held} {start}, ptr {self.cell(buf, cell)}")
+                b.line(f"store {held} {start}, ptr {self.code.cell(buf, cell)}")
         else:
             sym = Sym("fill", 0, cells - 1)
             flat = Buf(buf.name, buf.precision, (cells,), (1,), buf.home, buf.access)
-            self.pointers[flat] = self.pointers[buf]
+            self.code.pointers[flat] = self.code.pointers[buf]
             store = Store(Ref(flat, (Affine.of(sym),)), Num(fill, buf.precision))
             self.loop(For(sym, Bound.lower(0), Bound.upper(cells), (store,)))
-
-    def update(self, stmt: Update) -> None:
-        """A product that is added may be rounded once, together with the sum."""
-        b, precision, where = self.b, stmt.ref.buf.precision, self.place(stmt.ref)
-        held, work = HELD[precision], precision.arithmetic
-        old = self.values[OLD] = b.let(f"load {held}, ptr {where}", identifier(stmt.ref.buf.name))
-        negated, term = _without_sign(stmt.value)
-        if stmt.op is ADD and isinstance(term, Apply) and term.op is MUL and work.is_float:
-            x, y = (self.widened(factor, work) for factor in term.args)
-            x = b.let(f"fneg {HELD[work]} {x}") if negated else x
-            fused = b.intrinsic("fmuladd", HELD[work], x, y, convert(b, old, precision, work))
-            new = convert(b, fused, work, precision)
-        else:
-            new = self.value(Apply(stmt.op, (Var(OLD, precision), stmt.value)))
-        b.line(f"store {held} {new}, ptr {where}")
-
-    # ----------------------------------------------------------------------------------------------------- expressions
-
-    def value(self, expr: Expr) -> str:
-        """An operand that holds the value, in the type that holds its precision."""
-        b = self.b
-        match expr:
-            case Load(ref):
-                held = HELD[ref.buf.precision]
-                return b.let(f"load {held}, ptr {self.place(ref)}", identifier(ref.buf.name))
-            case Apply():
-                return self.apply(expr)
-            case Num(value, precision):
-                return constant(value, precision)
-            case Var(name, _):
-                return self.values[name]
-            case Idx(index, precision):
-                at = self.indices.affine(index)
-                return constant(at, precision) if isinstance(at, int) else convert(b, at, int64, precision)
-            case Cast(value, precision):
-                if _is_truth(value):
-                    return self.number(self.truth(value), precision)
-                return convert(b, self.value(value), value.precision, precision)
-            case When(cond, then, orelse):
-                return self.when(cond, then, orelse)
-
-    def widened(self, expr: Expr, work: Precision) -> str:
-        """The value in the type that arithmetic runs in."""
-        value = self.value(expr)
-        return value if expr.precision is work else widen(self.b, value, expr.precision)
-
-    def number(self, truth: str, precision: Precision) -> str:
-        """An i1 as 1 or 0."""
-        one, zero = constant(1, precision), constant(0, precision)
-        if truth in ("true", "false"):
-            return one if truth == "true" else zero
-        if precision.is_float:
-            return self.b.select(truth, HELD[precision], one, zero)
-        return self.b.cast("zext", truth, "i1", HELD[precision])
-
-    def apply(self, expr: Apply) -> str:
-        op, args, precision = expr.op, expr.args, expr.precision
-        if _is_truth(expr):
-            return self.number(self.truth(expr), precision)
-        if op.name == "where":
-            test = self.truth(args[0])
-            return self.b.select(test, HELD[precision], self.value(args[1]), self.value(args[2]))
-        work = precision.arithmetic
-        operands = tuple(self.widened(arg, work) for arg in args)
-        match expr:
-            case Apply(_, (_, Num(exponent, _))) if op.name == "pow" and exponent in PRODUCTS:
-                result = power(self.b, work, operands[0], int(exponent))
-            case _:
-                result = apply(self.b, op, work, operands)
-        return result if work is precision else narrow(self.b, result, precision)
-
-    def truth(self, expr: Expr) -> str:
-        """An i1: whether the value is not zero."""
-        b = self.b
-        match expr:
-            case Apply(op, (x, y)) if op.name in COMPARISONS:
-                work = x.precision.arithmetic
-                return compare(b, op.name, work, self.widened(x, work), self.widened(y, work))
-            case Apply(op, (x, y)) if op.name in LOGIC:
-                return b.op(op.name, "i1", self.truth(x), self.truth(y))
-            case Apply(op, (x,)) if op.name == "not":
-                return b.op("xor", "i1", self.truth(x), "true")
-            case Cast(value, _) if _is_truth(value):
-                return self.truth(value)
-            case Num(value, precision):
-                return "true" if rounded(value, precision) != 0 else "false"
-            case _:
-                return is_true(b, self.value(expr), expr.precision)
-
-    def when(self, cond: Cond, then: Expr, orelse: Expr) -> str:
-        b, test = self.b, self.indices.condition(cond)
-        if test in ("true", "false"):
-            return self.value(then if test == "true" else orelse)
-        held = HELD[then.precision]
-        if _is_cheap(then) and _is_cheap(orelse):
-            return b.select(test, held, self.value(then), self.value(orelse))
-        slot = f"%{b.fresh('when')}"
-        self.allocas.line(f"  {slot} = alloca {held}")
-        yes, no, end = b.fresh("then"), b.fresh("else"), b.fresh("end")
-        b.branch(test, yes, no)
-        for label, side in ((yes, then), (no, orelse)):
-            b.label(label)
-            b.line(f"store {held} {self.value(side)}, ptr {slot}")
-            b.jump(end)
-        b.label(end)
-        return b.let(f"load {held}, ptr {slot}", "when")
-
-    def cell(self, buf: Buf, offset: str | int) -> str:
-        """A pointer to it."""
-        if offset == 0:
-            return self.pointers[buf]
-        element = f"getelementptr inbounds {HELD[buf.precision]}, ptr {self.pointers[buf]}, i64 {offset}"
-        if buf.home is not Home.REG or isinstance(offset, str):
-            return self.b.let(element, "at")
-        if (buf, offset) not in self.cells:  # a cell of a local is named once, where the local is
-            self.cells[buf, offset] = self.b.at(self.allocas).let(element, identifier(buf.name))
-        return self.cells[buf, offset]
-
-    def place(self, ref: Ref) -> str:
-        return self.cell(ref.buf, self.indices.offset(ref))
-
-
-def _without_sign(expr: Expr) -> tuple[bool, Expr]:
-    """Whether it is negated, and what is."""
-    return (True, expr.args[0]) if isinstance(expr, Apply) and expr.op is NEG else (False, expr)
-
-
-def _is_truth(expr: Expr) -> bool:
-    return isinstance(expr, Apply) and (expr.op.name in COMPARISONS or expr.op.name in LOGIC)
-
-
-def _is_cheap(expr: Expr) -> bool:
-    """Neither reads memory nor takes long: evaluating it in vain does no harm."""
-    return not any(isinstance(node, Load | Apply | When) for node in walk(expr))

@@ -18,6 +18,9 @@ import llvmlite.binding as llvm
 from ocannl.backend import CompileError
 
 CODEGEN_LEVEL = 2
+VECTORS = {"+avx512f": (64, 32), "+avx": (32, 16), "+neon": (16, 32)}
+"""Bytes and number of the vector registers that a processor has with a feature; the first one counts."""
+BASELINE = (16, 16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,12 @@ class Target:
     def has_half(self) -> bool:
         """Whether instructions convert between float16 and float32; LLVM would otherwise call functions not here."""
         return "+f16c" in self.features.split(",") or self.triple.startswith(("aarch64", "arm64"))
+
+    @property
+    def vectors(self) -> tuple[int, int]:
+        """Bytes of a vector register, and how many there are."""
+        present = self.features.split(",")
+        return next((registers for feature, registers in VECTORS.items() if feature in present), BASELINE)
 
     def __str__(self) -> str:
         digest = hashlib.sha256(self.features.encode("ascii")).hexdigest()[:12]

@@ -34,7 +34,7 @@ def of_users(trace: TracebackType | None) -> TracebackType | None:
     """The entries of a traceback that are not the framework's."""
     entries: list[TracebackType] = []
     while trace is not None:
-        if trace.tb_frame.f_globals.get("__name__", "").partition(".")[0] != "ocannl":
+        if str(trace.tb_frame.f_globals.get("__name__")).partition(".")[0] != "ocannl":
             entries.append(trace)
         trace = trace.tb_next
     kept: TracebackType | None = None

@@ -7,6 +7,9 @@
 
 Meaning. A statement sees what those before it wrote. `For` runs its body for sym = lo, lo+step, ... below hi; where it
 is `claimed`, no iteration touches what another one writes, and threads may take them, so many at a time, in any order.
+Its mode says how it is best executed: `unrolled` has the code of the body once for each iteration; the iterations of
+`lanes`, which touch nothing that another one writes, are the lanes of vectors, statement by statement, and what all of
+them add to is added to in any order.
 `Pick` gives a symbol the value of an integer expression, and runs its body if that is in the symbol's range.
 `Update(ref, op, e)` is `ref = ref op e` for a monoid op: iterations of a reduction may be reordered. `Let` names a
 value and `Local` storage, both to the end of the block they stand in. All operands of an `Apply` have one type, which
@@ -147,6 +150,12 @@ class Cast:
 Expr = Num | Idx | Var | Load | Apply | When | Cast
 
 
+class Mode(Enum):
+    SERIAL = ""
+    UNROLLED = "unrolled"
+    LANES = "lanes"
+
+
 @dataclass(frozen=True, slots=True)
 class For:
     sym: Sym
@@ -156,6 +165,7 @@ class For:
     step: int = 1
     origin: Origin = field(default=NOWHERE, compare=False)
     claimed: int = 0
+    mode: Mode = Mode.SERIAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +246,6 @@ class Proc:
     arena: int = 0  # bytes
 
 
-def loop(sym: Sym, body: Body, origin: Origin = NOWHERE) -> For:
+def loop(sym: Sym, body: Body, origin: Origin = NOWHERE, mode: Mode = Mode.SERIAL) -> For:
     """The loop over the whole range of `sym`."""
-    return For(sym, Bound.lower(sym.lo), Bound.upper(sym.hi + 1), body, origin=origin)
+    return For(sym, Bound.lower(sym.lo), Bound.upper(sym.hi + 1), body, origin=origin, mode=mode)

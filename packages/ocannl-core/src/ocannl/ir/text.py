@@ -141,7 +141,8 @@ def _lines(body: Body, depth: int) -> Iterator[tuple[str, Origin | None]]:
                 step = f" step {stmt.step}" if stmt.step != 1 else ""
                 bounds = f"{_bound(stmt.lo, True)}..{_bound(stmt.hi, False)}"
                 claimed = f" claimed by {stmt.claimed}" if stmt.claimed else ""
-                yield f"{pad}for {stmt.sym.name} in {bounds}{step}{claimed}:", stmt.origin
+                mode = f" {stmt.mode.value}" if stmt.mode.value else ""
+                yield f"{pad}for {stmt.sym.name} in {bounds}{step}{claimed}{mode}:", stmt.origin
                 yield from _lines(stmt.body, depth + 1)
             case Pick(sym, value, inner):
                 yield f"{pad}pick {sym.name} in {sym.lo}..{sym.hi + 1} = {show(value)}:", None

@@ -31,6 +31,7 @@ from ocannl.ir.loops import (
     Let,
     Load,
     Local,
+    Mode,
     Num,
     Pick,
     Poll,
@@ -149,6 +150,8 @@ class _Check:
                 self.bounds(sym, lo, hi)
                 if stmt.claimed:
                     self.claimed(stmt)
+                if stmt.mode is not Mode.SERIAL:
+                    self.expanded(stmt)
                 with self.region.loop(sym, lo, hi):
                     self.block(body)
             case Pick(sym, value, body):
@@ -186,6 +189,20 @@ class _Check:
             raise self.fail("a claimed loop stands alone, takes steps of 1 and has constant bounds")
         if loop.claimed < 1 or not are_independent(touches(loop.body), loop.sym, (), sums=False):
             raise self.fail(f"threads cannot claim `{loop.sym.name}`: one iteration may touch what another one writes")
+
+    def expanded(self, loop: For) -> None:
+        """That the code of the iterations can be written side by side, or be that of vectors."""
+        if loop.step != 1 or loop.lo.constant is None or loop.hi.constant is None:
+            raise self.fail(f"a loop that is {loop.mode.value} takes steps of 1 and has constant bounds")
+        if loop.mode is not Mode.LANES:
+            return
+        if not all(isinstance(stmt, Store | Update | Let | Comment) for stmt in loop.body):
+            raise self.fail("lanes execute stores, updates and definitions")
+        if not are_independent(touches(loop.body), loop.sym, tuple(self.region.ranges), sums=True):
+            raise self.fail(f"`{loop.sym.name}` counts no lanes: one iteration may touch what another one writes")
+        for node in walk(loop.body):
+            if isinstance(node, When) and loop.sym in node.cond.syms and any(isinstance(e, Load) for e in walk(node)):
+                raise self.fail(f"whether `{show(node)}` reads memory differs between lanes")
 
     def bounds(self, sym: Sym, lo: Bound, hi: Bound) -> None:
         if not lo.of or not hi.of:

@@ -95,9 +95,9 @@ def _rebuild(node: Node, rule: Callable[[Node], Node]) -> Node:
         case Let(name, value):
             inner = rewrite(value, rule)
             return node if inner is value else Let(name, inner)
-        case For(sym, lo, hi, body, step, origin, claimed):
+        case For(sym, lo, hi, body, step, origin, claimed, mode):
             new_body = rewrite_body(body, rule)
-            return node if new_body is body else For(sym, lo, hi, new_body, step, origin, claimed)
+            return node if new_body is body else For(sym, lo, hi, new_body, step, origin, claimed, mode)
         case If(cond, then_body, else_body):
             x, y = rewrite_body(then_body, rule), rewrite_body(else_body, rule)
             return node if x is then_body and y is else_body else If(cond, x, y)

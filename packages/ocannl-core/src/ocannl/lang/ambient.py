@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import dis
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
+from contextlib import ContextDecorator
+from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from functools import lru_cache, wraps
 from types import CodeType, FrameType
@@ -42,14 +42,20 @@ def checked_label(label: object) -> str:
     return label
 
 
-@contextmanager
-def no_grad() -> Iterator[None]:
-    """Everything built inside has no gradient."""
-    token = differentiable.set(False)
-    try:
-        yield
-    finally:
-        differentiable.reset(token)
+class no_grad(ContextDecorator):
+    """Everything built inside, or in a function that it decorates, has no gradient."""
+
+    def __init__(self) -> None:
+        self._tokens: list[Token[bool]] = []
+
+    def _recreate_cm(self) -> no_grad:
+        return no_grad()  # one for each call of a decorated function: calls may be in several threads
+
+    def __enter__(self) -> None:
+        self._tokens.append(differentiable.set(False))
+
+    def __exit__(self, *exception: object) -> None:
+        differentiable.reset(self._tokens.pop())
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +69,17 @@ class Site:
 def site() -> Site:
     """The innermost place outside the framework's own machinery."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").startswith(_INTERNAL):
+    while frame is not None and _module(frame).startswith(_INTERNAL):
         frame = frame.f_back
     if frame is None:
         return Site("", "")
     where, names = _code_facts(frame.f_code)
     return Site(f"{where}:{frame.f_lineno}", names.get(frame.f_lasti, "") if composed.get() is None else "")
+
+
+def _module(frame: FrameType) -> str:
+    name = frame.f_globals.get("__name__")
+    return name if isinstance(name, str) else ""
 
 
 def composite(function: F) -> F:

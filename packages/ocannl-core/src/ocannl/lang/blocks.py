@@ -12,15 +12,21 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from contextvars import ContextVar
+from threading import RLock
+from types import MethodType
 from typing import TYPE_CHECKING, Any, overload
 
 from ocannl.base.errors import CodeError
-from ocannl.lang.ambient import site
+from ocannl.ir.tnode import next_id
+from ocannl.lang.ambient import checked_label, site
 from ocannl.lang.code import recorder
+from ocannl.lang.paths import unique
 
 if TYPE_CHECKING:
     from ocannl.lang.tensor import Tensor
+
 
 class Applying:
     """One application of a block: what it owns so far, and how far a later application has recalled it."""
@@ -109,7 +115,7 @@ def stream() -> tuple[str, int] | None:
 class Block:
     """A configured tensor function. Its parameters are made when it is first applied."""
 
-    __slots__ = ("arguments", "draws", "function", "label", "members")
+    __slots__ = ("arguments", "draws", "function", "label", "making", "members")
 
     def __init__(self, function: Callable[..., Any], arguments: Mapping[str, Any], label: str) -> None:
         self.function = function
@@ -117,13 +123,17 @@ class Block:
         self.label = label
         self.draws = 0
         self.members: list[tuple[str, Any]] | None = None
+        self.making = RLock()  # of several threads, one makes what the others then meet
 
     @property
     def params(self) -> Mapping[str, Tensor]:
         """The parameters by dotted path, in the order in which the first application made them."""
         if self.members is None:
             raise CodeError(f"block `{self.label}` has no parameters before it is first applied to something")
-        return dict(self._walk(""))
+        paths: dict[Tensor, str] = {}
+        for path, p in self._walk(""):
+            paths.setdefault(p, path)  # what two inner blocks share is called as the first of them calls it
+        return unique(paths)
 
     def _walk(self, prefix: str) -> Iterator[tuple[str, Tensor]]:
         for name, member in self.members or ():
@@ -133,10 +143,25 @@ class Block:
                 yield f"{prefix}{name}", member
 
     def __call__(self, *inputs: Any, label: str | None = None) -> Any:
-        outer = applying.get()
+        name = None if label is None else checked_label(label)
+        outer, first = applying.get(), next_id()
         if outer is not None:
             outer.meet(self)
         check_call(self.function, inputs, self.arguments)
+        with self.making if self.members is None else nullcontext():
+            result = self._apply(outer, inputs)
+        if outer is None:
+            for path, p in self.params.items():
+                p.path = path
+        made = getattr(result, "application", None) is not None and result.node.id > first  # else it is handed through
+        if made and name is not None:
+            return result.with_label(name)
+        if made:
+            given = next((i.label for i in inputs if hasattr(i, "rename_if_unnamed")), "")
+            result.rename_if_unnamed(f"{self.label}_{given}" if given else self.label)
+        return result
+
+    def _apply(self, outer: Applying | None, inputs: tuple[Any, ...]) -> Any:
         mine = Applying(self, outer)
         tokens = applying.set(mine), recorder.set(None)
         try:
@@ -145,12 +170,6 @@ class Block:
         finally:
             applying.reset(tokens[0])
             recorder.reset(tokens[1])
-        if outer is None:
-            for path, p in self._walk(""):
-                p.path = path
-        if label is not None and hasattr(result, "with_label"):
-            return result.with_label(label)
-        _label_result(result, self.label, inputs)
         return result
 
     def __repr__(self) -> str:
@@ -161,37 +180,34 @@ class Block:
         raise CodeError("blocks cannot be copied or pickled; save their parameters with oc.save")
 
 
-def _label_result(result: Any, label: str, inputs: tuple[Any, ...]) -> None:
-    rename = getattr(result, "rename_if_unnamed", None)
-    if rename is not None and result.application is not None:
-        first = next((i.label for i in inputs if hasattr(i, "rename_if_unnamed")), "")
-        rename(f"{label}_{first}" if first else label)
-
-
 class Function:
     """What `oc.op` makes of a function: called with tensors it is applied at once, with configuration alone it is a
     `Block`."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         if is_suspended(function):
-            raise CodeError(f"`{function.__name__}` is a generator or a coroutine; oc.op takes plain functions")
+            raise CodeError(f"`{called(function)}` is a generator or a coroutine; oc.op takes plain functions")
         self.function = function
         functools.update_wrapper(self, function)
-        kinds = inspect.Parameter
-        parameters = inspect.signature(function).parameters.values()
-        self.takes_tensors = any(
-            p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD, kinds.VAR_POSITIONAL) for p in parameters
-        )
-        self.signature = inspect.signature(function)
+        self.signature = _signature(function)
+        parameters = self.signature.parameters
+        if "label" in parameters:
+            raise CodeError(f"`{called(function)}{self.signature}`: every oc.op function takes `label=`; rename yours")
+        positional = [p for p in parameters.values() if p.kind in _POSITIONAL]
+        self.takes_tensors = bool(positional)
+        self.required = {p.name for p in positional if p.default is p.empty and p.kind is not p.VAR_POSITIONAL}
 
     def __call__(self, *inputs: Any, label: str | None = None, **arguments: Any) -> Any:
-        at_once = bool(inputs) or not self.takes_tensors
+        at_once = bool(inputs) or not self.takes_tensors or not self.required.isdisjoint(arguments)
         check_call(self.function, inputs if at_once else None, arguments)
-        block = self._block(label, arguments, at_once)
+        if at_once:
+            whole = self.signature.bind(*inputs, **arguments)  # a tensor may be given by its name
+            inputs, arguments = whole.args, whole.kwargs
+        block = self._block(None if label is None else checked_label(label), arguments, at_once)
         return block(*inputs) if at_once else block
 
     def _block(self, label: str | None, arguments: Mapping[str, Any], at_once: bool) -> Block:
-        name = label or _plain(self.function.__name__)
+        name = label or called(self.function)
         outer = applying.get()
         if outer is None:
             # what is applied at once has no name of its own: the name it is bound to is that of its result
@@ -206,10 +222,15 @@ class Function:
         return block
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+        return self if instance is None else Function(MethodType(self.function, instance))
 
     def __repr__(self) -> str:
-        return f"<oc.op {self.function.__name__}{self.signature}>"
+        return f"<oc.op {called(self.function)}{self.signature}>"
+
+
+_POSITIONAL = (
+    inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.VAR_POSITIONAL
+)  # fmt: skip
 
 
 def is_suspended(function: Callable[..., Any]) -> bool:
@@ -220,7 +241,7 @@ def is_suspended(function: Callable[..., Any]) -> bool:
 
 def check_call(function: Callable[..., Any], inputs: tuple[Any, ...] | None, arguments: Mapping[str, Any]) -> None:
     """Refuses arguments that do not fit; `inputs` None: the tensors come later, all configuration is there."""
-    signature = inspect.signature(function)
+    signature = _signature(function)
     try:
         if inputs is not None:
             signature.bind(*inputs, **arguments)
@@ -230,11 +251,22 @@ def check_call(function: Callable[..., Any], inputs: tuple[Any, ...] | None, arg
             if p.kind is p.KEYWORD_ONLY and p.default is p.empty and p.name not in arguments:
                 raise TypeError(f"missing a required argument: '{p.name}'")
     except TypeError as wrong:
-        raise CodeError(f"`{_plain(function.__name__)}{signature}`: {wrong}") from None
+        raise CodeError(f"`{called(function)}{signature}`: {wrong}") from None
 
 
-def _plain(name: str) -> str:
-    return "block" if name == "<lambda>" else name
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    try:
+        return inspect.signature(function)
+    except ValueError:
+        raise CodeError(f"`{called(function)}` does not say what arguments it takes; wrap it in a function") from None
+
+
+def called(function: Callable[..., Any], unnamed: str = "block") -> str:
+    """What a function is called in labels and errors."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    name = getattr(function, "__name__", type(function).__name__)
+    return unnamed if name == "<lambda>" else str(name)
 
 
 @overload

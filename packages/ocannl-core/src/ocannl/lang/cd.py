@@ -24,9 +24,10 @@ from ocannl.base.errors import CodeError
 from ocannl.infer.logic import Logic, pointwise
 from ocannl.ir.ops import BY_NAME, Op
 from ocannl.ir.precision import int32
+from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.ambient import site
-from ocannl.lang.blocks import is_suspended
+from ocannl.lang.blocks import called, is_suspended
 from ocannl.lang.casts import refuse_loss, type_stored
 from ocannl.lang.code import Code, Heading, Step, recorder
 from ocannl.lang.declare.axes import logic_of
@@ -69,15 +70,32 @@ class Recording(Code):
         self.ended = True
 
     def note(self, expression: Tensor) -> None:
+        self._refuse_suspended()
         self.entries.append(expression)
 
     def splice(self, code: Code) -> None:
         if isinstance(code, Recording) and not code.ended:
             raise CodeError("code cannot contain itself: its recorder has not ended")
+        self._refuse_suspended()
         self.entries.append(code)
 
     def record(self, statement: Statement) -> None:
+        self._refuse_suspended()
         self.entries.append(statement)
+
+    def _refuse_suspended(self) -> None:
+        """A generator that yields inside of `with oc.cd():` would record what its caller writes."""
+        if self._frame is None:
+            return
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame is not self._frame:
+            frame = frame.f_back
+        if frame is None:
+            recorder.set(None)
+            raise CodeError(
+                f"`{self._frame.f_code.co_name}` was left inside its `with oc.cd(...)`, which would record what is "
+                "written here; end the recorder before `yield` and `await`"
+            )
 
     def holds(self, expression: Tensor) -> bool:
         """Whether the expression was written in this recorder, with no statement since: its operands still hold what
@@ -105,6 +123,12 @@ class Recording(Code):
 
     # --- as a context manager ----------------------------------------------------------------------------------------
 
+    def __call__(self, function: Callable[..., Any] | None = None) -> Any:
+        """Splices the code; `@oc.cd("title")` decorates a function whose code has this title."""
+        if function is None:
+            return super().__call__()
+        return _recorded(function, self._text)
+
     def __enter__(self) -> Recording:
         if self.ended or recorder.get() is self:
             raise CodeError("a recorder is used once; call oc.cd again")
@@ -112,7 +136,8 @@ class Recording(Code):
         self.begin()
         return self
 
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(self, kind: object = None, error: BaseException | None = None, trace: object = None) -> None:
+        _explain(error)
         same = recorder.get() is self and sys._getframe(1) is self._frame
         self._frame = None
         if same:
@@ -131,22 +156,35 @@ def cd(what: Callable[..., Any] | str = "", /) -> Any:
     """Records code: as a decorator of a function that writes assignments, or as `with oc.cd("title") as code:`."""
     if isinstance(what, str):
         return Recording(what)
+    return _recorded(what, "")
+
+
+def _recorded(what: Callable[..., Any], title: str) -> Callable[..., Code]:
     if not callable(what):
         raise CodeError(f"oc.cd decorates a function or takes a title, not {what!r}")
     if is_suspended(what):
-        raise CodeError(f"`{what.__name__}` is a generator or a coroutine; a recorder must end where it began")
+        raise CodeError(f"`{called(what)}` is a generator or a coroutine; a recorder must end where it began")
 
     @functools.wraps(what)
     def record(*args: Any, **settings: Any) -> Code:
-        recording = Recording(what.__name__.strip("<>"))
+        recording = Recording(title or called(what, "code"))
         recording.begin()
         try:
             what(*args, **settings)
+        except UnboundLocalError as error:
+            _explain(error)
+            raise
         finally:
             recording.end()
         return recording
 
     return record
+
+
+def _explain(error: BaseException | None) -> None:
+    """Python takes a name that a function assigns for one of its own, so `p += e` of an outer `p` finds nothing."""
+    if isinstance(error, UnboundLocalError):
+        error.add_note('to update a tensor of an outer function: `p["=+"] = e`, `p[...] = e`, or oc.assign(p, ...)')
 
 
 class comment:
@@ -308,6 +346,7 @@ def _add(
     operands: tuple[Tensor, ...],
     logic: Logic,
     sizes: dict[str, int],
+    projections: Projections | None = None,
 ) -> None:
     if lhs.literal is not None:
         raise CodeError(f"`{lhs.label}` is a number and cannot be assigned")
@@ -315,7 +354,7 @@ def _add(
         raise CodeError(f"`{lhs.label}` is written by oc.transfer, and only read in code")
     if sliced(lhs)[0].node.role is Role.DATA:
         raise CodeError(f"`{lhs.label}` is constant data and cannot be assigned; use a placeholder or oc.node")
-    active.record(Statement(lhs, accum, clear, combine, operands, logic, sizes, site().where))
+    active.record(Statement(lhs, accum, clear, combine, operands, logic, sizes, site().where, projections))
 
 
 def assign(
@@ -324,12 +363,14 @@ def assign(
     *rhs: object,
     accum: str | None = None,
     clear: bool = False,
-    logic: object = ".",
+    logic: object = None,
+    projections: Projections | None = None,
 ) -> None:
     """The plain spelling of every assignment: `lhs <- lhs accum op(rhs...)`.
 
-    `accum` names a primitive (None stores), `clear` first sets `lhs` to its neutral element, `logic` is "." pointwise,
-    "@" compose, "T" transpose, or an einsum spec.
+    `accum` names a primitive (None stores), `clear` first sets `lhs` to its neutral element, `logic` is "." pointwise
+    (as it is when nothing is said), "@" compose, "T" transpose, or an einsum spec. In its stead, `projections` of a
+    tensor, `t.projections`, walk the sizes as the operation of `t` walks its own.
     """
     active = recorder.get()
     if not isinstance(active, Recording):
@@ -344,11 +385,14 @@ def assign(
     if accum is not None and (into is None or into.neutral is None):
         known = ", ".join(o for o, row in BY_NAME.items() if row.neutral is not None)
         raise CodeError(f"accum={accum!r} does not accumulate; there are {known}")
+    if projections is not None and (logic is not None or not isinstance(projections, Projections)):
+        raise CodeError(f"`projections=` takes t.projections, and no `logic=` beside it; not {projections!r}"[:200])
     operands = tuple(embed(x) for x in rhs)
-    axes = logic_of(logic, len(rhs))
+    axes = logic_of("." if logic is None else logic, len(rhs))
     _rely(lhs, *operands)
     kinds = [type_stored(t) for t in operands]
     kind = contraction(op, axes, _same, None, domain=root.domain).precision(kinds, [False] * len(kinds))
     refuse_loss(lhs, into, int32 if op in COMPARISONS else kind, f"`{op}`")
     _take_type(lhs, Typing(kind))
-    _add(active, lhs, into, clear or into is None, lambda *xs: apply(root.name, *xs), operands, axes, {})
+    combine = _same if root.name == "id" else functools.partial(apply, root.name)
+    _add(active, lhs, into, clear or into is None, combine, operands, axes, {}, projections)

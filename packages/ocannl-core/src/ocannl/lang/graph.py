@@ -13,6 +13,7 @@ from ocannl.ir.assign import Assign, Number
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.code import Code, Step
 from ocannl.lang.fill import fill
+from ocannl.lang.paths import unique
 from ocannl.lang.random import Draw, Stream, part
 from ocannl.lang.slots import SlotAssign, elaborate
 from ocannl.lang.terms import Hole
@@ -46,17 +47,7 @@ def _operands(t: Tensor) -> Iterator[Tensor]:
 def parameters(*roots: Tensor) -> Mapping[str, Tensor]:
     """Parameters by path, in order of creation; a repeated path gets `_2`, `_3`, ..."""
     found = sorted((t for t in ancestors(roots) if t.is_parameter), key=lambda t: t.node.id)
-    return _unique({t: t.path or t.label for t in found})
-
-
-def _unique(paths: Mapping[Tensor, str]) -> Mapping[str, Tensor]:
-    out: dict[str, Tensor] = {}
-    for t, path in paths.items():
-        name, n = path, 2
-        while name in out:
-            name, n = f"{path}_{n}", n + 1
-        out[name] = t
-    return out
+    return unique({t: t.path or t.label for t in found})
 
 
 def forward(*roots: Tensor) -> Code:
@@ -114,7 +105,7 @@ def needed(params: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         stack.append((path, p, True))
         if p.initial is not None and not isinstance(p.initial, int | float):
             stack.extend((t.path or t.label, t, False) for t in ancestors([p.initial]) if t.is_parameter)
-    return _unique(order)
+    return unique(order)
 
 
 def key_streams(tensors: Iterable[Tensor], path: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ocannl.infer.logic import pointwise
 from ocannl.infer.parse import parse_shape
 from ocannl.infer.shape import Shape, relate
 from ocannl.infer.spec import KINDS, Fixed
-from ocannl.infer.terms import Provenance
+from ocannl.infer.terms import Provenance, resolve
 from ocannl.ir.assign import Index, Number
 from ocannl.ir.index import Affine
 from ocannl.ir.precision import Precision, float32, int32, int64, precision
@@ -33,6 +33,7 @@ from ocannl.lang.literals import (
     nested,
     supported,
 )
+from ocannl.lang.operation import like_slot
 from ocannl.lang.random import Distribution, Draw, Fanned, Sampling
 from ocannl.lang.symbols import Symbol
 from ocannl.lang.tensor import Tensor, relying
@@ -290,6 +291,8 @@ def param(
         initial = init
         is_said = kind is None and init.typing.is_float and not init.typing.is_default
         kind = init.typing.known if is_said else kind
+    elif callable(init):
+        raise CodeError(f"{init!r} is called for an initial value: oc.uniform(), or oc.init(fn) for a function"[:200])
     else:
         who = Provenance(name_of(label, at) or "param", where=at.where)
         contents, rows, kind = _exact(init, rows, kind, who)
@@ -300,6 +303,7 @@ def param(
     name = name_of(label, at)
     recalled = blocks.recall(name or "param")
     if recalled is not None:
+        _meet(recalled, rows, at, None if dtype is None else kind)
         return recalled
     made = leaf(
         name or "param",
@@ -323,6 +327,22 @@ def param(
         relate(pointwise(1), [initial.emit()], made.emit(), copy)
     blocks.own(name or "param", made)
     return made
+
+
+def _meet(p: Tensor, rows: Sizes, at: Site, kind: Precision | None) -> None:
+    """A parameter that is met again is as it was: what is said of it here must be true of it."""
+    if kind is not None and kind is not p.typing.settle(relying):
+        raise DtypeError(f"`{p.label}` is of type {p.dtype} since its block was first applied, and is asked as {kind}")
+    for name, row, known in zip(KINDS, rows.values(), map(resolve, p.handle.rows), strict=True):
+        if row is None or known.var is not None:
+            continue
+        asked = [size[1] if isinstance(size, tuple) else size for size in row]
+        held = [axis.size if isinstance(size, int) else size for axis, size in zip(known.axes, asked, strict=False)]
+        if len(asked) != len(known.axes) or any(h not in (None, a) for h, a in zip(held, asked, strict=True)):
+            sizes = [axis.size for axis in known.axes]
+            first = f"`{p.label}` has the {name} sizes {sizes} since its block was first applied"
+            problem = f"{first}, and is asked with {asked}"
+            raise refuse(problem, p.provenance, "configure another block for other sizes: it has parameters of its own")
 
 
 def _filling(init: Tensor) -> Contents | None:
@@ -391,9 +411,15 @@ def node(
     input: Row = None,
     output: Row = None,
     dtype: object = None,
+    slot: object = None,
 ) -> Tensor:
-    """A node of code, kept between calls; what its code reads before writing it starts as `init`, once per context."""
+    """A node of code, kept between calls; what its code reads before writing it starts as `init`, once per context.
+
+    In the rules of `oc.defop`, `slot=v1` makes a node like that argument, which lives while the rule's code runs.
+    """
     at = site()
+    if slot is not None:
+        return cast("Tensor", like_slot(name_of(label, at) or "node", slot))
     kind = None if dtype is None else precision(dtype)
     rows = rows_of(batch, input, output, None, None, None)
     if not is_number(init):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from ocannl.base.errors import CodeError
+from ocannl.base.errors import CodeError, ShapeError
 from ocannl.infer.logic import Logic
 from ocannl.infer.project import project
 from ocannl.infer.shape import finish, relate
@@ -13,6 +13,7 @@ from ocannl.infer.terms import Provenance
 from ocannl.ir.assign import Assign, Number, Origin, Piece
 from ocannl.ir.index import Affine
 from ocannl.ir.ops import Op
+from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role
 from ocannl.lang.fill import fill
 from ocannl.lang.slots import SlotAssign, elaborate
@@ -21,9 +22,10 @@ from ocannl.lang.terms import Hole, Term, tree_of
 
 
 class Statement:
-    """One assignment: `lhs <- lhs accum combine(operands)`, by a logic; the left side may be a slice."""
+    """One assignment: `lhs <- lhs accum combine(operands)`, by a logic or by projections that are given; the left side
+    may be a slice."""
 
-    __slots__ = ("accum", "clear", "combine", "lhs", "logic", "operands", "sizes", "where")
+    __slots__ = ("accum", "clear", "combine", "given", "lhs", "logic", "operands", "sizes", "where")
 
     def __init__(
         self,
@@ -35,6 +37,7 @@ class Statement:
         logic: Logic,
         sizes: dict[str, int],
         where: str,
+        given: Projections | None = None,
     ) -> None:
         self.lhs = lhs
         self.accum = accum
@@ -44,9 +47,11 @@ class Statement:
         self.logic = logic
         self.sizes = sizes
         self.where = where
+        self.given = given
         _name_state(lhs, operands)
         provenance = Provenance(lambda: lhs.label, "assigned", self.text, where)
-        relate(logic, [t.emit() for t in operands], lhs.emit(), provenance, sizes=sizes)
+        if given is None:
+            relate(logic, [t.emit() for t in operands], lhs.emit(), provenance, sizes=sizes)
 
     def text(self) -> str:
         """The assignment as it is recorded: `c =:+ a, b by ij; jk => ik`."""
@@ -56,7 +61,7 @@ class Statement:
 
     def __call__(self) -> Iterable[Assign]:
         finish(self.lhs.handle)
-        projections = project(self.logic, [t.handle for t in self.operands], self.lhs.handle, sizes=self.sizes)
+        projections = self._projections()
         terms = [operand_term(t, n) for n, t in enumerate(self.operands, 1)]
         target, tree = self.lhs.node, tree_of(self.combine(*terms))
         outside = None if self.accum is None else self.accum.neutral
@@ -67,6 +72,19 @@ class Statement:
             Origin(self.lhs.label, self.where),
         )
         return [b for a in made for b in _through_slices(self.lhs, a, projections.result_dims)]
+
+
+    def _projections(self) -> Projections:
+        if self.given is None:
+            return project(self.logic, [t.handle for t in self.operands], self.lhs.handle, sizes=self.sizes)
+        walked = (self.given.result_dims, *self.given.operand_dims)
+        tensors = (self.lhs, *self.operands)
+        if len(walked) != len(tensors):
+            raise CodeError(f"`{self.text()}`: the projections have {len(walked) - 1} operands")
+        for t, dims in zip(tensors, walked, strict=True):
+            if t.dims != dims:
+                raise ShapeError(f"`{self.text()}`: `{t.label}` is {t.dims}, and the projections walk {dims}")
+        return self.given
 
 
 def _name_state(lhs: Tensor, operands: tuple[Tensor, ...]) -> None:

@@ -50,9 +50,9 @@ def _block(body: Body, names: Namer) -> Body:
     out: list[Stmt] = []
     for stmt in body:
         match stmt:
-            case For(sym, lo, hi, inner, step, origin):
+            case For(sym, lo, hi, inner, step, origin, claimed, mode):
                 new = _block(inner, names)
-                out.append(stmt if new is inner else For(sym, lo, hi, new, step, origin))
+                out.append(stmt if new is inner else For(sym, lo, hi, new, step, origin, claimed, mode))
             case If(cond, then, orelse):
                 a, b = _block(then, names), _block(orelse, names)
                 out.append(stmt if a is then and b is orelse else If(cond, a, b))

@@ -78,9 +78,9 @@ def replace_buffers(proc: Proc, new: Mapping[Buf, Buf]) -> Proc:
 
     def statement(stmt: Stmt) -> Stmt:
         match stmt:
-            case For(sym, lo, hi, body, step, origin, claimed):
+            case For(sym, lo, hi, body, step, origin, claimed, mode):
                 inner = statements(body)
-                return stmt if inner is body else For(sym, lo, hi, inner, step, origin, claimed)
+                return stmt if inner is body else For(sym, lo, hi, inner, step, origin, claimed, mode)
             case If(cond, then, orelse):
                 a, b = statements(then), statements(orelse)
                 return stmt if a is then and b is orelse else If(cond, a, b)

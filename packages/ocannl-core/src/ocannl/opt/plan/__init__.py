@@ -1,6 +1,6 @@
 """Schedules as data: one `Plan` for each nest, which `realize` turns into a nest again.
 
-    Plan = Plain
+    Plan = Plain | Tiled
 
 A plan says how a nest runs, never what it computes, so a heuristic, a search, a user or a cache can produce it.
 """
@@ -10,13 +10,14 @@ from __future__ import annotations
 from ocannl.ir.capabilities import Capabilities
 from ocannl.opt.nest import Nest
 from ocannl.opt.plan.plain import Plain, plain
+from ocannl.opt.plan.tiled import Tiled, tiled
 
-Plan = Plain
+Plan = Plain | Tiled
 
 
 def plan(nest: Nest, capabilities: Capabilities) -> Plan:
     """The plan of the model for this nest on this target."""
-    return plain(nest)
+    return tiled(nest, capabilities) or plain(nest)
 
 
-__all__ = ["Plain", "Plan", "plan"]
+__all__ = ["Plain", "Plan", "Tiled", "plan"]

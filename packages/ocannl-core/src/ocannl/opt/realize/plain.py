@@ -37,7 +37,7 @@ from ocannl.opt.plan.plain import Plain
 from ocannl.opt.substitute import substitute
 
 
-def realize_plain(nest: Nest, plan: Plain, names: Namer) -> Stmt:
+def realize_plain(nest: Nest, plan: Plain, names: Namer) -> Body:
     """The loops in the order of the plan; with reduced loops,
 
         for i in 0..5:                        for i in 0..5:
@@ -51,11 +51,11 @@ def realize_plain(nest: Nest, plan: Plain, names: Namer) -> Stmt:
     partial sums it is another one, with a single one it is that of the loops.
     """
     if not isinstance(nest.leaf, Update) or not plan.reduced:
-        return block(around(_loops(nest, plan.kept), nest.cond, (nest.leaf,)))
-    outer, inner = _split(nest.cond, plan.reduced)
+        return around(loops_of(nest, plan.kept), nest.cond, (nest.leaf,))
+    outer, inner = split(nest.cond, plan.reduced)
     if nest.start is not None:  # then every cell is written, whatever the guard
-        return block(around(_loops(nest, plan.kept), TRUE, _sum(nest, plan, outer, inner, names)))
-    return block(around(_loops(nest, plan.kept), outer, _sum(nest, plan, TRUE, inner, names)))
+        return around(loops_of(nest, plan.kept), TRUE, _sum(nest, plan, outer, inner, names))
+    return around(loops_of(nest, plan.kept), outer, _sum(nest, plan, TRUE, inner, names))
 
 
 def _sum(nest: Nest, plan: Plain, some: Cond, each: Cond, names: Namer) -> Body:
@@ -92,7 +92,7 @@ def _sum(nest: Nest, plan: Plain, some: Cond, each: Cond, names: Namer) -> Body:
         feed: Body = (loop(by, tuple(turn), leaf.origin), *ends)
     else:
         feed = (loop(last, step(cells[0], {}), leaf.origin),)
-    fed = around(_loops(nest, tuple(outer)), TRUE, feed)
+    fed = around(loops_of(nest, tuple(outer)), TRUE, feed)
     end = Store(leaf.ref, _total(op, [Load(cell) for cell in cells]), leaf.origin)
     return (*begin, *(fed if some.is_true else (If(some, fed),)), end)
 
@@ -105,7 +105,7 @@ def _total(op: Op, parts: Sequence[Expr]) -> Expr:
     return Apply(op, (_total(op, parts[:half]), _total(op, parts[half:])))
 
 
-def _loops(nest: Nest, syms: tuple[Sym, ...]) -> list[For]:
+def loops_of(nest: Nest, syms: tuple[Sym, ...]) -> list[For]:
     by_sym = {old.sym: old for old in nest.loops}
     return [by_sym[s] for s in syms]
 
@@ -114,13 +114,13 @@ def around(loops: Sequence[For], cond: Cond, body: Body) -> Body:
     """`body` inside the loops, each fact of `cond` tested as far out as its symbols allow."""
     if not loops:
         return body if cond.is_true else (If(cond, body),)
-    here, below = _split(cond, [old.sym for old in loops])
+    here, below = split(cond, [old.sym for old in loops])
     first = loops[0]
     turn = For(first.sym, first.lo, first.hi, around(loops[1:], below, body), first.step, first.origin)
     return (turn,) if here.is_true else (If(here, (turn,)),)
 
 
-def _split(cond: Cond, syms: Sequence[Sym]) -> tuple[Cond, Cond]:
+def split(cond: Cond, syms: Sequence[Sym]) -> tuple[Cond, Cond]:
     """The facts that do not depend on `syms`, and those that do."""
 
     def part(facts: tuple[Affine, ...], depends: bool) -> tuple[Affine, ...]:

@@ -1,0 +1,284 @@
+"""Straight-line code for all lanes at once: the same instructions, of vectors.
+
+What is the same in every lane is computed once, as a number, and becomes a vector where it meets one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ocannl.ir.index import Affine, Cond, Sym
+from ocannl.ir.loops import Comment, Expr, For, Idx, Let, Load, Ref, Store, Update, Var, When
+from ocannl.ir.names import identifier
+from ocannl.ir.precision import Precision, int64
+from ocannl.ir.walk import children
+from ocannl_backend_llvm.arith import apply
+from ocannl_backend_llvm.build import MANGLED, Builder
+from ocannl_backend_llvm.convert import convert
+from ocannl_backend_llvm.straight import Straight, is_cheap
+from ocannl_backend_llvm.types import HELD
+
+FOLDED = frozenset({"add", "mul", "max", "min"})  # halves of a vector are combined; other lanes one by one
+SPREAD = range(2, 5)  # so many elements apart, cells come as one vector of which every so manieth lane is taken
+
+
+class Wide(Builder):
+    """Writes instructions of vectors. Types are those of the lanes; operands are vectors, or literals."""
+
+    __slots__ = ("width",)
+
+    def __init__(self, b: Builder, width: int) -> None:
+        super().__init__(b.module, b.doc, b._numbers)
+        self.width = width
+
+    def vector(self, type_: str) -> str:
+        return f"<{self.width} x {type_}>"
+
+    def operand(self, type_: str, value: str) -> str:
+        if value.startswith(("%", "<", "splat")):
+            return value
+        return f"splat ({type_} {value})"
+
+    def op(self, opcode: str, type_: str, *operands: str) -> str:
+        return super().op(opcode, self.vector(type_), *(self.operand(type_, x) for x in operands))
+
+    def test(self, comparison: str, type_: str, x: str, y: str) -> str:
+        return super().test(comparison, self.vector(type_), self.operand(type_, x), self.operand(type_, y))
+
+    def cast(self, opcode: str, value: str, source: str, target: str) -> str:
+        return super().cast(opcode, self.operand(source, value), self.vector(source), self.vector(target))
+
+    def select(self, condition: str, type_: str, then: str, orelse: str) -> str:
+        if then == orelse or condition in ("true", "false"):
+            return orelse if condition == "false" else then
+        then, orelse = self.operand(type_, then), self.operand(type_, orelse)
+        type_ = self.vector(type_)
+        return self.let(f"select {self.vector('i1')} {condition}, {type_} {then}, {type_} {orelse}")
+
+    def intrinsic(self, name: str, type_: str, *operands: str, suffix: str = "") -> str:
+        full, vector = f"llvm.{name}.v{self.width}{MANGLED[type_]}", self.vector(type_)
+        extra = tuple(part.split()[0] for part in suffix.split(", ") if part)
+        self.module.declare(full, vector, (*(vector for _ in operands), *extra))
+        given = [*(f"{vector} {self.operand(type_, x)}" for x in operands), *([suffix] if suffix else [])]
+        return self.let(f"call {vector} @{full}({', '.join(given)})")
+
+    def to_integer(self, value: str, source: str, target: str, signed: bool) -> str:
+        full = f"llvm.fpto{'s' if signed else 'u'}i.sat.v{self.width}{target}.v{self.width}{MANGLED[source]}"
+        self.module.declare(full, self.vector(target), (self.vector(source),))
+        return self.let(f"call {self.vector(target)} @{full}({self.vector(source)} {self.operand(source, value)})")
+
+    def call(self, result: str, helper: str, type_: str, *operands: str) -> str:
+        """Helper functions know numbers only."""
+        lanes = (
+            self.let(f"call {result} @{helper}({', '.join(f'{type_} {x}' for x in each)})")
+            for each in zip(*(self.lanes(type_, x) for x in operands), strict=True)
+        )
+        return self.gathered(result, list(lanes))
+
+    def lanes(self, type_: str, value: str) -> list[str]:
+        """The numbers of a vector."""
+        if not value.startswith(("%", "<")):
+            return [value] * self.width
+        return [self.let(f"extractelement {self.vector(type_)} {value}, i64 {n}") for n in range(self.width)]
+
+    def gathered(self, type_: str, values: list[str]) -> str:
+        """The vector of numbers."""
+        vector = "poison"
+        for n, value in enumerate(values):
+            vector = self.let(f"insertelement {self.vector(type_)} {vector}, {type_} {value}, i64 {n}")
+        return vector
+
+    def shuffled(self, type_: str, length: int, value: str, lanes: range, width: int) -> str:
+        """Some lanes of a vector of that length, as a vector of that width."""
+        picked = ", ".join(f"i32 {lane}" for lane in lanes)
+        vector = f"<{length} x {type_}>"
+        return self.let(f"shufflevector {vector} {value}, {vector} poison, <{width} x i32> <{picked}>")
+
+
+class Lanes(Straight):
+    """The code of all iterations of a loop over lanes; `one` is that of what they share."""
+
+    def __init__(self, one: Straight, loop: For) -> None:
+        first, last = loop.lo.constant, loop.hi.constant
+        assert first is not None and last is not None
+        self.wide = Wide(one.b, last + 1 - first)
+        super().__init__(self.wide, one.indices, one.allocas)
+        self.one = one
+        self.sym: Sym = loop.sym
+        self.width = self.wide.width
+        self._varying: dict[int, tuple[Expr, bool]] = {}  # by identity, of what lives as long
+        one.indices.bind(loop.sym, first)  # cells and indices are those of the first lane
+        for stmt in loop.body:
+            self.statement(stmt)
+
+    def statement(self, stmt: object) -> None:
+        match stmt:
+            case Store():
+                self.scatter(stmt.ref, self.value(stmt.value))
+            case Update():
+                self.update(stmt)
+            case Let(name, value):
+                if self.varies(value):
+                    self.names[name] = self.value(value)
+                else:
+                    self.one.define(name, value)
+            case Comment():
+                pass
+
+    # --------------------------------------------------------------------------------------------- what lanes differ in
+
+    def varies(self, expr: Expr) -> bool:
+        """Whether lanes may have different values."""
+        if id(expr) not in self._varying:
+            match expr:
+                case Load(ref):
+                    differs = self.stride(ref) != 0
+                case Idx(index, _):
+                    differs = self.sym in index.syms
+                case Var(name, _):
+                    differs = name in self.names
+                case _:
+                    differs = any(self.varies(part) for part in children(expr))  # type: ignore[arg-type]
+                    differs = differs or (isinstance(expr, When) and self.sym in expr.cond.syms)
+            self._varying[id(expr)] = expr, differs
+        return self._varying[id(expr)][1]
+
+    def stride(self, ref: Ref) -> int:
+        """How many elements a lane's cell lies behind the one of the lane before."""
+        return sum(at.coef(self.sym) * stride for at, stride in zip(ref.at, ref.buf.strides, strict=True))
+
+    def splat(self, type_: str, value: str) -> str:
+        """A number in all lanes."""
+        if not value.startswith("%"):
+            return value
+        one, key = self.one.b, (type_, value, self.width)
+        if key not in one.splats:
+            vector = self.wide.vector(type_)
+            first = one.let(f"insertelement {vector} poison, {type_} {value}, i64 0")
+            zeros = f"<{self.width} x i32> zeroinitializer"
+            one.splats[key] = one.let(f"shufflevector {vector} {first}, {vector} poison, {zeros}", "all")
+        return one.splats[key]
+
+    # ------------------------------------------------------------------------------------------------------------ cells
+
+    def gather(self, ref: Ref) -> str:
+        """The cells of all lanes."""
+        held, stride, width = HELD[ref.buf.precision], self.stride(ref), self.width
+        stem, align = identifier(ref.buf.name), ref.buf.precision.nbytes
+        first = self.one.place(ref)
+        if abs(stride) == 1 or stride in SPREAD:
+            length = abs(stride) * (width - 1) + 1
+            if stride < 0:
+                first = self._at(held, first, 1 - width)
+            vector = self.b.let(f"load <{length} x {held}>, ptr {first}, align {align}", stem)
+            if stride == 1:
+                return vector
+            picked = range(width - 1, -1, -1) if stride < 0 else range(0, length, stride)
+            return self.wide.shuffled(held, length, vector, picked, width)
+        cells = (self._at(held, first, lane * stride) for lane in range(width))
+        return self.wide.gathered(held, [self.b.let(f"load {held}, ptr {cell}", stem) for cell in cells])
+
+    def scatter(self, ref: Ref, value: str) -> None:
+        held, stride, b = HELD[ref.buf.precision], self.stride(ref), self.wide
+        first = self.one.place(ref)
+        if stride == 1:
+            b.line(f"store {b.vector(held)} {b.operand(held, value)}, ptr {first}, align {ref.buf.precision.nbytes}")
+            return
+        for lane, number in enumerate(b.lanes(held, value)):
+            b.line(f"store {held} {number}, ptr {self._at(held, first, lane * stride)}")
+
+    def _at(self, held: str, first: str, offset: int) -> str:
+        return self.b.let(f"getelementptr inbounds {held}, ptr {first}, i64 {offset}", "at") if offset else first
+
+    def update(self, stmt: Update) -> None:
+        if self.stride(stmt.ref):
+            self.scatter(stmt.ref, self.updated(stmt, self.gather(stmt.ref)))
+            return
+        for name, kind in self._totals(stmt):
+            self.one.names[TOTAL] = name
+            self.one.update(Update(stmt.ref, stmt.op, Var(TOTAL, kind), stmt.origin))
+
+    def _totals(self, stmt: Update) -> Iterator[tuple[str, Precision]]:
+        """What a cell is updated by that all lanes update: one number where halves can be combined."""
+        op, precision, width = stmt.op, stmt.ref.buf.precision, self.width
+        held, value = HELD[precision], self.value(stmt.value)
+        if op.name not in FOLDED or precision is not precision.arithmetic or width & (width - 1):
+            yield from ((lane, precision) for lane in self.wide.lanes(held, value))
+            return
+        value = self.wide.operand(held, value)
+        while width > 1:
+            half = Wide(self.b, width // 2)
+            low, high = range(half.width), range(half.width, width)
+            parts = [half.shuffled(held, width, value, lanes, half.width) for lanes in (low, high)]
+            value = apply(half, op, precision, (parts[0], parts[1]))
+            width = half.width
+        yield self.b.let(f"extractelement <1 x {held}> {value}, i64 0", "total"), precision
+
+    # ------------------------------------------------------------------------------------------------------ expressions
+
+    def value(self, expr: Expr) -> str:
+        if not self.varies(expr):
+            return self.splat(HELD[expr.precision], self.one.value(expr))
+        match expr:
+            case Load(ref):
+                return self.gather(ref)
+            case Idx(index, precision):
+                return convert(self.wide, self.index(index), int64, precision)
+            case _:
+                return super().value(expr)
+
+    def index(self, index: Affine) -> str:
+        """The index of each lane."""
+        first, step = self.indices.affine(index), index.coef(self.sym)
+        start = first if isinstance(first, int) else 0
+        steps = f"<{', '.join(f'i64 {start + lane * step}' for lane in range(self.width))}>"
+        return steps if isinstance(first, int) else self.wide.op("add", "i64", self.splat("i64", first), steps)
+
+    def widened(self, expr: Expr, work: Precision) -> str:
+        if not self.varies(expr):
+            return self.splat(HELD[work], self.one.widened(expr, work))
+        return super().widened(expr, work)
+
+    def truth(self, expr: Expr) -> str:
+        if not self.varies(expr):
+            return self.splat("i1", self.one.truth(expr))
+        return super().truth(expr)
+
+    def when(self, cond: Cond, then: Expr, orelse: Expr) -> str:
+        held, b, one = HELD[then.precision], self.wide, self.one.b
+        if self.sym in cond.syms:
+            return b.select(self.condition(cond), held, self.value(then), self.value(orelse))
+        test, vector = self.indices.condition(cond), self.wide.vector(held)
+        if test in ("true", "false"):
+            return self.value(then if test == "true" else orelse)
+        if is_cheap(then) and is_cheap(orelse):
+            sides = (b.operand(held, self.value(side)) for side in (then, orelse))
+            return b.let(f"select i1 {test}, {', '.join(f'{vector} {side}' for side in sides)}")
+        slot = f"%{b.fresh('when')}"
+        self.allocas.line(f"  {slot} = alloca {vector}")
+        yes, no, end = b.fresh("then"), b.fresh("else"), b.fresh("end")
+        one.branch(test, yes, no)
+        for label, side in ((yes, then), (no, orelse)):
+            one.label(label)
+            one.line(f"store {vector} {b.operand(held, self.value(side))}, ptr {slot}")
+            one.jump(end)
+        one.label(end)
+        return b.let(f"load {vector}, ptr {slot}", "when")
+
+    def condition(self, cond: Cond) -> str:
+        """Of each lane."""
+        b, test = self.wide, "true"
+        for facts, relation in ((cond.ge0, "sge"), (cond.eq0, "eq")):
+            for fact in facts:
+                holds = b.test(f"icmp {relation}", "i64", self._each(fact), "0")
+                test = holds if test == "true" else b.op("and", "i1", test, holds)
+        return test
+
+    def _each(self, fact: Affine) -> str:
+        if self.sym in fact.syms:
+            return self.index(fact)
+        same = self.indices.affine(fact)
+        return self.splat("i64", str(same))
+
+
+TOTAL = "total of lanes"  # no name that a program can hold

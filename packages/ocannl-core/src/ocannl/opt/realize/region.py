@@ -1,0 +1,111 @@
+"""A tile of a nest: which of its cells are rows and which are lanes, and loops over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from ocannl.ir.index import Affine, Sym
+from ocannl.ir.loops import Access, Body, Buf, Home, Mode, loop, row_major
+from ocannl.ir.names import Namer
+from ocannl.ir.precision import Precision
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """So many values of a symbol, from `first` on."""
+
+    sym: Sym
+    first: Affine
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """Values of the vector symbol from `first` on, as so many vectors of so many lanes; the tile has `before` vectors
+    in front of these."""
+
+    first: Affine
+    vectors: int
+    lanes: int
+    before: int = 0
+
+
+def strips_of(first: Affine, count: int, lanes: int) -> tuple[Strip, ...]:
+    """The strips for so many values: whole vectors, and a shorter one of what is left over."""
+    vectors, tail = divmod(count, lanes)
+    whole = (Strip(first, vectors, lanes),) if vectors else ()
+    return (*whole, Strip(first + vectors * lanes, 1, tail, vectors)) if tail else whole
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """`vector` is the symbol that strips are values of; without strips the tile has no lanes. `known` are the values of
+    other symbols, the same in all cells."""
+
+    rows: tuple[Rows, ...]
+    vector: Sym
+    strips: tuple[Strip, ...] = ()
+    known: Mapping[Sym, Affine] = field(default_factory=dict)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of storage for one number in each cell: rows, vectors, lanes."""
+        rows = tuple([row.count for row in self.rows])
+        return (*rows, sum(strip.vectors for strip in self.strips), self.strips[0].lanes) if self.strips else rows
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Any cell: where it lies among the rows, and among vectors and lanes; what the nest's symbols are there."""
+
+    rows: tuple[Affine, ...]
+    wide: tuple[Affine, ...]
+    values: dict[Sym, Affine]
+
+    @property
+    def at(self) -> tuple[Affine, ...]:
+        return self.rows + self.wide
+
+
+class Grid:
+    """Loops over all cells of a region: unrolled ones over rows and vectors, and lanes. Their symbols are new."""
+
+    __slots__ = ("rows", "spots")
+
+    def __init__(self, region: Region, names: Namer) -> None:
+        def count(like: Sym, many: int) -> Affine:
+            return Affine.of(Sym(names(like.name), 0, many - 1)) if many > 1 else Affine()
+
+        self.rows = tuple([count(row.sym, row.count) for row in region.rows])
+        values = {**region.known, **{row.sym: row.first + at for row, at in zip(region.rows, self.rows, strict=True)}}
+        self.spots: list[tuple[tuple[Affine, ...], Spot]] = []  # each with the counters of its own loops
+        for strip in region.strips:
+            v, lane = count(region.vector, strip.vectors), count(region.vector, strip.lanes)
+            value = strip.first + v * strip.lanes + lane
+            spot = Spot(self.rows, (v + strip.before, lane), {**values, region.vector: value})
+            self.spots.append(((v, lane), spot))
+        if not region.strips:
+            self.spots.append(((), Spot(self.rows, (), values)))
+
+    def nest(self, make: Callable[[Spot], Body], before: Callable[[int], Body] = lambda depth: ()) -> Body:
+        """`make` of every cell; `before`, given a number of rows' loops, stands inside these and before the next."""
+        body: Body = ()
+        for counters, spot in self.spots:
+            body += counted(counters, (Mode.UNROLLED, Mode.LANES)[: len(counters)], make(spot))
+        body = (*before(len(self.rows)), *body)
+        for depth in range(len(self.rows) - 1, -1, -1):
+            body = (*before(depth), *counted((self.rows[depth],), (Mode.UNROLLED,), body))
+        return body
+
+
+def counted(counters: tuple[Affine, ...], modes: tuple[Mode, ...], body: Body) -> Body:
+    """`body` in loops over the counters that are symbols."""
+    for counter, mode in zip(reversed(counters), reversed(modes), strict=True):
+        for sym in counter.syms:
+            body = (loop(sym, body, mode=mode),)
+    return body
+
+
+def local(name: str, precision: Precision, shape: tuple[int, ...]) -> Buf:
+    return Buf(name, precision, shape, row_major(shape), Home.REG, Access.TEMP)
