@@ -292,7 +292,8 @@ def param(
         is_said = kind is None and init.typing.is_float and not init.typing.is_default
         kind = init.typing.known if is_said else kind
     elif callable(init):
-        raise CodeError(f"{init!r} is called for an initial value: oc.uniform(), or oc.init(fn) for a function"[:200])
+        name = blocks.called(init, "lambda")
+        raise CodeError(f"`{name}` is no initial value; call initializers, oc.uniform(); wrap functions, oc.init(fn)")
     else:
         who = Provenance(name_of(label, at) or "param", where=at.where)
         contents, rows, kind = _exact(init, rows, kind, who)
