@@ -9,7 +9,7 @@ import numpy as np
 from ocannl.base.errors import CodeError
 from ocannl.lang.ambient import no_grad
 from ocannl.lang.code import recorder
-from ocannl.lang.operations import PRIMITIVES
+from ocannl.lang.primitives import PRIMITIVES
 from ocannl.lang.tensor import Tensor
 from ocannl.runtime.context import Context, default_context
 
