@@ -78,6 +78,7 @@ GOOD = """
         kernel["=:+"] = 0.5 * kernel
     with oc.no_grad(), oc.use_backend("numpy"):
         array: np.ndarray[Any, Any] = total.numpy(ctx)
+        several: dict[str, np.ndarray[Any, Any]] = oc.evaluate({"loss": loss}, {images: array})
     try:
         oc.testing.gradcheck(oc.relu, [1.0, 2.0])
         oc.testing.check_operation(leaky)

@@ -33,14 +33,15 @@ from ocannl.lang.types import *  # noqa: F403
 from ocannl.runtime.context import Context as Context
 from ocannl.runtime.context import default_context as default_context
 from ocannl.runtime.evaluate import as_array as _as_array
-from ocannl.runtime.evaluate import evaluate as _evaluate
+from ocannl.runtime.evaluate import evaluate as evaluate
+from ocannl.runtime.evaluate import value_of as _value_of
 from ocannl.runtime.routine import Routine as Routine
 from ocannl.runtime.transfer import transfer as transfer
 
 __version__ = "0.1.0"
 
 _Tensor = _lang.Tensor
-for _name, _attached in {"numpy": _evaluate, "eval": _evaluate, "__array__": _as_array}.items():
+for _name, _attached in {"numpy": _value_of, "eval": _value_of, "__array__": _as_array}.items():
     setattr(_Tensor, _name, _attached)
 
 _LAZY = {"declare": "ocannl.lang", "ops": "", "show_shapes": "ocannl.show.shapes", "testing": "", "train": ""}
@@ -60,12 +61,15 @@ else:
         return getattr(module, name) if _LAZY[name] else module
 
 
-_OWN = ["Context", "Routine", "backends", "default_context", "reset_ids", "settings", "transfer", "use_backend"]
+_OWN = [
+    "Context", "Routine", "backends", "default_context", "evaluate", "reset_ids", "settings", "transfer", "use_backend",
+]  # fmt: skip
 _ERRORS = [name for name, value in vars(_errors).items() if isinstance(value, type)]
 
 for _kind in (_Methods, _Operators, _Tensor, _Shape, _Function, _lang.Block, _lang.Dim, Context):
     _publish(_kind)
-globals().update({name: _public(value) for name in _lang.__all__ if _isfunction(value := globals()[name])})
+_FUNCTIONS = [*_lang.__all__, "evaluate"]
+globals().update({name: _public(value) for name in _FUNCTIONS if _isfunction(value := globals()[name])})
 
 __all__ = sorted([*_OWN, *_ERRORS, *_lang.__all__, *_types.__all__, *_LAZY])
 

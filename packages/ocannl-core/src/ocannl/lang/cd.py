@@ -162,7 +162,7 @@ def _recorded(what: Callable[..., Any], title: str) -> Callable[..., Code]:
     if not callable(what):
         raise CodeError(f"oc.cd decorates a function or takes a title, not {what!r}")
     if is_suspended(what):
-        raise CodeError(f"`{called(what)}` is a generator or a coroutine; a recorder must end where it began")
+        raise CodeError(f"`{called(what, 'lambda')}` is a generator or a coroutine; a recorder must end where it began")
 
     @functools.wraps(what)
     def record(*args: Any, **settings: Any) -> Code:
