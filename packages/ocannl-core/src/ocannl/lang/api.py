@@ -10,6 +10,7 @@ from ocannl.lang.cd import assign, cd, comment
 from ocannl.lang.checker import infer, shape_of
 from ocannl.lang.code import Code, seq
 from ocannl.lang.defop import defop
+from ocannl.lang.dtypes import use_precision
 from ocannl.lang.functions import *  # noqa: F403
 from ocannl.lang.initializers import arange, full, init, kaiming, xavier
 from ocannl.lang.leaves import from_file, node, param, placeholder, tensor
@@ -69,6 +70,7 @@ __all__ = [
     "shape_of",
     "symbol",
     "tensor",
+    "use_precision",
     "virtual",
     "xavier",
 ]

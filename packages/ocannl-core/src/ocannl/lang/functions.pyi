@@ -305,8 +305,8 @@ def not_(x: object, /, *, label: str | None = None) -> Tensor:
     """1 where the value is 0, else 0."""
 
 def one_hot(ids: object, n: int, *, dtype: object = None, label: str | None = None) -> Tensor:
-    """1 at the integer `ids`, 0 elsewhere along a new last output axis of size `n`; float32 unless `dtype` says
-    else.
+    """1 at the integer `ids`, 0 elsewhere along a new last output axis of size `n`, as `dtype`, or as its users
+    demand, or as float32.
     """
 
 def or_(x: object, y: object, /, *, label: str | None = None) -> Tensor:
