@@ -19,8 +19,9 @@ from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.cd import cd
 from ocannl.lang.code import Code, seq, titled
 from ocannl.lang.leaves import node
-from ocannl.lang.operations import PRIMITIVES, maximum
+from ocannl.lang.operations import maximum
 from ocannl.lang.pointwise import isfinite as is_finite
+from ocannl.lang.primitives import PRIMITIVES
 from ocannl.lang.reductions import all_
 from ocannl.lang.tensor import Tensor
 from ocannl.train.step import grad_update
