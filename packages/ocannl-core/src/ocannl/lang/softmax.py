@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ml_dtypes import finfo
+
 from ocannl.base.errors import DtypeError
 from ocannl.ir.ops import ADD, MAX
 from ocannl.lang.ambient import composite
@@ -15,10 +17,10 @@ from ocannl.lang.leaves import embed
 from ocannl.lang.operations import PRIMITIVES, stop_gradient
 from ocannl.lang.operators import REGISTRY
 from ocannl.lang.picking import pick
+from ocannl.lang.pointwise import clip, log_of_sum_
 from ocannl.lang.tensor import Tensor
-from ocannl.lang.terms import Term
 
-exp, log, where = PRIMITIVES["exp"], PRIMITIVES["log"], PRIMITIVES["where"]
+exp, log = PRIMITIVES["exp"], PRIMITIVES["log"]
 
 
 @composite
@@ -60,10 +62,12 @@ def logsumexp(x: object, spec: str | None = None, **names: Any) -> Tensor:
     """
     over = away(x, spec, names, "logsumexp", OUTPUT_ROW)
     largest = stop_gradient(over.reduced(MAX, "max"))
-    finite: Tensor = where(largest - largest < 1, largest, 0)  # an infinite score is itself the result
-    raised = over.met(over.x, finite, _raised, "exp")
-    logarithm: Tensor = log(_total(over, raised))
-    return logarithm + finite
+    if over.x.dtype.is_float:  # an infinite score is itself the result, and so far from the others that they vanish
+        most = float(finfo(over.x.dtype.numpy).max)  # type: ignore[no-untyped-call]
+        largest = clip(largest, -most, most)
+    raised = over.met(over.x, largest, lambda v, most: exp(v - most), "exp")
+    total: Tensor = log_of_sum_(_total(over, raised))
+    return total + largest
 
 
 @composite
@@ -90,10 +94,6 @@ def _shifted(x: object, spec: str | None, names: dict[str, Any], title: str) -> 
     over = away(x, spec, names, title, OUTPUT_ROW)
     largest = stop_gradient(over.reduced(MAX, "max"))
     return over, over.met(over.x, largest, lambda v, most: v - most, "shifted")
-
-
-def _raised(v: Term, most: Term) -> Term:
-    return exp(v - most)  # type: ignore[no-any-return]
 
 
 def _total(over: Away, raised: Tensor) -> Tensor:
