@@ -27,7 +27,8 @@ from ocannl.lang.blocks import Function as _Function
 from ocannl.lang.operators import Operators as _Operators
 from ocannl.runtime.context import Context, default_context
 from ocannl.runtime.evaluate import as_array as _as_array
-from ocannl.runtime.evaluate import evaluate as _evaluate
+from ocannl.runtime.evaluate import evaluate
+from ocannl.runtime.evaluate import value_of as _value_of
 from ocannl.runtime.routine import Routine
 from ocannl.runtime.transfer import transfer
 
@@ -39,7 +40,7 @@ _TYPES = {p.name: p for p in _PRECISIONS}
 globals().update(_POINTWISE | _TYPES)
 
 _Tensor = _lang.Tensor
-_Tensor.numpy = _Tensor.eval = _evaluate  # type: ignore[attr-defined]
+_Tensor.numpy = _Tensor.eval = _value_of  # type: ignore[attr-defined]
 _Tensor.__array__ = _as_array  # type: ignore[attr-defined]
 
 _LAZY = {"declare": "ocannl.lang", "ops": "", "show_shapes": "ocannl.show.shapes", "testing": "", "train": ""}
@@ -57,6 +58,7 @@ _OWN: dict[str, Any] = {
     "Routine": Routine,
     "backends": backends,
     "default_context": default_context,
+    "evaluate": evaluate,
     "reset_ids": reset_ids,
     "settings": settings,
     "transfer": transfer,
@@ -67,7 +69,8 @@ _LANG = [name for name in _lang.__all__ if name != "PRIMITIVES"]
 
 for _kind in (_Operators, _Tensor, _Shape, _Function, _lang.Block, _lang.Dim, Context):
     _publish(_kind)
-globals().update({name: _public(value) for name in [*_LANG, *_POINTWISE] if _isfunction(value := globals()[name])})
+_FUNCTIONS = [*_LANG, *_POINTWISE, "evaluate"]
+globals().update({name: _public(value) for name in _FUNCTIONS if _isfunction(value := globals()[name])})
 
 __all__ = sorted([*_OWN, *_ERRORS, *_LANG, *_POINTWISE, *_TYPES, *_LAZY])
 

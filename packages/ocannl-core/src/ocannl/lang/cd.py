@@ -162,7 +162,7 @@ def _recorded(what: Callable[..., Any], title: str) -> Callable[..., Code]:
     if not callable(what):
         raise CodeError(f"oc.cd decorates a function or takes a title, not {what!r}")
     if is_suspended(what):
-        raise CodeError(f"`{called(what)}` is a generator or a coroutine; a recorder must end where it began")
+        raise CodeError(f"`{called(what, 'lambda')}` is a generator or a coroutine; a recorder must end where it began")
 
     @functools.wraps(what)
     def record(*args: Any, **settings: Any) -> Code:
@@ -372,4 +372,5 @@ def assign(
     kinds = [type_stored(t) for t in operands]
     kind = contraction(op, axes, _same, None, domain=root.domain).precision(kinds, [False] * len(kinds))
     refuse_loss(lhs, into, int32 if op in COMPARISONS else kind, f"`{op}`")
-    _add(active, lhs, into, clear or into is None, lambda *xs: apply(root.name, *xs), operands, axes, {}, projections)
+    combine = _same if root.name == "id" else functools.partial(apply, root.name)
+    _add(active, lhs, into, clear or into is None, combine, operands, axes, {}, projections)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from ocannl.lang.literals import (
     nested,
     supported,
 )
+from ocannl.lang.operation import like_slot
 from ocannl.lang.random import Distribution, Draw, Fanned, Sampling
 from ocannl.lang.symbols import Symbol
 from ocannl.lang.tensor import Tensor
@@ -278,7 +279,8 @@ def param(
         initial = init
         kind = init.dtype if dtype is None and init.dtype.is_float else kind
     elif callable(init):
-        raise CodeError(f"{init!r} is called for an initial value: oc.uniform(), or oc.init(fn) for a function"[:200])
+        name = blocks.called(init, "lambda")
+        raise CodeError(f"`{name}` is no initial value; call initializers, oc.uniform(); wrap functions, oc.init(fn)")
     else:
         who = Provenance(name_of(label, at) or "param", where=at.where)
         contents, rows, kind = _exact(init, rows, kind, dtype, who)
@@ -397,9 +399,15 @@ def node(
     input: Row = None,
     output: Row = None,
     dtype: object = None,
+    slot: object = None,
 ) -> Tensor:
-    """A node of code, kept between calls; what its code reads before writing it starts as `init`, once per context."""
+    """A node of code, kept between calls; what its code reads before writing it starts as `init`, once per context.
+
+    In the rules of `oc.defop`, `slot=v1` makes a node like that argument, which lives while the rule's code runs.
+    """
     at = site()
+    if slot is not None:
+        return cast("Tensor", like_slot(name_of(label, at) or "node", slot))
     kind = float32 if dtype is None else precision(dtype)
     rows = rows_of(batch, input, output, None, None, None)
     if not is_number(init):

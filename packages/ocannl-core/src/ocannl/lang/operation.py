@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ocannl.base.errors import DtypeError
+from ocannl.base.errors import CodeError, DtypeError
 from ocannl.infer.logic import Logic
 from ocannl.ir.ops import ADD, MUL, Domain, Op
 from ocannl.ir.precision import Precision, bool_, float32, int32, promote, uint32
 from ocannl.lang.slots import NoSlot, Slot, SlotAssign
-from ocannl.lang.terms import Term, apply, pullback, tree_of
+from ocannl.lang.terms import Hole, Term, apply, pullback, tree_of
 
 
 class Slots(Protocol):
@@ -36,6 +37,20 @@ class Slots(Protocol):
     def stored(self, formula: Term) -> Term:
         """What a formula is once it has been stored as the result."""
         ...
+
+
+ruling: ContextVar[Slots | None] = ContextVar("ocannl_ruling", default=None)
+"""The application whose rules are being run: it makes the nodes that they declare."""
+
+
+def like_slot(name: str, slot: object) -> Slot:
+    """A node of a rule, like one of its arguments."""
+    active = ruling.get()
+    if active is not None and isinstance(slot, Term):
+        numbers = [n for n, operand in enumerate(active.operands, 1) if operand is slot]
+        for number in [slot.tree.slot] if isinstance(slot.tree, Hole) else numbers:
+            return active.local(name, number)
+    raise CodeError(f"`slot=` takes an argument of the oc.defop rule that oc.node stands in, as v1; not {slot!r}")
 
 
 Rule = Callable[[Slots], None]
