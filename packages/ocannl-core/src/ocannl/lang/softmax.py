@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ml_dtypes import finfo
-
 from ocannl.base.errors import DtypeError
 from ocannl.ir.ops import ADD, MAX
 from ocannl.lang.ambient import composite
@@ -17,10 +15,12 @@ from ocannl.lang.leaves import embed
 from ocannl.lang.operations import PRIMITIVES, stop_gradient
 from ocannl.lang.operators import REGISTRY
 from ocannl.lang.picking import pick
-from ocannl.lang.pointwise import clip, log_of_sum_
+from ocannl.lang.pointwise import log_of_sum_
 from ocannl.lang.tensor import Tensor
+from ocannl.lang.terms import Term
+from ocannl.lang.terms import apply as term
 
-exp, log = PRIMITIVES["exp"], PRIMITIVES["log"]
+exp, log, where = PRIMITIVES["exp"], PRIMITIVES["log"], PRIMITIVES["where"]
 
 
 @composite
@@ -62,12 +62,9 @@ def logsumexp(x: object, spec: str | None = None, **names: Any) -> Tensor:
     """
     over = away(x, spec, names, "logsumexp", OUTPUT_ROW)
     largest = stop_gradient(over.reduced(MAX, "max"))
-    if over.x.dtype.is_float:  # an infinite score is itself the result, and so far from the others that they vanish
-        most = float(finfo(over.x.dtype.numpy).max)  # type: ignore[no-untyped-call]
-        largest = clip(largest, -most, most)
-    raised = over.met(over.x, largest, lambda v, most: exp(v - most), "exp")
-    total: Tensor = log_of_sum_(_total(over, raised))
-    return total + largest
+    most: Tensor = where((largest - largest < 1) | (largest > 0), largest, 0)  # not minus infinity, which vanishes
+    total: Tensor = log_of_sum_(_total(over, over.met(over.x, most, _raised, "exp")))
+    return total + most
 
 
 @composite
@@ -82,10 +79,10 @@ def cross_entropy(logits: object, target: object) -> Tensor:
     Raises: DtypeError for logits that are not floats; ShapeError.
     """
     scores, wanted = embed(logits), embed(target)
-    if not scores.dtype.is_float:
-        raise DtypeError(f"`{scores.label}` holds scores, which are floats, and is of type {scores.dtype}")
+    if not scores.typing.is_float:
+        raise DtypeError(f"`{scores.label}` holds scores, which are floats, and is of type {scores.typing.known}")
     likely = log_softmax(scores)
-    if not wanted.dtype.is_float:
+    if not wanted.typing.is_float:
         return -pick(likely, wanted)
     return -away(likely * wanted, "...|..o.. => ...|", {}, "sum").reduced(ADD, "sum")
 
@@ -94,6 +91,11 @@ def _shifted(x: object, spec: str | None, names: dict[str, Any], title: str) -> 
     over = away(x, spec, names, title, OUTPUT_ROW)
     largest = stop_gradient(over.reduced(MAX, "max"))
     return over, over.met(over.x, largest, lambda v, most: v - most, "shifted")
+
+
+def _raised(v: Term, most: Term) -> Term:
+    is_infinite = (v > 0) & term("ne", v - v, 0)  # beside it all others vanish, and it cannot grow
+    return term("where", is_infinite, 1, exp(v - most))
 
 
 def _total(over: Away, raised: Tensor) -> Tensor:
