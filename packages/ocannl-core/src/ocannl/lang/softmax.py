@@ -57,7 +57,7 @@ def logsumexp(x: object, spec: str | None = None, **names: Any) -> Tensor:
     """`log(sum(exp(x)))`: over the output row, or over the axes that `spec` takes away.
 
     Shapes: `..b..|..i..->..o.. => ..b..|..i..->`, or those of the spec.
-    Grad:   `g * softmax(x)`.
+    Grad:   `g * softmax(x)`; 0 where all scores are minus infinity, NaN for one that is infinite.
     Raises: EinsumSyntaxError; ShapeError.
     """
     over = away(x, spec, names, "logsumexp", OUTPUT_ROW)
@@ -94,7 +94,7 @@ def _shifted(x: object, spec: str | None, names: dict[str, Any], title: str) -> 
 
 
 def _raised(v: Term, most: Term) -> Term:
-    is_infinite = (v > 0) & term("ne", v - v, 0)  # beside it all others vanish, and it cannot grow
+    is_infinite = (v > 0) & term("ne", v - v, 0)  # the others vanish beside it
     return term("where", is_infinite, 1, exp(v - most))
 
 
