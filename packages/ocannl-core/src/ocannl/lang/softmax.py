@@ -12,10 +12,11 @@ from ocannl.ir.ops import ADD, MAX
 from ocannl.lang.ambient import composite
 from ocannl.lang.axes import OUTPUT_ROW, Away, away
 from ocannl.lang.leaves import embed
-from ocannl.lang.operations import PRIMITIVES, stop_gradient
+from ocannl.lang.operations import stop_gradient
 from ocannl.lang.operators import REGISTRY
 from ocannl.lang.picking import pick
 from ocannl.lang.pointwise import log_of_sum_
+from ocannl.lang.primitives import PRIMITIVES
 from ocannl.lang.tensor import Tensor
 from ocannl.lang.terms import Term
 from ocannl.lang.terms import apply as term
