@@ -106,4 +106,4 @@ def session(lines: list[str]) -> str:
         shown = repr(eval(lines[-1], names))
     finally:
         np.set_printoptions(**before)
-    return "\n".join([*(f">>> {line}" for line in lines), shown])
+    return "\n".join([*(f">>> {line}" for line in lines), *(line or "<BLANKLINE>" for line in shown.splitlines())])
