@@ -34,7 +34,7 @@ OTHERWISE = {
     "all", "any", "mean", "round", "sum", "largest", "smallest",  # methods: the names belong to Python
     "max", "min",  # maximum, minimum
     "slice", "transpose",  # x[n], x.T
-    "root_",  # a part of norms
+    "log_of_sum_", "root_",  # parts of others
 }  # fmt: skip
 
 __all__ = sorted(name for name in REGISTRY if name not in OTHERWISE)
