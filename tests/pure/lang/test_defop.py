@@ -596,7 +596,7 @@ def test_what_is_not_known_at_the_call_is_checked_once_it_is(oracle: Any) -> Non
     w = oc.param("w")
     y = fn(w)
     assert (w + oc.tensor(Y2)).dims == (2,)
-    with pytest.raises(oc.ShapeError, match="needs size\\(x, 0\\) == 3\n  x    w: 2 float32"):
+    with pytest.raises(oc.ShapeError, match="needs size\\(x, 0\\) == 3\n  x    w: 2 float64"):
         oracle(y)
 
 
@@ -761,3 +761,99 @@ def test_what_is_only_read_hands_on_no_gradient(oracle: Any) -> None:
     for made, want in ((root_and_square(p)[1], [0, 2]), (oc.stop_gradient(oc.log(p)) + p, [1, 1])):
         (got,) = gradients_of(made.sum(), p)
         assert got.tolist() == want
+
+
+# --- nodes of a rule --------------------------------------------------------------------------------------------------
+
+
+@oc.defop(shape="pointwise")
+def product_plus(x, y):
+    """X * y + x, by nodes of its own."""
+
+    def forward(v, v1, v2):
+        twice = oc.node("twice", slot=v1)
+        twice["=:"] = v1 * 2
+        n = oc.node(slot=v)
+        n["=:"] = v1 * v2
+        v["=:"] = n + twice - v1
+
+    def gradient(g, v1, v2, g1, g2):
+        n = oc.node("n", slot=g)
+        n["=:"] = g * v2
+        n += g
+        g1 += n
+        g2 += g * v1
+
+    return forward, gradient
+
+
+@oc.defop(shape="pointwise", outputs=("s", "c"))
+def turned(x):
+    """Sine and cosine, with nodes for what their gradients hand on."""
+
+    def forward(s, c, v1):
+        s["=:"], c["=:"] = oc.sin(v1), oc.cos(v1)
+
+    def gradient(g_s, g_c, v1, g1):
+        first, second, both = oc.node("first", slot=v1), oc.node("second", slot=v1), oc.node("both", slot=v1)
+        first["=:"] = g_s * oc.cos(v1)
+        second["=:"] = g_c * oc.sin(v1)
+        both["=:"] = first
+        both -= second
+        g1 += both
+
+    return forward, gradient
+
+
+@oc.defop(shape="ij; jk => ik")
+def twice_product(x, y):
+    """Twice the product of matrices, of which one is doubled first."""
+
+    def forward(v, v1, v2):
+        n = oc.node("n", slot=v2)
+        n["=:"] = v2 * 2
+        v["=:+"] = v1 * n
+
+    def gradient(g, v1, v2, g1, g2):
+        g1 += 2 * g * v2
+        g2 += 2 * g * v1
+
+    return forward, gradient
+
+
+def test_a_rule_may_have_nodes(oracle: Any, listing: Any) -> None:
+    x = oc.tensor(A, label="x")
+    y = product_plus(x, 3.0).with_label("y")
+    assert [line.split("[")[0] for line in listing(y.forward)] == ["y_twice", "y_n", "y"]
+    np.testing.assert_allclose(oracle(product_plus(x, 3.0)), 4 * A)
+    np.testing.assert_allclose(oracle(product_plus(2.0, x)), 2 * A + 2)
+    oc.testing.gradcheck(product_plus, A, A[::-1].copy())
+    oc.testing.gradcheck(twice_product, np.ones((2, 3)), np.arange(6.0).reshape(3, 2))
+
+
+def test_nodes_of_several_results_hand_on_what_is_there() -> None:
+    for which in range(2):
+        oc.testing.gradcheck(lambda t, which=which: turned(t)[which], A)
+    oc.testing.gradcheck(lambda t: oc.einsum("i;i => i", *turned(t)), A)
+
+
+@pytest.mark.parametrize("slot", [3, oc.tensor(1.0), "v1"])
+def test_nodes_like_an_argument_belong_to_rules(slot: object) -> None:
+    with pytest.raises(oc.CodeError, match="`slot=` takes an argument of the oc.defop rule"):
+        oc.node("n", slot=slot)
+
+
+def test_a_node_is_like_an_argument_and_not_like_a_formula(oracle: Any) -> None:
+    @oc.defop(shape="pointwise")
+    def odd(x):
+        """Refused when its code is made."""
+
+        def forward(v, v1):
+            n = oc.node("n", slot=v1 * 2)
+            n["=:"] = v1
+            v["=:"] = n
+
+        return forward, None
+
+    with pytest.raises(oc.CodeError, match="`slot=` takes an argument"):
+        oracle(odd(oc.tensor(A)))

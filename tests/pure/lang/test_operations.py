@@ -443,6 +443,9 @@ def test_concatenation_and_its_parts(oracle: Any) -> None:
     a, b = oc.tensor([1.0, 2.0, 3.0]), oc.tensor([4.0, 5.0])
     assert oracle(oc.concat("a; b => a^b", a, b)).tolist() == [1, 2, 3, 4, 5]
     assert oracle(oc.concat("2^a => a", oc.tensor(V))).tolist() == [3]
+    sevens, nines = oc.full(7, b=[], i=[], o=[2]), oc.full(9, b=[], i=[], o=[1])
+    assert oracle(oc.concat("a; b; c => a^b^c", sevens, a, nines)).tolist() == [7, 7, 1, 2, 3, 9]
+    assert oracle(oc.concat("a => 1^a", sevens)).tolist() == [0, 7, 7]
     oc.testing.gradcheck(lambda x, y: oc.concat("a; b => a^b", x, y) ** 2, V, V[:2])
 
 

@@ -41,20 +41,22 @@ def spelled(text: object) -> tuple[Op | None, bool]:
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """Of some formulas the one whose holes all take part in a box: the parts of a concatenation."""
+    """A formula for each operand, of which a box takes the one whose operand takes part in it: the parts of a
+    concatenation."""
 
     choices: tuple[Term, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SlotAssign:
-    """target <- target accum tree, where every hole has the index of its slot; of several trees the one that is present
-    in a box."""
+    """target <- target accum tree, where every hole has the index of its slot; of `parts`, a tree for each operand, the
+    one that is present in a box."""
 
     target: Hole
     accum: Op | None
     clear: bool
     trees: tuple[Tree, ...]
+    parts: bool = False
 
 
 class Slot(Term):
@@ -69,7 +71,7 @@ class Slot(Term):
 
     def write(self, accum: Op | None, clear: bool, value: object) -> None:
         choices = value.choices if isinstance(value, Present) else (value,)
-        self._out.append(SlotAssign(self.hole, accum, clear, tuple(map(tree_of, choices))))
+        self._out.append(SlotAssign(self.hole, accum, clear, tuple(map(tree_of, choices)), isinstance(value, Present)))
 
     def __setitem__(self, spelling: object, value: object) -> None:
         self.write(*((None, True) if spelling is Ellipsis else spelled(spelling)), value)
@@ -153,7 +155,8 @@ def _piece(
         return Read(hole.node, at, outside if leaves else None, hole.merge)
 
     at, dims = projection.at(a.target.slot), projections.dims(a.target.slot)
-    present = [t for t in a.trees if all(projection.at(hole.slot) is not None for hole in holes(t))]
+    needed = [{n} if a.parts else {hole.slot for hole in holes(tree)} for n, tree in enumerate(a.trees, 1)]
+    present = [t for t, slots in zip(a.trees, needed, strict=True) if None not in map(projection.at, slots)]
     if at is None or not present:
         return None
     if len(present) > 1:

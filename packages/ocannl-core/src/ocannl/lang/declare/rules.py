@@ -19,11 +19,12 @@ from typing import Any
 
 from ocannl.base.errors import CodeError
 from ocannl.ir.assign import Apply, Number
+from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.declare.conditions import Facts
 from ocannl.lang.declare.declaration import Declaration
-from ocannl.lang.operation import Slots
+from ocannl.lang.operation import Slots, ruling
 from ocannl.lang.slots import Slot, SlotAssign
-from ocannl.lang.terms import Term, Tree, tree_of
+from ocannl.lang.terms import Hole, Term, Tree, tree_of
 
 Place = tuple[str, int]  # of what kind a slot is, and of which operand or output
 
@@ -42,7 +43,7 @@ class Rules:
     def compute(self, s: Slots, output: int) -> None:
         """Write one output."""
         start = len(s.out)
-        self.forward(**{name: self._slot(s, place, output, "forward") for name, place in self.reads["forward"].items()})
+        self._run(self.forward, s, output, "forward")
         target = s.result()
         if isinstance(target, Slot) and not any(a.target == target.hole for a in s.out[start:]):
             raise CodeError(f"`forward` of `{self.title}` assigns nothing to `{self.outputs[output]}`")
@@ -50,10 +51,17 @@ class Rules:
     def differentiate(self, s: Slots, output: int) -> None:
         """Add what the operands receive from the gradient of one output."""
         assert self.gradient is not None
-        start, arguments = len(s.out), self.reads["gradient"]
-        self.gradient(**{name: self._slot(s, place, output, "gradient") for name, place in arguments.items()})
+        start = len(s.out)
+        self._run(self.gradient, s, output, "gradient")
         if len(self.outputs) > 1:
-            s.out[start:] = [present for a in s.out[start:] if (present := _present(a)) is not None]
+            s.out[start:] = _present(s.out[start:])
+
+    def _run(self, rule: Callable[..., None], s: Slots, output: int, role: str) -> None:
+        token = ruling.set(s)
+        try:
+            rule(**{name: self._slot(s, place, output, role) for name, place in self.reads[role].items()})
+        finally:
+            ruling.reset(token)
 
     def _slot(self, s: Slots, place: Place, output: int, role: str) -> object:
         match place:
@@ -198,6 +206,9 @@ class Inlined:
             raise CodeError("only an operation of one plain assignment can stand in the formula of another")
         self.written = Term(tree_of(value))
 
+    def local(self, name: str, slot: int) -> Slot:
+        raise CodeError(f"an operation with a node of its own, `{name}`, cannot stand in the formula of another")
+
     def __setitem__(self, spelling: object, value: object) -> None:
         self.write(None if spelling in ("=:", Ellipsis) else spelling, True, value)
 
@@ -208,17 +219,28 @@ ABSENT = Number(0.0)
 """The gradient of another output, known by being this very object: a zero would make NaN of what is not finite."""
 
 
-def _present(a: SlotAssign) -> SlotAssign | None:
-    """The assignment without what absent gradients contribute; None where nothing is left."""
-    (tree,) = a.trees
-    left = _pruned(tree)
-    return None if left is ABSENT else SlotAssign(a.target, a.accum, a.clear, (left,))
+def _present(assigns: list[SlotAssign]) -> list[SlotAssign]:
+    """The assignments without what absent gradients contribute, be it through nodes of the rule; those of which
+    something is left."""
+    out: list[SlotAssign] = []
+    absent: set[TNode] = set()
+    for a in assigns:
+        (tree,) = a.trees
+        node, left = a.target.node, _pruned(tree, absent)
+        if left is not ABSENT:
+            out.append(SlotAssign(a.target, a.accum, a.clear or node in absent, (left,)))
+            absent.discard(node)
+        elif a.clear and node.role is Role.RESULT:
+            absent.add(node)
+    return out
 
 
-def _pruned(tree: Tree) -> Tree:
+def _pruned(tree: Tree, absent: set[TNode]) -> Tree:
+    if isinstance(tree, Hole) and tree.node in absent:
+        return ABSENT
     if not isinstance(tree, Apply):
         return tree
-    args = tuple(_pruned(a) for a in tree.args)  # type: ignore[arg-type]
+    args = tuple(_pruned(a, absent) for a in tree.args)  # type: ignore[arg-type]
     gone = [a is ABSENT for a in args]
     match tree.op.name, args:
         case ("add" | "sub", (left, _)) if gone[1]:
