@@ -20,9 +20,12 @@ from ocannl.ir.text import print_proc
 from ocannl.ir.tnode import Placement, Role, TNode
 from ocannl.lower.lower import lower
 from ocannl.opt.fold import fold
+from ocannl.opt.fuse import fuse
 from ocannl.opt.gather import gather
 from ocannl.opt.inline import inline
+from ocannl.opt.invert import invert
 from ocannl.opt.join import join
+from ocannl.opt.layout import layout
 from ocannl.opt.memory import memory
 from ocannl.opt.number import number
 from ocannl.opt.pipeline import passes
@@ -108,9 +111,32 @@ def to_sweep() -> Proc:
     return settle(lower(Seq((first, put(y, (k,), apply("mul", Read(x, at(k)), Number(2))))), "step"), {})
 
 
+def to_invert() -> Proc:
+    x, g, w = (node(label, size, role=Role.PLACEHOLDER) for label, size in (("x", 11), ("g", 5), ("w", 3)))
+    o, k = loop(5, "o"), loop(3, "k")
+    term = apply("mul", Read(g, at(o)), Read(w, at(k)))
+    return lower(Assign(x, ADD, False, (Piece((o, k), at(Affine.of(o) * 2 + k), term),)), "step")
+
+
+def to_layout() -> Proc:
+    x, h, y = node("x", 16, 32, role=Role.PLACEHOLDER), node("h", 32, 16), node("y", 16, 32)
+    h.requested.settle(Placement.TEMPORARY, "oc.virtual")
+    (i, j), (k, l) = (loop(32), loop(16, "j")), (loop(16), loop(32, "j"))
+    first = put(h, (i, j), apply("mul", Read(x, at(j, i)), Number(2)))
+    return settle(lower(Seq((first, put(y, (k, l), apply("add", Read(h, at(l, k)), Number(1))))), "step"), {})
+
+
+def to_fuse() -> Proc:
+    w, y, i, j = node("w", 5, 7, role=Role.PLACEHOLDER), node("y", 5), loop(5), loop(7, "j")
+    z, k = node("z", 5), loop(5)
+    y.requested.settle(Placement.TEMPORARY, "oc.virtual")
+    total = put(y, (i, j), Read(w, at(i, j)), ADD)
+    return settle(lower(Seq((total, put(z, (k,), apply("tanh", Read(y, at(k)))))), "step"), {})
+
+
 def to_schedule() -> Proc:
-    w, y, i, j = node("w", 5, 7, role=Role.PARAMETER), node("y", 5), loop(5), loop(7, "j")
-    return lower(put(y, (i, j), Read(w, at(i, j)), ADD), "step")
+    w, y, i, j = node("w", 5, 7, role=Role.PLACEHOLDER), node("y", 5), loop(5), loop(7, "j")
+    return lower(Assign(y, ADD, False, (Piece((i, j), at(i), Read(w, at(i, j))),)), "step")
 
 
 def to_number() -> Proc:
@@ -140,6 +166,9 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "inline": (inline, to_inline, lambda proc: inline(proc, True)),
     "gather": (gather, to_gather, gather),
     "sweep": (sweep, to_sweep, sweep),
+    "invert": (invert, to_invert, invert),
+    "fuse": (fuse, to_fuse, fuse),
+    "layout": (layout, to_layout, lambda proc: layout(proc, Capabilities(vector_bytes=32))),
     "schedule": (schedule, to_schedule, lambda proc: schedule(proc, TARGET)),
     "number": (number, to_number, number),
     "share": (share, to_share, lambda proc: share(proc, 200, 100)),

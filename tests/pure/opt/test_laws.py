@@ -28,6 +28,7 @@ from ocannl.testing.generate import difference, generate
 
 TARGET = Capabilities()
 NAMES = [each.name for each in passes({}, TARGET)]
+VECTORS = [Capabilities(vector_bytes=size) for size in (16, 32, 64)]
 POINTWISE = ("add", "sub", "mul", "max", "min", "neg", "relu", "lt", "ge", "eq", "where", "fma", "abs", "fst", "and")
 ROUGH = ("tanh", "div", "exp", "pow")
 
@@ -200,6 +201,13 @@ def test_each_pair_of_passes_alone() -> None:
         check(program(2000 + seed), frozenset(NAMES) - set(pair))
 
 
+@pytest.mark.parametrize("block", range(10))
+def test_targets_with_vectors(block: int) -> None:
+    for seed in range(4000 + block * 20, 4000 + block * 20 + 20):
+        random = Random(seed)
+        check(program(seed), frozenset(n for n in NAMES if random.random() < 0.2), random.choice(VECTORS))
+
+
 def test_a_target_without_schedules() -> None:
     for seed in range(3000, 3050):
         check(program(seed), frozenset(), Capabilities(scheduled=False))
@@ -212,7 +220,7 @@ def test_programs_of_the_kit_evaluate_to_the_same(block: int) -> None:
         made = generate(random, 6)
         asked = {n: "keep=" for n in nodes(made.code) if random.random() < 0.15}
         without = frozenset() if seed % 2 else frozenset(n for n in NAMES if random.random() < 0.3)
-        final = optimize(lower(made.code, "law"), asked, TARGET, judge, without)
+        final = optimize(lower(made.code, "law"), asked, random.choice((TARGET, *VECTORS)), judge, without)
         symbols = {s: made.symbols[s] for s in final.syms}
         got = interpret(final, made.arrays, symbols, made.merged)
         wanted = evaluate(made.code, made.arrays, made.symbols, made.merged)

@@ -1,22 +1,25 @@
-"""Plans of nests, the nests that are built from them, and the fills that sums take over."""
+"""Plans of groups for targets without vectors, and the loops that are built from them."""
 
 from __future__ import annotations
 
 import pytest
 
-from ocannl.ir.assign import Apply, Assign, Comp, Number, Piece, Read, Seq, Value
+from ocannl.ir.assign import Apply, Assign, Comp, Piece, Read, Value
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import TRUE, Affine, Cond, Sym
-from ocannl.ir.loops import Access, Buf, Home, Load, Ref, Store, Update, loop
+from ocannl.ir.loops import Access, Buf, Home, Load, Proc, Ref, Store, Update, loop
 from ocannl.ir.names import Namer
 from ocannl.ir.ops import ADD, AND, MAX, MUL, Op
 from ocannl.ir.precision import Precision, float32, int32
 from ocannl.ir.text import print_proc
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lower.lower import lower
-from ocannl.opt.nest import Nest, nest_of
+from ocannl.opt.fuse import fuse
+from ocannl.opt.group import Group, group_of
+from ocannl.opt.nest import names_of
 from ocannl.opt.pipeline import optimize
-from ocannl.opt.plan import Plain, plan
+from ocannl.opt.plan import Plain, Plan, plan
+from ocannl.opt.plan.plain import Reduced
 from ocannl.opt.realize import realize
 from ocannl.opt.schedule import schedule
 
@@ -41,12 +44,14 @@ def total(
     return Assign(lhs, accum, clear, (Piece(over, at(*over[: len(lhs.dims)]), value, when),))
 
 
-def nests(code: Comp) -> list[Nest]:
-    return [nest for nest in map(nest_of, lower(code, "step").body) if nest is not None]
+def groups(code: Comp) -> list[Group]:
+    proc = lower(code, "step")
+    names = Namer(names_of(proc))
+    return [group for group in (group_of(stmt, names) for stmt in proc.body) if group is not None]
 
 
 def body(code: Comp) -> str:
-    proc = schedule(lower(code, "step"), TARGET)
+    proc = schedule(fuse(lower(code, "step")), TARGET)
     return "\n".join(line for line in print_proc(proc).splitlines()[1:] if " : " not in line)
 
 
@@ -56,13 +61,16 @@ def product(m: int, n: int, k: int) -> Assign:
     return total(c, (i, j, l), Apply(MUL, (Read(a, at(i, l)), Read(b, at(j, l)))))
 
 
-def names(plan_: Plain) -> tuple[list[str], list[str], int]:
-    return [s.name for s in plan_.kept], [s.name for s in plan_.reduced], plan_.ways
+def names(made: Plan) -> tuple[list[str], list[str], int]:
+    """The order of the loops, that of those of the sum, and its ways."""
+    assert isinstance(made, Plain)
+    (total,) = made.sums or (Reduced(()),)
+    return [s.name for s in made.order], [s.name for s in total.order], total.ways
 
 
 def test_sums_stay_in_registers_and_take_turns_when_long() -> None:
-    assert names(plan(nests(product(2, 3, 7))[-1], TARGET)) == (["i_2", "j_2"], ["k"], 1)
-    assert names(plan(nests(product(2, 3, 8))[-1], TARGET)) == (["i_2", "j_2"], ["k"], 4)
+    assert names(plan(groups(product(2, 3, 7))[-1], TARGET)) == (["i_2", "j_2"], ["k"], 1)
+    assert names(plan(groups(product(2, 3, 8))[-1], TARGET)) == (["i_2", "j_2"], ["k"], 4)
 
 
 def test_partial_sums_and_what_is_left_over() -> None:
@@ -72,35 +80,37 @@ def test_partial_sums_and_what_is_left_over() -> None:
         body(total(y, (i, j), Read(x, at(i, j))))
         == """\
   for i_2 in 0..2:
-    local acc: f32[4] reg = 0
+    local acc_2: f32[4] reg = 0
     for j_2 in 0..2:
-      acc[0] += x[i_2, 4*j_2]
-      acc[1] += x[i_2, 4*j_2+1]
-      acc[2] += x[i_2, 4*j_2+2]
-      acc[3] += x[i_2, 4*j_2+3]
-    acc[0] += x[i_2, 8]
-    acc[1] += x[i_2, 9]
-    y[i_2] = acc[0] + acc[1] + (acc[2] + acc[3])"""
+      acc_2[0] += x[i_2, 4*j_2]
+      acc_2[1] += x[i_2, 4*j_2+1]
+      acc_2[2] += x[i_2, 4*j_2+2]
+      acc_2[3] += x[i_2, 4*j_2+3]
+    acc_2[0] += x[i_2, 8]
+    acc_2[1] += x[i_2, 9]
+    local acc: f32 reg = 0
+    acc += acc_2[0] + acc_2[1] + (acc_2[2] + acc_2[3])
+    y[i_2] = acc"""
     )
 
 
 def test_the_innermost_sum_walks_along_memory() -> None:
     x, y = node("x", 8, 9, 3), node("y", 3)
     i, k, j = loops(3, 9, 8)
-    (_, nest) = nests(total(y, (i, k, j), Read(x, at(j, k, i))))
-    assert names(plan(nest, TARGET))[1] == ["j", "k"]  # neither has unit stride; they stay
+    (_, group) = groups(total(y, (i, k, j), Read(x, at(j, k, i))))
+    assert names(plan(group, TARGET))[1] == ["j", "k"]  # neither has unit stride; they stay
     transposed = node("t", 3, 9, 8)
-    (_, nest) = nests(total(y, (i, j, k), Read(transposed, at(i, k, j))))
-    assert names(plan(nest, TARGET))[1] == ["j", "k"]
-    (_, nest) = nests(total(y, (i, k, j), Read(transposed, at(i, k, j))))
-    assert names(plan(nest, TARGET))[1] == ["j", "k"]
+    (_, group) = groups(total(y, (i, j, k), Read(transposed, at(i, k, j))))
+    assert names(plan(group, TARGET))[1] == ["j", "k"]
+    (_, group) = groups(total(y, (i, k, j), Read(transposed, at(i, k, j))))
+    assert names(plan(group, TARGET))[1] == ["j", "k"]
 
 
 def test_a_store_walks_along_what_it_writes() -> None:
     x, y = node("x", 5, 3), node("y", 3, 5)
     i, j = loops(5, 3)
     code = Assign(y, None, True, (Piece((i, j), at(j, i), Read(x, at(i, j))),))
-    assert names(plan(nests(code)[0], TARGET))[0] == ["j", "i"]
+    assert names(plan(groups(code)[0], TARGET))[0] == ["j", "i"]
 
 
 def test_where_the_order_shows_it_stays() -> None:
@@ -108,20 +118,22 @@ def test_where_the_order_shows_it_stays() -> None:
     y, x = (Buf(name, float32, (8,), (1,), Home.ARENA, Access.TEMP) for name in "yx")
     i, j = Sym("i", 0, 2), Sym("j", 0, 1)
     cell = Ref(y, (Affine.of(i) + Affine.of(j) * 2,))
-    write = nest_of(loop(i, (loop(j, (Store(cell, Load(Ref(x, (Affine.of(i),)))),)),)))
-    assert write is not None and plan(write, TARGET) == Plain((i, j))
+    write = loop(i, (loop(j, (Store(cell, Load(Ref(x, (Affine.of(i),)))),)),))
+    assert group_of(write, Namer()) is None
     wide = Buf("wide", float32, (4, 4), (4, 1), Home.ARENA, Access.TEMP)
     row, column = Sym("row", 1, 3), Sym("column", 1, 3)
     here = Ref(wide, (Affine.of(column), Affine.of(row)))
     there = Ref(wide, (Affine.of(column) - 1, Affine.of(row)))
-    running = nest_of(loop(row, (loop(column, (Update(here, ADD, Load(there)),)),)))
-    assert running is not None and plan(running, TARGET) == Plain((row, column))
+    running = loop(row, (loop(column, (Update(here, ADD, Load(there)),)),))
+    assert group_of(running, Namer()) is None
+    proc = Proc("step", (x, y, wide), (), (write, running))
+    assert schedule(proc, TARGET) == proc
 
 
 def test_integers_do_not_take_turns() -> None:
     x, y = node("x", 40, kind=int32), node("y", kind=int32)
     (i,) = loops(40)
-    assert names(plan(nests(total(y, (i,), Read(x, at(i))))[-1], TARGET)) == ([], ["i"], 1)
+    assert names(plan(groups(total(y, (i,), Read(x, at(i))))[-1], TARGET)) == ([], ["i"], 1)
 
 
 def test_a_full_sum_has_a_block_of_its_own() -> None:
@@ -153,7 +165,7 @@ def test_a_sum_onto_what_was_there() -> None:
     )
 
 
-def test_a_guard_is_tested_as_far_out_as_it_can_be() -> None:
+def test_a_guard_clips_the_loop_that_it_tests() -> None:
     x, y = node("x", 4, 5), node("y", 4)
     i, j = loops(4, 5)
     when = Cond((Affine.of(i) - 1, Affine.of(j) - i))
@@ -161,14 +173,12 @@ def test_a_guard_is_tested_as_far_out_as_it_can_be() -> None:
     assert (
         body(added)
         == """\
-  for i in 0..4:
-    if i-1 >= 0:
-      local acc: f32 reg
-      acc = y[i]
-      for j in 0..5:
-        if -i+j >= 0:
-          acc += x[i, j]
-      y[i] = acc"""
+  for i in 1..4:
+    local acc: f32 reg
+    acc = y[i]
+    for j in i..5:
+      acc += x[i, j]
+    y[i] = acc"""
     )
     assert (
         body(total(y, (i, j), Read(x, at(i, j)), when=when))
@@ -176,45 +186,10 @@ def test_a_guard_is_tested_as_far_out_as_it_can_be() -> None:
   for i_2 in 0..4:
     local acc: f32 reg = 0
     if i_2-1 >= 0:
-      for j in 0..5:
-        if -i_2+j >= 0:
-          acc += x[i_2, j]
+      for j in i_2..5:
+        acc += x[i_2, j]
     y[i_2] = acc"""
     )
-
-
-def test_any_first_value_of_the_cells_is_the_start_of_the_sum() -> None:
-    x, b, y = node("x", 2, 5), node("b", 2), node("y", 2, role=Role.RESULT)
-    (k,), (i, j) = loops(2), loops(2, 5)
-    code = (total(y, (k,), Read(b, at(k)), None), total(y, (i, j), Read(x, at(i, j)), clear=False))
-    assert (
-        body(Seq(code))
-        == """\
-  for i_2 in 0..2:
-    local acc: f32 reg
-    acc = b[i_2]
-    for j in 0..5:
-      acc += x[i_2, j]
-    y[i_2] = acc"""
-    )
-    (m,) = loops(2)
-    moved = total(b, (m,), Number(0), None)
-    assert "acc = y[i_3]" in body(Seq((code[0], moved, code[1])))
-    seen = total(node("z", 2), (m,), Read(y, at(m)), None)
-    assert "acc = y[i_3]" in body(Seq((code[0], seen, code[1])))
-
-
-def test_a_sum_that_reaches_only_some_cells_leaves_the_fill_alone() -> None:
-    x, y = node("x", 5), node("y", 3, 5)
-    i, j, k = loops(3, 5, 2)
-    (d,), (e, f) = loops(3), loops(3, 5)
-    fill = Assign(y, None, True, (Piece((e, f), at(e, f), Number(0)),))
-    diagonal = Assign(y, ADD, False, (Piece((d, k), at(d, d), Read(x, at(d))),))
-    assert body(Seq((fill, diagonal))).count("y[") == 3
-    row = Assign(y, ADD, False, (Piece((j, k), at(1, j), Read(x, at(j))),))
-    assert body(Seq((fill, row))).count("y[") == 3
-    whole = Assign(y, ADD, False, (Piece((i, j, k), at(i, j), Read(x, at(j))),))
-    assert body(Seq((fill, whole))).count("y[") == 1
 
 
 def test_what_is_left_over_knows_its_place() -> None:
@@ -222,16 +197,16 @@ def test_what_is_left_over_knows_its_place() -> None:
     (i,) = loops(9)
     padded = Read(x, at(Affine.of(i) + 1), outside=0.0)
     text = body(total(y, (i,), padded, when=Cond((-Affine.of(i) + 7,))))
-    assert "acc[3] += x[4*i_2+4]" in text  # never outside
-    assert "acc[0] += x[9]" not in text and text.count("acc[0] +=") == 1  # the ninth is behind the guard
+    assert "acc_2[3] += x[4*i_2+4]" in text  # never outside
+    assert "acc_2[0] += x[9]" not in text and text.count("acc_2[0] +=") == 1  # the ninth is behind the guard
 
 
 @pytest.mark.parametrize(("op", "ways"), [(ADD, 4), (MAX, 4), (MUL, 1), (AND, 1)])
 def test_only_what_stays_finite_in_any_order_is_reordered(op: Op, ways: int) -> None:
     x, y = node("x", 2, 20), node("y", 2)
     i, j = loops(2, 20)
-    nest = nests(total(y, (i, j), Read(x, at(i, j)), op))[-1]
-    assert names(plan(nest, TARGET)) == (["i_2"], ["j"], ways)
+    group = groups(total(y, (i, j), Read(x, at(i, j)), op))[-1]
+    assert names(plan(group, TARGET)) == (["i_2"], ["j"], ways)
 
 
 def test_partial_sums_onto_what_was_there() -> None:
@@ -241,27 +216,28 @@ def test_partial_sums_onto_what_was_there() -> None:
         body(total(y, (i,), Read(x, at(i)), clear=False))
         == """\
   if true:
-    local acc: f32[4] reg = 0
-    acc[0] = y
+    local acc_2: f32[4] reg = 0
     for i_2 in 0..2:
-      acc[0] += x[4*i_2]
-      acc[1] += x[4*i_2+1]
-      acc[2] += x[4*i_2+2]
-      acc[3] += x[4*i_2+3]
-    acc[0] += x[8]
-    y = acc[0] + acc[1] + (acc[2] + acc[3])"""
+      acc_2[0] += x[4*i_2]
+      acc_2[1] += x[4*i_2+1]
+      acc_2[2] += x[4*i_2+2]
+      acc_2[3] += x[4*i_2+3]
+    acc_2[0] += x[8]
+    local acc: f32 reg
+    acc = y
+    acc += acc_2[0] + acc_2[1] + (acc_2[2] + acc_2[3])
+    y = acc"""
     )
 
 
 def test_a_nest_can_be_built_from_a_plan_of_ones_own() -> None:
-    nest = nests(product(2, 3, 8))[-1]
-    i, j, k = (outer.sym for outer in nest.loops)
-    proc = lower(product(2, 3, 8), "step")
-    mine = realize(nest, Plain((j, i), (k,), 2), Namer())
-    text = print_proc(proc.__class__("mine", (), (), (mine,)))
+    group = groups(product(2, 3, 8))[-1]
+    (i, j), (k,) = group.syms, group.sums[0].syms
+    mine = realize(group, Plain((j, i), (Reduced((k,), 2),)), Namer(["acc"]))
+    text = print_proc(Proc("mine", (), (), (mine,)))
     assert [line.strip().split(":")[0] for line in text.splitlines()[1:4]] == ["for j_2 in 0..3", "for i_2 in 0..2",
-                                                                              "local acc"]  # fmt: skip
-    assert text.count("acc[1] +=") == 1
+                                                                              "local acc_2"]  # fmt: skip
+    assert text.count("acc_2[1] +=") == 1
 
 
 def test_targets_without_schedules_get_nests_as_they_were_lowered() -> None:

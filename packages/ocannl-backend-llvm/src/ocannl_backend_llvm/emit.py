@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ocannl.backend import CompileError
-from ocannl.codegen import UNLOCKED, Claim, Document, Nest, nests, pool_bufs, printable
+from ocannl.codegen import UNLOCKED, Claim, Document, Nest, distinct, nests, pool_bufs, printable
 from ocannl.codegen.params import PATIENCE_NS
 from ocannl.ir.index import Affine, Bound, Cond, Sym
 from ocannl.ir.loops import (
@@ -151,9 +151,11 @@ def _entry(module: Module, proc: Proc, doc: Document) -> None:
     """One program: its nests, then the function that calls them."""
     comment(doc, print_proc(Proc(proc.name, proc.bufs, proc.syms, (), arena=proc.arena)))
     parts = nests(proc)
-    for number, nest in enumerate(parts, 1):
+    alike = distinct(parts)
+    for number, some in enumerate(alike, 1):
         doc.line()
-        _Function(module, f"{symbol(proc.name)}.{number}", nest, doc).emit()
+        _Function(module, f"{symbol(proc.name)}.{number}", some, doc).emit()
+    names = {nest: f"{symbol(proc.name)}.{number}" for number, some in enumerate(alike, 1) for nest in some}
     doc.line()
     doc.line(f"define i32 @{symbol(proc.name)}(ptr %addresses, ptr %syms, ptr %control) nounwind {{")
     b = Builder(module, doc)
@@ -169,20 +171,20 @@ def _entry(module: Module, proc: Proc, doc: Document) -> None:
         for buf in in_arena:
             if buf.offset is None:
                 raise CompileError(f"`{proc.name}`: no memory was planned for `{buf.name}`")
-            name = b.let(f"getelementptr inbounds i8, ptr {arena}, i64 {buf.offset}", identifier(buf.name))
-            values[buf] = f"ptr {name}"
+            at = b.let(f"getelementptr inbounds i8, ptr {arena}, i64 {buf.offset}", identifier(buf.name))
+            values[buf] = f"ptr {at}"
     for place, sym in enumerate(proc.syms):
         if any(sym in nest.syms for nest in parts):
             values[sym] = f"i64 {_element(b, 'i64', '%syms', place, identifier(sym.name))}"
     unlocked = work(proc.body) > UNLOCKED
     thread = b.let(f"call ptr {_element(b, 'ptr', '%control', RELEASE, 'release')}()", "thread") if unlocked else ""
     leave = b.fresh("leave")
-    for number, nest in enumerate(parts, 1):
+    for nest in parts:
         given: list[Buf | Sym] = [*nest.bufs, *nest.syms]
         unknown = [x.name for x in given if x not in values]
         if unknown:
             raise CompileError(f"`{proc.name}` mentions without declaring them: {', '.join(unknown)}")
-        call, passed = f"@{symbol(proc.name)}.{number}", [values[x] for x in given]
+        call, passed = f"@{names[nest]}", [values[x] for x in given]
         if nest.claim is not None:
             module.define(SHARE, SHARE_TEXT)
             many = f"ptr {call}.claim, ptr {_frame(b, [*passed, 'ptr %control'])}, i64 {nest.claim.count}"
@@ -231,10 +233,10 @@ def comment(doc: Document, text: str) -> None:
 
 
 class _Function:
-    """One nest being written."""
+    """One nest being written, the first of those that share its code."""
 
-    def __init__(self, module: Module, name: str, nest: Nest, doc: Document) -> None:
-        self.nest = nest
+    def __init__(self, module: Module, name: str, alike: Sequence[Nest], doc: Document) -> None:
+        self.nest = nest = alike[0]
         self.doc = doc
         pointers: dict[Buf, str] = {}
         self.stack_bytes = 0
@@ -245,8 +247,9 @@ class _Function:
             params.append(f"ptr {'noalias ' if buf in disjoint else ''}{pointers[buf]}")
         for sym in nest.syms:
             params.append(f"i64 %{names(sym.name)}")
-        if nest.labels:
-            comment(doc, "of " + ", ".join(nest.labels))
+        for each in alike:
+            if each.labels:
+                comment(doc, "of " + ", ".join(each.labels))
         comment(doc, print_proc(Proc("", (), (), nest.body)).partition("\n")[2])
         self.name = name
         self.claimed = ("", "")  # the iterations to do, where threads share the nest

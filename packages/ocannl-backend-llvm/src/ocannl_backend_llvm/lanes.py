@@ -180,17 +180,36 @@ class Lanes(Straight):
                 return vector
             picked = range(width - 1, -1, -1) if stride < 0 else range(0, length, stride)
             return self.wide.shuffled(held, length, vector, picked, width)
-        cells = (self._at(held, first, lane * stride) for lane in range(width))
-        return self.wide.gathered(held, [self.b.let(f"load {held}, ptr {cell}", stem) for cell in cells])
+        type_, full = self._strided("gather", held, held)
+        pointers = self._cells(held, first, stride)
+        return self.b.let(f"call {type_} @{full}({pointers}, i32 {align}, {self._all()}, {type_} poison)", stem)
 
     def scatter(self, ref: Ref, value: str) -> None:
-        held, stride, b = HELD[ref.buf.precision], self.stride(ref), self.wide
+        held, stride, b, align = HELD[ref.buf.precision], self.stride(ref), self.wide, ref.buf.precision.nbytes
         first = self.one.place(ref)
         if stride == 1:
-            b.line(f"store {b.type(held)} {b.operand(held, value)}, ptr {first}, align {ref.buf.precision.nbytes}")
+            b.line(f"store {b.type(held)} {b.operand(held, value)}, ptr {first}, align {align}")
             return
-        for lane, number in enumerate(b.lanes(held, value)):
-            b.line(f"store {held} {number}, ptr {self._at(held, first, lane * stride)}")
+        type_, full = self._strided("scatter", held, "void")
+        pointers = self._cells(held, first, stride)
+        b.line(f"call void @{full}({type_} {b.operand(held, value)}, {pointers}, i32 {align}, {self._all()})")
+
+    def _strided(self, name: str, held: str, result: str) -> tuple[str, str]:
+        """The type of the lanes and the intrinsic that reads or writes cells anywhere."""
+        b, w = self.wide, self.width
+        type_, full = b.type(held), f"llvm.masked.{name}.v{w}{MANGLED[held]}.v{w}p0"
+        pointers, mask = f"<{w} x ptr>", f"<{w} x i1>"
+        operands = (pointers, "i32", mask, type_) if name == "gather" else (type_, pointers, "i32", mask)
+        b.module.declare(full, type_ if result != "void" else result, operands)
+        return type_, full
+
+    def _cells(self, held: str, first: str, stride: int) -> str:
+        steps = ", ".join(f"i64 {lane * stride}" for lane in range(self.width))
+        cells = self.b.let(f"getelementptr inbounds {held}, ptr {first}, {self.wide.type('i64')} <{steps}>", "cells")
+        return f"<{self.width} x ptr> {cells}"
+
+    def _all(self) -> str:
+        return f"<{self.width} x i1> splat (i1 true)"
 
     def _at(self, held: str, first: str, offset: int) -> str:
         return self.b.let(f"getelementptr inbounds {held}, ptr {first}, i64 {offset}", "at") if offset else first

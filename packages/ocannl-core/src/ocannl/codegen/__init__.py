@@ -1,5 +1,6 @@
 """A toolkit for backends that print text: documents, signatures, and programs cut into nests."""
 
+from ocannl.codegen.alike import distinct
 from ocannl.codegen.document import Document, printable
 from ocannl.codegen.nests import Claim, Nest, nests
 from ocannl.codegen.params import UNLOCKED, Region, Signature, pool_bufs, signature
@@ -11,6 +12,7 @@ __all__ = [
     "Nest",
     "Region",
     "Signature",
+    "distinct",
     "nests",
     "pool_bufs",
     "printable",

@@ -56,32 +56,21 @@ class Claim:
         return -(-(self.limit - self.first) // self.size)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Nest:
-    """A piece of a program that can be a function of its own: its statements, and what they need from outside, by first
-    mention."""
+    """A piece of a program that can be a function of its own: its statements; what they need from outside, by first
+    mention; and how threads share it, if they do."""
 
     body: Body
     bufs: tuple[Buf, ...]
     syms: tuple[Sym, ...]
     labels: tuple[str, ...]
+    claim: Claim | None = None
 
     @property
     def polls(self) -> bool:
         """It may be cancelled."""
         return any(isinstance(node, Poll) for node in walk(self.body))
-
-    @property
-    def claim(self) -> Claim | None:
-        """How threads share the nest, if they do."""
-        loops = [stmt for stmt in self.body if not isinstance(stmt, Comment)]
-        if len(loops) != 1 or not isinstance(loops[0], For) or not loops[0].claimed:
-            return None
-        loop = loops[0]
-        first, last = loop.lo.constant, loop.hi.constant
-        assert first is not None and last is not None
-        each = work_of(loop) * loop.claimed // max(1, last + 1 - first)
-        return Claim(loop, first, last + 1, loop.claimed, max(1, STRETCH // max(1, each)))
 
     @property
     def disjoint(self) -> frozenset[Buf]:
@@ -144,7 +133,18 @@ def _nest(body: Body) -> Nest:
         for sym in _symbols(node):
             if sym.kind is SymKind.STATIC:
                 syms.setdefault(sym)
-    return Nest(body, tuple(b for b in bufs if b not in local), tuple(syms), tuple(labels))
+    return Nest(body, tuple(b for b in bufs if b not in local), tuple(syms), tuple(labels), _claim(body))
+
+
+def _claim(body: Body) -> Claim | None:
+    loops = [stmt for stmt in body if not isinstance(stmt, Comment)]
+    if len(loops) != 1 or not isinstance(loops[0], For) or not loops[0].claimed:
+        return None
+    loop = loops[0]
+    first, last = loop.lo.constant, loop.hi.constant
+    assert first is not None and last is not None
+    each = work_of(loop) * loop.claimed // max(1, last + 1 - first)
+    return Claim(loop, first, last + 1, loop.claimed, max(1, STRETCH // max(1, each)))
 
 
 def _add_label(labels: dict[str, None], origin: Origin) -> None:

@@ -38,6 +38,7 @@ from ocannl.ir.loops import (
     Update,
     Var,
     When,
+    row_major,
 )
 from ocannl.ir.names import Namer, identifier
 from ocannl.ir.precision import Precision
@@ -129,8 +130,11 @@ def _bound(bound: Bound, lower: bool) -> str:
 
 
 def buf_type(buf: Buf) -> str:
-    size = ",".join(map(str, buf.shape))
-    return f"{short(buf.precision)}[{size}]" if buf.shape else short(buf.precision)
+    """`f32[5,7]`, and strides where the last axis is not the one along memory: `f32[5,7]@(1,5)`."""
+    if not buf.shape:
+        return short(buf.precision)
+    size, steps = (",".join(map(str, numbers)) for numbers in (buf.shape, buf.strides))
+    return f"{short(buf.precision)}[{size}]" + (f"@({steps})" if buf.strides != row_major(buf.shape) else "")
 
 
 def _lines(body: Body, depth: int) -> Iterator[tuple[str, Origin | None]]:

@@ -72,8 +72,23 @@ def _tells(sym: Sym, outer: Sequence[Sym], one: Ref, other: Ref) -> bool:
     """That both are one cell only in the same iteration over `sym`."""
     if one.buf is not other.buf:
         return False
-    same = [a for a, b in zip(one.at, other.at, strict=True) if a == b]
-    return sym in told(same, outer)
+    pairs = list(zip(one.at, other.at, strict=True))
+    return sym in told([a for a, b in pairs if a == b], outer) or any(_steps_over(sym, outer, a, b) for a, b in pairs)
+
+
+def _steps_over(sym: Sym, outer: Sequence[Sym], one: Affine, other: Affine) -> bool:
+    """That a step of `sym` moves both indices further than all else can make up for."""
+    step = one.coef(sym)
+    if step == 0 or step != other.coef(sym):
+        return False
+    moves = [(c, s) for index in (one, -other) for c, s in index.terms if s is not sym]
+    fixed = Affine.sum((c, s) for c, s in moves if s in outer or s.kind is not SymKind.LOOP)
+    if fixed.terms or any(s.kind is SymKind.PICKED for _, s in moves):
+        return False
+    rest = [(c, s) for c, s in moves if s not in outer and s.kind is SymKind.LOOP]
+    low = one.const - other.const + sum(min(c * s.lo, c * s.hi) for c, s in rest)
+    high = one.const - other.const + sum(max(c * s.lo, c * s.hi) for c, s in rest)
+    return max(-low, high) < abs(step)
 
 
 def told(at: Iterable[Affine], known: Iterable[Sym]) -> set[Sym]:

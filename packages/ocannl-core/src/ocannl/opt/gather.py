@@ -15,8 +15,7 @@ from ocannl.opt.exact import index_of, is_number, number
 from ocannl.opt.fold import choose, fold_expr
 from ocannl.opt.inline import matching
 from ocannl.opt.join import join
-from ocannl.opt.nest import Nest, Table, grid, is_whole, loads, nest_of
-from ocannl.opt.realize.plain import around
+from ocannl.opt.nest import Nest, Table, around, grid, is_whole, loads, nest_of
 from ocannl.opt.substitute import substitute
 
 EQ = BY_NAME["eq"]

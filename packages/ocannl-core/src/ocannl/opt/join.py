@@ -8,8 +8,7 @@ from ocannl.ir.index import TRUE
 from ocannl.ir.loops import Apply, Expr, Num, Proc, Stmt, Store, Update, When
 from ocannl.opt.cost import LARGE, cost
 from ocannl.opt.fold import fold_expr
-from ocannl.opt.nest import Nest, Table, grid, nest_of, same
-from ocannl.opt.realize.plain import around
+from ocannl.opt.nest import Nest, Table, around, grid, nest_of, same
 from ocannl.opt.start import Start, Starts
 
 

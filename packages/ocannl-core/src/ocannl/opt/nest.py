@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import is_
 
-from ocannl.ir.index import TRUE, Cond, Sym
+from ocannl.ir.index import TRUE, Affine, Bound, Cond, Sym
 from ocannl.ir.loops import (
     Apply,
     Body,
@@ -32,15 +32,11 @@ from ocannl.ir.loops import (
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """Loops, one inside the other, around a single write; `cond` gathers the guards on the way to it.
-
-    `start`, of an update, is what its cells hold before the loops: every one of them is written, whatever the guard.
-    """
+    """Loops, one inside the other, around a single write; `cond` gathers the guards on the way to it."""
 
     loops: tuple[For, ...]
     cond: Cond
     leaf: Store | Update
-    start: Expr | None = None
 
     @property
     def iterations(self) -> int:
@@ -77,6 +73,71 @@ def with_leaf(stmt: Stmt, leaf: Store | Update) -> Stmt:
             return If(guard, (with_leaf(inner, leaf),))
         case _:
             return leaf
+
+
+def around(loops: Sequence[For], cond: Cond, body: Body) -> Body:
+    """`body` inside the loops, each fact of `cond` tested as far out as its symbols allow."""
+    if not loops:
+        return body if cond.is_true else (If(cond, body),)
+    here, below = split(cond, [old.sym for old in loops])
+    first = loops[0]
+    turn = For(first.sym, first.lo, first.hi, around(loops[1:], below, body), first.step, first.origin)
+    return (turn,) if here.is_true else (If(here, (turn,)),)
+
+
+def clipped(loops: Sequence[For], cond: Cond, body: Body) -> Body:
+    """As `around`, with inequalities as bounds of the innermost loop that they depend on."""
+    if not loops:
+        return body if cond.is_true else (If(cond, body),)
+    first, *rest = loops
+    inner = [loop.sym for loop in rest]
+    here, below = split(cond, [first.sym, *inner])
+    mine, below = split(below, inner)
+    lows, highs = list(first.lo.of), list(first.hi.of)
+    for fact in mine.ge0:
+        coef = fact.coef(first.sym)
+        others = fact - Affine(((coef, first.sym),))
+        (lows if coef > 0 else highs).append((-others if coef > 0 else others, abs(coef)))
+    same = Cond((), mine.eq0)
+    turn = replace(first, lo=_lower(lows), hi=_upper(highs), body=clipped(rest, below & same, body))
+    return (turn,) if here.is_true else (If(here, (turn,)),)
+
+
+def _lower(of: list[tuple[Affine, int]]) -> Bound:
+    """The bound with its numbers as one, if the others do not say as much anyway."""
+    number = max([-(-index.const // div) for index, div in of if index.is_const], default=None)
+    others = [(index, div) for index, div in of if not index.is_const]
+    if number is None or any(-(-index.range()[0] // div) >= number for index, div in others):
+        return Bound(tuple(others))
+    return Bound(((Affine((), number), 1), *others))
+
+
+def _upper(of: list[tuple[Affine, int]]) -> Bound:
+    number = min([index.const // div for index, div in of if index.is_const], default=None)
+    others = [(index, div) for index, div in of if not index.is_const]
+    if number is None or any(index.range()[1] // div <= number for index, div in others):
+        return Bound(tuple(others))
+    return Bound(((Affine((), number), 1), *others))
+
+
+def in_order(loops: Sequence[For], syms: Sequence[Sym]) -> list[For]:
+    """The loops over these symbols."""
+    by_sym = {loop.sym: loop for loop in loops}
+    return [by_sym[sym] for sym in syms]
+
+
+def split(cond: Cond, syms: Sequence[Sym]) -> tuple[Cond, Cond]:
+    """The facts that do not depend on `syms`, and those that do."""
+
+    def part(facts: tuple[Affine, ...], depends: bool) -> tuple[Affine, ...]:
+        return tuple([f for f in facts if any(s in syms for s in f.syms) is depends])
+
+    return Cond(part(cond.ge0, False), part(cond.eq0, False)), Cond(part(cond.ge0, True), part(cond.eq0, True))
+
+
+def block(body: Body) -> Stmt:
+    """One statement that is this body; what is local to it stays local."""
+    return body[0] if len(body) == 1 else If(TRUE, body)
 
 
 def is_whole(loop: For) -> bool:

@@ -25,8 +25,7 @@ from ocannl.ir.loops import (
     When,
 )
 from ocannl.ir.names import Namer
-from ocannl.opt.nest import names_of, same
-from ocannl.opt.realize.plain import block
+from ocannl.opt.nest import block, names_of, same
 
 
 def number(proc: Proc) -> Proc:

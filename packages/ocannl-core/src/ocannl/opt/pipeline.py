@@ -9,9 +9,12 @@ from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import Proc
 from ocannl.ir.tnode import TNode
 from ocannl.opt.fold import fold
+from ocannl.opt.fuse import fuse
 from ocannl.opt.gather import gather
 from ocannl.opt.inline import inline
+from ocannl.opt.invert import invert
 from ocannl.opt.join import join
+from ocannl.opt.layout import layout
 from ocannl.opt.memory import memory
 from ocannl.opt.number import number
 from ocannl.opt.poll import poll
@@ -37,6 +40,9 @@ def passes(asked: Mapping[TNode, str], capabilities: Capabilities) -> tuple[Pass
         Pass("inline", lambda proc: inline(proc, capabilities.scheduled)),  # after `fold`: costs are true
         Pass("gather", gather),  # after `inline`: tests of indices are where they are asked
         Pass("sweep", sweep),  # after these, which leave dead nests behind
+        Pass("invert", invert, when=capabilities.scheduled),  # after `gather`, which wants the loops of the scatter
+        Pass("fuse", fuse, when=capabilities.scheduled),  # after `sweep`: what is dead is nobody's business
+        Pass("layout", lambda proc: layout(proc, capabilities), when=capabilities.scheduled),  # of final groups
         Pass("schedule", lambda proc: schedule(proc, capabilities), when=capabilities.scheduled),
         Pass("number", number, when=capabilities.scheduled),  # after `schedule`, which takes perfect nests
         Pass("share", share, when=capabilities.scheduled),  # before `poll`, which divides loops

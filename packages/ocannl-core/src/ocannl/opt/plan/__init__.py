@@ -1,23 +1,23 @@
-"""Schedules as data: one `Plan` for each nest, which `realize` turns into a nest again.
+"""Schedules as data: one `Plan` for each group, which `realize` turns into loops.
 
     Plan = Plain | Tiled
 
-A plan says how a nest runs, never what it computes, so a heuristic, a search, a user or a cache can produce it.
+A plan says how a group runs, never what it computes, so a heuristic, a search, a user or a cache can produce it.
 """
 
 from __future__ import annotations
 
 from ocannl.ir.capabilities import Capabilities
-from ocannl.opt.nest import Nest
+from ocannl.opt.group import Group
 from ocannl.opt.plan.plain import Plain, plain
 from ocannl.opt.plan.tiled import Tiled, tiled
 
 Plan = Plain | Tiled
 
 
-def plan(nest: Nest, capabilities: Capabilities) -> Plan:
-    """The plan of the model for this nest on this target."""
-    return tiled(nest, capabilities) or plain(nest)
+def plan(group: Group, capabilities: Capabilities) -> Plan:
+    """The plan of the model for this group on this target."""
+    return tiled(group, capabilities) or plain(group)
 
 
 __all__ = ["Plain", "Plan", "Tiled", "plan"]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ocannl.ir.index import Sym
-from ocannl.ir.loops import Ref, Store
+from ocannl.ir.loops import Ref
 from ocannl.ir.ops import ADD, MAX, MIN
-from ocannl.ir.projections import is_injective
-from ocannl.opt.nest import Nest, is_whole, loads
+from ocannl.opt.group import Group, Sum
+from ocannl.opt.nest import loads
 
 WAYS = 4  # an addition takes about four cycles, and one can begin in each
 REORDERED = (ADD, MAX, MIN)  # of a product, one part may overflow where another is zero
@@ -16,41 +17,33 @@ SMALL = 4  # loads in a term of a sum above which its latency no longer counts
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
-    """Loops in this order, `reduced` inside `kept`; `ways` partial sums take turns along the innermost reduced loop.
+class Reduced:
+    """The loops of a sum in this order; `ways` partial sums take turns along the innermost one."""
 
-    With no reduced loops the nest writes memory at every step.
-    """
-
-    kept: tuple[Sym, ...]
-    reduced: tuple[Sym, ...] = ()
+    order: tuple[Sym, ...]
     ways: int = 1
 
-    @property
-    def takes_start(self) -> bool:
-        """Whether the nest writes each cell once, so that what the cells start from can be part of it."""
-        return bool(self.reduced)
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """The outer loops in this order, and in them the sums, one after the other."""
+
+    order: tuple[Sym, ...]
+    sums: tuple[Reduced, ...] = ()
 
 
-def plain(nest: Nest) -> Plain:
-    leaf = nest.leaf
-    syms = tuple([loop.sym for loop in nest.loops])
-    terms = loads(leaf.value)
-    own = [ref for ref in terms if ref.buf is leaf.ref.buf]
-    if any(ref != leaf.ref for ref in own) or not all(map(is_whole, nest.loops)):
-        return Plain(syms)
-    if isinstance(leaf, Store) or own:  # if a cell is written twice, the order shows
-        return Plain(_along(syms, [leaf.ref]) if is_injective(leaf.ref.at, syms) else syms)
-    named = {s for place in leaf.ref.at for s in place.syms}
-    kept = _along(tuple([s for s in syms if s in named]), [leaf.ref])
-    reduced = _along(tuple([s for s in syms if s not in named]), terms)
-    if not reduced:
-        return Plain(kept)
-    deep = reduced[-1].extent >= 2 * WAYS and len(terms) <= SMALL and leaf.ref.buf.precision.is_float
-    return Plain(kept, reduced, WAYS if deep and leaf.op in REORDERED else 1)
+def plain(group: Group) -> Plain:
+    return Plain(along(group.syms, group.writes), tuple([_reduced(each) for each in group.sums]))
 
 
-def _along(syms: tuple[Sym, ...], refs: list[Ref]) -> tuple[Sym, ...]:
+def _reduced(each: Sum) -> Reduced:
+    terms = loads(each.update.value)
+    order = along(each.syms, terms)
+    deep = bool(order) and order[-1].extent >= 2 * WAYS and len(terms) <= SMALL and each.acc.precision.is_float
+    return Reduced(order, WAYS if deep and each.update.op in REORDERED else 1)
+
+
+def along(syms: tuple[Sym, ...], refs: Sequence[Ref]) -> tuple[Sym, ...]:
     """The loops in their order, but for the innermost: the one along which most of `refs` move by one element."""
     if len(syms) < 2:
         return syms

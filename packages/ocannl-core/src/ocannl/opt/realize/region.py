@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ocannl.ir.index import Affine, Sym
-from ocannl.ir.loops import Access, Body, Buf, Home, Mode, loop, row_major
+from ocannl.ir.loops import Body, Mode, loop
 from ocannl.ir.names import Namer
-from ocannl.ir.precision import Precision
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,3 @@ def counted(counters: tuple[Affine, ...], modes: tuple[Mode, ...], body: Body) -
         for sym in counter.syms:
             body = (loop(sym, body, mode=mode),)
     return body
-
-
-def local(name: str, precision: Precision, shape: tuple[int, ...]) -> Buf:
-    return Buf(name, precision, shape, row_major(shape), Home.REG, Access.TEMP)

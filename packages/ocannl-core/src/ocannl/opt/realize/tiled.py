@@ -1,23 +1,22 @@
-"""Nests in register tiles."""
+"""Groups in register tiles."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 
-from ocannl.ir.index import TRUE, Affine, Cond, Sym
-from ocannl.ir.loops import Body, Expr, If, Load, Local, Mode, Num, Ref, Stmt, Store, Update, loop
+from ocannl.ir.index import Affine, Cond, Sym
+from ocannl.ir.loops import Body, Buf, If, Load, Local, Mode, Num, Ref, Store, Update, loop
 from ocannl.ir.names import Namer
-from ocannl.opt.fold import fold_expr
-from ocannl.opt.nest import Nest
+from ocannl.opt.group import Group, Sum, scratch
+from ocannl.opt.nest import clipped, in_order
 from ocannl.opt.plan.tiled import Tiled
-from ocannl.opt.realize.plain import around, loops_of, neutral, split
-from ocannl.opt.realize.region import Grid, Region, Rows, Spot, local, strips_of
+from ocannl.opt.realize.plain import neutral
+from ocannl.opt.realize.region import Grid, Region, Rows, strips_of
 from ocannl.opt.realize.shared import in_cells
-from ocannl.opt.substitute import substitute
 
 
-def realize_tiled(nest: Nest, plan: Tiled, names: Namer) -> Body:
+def realize_tiled(group: Group, plan: Tiled, names: Namer) -> Body:
     """The loops in the order of the plan, and in each tile:
 
         local acc: f32[2,1,8] reg
@@ -39,20 +38,18 @@ def realize_tiled(nest: Nest, plan: Tiled, names: Namer) -> Body:
     The last tile along a loop may have fewer cells, and has code of its own then. The order of summation depends on
     which loop the vectors lie along: along a summed one, each lane has a part of the sum until the end.
     """
-    return _Realizer(nest, plan, names).body()
+    return _Realizer(group, plan, names).body()
 
 
 class _Realizer:
-    __slots__ = ("each", "leaf", "names", "nest", "plan", "some")
+    __slots__ = ("group", "names", "plan")
 
-    def __init__(self, nest: Nest, plan: Tiled, names: Namer) -> None:
-        self.nest, self.plan, self.names, self.leaf = nest, plan, names, nest.leaf
-        self.some, self.each = split(nest.cond, plan.reduced)
+    def __init__(self, group: Group, plan: Tiled, names: Namer) -> None:
+        self.group, self.plan, self.names = group, plan, names
 
     def body(self) -> Body:
-        outer = self.some if self.nest.start is None else TRUE  # with a start, every cell is written
         tiles = self.tiles(self.plan.tiles, Region((), self.plan.vector))
-        return around(loops_of(self.nest, self.plan.outer), outer, tiles)
+        return clipped(in_order(self.group.loops, self.plan.outer), self.group.cond, tiles)
 
     # ------------------------------------------------------------------------------------------------------ the regions
 
@@ -77,91 +74,74 @@ class _Realizer:
         if whole == 1 and not left:
             return part(Affine((), sym.lo), size)
         turn = Sym(self.names(sym.name), 0, whole - 1 + bool(left))
-        full = part(Affine(((size, turn),), sym.lo), size)
+        first = Affine(((size, turn),), sym.lo)
+        body = part(first, size)
         if left:
             is_full = Cond((Affine(((-1, turn),), whole - 1),))
-            full = (If(is_full, full, part(Affine((), sym.lo + whole * size), left)),)
-        return (loop(turn, full, self.leaf.origin),)
+            body = (If(is_full, body, part(first, left)),)
+        return (loop(turn, body),)
 
     # --------------------------------------------------------------------------------------------------------- the tile
 
     def tile(self, region: Region) -> Body:
-        if not self.plan.reduced:
-            return self.step(region, lambda spot, value: self.written(spot, value))
-        return self.columns(region) if region.strips else self.sums(region)
+        body: Body = ()
+        cells: dict[Buf, Buf] = {}
+        for each in self.group.sums:
+            acc = cells[each.acc] = scratch(self.names("acc"), each.acc.precision, region.shape)
+            feed = self.columns(region, each, acc) if region.strips else self.parts(region, each, acc)
+            body += (Local(acc), *feed)
+        return (*body, *in_cells(region, self.group.tail, self.names, cells))
 
-    def step(self, region: Region, make: Callable[[Spot, Expr], Stmt]) -> Body:
-        return in_cells(region, self.leaf.value, make, self.names)
-
-    def written(self, spot: Spot, value: Expr) -> Stmt:
-        """The nest's own statement."""
-        leaf = self.leaf
-        ref = Ref(leaf.ref.buf, tuple([at.substitute(spot.values) for at in leaf.ref.at]))
-        if isinstance(leaf, Update) and not self.plan.reduced:
-            return Update(ref, leaf.op, value, leaf.origin)
-        return Store(ref, value, leaf.origin)
-
-    def start(self, spot: Spot) -> Expr:
-        start = Load(self.leaf.ref) if self.nest.start is None else self.nest.start
-        return fold_expr(substitute(start, spot.values), TRUE)
-
-    def columns(self, region: Region) -> Body:
+    def columns(self, region: Region, each: Sum, acc: Buf) -> Body:
         """Each lane has the sum of a cell."""
-        leaf = self.leaf
-        assert isinstance(leaf, Update)
-        acc = local(self.names("acc"), leaf.ref.buf.precision, region.shape)
-        begin = self.cells(region, lambda spot: (Store(Ref(acc, spot.at), self.start(spot)),))
+        cells = {each.acc: acc}
+        begin = in_cells(region, (Store(each.update.ref, each.start),), self.names, cells)
+        feed = self.fed(
+            region, each, self.plan.reduced, lambda inside: in_cells(inside, (each.update,), self.names, cells)
+        )
+        return (*begin, *feed)
 
-        def feed(inside: Region) -> Body:
-            return self.step(inside, lambda spot, value: Update(Ref(acc, spot.at), leaf.op, value, leaf.origin))
-
-        end = self.cells(region, lambda spot: (self.written(spot, Load(Ref(acc, spot.at))),))
-        return (Local(acc), *begin, *self.fed(region, self.plan.reduced, feed), *end)
-
-    def sums(self, region: Region) -> Body:
+    def parts(self, region: Region, each: Sum, total: Buf) -> Body:
         """Each lane has a part of the sum of a cell."""
-        leaf, plan, kind = self.leaf, self.plan, self.leaf.ref.buf.precision
-        assert isinstance(leaf, Update)
-        op, vector = leaf.op, plan.vector
-        parts = replace(region, strips=strips_of(Affine(), plan.vectors * plan.lanes, plan.lanes))
-        acc = local(self.names("acc"), kind, parts.shape)
-        begin = self.cells(parts, lambda spot: (Store(Ref(acc, spot.at), Num(neutral(op, kind), kind)),))
-        total = local(self.names("total"), kind, region.shape)
+        plan, kind, op, names = self.plan, each.acc.precision, each.update.op, self.names
+        vector, many = plan.vector, plan.vectors * plan.lanes
+        wide = replace(region, strips=strips_of(Affine(), many, plan.lanes))
+        acc = scratch(names("part"), kind, wide.shape)
+        cells = {each.acc: acc}
+        begin = in_cells(wide, (Store(each.update.ref, Num(neutral(op, kind), kind)),), names, cells)
 
         def feed(inside: Region) -> Body:
             def part(first: Affine, count: int) -> Body:
                 some = replace(inside, strips=strips_of(first, count, plan.lanes))
-                return self.step(some, lambda spot, value: Update(Ref(acc, spot.at), op, value, leaf.origin))
+                return in_cells(some, (each.update,), names, cells)
 
-            return self.turns(vector, plan.vectors * plan.lanes, part)
+            return self.turns(vector, many, part)
 
-        def fold(spot: Spot) -> Body:
-            mine = Ref(total, spot.rows)
-            if plan.vectors > 1:
-                other, lane = Sym(self.names(vector.name), 1, plan.vectors - 1), self.lane()
-                first, more = (Ref(acc, (*spot.rows, Affine.of(v), Affine.of(lane))) for v in (0, other))
-                add = loop(lane, (Update(first, op, Load(more), leaf.origin),), mode=Mode.LANES)
-                together: Body = (loop(other, (add,), mode=Mode.UNROLLED),)
-            else:
-                together = ()
-            lane = self.lane()
-            each = Load(Ref(acc, (*spot.rows, Affine(), Affine.of(lane))))
-            whole = loop(lane, (Update(mine, op, each, leaf.origin),), mode=Mode.LANES)
-            return (Store(mine, self.start(spot)), *together, whole, self.written(spot, Load(mine)))
+        fed = self.fed(region, each, plan.reduced[:-1], feed)
+        start = in_cells(region, (Store(each.update.ref, each.start),), names, {each.acc: total})
+        folds = Grid(region, names).nest(lambda spot: self.folds(each, Ref(total, spot.rows), acc))
+        return (Local(acc), *begin, *fed, *start, *folds)
 
-        fed = self.fed(region, plan.reduced[:-1], feed)
-        return (Local(acc), Local(total), *begin, *fed, *self.cells(region, fold))
+    def folds(self, each: Sum, total: Ref, acc: Buf) -> Body:
+        """The parts of one sum together: all vectors into the first one, and its lanes into the total."""
+        plan, update = self.plan, each.update
 
-    def lane(self) -> Sym:
-        return Sym(self.names(self.plan.vector.name), 0, self.plan.lanes - 1)
+        def lanes(to: Callable[[Affine], Ref], vector: Affine) -> Body:
+            lane = Sym(self.names(plan.vector.name), 0, plan.lanes - 1)
+            at = Affine.of(lane)
+            part = Load(Ref(acc, (*total.at, vector, at)))
+            return (loop(lane, (Update(to(at), update.op, part, update.origin),), mode=Mode.LANES),)
 
-    def cells(self, region: Region, make: Callable[[Spot], Body]) -> Body:
-        return Grid(region, self.names).nest(make)
+        whole = lanes(lambda lane: total, Affine())
+        if plan.vectors == 1:
+            return whole
+        other = Sym(self.names(plan.vector.name), 1, plan.vectors - 1)
+        first = lanes(lambda lane: Ref(acc, (*total.at, Affine(), lane)), Affine.of(other))
+        return (loop(other, first, mode=Mode.UNROLLED), *whole)
 
-    def fed(self, region: Region, reduced: tuple[Sym, ...], feed: Callable[[Region], Body]) -> Body:
-        """Loops, with symbols of their own, that feed the accumulators, unless the guard says that nothing is added."""
+    def fed(self, region: Region, each: Sum, reduced: tuple[Sym, ...], feed: Callable[[Region], Body]) -> Body:
+        """Loops, with symbols of their own, that feed the accumulators wherever the guard lets them."""
         new = {sym: Sym(self.names(sym.name), sym.lo, sym.hi) for sym in reduced}
         known = {sym: Affine.of(its) for sym, its in new.items()}
-        loops = [loop(sym, (), self.leaf.origin) for sym in new.values()]
-        inside = around(loops, self.each.substitute(known), feed(replace(region, known=known)))
-        return inside if self.nest.start is None or self.some.is_true else (If(self.some, inside),)
+        loops = [loop(sym, (), each.update.origin) for sym in new.values()]
+        return clipped(loops, each.cond.substitute(known), feed(replace(region, known=known)))

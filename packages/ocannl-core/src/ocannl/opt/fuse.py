@@ -1,0 +1,250 @@
+"""Lets a nest take over, cell by cell, what others do with its results."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from ocannl.ir.index import TRUE, Affine, Sym
+from ocannl.ir.loops import Access, Buf, Expr, Home, Let, Load, Num, Proc, Ref, Stmt, Store, Update, Var
+from ocannl.ir.names import Namer
+from ocannl.ir.touch import storage
+from ocannl.opt.cost import cost
+from ocannl.opt.group import Group, of_nest
+from ocannl.opt.nest import Table, names_of, nest_of, touched
+from ocannl.opt.start import Starts
+from ocannl.opt.substitute import map_expr, substitute
+
+ARRAYS = 12  # that one group goes through: memory is fast for so many streams at a time
+NODES = 200  # of the expressions of one group
+
+
+def fuse(proc: Proc) -> Proc:
+    """Makes one group of a fill and the sum that meets it, and of what is done with each cell afterwards.
+
+        proc step                        proc step
+          y : f32[5]    arena              w : f32[5,7]  in
+          w : f32[5,7]  in                 z : f32[5]    out
+          z : f32[5]    out                for i_2 in 0..5:
+          for i in 0..5:                     local acc: f32 reg
+            y[i] = 0              ==>        acc = 0
+          for i_2 in 0..5:                   for j in 0..7:
+            for j in 0..7:                     acc += w[i_2, j]
+              y[i_2] += w[i_2, j]            z[i_2] = tanh(acc)
+          for i_3 in 0..5:
+            z[i_3] = tanh(y[i_3])
+
+    Either nest goes to the place of the other one, if nothing between them minds. What nobody else reads is not stored.
+    """
+    return _Fusion(proc).result()
+
+
+class _Fusion:
+    __slots__ = ("groups", "names", "places", "proc", "stmts")
+
+    def __init__(self, proc: Proc) -> None:
+        self.proc = proc
+        self.names = Namer(names_of(proc))
+        self.stmts: list[Stmt | None] = list(proc.body)
+        self.groups: dict[int, Group] = {}  # by place
+        starts = Starts(Table(proc.body))
+        for at, stmt in enumerate(proc.body):
+            nest = nest_of(stmt)
+            if nest is None:
+                continue
+            start = starts.of(at, nest)
+            starts.note(at, nest)
+            group = of_nest(nest, self.names, start.value if start is not None else None)
+            if group is None:
+                continue
+            self.groups[at] = group
+            if start is not None:
+                self.stmts[start.fill] = None
+                self.groups.pop(start.fill, None)
+        self.places = _Places(self.stmts)
+
+    def result(self) -> Proc:
+        for at in sorted(self.groups):
+            self.absorb(at)
+        for at, group in self.groups.items():
+            if len(group.tail) > 1 or group.sums:
+                left = self.swept(group)
+                self.stmts[at] = left.stmt() if left.writes else None
+        body = tuple([stmt for stmt in self.stmts if stmt is not None])
+        used = {buf for stmt in body for some in touched(stmt) for buf in some}
+        return replace(self.proc, body=body, bufs=tuple([buf for buf in self.proc.bufs if buf in used]))
+
+    def absorb(self, at: int) -> None:
+        """Makes this group a part of those that it reads from, if there are some that can take it."""
+        group = self.groups[at]
+        if group.sums or not group.cond.is_true:
+            return
+        makers = {place for ref in group.reads for place in self.places.writers(ref.buf, at)}
+        for maker in sorted(makers, reverse=True):
+            if maker not in self.groups:
+                continue
+            whole = joined(self.groups[maker], group, self.names)
+            if whole is None:
+                continue
+            if self.places.may_move(maker, at):
+                place, gone = at, maker
+            elif self.places.may_move(at, maker):
+                place, gone = maker, at
+            else:
+                continue
+            self.groups[place] = whole
+            del self.groups[gone]
+            self.stmts[gone] = None
+            self.places.merge(gone, place)
+            self.places.forget(place, whole)
+            self.absorb(place)
+            return
+
+    def swept(self, group: Group) -> Group:
+        """Without stores of what nobody reads."""
+
+        def is_dead(stmt: Stmt) -> bool:
+            if not isinstance(stmt, Store) or stmt.ref.buf.access is not Access.TEMP:
+                return False
+            return not self.places.is_read(stmt.ref.buf)
+
+        return replace(group, tail=tuple([stmt for stmt in group.tail if not is_dead(stmt)]))
+
+
+class _Places:
+    """Which statements read and write each array, as they move."""
+
+    __slots__ = ("_read", "_readers", "_writers", "_written")
+
+    def __init__(self, stmts: list[Stmt | None]) -> None:
+        self._read: dict[int, set[object]] = {}
+        self._written: dict[int, set[object]] = {}
+        self._readers: dict[object, list[int]] = {}
+        self._writers: dict[object, list[int]] = {}
+        for at, stmt in enumerate(stmts):
+            read, written = touched(stmt) if stmt is not None else ([], [])
+            self._read[at], self._written[at] = set(map(storage, read)), set(map(storage, written))
+            for keys, table in ((self._read[at], self._readers), (self._written[at], self._writers)):
+                for key in keys:
+                    table.setdefault(key, []).append(at)
+
+    def writers(self, buf: Buf, before: int) -> list[int]:
+        places = self._writers.get(storage(buf), [])
+        return places[: bisect_left(places, before)]
+
+    def is_read(self, buf: Buf) -> bool:
+        return bool(self._readers.get(storage(buf)))
+
+    def may_move(self, at: int, to: int) -> bool:
+        """Whether the statement may stand right beside the other one, as far as those between them mind."""
+        first, last = min(at, to), max(at, to)
+        if any(_between(self._writers.get(key), first, last) for key in self._read[at] | self._written[at]):
+            return False
+        return not any(_between(self._readers.get(key), first, last) for key in self._written[at])
+
+    def merge(self, gone: int, place: int) -> None:
+        for mine, table in ((self._read, self._readers), (self._written, self._writers)):
+            for key in mine[gone]:
+                table[key].remove(gone)
+                if key not in mine[place]:
+                    insort(table[key], place)
+            mine[place] |= mine.pop(gone)
+            mine[gone] = set()
+
+    def forget(self, place: int, group: Group) -> None:
+        """What the group no longer reads, now that it has it in registers."""
+        now = {storage(ref.buf) for ref in group.reads}
+        for key in self._read[place] - now:
+            self._readers[key].remove(place)
+        self._read[place] &= now
+
+
+def _between(places: list[int] | None, first: int, last: int) -> bool:
+    return places is not None and bisect_left(places, last) > bisect_right(places, first)
+
+
+# --------------------------------------------------------------------------------------------------------- two groups
+
+
+def joined(first: Group, then: Group, names: Namer) -> Group | None:
+    """Both as one group, where each iteration of the second follows on one of the first alone."""
+    if not first.cond.is_true or not then.cond.is_true or then.sums:
+        return None
+    values = _matched(first, then)
+    if values is None:
+        return None
+    tail = [_substituted(stmt, values) for stmt in then.tail]
+    second = Group(first.loops, TRUE, (), tuple(tail))
+    if not _meet_only_here(first, second):
+        return None
+    wanted = set(second.reads)
+    begin: list[Let | Store | Update] = []
+    known: dict[Ref, Expr] = {}
+    for stmt in first.tail:
+        if isinstance(stmt, Store) and stmt.ref in wanted:
+            if not _stays(stmt.value):
+                let = Let(names(stmt.ref.buf.name), stmt.value)
+                begin.append(let)
+                stmt = replace(stmt, value=Var(let.name, stmt.value.precision))
+            known[stmt.ref] = stmt.value
+        elif isinstance(stmt, Update):
+            known.pop(stmt.ref, None)
+        begin.append(stmt)
+    whole = Group(first.loops, TRUE, first.sums, (*begin, *_forwarded(tail, known)))
+    arrays = {ref.buf for ref in (*whole.reads, *whole.writes)}
+    if len(arrays) > ARRAYS or sum(cost(value).nodes for value in whole.values) > NODES:
+        return None
+    return whole
+
+
+def _stays(value: Expr) -> bool:
+    """Whether it costs nothing, and is the same in all of the tail."""
+    return isinstance(value, Var | Num) or (isinstance(value, Load) and value.ref.buf.home is Home.REG)
+
+
+def _forwarded(tail: Iterable[Let | Store | Update], known: dict[Ref, Expr]) -> Iterator[Let | Store | Update]:
+    """The statements with values in place of cells that have just been stored, until these change."""
+    for stmt in tail:
+        value = map_expr(stmt.value, lambda node: known.get(node.ref, node) if isinstance(node, Load) else node)
+        yield replace(stmt, value=value)
+        if not isinstance(stmt, Let):
+            known.pop(stmt.ref, None)
+
+
+def _matched(first: Group, then: Group) -> dict[Sym, Affine] | None:
+    """Values for the loops of the second group, from cells of the first one that it reads: one loop for each of its."""
+    if len(first.loops) != len(then.loops):
+        return None
+    written = {ref.buf: ref for ref in first.writes}
+    pairs: dict[Sym, Sym] = {}
+    for ref in then.reads:
+        if ref.buf not in written:
+            continue
+        for mine, its in zip(written[ref.buf].at, ref.at, strict=True):
+            one, other = mine.only_sym, its.only_sym
+            if one is None or other is None:
+                if mine != its:
+                    return None
+            elif (one.lo, one.hi) != (other.lo, other.hi) or pairs.setdefault(other, one) is not one:
+                return None
+    if set(pairs) != set(then.syms) or set(pairs.values()) != set(first.syms):
+        return None
+    return {its: Affine.of(mine) for its, mine in pairs.items()}
+
+
+def _substituted(stmt: Let | Store | Update, values: Mapping[Sym, Affine]) -> Let | Store | Update:
+    value = substitute(stmt.value, values)
+    if isinstance(stmt, Let):
+        return replace(stmt, value=value)
+    return replace(stmt, value=value, ref=Ref(stmt.ref.buf, tuple([at.substitute(values) for at in stmt.ref.at])))
+
+
+def _meet_only_here(first: Group, second: Group) -> bool:
+    """Whether cells that one writes and the other touches are those of the same iteration."""
+    for mine, its in ((first.writes, [*second.reads, *second.writes]), (second.writes, [*first.reads, *first.writes])):
+        for ref in mine:
+            for other in its:
+                if storage(ref.buf) == storage(other.buf) and other != ref:
+                    return False
+    return True

@@ -1,0 +1,207 @@
+"""Chooses the order of axes in memory: of every temporary, and of copies of what is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import prod
+
+from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.index import TRUE, Affine, Sym
+from ocannl.ir.loops import Access, Buf, Home, Load, Proc, Ref, Stmt, Store, loop
+from ocannl.ir.names import Namer
+from ocannl.ir.touch import storage
+from ocannl.opt.group import Group, group_of
+from ocannl.opt.nest import Table, around, names_of
+from ocannl.opt.plan.model import Strides, best
+from ocannl.opt.plan.tiled import Subject, subject_of
+from ocannl.opt.substitute import replace_buffers
+
+COPY = 0.5  # cycles for an element that is copied into another order
+GAIN = 0.97  # of the cycles before, at most, for another order to be worth its while
+
+Orders = dict[Buf, Strides]
+
+
+def layout(proc: Proc, capabilities: Capabilities) -> Proc:
+    """Gives temporaries the order in which the program's groups take least, by the model of plans.
+
+        proc step                                proc step
+          x : f32[16,32]  in                       x : f32[16,32]         in
+          h : f32[32,16]  arena                    h : f32[32,16]@(1,32)  arena
+          y : f32[16,32]  out                      y : f32[16,32]         out
+          for i in 0..32:                          for i in 0..32:
+            for j in 0..16:              ==>         for j in 0..16:
+              h[i, j] = x[j, i] * 2                    h[i, j] = x[j, i] * 2
+          for i_2 in 0..16:                        for i_2 in 0..16:
+            for j_2 in 0..32:                        for j_2 in 0..32:
+              y[i_2, j_2] = h[j_2, i_2] + 1            y[i_2, j_2] = h[j_2, i_2] + 1
+
+    First all arrays that share a loop are tried with its axis last, such as that of the batch, then each by itself. A
+    sum whose operand is kept, and must stay as it is, may have a copy of it.
+    """
+    if not capabilities.vector_bytes:
+        return proc
+    search = _Search(proc, capabilities)
+    search.run()
+    return search.result()
+
+
+@dataclass(slots=True)
+class _Item:
+    """A group and where it stands."""
+
+    at: int
+    group: Group
+    subject: Subject
+    movable: tuple[Buf, ...]  # temporaries whose order may change
+    copied: tuple[Buf, ...]  # arrays that a copy might be read instead of
+
+
+class _Search:
+    def __init__(self, proc: Proc, capabilities: Capabilities) -> None:
+        self.proc, self.names, table = proc, Namer(names_of(proc)), Table(proc.body)
+        views: dict[object, int] = {}
+        for buf in proc.bufs:
+            views[storage(buf)] = views.get(storage(buf), 0) + 1
+        alone = {buf for buf in proc.bufs if views[storage(buf)] == 1 and sum(n > 1 for n in buf.shape) > 1}
+        self.orders: Orders = {buf: buf.strides for buf in proc.bufs if buf in alone and buf.access is Access.TEMP}
+        self.items: list[_Item] = []
+        self.touching: dict[Buf, list[_Item]] = {buf: [] for buf in self.orders}
+        for at, stmt in enumerate(proc.body):
+            group = group_of(stmt, self.names)
+            subject = subject_of(group, capabilities) if group is not None else None
+            if group is None or subject is None:
+                continue
+            bufs = dict.fromkeys(ref.buf for ref in (*group.reads, *group.writes))
+            movable = tuple([buf for buf in bufs if buf in self.orders])
+            written = {ref.buf for ref in group.writes}
+            copied = [
+                buf for buf in bufs
+                if group.sums and buf in alone and buf.home is Home.POOL and buf not in written
+                and not any(place < at for place in table.writers.get(buf, ()))
+            ]  # fmt: skip
+            item = _Item(at, group, subject, movable, tuple(copied))
+            self.items.append(item)
+            for buf in movable:
+                self.touching[buf].append(item)
+        self._known: dict[tuple[int, tuple[Strides, ...]], tuple[float, Orders]] = {}
+
+    # --------------------------------------------------------------------------------------------------------- the cost
+
+    def cost(self, item: _Item, orders: Orders) -> tuple[float, Orders]:
+        """Of a group in cycles, and the copies that it is to read."""
+        key = item.at, tuple([orders[buf] for buf in item.movable])
+        if key not in self._known:
+            self._known[key] = self._costed(item, {buf: orders[buf] for buf in item.movable})
+        return self._known[key]
+
+    def _costed(self, item: _Item, mine: Orders) -> tuple[float, Orders]:
+        copies: Orders = {}
+        price = _cycles(item.subject, mine)
+        while True:
+            tried = [
+                (_cycles(item.subject, {**mine, **copies, buf: order}) + COPY * _elements(buf, *copies), buf, order)
+                for buf in item.copied if buf not in copies for order in _others(buf)
+            ]  # fmt: skip
+            new, buf, order = min(tried, key=lambda each: each[0], default=(price, None, ()))
+            if buf is None or new > GAIN * price:
+                return price, copies
+            price, copies = new, {**copies, buf: order}
+
+    def total(self, items: list[_Item], orders: Orders) -> float:
+        return sum(self.cost(item, orders)[0] for item in items)
+
+    # ------------------------------------------------------------------------------------------------------- the search
+
+    def run(self) -> None:
+        for axes in self.classes():
+            new = {**self.orders, **{buf: _last(buf, axis) for buf, axis in axes.items()}}
+            if self.total(self.items, new) < GAIN * self.total(self.items, self.orders):
+                self.orders = new
+        for buf, items in self.touching.items():
+            for order in _others(buf):
+                new = {**self.orders, buf: order}
+                if self.total(items, new) < GAIN * self.total(items, self.orders):
+                    self.orders = new
+
+    def classes(self) -> Iterator[dict[Buf, int]]:
+        """Axes of temporaries that loops tie together, by classes, those with most elements first."""
+        parent: dict[object, object] = {}
+
+        def root(node: object) -> object:
+            while parent.setdefault(node, node) is not node:
+                node = parent[node]
+            return node
+
+        for item in self.items:
+            for ref in (*item.group.reads, *item.group.writes):
+                for axis, place in enumerate(ref.at):
+                    if place.only_sym is not None and ref.buf in self.orders:
+                        one, other = root((ref.buf, axis)), root(place.only_sym)
+                        parent[one] = other
+        found: dict[object, dict[Buf, int]] = {}
+        for buf in self.orders:
+            for axis, size in enumerate(buf.shape):
+                if size > 1 and (buf, axis) in parent:
+                    found.setdefault(root((buf, axis)), {})[buf] = axis
+        yield from sorted(found.values(), key=lambda axes: -sum(prod(buf.shape) for buf in axes))
+
+    # ------------------------------------------------------------------------------------------------------- the result
+
+    def result(self) -> Proc:
+        proc = self.proc
+        new = {
+            buf: Buf(buf.name, buf.precision, buf.shape, order, buf.home, buf.access, buf.node)
+            for buf, order in self.orders.items()
+            if order != buf.strides
+        }
+        copies: dict[tuple[Buf, Strides], Buf] = {}
+        body: list[Stmt] = []
+        chosen = {item.at: self.cost(item, self.orders)[1] for item in self.items}
+        for at, stmt in enumerate(proc.body):
+            swap: dict[Buf, Buf] = {}
+            for buf, order in chosen.get(at, {}).items():
+                if (buf, order) not in copies:
+                    name = self.names(buf.name)
+                    copies[buf, order] = Buf(name, buf.precision, buf.shape, order, Home.ARENA, Access.TEMP)
+                    body.append(_copy(buf, copies[buf, order], self.names))
+                swap[buf] = copies[buf, order]
+            part = replace_buffers(replace(proc, body=(stmt,)), swap)
+            body += part.body
+        if not new and not copies:
+            return proc
+        whole = replace(proc, body=tuple(body), bufs=(*proc.bufs, *copies.values()))
+        return replace_buffers(whole, new)
+
+
+def _cycles(subject: Subject, orders: Orders) -> float:
+    tile = best(subject.shape(orders))
+    return tile.cycles if tile is not None else 0.0
+
+
+def _last(buf: Buf, axis: int) -> Strides:
+    """The strides with this axis last in memory, and the others as they are."""
+    order = [n for n in range(len(buf.shape)) if n != axis] + [axis]
+    strides, step = [0] * len(buf.shape), 1
+    for n in reversed(order):
+        strides[n] = step
+        step *= max(buf.shape[n], 1)
+    return tuple(strides)
+
+
+def _elements(*bufs: Buf) -> int:
+    return sum(prod(buf.shape) for buf in bufs)
+
+
+def _others(buf: Buf) -> list[Strides]:
+    """Other orders than the array's own."""
+    orders = dict.fromkeys(_last(buf, axis) for axis, size in enumerate(buf.shape) if size > 1)
+    return [order for order in orders if order != buf.strides]
+
+
+def _copy(source: Buf, copy: Buf, names: Namer) -> Stmt:
+    syms = [Sym(names("i"), 0, size - 1) for size in source.shape]
+    at = tuple(map(Affine.of, syms))
+    (nest,) = around([loop(sym, ()) for sym in syms], TRUE, (Store(Ref(copy, at), Load(Ref(source, at))),))
+    return nest

@@ -1,0 +1,145 @@
+"""What a group takes in register tiles, in cycles or so, and the tile that takes least: arithmetic on strides alone.
+
+The processor that is meant begins two operations on vectors and two loads in each cycle. Only differences matter: the
+figures choose between tiles and between orders of axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import permutations
+from math import prod
+
+SHAPES = (
+    (1, 8), (1, 4), (1, 2), (1, 1), (2, 4), (4, 4), (6, 4), (4, 2), (6, 2), (8, 3), (12, 2), (4, 1), (8, 1), (14, 1)
+)  # fmt: skip
+"""Tiles to choose from where lanes are cells: rows, and vectors in a row."""
+BLOCKS = (
+    (1, 1, 8), (1, 1, 4), (1, 1, 2), (1, 1, 1), (6, 1, 4), (8, 1, 3), (4, 1, 4), (4, 1, 2), (2, 2, 2), (4, 2, 1),
+    (4, 4, 1),
+)  # fmt: skip
+"""Tiles to choose from where lanes are parts of a sum: rows, columns, and vectors."""
+LATENCY = 4  # cycles until a sum can be added to again
+TURN = 1  # cycles of a loop itself
+TILE = 12  # cycles until a tile runs as fast as it can
+FOLD = 6  # cycles for the total of a vector
+ROW = 30  # cycles that it takes to begin with another row of memory, which nobody has fetched ahead
+REST = 1.02  # where tiles of two sizes are needed: more code
+LIGHT = 6  # additions up to which several vectors of a map are worked on together
+
+Strides = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A group in numbers: extents of its loops, the kept ones and then the reduced ones of its sum, and strides of what
+    it reads and writes along each of them."""
+
+    kept: tuple[int, ...]
+    reduced: tuple[int, ...]
+    free: tuple[bool, ...]  # whether a tile may lie along a loop
+    terms: tuple[Strides, ...]  # distinct cells that a term of the sum reads
+    others: tuple[Strides, ...]  # that are read once for each cell
+    writes: tuple[Strides, ...]
+    work: int  # additions in a term, beside the loads
+    after: int  # and for each cell
+    lanes: int
+    registers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """So many iterations of each of `tiles` at a time, and `vectors` along `vector`; loops are numbers."""
+
+    cycles: float
+    vector: int
+    vectors: int
+    tiles: tuple[tuple[int, int], ...]  # without the vector
+
+
+@lru_cache(maxsize=1 << 14)
+def best(shape: Shape) -> Tile | None:
+    """The cheapest tile; None where there is nothing to have in lanes."""
+    if not shape.lanes or 0 in shape.kept or 0 in shape.reduced:
+        return None
+    return min(_tiles(shape), key=lambda tile: tile.cycles, default=None)
+
+
+def _tiles(shape: Shape) -> Iterator[Tile]:
+    extents = shape.kept + shape.reduced
+    free = [n for n, extent in enumerate(extents) if extent > 1 and shape.free[n]]
+    rows = [n for n in free if n < len(shape.kept)]
+    for vector in free:
+        yield from _sums(shape, vector, rows) if vector >= len(shape.kept) else _columns(shape, vector, rows)
+
+
+def _columns(shape: Shape, vector: int, rows: list[int]) -> Iterator[Tile]:
+    """Each lane is a cell."""
+    lanes, extent = shape.lanes, shape.kept[vector]
+    turns = -(-extent // lanes)
+    cells = prod(shape.kept) / extent
+    steps = prod(shape.reduced)
+    store = sum(_cells(ref[vector], lanes) for ref in shape.writes)
+    read = sum(_cells(ref[vector], lanes) for ref in shape.others)
+    end = shape.after / 2 + store + read / 2
+    for row in (None, *(n for n in rows if n != vector and shape.reduced)):
+        both = wide = tall = one = 0.0  # loads that a tile needs for each of its cells, vectors, rows, and once
+        held = 0
+        for ref in shape.terms:
+            moves = row is not None and ref[row] != 0
+            if ref[vector]:
+                price = _cells(ref[vector], lanes)
+                both, wide = (both + price, wide) if moves else (both, wide + price)
+                held += not moves
+            else:
+                tall, one = (tall + 1, one) if moves else (tall, one + 1)
+        for high, across in SHAPES:
+            if (high > 1) is not (row is not None) or (not shape.reduced and across > 1 and shape.work > LIGHT):
+                continue
+            tile = _balanced(shape.kept[row], high) if row is not None else 1
+            vectors = _balanced(turns, across)
+            area = tile * vectors
+            if shape.reduced and area + held * vectors + 1 > shape.registers:
+                continue
+            loads = both * area + wide * vectors + tall * tile + one
+            step = max(area * shape.work / 2, loads / 2, LATENCY if shape.reduced else 0) + TURN
+            cycles = cells * turns / area * (steps * step + area * end + TILE)
+            cycles *= REST if row is not None and shape.kept[row] % tile else 1
+            yield Tile(cycles, vector, vectors, () if row is None else ((row, tile),))
+
+
+def _sums(shape: Shape, vector: int, rows: list[int]) -> Iterator[Tile]:
+    """Each lane is a part of a sum."""
+    extents = shape.kept + shape.reduced
+    turns = -(-extents[vector] // shape.lanes)
+    cells, steps = prod(shape.kept), prod(shape.reduced) / extents[vector]
+    for high, low, across in BLOCKS:
+        vectors = _balanced(turns, across)
+        for some in permutations(rows, (high > 1) + (low > 1)):
+            tiles = tuple([(n, _balanced(extents[n], most)) for n, most in zip(some, (high, low), strict=False)])
+            area = prod(size for _, size in tiles)
+            loads, held = 0.0, 0
+            for ref in shape.terms:
+                many = prod(size for n, size in tiles if ref[n])
+                loads += many * (vectors * _cells(ref[vector], shape.lanes) if ref[vector] else 1)
+                held += many * vectors if many < area and ref[vector] else 0
+            if area * vectors + held + 1 > shape.registers:
+                continue
+            step = max(area * vectors * shape.work / 2, loads / 2, LATENCY) + TURN
+            end = area * (FOLD + 2 * (vectors - 1) + shape.after / 2 + len(shape.others) / 2 + len(shape.writes))
+            rest = REST ** sum(extents[n] % size > 0 for n, size in tiles)
+            cycles = cells / area * (steps * (turns / vectors * step + ROW) + end + TILE) * rest
+            yield Tile(cycles, vector, vectors, tiles)
+
+
+def _balanced(extent: int, most: int) -> int:
+    """So many at a time that no tile is much smaller than the others."""
+    return -(-extent // -(-extent // most))
+
+
+def _cells(step: int, lanes: int) -> float:
+    """Loads, or as much as so many, for a vector of cells so far apart."""
+    step = abs(step)
+    return 1 if step <= 1 else 2 * step if step <= 4 else 2 * lanes

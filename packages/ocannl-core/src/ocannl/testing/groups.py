@@ -1,0 +1,270 @@
+"""Random groups and random plans for them, with numbers of which any order gives the same sum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from ocannl.ir.index import TRUE, Affine, Cond, Sym, inside
+from ocannl.ir.loops import (
+    Access,
+    Apply,
+    Buf,
+    Cast,
+    Expr,
+    Home,
+    Idx,
+    Let,
+    Load,
+    Num,
+    Proc,
+    Ref,
+    Stmt,
+    Store,
+    Update,
+    Var,
+    When,
+    loop,
+    row_major,
+)
+from ocannl.ir.ops import ADD, AND, BY_NAME, MAX, MIN, MUL, OR, SUB, Op
+from ocannl.ir.precision import Family, Precision, bfloat16, bool_, float16, float32, float64, int32, int64, uint8
+from ocannl.ir.tnode import Role, TNode
+from ocannl.ir.walk import walk
+from ocannl.opt.group import Group, Sum, scratch
+from ocannl.opt.nest import loads
+from ocannl.opt.plan import Plain, Tiled
+from ocannl.opt.plan.plain import REORDERED, Reduced
+
+Array = np.ndarray[Any, Any]
+
+KINDS = (*(float32,) * 6, float64, int32, int64, uint8, bool_)
+NARROW = (float16, bfloat16)
+EXTENTS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 19)
+POINTWISE = ("add", "add", "sub", "mul", "mul", "max", "min", "neg", "relu", "where", "lt", "abs")
+LOGICAL = ("and", "or", "not", "where", "eq")
+ITERATIONS = 600
+
+
+@dataclass(frozen=True)
+class Made:
+    """A group, and what is in the arrays that it reads and writes."""
+
+    group: Group
+    bufs: tuple[Buf, ...]
+    arrays: dict[TNode, Array]
+
+    def proc(self, stmt: Stmt) -> Proc:
+        """A routine that is this statement."""
+        return Proc("made", self.bufs, (), (stmt,))
+
+
+def group(random: Random) -> Made:
+    return _Maker(random).made()
+
+
+def plain_plan(random: Random, group: Group) -> Plain:
+    """Any order of the loops, and any number of partial sums."""
+
+    def reduced(each: Sum) -> Reduced:
+        order = random.sample(each.syms, len(each.syms))
+        ways = random.randint(1, 5) if order and each.update.op in REORDERED else 1
+        return Reduced(tuple(order), ways)
+
+    return Plain(tuple(random.sample(group.syms, len(group.syms))), tuple(map(reduced, group.sums)))
+
+
+def tiled_plan(random: Random, group: Group) -> Tiled | None:
+    """Any tile of any size, in vectors of any width; None where nothing can be in lanes."""
+    total = next(iter(group.sums), None)
+    if total is not None and total.update.op not in REORDERED:
+        return None
+    fixed = {*group.cond.syms, *(total.cond.syms if total is not None else ())}
+    for value in group.values:
+        fixed.update(s for node in walk(value) if isinstance(node, When) and loads(node) for s in node.cond.syms)
+    reduced = list(total.syms) if total is not None else []
+    free = [s for s in (*group.syms, *reduced) if s not in fixed]
+    if not any(s.extent > 1 for s in free):
+        return None
+    vector = random.choice([s for s in free if s.extent > 1])
+    lanes, vectors = random.choice((2, 3, 4, 8, 16)), random.choice((1, 1, 2, 3))
+    rows = [s for s in group.syms if s in free and s is not vector]
+    tiled = random.sample(rows, random.randint(0, min(2, len(rows))))
+    tiles = [(s, random.randint(1, s.extent + 1)) for s in tiled]
+    random.shuffle(reduced)
+    if vector in reduced:
+        reduced.remove(vector)
+        reduced.append(vector)
+    else:
+        tiles.append((vector, random.randint(1, vector.extent + 3)))
+    outer = [s for s in group.syms if s is not vector and s not in tiled]
+    return Tiled(tuple(random.sample(outer, len(outer))), tuple(tiles), tuple(reduced), vector, lanes, vectors)
+
+
+class _Maker:
+    """A group in the making."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.count = 0
+        self.kind: Precision = random.choice(KINDS)
+        self.arrays: dict[TNode, Array] = {}
+        self.bufs: list[Buf] = []
+        self.seen: list[Expr] = []  # cells that have been read
+        self.own: list[Ref] = []  # cells that the group writes
+        self.loops: list[Sym] = []  # in scope
+
+    def chance(self, probability: float) -> bool:
+        return self.random.random() < probability
+
+    def name(self, stem: str) -> str:
+        self.count += 1
+        return f"{stem}{self.count}"
+
+    def made(self) -> Made:
+        random = self.random
+        kept = self.syms(random.choice((0, 1, 1, 2, 2, 2, 3)), ITERATIONS)
+        self.loops = kept
+        reduced = self.syms(random.choice((0, 1, 1, 1, 2, 3)), ITERATIONS // prod(s.extent for s in kept))
+        self.own = [self.written(kept) for _ in range(random.choice((1, 1, 2, 3)))]
+        sums = (self.total(kept, reduced),) if reduced or self.chance(0.2) else ()
+        self.loops = kept
+        cond = self.guard(kept)
+        tail = self.tail([Load(each.update.ref) for each in sums])
+        made = Group(tuple([loop(s, ()) for s in kept]), cond, sums, tail)
+        return Made(made, tuple(self.bufs), self.arrays)
+
+    # --- loops and indices ---
+
+    def syms(self, number: int, room: int) -> list[Sym]:
+        out: list[Sym] = []
+        for _ in range(number):
+            extent = self.random.choice([n for n in EXTENTS if n <= max(1, room)])
+            low = 1 if self.chance(0.1) else 0
+            out.append(Sym(self.name("i"), low, low + extent - 1))
+            room //= extent
+        return out
+
+    def guard(self, syms: list[Sym]) -> Cond:
+        """Usually none."""
+        if not syms or self.chance(0.85):
+            return TRUE
+        sym = self.random.choice(syms)
+        match self.random.choice(("from", "to", "other", "one")):
+            case "from":
+                return Cond((Affine.of(sym) - (sym.lo + 1),))
+            case "to":
+                return Cond((Affine.of(sym.hi - 1) - sym,))
+            case "other":
+                return Cond((Affine.of(sym) - self.random.choice(self.loops) + 1,))
+            case _:
+                return Cond((), (Affine.of(sym) - sym.hi,))
+
+    def index(self) -> Affine:
+        out = Affine.of(self.random.randrange(2))
+        for _ in range(self.random.choice((0, 1, 1, 1, 1, 2))):
+            if self.loops:
+                out = out + Affine.of(self.random.choice(self.loops)) * self.random.choice((1, 1, 1, 1, 2, 3, -1))
+        return out
+
+    # --- arrays ---
+
+    def array(self, shape: tuple[int, ...], kind: Precision, access: Access = Access.IN) -> Buf:
+        node = TNode(self.name("x"), Role.PLACEHOLDER, lambda: shape, lambda: kind)
+        low = 0 if kind.family in (Family.BOOL, Family.UNSIGNED) else -2
+        numbers = [self.random.randint(low, 1 if kind is bool_ else 2) for _ in range(prod(shape))]
+        self.arrays[node] = np.array(numbers, np.float64).reshape(shape).astype(kind.numpy)
+        self.bufs.append(Buf(node.label, kind, shape, row_major(shape), Home.POOL, access, node))
+        return self.bufs[-1]
+
+    def written(self, kept: list[Sym]) -> Ref:
+        """A cell for each iteration, and for no other."""
+        at = []
+        for sym in self.random.sample(kept, len(kept)):
+            step = self.random.choice((1, 1, 1, 2))
+            at.append((Affine.of(sym) - sym.lo) * step + self.random.choice((0, 0, 0, 1)))
+        if self.chance(0.1):
+            at.insert(self.random.randint(0, len(at)), Affine())
+        shape = tuple(index.range()[1] + 1 for index in at)
+        return Ref(self.array(shape, self.kind, Access.INOUT), tuple(at))
+
+    def read(self) -> Expr:
+        """Some cell that others may read as well."""
+        random = self.random
+        if self.own and self.chance(0.15):
+            return Load(random.choice(self.own))
+        known = [e for e in self.seen if all(s in self.loops for n in walk(e) if isinstance(n, Load)
+                                             for i in n.ref.at for s in i.syms)]  # fmt: skip
+        if known and self.chance(0.3):
+            return random.choice(known)
+        kind = random.choice(NARROW) if self.kind is float32 and self.chance(0.1) else self.kind
+        at = [self.index() for _ in range(random.choice((0, 1, 1, 2, 2, 3)))]
+        guards = TRUE
+        for n, index in enumerate(at):
+            low, high = index.range()
+            if self.chance(0.9):
+                at[n] = index = index - min(low, 0)
+                low, high = index.range()
+            guards = guards & inside(index, max(high, 1) if low < 0 else high + 1)
+        shape = tuple(max(index.range()[1], 1) if index.range()[0] < 0 else index.range()[1] + 1 for index in at)
+        if prod(shape) > 4000:
+            return self.number()
+        found: Expr = Load(Ref(self.array(shape, kind), tuple(at)))
+        if not guards.is_true:
+            found = When(guards, found, Num(1, kind))
+        found = found if kind is self.kind else Cast(found, self.kind)
+        self.seen.append(found)
+        return found
+
+    # --- values ---
+
+    def number(self) -> Expr:
+        return Num(self.random.choice((0, 1) if self.kind is bool_ else (0, 1, 2, 3)), self.kind)
+
+    def value(self, depth: int, known: list[Expr]) -> Expr:
+        random = self.random
+        if depth == 0 or self.chance(0.15):
+            if known and self.chance(0.5):
+                return random.choice(known)
+            if self.loops and self.kind not in (bool_, uint8) and self.chance(0.08):
+                return Idx(Affine.of(random.choice(self.loops)), self.kind)
+            return self.number() if self.chance(0.1) else self.read()
+        if self.loops and self.chance(0.08):
+            cond = Cond((Affine.of(random.choice(self.loops)) - random.choice(self.loops),))
+            if self.chance(0.5):
+                return When(cond, self.number(), self.number())
+            return When(cond, self.value(depth - 1, known), self.value(depth - 1, known))
+        op = BY_NAME[random.choice(LOGICAL if self.kind is bool_ else POINTWISE)]
+        return Apply(op, tuple([self.value(depth - 1, known) for _ in range(op.arity)]))
+
+    def accumulator(self) -> Op:
+        if self.kind is bool_:
+            return self.random.choice((AND, OR, MAX, MIN))
+        return self.random.choice((ADD, ADD, ADD, ADD, MAX, MIN, MUL))
+
+    def total(self, kept: list[Sym], reduced: list[Sym]) -> Sum:
+        op, acc = self.accumulator(), scratch(self.name("acc"), self.kind, ())
+        start = self.value(self.random.choice((0, 0, 1)), []) if self.chance(0.7) else Load(self.own[0])
+        self.loops = kept + reduced
+        term = self.value(self.random.choice((0, 1, 1, 2)), [])
+        if op is MUL and self.kind.is_float:  # of ones and zeros
+            term = Apply(MIN, (Apply(MAX, (term, Num(-1, self.kind))), Num(1, self.kind)))
+        cond = self.guard(self.loops)
+        return Sum(start, tuple([loop(s, ()) for s in reduced]), cond, Update(Ref(acc, ()), op, term))
+
+    def tail(self, known: list[Expr]) -> tuple[Let | Store | Update, ...]:
+        out: list[Let | Store | Update] = []
+        for ref in self.own:
+            if self.chance(0.3):
+                let = Let(self.name("h"), self.value(1, known))
+                out.append(let)
+                known = [*known, Var(let.name, let.value.precision)]
+            value = self.value(self.random.choice((0, 1, 2)), known)
+            if known and self.chance(0.6):
+                value = Apply(self.random.choice((MAX, OR) if self.kind is bool_ else (ADD, SUB)), (known[-1], value))
+            out.append(Update(ref, self.accumulator(), value) if self.chance(0.3) else Store(ref, value))
+        return tuple(out)
