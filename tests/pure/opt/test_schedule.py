@@ -176,7 +176,7 @@ def test_a_guard_clips_the_loop_that_it_tests() -> None:
   for i in 1..4:
     local acc: f32 reg
     acc = y[i]
-    for j in max(0, i)..5:
+    for j in i..5:
       acc += x[i, j]
     y[i] = acc"""
     )
@@ -186,7 +186,7 @@ def test_a_guard_clips_the_loop_that_it_tests() -> None:
   for i_2 in 0..4:
     local acc: f32 reg = 0
     if i_2-1 >= 0:
-      for j in max(0, i_2)..5:
+      for j in i_2..5:
         acc += x[i_2, j]
     y[i_2] = acc"""
     )

@@ -104,14 +104,20 @@ def clipped(loops: Sequence[For], cond: Cond, body: Body) -> Body:
 
 
 def _lower(of: list[tuple[Affine, int]]) -> Bound:
-    """The bound, its numbers as one."""
-    numbers = [-(-index.const // div) for index, div in of if index.is_const]
-    return Bound(tuple(([(Affine((), max(numbers)), 1)] if numbers else []) + [b for b in of if not b[0].is_const]))
+    """The bound with its numbers as one, if the others do not say as much anyway."""
+    number = max([-(-index.const // div) for index, div in of if index.is_const], default=None)
+    others = [(index, div) for index, div in of if not index.is_const]
+    if number is None or any(-(-index.range()[0] // div) >= number for index, div in others):
+        return Bound(tuple(others))
+    return Bound(((Affine((), number), 1), *others))
 
 
 def _upper(of: list[tuple[Affine, int]]) -> Bound:
-    numbers = [index.const // div for index, div in of if index.is_const]
-    return Bound(tuple(([(Affine((), min(numbers)), 1)] if numbers else []) + [b for b in of if not b[0].is_const]))
+    number = min([index.const // div for index, div in of if index.is_const], default=None)
+    others = [(index, div) for index, div in of if not index.is_const]
+    if number is None or any(index.range()[1] // div <= number for index, div in others):
+        return Bound(tuple(others))
+    return Bound(((Affine((), number), 1), *others))
 
 
 def in_order(loops: Sequence[For], syms: Sequence[Sym]) -> list[For]:
