@@ -9,7 +9,7 @@ from dataclasses import replace
 from ocannl.ir.index import TRUE, Affine, Sym
 from ocannl.ir.loops import Access, Buf, Expr, Home, Let, Load, Num, Proc, Ref, Stmt, Store, Update, Var
 from ocannl.ir.names import Namer
-from ocannl.ir.touch import storage
+from ocannl.ir.touch import storage, touches
 from ocannl.opt.cost import cost
 from ocannl.opt.group import Group, of_nest
 from ocannl.opt.nest import Table, names_of, nest_of, touched
@@ -59,6 +59,8 @@ class _Fusion:
             if group is None:
                 continue
             self.groups[at] = group
+            if group.sums:  # which begin with what the fill had, or with what was there
+                self.stmts[at] = group.stmt()
             if start is not None:
                 self.stmts[start.fill] = None
                 self.groups.pop(start.fill, None)
@@ -113,7 +115,7 @@ class _Fusion:
 
 
 class _Places:
-    """Which statements read and write each array, as they move."""
+    """Which statements read and write each array, as they move. An update does both."""
 
     __slots__ = ("_read", "_readers", "_writers", "_written")
 
@@ -123,8 +125,9 @@ class _Places:
         self._readers: dict[object, list[int]] = {}
         self._writers: dict[object, list[int]] = {}
         for at, stmt in enumerate(stmts):
-            read, written = touched(stmt) if stmt is not None else ([], [])
-            self._read[at], self._written[at] = set(map(storage, read)), set(map(storage, written))
+            here = touches((stmt,)) if stmt is not None else []
+            self._read[at] = {storage(t.ref.buf) for t in here if not t.writes or t.op is not None}
+            self._written[at] = {storage(t.ref.buf) for t in here if t.writes}
             for keys, table in ((self._read[at], self._readers), (self._written[at], self._writers)):
                 for key in keys:
                     table.setdefault(key, []).append(at)
@@ -154,7 +157,8 @@ class _Places:
 
     def forget(self, place: int, group: Group) -> None:
         """What the group no longer reads, now that it has it in registers."""
-        now = {storage(ref.buf) for ref in group.reads}
+        updated = [stmt.ref for stmt in group.tail if isinstance(stmt, Update)]
+        now = {storage(ref.buf) for ref in (*group.reads, *updated)}
         for key in self._read[place] - now:
             self._readers[key].remove(place)
         self._read[place] &= now
