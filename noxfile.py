@@ -31,12 +31,13 @@ def fuzz(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Run the benchmarks that are named, or all of them."""
-    wanted = session.posargs or [path.stem for path in sorted((ROOT / "benchmarks").glob("*.py"))]
-    if not wanted:
-        session.error("there are no benchmarks yet")
-    for name in wanted:
-        session.run("python", str(ROOT / "benchmarks" / f"{name}.py"))
+    """Run a benchmark with its options, or all of them, the long comparison with peers in its quick form."""
+    if session.posargs:
+        name, *options = session.posargs
+        session.run("python", str(ROOT / "benchmarks" / f"{name}.py"), *options)
+        return
+    for path in sorted((ROOT / "benchmarks").glob("*.py")):
+        session.run("python", str(path), *(["--quick"] if path.stem == "run" else []))
 
 
 @nox.session

@@ -74,7 +74,7 @@ def test_a_broken_file_of_somebody_else_is_not_our_business(tmp_path):
     ("file", "text", "says"),
     [
         ("ocannl.toml", "bakend = 'llvm'", "there is no setting `bakend` .*ocannl.toml.* did you mean `backend`"),
-        ("pyproject.toml", "[tool.ocannl]\nxyzzy = 1", "no setting `xyzzy` .* there are backend, seed"),
+        ("pyproject.toml", "[tool.ocannl]\nxyzzy = 1", "no setting `xyzzy` .* there are backend, precision"),
         ("ocannl.toml", "seed = ", "ocannl.toml cannot be read"),
         ("pyproject.toml", "[tool.ocannl\n", "pyproject.toml cannot be read"),
         ("pyproject.toml", "tool.ocannl = 3\n", "must be a table"),

@@ -123,7 +123,12 @@ def _folder(given: object) -> Path:
     raise ValueError("the path of a folder is wanted")
 
 
+FLOATS = ("float8_e5m2", "float8_e4m3fn", "float16", "bfloat16", "float32", "float64")
 BACKEND: Setting[str | None] = Setting("backend", _optional(_name), None, "the backend of a context that names none")
+PRECISION = Setting("precision", _one_of(*FLOATS), "float32", "of tensors of which neither they nor their users say it")
+GRADIENT_PRECISION: Setting[str | None] = Setting(
+    "gradient_precision", _optional(_one_of(*FLOATS)), None, "of gradients; default: as their values have it"
+)
 SEED = Setting("seed", _natural(0), 42, "of every random stream that is given no other")
 THREADS: Setting[int | None] = Setting("threads", _optional(_natural(1)), None, "of a context; default: all cores")
 QUEUE = Setting("queue", _one_of("inline", "threaded"), "inline", "of a context: who runs routines, caller or a thread")
@@ -150,7 +155,8 @@ LOG_LEVEL: Setting[str | None] = Setting(
 TRACE = Setting("trace", _natural(0), 0, "how many cells each call of a routine logs as it writes them; 0: none")
 
 SETTINGS: tuple[Setting[object], ...] = (
-    BACKEND, SEED, THREADS, QUEUE, CACHE, CACHE_DIR, VERIFY, TRACEBACK, C_COMPILER, COMPILE_SECONDS, LOG_LEVEL, TRACE,
+    BACKEND, PRECISION, GRADIENT_PRECISION, SEED, THREADS, QUEUE, CACHE, CACHE_DIR, VERIFY, TRACEBACK, C_COMPILER,
+    COMPILE_SECONDS, LOG_LEVEL, TRACE,
 )  # type: ignore[assignment]  # fmt: skip
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 

@@ -82,7 +82,7 @@ def _walked(over: Away, axis: str, title: str, op: Op, formula: Formula) -> Tens
 def _running(name: str, op: Op, doc: str, grad: str) -> Callable[..., Tensor]:
     def run(x: object, spec: str | None = None, **names: Any) -> Tensor:
         over, axis = _one(x, spec, names, name)
-        nothing = neutral(op, over.x.dtype).value
+        nothing = neutral(op, over.x.typing.offered).value
         return _walked(over, axis, name, op, lambda v, at, to, _: term("where", at <= to, v, nothing))
 
     run.__name__ = run.__qualname__ = name

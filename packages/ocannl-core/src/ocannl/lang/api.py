@@ -12,6 +12,7 @@ from ocannl.lang.cd import assign, cd, comment
 from ocannl.lang.checker import infer, shape_of
 from ocannl.lang.code import Code, seq
 from ocannl.lang.defop import defop
+from ocannl.lang.dtypes import use_precision
 from ocannl.lang.initializers import arange, full, init, kaiming, xavier
 from ocannl.lang.iota import iota
 from ocannl.lang.joining import block, concat, stack
@@ -189,6 +190,7 @@ __all__ = [
     "tril",
     "triu",
     "uniform",
+    "use_precision",
     "var",
     "virtual",
     "xavier",

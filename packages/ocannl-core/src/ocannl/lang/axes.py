@@ -43,10 +43,13 @@ class Away:
     sizes: dict[str, int]
     captures: dict[str, Any]
 
-    def reduced(self, op: Op, title: str, formula: Formula = itself, kind: Precision | None = None) -> Tensor:
+    def reduced(
+        self, op: Op, title: str, formula: Formula = itself, kind: Precision | None = None,
+        least: Precision | None = None,
+    ) -> Tensor:  # fmt: skip
         """What is left when these axes are reduced."""
         text = f"{{0}}.{title}()" if self.logic.name != "einsum" else einsum_text(title, self.logic.spec.text, 1)
-        operation = contraction(title, self.logic, formula, op, text=text, sizes=self.sizes, kind=kind)
+        operation = contraction(title, self.logic, formula, op, text=text, sizes=self.sizes, kind=kind, least=least)
         return apply(operation, [self.x], captures=self.captures)
 
     def met(self, whole: Tensor, left: Tensor, formula: Formula, title: str) -> Tensor:

@@ -186,7 +186,8 @@ class Function:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         if is_suspended(function):
-            raise CodeError(f"`{called(function)}` is a generator or a coroutine; oc.op takes plain functions")
+            name = called(function, "lambda")
+            raise CodeError(f"`{name}` is a generator or a coroutine; oc.op takes plain functions")
         self.function = function
         functools.update_wrapper(self, function)
         self.signature = _signature(function)
@@ -243,13 +244,12 @@ def check_call(function: Callable[..., Any], inputs: tuple[Any, ...] | None, arg
     """Refuses arguments that do not fit; `inputs` None: the tensors come later, all configuration is there."""
     signature = _signature(function)
     try:
-        if inputs is not None:
-            signature.bind(*inputs, **arguments)
-            return
-        signature.bind_partial(**arguments)
+        signature.bind_partial(*(inputs or ()), **arguments)
         for p in signature.parameters.values():
             if p.kind is p.KEYWORD_ONLY and p.default is p.empty and p.name not in arguments:
                 raise TypeError(f"missing a required argument: '{p.name}'")
+        if inputs is not None:
+            signature.bind(*inputs, **arguments)
     except TypeError as wrong:
         raise CodeError(f"`{called(function)}{signature}`: {wrong}") from None
 
@@ -281,7 +281,7 @@ def op(function: Callable[..., Any] | None = None) -> Any:
     applied at once.
     """
     if function is None:
-        return Function
+        return op
     if not callable(function):
         raise CodeError(f"oc.op decorates functions, not {function!r}")
     return Function(function)

@@ -33,7 +33,7 @@ def cast(x: object, dtype: object, *, label: str | None = None) -> Tensor:
 
 def refuse_loss(lhs: Tensor, accum: Op | None, kind: Precision, value: str) -> None:
     """Refuses to put floats into integers, where their fractions would be lost without a word."""
-    into = lhs.dtype
+    into = lhs.typing.known
     if into.family not in (Family.SIGNED, Family.UNSIGNED):
         return
     if accum is not None and accum.domain is Domain.FLOAT:
@@ -48,9 +48,9 @@ def type_stored(value: Tensor) -> Precision:
     """The type of what is stored: int32 of whole numbers, and of truth values, which are 1 or 0 in a type of floats."""
     if value.literal is not None:
         number = value.literal()
-        return int32 if isinstance(number, Index) or float(number.value).is_integer() else value.dtype
+        return int32 if isinstance(number, Index) or float(number.value).is_integer() else value.typing.known
     says = value.application is not None and value.application.operation.name in _TRUTH
-    return int32 if says else value.dtype
+    return int32 if says else value.typing.known
 
 
 _TRUTH = {*COMPARISONS, "and_", "or_", "not_", "isnan", "isinf", "isfinite", "any", "all", "one_hot"}

@@ -31,6 +31,7 @@ from ocannl.lang.blocks import called, is_suspended
 from ocannl.lang.casts import refuse_loss, type_stored
 from ocannl.lang.code import Code, Heading, Step, recorder
 from ocannl.lang.declare.axes import logic_of
+from ocannl.lang.dtypes import Typing, is_constant
 from ocannl.lang.leaves import embed
 from ocannl.lang.operation import Operation, contraction
 from ocannl.lang.slots import spelled
@@ -162,7 +163,7 @@ def _recorded(what: Callable[..., Any], title: str) -> Callable[..., Code]:
     if not callable(what):
         raise CodeError(f"oc.cd decorates a function or takes a title, not {what!r}")
     if is_suspended(what):
-        raise CodeError(f"`{called(what)}` is a generator or a coroutine; a recorder must end where it began")
+        raise CodeError(f"`{called(what, 'lambda')}` is a generator or a coroutine; a recorder must end where it began")
 
     @functools.wraps(what)
     def record(*args: Any, **settings: Any) -> Code:
@@ -265,6 +266,9 @@ def _root(active: Recording, value: object) -> tuple[Tensor, Application | None]
 def _write_naturally(active: Recording, lhs: Tensor, value: object) -> None:
     t, app = _root(active, value)
     refuse_loss(lhs, None, type_stored(t), f"`{t.label}`")
+    _rely(lhs, t)
+    if t.literal is None:
+        _take_type(lhs, t.typing)
     if app is None:
         _add(active, lhs, None, True, _same, (t,), pointwise(1), {})
         return
@@ -276,6 +280,9 @@ def _write_naturally(active: Recording, lhs: Tensor, value: object) -> None:
 def _write(active: Recording, lhs: Tensor, accum: Op | None, clear: bool, value: object, shape: object) -> None:
     t, app = _root(active, value)
     refuse_loss(lhs, accum, type_stored(t), f"`{t.label}`")
+    _rely(lhs, t)
+    if t.literal is None:
+        _take_type(lhs, t.typing)
     if shape is not None:
         _refuse_composed(shape, app)
         if app is not None and _fits(shape, len(app.operands)):
@@ -306,6 +313,19 @@ def _is_pointwise(app: Application) -> bool:
 def _fits(shape: object, operands: int) -> bool:
     """Whether explicit loops are meant for the operands of the root, rather than for the root as one node."""
     return not isinstance(shape, str) or "=>" not in shape or shape.split("=>")[0].count(";") + 1 == operands
+
+
+def _rely(lhs: Tensor, *operands: Tensor) -> None:
+    """Code reads nodes as they are."""
+    for t in operands:
+        if not is_constant(t):
+            t.typing.settle(lambda: f"the code that writes `{lhs.label}`")
+
+
+def _take_type(lhs: Tensor, stored: Typing) -> None:
+    """What is stored in an open node of code demands its own type."""
+    if lhs.node.role in (Role.STATE, Role.PLACEHOLDER) and lhs.typing.is_open and stored.is_float:
+        lhs.typing.demand(stored)
 
 
 def _same(x: Term) -> Term:
@@ -369,8 +389,10 @@ def assign(
         raise CodeError(f"`projections=` takes t.projections, and no `logic=` beside it; not {projections!r}"[:200])
     operands = tuple(embed(x) for x in rhs)
     axes = logic_of("." if logic is None else logic, len(rhs))
+    _rely(lhs, *operands)
     kinds = [type_stored(t) for t in operands]
     kind = contraction(op, axes, _same, None, domain=root.domain).precision(kinds, [False] * len(kinds))
     refuse_loss(lhs, into, int32 if op in COMPARISONS else kind, f"`{op}`")
+    _take_type(lhs, Typing(kind))
     combine = _same if root.name == "id" else functools.partial(apply, root.name)
     _add(active, lhs, into, clear or into is None, combine, operands, axes, {}, projections)

@@ -94,6 +94,13 @@ class Code:
                 out.extend(item())
         return Seq(tuple(out))
 
+    def __repr__(self) -> str:
+        count = self._count()
+        return f"<code: {count} statement{'s' * (count != 1)}>"
+
+    def _count(self) -> int:
+        return sum(item.code._count() if isinstance(item, Heading) else 1 for item in self.items)
+
     def __bool__(self) -> bool:
         raise CodeError("code has no truth value; compile it with ctx.compile(code) or run it with ctx.run(code)")
 

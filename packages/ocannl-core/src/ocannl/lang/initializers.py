@@ -9,7 +9,7 @@ import numpy as np
 
 from ocannl.base.errors import CodeError, DataError, DtypeError
 from ocannl.ir.assign import Number
-from ocannl.ir.precision import float32, precision
+from ocannl.ir.precision import precision
 from ocannl.ir.tnode import Contents, Role
 from ocannl.lang.ambient import site
 from ocannl.lang.leaves import leaf, name_of, rows_of
@@ -27,7 +27,7 @@ def _initializer(name: str, contents: Contents | None, sizes: dict[str, Any], **
     if unknown:
         raise CodeError(f"oc.{name} has no argument {min(unknown)!r}; sizes are given by {', '.join(sorted(known))}")
     rows = rows_of(*(sizes.get(k) for k in ("batch", "input", "output", "b", "i", "o", "shape")))
-    kind = float32 if dtype is None else precision(dtype)
+    kind = None if dtype is None else precision(dtype)
     role = Role.DATA if contents is not None else Role.RESULT
     return leaf(label or name, role, kind, rows, where=at.where, contents=contents, named=bool(label), **more)
 

@@ -19,7 +19,7 @@ from ocannl.ir.assign import Index, Number
 from ocannl.ir.index import Affine
 from ocannl.ir.precision import Precision, float32, int32, int64, precision
 from ocannl.ir.tnode import Contents, Role, TNode
-from ocannl.lang import blocks, graph
+from ocannl.lang import blocks, dtypes, graph
 from ocannl.lang.ambient import Site, checked_label, differentiable, site
 from ocannl.lang.capture import Dim
 from ocannl.lang.literals import (
@@ -36,7 +36,7 @@ from ocannl.lang.literals import (
 from ocannl.lang.operation import like_slot
 from ocannl.lang.random import Distribution, Draw, Fanned, Sampling
 from ocannl.lang.symbols import Symbol
-from ocannl.lang.tensor import Tensor
+from ocannl.lang.tensor import Tensor, relying
 
 Row = Sequence[Any] | None
 Sizes = dict[str, Row]
@@ -45,22 +45,27 @@ Sizes = dict[str, Row]
 def leaf(
     label: str,
     role: Role,
-    kind: Precision,
+    kind: Precision | None,
     rows: Sizes,
     *,
+    gradient: object = None,
     where: str = "",
     square: bool = False,
     cells: int | None = None,
     contents: Contents | None = None,
+    has_gradient: bool = False,
     **more: Any,
 ) -> Tensor:
+    """A tensor that no operation gives; without a `kind` its type is open."""
     made: Tensor
-    node = TNode(label, role, lambda: made.dims, lambda: kind, contents=contents, where=where)
+    typing = dtypes.leaf(kind, gradient=gradient, has_gradient=has_gradient)
+    about = role, lambda: made.dims, lambda: typing.settle(relying)
+    node = TNode(label, *about, contents=contents, where=where)
 
     def emit(t: Tensor) -> Shape:
         return Shape.leaf(t.provenance, role=role.value, square=square, cells=cells, **rows)
 
-    made = Tensor(node, emit, **more)
+    made = Tensor(node, emit, typing.given_to(node), has_gradient=has_gradient, **more)
     return made
 
 
@@ -129,7 +134,7 @@ def tensor(
         if batch_axes or input_axes:
             raise CodeError("the nesting of a literal tells its axes; `batch_axes` and `input_axes` are for arrays")
         array, rows = nested(data)
-        array = array.astype(float32.numpy) if dtype is None else array_of(array, dtype)
+        array = array if dtype is None else array_of(array, dtype)
         sizes: Sizes = dict(rows.items())
         axis_names = None
     else:
@@ -138,7 +143,7 @@ def tensor(
     if shape is not None:
         if shape != "infer" or batch_axes or input_axes or units is not None or grad:
             raise CodeError('`shape="infer"` stands alone: the axes of the data are then inferred from use')
-        array, kind = supported(array)
+        array, kind = _typed(array, weak and dtype is None)
         infer: Sizes = {"batch": None, "input": None, "output": None}
         held = HostArray(array.reshape(-1).copy())
         title = name or "data"
@@ -146,9 +151,10 @@ def tensor(
     if axis_names is None and units is not None:
         raise CodeError("`units` names the axes of an array, not of a literal")
     if grad:
-        given = array if dtype is not None else _floating(array)
-        return param(name or "tensor", given, batch=sizes["batch"], input=sizes["input"], output=sizes["output"])
-    array, kind = supported(array)
+        given = data if weak else array if dtype is not None else _floating(array)
+        batch, input, output = (sizes[kind] for kind in KINDS)
+        return param(name or "tensor", given, batch=batch, input=input, output=output, dtype=dtype)
+    array, kind = _typed(array, weak and dtype is None)
     # the array may be in use elsewhere: what is constant must not change under us
     contents = HostArray(array if isinstance(data, np.memmap) or weak else array.copy())
     return leaf(name or "data", Role.DATA, kind, sizes, where=at.where, contents=contents, named=bool(name))
@@ -171,6 +177,11 @@ def from_file(path: object, dtype: object, *, label: str | None = None) -> Tenso
     held = HostArray(array)
     title = name or "data"
     return leaf(title, Role.DATA, kind, rows, where=at.where, contents=held, cells=array.size, named=bool(name))
+
+
+def _typed(array: Any, is_weak: bool) -> tuple[Any, Precision | None]:
+    """The array, and its type; that of a weak one is open."""
+    return (array, None) if is_weak else supported(array)
 
 
 def _floating(array: Any) -> Any:
@@ -201,7 +212,7 @@ def _number(value: Any, *, label: str = "", kind: Precision | None = None, where
     return leaf(
         label or f"{number:g}",
         Role.RESULT,
-        kind or float32,
+        kind,
         {"batch": [], "input": [], "output": []},
         where=where,
         literal=lambda: Number(number),
@@ -250,6 +261,7 @@ def param(
     shape: str | None = None,
     square: bool = False,
     dtype: object = None,
+    grad_dtype: object = None,
 ) -> Tensor:
     """A learnable tensor.
 
@@ -264,7 +276,7 @@ def param(
         label, init = None, label
     at = site()
     rows = rows_of(batch, input, output, b, i, o, shape)
-    kind = float32 if dtype is None else precision(dtype)
+    kind = None if dtype is None else precision(dtype)
     contents: Contents | None = None
     initial: Any = None
     if init is None:
@@ -277,13 +289,15 @@ def param(
         contents = filling  # an initializer by itself: drawn straight into the parameter
     elif isinstance(init, Tensor):
         initial = init
-        kind = init.dtype if dtype is None and init.dtype.is_float else kind
+        is_said = kind is None and init.typing.is_float and not init.typing.is_default
+        kind = init.typing.known if is_said else kind
     elif callable(init):
-        raise CodeError(f"{init!r} is called for an initial value: oc.uniform(), or oc.init(fn) for a function"[:200])
+        name = blocks.called(init, "lambda")
+        raise CodeError(f"`{name}` is no initial value; call initializers, oc.uniform(); wrap functions, oc.init(fn)")
     else:
         who = Provenance(name_of(label, at) or "param", where=at.where)
-        contents, rows, kind = _exact(init, rows, kind, dtype, who)
-    if not kind.is_float:
+        contents, rows, kind = _exact(init, rows, kind, who)
+    if kind is not None and not kind.is_float:
         raise DtypeError(f"a parameter has a gradient and so a float type, not {kind}; convert, or give `dtype=`")
     if rows["batch"] is None:
         rows["batch"] = []
@@ -298,6 +312,7 @@ def param(
         kind,
         rows,
         where=at.where,
+        gradient=grad_dtype,
         square=square,
         contents=contents,
         initial=initial,
@@ -317,7 +332,7 @@ def param(
 
 def _meet(p: Tensor, rows: Sizes, at: Site, kind: Precision | None) -> None:
     """A parameter that is met again is as it was: what is said of it here must be true of it."""
-    if kind not in (None, p.dtype):
+    if kind is not None and kind is not p.typing.settle(relying):
         raise DtypeError(f"`{p.label}` is of type {p.dtype} since its block was first applied, and is asked as {kind}")
     for name, row, known in zip(KINDS, rows.values(), map(resolve, p.handle.rows), strict=True):
         if row is None or known.var is not None:
@@ -344,14 +359,13 @@ def _contents_of(initial: object) -> list[Contents | None]:
 
 
 def _exact(
-    init: object, rows: Sizes, kind: Precision, dtype: object, who: Provenance
-) -> tuple[Contents, Sizes, Precision]:
+    init: object, rows: Sizes, kind: Precision | None, who: Provenance
+) -> tuple[Contents, Sizes, Precision | None]:
     """Initial values given cell by cell: they are a fact about the shape too."""
     if is_literal(init):
         array, given = nested(init)
-        array = array.astype(kind.numpy)
     else:
-        array = array_of(init, dtype)
+        array = array_of(init, kind)
         array, kind = supported(array)
         axes = [len(r) if r is not None else None for r in rows.values()]
         n_batch, n_input = axes[0] or 0, axes[1] or 0
@@ -385,7 +399,7 @@ def placeholder(
     """
     at = site()
     rows = rows_of(batch, input, output, b, i, o, shape)
-    kind = float32 if dtype is None else precision(dtype)
+    kind = None if dtype is None else precision(dtype)
     name = name_of(label, at)
     return leaf(name or "placeholder", Role.PLACEHOLDER, kind, rows, where=at.where, square=square, named=bool(name))
 
@@ -407,7 +421,7 @@ def node(
     at = site()
     if slot is not None:
         return cast("Tensor", like_slot(name_of(label, at) or "node", slot))
-    kind = float32 if dtype is None else precision(dtype)
+    kind = None if dtype is None else precision(dtype)
     rows = rows_of(batch, input, output, None, None, None)
     if not is_number(init):
         raise DtypeError(f"oc.node starts as a number, not as {init!r}")

@@ -7,10 +7,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from ocannl.base.config import PRECISION
 from ocannl.base.errors import CodeError, DtypeError
 from ocannl.infer.logic import Logic
 from ocannl.ir.ops import ADD, MUL, Domain, Op
-from ocannl.ir.precision import Precision, bool_, float32, int32, promote, uint32
+from ocannl.ir.precision import Precision, bool_, int32, precision, promote, uint32
 from ocannl.lang.slots import NoSlot, Slot, SlotAssign
 from ocannl.lang.terms import Hole, Term, apply, pullback, tree_of
 
@@ -77,6 +78,8 @@ class Operation:
     text: str = ""  # how the expression reads: "{0} @ {1}"
     sizes: Mapping[str, int] = field(default_factory=dict)
     kind: Precision | None = None  # of the result, where it does not follow from the operands
+    least: Precision | None = None  # a type that the result is at least as wide as
+    demanded: bool = False  # the type follows from what reads the result, as that of a leaf
     picks: bool = False  # the leading output axis of operand 1 is where operand 2 says, an integer for each cell
 
     @property
@@ -84,24 +87,28 @@ class Operation:
         """What a window reads outside its array."""
         return self.reduce.neutral if self.reduce is not None else 0.0
 
-    def precision(self, operands: list[Precision], numbers: list[bool]) -> Precision:
-        """Of the result. Of operands that are mere numbers only their being floats counts, beside integers; truth
-        values are counted as int32."""
+    def precision(self, operands: list[Precision], weak: list[bool], default: Precision | None = None) -> Precision:
+        """Of the result. Of weak operands, such as mere numbers, only their being floats counts, beside integers; truth
+        values are counted as int32; `default` is the type of floats that follows from no operand."""
         if self.kind is not None:
             return self.kind
         found: Precision | None = None
         floats = self.domain is Domain.FLOAT
-        for at, (given, is_number) in enumerate(zip(operands, numbers, strict=True)):
-            if is_number:
+        for at, (given, is_weak) in enumerate(zip(operands, weak, strict=True)):
+            if at in self.weak_operands:
+                continue
+            if is_weak:
                 floats |= given.is_float
-            elif at not in self.weak_operands:
+            else:
                 found = given if found is None else promote(found, given)
         if self.domain in (Domain.INTEGER, Domain.WORD):
             if any(given.is_float for given in operands):
                 raise DtypeError(f"oc.{self.name} is an operation on integers; convert with x.astype(oc.int32)")
             return uint32 if self.domain is Domain.WORD else found or int32
         if found is None or (floats and not found.is_float):
-            return float32
+            found = default or precision(PRECISION.get())
+        if self.least is not None:
+            return promote(found, self.least)
         return int32 if found is bool_ and self.reduce is not None and self.reduce.name in ("add", "mul") else found
 
 
@@ -117,6 +124,7 @@ def contraction(
     text: str = "",
     sizes: Mapping[str, int] | None = None,
     kind: Precision | None = None,
+    least: Precision | None = None,
     picks: bool = False,
 ) -> Operation:
     """`result =:reduce combine(operands)`, with the gradient that follows from the formula.
@@ -155,7 +163,8 @@ def contraction(
         text,
         sizes or {},
         kind,
-        picks,
+        least,
+        picks=picks,
     )
 
 

@@ -125,6 +125,11 @@ class Operators:
 
     __int__ = __complex__ = __float__
 
+    def __format__(self, spec: str) -> str:
+        if spec:
+            raise CodeError(f"an expression has no value to print as {spec!r}; use t.numpy(), or ctx.run and ctx[t]")
+        return str(self)
+
     def __index__(self) -> NoReturn:
         raise CodeError("a tensor is no index; x[n] takes an int or a static symbol (oc.symbol)")
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ocannl.base.errors import DtypeError, ShapeError
 from ocannl.infer.logic import einsum
 from ocannl.infer.parse import parse
 from ocannl.infer.terms import resolve
 from ocannl.ir.ops import ADD
-from ocannl.ir.precision import float32, precision
+from ocannl.ir.precision import precision
 from ocannl.lang.iota import iota
 from ocannl.lang.leaves import embed
 from ocannl.lang.operation import contraction
@@ -60,16 +62,17 @@ def pick(x: object, ids: object, *, label: str | None = None) -> Tensor:
 
 
 def one_hot(ids: object, n: int, *, dtype: object = None, label: str | None = None) -> Tensor:
-    """1 at the integer `ids`, 0 elsewhere along a new last output axis of size `n`; float32 unless `dtype` says else.
+    """1 at the integer `ids`, 0 elsewhere along a new last output axis of size `n`, as `dtype`, or as its users
+    demand, or as float32.
 
     Shapes: `...|...->... => ...|...->..., n`. An id outside of the axis gives zeros.
     Grad:   none.
     Raises: DtypeError for ids that are not integers; DataError when `n` is no size.
     """
-    places, kind = embed(ids), float32 if dtype is None else precision(dtype)
+    places, kind = embed(ids), None if dtype is None else precision(dtype)
     _refuse_fractions(places, "one_hot")
     operation = contraction("one_hot", _ONE_HOT, _is_there, None, differentiable=False, kind=kind)
-    return apply(operation, [places, iota(n)], label=label)
+    return apply(replace(operation, demanded=kind is None), [places, iota(n)], label=label)
 
 
 _ONE_HOT = einsum(parse("...|...->...; n => ...|...->..., n"))
@@ -95,8 +98,9 @@ def axes_known(t: Tensor, kind: int) -> int | None:
 
 
 def _refuse_fractions(ids: Tensor, name: str) -> None:
-    if ids.dtype.is_float:
-        raise DtypeError(f"`{name}` picks by integers, and `{ids.label}` is of type {ids.dtype}; give dtype=oc.int32")
+    if ids.typing.is_float:
+        kind = ids.typing.known
+        raise DtypeError(f"`{name}` picks by integers, and `{ids.label}` is of type {kind}; give dtype=oc.int32")
 
 
 REGISTRY.update(take=take, pick=pick, one_hot=one_hot)

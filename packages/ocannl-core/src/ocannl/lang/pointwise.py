@@ -104,7 +104,7 @@ def _whole(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def call(x: object, *, label: str | None = None) -> Any:
-        is_integer = not isinstance(x, Term) and not embed(x).dtype.is_float
+        is_integer = not isinstance(x, Term) and not embed(x).typing.is_float
         return (PRIMITIVES["id"] if is_integer else function)(x, label=label)
 
     REGISTRY[function.__name__] = call

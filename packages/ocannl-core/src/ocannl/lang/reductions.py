@@ -7,7 +7,7 @@ from typing import Any
 from ocannl.base.errors import CodeError
 from ocannl.infer.logic import pointwise
 from ocannl.ir.ops import ADD, AND, MAX, MIN, MUL, OR
-from ocannl.ir.precision import float32, int32, promote
+from ocannl.ir.precision import float32, int32
 from ocannl.lang import terms
 from ocannl.lang.ambient import composite
 from ocannl.lang.axes import Away, away, count
@@ -120,7 +120,7 @@ def norm(x: object, spec: str | None = None, *, ord: float = 2, **names: Any) ->
 
 
 def _mean(over: Away) -> Tensor:
-    total = over.reduced(ADD, "sum", kind=promote(over.x.dtype, float32))
+    total = over.reduced(ADD, "sum", least=float32)
     return _divided("mean", total, over, 0)
 
 
@@ -131,7 +131,7 @@ def _var(over: Away, sample: bool) -> Tensor:
 
 
 def _divided(name: str, total: Tensor, over: Away, less: int) -> Tensor:
-    kind = over.x.dtype if over.x.dtype.is_float else total.dtype
+    kind = over.x.typing.offered if over.x.typing.is_float else total.typing.offered
     divide = contraction(name, pointwise(1), lambda v: v / (count(total) - less), None, text="{0} / count", kind=kind)
     return apply(divide, [total])
 

@@ -22,7 +22,7 @@ from ocannl.ir.assign import Convert
 from ocannl.ir.ops import ADD
 from ocannl.ir.precision import Precision, float32, float64, int32, int64, precision, uint32, uint64
 from ocannl.ir.tnode import Role, TNode
-from ocannl.lang import blocks, terms
+from ocannl.lang import blocks, dtypes, terms
 from ocannl.lang.ambient import composite, site
 from ocannl.lang.initializers import full
 from ocannl.lang.leaves import embed, leaf
@@ -42,11 +42,13 @@ _COUNTED = Operation(
 
 
 class Words:
-    """The words of the stream for one number: four words of the key, the ordinal, the counter."""
+    """The words of the stream for one number, which is stored as `kind`: four words of the key, the ordinal, the
+    counter."""
 
-    __slots__ = ("operands", "place")
+    __slots__ = ("kind", "operands", "place")
 
     def __init__(self, s: Slots) -> None:
+        self.kind = s.result().hole.node.precision
         self.place = s.offset(0)
         self.operands = s.operands[1:]
 
@@ -79,20 +81,24 @@ def calls() -> Tensor:
     def emit(t: Tensor) -> Shape:
         return Shape.leaf(t.provenance, role=Role.STATE.value, **_NO_AXES)
 
-    return Tensor(node, emit, application=Application(_COUNTED, (), {}))
+    typing = dtypes.leaf(uint32).given_to(node)
+    return Tensor(node, emit, typing, application=Application(_COUNTED, (), {}))
 
 
 def _draw(
     name: str,
     like: Tensor,
     formula: Callable[[Words, Term], Term],
-    kind: Precision,
+    kind: Precision | None,
     key: str | None,
     counter: object,
     label: str | None,
     contents: Draw | None = None,
+    *,
+    is_open: bool = False,
 ) -> Tensor:
-    """Numbers of the shape of `like`, each a formula of its words and of the cell of `like`."""
+    """Numbers of the shape of `like`, each a formula of its words and of the cell of `like`; without a `kind` they have
+    the type of `like`, or, if that is open, the one that their users demand."""
     if key is not None and not isinstance(key, str):
         raise CodeError(f"`key` of oc.{name} is a text that names the stream, not {key!r}")
     given = Stream(key, blocks.stream())
@@ -102,7 +108,9 @@ def _draw(
     def forward(s: Slots) -> None:
         s.result().write(None, True, formula(Words(s), s.operands[0]))
 
-    operation = Sampling(name, _DRAWN, forward, None, kind=kind, text=f"{name}()", contents=contents)
+    operation = Sampling(
+        name, _DRAWN, forward, None, kind=kind, demanded=is_open, text=f"{name}()", contents=contents
+    )
     return apply(operation, [like, *[words] * 5, which], label=label)
 
 
@@ -114,16 +122,16 @@ def _counter(name: str, given: object) -> Tensor:
     if not isinstance(given, Tensor | Symbol):
         raise CodeError(f"`counter` of oc.{name} is an integer, a symbol or a tensor of no axes, not {given!r}")
     counter = embed(given)
-    if counter.dtype.is_float:
-        raise DtypeError(f"`counter` of oc.{name} is an integer, and `{counter.label}` is of {counter.dtype}")
+    if counter.typing.is_float:
+        raise DtypeError(f"`counter` of oc.{name} is an integer, and `{counter.label}` is of {counter.typing.known}")
     return counter
 
 
-def _like(sizes: dict[str, Any]) -> tuple[Tensor, Precision, str | None]:
-    """A tensor of the shape that is asked for, the type and the label."""
+def _like(sizes: dict[str, Any]) -> tuple[Tensor, Precision | None, str | None]:
+    """A tensor of the shape that is asked for, the type if it is said, and the label."""
     kind = sizes.pop("dtype", None)
     label = sizes.pop("label", None)
-    return full(0, **sizes), float32 if kind is None else precision(kind), label
+    return full(0, **sizes), None if kind is None else precision(kind), label
 
 
 @composite
@@ -140,13 +148,14 @@ def uniform(
     if not (_finite(low) and _finite(high) and low <= high):
         raise DataError(f"oc.uniform takes finite bounds, the lower first; not {low!r} and {high!r}")
     like, kind, label = _like(sizes)
-    refuse_integers(kind)
+    if kind is not None:
+        refuse_integers(kind)
     contents = Draw(Distribution(low, high), key) if counter is None else None
 
     def formula(words: Words, _: Term) -> Term:
-        return words.unit(digits(kind)) * float(high - low) + float(low)
+        return words.unit(digits(words.kind)) * float(high - low) + float(low)
 
-    return _draw("uniform", like, formula, kind, key, counter, label, contents)
+    return _draw("uniform", like, formula, kind, key, counter, label, contents, is_open=kind is None)
 
 
 @composite
@@ -165,16 +174,17 @@ def normal(
     if not (_finite(mean) and _finite(std) and std >= 0):
         raise DataError(f"oc.normal takes a finite mean and a standard deviation; not {mean!r} and {std!r}")
     like, kind, label = _like(sizes)
-    refuse_integers(kind)
+    if kind is not None:
+        refuse_integers(kind)
     contents = Draw(Distribution(mean, mean + std, normal=True), key) if counter is None else None
 
     def formula(words: Words, _: Term) -> Term:
-        first, second = (_as(words.unit(max(digits(kind), 24), n, 2), float64) for n in range(2))
+        first, second = (_as(words.unit(max(digits(words.kind), 24), n, 2), float64) for n in range(2))
         radius = terms.apply("sqrt", -2.0 * terms.apply("log", 1.0 - first))
         turned = radius * terms.apply("cos", (2.0 * math.pi) * second)
         return turned * float((mean + std) - mean) + float(mean)
 
-    return _draw("normal", like, formula, kind, key, counter, label, contents)
+    return _draw("normal", like, formula, kind, key, counter, label, contents, is_open=kind is None)
 
 
 @composite
@@ -196,7 +206,8 @@ def bernoulli(p: object, *, key: str | None = None, counter: object = None, **si
     def formula(words: Words, cell: Term) -> Term:
         return terms.apply("lt", words.unit(24), cell if isinstance(p, Tensor) else exact(p))
 
-    return _draw("bernoulli", p if isinstance(p, Tensor) else like, formula, kind, key, counter, label)
+    shape = p if isinstance(p, Tensor) else like
+    return _draw("bernoulli", shape, formula, kind, key, counter, label, is_open=kind is None)
 
 
 @composite
@@ -213,6 +224,7 @@ def randint(low: int, high: int, *, key: str | None = None, counter: object = No
     if not all(isinstance(n, int | np.integer) and not is_truth(n) for n in (low, high)) or not low < high:
         raise DataError(f"oc.randint takes two integers, the lower first; not {low!r} and {high!r}")
     like, kind, label = _like({"dtype": int32, **sizes})
+    assert kind is not None
     if kind.is_float or kind.name == "bool":
         raise DtypeError(f"oc.randint draws integers, not {kind}; for truth values there is oc.bernoulli(0.5)")
     limits = np.iinfo(kind.numpy)
@@ -239,12 +251,12 @@ def dropout(x: object, rate: float = 0.5, *, key: str | None = None, counter: ob
     if not (_finite(rate) and 0 <= rate < 1):
         raise DataError(f"oc.dropout takes a rate from 0 up to, but not, 1; not {rate!r}")
     given, left = embed(x), 1.0 - rate
-    refuse_integers(given.dtype)
+    refuse_integers(given.typing.known)
 
     def formula(words: Words, _: Term) -> Term:
         return terms.apply("lt", words.unit(24), left)
 
-    kept = _draw("dropout", given, formula, given.dtype, key, counter, None)
+    kept = _draw("dropout", given, formula, None, key, counter, None)
     chosen: Tensor = PRIMITIVES["where"](kept, given * (1.0 / left), 0.0)
     return chosen
 

@@ -78,10 +78,10 @@ def cross_entropy(logits: object, target: object) -> Tensor:
     Raises: DtypeError for logits that are not floats; ShapeError.
     """
     scores, wanted = embed(logits), embed(target)
-    if not scores.dtype.is_float:
-        raise DtypeError(f"`{scores.label}` holds scores, which are floats, and is of type {scores.dtype}")
+    if not scores.typing.is_float:
+        raise DtypeError(f"`{scores.label}` holds scores, which are floats, and is of type {scores.typing.known}")
     likely = log_softmax(scores)
-    if not wanted.dtype.is_float:
+    if not wanted.typing.is_float:
         return -pick(likely, wanted)
     return -away(likely * wanted, "...|..o.. => ...|", {}, "sum").reduced(ADD, "sum")
 

@@ -48,10 +48,10 @@ class Statement:
         self.sizes = sizes
         self.where = where
         self.given = given
-        _name_state(lhs, operands)
         provenance = Provenance(lambda: lhs.label, "assigned", self.text, where)
         if given is None:
             relate(logic, [t.emit() for t in operands], lhs.emit(), provenance, sizes=sizes)
+        _name_state(lhs, operands)
 
     def text(self) -> str:
         """The assignment as it is recorded: `c =:+ a, b by ij; jk => ik`."""

@@ -18,12 +18,13 @@ from ocannl.infer.terms import Provenance
 from ocannl.ir.assign import Assign, Convert, Index, Number, Origin
 from ocannl.ir.index import Affine
 from ocannl.ir.loops import row_major
-from ocannl.ir.precision import Precision, int32
+from ocannl.ir.precision import Precision, int32, precision
 from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role, TNode
-from ocannl.lang import graph
+from ocannl.lang import dtypes, graph
 from ocannl.lang.ambient import checked_label, composed, differentiable, site
 from ocannl.lang.code import Recorder, recorder
+from ocannl.lang.dtypes import Typing
 from ocannl.lang.fill import fill
 from ocannl.lang.operation import Operation
 from ocannl.lang.operators import Operators
@@ -38,18 +39,20 @@ class Tensor(Operators):
     """See the module. Tensors are identity objects: `==` between tensors is `is`; compare values with `oc.eq`.
 
     `application` is the operation that gives the value, None for a leaf; `literal` the number that a leaf stands for;
-    `initial` what a parameter without contents starts as; `path` where a block keeps a parameter.
+    `initial` what a parameter without contents starts as; `path` where a block keeps a parameter; `typing` what is
+    known of its data type.
     """
 
     __slots__ = (
         "__weakref__", "_emit", "_gradient", "_projections", "_shape", "application", "has_gradient", "initial",
-        "literal", "named", "node", "path", "provenance",
+        "literal", "named", "node", "path", "provenance", "typing",
     )  # fmt: skip
 
     def __init__(
         self,
         node: TNode,
         emit: Callable[[Tensor], Shape],
+        typing: Typing,
         *,
         named: bool = True,
         application: Application | None = None,
@@ -58,6 +61,7 @@ class Tensor(Operators):
         has_gradient: bool = False,
     ) -> None:
         self.node = node
+        self.typing = typing
         self.application = application
         self.literal = literal
         self.initial = initial
@@ -132,8 +136,10 @@ class Tensor(Operators):
                 raise CodeError(f"`{self.label}` has no gradient: it is not a parameter and depends on none")
             return None
         if self._gradient is None:
-            node = TNode("", Role.GRADIENT, lambda: self.dims, lambda: self.dtype, of=self.node, where=self.node.where)
-            self._gradient = Tensor(node, lambda _: self.emit())
+            typing = dtypes.gradient(self.typing)
+            about = Role.GRADIENT, lambda: self.dims, lambda: typing.settle(relying)
+            node = TNode("", *about, of=self.node, where=self.node.where)
+            self._gradient = Tensor(node, lambda _: self.emit(), typing.given_to(node))
         return self._gradient
 
     @grad.setter
@@ -154,7 +160,13 @@ class Tensor(Operators):
 
     @property
     def dtype(self) -> Precision:
+        """The type of the numbers; asking settles it."""
         return self.node.precision
+
+    def with_dtype(self, dtype: object) -> Tensor:
+        """This tensor, stored as `dtype`: say so before anything reads it. To convert it, there is `t.astype`."""
+        self.typing.say(precision(dtype), f"with_dtype ({site().where})")
+        return self
 
     def with_label(self, label: str) -> Tensor:
         """This tensor, called `label` from now on."""
@@ -293,7 +305,7 @@ class Tensor(Operators):
 
     def __repr__(self) -> str:
         shape = "pending" if self._shape is None else self._shape.known
-        return f"<{self.label}: {shape or 'scalar'} {self.dtype}>"
+        return f"<{self.label}: {shape or 'scalar'} {self.typing.known}>"
 
 
 class MergeBuffer(Tensor):
@@ -304,7 +316,7 @@ class MergeBuffer(Tensor):
     def __init__(self, owner: Tensor) -> None:
         if owner.literal is not None or isinstance(owner, MergeBuffer):
             raise CodeError(f"`{owner.label}` has no merge buffer: it is no node of its own")
-        super().__init__(owner.node, lambda _: owner.emit())
+        super().__init__(owner.node, lambda _: owner.emit(), owner.typing)
 
     @property
     def label(self) -> str:
@@ -421,23 +433,31 @@ def apply(
     """The result of an operation: its shape constraints are stated now, its values come when code is run."""
     given = tuple(operands)
     at = site()
-    precision = operation.precision([t.dtype for t in given], [t.literal is not None for t in given])
-    wants = operation.gradient is not None and precision.is_float and any(t.has_gradient for t in given)
-
-    if not precision.is_float and operation.name not in COMPARISONS:
-        refuse_wide(given, precision)
-
     result: Tensor
+    typing = dtypes.result(operation, given, recorder.get() is not None)
+    wants = operation.gradient is not None and typing.is_float and any(t.has_gradient for t in given)
+
+    if not typing.is_float and operation.name not in COMPARISONS:
+        refuse_wide(given, typing.known)
+
     name = at.name if label is None else checked_label(label)
-    node = TNode(name or operation.name, Role.RESULT, lambda: result.dims, lambda: precision, where=at.where)
+    about = Role.RESULT, lambda: result.dims, lambda: typing.settle(relying)
+    node = TNode(name or operation.name, *about, where=at.where)
     result = Tensor(
         node,
         Application.state,
+        typing.given_to(node),
         named=bool(name),
         application=Application(operation, given, captures or NOTHING),
         has_gradient=wants and differentiable.get() and recorder.get() is None,
     )
     return result
+
+
+def relying() -> str:
+    """Who settles a type by asking for it."""
+    where = site().where
+    return f"its use ({where})" if where else "its use"
 
 
 NOTHING: Mapping[str, Any] = {}
@@ -448,7 +468,7 @@ def refuse_wide(operands: tuple[Tensor, ...], precision: Precision) -> None:
     """Numbers beside integers take their type, and must fit it."""
     limits = np.iinfo(precision.numpy) if precision.name != "bool" else None
     for t in operands:
-        number = t.literal() if t.literal is not None and t.dtype is int32 else None
+        number = t.literal() if t.literal is not None and t.typing.known is int32 else None
         if limits and isinstance(number, Number) and not limits.min <= number.value <= limits.max:
             raise DataError(f"{number.value} does not fit {precision}, the type it takes beside tensors of that type")
 

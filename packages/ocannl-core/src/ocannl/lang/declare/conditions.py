@@ -85,7 +85,7 @@ def same_type(*names: str) -> Condition:
     """All have one data type; mere numbers have every one."""
 
     def test(facts: Facts) -> bool:
-        return len({t.dtype for t in _tensors(facts, names) if t.literal is None}) <= 1
+        return len({t.typing.known for t in _tensors(facts, names) if t.literal is None and not t.typing.is_open}) <= 1
 
     return Condition(f"same_type({', '.join(names)})", names, test, DtypeError)
 

@@ -106,7 +106,7 @@ class Declaration:
 
     def check_types(self, facts: Facts) -> None:
         for name, t in self.each(facts):
-            if not (self.inputs[name].takes(t.dtype) or (t.literal is not None and self._takes_numbers(name))):
+            if not (self.inputs[name].takes(t.typing.known) or (t.literal is not None and self._takes_numbers(name))):
                 wants = " or ".join(self.inputs[name].words)
                 raise DtypeError(
                     "\n".join([f"`{self.title}` takes {wants} as `{name}`", *table((), "convert it", [_line(name, t)])])
@@ -141,7 +141,7 @@ def _line(name: str, given: Any) -> Line:
     if not hasattr(given, "handle"):
         return name, repr(given), ""
     shape = given.handle
-    about = f"{given.label}: {shape.known or '(no axes)'} {given.dtype}"
+    about = f"{given.label}: {shape.known or '(no axes)'} {given.typing.known}"
     return name, about, said(shape.provenance.role, shape.provenance.where)
 
 

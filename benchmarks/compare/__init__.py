@@ -1,0 +1,1 @@
+"""ocannl beside its peers: the same mathematics, measured in one run."""

@@ -1,0 +1,113 @@
+"""One system and one workload in a process of its own: builds, checks, measures, and prints a line of JSON.
+
+    python -m compare.worker SYSTEM WORKLOAD SECONDS FOLDER
+
+`first_s` is building and the first call, which compiles. A call is timed in stretches, each of which ends by waiting;
+`foreign_load` is how many cores were busy with something else meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+from compare.references import STEPS, check
+from compare.systems import systems
+from compare.workloads import TRAINING, WORKLOADS
+
+STRETCH_S = 0.05
+SYNCHRONOUS = 2000  # calls, each waited for
+
+
+def measured(system: str, workload: str, seconds: float, folder: Path) -> dict[str, Any]:
+    """What was found, and the `error` if there is one."""
+    made = WORKLOADS[workload]()
+    found: dict[str, Any] = {}
+    try:
+        adapter = systems(folder)[system].load()
+        found["version"] = adapter.version()
+        start = perf_counter()
+        run = adapter.build(made)
+        run.call()
+        run.sync()
+        found["first_s"] = perf_counter() - start
+        values = results(run, made["kind"] in TRAINING)
+        found["peak_mb"] = peak_mb()  # before the reference is computed
+        found["worst_error"] = check(workload, made, values)
+        found |= times(run, seconds)
+        if made["kind"] == "noop":
+            found["synchronous_s"] = median(stretch(run, 1) for _ in range(SYNCHRONOUS))
+    except Exception as wrong:
+        found["error"] = f"{type(wrong).__name__}: {wrong}"[:500]
+    return found
+
+
+def results(run: Any, trains: bool) -> list[Any]:
+    """The losses of the first steps, the first of which is done; or the arrays of the first call."""
+    if not trains:
+        value = run.value()
+        return list(value) if isinstance(value, tuple | list) else [value]
+    losses = [float(run.value())]
+    while len(losses) < STEPS:
+        run.call()
+        run.sync()
+        losses.append(float(run.value()))
+    return losses
+
+
+def stretch(run: Any, calls: int) -> float:
+    """Seconds of one of them."""
+    start = perf_counter()
+    for _ in range(calls):
+        run.call()
+    run.sync()
+    return (perf_counter() - start) / calls
+
+
+def times(run: Any, seconds: float) -> dict[str, Any]:
+    calls = 1
+    while (each := stretch(run, calls)) * calls < STRETCH_S:
+        calls *= 2
+    repeats = max(3, round(seconds / (calls * each)))
+    before = perf_counter(), busy_s(), own_s()
+    found = sorted(stretch(run, calls) for _ in range(repeats))
+    wall, busy, own = (now - then for now, then in zip((perf_counter(), busy_s(), own_s()), before, strict=True))
+    return {
+        "median_s": median(found), "least_s": found[0], "stretches": repeats, "calls": calls,
+        "foreign_load": max(0.0, busy - own) / wall,
+    }  # fmt: skip
+
+
+def own_s() -> float:
+    user, system, *_ = os.times()
+    return user + system
+
+
+def busy_s() -> float:
+    """Of all cores together; nothing where the system does not tell."""
+    try:
+        numbers = [int(number) for number in Path("/proc/stat").read_text().partition("\n")[0].split()[1:]]
+    except OSError:
+        return 0.0
+    idle, waiting = numbers[3:5]
+    return (sum(numbers) - idle - waiting) / os.sysconf("SC_CLK_TCK")
+
+
+def peak_mb() -> float:
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def main() -> None:
+    system, workload, seconds, folder = sys.argv[1:]
+    print("\n" + json.dumps(measured(system, workload, float(seconds), Path(folder))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""Every workload with ocannl and with every peer that is installed, side by side.
+
+    python benchmarks/run.py                                        everything: hours
+    python benchmarks/run.py --quick --workload W2 'W1_*' --threads 1
+    python benchmarks/run.py --again benchmarks/results/DATE.json   the table and the plot of results there are
+
+Peers are those that the adapters in `../shared/bench` beside the checkout know (or in `--peers FOLDER`) and that this
+Python can import. Systems take turns, each run in a fresh process; every result is checked before it is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from dataclasses import replace
+from datetime import date
+from fnmatch import fnmatch
+from pathlib import Path
+
+from compare.machine import bound_s, cores, described, limits
+from compare.plot import plot
+from compare.report import Results, report
+from compare.running import Plan, absent, cells, import_seconds
+from compare.systems import PEERS, STANDARD, systems
+from compare.workloads import TRAINING, WORKLOADS, Workload
+
+RESULTS = Path(__file__).parent / "results"
+QUICK = {"rounds": 1, "seconds": 0.3}
+THOROUGH = {"rounds": 3, "seconds": 2.0}
+
+
+def compared(plan: Plan, missing: dict[str, str]) -> Results:
+    """Runs everything."""
+    made = {name: summary(WORKLOADS[name]()) for name in plan.workloads}
+    limit = {str(threads): limits(threads) for threads in plan.threads}
+    bounds = {
+        threads: {name: bound for name, workload in made.items() if (bound := bound_s(workload, found)) is not None}
+        for threads, found in limit.items()
+    }
+    settings = {
+        "date": date.today().isoformat(), "rounds": plan.rounds, "seconds": plan.seconds,
+        "threads": list(plan.threads), "systems": [system.name for system in plan.systems],
+    }  # fmt: skip
+    return {
+        "machine": described(), "limits": limit, "settings": settings, "bounds": bounds,
+        "unit": {name: workload["unit"] for name, workload in made.items()},
+        "work": {name: workload["work"] for name, workload in made.items()},
+        "imports": {system.name: import_seconds(system, plan) for system in plan.systems},
+        "cells": list(cells(plan, lambda said: print(said, flush=True))), "absent": missing,
+    }  # fmt: skip
+
+
+def summary(workload: Workload) -> Workload:
+    """What is told about a workload beside its times: without its arrays, with a unit and the work in that unit."""
+    if workload["kind"] == "noop":
+        said = {"unit": "us a call", "work": None}
+    elif workload["kind"] in TRAINING:
+        said = {"unit": "steps/s", "work": 1.0}
+    elif "flops" in workload:
+        said = {"unit": "GF/s", "work": workload["flops"] / 1e9}
+    else:
+        said = {"unit": "GB/s", "work": workload["bytes"] / 1e9}
+    return {key: workload[key] for key in ("kind", "flops", "bytes") if key in workload} | said
+
+
+def write(results: Results, path: Path) -> None:
+    """Three files: `path` with the endings .json, .md and .svg."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
+    text = report(results)
+    try:
+        plot(results, path.with_suffix(".svg"))
+        text += f"\n![How near each system comes to the bound]({path.stem}.svg)\n"
+    except ImportError as wrong:
+        print(f"no plot: {wrong}")
+    path.with_suffix(".md").write_text(text)
+    print(f"\n{text}\n{path.with_suffix('.md')}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--system", nargs="+", default=list(STANDARD), help=f"of them: {' '.join(STANDARD)}, or others")
+    parser.add_argument("--workload", nargs="+", default=["*"], help="names or patterns")
+    parser.add_argument("--threads", nargs="+", type=int, default=[n for n in (1, 2) if n <= len(cores())])
+    parser.add_argument("--quick", action="store_true", help="one short round: rough")
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--seconds", type=float, help="to measure for, in each process")
+    parser.add_argument("--limit", type=float, default=170, help="seconds after which a process is stopped")
+    parser.add_argument("--peers", type=Path, default=PEERS, help="the folder with the adapters of the peers")
+    parser.add_argument("--output", type=Path, help="where results go; by default the date, in benchmarks/results")
+    parser.add_argument("--again", type=Path, help="results to write the table and the plot of")
+    given = parser.parse_args()
+    if given.again:
+        write(json.loads(given.again.read_text()), given.again)
+        return
+    standard = QUICK if given.quick else THOROUGH
+    known = systems(given.peers)
+    if not (given.peers / "bench").is_dir():
+        print("there are no adapters of peers beside the checkout: ocannl is measured alone")
+    workloads = [name for name in WORKLOADS if any(fnmatch(name, pattern) for pattern in given.workload)]
+    with tempfile.TemporaryDirectory() as scratch:
+        plan = Plan(
+            [known[name] for name in given.system if name in known], workloads, given.threads,
+            given.rounds or int(standard["rounds"]), given.seconds or standard["seconds"], given.limit,
+            given.peers.resolve(), Path(scratch),
+        )  # fmt: skip
+        missing = {name: "there is no adapter of it" for name in given.system if name not in known}
+        missing |= {system.name: why for system in plan.systems if (why := absent(system, plan))}
+        for name, why in missing.items():
+            print(f"{name} is skipped: {why}")
+        present = [system for system in plan.systems if system.name not in missing]
+        results = compared(replace(plan, systems=present), missing)
+    write(results, given.output or RESULTS / date.today().isoformat())
+
+
+if __name__ == "__main__":
+    main()

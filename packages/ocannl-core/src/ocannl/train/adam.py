@@ -1,0 +1,77 @@
+"""Adam: steps scaled by running means of gradients and of their squares."""
+
+from __future__ import annotations
+
+from ocannl.base.errors import CodeError
+from ocannl.ir.precision import float32, float64, promote
+from ocannl.lang.cd import cd
+from ocannl.lang.code import Code, seq, titled
+from ocannl.lang.leaves import node
+from ocannl.lang.operations import PRIMITIVES
+from ocannl.lang.tensor import Tensor
+
+sqrt = PRIMITIVES["sqrt"]
+Betas = tuple[float, float]
+
+
+def adam(
+    loss: Tensor, learning_rate: float = 1e-3, *, betas: Betas = (0.9, 0.999), eps: float = 1e-8,
+    weight_decay: float = 0.0,
+) -> Code:  # fmt: skip
+    """Adam over all parameters of `loss`, from the gradients that are there; `weight_decay` is part of the gradients.
+
+    Source: Kingma, Ba 2015, as PyTorch has it.
+    """
+    return _adam(loss, learning_rate, betas, eps, weight_decay, 0.0, "adam")
+
+
+def adamw(
+    loss: Tensor, learning_rate: float = 1e-3, *, betas: Betas = (0.9, 0.999), eps: float = 1e-8,
+    weight_decay: float = 1e-2,
+) -> Code:  # fmt: skip
+    """Adam whose `weight_decay` shrinks the parameters themselves, apart from the gradients.
+
+    Source: Loshchilov, Hutter 2019, as PyTorch has it.
+    """
+    return _adam(loss, learning_rate, betas, eps, 0.0, learning_rate * weight_decay, "adamw")
+
+
+def _adam(loss: Tensor, rate: float, betas: Betas, eps: float, decay: float, shrink: float, title: str) -> Code:
+    if not all(0 <= beta < 1 for beta in betas):
+        raise CodeError(f"each of the betas is at least 0 and less than 1, so {betas} are none")
+    with cd() as weigh:
+        first, second = _weight("adam_mean_weight", betas[0]), _weight("adam_square_weight", betas[1])
+        step, norm = _number("adam_step"), _number("adam_norm")
+        step[...] = rate / first
+        norm[...] = 1 / sqrt(second)
+    updates = [
+        adam_one(p, step=step, norm=norm, betas=betas, eps=eps, decay=decay, shrink=shrink)
+        for p in loss.params.values()
+    ]
+    return titled(lambda: f"{loss.label} {title} update", seq(weigh, *updates))
+
+
+def _weight(label: str, beta: float) -> Tensor:
+    """The sum of the weights in a running mean, that is `1 - beta**t`: a mean that starts as 0 is too small by it."""
+    weight = _number(label)
+    weight[...] = beta * weight + (1 - beta)
+    return weight
+
+
+def _number(label: str) -> Tensor:
+    return node(label, dtype=float64, batch=[], input=[], output=[])
+
+
+@cd
+def adam_one(
+    p: Tensor, *, step: Tensor, norm: Tensor, betas: Betas, eps: float, decay: float, shrink: float
+) -> None:
+    """One parameter's update."""
+    kind = promote(p.dtype, float32)
+    delta: Tensor = p.grad if not decay else p.grad + decay * p  # type: ignore[assignment]
+    mean, square = node("adam_mean", dtype=kind), node("adam_square", dtype=kind)
+    mean[...] = betas[0] * mean + (1 - betas[0]) * delta
+    square[...] = betas[1] * square + (1 - betas[1]) * delta * delta
+    if shrink:
+        p *= 1 - shrink
+    p -= step.astype(kind) * mean / (sqrt(square) * norm.astype(kind) + eps)
