@@ -130,7 +130,7 @@ NO_GROUP: dict[str, Callable[[], Stmt]] = {
     "what it reads was written by another iteration": lambda: nested((I,), Store(ref(Y, I), load(Y, 0))),
     "a running sum": lambda: nested((sym("n", 7),), Update(ref(Y, 1), ADD, load(Y, 2))),
     "a sum of what it adds to": lambda: nested((I, K), Update(ref(Y, I), ADD, load(Y, I))),
-    "cells that windows share": lambda: nested((O, M), Update(ref(Y, Affine.of(O) + M), ADD, ZERO)),
+    "cells that windows share": lambda: nested((O, M, K), Update(ref(Y, Affine.of(O) + M), ADD, load(X, K))),
     "a loop over a part of its range": lambda: replace(nested((I,), Store(ref(Y, I), ZERO)), lo=Bound.lower(1)),
     "every other iteration": lambda: replace(nested((I,), Store(ref(Y, I), ZERO)), step=2),
     "two branches": lambda: If(Cond((Affine.of(I),)), (Store(ref(S), ZERO),), (Store(ref(S), load(X, 0)),)),
