@@ -59,6 +59,8 @@ class _Fusion:
             if group is None:
                 continue
             self.groups[at] = group
+            if group.sums:  # which begin with what the fill had, or with what was there
+                self.stmts[at] = group.stmt()
             if start is not None:
                 self.stmts[start.fill] = None
                 self.groups.pop(start.fill, None)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 
-from ocannl.ir.loops import Buf, Stmt
-from ocannl.ir.touch import storage
+from ocannl.ir.loops import Buf, Stmt, Update
+from ocannl.ir.touch import storage, touches
 from ocannl.opt.group import Group
-from ocannl.opt.nest import touched
 
 
 class Places:
-    """Statements are known by their places in the body; one that moved has the place of the one that took it over."""
+    """Statements are known by their places in the body; one that moved has the place of the one that took it over. An
+    update reads as well as writes."""
 
     __slots__ = ("_read", "_readers", "_writers", "_written")
 
@@ -21,8 +21,9 @@ class Places:
         self._readers: dict[object, list[int]] = {}
         self._writers: dict[object, list[int]] = {}
         for at, stmt in enumerate(stmts):
-            read, written = touched(stmt) if stmt is not None else ([], [])
-            self._read[at], self._written[at] = set(map(storage, read)), set(map(storage, written))
+            here = touches((stmt,)) if stmt is not None else []
+            self._read[at] = {storage(t.ref.buf) for t in here if not t.writes or t.op is not None}
+            self._written[at] = {storage(t.ref.buf) for t in here if t.writes}
             for keys, table in ((self._read[at], self._readers), (self._written[at], self._writers)):
                 for key in keys:
                     table.setdefault(key, []).append(at)
@@ -57,7 +58,8 @@ class Places:
 
     def forget(self, place: int, group: Group) -> None:
         """What the group no longer reads, now that it has it in registers."""
-        now = {storage(ref.buf) for ref in group.reads}
+        updated = [stmt.ref for stmt in group.tail if isinstance(stmt, Update)]
+        now = {storage(ref.buf) for ref in (*group.reads, *updated)}
         for key in self._read[place] - now:
             self._readers[key].remove(place)
         self._read[place] &= now
