@@ -29,19 +29,19 @@ STACK_BYTES = 1 << 18  # for what stays within a row
 def rows(proc: Proc, capabilities: Capabilities) -> Proc:
     """Puts a group under the outer loops of another that it follows on, as a softmax on its maximum.
 
-        proc step                            proc step
-          x : f32[4,64]  in                    x : f32[4,64]  in
-          s : f32[4]     arena                 y : f32[4,64]  out
-          y : f32[4,64]  out                   for i in 0..4:
-          for i in 0..4:                         local s_2: f32 reg
-            local acc: f32 reg                   local acc: f32 reg
-            acc = 0                  ==>         acc = 0
-            for j in 0..64:                      for j in 0..64:
-              acc += x[i, j]                       acc += x[i, j]
-            s[i] = acc                           s_2 = acc
-          for i_2 in 0..4:                       for j_2 in 0..64:
-            for j_2 in 0..64:                      y[i, j_2] = x[i, j_2] / s_2
-              y[i_2, j_2] = x[i_2, j_2] / s[i_2]
+        proc step                           proc step
+          s : f32[4]     arena                x : f32[4,64]  in
+          x : f32[4,64]  in                   y : f32[4,64]  out
+          y : f32[4,64]  out                  for i_2 in 0..4:
+          for i_2 in 0..4:                      local s_2: f32 reg
+            local acc: f32 reg                  if true:
+            acc = 0                               local acc: f32 reg
+            for j in 0..64:         ==>           acc = 0
+              acc += x[i_2, j]                    for j in 0..64:
+            s[i_2] = acc                            acc += x[i_2, j]
+          for k in 0..4:                          s_2 = acc
+            for n in 0..64:                     for n in 0..64:
+              y[k, n] = x[k, n] / s[k]            y[i_2, n] = x[i_2, n] / s_2
 
     The loops that are shared are those that every cell they have in common tells. A group whose tiles need them for
     themselves, such as most products of matrices, stays alone.
