@@ -118,6 +118,6 @@ class _Maker:
 
     def part(self) -> Assign:
         """Not all cells."""
-        syms = self.syms(tuple([max(1, size - 1) for size in self.dims]))
+        syms = self.syms(tuple([max(min(size, 1), size - 1) for size in self.dims]))
         assign = self.write(syms, syms, self.value(syms, 1), self.accum(), TRUE)
         return Assign(assign.lhs, assign.accum, False, assign.pieces, assign.origin)
