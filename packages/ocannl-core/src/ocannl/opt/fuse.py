@@ -82,10 +82,8 @@ class _Fusion:
         group = self.groups[at]
         if group.sums or not group.cond.is_true:
             return
-        makers = {place for ref in group.reads for place in self.places.writers(ref.buf, at)}
-        for maker in sorted(makers, reverse=True):
-            if maker not in self.groups:
-                continue
+        makers = {self.places.newest(ref.buf, at) for ref in group.reads}  # an older one could not move past it
+        for maker in sorted(makers & self.groups.keys(), reverse=True):
             whole = joined(self.groups[maker], group, self.names)
             if whole is None:
                 continue
@@ -132,9 +130,11 @@ class _Places:
                 for key in keys:
                     table.setdefault(key, []).append(at)
 
-    def writers(self, buf: Buf, before: int) -> list[int]:
+    def newest(self, buf: Buf, before: int) -> int:
+        """Who wrote it last; -1 if nobody did."""
         places = self._writers.get(storage(buf), [])
-        return places[: bisect_left(places, before)]
+        at = bisect_left(places, before)
+        return places[at - 1] if at else -1
 
     def is_read(self, buf: Buf) -> bool:
         return bool(self._readers.get(storage(buf)))
