@@ -110,23 +110,23 @@ def decoder() -> Workload:
     }  # fmt: skip
 
 
-def chain(kind: str = "chain") -> Workload:
+def chain(kind: str = "chain", cells: int = 16 * MI) -> Workload:
     """`tanh(a*x + b) * sigmoid(x) + relu(x)`; in place, the result takes the place of `x`."""
-    x = np.random.default_rng(6).standard_normal(16 * MI, dtype=np.float32)
+    x = np.random.default_rng(6).standard_normal(cells, dtype=np.float32)
     return {"kind": kind, "x": x, "a": 1.1, "b": 0.3, "bytes": 8.0 * x.size}
 
 
-def rows(kind: str, seed: int) -> Workload:
+def rows(kind: str, seed: int, shape: tuple[int, int] = (4096, 1024)) -> Workload:
     """Forward and backward of softmax or layer norm: least traffic is that of x, g, y and dx."""
-    rng, shape = np.random.default_rng(seed), (4096, 1024)
+    rng = np.random.default_rng(seed)
     made: Workload = {name: rng.standard_normal(shape, dtype=np.float32) for name in "xg"}
     if kind == "layernorm":
         made |= {name: rng.standard_normal(shape[1], dtype=np.float32) for name in "wb"} | {"eps": 1e-5}
     return {"kind": kind, **made, "bytes": 16.0 * made["x"].size}
 
 
-def big_sum() -> Workload:
-    x = np.random.default_rng(9).random(64 * MI, dtype=np.float32)
+def big_sum(cells: int = 64 * MI) -> Workload:
+    x = np.random.default_rng(9).random(cells, dtype=np.float32)
     return {"kind": "bigsum", "x": x, "bytes": 4.0 * x.size}
 
 

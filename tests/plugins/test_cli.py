@@ -71,3 +71,19 @@ def test_the_doctor_knows_what_is_installed(ocannl):
 
 def test_the_version(ocannl):
     assert ocannl("--version").stdout.strip()
+
+
+def test_operations_are_listed_by_parts_of_their_names(ocannl):
+    done = ocannl("ops", "softmax", "conv?d")
+    calls = [line.partition("(")[0] for line in done.stdout.splitlines()[1:]]
+    assert calls == ["oc.conv1d", "oc.conv2d", "oc.conv3d", "oc.log_softmax", "oc.softmax"]
+    assert "oc.softmax(x, spec: str | None = None, **names: Any)\t`exp(x) / sum(exp(x))`: over" in done.stdout
+    assert ocannl("ops", "cosine").stdout == "operation\tabout\n"
+
+
+def test_what_is_generated_is_printed(ocannl):
+    done = ocannl("ops", "oc.take", "--generate", "functions")
+    assert "\ndef take(t: object, ids: object, *, label: str | None = None) -> Tensor:\n" in done.stdout
+    done = ocannl("ops", "--generate", "nothing")
+    assert done.stderr == "PluginError: there is no generator `nothing`; there are functions, methods, reference\n"
+    assert (done.returncode, done.stdout) == (1, "")

@@ -20,7 +20,7 @@ from ocannl.ir.names import Namer
 from ocannl.ir.tnode import TNode
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
-from ocannl.opt import fuse, invert, layout, nest
+from ocannl.opt import fuse, invert, layout, nest, places
 from ocannl.opt.nest import names_of
 from ocannl.opt.pipeline import optimize
 from ocannl.opt.plan import plan
@@ -114,7 +114,7 @@ def wrap(patch: Patch, owner: Any, name: str, around: Callable[..., Any]) -> Non
 
 @bug(a_chain_is_wrong)
 def groups_move_past_anything(patch: Patch) -> None:
-    patch.setattr(fuse._Places, "may_move", lambda self, at, to: True)
+    patch.setattr(places.Places, "may_move", lambda self, at, to: True)
 
 
 @bug(a_chain_is_wrong)
@@ -122,9 +122,9 @@ def groups_move_past_readers(patch: Patch) -> None:
     def may_move(self: Any, at: int, to: int) -> bool:
         first, last = min(at, to), max(at, to)
         keys = self._read[at] | self._written[at]
-        return not any(fuse._between(self._writers.get(key), first, last) for key in keys)
+        return not any(places._between(self._writers.get(key), first, last) for key in keys)
 
-    patch.setattr(fuse._Places, "may_move", may_move)
+    patch.setattr(places.Places, "may_move", may_move)
 
 
 @bug(a_chain_is_wrong)
@@ -132,9 +132,9 @@ def groups_move_past_writers_of_what_they_read(patch: Patch) -> None:
     def may_move(self: Any, at: int, to: int) -> bool:
         first, last = min(at, to), max(at, to)
         tables = (self._writers, self._readers)
-        return not any(fuse._between(t.get(key), first, last) for key in self._written[at] for t in tables)
+        return not any(places._between(t.get(key), first, last) for key in self._written[at] for t in tables)
 
-    patch.setattr(fuse._Places, "may_move", may_move)
+    patch.setattr(places.Places, "may_move", may_move)
 
 
 @bug(a_chain_is_wrong)
@@ -164,7 +164,7 @@ def a_stored_value_is_remembered_for_ever(patch: Patch) -> None:
 
 @bug(a_chain_is_wrong)
 def what_others_read_is_not_stored(patch: Patch) -> None:
-    patch.setattr(fuse._Places, "is_read", lambda self, buf: False)
+    patch.setattr(places.Places, "is_read", lambda self, buf: False)
 
 
 @bug(a_chain_is_wrong)
@@ -175,7 +175,7 @@ def what_a_sum_begins_with_is_not_seen(patch: Patch) -> None:
             read.clear()
         self._readers.clear()
 
-    wrap(patch, fuse._Places, "__init__", init)
+    wrap(patch, places.Places, "__init__", init)
 
 
 @bug(a_chain_is_wrong)

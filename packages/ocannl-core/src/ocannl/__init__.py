@@ -10,69 +10,68 @@ from __future__ import annotations
 
 import importlib
 from inspect import isfunction as _isfunction
-from typing import Any
+from typing import TYPE_CHECKING
+from typing import Any as _Any
 
-from ocannl.backend.registry import backends
+from ocannl.backend.registry import backends as backends
 from ocannl.base import errors as _errors
-from ocannl.base.config import settings, use_backend
+from ocannl.base.config import settings as settings
+from ocannl.base.config import use_backend as use_backend
 from ocannl.base.errors import *  # noqa: F403
 from ocannl.base.frames import public as _public
 from ocannl.base.frames import publish as _publish
 from ocannl.infer.shape import Shape as _Shape
-from ocannl.ir.precision import PRECISIONS as _PRECISIONS
-from ocannl.ir.tnode import reset_ids
+from ocannl.ir.tnode import reset_ids as reset_ids
 from ocannl.lang import api as _lang
+from ocannl.lang import types as _types
 from ocannl.lang.api import *  # noqa: F403
 from ocannl.lang.blocks import Function as _Function
+from ocannl.lang.functions import *  # noqa: F403
+from ocannl.lang.methods import Methods as _Methods
 from ocannl.lang.operators import Operators as _Operators
-from ocannl.runtime.context import Context, default_context
+from ocannl.lang.types import *  # noqa: F403
+from ocannl.runtime.context import Context as Context
+from ocannl.runtime.context import default_context as default_context
 from ocannl.runtime.evaluate import as_array as _as_array
-from ocannl.runtime.evaluate import evaluate
+from ocannl.runtime.evaluate import evaluate as evaluate
 from ocannl.runtime.evaluate import value_of as _value_of
-from ocannl.runtime.routine import Routine
-from ocannl.runtime.transfer import transfer
+from ocannl.runtime.routine import Routine as Routine
+from ocannl.runtime.transfer import transfer as transfer
 
 __version__ = "0.1.0"
 
-# `max` and `min` of two operands are called maximum and minimum, as in NumPy: Python's own names stay its own
-_POINTWISE = {name: function for name, function in _lang.PRIMITIVES.items() if name not in ("max", "min")}
-_TYPES = {p.name: p for p in _PRECISIONS}
-globals().update(_POINTWISE | _TYPES)
-
 _Tensor = _lang.Tensor
-_Tensor.numpy = _Tensor.eval = _value_of  # type: ignore[attr-defined]
-_Tensor.__array__ = _as_array  # type: ignore[attr-defined]
+for _name, _attached in {"numpy": _value_of, "eval": _value_of, "__array__": _as_array}.items():
+    setattr(_Tensor, _name, _attached)
 
 _LAZY = {"declare": "ocannl.lang", "ops": "", "show_shapes": "ocannl.show.shapes", "testing": "", "train": ""}
 
+if TYPE_CHECKING:
+    from ocannl import ops as ops
+    from ocannl import testing as testing
+    from ocannl import train as train
+    from ocannl.lang import declare as declare
+    from ocannl.show.shapes import show_shapes as show_shapes
+else:
 
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'ocannl' has no attribute {name!r}")
-    module = importlib.import_module(_LAZY[name] or f"ocannl.{name}")
-    return getattr(module, name) if _LAZY[name] else module
+    def __getattr__(name: str) -> _Any:
+        if name not in _LAZY:
+            raise AttributeError(f"module 'ocannl' has no attribute {name!r}")
+        module = importlib.import_module(_LAZY[name] or f"ocannl.{name}")
+        return getattr(module, name) if _LAZY[name] else module
 
 
-_OWN: dict[str, Any] = {
-    "Context": Context,
-    "Routine": Routine,
-    "backends": backends,
-    "default_context": default_context,
-    "evaluate": evaluate,
-    "reset_ids": reset_ids,
-    "settings": settings,
-    "transfer": transfer,
-    "use_backend": use_backend,
-}
+_OWN = [
+    "Context", "Routine", "backends", "default_context", "evaluate", "reset_ids", "settings", "transfer", "use_backend",
+]  # fmt: skip
 _ERRORS = [name for name, value in vars(_errors).items() if isinstance(value, type)]
-_LANG = [name for name in _lang.__all__ if name != "PRIMITIVES"]
 
-for _kind in (_Operators, _Tensor, _Shape, _Function, _lang.Block, _lang.Dim, Context):
+for _kind in (_Methods, _Operators, _Tensor, _Shape, _Function, _lang.Block, _lang.Dim, Context):
     _publish(_kind)
-_FUNCTIONS = [*_LANG, *_POINTWISE, "evaluate"]
+_FUNCTIONS = [*_lang.__all__, "evaluate"]
 globals().update({name: _public(value) for name in _FUNCTIONS if _isfunction(value := globals()[name])})
 
-__all__ = sorted([*_OWN, *_ERRORS, *_LANG, *_POINTWISE, *_TYPES, *_LAZY])
+__all__ = sorted([*_OWN, *_ERRORS, *_lang.__all__, *_types.__all__, *_LAZY])
 
 
 def __dir__() -> list[str]:

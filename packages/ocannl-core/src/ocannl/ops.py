@@ -7,13 +7,12 @@ one that is broken harms nobody but those who ask for it.
 from __future__ import annotations
 
 import difflib as _difflib
-from collections.abc import Callable as _Callable
 from typing import Any as _Any
 
 from ocannl.lang.declare import packages as _packages
 
 
-def __getattr__(name: str) -> _Callable[..., _Any]:
+def __getattr__(name: str) -> _Any:
     if name.startswith("__"):
         raise AttributeError(f"module 'ocannl.ops' has no attribute {name!r}")
     installed = _packages.names()
@@ -22,7 +21,7 @@ def __getattr__(name: str) -> _Callable[..., _Any]:
         known = ", ".join(installed) or "none"
         hint = f"did you mean `{close[0]}`? " if close else ""
         raise AttributeError(f"no installed package brings operations `{name}`; {hint}installed: {known}")
-    found: _Callable[..., _Any] = _packages.load(installed[name])
+    found = _packages.load(installed[name])
     globals()[name] = found
     return found
 

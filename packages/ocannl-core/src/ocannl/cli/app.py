@@ -14,7 +14,7 @@ from ocannl.backend.installed import core_version
 from ocannl.base import log
 from ocannl.base.errors import OcannlError
 
-COMMANDS = ("backends", "config", "demo", "doctor")
+COMMANDS = ("backends", "config", "demo", "doctor", "ops")
 """Modules of this package, each with `register(app)`. One that is not there is a command that this release lacks."""
 
 

@@ -105,7 +105,7 @@ OPS: tuple[Op, ...] = (
     Op("sat01", 1, "The value clipped to [0, 1]; NaN stays.", _sat01),
     Op("not", 1, "1 where the value is 0, else 0.", _as_operand(lambda x: x == 0), "!"),
     Op("trunc", 1, "The integral part, towards 0.", np.trunc, domain=Domain.FLOAT),
-    Op("exp", 1, "e to the power of the value.", np.exp, domain=Domain.FLOAT),
+    Op("exp", 1, "Euler's number to the power of the value.", np.exp, domain=Domain.FLOAT),
     Op("exp2", 1, "2 to the power of the value.", np.exp2, domain=Domain.FLOAT),
     Op("log", 1, "The natural logarithm.", np.log, domain=Domain.FLOAT),
     Op("log2", 1, "The logarithm to base 2.", np.log2, domain=Domain.FLOAT),

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Iterable
 from contextvars import Token
 from types import FrameType
-from typing import Any
+from typing import Any, ParamSpec, overload
 
 from ocannl.base.errors import CodeError
 from ocannl.infer.logic import Logic, pointwise
@@ -39,6 +39,7 @@ from ocannl.lang.statement import Statement, sliced
 from ocannl.lang.tensor import COMPARISONS, Application, MergeBuffer, Tensor
 from ocannl.lang.terms import Term, apply
 
+P = ParamSpec("P")
 Entry = Any  # Tensor | Statement | Code | (text of a heading, entries)
 
 
@@ -123,6 +124,10 @@ class Recording(Code):
 
     # --- as a context manager ----------------------------------------------------------------------------------------
 
+    @overload
+    def __call__(self) -> None: ...
+    @overload
+    def __call__(self, function: Callable[P, object]) -> Callable[P, Code]: ...
     def __call__(self, function: Callable[..., Any] | None = None) -> Any:
         """Splices the code; `@oc.cd("title")` decorates a function whose code has this title."""
         if function is None:
@@ -152,7 +157,11 @@ class Recording(Code):
         return super().elaborate()
 
 
-def cd(what: Callable[..., Any] | str = "", /) -> Any:
+@overload
+def cd(what: Callable[P, object], /) -> Callable[P, Code]: ...
+@overload
+def cd(what: str = "", /) -> Recording: ...
+def cd(what: Any = "", /) -> Any:
     """Records code: as a decorator of a function that writes assignments, or as `with oc.cd("title") as code:`."""
     if isinstance(what, str):
         return Recording(what)

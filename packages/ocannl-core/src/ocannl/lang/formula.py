@@ -22,7 +22,8 @@ from ocannl.ir.ops import ADD, Domain
 from ocannl.lang.leaves import embed
 from ocannl.lang.operation import Operation, Slots, contraction
 from ocannl.lang.operators import REGISTRY
-from ocannl.lang.tensor import apply
+from ocannl.lang.primitives import LABEL, cells
+from ocannl.lang.tensor import Tensor, apply
 from ocannl.lang.terms import Term, tree_of
 
 Derivative = Callable[..., Term]
@@ -34,7 +35,7 @@ def formula(
     """Makes an operation of tensors of a formula of terms; keyword arguments are its settings."""
 
     def declare(body: Callable[..., Term]) -> Callable[..., Any]:
-        signature = inspect.signature(body)
+        signature = inspect.signature(body, eval_str=True)
         bare = signature.replace(
             parameters=[p.replace(annotation=p.empty) for p in signature.parameters.values()],
             return_annotation=signature.empty,
@@ -60,11 +61,19 @@ def formula(
                 return body(*(i if isinstance(i, Term) else Term(tree_of(i)) for i in inputs), **settings)
             return apply(built(settings), [embed(i) for i in inputs], label=label)
 
-        call.__signature__ = bare  # type: ignore[attr-defined]
+        call.__signature__ = _signature(signature)  # type: ignore[attr-defined]
+        call.__doc__ = (inspect.getdoc(body) or "").replace("Grad:", f"{cells(arity)}\nGrad:", 1)
         REGISTRY[body.__name__] = call
         return call
 
     return declare
+
+
+def _signature(of_body: inspect.Signature) -> inspect.Signature:
+    """That of the function of tensors."""
+    operands = [p.replace(annotation=object) for p in of_body.parameters.values() if p.kind is not p.KEYWORD_ONLY]
+    settings = [p for p in of_body.parameters.values() if p.kind is p.KEYWORD_ONLY]
+    return inspect.Signature([*operands, *settings, LABEL], return_annotation=Tensor)
 
 
 def _handing(derivative: tuple[Derivative, ...], settings: dict[str, Any]) -> Callable[[Slots], None]:

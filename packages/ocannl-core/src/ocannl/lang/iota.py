@@ -12,6 +12,7 @@ from ocannl.infer.spec import Label, RowSpec, ShapeSpec, Spec
 from ocannl.ir.precision import Precision, int32, precision
 from ocannl.lang.literals import is_truth
 from ocannl.lang.operation import contraction
+from ocannl.lang.operators import REGISTRY
 from ocannl.lang.tensor import Tensor, apply
 from ocannl.lang.terms import Place, Term
 
@@ -36,3 +37,6 @@ def indices(sizes: Mapping[str, int] | None = None, kind: Precision = int32, lab
     """The indices of an axis whose size may follow from the axes that it equals."""
     index = contraction("iota", _AXIS, lambda: Term(Place(0, 0)), None, differentiable=False, sizes=sizes, kind=kind)
     return apply(index, (), label=label)
+
+
+REGISTRY.update(iota=iota)

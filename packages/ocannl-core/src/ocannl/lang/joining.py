@@ -19,7 +19,7 @@ from ocannl.lang.leaves import embed
 from ocannl.lang.literals import is_literal, kind_of
 from ocannl.lang.operation import Operation, Slots, contraction
 from ocannl.lang.operations import einsum_text
-from ocannl.lang.operators import Operators
+from ocannl.lang.operators import REGISTRY, Operators
 from ocannl.lang.slots import Present
 from ocannl.lang.tensor import Tensor, apply
 
@@ -28,7 +28,10 @@ def concat(spec: str, *xs: object, label: str | None = None, **names: Any) -> Te
     """Lays axes one after another, or takes them apart: `"a; b => a^b"`, `"a^b => b"`, `"a => 3^a"` (zeros before `a`).
 
     Keyword names are identifiers of the spec, as in `einsum`.
-    Grad: each operand receives the part of the gradient that came from it.
+
+    Shapes: those of the spec.
+    Grad:   each operand receives the part of the gradient that came from it.
+    Raises: CodeError for operands or names that the spec does not have; EinsumSyntaxError; ShapeError.
     """
     read = parse(spec)
     operands = [embed(x) for x in xs]
@@ -64,7 +67,9 @@ _PLACED = {"batch": "{0}...|...->...", "input": "...|{0}...->...", "output": "..
 def stack(tensors: Any, axis: Kind = "output") -> Tensor:
     """Tensors of one shape along a new leading axis of a kind.
 
-    Shapes: n times `...|...->...` => `...|...->n,...` for an output axis, and so on.
+    Shapes: `...|...->...; ...|...->... => ...|...->2,...` for two tensors along an output axis, and so on.
+    Grad:   to each tensor what arrives at its place.
+    Raises: CodeError for a kind of axis that there is not; DataError for what is no list of tensors; ShapeError.
     """
     if axis not in _PLACED:
         raise CodeError(f"`axis` is the kind of the new axis, 'batch', 'input' or 'output'; not {axis!r}")
@@ -87,7 +92,12 @@ def stack(tensors: Any, axis: Kind = "output") -> Tensor:
 
 @composite
 def block(nested: Any) -> Tensor:
-    """Tensors of one shape in nested lists (output axes), tuples (input axes) and `oc.batch` (batch axes)."""
+    """Tensors of one shape in nested lists (output axes), tuples (input axes) and `oc.batch` (batch axes).
+
+    Shapes: `...|...->...; ...|...->... => ...|...->1,2,...` for one list of two tensors in a list, and so on.
+    Grad:   to each tensor what arrives at its place.
+    Raises: DataError for nothing, and for lists of several lengths side by side; ShapeError.
+    """
     if isinstance(nested, Operators) or not is_literal(nested):
         return embed(nested)
     if not nested:
@@ -96,3 +106,6 @@ def block(nested: Any) -> Tensor:
     if len(lengths) > 1:
         raise DataError(f"a block holds lists of {' and of '.join(map(str, lengths))} side by side; make them as long")
     return stack([block(item) for item in nested], axis=kind_of(nested))
+
+
+REGISTRY.update(concat=concat, stack=stack, block=block)

@@ -1,10 +1,10 @@
-"""The operations everyone starts with: one table of primitives, contractions, and what follows from them."""
+"""The operations everyone starts with: contractions, and what follows from primitives."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce as fold
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -21,52 +21,10 @@ from ocannl.lang.given import check_arity, split_names
 from ocannl.lang.leaves import embed
 from ocannl.lang.operation import contraction
 from ocannl.lang.operators import REGISTRY
+from ocannl.lang.primitives import PRIMITIVES, WORDS
 from ocannl.lang.symbols import Symbol
 from ocannl.lang.tensor import Tensor, apply
 from ocannl.lang.terms import Term
-
-WORDS = {"not": "not_", "and": "and_", "or": "or_"}
-"""Primitives whose names are words of Python."""
-
-_WEAK = {"where": frozenset({0}), "relu_gate": frozenset({0}), "sat01_gate": frozenset({0})}
-
-
-def _text(op: Op) -> str:
-    if not op.symbol:
-        return ""
-    symbol = {"!": "~", "&&": "&", "||": "|"}.get(op.symbol, op.symbol)
-    return f"{symbol}{{0}}" if op.arity == 1 else f"{{0}} {symbol} {{1}}" if op.name not in ("eq", "ne") else ""
-
-
-def _primitive(op: Op) -> Callable[..., Any]:
-    """The public function of one row of the table of primitives."""
-    name = WORDS.get(op.name, op.name)
-    operation = contraction(
-        name,
-        pointwise(op.arity),
-        lambda *xs: terms.apply(op.name, *xs),
-        None,
-        differentiable=terms.is_differentiable(op),
-        domain=op.domain,
-        weak_operands=_WEAK.get(op.name, frozenset()),
-        text=_text(op),
-    )
-
-    def function(*inputs: object, label: str | None = None) -> Any:
-        if len(inputs) != op.arity:
-            raise CodeError(f"oc.{name} takes {op.arity} operand{'s' * (op.arity > 1)}, not {len(inputs)}")
-        if any(isinstance(i, Term) for i in inputs):
-            return terms.apply(op.name, *inputs)
-        return apply(operation, [embed(i) for i in inputs], label=label)
-
-    function.__name__ = function.__qualname__ = name
-    smooth = "" if terms.is_differentiable(op) else "\n\n    Grad:   none.\n    "
-    function.__doc__ = f"{op.doc} Cell by cell, every row broadcasting.{smooth}"
-    return function
-
-
-PRIMITIVES: dict[str, Callable[..., Any]] = {WORDS.get(op.name, op.name): _primitive(op) for op in OPS}
-REGISTRY.update(PRIMITIVES)
 
 _MATMUL = contraction("matmul", COMPOSE, lambda x, y: x * y, ADD, text="{0} @ {1}")
 
@@ -75,6 +33,8 @@ def matmul(left: object, right: object, *, label: str | None = None) -> Tensor:
     """`left @ right`: the input row of `left` contracts with the output row of `right`.
 
     Shapes: `..b..|..k..->..o..; ..b..|..i..->..k.. => ..b..|..i..->..o..`, rows broadcasting.
+    Grad:   to `left` `g @ right.T`, to `right` `left.T @ g`, summed over what they were repeated along.
+    Raises: ShapeError.
     """
     return apply(_MATMUL, [embed(left), embed(right)], label=label)
 
@@ -90,7 +50,11 @@ def einsum(
     `combine` is any primitive of as many operands as there are (`mul` and `add` of any number), `reduce` an
     accumulating one. Keyword names are identifiers of the spec: an int fixes a size or supplies a coefficient, an
     `oc.Dim` captures the solved size.
-    Raises: EinsumSyntaxError with a caret under the mistake; ShapeError.
+
+    Shapes: those of the spec.
+    Grad:   through a sum or a product the derivative of what is combined; through a largest or smallest value the same,
+            shared equally by the points that attain it; none through truth values and bits.
+    Raises: CodeError for names of no primitive; EinsumSyntaxError with a caret under the mistake; ShapeError.
     """
     read = parse(spec)
     refuse_concat(read, spec)
@@ -162,32 +126,53 @@ _STOP = contraction("stop_gradient", pointwise(1), lambda v: v, None, differenti
 
 
 def stop_gradient(x: object, *, label: str | None = None) -> Tensor:
-    """The same values, with no gradient through them."""
+    """The same values, with no gradient through them.
+
+    Shapes: `...|...->... => ...|...->...`.
+    Grad:   none.
+    """
     return apply(_STOP, [embed(x)], label=label)
 
 
 @composite
-def sigmoid(x: Any) -> Any:
-    """`1 / (1 + exp(-x))`, computed by tanh: exact at both infinities."""
-    return 0.5 * PRIMITIVES["tanh"](0.5 * _operand(x)) + 0.5
+def sigmoid(x: object) -> Tensor:
+    """`1 / (1 + exp(-x))`, computed by tanh: exact at both infinities.
+
+    Shapes: `...|...->... => ...|...->...`.
+    Grad:   `g * v * (1 - v)`.
+    """
+    made: Tensor = 0.5 * PRIMITIVES["tanh"](0.5 * _operand(x)) + 0.5
+    return made
 
 
 @composite
-def silu(x: Any) -> Any:
-    """`x * sigmoid(x)`. Source: Elfwing, Uchibe, Doya 2018."""
-    x = _operand(x)
-    return x * sigmoid(x)
+def silu(x: object) -> Tensor:
+    """`x * sigmoid(x)`.
+
+    Shapes: `...|...->... => ...|...->...`.
+    Grad:   `g * (v + sigmoid(x) * (1 - v))`.
+    Source: Elfwing, Uchibe, Doya 2018.
+    """
+    t = _operand(x)
+    return t * sigmoid(t)
 
 
 @composite
-def gelu(x: Any) -> Any:
-    """`0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x**3)))`. Source: Hendrycks, Gimpel 2016."""
-    x = _operand(x)
-    return 0.5 * x * (1.0 + PRIMITIVES["tanh"](0.7978845608028654 * (x + 0.044715 * (x * x * x))))
+def gelu(x: object) -> Tensor:
+    """`0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x**3)))`.
+
+    Shapes: `...|...->... => ...|...->...`.
+    Grad:   the derivative of this formula, times `g`.
+    Source: Hendrycks, Gimpel 2016.
+    """
+    t = _operand(x)
+    bent: Tensor = PRIMITIVES["tanh"](0.7978845608028654 * (t + 0.044715 * (t * t * t)))
+    return 0.5 * t * (1.0 + bent)
 
 
-def _operand(x: Any) -> Any:
-    return x if isinstance(x, Term) else embed(x)
+def _operand(x: object) -> Tensor:
+    """A term of a formula has the same operators, and stays one."""
+    return cast("Tensor", x if isinstance(x, Term) else embed(x))
 
 
 minimum, maximum = PRIMITIVES["min"], PRIMITIVES["max"]

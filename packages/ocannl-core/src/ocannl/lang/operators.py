@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 import numpy as np
 
 from ocannl.base.errors import CodeError
+from ocannl.lang.methods import Methods
 
 if TYPE_CHECKING:
     from ocannl.lang.tensor import Tensor
@@ -16,7 +17,7 @@ REGISTRY: dict[str, Callable[..., Any]] = {}
 """Every declared operation by name; `operations` fills it, plugins may add to it."""
 
 
-class Operators:
+class Operators(Methods):
     """Operators build expressions; whatever would need a value now says where values come from."""
 
     __slots__ = ()
@@ -142,178 +143,6 @@ class Operators:
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise CodeError("tensors cannot be pickled; save values with oc.save")
 
-    def relu(self) -> Tensor:
-        """The larger of the value and 0."""
-        return _unary("relu", self)
-
-    def sat01(self) -> Tensor:
-        """The value clipped to [0, 1]."""
-        return _unary("sat01", self)
-
-    def exp(self) -> Tensor:
-        """E to the power of the value."""
-        return _unary("exp", self)
-
-    def log(self) -> Tensor:
-        """The natural logarithm."""
-        return _unary("log", self)
-
-    def exp2(self) -> Tensor:
-        """2 to the power of the value."""
-        return _unary("exp2", self)
-
-    def log2(self) -> Tensor:
-        """The logarithm to base 2."""
-        return _unary("log2", self)
-
-    def sin(self) -> Tensor:
-        """The sine."""
-        return _unary("sin", self)
-
-    def cos(self) -> Tensor:
-        """The cosine."""
-        return _unary("cos", self)
-
-    def sqrt(self) -> Tensor:
-        """The square root."""
-        return _unary("sqrt", self)
-
-    def recip(self) -> Tensor:
-        """One divided by the value."""
-        return _unary("recip", self)
-
-    def recip_sqrt(self) -> Tensor:
-        """One divided by the square root."""
-        return _unary("recip_sqrt", self)
-
-    def tanh(self) -> Tensor:
-        """The hyperbolic tangent."""
-        return _unary("tanh", self)
-
-    def abs(self) -> Tensor:
-        """The absolute value."""
-        return _unary("abs", self)
-
-    def sigmoid(self) -> Tensor:
-        """1 / (1 + exp(-x))."""
-        return _unary("sigmoid", self)
-
-    def silu(self) -> Tensor:
-        """X * sigmoid(x)."""
-        return _unary("silu", self)
-
-    def gelu(self) -> Tensor:
-        """The value times the normal distribution function, by its tanh form."""
-        return _unary("gelu", self)
-
-    def stop_gradient(self) -> Tensor:
-        """The same values, with no gradient through them."""
-        return _unary("stop_gradient", self)
-
-    def sum(self, spec: str | None = None, **names: Any) -> Tensor:
-        """The sum by a one-operand spec, or over all axes, giving a tensor of no axes."""
-        return _along("sum", self, spec, names)
-
-    def max(self, spec: str | None = None, **names: Any) -> Tensor:
-        """The largest value by a one-operand spec, or over all axes."""
-        return _along("largest", self, spec, names)
-
-    def min(self, spec: str | None = None, **names: Any) -> Tensor:
-        """The smallest value by a one-operand spec, or over all axes."""
-        return _along("smallest", self, spec, names)
-
-    def mean(self, spec: str | None = None, **names: Any) -> Tensor:
-        """The mean by a one-operand spec, or over all axes."""
-        return _along("mean", self, spec, names)
-
-    def prod(self, spec: str | None = None, **names: Any) -> Tensor:
-        """The product by a one-operand spec, or over all axes."""
-        return _along("prod", self, spec, names)
-
-    def any(self, spec: str | None = None, **names: Any) -> Tensor:
-        """1 where some cell is not 0, by a one-operand spec, or over all axes."""
-        return _along("any", self, spec, names)
-
-    def all(self, spec: str | None = None, **names: Any) -> Tensor:
-        """1 where no cell is 0, by a one-operand spec, or over all axes."""
-        return _along("all", self, spec, names)
-
-    def count_nonzero(self, spec: str | None = None, **names: Any) -> Tensor:
-        """How many cells are not 0, by a one-operand spec, or over all axes."""
-        return _along("count_nonzero", self, spec, names)
-
-    def var(self, spec: str | None = None, *, sample: bool = False, **names: Any) -> Tensor:
-        """The variance by a one-operand spec, or over all axes; `sample` estimates it."""
-        return _along("var", self, spec, {"sample": sample, **names})
-
-    def std(self, spec: str | None = None, *, sample: bool = False, **names: Any) -> Tensor:
-        """The standard deviation by a one-operand spec, or over all axes."""
-        return _along("std", self, spec, {"sample": sample, **names})
-
-    def norm(self, spec: str | None = None, *, ord: float = 2, **names: Any) -> Tensor:
-        """The length by a one-operand spec, or over all axes; `ord` is 1, 2 or inf."""
-        return _along("norm", self, spec, {"ord": ord, **names})
-
-    def argmax(self, spec: str | None = None, **names: Any) -> Tensor:
-        """Where the largest value is along the axis that a spec takes away, or the one output axis."""
-        return _along("argmax", self, spec, names)
-
-    def argmin(self, spec: str | None = None, **names: Any) -> Tensor:
-        """Where the smallest value is along the axis that a spec takes away, or the one output axis."""
-        return _along("argmin", self, spec, names)
-
-    def cumsum(self, spec: str | None = None, **names: Any) -> Tensor:
-        """The sum up to each place of the axis that a spec takes away, or of the one output axis."""
-        return _along("cumsum", self, spec, names)
-
-    def cumprod(self, spec: str | None = None, **names: Any) -> Tensor:
-        """The product up to each place of the axis that a spec takes away, or of the one output axis."""
-        return _along("cumprod", self, spec, names)
-
-    def softmax(self, spec: str | None = None, **names: Any) -> Tensor:
-        """The share of each exponential in their sum, over the output row or what a spec takes away."""
-        return _along("softmax", self, spec, names)
-
-    def log_softmax(self, spec: str | None = None, **names: Any) -> Tensor:
-        """The logarithm of `softmax`, exact where that vanishes."""
-        return _along("log_softmax", self, spec, names)
-
-    def logsumexp(self, spec: str | None = None, **names: Any) -> Tensor:
-        """The logarithm of the sum of exponentials, over the output row or what a spec takes away."""
-        return _along("logsumexp", self, spec, names)
-
-    def take(self, ids: object) -> Tensor:
-        """Rows of the leading output axis, at integers."""
-        return _binary("take", self, ids)
-
-    def astype(self, dtype: object) -> Tensor:
-        """The values in another type."""
-        return _binary("cast", self, dtype)
-
-    def clip(self, low: object = None, high: object = None) -> Tensor:
-        """The value, but not less than `low` and not more than `high`."""
-        return cast("Tensor", REGISTRY["clip"](self, low, high))
-
-    def sign(self) -> Tensor:
-        """1, 0 or -1, as the value is positive, zero or negative."""
-        return _unary("sign", self)
-
-    def floor(self) -> Tensor:
-        """The largest integer that is not larger."""
-        return _unary("floor", self)
-
-    def ceil(self) -> Tensor:
-        """The smallest integer that is not smaller."""
-        return _unary("ceil", self)
-
-    def round(self) -> Tensor:
-        """The nearest integer; of two, the even one."""
-        return _unary("round", self)
-
-    def trunc(self) -> Tensor:
-        """The integral part, towards 0."""
-        return _unary("trunc", self)
-
     @property
     def T(self) -> Tensor:
         """Input and output rows change places."""
@@ -330,10 +159,6 @@ def is_number_like(value: object) -> bool:
 
 def _binary(name: str, left: object, right: object) -> Tensor:
     return cast("Tensor", REGISTRY[name](left, right))
-
-
-def _along(name: str, operand: object, spec: str | None, settings: dict[str, Any]) -> Tensor:
-    return cast("Tensor", REGISTRY[name](operand, spec, **settings))
 
 
 def _unary(name: str, operand: object) -> Tensor:

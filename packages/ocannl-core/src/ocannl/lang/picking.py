@@ -24,10 +24,12 @@ BATCH, INPUT, OUTPUT = range(3)
 def take(t: object, ids: object, *, label: str | None = None) -> Tensor:
     """Rows of the leading output axis of `t`, at the integers `ids`: the axes of `ids`, then the rest of `t`.
 
-    Shapes: `v, ..r..; ..b..|..s.. => ..b..|..s.., ..r..`; the number of axes of one of `r` and `s` must be known when
-    this is written. Batch and input rows that `t` is known to have stay: the batch row is that of `ids`, too. An id
-    outside of the table gives zeros, it never wraps.
-    Grad: what arrives is added to the rows that were taken; ids have none.
+    An id outside of the table gives zeros, it never wraps.
+
+    Shapes: `v, ..r..; ..b..|s => ..b..|s, ..r..`, for any number of axes `s`; their number, or that of `r`, must be
+            known when this is written. Batch and input rows that `t` is known to have stay: the batch row is that of
+            `ids`, too.
+    Grad:   what arrives is added to the rows that were taken; ids have none.
     Raises: DtypeError for ids that are not integers; ShapeError.
     """
     table, places = embed(t), embed(ids)

@@ -11,8 +11,10 @@ from ocannl.ir.ops import Domain
 from ocannl.lang.ambient import composite
 from ocannl.lang.formula import formula
 from ocannl.lang.leaves import embed
-from ocannl.lang.operations import PRIMITIVES, maximum, minimum
+from ocannl.lang.operations import maximum, minimum
 from ocannl.lang.operators import REGISTRY
+from ocannl.lang.primitives import PRIMITIVES
+from ocannl.lang.tensor import Tensor
 from ocannl.lang.terms import Term, apply
 
 
@@ -64,7 +66,7 @@ def _expm1(x: Term) -> Term:
 def isnan(x: Term) -> Term:
     """1 where the value is not a number, else 0.
 
-    Grad: none.
+    Grad:   none.
     """
     return apply("ne", x, x)
 
@@ -73,7 +75,7 @@ def isnan(x: Term) -> Term:
 def isfinite(x: Term) -> Term:
     """1 where the value is a number and not infinite, else 0.
 
-    Grad: none.
+    Grad:   none.
     """
     return _eq(x - x, 0)
 
@@ -82,7 +84,7 @@ def isfinite(x: Term) -> Term:
 def isinf(x: Term) -> Term:
     """1 where the value is an infinity, else 0.
 
-    Grad: none.
+    Grad:   none.
     """
     return _eq(x, x) & apply("ne", x - x, 0)
 
@@ -91,7 +93,7 @@ def isinf(x: Term) -> Term:
 def sign(x: Term) -> Term:
     """1, 0 or -1, as the value is positive, zero or negative; NaN stays.
 
-    Grad: none.
+    Grad:   none.
     """
     return _where(x > 0, 1, _where(x < 0, -1, x))
 
@@ -116,7 +118,7 @@ def _whole(function: Callable[..., Any]) -> Callable[..., Any]:
 def floor(x: Term) -> Term:
     """The largest integer that is not larger.
 
-    Grad: none.
+    Grad:   none.
     """
     part = _trunc(x)
     return part - (x < part)
@@ -127,7 +129,7 @@ def floor(x: Term) -> Term:
 def ceil(x: Term) -> Term:
     """The smallest integer that is not smaller.
 
-    Grad: none.
+    Grad:   none.
     """
     part = _trunc(x)
     return part + (x > part)
@@ -138,7 +140,7 @@ def ceil(x: Term) -> Term:
 def round(x: Term) -> Term:
     """The nearest integer; of two, the even one.
 
-    Grad: none.
+    Grad:   none.
     """
     part = _trunc(x)
     rest = _abs(x - part)
@@ -154,7 +156,7 @@ def round(x: Term) -> Term:
 def log1p(x: Term) -> Term:
     """`log(1 + x)`, exact where `x` is small.
 
-    Grad: `g / (1 + x)`.
+    Grad:   `g / (1 + x)`.
     """
     return _log1p(x)
 
@@ -163,7 +165,7 @@ def log1p(x: Term) -> Term:
 def expm1(x: Term) -> Term:
     """`exp(x) - 1`, exact where `x` is small.
 
-    Grad: `g * exp(x)`.
+    Grad:   `g * exp(x)`.
     """
     return _expm1(x)
 
@@ -177,7 +179,7 @@ def _apart(x: Term, y: Term) -> Term:
 def logaddexp(x: Term, y: Term) -> Term:
     """`log(exp(x) + exp(y))`, without an exponential that overflows.
 
-    Grad: `g * sigmoid(x - y)`, `g * sigmoid(y - x)`.
+    Grad:   `g * sigmoid(x - y)`, `g * sigmoid(y - x)`.
     """
     return apply("max", x, y) + _log1p(_exp(-_abs(_apart(x, y))))
 
@@ -221,18 +223,24 @@ def root_(x: Term) -> Term:
     return apply("sqrt", x)
 
 
+@formula(lambda g, v, x: _where(_eq(x, 0.0), 0.0, g / x))
+def log_of_sum_(x: Term) -> Term:
+    """The logarithm of a sum of exponentials: where all of them vanish, there is nothing to share a gradient among."""
+    return apply("log", x)
+
+
 @composite
-def clip(x: Any, low: Any = None, high: Any = None) -> Any:
+def clip(x: object, low: object = None, high: object = None) -> Tensor:
     """The value, but not less than `low` and not more than `high`; NaN stays.
 
+    Shapes: `...|...->...; ...|...->...; ...|...->... => ...|...->...`, every row broadcasting.
     Grad:   `g` inside, nothing outside, half of it at a limit; limits that are tensors receive the rest.
-    Raises: CodeError when neither limit is given.
+    Raises: CodeError when neither limit is given; ShapeError.
     """
     if low is None and high is None:
         raise CodeError("oc.clip(x, low, high) takes at least one limit")
-    if low is not None:
-        x = maximum(x, low)
-    return x if high is None else minimum(x, high)
+    clipped: Any = x if low is None else maximum(x, low)
+    return clipped if high is None else minimum(clipped, high)  # type: ignore[no-any-return]
 
 
 REGISTRY.update(clip=clip)

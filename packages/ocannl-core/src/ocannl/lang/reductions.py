@@ -12,6 +12,7 @@ from ocannl.lang import terms
 from ocannl.lang.ambient import composite
 from ocannl.lang.axes import Away, away, count
 from ocannl.lang.operation import contraction
+from ocannl.lang.operations import stop_gradient
 from ocannl.lang.operators import REGISTRY
 from ocannl.lang.pointwise import root_
 from ocannl.lang.tensor import Tensor, apply
@@ -19,14 +20,21 @@ from ocannl.lang.terms import Term
 
 
 def sum_(x: object, spec: str | None = None, **names: Any) -> Tensor:
-    """The sum by a spec of one operand, or over all axes, giving a tensor of no axes."""
+    """The sum by a spec of one operand, or over all axes, giving a tensor of no axes.
+
+    Shapes: those of the spec, or `...|...->... => `.
+    Grad:   to each cell that was summed.
+    Raises: EinsumSyntaxError; ShapeError.
+    """
     return away(x, spec, names, "sum").reduced(ADD, "sum")
 
 
 def max_(x: object, spec: str | None = None, **names: Any) -> Tensor:
     """The largest value by a spec of one operand, or over all axes.
 
-    Grad: to the cells that attain it, in equal shares.
+    Shapes: those of the spec, or `...|...->... => `.
+    Grad:   to the cells that attain it, in equal shares.
+    Raises: EinsumSyntaxError; ShapeError.
     """
     return away(x, spec, names, "max").reduced(MAX, "max")
 
@@ -34,7 +42,9 @@ def max_(x: object, spec: str | None = None, **names: Any) -> Tensor:
 def min_(x: object, spec: str | None = None, **names: Any) -> Tensor:
     """The smallest value by a spec of one operand, or over all axes.
 
-    Grad: to the cells that attain it, in equal shares.
+    Shapes: those of the spec, or `...|...->... => `.
+    Grad:   to the cells that attain it, in equal shares.
+    Raises: EinsumSyntaxError; ShapeError.
     """
     return away(x, spec, names, "min").reduced(MIN, "min")
 
@@ -42,7 +52,9 @@ def min_(x: object, spec: str | None = None, **names: Any) -> Tensor:
 def prod(x: object, spec: str | None = None, **names: Any) -> Tensor:
     """The product by a spec of one operand, or over all axes; of nothing, 1.
 
-    Grad: the product of the other cells, where some of them are zero, too.
+    Shapes: those of the spec, or `...|...->... => `.
+    Grad:   the product of the other cells, where some of them are zero, too.
+    Raises: EinsumSyntaxError; ShapeError.
     """
     return away(x, spec, names, "prod").reduced(MUL, "prod")
 
@@ -50,7 +62,9 @@ def prod(x: object, spec: str | None = None, **names: Any) -> Tensor:
 def any_(x: object, spec: str | None = None, **names: Any) -> Tensor:
     """1 where some cell is not 0, else 0, by a spec of one operand, or over all axes. NaN is not 0.
 
-    Grad: none.
+    Shapes: those of the spec, or `...|...->... => `.
+    Grad:   none.
+    Raises: EinsumSyntaxError; ShapeError.
     """
     return away(x, spec, names, "any").reduced(OR, "any")
 
@@ -58,7 +72,9 @@ def any_(x: object, spec: str | None = None, **names: Any) -> Tensor:
 def all_(x: object, spec: str | None = None, **names: Any) -> Tensor:
     """1 where no cell is 0, else 0, by a spec of one operand, or over all axes. NaN is not 0.
 
-    Grad: none.
+    Shapes: those of the spec, or `...|...->... => `.
+    Grad:   none.
+    Raises: EinsumSyntaxError; ShapeError.
     """
     return away(x, spec, names, "all").reduced(AND, "all")
 
@@ -66,7 +82,9 @@ def all_(x: object, spec: str | None = None, **names: Any) -> Tensor:
 def count_nonzero(x: object, spec: str | None = None, **names: Any) -> Tensor:
     """How many cells are not 0, as int32, by a spec of one operand, or over all axes.
 
-    Grad: none.
+    Shapes: those of the spec, or `...|...->... => `.
+    Grad:   none.
+    Raises: EinsumSyntaxError; ShapeError.
     """
     return away(x, spec, names, "count_nonzero").reduced(ADD, "count_nonzero", _counted, int32)
 
@@ -79,7 +97,9 @@ def _counted(v: Term) -> Term:
 def mean(x: object, spec: str | None = None, **names: Any) -> Tensor:
     """The mean by a spec of one operand, or over all axes; of integers, as float32.
 
-    Grad: an equal share to each cell.
+    Shapes: those of the spec, or `...|...->... => `.
+    Grad:   an equal share to each cell.
+    Raises: EinsumSyntaxError; ShapeError.
     """
     return _mean(away(x, spec, names, "mean"))
 
@@ -89,8 +109,11 @@ def var(x: object, spec: str | None = None, *, sample: bool = False, **names: An
     """The variance by a spec of one operand, or over all axes; of integers, as float32.
 
     The mean of the squares of `x - mean(x)`; with `sample`, an estimate from a sample: one less divides the sum.
+
+    Shapes: those of the spec, or `...|...->... => `.
     Grad:   `2 (x - mean(x)) / n`.
     NaN:    of nothing, and of a sample of one.
+    Raises: EinsumSyntaxError; ShapeError.
     """
     return _var(away(x, spec, names, "var"), sample)
 
@@ -99,7 +122,9 @@ def var(x: object, spec: str | None = None, *, sample: bool = False, **names: An
 def std(x: object, spec: str | None = None, *, sample: bool = False, **names: Any) -> Tensor:
     """The standard deviation: the square root of `var`.
 
+    Shapes: those of the spec, or `...|...->... => `.
     Grad:   `(x - mean(x)) / (n v)`; 0 where all cells agree.
+    Raises: EinsumSyntaxError; ShapeError.
     """
     root: Tensor = root_(_var(away(x, spec, names, "std"), sample))
     return root
@@ -109,8 +134,9 @@ def std(x: object, spec: str | None = None, *, sample: bool = False, **names: An
 def norm(x: object, spec: str | None = None, *, ord: float = 2, **names: Any) -> Tensor:
     """The length by a spec of one operand, or over all axes: `ord` is 1, 2 (Euclid's) or `math.inf`, the largest.
 
+    Shapes: those of the spec, or `...|...->... => `.
     Grad:   of 2, `x / v`, and 0 at the origin; of the others, that of `abs` and of the sum or the largest.
-    Raises: CodeError for any other `ord`.
+    Raises: CodeError for any other `ord`; EinsumSyntaxError; ShapeError.
     """
     if ord not in _NORMS:
         raise CodeError(f"ord={ord!r} is no norm; there are 1, 2 and inf")
@@ -125,14 +151,19 @@ def _mean(over: Away) -> Tensor:
 
 
 def _var(over: Away, sample: bool) -> Tensor:
-    apart = over.met(over.x, _mean(over), lambda v, mean: v - mean, "deviation")
+    mean = stop_gradient(_mean(over))  # which hands on the sum of the deviations, and that is 0
+    apart = over.met(over.x, mean, lambda v, mean: v - mean, "deviation")
     rest = Away(apart, over.logic, over.sizes, {})
     return _divided("var", rest.reduced(ADD, "sum", lambda v: v * v), rest, int(sample))
 
 
 def _divided(name: str, total: Tensor, over: Away, less: int) -> Tensor:
     kind = over.x.typing.offered if over.x.typing.is_float else total.typing.offered
-    divide = contraction(name, pointwise(1), lambda v: v / (count(total) - less), None, text="{0} / count", kind=kind)
+
+    def share(v: Term) -> Term:
+        return v / max(count(total) - less, 0)
+
+    divide = contraction(name, pointwise(1), share, None, text="{0} / count", kind=kind)
     return apply(divide, [total])
 
 

@@ -28,7 +28,8 @@ from ocannl.lang.initializers import full
 from ocannl.lang.leaves import embed, leaf
 from ocannl.lang.literals import HostArray, exact, is_number, is_truth
 from ocannl.lang.operation import Operation, Slots
-from ocannl.lang.operations import PRIMITIVES
+from ocannl.lang.operators import REGISTRY
+from ocannl.lang.primitives import PRIMITIVES
 from ocannl.lang.random import Distribution, Draw, Sampling, Stream, digits, refuse_integers
 from ocannl.lang.symbols import Symbol
 from ocannl.lang.tensor import Application, Tensor, apply
@@ -142,8 +143,10 @@ def uniform(
 
     They have as many bits as the type tells apart: 24 as float32, 53 as float64, 11 as float16, 8 as bfloat16; between
     0 and 1 none of them is rounded.
+
     Shapes: from the arguments (`output=[3]`), or from use.
     Grad:   none.
+    Raises: DataError for bounds that are not finite; DtypeError for a type of integers.
     """
     if not (_finite(low) and _finite(high) and low <= high):
         raise DataError(f"oc.uniform takes finite bounds, the lower first; not {low!r} and {high!r}")
@@ -167,8 +170,10 @@ def normal(
     Computed in float64 from two uniform numbers of 24 bits (53 for float64) and rounded once, so that backends, whose
     logarithms and cosines differ in the last place, agree but for one number in some hundred million. The largest
     magnitude is 5.8 standard deviations (8.6 for float64).
+
     Shapes: from the arguments (`output=[3]`), or from use.
     Grad:   none.
+    Raises: DataError for a mean or a standard deviation that is not finite; DtypeError for a type of integers.
     Source: Box and Muller, 1958.
     """
     if not (_finite(mean) and _finite(std) and std >= 0):
@@ -192,8 +197,10 @@ def bernoulli(p: object, *, key: str | None = None, counter: object = None, **si
     """1 with probability `p`, a number or a tensor, else 0: fresh ones at each call, or those of `counter`.
 
     A probability counts in steps of 2**-24; 0 gives none, 1 gives ones only.
+
     Shapes: those of `p`, if it is a tensor; else from the arguments (`output=[3]`), or from use.
     Grad:   none.
+    Raises: DataError for a number that is no probability.
     """
     if isinstance(p, Tensor) and sizes.keys() - {"dtype", "label"}:
         raise CodeError(
@@ -217,8 +224,10 @@ def randint(low: int, high: int, *, key: str | None = None, counter: object = No
 
     By multiplication: one of 2**32 words is scaled to the range, so that probabilities differ from each other by less
     than (high - low) / 2**32 of themselves.
+
     Shapes: from the arguments (`output=[3]`), or from use.
     Grad:   none.
+    Raises: DataError for limits that are not integers, or do not fit the type; DtypeError for a type of floats.
     Source: Lemire, "Fast random integer generation in an interval", 2019.
     """
     if not all(isinstance(n, int | np.integer) and not is_truth(n) for n in (low, high)) or not low < high:
@@ -245,7 +254,8 @@ def dropout(x: object, rate: float = 0.5, *, key: str | None = None, counter: ob
     or that of `counter`; the backward pass sees the choice of the forward pass.
 
     Shapes: those of `x`.
-    Grad:   of the cells that are left.
+    Grad:   to the cells that are left, `g / (1 - rate)`.
+    Raises: DataError for a rate that is none; DtypeError for integers.
     Source: Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov 2014.
     """
     if not (_finite(rate) and 0 <= rate < 1):
@@ -263,3 +273,6 @@ def dropout(x: object, rate: float = 0.5, *, key: str | None = None, counter: ob
 
 def _finite(value: object) -> bool:
     return is_number(value) and math.isfinite(exact(value))
+
+
+REGISTRY.update(uniform=uniform, normal=normal, bernoulli=bernoulli, randint=randint, dropout=dropout)

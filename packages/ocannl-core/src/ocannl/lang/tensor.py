@@ -259,6 +259,12 @@ class Tensor(Operators):
             raise CodeError(f"`{self.label}` depends on nothing called {path!r}; parameters are {list(params)}")
         return found[-1]
 
+    if TYPE_CHECKING:  # what needs a context is attached where contexts are known
+
+        def numpy(self, ctx: Any = None) -> np.ndarray[Any, Any]: ...
+        def eval(self, ctx: Any = None) -> np.ndarray[Any, Any]: ...
+        def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]: ...
+
     # --- assignments, inside a recorder ------------------------------------------------------------------------------
 
     def __iadd__(self, value: object) -> Tensor:

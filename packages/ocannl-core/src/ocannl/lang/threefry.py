@@ -14,6 +14,7 @@ from ocannl.lang.ambient import composed, composite, site
 from ocannl.lang.initializers import full
 from ocannl.lang.leaves import embed
 from ocannl.lang.operation import Operation, Slots
+from ocannl.lang.operators import REGISTRY
 from ocannl.lang.tensor import Tensor, apply
 
 _WORDS = "; ".join(f"...|...->..., {lane}" for lane in (0, 1, 2, 3) * 2)
@@ -48,3 +49,6 @@ def threefry4x32(key: object, counter: object, rounds: int = 20, *, label: str |
         "threefry4x32", _LANES, forward, None, kind=uint32, text=f"threefry4x32({{0}}, {{4}}, {rounds})"
     )
     return apply(operation, [*operands[:1] * 4, *operands[1:] * 4, lanes], label=label)
+
+
+REGISTRY.update(threefry4x32=threefry4x32)

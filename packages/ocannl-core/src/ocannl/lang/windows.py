@@ -48,19 +48,6 @@ def _convolution(axes: Sequence[str]) -> Callable[..., Tensor]:
     def conv(
         x: object, kernel: object, *, stride: Sizes = 1, dilation: Sizes = 1, padding: str = "none", groups: int = 1
     ) -> Tensor:
-        """The sum of each window of `x` times a kernel; `groups` part the channels into as many convolutions.
-
-            edges = oc.conv2d(images, kernel, padding="same")
-
-        `stride` and `dilation` are integers, or one for each axis. `padding="none"` takes the windows that lie inside,
-        and the axis is as long as they need, to the cell; `padding="same"` one window for each `stride` cells.
-
-        Shapes: `...|h, w, ic; kh, kw, ic, oc => ...|oh, ow, oc`, with `d` before `h` in three dimensions, without `h`
-                in one; `h = stride*(oh - 1) + dilation*(kh - 1) + 1`, or `h = stride*oh`. With groups, `ic` counts
-                the channels of one group in the kernel, and all of them in `x`.
-        Grad:   to `x` the transposed convolution of what arrives, to the kernel the windows times what arrives.
-        Raises: CodeError for settings that are none; ShapeError.
-        """
         walked, places = _windows(axes, stride, dilation, padding)
         ic, oc, names = _channels(groups)
         return einsum(f"...|{walked}, {ic}; {taps}, ic, {oc} => ...|{places}, {oc}", x, kernel, **names)
@@ -74,14 +61,6 @@ def _transposed_convolution(axes: Sequence[str]) -> Callable[..., Tensor]:
     def conv_transpose(
         x: object, kernel: object, *, stride: Sizes = 1, dilation: Sizes = 1, padding: str = "none", groups: int = 1
     ) -> Tensor:
-        """The kernel times each cell of `x`, summed where these windows overlap: what hands on the gradient of a
-        convolution, with the same settings.
-
-        Shapes: `...|oh, ow, ic; kh, kw, ic, oc => ...|h, w, oc`, with `d` before `h` in three dimensions, without `h`
-                in one; `h = stride*(oh - 1) + dilation*(kh - 1) + 1`, or with `padding="same"` `h = stride*oh`.
-        Grad:   to `x` the convolution of what arrives, to the kernel the cells times what arrives.
-        Raises: CodeError for settings that are none; ShapeError.
-        """
         walked, places = _windows(axes, stride, dilation, padding)
         ic, oc, names = _channels(groups)
         return einsum(f"...|{places}, {ic}; {taps}, ic, {oc} => ...|{walked}, {oc}", x, kernel, **names)
@@ -93,17 +72,6 @@ def _pooling(axes: Sequence[str], reduce: Callable[..., Tensor]) -> Callable[...
     def pool(
         x: object, window: Sizes, stride: Sizes | None = None, *, dilation: Sizes = 1, padding: str = "none"
     ) -> Tensor:
-        """The largest value, or the mean, of each window of `x`; windows that touch unless `stride` says else.
-
-        `window`, `stride` and `dilation` are integers, or one for each axis. `padding="none"` takes the windows that
-        lie inside, and the axis is as long as they need, to the cell; `padding="same"` one window for each `stride`
-        cells: what it has outside is never the largest, and counts as zeros in the mean.
-
-        Shapes: `...|h, w, ..c.. => ...|oh, ow, ..c..`, with `d` before `h` in three dimensions, without `h` in one;
-                `h = stride*(oh - 1) + dilation*(window - 1) + 1`, or `h = stride*oh`.
-        Grad:   to the cells that attain the largest value, in equal shares; of the mean an equal share to each cell.
-        Raises: CodeError for settings that are none; ShapeError.
-        """
         walked, places = _windows(axes, window if stride is None else stride, dilation, padding)
         taps = {f"k{a}": size for a, size in zip(axes, _each(axes, "window", window), strict=True)}
         return reduce(x, f"...|{walked}, ..c.. => ...|{places}, ..c..", **taps)
@@ -118,17 +86,69 @@ def _channels(groups: int) -> tuple[str, str, dict[str, Any]]:
     return ("ic", "oc", {}) if groups == 1 else ("(groups ic)", "(groups oc)", {"groups": int(groups)})
 
 
-def _named(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    function.__name__ = function.__qualname__ = name
-    REGISTRY[name] = composite(function)
-    return REGISTRY[name]
+_CONVOLUTION = """The sum of each window of `x` times a kernel; `groups` part the channels into as many convolutions.
+
+    edges = oc.{name}(x, kernel, padding="same")
+
+`stride` and `dilation` are integers, or one for each axis. `padding="none"` takes the windows that lie inside, and the
+axis is as long as they need, to the cell; `padding="same"` one window for each `stride` cells.
+
+Shapes: `...|{walked}, ic; {taps}, ic, oc => ...|{places}, oc`; `w = stride*(ow - 1) + dilation*(kw - 1) + 1`, or
+        `w = stride*ow`, and so for each axis. With groups, `ic` counts the channels of one group in the kernel, and all
+        of them in `x`.
+Grad:   to `x` the transposed convolution of what arrives, to `kernel` the windows times what arrives.
+Raises: CodeError for settings that are none; ShapeError.
+"""
+
+_TRANSPOSED = """The kernel times each cell of `x`, summed where these windows overlap: what hands on the gradient of a
+convolution, with the same settings.
+
+Shapes: `...|{places}, ic; {taps}, ic, oc => ...|{walked}, oc`; `w = stride*(ow - 1) + dilation*(kw - 1) + 1`, or with
+        `padding="same"` `w = stride*ow`, and so for each axis.
+Grad:   to `x` the convolution of what arrives, to `kernel` the cells times what arrives.
+Raises: CodeError for settings that are none; ShapeError.
+"""
+
+_POOLING = """{what} of each window of `x`; windows that touch unless `stride` says else.
+
+`window`, `stride` and `dilation` are integers, or one for each axis. `padding="none"` takes the windows that lie
+inside, and the axis is as long as they need, to the cell; `padding="same"` one window for each `stride` cells: what it
+has outside {outside}.
+
+Shapes: `...|{walked}, ..c.. => ...|{places}, ..c..`; `w = stride*(ow - 1) + dilation*(window - 1) + 1`, or
+        `w = stride*ow`, and so for each axis.
+Grad:   {grad}.
+Raises: CodeError for settings that are none; ShapeError.
+"""
+_LARGEST = {
+    "what": "The largest value",
+    "outside": "is never the largest",
+    "grad": "to the cells that attain the largest value, in equal shares",
+}
+_MEAN = {"what": "The mean", "outside": "counts as zeros", "grad": "an equal share to each cell"}
+
+
+def _named(
+    name: str, axes: Sequence[str], function: Callable[..., Tensor], text: str, **words: str
+) -> Callable[..., Tensor]:
+    """The public function, with its text."""
+    rows = {"walked": axes, "places": [f"o{a}" for a in axes], "taps": [f"k{a}" for a in axes]}
+    function.__name__ = function.__qualname__ = f"{name}{len(axes)}d"
+    joined = {row: ", ".join(names) for row, names in rows.items()}
+    function.__doc__ = text.format(name=function.__name__, **joined, **words)
+    REGISTRY[function.__name__] = composite(function)
+    return REGISTRY[function.__name__]
 
 
 _SPACES = (("w",), ("h", "w"), ("d", "h", "w"))
 
-conv1d, conv2d, conv3d = (_named(f"conv{len(axes)}d", _convolution(axes)) for axes in _SPACES)
+conv1d, conv2d, conv3d = (_named("conv", axes, _convolution(axes), _CONVOLUTION) for axes in _SPACES)
 conv_transpose1d, conv_transpose2d, conv_transpose3d = (
-    _named(f"conv_transpose{len(axes)}d", _transposed_convolution(axes)) for axes in _SPACES
+    _named("conv_transpose", axes, _transposed_convolution(axes), _TRANSPOSED) for axes in _SPACES
 )
-max_pool1d, max_pool2d, max_pool3d = (_named(f"max_pool{len(axes)}d", _pooling(axes, max_)) for axes in _SPACES)
-avg_pool1d, avg_pool2d, avg_pool3d = (_named(f"avg_pool{len(axes)}d", _pooling(axes, mean)) for axes in _SPACES)
+max_pool1d, max_pool2d, max_pool3d = (
+    _named("max_pool", axes, _pooling(axes, max_), _POOLING, **_LARGEST) for axes in _SPACES
+)
+avg_pool1d, avg_pool2d, avg_pool3d = (
+    _named("avg_pool", axes, _pooling(axes, mean), _POOLING, **_MEAN) for axes in _SPACES
+)

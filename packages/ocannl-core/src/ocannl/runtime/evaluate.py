@@ -11,7 +11,7 @@ from ocannl.base.errors import CodeError
 from ocannl.lang.ambient import no_grad
 from ocannl.lang.code import recorder
 from ocannl.lang.graph import forward, parameters
-from ocannl.lang.operations import PRIMITIVES
+from ocannl.lang.primitives import PRIMITIVES
 from ocannl.lang.symbols import Symbol
 from ocannl.lang.tensor import NOTHING, Tensor
 from ocannl.runtime.context import Context, default_context

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+import importlib
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["GradientMismatch", "gradcheck"]
+if TYPE_CHECKING:
+    from ocannl.testing.gradients import GradientMismatch, gradcheck
+    from ocannl.testing.operations import check_operation
+
+__all__ = ["GradientMismatch", "check_operation", "gradcheck"]
+_IN = {"GradientMismatch": "gradients", "check_operation": "operations", "gradcheck": "gradients"}
 
 
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        from ocannl.testing import gradients
+if not TYPE_CHECKING:
 
-        return getattr(gradients, name)
-    raise AttributeError(f"module 'ocannl.testing' has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        if name in _IN:
+            return getattr(importlib.import_module(f"ocannl.testing.{_IN[name]}"), name)
+        raise AttributeError(f"module 'ocannl.testing' has no attribute {name!r}")

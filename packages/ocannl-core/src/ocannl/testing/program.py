@@ -24,9 +24,7 @@ from ocannl.testing.einsums import Array, Rows
 Env = dict[str, Array]
 Compute = Callable[[Env], Array]
 
-LANGUAGE = SimpleNamespace(**{name: getattr(api, name) for name in api.__all__}, **{
-    name: function for name, function in api.PRIMITIVES.items() if name not in ("max", "min")
-})  # fmt: skip
+LANGUAGE = SimpleNamespace(**{name: getattr(api, name) for name in api.__all__})
 
 FROZEN = "~"  # names of values that stay as they are while a slope is measured begin with it
 

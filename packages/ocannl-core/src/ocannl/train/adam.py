@@ -7,7 +7,7 @@ from ocannl.ir.precision import float32, float64, promote
 from ocannl.lang.cd import cd
 from ocannl.lang.code import Code, seq, titled
 from ocannl.lang.leaves import node
-from ocannl.lang.operations import PRIMITIVES
+from ocannl.lang.primitives import PRIMITIVES
 from ocannl.lang.tensor import Tensor
 
 sqrt = PRIMITIVES["sqrt"]

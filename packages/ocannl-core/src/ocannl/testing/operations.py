@@ -1,0 +1,70 @@
+"""Operations tried on their samples: each gradient against differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import reduce as fold
+from operator import add
+from typing import Any
+
+import numpy as np
+
+from ocannl.base.errors import CodeError
+from ocannl.lang.declare.catalogue import Row, declared
+from ocannl.lang.declare.samples import Draw, Sample
+from ocannl.lang.leaves import param, tensor
+from ocannl.lang.tensor import Tensor
+from ocannl.testing.gradients import gradcheck
+
+
+def check_operation(operation: Callable[..., Any] | Row, seed: int = 0) -> int:
+    """Holds an operation to its samples; gives how many of them have a gradient, which differences confirm.
+
+    Raises: GradientMismatch; CodeError for a declared operation without samples.
+    """
+    row = operation if isinstance(operation, Row) else declared(getattr(operation, "__name__", "?"), operation)
+    if not row.samples:
+        raise CodeError(f"`{row.call}` has no samples to be tried on: declare samples=[declare.sample(...)]")
+    checked = 0
+    for sample in row.samples:
+        rng = np.random.default_rng(seed)
+        given = [tensor(d.array(rng), batch_axes=d.batch_axes, input_axes=d.input_axes) for d in drawn(sample.operands)]
+
+        def call(*xs: Tensor, sample: Sample = sample) -> Tensor:
+            return _result(row.function(*_placed(sample.operands, iter(xs)), **sample.settings))
+
+        if call(*map(_parameter, given)).has_gradient:
+            gradcheck(call, *given)
+            checked += 1
+    return checked
+
+
+def drawn(operands: Any) -> Iterator[Draw]:
+    """What is drawn, also inside lists."""
+    for given in operands:
+        if isinstance(given, Draw):
+            yield given
+        elif isinstance(given, list):
+            yield from drawn(given)
+
+
+def _placed(operands: Any, xs: Iterator[Tensor]) -> Iterator[Any]:
+    """The operands, with tensors where something is drawn."""
+    for given in operands:
+        if isinstance(given, Draw):
+            yield next(xs)
+        else:
+            yield list(_placed(given, xs)) if isinstance(given, list) else given
+
+
+def _result(made: Any) -> Tensor:
+    """Several results as one number."""
+    if isinstance(made, Tensor):
+        return made
+    totals: Iterator[Tensor] = (t.sum() for t in made)
+    return fold(add, totals)
+
+
+def _parameter(t: Tensor) -> Tensor:
+    batch, input, output = ([axis.size for axis in row] for row in (t.shape.batch, t.shape.input, t.shape.output))
+    return param(batch=batch, input=input, output=output, dtype=t.dtype)

@@ -1,0 +1,87 @@
+"""The workloads of the benchmarks, as ocannl writes them, come to what they should."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+
+from compare.adapter import Run, adapter
+from compare.references import arrays, check
+from compare.worker import results
+from compare.workloads import TRAINING, WORKLOADS, big_sum, chain, einsum, gemm, rows
+
+BACKENDS = [row.name for row in oc.backends() if row.usable]
+COMPILED = [name for name in BACKENDS if name in ("llvm", "c")]
+SMALL = {
+    "W1": gemm(33, 20, 17),
+    "W6_chain": chain(cells=1000),
+    "W6_chain_inpl": chain("chain_inplace", cells=1000),
+    "W6_layernorm": rows("layernorm", 7, (24, 40)),
+    "W6_softmax": rows("softmax", 8, (24, 40)),
+    "W6_sum": big_sum(1000),
+    "W7_qk": einsum("bhqd,bhkd->bhqk", (2, 3, 20, 8), (2, 3, 17, 8)),
+    "W7_pv": einsum("bhqk,bhkd->bhqd", (2, 3, 20, 17), (2, 3, 17, 8)),
+    "W7_odd": einsum("ibjck,cjlb->bkli", (3, 4, 5, 2, 6), (2, 5, 7, 4)),
+    "W8_noop": WORKLOADS["W8_noop"](),
+}
+
+
+def finished(backend, workload):
+    run = Run(backend, workload)
+    run.call()
+    run.sync()
+    return run
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", SMALL)
+def test_small_ones_come_to_the_reference(name, backend):
+    workload = SMALL[name]
+    check(name, workload, results(finished(backend, workload), trains=False))
+
+
+@pytest.mark.parametrize("backend", COMPILED)
+@pytest.mark.parametrize("name", ["W2", "W3_b1", "W3_b50", "W4", "W5"])
+def test_training_steps_have_the_losses_of_the_reference(name, backend):
+    workload = WORKLOADS[name]()
+    assert workload["kind"] in TRAINING
+    check(name, workload, results(finished(backend, workload), trains=True))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", ["W1", "W6_layernorm", "W7_odd"])
+def test_inputs_may_change_between_calls(name, backend):
+    workload = SMALL[name]
+    run = finished(backend, workload)
+    changed = {label: 2 * array if isinstance(array, np.ndarray) else array for label, array in workload.items()}
+    for tensor in run.model.feeds:
+        run.context[tensor] = changed[tensor.label]
+    run.call()
+    run.sync()
+    found, before = results(run, trains=False), arrays(workload)
+    check(name, changed, found)
+    assert not np.allclose(found[0], before[0])
+
+
+@pytest.mark.parametrize("backend", COMPILED)
+def test_the_batch_of_a_step_may_change_between_calls(backend):
+    first = WORKLOADS["W3_b50"]()
+    other = {**first, "x": first["x"][::-1].copy(), "y": -first["y"]}
+    run = finished(backend, first)
+    one = float(run.value())
+    for tensor in run.model.feeds:
+        run.context[tensor] = other[tensor.label].reshape(tensor.dims)
+    run.call()
+    run.sync()
+    assert abs(float(run.value()) - one) > 0.01
+
+
+def test_an_adapter_says_what_it_is_and_builds():
+    version, build = adapter("numpy")
+    assert version() == f"ocannl {oc.__version__}"
+    assert isinstance(build(SMALL["W8_noop"]), Run)

@@ -1,0 +1,26 @@
+"""What is made from the table of operations: it is checked in, and nobody edits it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import ocannl as oc
+from ocannl.lang.declare.catalogue import catalogue
+from ocannl.lang.declare.generators import GENERATORS
+
+ROOT = Path(__file__).resolve().parents[3]
+SOURCE = ROOT / "packages" / "ocannl-core" / "src" / "ocannl"
+FILES = {
+    "functions": SOURCE / "lang" / "functions.pyi",
+    "methods": SOURCE / "lang" / "methods.pyi",
+    "reference": ROOT / "docs" / "reference.md",
+}
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_what_is_checked_in_is_what_the_generator_makes(name: str) -> None:
+    with oc.use_backend("numpy"):
+        made = GENERATORS[name](catalogue())
+    assert FILES[name].read_text(encoding="utf-8") == made, f"run: ocannl ops --generate {name} > {FILES[name]}"
