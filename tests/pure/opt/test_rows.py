@@ -32,7 +32,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_rows_of_chains(seeds: range, always: None) -> None:
-    for seed in seeds:
+    for seed in seeds[::3]:
         random = Random(seed)
         made = chain(random)
         lowered = lower(made.code, "step")
