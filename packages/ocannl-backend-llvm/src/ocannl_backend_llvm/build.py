@@ -73,6 +73,14 @@ class Builder:
     def branch(self, condition: str, then: str, orelse: str) -> None:
         self.doc.line(f"  br i1 {condition}, label %{then}, label %{orelse}")
 
+    def type(self, of: str) -> str:
+        """That of a value, of a number's."""
+        return of
+
+    def any(self, truth: str) -> str:
+        """An i1: whether an i1 holds, in one lane at least."""
+        return truth
+
     def op(self, opcode: str, type_: str, *operands: str) -> str:
         return self.let(f"{opcode} {type_} {', '.join(operands)}")
 

@@ -62,9 +62,9 @@ def _renamed(shape: ShapeSpec, old: str, new: str) -> ShapeSpec:
 Formula = Callable[[Term, Term, Term, int], Term]
 
 
-def _walked(over: Away, axis: str, title: str, op: Op, formula: Formula) -> Tensor:
+def _walked(over: Away, axis: str, title: str, op: Op, formula: Formula, *, moves: bool = False) -> Tensor:
     """`op` over all places of the axis, for each of its places: of a value, its place, the place of the result, and the
-    size of the axis."""
+    size of the axis. If cells just move, truth values stay what they are."""
     places, there = indices(), f"{axis}'"  # no user can write such a name
     whole = over.logic.spec.operands[0]
     spec = Spec((whole, _axis(axis), _axis(there)), _renamed(whole, axis, there))
@@ -72,7 +72,9 @@ def _walked(over: Away, axis: str, title: str, op: Op, formula: Formula) -> Tens
     def combine(v: Term, at: Term, to: Term) -> Term:
         return formula(v, at, to, places.dims[0])
 
-    operation = contraction(title, einsum(spec), combine, op, weak_operands=frozenset({1, 2}), sizes=over.sizes)
+    kind = over.x.typing.known if moves and not over.x.typing.is_float else None
+    logic, weak = einsum(spec), frozenset({1, 2})
+    operation = contraction(title, logic, combine, op, weak_operands=weak, sizes=over.sizes, kind=kind)
     return apply(operation, [over.x, places, places], captures=over.captures)
 
 
@@ -118,7 +120,7 @@ def flip(x: object, spec: str | None = None, **names: Any) -> Tensor:
     Raises: CodeError for a spec that takes away no axis, or several; ShapeError.
     """
     over, axis = _one(x, spec, names, "flip")
-    return _walked(over, axis, "flip", ADD, lambda v, at, to, size: _there(v, at + to, size - 1))
+    return _walked(over, axis, "flip", ADD, lambda v, at, to, size: _there(v, at + to, size - 1), moves=True)
 
 
 @composite
@@ -140,7 +142,7 @@ def roll(x: object, shift: int, spec: str | None = None, **names: Any) -> Tensor
         by = int(shift) % max(size, 1)
         return _there(v, to - at, by) + _there(v, to - at, by - size)
 
-    return _walked(over, axis, "roll", ADD, rolled)
+    return _walked(over, axis, "roll", ADD, rolled, moves=True)
 
 
 def _there(v: Term, place: Term, wanted: int) -> Term:
