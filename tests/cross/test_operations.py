@@ -209,3 +209,42 @@ def test_axes_of_size_one_and_zero(row: Row, backend: str) -> None:
     for shape in ((1, 3), (5, 1), (1, 1), (5, 0)):
         given = np.random.default_rng(0).normal(size=shape)
         agree(value(backend, row.ours(oc.tensor(given))), row.theirs(given), "float64")
+
+
+@pytest.mark.parametrize(
+    ("make", "x", "want"),
+    [
+        # beside infinite scores the others vanish
+        (lambda x: oc.logsumexp(x), [1e15, INF, -INF], [0, NAN, 0]),
+        (lambda x: oc.logsumexp(x), [-INF, -INF], [0, 0]),
+        (lambda x: oc.logsumexp(x), [3.0, -INF], [1, 0]),
+        # the product of the others, whatever this one is
+        (lambda x: x.prod(), [2.0, INF, 3.0], [INF, 6, INF]),
+        (lambda x: x.prod(), [2.0, 0.0, 3.0], [0, 6, 0]),
+        (lambda x: x.prod(), [2.0, 0.0, 0.0], [0, 0, 0]),
+        (lambda x: x.prod(), [2.0, NAN, 3.0], [NAN, 6, NAN]),
+        # deviations from an infinite mean
+        (lambda x: x.var(), [1.0, INF], [-INF, NAN]),
+        (lambda x: oc.pow(oc.stop_gradient(0.0 * x), x - 3.0), [1.0], [-INF]),
+        (lambda x: oc.mod(-1.0, x), [INF], [1]),
+    ],
+)
+def test_gradients_of_what_is_no_number(make: Callable[..., Any], x: list[float], want: list[float]) -> None:
+    p = oc.param("p", np.array(x))
+    np.testing.assert_allclose(gradients_of(make(p), p)[0], want)
+
+
+def test_axes_without_cells(backend: str) -> None:
+    """Of nothing: the neutral element where there is one, and no number where there is none."""
+    x = oc.tensor(np.zeros((2, 0)))
+    for made, want in (
+        (x.sum("ij => i"), 0), (x.prod("ij => i"), 1), (x.max("ij => i"), -INF), (x.min("ij => i"), INF),
+        (x.any("ij => i"), 0), (x.all("ij => i"), 1), (x.count_nonzero("ij => i"), 0), (x.mean("ij => i"), NAN),
+        (x.var("ij => i"), NAN), (x.var("ij => i", sample=True), NAN), (x.std("ij => i"), NAN), (x.norm("ij => i"), 0),
+        (x.logsumexp("ij => i"), -INF),
+    ):  # fmt: skip
+        np.testing.assert_array_equal(value(backend, made), [want, want])
+    for made in (x.softmax("ij => i"), x.log_softmax("ij => i"), x.cumsum("ij => i")):
+        assert value(backend, made).shape == (2, 0)
+    both = oc.concat("k, i; k, j => k, i^j", x, x)
+    assert value(backend, both).shape == (2, 0)

@@ -12,6 +12,9 @@ import numpy as np
 import pytest
 
 import ocannl as oc
+from ocannl.cli import ops
+from ocannl.lang.declare.catalogue import Row, catalogue, installed
+from ocannl.lang.declare.generators import generator
 
 GOOD = """
     import ocannl as oc
@@ -36,7 +39,7 @@ class Packages:
         self.folder = folder
         self.count = 0
 
-    def add(self, name: str, text: str, dist: str = "", entry: str = "") -> str:
+    def add(self, name: str, text: str, dist: str = "", entry: str = "", group: str = "operations") -> str:
         self.count += 1
         module = f"operations_{abs(hash(self.folder)):x}_{self.count}"
         (self.folder / f"{module}.py").write_text(dedent(text))
@@ -44,7 +47,7 @@ class Packages:
         info = self.folder / f"{dist.replace('-', '_')}-1.0.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {dist}\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text(f"[ocannl.operations]\n{name} = {entry or module}\n")
+        (info / "entry_points.txt").write_text(f"[ocannl.{group}]\n{name} = {module}{entry}\n")
         return module
 
 
@@ -113,3 +116,78 @@ def test_a_name_that_nobody_brings_is_no_attribute(packages: Packages) -> None:
     packages.add("cube", GOOD.format(namespace=""))
     with pytest.raises(AttributeError, match="^no installed package brings operations `cubes`; did you mean `cube`?"):
         _ = oc.ops.cubes
+
+
+# --- in the table of operations --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def good_and_broken(packages: Packages) -> Packages:
+    packages.add("cube", "raise RuntimeError('no luck')")
+    packages.add("powers", GOOD.format(namespace="powers"))
+    packages.add("square", GOOD.format(namespace="").replace("cube", "square"))
+    return packages
+
+
+def test_operations_of_packages_are_rows_and_broken_ones_are_told(good_and_broken: Packages) -> None:
+    broken, *rows = installed()
+    assert "no luck" in str(broken)
+    assert [row.call for row in rows if isinstance(row, Row)] == ["oc.ops.powers.cube", "oc.ops.square"]
+    for row in rows:
+        assert isinstance(row, Row)
+        assert str(row.signature) == "(x: object, *, label: str | None = None) -> ocannl.lang.tensor.Tensor"
+        assert oc.testing.check_operation(row) == 1
+
+
+def test_they_are_listed_with_what_is_wrong(good_and_broken: Packages, capsys: pytest.CaptureFixture[str]) -> None:
+    ops.command(["pow", "square", "tanh"])
+    said, told = capsys.readouterr()
+    assert said.splitlines() == [
+        "operation\tabout",
+        "oc.pow(x, y, /, *, label: str | None = None)\tThe first to the power of the second.",
+        "oc.tanh(x, /, *, label: str | None = None)\tThe hyperbolic tangent.",
+        "oc.ops.powers.cube(x, *, label: str | None = None)\t",
+        "oc.ops.square(x, *, label: str | None = None)\t",
+    ]
+    assert told.startswith("PluginError: operations `cube` of test-cube 1.0 are broken: ")
+    ops.command(["powers"], generate="reference")
+    said, _ = capsys.readouterr()
+    assert ">>> oc.ops.powers.cube(x).numpy().round(3)\narray(" in said
+
+
+def test_an_operation_without_samples_is_not_checked(packages: Packages) -> None:
+    packages.add("cube", GOOD.format(namespace="").replace(", samples=[declare.sample(declare.Draw())]", ""))
+    with pytest.raises(oc.CodeError, match=r"^`cube` has no samples to be tried on: declare samples=\["):
+        oc.testing.check_operation(oc.ops.cube)
+
+
+def test_a_wrong_gradient_of_a_package_is_found(packages: Packages) -> None:
+    packages.add("cube", GOOD.format(namespace="").replace("3 * g", "2 * g"))
+    with pytest.raises(oc.testing.GradientMismatch):
+        oc.testing.check_operation(oc.ops.cube)
+
+
+# --- generators ------------------------------------------------------------------------------------------------------
+
+
+def test_a_package_adds_a_generator(packages: Packages) -> None:
+    text = "def names(rows): return ' '.join(row.name for row in rows)"
+    packages.add("names", text, entry=":names", group="generators")
+    assert "tanh" in generator("names")(catalogue()).split()
+
+
+@pytest.mark.parametrize(
+    ("text", "entry", "words"),
+    [
+        ("raise RuntimeError('no luck')", "", "cannot be imported: RuntimeError: no luck"),
+        ("", ":names", "cannot be imported: AttributeError"),
+        ("names = 3", ":names", "is 3, and no function from rows to text"),
+    ],
+)
+def test_a_broken_generator_is_told_to_whoever_asks(packages: Packages, text: str, entry: str, words: str) -> None:
+    packages.add("names", text, entry=entry, group="generators")
+    with pytest.raises(oc.PluginError, match="^generator `names` of test-names 1.0 " + re.escape(words)):
+        generator("names")
+    with pytest.raises(oc.PluginError, match="^there is no generator `name`; there are .*, reference, names$"):
+        generator("name")
+    assert generator("reference")

@@ -129,6 +129,24 @@ def test_code_for_another_target_is_refused(c, stub):
     c.restore(code.blob)
 
 
+@pytest.mark.parametrize(
+    ("macros", "vectors"),
+    [
+        ("__SSE2__ __AVX__ __AVX2__ __AVX512F__", (64, 32)),
+        ("__SSE2__ __AVX__ __AVX2__ __AVX512", (32, 16)),
+        ("__SSE2__", (16, 16)),
+        ("__ARM_NEON", (16, 32)),
+        ("__riscv", (0, 16)),
+    ],
+)
+def test_vectors_are_those_of_the_target(c, stub, macros, vectors):
+    """Without any there is nothing to have in lanes."""
+    lines = "".join(f"echo '#define {macro} 1'\n" for macro in ("__VERSION__ \"9\"", *macros.split()))
+    with settings(c_compiler=stub(lines)):
+        claimed = c.capabilities
+    assert (claimed.vector_bytes, claimed.vector_registers) == vectors
+
+
 def test_the_description_runs_nothing():
     program = """
 import subprocess, sys

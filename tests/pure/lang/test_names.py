@@ -126,12 +126,55 @@ def test_in_loops_each_time() -> None:
     assert list(total.params) == ["w", "w_2", "w_3"]
 
 
-def test_what_is_not_bound_to_one_name_has_none() -> None:
-    a, b = oc.param(), oc.param()
-    c = [oc.param()]
+def test_several_names_are_bound_at_once() -> None:
+    a, b = oc.param(), oc.param(0.0, o=[3])
+    c, d, e = oc.param(), a * 2, oc.param()
+    [f, g, h, i] = oc.param(), oc.param(), oc.param(), oc.param("given")
+    model = SimpleNamespace(inner=SimpleNamespace())
+    model.x, model.inner.y = oc.param(), oc.sigmoid(a)
+    made = [a, b, c, d, e, f, g, h, i, model.x, model.inner.y]
+    assert [t.label for t in made] == ["a", "b", "c", "d", "e", "f", "g", "h", "given", "x", "y"]
+    assert [run("a, b = oc.param(), oc.param()")[name].label for name in "ab"] == ["a", "b"]
+
+
+def test_by_a_condition() -> None:
+    a = oc.param() if [] == [] else None
+    b = None or oc.param()
+    assert (a.label, b.label) == ("a", "b")
+
+
+def test_what_is_not_bound_by_itself_has_no_name() -> None:
+    (a, b), c = (oc.param(), oc.param()), [oc.param()]
     d = {"e": oc.param()}
-    assert (c[0].label, d["e"].label) == ("param", "param")
-    assert {a.label, b.label} <= {"a", "b", "param"}
+    f, g = (oc.param() for _ in range(2))
+    pair = oc.op(lambda x: (x * 2, x * 3))
+    h, i = pair(a)
+    first, *rest = oc.param(), oc.param()
+    j = (oc.param() + 1).sum()
+    k = oc.param(),
+    assert {t.label for t in (a, b, c[0], d["e"], f, g, first, *rest, *k)} == {"param"}
+    assert (h.label, i.label, j.label) == ("mul", "mul", "j")
+    with oc.no_grad(), SimpleContext(oc.param()) as held:
+        assert held.label == "param"
+
+
+class SimpleContext:
+    def __init__(self, held: oc.Tensor) -> None:
+        self.held = held
+
+    def __enter__(self) -> oc.Tensor:
+        return self.held
+
+    def __exit__(self, *exception: object) -> None:
+        pass
+
+
+def test_long_functions_are_read_where_they_are_asked() -> None:
+    """Each name is looked for by itself: what a list of thousands holds is not followed to its end."""
+    items = ", ".join(["oc.param()"] * 3000)
+    scope = run(f"many = [{items}]\nlast = oc.param()")
+    assert {t.label for t in scope["many"]} == {"param"}
+    assert scope["last"].label == "last"
 
 
 def test_annotated_chained_and_augmented_bindings() -> None:

@@ -38,7 +38,7 @@ def made(program: str) -> tuple[oc.Tensor, ...]:
         value = eval(compile(ast.Expression(last.value), "<cell>", "eval"), scope)
     else:
         exec(compile(program, "<cell>", "exec"), scope)
-        value = scope[ast.unparse(last.targets[0] if isinstance(last, ast.Assign) else last.target)]
+        value = eval(ast.unparse(last.targets[0] if isinstance(last, ast.Assign) else last.target), scope)
     return value if isinstance(value, tuple) else (value,)
 
 

@@ -20,9 +20,10 @@ from ocannl_backend_c.dialect import TYPES
 from ocannl_backend_c.emit import emit
 
 
-@cache
 def _capabilities() -> Capabilities:
-    return Capabilities(precisions=frozenset(precision.name for precision in TYPES))
+    width, registers = toolchain.toolchain().vectors
+    names = frozenset(precision.name for precision in TYPES)
+    return Capabilities(names, vector_bytes=width, vector_registers=registers)
 
 
 @cache

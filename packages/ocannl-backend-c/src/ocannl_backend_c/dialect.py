@@ -80,6 +80,7 @@ static __attribute__((noinline)) int share(
   return 0;
 }""",
 )
+GNU = "!defined __clang__ && "  # names of instructions: Clang needs none of these to find them
 HALF = "defined __FLT16_MAX__ && (defined __F16C__ || defined __aarch64__)"
 
 DIALECT = Dialect(
@@ -101,9 +102,19 @@ DIALECT = Dialect(
     fast={
         "fma_f32": ("defined __FP_FAST_FMAF", "return __builtin_fmaf(x, y, z);"),
         "fma_f64": ("defined __FP_FAST_FMA", "return __builtin_fma(x, y, z);"),
+        "fma_f32_x16": (f"{GNU}defined __AVX512F__", "return __builtin_ia32_vfmaddps512_mask(x, y, z, -1, 4);"),
+        "fma_f64_x8": (f"{GNU}defined __AVX512F__", "return __builtin_ia32_vfmaddpd512_mask(x, y, z, -1, 4);"),
+        "fma_f32_x8": (f"{GNU}defined __FMA__", "return __builtin_ia32_vfmaddps256(x, y, z);"),
+        "fma_f64_x4": (f"{GNU}defined __FMA__", "return __builtin_ia32_vfmaddpd256(x, y, z);"),
+        "fma_f32_x4": (f"{GNU}defined __FMA__", "return __builtin_ia32_vfmaddps(x, y, z);"),
+        "fma_f64_x2": (f"{GNU}defined __FMA__", "return __builtin_ia32_vfmaddpd(x, y, z);"),
         "f16_to_f32": (HALF, "union { uint16_t bits; _Float16 number; } held = { x };\nreturn held.number;"),
         "f32_to_f16": (HALF, "union { _Float16 number; uint16_t bits; } held = { (_Float16)x };\nreturn held.bits;"),
     },
+    vector="typedef {type} {name} __attribute__((vector_size({bytes}), aligned({align})));",
+    convert="__builtin_convertvector({value}, {type})",
+    inlined="static inline __attribute__((always_inline)) {type} {name}({params})",
+    rolled='_Pragma("GCC unroll 1")',
     words=KEYWORDS | frozenset(TYPES.values()) | {"CHOOSING"},
 )
 

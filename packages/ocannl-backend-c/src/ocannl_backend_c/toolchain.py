@@ -29,7 +29,11 @@ from ocannl.backend import BackendUnavailable, CompileError
 from ocannl.base.config import C_COMPILER, COMPILE_SECONDS, child_environment
 
 CANDIDATES = ("gcc", "clang", "cc")
-TUNING = (("-march=native",), ("-mcpu=native",), ())  # the first that the compiler knows
+WIDE = "-mprefer-vector-width=512"  # some processors have it halved: vectors are already as wide as they are to be
+TUNING = (("-march=native", WIDE), ("-march=native",), ("-mcpu=native",), ())  # the first that the compiler knows
+VECTORS = {b"__AVX512F__": (64, 32), b"__AVX__": (32, 16), b"__SSE2__": (16, 16), b"__ARM_NEON": (16, 32)}
+"""Bytes and number of the vector registers that code may use where a macro is predefined; the first one counts."""
+NO_VECTORS = (0, 16)
 MEANING = (
     "-std=c99",
     "-fwrapv",  # integers wrap
@@ -52,6 +56,7 @@ class Toolchain:
     tuning: tuple[str, ...]
     version: str
     macros: str  # a digest of what it predefines: its release, its target, the instructions that it may use
+    vectors: tuple[int, int]  # bytes of a vector register that it may use, and how many there are; 0 bytes: none
 
     @property
     def target(self) -> str:
@@ -105,9 +110,14 @@ def _ask(words: tuple[str, ...], _mtime_ns: int) -> Toolchain:
         if status == 0 and b"__VERSION__" in out:
             found = re.search(rb'#define __VERSION__ "(.*)"', out)
             version = found[1].decode("ascii", "replace") if found else "of unknown version"
-            return Toolchain(words, tuning, version, hashlib.sha256(out).hexdigest()[:16])
+            return Toolchain(words, tuning, version, hashlib.sha256(out).hexdigest()[:16], _vectors(out))
         refusals.append(f"{shlex.join(asked)}: {err.decode(errors='replace').strip() or f'status {status}'}")
     raise CompileError("\n".join(["the C compiler does not say what it is", *refusals]))
+
+
+def _vectors(macros: bytes) -> tuple[int, int]:
+    defined = {line.split()[1] for line in macros.splitlines() if line.startswith(b"#define ")}
+    return next((registers for macro, registers in VECTORS.items() if macro in defined), NO_VECTORS)
 
 
 def build(text: str, tools: Toolchain) -> bytes:

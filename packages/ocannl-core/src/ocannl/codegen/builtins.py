@@ -9,6 +9,7 @@ none.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from ocannl.codegen.cstyle import Dialect, Function
 from ocannl.codegen.numbers import FORMATS, bits, is_signed, limits
@@ -23,13 +24,50 @@ MATH = {
 }  # fmt: skip
 """Operations on floats that are functions of the mathematical library."""
 
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An operation that gives the first value whose test holds, or else the last one."""
+
+    params: str
+    cases: tuple[tuple[str, str], ...]
+    last: str
+
+    @property
+    def body(self) -> str:
+        return f"return {' '.join(f'{test} ? {value} :' for test, value in self.cases)} {self.last};"
+
+
+FLOAT_CHOICES: Mapping[str, Choice] = {
+    "relu": Choice("x", (("x < 0", "0"),), "x"),  # NaN is not below zero
+    "sat01": Choice("x", (("x < 0", "0"), ("x > 1", "1")), "x"),
+    "max": Choice("x y", (("(x < y) | (y != y)", "y"),), "x"),
+    "min": Choice("x y", (("(x > y) | (y != y)", "y"),), "x"),
+    "relu_gate": Choice("x y", (("x > 0", "y"),), "0"),
+    "sat01_gate": Choice("x y", (("(x > 0) & (x < 1)", "y"),), "0"),
+}
+SIGNED_CHOICES: Mapping[str, Choice] = {
+    "abs": Choice("x", (("x < 0", "-x"),), "x"),
+    "relu": FLOAT_CHOICES["relu"],
+    "sat01": FLOAT_CHOICES["sat01"],
+    "max": Choice("x y", (("x < y", "y"),), "x"),
+    "min": Choice("x y", (("x > y", "y"),), "x"),
+    "relu_gate": FLOAT_CHOICES["relu_gate"],
+}
+UNSIGNED_CHOICES: Mapping[str, Choice] = {
+    "sat01": Choice("x", (("x > 1", "1"),), "x"),
+    "max": SIGNED_CHOICES["max"],
+    "min": SIGNED_CHOICES["min"],
+    "relu_gate": FLOAT_CHOICES["relu_gate"],
+}
+
+
+def _bodies(choices: Mapping[str, Choice]) -> dict[str, tuple[str, str]]:
+    return {name: (choice.params, choice.body) for name, choice in choices.items()}
+
+
 FLOAT: Mapping[str, tuple[str, str]] = {
-    "relu": ("x", "return x < 0 ? 0 : x;"),  # NaN is not below zero
-    "sat01": ("x", "TYPE above = x < 0 ? 0 : x;\nreturn above > 1 ? 1 : above;"),
-    "max": ("x y", "return (x < y) | (y != y) ? y : x;"),
-    "min": ("x y", "return (x > y) | (y != y) ? y : x;"),
-    "relu_gate": ("x y", "return x > 0 ? y : 0;"),
-    "sat01_gate": ("x y", "return (x > 0) & (x < 1) ? y : 0;"),
+    **_bodies(FLOAT_CHOICES),
     "mod": (
         "x y",
         "TYPE rest = FMOD(x, y);\nreturn (rest != 0) & ((rest < 0) != (y < 0)) ? rest + y : rest;",
@@ -38,13 +76,8 @@ FLOAT: Mapping[str, tuple[str, str]] = {
 }
 POWER = "TYPE product = 1;\nfor (UNSIGNED left = n; left; left >>= 1) {\n  if (left & 1) product *= x;\n  x *= x;\n}\n"
 SIGNED: Mapping[str, tuple[str, str]] = {
-    "abs": ("x", "return x < 0 ? -x : x;"),
+    **_bodies(SIGNED_CHOICES),
     "trunc": ("x", "return x;"),
-    "relu": ("x", "return x < 0 ? 0 : x;"),
-    "sat01": ("x", "return x < 0 ? 0 : x > 1 ? 1 : x;"),
-    "max": ("x y", "return x < y ? y : x;"),
-    "min": ("x y", "return x > y ? y : x;"),
-    "relu_gate": ("x y", "return x > 0 ? y : 0;"),
     "sat01_gate": ("x y", "return 0;"),  # no whole number lies between
     "fma": ("x y z", "return x * y + z;"),
     "div": ("x y", "return y == 0 ? 0 : y == -1 ? -x : x / y;"),
@@ -61,9 +94,9 @@ SIGNED: Mapping[str, tuple[str, str]] = {
 }
 UNSIGNED: Mapping[str, tuple[str, str]] = {
     **SIGNED,
+    **_bodies(UNSIGNED_CHOICES),
     "abs": ("x", "return x;"),
     "relu": ("x", "return x;"),
-    "sat01": ("x", "return x > 1 ? 1 : x;"),
     "div": ("x y", "return y == 0 ? 0 : x / y;"),
     "mod": ("x y", "return y == 0 ? 0 : x % y;"),
     "pow": ("x n", f"{POWER}return product;"),
@@ -107,6 +140,12 @@ def table(precision: Precision) -> Mapping[str, tuple[str, str]]:
     return SIGNED if is_signed(precision) else UNSIGNED
 
 
+def choice(name: str, precision: Precision) -> Choice | None:
+    """The operation as a choice, if it is one."""
+    signed = SIGNED_CHOICES if is_signed(precision) else UNSIGNED_CHOICES
+    return (FLOAT_CHOICES if precision.is_float else signed).get(name)
+
+
 def conversion_name(source: Precision, target: Precision) -> str:
     return f"{short(source)}_to_{short(target)}"
 
@@ -121,10 +160,11 @@ def names() -> Iterator[str]:
 
 
 def inline(
-    d: Dialect, name: str, type_: str, params: tuple[str, ...], body: str, needs: tuple[Function, ...] = ()
-) -> Function:
-    """A small function. `params` are declarations, such as `float x`."""
-    head = d.inline.format(type=type_, name=name, params=", ".join(params))
+    d: Dialect, name: str, type_: str, params: tuple[str, ...], body: str,
+    needs: tuple[Function, ...] = (), form: str = "",
+) -> Function:  # fmt: skip
+    """A small function. `params` are declarations, such as `float x`; `form` is how it begins, if not as others do."""
+    head = (form or d.inline).format(type=type_, name=name, params=", ".join(params))
     lines = [f"{d.indent}{line}" for line in body.splitlines()]
     if name in d.fast:
         condition, instruction = d.fast[name]

@@ -16,23 +16,42 @@ from __future__ import annotations
 from functools import cache
 
 from ocannl.base.errors import CompileError
-from ocannl.codegen import builtins
+from ocannl.codegen import builtins, vectors
+from ocannl.codegen.clanes import Lanes
 from ocannl.codegen.cstyle import Dialect, Library
-from ocannl.codegen.cvalues import OPERATORS, SCALAR, Values
+from ocannl.codegen.cvalues import OPERATORS, SCALAR, Values, is_fused
 from ocannl.codegen.document import Document
-from ocannl.codegen.infix import Term, unary
+from ocannl.codegen.infix import Term
 from ocannl.codegen.nests import Claim, Nest
 from ocannl.codegen.numbers import is_narrow
-from ocannl.ir.loops import Apply, Body, Buf, Comment, For, If, Let, Local, Pick, Poll, Stmt, Store, Update, Var, When
+from ocannl.codegen.vectors import parts
+from ocannl.ir.loops import (
+    Apply,
+    Body,
+    Buf,
+    Comment,
+    Expr,
+    For,
+    If,
+    Let,
+    Local,
+    Mode,
+    Pick,
+    Poll,
+    Stmt,
+    Store,
+    Update,
+    Var,
+    When,
+)
 from ocannl.ir.names import Namer
-from ocannl.ir.ops import ADD, MUL, NEG
-from ocannl.ir.walk import Node, walk
+from ocannl.ir.walk import Node, children, walk
 
 STACK_BYTES = 1 << 20  # for the local arrays of one nest
 WIDTH = 100  # beyond which a line is broken
 CHOICES = frozenset({"where", "relu_gate", "sat01_gate"})  # other operations use every operand
 CONTROL, FRAME, CLAIM = "control", "frame", "claim"  # what the parameters of that kind are called
-OLD = "old value"  # of the cell that an `Update` changes: no name that a program can hold
+TOTAL = "total of lanes"  # no name that a program can hold
 
 
 @cache
@@ -42,6 +61,7 @@ def reserved(dialect: Dialect) -> frozenset[str]:
     return (
         dialect.words
         | frozenset(builtins.names())
+        | frozenset(vectors.names())
         | frozenset(mathematical)
         | {CONTROL, FRAME, CLAIM, dialect.poll.name, dialect.share.name}
     )
@@ -89,7 +109,7 @@ class _Function:
             library.use(dialect.poll)
         if nest.polls:
             params.append(dialect.control)
-        form = f"{dialect.choosing}{dialect.nest}" if any(map(_chooses, walk(nest.body))) else dialect.nest
+        form = f"{dialect.choosing}{dialect.nest}" if any(map(_chooses, nest.body)) else dialect.nest
         doc.line(fitted(form, "int" if nest.polls else "void", name, params))
         doc.line("{")
 
@@ -147,7 +167,7 @@ class _Function:
     def statement(self, stmt: Stmt) -> None:
         match stmt:
             case Store(ref, value):
-                self.line(f"{self.values.place(ref).text} = {self.values.value(value).text};")
+                self.line(self.values.assigned(ref, self.values.value(value)))
             case Update():
                 self.update(stmt)
             case For():
@@ -157,9 +177,7 @@ class _Function:
             case Pick():
                 self.pick(stmt)
             case Let(name, value):
-                text, called = self.values.value(value).text, self.names(name)
-                self.line(f"const {self.d.types[value.precision]} {called} = {text};")
-                self.values.variables[name] = Term(called)
+                self.define(name, value)
             case Local(buf, fill):
                 self.local(buf, fill)
             case Comment(text):
@@ -178,9 +196,29 @@ class _Function:
                 self.values.syms[stmt.sym] = first
                 self.block(stmt.body)
                 return
+            if stmt.mode is Mode.UNROLLED:
+                for value in range(first, limit):
+                    self.values.syms[stmt.sym] = value
+                    self.block(stmt.body)
+                return
+            if stmt.mode is Mode.LANES and self.d.vector:
+                self.lanes(stmt, first, limit)
+                return
         self.line(f"{self.counting(self.counter(stmt), first, limit, stmt.step)} {{")
         self.inner(stmt.body)
         self.line("}")
+
+    def lanes(self, stmt: For, first: int, limit: int) -> None:
+        """Vectors take so many iterations each; what is left over is a number."""
+        one = self.values
+        for width in parts(limit - first):
+            if width > 1:
+                self.values = Lanes(one, stmt.sym, first, width)
+            else:
+                one.syms[stmt.sym] = first
+            self.block(stmt.body)
+            self.values = one
+            first += width
 
     def counter(self, stmt: For) -> str:
         name = self.names(stmt.sym.name, "i")
@@ -228,24 +266,37 @@ class _Function:
             counter = self.names("cell")
             self.line(f"{self.counting(counter, 0, buf.size, 1)} {called}[{counter}] = {start};")
 
+    def define(self, name: str, value: Expr) -> None:
+        values, called = self.values.computing(value), self.names(name)
+        self.line(f"const {values.type(value.precision)} {called} = {values.value(value).text};")
+        values.variables[name] = Term(called)
+
     def update(self, stmt: Update) -> None:
-        """A product that is added may be rounded once, together with the sum."""
-        precision, cell = stmt.ref.buf.precision, self.values.place(stmt.ref)
-        self.values.variables[OLD] = cell
-        negated, term = _without_sign(stmt.value)
-        if stmt.op is ADD and precision.is_float and isinstance(term, Apply) and term.op is MUL:
-            work = precision.arithmetic
-            x, y = (self.values.widened(factor) for factor in term.args)
-            old = self.values.widened(Var(OLD, precision))
-            fma = builtins.operation(self.d, "fma", work)
-            assert fma is not None
-            total = self.values.call(fma, unary("-", x) if negated else x, y, old)
-            self.line(f"{cell.text} = {self.values.convert(total, work, precision).text};")
-        elif stmt.op.name in OPERATORS and not is_narrow(precision) and precision.numpy.kind != "b":
-            self.line(f"{cell.text} {OPERATORS[stmt.op.name]}= {self.values.value(stmt.value).text};")
+        values, ref, precision = self.values, stmt.ref, stmt.ref.buf.precision
+        if isinstance(values, Lanes) and not values.stride(ref):
+            self.fold(values, stmt)
+        elif (
+            stmt.op.name in OPERATORS and not is_narrow(precision) and precision.numpy.kind != "b"
+            and not is_fused(stmt) and values.is_place(ref)
+        ):  # fmt: skip
+            self.line(f"{values.place(ref).text} {OPERATORS[stmt.op.name]}= {values.value(stmt.value).text};")
         else:
-            new = self.values.value(Apply(stmt.op, (Var(OLD, precision), stmt.value)))
-            self.line(f"{cell.text} = {new.text};")
+            self.line(values.assigned(ref, values.updated(stmt)))
+
+    def fold(self, lanes: Lanes, stmt: Update) -> None:
+        """All lanes update the same cell."""
+        precision, value = stmt.ref.buf.precision, lanes.value(stmt.value)
+        total = lanes.total(stmt.op, precision, value)
+        numbers = [] if total is None else [total]
+        if total is None:
+            each = self.names("each")
+            self.line(f"const {lanes.type(precision)} {each} = {value.text};")
+            numbers = [Term(f"{each}[{lane}]") for lane in range(lanes.width)]
+        self.values = lanes.one
+        for number in numbers:
+            self.values.variables[TOTAL] = number
+            self.update(Update(stmt.ref, stmt.op, Var(TOTAL, precision)))
+        self.values = lanes
 
 
 def fitted(form: str, type_: str, name: str, params: list[str]) -> str:
@@ -256,18 +307,15 @@ def fitted(form: str, type_: str, name: str, params: list[str]) -> str:
 
 
 def _chooses(node: Node) -> bool:
-    """Whether what it does not choose may be left unread."""
+    """Whether what it does not choose may be left unread; lanes are read before they are chosen from."""
     match node:
         case When() | Pick():
             return True
-        case If(_, then, orelse):
-            return not all(isinstance(stmt, For) for stmt in then + orelse)
-        case Apply(op, _):
-            return op.name in CHOICES
-        case _:
+        case Apply(op, _) if op.name in CHOICES:
+            return True
+        case If(_, then, orelse) if any(isinstance(stmt, Store | Update | Let) for stmt in then + orelse):
+            return True
+        case For(mode=Mode.LANES):
             return False
-
-
-def _without_sign(expr: object) -> tuple[bool, object]:
-    """Whether it is negated, and what is."""
-    return (True, expr.args[0]) if isinstance(expr, Apply) and expr.op is NEG else (False, expr)
+        case _:
+            return any(map(_chooses, children(node)))

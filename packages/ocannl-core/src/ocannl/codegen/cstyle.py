@@ -45,6 +45,10 @@ class Dialect:
     ends_comment: str  # what a comment may not hold
     fast: Mapping[str, tuple[str, str]]  # functions that some targets have: on what condition, and what they do
     words: frozenset[str]  # names that mean something already
+    vector: str = ""  # what declares a type of vectors: a format of `type`, `name`, `bytes`, `align`; or there are none
+    convert: str = ""  # a vector with its numbers converted: a format of `value`, `type`
+    inlined: str = ""  # how a function of vectors begins, as `inline`: one that is nowhere called
+    rolled: str = ""  # stands before a loop over the lanes of a vector: it is not to be unrolled
     wide: int = 4  # bytes of an int: arithmetic on less gives ints, which are cut off again
     indent: str = "  "
 

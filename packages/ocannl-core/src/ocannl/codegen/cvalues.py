@@ -14,8 +14,8 @@ from ocannl.codegen.cstyle import Dialect, Function, Library
 from ocannl.codegen.infix import Term, binary, call, element, ternary, unary
 from ocannl.codegen.numbers import is_narrow, is_signed, rounded
 from ocannl.ir.index import Affine, Bound, Cond, Sym
-from ocannl.ir.loops import Apply, Buf, Cast, Expr, Idx, Load, Num, Ref, Var, When
-from ocannl.ir.ops import BY_NAME, Op
+from ocannl.ir.loops import Apply, Buf, Cast, Expr, Idx, Load, Num, Ref, Update, Var, When
+from ocannl.ir.ops import ADD, BY_NAME, MUL, NEG, Op
 from ocannl.ir.precision import Family, Precision, float16, float32, float64, int64, uint8
 
 COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
@@ -128,8 +128,29 @@ class Values:
     def call(self, function: Function, *args: Term) -> Term:
         return call(self.library.use(function), *args)
 
+    def type(self, precision: Precision) -> str:
+        return self.dialect.types[precision]
+
+    def on(self, function: Function, source: Precision, target: Precision, *args: Term) -> Term:
+        """A function of values of one type that gives one of another."""
+        return self.call(function, *args)
+
+    def constant(self, value: int | float, precision: Precision) -> Term:
+        return self.dialect.literal(value, precision)
+
+    def computing(self, expr: Expr) -> Values:
+        """Who computes the expression."""
+        return self
+
+    def is_place(self, ref: Ref) -> bool:
+        """Whether `place` can be assigned to."""
+        return True
+
     def cast(self, term: Term, precision: Precision) -> Term:
         return unary(f"({self.dialect.types[precision]})", term)
+
+    def select(self, test: Term, precision: Precision, then: Term, orelse: Term) -> Term:
+        return ternary(test, then, orelse)
 
     def value(self, expr: Expr) -> Term:
         """The value, in the type that holds its precision."""
@@ -157,6 +178,23 @@ class Values:
                     return self.value(then if test else orelse)
                 return ternary(test, self.value(then), self.value(orelse))
 
+    def updated(self, stmt: Update) -> Term:
+        """The new value of a cell. A product that is added may be rounded once, together with the sum."""
+        precision = stmt.ref.buf.precision
+        self.variables[OLD] = self.place(stmt.ref)
+        if is_fused(stmt):
+            negated, term = _without_sign(stmt.value)
+            assert isinstance(term, Apply)
+            work = precision.arithmetic
+            x, y = (self.widened(factor) for factor in term.args)
+            total = self.compute(FMA, work, [unary("-", x) if negated else x, y, self.widened(Var(OLD, precision))])
+            return self.convert(total, work, precision)
+        return self.value(Apply(stmt.op, (Var(OLD, precision), stmt.value)))
+
+    def assigned(self, ref: Ref, value: Term) -> str:
+        """The statement that stores it."""
+        return f"{self.place(ref).text} = {value.text};"
+
     def widened(self, expr: Expr) -> Term:
         """The value, in the type that arithmetic runs in."""
         precision = expr.precision
@@ -170,17 +208,23 @@ class Values:
         """1 or 0, an int: whether the value is not zero."""
         match expr:
             case Apply(op, (x, y)) if op.name in COMPARISONS:
-                return binary(COMPARISONS[op.name], self.widened(x), self.widened(y))
+                return self.compare(op.name, x.precision.arithmetic, self.widened(x), self.widened(y))
             case Apply(op, (x, y)) if op.name in LOGIC:
                 return binary(LOGIC[op.name], self.truth(x), self.truth(y))
             case Apply(op, (x,)) if op.name == "not":
-                return unary("!", self.truth(x))
+                return self.untrue(self.truth(x))
             case Cast(value, _) if _is_truth(value):
                 return self.truth(value)
             case Num(value, precision):
                 return ONE if rounded(value, precision) != 0 else ZERO
             case _:
                 return self._is_true(self.value(expr), expr.precision)
+
+    def compare(self, name: str, precision: Precision, x: Term, y: Term) -> Term:
+        return binary(COMPARISONS[name], x, y)
+
+    def untrue(self, truth: Term) -> Term:
+        return unary("!", truth)
 
     def _is_true(self, term: Term, precision: Precision) -> Term:
         if is_narrow(precision):
@@ -199,12 +243,13 @@ class Values:
         if _is_truth(expr):
             return self._number(self.truth(expr), precision)
         if op.name == "where":
-            return ternary(self.truth(args[0]), self.value(args[1]), self.value(args[2]))
+            return self.select(self.truth(args[0]), precision, self.value(args[1]), self.value(args[2]))
         if op.name in ("id", "fst", "snd"):
             return self.value(args[-1 if op.name == "snd" else 0])
         work = precision.arithmetic
         if precision.family is Family.BOOL:
-            return binary("!=", self.compute(op, uint8, [self.value(arg) for arg in args]), ZERO)
+            number = self.compute(op, uint8, [self.value(arg) for arg in args])
+            return self.convert(number, uint8, precision)
         match expr:
             case Apply(_, (x, Num(exponent, _))) if op.name == "pow" and exponent in PRODUCTS:
                 result = self._power(x, int(exponent), work)
@@ -224,16 +269,16 @@ class Values:
             case "div", [x, y] if precision.is_float:
                 return binary("/", x, y)
             case "recip", [x] if precision.is_float:
-                return binary("/", self.dialect.literal(1, precision), x)
+                return binary("/", self.constant(1, precision), x)
             case "recip_sqrt", [x] if precision.is_float:
-                return binary("/", self.dialect.literal(1, precision), self.compute(SQRT, precision, [x]))
+                return binary("/", self.constant(1, precision), self.compute(SQRT, precision, [x]))
             case _:
                 function = builtins.operation(self.dialect, op.name, precision)
                 if function is None:
                     raise CompileError(
                         f"`{op.name}` has no meaning in {precision.name}: convert its operands to a float type"
                     )
-                return self.call(function, *args)
+                return self.on(function, precision, precision, *args)
 
     def _cut(self, term: Term, precision: Precision) -> Term:
         """What was computed in ints, as a value of a narrower type."""
@@ -245,11 +290,11 @@ class Values:
         base = self.widened(x)
         match exponent:
             case 0:
-                return self.dialect.literal(1, work)
+                return self.constant(1, work)
             case 1:
                 return base
             case _:
-                return self.call(builtins.power(self.dialect, exponent, work), base)
+                return self.on(builtins.power(self.dialect, exponent, work), work, work, base)
 
     def convert(self, term: Term, source: Precision, target: Precision) -> Term:
         """A value of one precision as another.
@@ -262,22 +307,23 @@ class Values:
         if source is target:
             return term
         if target.family is Family.BOOL:
-            return self._is_true(term, source)
+            return self._number(self._is_true(term, source), target)
         if is_narrow(source):
-            return self.convert(self.call(builtins.widening(d, source), term), float32, target)
+            return self.convert(self.on(builtins.widening(d, source), source, float32, term), float32, target)
         if is_narrow(target):
             if source is float64 and target is float16:
-                single = self.call(builtins.to_odd(d), term)
+                single = self.on(builtins.to_odd(d), float64, float32, term)
             else:
                 single = self.convert(term, source, float32)
-            return self.call(builtins.narrowing(d, target), single)
+            return self.on(builtins.narrowing(d, target), float32, target, single)
         if source.is_float and not target.is_float:
-            return self.call(builtins.to_integer(d, source, target), term)
+            return self.on(builtins.to_integer(d, source, target), source, target, term)
         return self.cast(term, target)
 
 
 SCALAR = "scalar"  # the symbol of the term of a local without axes
-SQRT = BY_NAME["sqrt"]
+SQRT, FMA = BY_NAME["sqrt"], BY_NAME["fma"]
+OLD = "old value"  # of the cell that an `Update` changes: no name that a program can hold
 
 
 def _sum(const: int, terms: Iterable[tuple[int, Term]]) -> Term:
@@ -297,3 +343,14 @@ def _sum(const: int, terms: Iterable[tuple[int, Term]]) -> Term:
 
 def _is_truth(expr: Expr) -> bool:
     return isinstance(expr, Apply) and (expr.op.name in COMPARISONS or expr.op.name in LOGIC or expr.op.name == "not")
+
+
+def _without_sign(expr: Expr) -> tuple[bool, Expr]:
+    """Whether it is negated, and what is."""
+    return (True, expr.args[0]) if isinstance(expr, Apply) and expr.op is NEG else (False, expr)
+
+
+def is_fused(stmt: Update) -> bool:
+    """Whether it adds a product of floats."""
+    term = _without_sign(stmt.value)[1]
+    return stmt.op is ADD and stmt.ref.buf.precision.is_float and isinstance(term, Apply) and term.op is MUL

@@ -5,18 +5,18 @@ Context variables, and nothing else, carry the ambient state; so threads and cor
 
 from __future__ import annotations
 
-import dis
 import sys
 from collections.abc import Callable
 from contextlib import ContextDecorator
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
-from functools import lru_cache, wraps
-from types import CodeType, FrameType
+from functools import wraps
+from types import FrameType
 from typing import Any, TypeVar, cast
 
 from ocannl.base.errors import CodeError
 from ocannl.ir.tnode import next_id
+from ocannl.lang.bindings import bound_name
 
 _INTERNAL = ("ocannl.lang", "ocannl.infer", "ocannl.ir", "ocannl.base", "ocannl.lower")
 
@@ -73,8 +73,9 @@ def site() -> Site:
         frame = frame.f_back
     if frame is None:
         return Site("", "")
-    where, names = _code_facts(frame.f_code)
-    return Site(f"{where}:{frame.f_lineno}", names.get(frame.f_lasti, "") if composed.get() is None else "")
+    file = frame.f_code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
+    name = bound_name(frame.f_code, frame.f_lasti) if composed.get() is None else ""
+    return Site(f"{file}:{frame.f_lineno}", name)
 
 
 def _module(frame: FrameType) -> str:
@@ -119,36 +120,3 @@ def word(given: Any) -> str:
     if isinstance(given, str):
         return f'"{given}"'
     return repr(given) if isinstance(given, int | float) else type(given).__name__
-
-
-@lru_cache(maxsize=4096)
-def _code_facts(code: CodeType) -> tuple[str, dict[int, str]]:
-    """The file of some code, and for each instruction whose result goes straight into a name, that name.
-
-    Reading names from the bytecode works wherever code runs: in the REPL, in notebooks, under `exec`, in lambdas.
-    """
-    names: dict[int, str] = {}
-    steps = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "NOP", "EXTENDED_ARG")]
-    for at, instruction in enumerate(steps):
-        rest = steps[at + 1 : at + 4]
-        following = rest[0].offset if rest else instruction.offset
-        if rest and rest[0].opname == "COPY":  # a walrus keeps a copy on the stack
-            rest = rest[1:]
-        name = _stored_name(rest)
-        if name.isidentifier():  # a running call may point at any of its inline caches
-            names.update(dict.fromkeys(range(instruction.offset, following, 2), name))
-    file = code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
-    return file, names
-
-
-def _stored_name(rest: list[dis.Instruction]) -> str:
-    if not rest:
-        return ""
-    first = rest[0]
-    if first.opname.startswith("STORE_FAST_"):  # two instructions in one: the first stores the value
-        return str(first.argval[0])
-    if first.opname in ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF"):
-        return str(first.argval)
-    if first.opname.startswith("LOAD_") and len(rest) > 1 and rest[1].opname == "STORE_ATTR":
-        return str(rest[1].argval)  # self.name = ...
-    return ""

@@ -34,9 +34,15 @@ OTHERWISE = {
     "all", "any", "mean", "round", "sum", "largest", "smallest",  # methods: the names belong to Python
     "max", "min",  # maximum, minimum
     "slice", "transpose",  # x[n], x.T
-    "root_",  # a part of norms
 }  # fmt: skip
 
-__all__ = sorted(name for name in REGISTRY if name not in OTHERWISE)
+
+
+def _is_public(name: str) -> bool:
+    """Parts of other operations end in an underscore, as do primitives that are words of Python."""
+    return name not in OTHERWISE and (name in primitives.PRIMITIVES or not name.endswith("_"))
+
+
+__all__ = sorted(filter(_is_public, REGISTRY))
 globals().update({name: REGISTRY[name] for name in __all__})
 attach(REGISTRY)

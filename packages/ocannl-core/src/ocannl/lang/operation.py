@@ -169,13 +169,14 @@ def contraction(
 
 
 def _other_factors(s: Slots, factor: Term) -> Term:
-    """The product of all factors but this one; right where some of them are zero, too."""
-    is_zero = apply("eq", factor, 0.0)
-    zeros, rest = s.local("zeros", 0), s.local("rest", 0)
-    zeros.write(ADD, True, is_zero)
-    rest.write(MUL, True, apply("where", is_zero, 1.0, factor))
-    one_zero, no_zero = apply("eq", zeros, 1.0), apply("eq", zeros, 0.0)
-    return apply("where", is_zero, apply("where", one_zero, rest, 0.0), apply("where", no_zero, s.value / factor, 0.0))
+    """The product of all factors but this one: by division where that can be undone, and not by 0, infinity and NaN;
+    of several such factors, each receives the whole product."""
+    divides = apply("eq", factor / factor, 1.0)
+    others, rest = s.local("others", 0), s.local("rest", 0)
+    others.write(ADD, True, apply("where", divides, 0.0, 1.0))
+    rest.write(MUL, True, apply("where", divides, factor, 1.0))
+    alone = apply("where", apply("eq", others, 1.0), rest, s.value)
+    return apply("where", divides, s.value / factor, alone)
 
 
 def _distribute(s: Slots, formula: Term, g: Term, known: Term | None) -> None:

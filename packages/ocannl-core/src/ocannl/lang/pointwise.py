@@ -223,6 +223,12 @@ def root_(x: Term) -> Term:
     return apply("sqrt", x)
 
 
+@formula(lambda g, v, x: _where(_eq(x, 0.0), 0.0, g / x))
+def log_of_sum_(x: Term) -> Term:
+    """The logarithm of a sum of exponentials: where all of them vanish, there is nothing to share a gradient among."""
+    return apply("log", x)
+
+
 @composite
 def clip(x: object, low: object = None, high: object = None) -> Tensor:
     """The value, but not less than `low` and not more than `high`; NaN stays.

@@ -12,6 +12,7 @@ from ocannl.lang import terms
 from ocannl.lang.ambient import composite
 from ocannl.lang.axes import Away, away, count
 from ocannl.lang.operation import contraction
+from ocannl.lang.operations import stop_gradient
 from ocannl.lang.operators import REGISTRY
 from ocannl.lang.pointwise import root_
 from ocannl.lang.tensor import Tensor, apply
@@ -150,14 +151,19 @@ def _mean(over: Away) -> Tensor:
 
 
 def _var(over: Away, sample: bool) -> Tensor:
-    apart = over.met(over.x, _mean(over), lambda v, mean: v - mean, "deviation")
+    mean = stop_gradient(_mean(over))  # which hands on the sum of the deviations, and that is 0
+    apart = over.met(over.x, mean, lambda v, mean: v - mean, "deviation")
     rest = Away(apart, over.logic, over.sizes, {})
     return _divided("var", rest.reduced(ADD, "sum", lambda v: v * v), rest, int(sample))
 
 
 def _divided(name: str, total: Tensor, over: Away, less: int) -> Tensor:
     kind = over.x.typing.offered if over.x.typing.is_float else total.typing.offered
-    divide = contraction(name, pointwise(1), lambda v: v / (count(total) - less), None, text="{0} / count", kind=kind)
+
+    def share(v: Term) -> Term:
+        return v / max(count(total) - less, 0)
+
+    divide = contraction(name, pointwise(1), share, None, text="{0} / count", kind=kind)
     return apply(divide, [total])
 
 

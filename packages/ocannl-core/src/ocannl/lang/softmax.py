@@ -15,9 +15,11 @@ from ocannl.lang.leaves import embed
 from ocannl.lang.operations import stop_gradient
 from ocannl.lang.operators import REGISTRY
 from ocannl.lang.picking import pick
+from ocannl.lang.pointwise import log_of_sum_
 from ocannl.lang.primitives import PRIMITIVES
 from ocannl.lang.tensor import Tensor
 from ocannl.lang.terms import Term
+from ocannl.lang.terms import apply as term
 
 exp, log, where = PRIMITIVES["exp"], PRIMITIVES["log"], PRIMITIVES["where"]
 
@@ -56,15 +58,14 @@ def logsumexp(x: object, spec: str | None = None, **names: Any) -> Tensor:
     """`log(sum(exp(x)))`: over the output row, or over the axes that `spec` takes away.
 
     Shapes: `..b..|..i..->..o.. => ..b..|..i..->`, or those of the spec.
-    Grad:   `g * softmax(x)`.
+    Grad:   `g * softmax(x)`; 0 where all scores are minus infinity, NaN for one that is infinite.
     Raises: EinsumSyntaxError; ShapeError.
     """
     over = away(x, spec, names, "logsumexp", OUTPUT_ROW)
     largest = stop_gradient(over.reduced(MAX, "max"))
-    finite: Tensor = where(largest - largest < 1, largest, 0)  # an infinite score is itself the result
-    raised = over.met(over.x, finite, _raised, "exp")
-    logarithm: Tensor = log(_total(over, raised))
-    return logarithm + finite
+    most: Tensor = where((largest - largest < 1) | (largest > 0), largest, 0)  # not minus infinity, which vanishes
+    total: Tensor = log_of_sum_(_total(over, over.met(over.x, most, _raised, "exp")))
+    return total + most
 
 
 @composite
@@ -94,7 +95,8 @@ def _shifted(x: object, spec: str | None, names: dict[str, Any], title: str) -> 
 
 
 def _raised(v: Term, most: Term) -> Term:
-    return exp(v - most)  # type: ignore[no-any-return]
+    is_infinite = (v > 0) & term("ne", v - v, 0)  # the others vanish beside it
+    return term("where", is_infinite, 1, exp(v - most))
 
 
 def _total(over: Away, raised: Tensor) -> Tensor:

@@ -175,7 +175,12 @@ def _pow_exponent(g: Term, v: Term, x: Term, y: Term) -> Term:
     match x.tree:
         case Number(base):
             return g * (v * math.log(base)) if base > 0 else g * (0.0 if base == 0 else math.nan)
-    return g * apply("where", apply("eq", x, 0.0), 0.0, v * apply("log", x))
+    return g * apply("where", apply("eq", x, 0.0) & (y >= 0.0), 0.0, v * apply("log", x))
+
+
+def _mod_by(g: Term, v: Term, x: Term, y: Term) -> Term:
+    """How often `y` goes into `x`; where a remainder is rounded up to it, or it is infinite, -1 times."""
+    return -(g * apply("where", apply("eq", v, y), -1.0, (x - v) / y))
 
 
 DERIVATIVES: dict[str, tuple[Rule | None, ...]] = {
@@ -200,7 +205,7 @@ DERIVATIVES: dict[str, tuple[Rule | None, ...]] = {
     "mul": (lambda g, v, x, y: g * y, lambda g, v, x, y: g * x),
     "div": (lambda g, v, x, y: g / y, lambda g, v, x, y: -(g * (v / y))),
     "pow": (_pow_base, _pow_exponent),
-    "mod": (lambda g, v, x, y: g, lambda g, v, x, y: -(g * ((x - v) / y))),
+    "mod": (lambda g, v, x, y: g, _mod_by),
     "max": (
         lambda g, v, x, y: _shared(g, x > y, apply("eq", x, y)),
         lambda g, v, x, y: _shared(g, y > x, apply("eq", x, y)),

@@ -148,9 +148,8 @@ class _Routine:
         _check(assign)
         lhs, op, pieces, origin = assign.lhs, assign.accum, assign.pieces, assign.origin
         once = is_injective(pieces)
-        fill = assign.clear and not (once and is_surjective(pieces, lhs.dims))
-        if op is None and assign.clear:
-            fill = not is_surjective(pieces, lhs.dims)
+        stored = bool(pieces) and (once or op is None) and is_surjective(pieces, lhs.dims)
+        fill = assign.clear and not stored
         kind = lhs.precision if op is None else types.compute_type(op, lhs.precision)
         summed = not once and _is_summed_apart(lhs.precision, kind)
 

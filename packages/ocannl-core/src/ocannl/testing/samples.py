@@ -20,6 +20,7 @@ from ocannl.ir.loops import (
     Let,
     Load,
     Local,
+    Mode,
     Num,
     Poll,
     Proc,
@@ -175,10 +176,47 @@ def check_narrow(run: Runner) -> None:
     np.testing.assert_array_equal(after[3], np.where(chosen, 7, 255))
 
 
+def tile() -> Proc:
+    """`y = relu(w @ x)` for two rows of six columns in registers, and what all cells amount to."""
+    w = Buf("w", float32, (2, 9), (9, 1), Home.POOL, Access.IN)
+    x = Buf("x", float32, (9, 6), (6, 1), Home.POOL, Access.IN)
+    y = Buf("y", float32, (2, 6), (6, 1), Home.POOL, Access.OUT)
+    total = Buf("total", float32, (), (), Home.POOL, Access.INOUT)
+    acc = Buf("acc", float32, (2, 6), (6, 1), Home.REG, Access.TEMP)
+    k, u, v, m = Sym("k", 0, 8), Sym("u", 0, 1), Sym("v", 0, 1), Sym("m", 0, 1)
+    j, n, o = Sym("j", 0, 5), Sym("n", 0, 5), Sym("o", 0, 5)
+    product = Apply(MUL, (Var("each", float32), Load(Ref(x, (A(k), A(n))))))
+    cells = (
+        Store(Ref(y, (A(m), A(o))), Apply(BY_NAME["relu"], (Load(Ref(acc, (A(m), A(o)))),))),
+        Update(Ref(total, ()), ADD, Load(Ref(y, (A(m), A(o))))),
+    )
+    fed = (
+        Let("each", Load(Ref(w, (A(v), A(k))))),
+        loop(n, (Update(Ref(acc, (A(v), A(n))), ADD, product),), mode=Mode.LANES),
+    )
+    body = (
+        Local(acc),
+        loop(u, (loop(j, (Store(Ref(acc, (A(u), A(j))), Num(0, float32)),), mode=Mode.LANES),), mode=Mode.UNROLLED),
+        loop(k, (loop(v, fed, mode=Mode.UNROLLED),)),
+        loop(m, (loop(o, cells, mode=Mode.LANES),), mode=Mode.UNROLLED),
+    )
+    return Proc("tile", (w, x, y, total), (), body)
+
+
+def check_tile(run: Runner) -> None:
+    random = np.random.default_rng(0)
+    w, x = (random.integers(-9, 9, size).astype(np.float32) for size in ((2, 9), (9, 6)))
+    want = np.maximum(w @ x, 0)
+    y, total = run(tile(), w, x, np.zeros((2, 6), np.float32), np.array(5, np.float32))[2:]
+    np.testing.assert_array_equal(y, want)
+    assert total == want.sum() + 5
+
+
 SAMPLES = (
     (dense, check_dense),
     (border, check_border),
     (polled, check_polled),
     (shared, check_shared),
     (narrow, check_narrow),
+    (tile, check_tile),
 )

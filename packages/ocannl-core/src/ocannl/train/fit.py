@@ -16,6 +16,7 @@ from ocannl.runtime.context import Context
 from ocannl.runtime.routine import Routine
 from ocannl.train.feed import Feed, given
 from ocannl.train.progress import progress
+from ocannl.train.scale import LossScale
 from ocannl.train.step import grad_update
 
 Figures = Mapping[str, float]
@@ -42,6 +43,7 @@ def fit(
     *,
     epochs: int = 1,
     shuffle: int | None = None,
+    scale: LossScale | float | None = None,
     watch: Callable[[], Figures] | None = None,
     show: bool | None = None,
 ) -> Fitted:
@@ -53,16 +55,17 @@ def fit(
 
     `batches` is a static symbol, all of whose values make an epoch, or one mapping for each step, from placeholders to
     arrays and from symbols to integers: `[{x: xs, t: ts}, ...]`. `shuffle` is the seed of a random order, another one
-    in each epoch; None keeps theirs. `watch` is called after each epoch and gives figures, such as
-    `{"accuracy": 0.97}`, to be shown and kept. Somebody at a terminal sees a progress bar if `rich` is installed (extra
-    `cli`); `show` forces or forbids it.
+    in each epoch; None keeps theirs. `scale` is a factor for gradients of narrow types, a number or one that adapts.
+    `watch` is called after each epoch and gives figures, such as `{"accuracy": 0.97}`, to be shown and kept. Somebody
+    at a terminal sees a progress bar if `rich` is installed (extra `cli`); `show` forces or forbids it.
 
     Raises: CodeError for a number of epochs below 1, batches that cannot be walked as often as that, or no batches.
     """
     _check(batches, epochs, shuffle)
     ctx.init(loss)
     started = perf_counter()
-    step = ctx.compile(seq(grad_update(loss), update))
+    scaled = scale.step(loss, update) if isinstance(scale, LossScale) else seq(grad_update(loss, scale=scale), update)
+    step = ctx.compile(scaled)
     compile_seconds = perf_counter() - started
 
     losses: list[float] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ocannl.base.errors import CodeError
+from ocannl.base.errors import CodeError, DtypeError
 from ocannl.ir.precision import float32, promote
 from ocannl.lang.cd import cd
 from ocannl.lang.code import Code, seq, titled
@@ -10,18 +10,33 @@ from ocannl.lang.leaves import node
 from ocannl.lang.tensor import Tensor
 
 
-def grad_update(loss: Tensor) -> Code:
+def grad_update(loss: Tensor, *, scale: Tensor | float | None = None) -> Code:
     """Zero gradients, forward, backprop from a gradient of 1: afterwards every parameter's gradient is that of `loss`.
 
-    A loss with several cells counts as their sum.
+    A loss with several cells counts as their sum. Backprop from a gradient of `scale` instead, a number or a tensor of
+    no axes, keeps small gradients of narrow types from becoming zero on the way; those of parameters are divided by it.
+    Raises: DtypeError where gradients of parameters are too narrow to be divided again.
     """
     if not isinstance(loss, Tensor) or not loss.has_gradient:
         name = f"`{loss.label}`" if isinstance(loss, Tensor) else repr(loss)
         raise CodeError(f"{name} has no gradient: a loss depends on a parameter, and is built outside oc.no_grad()")
     assert loss.grad is not None
     with cd() as seed:
-        loss.grad["=:"] = 1.0
-    return titled(lambda: f"{loss.label} grad update", seq(loss.forward, loss.zero_grads, seed, loss.backprop))
+        loss.grad["=:"] = 1.0 if scale is None else scale
+    divided = [] if scale is None else [_divided(p, scale) for p in loss.params.values() if p.has_gradient]
+    code = seq(loss.forward, loss.zero_grads, seed, loss.backprop, *divided)
+    return titled(lambda: f"{loss.label} grad update", code)
+
+
+@cd
+def _divided(p: Tensor, scale: Tensor | float) -> None:
+    kind = p.grad.dtype  # type: ignore[union-attr]
+    if kind.arithmetic is not kind:
+        fix = f"hold the parameter in float32 and use {p.label}.astype(oc.{p.dtype}), or give grad_dtype=oc.float32"
+        raise DtypeError(
+            f"the gradient of `{p.label}` is of type {kind}: what is divided by the scale becomes 0 again\n  fix  {fix}"
+        )
+    p.grad /= scale  # type: ignore[operator]
 
 
 @cd

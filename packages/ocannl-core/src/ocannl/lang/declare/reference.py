@@ -15,8 +15,7 @@ from ocannl.lang.declare.samples import Draw, Sample
 from ocannl.lang.declare.text import literal, parameters, unqualified
 
 BEGIN = """>>> import numpy as np
->>> import ocannl as oc
->>> _ = np.set_printoptions(precision=3, suppress=True)"""
+>>> import ocannl as oc"""
 HEAD = f"""# Reference of operations
 
 What there is, by name; [Operations](operations.md) shows what belongs together. An operand is a tensor, a number or an
@@ -97,13 +96,14 @@ def _drawn(given: Draw, turn: int) -> str:
 
 
 def session(lines: list[str]) -> str:
-    """The lines as they are typed, and what the last one gives."""
+    """The lines as they are typed, and what the last one gives, rounded where it is long."""
     names: dict[str, Any] = {}
-    before = np.get_printoptions()
-    try:
-        exec("\n".join(line.removeprefix(">>> ") for line in BEGIN.splitlines()), names)
-        exec("\n".join(lines[:-1]), names)
-        shown = repr(eval(lines[-1], names))
-    finally:
-        np.set_printoptions(**before)
-    return "\n".join([*(f">>> {line}" for line in lines), shown])
+    exec("\n".join(line.removeprefix(">>> ") for line in BEGIN.splitlines()), names)
+    *before, last = lines
+    exec("\n".join(before), names)
+    value = eval(last, names)
+    shown, rounded = repr(value), repr(value.round(3))
+    if shown != rounded:
+        last, shown = f"{last}.round(3)", rounded
+    typed = [f">>> {line}" for line in (*before, last)]
+    return "\n".join([*typed, *(line or "<BLANKLINE>" for line in shown.splitlines())])

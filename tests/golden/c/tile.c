@@ -1,0 +1,160 @@
+/* GCC before 14 may take the wrong cells where it vectorizes loads under a condition: its bug 114375. */
+#if defined __GNUC__ && __GNUC__ < 14 && !defined __clang__
+#define CHOOSING __attribute__((optimize("no-tree-loop-if-convert")))
+#else
+#define CHOOSING
+#endif
+
+typedef __UINT8_TYPE__ uint8_t;
+typedef __UINT16_TYPE__ uint16_t;
+typedef __UINT32_TYPE__ uint32_t;
+typedef __UINT64_TYPE__ uint64_t;
+typedef __INT32_TYPE__ int32_t;
+typedef __INT64_TYPE__ int64_t;
+
+struct control {  /* how a program lets other threads run Python, and hears that it is to leave */
+  int32_t version, clock_id;
+  volatile int32_t *cancel;
+  void *(*release)(void);
+  void (*acquire)(void *);
+  int (*ensure)(void);
+  void (*restore)(int);
+  int (*signals)(void);
+  int (*clock)(int, int64_t[2]);
+  int64_t asked_ns;
+  struct team *team;
+  int64_t threads;
+  struct control *deaf;
+};
+
+struct team {  /* the threads that share loops */
+  int32_t version, size;
+  int32_t (*share)(
+    struct team *,
+    int32_t (*body)(void *frame, int64_t claim, int64_t thread),
+    void *frame,
+    int64_t claims,
+    int64_t threads);
+};
+
+typedef float f32x4 __attribute__((vector_size(16), aligned(4)));
+#define LANES(type, cell) (*(type *)&(cell))
+typedef float f32x2 __attribute__((vector_size(8), aligned(4)));
+typedef int32_t i32x4 __attribute__((vector_size(16), aligned(4)));
+typedef int32_t i32x2 __attribute__((vector_size(8), aligned(4)));
+
+static inline __attribute__((always_inline)) f32x4 all_f32x4(float x)
+{
+  return (f32x4){ x, x, x, x };
+}
+
+static inline __attribute__((always_inline)) f32x2 all_f32x2(float x)
+{
+  return (f32x2){ x, x };
+}
+
+static inline float fma_f32(float x, float y, float z)
+{
+#if defined __FP_FAST_FMAF
+  return __builtin_fmaf(x, y, z);
+#else
+  return x * y + z;
+#endif
+}
+
+static inline __attribute__((always_inline)) f32x4 fma_f32_x4(f32x4 x, f32x4 y, f32x4 z)
+{
+#if !defined __clang__ && defined __FMA__
+  return __builtin_ia32_vfmaddps(x, y, z);
+#else
+  f32x4 out;
+  _Pragma("GCC unroll 1")
+  for (int n = 0; n < 4; n++) out[n] = fma_f32(x[n], y[n], z[n]);
+  return out;
+#endif
+}
+
+static inline __attribute__((always_inline)) f32x2 fma_f32_x2(f32x2 x, f32x2 y, f32x2 z)
+{
+  f32x2 out;
+  _Pragma("GCC unroll 1")
+  for (int n = 0; n < 2; n++) out[n] = fma_f32(x[n], y[n], z[n]);
+  return out;
+}
+
+static inline __attribute__((always_inline)) f32x4 pick_f32x4(i32x4 test, f32x4 x, f32x4 y)
+{
+  return (f32x4)((test & (i32x4)x) | (~test & (i32x4)y));
+}
+
+static inline __attribute__((always_inline)) f32x4 relu_f32_x4(f32x4 x)
+{
+  return pick_f32x4(x < all_f32x4(0), all_f32x4(0), x);
+}
+
+static inline __attribute__((always_inline)) float add_lanes_f32x2(f32x2 x)
+{
+  return x[0] + x[1];
+}
+
+static inline __attribute__((always_inline)) float add_lanes_f32x4(f32x4 x)
+{
+  union { f32x4 whole; f32x2 half[2]; } held = { x };
+  return add_lanes_f32x2(held.half[0] + held.half[1]);
+}
+
+static inline __attribute__((always_inline)) f32x2 pick_f32x2(i32x2 test, f32x2 x, f32x2 y)
+{
+  return (f32x2)((test & (i32x2)x) | (~test & (i32x2)y));
+}
+
+static inline __attribute__((always_inline)) f32x2 relu_f32_x2(f32x2 x)
+{
+  return pick_f32x2(x < all_f32x2(0), all_f32x2(0), x);
+}
+
+/* proc tile */
+/*   w     : f32[2,9]  in */
+/*   x     : f32[9,6]  in */
+/*   y     : f32[2,6]  out */
+/*   total : f32       inout */
+
+static __attribute__((noinline)) void tile_1(
+    const float *restrict w,
+    const float *restrict x,
+    float *restrict y,
+    float *restrict total)
+{
+  float acc[12];
+  LANES(f32x4, acc[0]) = all_f32x4(0.0f);
+  LANES(f32x2, acc[4]) = all_f32x2(0.0f);
+  LANES(f32x4, acc[6]) = all_f32x4(0.0f);
+  LANES(f32x2, acc[10]) = all_f32x2(0.0f);
+  for (int64_t k = 0; k < 9; k++) {
+    const float each = w[k];
+    LANES(f32x4, acc[0]) = fma_f32_x4(all_f32x4(each), LANES(f32x4, x[6 * k]), LANES(f32x4, acc[0]));
+    LANES(f32x2, acc[4]) = fma_f32_x2(all_f32x2(each), LANES(f32x2, x[6 * k + 4]), LANES(f32x2, acc[4]));
+    const float each_2 = w[k + 9];
+    LANES(f32x4, acc[6]) = fma_f32_x4(all_f32x4(each_2), LANES(f32x4, x[6 * k]), LANES(f32x4, acc[6]));
+    LANES(f32x2, acc[10]) = fma_f32_x2(all_f32x2(each_2), LANES(f32x2, x[6 * k + 4]), LANES(f32x2, acc[10]));
+  }
+  LANES(f32x4, y[0]) = relu_f32_x4(LANES(f32x4, acc[0]));
+  total[0] += add_lanes_f32x4(LANES(f32x4, y[0]));
+  LANES(f32x2, y[4]) = relu_f32_x2(LANES(f32x2, acc[4]));
+  total[0] += add_lanes_f32x2(LANES(f32x2, y[4]));
+  LANES(f32x4, y[6]) = relu_f32_x4(LANES(f32x4, acc[6]));
+  total[0] += add_lanes_f32x4(LANES(f32x4, y[6]));
+  LANES(f32x2, y[10]) = relu_f32_x2(LANES(f32x2, acc[10]));
+  total[0] += add_lanes_f32x2(LANES(f32x2, y[10]));
+}
+
+int ocannl_tile(void *const addresses[], const int64_t symbols[], struct control *control)
+{
+  float *w = addresses[0];
+  float *x = addresses[1];
+  float *y = addresses[2];
+  float *total = addresses[3];
+  tile_1(w, x, y, total);
+  return 0;
+}
+
