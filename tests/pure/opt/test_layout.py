@@ -43,7 +43,7 @@ def test_any_order_of_any_array(at_random: None) -> None:
         for node, array in got.items():
             assert np.array_equal(array, wanted.get(node, made.arrays[node])), f"{seed}\n{print_proc(proc)}"
         turned += sum(buf.strides != row_major(buf.shape) for buf in proc.bufs)
-        copied += len(stages["layout"].body) - len(stages["rows"].body)
+        copied += len(stages["layout"].body) - len(stages["fuse" if seed % 2 else "invert"].body)
     assert turned > 50
     assert copied > 50
 
