@@ -31,7 +31,7 @@ def _release() -> str:
     """The distribution, and the very text of the emitter and of the flags: whatever changes code changes this."""
     digest = hashlib.sha256()
     for module in (__file__, codegen.__file__):
-        for source in sorted(Path(module).parent.glob("*.py")):
+        for source in sorted(Path(module).parent.rglob("*.py")):
             digest.update(source.read_bytes())
     try:
         release = metadata.version("ocannl-backend-c")

@@ -73,6 +73,22 @@ class Builder:
     def branch(self, condition: str, then: str, orelse: str) -> None:
         self.doc.line(f"  br i1 {condition}, label %{then}, label %{orelse}")
 
+    def type(self, of: str) -> str:
+        """That of a value, of a number's."""
+        return of
+
+    def mangled(self, of: str) -> str:
+        """The type in the names of functions that are written for several."""
+        return MANGLED[of]
+
+    def operand(self, type_: str, value: str) -> str:
+        """A value, a literal perhaps, as an operand of that type."""
+        return value
+
+    def any(self, truth: str) -> str:
+        """An i1: whether an i1 holds, in one lane at least."""
+        return truth
+
     def op(self, opcode: str, type_: str, *operands: str) -> str:
         return self.let(f"{opcode} {type_} {', '.join(operands)}")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ocannl.codegen import Document
 from ocannl.ir.index import Affine, Cond, Sym
 from ocannl.ir.loops import Comment, Expr, For, Idx, Let, Load, Ref, Store, Update, Var, When
 from ocannl.ir.names import identifier
@@ -31,8 +32,19 @@ class Wide(Builder):
         super().__init__(b.module, b.doc, b._numbers)
         self.width = width
 
-    def vector(self, type_: str) -> str:
-        return f"<{self.width} x {type_}>"
+    def type(self, of: str) -> str:
+        return f"<{self.width} x {of}>"
+
+    def mangled(self, of: str) -> str:
+        return f"v{self.width}{MANGLED[of]}"
+
+    def at(self, doc: Document) -> Wide:
+        return Wide(super().at(doc), self.width)
+
+    def any(self, truth: str) -> str:
+        full = f"llvm.vector.reduce.or.v{self.width}i1"
+        self.module.declare(full, "i1", (self.type("i1"),))
+        return self.let(f"call i1 @{full}({self.type('i1')} {truth})")
 
     def operand(self, type_: str, value: str) -> str:
         if value.startswith(("%", "<", "splat")):
@@ -40,23 +52,23 @@ class Wide(Builder):
         return f"splat ({type_} {value})"
 
     def op(self, opcode: str, type_: str, *operands: str) -> str:
-        return super().op(opcode, self.vector(type_), *(self.operand(type_, x) for x in operands))
+        return super().op(opcode, self.type(type_), *(self.operand(type_, x) for x in operands))
 
     def test(self, comparison: str, type_: str, x: str, y: str) -> str:
-        return super().test(comparison, self.vector(type_), self.operand(type_, x), self.operand(type_, y))
+        return super().test(comparison, self.type(type_), self.operand(type_, x), self.operand(type_, y))
 
     def cast(self, opcode: str, value: str, source: str, target: str) -> str:
-        return super().cast(opcode, self.operand(source, value), self.vector(source), self.vector(target))
+        return super().cast(opcode, self.operand(source, value), self.type(source), self.type(target))
 
     def select(self, condition: str, type_: str, then: str, orelse: str) -> str:
         if then == orelse or condition in ("true", "false"):
             return orelse if condition == "false" else then
         then, orelse = self.operand(type_, then), self.operand(type_, orelse)
-        type_ = self.vector(type_)
-        return self.let(f"select {self.vector('i1')} {condition}, {type_} {then}, {type_} {orelse}")
+        type_ = self.type(type_)
+        return self.let(f"select {self.type('i1')} {condition}, {type_} {then}, {type_} {orelse}")
 
     def intrinsic(self, name: str, type_: str, *operands: str, suffix: str = "") -> str:
-        full, vector = f"llvm.{name}.v{self.width}{MANGLED[type_]}", self.vector(type_)
+        full, vector = f"llvm.{name}.{self.mangled(type_)}", self.type(type_)
         extra = tuple(part.split()[0] for part in suffix.split(", ") if part)
         self.module.declare(full, vector, (*(vector for _ in operands), *extra))
         given = [*(f"{vector} {self.operand(type_, x)}" for x in operands), *([suffix] if suffix else [])]
@@ -64,8 +76,8 @@ class Wide(Builder):
 
     def to_integer(self, value: str, source: str, target: str, signed: bool) -> str:
         full = f"llvm.fpto{'s' if signed else 'u'}i.sat.v{self.width}{target}.v{self.width}{MANGLED[source]}"
-        self.module.declare(full, self.vector(target), (self.vector(source),))
-        return self.let(f"call {self.vector(target)} @{full}({self.vector(source)} {self.operand(source, value)})")
+        self.module.declare(full, self.type(target), (self.type(source),))
+        return self.let(f"call {self.type(target)} @{full}({self.type(source)} {self.operand(source, value)})")
 
     def call(self, result: str, helper: str, type_: str, *operands: str) -> str:
         """Helper functions know numbers only."""
@@ -79,13 +91,13 @@ class Wide(Builder):
         """The numbers of a vector."""
         if not value.startswith(("%", "<")):
             return [value] * self.width
-        return [self.let(f"extractelement {self.vector(type_)} {value}, i64 {n}") for n in range(self.width)]
+        return [self.let(f"extractelement {self.type(type_)} {value}, i64 {n}") for n in range(self.width)]
 
     def gathered(self, type_: str, values: list[str]) -> str:
         """The vector of numbers."""
         vector = "poison"
         for n, value in enumerate(values):
-            vector = self.let(f"insertelement {self.vector(type_)} {vector}, {type_} {value}, i64 {n}")
+            vector = self.let(f"insertelement {self.type(type_)} {vector}, {type_} {value}, i64 {n}")
         return vector
 
     def shuffled(self, type_: str, length: int, value: str, lanes: range, width: int) -> str:
@@ -153,7 +165,7 @@ class Lanes(Straight):
             return value
         one, key = self.one.b, (type_, value, self.width)
         if key not in one.splats:
-            vector = self.wide.vector(type_)
+            vector = self.wide.type(type_)
             first = one.let(f"insertelement {vector} poison, {type_} {value}, i64 0")
             zeros = f"<{self.width} x i32> zeroinitializer"
             one.splats[key] = one.let(f"shufflevector {vector} {first}, {vector} poison, {zeros}", "all")
@@ -183,7 +195,7 @@ class Lanes(Straight):
         held, stride, b, align = HELD[ref.buf.precision], self.stride(ref), self.wide, ref.buf.precision.nbytes
         first = self.one.place(ref)
         if stride == 1:
-            b.line(f"store {b.vector(held)} {b.operand(held, value)}, ptr {first}, align {align}")
+            b.line(f"store {b.type(held)} {b.operand(held, value)}, ptr {first}, align {align}")
             return
         type_, full = self._strided("scatter", held, "void")
         pointers = self._cells(held, first, stride)
@@ -192,7 +204,7 @@ class Lanes(Straight):
     def _strided(self, name: str, held: str, result: str) -> tuple[str, str]:
         """The type of the lanes and the intrinsic that reads or writes cells anywhere."""
         b, w = self.wide, self.width
-        type_, full = b.vector(held), f"llvm.masked.{name}.v{w}{MANGLED[held]}.v{w}p0"
+        type_, full = b.type(held), f"llvm.masked.{name}.v{w}{MANGLED[held]}.v{w}p0"
         pointers, mask = f"<{w} x ptr>", f"<{w} x i1>"
         operands = (pointers, "i32", mask, type_) if name == "gather" else (type_, pointers, "i32", mask)
         b.module.declare(full, type_ if result != "void" else result, operands)
@@ -200,7 +212,7 @@ class Lanes(Straight):
 
     def _cells(self, held: str, first: str, stride: int) -> str:
         steps = ", ".join(f"i64 {lane * stride}" for lane in range(self.width))
-        cells = self.b.let(f"getelementptr inbounds {held}, ptr {first}, {self.wide.vector('i64')} <{steps}>", "cells")
+        cells = self.b.let(f"getelementptr inbounds {held}, ptr {first}, {self.wide.type('i64')} <{steps}>", "cells")
         return f"<{self.width} x ptr> {cells}"
 
     def _all(self) -> str:
@@ -235,6 +247,10 @@ class Lanes(Straight):
 
     # ------------------------------------------------------------------------------------------------------ expressions
 
+    @property
+    def flow(self) -> Builder:
+        return self.one.b
+
     def value(self, expr: Expr) -> str:
         if not self.varies(expr):
             return self.splat(HELD[expr.precision], self.one.value(expr))
@@ -267,7 +283,7 @@ class Lanes(Straight):
         held, b, one = HELD[then.precision], self.wide, self.one.b
         if self.sym in cond.syms:
             return b.select(self.condition(cond), held, self.value(then), self.value(orelse))
-        test, vector = self.indices.condition(cond), self.wide.vector(held)
+        test, vector = self.indices.condition(cond), self.wide.type(held)
         if test in ("true", "false"):
             return self.value(then if test == "true" else orelse)
         if is_cheap(then) and is_cheap(orelse):

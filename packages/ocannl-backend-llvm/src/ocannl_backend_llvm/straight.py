@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from ocannl.codegen import Document
+from ocannl.codegen.formulas import FORMULAS
 from ocannl.codegen.numbers import rounded
 from ocannl.ir.index import Cond
 from ocannl.ir.loops import Apply, Buf, Cast, Expr, Home, Idx, Load, Num, Ref, Store, Update, Var, When
 from ocannl.ir.names import identifier
-from ocannl.ir.ops import ADD, MUL, NEG
-from ocannl.ir.precision import Precision, int64
+from ocannl.ir.ops import ADD, MUL, NEG, Op
+from ocannl.ir.precision import Precision, float32, int64
 from ocannl.ir.walk import walk
 from ocannl_backend_llvm.arith import apply, compare, power
 from ocannl_backend_llvm.build import Builder
 from ocannl_backend_llvm.convert import convert, is_true, narrow, widen
+from ocannl_backend_llvm.formulas import write
 from ocannl_backend_llvm.indices import Indices
 from ocannl_backend_llvm.types import HELD, constant
 
@@ -107,9 +109,34 @@ class Straight:
         match expr:
             case Apply(_, (_, Num(exponent, _))) if op.name == "pow" and exponent in PRODUCTS:
                 result = power(self.b, work, operands[0], int(exponent))
+            case _ if op.name in FORMULAS and work is float32:
+                result = self.formula(op, operands)
             case _:
                 result = apply(self.b, op, work, operands)
         return result if work is precision else narrow(self.b, result, precision)
+
+    def formula(self, op: Op, args: tuple[str, ...]) -> str:
+        """The value of an operation that has a formula; the library is called only if one of the values is beyond."""
+        b, flow, formula, held = self.b, self.flow, FORMULAS[op.name], HELD[float32]
+        values = write(b, formula, args)
+        result = values[formula.result]
+        if not formula.beyond:
+            return result
+        slot, beyond = f"%{b.fresh(op.name)}", values[formula.beyond]
+        self.allocas.line(f"  {slot} = alloca {b.type(held)}")
+        far, end = b.fresh("far"), b.fresh("end")
+        b.line(f"store {b.type(held)} {result}, ptr {slot}")
+        flow.branch(b.any(beyond), far, end)
+        flow.label(far)
+        b.line(f"store {b.type(held)} {b.select(beyond, held, apply(b, op, float32, args), result)}, ptr {slot}")
+        flow.jump(end)
+        flow.label(end)
+        return b.let(f"load {b.type(held)}, ptr {slot}", op.name)
+
+    @property
+    def flow(self) -> Builder:
+        """Writes branches and labels."""
+        return self.b
 
     def truth(self, expr: Expr) -> str:
         """An i1: whether the value is not zero."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ocannl.base.errors import CompileError
-from ocannl.codegen import builtins
+from ocannl.codegen import builtins, cformula
 from ocannl.codegen.cstyle import Dialect, Function, Library
+from ocannl.codegen.formulas import FORMULAS
 from ocannl.codegen.infix import Term, binary, call, element, ternary, unary
 from ocannl.codegen.numbers import is_narrow, is_signed, rounded
 from ocannl.ir.index import Affine, Bound, Cond, Sym
@@ -272,6 +273,8 @@ class Values:
                 return binary("/", self.constant(1, precision), x)
             case "recip_sqrt", [x] if precision.is_float:
                 return binary("/", self.constant(1, precision), self.compute(SQRT, precision, [x]))
+            case name, _ if name in FORMULAS and precision is float32:
+                return self.on(cformula.function(self.dialect, FORMULAS[name]), precision, precision, *args)
             case _:
                 function = builtins.operation(self.dialect, op.name, precision)
                 if function is None:

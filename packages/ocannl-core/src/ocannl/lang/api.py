@@ -4,9 +4,10 @@ from ocannl.base.errors import CodeError
 from ocannl.ir.tnode import Placement
 from ocannl.lang import functions, graph
 from ocannl.lang.ambient import no_grad
+from ocannl.lang.assignments import assign
 from ocannl.lang.blocks import Block, op
 from ocannl.lang.capture import Dim
-from ocannl.lang.cd import assign, cd, comment
+from ocannl.lang.cd import cd, comment
 from ocannl.lang.checker import infer, shape_of
 from ocannl.lang.code import Code, seq
 from ocannl.lang.defop import defop

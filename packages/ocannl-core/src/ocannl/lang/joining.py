@@ -51,7 +51,7 @@ def _laying(name: str, logic: Logic, text: str = "", sizes: Mapping[str, int] | 
         for number in range(1, len(s.operands) + 1):
             s.operand_gradient(number).write(ADD, False, s.gradient())
 
-    return Operation(name, logic, forward, gradient, reduce=ADD, text=text, sizes=sizes or {})
+    return Operation(name, logic, forward, gradient, text=text, sizes=sizes or {})
 
 
 def _stacking(spec: str) -> Logic:

@@ -29,7 +29,9 @@ class Slots(Protocol):
 
     def operand_gradient(self, number: int) -> Slot | NoSlot: ...
 
-    def local(self, name: str, slot: int) -> Slot: ...
+    def local(self, name: str, slot: int, kind: Precision | None = None) -> Slot:
+        """A node like the tensor at a slot, of another type if one is given."""
+        ...
 
     def offset(self, slot: int) -> Term:
         """Where the cell of a tensor lies among all of them in memory order: 0 is the result, n the n-th operand."""
@@ -89,7 +91,7 @@ class Operation:
 
     def precision(self, operands: list[Precision], weak: list[bool], default: Precision | None = None) -> Precision:
         """Of the result. Of weak operands, such as mere numbers, only their being floats counts, beside integers; truth
-        values are counted as int32; `default` is the type of floats that follows from no operand."""
+        values are summed as int32; `default` is the type of floats that follows from no operand."""
         if self.kind is not None:
             return self.kind
         found: Precision | None = None
@@ -109,7 +111,8 @@ class Operation:
             found = default or precision(PRECISION.get())
         if self.least is not None:
             return promote(found, self.least)
-        return int32 if found is bool_ and self.reduce is not None and self.reduce.name in ("add", "mul") else found
+        counts = self.reduce is not None and self.reduce.name in ("add", "mul") and not self.picks
+        return int32 if found is bool_ and counts else found
 
 
 def contraction(

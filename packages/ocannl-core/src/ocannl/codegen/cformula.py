@@ -1,0 +1,64 @@
+"""Formulas as functions of a C-like language: one line for each step.
+
+    static inline float exp2_f32(float x)
+    {
+      float t1 = max_f32(x, -151.0f);
+      ...
+"""
+
+from __future__ import annotations
+
+from ocannl.codegen import builtins
+from ocannl.codegen.cstyle import Dialect, Function
+from ocannl.codegen.formula import Formula, Operand, Step
+from ocannl.codegen.infix import Term, binary, call, ternary, unary
+from ocannl.ir.precision import bool_, float32, int32
+from ocannl.ir.text import short
+
+INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^",
+    "left_shift": "<<", "right_shift": ">>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=",
+}  # fmt: skip
+"""Places to shift by are numbers that make sense."""
+
+
+def function(d: Dialect, formula: Formula) -> Function:
+    """Where the library is needed, the function leaves for it."""
+    needs: dict[str, Function] = {}
+    values: dict[Operand, Term] = {param: Term(param) for param in formula.params}
+    lines = []
+    for step in formula.steps:
+        given = [values[a] if isinstance(a, str) else d.literal(a, step.source) for a in step.args]
+        held = d.types[int32 if step.precision is bool_ else step.precision]
+        lines.append(f"{held} {step.name} = {_value(d, step, given, needs).text};")
+        values[step.name] = Term(step.name)
+        if step.name == formula.beyond:
+            library = builtins.library_function(d, formula.name, float32)
+            needs[library.name] = library
+            lines.append(f"if ({step.name}) return {call(library.name, *map(Term, formula.params)).text};")
+    lines.append(f"return {formula.result};")
+    params = tuple([f"{d.types[float32]} {param}" for param in formula.params])
+    name = f"{formula.name}_{short(float32)}"
+    return builtins.inline(d, name, d.types[float32], params, "\n".join(lines), (*needs.values(),))
+
+
+def _value(d: Dialect, step: Step, args: list[Term], needs: dict[str, Function]) -> Term:
+    def called(made: Function) -> Term:
+        needs[made.name] = made
+        return call(made.name, *args)
+
+    match step.op, step.source, step.precision:
+        case "where", _, _:
+            return ternary(args[0], args[1], args[2])
+        case "bits", _, target if target is float32:
+            return called(builtins.bits_float(d))
+        case "bits", source, _ if source is float32:
+            return called(builtins.float_bits(d))
+        case "bits" | "cast", _, target:
+            return unary(f"({d.types[target]})", args[0])
+        case op, _, _ if op in INFIX:
+            return binary(INFIX[op], args[0], args[1])
+        case op, source, _:
+            made = builtins.operation(d, op, source)
+            assert made is not None
+            return called(made)

@@ -1,0 +1,15 @@
+"""The operations on float32 that have a formula."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ocannl.codegen.formula import Formula
+from ocannl.codegen.formulas.exponential import EXP, EXP2
+from ocannl.codegen.formulas.hyperbolic import TANH
+from ocannl.codegen.formulas.logarithm import LOG, LOG2
+from ocannl.codegen.formulas.trigonometric import COS, SIN
+
+FORMULAS: Mapping[str, Formula] = {each.name: each for each in (EXP, EXP2, LOG, LOG2, SIN, COS, TANH)}
+
+__all__ = ["FORMULAS"]

@@ -1,0 +1,51 @@
+"""How far off functions of float32 are: numbers to try them on, and the distance from what wider floats give."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ocannl.ir.ops import Op
+
+Array = np.ndarray[Any, Any]
+
+EDGES = (
+    0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, 2.0, 3.0, -3.0, 0.5**149, 0.5**127, 0.5**126, -(0.5**149),
+    3.4028235e38, -3.4028235e38, 88.72283, 88.72284, -87.33654, -103.97208, -103.97209, 127.99999, 128.0, -126.0,
+    -149.0, -149.5, -150.0, -150.00002, 9.010913, 9.01, 9.02, 0.55, 0.54999995, 0.70710677, 0.7071068, 1.4142135,
+    1.4142137, 0.99999994, 1.0000001, 3.1415927, 1.5707964, 131071.99, 131072.0, -131072.0, 1e30,
+)  # fmt: skip
+"""Zeros, infinities, subnormal numbers, and both sides of where functions overflow, underflow, or are cut in two."""
+
+
+def samples(op: Op, count: int, seed: int = 0) -> list[Array]:
+    """Operands of any size, as many of each exponent; then some of a handy one."""
+    random = np.random.default_rng(seed)
+    whole = random.integers(0, 2**32, (op.arity, count // 2), np.uint32).view(np.float32)
+    handy = random.uniform(-10, 10, (op.arity, count - count // 2)).astype(np.float32)
+    return list(np.concatenate([whole, handy], 1))
+
+
+def specials(op: Op) -> list[Array]:
+    """All edges, and all pairs of them."""
+    grid = np.meshgrid(*[np.array(EDGES, np.float32)] * op.arity)
+    return [np.ascontiguousarray(axis.reshape(-1)) for axis in grid]
+
+
+def units_off(op: Op, got: Array, *given: Array) -> Array:
+    """By how many units in the last place; infinite between a number, an infinity and NaN."""
+    with np.errstate(all="ignore"):
+        want = op.numpy(*(x.astype(np.float64) for x in given))
+        near = want.astype(np.float32)
+        same = (got == near) | (np.isnan(got) & np.isnan(near))
+        finite = np.isfinite(got) & np.isfinite(near)
+        off = np.abs(got - want) / np.spacing(np.abs(near)).astype(np.float64)
+    return np.where(finite, off, np.where(same, 0.0, np.inf))
+
+
+def farthest(op: Op, got: Array, *given: Array) -> tuple[float, tuple[float, ...]]:
+    """The most units in the last place, and the operands there."""
+    off = units_off(op, got, *given)
+    at = int(off.argmax())
+    return float(off[at]), tuple(float(x[at]) for x in given)
