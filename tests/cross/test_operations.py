@@ -248,3 +248,49 @@ def test_axes_without_cells(backend: str) -> None:
         assert value(backend, made).shape == (2, 0)
     both = oc.concat("k, i; k, j => k, i^j", x, x)
     assert value(backend, both).shape == (2, 0)
+
+
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax", "cummin"])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 8, 9, 33])
+def test_running_operations_meet_every_cell_once(name: str, n: int) -> None:
+    """However many steps that takes: values and gradients, also where cells are equal or zero."""
+    rng = np.random.default_rng(n)
+    run = {"cumsum": np.add, "cumprod": np.multiply, "cummax": np.maximum, "cummin": np.minimum}[name].accumulate
+    x = rng.integers(-1, 3, size=(2, n)).astype("float64")
+    p, g = oc.param("p", x), rng.normal(size=(2, n))
+    made = getattr(oc, name)(p, "ij => i")
+    agree(value("numpy", getattr(oc, name)(oc.tensor(x), "ij => i")), run(x, 1), "float64")
+    want = np.zeros_like(x)
+    for i in range(2):
+        for j in range(n):
+            if name == "cumsum":
+                want[i, : j + 1] += g[i, j]
+            elif name == "cumprod":
+                want[i, : j + 1] += [g[i, j] * np.prod(np.delete(x[i, : j + 1], k)) for k in range(j + 1)]
+            else:
+                hit = x[i, : j + 1] == run(x[i])[j]
+                want[i, : j + 1] += g[i, j] * hit / hit.sum()
+    got = gradients_of((made * oc.tensor(g)).sum(), p)[0]
+    np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12 * np.abs(want).max())
+
+
+def test_an_extreme_that_no_number_exceeds_shares_its_gradient() -> None:
+    p = oc.param("p", np.array([-INF, -INF, 1.0]))
+    np.testing.assert_array_equal(gradients_of(oc.cummax(p).sum(), p)[0], [1.5, 0.5, 1])
+
+
+def test_long_axes_are_walked_in_a_time_that_grows_with_them(backend: str) -> None:
+    """Where each place met each, this would take minutes."""
+    x = np.random.default_rng(0).normal(size=2 * 10**5)
+    p = oc.param("p", x)
+    loss = (p.cumsum() * 1e-3).sum() + oc.cummax(p).sum()
+    with oc.settings(cache=False):
+        ctx = oc.Context(backend)
+        ctx.init(loss)
+        ctx.compile(train.grad_update(loss), keep=[p.grad])()
+    top = np.maximum.accumulate(x)
+    first = np.flatnonzero(np.diff(top, prepend=-INF) > 0)
+    want = np.arange(len(x), 0, -1) * 1e-3
+    want[first] += np.diff(first, append=len(x))
+    np.testing.assert_allclose(ctx[p.grad], want, rtol=1e-9)
+    np.testing.assert_allclose(ctx[loss], (np.cumsum(x) * 1e-3).sum() + top.sum(), rtol=1e-9)

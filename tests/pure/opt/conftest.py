@@ -1,4 +1,4 @@
-"""How many random groups judge plans: OCANNL_TEST_GROUPS, 300 when nobody says."""
+"""How many random groups judge plans, and chains fusion: OCANNL_TEST_GROUPS, 300 when nobody says."""
 
 from __future__ import annotations
 

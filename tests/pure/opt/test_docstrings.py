@@ -30,6 +30,7 @@ from ocannl.opt.memory import memory
 from ocannl.opt.number import number
 from ocannl.opt.pipeline import passes
 from ocannl.opt.poll import poll
+from ocannl.opt.rows import rows
 from ocannl.opt.schedule import schedule
 from ocannl.opt.settle import settle
 from ocannl.opt.share import share
@@ -134,6 +135,14 @@ def to_fuse() -> Proc:
     return settle(lower(Seq((total, put(z, (k,), apply("tanh", Read(y, at(k)))))), "step"), {})
 
 
+def to_rows() -> Proc:
+    x, t, y = node("x", 4, 64, role=Role.PLACEHOLDER), node("s", 4), node("y", 4, 64)
+    i, j, k, n = loop(4), loop(64, "j"), loop(4, "k"), loop(64, "n")
+    total = Assign(t, ADD, True, (Piece((i, j), at(i), Read(x, at(i, j))),))
+    shares = put(y, (k, n), apply("div", Read(x, at(k, n)), Read(t, at(k))))
+    return fuse(settle(lower(Seq((total, shares)), "step"), {}))
+
+
 def to_schedule() -> Proc:
     w, y, i, j = node("w", 5, 7, role=Role.PLACEHOLDER), node("y", 5), loop(5), loop(7, "j")
     return lower(Assign(y, ADD, False, (Piece((i, j), at(i), Read(w, at(i, j))),)), "step")
@@ -168,6 +177,7 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "sweep": (sweep, to_sweep, sweep),
     "invert": (invert, to_invert, invert),
     "fuse": (fuse, to_fuse, fuse),
+    "rows": (rows, to_rows, lambda proc: rows(proc, Capabilities(vector_bytes=16))),
     "layout": (layout, to_layout, lambda proc: layout(proc, Capabilities(vector_bytes=32))),
     "schedule": (schedule, to_schedule, lambda proc: schedule(proc, TARGET)),
     "number": (number, to_number, number),

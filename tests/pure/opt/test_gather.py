@@ -38,6 +38,10 @@ def product_of(array: Any, dtype: Any) -> oc.Tensor:
     return oc.einsum("bv; vd => bd", one_hot(dtype), data(array, "x"))
 
 
+def up_to() -> oc.Tensor:
+    return oc.einsum("t; s => ts", oc.iota(len(X)), oc.iota(len(X)), combine="le")
+
+
 def by_floats() -> oc.Tensor:
     return oc.einsum("b; v => bv", data(IDS * 1.0, "f"), oc.iota(4), combine="eq")
 
@@ -62,7 +66,7 @@ SHORTER: dict[str, tuple[Callable[[], oc.Tensor], int, int]] = {
     "roll": (lambda: oc.roll(data(X, "x"), 3, "t,c => c"), 2, 0),
     "roll by nothing": (lambda: oc.roll(data(X, "x"), 0, "t,c => c"), 2, 0),
     "flip of narrow floats": (lambda: oc.flip(data(X.astype("float16"), "x"), "t,c => c"), 2, 0),
-    "cumsum": (lambda: data(X, "x").cumsum("t,c => c"), 3, 0),
+    "sums up to a place": (lambda: oc.einsum("ts; tc; => sc", up_to(), data(X, "x"), 0.0, combine="where"), 3, 0),
     "the largest": (lambda: taken(reduce="max"), 3, 0),
     "something else otherwise": (lambda: taken(1.0), 3, 0),
     "ids that are floats": (lambda: oc.einsum("bv; vd; => bd", by_floats(), data(X, "x"), 0.0, combine="where"), 3, 0),

@@ -12,7 +12,7 @@ from ocannl.base.errors import CodeError, ShapeError
 from ocannl.infer.logic import EQUAL, Logic, einsum
 from ocannl.infer.parse import parse
 from ocannl.infer.spec import Label, RowSpec, ShapeSpec, Spec
-from ocannl.ir.ops import ADD, MAX, MIN, MUL, Op
+from ocannl.ir.ops import ADD, MAX, MIN, Op
 from ocannl.ir.precision import int32
 from ocannl.lang.ambient import composite
 from ocannl.lang.axes import Away, away
@@ -24,12 +24,11 @@ from ocannl.lang.picking import OUTPUT, axes_known
 from ocannl.lang.tensor import Tensor, apply
 from ocannl.lang.terms import Term
 from ocannl.lang.terms import apply as term
-from ocannl.lower.types import neutral
 
 OUTPUT_AXIS = Logic("walk along the output axis", parse("...|...->n => ...|...->"), (EQUAL,), asks=False)
 
 
-def _one(x: object, spec: str | None, names: dict[str, Any], title: str) -> tuple[Away, str]:
+def one_axis(x: object, spec: str | None, names: dict[str, Any], title: str) -> tuple[Away, str]:
     """The operand, and the name of the one axis that goes away."""
     over = away(x, spec, names, title, OUTPUT_AXIS)
     axes = axes_known(over.x, OUTPUT)
@@ -47,7 +46,7 @@ def _one(x: object, spec: str | None, names: dict[str, Any], title: str) -> tupl
     return over, gone[0]
 
 
-def _axis(name: str) -> ShapeSpec:
+def axis_alone(name: str) -> ShapeSpec:
     return ShapeSpec(output=RowSpec(trail=(Label(name),)))
 
 
@@ -67,7 +66,7 @@ def _walked(over: Away, axis: str, title: str, op: Op, formula: Formula, *, move
     size of the axis. If cells just move, truth values stay what they are."""
     places, there = indices(), f"{axis}'"  # no user can write such a name
     whole = over.logic.spec.operands[0]
-    spec = Spec((whole, _axis(axis), _axis(there)), _renamed(whole, axis, there))
+    spec = Spec((whole, axis_alone(axis), axis_alone(there)), _renamed(whole, axis, there))
 
     def combine(v: Term, at: Term, to: Term) -> Term:
         return formula(v, at, to, places.dims[0])
@@ -76,34 +75,6 @@ def _walked(over: Away, axis: str, title: str, op: Op, formula: Formula, *, move
     logic, weak = einsum(spec), frozenset({1, 2})
     operation = contraction(title, logic, combine, op, weak_operands=weak, sizes=over.sizes, kind=kind)
     return apply(operation, [over.x, places, places], captures=over.captures)
-
-
-# --- running operations ----------------------------------------------------------------------------------------------
-
-
-def _running(name: str, op: Op, doc: str, grad: str) -> Callable[..., Tensor]:
-    def run(x: object, spec: str | None = None, **names: Any) -> Tensor:
-        over, axis = _one(x, spec, names, name)
-        nothing = neutral(op, over.x.typing.offered).value
-        return _walked(over, axis, name, op, lambda v, at, to, _: term("where", at <= to, v, nothing))
-
-    run.__name__ = run.__qualname__ = name
-    run.__doc__ = f"""{doc} up to each place of one axis: the axis that the spec takes away, or the one output axis.
-
-            oc.{name}(x, "...|t,c => ...|c")  # along t
-
-        Shapes: those of `x`.
-        Grad:   {grad}
-        Raises: CodeError for a spec that takes away no axis, or several; ShapeError.
-        """
-    REGISTRY[name] = composite(run)
-    return REGISTRY[name]
-
-
-cumsum = _running("cumsum", ADD, "The sum", "the sum of what arrives from each place on.")
-cumprod = _running("cumprod", MUL, "The product", "the products of the other cells, where some of them are zero, too.")
-cummax = _running("cummax", MAX, "The largest value", "to the cells that attain it, in equal shares.")
-cummin = _running("cummin", MIN, "The smallest value", "to the cells that attain it, in equal shares.")
 
 
 # --- places ----------------------------------------------------------------------------------------------------------
@@ -119,7 +90,7 @@ def flip(x: object, spec: str | None = None, **names: Any) -> Tensor:
     Grad:   what arrives, back to front.
     Raises: CodeError for a spec that takes away no axis, or several; ShapeError.
     """
-    over, axis = _one(x, spec, names, "flip")
+    over, axis = one_axis(x, spec, names, "flip")
     return _walked(over, axis, "flip", ADD, lambda v, at, to, size: _there(v, at + to, size - 1), moves=True)
 
 
@@ -136,7 +107,7 @@ def roll(x: object, shift: int, spec: str | None = None, **names: Any) -> Tensor
     """
     if is_truth(shift) or not isinstance(shift, int | np.integer):
         raise CodeError(f"oc.roll goes by a whole number of places, and not by {shift!r}")
-    over, axis = _one(x, spec, names, "roll")
+    over, axis = one_axis(x, spec, names, "roll")
 
     def rolled(v: Term, at: Term, to: Term, size: int) -> Term:
         by = int(shift) % max(size, 1)
@@ -151,7 +122,7 @@ def _there(v: Term, place: Term, wanted: int) -> Term:
 
 def _first(name: str, op: Op, doc: str) -> Callable[..., Tensor]:
     def arg(x: object, spec: str | None = None, **names: Any) -> Tensor:
-        over, axis = _one(x, spec, names, name)
+        over, axis = one_axis(x, spec, names, name)
         best, places = over.reduced(op, op.name), indices()
         whole, left = over.logic.spec.operands[0], over.logic.spec.result
 
@@ -160,7 +131,7 @@ def _first(name: str, op: Op, doc: str) -> Callable[..., Tensor]:
                 raise ShapeError(f"`{name}` of `{over.x.label}`: an axis of no cells has no {doc}")
             return term("where", term("eq", v, most) | term("ne", v, v), at, _NOWHERE)
 
-        logic = einsum(Spec((whole, left, _axis(axis)), left))
+        logic = einsum(Spec((whole, left, axis_alone(axis)), left))
         operation = contraction(name, logic, place, MIN, differentiable=False, sizes=over.sizes, kind=int32)
         return apply(operation, [over.x, best, places])
 

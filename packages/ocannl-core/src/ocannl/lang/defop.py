@@ -15,13 +15,17 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
+import numpy as np
+
+from ocannl.base.errors import CodeError
 from ocannl.lang.declare.axes import reading
 from ocannl.lang.declare.conditions import Condition, Facts
-from ocannl.lang.declare.declaration import Declaration, declaration
+from ocannl.lang.declare.declaration import Declaration
 from ocannl.lang.declare.part import Part
 from ocannl.lang.declare.rules import rules_of
 from ocannl.lang.declare.samples import Sample
 from ocannl.lang.declare.settings import Default, resolve
+from ocannl.lang.declare.written import declaration
 from ocannl.lang.leaves import embed
 from ocannl.lang.operation import Operation, Slots
 from ocannl.lang.operations import stop_gradient
@@ -30,6 +34,8 @@ from ocannl.lang.terms import Term, tree_of
 
 
 def defop(
+    function: Callable[..., Any] | None = None,
+    /,
     *,
     shape: object = "pointwise",
     doc: str = "",
@@ -60,15 +66,15 @@ def defop(
     configuration has required arguments and there are no samples, at the first call.
     """
 
-    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+    def declare(made: Callable[..., Any]) -> Callable[..., Any]:
         declared = declaration(
-            function, name=name, namespace=namespace, shape=shape, inputs=inputs or {}, outputs=outputs, kind=kind,
-            where=tuple(where), parts=tuple(parts), samples=samples, doc=doc,
+            made, name=name, namespace=namespace, shape=shape, inputs={} if inputs is None else inputs, outputs=outputs,
+            kind=kind, where=where, parts=parts, samples=samples, doc=doc,
         )  # fmt: skip
         _try(declared)
         return _function(declared)
 
-    return declare
+    return declare if function is None else declare(function)
 
 
 def _function(declared: Declaration) -> Callable[..., Any]:
@@ -76,7 +82,7 @@ def _function(declared: Declaration) -> Callable[..., Any]:
 
     @functools.wraps(declared.rules)
     def call(*args: Any, label: str | None = None, **settings: Any) -> Any:
-        if any(isinstance(a, Term) for a in args):
+        if any(isinstance(a, Term) for a in (*args, *settings.values())):
             facts = declared.bind(args, settings, _term)
             operands = tuple(t for _, t in declared.each(facts))
             made = rules_of(declared, facts, len(operands)).inline(operands)
@@ -111,7 +117,7 @@ def _apply(declared: Declaration, facts: Facts, label: str | None) -> Any:
     made: list[Tensor] = []
     for output, title in enumerate(declared.outputs):
         logic = reading(logics[output], logics[:output])
-        sizes = {n: int(facts[n]) for n in logic.spec.names() if n in declared.settings}
+        sizes = {n: _size(declared, n, facts[n]) for n in logic.spec.names() if n in declared.settings}
         operation = Operation(
             declared.name if output == 0 else f"{declared.name}.{title}",
             logic,
@@ -123,6 +129,12 @@ def _apply(declared: Declaration, facts: Facts, label: str | None) -> Any:
         )
         made.append(apply(operation, (*operands, *map(stop_gradient, made)), label=label))
     return made[0] if len(made) == 1 else tuple(made)
+
+
+def _size(declared: Declaration, name: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise CodeError(f"`{declared.title}`: `{name}` is a number of cells in its spec, and not {value!r}")
+    return int(value)
 
 
 class _Stand:
@@ -140,6 +152,7 @@ def _try(declared: Declaration) -> None:
     stands = {n: (_Stand(),) * least if n == declared.variadic else _Stand() for n in declared.inputs}
     facts = {**stands, **resolve(settings, declared.title)}
     operands = len(list(declared.each(facts)))
+    declared.check((c for c in declared.where if declared.settings.keys() >= set(c.names)), facts)
     rules_of(declared, facts, operands)
     if not callable(declared.shape):
         declared.logics(facts, operands)

@@ -16,6 +16,7 @@ from ocannl.lang import (
     pointwise,
     primitives,
     reductions,
+    running,
     sampling,
     softmax,
     threefry,
@@ -25,8 +26,8 @@ from ocannl.lang.methods import attach
 from ocannl.lang.operators import REGISTRY
 
 MADE_IN = (
-    along, casts, iota, joining, matrices, operations, picking, pointwise, primitives, reductions, sampling, softmax,
-    threefry, windows,
+    along, casts, iota, joining, matrices, operations, picking, pointwise, primitives, reductions, running, sampling,
+    softmax, threefry, windows,
 )  # fmt: skip
 """The modules that fill the registry."""
 

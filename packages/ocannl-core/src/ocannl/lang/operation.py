@@ -29,7 +29,9 @@ class Slots(Protocol):
 
     def operand_gradient(self, number: int) -> Slot | NoSlot: ...
 
-    def local(self, name: str, slot: int) -> Slot: ...
+    def local(self, name: str, slot: int, kind: Precision | None = None) -> Slot:
+        """A node like the tensor at a slot, of another type if one is given."""
+        ...
 
     def offset(self, slot: int) -> Term:
         """Where the cell of a tensor lies among all of them in memory order: 0 is the result, n the n-th operand."""

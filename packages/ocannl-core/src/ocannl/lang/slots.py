@@ -18,7 +18,7 @@ from ocannl.ir.assign import Assign, Index, Origin, Pick, Piece, Read, Value
 from ocannl.ir.index import TRUE, Affine, Cond, Sym, SymKind, inside
 from ocannl.ir.ops import ADD, BY_NAME, Op
 from ocannl.ir.projections import Projection, Projections
-from ocannl.lang.terms import Hole, Place, Term, Tree, holes, instantiate, tree_of
+from ocannl.lang.terms import Hole, Place, Shifted, Term, Tree, holes, instantiate, tree_of
 
 ACCUMULATORS: dict[str, str] = {
     "+": "add", "-": "sub", "*": "mul", "/": "div", "**": "pow", "?/": "relu_gate", "?^": "sat01_gate", "||": "or",
@@ -146,13 +146,17 @@ def _piece(
 ) -> Piece | None:
     projection, places = _picking(walked, projections, picked)
 
-    def read(hole: Hole | Place) -> Value:
+    def read(leaf: Hole | Place | Shifted) -> Value:
+        hole = leaf.hole if isinstance(leaf, Shifted) else leaf
         at, dims = projection.at(hole.slot), projections.dims(hole.slot)
         assert at is not None
         if isinstance(hole, Place):
             return Index(at[hole.axis])
+        beyond = outside
+        if isinstance(leaf, Shifted):
+            at, beyond = _shifted(at, leaf, projection), leaf.outside
         leaves = not all(inside(i, n).is_true for i, n in zip(at, dims, strict=True))
-        return Read(hole.node, at, outside if leaves else None, hole.merge)
+        return Read(hole.node, at, beyond if leaves else None, hole.merge)
 
     at, dims = projection.at(a.target.slot), projections.dims(a.target.slot)
     needed = [{n} if a.parts else {hole.slot for hole in holes(tree)} for n, tree in enumerate(a.trees, 1)]
@@ -166,6 +170,13 @@ def _piece(
         when = when & inside(index, size)
     picks = tuple(Pick(sym, instantiate(p.place, read)) for sym, p in zip(places, picked, strict=True))
     return Piece(projection.loops, at, instantiate(present[0], read), when, picks)
+
+
+def _shifted(at: tuple[Affine, ...], leaf: Shifted, projection: Projection) -> tuple[Affine, ...]:
+    along = projection.at(leaf.along)
+    sym = along[0].only_sym if along else None
+    assert sym is not None
+    return tuple(index.substitute({sym: Affine.of(sym) + leaf.by}) for index in at)
 
 
 def _picking(

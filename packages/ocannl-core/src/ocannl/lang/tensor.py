@@ -401,7 +401,7 @@ class _Application:
         assert operand.grad is not None
         return Slot(Hole(operand.grad.node, number), self.out)
 
-    def local(self, name: str, slot: int) -> Slot:
+    def local(self, name: str, slot: int, kind: Precision | None = None) -> Slot:
         app = self.tensor.application
         assert app is not None
         like = self.tensor if slot == 0 else app.operands[slot - 1]
@@ -409,7 +409,7 @@ class _Application:
             f"{self.tensor.label}.{name}",
             Role.RESULT,
             lambda: like.dims,
-            lambda: like.dtype,
+            lambda: kind or like.dtype,
             where=self.tensor.node.where,
         )
         return Slot(Hole(node, slot), self.out)

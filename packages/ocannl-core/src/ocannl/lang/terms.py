@@ -34,7 +34,17 @@ class Place:
     axis: int
 
 
-Tree = Hole | Place | Number | Index | Apply | Convert
+@dataclass(frozen=True, slots=True)
+class Shifted:
+    """A hole, read where the one index of tensor `along` is `by` larger; the number `outside` where its array ends."""
+
+    hole: Hole
+    along: int
+    by: int
+    outside: float
+
+
+Tree = Hole | Place | Shifted | Number | Index | Apply | Convert
 
 
 def tree_of(value: object) -> Tree:
@@ -121,10 +131,10 @@ class Term:
         raise CodeError("the formula of an operation has no truth value; use oc.where")
 
 
-def instantiate(tree: Tree, read: Callable[[Hole | Place], Value]) -> Value:
+def instantiate(tree: Tree, read: Callable[[Hole | Place | Shifted], Value]) -> Value:
     """The tree with every hole and place replaced."""
     match tree:
-        case Hole() | Place():
+        case Hole() | Place() | Shifted():
             return read(tree)
         case Apply(op, args):
             return Apply(op, tuple(instantiate(a, read) for a in args))  # type: ignore[arg-type]
@@ -138,6 +148,8 @@ def holes(tree: Tree) -> Iterator[Hole]:
     match tree:
         case Hole():
             yield tree
+        case Shifted(hole):
+            yield hole
         case Apply(_, args):
             for arg in args:
                 yield from holes(arg)  # type: ignore[arg-type]

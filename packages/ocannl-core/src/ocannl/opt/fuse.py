@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ocannl.ir.index import TRUE, Affine, Sym
-from ocannl.ir.loops import Access, Buf, Expr, Home, Let, Load, Num, Proc, Ref, Stmt, Store, Update, Var
+from ocannl.ir.loops import Access, Expr, Home, Let, Load, Num, Proc, Ref, Stmt, Store, Update, Var
 from ocannl.ir.names import Namer
 from ocannl.ir.touch import storage
 from ocannl.opt.cost import cost
 from ocannl.opt.group import Group, of_nest
 from ocannl.opt.nest import Table, names_of, nest_of, touched
+from ocannl.opt.places import Places
 from ocannl.opt.start import Starts
-from ocannl.opt.substitute import map_expr, substitute
+from ocannl.opt.substitute import map_expr
 
 ARRAYS = 12  # that one group goes through: memory is fast for so many streams at a time
 NODES = 200  # of the expressions of one group
@@ -59,10 +59,12 @@ class _Fusion:
             if group is None:
                 continue
             self.groups[at] = group
+            if group.sums:  # which begin with what the fill had, or with what was there
+                self.stmts[at] = group.stmt()
             if start is not None:
                 self.stmts[start.fill] = None
                 self.groups.pop(start.fill, None)
-        self.places = _Places(self.stmts)
+        self.places = Places(self.stmts)
 
     def result(self) -> Proc:
         for at in sorted(self.groups):
@@ -112,58 +114,6 @@ class _Fusion:
         return replace(group, tail=tuple([stmt for stmt in group.tail if not is_dead(stmt)]))
 
 
-class _Places:
-    """Which statements read and write each array, as they move."""
-
-    __slots__ = ("_read", "_readers", "_writers", "_written")
-
-    def __init__(self, stmts: list[Stmt | None]) -> None:
-        self._read: dict[int, set[object]] = {}
-        self._written: dict[int, set[object]] = {}
-        self._readers: dict[object, list[int]] = {}
-        self._writers: dict[object, list[int]] = {}
-        for at, stmt in enumerate(stmts):
-            read, written = touched(stmt) if stmt is not None else ([], [])
-            self._read[at], self._written[at] = set(map(storage, read)), set(map(storage, written))
-            for keys, table in ((self._read[at], self._readers), (self._written[at], self._writers)):
-                for key in keys:
-                    table.setdefault(key, []).append(at)
-
-    def writers(self, buf: Buf, before: int) -> list[int]:
-        places = self._writers.get(storage(buf), [])
-        return places[: bisect_left(places, before)]
-
-    def is_read(self, buf: Buf) -> bool:
-        return bool(self._readers.get(storage(buf)))
-
-    def may_move(self, at: int, to: int) -> bool:
-        """Whether the statement may stand right beside the other one, as far as those between them mind."""
-        first, last = min(at, to), max(at, to)
-        if any(_between(self._writers.get(key), first, last) for key in self._read[at] | self._written[at]):
-            return False
-        return not any(_between(self._readers.get(key), first, last) for key in self._written[at])
-
-    def merge(self, gone: int, place: int) -> None:
-        for mine, table in ((self._read, self._readers), (self._written, self._writers)):
-            for key in mine[gone]:
-                table[key].remove(gone)
-                if key not in mine[place]:
-                    insort(table[key], place)
-            mine[place] |= mine.pop(gone)
-            mine[gone] = set()
-
-    def forget(self, place: int, group: Group) -> None:
-        """What the group no longer reads, now that it has it in registers."""
-        now = {storage(ref.buf) for ref in group.reads}
-        for key in self._read[place] - now:
-            self._readers[key].remove(place)
-        self._read[place] &= now
-
-
-def _between(places: list[int] | None, first: int, last: int) -> bool:
-    return places is not None and bisect_left(places, last) > bisect_right(places, first)
-
-
 # --------------------------------------------------------------------------------------------------------- two groups
 
 
@@ -174,8 +124,8 @@ def joined(first: Group, then: Group, names: Namer) -> Group | None:
     values = _matched(first, then)
     if values is None:
         return None
-    tail = [_substituted(stmt, values) for stmt in then.tail]
-    second = Group(first.loops, TRUE, (), tuple(tail))
+    second = replace(then.substituted(values), loops=first.loops)
+    tail = second.tail
     if not _meet_only_here(first, second):
         return None
     wanted = set(second.reads)
@@ -231,13 +181,6 @@ def _matched(first: Group, then: Group) -> dict[Sym, Affine] | None:
     if set(pairs) != set(then.syms) or set(pairs.values()) != set(first.syms):
         return None
     return {its: Affine.of(mine) for its, mine in pairs.items()}
-
-
-def _substituted(stmt: Let | Store | Update, values: Mapping[Sym, Affine]) -> Let | Store | Update:
-    value = substitute(stmt.value, values)
-    if isinstance(stmt, Let):
-        return replace(stmt, value=value)
-    return replace(stmt, value=value, ref=Ref(stmt.ref.buf, tuple([at.substitute(values) for at in stmt.ref.at])))
 
 
 def _meet_only_here(first: Group, second: Group) -> bool:

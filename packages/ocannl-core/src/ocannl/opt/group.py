@@ -14,10 +14,10 @@ Iterations of the outer loops have nothing to do with each other, unless a singl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
-from ocannl.ir.index import TRUE, Cond, Sym
+from ocannl.ir.index import TRUE, Affine, Cond, Sym
 from ocannl.ir.loops import (
     Access,
     Body,
@@ -39,6 +39,7 @@ from ocannl.ir.names import Namer
 from ocannl.ir.precision import Precision
 from ocannl.ir.projections import is_injective
 from ocannl.opt.nest import Nest, around, block, is_whole, loads, nest_of, split
+from ocannl.opt.substitute import substitute
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,29 @@ class Group:
     def reads(self) -> list[Ref]:
         accs = {each.acc for each in self.sums}
         return [ref for value in self.values for ref in loads(value) if ref.buf not in accs]
+
+    def substituted(self, values: Mapping[Sym, Affine]) -> Group:
+        """With `values` for symbols of its outer loops, wherever these are mentioned."""
+
+        def ref(old: Ref) -> Ref:
+            return Ref(old.buf, tuple([at.substitute(values) for at in old.at]))
+
+        def bounded(loop: For) -> For:
+            return replace(loop, lo=loop.lo.substitute(values), hi=loop.hi.substitute(values))
+
+        def summed(each: Sum) -> Sum:
+            update = replace(each.update, value=substitute(each.update.value, values))
+            loops = tuple([bounded(loop) for loop in each.loops])
+            return Sum(substitute(each.start, values), loops, each.cond.substitute(values), update)
+
+        def written(stmt: Let | Store | Update) -> Let | Store | Update:
+            value = substitute(stmt.value, values)
+            if isinstance(stmt, Let):
+                return replace(stmt, value=value)
+            return replace(stmt, ref=ref(stmt.ref), value=value)
+
+        sums, tail = map(summed, self.sums), map(written, self.tail)
+        return Group(self.loops, self.cond.substitute(values), tuple(sums), tuple(tail))
 
     def stmt(self) -> Stmt:
         body: list[Stmt] = []

@@ -18,6 +18,7 @@ from ocannl.opt.layout import layout
 from ocannl.opt.memory import memory
 from ocannl.opt.number import number
 from ocannl.opt.poll import poll
+from ocannl.opt.rows import rows
 from ocannl.opt.schedule import schedule
 from ocannl.opt.settle import settle
 from ocannl.opt.share import share
@@ -42,6 +43,7 @@ def passes(asked: Mapping[TNode, str], capabilities: Capabilities) -> tuple[Pass
         Pass("sweep", sweep),  # after these, which leave dead nests behind
         Pass("invert", invert, when=capabilities.scheduled),  # after `gather`, which wants the loops of the scatter
         Pass("fuse", fuse, when=capabilities.scheduled),  # after `sweep`: what is dead is nobody's business
+        Pass("rows", lambda proc: rows(proc, capabilities), when=capabilities.scheduled),  # of what `fuse` left apart
         Pass("layout", lambda proc: layout(proc, capabilities), when=capabilities.scheduled),  # of final groups
         Pass("schedule", lambda proc: schedule(proc, capabilities), when=capabilities.scheduled),
         Pass("number", number, when=capabilities.scheduled),  # after `schedule`, which takes perfect nests

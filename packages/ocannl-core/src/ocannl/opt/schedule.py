@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.loops import Proc, Stmt
+from ocannl.ir.loops import For, If, Proc, Stmt
 from ocannl.ir.names import Namer
 from ocannl.opt.group import group_of
 from ocannl.opt.nest import names_of
@@ -32,6 +32,14 @@ def schedule(proc: Proc, capabilities: Capabilities) -> Proc:
 
     def scheduled(stmt: Stmt) -> Stmt:
         group = group_of(stmt, names)
-        return stmt if group is None else realize(group, plan(group, capabilities), names)
+        if group is not None:
+            return realize(group, plan(group, capabilities), names)
+        match stmt:
+            case For(body=body):
+                return replace(stmt, body=tuple(map(scheduled, body)))
+            case If(cond, then, orelse):
+                return If(cond, tuple(map(scheduled, then)), tuple(map(scheduled, orelse)))
+            case _:
+                return stmt
 
     return replace(proc, body=tuple([scheduled(stmt) for stmt in proc.body]))

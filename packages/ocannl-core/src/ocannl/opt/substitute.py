@@ -76,6 +76,14 @@ def replace_buffers(proc: Proc, new: Mapping[Buf, Buf]) -> Proc:
     def leaf(node: Expr) -> Expr:
         return Load(Ref(new[node.ref.buf], node.ref.at)) if isinstance(node, Load) and node.ref.buf in new else node
 
+    return replace(
+        proc, bufs=tuple([new.get(b, b) for b in proc.bufs]), body=map_statements(proc.body, ref, leaf)
+    )
+
+
+def map_statements(body: Body, ref: Callable[[Ref], Ref], leaf: Callable[[Expr], Expr]) -> Body:
+    """`ref` applied to every cell that is written, `leaf` to every load, index and name."""
+
     def statement(stmt: Stmt) -> Stmt:
         match stmt:
             case For(sym, lo, hi, body, step, origin, claimed, mode):
@@ -103,4 +111,4 @@ def replace_buffers(proc: Proc, new: Mapping[Buf, Buf]) -> Proc:
         out = tuple([statement(s) for s in body])
         return body if same(out, body) else out
 
-    return replace(proc, bufs=tuple([new.get(b, b) for b in proc.bufs]), body=statements(proc.body))
+    return statements(body)

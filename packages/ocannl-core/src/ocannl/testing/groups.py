@@ -58,9 +58,9 @@ class Made:
     bufs: tuple[Buf, ...]
     arrays: dict[TNode, Array]
 
-    def proc(self, stmt: Stmt) -> Proc:
+    def proc(self, stmt: Stmt, name: str = "made") -> Proc:
         """A routine that is this statement."""
-        return Proc("made", self.bufs, (), (stmt,))
+        return Proc(name, self.bufs, (), (stmt,))
 
 
 def group(random: Random) -> Made:

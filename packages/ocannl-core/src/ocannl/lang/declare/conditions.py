@@ -63,6 +63,8 @@ Joint = Callable[[Iterator[bool | None]], bool | None]
 
 
 def _joined(word: str, parts: tuple[Condition, ...], joint: Joint) -> Condition:
+    if not parts or not all(isinstance(part, Condition) for part in parts):
+        raise CodeError(f"joined are conditions, at least one; not {', '.join(map(repr, parts)) or 'nothing'}")
     words = word.join(f"({p.words})" if " and " in p.words or " or " in p.words else p.words for p in parts)
     names = tuple(dict.fromkeys(name for p in parts for name in p.names))
     fix = next((p.fix for p in parts if p.fix), "")
@@ -124,7 +126,11 @@ def _rows(t: Any) -> tuple[Row, ...]:
 
 
 def _tensors(facts: Facts, names: tuple[str, ...]) -> list[Any]:
-    return [t for name in names for t in (facts[name] if isinstance(facts[name], tuple) else (facts[name],))]
+    found = [(name, t) for name in names for t in (facts[name] if isinstance(facts[name], tuple) else (facts[name],))]
+    for name, t in found:
+        if not hasattr(t, "handle"):
+            raise CodeError(f"`{name}` is a setting, and has no axes or type of data: ask declare.value({name!r})")
+    return [t for _, t in found]
 
 
 # --- numbers ---------------------------------------------------------------------------------------------------------
@@ -197,16 +203,30 @@ def size(name: str, axis: int) -> Quantity:
 
 def count(name: str) -> Quantity:
     """How many tensors an input `*xs` is."""
-    return Quantity(f"count({name})", (name,), lambda facts: len(facts[name]), CodeError)
+
+    def of(facts: Facts) -> int:
+        if not isinstance(facts[name], tuple):
+            raise CodeError(f"`{name}` is no number of tensors; counted are inputs such as `*{name}`")
+        return len(facts[name])
+
+    return Quantity(f"count({name})", (name,), of, CodeError)
 
 
 def value(name: str) -> Quantity:
     """What a setting is."""
-    return Quantity(name, (name,), lambda facts: facts[name], CodeError)
+
+    def of(facts: Facts) -> Any:
+        if isinstance(facts[name], tuple) or hasattr(facts[name], "handle"):
+            raise CodeError(f"`{name}` is an input, and its value is not known before code runs")
+        return facts[name]
+
+    return Quantity(name, (name,), of, CodeError)
 
 
 def _sizes(facts: Facts, name: str, of: Callable[[tuple[int, ...]], int]) -> int | None:
-    t = facts[name]
+    if isinstance(facts[name], tuple):
+        raise CodeError(f"`{name}` is any number of tensors; rank and size are those of one")
+    (t,) = _tensors(facts, (name,))
     return of(t.dims) if t.handle.is_solved else None
 
 
@@ -221,7 +241,10 @@ def _both(left: Quantity, sign: str, given: object) -> Quantity:
 
     def of(facts: Facts) -> Any:
         x, y = left.of(facts), right.of(facts)
-        return None if x is None or y is None else SIGNS[sign](x, y)
+        try:
+            return None if x is None or y is None else SIGNS[sign](x, y)
+        except (TypeError, ArithmeticError) as wrong:
+            raise CodeError(f"{left.words} {sign} {right.words} cannot be told of {x!r} and {y!r}: {wrong}") from None
 
     error = ShapeError if ShapeError in (left.error, right.error) else left.error
     names = tuple(dict.fromkeys((*left.names, *right.names)))

@@ -14,8 +14,7 @@ from ocannl.infer.reasons import said
 from ocannl.ir.precision import Precision, precision
 from ocannl.lang.declare.axes import logic_of
 from ocannl.lang.declare.conditions import Condition, Facts
-from ocannl.lang.declare.inputs import Input, input_of
-from ocannl.lang.declare.part import Part
+from ocannl.lang.declare.inputs import Input
 from ocannl.lang.declare.samples import Sample
 from ocannl.lang.declare.settings import Default, Setting, fits, kind_text, resolve
 
@@ -85,6 +84,11 @@ class Declaration:
             return given
         return tuple(map(embed, given)) if name == self.variadic else embed(given)
 
+    @property
+    def shapes(self) -> tuple[object, ...]:
+        """How the axes of each output are walked, as it was declared."""
+        return self.shape if isinstance(self.shape, tuple) else (self.shape,) * len(self.outputs)
+
     def logics(self, facts: Facts, operands: int) -> tuple[Logic, ...]:
         """How the axes of each output are walked."""
         shape = self._told(self.shape, facts)
@@ -143,81 +147,3 @@ def _line(name: str, given: Any) -> Line:
     shape = given.handle
     about = f"{given.label}: {shape.known or '(no axes)'} {given.typing.known}"
     return name, about, said(shape.provenance.role, shape.provenance.where)
-
-
-# --- from what the author wrote --------------------------------------------------------------------------------------
-
-
-def declaration(
-    function: Callable[..., Any],
-    *,
-    name: str | None,
-    namespace: str,
-    shape: object,
-    inputs: Mapping[str, object],
-    outputs: Iterable[str],
-    kind: object,
-    where: Iterable[Condition],
-    parts: Iterable[Part],
-    samples: Iterable[Sample],
-    doc: str,
-) -> Declaration:
-    """The row of an operation. Raises: CodeError about whatever in it cannot be."""
-    title = name or function.__name__
-    if not all(isinstance(part, str) and part.isidentifier() for part in (title, namespace or title)):
-        raise CodeError(f"an operation and its namespace are called by names, not {title!r} and {namespace!r}")
-    own = annotated(function)
-    takes = [p for p in own.parameters.values() if p.kind in (*POSITIONAL, Parameter.VAR_POSITIONAL)]
-    if not takes:
-        raise CodeError(f"operation `{title}` has no operands")
-    shared = {n: s for part in parts for n, s in part.settings.items()}
-    settings = shared | {
-        p.name: Setting(Any if p.annotation is p.empty else p.annotation, p.default)
-        for p in own.parameters.values()
-        if p.kind is p.KEYWORD_ONLY and not (p.name in shared and p.default is p.empty)  # else the rules only read it
-    }
-    said_of = {n: i for part in parts for n, i in part.inputs.items()} | dict(inputs)
-    known = [*(p.name for p in takes), *settings]
-    conditions = (*(c for part in parts for c in part.where), *where)
-    defaults = (*(p.default for p in takes), *(s.default for s in settings.values()))
-    follow = [n for default in defaults if isinstance(default, Default) for n in default.names]
-    for used in (*said_of, *(n for c in conditions for n in c.names), *follow):
-        if used not in known:
-            raise CodeError(f"`{title}` has no input or setting `{used}`; there are {', '.join(known)}")
-    names = (outputs,) if isinstance(outputs, str) else tuple(outputs)
-    if not names or len(set(names)) < len(names) or not all(isinstance(n, str) and n.isidentifier() for n in names):
-        raise CodeError(f"outputs of `{title}` are different names such as ('v', 'w'), not {names!r}")
-    kinds = kind if isinstance(kind, tuple) else (kind,) * len(names)
-    if len(kinds) != len(names):
-        raise CodeError(f"`{title}` has {len(names)} outputs, and types for {len(kinds)}")
-    words = "\n\n".join(filter(None, (doc or inspect.getdoc(function), *(part.doc for part in parts))))
-    keywords = [setting.parameter(n) for n, setting in settings.items()]
-    return Declaration(
-        name=title,
-        namespace=namespace,
-        signature=inspect.Signature([*takes, *keywords]),
-        inputs={p.name: input_of(said_of.get(p.name, "any")) for p in takes},
-        settings=settings,
-        outputs=names,
-        shape=shape,
-        kinds=kinds,
-        where=conditions,
-        samples=tuple(samples),
-        doc=words,
-        rules=function,
-    )
-
-
-def annotated(function: Callable[..., Any]) -> inspect.Signature:
-    """The signature of a function; annotations that are texts are read where the names in them are known."""
-    signature = inspect.signature(function)
-    scope = getattr(inspect.unwrap(function), "__globals__", {})
-
-    def read(annotation: Any) -> Any:
-        try:
-            return eval(annotation, scope) if isinstance(annotation, str) else annotation
-        except Exception:  # a name of a function's own, or one that only type checkers see
-            return annotation
-
-    parameters = [p.replace(annotation=read(p.annotation)) for p in signature.parameters.values()]
-    return signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty)

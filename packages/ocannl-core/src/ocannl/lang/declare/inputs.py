@@ -26,6 +26,10 @@ class Count:
     least: int
     most: int | None
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.least <= (self.least if self.most is None else self.most):
+            raise CodeError(f"no number of tensors is {self.least} to {self.most}")
+
     def holds(self, number: int) -> bool:
         return self.least <= number and (self.most is None or number <= self.most)
 
@@ -33,8 +37,11 @@ class Count:
         if self.least == self.most:
             return f"exactly {self.least}"
         if self.most is None:
-            return f"at least {self.least}"
+            return f"at least {self.least}" if self.least else "any number"
         return f"{self.least} to {self.most}" if self.least else f"at most {self.most}"
+
+
+ANY_NUMBER = Count(0, None)
 
 
 def exactly(number: int) -> Count:
@@ -59,7 +66,7 @@ class Input:
     is not `differentiable` receives no gradient."""
 
     kind: str = "any"
-    count: Count = Count(0, None)
+    count: Count = ANY_NUMBER
     differentiable: bool = True
     doc: str = ""
 

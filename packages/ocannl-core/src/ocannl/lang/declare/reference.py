@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from ocannl.lang.declare.catalogue import Row, operands
-from ocannl.lang.declare.declaration import POSITIONAL
+from ocannl.lang.declare.declaration import POSITIONAL, Declaration
 from ocannl.lang.declare.samples import Draw, Sample
 from ocannl.lang.declare.text import literal, parameters, unqualified
+from ocannl.lang.tensor import Tensor
 
 BEGIN = """>>> import numpy as np
 >>> import ocannl as oc"""
@@ -27,7 +28,8 @@ row gets there.
 {BEGIN}
 ```
 """
-SECTION = re.compile(r"^(Shapes|Grad|Raises|NaN|Source): +", re.MULTILINE)
+SAID = ("Shapes", "Takes", "Needs", "Grad", "NaN", "Raises", "Source")
+SECTION = re.compile(rf"^({'|'.join(SAID)}): +", re.MULTILINE)
 INDENTED = re.compile(r"(?:^    .*\n?)+", re.MULTILINE)
 FEW = 9  # numbers that are written out
 
@@ -41,14 +43,27 @@ def section(row: Row) -> str:
     signature = unqualified(", ".join(parameters(operands(row), plain=True)))[0]
     head = f"## {row.name}\n\n```text\n{row.call}({signature})\n```"
     example = [f"```pycon\n{_example(row, row.samples[0])}\n```"] if row.samples else []
-    return "\n\n".join([head, _listed(row.doc), *example]) + "\n"
+    return "\n\n".join(filter(None, [head, *_words(row), *example])) + "\n"
 
 
-def _listed(doc: str) -> str:
-    """What is said line by line, as a list."""
-    paragraph, *rest = SECTION.split(doc)
-    items = [f"* {word}: {' '.join(text.split())}" for word, text in zip(rest[::2], rest[1::2], strict=True)]
-    return "\n\n".join(filter(None, [_code(paragraph.strip()), "\n".join(items)]))
+def _words(row: Row) -> tuple[str, str]:
+    """The text, and the list of what is said line by line; a declaration says what its text leaves out."""
+    paragraph, *rest = SECTION.split(row.doc)
+    told: Declaration | None = getattr(row.function, "declaration", None)
+    said = (_declared(told) if told else {}) | dict(zip(rest[::2], rest[1::2], strict=True))
+    items = [f"* {word}: {' '.join(said[word].split())}" for word in SAID if said.get(word)]
+    return _code(paragraph.strip()), "\n".join(items)
+
+
+def _declared(told: Declaration) -> dict[str, str]:
+    shapes = [f"`{shape}`" for shape in dict.fromkeys(told.shapes) if isinstance(shape, str)]
+    takes = [
+        f"`{name}`: {f'{one.count}, each ' * (name == told.variadic)}{' or '.join(one.words)}"
+        for name, one in told.inputs.items()
+    ]
+    needs = [f"`{condition.words}`" for condition in told.where]
+    found = {"Shapes": shapes, "Takes": takes, "Needs": needs}
+    return {word: f"{'; '.join(words)}." for word, words in found.items() if words}
 
 
 def _code(text: str) -> str:
@@ -68,7 +83,8 @@ def _example(row: Row, sample: Sample) -> str:
     words = [_word(given, next(names), lines) for given in sample.operands]
     words += [f"{name}={literal(value)}" for name, value in sample.settings.items()]
     call = f"{words[0]}.{row.name}({', '.join(words[1:])})" if row.is_method else f"{row.call}({', '.join(words)})"
-    return session([*lines, f"{call}.numpy()"])
+    several = row.signature.return_annotation is not Tensor
+    return session([*lines, f"[t.numpy() for t in {call}]" if several else f"{call}.numpy()"])
 
 
 def _word(given: Any, name: str, lines: list[str]) -> str:
@@ -96,14 +112,13 @@ def _drawn(given: Draw, turn: int) -> str:
 
 
 def session(lines: list[str]) -> str:
-    """The lines as they are typed, and what the last one gives, rounded where it is long."""
+    """The lines as they are typed, and what the last one gives; the last digits of floats are those of a backend."""
     names: dict[str, Any] = {}
     exec("\n".join(line.removeprefix(">>> ") for line in BEGIN.splitlines()), names)
     *before, last = lines
     exec("\n".join(before), names)
     value = eval(last, names)
-    shown, rounded = repr(value), repr(value.round(3))
-    if shown != rounded:
-        last, shown = f"{last}.round(3)", rounded
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        last, value = f"{last}.round(3)", value.round(3)
     typed = [f">>> {line}" for line in (*before, last)]
-    return "\n".join([*typed, *(line or "<BLANKLINE>" for line in shown.splitlines())])
+    return "\n".join([*typed, *(line or "<BLANKLINE>" for line in repr(value).splitlines())])

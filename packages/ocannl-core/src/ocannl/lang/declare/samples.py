@@ -34,7 +34,7 @@ class Draw:
 
     def example(self, turn: int = 0) -> Array:
         """Round numbers, to be shown; others for another turn."""
-        steps = np.linspace(self.low, self.high, prod(self.dims) + 2)[1:-1]
+        steps = np.linspace(self.low, self.high, prod(self.dims) + 2)[1:-1] + 0.1  # whose sum is not 0
         return self._away(np.roll(np.round(steps, 1), turn)).reshape(self.dims)
 
     def _away(self, numbers: Array) -> Array:

@@ -29,6 +29,8 @@ class Default:
 
 def follows(of: Callable[..., Any]) -> Any:
     """A default that is computed from other inputs and settings."""
+    if not inspect.isfunction(of):
+        raise CodeError(f"a default follows by a function, called with what its arguments name; not by {of!r}")
     return Default(of)
 
 

@@ -25,7 +25,7 @@ LATENCY = 4  # cycles until a sum can be added to again
 TURN = 1  # cycles of a loop itself
 TILE = 12  # cycles until a tile runs as fast as it can
 FOLD = 6  # cycles for the total of a vector
-ROW = 30  # cycles that it takes to begin with another row of memory, which nobody has fetched ahead
+ROW = 4  # cycles that it takes to go on with another row of memory, for each of those that are read at a time
 REST = 1.02  # where tiles of two sizes are needed: more code
 LIGHT = 6  # additions up to which several vectors of a map are worked on together
 
@@ -120,17 +120,18 @@ def _sums(shape: Shape, vector: int, rows: list[int]) -> Iterator[Tile]:
         for some in permutations(rows, (high > 1) + (low > 1)):
             tiles = tuple([(n, _balanced(extents[n], most)) for n, most in zip(some, (high, low), strict=False)])
             area = prod(size for _, size in tiles)
-            loads, held = 0.0, 0
+            loads, held, streams = 0.0, 0, 0
             for ref in shape.terms:
                 many = prod(size for n, size in tiles if ref[n])
                 loads += many * (vectors * _cells(ref[vector], shape.lanes) if ref[vector] else 1)
                 held += many * vectors if many < area and ref[vector] else 0
+                streams += many if ref[vector] else 0
             if area * vectors + held + 1 > shape.registers:
                 continue
             step = max(area * vectors * shape.work / 2, loads / 2, LATENCY) + TURN
             end = area * (FOLD + 2 * (vectors - 1) + shape.after / 2 + len(shape.others) / 2 + len(shape.writes))
             rest = REST ** sum(extents[n] % size > 0 for n, size in tiles)
-            cycles = cells / area * (steps * (turns / vectors * step + ROW) + end + TILE) * rest
+            cycles = cells / area * (steps * (turns / vectors * step + ROW * streams) + end + TILE) * rest
             yield Tile(cycles, vector, vectors, tiles)
 
 

@@ -28,6 +28,7 @@ from ocannl.testing.generate import Program, difference, generate
 from ocannl.testing.kit.area import Area
 from ocannl.testing.kit.bench import Bench
 from ocannl.testing.kit.cases import Array, Case
+from ocannl.testing.modes import moded
 from ocannl.testing.program import LANGUAGE as oc
 from ocannl.train.step import grad_update, sgd
 
@@ -41,6 +42,11 @@ def lowered(program: Program, name: str, random: Random, claimed: Capabilities) 
 def optimized(program: Program, name: str, random: Random, claimed: Capabilities) -> Proc:
     asked = {node: "a test" for node in program.tolerance if random.random() < 0.4}
     return optimize(lower(program.code, name), asked, claimed)
+
+
+def expanded(program: Program, name: str, random: Random, claimed: Capabilities) -> Proc:
+    """Loops of any mode, in lowered programs, too."""
+    return memory(moded(lower(program.code, name), random, "lowered"), claimed.alignment_bytes)
 
 
 def mentioned(proc: Proc) -> set[str]:
@@ -68,7 +74,7 @@ def given(program: Program, proc: Proc) -> Case:
 class Programs(Area):
     """What the front makes of computations and tensors comes out right."""
 
-    @pytest.mark.parametrize("make", [lowered, optimized])
+    @pytest.mark.parametrize("make", [lowered, expanded, optimized])
     @pytest.mark.parametrize("seed", range(12))
     def test_random_computations(
         self, bench: Bench, make: Callable[[Program, str, Random, Capabilities], Proc], seed: int

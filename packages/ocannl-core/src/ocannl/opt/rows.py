@@ -1,0 +1,223 @@
+"""Lets groups share outer loops, so that what they hand to each other is no longer than a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import prod
+
+from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.index import TRUE, Affine, Sym
+from ocannl.ir.loops import Access, Buf, Expr, For, Home, Load, Local, Proc, Ref, Stmt
+from ocannl.ir.names import Namer
+from ocannl.ir.touch import storage
+from ocannl.opt.group import Group, group_of, scratch
+from ocannl.opt.nest import around, is_whole, names_of
+from ocannl.opt.places import Places
+from ocannl.opt.plan.model import best
+from ocannl.opt.plan.tiled import subject_of
+from ocannl.opt.substitute import map_statements
+
+MEMBERS = 24  # of one row
+ARRAYS = 16  # that a row goes through, of those that others see: memory is fast for so many streams at a time
+LOSS = 1.3  # by which the whole may get slower, for one nest less
+NEAR_BYTES = 1 << 15  # that every row may read again
+BANDWIDTH = 32  # bytes in a cycle that come or go from further away
+STACK_BYTES = 1 << 18  # for what stays within a row
+
+
+def rows(proc: Proc, capabilities: Capabilities) -> Proc:
+    """Puts a group under the outer loops of another that it follows on, as a softmax on its maximum.
+
+        proc step                           proc step
+          s : f32[4]     arena                x : f32[4,64]  in
+          x : f32[4,64]  in                   y : f32[4,64]  out
+          y : f32[4,64]  out                  for i_2 in 0..4:
+          for i_2 in 0..4:                      local s_2: f32 reg
+            local acc: f32 reg                  if true:
+            acc = 0                               local acc: f32 reg
+            for j in 0..64:         ==>           acc = 0
+              acc += x[i_2, j]                    for j in 0..64:
+            s[i_2] = acc                            acc += x[i_2, j]
+          for k in 0..4:                          s_2 = acc
+            for n in 0..64:                     for n in 0..64:
+              y[k, n] = x[k, n] / s[k]            y[i_2, n] = x[i_2, n] / s_2
+
+    The loops that are shared are those that every cell they have in common tells. A group whose tiles need them for
+    themselves, such as most products of matrices, stays alone.
+    """
+    if not capabilities.vector_bytes:
+        return proc
+    return _Sharing(proc, capabilities).result()
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """Groups one after the other in each iteration of the loops; their own loops are the others."""
+
+    loops: tuple[For, ...]
+    members: tuple[Group, ...]
+
+    @property
+    def reads(self) -> Iterator[Ref]:
+        return (ref for each in self.members for ref in each.reads)
+
+    @property
+    def writes(self) -> Iterator[Ref]:
+        return (ref for each in self.members for ref in each.writes)
+
+
+class _Sharing:
+    def __init__(self, proc: Proc, capabilities: Capabilities) -> None:
+        self.proc, self.capabilities, self.names = proc, capabilities, Namer(names_of(proc))
+        self.stmts: list[Stmt | None] = list(proc.body)
+        self.places = Places(self.stmts)
+        self.rows: dict[int, _Row] = {}
+        for at, stmt in enumerate(proc.body):
+            group = group_of(stmt, self.names)
+            if group is not None and group.cond.is_true and all(map(is_whole, group.loops)):
+                self.rows[at] = _Row(group.loops, (replace(group, loops=()),))
+
+    def result(self) -> Proc:
+        for at in sorted(self.rows):
+            self.attach(at)
+        local: set[Buf] = set()
+        for at, row in self.rows.items():
+            if len(row.members) > 1:
+                self.stmts[at], mine = self.built(at, row)
+                local |= mine
+        body = tuple([stmt for stmt in self.stmts if stmt is not None])
+        return replace(self.proc, body=body, bufs=tuple([buf for buf in self.proc.bufs if buf not in local]))
+
+    # ------------------------------------------------------------------------------------------------------- the search
+
+    def attach(self, at: int) -> None:
+        row = self.rows[at]
+        makers = {place for ref in row.reads for place in self.places.writers(ref.buf, at)}
+        for maker in sorted(makers, reverse=True):
+            if maker not in self.rows:
+                continue
+            whole = self.together(self.rows[maker], row)
+            if whole is None:
+                continue
+            if self.places.may_move(maker, at):
+                place, gone = at, maker
+            elif self.places.may_move(at, maker):
+                place, gone = maker, at
+            else:
+                continue
+            self.rows[place] = whole
+            del self.rows[gone]
+            self.stmts[gone] = None
+            self.places.merge(gone, place)
+            return
+
+    def together(self, first: _Row, then: _Row) -> _Row | None:
+        pairs = _told(first, then)
+        one, other = (
+            {loop.sym: loop for loop in row.loops} for row in (first, then)
+        )
+        shared = {its: mine for mine, its in pairs.items() if mine in one and its in other}
+        if not shared or prod(sym.extent for sym in shared) < 2:
+            return None
+        if len(first.members) > 1 and len(shared) < len(first.loops):
+            return None
+        if len(then.members) > 1 and len(shared) < len(then.loops):
+            return None
+        values = {its: Affine.of(mine) for its, mine in shared.items()}
+        begin = _within(first, set(shared.values()))
+        end = [each.substituted(values) for each in _within(then, set(shared))]
+        whole = _Row(tuple([one[sym] for sym in one if sym in shared.values()]), (*begin, *end))
+        arrays = {ref.buf for ref in (*whole.reads, *whole.writes)}
+        if len(whole.members) > MEMBERS or len(arrays) > ARRAYS:
+            return None
+        before = self.cycles(_within(first, set())) + self.cycles(_within(then, set()))
+        again = {ref.buf for each in whole.members for ref in each.reads if not _mentions(ref, set(shared.values()))}
+        far = sum(buf.nbytes for buf in again if buf.nbytes > NEAR_BYTES)
+        before = sum(self.cycles(_within(row, set())) + _traffic(row) for row in (first, then))
+        after = (self.cycles(whole.members) + far / BANDWIDTH) * prod(sym.extent for sym in shared) + _traffic(whole)
+        return whole if after <= LOSS * before else None
+
+    def cycles(self, groups: tuple[Group, ...]) -> float:
+        total = 0.0
+        for group in groups:
+            subject = subject_of(group, self.capabilities)
+            tile = best(subject.shape()) if subject is not None else None
+            total += tile.cycles if tile is not None else prod(loop.sym.extent for loop in group.loops)
+        return total
+
+    # ------------------------------------------------------------------------------------------------------- the result
+
+    def built(self, at: int, row: _Row) -> tuple[Stmt, set[Buf]]:
+        """The statement, and the arrays of which a row of their own is enough."""
+        syms = {loop.sym for loop in row.loops}
+        own: dict[Buf, tuple[int, ...]] = {}
+        taken = 0
+        for ref in (*row.writes, *row.reads):
+            buf = ref.buf
+            if buf.access is not Access.TEMP or buf.home is not Home.ARENA or not self.places.only(buf, at):
+                continue
+            axes = tuple([n for n, place in enumerate(ref.at) if place.only_sym not in syms])
+            if own.setdefault(buf, axes) != axes or len(axes) == len(ref.at):
+                own[buf] = ()
+        mine: dict[Buf, tuple[Buf, tuple[int, ...]]] = {}
+        for buf, axes in own.items():
+            small = scratch(self.names(buf.name), buf.precision, tuple([buf.shape[n] for n in axes]))
+            if buf.shape and (axes or self.is_scalar(buf, row, syms)) and taken + small.nbytes <= STACK_BYTES:
+                taken += small.nbytes
+                mine[buf] = small, axes
+
+        def cell(ref: Ref) -> Ref:
+            if ref.buf not in mine:
+                return ref
+            small, axes = mine[ref.buf]
+            return Ref(small, tuple([ref.at[n] for n in axes]))
+
+        def leaf(expr: Expr) -> Expr:
+            return Load(cell(expr.ref)) if isinstance(expr, Load) and expr.ref.buf in mine else expr
+
+        body = map_statements(tuple([each.stmt() for each in row.members]), cell, leaf)
+        (stmt,) = around(row.loops, TRUE, (*(Local(small) for small, _ in mine.values()), *body))
+        return stmt, set(mine)
+
+    def is_scalar(self, buf: Buf, row: _Row, syms: set[Sym]) -> bool:
+        """Whether every cell of it that is mentioned is told by the loops alone."""
+        return all(
+            all(place.only_sym in syms for place in ref.at) for ref in (*row.reads, *row.writes) if ref.buf is buf
+        )
+
+
+def _told(first: _Row, then: _Row) -> dict[Sym, Sym]:
+    """Loops of the first row with those of the second that they are equal to wherever both touch one cell, if one of
+    them writes it."""
+    found: dict[Sym, Sym] | None = None
+    for mine, its in ((first.writes, (*then.reads, *then.writes)), (first.reads, tuple(then.writes))):
+        for one in mine:
+            for other in its:
+                if storage(one.buf) != storage(other.buf):
+                    continue
+                if one.buf is not other.buf:
+                    return {}
+                same = {
+                    a.only_sym: b.only_sym
+                    for a, b in zip(one.at, other.at, strict=True)
+                    if a.only_sym is not None and b.only_sym is not None
+                    and (a.only_sym.lo, a.only_sym.hi) == (b.only_sym.lo, b.only_sym.hi)
+                }  # fmt: skip
+                found = same if found is None else {a: b for a, b in found.items() if same.get(a) is b}
+    return found or {}
+
+
+def _traffic(row: _Row) -> float:
+    """Cycles until everything has come or gone once."""
+    return sum(buf.nbytes for buf in {ref.buf for ref in (*row.reads, *row.writes)}) / BANDWIDTH
+
+
+def _mentions(ref: Ref, syms: set[Sym]) -> bool:
+    return any(sym in syms for place in ref.at for sym in place.syms)
+
+
+def _within(row: _Row, shared: set[Sym]) -> tuple[Group, ...]:
+    """The members with the loops of their own that are left when these are shared."""
+    rest = tuple([loop for loop in row.loops if loop.sym not in shared])
+    return tuple([replace(each, loops=(*rest, *each.loops)) for each in row.members])

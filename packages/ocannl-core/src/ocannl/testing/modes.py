@@ -1,0 +1,38 @@
+"""Random modes for the loops of any program, as far as they are legal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from random import Random
+
+from ocannl.base.errors import VerifyError
+from ocannl.ir.index import Sym
+from ocannl.ir.loops import For, Mode, Proc
+from ocannl.ir.verify import Stage, verify
+from ocannl.ir.walk import Node, rewrite_body, walk
+
+LONGEST = 40  # iterations of a loop whose code is written out
+
+
+def moded(proc: Proc, random: Random, stage: Stage) -> Proc:
+    """The program with most of its loops unrolled or in lanes, innermost first; `verify` says which may be."""
+    loops = [node for node in walk(proc.body) if isinstance(node, For) and not node.claimed]
+    for each in reversed(loops):
+        if each.sym.extent > LONGEST or each.mode is not Mode.SERIAL or random.random() < 0.2:
+            continue
+        wanted = random.choice((Mode.LANES, Mode.LANES, Mode.UNROLLED))
+        changed = with_modes(proc, {each.sym: wanted})
+        try:
+            verify(changed, stage)
+        except VerifyError:
+            continue
+        proc = changed
+    return proc
+
+
+def with_modes(proc: Proc, modes: Mapping[Sym, Mode]) -> Proc:
+    def rule(node: Node) -> Node:
+        return replace(node, mode=modes[node.sym]) if isinstance(node, For) and node.sym in modes else node
+
+    return replace(proc, body=rewrite_body(proc.body, rule))

@@ -1,0 +1,108 @@
+"""Loops that are unrolled or in lanes: random modes for random programs, and random tiles of random groups."""
+
+from collections import Counter
+from random import Random
+
+import numpy as np
+import pytest
+
+from ocannl.ir.interpret import interpret
+from ocannl.ir.loops import Access, Apply, Cast, For, If, Let, Load, Mode, Store, Update, When
+from ocannl.ir.names import Namer
+from ocannl.ir.text import print_proc
+from ocannl.ir.walk import walk
+from ocannl.lower.lower import lower
+from ocannl.opt.memory import memory
+from ocannl.opt.nest import names_of
+from ocannl.opt.pipeline import optimize
+from ocannl.opt.realize import realize
+from ocannl.testing.generate import difference, generate
+from ocannl.testing.groups import group, tiled_plan
+from ocannl.testing.kit.programs import given
+from ocannl.testing.modes import moded
+
+BATCH = 12
+
+
+def lowered(program, name, random, capabilities):
+    return memory(moded(lower(program.code, name), random, "lowered"), capabilities.alignment_bytes)
+
+
+def optimized(program, name, random, capabilities):
+    """Where optimization stops early, loops of many statements are left."""
+    without = frozenset(n for n in ("schedule", "fuse", "number") if random.random() < 0.5)
+    proc = optimize(lower(program.code, name), {}, capabilities, without=without | {"share", "poll", "memory"})
+    return memory(moded(proc, random, "optimized"), capabilities.alignment_bytes)
+
+
+@pytest.mark.parametrize("make", [lowered, optimized])
+@pytest.mark.parametrize("seed", range(25))
+def test_loops_of_any_mode_agree_with_the_interpreter(native, run, make, seed):
+    random = Random(f"modes {make.__name__} {seed}")
+    programs = [generate(random, random.randint(1, 5)) for _ in range(BATCH)]
+    procs = [make(program, f"p{n}", random, native.capabilities) for n, program in enumerate(programs)]
+    code = native.compile(procs)
+    for program, proc in zip(programs, procs, strict=True):
+        want = interpret(proc, program.arrays, program.symbols, program.merged)
+        one = given(program, proc)
+        after = run(proc, *one.given, syms=one.values, code=code)
+        own = [(b.node, a) for b, a in zip(one.pools, after, strict=True) if b.access is not Access.MERGE]
+        tolerance = {node: program.tolerance.get(node, 0.0) for node in want}
+        words = difference(want, {node: array.reshape(node.dims) for node, array in own}, tolerance)
+        assert not words, f"{make.__name__} {seed}, {proc.name}: {words}\n{print_proc(proc)}"
+
+
+def tiles(random, name):
+    """A random group, as it is and in tiles."""
+    while True:
+        made = group(random)
+        plan = tiled_plan(random, made.group)
+        if plan is not None and len(plan.tiles) + plan.vectors < 5:  # not too much code
+            plainly = made.proc(made.group.stmt())
+            return made, plainly, made.proc(realize(made.group, plan, Namer(names_of(plainly))), name)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_tiles_of_any_size_agree_with_the_interpreter(native, run, seed):
+    random = Random(f"tiles {seed}")
+    cases = [tiles(random, f"p{n}") for n in range(BATCH)]
+    code = native.compile([proc for _, _, proc in cases])
+    for made, plainly, proc in cases:
+        want = interpret(plainly, made.arrays)
+        after = run(proc, *(made.arrays[buf.node] for buf in proc.bufs), code=code)
+        for buf, array in zip(proc.bufs, after, strict=True):
+            np.testing.assert_array_equal(array, want[buf.node], f"{seed}, {proc.name}\n{print_proc(proc)}")
+
+
+def seen_in(proc):
+    for loop in walk(proc.body):
+        if isinstance(loop, For) and loop.mode is Mode.UNROLLED:
+            yield from (f"unrolled {type(inner).__name__}" for inner in loop.body)
+        if not isinstance(loop, For) or loop.mode is not Mode.LANES:
+            continue
+        yield "odd width" if loop.sym.extent not in (1, 2, 4, 8) else "even width"
+        yield "several statements" if len(loop.body) > 1 else "one statement"
+        for node in walk(loop.body):
+            yield type(node).__name__
+            match node:
+                case Update(ref, op) if not any(at.coef(loop.sym) for at in ref.at):
+                    yield f"common {op}"
+                case Load(ref):
+                    steps = zip(ref.at, ref.buf.strides, strict=True)
+                    yield f"stride {sum(at.coef(loop.sym) * stride for at, stride in steps)}"
+                case When(cond):
+                    yield "choice between lanes" if loop.sym in cond.syms else "choice for all lanes"
+
+
+def test_there_is_some_of_everything(native):
+    seen = Counter()
+    for seed in range(40):
+        random = Random(seed)
+        for make in (lowered, optimized):
+            seen.update(seen_in(make(generate(random, 5), "p", random, native.capabilities)))
+        seen.update(seen_in(tiles(random, "p")[2]))
+    kinds = (Apply, Cast, Let, Load, Store, Update, When)
+    wanted = [kind.__name__ for kind in kinds] + [f"unrolled {kind.__name__}" for kind in (For, If, Store, Update)]
+    wanted += [f"stride {n}" for n in (-1, 0, 1, 2, 3)] + [f"common {op}" for op in ("add", "mul", "max", "min", "and")]
+    wanted += ["odd width", "several statements", "choice between lanes", "choice for all lanes"]
+    assert not [what for what in wanted if not seen[what]]

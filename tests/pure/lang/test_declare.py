@@ -1,0 +1,356 @@
+"""What declarations say: each item of the vocabulary, and what they refuse."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+from ocannl import declare as d
+from ocannl.lang.declare import stubs
+from ocannl.lang.declare.catalogue import declared
+from ocannl.lang.declare.reference import section
+
+A = np.array([1.0, 2.0, 3.0])
+
+
+def store(v, v1):
+    v["=:"] = v1
+
+
+def odd(x, *, n: int = 1):
+    return store, None
+
+
+def total(*xs, n: int = 1):
+    def forward(v, vs):
+        v["=:"] = sum(vs[1:], vs[0])
+
+    def gradient(g, gs):
+        for each in gs:
+            each += g
+
+    return forward, gradient
+
+
+def late(x, *, n: int):
+    return store, None
+
+
+def untyped(x, *, n):
+    return store, None
+
+
+# --- what can be said ------------------------------------------------------------------------------------------------
+
+
+def test_a_declaration_needs_no_arguments(oracle: Any) -> None:
+    assert oc.defop(odd).declaration.title == "odd"
+    np.testing.assert_allclose(oracle(oc.defop(total)(oc.tensor(A), 1.0)), A + 1)
+
+
+def test_inputs_are_given_by_their_names_too(oracle: Any) -> None:
+    np.testing.assert_allclose(oracle(oc.defop(odd)(x=oc.tensor(A))), A)
+
+
+def test_defaults_follow_from_types_shapes_and_settings(oracle: Any) -> None:
+    @oc.defop()
+    def spread(
+        x,
+        y=d.follows(lambda x: oc.full(2.0, output=[x.dims[-1]])),  # noqa: B008
+        *,
+        least: float = d.follows(lambda x: 0.5 if x.dtype is oc.float64 else 0.25),
+        most: float = d.follows(lambda least, x: least * x.dims[0]),
+    ):
+        def forward(v, v1, v2):
+            v["=:"] = v1 * v2 + least + 100 * most
+
+        return forward, None
+
+    np.testing.assert_allclose(oracle(spread(oc.tensor(A))), 2 * A + 0.5 + 150)
+    np.testing.assert_allclose(oracle(spread(oc.tensor(A.astype("float32")), 1.0)), A + 0.25 + 75)
+    np.testing.assert_allclose(oracle(spread(oc.tensor(A), most=0.0)), 2 * A + 0.5)
+
+
+def test_axes_follow_from_inputs(oracle: Any) -> None:
+    @oc.defop(shape=lambda x: f"...|{'i' * len(x.dims)} => ...|i")
+    def main_diagonal(x):
+        def forward(v, v1):
+            v["=:"] = v1
+
+        def gradient(g, g1):
+            g1 += g
+
+        return forward, gradient
+
+    cube = np.arange(27.0).reshape(3, 3, 3)
+    assert oracle(main_diagonal(oc.tensor(cube))).tolist() == [0, 13, 26]
+    assert oracle(main_diagonal(oc.tensor(cube[0]))).tolist() == [0, 4, 8]
+    oc.testing.gradcheck(main_diagonal, cube)
+
+
+def test_one_configuration_serves_several_operations(oracle: Any) -> None:
+    scaling = d.Part(
+        settings={"scale": d.Setting(float, 1.0), "side": d.Setting(Literal["left", "right"], "left")},
+        inputs={"x": "float", "y": d.Input("float", differentiable=False)},
+        where=(d.value("scale") > 0, d.same_shape("x", "y")),
+        doc="Scaled by `scale`.",
+    )
+
+    @oc.defop(parts=[scaling])
+    def plus(x, y, *, scale):
+        def forward(v, v1, v2):
+            v["=:"] = scale * (v1 + v2)
+
+        def gradient(g, g1):
+            g1 += scale * g
+
+        return forward, gradient
+
+    @oc.defop(parts=[scaling], inputs={"y": "int"})
+    def times(x, y, *, scale: float = 3.0):
+        def forward(v, v1, v2):
+            v["=:"] = scale * (v1 * v2)
+
+        return forward, None
+
+    x, whole = oc.tensor(A, label="x"), oc.tensor(np.array([1, 2, 3], "int32"), label="n")
+    configuration = {"scale": 2.0, "side": "right"}
+    np.testing.assert_allclose(oracle(plus(x, x, **configuration)), 4 * A)
+    np.testing.assert_allclose(oracle(times(x, whole, **configuration)), 2 * A * A)
+    np.testing.assert_allclose(oracle(times(x, whole)), 3 * A * A)
+    for fn, other in ((plus, x), (times, whole)):
+        with pytest.raises(oc.CodeError, match="side='up' is not one of 'left', 'right'"):
+            fn(x, other, side="up")
+        with pytest.raises(oc.CodeError, match=f"`{fn.__name__}` needs scale > 0"):
+            fn(x, other, scale=-1.0)
+        with pytest.raises(oc.ShapeError, match=f"`{fn.__name__}` needs same_shape"):
+            fn(x, 1.0 if fn is plus else 1)
+    with pytest.raises(oc.DtypeError, match="`times` takes int as `y`"):
+        times(x, x)
+
+
+def test_a_namespace_is_part_of_the_title() -> None:
+    fn = oc.defop(namespace="space")(odd)
+    assert (fn.declaration.title, fn.__name__) == ("space.odd", "odd")
+    with pytest.raises(oc.CodeError, match="^`space.odd"):
+        fn()
+
+
+def test_inputs_are_counted_in_conditions(oracle: Any) -> None:
+    fn = oc.defop(where=[(d.count("xs") % 2 == 0) | (d.count("xs") == 1)])(total)
+    for given in (1, 2, 4):
+        assert oracle(fn(*[oc.tensor(A)] * given)).tolist() == (given * A).tolist()
+    with pytest.raises(oc.CodeError, match=re.escape("`total` needs (count(xs) % 2) == 0 or count(xs) == 1\n  xs")):
+        fn(*[oc.tensor(A)] * 3)
+
+
+def test_conditions_are_about_all_of_any_number_of_inputs() -> None:
+    fn = oc.defop(where=[d.same_shape("xs"), d.same_type("xs")])(total)
+    fn(oc.tensor(A), oc.tensor(A))
+    with pytest.raises(oc.ShapeError, match=r"needs same_shape\(xs\)"):
+        fn(oc.tensor(A), oc.tensor(A[:1]))
+    with pytest.raises(oc.DtypeError, match=r"needs same_type\(xs\)"):
+        fn(oc.tensor(A), oc.tensor(A.astype("float32")))
+
+
+def test_the_page_of_an_operation_says_what_was_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    @oc.defop(
+        shape="..., i => ...",
+        inputs={"x": "float", "xs": d.Input("int | bool", count=d.at_most(2))},
+        where=[d.rank("x") >= 1, d.value("n") > 0],
+        samples=[d.sample(d.Draw(dims=(2,)))],
+    )
+    def summed(x, *xs, n: int = 1):
+        """The sum of the last axis.
+
+        Grad:   `g`.
+        Source: nobody.
+        """
+
+        def forward(v, v1):
+            v["=:+"] = v1
+
+        def gradient(g, gs):
+            gs[0] += g
+
+        return forward, gradient
+
+    monkeypatch.setattr(oc.ops, "summed", summed, raising=False)
+    assert section(declared("oc.ops.summed", summed)) == """## summed
+
+```text
+oc.ops.summed(x, *xs, n: int = 1, label: str | None = None)
+```
+
+The sum of the last axis.
+
+* Shapes: `..., i => ...`.
+* Takes: `x`: float; `xs`: at most 2, each int or bool.
+* Needs: `rank(x) >= 1`; `n > 0`.
+* Grad: `g`.
+* Source: nobody.
+
+```pycon
+>>> x = oc.tensor([-0.6, 0.8])
+>>> oc.ops.summed(x).numpy().round(3)
+np.float32(0.2)
+```
+"""
+
+
+def test_the_page_shows_all_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    @oc.defop(outputs=("v", "w"), samples=[d.sample(np.array([1.0, 2.0]))])
+    def both(x):
+        """The value, and its negative."""
+
+        def forward(v, w, v1):
+            v["=:"], w["=:"] = v1, -v1
+
+        return forward, None
+
+    monkeypatch.setattr(oc.ops, "both", both, raising=False)
+    row = declared("oc.ops.both", both)
+    assert str(row.signature.return_annotation) == "tuple[ocannl.lang.tensor.Tensor, ocannl.lang.tensor.Tensor]"
+    assert ">>> [t.numpy() for t in oc.ops.both(x)]\n[array([1., 2.]), array([-1., -2.])]\n" in section(row)
+    assert stubs.functions([row]).endswith(
+        'def both(x: object, *, label: str | None = None) -> tuple[Tensor, Tensor]:\n'
+        '    """The value, and its negative."""\n'
+    )
+
+
+# --- what cannot be --------------------------------------------------------------------------------------------------
+
+
+def part(**settings: d.Setting) -> d.Part:
+    return d.Part(settings=settings)
+
+
+N_OF_X = d.Part(settings={"x": d.Setting(int, 1)})
+REFUSED: dict[str, tuple[Callable[[], object], str]] = {
+    "no function": (lambda: oc.defop()(3), "oc.defop decorates functions, not 3"),
+    "a name": (
+        lambda: oc.defop(name="a b")(odd),
+        "an operation and its namespace are called by names, not 'a b' and ''",
+    ),
+    "a namespace": (
+        lambda: oc.defop(namespace="a.b")(odd),
+        "an operation and its namespace are called by names, not 'odd' and 'a.b'",
+    ),
+    "a text": (lambda: oc.defop(doc=3)(odd), "`doc` of `odd` is a text, not 3"),
+    "inputs": (
+        lambda: oc.defop(inputs=["x"])(odd),
+        "`inputs` of `odd` is a mapping from names to declare.Input, not ['x']",
+    ),
+    "an input": (
+        lambda: oc.defop(inputs={"x": 3})(odd),
+        "an input is declared by a class of types such as 'float', or a declare.Input, not 3",
+    ),
+    "a count": (lambda: d.between(3, 1), "no number of tensors is 3 to 1"),
+    "a negative count": (lambda: d.exactly(-1), "no number of tensors is -1 to -1"),
+    "a count of one": (
+        lambda: oc.defop(inputs={"x": d.Input(count=d.exactly(2))})(odd),
+        "`x` of `odd` is one tensor; a count is for inputs such as `*x`",
+    ),
+    "parts": (lambda: oc.defop(parts=[3])(odd), "`parts` of `odd` is a list of declare.Part, not [3]"),
+    "a part and an input": (
+        lambda: oc.defop(parts=[N_OF_X])(odd),
+        "`x` is an input of `odd`, and a setting of one of its parts",
+    ),
+    "two parts": (
+        lambda: oc.defop(parts=[part(m=d.Setting(int, 1)), part(m=d.Setting(int, 2))])(odd),
+        "two parts of `odd` declare `m`, each in its own way",
+    ),
+    "a label": (
+        lambda: oc.defop(parts=[part(label=d.Setting(str, "a"))])(odd),
+        "`odd`: every operation takes `label=`; rename yours",
+    ),
+    "a default": (lambda: oc.defop(parts=[part(m=d.Setting(int, "a"))])(odd), "`odd`: m='a' is not int"),
+    "a default against a condition": (
+        lambda: oc.defop(where=[d.value("n") > 1])(odd),
+        "`odd` needs n > 1\n  n    1\n  fix  give other `n`",
+    ),
+    "what a default follows from": (
+        lambda: oc.defop(parts=[part(m=d.Setting(int, d.follows(lambda k: k)))])(odd),
+        "`odd` has no input or setting `k`; there are x, m, n",
+    ),
+    "no rule of a default": (
+        lambda: d.follows(3),
+        "a default follows by a function, called with what its arguments name; not by 3",
+    ),
+    "what axes follow from": (
+        lambda: oc.defop(shape=lambda m: "pointwise")(odd),
+        "`odd` has no input or setting `m`; there are x, n",
+    ),
+    "what a type follows from": (
+        lambda: oc.defop(kind=lambda m: "int32")(odd),
+        "`odd` has no input or setting `m`; there are x, n",
+    ),
+    "types": (
+        lambda: oc.defop(kind=("int32", "int32"))(odd),
+        "`odd` has 1 outputs, and types for 2",
+    ),
+    "axes": (
+        lambda: oc.defop(shape=("pointwise", "pointwise"))(odd),
+        "`odd` has 1 outputs, and axes for 2",
+    ),
+    "outputs": (lambda: oc.defop(outputs=3)(odd), "outputs of `odd` are different names such as ('v', 'w'), not 3"),
+    "an output like a slot": (
+        lambda: oc.defop(outputs=("v", "g1"))(odd),
+        "`g1` is a slot of `odd` already; call the output something else",
+    ),
+    "conditions": (lambda: oc.defop(where=[True])(odd), "`where` of `odd` is a list of declare.Condition, not [True]"),
+    "nothing joined": (lambda: d.all_of(), "joined are conditions, at least one; not nothing"),
+    "no conditions joined": (lambda: d.any_of(True), "joined are conditions, at least one; not True"),
+    "a sample": (
+        lambda: oc.defop(samples=[d.sample(d.Draw(), m=3)])(odd),
+        "a sample of `odd(x, *, n: int = 1)` does not fit: got an unexpected keyword argument 'm'",
+    ),
+    "a sample of a wrong type": (lambda: oc.defop(samples=[d.sample(d.Draw(), n="a")])(odd), "`odd`: n='a' is not int"),
+    "samples": (lambda: oc.defop(samples=[3])(odd), "`samples` of `odd` is a list of declare.Sample, not [3]"),
+    "the rank of a setting": (
+        lambda: oc.defop(where=[d.rank("n") == 1])(odd),
+        "`n` is a setting, and has no axes or type of data: ask declare.value('n')",
+    ),
+    "the rank of many": (
+        lambda: oc.defop(where=[d.rank("xs") == 1])(total)(oc.tensor(A)),
+        "`xs` is any number of tensors; rank and size are those of one",
+    ),
+    "the count of one": (
+        lambda: oc.defop(where=[d.count("x") == 1])(odd)(oc.tensor(A)),
+        "`x` is no number of tensors; counted are inputs such as `*x`",
+    ),
+    "the value of an input": (
+        lambda: oc.defop(where=[d.value("x") == 1])(odd)(oc.tensor(A)),
+        "`x` is an input, and its value is not known before code runs",
+    ),
+    "what cannot be compared": (
+        lambda: oc.defop(where=[d.size("x", 0) < "a"])(odd)(oc.tensor(A)),
+        "size(x, 0) < 'a' cannot be told of 3 and 'a': '<' not supported between instances of 'int' and 'str'",
+    ),
+    "what cannot be computed": (
+        lambda: oc.defop(where=[d.size("x", 0) % d.value("n") == 0])(late)(oc.tensor(A), n=0),
+        "size(x, 0) % n cannot be told of 3 and 0: integer modulo by zero",
+    ),
+    "a size in a spec": (
+        lambda: oc.defop(shape="n,i => i")(untyped)(oc.tensor(A), n=1.5),
+        "`untyped`: `n` is a number of cells in its spec, and not 1.5",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_cannot_be_is_refused_in_words(what: str) -> None:
+    made, message = REFUSED[what]
+    with pytest.raises(oc.CodeError) as caught:
+        made()
+    assert str(caught.value) == message
+
+
+def test_a_type_that_there_is_not_is_refused() -> None:
+    with pytest.raises(oc.DtypeError, match="^'floaty' is not a data type of tensors; there are bool, uint8"):
+        oc.defop(kind="floaty")(odd)

@@ -1,0 +1,367 @@
+"""Defects put into fusion, plans and tiles on purpose: generated programs must tell each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import cache
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ocannl.base.errors import VerifyError
+from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.index import TRUE, Affine, Cond
+from ocannl.ir.interpret import interpret
+from ocannl.ir.loops import Proc, When
+from ocannl.ir.names import Namer
+from ocannl.ir.tnode import TNode
+from ocannl.ir.verify import verify
+from ocannl.lower.lower import lower
+from ocannl.opt import fuse, invert, layout, nest, places
+from ocannl.opt.nest import names_of
+from ocannl.opt.pipeline import optimize
+from ocannl.opt.plan import plan
+from ocannl.opt.realize import plain, realize, region, shared, tiled
+from ocannl.testing.chains import Chain, chain
+from ocannl.testing.evaluate import evaluate
+from ocannl.testing.generate import Program, difference, generate
+from ocannl.testing.groups import Made, group, plain_plan, tiled_plan
+
+Patch = pytest.MonkeyPatch
+Arrays = dict[TNode, Any]
+TRIES = 200
+VECTORS = [Capabilities(vector_bytes=size) for size in (16, 32)]
+
+
+# ------------------------------------------------------------------------------------------------------- the programs
+
+
+@cache
+def planned(seed: int) -> tuple[Made, Proc, Arrays]:
+    made = group(Random(seed))
+    proc = made.proc(made.group.stmt())
+    return made, proc, interpret(proc, made.arrays)
+
+
+@cache
+def chained(seed: int, statements: int) -> tuple[Chain, Arrays]:
+    made = chain(Random(seed), statements)
+    return made, evaluate(made.code, made.arrays, {}, {})
+
+
+@cache
+def computed(seed: int) -> tuple[Program, Arrays]:
+    made = generate(Random(seed), 4)
+    return made, evaluate(made.code, made.arrays, made.symbols, made.merged)
+
+
+def a_group_is_wrong(seed: int) -> bool:
+    made, before, wanted = planned(seed)
+    random = Random(seed)
+    plans = [plan(made.group, VECTORS[seed % 2]), plain_plan(random, made.group), tiled_plan(random, made.group)]
+    for how in plans:
+        if how is not None:
+            proc = made.proc(realize(made.group, how, Namer(names_of(before))))
+            verify(proc, "optimized")
+            got = interpret(proc, made.arrays)
+            if any(not np.array_equal(got[node], array) for node, array in wanted.items()):
+                return True
+    return False
+
+
+def a_chain_is_wrong(seed: int, statements: int = 12, without: frozenset[str] = frozenset({"memory"})) -> bool:
+    made, wanted = chained(seed, statements)
+    proc = optimize(lower(made.code, "step"), made.asked, VECTORS[seed % 2], without=without)
+    verify(proc, "optimized")
+    got = interpret(proc, made.arrays)
+    return any(not np.array_equal(array, wanted.get(node, made.arrays[node])) for node, array in got.items())
+
+
+def a_long_chain_is_wrong(seed: int) -> bool:
+    return a_chain_is_wrong(seed, 40, frozenset({"memory", "rows"}))
+
+
+def a_program_is_wrong(seed: int) -> bool:
+    made, wanted = computed(seed)
+    proc = optimize(lower(made.code, "step"), {}, VECTORS[seed % 2])
+    got = interpret(proc, made.arrays, {s: made.symbols[s] for s in proc.syms}, made.merged)
+    return bool(difference(wanted, got, made.tolerance))
+
+
+Judge = Callable[[int], bool]
+BUGS: dict[str, tuple[Judge, Callable[[Patch], None]]] = {}
+
+
+def bug(judge: Judge) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
+    def added(seed: Callable[[Patch], None]) -> Callable[[Patch], None]:
+        BUGS[seed.__name__] = judge, seed
+        return seed
+
+    return added
+
+
+def wrap(patch: Patch, owner: Any, name: str, around: Callable[..., Any]) -> None:
+    """Replaces a function by `around(original, *args)`."""
+    original = getattr(owner, name)
+    patch.setattr(owner, name, lambda *args, **kw: around(original, *args, **kw))
+
+
+# ------------------------------------------------------------------------------------------------------------- fusion
+
+
+@bug(a_chain_is_wrong)
+def groups_move_past_anything(patch: Patch) -> None:
+    patch.setattr(places.Places, "may_move", lambda self, at, to: True)
+
+
+@bug(a_chain_is_wrong)
+def groups_move_past_readers(patch: Patch) -> None:
+    def may_move(self: Any, at: int, to: int) -> bool:
+        first, last = min(at, to), max(at, to)
+        keys = self._read[at] | self._written[at]
+        return not any(places._between(self._writers.get(key), first, last) for key in keys)
+
+    patch.setattr(places.Places, "may_move", may_move)
+
+
+@bug(a_chain_is_wrong)
+def groups_move_past_writers_of_what_they_read(patch: Patch) -> None:
+    def may_move(self: Any, at: int, to: int) -> bool:
+        first, last = min(at, to), max(at, to)
+        tables = (self._writers, self._readers)
+        return not any(places._between(t.get(key), first, last) for key in self._written[at] for t in tables)
+
+    patch.setattr(places.Places, "may_move", may_move)
+
+
+@bug(a_chain_is_wrong)
+def cells_of_other_iterations_are_not_minded(patch: Patch) -> None:
+    patch.setattr(fuse, "_meet_only_here", lambda first, second: True)
+
+
+@bug(a_chain_is_wrong)
+def loops_are_matched_in_their_order(patch: Patch) -> None:
+    def matched(first: Any, then: Any) -> Any:
+        if [s.extent for s in first.syms] != [s.extent for s in then.syms]:
+            return None
+        return {its: Affine.of(mine) for its, mine in zip(then.syms, first.syms, strict=True)}
+
+    patch.setattr(fuse, "_matched", matched)
+    patch.setattr(fuse, "_meet_only_here", lambda first, second: True)
+
+
+@bug(a_chain_is_wrong)
+def a_stored_value_is_remembered_for_ever(patch: Patch) -> None:
+    class Sticky(dict):  # type: ignore[type-arg]
+        def pop(self, *args: Any) -> None:
+            pass
+
+    wrap(patch, fuse, "_forwarded", lambda f, tail, known: f(tail, Sticky(known)))
+
+
+@bug(a_chain_is_wrong)
+def what_others_read_is_not_stored(patch: Patch) -> None:
+    patch.setattr(places.Places, "is_read", lambda self, buf: False)
+
+
+@bug(a_chain_is_wrong)
+def what_a_sum_begins_with_is_not_seen(patch: Patch) -> None:
+    def init(f: Any, self: Any, stmts: list[Any]) -> None:
+        f(self, stmts)
+        for read in self._read.values():
+            read.clear()
+        self._readers.clear()
+
+    wrap(patch, places.Places, "__init__", init)
+
+
+@bug(a_chain_is_wrong)
+def fills_are_taken_from_their_readers(patch: Patch) -> None:
+    patch.setattr(nest.Table, "read_between", lambda self, buf, first, last: False)
+
+
+@bug(a_chain_is_wrong)
+def fills_are_taken_past_writers(patch: Patch) -> None:
+    patch.setattr(nest.Table, "written_between", lambda self, buf, first, last: False)
+
+
+@bug(a_chain_is_wrong)
+def a_guarded_group_is_taken_for_a_whole_one(patch: Patch) -> None:
+    original = fuse.of_nest
+
+    def unguarded(*args: Any) -> Any:
+        made = original(*args)
+        return None if made is None else replace(made, cond=TRUE)
+
+    patch.setattr(fuse, "of_nest", unguarded)
+
+
+# -------------------------------------------------------------------------------------------------------------- plans
+
+
+@bug(a_group_is_wrong)
+def a_cell_of_the_last_tile_is_lost(patch: Patch) -> None:
+    def turns(f: Any, self: Any, sym: Any, size: int, part: Any) -> Any:
+        return f(self, sym, size, lambda first, count: part(first, count if count == size else max(1, count - 1)))
+
+    wrap(patch, tiled._Realizer, "turns", turns)
+
+
+@bug(a_group_is_wrong)
+def the_last_tile_begins_at_the_first_cell(patch: Patch) -> None:
+    def turns(f: Any, self: Any, sym: Any, size: int, part: Any) -> Any:
+        return f(self, sym, size, lambda first, count: part(first if count == size else Affine((), sym.lo), count))
+
+    wrap(patch, tiled._Realizer, "turns", turns)
+
+
+@bug(a_group_is_wrong)
+def lanes_of_the_tail_are_those_of_the_first_vector(patch: Patch) -> None:
+    wrap(patch, tiled, "strips_of", lambda f, first, count, lanes: tuple(
+        replace(strip, first=first) if strip.lanes < lanes else strip for strip in f(first, count, lanes)))  # fmt: skip
+
+
+@bug(a_group_is_wrong)
+def the_tail_has_the_place_of_the_first_vector(patch: Patch) -> None:
+    wrap(patch, tiled, "strips_of", lambda f, *args: tuple(replace(strip, before=0) for strip in f(*args)))
+
+
+@bug(a_group_is_wrong)
+def the_fold_of_lanes_loses_one(patch: Patch) -> None:
+    def folds(f: Any, self: Any, each: Any, total: Any, acc: Any) -> Any:
+        whole = self.plan
+        self.plan = replace(whole, lanes=max(1, whole.lanes - 1))
+        out = f(self, each, total, acc)
+        self.plan = whole
+        return out
+
+    wrap(patch, tiled._Realizer, "folds", folds)
+
+
+@bug(a_group_is_wrong)
+def the_fold_of_vectors_loses_all_but_the_first(patch: Patch) -> None:
+    wrap(patch, tiled._Realizer, "folds", lambda f, self, *args: f(self, *args)[-1:])
+
+
+@bug(a_group_is_wrong)
+def parts_begin_with_one(patch: Patch) -> None:
+    patch.setattr(tiled, "neutral", lambda op, kind: 1)
+
+
+@bug(a_group_is_wrong)
+def a_part_is_hoisted_over_an_unrolled_row(patch: Patch) -> None:
+    def shared_with(f: Any, self: Any, expr: Any) -> Any:
+        found = f(self, expr)
+        return None if found is None else (found[0][:-1], found[1])
+
+    wrap(patch, shared._Shared, "_shared_with", shared_with)
+
+
+@bug(a_group_is_wrong)
+def a_part_is_the_same_in_all_lanes(patch: Patch) -> None:
+    def shared_with(f: Any, self: Any, expr: Any) -> Any:
+        found = f(self, expr)
+        return None if found is None else (found[0], False)
+
+    wrap(patch, shared._Shared, "_shared_with", shared_with)
+
+
+@bug(a_group_is_wrong)
+def a_row_that_is_alone_is_the_first(patch: Patch) -> None:
+    wrap(patch, region.Grid, "__init__", lambda f, self, of, names: f(self, replace(of, rows=tuple(
+        replace(row, first=Affine((), row.sym.lo)) if row.count == 1 else row for row in of.rows)), names))  # fmt: skip
+
+
+@bug(a_group_is_wrong)
+def guards_of_sums_are_lost(patch: Patch) -> None:
+    for owner in (plain, tiled):
+        wrap(patch, owner, "clipped", lambda f, loops, cond, body: f(loops, TRUE, body))
+
+
+@bug(a_group_is_wrong)
+def equalities_of_guards_are_lost(patch: Patch) -> None:
+    for owner in (plain, tiled):
+        wrap(patch, owner, "clipped", lambda f, loops, cond, body: f(loops, Cond(cond.ge0), body))
+
+
+@bug(a_group_is_wrong)
+def a_choice_always_falls_on_its_first_side(patch: Patch) -> None:
+    original = shared._Shared._value
+
+    def value(self: Any, expr: Any, *rest: Any) -> Any:
+        return value(self, expr.then, *rest) if isinstance(expr, When) else original(self, expr, *rest)
+
+    patch.setattr(shared._Shared, "_value", value)
+
+
+@bug(a_group_is_wrong)
+def a_partial_sum_is_lost(patch: Patch) -> None:
+    wrap(patch, plain, "_total", lambda f, op, parts: f(op, parts[:-1] or parts))
+
+
+@bug(a_group_is_wrong)
+def a_definition_has_the_value_of_the_one_before(patch: Patch) -> None:
+    def name(f: Any, self: Any, *args: Any) -> Any:
+        if self._named:
+            return next(iter(self._named.values()))
+        return f(self, *args)
+
+    wrap(patch, shared._Shared, "_name", name)
+
+
+# ----------------------------------------------------------------------------------------------------- around the plans
+
+
+@bug(a_program_is_wrong)
+def windows_are_gathered_from_the_wrong_side(patch: Patch) -> None:
+    original = invert._turned
+
+    def turned(*args: Any) -> Any:
+        made = original(*args)
+        return made if made is None else replace(made, cond=Cond(made.cond.ge0[1:], made.cond.eq0))
+
+    patch.setattr(invert, "_turned", turned)
+
+
+@bug(a_long_chain_is_wrong)
+def an_old_copy_is_read(patch: Patch) -> None:
+    """Of an array that is written meanwhile."""
+    random = Random(0)
+    patch.setattr(layout, "_cycles", lambda subject, orders: random.random())
+    patch.setattr(layout, "COPY", 0)
+
+    def table(f: Any, body: Any) -> Any:
+        made = f(body)
+        made.writers.clear()
+        return made
+
+    wrap(patch, layout, "Table", table)
+
+
+# ---------------------------------------------------------------------------------------------------------- the verdict
+
+
+def caught(judge: Judge, seeds: Iterable[int]) -> bool:
+    """Whether a result is wrong, or a program not even well-formed."""
+    for seed in seeds:
+        try:
+            if judge(seed):
+                return True
+        except (VerifyError, IndexError):
+            return True
+    return False
+
+
+def test_there_are_enough() -> None:
+    assert len(BUGS) >= 25
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_generated_programs_catch(name: str, monkeypatch: Patch) -> None:
+    judge, seed = BUGS[name]
+    assert not any(map(judge, range(3))), "something is wrong without the bug"
+    seed(monkeypatch)
+    assert caught(judge, range(TRIES)), f"no program tells `{name}` from correct code"

@@ -1,0 +1,289 @@
+"""Register tiles: the loops that plans become, kept as text; and which plan the model takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.index import TRUE, Affine, Cond, Sym
+from ocannl.ir.interpret import interpret
+from ocannl.ir.loops import (
+    Access,
+    Apply,
+    Buf,
+    Cast,
+    Expr,
+    For,
+    Home,
+    Let,
+    Load,
+    Mode,
+    Num,
+    Proc,
+    Ref,
+    Store,
+    Update,
+    Var,
+    When,
+    loop,
+    row_major,
+)
+from ocannl.ir.names import Namer
+from ocannl.ir.ops import ADD, AND, BY_NAME, MAX, MUL, Op
+from ocannl.ir.precision import Precision, bfloat16, float32, float64, int32
+from ocannl.ir.text import print_proc
+from ocannl.ir.tnode import Role, TNode
+from ocannl.ir.verify import verify
+from ocannl.ir.walk import walk
+from ocannl.opt.group import Group, Sum, scratch
+from ocannl.opt.nest import names_of
+from ocannl.opt.plan import Plain, Tiled, plan
+from ocannl.opt.plan.tiled import tiled
+from ocannl.opt.realize import realize
+
+SSE, AVX, AVX512 = (Capabilities(vector_bytes=size, vector_registers=16 + size // 64 * 16) for size in (16, 32, 64))
+
+
+def buf(name: str, *shape: int, access: Access = Access.IN, kind: Precision = float32) -> Buf:
+    node = TNode(name, Role.PLACEHOLDER, lambda: shape, lambda: kind)
+    return Buf(name, kind, shape, row_major(shape), Home.POOL, access, node)
+
+
+def out(name: str, *shape: int, kind: Precision = float32) -> Buf:
+    return buf(name, *shape, access=Access.INOUT, kind=kind)
+
+
+def sym(name: str, extent: int) -> Sym:
+    return Sym(name, 0, extent - 1)
+
+
+def ref(of: Buf, *at: Affine | Sym | int) -> Ref:
+    return Ref(of, tuple(map(Affine.of, at)))
+
+
+def load(of: Buf, *at: Affine | Sym | int) -> Load:
+    return Load(ref(of, *at))
+
+
+def apply(name: str, *args: Expr) -> Expr:
+    return Apply(BY_NAME[name], args)
+
+
+def num(value: float) -> Num:
+    return Num(value, float32)
+
+
+def fed(syms: tuple[Sym, ...], term: Expr, start: Expr, op: Op = ADD, cond: Cond = TRUE) -> tuple[Sum, Load]:
+    """A sum, and what it comes to."""
+    acc = scratch("acc", term.precision, ())
+    return Sum(start, tuple([loop(s, ()) for s in syms]), cond, Update(Ref(acc, ()), op, term)), Load(Ref(acc, ()))
+
+
+def kept(syms: tuple[Sym, ...], *tail: Let | Store | Update, sums: tuple[Sum, ...] = (), cond: Cond = TRUE) -> Group:
+    return Group(tuple([loop(s, ()) for s in syms]), cond, sums, tail)
+
+
+def bufs_of(group: Group) -> tuple[Buf, ...]:
+    accs = {each.acc for each in group.sums}
+    return tuple([b for b in dict.fromkeys(r.buf for r in (*group.reads, *group.writes)) if b not in accs])
+
+
+def product(m: int, n: int, k: int) -> tuple[Group, tuple[Sym, Sym, Sym]]:
+    """Rows of `a` by rows of `b`, which lie along memory as the columns of the result do."""
+    a, b, c, (i, j, l) = buf("a", m, k), buf("b", k, n), out("c", m, n), (sym("i", m), sym("j", n), sym("k", k))
+    each, total = fed((l,), apply("mul", load(a, i, l), load(b, l, j)), num(0))
+    return kept((i, j), Store(ref(c, i, j), total), sums=(each,)), (i, j, l)
+
+
+def dots(m: int, n: int, k: int) -> tuple[Group, tuple[Sym, Sym, Sym]]:
+    """As `product`, but what is summed lies along memory."""
+    a, b, c, (i, j, l) = buf("a", m, k), buf("b", n, k), out("c", m, n), (sym("i", m), sym("j", n), sym("k", k))
+    each, total = fed((l,), apply("mul", load(a, i, l), load(b, j, l)), num(0))
+    return kept((i, j), Store(ref(c, i, j), total), sums=(each,)), (i, j, l)
+
+
+Example = tuple[Group, Tiled]
+
+
+def columns() -> Example:
+    group, (i, j, k) = product(4, 16, 3)
+    return group, Tiled((), ((i, 2), (j, 8)), (k,), j, 4, 2)
+
+
+def remainders() -> Example:
+    """Fewer rows in the last tile, and fewer lanes."""
+    group, (i, j, k) = product(5, 11, 3)
+    return group, Tiled((), ((i, 2), (j, 4)), (k,), j, 4, 1)
+
+
+def dot_form() -> Example:
+    group, (i, j, k) = dots(3, 2, 19)
+    return group, Tiled((j,), ((i, 3),), (k,), k, 4, 2)
+
+
+def tail() -> Example:
+    """What follows on a sum: a bias for each row, a scale for each column, an update."""
+    m, n, k = 2, 4, 3
+    a, b, bias, scale = buf("a", m, k), buf("b", k, n), buf("bias", m), buf("scale", n)
+    c, d, (i, j, l) = out("c", m, n), out("d", m, n), (sym("i", m), sym("j", n), sym("k", k))
+    each, total = fed((l,), apply("mul", load(a, i, l), load(b, l, j)), apply("neg", load(bias, i)))
+    h = Var("h", float32)
+    body = (
+        Let("h", apply("mul", total, apply("exp", load(scale, j)))),
+        Store(ref(c, i, j), h),
+        Update(ref(d, i, j), ADD, apply("mul", h, h)),
+    )
+    return kept((i, j), *body, sums=(each,)), Tiled((), ((i, 2), (j, 4)), (l,), j, 4, 1)
+
+
+def map_in_place() -> Example:
+    x, g, (i, j) = out("x", 3, 10), buf("g", 10), (sym("i", 3), sym("j", 10))
+    value = apply("sub", load(x, i, j), apply("mul", num(0.5), load(g, j)))
+    return kept((i, j), Store(ref(x, i, j), value)), Tiled((i,), ((j, 8),), (), j, 4, 2)
+
+
+def hoisted() -> Example:
+    """What depends on the row alone, on the column alone, and on neither."""
+    x, y, s, z = buf("x", 4), buf("y", 4), buf("s"), out("z", 4, 4)
+    i, j, k = sym("i", 4), sym("j", 4), sym("k", 5)
+    term = apply("mul", apply("exp", load(x, i)), apply("add", apply("exp", load(y, j)), apply("exp", load(s))))
+    each, total = fed((k,), term, num(1))
+    return kept((i, j), Store(ref(z, i, j), total), sums=(each,)), Tiled((), ((i, 2), (j, 4)), (k,), j, 4, 1)
+
+
+def not_over_an_unrolled_row() -> Example:
+    """A part of the second row is nobody's before that row begins."""
+    x, y, z = buf("x", 2, 3), buf("y", 3, 4), out("z", 2, 3, 4)
+    h, i, j, k = sym("h", 2), sym("i", 3), sym("j", 4), sym("k", 2)
+    term = apply("add", apply("exp", load(x, h, i)), apply("exp", load(y, i, j)))
+    each, total = fed((k,), term, num(0))
+    return kept((h, i, j), Store(ref(z, h, i, j), total), sums=(each,)), Tiled(
+        (), ((h, 2), (i, 3), (j, 4)), (k,), j, 4, 1
+    )
+
+
+def guards() -> Example:
+    """Those of the sum around what feeds it, those of the group around all."""
+    x, y = buf("x", 9, 8), out("y", 3, 8)
+    i, j, k, l = sym("i", 3), sym("j", 8), sym("k", 5), sym("l", 3)
+    row = Affine.of(k) + l - 1
+    each, total = fed((k, l), load(x, row, j), load(y, i, j), cond=Cond((row, Affine.of(5) - row)))
+    group = kept((i, j), Store(ref(y, i, j), total), sums=(each,), cond=Cond((Affine.of(i) - 1,)))
+    return group, Tiled((i,), ((j, 8),), (k, l), j, 4, 2)
+
+
+def largest() -> Example:
+    x, y, (i, k) = buf("x", 2, 10), out("y", 2), (sym("i", 2), sym("k", 10))
+    each, total = fed((k,), load(x, i, k), num(float("-inf")), MAX)
+    return kept((i,), Store(ref(y, i), total), sums=(each,)), Tiled((i,), (), (k,), k, 4, 1)
+
+
+def apart() -> Example:
+    """Cells that lie apart, backwards, and in a narrower type."""
+    x, y, z = buf("x", 16), buf("y", 8, kind=bfloat16), out("z", 16)
+    i = sym("i", 8)
+    value = apply("add", load(x, -Affine.of(i) * 2 + 15), Cast(load(y, i), float32))
+    return kept((i,), Store(ref(z, Affine.of(i) * 2), value)), Tiled((), ((i, 4),), (), i, 4, 1)
+
+
+EXAMPLES: list[Callable[[], Example]] = [
+    columns, remainders, dot_form, tail, map_in_place, hoisted, not_over_an_unrolled_row, guards, largest, apart,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("make", EXAMPLES)
+def test_what_a_plan_becomes(make: Callable[[], Example], golden: Callable[[str], None]) -> None:
+    group, how = make()
+    before = Proc("step", bufs_of(group), (), (group.stmt(),))
+    after = Proc("step", bufs_of(group), (), (realize(group, how, Namer(names_of(before))),))
+    verify(before, "optimized")
+    verify(after, "optimized")
+    numbers = np.random.default_rng(0)
+    arrays = {b.node: numbers.integers(-4, 5, b.shape).astype(b.precision.numpy) for b in before.bufs if b.node}
+    wanted, got = interpret(before, arrays), interpret(after, arrays)
+    for node, array in wanted.items():
+        np.testing.assert_allclose(got[node], array, rtol=1e-6)
+    golden(print_proc(before) + "\n" + print_proc(after))
+
+
+# ------------------------------------------------------------------------------------------------ what the model takes
+
+
+def chosen(group: Group, target: Capabilities) -> Tiled:
+    made = plan(group, target)
+    assert isinstance(made, Tiled)
+    return made
+
+
+@pytest.mark.parametrize("target", [SSE, AVX, AVX512])
+def test_a_product_has_rows_and_columns_in_registers(target: Capabilities) -> None:
+    group, (i, j, k) = product(64, 256, 256)
+    made = chosen(group, target)
+    assert made.vector is j and made.reduced == (k,) and made.lanes == target.vector_bytes // 4
+    tiles = dict(made.tiles)
+    vectors = tiles[i] * made.vectors
+    assert vectors >= 6
+    assert vectors + made.vectors + 1 <= target.vector_registers
+
+
+def test_what_lies_along_the_sum_is_summed_in_lanes() -> None:
+    group, (_, _, k) = dots(64, 3, 256)
+    assert chosen(group, AVX).vector is k
+
+
+def test_lanes_are_those_of_the_widest_number() -> None:
+    x, y, i = buf("x", 64, kind=bfloat16), out("y", 64), sym("i", 64)
+    group = kept((i,), Store(ref(y, i), Cast(load(x, i), float32)))
+    assert chosen(group, AVX).lanes == 8
+    z = out("z", 64, kind=float64)
+    assert chosen(kept((i,), Store(ref(z, i), Cast(load(x, i), float64))), AVX).lanes == 4
+
+
+def test_a_map_lies_along_memory() -> None:
+    x, y, (i, j) = buf("x", 64, 64), out("y", 64, 64), (sym("i", 64), sym("j", 64))
+    assert chosen(kept((i, j), Store(ref(y, i, j), load(x, i, j))), AVX).vector is j
+    assert chosen(kept((i, j), Store(ref(y, j, i), load(x, j, i))), AVX).vector is i
+
+
+def test_without_vectors_there_are_no_tiles() -> None:
+    group, _ = product(8, 8, 8)
+    assert isinstance(plan(group, Capabilities()), Plain)
+
+
+I, J, K = sym("i", 8), sym("j", 8), sym("k", 8)
+Y8, X8, S8 = out("y", 8), buf("x", 8), out("s", kind=int32)
+
+
+def refused() -> dict[str, Group]:
+    product_of, total = fed((K,), load(X8, K), num(1), MUL)
+    truth, whether = fed((K,), load(X8, K), num(1), AND)
+    two = [fed((sym(f"k{n}", 8),), load(X8, I), num(0)) for n in range(2)]
+    empty, nothing = fed((sym("none", 0),), load(X8, I), num(0))
+    return {
+        "a cell is written by several iterations": kept((I, J), Update(ref(Y8, J), ADD, load(X8, I))),
+        "a product": kept((I,), Store(ref(Y8, I), total), sums=(product_of,)),
+        "a conjunction": kept((I,), Store(ref(Y8, I), whether), sums=(truth,)),
+        "two sums": kept((I,), Store(ref(Y8, I), apply("add", two[0][1], two[1][1])), sums=(two[0][0], two[1][0])),
+        "nothing to sum": kept((I,), Store(ref(Y8, I), nothing), sums=(empty,)),
+        "no cells": kept((sym("none", 0),), Store(ref(Y8, 0), num(0))),
+        "one cell": kept((), Store(ref(Y8, 0), load(X8, 1))),
+        "a guard of the only loop": kept((I,), Store(ref(Y8, I), num(0)), cond=Cond((Affine.of(I) - 1,))),
+        "a choice that keeps from reading": kept(
+            (I,), Store(ref(Y8, I), When(Cond((Affine.of(I) - 1,)), load(X8, Affine.of(I) - 1), num(0)))
+        ),
+    }
+
+
+@pytest.mark.parametrize("why", refused())
+def test_no_tile(why: str) -> None:
+    assert tiled(refused()[why], AVX) is None
+
+
+def test_lanes_of_a_realized_plan_are_as_many_as_it_says() -> None:
+    group, (i, j, k) = product(8, 12, 3)
+    stmt = realize(group, Tiled((), ((i, 4), (j, 8)), (k,), j, 8, 1), Namer())
+    widths = {node.sym.extent for node in walk(stmt) if isinstance(node, For) and node.mode is Mode.LANES}
+    assert widths == {8, 4}
