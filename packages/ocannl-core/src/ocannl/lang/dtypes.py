@@ -11,7 +11,7 @@ is made of it, or when somebody asks. From then on to say otherwise is an error 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -99,7 +99,7 @@ class Typing:
         return str(self._fact) if self._fact else str(self.known)
 
 
-def _told(users: Mapping[Precision, Typing]) -> str:
+def _told(users: dict[Precision, Typing]) -> str:
     """Who demanded, and what, if that was not the same."""
     if len(users) == 1:
         return next(iter(users.values())).who()
