@@ -30,7 +30,7 @@ def test_gradients_are_those_of_differences_or_said_to_be_none(row: Row) -> None
 
 @each
 def test_every_text_says_shapes_gradient_and_errors(row: Row) -> None:
-    words, *rest = re.split(r"^(Shapes|Grad|NaN|Raises|Source): +", row.doc, flags=re.MULTILINE)
+    _, *rest = re.split(r"^(Shapes|Grad|NaN|Raises|Source): +", row.doc, flags=re.MULTILINE)
     said = dict(zip(rest[::2], rest[1::2], strict=True))
     assert row.summary.endswith((".", ":"))
     order = ["Shapes", "Grad", "NaN", "Raises", "Source"]
