@@ -23,8 +23,8 @@ SAYS_NONE = re.compile(r"^Grad: +none\.", re.MULTILINE)
 def check_operation(operation: Callable[..., Any] | Row, seed: int = 0) -> int:
     """Holds an operation to its samples; gives how many of them have a gradient, which differences confirm.
 
-    Raises: GradientMismatch; CodeError for an operation without samples, and for one whose text says nothing of its having
-    no gradient.
+    Raises: GradientMismatch; CodeError for an operation without samples, and for one without gradient whose text does
+    not say so.
     """
     row = operation if isinstance(operation, Row) else declared(getattr(operation, "__name__", "?"), operation)
     if not row.samples:
