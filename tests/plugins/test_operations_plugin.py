@@ -188,6 +188,15 @@ def test_a_wrong_gradient_of_a_package_is_found(packages: Packages) -> None:
         oc.testing.check_operation(oc.ops.cube)
 
 
+def test_an_operation_without_gradient_says_so(packages: Packages) -> None:
+    text = GOOD.format(namespace="").replace("forward, gradient", "forward, None")
+    packages.add("cube", text)
+    with pytest.raises(oc.CodeError, match=r"^`cube` has a gradient on none of its samples, and its text does not say"):
+        oc.testing.check_operation(oc.ops.cube)
+    packages.add("power", text.replace("cube", "power").replace("samples=", "doc='Grad: none.', samples="))
+    assert oc.testing.check_operation(oc.ops.power) == 0
+
+
 # --- generators ------------------------------------------------------------------------------------------------------
 
 
