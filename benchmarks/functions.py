@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ocannl.testing.functions import farthest
 COUNT = 16384
 CHUNK = 1 << 22
 BACKENDS = ("llvm", "c")
-RANGES = {"log": (0.0, 10.0), "log2": (0.0, 10.0)}
+RANGES = {"log": (0.0, 10.0), "log2": (0.0, 10.0), "pow": (0.0, 10.0)}
 
 
 def seconds(call: Callable[[], object], stretches: int = 20) -> float:
@@ -40,31 +40,41 @@ class Map:
     """A function on so many numbers, compiled."""
 
     def __init__(self, name: str, count: int, backend: str) -> None:
-        self.x = oc.placeholder("x", o=[count])
-        self.y = getattr(oc, name)(self.x)
+        self.inputs = [oc.placeholder(f"x{n}", o=[count]) for n in range(BY_NAME[name].arity)]
+        self.result = oc.pow(*self.inputs) if name == "pow" else getattr(oc, name)(*self.inputs)
         self.context = oc.Context(backend)
-        self.context[self.x] = np.ones(count, np.float32)
-        self.run = self.context.compile(self.y.forward)
+        self.give([np.ones(count, np.float32)] * len(self.inputs))
+        self.run = self.context.compile(self.result.forward)
 
-    def __call__(self, x: np.ndarray) -> np.ndarray:
-        self.context[self.x] = x
+    def give(self, xs: Sequence[np.ndarray]) -> None:
+        for node, x in zip(self.inputs, xs, strict=True):
+            self.context[node] = x
+
+    def __call__(self, *xs: np.ndarray) -> np.ndarray:
+        self.give(xs)
         self.run()
-        return self.context[self.y]
+        return self.context[self.result]
 
 
 def speed(names: list[str]) -> None:
     print("ns / element" + "".join(f"{name:>10}" for name in (*BACKENDS, "numpy")))
     random = np.random.default_rng(0)
     for name in names:
-        x = random.uniform(*RANGES.get(name, (-5.0, 5.0)), COUNT).astype(np.float32)
+        low, high = RANGES.get(name, (-5.0, 5.0))
+        xs = [random.uniform(low, high, COUNT).astype(np.float32) for _ in range(BY_NAME[name].arity)]
         figures = []
         for backend in BACKENDS:
             one, many = Map(name, 1, backend), Map(name, COUNT, backend)
-            many(x)
+            many(*xs)
             figures.append(seconds(many.run) - seconds(one.run))
-        ufunc, y = getattr(np, name), np.empty_like(x)
-        figures.append(seconds(lambda f=ufunc, x=x, y=y: f(x, y)) - seconds(lambda f=ufunc, x=x, y=y: f(x[:1], y[:1])))
+        call, idle = by_numpy(name, xs), by_numpy(name, [x[:1] for x in xs])
+        figures.append(seconds(call) - seconds(idle))
         print(f"{name:12}" + "".join(f"{1e9 * s / COUNT:10.3f}" for s in figures), flush=True)
+
+
+def by_numpy(name: str, xs: Sequence[np.ndarray]) -> Callable[[], object]:
+    ufunc, out = getattr(np, "power" if name == "pow" else name), np.empty_like(xs[0])
+    return lambda: ufunc(*xs, out)
 
 
 def ulps(names: list[str]) -> None:
@@ -79,4 +89,7 @@ def ulps(names: list[str]) -> None:
 
 if __name__ == "__main__":
     chosen = [argument for argument in sys.argv[1:] if argument != "--ulps"] or list(FORMULAS)
-    (ulps if "--ulps" in sys.argv else speed)(chosen)
+    if "--ulps" in sys.argv:
+        ulps([name for name in chosen if BY_NAME[name].arity == 1])
+    else:
+        speed(chosen)

@@ -34,7 +34,7 @@ def plot(results: Results, path: Path) -> None:
         axes.set_xlabel("of the machine's bound; of the fastest system where there is none")
     every[0].set_yticks(range(len(workloads)), workloads)
     every[0].invert_yaxis()
-    every[-1].legend(frameon=False, fontsize="small")
+    figure.legend(*every[0].get_legend_handles_labels(), loc="outside right upper", frameon=False, fontsize="small")
     figure.savefig(path, metadata={"Date": None})
 
 

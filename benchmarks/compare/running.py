@@ -19,6 +19,7 @@ from compare.systems import System, python_path
 
 Cell = dict[str, Any]
 LINES_OF_ERROR = 3
+UNCOMPILED = ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")  # users import modules that were imported before
 MEDIANS = ("median_s", "peak_mb", "foreign_load", "synchronous_s")
 
 
@@ -45,7 +46,7 @@ def absent(system: System, plan: Plan) -> str:
 def import_seconds(system: System, plan: Plan) -> float:
     """The median of fresh processes."""
     code = f"from time import perf_counter; t = perf_counter()\n{system.head['IMPORT']}\nprint(perf_counter() - t)"
-    ran = [_python(["-c", code], system, 1, plan, plan.scratch / "import")[0] for _ in range(max(3, plan.rounds))]
+    ran = [_python(["-c", code], system, 1, plan, plan.scratch / "import")[0] for _ in range(max(5, plan.rounds))]
     return median(float(out) for out in ran)
 
 
@@ -103,7 +104,8 @@ def _python(arguments: Sequence[str], system: System, threads: int, plan: Plan, 
     """What a fresh process prints, or what is wrong."""
     cache.mkdir(parents=True, exist_ok=True)
     path = os.pathsep.join(python_path(plan.folder))
-    environment = {**os.environ, **system.environment(threads, cache), "PYTHONPATH": path}
+    kept = {name: value for name, value in os.environ.items() if name not in UNCOMPILED}
+    environment = {**kept, **system.environment(threads, cache), "PYTHONPATH": path}
     chosen = cores()[-threads:]
 
     def begin() -> None:

@@ -47,7 +47,7 @@ def test_the_settings_and_where_they_come_from(ocannl, tmp_path):
     assert rows["cache"].startswith("off\tOCANNL_CACHE\t")
     assert rows["backend"].startswith("-\tdefault\t")
     assert "OCANNL_UNHEARD_OF is set in the environment and is no setting" in done.stderr
-    assert ocannl("config").stdout.splitlines()[1] == "seed = 7"
+    assert "seed = 7" in ocannl("config").stdout.splitlines()
 
 
 def test_an_error_of_ours_is_one_line_and_status_1(ocannl):

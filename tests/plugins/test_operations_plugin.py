@@ -87,6 +87,18 @@ BROKEN = {
         "its hook `ocannl_operations` gives <built-in function len>, which `oc.defop` has not declared",
     ),
     "slot": (GOOD.format(namespace="").replace("(v, v1)", "(v, v2)"), "`v2` is no slot of `forward` in `powers.cube`"),
+    "gradient": (
+        GOOD.format(namespace="").replace("(g, v1, g1): g1 += 3 * g * v1 * v1", "(g, v1): pass"),
+        "the gradient of `powers.cube` adds nothing to that of `x`: take the slot `g1`",
+    ),
+    "rules": (
+        GOOD.format(namespace="").replace("forward, gradient", "forward"),
+        "the declaration of `powers.cube` gives `forward, gradient`, not <function",
+    ),
+    "default": (
+        GOOD.format(namespace="").replace("cube(x)", "cube(x, *, by: int = 2.5)"),
+        "`powers.cube`: by=2.5 is not int",
+    ),
     "argument": (GOOD.format(namespace="").replace("operations():", "operations(colour):"), "colour"),
 }
 
@@ -102,6 +114,15 @@ def test_a_broken_package_harms_nobody_else(packages: Packages, kind: str) -> No
         _ = oc.ops.cube
     assert str(caught.value).startswith("operations `cube` of test-cube 1.0 are broken: ")
     assert str(caught.value).endswith("repair it or run: pip uninstall test-cube")
+
+
+def test_a_call_that_meets_no_condition_is_refused_as_anywhere(packages: Packages) -> None:
+    text = GOOD.format(namespace="powers").replace("samples=", "where=[declare.rank('x') == 1], samples=")
+    packages.add("powers", text.replace("Draw()", "Draw(dims=(2,))"))
+    assert oc.testing.check_operation(oc.ops.powers.cube) == 1
+    matrix = oc.tensor(np.ones((2, 2)), label="matrix")
+    with pytest.raises(oc.ShapeError, match=r"^`powers.cube` needs rank\(x\) == 1\n  x    matrix: 2,2 float64"):
+        oc.ops.powers.cube(matrix)
 
 
 def test_two_packages_with_one_name_are_both_named(packages: Packages) -> None:
@@ -165,6 +186,15 @@ def test_a_wrong_gradient_of_a_package_is_found(packages: Packages) -> None:
     packages.add("cube", GOOD.format(namespace="").replace("3 * g", "2 * g"))
     with pytest.raises(oc.testing.GradientMismatch):
         oc.testing.check_operation(oc.ops.cube)
+
+
+def test_an_operation_without_gradient_says_so(packages: Packages) -> None:
+    text = GOOD.format(namespace="").replace("forward, gradient", "forward, None")
+    packages.add("cube", text)
+    with pytest.raises(oc.CodeError, match=r"^`cube` has a gradient on none of its samples, and its text does not say"):
+        oc.testing.check_operation(oc.ops.cube)
+    packages.add("power", text.replace("cube", "power").replace("samples=", "doc='Grad: none.', samples="))
+    assert oc.testing.check_operation(oc.ops.power) == 0
 
 
 # --- generators ------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from ocannl.ir.index import Affine, Bound, Sym
 from ocannl.ir.loops import Access, Apply, For, Load, Mode, Proc, Ref, Store, loop
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import bfloat16, float16
+from ocannl.ir.threefry import ROUNDS
 from ocannl.testing.functions import farthest, samples, specials
 
 LANES = 16
@@ -73,3 +74,12 @@ def test_zeros_keep_their_sign(run, name):
         want = op.numpy(*given)
     number = ~np.isnan(want)
     assert np.array_equal(np.signbit(mapped(run, op, given))[number], np.signbit(want)[number])
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 5, 16])
+@pytest.mark.parametrize("rounds", ROUNDS)
+def test_words_in_lanes(run, rounds, lanes):
+    op = BY_NAME[f"threefry4x32_{rounds}"]
+    random = np.random.default_rng(rounds)
+    given = [*random.integers(0, 2**32, (8, 1003), np.uint32), np.arange(1003, dtype=np.uint32) % 4]
+    assert np.array_equal(mapped(run, op, given, lanes), op.numpy(*given))

@@ -1,5 +1,6 @@
 """Random programs, lowered and optimized: compiled code agrees with the interpreter, to the tolerance they state."""
 
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -33,8 +34,23 @@ def divided(program, name, random, native):
     return memory(proc, native.capabilities.alignment_bytes)
 
 
-@pytest.mark.parametrize("make", [lowered, optimized, divided])
-@pytest.mark.parametrize("seed", range(25))
+def at_widths(vector_bytes, vector_registers):
+    """Scheduled for such vectors, whatever this machine has."""
+
+    def make(program, name, random, native):
+        claimed = replace(native.capabilities, vector_bytes=vector_bytes, vector_registers=vector_registers)
+        return optimize(lower(program.code, name), {}, claimed)
+
+    make.__name__ = f"for_{vector_registers}_of_{vector_bytes}_bytes"
+    return make
+
+
+MAKERS = [lowered, optimized, divided]
+WIDTHS = [at_widths(0, 16), at_widths(16, 16), at_widths(16, 32), at_widths(32, 16)]
+CASES = [(make, seed) for make in MAKERS for seed in range(25)] + [(make, seed) for make in WIDTHS for seed in range(5)]
+
+
+@pytest.mark.parametrize(("make", "seed"), CASES, ids=[f"{seed}-{make.__name__}" for make, seed in CASES])
 def test_compiled_programs_agree_with_the_interpreter(native, run, make, seed):
     random = Random(f"native {make.__name__} {seed}")
     programs = [generate(random, random.randint(1, 5)) for _ in range(BATCH)]

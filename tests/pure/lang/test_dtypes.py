@@ -7,6 +7,8 @@ import pytest
 
 import ocannl as oc
 from ocannl import train
+from ocannl.base.config import FLOATS
+from ocannl.ir.precision import PRECISIONS
 
 HALF = np.ones(3, np.float16)
 
@@ -250,3 +252,19 @@ def test_the_default_is_that_of_where_a_leaf_was_made() -> None:
     with oc.use_precision("float64"):
         w = oc.param("w", o=[3])
     assert types(w * 2, oc.param("v", o=[3]) * 2) == "float64 float32"
+
+
+def test_every_float_can_be_the_default() -> None:
+    assert set(FLOATS) == {p.name for p in PRECISIONS if p.is_float}
+    for name in FLOATS:
+        with oc.use_precision(name):
+            assert types(oc.param("w", o=[3])) == name
+
+
+def test_long_chains_of_expressions_have_types() -> None:
+    with oc.use_precision("bfloat16"):
+        w = oc.param("w", o=[2])
+    t = w
+    for _ in range(3000):
+        t = t + 1
+    assert types(t, w) == "bfloat16 bfloat16"

@@ -15,7 +15,9 @@ from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
 from ocannl.opt.fuse import fuse
 from ocannl.opt.pipeline import optimize, passes
+from ocannl.opt.poll import poll
 from ocannl.opt.settle import settle
+from ocannl.opt.share import share
 from ocannl.testing.chains import Chain, chain
 from ocannl.testing.evaluate import evaluate
 
@@ -31,9 +33,17 @@ def procs(made: Chain, random: Random) -> tuple[Proc, dict[str, Proc]]:
     after = {
         "fused": fuse(before),
         "whole": optimize(lowered, made.asked, random.choice(TARGETS)),
+        "divided": divided(lowered, made, random),
         f"without {sorted(some)}": optimize(lowered, made.asked, random.choice(TARGETS), without=some),
     }
     return before, after
+
+
+def divided(lowered: Proc, made: Chain, random: Random) -> Proc:
+    """Threads share what they can, and look for signals everywhere."""
+    late = frozenset({"share", "poll", "memory"})
+    proc = optimize(lowered, made.asked, random.choice(TARGETS), without=late)
+    return poll(share(proc, 1, random.choice((1, 10, 100))), random.choice((1, 20, 10**6)))
 
 
 def test_fused_programs_compute_the_same(seeds: range) -> None:
@@ -46,7 +56,7 @@ def test_fused_programs_compute_the_same(seeds: range) -> None:
             text = f"chain {seed}, {name}\n{print_proc(before)}\n{print_proc(proc)}\n"
             try:
                 verify(proc, "placed" if name == "whole" else "optimized", alignment_bytes=64)
-                got = interpret(proc, made.arrays)
+                got = interpret(proc, made.arrays, claims=Random(seed))
             except Exception as wrong:
                 raise AssertionError(f"{text}{wrong}") from wrong
             for node, array in got.items():

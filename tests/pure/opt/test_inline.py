@@ -205,3 +205,15 @@ def test_kept_nodes_stay() -> None:
     code = Seq((put(y, (I,), x_i), put(Y, (K,), Read(y, at(K)))))
     proc = settle(lower(code, "step"), {})
     assert inline(proc, True) is proc
+
+
+def test_what_comes_to_read_what_it_writes_stays() -> None:
+    """A copy of the old values moves into the statement that makes new ones of them, and this one no further."""
+    a, c = node("a", 5), node("c", 5)
+    statements = left(
+        put(a, (I,), w_i),
+        put(c, (I,), Read(a, at(I))),
+        put(a, (I,), op("sub", w_i, Read(c, at(I)))),
+        put(Y, (I,), op("neg", Read(a, at(I)))),
+    )
+    assert statements == ["a[i] = w[i]", "a[i_3] = w[i_3] - a[i_3]", "y[i_4] = -a[i_4]"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Affine, Bound, Sym
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import Access, Apply, Buf, For, Home, If, Load, Num, Poll, Proc, Ref, Stmt, Store, row_major
+from ocannl.ir.loops import Access, Apply, Buf, For, Home, If, Load, Mode, Num, Poll, Proc, Ref, Stmt, Store, row_major
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import float32
 from ocannl.ir.text import print_proc
@@ -101,3 +102,17 @@ def test_random_programs_with_polls_everywhere(seed: int) -> None:
     want = evaluate(program.code, program.arrays, program.symbols, program.merged)
     got = interpret(proc, program.arrays, program.symbols, program.merged)
     assert not difference(want, got, program.tolerance), print_proc(proc)
+
+
+def test_lanes_are_not_divided() -> None:
+    x = buffer("x", 4, 8)
+    outer = increments(x, "i")
+    assert isinstance(outer, For)
+    inner = outer.body[0]
+    assert isinstance(inner, For)
+    rows = replace(outer, body=(replace(inner, mode=Mode.LANES),), mode=Mode.UNROLLED)
+    after = poll(Proc("step", (x,), (), (rows,)), 1)
+    verify(after, "optimized")
+    assert [line.strip() for line in print_proc(after).splitlines()[2:5]] == [
+        "for i0 in 0..4 unrolled:", "poll", "for i1 in 0..8 lanes:",
+    ]  # fmt: skip

@@ -20,7 +20,8 @@ from ocannl.ir.names import Namer
 from ocannl.ir.tnode import TNode
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
-from ocannl.opt import fuse, invert, layout, nest, places
+from ocannl.opt import fuse, invert, layout, nest, places, rows
+from ocannl.opt import group as group_module
 from ocannl.opt.nest import names_of
 from ocannl.opt.pipeline import optimize
 from ocannl.opt.plan import plan
@@ -339,6 +340,27 @@ def an_old_copy_is_read(patch: Patch) -> None:
         return made
 
     wrap(patch, layout, "Table", table)
+
+
+@bug(a_chain_is_wrong)
+def a_row_is_enough_of_what_others_read(patch: Patch) -> None:
+    patch.setattr(rows, "LOSS", 1e9)
+    patch.setattr(places.Places, "only", lambda self, buf, place: True)
+
+
+@bug(a_chain_is_wrong)
+def rows_are_shared_by_loops_of_the_same_length(patch: Patch) -> None:
+    patch.setattr(rows, "LOSS", 1e9)
+    patch.setattr(rows, "_told", lambda first, then: {
+        a.sym: b.sym for a, b in zip(first.loops, then.loops, strict=False)
+        if (a.sym.lo, a.sym.hi) == (b.sym.lo, b.sym.hi)
+    })  # fmt: skip
+
+
+@bug(a_chain_is_wrong)
+def members_keep_the_symbols_that_they_had(patch: Patch) -> None:
+    patch.setattr(rows, "LOSS", 1e9)
+    wrap(patch, group_module.Group, "substituted", lambda f, self, values: self)
 
 
 # ---------------------------------------------------------------------------------------------------------- the verdict

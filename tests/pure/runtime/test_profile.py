@@ -9,7 +9,7 @@ import ocannl as oc
 from ocannl import train
 from ocannl.ir.loops import Home
 from ocannl.runtime import reuse
-from ocannl.runtime.compile import links, rebuilt
+from ocannl.runtime.compile import links
 from ocannl.runtime.profile import _Clock, cut
 
 QUEUES = ["inline", "threaded"]
@@ -107,7 +107,7 @@ def test_a_profile_before_the_first_call_gives_outputs_no_values(ctx):
 
 def test_the_nests_compute_what_the_routine_does(ctx):
     _, step = compiled(ctx)
-    pieces = cut(rebuilt(step._program, ctx.backend))
+    pieces = cut(step._program.rebuilt())
     assert len({piece.proc.name for piece in pieces}) == len(pieces) > 5
     assert ctx.backend.name == "numpy" or any(buf.home is Home.ARENA for p in pieces for buf in p.proc.bufs)
     inputs = {node: ctx.get(node) for node in step.inputs}

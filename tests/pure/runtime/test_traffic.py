@@ -103,7 +103,7 @@ def test_bytes_are_those_of_the_cells_touched(name, stage):
     proc = lower(code.elaborate().comp, "p")
     if stage != "lower":
         ctx = oc.Context("llvm")
-        proc = dict(ctx.compile(code)._program.kept_stages)["memory"]
+        proc = ctx.compile(code)._program.rebuilt()
     for nest in nests(proc):
         found = Enumeration(nest.body, {s: s.hi for s in proc.syms if s.kind is SymKind.STATIC})
         assert traffic(nest.body) == (found.bytes(found.read), found.bytes(found.written))

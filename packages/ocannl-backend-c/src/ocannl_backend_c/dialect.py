@@ -80,7 +80,11 @@ static __attribute__((noinline)) int share(
   return 0;
 }""",
 )
-GNU = "!defined __clang__ && "  # names of instructions: Clang needs none of these to find them
+AVX512, FMA, F16C = (f"!defined __clang__ && defined __{name}__" for name in ("AVX512F", "FMA", "F16C"))
+"""GCC has these instructions, by names of its own; Clang finds them by itself."""
+HALVES = "typedef short half __attribute__((vector_size({})));"
+WIDENED = "__builtin_ia32_vcvtph2ps512_mask((half)x, (f32x16){ 0 }, -1, 4)"
+NARROWED = "(u16x16)__builtin_ia32_vcvtps2ph512_mask(x, 4, (half){ 0 }, -1)"
 HALF = "defined __FLT16_MAX__ && (defined __F16C__ || defined __aarch64__)"
 
 DIALECT = Dialect(
@@ -102,12 +106,16 @@ DIALECT = Dialect(
     fast={
         "fma_f32": ("defined __FP_FAST_FMAF", "return __builtin_fmaf(x, y, z);"),
         "fma_f64": ("defined __FP_FAST_FMA", "return __builtin_fma(x, y, z);"),
-        "fma_f32_x16": (f"{GNU}defined __AVX512F__", "return __builtin_ia32_vfmaddps512_mask(x, y, z, -1, 4);"),
-        "fma_f64_x8": (f"{GNU}defined __AVX512F__", "return __builtin_ia32_vfmaddpd512_mask(x, y, z, -1, 4);"),
-        "fma_f32_x8": (f"{GNU}defined __FMA__", "return __builtin_ia32_vfmaddps256(x, y, z);"),
-        "fma_f64_x4": (f"{GNU}defined __FMA__", "return __builtin_ia32_vfmaddpd256(x, y, z);"),
-        "fma_f32_x4": (f"{GNU}defined __FMA__", "return __builtin_ia32_vfmaddps(x, y, z);"),
-        "fma_f64_x2": (f"{GNU}defined __FMA__", "return __builtin_ia32_vfmaddpd(x, y, z);"),
+        "fma_f32_x16": (AVX512, "return __builtin_ia32_vfmaddps512_mask(x, y, z, -1, 4);"),
+        "fma_f64_x8": (AVX512, "return __builtin_ia32_vfmaddpd512_mask(x, y, z, -1, 4);"),
+        "fma_f32_x8": (FMA, "return __builtin_ia32_vfmaddps256(x, y, z);"),
+        "fma_f64_x4": (FMA, "return __builtin_ia32_vfmaddpd256(x, y, z);"),
+        "fma_f32_x4": (FMA, "return __builtin_ia32_vfmaddps(x, y, z);"),
+        "fma_f64_x2": (FMA, "return __builtin_ia32_vfmaddpd(x, y, z);"),
+        "f16_to_f32_x16": (AVX512, f"{HALVES.format(32)}\nreturn {WIDENED};"),
+        "f32_to_f16_x16": (AVX512, f"{HALVES.format(32)}\nreturn {NARROWED};"),
+        "f16_to_f32_x8": (F16C, f"{HALVES.format(16)}\nreturn __builtin_ia32_vcvtph2ps256((half)x);"),
+        "f32_to_f16_x8": (F16C, "return (u16x8)__builtin_ia32_vcvtps2ph256(x, 4);"),
         "f16_to_f32": (HALF, "union { uint16_t bits; _Float16 number; } held = { x };\nreturn held.number;"),
         "f32_to_f16": (HALF, "union { _Float16 number; uint16_t bits; } held = { (_Float16)x };\nreturn held.bits;"),
     },

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from ocannl.backend import CompileError
 from ocannl.codegen.numbers import is_signed
-from ocannl.ir import threefry
 from ocannl.ir.ops import Op
 from ocannl.ir.precision import Family, Precision, uint8, uint32
 from ocannl_backend_llvm.build import MANGLED, Builder
 from ocannl_backend_llvm.convert import is_true
+from ocannl_backend_llvm.threefry import ROUNDS, threefry
 from ocannl_backend_llvm.types import HELD
 
 INTRINSIC = {
@@ -153,8 +153,8 @@ def _integer(b: Builder, op: Op, precision: Precision, args: tuple[str, ...]) ->
             return b.op("add", t, b.op("mul", t, x, args[1]), args[2])
         case "left_shift" | "right_shift" as name:
             return _shift(b, name == "left_shift", precision, *args)
-        case name if name in _THREEFRY and precision is uint32:
-            return b.call(t, _helper(b, f"ocannl.{name}.u32", _THREEFRY[name], t), t, *args)
+        case name if name in ROUNDS and precision is uint32:
+            return threefry(b, ROUNDS[name], args)
         case "div" | "mod" | "pow" as name:
             sign, text = ("s", _SIGNED[name]) if signed else ("u", _UNSIGNED[name])
             return b.call(t, _helper(b, f"ocannl.{name}.{sign}{t[1:]}", text, t), t, *args)
@@ -266,38 +266,3 @@ _SIGNED["pow"] = (
 }
 """
 )
-
-
-def _threefry(rounds: int) -> str:
-    """One word; the rounds are those of `ocannl.ir.threefry`."""
-    key, x = ["%k0", "%k1", "%k2", "%k3", "%k4"], ["%c0", "%c1", "%c2", "%c3"]
-    params = ", ".join(f"i32 {name}" for name in (*key[:4], *x, "%lane"))
-    lines = [f"define internal i32 @HELPER({params}) nounwind memory(none) {{"]
-
-    def let(name: str, instruction: str) -> str:
-        lines.append(f"  %{name} = {instruction}")
-        return f"%{name}"
-
-    parity = str(threefry.PARITY)
-    for n in range(4):
-        parity = let("k4" if n == 3 else f"parity{n}", f"xor i32 {key[n]}, {parity}")
-    for n, step in enumerate(threefry.steps(rounds)):
-        match step:
-            case threefry.Mix(i, j, turn):
-                x[i] = let(f"sum{n}", f"add i32 {x[i]}, {x[j]}")
-                up, down = let(f"up{n}", f"shl i32 {x[j]}, {turn}"), let(f"down{n}", f"lshr i32 {x[j]}, {32 - turn}")
-                turned = let(f"turned{n}", f"or i32 {up}, {down}")
-                x[j] = let(f"mixed{n}", f"xor i32 {turned}, {x[i]}")
-            case threefry.Inject(lane, word, number):
-                x[lane] = let(f"keyed{n}", f"add i32 {x[lane]}, {key[word]}")
-                if number:
-                    x[lane] = let(f"numbered{n}", f"add i32 {x[lane]}, {number}")
-    odd, high = let("odd", "trunc i32 %lane to i1"), let("half", "lshr i32 %lane, 1")
-    high = let("high", f"trunc i32 {high} to i1")
-    first = let("first", f"select i1 {odd}, i32 {x[1]}, i32 {x[0]}")
-    last = let("last", f"select i1 {odd}, i32 {x[3]}, i32 {x[2]}")
-    result = let("result", f"select i1 {high}, i32 {last}, i32 {first}")
-    return "\n".join([*lines, f"  ret i32 {result}", "}", ""])
-
-
-_THREEFRY = {f"threefry4x32_{rounds}": _threefry(rounds) for rounds in threefry.ROUNDS}

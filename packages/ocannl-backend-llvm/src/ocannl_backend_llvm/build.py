@@ -77,6 +77,14 @@ class Builder:
         """That of a value, of a number's."""
         return of
 
+    def mangled(self, of: str) -> str:
+        """The type in the names of functions that are written for several."""
+        return MANGLED[of]
+
+    def operand(self, type_: str, value: str) -> str:
+        """A value, a literal perhaps, as an operand of that type."""
+        return value
+
     def any(self, truth: str) -> str:
         """An i1: whether an i1 holds, in one lane at least."""
         return truth

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ocannl.codegen import Document
 from ocannl.ir.index import Affine, Cond, Sym
 from ocannl.ir.loops import Comment, Expr, For, Idx, Let, Load, Ref, Store, Update, Var, When
 from ocannl.ir.names import identifier
@@ -33,6 +34,12 @@ class Wide(Builder):
 
     def type(self, of: str) -> str:
         return f"<{self.width} x {of}>"
+
+    def mangled(self, of: str) -> str:
+        return f"v{self.width}{MANGLED[of]}"
+
+    def at(self, doc: Document) -> Wide:
+        return Wide(super().at(doc), self.width)
 
     def any(self, truth: str) -> str:
         full = f"llvm.vector.reduce.or.v{self.width}i1"
@@ -61,7 +68,7 @@ class Wide(Builder):
         return self.let(f"select {self.type('i1')} {condition}, {type_} {then}, {type_} {orelse}")
 
     def intrinsic(self, name: str, type_: str, *operands: str, suffix: str = "") -> str:
-        full, vector = f"llvm.{name}.v{self.width}{MANGLED[type_]}", self.type(type_)
+        full, vector = f"llvm.{name}.{self.mangled(type_)}", self.type(type_)
         extra = tuple(part.split()[0] for part in suffix.split(", ") if part)
         self.module.declare(full, vector, (*(vector for _ in operands), *extra))
         given = [*(f"{vector} {self.operand(type_, x)}" for x in operands), *([suffix] if suffix else [])]

@@ -8,9 +8,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ocannl.codegen import builtins
 from ocannl.codegen.cstyle import Dialect, Function
 from ocannl.codegen.formula import Formula, Operand, Step
+from ocannl.codegen.formulas import FORMULAS
 from ocannl.codegen.infix import Term, binary, call, ternary, unary
 from ocannl.ir.precision import bool_, float32, int32
 from ocannl.ir.text import short
@@ -23,7 +26,41 @@ INFIX = {
 
 
 def function(d: Dialect, formula: Formula) -> Function:
-    """Where the library is needed, the function leaves for it."""
+    """All of it: where the library is needed, it is called."""
+    if not formula.beyond:
+        return _written(d, formula, formula.result, _name(formula))
+    test, inside = beyond(d, formula), near(d, formula)
+    library = builtins.library_function(d, formula.name, float32)
+    body = ternary(*(call(each.name, *map(Term, formula.params)) for each in (test, library, inside)))
+    params, held = _params(d, formula), d.types[float32]
+    return builtins.inline(d, _name(formula), held, params, f"return {body.text};", (test, library, inside))
+
+
+def near(d: Dialect, formula: Formula) -> Function:
+    """What holds where the library is not needed."""
+    return _written(d, formula, formula.result, f"near_{_name(formula)}")
+
+
+def beyond(d: Dialect, formula: Formula) -> Function:
+    """Whether it is."""
+    return _written(d, formula, formula.beyond, f"beyond_{_name(formula)}")
+
+
+def names() -> Iterator[str]:
+    """What such functions may be called, beside the names of operations."""
+    yield from (f"{part}_{_name(formula)}" for part in ("near", "beyond") for formula in FORMULAS.values())
+
+
+def _name(formula: Formula) -> str:
+    return f"{formula.name}_{short(float32)}"
+
+
+def _params(d: Dialect, formula: Formula) -> tuple[str, ...]:
+    return tuple([f"{d.types[float32]} {param}" for param in formula.params])
+
+
+def _written(d: Dialect, formula: Formula, result: str, name: str) -> Function:
+    """The steps up to the one that is the result."""
     needs: dict[str, Function] = {}
     values: dict[Operand, Term] = {param: Term(param) for param in formula.params}
     lines = []
@@ -32,14 +69,10 @@ def function(d: Dialect, formula: Formula) -> Function:
         held = d.types[int32 if step.precision is bool_ else step.precision]
         lines.append(f"{held} {step.name} = {_value(d, step, given, needs).text};")
         values[step.name] = Term(step.name)
-        if step.name == formula.beyond:
-            library = builtins.library_function(d, formula.name, float32)
-            needs[library.name] = library
-            lines.append(f"if ({step.name}) return {call(library.name, *map(Term, formula.params)).text};")
-    lines.append(f"return {formula.result};")
-    params = tuple([f"{d.types[float32]} {param}" for param in formula.params])
-    name = f"{formula.name}_{short(float32)}"
-    return builtins.inline(d, name, d.types[float32], params, "\n".join(lines), (*needs.values(),))
+        if step.name == result:
+            break
+    lines.append(f"return {result};")
+    return builtins.inline(d, name, held, _params(d, formula), "\n".join(lines), (*needs.values(),))
 
 
 def _value(d: Dialect, step: Step, args: list[Term], needs: dict[str, Function]) -> Term:

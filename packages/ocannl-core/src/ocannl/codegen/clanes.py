@@ -6,15 +6,16 @@ masks of integers of four bytes.
 
 from __future__ import annotations
 
-from ocannl.codegen import builtins, vectors
+from ocannl.codegen import builtins, cformula, vectors
 from ocannl.codegen.cstyle import Function
 from ocannl.codegen.cvalues import Values
+from ocannl.codegen.formula import Formula
 from ocannl.codegen.infix import Term, binary, call, unary
 from ocannl.codegen.numbers import is_narrow
 from ocannl.ir.index import Affine, Cond, Sym
 from ocannl.ir.loops import Expr, Idx, Load, Ref, Var, When
 from ocannl.ir.ops import Op
-from ocannl.ir.precision import Precision, int32, int64
+from ocannl.ir.precision import Precision, float32, int32, int64
 from ocannl.ir.walk import children
 
 
@@ -94,6 +95,11 @@ class Lanes(Values):
 
     def on(self, function: Function, source: Precision, target: Precision, *args: Term) -> Term:
         return self.call(vectors.lanewise(self.dialect, function, len(args), source, target, self.width), *args)
+
+    def formula(self, formula: Formula, *args: Term) -> Term:
+        if formula.beyond:
+            return self.call(vectors.seldom(self.dialect, formula, self.width), *args)
+        return self.on(cformula.function(self.dialect, formula), float32, float32, *args)
 
     def cast(self, term: Term, precision: Precision) -> Term:
         return self._converted(term, self.type(precision))

@@ -313,9 +313,14 @@ def _chooses(node: Node) -> bool:
             return True
         case Apply(op, _) if op.name in CHOICES:
             return True
-        case If(_, then, orelse) if any(isinstance(stmt, Store | Update | Let) for stmt in then + orelse):
+        case If(_, then, orelse) if any(map(_is_straight, then + orelse)):
             return True
         case For(mode=Mode.LANES):
             return False
         case _:
             return any(map(_chooses, children(node)))
+
+
+def _is_straight(stmt: Stmt) -> bool:
+    """Whether it is printed without a loop around it, and reads numbers one by one."""
+    return isinstance(stmt, Store | Update | Let) or (isinstance(stmt, For) and stmt.mode is Mode.UNROLLED)

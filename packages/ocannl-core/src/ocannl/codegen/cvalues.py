@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from ocannl.base.errors import CompileError
 from ocannl.codegen import builtins, cformula
 from ocannl.codegen.cstyle import Dialect, Function, Library
+from ocannl.codegen.formula import Formula
 from ocannl.codegen.formulas import FORMULAS
 from ocannl.codegen.infix import Term, binary, call, element, ternary, unary
 from ocannl.codegen.numbers import is_narrow, is_signed, rounded
@@ -135,6 +136,9 @@ class Values:
     def on(self, function: Function, source: Precision, target: Precision, *args: Term) -> Term:
         """A function of values of one type that gives one of another."""
         return self.call(function, *args)
+
+    def formula(self, formula: Formula, *args: Term) -> Term:
+        return self.call(cformula.function(self.dialect, formula), *args)
 
     def constant(self, value: int | float, precision: Precision) -> Term:
         return self.dialect.literal(value, precision)
@@ -274,7 +278,7 @@ class Values:
             case "recip_sqrt", [x] if precision.is_float:
                 return binary("/", self.constant(1, precision), self.compute(SQRT, precision, [x]))
             case name, _ if name in FORMULAS and precision is float32:
-                return self.on(cformula.function(self.dialect, FORMULAS[name]), precision, precision, *args)
+                return self.formula(FORMULAS[name], *args)
             case _:
                 function = builtins.operation(self.dialect, op.name, precision)
                 if function is None:

@@ -14,12 +14,14 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
+from ocannl.codegen import cformula
 from ocannl.codegen.builtins import Choice, choice, inline, operation
 from ocannl.codegen.builtins import names as scalar_names
 from ocannl.codegen.cstyle import Dialect, Function
+from ocannl.codegen.formula import Formula
 from ocannl.codegen.numbers import is_narrow
 from ocannl.ir.ops import Op
-from ocannl.ir.precision import PRECISIONS, Family, Precision, int32, int64, uint8, uint16
+from ocannl.ir.precision import PRECISIONS, Family, Precision, float32, int32, int64, uint8, uint16, uint32
 from ocannl.ir.text import short
 
 WIDTHS = (16, 8, 4, 2)
@@ -29,6 +31,13 @@ MASKS = {1: ("i8", "signed char"), 2: ("i16", "short")}
 FOLDED = ("add", "mul", "max", "min")
 """Operations by which vectors are folded half onto half."""
 OPERATORS = {"add": "+", "mul": "*"}
+EXPLICIT = {
+    "bfloat16_to_f32": "return (f32xN)(CONVERT(x, u32xN) << 16);",
+    "f32_to_bfloat16": """\
+u32xN bits = (u32xN)x, near = bits + 0x7FFFu + (bits >> 16 & 1u), nan = (u32xN)(x != x);
+return CONVERT(((nan & (bits | 0x400000u)) | (~nan & near)) >> 16, u16xN);""",
+}
+"""Functions of which compilers make something slow where they are in loops over lanes, as they are of vectors."""
 STEMS = ("all", "pick", "take", "put", *(f"{op}_lanes" for op in FOLDED))
 
 
@@ -42,6 +51,7 @@ def holder(precision: Precision) -> Precision:
 def names() -> Iterator[str]:
     """All that a type or a function of this module may be called."""
     yield "LANES"
+    yield from cformula.names()
     types = {*(short(precision) for precision in PRECISIONS), *(name for name, _ in MASKS.values())}
     for width in WIDTHS:
         yield from (f"{type_}x{width}" for type_ in types)
@@ -132,7 +142,31 @@ def lanewise(
     params = ", ".join(f"{given.name} {x}" for x in operands)
     numbers = ", ".join(f"{x}[n]" for x in operands)
     body = f"VECTOR out;\n{_each(d, width)} out[n] = {function.name}({numbers});\nreturn out;"
-    return _function(d, f"{function.name}_x{width}", result, params, body, (given, function))
+    needs: tuple[Function, ...] = (given, function)
+    if function.name in EXPLICIT:
+        words = EXPLICIT[function.name].replace("xN", f"x{width}")
+        body = re.sub(r"CONVERT\((.*), (\w+)\)", lambda m: d.convert.format(value=m[1], type=m[2]), words)
+        needs = (given, vector(d, uint32, width))
+    return _function(d, f"{function.name}_x{width}", result, params, body, needs)
+
+
+@cache
+def seldom(d: Dialect, formula: Formula, width: int) -> Function:
+    """A formula, and one lane after the other where one of them needs the library."""
+    result, whole = vector(d, float32, width), cformula.function(d, formula)
+    near, beyond = cformula.near(d, formula), cformula.beyond(d, formula)
+    numbers = ", ".join(f"{x}[n]" for x in formula.params)
+    each = _each(d, width)
+    body = f"""\
+VECTOR out;
+int far = 0;
+{each} out[n] = {near.name}({numbers});
+{each} far |= {beyond.name}({numbers});
+if (far)
+  {each.splitlines()[-1]} out[n] = {whole.name}({numbers});
+return out;"""
+    params = ", ".join(f"VECTOR {x}" for x in formula.params)
+    return _function(d, f"{whole.name}_x{width}", result, params, body, (near, beyond, whole))
 
 
 def _each(d: Dialect, width: int) -> str:

@@ -77,8 +77,7 @@ class Typing:
         """The type, from now on for good: as those demanded who read it, or as `author` finds it."""
         if not self._fact:
             users = {user.settle(self.who): user for user in reversed(self._demands)}
-            said = lambda: " and ".join(f"{users[kind].who()}, {kind}" for kind in reversed(users))  # noqa: E731
-            self._fact.settle(self.known, said if users else author)
+            self._fact.settle(self.known, (lambda: _told(users)) if users else author)
             self._demands.clear()
         assert self._fact.value is not None
         return self._fact.value
@@ -98,6 +97,13 @@ class Typing:
     def __str__(self) -> str:
         """Such as `bfloat16, settled by `h` (mlp.py:12)`."""
         return str(self._fact) if self._fact else str(self.known)
+
+
+def _told(users: dict[Precision, Typing]) -> str:
+    """Who demanded, and what, if that was not the same."""
+    if len(users) == 1:
+        return next(iter(users.values())).who()
+    return " and ".join(f"{user.who()}, {kind}" for kind, user in reversed(users.items()))
 
 
 def leaf(kind: Precision | None, *, gradient: object = None, has_gradient: bool = False) -> Typing:

@@ -26,7 +26,7 @@ def dot(x: object, y: object) -> Tensor:
     """The sum of the products of cells, over the whole output row.
 
     Shapes: `..b..|..o..; ..b..|..o.. => ..b..|`.
-    Grad:   `g * y`, `g * x`.
+    Grad:   to `x` `g * y`; to `y` `g * x`.
     Raises: ShapeError.
     """
     return einsum("...|..o..; ...|..o.. => ...|", x, y)
@@ -37,7 +37,7 @@ def outer(x: object, y: object) -> Tensor:
     """The product of each cell with each cell.
 
     Shapes: `..b..|i; ..b..|j => ..b..|i,j`.
-    Grad:   the sums of `g * y` and of `g * x`.
+    Grad:   to `x` the sums of `g * y`; to `y` those of `g * x`.
     Raises: ShapeError.
     """
     return einsum("...|i; ...|j => ...|i,j", x, y)

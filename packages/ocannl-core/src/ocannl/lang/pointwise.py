@@ -179,7 +179,8 @@ def _apart(x: Term, y: Term) -> Term:
 def logaddexp(x: Term, y: Term) -> Term:
     """`log(exp(x) + exp(y))`, without an exponential that overflows.
 
-    Grad:   `g * sigmoid(x - y)`, `g * sigmoid(y - x)`.
+    Grad:   to `x` `g * sigmoid(x - y)`; to `y` `g * sigmoid(y - x)`.
+    Raises: ShapeError.
     """
     return apply("max", x, y) + _log1p(_exp(-_abs(_apart(x, y))))
 

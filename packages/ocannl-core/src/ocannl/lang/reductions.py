@@ -111,7 +111,7 @@ def var(x: object, spec: str | None = None, *, sample: bool = False, **names: An
     The mean of the squares of `x - mean(x)`; with `sample`, an estimate from a sample: one less divides the sum.
 
     Shapes: those of the spec, or `...|...->... => `.
-    Grad:   `2 (x - mean(x)) / n`.
+    Grad:   `g * 2 * (x - mean(x)) / n`, with `sample` `n - 1`.
     NaN:    of nothing, and of a sample of one.
     Raises: EinsumSyntaxError; ShapeError.
     """
@@ -123,7 +123,7 @@ def std(x: object, spec: str | None = None, *, sample: bool = False, **names: An
     """The standard deviation: the square root of `var`.
 
     Shapes: those of the spec, or `...|...->... => `.
-    Grad:   `(x - mean(x)) / (n v)`; 0 where all cells agree.
+    Grad:   `g * (x - mean(x)) / (n * v)`, with `sample` `n - 1`; 0 where all cells agree.
     Raises: EinsumSyntaxError; ShapeError.
     """
     root: Tensor = root_(_var(away(x, spec, names, "std"), sample))
@@ -135,7 +135,7 @@ def norm(x: object, spec: str | None = None, *, ord: float = 2, **names: Any) ->
     """The length by a spec of one operand, or over all axes: `ord` is 1, 2 (Euclid's) or `math.inf`, the largest.
 
     Shapes: those of the spec, or `...|...->... => `.
-    Grad:   of 2, `x / v`, and 0 at the origin; of the others, that of `abs` and of the sum or the largest.
+    Grad:   of 2, `g * x / v`, and 0 at the origin; of the others, that of `abs` and of the sum or the largest.
     Raises: CodeError for any other `ord`; EinsumSyntaxError; ShapeError.
     """
     if ord not in _NORMS:

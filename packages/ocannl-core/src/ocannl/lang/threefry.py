@@ -29,7 +29,7 @@ def threefry4x32(key: object, counter: object, rounds: int = 20, *, label: str |
     Shapes: `...|...->..., 4; ...|...->..., 4 => ...|...->..., 4`; the last output axis holds the four words, the other
     axes broadcast.
     Grad:   none.
-    Raises: DtypeError unless both are uint32; DataError for other rounds than 20, or 12 for the fast variant.
+    Raises: DtypeError unless both are uint32; DataError for rounds other than 20, and 12 for less; ShapeError.
     Source: Salmon, Moraes, Dror, Shaw 2011.
     """
     if rounds not in ROUNDS:

@@ -8,8 +8,8 @@ from ocannl.ir.loops import Apply, Cast, Expr, Load, When
 
 HEAVY = {
     "div": 3, "recip": 3, "sqrt": 3, "recip_sqrt": 5, "mod": 8,
-    "exp": 15, "exp2": 12, "log": 15, "log2": 12, "sin": 20, "cos": 20, "tanh": 20, "pow": 40,
-    "threefry4x32_20": 240, "threefry4x32_12": 150,
+    "exp": 18, "exp2": 16, "log": 28, "log2": 27, "sin": 26, "cos": 28, "tanh": 34, "pow": 80,
+    "threefry4x32_20": 170, "threefry4x32_12": 110,
 }  # fmt: skip
 LARGE = 64  # nodes of an expression that grows no further
 FREE = ("id", "fst", "snd")

@@ -82,10 +82,8 @@ class _Fusion:
         group = self.groups[at]
         if group.sums or not group.cond.is_true:
             return
-        makers = {place for ref in group.reads for place in self.places.writers(ref.buf, at)}
-        for maker in sorted(makers, reverse=True):
-            if maker not in self.groups:
-                continue
+        makers = {self.places.newest(ref.buf, at) for ref in group.reads}  # an older one could not move past it
+        for maker in sorted(makers & self.groups.keys(), reverse=True):
             whole = joined(self.groups[maker], group, self.names)
             if whole is None:
                 continue

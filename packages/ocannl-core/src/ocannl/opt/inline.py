@@ -72,11 +72,13 @@ def _may_move(nest: Nest, at: int, table: Table, nests: Sequence[Nest | None], s
     readers = table.readers.get(buf)
     if buf.home is not Home.ARENA or isinstance(leaf, Update) or not readers or table.writers[buf][-1] != at:
         return False
+    if any(ref.buf is buf for ref in loads(leaf.value)):  # perhaps by what was put into it
+        return False
     if not nest.cond.is_true or grid(leaf.ref, nest) != {loop.sym for loop in nest.loops}:
         return False
     readers = readers[bisect_left(readers, at) :]  # those before it see what somebody else wrote
     taking = [reader for reader in (nests[r] for r in readers) if reader is not None]
-    if not readers or readers[0] == at or len(taking) < len(readers):
+    if not readers or len(taking) < len(readers):
         return False
     return _pays(nest, taking, shares) and all(
         _sees_same(nest, reader, at, r, table) for r, reader in zip(readers, taking, strict=True)

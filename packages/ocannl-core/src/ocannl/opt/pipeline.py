@@ -43,8 +43,8 @@ def passes(asked: Mapping[TNode, str], capabilities: Capabilities) -> tuple[Pass
         Pass("sweep", sweep),  # after these, which leave dead nests behind
         Pass("invert", invert, when=capabilities.scheduled),  # after `gather`, which wants the loops of the scatter
         Pass("fuse", fuse, when=capabilities.scheduled),  # after `sweep`: what is dead is nobody's business
-        Pass("rows", lambda proc: rows(proc, capabilities), when=capabilities.scheduled),  # of what `fuse` left apart
-        Pass("layout", lambda proc: layout(proc, capabilities), when=capabilities.scheduled),  # of final groups
+        Pass("layout", lambda proc: layout(proc, capabilities), when=capabilities.scheduled),  # of what `fuse` left
+        Pass("rows", lambda proc: rows(proc, capabilities), when=capabilities.scheduled),  # strides are final
         Pass("schedule", lambda proc: schedule(proc, capabilities), when=capabilities.scheduled),
         Pass("number", number, when=capabilities.scheduled),  # after `schedule`, which takes perfect nests
         Pass("share", share, when=capabilities.scheduled),  # before `poll`, which divides loops

@@ -28,9 +28,11 @@ class Places:
                 for key in keys:
                     table.setdefault(key, []).append(at)
 
-    def writers(self, buf: Buf, before: int) -> list[int]:
+    def newest(self, buf: Buf, before: int) -> int:
+        """Who wrote it last; -1 if nobody did."""
         places = self._writers.get(storage(buf), [])
-        return places[: bisect_left(places, before)]
+        at = bisect_left(places, before)
+        return places[at - 1] if at else -1
 
     def is_read(self, buf: Buf) -> bool:
         return bool(self._readers.get(storage(buf)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ocannl.ir.index import Affine, Bound, Sym
-from ocannl.ir.loops import Body, For, If, Poll, Proc, Stmt
+from ocannl.ir.loops import Body, For, If, Mode, Poll, Proc, Stmt
 from ocannl.ir.names import Namer
 from ocannl.ir.work import STRETCH, iterations, work, work_of
 from ocannl.opt.nest import names_of
@@ -50,11 +50,13 @@ def _divided(stmt: Stmt, stretch: int, names: Namer) -> Stmt:
     match stmt:
         case If(cond, then, orelse):
             return If(cond, _spread(then, stretch, names), _spread(orelse, stretch, names))
+        case For(mode=Mode.LANES):
+            return stmt  # at once
         case For(body=body):
             many = stretch * iterations(stmt) // work_of(stmt)
             if stmt.claimed and many >= 1:
                 return stmt  # who hands out claims looks before each
-            if many <= 1 or stmt.step != 1:
+            if many <= 1 or stmt.step != 1 or stmt.mode is not Mode.SERIAL:
                 return replace(stmt, body=(Poll(), *_spread(body, stretch, names)))
             return _in_parts(stmt, many, names)
         case _:

@@ -93,10 +93,8 @@ class _Sharing:
 
     def attach(self, at: int) -> None:
         row = self.rows[at]
-        makers = {place for ref in row.reads for place in self.places.writers(ref.buf, at)}
-        for maker in sorted(makers, reverse=True):
-            if maker not in self.rows:
-                continue
+        makers = {self.places.newest(ref.buf, at) for ref in row.reads}
+        for maker in sorted(makers & self.rows.keys(), reverse=True):
             whole = self.together(self.rows[maker], row)
             if whole is None:
                 continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ocannl.ir.loops import For, Proc, Stmt
+from ocannl.ir.loops import For, Mode, Proc, Stmt
 from ocannl.ir.touch import are_independent, touches
 from ocannl.ir.work import iterations, work_of
 from ocannl.opt.nest import same
@@ -32,7 +32,9 @@ def share(proc: Proc, worth: int = WORTH, claim: int = CLAIM) -> Proc:
 
 
 def _shared(stmt: Stmt, worth: int, claim: int) -> Stmt:
-    if not isinstance(stmt, For) or stmt.step != 1 or stmt.lo.constant is None or stmt.hi.constant is None:
+    if not isinstance(stmt, For) or stmt.mode is not Mode.SERIAL:
+        return stmt
+    if stmt.step != 1 or stmt.lo.constant is None or stmt.hi.constant is None:
         return stmt
     amount, count = work_of(stmt), iterations(stmt)
     if amount < worth or count < 2 or not are_independent(touches(stmt.body), stmt.sym, (), sums=False):

@@ -68,7 +68,6 @@ class _Draft:
 
     job: Job
     proc: Proc
-    stages: tuple[tuple[str, Proc | str], ...]
 
 
 def _built(jobs: Sequence[Job], backend: Backend) -> list[Program]:
@@ -80,7 +79,7 @@ def _built(jobs: Sequence[Job], backend: Backend) -> list[Program]:
     watch.lap(backend.name)
     _log.info("compiled %s for %s in %s", ", ".join(f"`{job.name}`" for job in jobs), backend.name, watch)
     return [
-        Program(d.job.name, d.job.code, d.job.asked, made, links(p), p.syms, p.arena, p.facts, d.stages)
+        Program(d.job.name, d.job.code, d.job.asked, made, links(p), p.syms, p.arena, p.facts, backend.capabilities)
         for d, p in ((draft, draft.proc) for draft in drafts)
     ]
 
@@ -91,7 +90,6 @@ def _drafted(job: Job, backend: Backend, watch: _Watch) -> _Draft:
     alignment = backend.capabilities.alignment_bytes
     lowered = lower(job.code, job.name)
     watch.lap("lower")
-    stages: list[tuple[str, Proc | str]] = [("lower", lowered)]
 
     def check(proc: Proc, stage: Stage) -> None:
         verify(proc, stage, alignment_bytes=alignment)
@@ -99,7 +97,6 @@ def _drafted(job: Job, backend: Backend, watch: _Watch) -> _Draft:
 
     def see(stage: str, proc: Proc) -> None:
         watch.lap(stage)
-        stages.append((stage, proc))
         if checks == "every":
             check(proc, "placed" if stage == "memory" else "optimized")
 
@@ -108,7 +105,7 @@ def _drafted(job: Job, backend: Backend, watch: _Watch) -> _Draft:
     proc = optimize(lowered, job.asked, backend.capabilities, see)
     if checks == "ends":
         check(proc, "placed")
-    return _Draft(job, proc, tuple(stages))
+    return _Draft(job, proc)
 
 
 class _Watch:
@@ -126,11 +123,6 @@ class _Watch:
     def __str__(self) -> str:
         laps = ", ".join(f"{stage} {seconds * 1e3:.1f}" for stage, seconds in self.seconds.items())
         return f"{sum(self.seconds.values()) * 1e3:.1f} ms: {laps}"
-
-
-def rebuilt(program: Program, backend: Backend) -> Proc:
-    """The loops that were compiled, also where only their text is left."""
-    return optimize(lower(program.comp, program.name), program.asked, backend.capabilities)
 
 
 def links(proc: Proc) -> tuple[Link, ...]:

@@ -29,7 +29,7 @@ from ocannl.ir.names import Namer
 from ocannl.ir.tnode import TNode
 from ocannl.ir.walk import walk
 from ocannl.opt.substitute import replace_buffers
-from ocannl.runtime.compile import links, rebuilt
+from ocannl.runtime.compile import links
 from ocannl.runtime.program import Program
 from ocannl.runtime.traffic import traffic
 
@@ -189,7 +189,7 @@ def profile(context: Context, program: Program, calls: int, values: Sequence[int
     if isinstance(calls, bool) or not isinstance(calls, int) or calls < 1:
         raise CodeError(f"a profile is made of at least one call, not of {calls!r}")
     backend = context.backend
-    proc = rebuilt(program, backend)
+    proc = program.rebuilt()
     pieces = cut(proc)
     given = dict(zip(program.syms, values, strict=True))
     empty = Proc(Namer([program.name, *(p.proc.name for p in pieces)])(f"{program.name}_nothing"), (), (), ())

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from ocannl.backend.api import Code
 from ocannl.ir.assign import Comp
+from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Sym
 from ocannl.ir.loops import Access, Fact, Proc
 from ocannl.ir.text import print_proc
 from ocannl.ir.tnode import Placement, TNode
+from ocannl.lower.lower import lower
+from ocannl.opt.pipeline import optimize
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +48,20 @@ class Program:
     syms: tuple[Sym, ...]
     arena_bytes: int
     facts: tuple[Fact, ...]
-    kept_stages: tuple[tuple[str, Proc | str], ...]  # printed when somebody asks
+    capabilities: Capabilities  # of the backend that compiled it
+
+    def rebuilt(self, on_stage: Callable[[str, Proc], None] = lambda name, proc: None) -> Proc:
+        """The loops that were compiled, made once more: code is kept, and not what it was made from."""
+        lowered = lower(self.comp, self.name)
+        on_stage("lower", lowered)
+        return optimize(lowered, self.asked, self.capabilities, on_stage)
 
     @cached_property
     def stages(self) -> Stages:
-        texts: dict[int, str] = {}  # many passes leave a program as it is
-        for _, stage in self.kept_stages:
-            if id(stage) not in texts:
-                texts[id(stage)] = stage if isinstance(stage, str) else print_proc(stage)
-        return Stages((name, texts[id(stage)]) for name, stage in self.kept_stages)
+        found: list[tuple[str, Proc]] = []
+        self.rebuilt(lambda name, proc: found.append((name, proc)))
+        printed = {key: print_proc(proc) for key, proc in {id(p): p for _, p in found}.items()}  # many are the same
+        return Stages((name, printed[id(proc)]) for name, proc in found)
 
     @property
     def inputs(self) -> tuple[TNode, ...]:

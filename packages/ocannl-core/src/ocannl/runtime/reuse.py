@@ -62,7 +62,7 @@ def recall(key: str, canon: Canonical, name: str, backend: Backend) -> Program |
         known = _memory.get(key)
     if known is not None:
         _log.debug("`%s` for %s was compiled by this process before", name, backend.name)
-        return _revived(*known, canon, name)
+        return _revived(*known, canon, name, backend)
     cache = open_cache()
     record = cache.load(key) if cache else None
     if record is None:
@@ -71,7 +71,7 @@ def recall(key: str, canon: Canonical, name: str, backend: Backend) -> Program |
         return None
     try:
         code = backend.restore(record.blob)
-        program = _revived(record.header, code, canon, name)
+        program = _revived(record.header, code, canon, name, backend)
     except CompileError as wrong:
         _log.warning("kept code of `%s` does not fit this machine: %s", name, wrong)
         return None
@@ -116,11 +116,10 @@ def _header(canon: Canonical, program: Program) -> Header:
         "syms": [statics[sym] for sym in program.syms],
         "arena": program.arena_bytes,
         "facts": [[nodes[f.node], f.placement.value, f.author] for f in program.facts],
-        "stages": [list(stage) for stage in program.stages.items()],
     }
 
 
-def _revived(header: Header, code: Code, canon: Canonical, name: str) -> Program:
+def _revived(header: Header, code: Code, canon: Canonical, name: str, backend: Backend) -> Program:
     return Program(
         name,
         canon.code,
@@ -130,7 +129,7 @@ def _revived(header: Header, code: Code, canon: Canonical, name: str) -> Program
         tuple(canon.statics[n] for n in header["syms"]),
         int(header["arena"]),
         tuple(Fact(canon.nodes[n], Placement(where), str(author)) for n, where, author in header["facts"]),
-        tuple((str(stage), str(text)) for stage, text in header["stages"]),
+        backend.capabilities,
     )
 
 

@@ -5,7 +5,7 @@ Numbers are integers, so that everything is exact in any order.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -31,14 +31,14 @@ class Chain:
     asked: dict[TNode, str]
 
 
-def chain(random: Random, statements: int = 12) -> Chain:
-    return _Maker(random).made(statements)
+def chain(random: Random, statements: int = 12, shapes: Sequence[tuple[int, ...]] = SHAPES) -> Chain:
+    return _Maker(random, random.choice(shapes)).made(statements)
 
 
 class _Maker:
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, dims: tuple[int, ...]) -> None:
         self.random = random
-        self.dims = random.choice(SHAPES)
+        self.dims = dims
         self.arrays: dict[TNode, Array] = {}
         for _ in range(random.randint(3, 6)):
             self.node(self.dims, random.choice(ROLES))
@@ -46,6 +46,7 @@ class _Maker:
 
     def made(self, statements: int) -> Chain:
         kinds: list[Callable[[], Assign]] = [self.cells] * 6 + [self.total] * 2 + [self.turned, self.guarded, self.part]
+        kinds += [self.down, self.up] * 2 if self.dims else []
         code = [self.random.choice(kinds)() for _ in range(statements)]
         asked = {node: "a test" for node in self.arrays if self.random.random() < 0.2}
         return Chain(Seq(tuple(code)), self.arrays, asked)
@@ -99,6 +100,26 @@ class _Maker:
         op = r.choice((ADD, ADD, ADD, MAX, MIN, MUL))
         return self.write(syms, [*syms, over], term, op, TRUE)
 
+    def row(self, fresh: bool) -> TNode:
+        """An array without the last axis."""
+        dims = self.dims[:-1]
+        nodes = [node for node in self.arrays if node.dims == dims and node.role is not Role.DATA]
+        return self.random.choice(nodes) if nodes and not fresh else self.node(dims, self.random.choice(ROLES))
+
+    def down(self) -> Assign:
+        """The total of each row."""
+        r, syms = self.random, self.syms(self.dims)
+        lhs, op = self.row(r.random() < 0.6), r.choice((ADD, ADD, MAX, MIN))
+        piece = Piece(tuple(syms), tuple(map(Affine.of, syms[:-1])), self.value(syms, r.choice((0, 1))), TRUE)
+        return Assign(lhs, op, r.random() < 0.8, (piece,), Origin(lhs.label))
+
+    def up(self) -> Assign:
+        """What is known of a row, in all its cells."""
+        syms = self.syms(self.dims)
+        known = Read(self.row(False), tuple(map(Affine.of, syms[:-1])))
+        op = BY_NAME[self.random.choice(("add", "sub", "mul", "max"))]
+        return self.write(syms, syms, Apply(op, (self.value(syms, 1), known)), None, TRUE)
+
     def turned(self) -> Assign:
         """Cells of another place: transposed, or from the end."""
         syms = self.syms(self.dims)
@@ -118,6 +139,6 @@ class _Maker:
 
     def part(self) -> Assign:
         """Not all cells."""
-        syms = self.syms(tuple([max(1, size - 1) for size in self.dims]))
+        syms = self.syms(tuple([max(min(size, 1), size - 1) for size in self.dims]))
         assign = self.write(syms, syms, self.value(syms, 1), self.accum(), TRUE)
         return Assign(assign.lhs, assign.accum, False, assign.pieces, assign.origin)

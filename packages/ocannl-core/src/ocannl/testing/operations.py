@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import reduce as fold
 from operator import add
@@ -16,11 +17,14 @@ from ocannl.lang.leaves import param, tensor
 from ocannl.lang.tensor import Tensor
 from ocannl.testing.gradients import gradcheck
 
+SAYS_NONE = re.compile(r"^Grad: +none\.", re.MULTILINE)
+
 
 def check_operation(operation: Callable[..., Any] | Row, seed: int = 0) -> int:
     """Holds an operation to its samples; gives how many of them have a gradient, which differences confirm.
 
-    Raises: GradientMismatch; CodeError for a declared operation without samples.
+    Raises: GradientMismatch; CodeError for an operation without samples, and for one without gradient whose text does
+    not say so.
     """
     row = operation if isinstance(operation, Row) else declared(getattr(operation, "__name__", "?"), operation)
     if not row.samples:
@@ -36,6 +40,8 @@ def check_operation(operation: Callable[..., Any] | Row, seed: int = 0) -> int:
         if call(*map(_parameter, given)).has_gradient:
             gradcheck(call, *given)
             checked += 1
+    if not checked and not SAYS_NONE.search(row.doc):
+        raise CodeError(f"`{row.call}` has a gradient on none of its samples, and its text does not say `Grad: none.`")
     return checked
 
 

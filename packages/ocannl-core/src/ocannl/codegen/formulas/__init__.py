@@ -8,8 +8,9 @@ from ocannl.codegen.formula import Formula
 from ocannl.codegen.formulas.exponential import EXP, EXP2
 from ocannl.codegen.formulas.hyperbolic import TANH
 from ocannl.codegen.formulas.logarithm import LOG, LOG2
+from ocannl.codegen.formulas.power import POW
 from ocannl.codegen.formulas.trigonometric import COS, SIN
 
-FORMULAS: Mapping[str, Formula] = {each.name: each for each in (EXP, EXP2, LOG, LOG2, SIN, COS, TANH)}
+FORMULAS: Mapping[str, Formula] = {each.name: each for each in (EXP, EXP2, LOG, LOG2, SIN, COS, TANH, POW)}
 
 __all__ = ["FORMULAS"]

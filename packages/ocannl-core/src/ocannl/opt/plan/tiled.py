@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import prod
 
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Sym
@@ -15,6 +16,8 @@ from ocannl.opt.group import Group
 from ocannl.opt.nest import loads
 from ocannl.opt.plan.model import Shape, Strides, best
 from ocannl.opt.plan.plain import REORDERED, along, stride
+
+NEAR_BYTES = 1 << 18  # of operands that stay in a cache of the core
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +50,25 @@ def tiled(group: Group, capabilities: Capabilities) -> Tiled | None:
         reduced = (*(s for s in reduced if s is not vector), vector)
     else:
         reduced = along(reduced, [ref for ref in subject.terms if not stride(ref, vector)])
-        tiles.append((vector, tile.vectors * shape.lanes))
+        tiles = _ordered(subject, [*tiles, (vector, tile.vectors * shape.lanes)], reduced)
     outer = tuple([s for s in kept if all(s is not of for of, _ in tiles)])
     return Tiled(outer, tuple(tiles), reduced, vector, shape.lanes, tile.vectors)
+
+
+def _ordered(subject: Subject, tiles: list[tuple[Sym, int]], reduced: tuple[Sym, ...]) -> list[tuple[Sym, int]]:
+    """The tile loops, outermost first: the inner one goes through all its operands again for every tile of the outer
+    one, which is fast while these are near."""
+
+    def far(outer: tuple[Sym, int], inner: tuple[Sym, int]) -> int:
+        again = [ref for ref in subject.terms if stride(ref, inner[0]) and not stride(ref, outer[0])]
+        syms = (*reduced, inner[0])
+        size = sum(prod(s.extent for s in syms if stride(ref, s)) * ref.buf.precision.nbytes for ref in again)
+        return size * -(-outer[0].extent // outer[1]) if size > NEAR_BYTES else 0
+
+    if len(tiles) < 2:
+        return tiles
+    row, column = tiles
+    return tiles if far(row, column) <= far(column, row) else [column, row]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,45 @@
+"""Processors with narrower vectors than this one, by the compiler's flags: code for them runs here, too."""
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+from ocannl.base.config import settings
+from ocannl.ir.precision import precision
+from ocannl.testing.samples import SAMPLES
+from ocannl_backend_c import toolchain
+
+TARGETS = {"-mno-avx512f": (32, 16), "-mno-avx": (16, 16), "-mno-avx512f -mno-fma": (32, 16), "-O0": None}
+
+
+@pytest.fixture(params=TARGETS)
+def target(request, c):
+    here = c.capabilities
+    with settings(c_compiler=" ".join([*toolchain.command(), request.param])):
+        status, _, _ = toolchain.run([*toolchain.command(), "-E", "-x", "c", "/dev/null"], ".")
+        if status:
+            pytest.skip("not a processor of this kind")
+        claimed = c.capabilities
+        wanted = TARGETS[request.param]
+        if wanted is not None and here.vector_bytes >= wanted[0]:
+            assert (claimed.vector_bytes, claimed.vector_registers) == wanted
+        yield claimed
+
+
+@pytest.mark.parametrize("check", [check for _, check in SAMPLES], ids=lambda f: f.__name__)
+def test_samples(target, run, check):
+    check(run)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_a_layer(target, dtype):
+    random = np.random.default_rng(0)
+    w, x = (random.integers(-2, 3, shape) for shape in ((17, 21), (9, 21)))
+    kind = precision(dtype).numpy
+    y = oc.relu(oc.tensor(w.astype(kind), input_axes=1) @ oc.tensor(x.astype(kind), batch_axes=1) + 1)
+    with oc.settings(cache=False), oc.Context("c") as ctx:
+        got = ctx.compile(y.forward)
+        got()
+        np.testing.assert_array_equal(ctx[y], np.maximum(x @ w.T + 1, 0).astype(kind))
+        if dtype == "float32" and target.vector_bytes:
+            assert f"f32x{min(16, target.vector_bytes // 4)}" in got.source()
