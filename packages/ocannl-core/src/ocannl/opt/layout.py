@@ -17,7 +17,7 @@ from ocannl.opt.plan.model import Strides, best
 from ocannl.opt.plan.tiled import Subject, subject_of
 from ocannl.opt.substitute import replace_buffers
 
-COPY = 0.5  # cycles for an element that is copied into another order
+COPY = 0.65  # cycles for an element that is copied into another order
 GAIN = 0.97  # of the cycles before, at most, for another order to be worth its while
 
 Orders = dict[Buf, Strides]

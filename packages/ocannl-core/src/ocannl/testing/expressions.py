@@ -32,6 +32,7 @@ from ocannl.testing.moves import MOVES
 from ocannl.testing.operands import Operands, meeting
 from ocannl.testing.program import FROZEN, Env, Line, Program
 from ocannl.testing.updates import some_updates
+from ocannl.testing.walks import TABLES, WALKS
 
 CALLS = 3
 
@@ -188,13 +189,14 @@ class _Maker(Operands):
     def moved(self) -> Value | None:
         """Cells laid elsewhere: beside those of other tensors, in windows, under other axes."""
         x = self.pick()
-        move = self.random.choice(MOVES)(self.random, x.rows)
+        ways = self.random.choice((MOVES, WALKS, TABLES) if x.text in self.data else (MOVES, WALKS))
+        move = self.random.choice(ways)(self.random, x.rows)
         if x.partner or move is None or prod(dims_of(move.rows)) > CELLS:
             return self.lost([x])
         operands = [x, *(self.like(rows, x) for rows in move.beside)]
 
         def fits(*arrays: Array) -> bool:
-            return move.candidates is None or self.may_choose(move.candidates(*arrays), x)
+            return move.fits(*arrays) and (move.candidates is None or self.may_choose(move.candidates(*arrays), x))
 
         rigid = tuple(new or any(v.rigid[k] for v in operands) for k, new in enumerate(move.rigid))
         text = move.text.format(*(v.text for v in operands))
@@ -275,7 +277,7 @@ class _Maker(Operands):
 
     def step(self) -> None:
         kinds = {
-            self.unary: 5, self.binary: 8, self.einsum: 6, self.moved: 6, self.product: 3, self.reduction: 2,
+            self.unary: 5, self.binary: 8, self.einsum: 6, self.moved: 8, self.product: 3, self.reduction: 2,
             self.ternary: 1.5, self.rearranged: 2.5, self.integers: 2, self.frozen: 0.4,
         }  # fmt: skip
         made = self.random.choices(list(kinds), list(kinds.values()))[0]()

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ocannl.base.config import settings
+from ocannl.base.config import SEED, settings
+from ocannl.ir.assign import Comp, nodes
 from ocannl.ir.canon import canonical
-from ocannl.ir.tnode import TNode
+from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.code import Elaborated, seq
 from ocannl.lang.tensor import Tensor
 from ocannl.runtime.context import Context
 from ocannl.testing.einsums import Array
 from ocannl.testing.evaluate import evaluate
+from ocannl.testing.gradients import GradientMismatch, gradcheck
 from ocannl.testing.program import Built, Program
 from ocannl.train.step import grad_update
 
@@ -57,11 +59,17 @@ def judged(program: Program, kind: str) -> Judged:
 def by_the_oracle(built: Built, kind: str, calls: Sequence[Mapping[str, int]], updated: Iterable[str]) -> Judged:
     code = grad_update(built.loss)
     elaborated = (code if built.update is None else seq(code, built.update)).elaborate()
-    arrays, wants = built.arrays, []
+    arrays, wants = {**_constants(elaborated.comp), **built.arrays}, []
     for call in calls:
         wants.append(evaluate(elaborated.comp, arrays, built.statics(call)))
         arrays = {node: wants[-1].get(node, array) for node, array in arrays.items()}
     return Judged(built, kind, calls, frozenset(updated), elaborated, wants)
+
+
+def _constants(code: Comp) -> dict[TNode, Array]:
+    """What is written into expressions."""
+    data = [(node, node.contents) for node in nodes(code) if node.role is Role.DATA]
+    return {node: held.array(node.dims, node.precision, SEED.get()).reshape(node.dims) for node, held in data if held}
 
 
 def differs(got: Array, want: Array, node: TNode, kind: str) -> bool:
@@ -93,6 +101,20 @@ def gradients_are_slopes(program: Program, case: Judged) -> Wrong | None:
         largest = max(1.0, abs(measured), float(np.abs(gradient).max(initial=0)))
         if not abs(computed - measured) <= max(1e-6, CLOSE[node.precision.name]) * largest:
             return Wrong("gradient", f"`{name}.grad` gives a slope of {computed} for {measured}")
+    return None
+
+
+def is_free(program: Program) -> bool:
+    """Whether values meet no kink, and none stays as it is when parameters move."""
+    return program.smooth and not any(word in program.text for word in ("stop_gradient", "no_grad"))
+
+
+def gradients_check(program: Program) -> Wrong | None:
+    """Every entry of every gradient is what `gradcheck` measures, if the program is free to move."""
+    try:
+        gradcheck(program.function, *program.arguments)
+    except GradientMismatch as off:
+        return Wrong("gradient", str(off))
     return None
 
 

@@ -9,6 +9,8 @@ from random import Random
 import ml_dtypes
 import numpy as np
 
+from ocannl.base.config import SEED
+from ocannl.lang.random import unit_uniform
 from ocannl.testing.einsums import SOFT, Array, Rigid, Rows
 from ocannl.testing.meanings import SCALAR, dims_of
 from ocannl.testing.program import Compute, Line
@@ -86,6 +88,8 @@ class Leaves:
             param = self.chance(0.5)
         if not param and self.chance(0.15):
             return self.state(rows)
+        if not param and self.chance(0.06):
+            return self.drawn(rows)
         name = self.new_name("w" if param else "x")
         kind = "float64"
         if param and self.chance(0.08):
@@ -105,6 +109,17 @@ class Leaves:
     def wide(self) -> str:
         """The type of a leaf: that of the program, or float64 among float32."""
         return '"float64"' if self.chance(0.1) else "kind"
+
+    def drawn(self, rows: Rows) -> Value:
+        """Random numbers, the same in each call; of float32, whatever the type of the program is."""
+        name, dims = self.new_name("u"), dims_of(rows)
+        text = f'oc.uniform(key="{name}", counter=0, {self.row_arguments(rows)}, dtype="float32")'
+        array = np.asarray(unit_uniform(SEED.get(), name, 0, prod(dims)), np.float64).reshape(dims)
+        self.lines.append(Line(f"{name} = {text}", name, lambda env: array, rows))
+        value = Value(name, rows, array, lambda env: env[name], False, "float32")
+        self.named.append(value)
+        self.unused[name] = value
+        return value
 
     def state(self, rows: Rows) -> Value:
         """A node that recorded code may change at the end of each call."""

@@ -21,7 +21,7 @@ LETTERS = "abcdefghijlmnrstuvwxy"  # k, o, p, q and z stand for what happens
 class Move:
     """`text` has a place for each operand: the tensor of the rows that were given, then new ones of the rows `beside`.
 
-    `candidates` are those among which a maximum chooses, a row for each cell.
+    `candidates` are those among which a maximum chooses, a row for each cell; `fits` says where it is smooth.
     """
 
     text: str
@@ -30,6 +30,7 @@ class Move:
     beside: tuple[Rows, ...] = ()
     rigid: Rigid = SOFT
     candidates: Callable[..., Array] | None = None
+    fits: Callable[..., bool] = lambda *xs: True
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,33 @@ class Program:
             assert dims == array.shape, f"`{name}` is inferred to be {dims}, and should be {array.shape}"
         return built
 
+    @property
+    def function(self) -> Callable[..., Tensor]:
+        """The loss as a function of the parameters, where symbols and all other leaves are constants."""
+        given = {name: f"{name} = given[{n}]" for n, name in enumerate(self.params)}
+        leaves = {line.name: line for line in self.lines if line.name in self.data}
+        fixed = {name: constant(line) for name, line in leaves.items()}
+        fixed |= {name: f"{name} = {at}" for name, at in self.calls[0].items()}
+        lines = [given.get(line.name) or fixed.get(line.name) or line.text for line in self.lines]
+        text = "\n".join([*lines, f"loss = {' + '.join(term.text for term in self.terms)}"])
+
+        def loss(*tensors: Tensor) -> Tensor:
+            scope: dict[str, Any] = {"oc": LANGUAGE, "np": np, "data": self.data, "kind": "float64", "given": tensors}
+            exec(compile(text, "<program>", "exec"), scope)
+            made: Tensor = scope["loss"]
+            return made
+
+        return loss
+
+    @property
+    def arguments(self) -> list[Tensor]:
+        """Where that function is looked at."""
+        scope: dict[str, Any] = {"oc": LANGUAGE, "data": self.data}
+        for line in self.lines:
+            if line.name in self.params:
+                exec(constant(line), scope)
+        return [scope[name] for name in self.params]
+
     def meaning(self) -> Env:
         """The value of every line of the first call, by name."""
         env = self._run({**self.data, **_symbols(self.calls[0])})
@@ -141,6 +168,12 @@ class Program:
 
     def __str__(self) -> str:
         return self.text
+
+
+def constant(line: Line) -> str:
+    """A leaf that holds what is given in `data`."""
+    axes = "".join(f", {kind}_axes={len(row)}" for kind, row in zip(("batch", "input"), line.rows, strict=False) if row)
+    return f'{line.name} = oc.tensor(data["{line.name}"]{axes})'
 
 
 def build(text: str, kind: str, data: Mapping[str, Array], names: Iterable[str], call: Mapping[str, int]) -> Built:

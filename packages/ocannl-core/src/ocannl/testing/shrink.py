@@ -11,7 +11,7 @@ import numpy as np
 
 from ocannl.testing.einsums import Array
 from ocannl.testing.judges import Judged, Wrong, by_the_oracle
-from ocannl.testing.program import Line, Program, build
+from ocannl.testing.program import Line, Program, build, constant
 
 TRIES = 400
 Verdict = Callable[[Program], Wrong | None]
@@ -61,9 +61,8 @@ def _without_one(lines: tuple[Line, ...]) -> Iterator[tuple[Line, ...]]:
 
 def _as_leaf(line: Line) -> Line:
     """The line, as data that hold what it computed."""
-    axes = "".join(f", {kind}_axes={len(row)}" for kind, row in zip(("batch", "input"), line.rows, strict=False) if row)
-    grad = ", grad=True" if line.gradient else ""
-    return replace(line, text=f'{line.name} = oc.tensor(data["{line.name}"]{axes}{grad})', compute=None)
+    text = constant(line)
+    return replace(line, text=f"{text[:-1]}, grad=True)" if line.gradient else text, compute=None)
 
 
 def pruned(program: Program) -> Program:

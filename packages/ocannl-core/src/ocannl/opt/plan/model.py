@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import permutations
+from itertools import permutations, product
 from math import prod
 
 SHAPES = (
@@ -18,14 +18,14 @@ SHAPES = (
 """Tiles to choose from where lanes are cells: rows, and vectors in a row."""
 BLOCKS = (
     (1, 1, 8), (1, 1, 4), (1, 1, 2), (1, 1, 1), (6, 1, 4), (8, 1, 3), (4, 1, 4), (4, 1, 2), (2, 2, 2), (4, 2, 1),
-    (4, 4, 1),
+    (4, 4, 1), (5, 4, 1),
 )  # fmt: skip
 """Tiles to choose from where lanes are parts of a sum: rows, columns, and vectors."""
 LATENCY = 4  # cycles until a sum can be added to again
-TURN = 1  # cycles of a loop itself
+TURN = 0.2  # cycles of a loop itself, which mostly hide behind others
 TILE = 12  # cycles until a tile runs as fast as it can
-FOLD = 6  # cycles for the total of a vector
-ROW = 4  # cycles that it takes to go on with another row of memory, for each of those that are read at a time
+FOLD = 5  # cycles for the total of a vector
+ROW = 3.5  # cycles that it takes to go on with another row of memory, for each of those that are read at a time
 LIGHT = 6  # additions up to which several vectors of a map are worked on together
 
 Strides = tuple[int, ...]
@@ -138,23 +138,32 @@ def _sums(shape: Shape, vector: int, rows: list[int]) -> Iterator[Tile]:
     extents = shape.kept + shape.reduced
     turns = -(-extents[vector] // shape.lanes)
     cells, steps = prod(shape.kept), prod(shape.reduced) / extents[vector]
+    wide = [(ref, _cells(ref[vector], shape.lanes)) for ref in shape.terms if ref[vector]]
+    one = [ref for ref in shape.terms if not ref[vector]]
+    end = FOLD + shape.after / 2 + len(shape.others) / 2 + len(shape.writes)
+
+    def cycles(sizes: dict[int, int], vectors: int) -> float:
+        """Of a tile."""
+        area = prod(sizes.values())
+        many = [prod(size for n, size in sizes.items() if ref[n]) for ref, _ in wide]
+        loads = sum(m * vectors * price for m, (_, price) in zip(many, wide, strict=True))
+        loads += sum(prod(size for n, size in sizes.items() if ref[n]) for ref in one)
+        step = max(area * vectors * shape.work / 2, loads / 2, LATENCY) + TURN
+        return steps * (turns / vectors * step + ROW * sum(many)) + area * (end + 2 * (vectors - 1)) + TILE
+
     for high, low, across in BLOCKS:
         vectors = _balanced(turns, across)
         for some in permutations(rows, (high > 1) + (low > 1)):
             tiles = tuple([(n, _balanced(extents[n], most)) for n, most in zip(some, (high, low), strict=False)])
             area = prod(size for _, size in tiles)
-            loads, held, streams = 0.0, 0, 0
-            for ref in shape.terms:
-                many = prod(size for n, size in tiles if ref[n])
-                loads += many * (vectors * _cells(ref[vector], shape.lanes) if ref[vector] else 1)
-                held += many * vectors if many < area and ref[vector] else 0
-                streams += many if ref[vector] else 0
-            if area * vectors + held + 1 > shape.registers:
+            many = [prod(size for n, size in tiles if ref[n]) for ref, _ in wide]
+            if area * vectors + sum(m * vectors for m in many if m < area) + 1 > shape.registers:
                 continue
-            step = max(area * vectors * shape.work / 2, loads / 2, LATENCY) + TURN
-            end = area * (FOLD + 2 * (vectors - 1) + shape.after / 2 + len(shape.others) / 2 + len(shape.writes))
-            cycles = cells / area * (steps * (turns / vectors * step + ROW * streams) + end + TILE)
-            yield Tile(cycles, vector, vectors, tiles)
+            total = 0.0
+            for parts in product(*(_parts(extents[n], size) for n, size in tiles)):
+                sizes = {n: size for n, (size, _) in zip(some, parts, strict=True)}
+                total += prod(count for _, count in parts) * cycles(sizes, vectors)
+            yield Tile(total * cells / prod(extents[n] for n in some), vector, vectors, tiles)
 
 
 def _balanced(extent: int, most: int) -> int:

@@ -1,0 +1,97 @@
+"""Gradients of random programs, entry by entry: `oc.testing.gradcheck` on whole graphs, and seeded bugs that it finds.
+
+There are OCANNL_TEST_GRADIENTS programs, 60 when nobody says. Programs are drawn until one has no kink near its values.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from ocannl.lang import operation, pointwise, running, terms
+from ocannl.testing.expressions import generate
+from ocannl.testing.judges import Wrong, gradients_check, is_free
+from ocannl.testing.program import Program
+from ocannl.testing.shrink import shrunk
+
+PROGRAMS = int(os.environ.get("OCANNL_TEST_GRADIENTS", "60"))
+CHUNK = 20
+ENTRIES = 40  # of all parameters of a program
+
+
+def drawn(seed: int) -> Program:
+    random = Random(f"gradients {seed}")
+    while True:
+        program = generate(random, 6)
+        entries = sum(program.data[name].size for name in program.params)
+        if is_free(program) and 0 < entries <= ENTRIES:
+            return program
+
+
+def verdict(program: Program) -> Wrong | None:
+    try:
+        return gradients_check(program)
+    except Exception as refused:
+        return Wrong(type(refused).__name__, str(refused))
+
+
+@pytest.mark.parametrize("first", range(0, PROGRAMS, CHUNK))
+def test_every_entry_is_confirmed(first: int) -> None:
+    for seed in range(first, min(first + CHUNK, PROGRAMS)):
+        program = drawn(seed)
+        wrong = verdict(program)
+        if wrong is not None:
+            small, said = shrunk(program, wrong, verdict)
+            pytest.fail(f"seed {seed}: {wrong}\n\nThe smallest such program says: {said}\n\n{small}")
+
+
+# --- seeded bugs -----------------------------------------------------------------------------------------------------
+
+Seed = Callable[[pytest.MonkeyPatch], None]
+
+
+def rule(name: str, number: int, wrong: Callable[..., Any] | None) -> Seed:
+    def seed(patch: pytest.MonkeyPatch) -> None:
+        rules = list(terms.DERIVATIVES[name])
+        rules[number] = wrong
+        patch.setitem(terms.DERIVATIVES, name, tuple(rules))
+
+    return seed
+
+
+def part(module: Any, name: str, wrong: Any) -> Seed:
+    return lambda patch: patch.setattr(module, name, wrong)
+
+
+BUGS: dict[str, Seed] = {
+    "the exponential forgets its value": rule("exp", 0, lambda g, v, x: g),
+    "a divisor receives the other sign": rule("div", 1, lambda g, v, x, y: g * (v / y)),
+    "the logarithm is its own slope": rule("log", 0, lambda g, v, x: g * v),
+    "the cosine forgets its sign": rule("cos", 0, lambda g, v, x: g * terms.apply("sin", x)),
+    "the square root forgets a half": rule("sqrt", 0, lambda g, v, x: g / v),
+    "a sum of products forgets its summand": rule("fma", 2, None),
+    "a factor receives itself": rule("mul", 0, lambda g, v, x, y: g * x),
+    "the smaller of two receives it": rule("max", 1, lambda g, v, x, y: terms.apply("where", x > y, g, 0.0)),
+    "a product counts all factors": part(operation, "_other_factors", lambda s, factor: s.value),
+    "a walk back goes on": part(running, "ON", running.BACK),
+    "an extreme hands its share to all before it": part(running, "_kept", lambda condition, value: value),
+    "soft functions have a slope of one half": part(pointwise, "_sigmoid", lambda x: 0.0 * x + 0.5),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_seeded_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    BUGS[bug](monkeypatch)
+    assert any(verdict(drawn(seed)) for seed in range(200))
+
+
+def test_a_program_with_a_wrong_gradient_becomes_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    BUGS["the exponential forgets its value"](monkeypatch)
+    program = next(p for p in map(drawn, range(200)) if "oc.exp(" in p.text and verdict(p))
+    small, said = shrunk(program, Wrong("gradient", ""), verdict)
+    assert len(small.lines) <= 4 < len(program.lines)
+    assert "differences of the values give" in str(said)
