@@ -1,4 +1,4 @@
-"""The operations on float32 that have a formula."""
+"""The operations on float32 that have a formula. `benchmarks/coefficients.py` finds the numbers in them."""
 
 from __future__ import annotations
 
