@@ -198,7 +198,7 @@ def updates_forget(patch: Patch) -> None:
 
 @bug("c")
 def sign_lost(patch: Patch) -> None:
-    wrap(patch, cnest, "_without_sign", lambda f, expr: (False, f(expr)[1]))
+    wrap(patch, cvalues, "_without_sign", lambda f, expr: (False, f(expr)[1]))
 
 
 @bug("c")

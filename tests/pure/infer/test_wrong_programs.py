@@ -1948,9 +1948,9 @@ def an_assignment_by_a_spec_with_other_axes():
 
 @wrong("""
 input axis 1 of `w` is 3, but output axis 1 of `x` is 4
-  in   c.w =:+ w, x  (compose)  file.py:N
-  w    3->2                     param, file.py:N
-  x    ...|...->4               placeholder, file.py:N
+  in   c =:+ w, x  (compose)  file.py:N
+  w    3->2                   param, file.py:N
+  x    ...|...->4             placeholder, file.py:N
   fix  make the two sizes equal, or one of them 1
 """)
 def an_assignment_of_a_product_that_does_not_contract():

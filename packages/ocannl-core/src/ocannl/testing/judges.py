@@ -59,14 +59,14 @@ def judged(program: Program, kind: str) -> Judged:
 def by_the_oracle(built: Built, kind: str, calls: Sequence[Mapping[str, int]], updated: Iterable[str]) -> Judged:
     code = grad_update(built.loss)
     elaborated = (code if built.update is None else seq(code, built.update)).elaborate()
-    arrays, wants = {**_constants(elaborated.comp), **built.arrays}, []
+    arrays, wants = {**constants(elaborated.comp), **built.arrays}, []
     for call in calls:
         wants.append(evaluate(elaborated.comp, arrays, built.statics(call)))
         arrays = {node: wants[-1].get(node, array) for node, array in arrays.items()}
     return Judged(built, kind, calls, frozenset(updated), elaborated, wants)
 
 
-def _constants(code: Comp) -> dict[TNode, Array]:
+def constants(code: Comp) -> dict[TNode, Array]:
     """What is written into expressions."""
     data = [(node, node.contents) for node in nodes(code) if node.role is Role.DATA]
     return {node: held.array(node.dims, node.precision, SEED.get()).reshape(node.dims) for node, held in data if held}

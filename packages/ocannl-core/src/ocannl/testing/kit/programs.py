@@ -25,6 +25,7 @@ from ocannl.runtime.context import Context
 from ocannl.testing import expressions
 from ocannl.testing.evaluate import evaluate
 from ocannl.testing.generate import Program, difference, generate
+from ocannl.testing.judges import constants
 from ocannl.testing.kit.area import Area
 from ocannl.testing.kit.bench import Bench
 from ocannl.testing.kit.cases import Array, Case
@@ -124,7 +125,8 @@ class Programs(Area):
         program = expressions.generate(Random(seed))
         built = program.build("float32")
         code = grad_update(built.loss)
-        want = evaluate(code.elaborate().comp, built.arrays, built.symbols)
+        comp = code.elaborate().comp
+        want = evaluate(comp, {**constants(comp), **built.arrays}, built.symbols)
         leaves = [t for t in built.tensors.values() if t.node in built.arrays]
         gradients = [t.grad for t in leaves if t.grad is not None and t.grad.node in want]
         with settings(cache=False), Context(bench.backend.name) as ctx:
