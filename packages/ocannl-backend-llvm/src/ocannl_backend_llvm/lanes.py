@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ocannl.codegen import Document
+from ocannl.codegen.varying import Varying
 from ocannl.ir.index import Affine, Cond
-from ocannl.ir.loops import Comment, Expr, For, Idx, Let, Load, Ref, Store, Update, Var, When
+from ocannl.ir.loops import Comment, Expr, For, Idx, Let, Load, Ref, Store, Update, Var
 from ocannl.ir.names import identifier
 from ocannl.ir.precision import Precision, int64
-from ocannl.ir.walk import children
 from ocannl_backend_llvm.arith import apply
 from ocannl_backend_llvm.build import MANGLED, Builder
 from ocannl_backend_llvm.convert import convert
@@ -89,7 +89,7 @@ class Lanes(Straight):
         super().__init__(self.wide, one.indices, one.allocas)
         self.one = one
         self.sym = loop.sym
-        self._varying: dict[int, tuple[Expr, bool]] = {}  # by identity, of what lives as long
+        self.varies = Varying(loop.sym, self.names)
         self.width = self.wide.width
         self.flow = one.flow
         one.indices.bind(loop.sym, first)  # cells and indices are those of the first lane
@@ -110,28 +110,6 @@ class Lanes(Straight):
             case Comment():
                 pass
 
-    # --------------------------------------------------------------------------------------------- what lanes differ in
-
-    def varies(self, expr: Expr) -> bool:
-        """Whether lanes may have different values."""
-        if id(expr) not in self._varying:
-            match expr:
-                case Load(ref):
-                    differs = self.stride(ref) != 0
-                case Idx(index, _):
-                    differs = self.sym in index.syms
-                case Var(name, _):
-                    differs = name in self.names
-                case _:
-                    differs = any(self.varies(part) for part in children(expr))  # type: ignore[arg-type]
-                    differs = differs or (isinstance(expr, When) and self.sym in expr.cond.syms)
-            self._varying[id(expr)] = expr, differs
-        return self._varying[id(expr)][1]
-
-    def stride(self, ref: Ref) -> int:
-        """How many elements a lane's cell lies behind the one of the lane before."""
-        return sum(at.coef(self.sym) * stride for at, stride in zip(ref.at, ref.buf.strides, strict=True))
-
     def splat(self, type_: str, value: str) -> str:
         """A number in all lanes."""
         if not value.startswith("%"):
@@ -148,7 +126,7 @@ class Lanes(Straight):
 
     def gather(self, ref: Ref) -> str:
         """The cells of all lanes."""
-        held, stride, width = HELD[ref.buf.precision], self.stride(ref), self.width
+        held, stride, width = HELD[ref.buf.precision], ref.stride(self.sym), self.width
         stem, align = identifier(ref.buf.name), ref.buf.precision.nbytes
         first = self.one.place(ref)
         if abs(stride) == 1 or stride in SPREAD:
@@ -165,7 +143,7 @@ class Lanes(Straight):
         return self.b.let(f"call {type_} @{full}({pointers}, i32 {align}, {self._all()}, {type_} poison)", stem)
 
     def scatter(self, ref: Ref, value: str) -> None:
-        held, stride, b, align = HELD[ref.buf.precision], self.stride(ref), self.wide, ref.buf.precision.nbytes
+        held, stride, b, align = HELD[ref.buf.precision], ref.stride(self.sym), self.wide, ref.buf.precision.nbytes
         first = self.one.place(ref)
         if stride == 1:
             b.line(f"store {b.type(held)} {b.operand(held, value)}, ptr {first}, align {align}")
@@ -195,7 +173,7 @@ class Lanes(Straight):
         return self.b.let(f"getelementptr inbounds {held}, ptr {first}, i64 {offset}", "at") if offset else first
 
     def update(self, stmt: Update) -> None:
-        if self.stride(stmt.ref):
+        if stmt.ref.stride(self.sym):
             self.scatter(stmt.ref, self.updated(stmt, self.gather(stmt.ref)))
             return
         for name, kind in self._totals(stmt):
