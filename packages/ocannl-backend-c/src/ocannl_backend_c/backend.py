@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-from functools import cache
-from importlib import metadata
-from pathlib import Path
 
-from ocannl import codegen
 from ocannl.backend import Capabilities, Code, Entry, Location, Queue
 from ocannl.backend.cpu import CpuDevice, devices
-from ocannl.backend.native import NativeCode, Package, check
+from ocannl.backend.native import NativeCode, Package, check, release
 from ocannl.codegen import signature
 from ocannl.ir.loops import Proc
 from ocannl_backend_c import toolchain
@@ -27,20 +22,6 @@ def _capabilities() -> Capabilities:
     return Capabilities(names, vector_bytes=width, vector_registers=registers)
 
 
-@cache
-def _release() -> str:
-    """The distribution, and the very text of the emitter and of the flags: whatever changes code changes this."""
-    digest = hashlib.sha256()
-    for module in (__file__, codegen.__file__):
-        for source in sorted(Path(module).parent.rglob("*.py")):
-            digest.update(source.read_bytes())
-    try:
-        release = metadata.version("ocannl-backend-c")
-    except metadata.PackageNotFoundError:
-        release = "uninstalled"  # imported from its source
-    return f"{release}-{digest.hexdigest()[:12]}"
-
-
 class CBackend:
     """Implements `Backend`."""
 
@@ -52,7 +33,7 @@ class CBackend:
 
     @property
     def version(self) -> str:
-        return f"{_release()} {toolchain.toolchain()}"
+        return f"{release('ocannl-backend-c', __file__)} {toolchain.toolchain()}"
 
     @property
     def capabilities(self) -> Capabilities:

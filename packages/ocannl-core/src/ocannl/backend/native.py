@@ -8,9 +8,12 @@ import json
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
+from importlib import metadata
+from pathlib import Path
 from typing import Any, cast
 
+from ocannl import codegen
 from ocannl.backend import direct
 from ocannl.backend.api import Entry, Location, Number, Queue
 from ocannl.backend.cpu_queue import CpuQueue
@@ -23,6 +26,21 @@ from ocannl.ir.loops import Proc
 from ocannl.ir.names import identifier
 
 MAGIC = b"ocannl-native 1 "
+
+
+@cache
+def release(distribution: str, file: str) -> str:
+    """The version of a backend's distribution, and the very text of the package that the file is in, and of the toolkit
+    for printing: whatever changes code changes this."""
+    digest = hashlib.sha256()
+    for module in (file, codegen.__file__):
+        for source in sorted(Path(module).parent.rglob("*.py")):
+            digest.update(source.read_bytes())
+    try:
+        version = metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        version = "uninstalled"  # imported from its source
+    return f"{version}-{digest.hexdigest()[:12]}"
 
 
 def check(procs: Sequence[Proc], capabilities: Capabilities, backend: str) -> None:

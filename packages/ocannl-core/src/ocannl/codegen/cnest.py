@@ -273,7 +273,7 @@ class _Function:
 
     def update(self, stmt: Update) -> None:
         values, ref, precision = self.values, stmt.ref, stmt.ref.buf.precision
-        if isinstance(values, Lanes) and not values.stride(ref):
+        if isinstance(values, Lanes) and not ref.stride(values.sym):
             self.fold(values, stmt)
         elif (
             stmt.op.name in OPERATORS and not is_narrow(precision) and precision.numpy.kind != "b"

@@ -92,6 +92,10 @@ class Ref:
     buf: Buf
     at: tuple[Affine, ...]
 
+    def stride(self, sym: Sym) -> int:
+        """How far, in elements, one step of `sym` moves the cell."""
+        return sum(place.coef(sym) * step for place, step in zip(self.at, self.buf.strides, strict=True))
+
 
 @dataclass(frozen=True, slots=True)
 class Num:

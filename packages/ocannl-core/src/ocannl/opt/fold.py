@@ -85,11 +85,11 @@ def _body(body: Body, given: Cond) -> Body:
 
 def _stmt(stmt: Stmt, given: Cond) -> Body:
     match stmt:
-        case For(sym, lo, hi, body, step, origin):
+        case For(body=body):
             inner = _body(body, given)
             if inner is body:
                 return (stmt,)
-            return (For(sym, lo, hi, inner, step, origin),) if inner else ()
+            return (replace(stmt, body=inner),) if inner else ()
         case If(cond, then, orelse):
             left = decide(cond, given)
             if left is None:
