@@ -2,7 +2,7 @@
 
 from ocannl.backend.api import API_VERSION, Backend, BackendInfo, Code, Device, Entry, Event, Location, Pool, Queue
 from ocannl.backend.hooks import hookimpl
-from ocannl.base.errors import BackendUnavailable, CompileError, OutOfMemory, Unsupported
+from ocannl.base.errors import BackendUnavailable, CompileError, DeviceLost, OutOfMemory, Unsupported
 from ocannl.ir.capabilities import Capabilities
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Code",
     "CompileError",
     "Device",
+    "DeviceLost",
     "Entry",
     "Event",
     "Location",
