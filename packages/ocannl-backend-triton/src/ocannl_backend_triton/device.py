@@ -1,12 +1,14 @@
 """GPUs as devices: slabs out of a pool of the driver's, and queues.
 
-What is given back is freed when all that was submitted before has been done, so that the host need not wait for it.
+What is given back is freed when all that was submitted before has been done, so that the host need not wait for it: the
+next who takes memory, or waits for a queue, looks whether it is so.
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from ctypes import byref, c_uint64, c_void_p, create_string_buffer
@@ -33,11 +35,20 @@ from ocannl_backend_triton.target import Target
 
 @dataclass(eq=False, slots=True)
 class Slab:
-    """Memory of a device."""
+    """Memory of a device, until it is given back."""
 
     device: CudaDevice
     address: int
     size_bytes: int
+
+
+class Scratch:
+    """Memory of a device that is given back when nobody refers to it any more."""
+
+    def __init__(self, device: CudaDevice, size_bytes: int) -> None:
+        slab = device.alloc_pool(size_bytes)
+        self.address, self.size_bytes = slab.address, size_bytes
+        weakref.finalize(self, device.free_pool, slab)
 
 
 class CudaDevice:
@@ -48,9 +59,11 @@ class CudaDevice:
         self.ordinal = ordinal
         self._others = others  # all devices of this process, this one included
         self._in_use = 0
-        self._lock = threading.RLock()
+        self._sweeping = threading.Lock()
+        self._counting = threading.RLock()
         self._queues: weakref.WeakSet[StreamQueue | ThreadedStreamQueue] = weakref.WeakSet()
-        self._leaving: list[tuple[list[Event], Callable[[], None]]] = []
+        self._given_up: deque[Callable[[], None]] = deque()
+        self._leaving: deque[tuple[list[Event], list[Callable[[], None]]]] = deque()  # what waits for points in queues
         self._handle = driver.number("cuDeviceGet", ordinal)
 
     # ------------------------------------------------------------------------------------------------- what it is
@@ -126,21 +139,20 @@ class CudaDevice:
         return self._in_use
 
     def alloc_pool(self, size_bytes: int) -> Slab:
-        with self._lock:
-            self._sweep()
-            wanted = self._in_use + size_bytes
-            refusal = f"no {size_bytes} bytes to give on {self.name}; {self._in_use} of {self.memory_bytes} are in use"
-            if wanted > self.memory_bytes:
-                raise OutOfMemory(refusal)
+        self.sweep()
+        refusal = f"no {size_bytes} bytes to give on {self.name}; {self._in_use} of {self.memory_bytes} are in use"
+        if self._in_use + size_bytes > self.memory_bytes:
+            raise OutOfMemory(refusal)
+        try:
+            address = self._taken(max(1, size_bytes))
+        except OutOfMemory:
+            self.clear()
             try:
                 address = self._taken(max(1, size_bytes))
-            except OutOfMemory:
-                self._sweep(wait=True)
-                try:
-                    address = self._taken(max(1, size_bytes))
-                except OutOfMemory as wrong:
-                    raise OutOfMemory(f"{refusal}, and other programs may use some: {wrong}") from None
-            self._in_use = wanted
+            except OutOfMemory as wrong:
+                raise OutOfMemory(f"{refusal}, and other programs may use some: {wrong}") from None
+        with self._counting:
+            self._in_use += size_bytes
         return Slab(self, address, size_bytes)
 
     def _taken(self, size_bytes: int) -> int:
@@ -151,38 +163,47 @@ class CudaDevice:
         return address.value
 
     def free_pool(self, pool: Slab) -> None:
-        with self._lock:
+        with self._counting:
             self._in_use -= pool.size_bytes
-            self.after_all(lambda: self._freed(pool.address))
+        self.later(lambda: self._freed(pool.address))
 
     def _freed(self, address: int) -> None:
         with self.current() as driver:
             driver("cuMemFreeAsync", address, self._stream)
 
-    def after_all(self, action: Callable[[], None]) -> None:
-        """Does it once all is done that has been submitted so far, to whatever device."""
-        if self.driver.closed is None:
-            with self._lock:
-                events: list[Event] = [queue.record() for device in self._others for queue in list(device._queues)]
-                self._leaving.append((events, action))
-                self._sweep()
+    def later(self, action: Callable[[], None]) -> None:
+        """Does something once nothing that has been submitted so far can need it to be undone.
 
-    def _sweep(self, *, wait: bool = False) -> None:
-        """Lets go of what nobody needs any more; what a broken queue was to do with it, it will not do."""
-        waiting, self._leaving = self._leaving, []
-        for events, action in waiting:
-            if wait:
-                for event in events:
-                    with suppress(BackendError):
-                        event.synchronize()
-            if all(_is_past(event) for event in events):
-                action()
-            else:
-                self._leaving.append((events, action))
-        if wait:
-            with self.current() as driver:
-                driver("cuStreamSynchronize", self._stream)
-                driver("cuMemPoolTrimTo", self._pool, 0)
+        Finalizers come here, in whatever thread: so nothing is done now, and no lock taken that others hold for long.
+        """
+        self._given_up.append(action)
+
+    def sweep(self) -> None:
+        """Does what can be done now of all that was put off; who comes while another does it need not."""
+        if not (self._given_up or self._leaving) or self.driver.closed is not None:
+            return
+        if self._sweeping.acquire(blocking=False):
+            try:
+                given_up = [self._given_up.popleft() for _ in range(len(self._given_up))]
+                if given_up:
+                    queues = [queue for device in self._others for queue in list(device._queues)]
+                    self._leaving.append(([queue.record() for queue in queues], given_up))
+                while self._leaving and all(_is_past(event) for event in self._leaving[0][0]):
+                    for action in self._leaving.popleft()[1]:
+                        action()
+            finally:
+                self._sweeping.release()
+
+    def clear(self) -> None:
+        """Waits until all that was put off is done, and gives back what the pool keeps."""
+        self.sweep()
+        for event in [event for events, _ in list(self._leaving) for event in events]:
+            with suppress(BackendError):
+                event.synchronize()
+        self.sweep()
+        with self.current() as driver:
+            driver("cuStreamSynchronize", self._stream)
+            driver("cuMemPoolTrimTo", self._pool, 0)
 
     def address(self, where: Location, size_bytes: int = 0) -> int:
         slab: Slab = where.pool
@@ -207,6 +228,7 @@ class CudaDevice:
 
 
 def _is_past(event: Event) -> bool:
+    """A broken queue does not come to the point, and needs nothing any more."""
     return event.is_done() or getattr(event, "error", None) is not None
 
 

@@ -32,14 +32,12 @@ cuDeviceGetAttribute              pii
 cuDeviceTotalMem_v2               pi
 cuDeviceCanAccessPeer             pii
 cuDevicePrimaryCtxRetain          pi
-cuDevicePrimaryCtxRelease_v2      i
 cuCtxPushCurrent_v2               p
 cuCtxPopCurrent_v2                p
 cuModuleLoadData                  pp
 cuModuleUnload                    p
 cuModuleGetFunction               ppp
 cuFuncSetAttribute                pii
-cuLaunchKernel                    puuuuuuuppp
 cuStreamCreate                    pu
 cuStreamDestroy_v2                p
 cuStreamSynchronize               p
@@ -156,7 +154,7 @@ class MemAccess(ctypes.Structure):
 OUT_OF_MEMORY, NOT_READY = 2, 600
 LOST = {
     "DEINITIALIZED": 4, "DEVICE_UNAVAILABLE": 46, "ECC_UNCORRECTABLE": 214, "NVLINK_UNCORRECTABLE": 220,
-    "CONTAINED": 221, "ILLEGAL_ADDRESS": 700, "LAUNCH_TIMEOUT": 702, "CONTEXT_IS_DESTROYED": 709, "ASSERT": 710,
+    "CONTAINED": 226, "ILLEGAL_ADDRESS": 700, "LAUNCH_TIMEOUT": 702, "CONTEXT_IS_DESTROYED": 709, "ASSERT": 710,
     "HARDWARE_STACK_ERROR": 714, "ILLEGAL_INSTRUCTION": 715, "MISALIGNED_ADDRESS": 716, "INVALID_ADDRESS_SPACE": 717,
     "INVALID_PC": 718, "LAUNCH_FAILED": 719, "EXTERNAL_DEVICE": 911,
 }  # fmt: skip

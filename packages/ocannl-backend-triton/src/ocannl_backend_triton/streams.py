@@ -195,6 +195,7 @@ class StreamQueue:
     def synchronize(self) -> None:
         with self.device.current() as driver:
             driver("cuStreamSynchronize", self.stream)
+        self.device.sweep()
 
     def _staged(self) -> Staging:
         if self._staging is None:
