@@ -49,6 +49,13 @@ class Places:
             return False
         return not any(_between(self._readers.get(key), first, last) for key in self._written[at])
 
+    def meet(self, one: int, other: int) -> tuple[int, int] | None:
+        """Where the two may stand as one, rather the second place, and which is empty then."""
+        for gone, place in ((one, other), (other, one)):
+            if self.may_move(gone, place):
+                return place, gone
+        return None
+
     def merge(self, gone: int, place: int) -> None:
         for mine, table in ((self._read, self._readers), (self._written, self._writers)):
             for key in mine[gone]:

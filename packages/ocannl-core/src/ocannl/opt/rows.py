@@ -98,12 +98,9 @@ class _Sharing:
             whole = self.together(self.rows[maker], row)
             if whole is None:
                 continue
-            if self.places.may_move(maker, at):
-                place, gone = at, maker
-            elif self.places.may_move(at, maker):
-                place, gone = maker, at
-            else:
+            if (met := self.places.meet(maker, at)) is None:
                 continue
+            place, gone = met
             self.rows[place] = whole
             del self.rows[gone]
             self.stmts[gone] = None
@@ -112,9 +109,7 @@ class _Sharing:
 
     def together(self, first: _Row, then: _Row) -> _Row | None:
         pairs = _told(first, then)
-        one, other = (
-            {loop.sym: loop for loop in row.loops} for row in (first, then)
-        )
+        one, other = ({loop.sym: loop for loop in row.loops} for row in (first, then))
         shared = {its: mine for mine, its in pairs.items() if mine in one and its in other}
         if not shared or prod(sym.extent for sym in shared) < 2:
             return None
@@ -129,7 +124,6 @@ class _Sharing:
         arrays = {ref.buf for ref in (*whole.reads, *whole.writes)}
         if len(whole.members) > MEMBERS or len(arrays) > ARRAYS:
             return None
-        before = self.cycles(_within(first, set())) + self.cycles(_within(then, set()))
         again = {ref.buf for each in whole.members for ref in each.reads if not _mentions(ref, set(shared.values()))}
         far = sum(buf.nbytes for buf in again if buf.nbytes > NEAR_BYTES)
         before = sum(self.cycles(_within(row, set())) + _traffic(row) for row in (first, then))
@@ -149,19 +143,19 @@ class _Sharing:
     def built(self, at: int, row: _Row) -> tuple[Stmt, set[Buf]]:
         """The statement, and the arrays of which a row of their own is enough."""
         syms = {loop.sym for loop in row.loops}
-        own: dict[Buf, tuple[int, ...]] = {}
+        own: dict[Buf, set[tuple[int, ...]]] = {}  # the axes that a row of it has, in each place
         taken = 0
         for ref in (*row.writes, *row.reads):
             buf = ref.buf
             if buf.access is not Access.TEMP or buf.home is not Home.ARENA or not self.places.only(buf, at):
                 continue
-            axes = tuple([n for n, place in enumerate(ref.at) if place.only_sym not in syms])
-            if own.setdefault(buf, axes) != axes or len(axes) == len(ref.at):
-                own[buf] = ()
+            own.setdefault(buf, set()).add(tuple([n for n, place in enumerate(ref.at) if place.only_sym not in syms]))
         mine: dict[Buf, tuple[Buf, tuple[int, ...]]] = {}
-        for buf, axes in own.items():
+        for buf, (axes, *others) in own.items():
+            if others or len(axes) == len(buf.shape):
+                continue
             small = scratch(self.names(buf.name), buf.precision, tuple([buf.shape[n] for n in axes]))
-            if buf.shape and (axes or self.is_scalar(buf, row, syms)) and taken + small.nbytes <= STACK_BYTES:
+            if taken + small.nbytes <= STACK_BYTES:
                 taken += small.nbytes
                 mine[buf] = small, axes
 
@@ -177,12 +171,6 @@ class _Sharing:
         body = map_statements(tuple([each.stmt() for each in row.members]), cell, leaf)
         (stmt,) = around(row.loops, TRUE, (*(Local(small) for small, _ in mine.values()), *body))
         return stmt, set(mine)
-
-    def is_scalar(self, buf: Buf, row: _Row, syms: set[Sym]) -> bool:
-        """Whether every cell of it that is mentioned is told by the loops alone."""
-        return all(
-            all(place.only_sym in syms for place in ref.at) for ref in (*row.reads, *row.writes) if ref.buf is buf
-        )
 
 
 def _told(first: _Row, then: _Row) -> dict[Sym, Sym]:
