@@ -271,6 +271,8 @@ class _Function:
 
     def emit(self) -> None:
         self.block(self.nest.body)
+        if self.nest.streams:
+            self.b.line("fence seq_cst")
         self.b.line("ret void" if self.result == "void" else "ret i1 false")
         if self.result != "void":
             self.b.label("leave")
