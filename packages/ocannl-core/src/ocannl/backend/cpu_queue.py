@@ -9,6 +9,7 @@ import ctypes
 import time
 import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -101,12 +102,12 @@ class CpuQueue:
         self.submit(lambda: target.fill(0))
 
     def from_host(self, where: Location, array: np.ndarray[Any, Any]) -> None:
-        source, target = _flat(array), self.device.window(where, array.nbytes)
-        self.submit(lambda: np.copyto(target, source))
+        _require_contiguous(array)
+        self.submit(partial(np.copyto, self.device.array(where, array), array))
 
     def to_host(self, where: Location, out: np.ndarray[Any, Any]) -> None:
-        source, target = self.device.window(where, out.nbytes), _flat(out)
-        self.submit(lambda: np.copyto(target, source))
+        _require_contiguous(out)
+        self.submit(partial(np.copyto, out, self.device.array(where, out)))
 
     def copy(self, source: Location, target: Location, size_bytes: int) -> None:
         taken, given = self.device.window(source, size_bytes), self.device.window(target, size_bytes)
@@ -177,8 +178,6 @@ def _await(event: Event, needed: bool) -> None:
             raise
 
 
-def _flat(array: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """The array's own memory, as bytes."""
+def _require_contiguous(array: np.ndarray[Any, Any]) -> None:
     if not array.flags.c_contiguous:
         raise ValueError("a host array that is copied to or from a device must be contiguous")
-    return array.reshape(-1).view(np.uint8)
