@@ -1,8 +1,13 @@
-"""The Triton backend in triton's interpreter, and a way to run a hand-written program on arrays."""
+"""The Triton backend in triton's interpreter, a way to run a hand-written program on arrays, and the simulated driver."""
+
+import sys
+from pathlib import Path
 
 import pytest
 
 from ocannl.testing.runner import Runner
+
+sys.path.append(str(Path(__file__).parent))
 
 
 @pytest.fixture(scope="session")

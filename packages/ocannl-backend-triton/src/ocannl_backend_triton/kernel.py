@@ -4,7 +4,7 @@
       Kernel                  one function of the text, launched once: its arguments, grid and constants
         Argument              a pointer to a part of a region of memory
 
-Regions of memory are counted as `Backend.link` is given them: one for each pool buffer, then the arena, if any.
+Regions of memory are counted as `Backend.link` is given them: one for each pool buffer, then the arena if there is one.
 Two more belong to the backend: `STATICS`, the values of the static symbols as int64, and `SCRATCH`, which holds
 anything when a call begins and nothing that the next one needs.
 
