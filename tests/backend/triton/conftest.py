@@ -1,4 +1,4 @@
-"""The Triton backend in triton's interpreter, a way to run a hand-written program on arrays, and the simulated driver."""
+"""The Triton backend in triton's interpreter, a way to run hand-written programs, and the simulated driver."""
 
 import sys
 from pathlib import Path
