@@ -19,7 +19,7 @@ from ocannl_backend_triton.code import TritonCode, restored
 from ocannl_backend_triton.source import module
 from ocannl_backend_triton.types import HELD
 
-CAPABILITIES = Capabilities(frozenset(precision.name for precision in HELD), scheduled=False)
+CAPABILITIES = Capabilities(frozenset(precision.name for precision in HELD), scheduled=False, grouped=True)
 
 
 @cache
