@@ -12,6 +12,7 @@ from ocannl.ir.loops import Proc
 from ocannl_backend_c import toolchain
 from ocannl_backend_c.code import loaded
 from ocannl_backend_c.dialect import TYPES
+from ocannl_backend_c.direct import TEXT
 from ocannl_backend_c.emit import emit
 
 
@@ -41,8 +42,9 @@ class CBackend:
     def compile(self, procs: Sequence[Proc]) -> NativeCode:
         check(procs, _capabilities(), self.name)
         tools, text = toolchain.toolchain(), emit(procs)
-        code = toolchain.build(text, tools)
-        return loaded(Package.of(tools.target, [signature(proc) for proc in procs], text, code))
+        programs = [signature(proc) for proc in procs]
+        called = TEXT if any(program.brief for program in programs) else ""
+        return loaded(Package.of(tools.target, programs, text, toolchain.build(text + called, tools)))
 
     def restore(self, blob: bytes) -> NativeCode:
         return loaded(Package.read(blob, toolchain.toolchain().target))

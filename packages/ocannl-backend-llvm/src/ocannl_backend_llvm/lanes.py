@@ -99,7 +99,7 @@ class Lanes(Straight):
     def statement(self, stmt: object) -> None:
         match stmt:
             case Store():
-                self.scatter(stmt.ref, self.value(stmt.value))
+                self.scatter(stmt.ref, self.value(stmt.value), stmt.streamed)
             case Update():
                 self.update(stmt)
             case Let(name, value):
@@ -142,11 +142,14 @@ class Lanes(Straight):
         pointers = self._cells(held, first, stride)
         return self.b.let(f"call {type_} @{full}({pointers}, i32 {align}, {self._all()}, {type_} poison)", stem)
 
-    def scatter(self, ref: Ref, value: str) -> None:
+    def scatter(self, ref: Ref, value: str, streamed: bool = False) -> None:
         held, stride, b, align = HELD[ref.buf.precision], ref.stride(self.sym), self.wide, ref.buf.precision.nbytes
         first = self.one.place(ref)
         if stride == 1:
-            b.line(f"store {b.type(held)} {b.operand(held, value)}, ptr {first}, align {align}")
+            if streamed:
+                b.module.define("!streamed", "!streamed = !{!0}\n!0 = !{i32 1}\n")
+            how = f"align {align * self.width}, !nontemporal !0" if streamed else f"align {align}"
+            b.line(f"store {b.type(held)} {b.operand(held, value)}, ptr {first}, {how}")
             return
         type_, full = self._strided("scatter", held, "void")
         pointers = self._cells(held, first, stride)

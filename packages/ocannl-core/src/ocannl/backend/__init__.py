@@ -1,6 +1,19 @@
 """The seam to whoever runs programs. A backend imports this, `ocannl.ir` and `ocannl.codegen`, and no more."""
 
-from ocannl.backend.api import API_VERSION, Backend, BackendInfo, Code, Device, Entry, Event, Location, Pool, Queue
+from ocannl.backend.api import (
+    API_VERSION,
+    Backend,
+    BackendInfo,
+    Brief,
+    Code,
+    Device,
+    Entry,
+    Event,
+    Location,
+    Number,
+    Pool,
+    Queue,
+)
 from ocannl.backend.hooks import hookimpl
 from ocannl.base.errors import BackendUnavailable, CompileError, OutOfMemory, Unsupported
 from ocannl.ir.capabilities import Capabilities
@@ -10,6 +23,7 @@ __all__ = [
     "Backend",
     "BackendInfo",
     "BackendUnavailable",
+    "Brief",
     "Capabilities",
     "Code",
     "CompileError",
@@ -17,6 +31,7 @@ __all__ = [
     "Entry",
     "Event",
     "Location",
+    "Number",
     "OutOfMemory",
     "Pool",
     "Queue",

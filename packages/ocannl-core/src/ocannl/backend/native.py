@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any, cast
 
 from ocannl import codegen
-from ocannl.backend.api import Entry, Location, Queue
+from ocannl.backend import direct
+from ocannl.backend.api import Entry, Location, Number, Queue
 from ocannl.backend.cpu_queue import CpuQueue
 from ocannl.backend.team import TeamCode, team
 from ocannl.base.errors import CompileError, Unsupported
 from ocannl.codegen.params import Region, Signature
 from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.index import Sym
 from ocannl.ir.loops import Proc
 from ocannl.ir.names import identifier
 
@@ -109,7 +111,8 @@ class Package:
 
 def _signature(stored: dict[str, Any]) -> Signature:
     regions = tuple(Region(**r) for r in stored["regions"])
-    return Signature(str(stored["name"]), regions, int(stored["symbols"]), bool(stored["shares"]))
+    shares, brief = bool(stored["shares"]), bool(stored["brief"])
+    return Signature(str(stored["name"]), regions, int(stored["symbols"]), shares, brief)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +127,11 @@ class NativeCode:
     """Implements `Code`: programs whose code is in this process for as long as somebody holds their `library`."""
 
     def __init__(
-        self, package: Package, library: object, address: Callable[[str], int], team_code: Callable[[], TeamCode]
-    ) -> None:
+        self, package: Package, library: object, address: Callable[[str], int], team_code: Callable[[], TeamCode],
+        direct: Callable[[], int],
+    ) -> None:  # fmt: skip
         self.package = package
+        self.direct = direct  # where the function is that comes with brief programs
         self.team_code = team_code
         self.library = library
         self.programs = {p.name: Program(p, address(p.name)) for p in package.programs}
@@ -158,7 +163,26 @@ class NativeCode:
         run = partial(native, ctypes.byref(addresses), ctypes.byref(values), ctypes.byref(queue.control))
         entry = _with_symbols(run, values, symbols)
         entry.holds = (self, queue, tuple(locations))  # what must outlive the entry
+        if program.signature.brief:
+            make = partial(direct.made, self.direct(), program.address, addresses, queue.control, name)
+            return BriefEntry(entry, make)
         return cast(Entry, entry)
+
+
+@dataclass(frozen=True, slots=True)
+class BriefEntry:
+    """Implements `Brief`."""
+
+    entry: Any
+    make: Callable[..., Callable[..., None]]
+
+    def __call__(self, *values: int) -> object:
+        return self.entry(*values)
+
+    def direct(
+        self, state: Number, seen: Number, syms: Sequence[Sym], otherwise: Callable[..., object]
+    ) -> Callable[..., None]:
+        return self.make(state, seen, syms, otherwise, self.entry.holds)
 
 
 def _with_symbols(run: Callable[[], object], values: Any, symbols: int) -> Any:

@@ -53,6 +53,12 @@ class Lanes(Values):
         put, step = vectors.put(self.dialect, ref.buf.precision, self.width), Term(str(ref.stride(self.sym)))
         return f"{self.call(put, unary('&', self.one.place(ref)), step, value).text};"
 
+    def streamed(self, ref: Ref, value: Term) -> str:
+        function = vectors.stream(self.dialect, ref.buf.precision, self.width)
+        if function is None:
+            return self.assigned(ref, value)
+        return f"{self.call(function, unary('&', self.one.place(ref)), value).text};"
+
     def total(self, op: Op, precision: Precision, value: Term) -> Term | None:
         """All lanes combined, where the order of that is free."""
         if op.name not in vectors.FOLDED or precision is not precision.arithmetic:

@@ -95,9 +95,9 @@ def map_statements(body: Body, ref: Callable[[Ref], Ref], leaf: Callable[[Expr],
             case Pick(sym, value, body):
                 result, inner = map_expr(value, leaf), statements(body)
                 return stmt if result is value and inner is body else Pick(sym, result, inner)
-            case Store(at, value, origin):
+            case Store(at, value, origin, streamed):
                 place, result = ref(at), map_expr(value, leaf)
-                return stmt if place is at and result is value else Store(place, result, origin)
+                return stmt if place is at and result is value else Store(place, result, origin, streamed)
             case Update(at, op, value, origin):
                 place, result = ref(at), map_expr(value, leaf)
                 return stmt if place is at and result is value else Update(place, op, result, origin)

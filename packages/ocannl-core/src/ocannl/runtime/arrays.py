@@ -16,6 +16,7 @@ from ocannl.base.errors import BackendError, OutOfMemory
 from ocannl.base.log import logger
 from ocannl.ir.tnode import TNode
 from ocannl.runtime.pools import Slab, packed
+from ocannl.runtime.turn import Turn
 
 Array = np.ndarray[Any, Any]
 _log = logger("runtime.arrays")
@@ -51,13 +52,13 @@ class Arrays:
     """Memory that is given back when a node dies, or all of it on request; a node's merge buffer is an array beside its
     own.
 
-    `state` changes whenever an array comes to hold a value or ceases to: who has looked at one state need not look
+    `turn.state` changes whenever an array comes to hold a value or ceases to: who has looked at one state need not look
     again while it lasts.
     """
 
     def __init__(self, queue: Queue, alignment_bytes: int) -> None:
         self.queue = queue
-        self.state = 0
+        self.turn = Turn()
         self._alignment = alignment_bytes
         self._residents: weakref.WeakKeyDictionary[TNode, Resident] = weakref.WeakKeyDictionary()
         self._merged: weakref.WeakKeyDictionary[TNode, Resident] = weakref.WeakKeyDictionary()
@@ -109,7 +110,7 @@ class Arrays:
 
     def release(self) -> None:
         """Gives all memory back, whoever still refers to it."""
-        self.state += 1
+        self.turn.state += 1
         for reader in [r for array in self._residents.values() for r in array.readers]:
             with suppress(BackendError):  # it has failed, so it no longer reads
                 reader.synchronize()
@@ -140,7 +141,7 @@ class Arrays:
         if array.written != written:
             array.written = written
             array.started = True
-            self.state += 1
+            self.turn.state += 1
 
     # --- what is put into the queue ---
 
@@ -165,7 +166,7 @@ class Arrays:
         for array in (*written, *lost):
             array.written = False
         self._unsure.clear()
-        self.state += 1
+        self.turn.state += 1
 
     def synchronize(self) -> None:
         """Waits until all is done; raises what went wrong in it."""

@@ -32,7 +32,7 @@ from ocannl.runtime.arrays import Arrays, Resident, Usage
 from ocannl.runtime.compile import Job, compile_programs
 from ocannl.runtime.pools import Slab
 from ocannl.runtime.program import Link, Program
-from ocannl.runtime.routine import Routine
+from ocannl.runtime.routine import Routine, routine
 
 _log = log.logger("runtime.context")
 
@@ -53,8 +53,8 @@ class Context:
             raise BackendUnavailable(f"backend `{self.backend.name}` has {has}, not {device!r}")
         self.device = self.backend.device(operator.index(device))
         self.queue = self.device.queue(QUEUE.get(queue) == "threaded", self.threads)
-        self.lock = threading.RLock()
         self.arrays = Arrays(self.queue, self.backend.capabilities.alignment_bytes)
+        self.lock = self.arrays.turn
         self._temporary: weakref.WeakKeyDictionary[TNode, str] = weakref.WeakKeyDictionary()  # where, and by what rule
         self._closed = False
 
@@ -64,8 +64,8 @@ class Context:
         """The routine of a piece of code. `keep` are tensors or nodes to look at afterwards."""
         if name is not None and not isinstance(name, str):
             raise CodeError(f"the name of a routine is a text, not {name!r}")
-        (routine,) = self._compile_all([elaborate(code)], [name], keep)
-        return routine
+        (made,) = self._compile_all([elaborate(code)], [name], keep)
+        return made
 
     def compile_all(self, codes: Iterable[object], keep: object = ()) -> list[Routine]:
         """The routines of several pieces of code, in one run of the compiler."""
@@ -88,10 +88,10 @@ class Context:
     def run(self, code: object, /, **symbols: Any) -> None:
         """Compiles a piece of code and calls it once."""
         elaborated = elaborate(code)
-        routine = self.compile_comp(elaborated.comp, elaborated.asked, elaborated.name)
+        made = self.compile_comp(elaborated.comp, elaborated.asked, elaborated.name)
         for node in initialized(elaborated):
             self.start(node, again=True)
-        routine(**symbols)
+        made(**symbols)
 
     def init(self, target: object, seed: int | None = None) -> None:
         """Gives initial values to the parameters of a tensor or block that have none here; code is simply run."""
@@ -122,8 +122,8 @@ class Context:
     ) -> Routine:
         """The routine of a computation, bound to this context. `asked` are nodes to keep, and who wants them; a `seed`
         draws the random contents that the code reads anew."""
-        (routine,) = self._routines([Job(code, asked or {}, identifier(name, "routine"))], seed)
-        return routine
+        (made,) = self._routines([Job(code, asked or {}, identifier(name, "routine"))], seed)
+        return made
 
     def _routines(self, jobs: list[Job], seed: int | None = None) -> list[Routine]:
         programs = compile_programs(jobs, self.backend)
@@ -150,7 +150,7 @@ class Context:
             "`%s` is bound to %d arrays on %s:%d and to %d bytes of scratch memory",
             program.name, len(program.links), self.backend.name, self.device.ordinal, program.arena_bytes,
         )  # fmt: skip
-        return Routine(self, program, entry, written, held)
+        return routine(self, program, entry, written, held)
 
     def bind(self, code: Code, name: str, links: Sequence[Link], arena_bytes: int) -> tuple[Entry, tuple[Slab, ...]]:
         """One of the programs of `code`, bound to the arrays that are here; and the memory that it works on."""

@@ -66,7 +66,7 @@ class Transfer:
             queue.copy(given.where, self._target.where, self._size_bytes)
         if source is not self._destination:
             given.readers = [*(r for r in given.readers if not r.is_done()), queue.record()]
-            source.arrays.state += 1  # routines look again before they write
+            source.arrays.turn.state += 1  # routines look again before they write
 
     @property
     def _size_bytes(self) -> int:
