@@ -4,7 +4,7 @@
       Kernel                  one function of the text, launched once: its arguments, grid and constants
         Argument              a pointer to a part of a region of memory
 
-Regions of memory are counted as `Backend.link` is given them: one for each pool buffer, then the arena, if there is one.
+Regions of memory are counted as `Backend.link` is given them: one for each pool buffer, then the arena if there is one.
 Two more belong to the backend: `STATICS`, the values of the static symbols as int64, and `SCRATCH`, which holds
 anything when a call begins and nothing that the next one needs.
 
@@ -77,7 +77,7 @@ class Module:
     @property
     def edges(self) -> tuple[tuple[int, int], ...]:
         """Pairs of kernels of which the second has to wait for the first: none that others imply."""
-        return tuple(_edges([kernel.arguments for kernel in self.kernels]))
+        return tuple(sorted(_edges([kernel.arguments for kernel in self.kernels])))
 
 
 def _edges(arguments: Sequence[tuple[Argument, ...]]) -> Iterator[tuple[int, int]]:

@@ -15,7 +15,7 @@ from ocannl.backend.api import (
     Queue,
 )
 from ocannl.backend.hooks import hookimpl
-from ocannl.base.errors import BackendUnavailable, CompileError, OutOfMemory, Unsupported
+from ocannl.base.errors import BackendUnavailable, CompileError, DeviceLost, OutOfMemory, Unsupported
 from ocannl.ir.capabilities import Capabilities
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "Code",
     "CompileError",
     "Device",
+    "DeviceLost",
     "Entry",
     "Event",
     "Location",

@@ -81,8 +81,9 @@ class Event(Protocol):
 class Queue(Protocol):
     """Work on one device, first in, first out; everything that touches memory goes through a queue.
 
-    Offsets and sizes are in bytes; host arrays are contiguous, and left alone until the queue has come to them. Work
-    that fails breaks the queue: what waits is dropped, and the next `submit` or `synchronize` raises what happened.
+    Offsets and sizes are in bytes; host arrays are contiguous, and left alone until the queue has come to them; one
+    that is immediate has read them when `from_host` returns. Work that fails breaks the queue: what waits is dropped,
+    and the next `submit` or `synchronize` raises what happened.
     """
 
     @property

@@ -152,7 +152,7 @@ class NativeCode:
         if len(locations) != len(regions):
             raise CompileError(f"`{name}` works on {len(regions)} regions of memory and is given {len(locations)}")
         starts = [queue.device.address(where) for where in locations]
-        _refuse_overlap(name, regions, starts)
+        refuse_overlap(name, regions, starts)
         if program.signature.shares and queue.control.threads > 1:
             queue.control.team = team(queue.control.threads, self.team_code)
         addresses = (ctypes.c_void_p * max(1, len(starts)))(*starts)
@@ -202,7 +202,7 @@ def _with_symbols(run: Callable[[], object], values: Any, symbols: int) -> Any:
     return entry if symbols == 1 else general
 
 
-def _refuse_overlap(name: str, regions: Sequence[Region], starts: Sequence[int]) -> None:
+def refuse_overlap(name: str, regions: Sequence[Region], starts: Sequence[int]) -> None:
     """Generated code relies on it that what it writes is in no other region."""
     end = end_written = 0
     for start, region in sorted(zip(starts, regions, strict=True), key=lambda pair: pair[0]):

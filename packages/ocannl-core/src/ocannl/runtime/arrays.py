@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from ocannl.runtime.pools import Slab, packed
 from ocannl.runtime.turn import Turn
 
 Array = np.ndarray[Any, Any]
+P = ParamSpec("P")
+T = TypeVar("T")
 _log = logger("runtime.arrays")
 
 
@@ -65,6 +67,9 @@ class Arrays:
         self._slabs: weakref.WeakSet[Slab] = weakref.WeakSet()
         self._arena: Slab | None = None
         self._unsure: dict[Resident, Event | None] = {}  # written by work that may not be done yet; when, if known
+
+    def __contains__(self, node: TNode) -> bool:
+        return node in self._residents
 
     def __getitem__(self, node: TNode) -> Resident:
         return self._residents[node]
@@ -145,17 +150,24 @@ class Arrays:
 
     # --- what is put into the queue ---
 
-    @contextmanager
-    def guarded(self, *written: Resident) -> Iterator[None]:
-        """Around work that writes these. If the queue breaks, nobody knows what they hold, nor what is held by whatever
-        else was waiting in it."""
+    def do(self, work: Callable[P, T], /, *given: P.args, **options: P.kwargs) -> T:
+        """Has the queue do something. If it breaks, nobody knows what is held by whatever was waiting in it."""
         try:
-            yield
-            if written and not self.queue.immediate:
-                self.expect(written, self.queue.record())
+            return work(*given, **options)
         except BaseException:
-            self.break_off(written)
+            self.break_off(())
             raise
+
+    def write(self, array: Resident, work: Callable[P, None], /, *given: P.args, **options: P.kwargs) -> None:
+        """Has the queue do something that gives the array its value; if it breaks, nobody knows what that is."""
+        try:
+            work(*given, **options)
+            if not self.queue.immediate:
+                self.expect((array,), self.queue.record())
+        except BaseException:
+            self.break_off((array,))
+            raise
+        self.settle(array, True)
 
     def expect(self, written: Iterable[Resident], done: Event | None = None) -> None:
         """These hold what they should once the queue has come so far."""
@@ -170,36 +182,29 @@ class Arrays:
 
     def synchronize(self) -> None:
         """Waits until all is done; raises what went wrong in it."""
-        with self.guarded():
-            self.queue.synchronize()
+        self.do(self.queue.synchronize)
         self._unsure.clear()
 
-    def before_write(self, nodes: Iterable[TNode]) -> None:
+    def before_write(self, arrays: Iterable[Resident]) -> None:
         """What the queue does from now on begins when nobody else reads these any more."""
-        for node in nodes:
-            array = self._residents.get(node)
-            if array is not None and array.readers:
-                with self.guarded():
-                    for reader in array.readers:
-                        self.queue.wait(reader, needed=False)  # one that has failed reads no more
-                array.readers.clear()
+        for array in arrays:
+            for reader in array.readers:
+                self.do(self.queue.wait, reader, needed=False)  # one that has failed reads no more
+            array.readers.clear()
 
     def upload(self, node: TNode, array: Array) -> None:
-        """The array is left alone by everyone from now on."""
-        self.allocate([node])
-        self.before_write([node])
+        """The array is left alone by everyone from now on, or until this returns if the queue is immediate."""
         _log.debug("`%s` to the device, %d bytes", node.label, array.nbytes)
         resident = self._residents[node]
-        with self.guarded(resident):
-            self.queue.from_host(resident.where, array)
-        self.settle(resident, True)
+        if resident.readers:
+            self.before_write((resident,))
+        self.write(resident, self.queue.from_host, resident.where, array)
 
     def download(self, node: TNode, *, merged: bool = False) -> Array:
         """A copy of the node, or of its merge buffer."""
         out = np.empty(node.dims, node.precision.numpy)
         _log.debug("`%s%s` from the device, %d bytes", node.label, ".merge" if merged else "", out.nbytes)
-        with self.guarded():
-            self.queue.to_host((self.merge_buffer(node) if merged else self._residents[node]).where, out)
+        self.do(self.queue.to_host, (self.merge_buffer(node) if merged else self._residents[node]).where, out)
         self.synchronize()
         return out
 

@@ -191,7 +191,7 @@ class Context:
                     f"routine `{program.name}` reads the merge buffer of `{node.label}`, and the transfer into it has"
                     " not run"
                 )
-        self.arrays.before_write(program.outputs)
+        self.arrays.before_write(self.arrays[node] for node in program.outputs)
 
     def account(self, program: Program) -> None:
         """The program has run: its outputs hold values, its temporaries none that is current."""
@@ -228,11 +228,12 @@ class Context:
 
     def readable(self, node: TNode) -> Resident:
         """Where the node's value is; refuses when there is none."""
-        self.refuse_closed()
-        if _starts_by_itself(node):
-            self.start(node)
         if not self.arrays.holds(node):
-            raise UninitializedError(f"`{node.label}` holds no value in this context: {self._remedy(node)}")
+            self.refuse_closed()
+            if _starts_by_itself(node):
+                self.start(node)
+            if not self.arrays.holds(node):
+                raise UninitializedError(f"`{node.label}` holds no value in this context: {self._remedy(node)}")
         return self.arrays[node]
 
     def get(self, node: TNode) -> np.ndarray[Any, Any]:
@@ -244,9 +245,11 @@ class Context:
     def set(self, node: TNode, value: object) -> None:
         """A number fills the node; an array has its shape. Whatever would be lost in the node's type is refused."""
         with self.lock:
-            self.refuse_closed()
-            self.arrays.allocate([node])  # so that what is too large is refused before it is made
-            self.arrays.upload(node, host.for_node(value, node.label, node.dims, node.precision))
+            if node not in self.arrays:
+                self.refuse_closed()
+                self.arrays.allocate([node])  # so that what is too large is refused before it is made
+            array = host.for_node(value, node.label, node.dims, node.precision)
+            self.arrays.upload(node, array if self.queue.immediate else array.copy())
 
     # ------------------------------------------------------------------------------------------------------ the end
 
