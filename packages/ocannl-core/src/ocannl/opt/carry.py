@@ -71,7 +71,7 @@ def carried(
 
 
 def _same(loops: Sequence[For], one: Ref, syms: Sequence[Sym], other: Ref) -> tuple[Sym, ...]:
-    """For each of the loops the symbol that is equal to its own wherever the cells are one; nothing, if one has none."""
+    """For each of the loops the symbol that equals its own wherever the cells are one; nothing, if one has none."""
     if one.buf is not other.buf:
         return ()
     pairs = {a.only_sym: b.only_sym for a, b in zip(one.at, other.at, strict=True)}
