@@ -46,6 +46,7 @@ from ocannl.ir.work import work
 from ocannl_backend_llvm.build import Builder, Module
 from ocannl_backend_llvm.indices import Indices
 from ocannl_backend_llvm.lanes import Lanes
+from ocannl_backend_llvm.plane import Plane
 from ocannl_backend_llvm.straight import Straight
 from ocannl_backend_llvm.types import HELD, constant
 
@@ -354,7 +355,7 @@ class _Function:
                 self.block(stmt.body)
                 return
             if stmt.mode is Mode.LANES:
-                Lanes(self.code, stmt)
+                self.lanes(stmt)
                 return
             if stmt.mode is Mode.UNROLLED:
                 for value in range(lo, hi):
@@ -378,6 +379,13 @@ class _Function:
         b.line(f"store i64 {after}, ptr {counter}")
         b.branch(b.let(f"icmp slt i64 {after}, {hi}", "more"), body, end)
         b.label(end)
+
+    def lanes(self, stmt: For) -> None:
+        match stmt.body:
+            case (For(mode=Mode.LANES) as row,):
+                Plane(self.code, stmt, row)
+            case body:
+                Lanes(self.code, stmt).block(body)
 
     def pick(self, sym: Sym, value: Expr, body: Body) -> None:
         b = self.b

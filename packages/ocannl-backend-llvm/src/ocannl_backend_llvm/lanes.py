@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from ocannl.codegen import Document
 from ocannl.ir.index import Affine, Cond, Sym
-from ocannl.ir.loops import Comment, Expr, For, Idx, Let, Load, Ref, Store, Update, Var, When
+from ocannl.ir.loops import Body, Comment, Expr, For, Idx, Let, Load, Ref, Store, Update, Var, When
 from ocannl.ir.names import identifier
 from ocannl.ir.precision import Precision, int64
 from ocannl.ir.walk import children
@@ -120,7 +120,9 @@ class Lanes(Straight):
         self.width = self.wide.width
         self._varying: dict[int, tuple[Expr, bool]] = {}  # by identity, of what lives as long
         one.indices.bind(loop.sym, first)  # cells and indices are those of the first lane
-        for stmt in loop.body:
+
+    def block(self, body: Body) -> None:
+        for stmt in body:
             self.statement(stmt)
 
     def statement(self, stmt: object) -> None:
