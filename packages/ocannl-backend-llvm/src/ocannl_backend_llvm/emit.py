@@ -355,7 +355,10 @@ class _Function:
                 self.block(stmt.body)
                 return
             if stmt.mode is Mode.LANES:
-                self.lanes(stmt)
+                if stmt.row:
+                    Plane(self.code, stmt, stmt.row)
+                else:
+                    Lanes(self.code, stmt).block(stmt.body)
                 return
             if stmt.mode is Mode.UNROLLED:
                 for value in range(lo, hi):
@@ -379,13 +382,6 @@ class _Function:
         b.line(f"store i64 {after}, ptr {counter}")
         b.branch(b.let(f"icmp slt i64 {after}, {hi}", "more"), body, end)
         b.label(end)
-
-    def lanes(self, stmt: For) -> None:
-        match stmt.body:
-            case (For(mode=Mode.LANES) as row,):
-                Plane(self.code, stmt, row)
-            case body:
-                Lanes(self.code, stmt).block(body)
 
     def pick(self, sym: Sym, value: Expr, body: Body) -> None:
         b = self.b

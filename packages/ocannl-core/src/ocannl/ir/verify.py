@@ -196,7 +196,7 @@ class _Check:
             raise self.fail(f"a loop that is {loop.mode.value} takes steps of 1 and has constant bounds")
         if loop.mode is not Mode.LANES:
             return
-        if not _is_straight(loop.body) and not _is_plane(loop):
+        if not _is_straight(loop.row.body if loop.row else loop.body):
             raise self.fail("lanes execute stores, updates and definitions, or are rows of lanes")
         if not are_independent(touches(loop.body), loop.sym, tuple(self.region.ranges), sums=True):
             raise self.fail(f"`{loop.sym.name}` counts no lanes: one iteration may touch what another one writes")
@@ -379,15 +379,6 @@ def _check_arena(proc: Proc, alignment_bytes: int) -> None:
 
 def _is_straight(body: Body) -> bool:
     return all(isinstance(stmt, Store | Update | Let | Comment) for stmt in body)
-
-
-def _is_plane(loop: For) -> bool:
-    """Whether the lanes are rows of lanes."""
-    match loop.body:
-        case (For(mode=Mode.LANES, body=body),):
-            return _is_straight(body)
-        case _:
-            return False
 
 
 def _touched(stmt: Stmt) -> Iterator[Buf]:

@@ -120,7 +120,8 @@ def _column(shape: Shape, vector: int, row: int | None, rows: int, vectors: int)
     store = sum(price(ref, True) for ref in shape.writes)
     read = sum(price(ref, True) for ref in shape.others)
     step = max(area * shape.work / 2, loads / 2, LATENCY if shape.reduced else 0) + TURN
-    return prod(shape.reduced) * step + area * (shape.after / 2 + store + read / 2) + TILE
+    start = TILE if shape.reduced else 0  # tiles without sums overlap
+    return prod(shape.reduced) * step + area * (shape.after / 2 + store + read / 2) + start
 
 
 def _parts(extent: int, size: int) -> list[tuple[int, int]]:
