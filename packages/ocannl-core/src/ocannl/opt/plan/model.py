@@ -26,6 +26,9 @@ TURN = 0.2  # cycles of a loop itself, which mostly hide behind others
 TILE = 12  # cycles until a tile runs as fast as it can
 FOLD = 5  # cycles for the total of a vector
 ROW = 3.5  # cycles that it takes to go on with another row of memory, for each of those that are read at a time
+NEAR = 1 << 13  # cells that the first cache holds
+LINE = 16  # cells that come into it together
+FETCH = 2  # loads that one could do while they come from the next one
 LIGHT = 6  # additions up to which several vectors of a map are worked on together
 
 Strides = tuple[int, ...]
@@ -113,10 +116,21 @@ def _column(shape: Shape, vector: int, row: int | None, rows: int, vectors: int)
     def tall(ref: Strides) -> int:
         return rows if row is not None and ref[row] else 1
 
+    def fetched(ref: Strides) -> tuple[float, float]:
+        """Lines of memory that come in a step, and in the whole tile."""
+        lines = _lines(ref[vector], vectors * shape.lanes) * (_lines(ref[row], rows) if row is not None else 1)
+        walk = [(n, abs(step)) for n, step in zip(shape.reduced, ref[len(shape.kept) :], strict=True) if step]
+        whole = lines * prod([n for n, _ in walk])
+        return whole / prod(shape.reduced) * min([1, *(step / LINE for _, step in walk)]), whole
+
     area = rows * vectors
     loads = sum(
         tall(ref) * (vectors * price(ref, turned=not shape.reduced) if ref[vector] else 1) for ref in shape.terms
     )
+    if shape.reduced:
+        lines = [fetched(ref) for ref in shape.terms]
+        if sum(whole for _, whole in lines) * LINE > NEAR:
+            loads += FETCH * sum(each for each, _ in lines)
     store = sum(price(ref, True) for ref in shape.writes)
     read = sum(price(ref, True) for ref in shape.others)
     step = max(area * shape.work / 2, loads / 2, LATENCY if shape.reduced else 0) + TURN
@@ -172,6 +186,11 @@ def _cells(step: int, lanes: int) -> float:
     """Loads, or as much as so many, for a vector of cells so far apart."""
     step = abs(step)
     return 1 if step <= 1 else 2 * step if step <= 4 else 2 * lanes
+
+
+def _lines(step: int, count: int) -> float:
+    """How many lines so many cells lie in."""
+    return max(1, min(abs(step), LINE) * count / LINE)
 
 
 def _turned(rows: int, lanes: int) -> float:

@@ -89,7 +89,8 @@ class Grid:
         self.spots: list[tuple[tuple[Counter, ...], Spot]] = []  # each with loops of its own
         for strip in region.strips:
             v, lane = count(region.vector, strip.vectors), count(region.vector, strip.lanes)
-            value, rows, plane = strip.first + v * strip.lanes + lane, self.rows, ()
+            value, rows = strip.first + v * strip.lanes + lane, self.rows
+            plane: tuple[Counter, ...] = ()
             if self.across is not None:
                 row = count(region.rows[self.across].sym, region.rows[self.across].count)
                 rows, plane = (*rows[: self.across], row, *rows[self.across + 1 :]), ((row, Mode.LANES),)
