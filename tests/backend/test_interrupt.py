@@ -33,7 +33,7 @@ def _ctrl_c():
 
 def long_code():
     """Many sines of a few million cells, and one long sum: both a loop that is long and a body that is."""
-    x, y = oc.placeholder("x", o=[1000, 1000]), oc.placeholder("y", o=[1000, 1000])
+    x, y = oc.placeholder("x", o=[2000, 2000]), oc.placeholder("y", o=[2000, 2000])
     with oc.cd("long") as code:
         for _ in range(60):
             y[...] = oc.sin(x) + y

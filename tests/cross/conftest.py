@@ -7,12 +7,15 @@ Under the Hypothesis profile `fuzz` there are 50 times as many, and new ones eve
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from random import Random
 
 import pytest
 from hypothesis import settings
+
+import ocannl as oc
 
 CHUNK = 20  # programs a test
 
@@ -34,6 +37,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="session")
 def backends() -> list[str]:
     return usable()
+
+
+@pytest.fixture
+def ctx(backend: str) -> Iterator[oc.Context]:
+    with oc.Context(backend) as made:
+        yield made
 
 
 def usable() -> list[str]:

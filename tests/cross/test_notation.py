@@ -15,12 +15,6 @@ def data(*dims: int) -> np.ndarray[Any, Any]:
     return np.random.default_rng([5, *dims]).normal(size=dims).astype("float32")
 
 
-@pytest.fixture
-def ctx(backend):
-    with oc.Context(backend) as made:
-        yield made
-
-
 def node(label: str, *dims: int, batch: tuple[int, ...] = ()) -> oc.Tensor:
     return oc.placeholder(label, b=list(batch), i=[], o=list(dims))
 

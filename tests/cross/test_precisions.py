@@ -4,7 +4,7 @@ all pairs, and sums of narrow numbers, which are made in float32."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -25,12 +25,6 @@ every = pytest.mark.parametrize("p", PRECISIONS, ids=str)
 floats = pytest.mark.parametrize("p", FLOATS, ids=str)
 narrow = pytest.mark.parametrize("p", NARROW, ids=str)
 integers = pytest.mark.parametrize("p", INTEGERS, ids=str)
-
-
-@pytest.fixture
-def ctx(backend: str) -> Iterator[oc.Context]:
-    with oc.Context(backend) as made:
-        yield made
 
 
 def eps(p: Precision) -> float:

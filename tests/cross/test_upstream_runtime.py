@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pytest
+from upstream import Cases
 
 import ocannl as oc
 from ocannl import train
@@ -29,7 +29,6 @@ AREAS = {
     "CF": "01 02 03",
     "NM": "01 02 03 04 05 06 07 08",
 }
-PRINTED = {f"{area}-{number}" for area, numbers in AREAS.items() for number in numbers.split()}
 
 PLANNED = "where arrays lie is the business of the runtime: those linked together share a slab, each one aligned"
 LABELS = "a label is one text, not a list to collapse: names in programs are labels made identifiers, counted up"
@@ -52,24 +51,7 @@ OVERRIDDEN = {
     "NM-06": LABELS,
 }
 
-seen: set[str] = set()
-Test = TypeVar("Test", bound=Callable[..., None])
-
-
-def case(*ids: str) -> Callable[[Test], Test]:
-    """Says of a test which cases it runs, or of which it shows what happens instead."""
-
-    def counted(test: Test) -> Test:
-        seen.update(ids)
-        return test
-
-    return counted
-
-
-@pytest.fixture
-def ctx(backend):
-    with oc.Context(backend) as made:
-        yield made
+case = Cases(AREAS, OVERRIDDEN)
 
 
 @pytest.fixture
@@ -448,5 +430,4 @@ def test_an_unknown_and_a_repeated_setting_are_refused(monkeypatch, tmp_path, te
 
 
 def test_every_case_is_run_or_overridden():
-    assert seen == PRINTED
-    assert OVERRIDDEN.keys() <= PRINTED and all(OVERRIDDEN.values())
+    case.check()

@@ -5,19 +5,18 @@ A case is called as upstream's list calls it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import product
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pytest
+from upstream import Cases
 
 import ocannl as oc
 from ocannl import train
 from ocannl.base import config
 
 AREAS = {"TR": "01 02 03 04 05 06 07 08 09 10 11 12"}
-PRINTED = {f"{area}-{number}" for area, numbers in AREAS.items() for number in numbers.split()}
 
 NO_FILES = "tests download nothing: the data are made, and the bound is what can be known of them"
 OVERRIDDEN = {
@@ -27,24 +26,7 @@ OVERRIDDEN = {
     "TR-11": NO_FILES,
 }
 
-seen: set[str] = set()
-Test = TypeVar("Test", bound=Callable[..., None])
-
-
-def case(*ids: str) -> Callable[[Test], Test]:
-    """Says of a test which cases it runs, or of which it shows what happens instead."""
-
-    def counted(test: Test) -> Test:
-        seen.update(ids)
-        return test
-
-    return counted
-
-
-@pytest.fixture
-def ctx(backend):
-    with oc.Context(backend) as made:
-        yield made
+case = Cases(AREAS, OVERRIDDEN)
 
 
 def rows(array: Any, label: str) -> oc.Tensor:
@@ -252,5 +234,4 @@ def test_two_symbols_walk_their_product_in_order(ctx):
 
 
 def test_every_case_is_run_or_overridden():
-    assert seen == PRINTED
-    assert OVERRIDDEN.keys() <= PRINTED and all(OVERRIDDEN.values())
+    case.check()

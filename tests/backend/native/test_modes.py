@@ -16,6 +16,7 @@ from ocannl.opt.memory import memory
 from ocannl.opt.nest import names_of
 from ocannl.opt.pipeline import optimize
 from ocannl.opt.realize import realize
+from ocannl.opt.stream import stream
 from ocannl.testing.generate import difference, generate
 from ocannl.testing.groups import group, tiled_plan
 from ocannl.testing.kit.programs import given
@@ -25,14 +26,14 @@ BATCH = 12
 
 
 def lowered(program, name, random, capabilities):
-    return memory(moded(lower(program.code, name), random, "lowered"), capabilities.alignment_bytes)
+    return memory(stream(moded(lower(program.code, name), random, "lowered"), 0), capabilities.alignment_bytes)
 
 
 def optimized(program, name, random, capabilities):
     """Where optimization stops early, loops of many statements are left."""
     without = frozenset(n for n in ("schedule", "fuse", "number") if random.random() < 0.5)
     proc = optimize(lower(program.code, name), {}, capabilities, without=without | {"share", "poll", "memory"})
-    return memory(moded(proc, random, "optimized"), capabilities.alignment_bytes)
+    return memory(stream(moded(proc, random, "optimized"), 0), capabilities.alignment_bytes)
 
 
 @pytest.mark.parametrize("make", [lowered, optimized])
@@ -85,6 +86,8 @@ def seen_in(proc):
         for node in walk(loop.body):
             yield type(node).__name__
             match node:
+                case Store(ref, streamed=True):
+                    yield f"streamed {loop.sym.extent * ref.buf.precision.nbytes}"
                 case Update(ref, op) if not any(at.coef(loop.sym) for at in ref.at):
                     yield f"common {op}"
                 case Load(ref):
@@ -104,5 +107,6 @@ def test_there_is_some_of_everything(native):
     kinds = (Apply, Cast, Let, Load, Store, Update, When)
     wanted = [kind.__name__ for kind in kinds] + [f"unrolled {kind.__name__}" for kind in (For, If, Store, Update)]
     wanted += [f"stride {n}" for n in (-1, 0, 1, 2, 3)] + [f"common {op}" for op in ("add", "mul", "max", "min", "and")]
+    wanted += [f"streamed {nbytes}" for nbytes in (16, 32)]
     wanted += ["odd width", "several statements", "choice between lanes", "choice for all lanes"]
     assert not [what for what in wanted if not seen[what]]

@@ -75,9 +75,11 @@ int ocannl_polled(void *const addresses[], const int64_t symbols[], struct contr
 {
   float *x = addresses[0];
   int cancelled = 0;
+  void *thread = control->release();
   if ((cancelled = polled_1(x, control))) goto leave;
   if ((cancelled = polled_2(control))) goto leave;
 leave:
+  control->acquire(thread);
   return cancelled;
 }
 

@@ -109,9 +109,11 @@ int ocannl_shared(void *const addresses[], const int64_t symbols[], struct contr
   float *first = addresses[1];
   int64_t n = symbols[0];
   int cancelled = 0;
+  void *thread = control->release();
   struct shared_1_frame shared_1_frame = { first, x, n, control };
   if ((cancelled = share(control, shared_1_claim, &shared_1_frame, 3))) goto leave;
 leave:
+  control->acquire(thread);
   return cancelled;
 }
 

@@ -52,14 +52,23 @@ leave:
 
 define i32 @ocannl.polled(ptr %addresses, ptr %syms, ptr %control) nounwind {
   %x.1 = load ptr, ptr %addresses
-  %cancelled.4 = call i1 @ocannl.polled.1(ptr %x.1, ptr %control)
-  br i1 %cancelled.4, label %leave.2, label %after.3
-after.3:
-  %cancelled.6 = call i1 @ocannl.polled.2(ptr %control)
-  br i1 %cancelled.6, label %leave.2, label %after.5
-after.5:
+  %at.2 = getelementptr inbounds ptr, ptr %control, i64 2
+  %release.3 = load ptr, ptr %at.2
+  %thread.4 = call ptr %release.3()
+  %cancelled.7 = call i1 @ocannl.polled.1(ptr %x.1, ptr %control)
+  br i1 %cancelled.7, label %leave.5, label %after.6
+after.6:
+  %cancelled.9 = call i1 @ocannl.polled.2(ptr %control)
+  br i1 %cancelled.9, label %leave.5, label %after.8
+after.8:
+  %at.10 = getelementptr inbounds ptr, ptr %control, i64 3
+  %acquire.11 = load ptr, ptr %at.10
+  call void %acquire.11(ptr %thread.4)
   ret i32 0
-leave.2:
+leave.5:
+  %at.12 = getelementptr inbounds ptr, ptr %control, i64 3
+  %acquire.13 = load ptr, ptr %at.12
+  call void %acquire.13(ptr %thread.4)
   ret i32 1
 }
 

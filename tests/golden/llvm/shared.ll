@@ -83,19 +83,28 @@ define i32 @ocannl.shared(ptr %addresses, ptr %syms, ptr %control) nounwind {
   %at.2 = getelementptr inbounds ptr, ptr %addresses, i64 1
   %first.3 = load ptr, ptr %at.2
   %n.4 = load i64, ptr %syms
-  %frame.6 = alloca [4 x i64]
-  store ptr %first.3, ptr %frame.6
-  %at.7 = getelementptr inbounds i64, ptr %frame.6, i64 1
-  store ptr %x.1, ptr %at.7
-  %at.8 = getelementptr inbounds i64, ptr %frame.6, i64 2
-  store i64 %n.4, ptr %at.8
-  %at.9 = getelementptr inbounds i64, ptr %frame.6, i64 3
-  store ptr %control, ptr %at.9
-  %cancelled.11 = call i1 @ocannl.share(ptr %control, ptr @ocannl.shared.1.claim, ptr %frame.6, i64 3)
-  br i1 %cancelled.11, label %leave.5, label %after.10
-after.10:
+  %at.5 = getelementptr inbounds ptr, ptr %control, i64 2
+  %release.6 = load ptr, ptr %at.5
+  %thread.7 = call ptr %release.6()
+  %frame.9 = alloca [4 x i64]
+  store ptr %first.3, ptr %frame.9
+  %at.10 = getelementptr inbounds i64, ptr %frame.9, i64 1
+  store ptr %x.1, ptr %at.10
+  %at.11 = getelementptr inbounds i64, ptr %frame.9, i64 2
+  store i64 %n.4, ptr %at.11
+  %at.12 = getelementptr inbounds i64, ptr %frame.9, i64 3
+  store ptr %control, ptr %at.12
+  %cancelled.14 = call i1 @ocannl.share(ptr %control, ptr @ocannl.shared.1.claim, ptr %frame.9, i64 3)
+  br i1 %cancelled.14, label %leave.8, label %after.13
+after.13:
+  %at.15 = getelementptr inbounds ptr, ptr %control, i64 3
+  %acquire.16 = load ptr, ptr %at.15
+  call void %acquire.16(ptr %thread.7)
   ret i32 0
-leave.5:
+leave.8:
+  %at.17 = getelementptr inbounds ptr, ptr %control, i64 3
+  %acquire.18 = load ptr, ptr %at.17
+  call void %acquire.18(ptr %thread.7)
   ret i32 1
 }
 

@@ -42,7 +42,7 @@ def test_work_is_done_in_order_and_the_caller_does_not_wait(queue):
 
 
 def test_a_full_queue_makes_the_caller_wait(queue, monkeypatch):
-    monkeypatch.setattr("ocannl.backend.cpu_queue.LIMIT", 3)
+    monkeypatch.setattr("ocannl.backend.line.LIMIT", 3)
     seen = []
     for n in range(50):
         queue.submit(lambda n: (time.sleep(0.001), seen.append(n))[1], n)

@@ -34,6 +34,7 @@ from ocannl.opt.rows import rows
 from ocannl.opt.schedule import schedule
 from ocannl.opt.settle import settle
 from ocannl.opt.share import share
+from ocannl.opt.stream import stream
 from ocannl.opt.sweep import sweep
 
 TARGET = Capabilities()
@@ -154,6 +155,12 @@ def to_number() -> Proc:
     return lower(put(y, (i,), apply("div", e, apply("add", Number(1), e))), "step")
 
 
+def to_stream() -> Proc:
+    x, y, i = node("x", 64, role=Role.PLACEHOLDER), node("y", 64), loop(64)
+    added = put(y, (i,), apply("exp", Read(x, at(i))))
+    return schedule(settle(lower(added, "step"), {}), Capabilities(vector_bytes=64))
+
+
 def to_share() -> Proc:
     x, y, i, j = node("x", 6, 2, role=Role.PLACEHOLDER), node("y", 6, 2), loop(6), loop(2, "j")
     return settle(lower(put(y, (i, j), apply("tanh", Read(x, at(i, j)))), "step"), {})
@@ -181,6 +188,7 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "rows": (rows, to_rows, lambda proc: rows(proc, Capabilities(vector_bytes=16))),
     "schedule": (schedule, to_schedule, lambda proc: schedule(proc, TARGET)),
     "number": (number, to_number, number),
+    "stream": (stream, to_stream, lambda proc: stream(proc, 64)),
     "share": (share, to_share, lambda proc: share(proc, 200, 100)),
     "poll": (poll, to_poll, lambda proc: poll(proc, 40)),
     "memory": (memory, to_memory, lambda proc: memory(proc, 64)),

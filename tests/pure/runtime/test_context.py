@@ -315,6 +315,20 @@ def test_setting_and_getting(build, ctx):
     np.testing.assert_array_equal(ctx[x], np.full((2, 3), 2))
 
 
+@pytest.mark.parametrize("queue", ["inline", "threaded"])
+def test_what_was_set_does_not_follow_the_array(build, ctx, queue):
+    x = build.node("x", 200, 300)
+    given = np.arange(60000, dtype=np.float32).reshape(200, 300)
+    with Context(ctx.backend.name, queue=queue) as own:
+        for shift in range(3):
+            own.set(x, given)
+            given += 1
+            out = own.get(x)
+            np.testing.assert_array_equal(out, given - 1)
+            out[...] = shift
+            np.testing.assert_array_equal(own.get(x), given - 1)
+
+
 def test_a_value_that_does_not_fit_changes_nothing(build, ctx):
     x = build.node("x", 2, precision=int32)
     ctx[x] = [1, 2]

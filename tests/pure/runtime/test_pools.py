@@ -69,11 +69,11 @@ def test_the_state_changes_when_something_becomes_known(build):
     arrays = Arrays(CpuDevice().queue(threaded=False), 64)
     x = build.node("x", 2)
     arrays.mark(x, True)  # it has no array: nothing happens
-    assert arrays.state == 0 and not arrays.holds(x)
+    assert arrays.turn.state == 0 and not arrays.holds(x)
     arrays.allocate([x])
     arrays.mark(x, True)
-    assert arrays.state == 1 and arrays.holds(x)
+    assert arrays.turn.state == 1 and arrays.holds(x)
     arrays.mark(x, True)
-    assert arrays.state == 1
+    assert arrays.turn.state == 1
     arrays.mark(x, False)
-    assert arrays.state == 2 and not arrays.holds(x) and arrays.held(x)
+    assert arrays.turn.state == 2 and not arrays.holds(x) and arrays.held(x)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-from functools import cache
-from importlib import metadata
-from pathlib import Path
 
-from ocannl import codegen
 from ocannl.backend import Capabilities, Code, Entry, Location, Queue
 from ocannl.backend.cpu import CpuDevice, devices
-from ocannl.backend.native import NativeCode, Package, check
+from ocannl.backend.native import NativeCode, Package, check, release
 from ocannl.codegen import signature
 from ocannl.ir.loops import Proc
 from ocannl_backend_c import toolchain
 from ocannl_backend_c.code import loaded
 from ocannl_backend_c.dialect import TYPES
+from ocannl_backend_c.direct import TEXT
 from ocannl_backend_c.emit import emit
 
 
@@ -24,20 +20,6 @@ def _capabilities() -> Capabilities:
     width, registers = toolchain.toolchain().vectors
     names = frozenset(precision.name for precision in TYPES)
     return Capabilities(names, vector_bytes=width, vector_registers=registers)
-
-
-@cache
-def _release() -> str:
-    """The distribution, and the very text of the emitter and of the flags: whatever changes code changes this."""
-    digest = hashlib.sha256()
-    for module in (__file__, codegen.__file__):
-        for source in sorted(Path(module).parent.rglob("*.py")):
-            digest.update(source.read_bytes())
-    try:
-        release = metadata.version("ocannl-backend-c")
-    except metadata.PackageNotFoundError:
-        release = "uninstalled"  # imported from its source
-    return f"{release}-{digest.hexdigest()[:12]}"
 
 
 class CBackend:
@@ -51,7 +33,7 @@ class CBackend:
 
     @property
     def version(self) -> str:
-        return f"{_release()} {toolchain.toolchain()}"
+        return f"{release('ocannl-backend-c', __file__)} {toolchain.toolchain()}"
 
     @property
     def capabilities(self) -> Capabilities:
@@ -60,8 +42,9 @@ class CBackend:
     def compile(self, procs: Sequence[Proc]) -> NativeCode:
         check(procs, _capabilities(), self.name)
         tools, text = toolchain.toolchain(), emit(procs)
-        code = toolchain.build(text, tools)
-        return loaded(Package.of(tools.target, [signature(proc) for proc in procs], text, code))
+        programs = [signature(proc) for proc in procs]
+        called = TEXT if any(program.brief for program in programs) else ""
+        return loaded(Package.of(tools.target, programs, text, toolchain.build(text + called, tools)))
 
     def restore(self, blob: bytes) -> NativeCode:
         return loaded(Package.read(blob, toolchain.toolchain().target))

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ocannl.backend import CompileError
 from ocannl.backend.native import NativeCode, Package
+from ocannl_backend_c.direct import DIRECT
 from ocannl_backend_c.emit import symbol
 from ocannl_backend_c.toolchain import WORK
 
@@ -28,7 +29,7 @@ class Library:
 
     def address(self, name: str) -> int:
         try:
-            return ctypes.cast(self._opened[symbol(name)], ctypes.c_void_p).value or 0
+            return ctypes.cast(self._opened[name], ctypes.c_void_p).value or 0
         except AttributeError as missing:
             raise CompileError(f"compiled code has no such entry: {missing}") from None
 
@@ -37,7 +38,9 @@ def loaded(package: Package) -> NativeCode:
     from ocannl_backend_c.team import team_code  # which loads code, too
 
     library = Library(package.code)
-    return NativeCode(package, library, library.address, team_code)
+    return NativeCode(
+        package, library, lambda name: library.address(symbol(name)), team_code, lambda: library.address(DIRECT)
+    )
 
 
 def load(code: bytes) -> ctypes.CDLL:

@@ -86,6 +86,15 @@ HALVES = "typedef short half __attribute__((vector_size({})));"
 WIDENED = "__builtin_ia32_vcvtph2ps512_mask((half)x, (f32x16){ 0 }, -1, 4)"
 NARROWED = "(u16x16)__builtin_ia32_vcvtps2ph512_mask(x, 4, (half){ 0 }, -1)"
 HALF = "defined __FLT16_MAX__ && (defined __F16C__ || defined __aarch64__)"
+STREAM = """\
+typedef float whole __attribute__((vector_size({bytes})));
+#if defined __clang__
+__builtin_nontemporal_store((whole)x, (whole *)y);
+#elif defined {feature}
+__builtin_ia32_movntps{instruction}((float *)y, (whole)x);
+#else
+*(whole *)y = (whole)x;
+#endif"""
 
 DIALECT = Dialect(
     types=TYPES,
@@ -120,6 +129,11 @@ DIALECT = Dialect(
         "f32_to_f16": (HALF, "union { _Float16 number; uint16_t bits; } held = { (_Float16)x };\nreturn held.bits;"),
     },
     vector="typedef {type} {name} __attribute__((vector_size({bytes}), aligned({align})));",
+    streams={
+        nbytes: STREAM.format(bytes=nbytes, feature=feature, instruction=instruction)
+        for nbytes, feature, instruction in ((64, "__AVX512F__", "512"), (32, "__AVX__", "256"), (16, "__SSE__", ""))
+    },
+    fence="__sync_synchronize();",
     convert="__builtin_convertvector({value}, {type})",
     inlined="static inline __attribute__((always_inline)) {type} {name}({params})",
     rolled='_Pragma("GCC unroll 1")',

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ocannl.backend import CompileError
-from ocannl.codegen import UNLOCKED, Document, Nest, nests, pool_bufs
+from ocannl.codegen import Document, Nest, brief, nests, pool_bufs
 from ocannl.codegen.cnest import CLAIM, CONTROL, FRAME, fitted, print_nest, reserved
 from ocannl.codegen.cstyle import Library
 from ocannl.ir.index import Sym
 from ocannl.ir.loops import Buf, Home, Proc
 from ocannl.ir.names import Namer, identifier
 from ocannl.ir.text import print_proc
-from ocannl.ir.work import work
 from ocannl_backend_c.dialect import DIALECT, PROLOGUE
 
 ENTRY = "{type} {name}({params})"
@@ -79,7 +78,7 @@ def _calls(
         if sym in needed:
             values[sym] = names(sym.name)
             doc.line(f"  int64_t {values[sym]} = symbols[{place}];")
-    polls, unlocked = any(nest.polls or nest.claim for nest in parts), work(proc.body) > UNLOCKED
+    polls, unlocked = any(nest.polls or nest.claim for nest in parts), not brief(proc)
     if polls:
         doc.line("  int cancelled = 0;")
     if unlocked:

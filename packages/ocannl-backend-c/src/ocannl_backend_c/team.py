@@ -22,7 +22,7 @@ from ocannl_backend_c.toolchain import build, toolchain
 def team_code() -> TeamCode:
     library = Library(build(TEXT, toolchain()))
     names = ("start", "share", "work", "stop")
-    start, share, work, stop = (library.address(f"team_{name}") for name in names)
+    start, share, work, stop = (library.address(f"ocannl_team_{name}") for name in names)
     return TeamCode(start=start, share=share, work=work, stop=stop, holds=library)
 
 

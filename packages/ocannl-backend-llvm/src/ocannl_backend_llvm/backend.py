@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from functools import cache
-from importlib import metadata
-from pathlib import Path
 
-from ocannl import codegen
 from ocannl.backend import Capabilities, Code, Entry, Location, Queue
 from ocannl.backend.cpu import CpuDevice, devices
-from ocannl.backend.native import NativeCode, check
+from ocannl.backend.native import NativeCode, check, release
 from ocannl.codegen import signature
 from ocannl.ir.loops import Proc
 from ocannl_backend_llvm import engine
@@ -27,20 +23,6 @@ def _capabilities() -> Capabilities:
     return Capabilities(names, vector_bytes=width, vector_registers=registers)
 
 
-@cache
-def _version() -> str:
-    """The distribution, the very text of the emitter, LLVM, and the target: whatever changes code changes this."""
-    digest = hashlib.sha256()
-    for module in (__file__, codegen.__file__):
-        for source in sorted(Path(module).parent.rglob("*.py")):
-            digest.update(source.read_bytes())
-    try:
-        release = metadata.version("ocannl-backend-llvm")
-    except metadata.PackageNotFoundError:
-        release = "uninstalled"  # imported from its source
-    return f"{release}-{digest.hexdigest()[:12]} {engine.llvm_version()} {engine.host()}"
-
-
 class LlvmBackend:
     """Implements `Backend`."""
 
@@ -52,7 +34,7 @@ class LlvmBackend:
 
     @property
     def version(self) -> str:
-        return _version()
+        return f"{release('ocannl-backend-llvm', __file__)} {engine.llvm_version()} {engine.host()}"
 
     @property
     def capabilities(self) -> Capabilities:

@@ -90,35 +90,43 @@ class Builder:
         return truth
 
     def op(self, opcode: str, type_: str, *operands: str) -> str:
-        return self.let(f"{opcode} {type_} {', '.join(operands)}")
+        return self.let(f"{opcode} {self.type(type_)} {', '.join(self.operand(type_, x) for x in operands)}")
 
     def test(self, comparison: str, type_: str, x: str, y: str) -> str:
         """An i1, of `icmp` or `fcmp` and a relation."""
-        return self.let(f"{comparison} {type_} {x}, {y}")
+        return self.op(comparison, type_, x, y)
 
     def cast(self, opcode: str, value: str, source: str, target: str) -> str:
-        return self.let(f"{opcode} {source} {value} to {target}")
+        return self.let(f"{opcode} {self.type(source)} {self.operand(source, value)} to {self.type(target)}")
 
     def select(self, condition: str, type_: str, then: str, orelse: str) -> str:
+        return self._selected(self.type("i1"), condition, type_, then, orelse)
+
+    def either(self, condition: str, type_: str, then: str, orelse: str) -> str:
+        """One of the two in all lanes, which share the i1."""
+        return self._selected("i1", condition, type_, then, orelse)
+
+    def _selected(self, truth: str, condition: str, type_: str, then: str, orelse: str) -> str:
         if then == orelse or condition == "true":
             return then
         if condition == "false":
             return orelse
-        return self.let(f"select i1 {condition}, {type_} {then}, {type_} {orelse}")
+        sides = ", ".join(f"{self.type(type_)} {self.operand(type_, side)}" for side in (then, orelse))
+        return self.let(f"select {truth} {condition}, {sides}")
 
     def intrinsic(self, name: str, type_: str, *operands: str, suffix: str = "") -> str:
         """An overloaded intrinsic whose operands and result have one type; `suffix` holds more operands, with types."""
-        full = f"llvm.{name}.{MANGLED[type_]}"
+        full, type_of = f"llvm.{name}.{self.mangled(type_)}", self.type(type_)
         extra = tuple(part.split()[0] for part in suffix.split(", ") if part)
-        self.module.declare(full, type_, (*(type_ for _ in operands), *extra))
-        given = ", ".join([*(f"{type_} {x}" for x in operands), *([suffix] if suffix else [])])
-        return self.let(f"call {type_} @{full}({given})")
+        self.module.declare(full, type_of, (*(type_of for _ in operands), *extra))
+        given = [*(f"{type_of} {self.operand(type_, x)}" for x in operands), *([suffix] if suffix else [])]
+        return self.let(f"call {type_of} @{full}({', '.join(given)})")
 
     def to_integer(self, value: str, source: str, target: str, signed: bool) -> str:
         """A float cut off to an integer, saturating, NaN to zero."""
-        full = f"llvm.fpto{'s' if signed else 'u'}i.sat.{target}.{MANGLED[source]}"
-        self.module.declare(full, target, (source,))
-        return self.let(f"call {target} @{full}({source} {value})")
+        full = f"llvm.fpto{'s' if signed else 'u'}i.sat.{self.mangled(target)}.{self.mangled(source)}"
+        self.module.declare(full, self.type(target), (self.type(source),))
+        return self.let(f"call {self.type(target)} @{full}({self.type(source)} {self.operand(source, value)})")
 
     def call(self, result: str, helper: str, type_: str, *operands: str) -> str:
         return self.let(f"call {result} @{helper}({', '.join(f'{type_} {x}' for x in operands)})")

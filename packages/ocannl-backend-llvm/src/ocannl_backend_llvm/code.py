@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from ocannl.backend.native import NativeCode, Package
 from ocannl.codegen import Signature
 from ocannl_backend_llvm import engine
+from ocannl_backend_llvm.direct import DIRECT, TEXT
 from ocannl_backend_llvm.emit import symbol
 from ocannl_backend_llvm.engine import Target
 from ocannl_backend_llvm.team import team_code
 
 
 def compiled(programs: Sequence[Signature], source: str, target: Target) -> NativeCode:
-    return _loaded(Package.of(str(target), programs, source, engine.compile_text(source, target)))
+    called = TEXT if any(program.brief for program in programs) else ""
+    return _loaded(Package.of(str(target), programs, source, engine.compile_text(source + called, target)))
 
 
 def restored(blob: bytes, target: Target) -> NativeCode:
@@ -22,5 +24,10 @@ def restored(blob: bytes, target: Target) -> NativeCode:
 
 
 def _loaded(package: Package) -> NativeCode:
-    library = engine.load(package.code, [symbol(program.name) for program in package.programs])
-    return NativeCode(package, library, lambda name: library.address(symbol(name)), team_code)
+    symbols = [symbol(program.name) for program in package.programs]
+    if any(program.brief for program in package.programs):
+        symbols.append(DIRECT)
+    library = engine.load(package.code, symbols)
+    return NativeCode(
+        package, library, lambda name: library.address(symbol(name)), team_code, lambda: library.address(DIRECT)
+    )

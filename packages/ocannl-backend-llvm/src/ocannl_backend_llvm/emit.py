@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ocannl.backend import CompileError
-from ocannl.codegen import UNLOCKED, Claim, Document, Nest, distinct, nests, pool_bufs, printable
+from ocannl.codegen import Claim, Document, Nest, brief, distinct, nests, pool_bufs, printable
 from ocannl.codegen.params import PATIENCE_NS
 from ocannl.ir.index import Affine, Bound, Cond, Sym
 from ocannl.ir.loops import (
@@ -42,7 +42,6 @@ from ocannl.ir.loops import (
 )
 from ocannl.ir.names import Namer, identifier
 from ocannl.ir.text import print_proc
-from ocannl.ir.work import work
 from ocannl_backend_llvm.build import Builder, Module
 from ocannl_backend_llvm.indices import Indices
 from ocannl_backend_llvm.lanes import Lanes
@@ -177,7 +176,7 @@ def _entry(module: Module, proc: Proc, doc: Document) -> None:
     for place, sym in enumerate(proc.syms):
         if any(sym in nest.syms for nest in parts):
             values[sym] = f"i64 {_element(b, 'i64', '%syms', place, identifier(sym.name))}"
-    unlocked = work(proc.body) > UNLOCKED
+    unlocked = not brief(proc)
     thread = b.let(f"call ptr {_element(b, 'ptr', '%control', RELEASE, 'release')}()", "thread") if unlocked else ""
     leave = b.fresh("leave")
     for nest in parts:
@@ -273,6 +272,8 @@ class _Function:
 
     def emit(self) -> None:
         self.block(self.nest.body)
+        if self.nest.streams:
+            self.b.line("fence seq_cst")
         self.b.line("ret void" if self.result == "void" else "ret i1 false")
         if self.result != "void":
             self.b.label("leave")

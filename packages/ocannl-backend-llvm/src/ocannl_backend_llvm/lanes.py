@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ocannl.codegen import Document
-from ocannl.ir.index import Affine, Cond, Sym
-from ocannl.ir.loops import Body, Comment, Expr, For, Idx, Let, Load, Ref, Store, Update, Var, When
+from ocannl.codegen.varying import Varying
+from ocannl.ir.index import Affine, Cond
+from ocannl.ir.loops import Body, Comment, Expr, For, Idx, Let, Load, Ref, Store, Update, Var
 from ocannl.ir.names import identifier
 from ocannl.ir.precision import Precision, int64
-from ocannl.ir.walk import children
 from ocannl_backend_llvm.arith import apply
 from ocannl_backend_llvm.build import MANGLED, Builder
 from ocannl_backend_llvm.convert import convert
-from ocannl_backend_llvm.straight import Straight, is_cheap
+from ocannl_backend_llvm.straight import Straight
 from ocannl_backend_llvm.types import HELD
 
 FOLDED = frozenset({"add", "mul", "max", "min"})  # halves of a vector are combined; other lanes one by one
@@ -50,34 +50,6 @@ class Wide(Builder):
         if value.startswith(("%", "<", "splat")):
             return value
         return f"splat ({type_} {value})"
-
-    def op(self, opcode: str, type_: str, *operands: str) -> str:
-        return super().op(opcode, self.type(type_), *(self.operand(type_, x) for x in operands))
-
-    def test(self, comparison: str, type_: str, x: str, y: str) -> str:
-        return super().test(comparison, self.type(type_), self.operand(type_, x), self.operand(type_, y))
-
-    def cast(self, opcode: str, value: str, source: str, target: str) -> str:
-        return super().cast(opcode, self.operand(source, value), self.type(source), self.type(target))
-
-    def select(self, condition: str, type_: str, then: str, orelse: str) -> str:
-        if then == orelse or condition in ("true", "false"):
-            return orelse if condition == "false" else then
-        then, orelse = self.operand(type_, then), self.operand(type_, orelse)
-        type_ = self.type(type_)
-        return self.let(f"select {self.type('i1')} {condition}, {type_} {then}, {type_} {orelse}")
-
-    def intrinsic(self, name: str, type_: str, *operands: str, suffix: str = "") -> str:
-        full, vector = f"llvm.{name}.{self.mangled(type_)}", self.type(type_)
-        extra = tuple(part.split()[0] for part in suffix.split(", ") if part)
-        self.module.declare(full, vector, (*(vector for _ in operands), *extra))
-        given = [*(f"{vector} {self.operand(type_, x)}" for x in operands), *([suffix] if suffix else [])]
-        return self.let(f"call {vector} @{full}({', '.join(given)})")
-
-    def to_integer(self, value: str, source: str, target: str, signed: bool) -> str:
-        full = f"llvm.fpto{'s' if signed else 'u'}i.sat.v{self.width}{target}.v{self.width}{MANGLED[source]}"
-        self.module.declare(full, self.type(target), (self.type(source),))
-        return self.let(f"call {self.type(target)} @{full}({self.type(source)} {self.operand(source, value)})")
 
     def call(self, result: str, helper: str, type_: str, *operands: str) -> str:
         """Helper functions know numbers only."""
@@ -116,9 +88,10 @@ class Lanes(Straight):
         self.wide = Wide(one.b, last + 1 - first)
         super().__init__(self.wide, one.indices, one.allocas)
         self.one = one
-        self.sym: Sym = loop.sym
+        self.sym = loop.sym
+        self.varies = Varying(loop.sym, self.names)
         self.width = self.wide.width
-        self._varying: dict[int, tuple[Expr, bool]] = {}  # by identity, of what lives as long
+        self.flow = one.flow
         one.indices.bind(loop.sym, first)  # cells and indices are those of the first lane
 
     def block(self, body: Body) -> None:
@@ -128,7 +101,7 @@ class Lanes(Straight):
     def statement(self, stmt: object) -> None:
         match stmt:
             case Store():
-                self.scatter(stmt.ref, self.value(stmt.value))
+                self.scatter(stmt.ref, self.value(stmt.value), stmt.streamed)
             case Update():
                 self.update(stmt)
             case Let(name, value):
@@ -138,28 +111,6 @@ class Lanes(Straight):
                     self.one.define(name, value)
             case Comment():
                 pass
-
-    # --------------------------------------------------------------------------------------------- what lanes differ in
-
-    def varies(self, expr: Expr) -> bool:
-        """Whether lanes may have different values."""
-        if id(expr) not in self._varying:
-            match expr:
-                case Load(ref):
-                    differs = self.stride(ref) != 0
-                case Idx(index, _):
-                    differs = self.sym in index.syms
-                case Var(name, _):
-                    differs = name in self.names
-                case _:
-                    differs = any(self.varies(part) for part in children(expr))  # type: ignore[arg-type]
-                    differs = differs or (isinstance(expr, When) and self.sym in expr.cond.syms)
-            self._varying[id(expr)] = expr, differs
-        return self._varying[id(expr)][1]
-
-    def stride(self, ref: Ref) -> int:
-        """How many elements a lane's cell lies behind the one of the lane before."""
-        return sum(at.coef(self.sym) * stride for at, stride in zip(ref.at, ref.buf.strides, strict=True))
 
     def splat(self, type_: str, value: str) -> str:
         """A number in all lanes."""
@@ -177,7 +128,7 @@ class Lanes(Straight):
 
     def gather(self, ref: Ref) -> str:
         """The cells of all lanes."""
-        held, stride, width = HELD[ref.buf.precision], self.stride(ref), self.width
+        held, stride, width = HELD[ref.buf.precision], ref.stride(self.sym), self.width
         stem, align = identifier(ref.buf.name), ref.buf.precision.nbytes
         first = self.one.place(ref)
         if abs(stride) == 1 or stride in SPREAD:
@@ -193,11 +144,14 @@ class Lanes(Straight):
         pointers = self._cells(held, first, stride)
         return self.b.let(f"call {type_} @{full}({pointers}, i32 {align}, {self._all()}, {type_} poison)", stem)
 
-    def scatter(self, ref: Ref, value: str) -> None:
-        held, stride, b, align = HELD[ref.buf.precision], self.stride(ref), self.wide, ref.buf.precision.nbytes
+    def scatter(self, ref: Ref, value: str, streamed: bool = False) -> None:
+        held, stride, b, align = HELD[ref.buf.precision], ref.stride(self.sym), self.wide, ref.buf.precision.nbytes
         first = self.one.place(ref)
         if stride == 1:
-            b.line(f"store {b.type(held)} {b.operand(held, value)}, ptr {first}, align {align}")
+            if streamed:
+                b.module.define("!streamed", "!streamed = !{!0}\n!0 = !{i32 1}\n")
+            how = f"align {align * self.width}, !nontemporal !0" if streamed else f"align {align}"
+            b.line(f"store {b.type(held)} {b.operand(held, value)}, ptr {first}, {how}")
             return
         type_, full = self._strided("scatter", held, "void")
         pointers = self._cells(held, first, stride)
@@ -224,7 +178,7 @@ class Lanes(Straight):
         return self.b.let(f"getelementptr inbounds {held}, ptr {first}, i64 {offset}", "at") if offset else first
 
     def update(self, stmt: Update) -> None:
-        if self.stride(stmt.ref):
+        if stmt.ref.stride(self.sym):
             self.scatter(stmt.ref, self.updated(stmt, self.gather(stmt.ref)))
             return
         for name, kind in self._totals(stmt):
@@ -248,10 +202,6 @@ class Lanes(Straight):
         yield self.b.let(f"extractelement <1 x {held}> {value}, i64 0", "total"), precision
 
     # ------------------------------------------------------------------------------------------------------ expressions
-
-    @property
-    def flow(self) -> Builder:
-        return self.one.b
 
     def value(self, expr: Expr) -> str:
         if not self.varies(expr):
@@ -282,25 +232,9 @@ class Lanes(Straight):
         return super().truth(expr)
 
     def when(self, cond: Cond, then: Expr, orelse: Expr) -> str:
-        held, b, one = HELD[then.precision], self.wide, self.one.b
-        if self.sym in cond.syms:
-            return b.select(self.condition(cond), held, self.value(then), self.value(orelse))
-        test, vector = self.indices.condition(cond), self.wide.type(held)
-        if test in ("true", "false"):
-            return self.value(then if test == "true" else orelse)
-        if is_cheap(then) and is_cheap(orelse):
-            sides = (b.operand(held, self.value(side)) for side in (then, orelse))
-            return b.let(f"select i1 {test}, {', '.join(f'{vector} {side}' for side in sides)}")
-        slot = f"%{b.fresh('when')}"
-        self.allocas.line(f"  {slot} = alloca {vector}")
-        yes, no, end = b.fresh("then"), b.fresh("else"), b.fresh("end")
-        one.branch(test, yes, no)
-        for label, side in ((yes, then), (no, orelse)):
-            one.label(label)
-            one.line(f"store {vector} {b.operand(held, self.value(side))}, ptr {slot}")
-            one.jump(end)
-        one.label(end)
-        return b.let(f"load {vector}, ptr {slot}", "when")
+        if self.sym not in cond.syms:
+            return super().when(cond, then, orelse)
+        return self.wide.select(self.condition(cond), HELD[then.precision], self.value(then), self.value(orelse))
 
     def condition(self, cond: Cond) -> str:
         """Of each lane."""

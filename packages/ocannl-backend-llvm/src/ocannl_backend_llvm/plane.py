@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from copy import copy
 
-from ocannl.ir.index import Sym
 from ocannl.ir.loops import Expr, For, Let, Load, Ref, Stmt, Store, Update, When
 from ocannl.ir.walk import children
 from ocannl_backend_llvm.build import Builder
@@ -53,12 +52,12 @@ class Plane:
             self.scatter(stmt.ref, values)
 
     def turns(self, ref: Ref) -> bool:
-        return abs(stride(ref, self.lanes)) > 1 and stride(ref, self.sym) == 1
+        return abs(ref.stride(self.lanes)) > 1 and ref.stride(self.sym) == 1
 
     def places(self, ref: Ref) -> Iterator[str]:
         """Where the cells of each lane begin."""
         self.one.indices.bind(self.sym, self.first)
-        first, step, held = self.one.place(ref), stride(ref, self.lanes), HELD[ref.buf.precision]
+        first, step, held = self.one.place(ref), ref.stride(self.lanes), HELD[ref.buf.precision]
         for lane in range(self.wide.width):
             yield self.one.b.let(f"getelementptr inbounds {held}, ptr {first}, i64 {lane * step}", "at")
 
@@ -112,11 +111,6 @@ def transposed(b: Builder, lanes: int, held: str, vectors: list[str]) -> list[st
         return rows[:lanes]
     starts = (lane // size * size for lane in range(lanes))
     return [picked(width, rows[n % size], "poison", range(x, x + count)) for n, x in enumerate(starts)]
-
-
-def stride(ref: Ref, sym: Sym) -> int:
-    """How far, in elements, one step of `sym` moves the cell."""
-    return sum(place.coef(sym) * step for place, step in zip(ref.at, ref.buf.strides, strict=True))
 
 
 def _certain(expr: Expr) -> Iterator[Ref]:

@@ -29,6 +29,7 @@ class Straight:
 
     def __init__(self, b: Builder, indices: Indices, allocas: Document) -> None:
         self.b = b
+        self.flow = b  # writes branches and labels
         self.indices = indices
         self.allocas = allocas
         self.pointers: dict[Buf, str] = {}
@@ -133,11 +134,6 @@ class Straight:
         flow.label(end)
         return b.let(f"load {b.type(held)}, ptr {slot}", op.name)
 
-    @property
-    def flow(self) -> Builder:
-        """Writes branches and labels."""
-        return self.b
-
     def truth(self, expr: Expr) -> str:
         """An i1: whether the value is not zero."""
         b = self.b
@@ -157,22 +153,21 @@ class Straight:
                 return is_true(b, self.value(expr), expr.precision)
 
     def when(self, cond: Cond, then: Expr, orelse: Expr) -> str:
-        b, test = self.b, self.indices.condition(cond)
+        b, flow, test, held = self.b, self.flow, self.indices.condition(cond), HELD[then.precision]
         if test in ("true", "false"):
             return self.value(then if test == "true" else orelse)
-        held = HELD[then.precision]
         if is_cheap(then) and is_cheap(orelse):
-            return b.select(test, held, self.value(then), self.value(orelse))
+            return b.either(test, held, self.value(then), self.value(orelse))
         slot = f"%{b.fresh('when')}"
-        self.allocas.line(f"  {slot} = alloca {held}")
+        self.allocas.line(f"  {slot} = alloca {b.type(held)}")
         yes, no, end = b.fresh("then"), b.fresh("else"), b.fresh("end")
-        b.branch(test, yes, no)
+        flow.branch(test, yes, no)
         for label, side in ((yes, then), (no, orelse)):
-            b.label(label)
-            b.line(f"store {held} {self.value(side)}, ptr {slot}")
-            b.jump(end)
-        b.label(end)
-        return b.let(f"load {held}, ptr {slot}", "when")
+            flow.label(label)
+            flow.line(f"store {b.type(held)} {b.operand(held, self.value(side))}, ptr {slot}")
+            flow.jump(end)
+        flow.label(end)
+        return b.let(f"load {b.type(held)}, ptr {slot}", "when")
 
     def cell(self, buf: Buf, offset: str | int) -> str:
         """A pointer to it."""

@@ -1,8 +1,21 @@
 """The seam to whoever runs programs. A backend imports this, `ocannl.ir` and `ocannl.codegen`, and no more."""
 
-from ocannl.backend.api import API_VERSION, Backend, BackendInfo, Code, Device, Entry, Event, Location, Pool, Queue
+from ocannl.backend.api import (
+    API_VERSION,
+    Backend,
+    BackendInfo,
+    Brief,
+    Code,
+    Device,
+    Entry,
+    Event,
+    Location,
+    Number,
+    Pool,
+    Queue,
+)
 from ocannl.backend.hooks import hookimpl
-from ocannl.base.errors import BackendUnavailable, CompileError, OutOfMemory, Unsupported
+from ocannl.base.errors import BackendUnavailable, CompileError, DeviceLost, OutOfMemory, Unsupported
 from ocannl.ir.capabilities import Capabilities
 
 __all__ = [
@@ -10,13 +23,16 @@ __all__ = [
     "Backend",
     "BackendInfo",
     "BackendUnavailable",
+    "Brief",
     "Capabilities",
     "Code",
     "CompileError",
     "Device",
+    "DeviceLost",
     "Entry",
     "Event",
     "Location",
+    "Number",
     "OutOfMemory",
     "Pool",
     "Queue",

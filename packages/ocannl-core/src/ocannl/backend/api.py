@@ -7,13 +7,15 @@ slabs, and core decides who waits for whom, so a queue only keeps its own order.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.index import Sym
 from ocannl.ir.loops import Proc
 
 API_VERSION = 1
@@ -24,6 +26,24 @@ Pool = Any
 Entry = Callable[..., object]
 """A linked routine: called with the values of its static symbols, in the order of `Proc.syms`. It runs, or puts itself
 into its queue; true means that it was cancelled and left early."""
+
+Number = ctypes.c_int64
+"""One that compiled code and Python both see."""
+
+
+@runtime_checkable
+class Brief(Protocol):
+    """An entry that lets nobody else run Python before it is done, raises nothing and cannot be cancelled. Such a one
+    needs no lock and no care, so users may call it with no Python in between."""
+
+    def __call__(self, *values: int) -> object: ...
+
+    def direct(
+        self, state: Number, seen: Number, syms: Sequence[Sym], otherwise: Callable[..., object]
+    ) -> Callable[..., None]:
+        """A function that takes the values of the symbols by name. It hands a call over to `otherwise` while the two
+        numbers differ, and one whose arguments are not plainly right."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +81,9 @@ class Event(Protocol):
 class Queue(Protocol):
     """Work on one device, first in, first out; everything that touches memory goes through a queue.
 
-    Offsets and sizes are in bytes; host arrays are contiguous, and left alone until the queue has come to them. Work
-    that fails breaks the queue: what waits is dropped, and the next `submit` or `synchronize` raises what happened.
+    Offsets and sizes are in bytes; host arrays are contiguous, and left alone until the queue has come to them; one
+    that is immediate has read them when `from_host` returns. Work that fails breaks the queue: what waits is dropped,
+    and the next `submit` or `synchronize` raises what happened.
     """
 
     @property

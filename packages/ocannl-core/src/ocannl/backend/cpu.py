@@ -85,10 +85,14 @@ class CpuDevice:
     def window(self, where: Location, size_bytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """The bytes themselves, not a copy."""
         slab: Slab = where.pool
-        start, stop = where.offset_bytes, where.offset_bytes + size_bytes
-        if start < 0 or stop > slab.bytes.nbytes:
-            raise IndexError(f"bytes {start} to {stop} of a slab of {slab.bytes.nbytes}")
-        return slab.bytes[start:stop]
+        _require_inside(slab, where.offset_bytes, size_bytes)
+        return slab.bytes[where.offset_bytes : where.offset_bytes + size_bytes]
+
+    def array(self, where: Location, like: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The memory itself, as an array of the shape and type of another."""
+        slab: Slab = where.pool
+        _require_inside(slab, where.offset_bytes, like.nbytes)
+        return np.ndarray(like.shape, like.dtype, slab.bytes, where.offset_bytes)
 
     def address(self, where: Location) -> int:
         slab: Slab = where.pool
@@ -99,6 +103,11 @@ class CpuDevice:
 
     def queue(self, threaded: bool, threads: int = 1) -> Queue:
         return ThreadedQueue(self, threads) if threaded else InlineQueue(self, threads)
+
+
+def _require_inside(slab: Slab, start: int, size_bytes: int) -> None:
+    if start < 0 or start + size_bytes > slab.bytes.nbytes:
+        raise IndexError(f"bytes {start} to {start + size_bytes} of a slab of {slab.bytes.nbytes}")
 
 
 @cache

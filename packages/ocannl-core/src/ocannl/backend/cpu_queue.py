@@ -5,26 +5,22 @@ Both hand compiled code a `Control`, through which it lets other threads run Pyt
 
 from __future__ import annotations
 
-import atexit
 import ctypes
-import os
-import threading
 import time
 import weakref
-from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ocannl.backend.api import Event, Location
+from ocannl.backend.line import Line, Point
 from ocannl.base.errors import BackendError
 
 if TYPE_CHECKING:
     from ocannl.backend.cpu import CpuDevice
 
-LIMIT = 4096  # pieces of work that wait; submitting more waits for room
-Work = Callable[[], object]
 
 
 class Control(ctypes.Structure):
@@ -106,12 +102,12 @@ class CpuQueue:
         self.submit(lambda: target.fill(0))
 
     def from_host(self, where: Location, array: np.ndarray[Any, Any]) -> None:
-        source, target = _flat(array), self.device.window(where, array.nbytes)
-        self.submit(lambda: np.copyto(target, source))
+        _require_contiguous(array)
+        self.submit(partial(np.copyto, self.device.array(where, array), array))
 
     def to_host(self, where: Location, out: np.ndarray[Any, Any]) -> None:
-        source, target = self.device.window(where, out.nbytes), _flat(out)
-        self.submit(lambda: np.copyto(target, source))
+        _require_contiguous(out)
+        self.submit(partial(np.copyto, out, self.device.array(where, out)))
 
     def copy(self, source: Location, target: Location, size_bytes: int) -> None:
         taken, given = self.device.window(source, size_bytes), self.device.window(target, size_bytes)
@@ -148,14 +144,16 @@ class ThreadedQueue(CpuQueue):
     def __init__(self, device: CpuDevice, threads: int = 1) -> None:
         self.device = device
         self.control = Control.new(threads, handles_signals=False)
-        self._line = _Line(self.control)
+        self._line = Line(self.control)
         weakref.finalize(self, self._line.end)
 
     def submit(self, work: Callable[..., object], *values: int) -> None:
         self._line.put((lambda: work(*values)) if values else work)
 
     def record(self) -> Event:
-        return self._line.record()
+        point = Point()
+        self._line.put(point)
+        return point
 
     def wait(self, event: Event, *, needed: bool = True) -> None:
         if not event.is_done():
@@ -164,7 +162,8 @@ class ThreadedQueue(CpuQueue):
     def synchronize(self) -> None:
         """An exception here, such as an interrupt, cancels what runs and drops what waits."""
         try:
-            self._line.record().done.wait()
+            self._line.put(point := Point())
+            point.done.wait()
         except BaseException:
             self._line.cancel()
             raise
@@ -179,139 +178,6 @@ def _await(event: Event, needed: bool) -> None:
             raise
 
 
-class Point:
-    """Implements `Event`."""
-
-    __slots__ = ("done", "error")
-
-    def __init__(self) -> None:
-        self.done = threading.Event()
-        self.error: BaseException | None = None
-
-    def is_done(self) -> bool:
-        return self.done.is_set() and self.error is None
-
-    def synchronize(self) -> None:
-        self.done.wait()
-        if self.error is not None:
-            raise BackendError(f"work that this waits for has failed: {self.error}") from self.error
-
-
-class _Line:
-    """What a queue shares with its thread."""
-
-    def __init__(self, control: Control) -> None:
-        self._control = control
-        self._reset()
-        _lines.add(self)
-
-    def _reset(self) -> None:
-        self._changed = threading.Condition()
-        self._waiting: deque[Work | Point] = deque()
-        self._thread: threading.Thread | None = None
-        self._broken: BaseException | None = None
-        self._running = False
-        self._ended = False
-
-    def put(self, item: Work | Point) -> None:
-        with self._changed:
-            if not isinstance(item, Point):
-                self._raise_broken()
-            while len(self._waiting) >= LIMIT:
-                self._changed.wait()
-            self._waiting.append(item)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="ocannl queue", daemon=True)
-                self._thread.start()
-            self._changed.notify_all()
-
-    def record(self) -> Point:
-        point = Point()
-        self.put(point)
-        return point
-
-    def refuse_broken(self) -> None:
-        with self._changed:
-            self._raise_broken()
-
-    def _raise_broken(self) -> None:
-        """Once it has been told, the queue takes work again."""
-        if self._broken is not None:
-            broken, self._broken = self._broken, None
-            raise broken
-
-    def cancel(self) -> None:
-        with self._changed:
-            self._control.cancelled = True
-            self._drop(BackendError("cancelled"))
-            while self._running:
-                self._changed.wait()
-            self._control.cancelled = False
-            self._broken = None
-
-    def _drop(self, error: BaseException) -> None:
-        for item in self._waiting:
-            if isinstance(item, Point):
-                item.error = error
-                item.done.set()
-        self._waiting.clear()
-
-    def end(self) -> None:
-        with self._changed:
-            self._ended = True
-            self._changed.notify_all()
-
-    def _work(self) -> None:
-        while True:
-            with self._changed:
-                self._running = False
-                self._changed.notify_all()
-                while not self._waiting and not self._ended:
-                    self._changed.wait()
-                if not self._waiting:
-                    return
-                item = self._waiting.popleft()
-                self._running = not isinstance(item, Point)  # who has waited for a point may fork at once
-            try:
-                if isinstance(item, Point):
-                    item.done.set()
-                elif item():
-                    raise BackendError("cancelled")
-            except BaseException as error:
-                with self._changed:
-                    self._broken = error
-                    self._drop(error)
-            del item  # what it holds is free while the thread waits
-
-    def after_fork(self) -> None:
-        """The thread is not in the child, and what it was to do is lost there."""
-        lost, broken = bool(self._waiting) or self._running, self._broken
-        self._reset()
-        self._control.cancelled = False
-        self._broken = BackendError("this process was forked while work waited in a queue") if lost else broken
-
-
-_lines: weakref.WeakSet[_Line] = weakref.WeakSet()
-
-
-@atexit.register
-def _at_exit() -> None:
-    """What still runs is cancelled: its code is about to leave memory."""
-    for line in list(_lines):
-        line.cancel()
-
-
-def _after_fork() -> None:
-    for line in list(_lines):
-        line.after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
-
-
-def _flat(array: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """The array's own memory, as bytes."""
+def _require_contiguous(array: np.ndarray[Any, Any]) -> None:
     if not array.flags.c_contiguous:
         raise ValueError("a host array that is copied to or from a device must be contiguous")
-    return array.reshape(-1).view(np.uint8)

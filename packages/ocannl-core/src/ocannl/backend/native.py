@@ -8,19 +8,39 @@ import json
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
+from importlib import metadata
+from pathlib import Path
 from typing import Any, cast
 
-from ocannl.backend.api import Entry, Location, Queue
+from ocannl import codegen
+from ocannl.backend import direct
+from ocannl.backend.api import Entry, Location, Number, Queue
 from ocannl.backend.cpu_queue import CpuQueue
 from ocannl.backend.team import TeamCode, team
 from ocannl.base.errors import CompileError, Unsupported
 from ocannl.codegen.params import Region, Signature
 from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.index import Sym
 from ocannl.ir.loops import Proc
 from ocannl.ir.names import identifier
 
 MAGIC = b"ocannl-native 1 "
+
+
+@cache
+def release(distribution: str, file: str) -> str:
+    """The version of a backend's distribution, and the very text of the package that the file is in, and of the toolkit
+    for printing: whatever changes code changes this."""
+    digest = hashlib.sha256()
+    for module in (file, codegen.__file__):
+        for source in sorted(Path(module).parent.rglob("*.py")):
+            digest.update(source.read_bytes())
+    try:
+        version = metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        version = "uninstalled"  # imported from its source
+    return f"{version}-{digest.hexdigest()[:12]}"
 
 
 def check(procs: Sequence[Proc], capabilities: Capabilities, backend: str) -> None:
@@ -91,7 +111,8 @@ class Package:
 
 def _signature(stored: dict[str, Any]) -> Signature:
     regions = tuple(Region(**r) for r in stored["regions"])
-    return Signature(str(stored["name"]), regions, int(stored["symbols"]), bool(stored["shares"]))
+    shares, brief = bool(stored["shares"]), bool(stored["brief"])
+    return Signature(str(stored["name"]), regions, int(stored["symbols"]), shares, brief)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +127,11 @@ class NativeCode:
     """Implements `Code`: programs whose code is in this process for as long as somebody holds their `library`."""
 
     def __init__(
-        self, package: Package, library: object, address: Callable[[str], int], team_code: Callable[[], TeamCode]
-    ) -> None:
+        self, package: Package, library: object, address: Callable[[str], int], team_code: Callable[[], TeamCode],
+        direct: Callable[[], int],
+    ) -> None:  # fmt: skip
         self.package = package
+        self.direct = direct  # where the function is that comes with brief programs
         self.team_code = team_code
         self.library = library
         self.programs = {p.name: Program(p, address(p.name)) for p in package.programs}
@@ -129,7 +152,7 @@ class NativeCode:
         if len(locations) != len(regions):
             raise CompileError(f"`{name}` works on {len(regions)} regions of memory and is given {len(locations)}")
         starts = [queue.device.address(where) for where in locations]
-        _refuse_overlap(name, regions, starts)
+        refuse_overlap(name, regions, starts)
         if program.signature.shares and queue.control.threads > 1:
             queue.control.team = team(queue.control.threads, self.team_code)
         addresses = (ctypes.c_void_p * max(1, len(starts)))(*starts)
@@ -140,7 +163,26 @@ class NativeCode:
         run = partial(native, ctypes.byref(addresses), ctypes.byref(values), ctypes.byref(queue.control))
         entry = _with_symbols(run, values, symbols)
         entry.holds = (self, queue, tuple(locations))  # what must outlive the entry
+        if program.signature.brief:
+            make = partial(direct.made, self.direct(), program.address, addresses, queue.control, name)
+            return BriefEntry(entry, make)
         return cast(Entry, entry)
+
+
+@dataclass(frozen=True, slots=True)
+class BriefEntry:
+    """Implements `Brief`."""
+
+    entry: Any
+    make: Callable[..., Callable[..., None]]
+
+    def __call__(self, *values: int) -> object:
+        return self.entry(*values)
+
+    def direct(
+        self, state: Number, seen: Number, syms: Sequence[Sym], otherwise: Callable[..., object]
+    ) -> Callable[..., None]:
+        return self.make(state, seen, syms, otherwise, self.entry.holds)
 
 
 def _with_symbols(run: Callable[[], object], values: Any, symbols: int) -> Any:
@@ -160,7 +202,7 @@ def _with_symbols(run: Callable[[], object], values: Any, symbols: int) -> Any:
     return entry if symbols == 1 else general
 
 
-def _refuse_overlap(name: str, regions: Sequence[Region], starts: Sequence[int]) -> None:
+def refuse_overlap(name: str, regions: Sequence[Region], starts: Sequence[int]) -> None:
     """Generated code relies on it that what it writes is in no other region."""
     end = end_written = 0
     for start, region in sorted(zip(starts, regions, strict=True), key=lambda pair: pair[0]):

@@ -21,6 +21,7 @@ OcannlError
     ├── DuplicateBackend       two distributions claim a name    uninstall one of the two
     ├── CompileError           the target's compiler failed      see its output and the kept source
     ├── OutOfMemory            a device has no room              free nodes, or use smaller ones
+    ├── DeviceLost             a device stopped working          go on in a new process
     └── Unsupported            a capability that is not claimed  use another backend or operation
 """
 
@@ -109,6 +110,10 @@ class CompileError(BackendError):
 
 class OutOfMemory(BackendError, MemoryError):
     """A device cannot hold what a routine or a transfer needs."""
+
+
+class DeviceLost(BackendError):
+    """A device cannot be used by this process any more; what it held is lost."""
 
 
 class Unsupported(BackendError):

@@ -3,15 +3,15 @@
 from ocannl.codegen.alike import distinct
 from ocannl.codegen.document import Document, printable
 from ocannl.codegen.nests import Claim, Nest, nests
-from ocannl.codegen.params import UNLOCKED, Region, Signature, pool_bufs, signature
+from ocannl.codegen.params import Region, Signature, brief, pool_bufs, signature
 
 __all__ = [
-    "UNLOCKED",
     "Claim",
     "Document",
     "Nest",
     "Region",
     "Signature",
+    "brief",
     "distinct",
     "nests",
     "pool_bufs",

@@ -64,8 +64,8 @@ class _Writer:
 
     def stmt(self, stmt: Stmt) -> None:
         match stmt:
-            case Store(ref, value):
-                self.add("=")
+            case Store(ref, value, _, streamed):
+                self.add("stream" if streamed else "=")
                 self.ref(ref)
                 self.expr(value)
             case Update(ref, op, value):

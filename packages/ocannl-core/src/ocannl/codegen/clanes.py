@@ -12,46 +12,24 @@ from ocannl.codegen.cvalues import Values
 from ocannl.codegen.formula import Formula
 from ocannl.codegen.infix import Term, binary, call, unary
 from ocannl.codegen.numbers import is_narrow
+from ocannl.codegen.varying import Varying
 from ocannl.ir.index import Affine, Cond, Sym
-from ocannl.ir.loops import Expr, Idx, Load, Ref, Var, When
+from ocannl.ir.loops import Expr, Idx, Ref, When
 from ocannl.ir.ops import Op
 from ocannl.ir.precision import Precision, float32, int32, int64
-from ocannl.ir.walk import children
 
 
 class Lanes(Values):
     """The iterations from `sym` = `first` on, so many as `width`; `one` has what they share."""
 
-    __slots__ = ("_varying", "one", "start", "sym", "width")
+    __slots__ = ("one", "start", "sym", "varies", "width")
 
     def __init__(self, one: Values, sym: Sym, first: int, width: int) -> None:
         super().__init__(one.dialect, one.library)
         self.one, self.sym, self.start, self.width = one, sym, first, width
         one.syms[sym] = first  # cells and indices are those of the first lane
         self.arrays, self.syms = one.arrays, one.syms
-        self._varying: dict[int, tuple[Expr, bool]] = {}  # by identity, of what lives as long
-
-    # --------------------------------------------------------------------------------------------- what lanes differ in
-
-    def varies(self, expr: Expr) -> bool:
-        """Whether lanes may have different values."""
-        if id(expr) not in self._varying:
-            match expr:
-                case Load(ref):
-                    differs = self.stride(ref) != 0
-                case Idx(index, _):
-                    differs = self.sym in index.syms
-                case Var(name, _):
-                    differs = name in self.variables
-                case _:
-                    differs = any(self.varies(part) for part in children(expr))  # type: ignore[arg-type]
-                    differs = differs or (isinstance(expr, When) and self.sym in expr.cond.syms)
-            self._varying[id(expr)] = expr, differs
-        return self._varying[id(expr)][1]
-
-    def stride(self, ref: Ref) -> int:
-        """How many elements a lane's cell lies behind the one of the lane before."""
-        return sum(at.coef(self.sym) * stride for at, stride in zip(ref.at, ref.buf.strides, strict=True))
+        self.varies = Varying(sym, self.variables)
 
     def computing(self, expr: Expr) -> Values:
         return self if self.varies(expr) else self.one
@@ -60,20 +38,26 @@ class Lanes(Values):
 
     def place(self, ref: Ref) -> Term:
         """The cells of all lanes: one place in memory where they lie side by side."""
-        cell, stride, precision = self.one.place(ref), self.stride(ref), ref.buf.precision
+        cell, stride, precision = self.one.place(ref), ref.stride(self.sym), ref.buf.precision
         if stride == 1:
             return call(self.library.use(vectors.LANES), Term(self.type(precision)), cell)
         taken = vectors.take(self.dialect, precision, self.width)
         return self.call(taken, unary("&", cell), Term(str(stride)))
 
     def is_place(self, ref: Ref) -> bool:
-        return self.stride(ref) == 1
+        return ref.stride(self.sym) == 1
 
     def assigned(self, ref: Ref, value: Term) -> str:
         if self.is_place(ref):
             return super().assigned(ref, value)
-        put, step = vectors.put(self.dialect, ref.buf.precision, self.width), Term(str(self.stride(ref)))
+        put, step = vectors.put(self.dialect, ref.buf.precision, self.width), Term(str(ref.stride(self.sym)))
         return f"{self.call(put, unary('&', self.one.place(ref)), step, value).text};"
+
+    def streamed(self, ref: Ref, value: Term) -> str:
+        function = vectors.stream(self.dialect, ref.buf.precision, self.width)
+        if function is None:
+            return self.assigned(ref, value)
+        return f"{self.call(function, unary('&', self.one.place(ref)), value).text};"
 
     def total(self, op: Op, precision: Precision, value: Term) -> Term | None:
         """All lanes combined, where the order of that is free."""

@@ -115,6 +115,8 @@ class _Function:
 
     def print(self) -> None:
         self.block(self.nest.body)
+        if self.nest.streams and self.d.fence:
+            self.line(self.d.fence)
         if self.nest.polls:
             self.line("return 0;")
         self.doc.line("}")
@@ -166,8 +168,9 @@ class _Function:
 
     def statement(self, stmt: Stmt) -> None:
         match stmt:
-            case Store(ref, value):
-                self.line(self.values.assigned(ref, self.values.value(value)))
+            case Store(ref, value, _, streamed):
+                put = self.values.streamed if streamed else self.values.assigned
+                self.line(put(ref, self.values.value(value)))
             case Update():
                 self.update(stmt)
             case For():
@@ -273,7 +276,7 @@ class _Function:
 
     def update(self, stmt: Update) -> None:
         values, ref, precision = self.values, stmt.ref, stmt.ref.buf.precision
-        if isinstance(values, Lanes) and not values.stride(ref):
+        if isinstance(values, Lanes) and not ref.stride(values.sym):
             self.fold(values, stmt)
         elif (
             stmt.op.name in OPERATORS and not is_narrow(precision) and precision.numpy.kind != "b"

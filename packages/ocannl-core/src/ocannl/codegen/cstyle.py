@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from ocannl.codegen.document import Document, printable
@@ -48,6 +48,8 @@ class Dialect:
     vector: str = ""  # what declares a type of vectors: a format of `type`, `name`, `bytes`, `align`; or there are none
     convert: str = ""  # a vector with its numbers converted: a format of `value`, `type`
     inlined: str = ""  # how a function of vectors begins, as `inline`: one that is nowhere called
+    streams: Mapping[int, str] = field(default_factory=dict)  # by bytes, what writes vector `x` to `y` past the caches
+    fence: str = ""  # a statement after which what was written so is as anything else
     rolled: str = ""  # stands before a loop over the lanes of a vector: it is not to be unrolled
     wide: int = 4  # bytes of an int: arithmetic on less gives ints, which are cut off again
     indent: str = "  "

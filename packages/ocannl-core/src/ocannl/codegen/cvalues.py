@@ -200,6 +200,10 @@ class Values:
         """The statement that stores it."""
         return f"{self.place(ref).text} = {value.text};"
 
+    def streamed(self, ref: Ref, value: Term) -> str:
+        """The statement that stores it past the caches."""
+        return self.assigned(ref, value)
+
     def widened(self, expr: Expr) -> Term:
         """The value, in the type that arithmetic runs in."""
         precision = expr.precision

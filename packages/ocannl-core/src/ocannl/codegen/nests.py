@@ -73,6 +73,11 @@ class Nest:
         return any(isinstance(node, Poll) for node in walk(self.body))
 
     @property
+    def streams(self) -> bool:
+        """It writes past the caches, and must wait for that in the end."""
+        return any(isinstance(node, Store) and node.streamed for node in walk(self.body))
+
+    @property
     def disjoint(self) -> frozenset[Buf]:
         """The arrays that share no memory with another of this nest: pools never do, blocks of the arena may."""
         blocks = sorted((b for b in self.bufs if b.home is Home.ARENA), key=lambda b: b.offset or 0)

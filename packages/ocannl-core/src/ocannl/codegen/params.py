@@ -4,7 +4,7 @@
 
 `addresses` holds one address for each pool buffer, in the order of `Proc.bufs`, then that of the arena if there is one;
 `symbols` the values of the static symbols. A program is called by a thread that holds Python's interpreter lock. One
-with more work than `UNLOCKED` lets other threads run Python meanwhile. At a poll it leaves, and gives something other
+that is not `brief` lets other threads run Python meanwhile. At a poll it leaves, and gives something other
 than 0, when somebody has set `*cancel`, or a signal (Ctrl-C) has raised a Python exception, which is then set: a poll
 asks for signals if none has for `PATIENCE_NS`.
 
@@ -36,14 +36,33 @@ Loops that threads share (`Nest.claim`) are handed to the team, if there is one:
 `share` calls `body(frame, n, thread)` for every n below `claims`, each once, on up to so many threads, the caller being
 number 0, and comes back when all are done; it gives 1 as soon as one of them does, and begins no more then. A team that
 is busy for somebody else leaves the caller to do it alone. The lock of Python must not be held.
+
+Brief programs are also called by Python itself, through one function that comes with them:
+
+    PyObject *direct(PyObject *self, PyObject *const *args, Py_ssize_t positional, PyObject *names)
+
+`self` is a tuple, the first of whose elements is the address of a frame and the second something to call. If all is
+plain, `direct` calls the program, and else, with what it was given, that something. It is plain as long as the two
+numbers of the frame agree and each symbol is given by its name, in order, as an `int` within its bounds.
+
+    struct frame {
+        int32_t (*program)(void **, int64_t *, struct control *);
+        void **addresses;
+        struct control *control;
+        int64_t *state, *seen;              // the two numbers
+        int64_t count;
+        struct { PyObject *name; int64_t lo, hi; } *given;
+    };
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ocannl.ir.loops import Access, Buf, For, Home, Proc
+from ocannl.ir.loops import Access, Buf, For, Home, Poll, Proc
 from ocannl.ir.names import identifier
+from ocannl.ir.walk import walk
+from ocannl.ir.work import work
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +76,17 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The name of a program, the memory it is given, how many static symbols, and whether threads share its loops."""
+    """The name of a program, the memory it is given, its static symbols, and what becomes of Python meanwhile."""
 
     name: str
     regions: tuple[Region, ...]
     symbols: int
     shares: bool  # it has loops that threads share
+    brief: bool
 
 
 PATIENCE_NS = 20_000_000
-UNLOCKED = 20_000  # of work: what is done sooner than a lock changes hands keeps it
+BRIEF = 250_000  # of work: far less than the 5 ms for which a thread leaves Python's lock to another
 READ_ONLY = (Access.IN, Access.CONST, Access.MERGE)
 
 
@@ -75,9 +95,19 @@ def pool_bufs(proc: Proc) -> tuple[Buf, ...]:
     return tuple(buf for buf in proc.bufs if buf.home is Home.POOL)
 
 
+def brief(proc: Proc) -> bool:
+    """Whether a program keeps Python's lock, so that nothing comes between its beginning and its end."""
+    if work(proc.body) > BRIEF or _shares(proc):
+        return False
+    return not any(isinstance(node, Poll) for node in walk(proc.body))
+
+
+def _shares(proc: Proc) -> bool:
+    return any(isinstance(stmt, For) and stmt.claimed for stmt in proc.body)
+
+
 def signature(proc: Proc) -> Signature:
     regions = [Region(identifier(b.name), b.nbytes, b.access not in READ_ONLY) for b in pool_bufs(proc)]
     if proc.arena:
         regions.append(Region("arena", proc.arena, True))
-    shares = any(isinstance(stmt, For) and stmt.claimed for stmt in proc.body)
-    return Signature(proc.name, tuple(regions), len(proc.syms), shares)
+    return Signature(proc.name, tuple(regions), len(proc.syms), _shares(proc), brief(proc))

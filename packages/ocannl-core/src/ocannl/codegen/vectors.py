@@ -38,7 +38,7 @@ u32xN bits = (u32xN)x, near = bits + 0x7FFFu + (bits >> 16 & 1u), nan = (u32xN)(
 return CONVERT(((nan & (bits | 0x400000u)) | (~nan & near)) >> 16, u16xN);""",
 }
 """Functions of which compilers make something slow where they are in loops over lanes, as they are of vectors."""
-STEMS = ("all", "pick", "take", "put", *(f"{op}_lanes" for op in FOLDED))
+STEMS = ("all", "pick", "take", "put", "stream", *(f"{op}_lanes" for op in FOLDED))
 
 
 def holder(precision: Precision) -> Precision:
@@ -130,6 +130,15 @@ def put(d: Dialect, precision: Precision, width: int) -> Function:
     given, type_ = vector(d, precision, width), d.types[holder(precision)]
     params = (f"{type_} *y", f"{d.index} step", f"{given.name} x")
     return inline(d, f"put_{given.name}", "void", params, f"{_each(d, width)} y[n * step] = x[n];", (given,), d.inlined)
+
+
+@cache
+def stream(d: Dialect, precision: Precision, width: int) -> Function | None:
+    """A vector past the caches, to a multiple of its size; None where there is no way."""
+    given, held = vector(d, precision, width), holder(precision)
+    body = d.streams.get(width * held.nbytes)
+    params = (f"{d.types[held]} *y", f"{given.name} x")
+    return inline(d, f"stream_{given.name}", "void", params, body, (given,), d.inlined) if body else None
 
 
 @cache

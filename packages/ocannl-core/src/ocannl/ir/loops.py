@@ -11,6 +11,8 @@ Its mode says how it is best executed: `unrolled` has the code of the body once 
 `lanes`, which touch nothing that another one writes, are the lanes of vectors, statement by statement, and what all of
 them add to is added to in any order.
 `Pick` gives a symbol the value of an integer expression, and runs its body if that is in the symbol's range.
+A `streamed` store of lanes goes past the caches: what it writes is not read again soon, and it is as any other to all
+who come after the nest that it stands in.
 `Update(ref, op, e)` is `ref = ref op e` for a monoid op: iterations of a reduction may be reordered. `Let` names a
 value and `Local` storage, both to the end of the block they stand in. All operands of an `Apply` have one type, which
 is that of the result; `where` evaluates both sides, `When` only the one that its condition picks (an affine condition
@@ -91,6 +93,10 @@ class Ref:
 
     buf: Buf
     at: tuple[Affine, ...]
+
+    def stride(self, sym: Sym) -> int:
+        """How far, in elements, one step of `sym` moves the cell."""
+        return sum(place.coef(sym) * step for place, step in zip(self.at, self.buf.strides, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +202,7 @@ class Store:
     ref: Ref
     value: Expr
     origin: Origin = field(default=NOWHERE, compare=False)
+    streamed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

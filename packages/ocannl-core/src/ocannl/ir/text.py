@@ -157,8 +157,8 @@ def _lines(body: Body, depth: int) -> Iterator[tuple[str, Origin | None]]:
                 if orelse:
                     yield f"{pad}else:", None
                     yield from _lines(orelse, depth + 1)
-            case Store(ref, value, origin):
-                yield f"{pad}{show_ref(ref)} = {show(value)}", origin
+            case Store(ref, value, origin, streamed):
+                yield f"{pad}{'stream ' if streamed else ''}{show_ref(ref)} = {show(value)}", origin
             case Update(ref, op, value, origin):
                 if op.symbol:
                     yield f"{pad}{show_ref(ref)} {op.symbol}= {show(value)}", origin

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ocannl.ir.index import Affine, Sym, SymKind
-from ocannl.ir.loops import Access, Body, Buf, Expr, Load, Local, Ref, Store, Update
+from ocannl.ir.loops import Access, Body, Buf, Expr, For, Home, Load, Local, Ref, Store, Update
 from ocannl.ir.ops import Op
 from ocannl.ir.walk import walk
+
+VECTORS = (16, 32, 64)  # bytes of those that processors write to memory at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,20 @@ def touches(body: Body) -> list[Touch]:
 
 def loads(value: Expr) -> Iterator[Touch]:
     return (Touch(e.ref, False) for e in walk(value) if isinstance(e, Load))
+
+
+def is_aligned(ref: Ref, lanes: For) -> bool:
+    """That the cells of all lanes are one vector in memory, at a multiple of its size, as all arrays are that lie in a
+    pool or in the arena."""
+    low, high = lanes.lo.constant, lanes.hi.constant
+    if low is None or high is None or ref.buf.home is Home.REG:
+        return False
+    count = high + 1 - low
+    cells = Affine.sum((c * step, s) for at, step in zip(ref.at, ref.buf.strides, strict=True) for c, s in at.terms)
+    first = low + sum(at.const * step for at, step in zip(ref.at, ref.buf.strides, strict=True))
+    others = [coef for coef, sym in cells.terms if sym is not lanes.sym]
+    whole = count * ref.buf.precision.nbytes in VECTORS
+    return whole and cells.coef(lanes.sym) == 1 and not any(steps % count for steps in (first, *others))
 
 
 def storage(buf: Buf) -> object:

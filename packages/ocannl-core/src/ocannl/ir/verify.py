@@ -48,7 +48,7 @@ from ocannl.ir.precision import Family, Precision, int64
 from ocannl.ir.prove import Region, cond_facts, negated_facts
 from ocannl.ir.text import show, show_ref, show_stmt
 from ocannl.ir.tnode import Placement
-from ocannl.ir.touch import are_independent, touches
+from ocannl.ir.touch import are_independent, is_aligned, touches
 from ocannl.ir.walk import walk
 
 Stage = Literal["lowered", "optimized", "placed"]
@@ -137,6 +137,8 @@ class _Check:
             case Store(ref, value):
                 self.same(self.expr(value), ref.buf.precision, "is stored in", ref)
                 self.write(ref)
+                if stmt.streamed:
+                    self.streamed(ref)
             case Update(ref, op, value):
                 if not op.monoid:
                     raise self.fail(f"`{op}` is not a monoid, and updates")
@@ -189,6 +191,12 @@ class _Check:
             raise self.fail("a claimed loop stands alone, takes steps of 1 and has constant bounds")
         if loop.claimed < 1 or not are_independent(touches(loop.body), loop.sym, (), sums=False):
             raise self.fail(f"threads cannot claim `{loop.sym.name}`: one iteration may touch what another one writes")
+
+    def streamed(self, ref: Ref) -> None:
+        """That vectors can be written past the caches."""
+        lanes = self.path[-2] if len(self.path) > 1 else None
+        if not isinstance(lanes, For) or lanes.mode is not Mode.LANES or not is_aligned(ref, lanes):
+            raise self.fail("what is streamed is not proved to be a vector at a multiple of its size")
 
     def expanded(self, loop: For) -> None:
         """That the code of the iterations can be written side by side, or be that of vectors."""

@@ -86,9 +86,9 @@ def _rebuild(node: Node, rule: Callable[[Node], Node]) -> Node:
         case When(cond, then, orelse):
             a, b = rewrite(then, rule), rewrite(orelse, rule)
             return node if a is then and b is orelse else When(cond, a, b)
-        case Store(ref, value, origin):
+        case Store(ref, value, origin, streamed):
             inner = rewrite(value, rule)
-            return node if inner is value else Store(ref, inner, origin)
+            return node if inner is value else Store(ref, inner, origin, streamed)
         case Update(ref, op, value, origin):
             inner = rewrite(value, rule)
             return node if inner is value else Update(ref, op, inner, origin)

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ocannl.ir.index import TRUE, Affine, Cond
+
+Facts = tuple[Affine, ...]
 
 
 def decide(cond: Cond, given: Cond = TRUE) -> Cond | None:
     """What is left of `cond` where `given` holds: `TRUE` if it always holds too, None if it never does."""
-    ge0: list[Affine] = []
-    eq0: list[Affine] = []
-    for fact in cond.ge0:
-        truth = _at_least_zero(fact, given)
-        if truth is False:
-            return None
-        if truth is None and fact not in ge0:
-            ge0.append(fact)
-    for fact in cond.eq0:
-        truth = _is_zero(fact, given)
-        if truth is False:
-            return None
-        if truth is None and fact not in eq0:
-            eq0.append(fact)
+    ge0, eq0 = _open(cond.ge0, given, _at_least_zero), _open(cond.eq0, given, _is_zero)
+    if ge0 is None or eq0 is None:
+        return None
     if len(ge0) == len(cond.ge0) and len(eq0) == len(cond.eq0):
         return cond
-    return Cond(tuple(ge0), tuple(eq0)) if ge0 or eq0 else TRUE
+    return Cond(ge0, eq0) if ge0 or eq0 else TRUE
 
 
 def negated(cond: Cond) -> Cond:
@@ -31,6 +24,18 @@ def negated(cond: Cond) -> Cond:
     if len(cond.ge0) == 1 and not cond.eq0:
         return Cond((-cond.ge0[0] - 1,))
     return TRUE
+
+
+def _open(facts: Facts, given: Cond, truth: Callable[[Affine, Cond], bool | None]) -> Facts | None:
+    """Those of the facts, each once, that may or may not hold; None if one never does."""
+    left: dict[Affine, None] = {}
+    for fact in facts:
+        holds = truth(fact, given)
+        if holds is False:
+            return None
+        if holds is None:
+            left[fact] = None
+    return tuple(left)
 
 
 def _at_least_zero(fact: Affine, given: Cond) -> bool | None:

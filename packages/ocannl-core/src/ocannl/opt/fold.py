@@ -85,11 +85,11 @@ def _body(body: Body, given: Cond) -> Body:
 
 def _stmt(stmt: Stmt, given: Cond) -> Body:
     match stmt:
-        case For(sym, lo, hi, body, step, origin):
+        case For(body=body):
             inner = _body(body, given)
             if inner is body:
                 return (stmt,)
-            return (For(sym, lo, hi, inner, step, origin),) if inner else ()
+            return (replace(stmt, body=inner),) if inner else ()
         case If(cond, then, orelse):
             left = decide(cond, given)
             if left is None:
@@ -105,9 +105,9 @@ def _stmt(stmt: Stmt, given: Cond) -> Body:
             if not inner:
                 return ()
             return (stmt,) if new is value and inner is body else (Pick(sym, new, inner),)
-        case Store(ref, value, origin):
+        case Store(ref, value):
             new = fold_expr(value, given)
-            return (stmt,) if new is value else (Store(ref, new, origin),)
+            return (stmt,) if new is value else (replace(stmt, value=new),)
         case Update(ref, op, value, origin):
             new = fold_expr(value, given)
             if is_number(new, op.neutral) and op not in (AND, OR):  # those make truth values of what they meet

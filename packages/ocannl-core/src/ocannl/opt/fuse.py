@@ -87,12 +87,9 @@ class _Fusion:
             whole = joined(self.groups[maker], group, self.names)
             if whole is None:
                 continue
-            if self.places.may_move(maker, at):
-                place, gone = at, maker
-            elif self.places.may_move(at, maker):
-                place, gone = maker, at
-            else:
+            if (met := self.places.meet(maker, at)) is None:
                 continue
+            place, gone = met
             self.groups[place] = whole
             del self.groups[gone]
             self.stmts[gone] = None

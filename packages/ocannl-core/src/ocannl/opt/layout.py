@@ -8,7 +8,7 @@ from math import prod
 
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import TRUE, Affine, Sym
-from ocannl.ir.loops import Access, Buf, Home, Load, Proc, Ref, Stmt, Store, loop
+from ocannl.ir.loops import Access, Buf, Home, Load, Proc, Ref, Stmt, Store, loop, row_major
 from ocannl.ir.names import Namer
 from ocannl.ir.touch import storage
 from ocannl.opt.group import Group, group_of
@@ -157,9 +157,7 @@ class _Search:
     def result(self) -> Proc:
         proc = self.proc
         new = {
-            buf: Buf(buf.name, buf.precision, buf.shape, order, buf.home, buf.access, buf.node)
-            for buf, order in self.orders.items()
-            if order != buf.strides
+            buf: replace(buf, strides=order) for buf, order in self.orders.items() if order != buf.strides
         }
         copies: dict[tuple[Buf, Strides], Buf] = {}
         body: list[Stmt] = []
@@ -194,11 +192,8 @@ def _cycles(subject: Subject, orders: Orders) -> float:
 def _last(buf: Buf, axis: int) -> Strides:
     """The strides with this axis last in memory, and the others as they are."""
     order = [n for n in range(len(buf.shape)) if n != axis] + [axis]
-    strides, step = [0] * len(buf.shape), 1
-    for n in reversed(order):
-        strides[n] = step
-        step *= max(buf.shape[n], 1)
-    return tuple(strides)
+    strides = dict(zip(order, row_major(tuple([buf.shape[n] for n in order])), strict=True))
+    return tuple([strides[n] for n in range(len(order))])
 
 
 def _copied(buf: Buf, order: Strides, capabilities: Capabilities) -> float:

@@ -22,6 +22,7 @@ from ocannl.opt.rows import rows
 from ocannl.opt.schedule import schedule
 from ocannl.opt.settle import settle
 from ocannl.opt.share import share
+from ocannl.opt.stream import stream
 from ocannl.opt.sweep import sweep
 
 
@@ -47,6 +48,7 @@ def passes(asked: Mapping[TNode, str], capabilities: Capabilities) -> tuple[Pass
         Pass("rows", lambda proc: rows(proc, capabilities), when=capabilities.scheduled),  # strides are final
         Pass("schedule", lambda proc: schedule(proc, capabilities), when=capabilities.scheduled),
         Pass("number", number, when=capabilities.scheduled),  # after `schedule`, which takes perfect nests
+        Pass("stream", stream, when=capabilities.scheduled),  # after `schedule`, which makes the vectors
         Pass("share", share, when=capabilities.scheduled),  # before `poll`, which divides loops
         Pass("poll", poll, when=capabilities.scheduled),
         Pass("memory", lambda proc: memory(proc, capabilities.alignment_bytes)),  # last: knows who lives with whom

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable
 
 from ocannl.ir.loops import Buf, Stmt, Update
 from ocannl.ir.touch import storage, touches
@@ -34,6 +35,12 @@ class Places:
         at = bisect_left(places, before)
         return places[at - 1] if at else -1
 
+    def touching(self, bufs: Iterable[Buf], but: int) -> list[int]:
+        """Who reads or writes one of them, but for one statement."""
+        keys = {storage(buf) for buf in bufs}
+        places = {at for table in (self._readers, self._writers) for key in keys for at in table.get(key, ())}
+        return sorted(places - {but})
+
     def is_read(self, buf: Buf) -> bool:
         return bool(self._readers.get(storage(buf)))
 
@@ -48,6 +55,13 @@ class Places:
         if any(_between(self._writers.get(key), first, last) for key in self._read[at] | self._written[at]):
             return False
         return not any(_between(self._readers.get(key), first, last) for key in self._written[at])
+
+    def meet(self, one: int, other: int) -> tuple[int, int] | None:
+        """Where the two may stand as one, rather the second place, and which is empty then."""
+        for gone, place in ((one, other), (other, one)):
+            if self.may_move(gone, place):
+                return place, gone
+        return None
 
     def merge(self, gone: int, place: int) -> None:
         for mine, table in ((self._read, self._readers), (self._written, self._writers)):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -16,8 +16,11 @@ from ocannl.base.errors import BackendError, OutOfMemory
 from ocannl.base.log import logger
 from ocannl.ir.tnode import TNode
 from ocannl.runtime.pools import Slab, packed
+from ocannl.runtime.turn import Turn
 
 Array = np.ndarray[Any, Any]
+P = ParamSpec("P")
+T = TypeVar("T")
 _log = logger("runtime.arrays")
 
 
@@ -51,19 +54,22 @@ class Arrays:
     """Memory that is given back when a node dies, or all of it on request; a node's merge buffer is an array beside its
     own.
 
-    `state` changes whenever an array comes to hold a value or ceases to: who has looked at one state need not look
+    `turn.state` changes whenever an array comes to hold a value or ceases to: who has looked at one state need not look
     again while it lasts.
     """
 
     def __init__(self, queue: Queue, alignment_bytes: int) -> None:
         self.queue = queue
-        self.state = 0
+        self.turn = Turn()
         self._alignment = alignment_bytes
         self._residents: weakref.WeakKeyDictionary[TNode, Resident] = weakref.WeakKeyDictionary()
         self._merged: weakref.WeakKeyDictionary[TNode, Resident] = weakref.WeakKeyDictionary()
         self._slabs: weakref.WeakSet[Slab] = weakref.WeakSet()
         self._arena: Slab | None = None
         self._unsure: dict[Resident, Event | None] = {}  # written by work that may not be done yet; when, if known
+
+    def __contains__(self, node: TNode) -> bool:
+        return node in self._residents
 
     def __getitem__(self, node: TNode) -> Resident:
         return self._residents[node]
@@ -109,7 +115,7 @@ class Arrays:
 
     def release(self) -> None:
         """Gives all memory back, whoever still refers to it."""
-        self.state += 1
+        self.turn.state += 1
         for reader in [r for array in self._residents.values() for r in array.readers]:
             with suppress(BackendError):  # it has failed, so it no longer reads
                 reader.synchronize()
@@ -140,21 +146,28 @@ class Arrays:
         if array.written != written:
             array.written = written
             array.started = True
-            self.state += 1
+            self.turn.state += 1
 
     # --- what is put into the queue ---
 
-    @contextmanager
-    def guarded(self, *written: Resident) -> Iterator[None]:
-        """Around work that writes these. If the queue breaks, nobody knows what they hold, nor what is held by whatever
-        else was waiting in it."""
+    def do(self, work: Callable[P, T], /, *given: P.args, **options: P.kwargs) -> T:
+        """Has the queue do something. If it breaks, nobody knows what is held by whatever was waiting in it."""
         try:
-            yield
-            if written and not self.queue.immediate:
-                self.expect(written, self.queue.record())
+            return work(*given, **options)
         except BaseException:
-            self.break_off(written)
+            self.break_off(())
             raise
+
+    def write(self, array: Resident, work: Callable[P, None], /, *given: P.args, **options: P.kwargs) -> None:
+        """Has the queue do something that gives the array its value; if it breaks, nobody knows what that is."""
+        try:
+            work(*given, **options)
+            if not self.queue.immediate:
+                self.expect((array,), self.queue.record())
+        except BaseException:
+            self.break_off((array,))
+            raise
+        self.settle(array, True)
 
     def expect(self, written: Iterable[Resident], done: Event | None = None) -> None:
         """These hold what they should once the queue has come so far."""
@@ -165,40 +178,33 @@ class Arrays:
         for array in (*written, *lost):
             array.written = False
         self._unsure.clear()
-        self.state += 1
+        self.turn.state += 1
 
     def synchronize(self) -> None:
         """Waits until all is done; raises what went wrong in it."""
-        with self.guarded():
-            self.queue.synchronize()
+        self.do(self.queue.synchronize)
         self._unsure.clear()
 
-    def before_write(self, nodes: Iterable[TNode]) -> None:
+    def before_write(self, arrays: Iterable[Resident]) -> None:
         """What the queue does from now on begins when nobody else reads these any more."""
-        for node in nodes:
-            array = self._residents.get(node)
-            if array is not None and array.readers:
-                with self.guarded():
-                    for reader in array.readers:
-                        self.queue.wait(reader, needed=False)  # one that has failed reads no more
-                array.readers.clear()
+        for array in arrays:
+            for reader in array.readers:
+                self.do(self.queue.wait, reader, needed=False)  # one that has failed reads no more
+            array.readers.clear()
 
     def upload(self, node: TNode, array: Array) -> None:
-        """The array is left alone by everyone from now on."""
-        self.allocate([node])
-        self.before_write([node])
+        """The array is left alone by everyone from now on, or until this returns if the queue is immediate."""
         _log.debug("`%s` to the device, %d bytes", node.label, array.nbytes)
         resident = self._residents[node]
-        with self.guarded(resident):
-            self.queue.from_host(resident.where, array)
-        self.settle(resident, True)
+        if resident.readers:
+            self.before_write((resident,))
+        self.write(resident, self.queue.from_host, resident.where, array)
 
     def download(self, node: TNode, *, merged: bool = False) -> Array:
         """A copy of the node, or of its merge buffer."""
         out = np.empty(node.dims, node.precision.numpy)
         _log.debug("`%s%s` from the device, %d bytes", node.label, ".merge" if merged else "", out.nbytes)
-        with self.guarded():
-            self.queue.to_host((self.merge_buffer(node) if merged else self._residents[node]).where, out)
+        self.do(self.queue.to_host, (self.merge_buffer(node) if merged else self._residents[node]).where, out)
         self.synchronize()
         return out
 

@@ -32,7 +32,7 @@ from ocannl.runtime.arrays import Arrays, Resident, Usage
 from ocannl.runtime.compile import Job, compile_programs
 from ocannl.runtime.pools import Slab
 from ocannl.runtime.program import Link, Program
-from ocannl.runtime.routine import Routine
+from ocannl.runtime.routine import Routine, routine
 
 _log = log.logger("runtime.context")
 
@@ -53,8 +53,8 @@ class Context:
             raise BackendUnavailable(f"backend `{self.backend.name}` has {has}, not {device!r}")
         self.device = self.backend.device(operator.index(device))
         self.queue = self.device.queue(QUEUE.get(queue) == "threaded", self.threads)
-        self.lock = threading.RLock()
         self.arrays = Arrays(self.queue, self.backend.capabilities.alignment_bytes)
+        self.lock = self.arrays.turn
         self._temporary: weakref.WeakKeyDictionary[TNode, str] = weakref.WeakKeyDictionary()  # where, and by what rule
         self._closed = False
 
@@ -64,8 +64,8 @@ class Context:
         """The routine of a piece of code. `keep` are tensors or nodes to look at afterwards."""
         if name is not None and not isinstance(name, str):
             raise CodeError(f"the name of a routine is a text, not {name!r}")
-        (routine,) = self._compile_all([elaborate(code)], [name], keep)
-        return routine
+        (made,) = self._compile_all([elaborate(code)], [name], keep)
+        return made
 
     def compile_all(self, codes: Iterable[object], keep: object = ()) -> list[Routine]:
         """The routines of several pieces of code, in one run of the compiler."""
@@ -88,10 +88,10 @@ class Context:
     def run(self, code: object, /, **symbols: Any) -> None:
         """Compiles a piece of code and calls it once."""
         elaborated = elaborate(code)
-        routine = self.compile_comp(elaborated.comp, elaborated.asked, elaborated.name)
+        made = self.compile_comp(elaborated.comp, elaborated.asked, elaborated.name)
         for node in initialized(elaborated):
             self.start(node, again=True)
-        routine(**symbols)
+        made(**symbols)
 
     def init(self, target: object, seed: int | None = None) -> None:
         """Gives initial values to the parameters of a tensor or block that have none here; code is simply run."""
@@ -122,8 +122,8 @@ class Context:
     ) -> Routine:
         """The routine of a computation, bound to this context. `asked` are nodes to keep, and who wants them; a `seed`
         draws the random contents that the code reads anew."""
-        (routine,) = self._routines([Job(code, asked or {}, identifier(name, "routine"))], seed)
-        return routine
+        (made,) = self._routines([Job(code, asked or {}, identifier(name, "routine"))], seed)
+        return made
 
     def _routines(self, jobs: list[Job], seed: int | None = None) -> list[Routine]:
         programs = compile_programs(jobs, self.backend)
@@ -150,7 +150,7 @@ class Context:
             "`%s` is bound to %d arrays on %s:%d and to %d bytes of scratch memory",
             program.name, len(program.links), self.backend.name, self.device.ordinal, program.arena_bytes,
         )  # fmt: skip
-        return Routine(self, program, entry, written, held)
+        return routine(self, program, entry, written, held)
 
     def bind(self, code: Code, name: str, links: Sequence[Link], arena_bytes: int) -> tuple[Entry, tuple[Slab, ...]]:
         """One of the programs of `code`, bound to the arrays that are here; and the memory that it works on."""
@@ -191,7 +191,7 @@ class Context:
                     f"routine `{program.name}` reads the merge buffer of `{node.label}`, and the transfer into it has"
                     " not run"
                 )
-        self.arrays.before_write(program.outputs)
+        self.arrays.before_write(self.arrays[node] for node in program.outputs)
 
     def account(self, program: Program) -> None:
         """The program has run: its outputs hold values, its temporaries none that is current."""
@@ -228,11 +228,12 @@ class Context:
 
     def readable(self, node: TNode) -> Resident:
         """Where the node's value is; refuses when there is none."""
-        self.refuse_closed()
-        if _starts_by_itself(node):
-            self.start(node)
         if not self.arrays.holds(node):
-            raise UninitializedError(f"`{node.label}` holds no value in this context: {self._remedy(node)}")
+            self.refuse_closed()
+            if _starts_by_itself(node):
+                self.start(node)
+            if not self.arrays.holds(node):
+                raise UninitializedError(f"`{node.label}` holds no value in this context: {self._remedy(node)}")
         return self.arrays[node]
 
     def get(self, node: TNode) -> np.ndarray[Any, Any]:
@@ -244,9 +245,11 @@ class Context:
     def set(self, node: TNode, value: object) -> None:
         """A number fills the node; an array has its shape. Whatever would be lost in the node's type is refused."""
         with self.lock:
-            self.refuse_closed()
-            self.arrays.allocate([node])  # so that what is too large is refused before it is made
-            self.arrays.upload(node, host.for_node(value, node.label, node.dims, node.precision))
+            if node not in self.arrays:
+                self.refuse_closed()
+                self.arrays.allocate([node])  # so that what is too large is refused before it is made
+            array = host.for_node(value, node.label, node.dims, node.precision)
+            self.arrays.upload(node, array if self.queue.immediate else array.copy())
 
     # ------------------------------------------------------------------------------------------------------ the end
 

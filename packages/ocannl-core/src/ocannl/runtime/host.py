@@ -14,11 +14,14 @@ _OURS = frozenset(p.numpy for p in PRECISIONS)
 
 
 def for_node(value: object, label: str, dims: tuple[int, ...], precision: Precision) -> Array:
-    """A contiguous array of the node's shape and type. One number fills the node; anything else has its shape."""
+    """A contiguous array of the node's shape and type; what is given, if it is one. One number fills the node; anything
+    else has its shape."""
     given = _array(value, label)
-    if given.shape != dims and given.ndim:
+    if given.shape == dims:
+        return np.asarray(_converted(given, label, precision), order="C")
+    if given.ndim:
         raise ShapeError(f"`{label}` has the sizes {dims}, and the array that is to set it {given.shape}")
-    return np.array(np.broadcast_to(_converted(given, label, precision), dims), order="C")
+    return np.full(dims, _converted(given, label, precision))
 
 
 def _array(value: object, label: str) -> Array:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 import operator
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
+from ocannl.backend.api import Brief, Entry, Number
 from ocannl.base.config import TRACE
 from ocannl.base.errors import BackendError, CodeError, DataError
 from ocannl.ir.index import Sym
@@ -19,9 +21,10 @@ from ocannl.runtime.program import Program, Stages
 from ocannl.runtime.trace import traced
 
 if TYPE_CHECKING:
-    from ocannl.backend.api import Entry
     from ocannl.runtime.arrays import Resident
     from ocannl.runtime.context import Context
+
+UNKNOWN = -2  # no state
 
 
 class Routine:
@@ -32,14 +35,15 @@ class Routine:
     """
 
     __slots__ = (
-        "_arrays", "_context", "_entry", "_held", "_immediate", "_lock", "_program", "_settled", "_syms", "_written",
+        "__weakref__", "_arrays", "_context", "_entry", "_held", "_immediate", "_program", "_settled", "_syms", "_turn",
+        "_written",
     )  # fmt: skip
 
     def __init__(
         self, context: Context, program: Program, entry: Entry, written: Sequence[Resident], held: Sequence[object]
     ) -> None:
         self._context = context
-        self._lock = context.lock
+        self._turn = context.lock
         self._arrays = context.arrays
         self._program = program
         self._immediate = context.queue.immediate
@@ -49,13 +53,13 @@ class Routine:
             self._entry = traced(context, program, self._entry, lines)
         self._written = dict.fromkeys(written)
         self._held = held  # the memory that the entry is bound to
-        self._settled = -1  # the state of the arrays in which a call is allowed and changes none
+        self._settled = Number(UNKNOWN)  # the state of the arrays in which a call is allowed and changes none
         self._syms: Mapping[str, Sym] = {sym.name: sym for sym in program.syms}
 
     def __call__(self, /, **symbols: Any) -> None:
         values = self._values(symbols) if symbols or self._syms else ()
-        with self._lock:
-            fresh = self._settled != self._arrays.state
+        with self._turn:
+            fresh = self._settled.value != self._turn.state
             if fresh:
                 self._context.require(self._program)
             try:
@@ -68,7 +72,7 @@ class Routine:
                 self._arrays.expect(self._written)
             if fresh:
                 self._context.account(self._program)
-                self._settled = self._arrays.state
+                self._settled.value = self._turn.state
 
     def _values(self, given: Mapping[str, object]) -> list[int]:
         values = []
@@ -142,3 +146,34 @@ class Routine:
 
     def __reduce__(self) -> str:
         raise CodeError(f"routine `{self.name}` is bound to memory of this process; compile it anew where it is needed")
+
+
+class DirectRoutine(Routine):
+    """One whose calls go straight to compiled code when nothing has to be checked, and as any other's when it has."""
+
+    __slots__ = ("__call__",)
+
+    __call__: Callable[..., None]
+
+    def __init__(
+        self, context: Context, program: Program, entry: Brief, written: Sequence[Resident], held: Sequence[object]
+    ) -> None:
+        super().__init__(context, program, entry, written, held)
+        this = weakref.ref(self)  # or it would live until somebody looks for cycles
+
+        def otherwise(*given: Any, **symbols: Any) -> None:
+            routine = this()
+            if routine is None:
+                raise CodeError(f"routine `{program.name}` is no more, only its `__call__`")
+            Routine.__call__(routine, *given, **symbols)
+
+        self.__call__ = entry.direct(context.lock.open, self._settled, program.syms, otherwise)
+
+
+def routine(
+    context: Context, program: Program, entry: Entry, written: Sequence[Resident], held: Sequence[object]
+) -> Routine:
+    """The one that the entry allows."""
+    if isinstance(entry, Brief) and context.queue.immediate and not TRACE.get():
+        return DirectRoutine(context, program, entry, written, held)
+    return Routine(context, program, entry, written, held)

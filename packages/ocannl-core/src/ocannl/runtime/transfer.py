@@ -48,25 +48,23 @@ class Transfer:
             given = source.readable(node)
             _log.debug("%s", self.name)
             if not self._merges:
-                destination.arrays.before_write([node])
+                destination.arrays.before_write((self._target,))
             if destination.device.reaches(source.device):
                 self._copy(given)
             else:
                 self._carry()
-            destination.arrays.settle(self._target, True)
 
     def _copy(self, given: Resident) -> None:
         """From device to device, while the host goes on."""
         source, queue = self._source, self._destination.queue
-        with source.arrays.guarded():
-            event = source.queue.record()
-        with self._destination.arrays.guarded(self._target):
-            if source is not self._destination:
-                queue.wait(event)
-            queue.copy(given.where, self._target.where, self._size_bytes)
+        arrays = self._destination.arrays
+        event = source.arrays.do(source.queue.record)
+        if source is not self._destination:
+            arrays.do(queue.wait, event)
+        arrays.write(self._target, queue.copy, given.where, self._target.where, self._size_bytes)
         if source is not self._destination:
             given.readers = [*(r for r in given.readers if not r.is_done()), queue.record()]
-            source.arrays.state += 1  # routines look again before they write
+            source.arrays.turn.state += 1  # routines look again before they write
 
     @property
     def _size_bytes(self) -> int:
@@ -75,8 +73,7 @@ class Transfer:
     def _carry(self) -> None:
         """Through the host, which waits for the source."""
         host = self._source.arrays.download(self._node)
-        with self._destination.arrays.guarded(self._target):
-            self._destination.queue.from_host(self._target.where, host)
+        self._destination.arrays.write(self._target, self._destination.queue.from_host, self._target.where, host)
 
     # ------------------------------------------------------------------------------------------------- what it is
 

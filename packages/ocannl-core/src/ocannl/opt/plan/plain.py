@@ -47,10 +47,8 @@ def along(syms: tuple[Sym, ...], refs: Sequence[Ref]) -> tuple[Sym, ...]:
     """The loops in their order, but for the innermost: the one along which most of `refs` move by one element."""
     if len(syms) < 2:
         return syms
-    best = max(reversed(syms), key=lambda s: sum(stride(ref, s) == 1 for ref in refs))
+    best = max(reversed(syms), key=lambda s: sum(ref.stride(s) == 1 for ref in refs))
     return (*(s for s in syms if s is not best), best)
 
 
-def stride(ref: Ref, sym: Sym) -> int:
-    """How far, in elements, one step of `sym` moves the cell."""
-    return sum(place.coef(sym) * step for place, step in zip(ref.at, ref.buf.strides, strict=True))
+stride = Ref.stride  # for `tiled`

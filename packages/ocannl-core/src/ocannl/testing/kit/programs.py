@@ -21,6 +21,7 @@ from ocannl.lang.code import seq
 from ocannl.lower.lower import lower
 from ocannl.opt.memory import memory
 from ocannl.opt.pipeline import optimize
+from ocannl.opt.stream import stream
 from ocannl.runtime.context import Context
 from ocannl.testing import expressions
 from ocannl.testing.evaluate import evaluate
@@ -46,8 +47,8 @@ def optimized(program: Program, name: str, random: Random, claimed: Capabilities
 
 
 def expanded(program: Program, name: str, random: Random, claimed: Capabilities) -> Proc:
-    """Loops of any mode, in lowered programs, too."""
-    return memory(moded(lower(program.code, name), random, "lowered"), claimed.alignment_bytes)
+    """Loops of any mode, in lowered programs, too, and results past the caches."""
+    return memory(stream(moded(lower(program.code, name), random, "lowered"), 0), claimed.alignment_bytes)
 
 
 def mentioned(proc: Proc) -> set[str]:

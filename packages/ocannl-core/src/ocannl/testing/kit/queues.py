@@ -69,6 +69,19 @@ class Queues(Area):
         queue.synchronize()
         assert seen == list(range(300))
 
+    def test_an_immediate_queue_has_read_what_it_was_given(self, bench: Bench, queue: Queue) -> None:
+        if not queue.immediate:
+            pytest.skip("the queue reads arrays later")
+        array, out = np.arange(1000, dtype=np.uint8), np.zeros(1000, np.uint8)
+        pool = bench.device.alloc_pool(array.nbytes)
+        queue.from_host(Location(pool, 0), array)
+        given = array.copy()
+        array[...] = 0
+        queue.to_host(Location(pool, 0), out)
+        queue.synchronize()
+        bench.device.free_pool(pool)
+        assert np.array_equal(out, given)
+
     def test_values_reach_the_work(self, queue: Queue) -> None:
         seen: list[tuple[int, ...]] = []
         for values in ((), (1,), (2, 3), (-4, 5, 6)):

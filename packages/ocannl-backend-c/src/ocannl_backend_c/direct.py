@@ -1,0 +1,51 @@
+"""A call of a program by Python itself, in C: see `direct` in `ocannl.codegen.params`."""
+
+DIRECT = "direct"  # the symbols of programs begin with another word
+TEXT = """
+struct frame {
+  int32_t (*program)(void *const *, const int64_t *, struct control *);
+  void *const *addresses;
+  struct control *control;
+  const int64_t *state, *seen;
+  int64_t count;
+  const struct given { void *name; int64_t lo, hi; } *given;
+};
+
+extern char _Py_NoneStruct, PyLong_Type;
+void *PyTuple_GetItem(void *, int64_t);
+int64_t PyTuple_Size(void *);
+void *PyLong_AsVoidPtr(void *);
+long long PyLong_AsLongLongAndOverflow(void *, int *);
+void *PyObject_Type(void *);
+void *PyObject_Vectorcall(void *, void *const *, uint64_t, void *);
+void Py_IncRef(void *);
+void Py_DecRef(void *);
+
+static int plain(const struct frame *frame, void *const *args, void *names, int64_t *values)
+{
+  for (int64_t n = 0; n < frame->count; n++) {
+    const struct given *given = &frame->given[n];
+    if (PyTuple_GetItem(names, n) != given->name) return 0;
+    void *type = PyObject_Type(args[n]);
+    Py_DecRef(type);
+    if (type != &PyLong_Type) return 0;
+    int overflow;
+    values[n] = PyLong_AsLongLongAndOverflow(args[n], &overflow);
+    if (overflow || values[n] < given->lo || values[n] > given->hi) return 0;
+  }
+  return 1;
+}
+
+void *direct(void *self, void *const *args, int64_t positional, void *names)
+{
+  const struct frame *frame = PyLong_AsVoidPtr(PyTuple_GetItem(self, 0));
+  int64_t values[frame->count + 1];
+  if (*frame->state == *frame->seen && !positional && frame->count == (names ? PyTuple_Size(names) : 0)
+      && plain(frame, args, names, values)) {
+    frame->program(frame->addresses, values, frame->control);
+    Py_IncRef(&_Py_NoneStruct);
+    return &_Py_NoneStruct;
+  }
+  return PyObject_Vectorcall(PyTuple_GetItem(self, 1), args, (uint64_t)positional, names);
+}
+"""

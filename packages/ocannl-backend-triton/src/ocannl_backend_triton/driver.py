@@ -1,0 +1,286 @@
+"""CUDA's driver through `ctypes`: a table of its functions with what they take, and every answer checked.
+
+The table is all that stands between this package and a GPU: who gives a `Driver` other functions has another GPU.
+
+After an error that leaves the GPU unusable, and in a child of a process that used it, the driver is closed: everything
+that asks for something is refused, in words, and what is given back is left to the end of the process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from enum import IntEnum
+from functools import partial
+
+from ocannl.backend import BackendUnavailable, DeviceLost, OutOfMemory
+from ocannl.base.errors import BackendError
+
+FUNCTIONS = """
+cuInit                            u
+cuDriverGetVersion                p
+cuGetErrorName                    ip
+cuGetErrorString                  ip
+cuDeviceGetCount                  p
+cuDeviceGet                       pi
+cuDeviceGetName                   pii
+cuDeviceGetAttribute              pii
+cuDeviceTotalMem_v2               pi
+cuDeviceCanAccessPeer             pii
+cuDevicePrimaryCtxRetain          pi
+cuCtxPushCurrent_v2               p
+cuCtxPopCurrent_v2                p
+cuModuleLoadData                  pp
+cuModuleUnload                    p
+cuModuleGetFunction               ppp
+cuFuncSetAttribute                pii
+cuStreamCreate                    pu
+cuStreamDestroy_v2                p
+cuStreamSynchronize               p
+cuStreamWaitEvent                 ppu
+cuEventCreate                     pu
+cuEventDestroy_v2                 p
+cuEventRecord                     pp
+cuEventQuery                      p
+cuEventSynchronize                p
+cuMemPoolCreate                   pp
+cuMemPoolSetAttribute             pip
+cuMemPoolSetAccess                ppz
+cuMemPoolTrimTo                   pz
+cuMemAllocFromPoolAsync           pzpp
+cuMemFreeAsync                    dp
+cuMemHostAlloc                    pzu
+cuMemFreeHost                     p
+cuMemcpyHtoDAsync_v2              dpzp
+cuMemcpyDtoHAsync_v2              pdzp
+cuMemcpyDtoDAsync_v2              ddzp
+cuMemcpyPeerAsync                 dpdpzp
+cuMemsetD8Async                   dczp
+cuGraphCreate                     pu
+cuGraphDestroy                    p
+cuGraphAddKernelNode_v2           pppzp
+cuGraphInstantiateWithFlags       ppl
+cuGraphExecKernelNodeSetParams_v2 ppp
+cuGraphExecDestroy                p
+cuGraphLaunch                     pp
+"""
+LETTERS = {
+    "p": ctypes.c_void_p,  # a pointer, or one of the driver's handles
+    "d": ctypes.c_uint64,  # an address on a device
+    "z": ctypes.c_size_t,
+    "l": ctypes.c_uint64,
+    "u": ctypes.c_uint,
+    "i": ctypes.c_int,
+    "c": ctypes.c_ubyte,
+}
+Functions = Mapping[str, Callable[..., int]]
+
+
+def signatures() -> dict[str, tuple[type, ...]]:
+    """What each function takes; all of them return a status."""
+    rows = (line.split() for line in FUNCTIONS.split("\n") if line)
+    return {name: tuple(LETTERS[letter] for letter in letters) for name, letters in rows}
+
+
+class Attribute(IntEnum):
+    """Of a device."""
+
+    MAX_SHARED_MEMORY_PER_BLOCK = 8
+    MULTIPROCESSOR_COUNT = 16
+    CLOCK_RATE = 13
+    MEMORY_CLOCK_RATE = 36
+    GLOBAL_MEMORY_BUS_WIDTH = 37
+    L2_CACHE_SIZE = 38
+    COMPUTE_CAPABILITY_MAJOR = 75
+    COMPUTE_CAPABILITY_MINOR = 76
+    MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97
+    MEMORY_POOLS_SUPPORTED = 115
+
+
+FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
+MEMPOOL_RELEASE_THRESHOLD = 4
+STREAM_NON_BLOCKING = 1
+EVENT_DISABLE_TIMING = 2
+ALLOCATION_PINNED = 1
+LOCATION_DEVICE = 1
+ACCESS_READ_WRITE = 3
+
+
+class KernelNode(ctypes.Structure):
+    """CUDA_KERNEL_NODE_PARAMS_v2"""
+
+    _fields_ = (
+        ("func", ctypes.c_void_p),
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("sharedMemBytes", ctypes.c_uint),
+        ("kernelParams", ctypes.c_void_p),
+        ("extra", ctypes.c_void_p),
+        ("kern", ctypes.c_void_p),
+        ("ctx", ctypes.c_void_p),
+    )
+
+
+class MemLocation(ctypes.Structure):
+    """CUmemLocation"""
+
+    _fields_ = (("type", ctypes.c_int), ("id", ctypes.c_int))
+
+
+class MemPoolProps(ctypes.Structure):
+    """CUmemPoolProps"""
+
+    _fields_ = (
+        ("allocType", ctypes.c_int),
+        ("handleTypes", ctypes.c_int),
+        ("location", MemLocation),
+        ("win32SecurityAttributes", ctypes.c_void_p),
+        ("maxSize", ctypes.c_size_t),
+        ("usage", ctypes.c_ushort),
+        ("reserved", ctypes.c_ubyte * 54),
+    )
+
+
+class MemAccess(ctypes.Structure):
+    """CUmemAccessDesc"""
+
+    _fields_ = (("location", MemLocation), ("flags", ctypes.c_int))
+
+
+OUT_OF_MEMORY, NOT_READY = 2, 600
+LOST = {
+    "DEINITIALIZED": 4, "DEVICE_UNAVAILABLE": 46, "ECC_UNCORRECTABLE": 214, "NVLINK_UNCORRECTABLE": 220,
+    "CONTAINED": 226, "ILLEGAL_ADDRESS": 700, "LAUNCH_TIMEOUT": 702, "CONTEXT_IS_DESTROYED": 709, "ASSERT": 710,
+    "HARDWARE_STACK_ERROR": 714, "ILLEGAL_INSTRUCTION": 715, "MISALIGNED_ADDRESS": 716, "INVALID_ADDRESS_SPACE": 717,
+    "INVALID_PC": 718, "LAUNCH_FAILED": 719, "EXTERNAL_DEVICE": 911,
+}  # fmt: skip
+"""Errors, by their names without CUDA_ERROR_, after which a process can do nothing more on a GPU."""
+
+
+class Driver:
+    """Calls functions of the driver by name, and raises what goes wrong."""
+
+    def __init__(self, functions: Functions) -> None:
+        self._functions = functions
+        self.closed: str | None = None  # why nothing more can be done
+
+    def __call__(self, name: str, *arguments: object) -> None:
+        status = self._status(name, *arguments)
+        if status:
+            raise self._error(name, status)
+
+    def is_ready(self, event: ctypes.c_void_p) -> bool:
+        status = self._status("cuEventQuery", event)
+        if status not in (0, NOT_READY):
+            raise self._error("cuEventQuery", status)
+        return status == 0
+
+    def give_back(self, name: str, *arguments: object) -> None:
+        """Calls a function that frees something. It may come when nothing is left to free, and nobody could be told."""
+        if self.closed is None:
+            self._functions[name](*arguments)
+
+    @contextmanager
+    def current(self, context: ctypes.c_void_p) -> Iterator[None]:
+        """What the thread does meanwhile is done in the context, and whoever else uses CUDA in the thread sees nothing
+        of it."""
+        self("cuCtxPushCurrent_v2", context)
+        try:
+            yield
+        finally:
+            self.give_back("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+
+    def number(self, name: str, *arguments: int) -> int:
+        """What a function puts into the integer that it takes first."""
+        found = ctypes.c_int()
+        self(name, ctypes.byref(found), *arguments)
+        return found.value
+
+    def handle(self, name: str, *arguments: object) -> ctypes.c_void_p:
+        """What a function puts into the handle, or the address, that it takes first."""
+        found = ctypes.c_void_p()
+        self(name, ctypes.byref(found), *arguments)
+        return found
+
+    def _status(self, name: str, *arguments: object) -> int:
+        if self.closed is not None:
+            raise DeviceLost(self.closed)
+        return self._functions[name](*arguments)
+
+    def _error(self, function: str, status: int) -> BackendError:
+        words = f"{function} says {self._text('cuGetErrorName', status)}: {self._text('cuGetErrorString', status)}"
+        if status == OUT_OF_MEMORY:
+            return OutOfMemory(words)
+        if status in LOST.values():
+            self.closed = f"the GPU can no longer be used by this process, and what it held is lost: {words}"
+            return DeviceLost(self.closed)
+        return BackendError(f"the CUDA driver failed: {words}")
+
+    def _text(self, function: str, status: int) -> str:
+        found = ctypes.c_char_p()
+        self._functions[function](status, ctypes.byref(found))
+        return (found.value or f"error {status}".encode()).decode(errors="replace")
+
+
+LIBRARIES = {"win32": ("nvcuda.dll",), "linux": ("libcuda.so.1", "libcuda.so")}
+OLDEST = 12000  # as `cuDriverGetVersion` tells it: 12.0
+
+
+def _library() -> Functions:
+    wrong = "there is no CUDA on this system"
+    for name in LIBRARIES.get(sys.platform, ()):
+        try:
+            library = ctypes.CDLL(name)
+        except OSError as error:
+            wrong = f"the CUDA driver cannot be loaded: {error}"
+            continue
+        functions = {}
+        for function, takes in signatures().items():
+            found = getattr(library, function, None)
+            if found is None:
+                raise BackendUnavailable(f"the CUDA driver is too old: it has no {function}")
+            found.argtypes, found.restype = takes, ctypes.c_int
+            functions[function] = found
+        return functions
+    raise BackendUnavailable(wrong)
+
+
+def opened(functions: Functions) -> Driver:
+    """The driver at work, with at least one device that it can use."""
+    driver = Driver(functions)
+    try:
+        driver("cuInit", 0)
+        version, count = driver.number("cuDriverGetVersion"), driver.number("cuDeviceGetCount")
+    except BackendError as wrong:
+        raise BackendUnavailable(f"no GPU can be used: {wrong}") from None
+    if version < OLDEST:
+        spoken = "{}.{}".format(*divmod(version // 10, 100))
+        raise BackendUnavailable(f"the CUDA driver speaks version {spoken}, and 12.0 is needed")
+    if count == 0:
+        raise BackendUnavailable("the CUDA driver finds no GPU")
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=partial(_after_fork, driver))
+    return driver
+
+
+def _after_fork(driver: Driver) -> None:
+    driver.closed = (
+        "this process was forked from one that used a GPU, and CUDA does not follow it: "
+        'start it with multiprocessing\'s method "spawn"'
+    )
+
+
+_lock = threading.Lock()
+_opened: list[Driver] = []
+
+
+def cuda() -> Driver:
+    """The driver of this machine. Raises `BackendUnavailable`."""
+    with _lock:
+        if not _opened:
+            _opened.append(opened(_library()))
+        return _opened[0]

@@ -1,0 +1,108 @@
+"""Compiled programs as bytes: what the printer made, and the machine code of each kernel for each kind of GPU here.
+
+    ocannl-triton 1
+    <sha256 of the rest> <bytes of the header> <header in JSON> <images, one after another>
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ocannl.backend import CompileError
+from ocannl_backend_triton.kernel import Argument, Kernel, Module
+
+MAGIC = b"ocannl-triton 1\n"
+LENGTH_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """The machine code of one kernel, and how it wants to be launched.
+
+    After the kernel's own parameters come pointers to `scratch`: so many bytes for each program of the grid, or none.
+    """
+
+    name: str
+    image: bytes
+    threads: int
+    shared_bytes: int
+    scratch: tuple[int, ...]
+
+
+Binaries = Mapping[int, Sequence[Sequence[Binary]]]
+"""By `Target.sm`, of each module, of each kernel; empty where kernels are interpreted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """`target` names everything that decides whether the code can run somewhere."""
+
+    target: str
+    modules: tuple[Module, ...]
+    binaries: Binaries = field(default_factory=dict)
+
+    @property
+    def source(self) -> str:
+        return "\n\n".join(module.source for module in self.modules)
+
+    @property
+    def blob(self) -> bytes:
+        images: dict[bytes, int] = {}
+        for binary in (b for of_target in self.binaries.values() for of_module in of_target for b in of_module):
+            images.setdefault(binary.image, len(images))
+
+        def written(b: Binary) -> list[object]:
+            return [b.name, images[b.image], b.threads, b.shared_bytes, b.scratch]
+
+        header = {
+            "target": self.target,
+            "modules": [asdict(module) for module in self.modules],
+            "binaries": {sm: [[written(b) for b in each] for each in made] for sm, made in self.binaries.items()},
+            "images": [len(image) for image in images],
+        }
+        line = json.dumps(header).encode()
+        rest = b"".join([len(line).to_bytes(LENGTH_BYTES, "little"), line, *images])
+        return MAGIC + hashlib.sha256(rest).digest() + rest
+
+    @staticmethod
+    def read(blob: bytes, target: str) -> Package:
+        """From bytes that were made for the target, and are whole."""
+        start = len(MAGIC) + hashlib.sha256().digest_size
+        digest, rest = blob[len(MAGIC) : start], blob[start:]
+        if not blob.startswith(MAGIC):
+            raise CompileError("these bytes are not compiled code")
+        if hashlib.sha256(rest).digest() != digest:
+            raise CompileError("compiled code is damaged")
+        end = LENGTH_BYTES + int.from_bytes(rest[:LENGTH_BYTES], "little")
+        header = json.loads(rest[LENGTH_BYTES:end])
+        if header["target"] != target:
+            raise CompileError(f"the code was compiled for {header['target']}, and this is {target}")
+        images = []
+        for size in header["images"]:
+            images.append(rest[end : end + size])
+            end += size
+        binaries = {
+            int(sm): [[_binary(b, images) for b in each] for each in made] for sm, made in header["binaries"].items()
+        }
+        return Package(target, tuple(map(_module, header["modules"])), binaries)
+
+
+def _binary(stored: Sequence[Any], images: Sequence[bytes]) -> Binary:
+    name, image, threads, shared_bytes, scratch = stored
+    return Binary(name, images[image], threads, shared_bytes, tuple(scratch))
+
+
+def _module(stored: Mapping[str, Any]) -> Module:
+    kernels = tuple(map(_kernel, stored["kernels"]))
+    regions = tuple((name, nbytes) for name, nbytes in stored["regions"])
+    return Module(**{**stored, "kernels": kernels, "regions": regions})
+
+
+def _kernel(stored: Mapping[str, Any]) -> Kernel:
+    arguments = tuple(Argument(**argument) for argument in stored["arguments"])
+    constants = tuple((name, value) for name, value in stored["constants"])
+    return Kernel(**{**stored, "arguments": arguments, "grid": tuple(stored["grid"]), "constants": constants})

@@ -1,0 +1,33 @@
+"""What a kernel is compiled for: the instructions of a GPU, and how much there is of what kernels share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+KIB = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """`sm` is the compute capability, without its point: 80, 90, 120."""
+
+    sm: int
+    shared_bytes: int  # that one block can have
+    multiprocessors: int
+
+    def __str__(self) -> str:
+        return f"sm_{self.sm}"
+
+
+KNOWN = {
+    target.sm: target
+    for target in (
+        Target(80, 163 * KIB, 108),  # A100
+        Target(86, 99 * KIB, 84),
+        Target(89, 99 * KIB, 128),
+        Target(90, 227 * KIB, 132),  # H100
+        Target(100, 227 * KIB, 148),
+        Target(120, 99 * KIB, 170),
+    )
+}
+"""To compile for where there is no GPU."""

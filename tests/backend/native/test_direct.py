@@ -1,0 +1,157 @@
+"""Calls that go to compiled code with no Python in between are checked like any other's."""
+
+import gc
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+from ocannl.runtime.routine import DirectRoutine
+
+
+@pytest.fixture
+def ctx(native):
+    with oc.Context(native.name, threads=1, queue="inline") as made:
+        yield made
+
+
+@pytest.fixture
+def x():
+    return oc.placeholder("x", batch=[], input=[], output=[3])
+
+
+def counting(ctx, x):
+    """A routine that adds one to a node at each call."""
+    total = oc.node("total")
+    with oc.cd("count") as code:
+        total["=+"] = x
+    step = ctx.compile(code)
+    assert isinstance(step, DirectRoutine)
+    return step, total
+
+
+def sliced(ctx):
+    rows = oc.tensor(np.arange(24, dtype="float32").reshape(2, 3, 4), batch_axes=2)
+    i, j = oc.symbol("i", 0, 2), oc.symbol("j", 0, 3)
+    picked = rows[i][j] + 0.0
+    step = ctx.compile(picked.forward)
+    assert isinstance(step, DirectRoutine)
+    return step, picked
+
+
+def test_every_call_counts(ctx, x):
+    ctx[x] = np.ones(3, "float32")
+    step, total = counting(ctx, x)
+    for _ in range(10):
+        assert step() is None
+    assert ctx[total].tolist() == [10, 10, 10]
+    ctx[x] = np.full(3, 2, "float32")
+    step()
+    assert ctx[total].tolist() == [12, 12, 12]
+
+
+def test_what_was_never_set_is_missed(ctx, x):
+    step, total = counting(ctx, x)
+    with pytest.raises(oc.UninitializedError, match="`x`: it was never set"):
+        step()
+    ctx[x] = 1
+    step()
+    assert ctx[total].tolist() == [1, 1, 1]
+
+
+def test_a_closed_context_refuses(ctx, x):
+    ctx[x] = 1
+    step, _ = counting(ctx, x)
+    step()
+    step()
+    ctx.close()
+    with pytest.raises(oc.CodeError, match="this context is closed"):
+        step()
+
+
+def test_symbols_come_by_name(ctx):
+    step, picked = sliced(ctx)
+    for _ in range(2):  # checked by Python, then by compiled code
+        for given in ({"i": 1, "j": 2}, {"j": 2, "i": 1}, {"i": np.int64(1), "j": np.uint8(2)}, {"i": 1, "j": 2}):
+            step(i=0, j=0)
+            step(**given)
+            assert ctx[picked].tolist() == [20, 21, 22, 23]
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"i": 2, "j": 0}, oc.DataError, "holds 0 <= i < 2, and is given as 2"),
+        ({"i": 0, "j": -1}, oc.DataError, "holds 0 <= j < 3, and is given as -1"),
+        ({"i": 1 << 64, "j": 0}, oc.DataError, "holds 0 <= i < 2"),
+        ({"i": True, "j": 0}, oc.CodeError, "is an integer, not True"),
+        ({"i": 1.0, "j": 0}, oc.CodeError, "is an integer, not 1.0"),
+        ({"i": None, "j": 0}, oc.CodeError, "is an integer, not None"),
+        ({"i": 1}, oc.CodeError, "needs the symbol `j`"),
+        ({}, oc.CodeError, "needs the symbol `i`"),
+        ({"i": 1, "j": 0, "k": 0}, oc.CodeError, "has no symbol `k`"),
+        ({"i": 1, "k": 0}, oc.CodeError, "needs the symbol `j`"),
+    ],
+)
+def test_a_wrong_symbol_changes_nothing(ctx, given, error, message):
+    step, picked = sliced(ctx)
+    step(i=0, j=1)
+    step(i=0, j=1)
+    with pytest.raises(error, match=message):
+        step(**given)
+    assert ctx[picked].tolist() == [4, 5, 6, 7]
+
+
+def test_values_by_position_are_refused(ctx):
+    step, _ = sliced(ctx)
+    step(i=0, j=1)
+    with pytest.raises(TypeError, match="positional"):
+        step(0, 1)
+
+
+def test_another_thread_waits_for_its_turn(ctx, x):
+    ctx[x] = 1
+    step, total = counting(ctx, x)
+    step()
+    other = threading.Thread(target=step)
+    with ctx.lock:
+        other.start()
+        other.join(0.1)
+        assert other.is_alive()
+        assert ctx[total].tolist() == [1, 1, 1]
+    other.join()
+    assert ctx[total].tolist() == [2, 2, 2]
+
+
+def test_a_routine_goes_when_nobody_refers_to_it(ctx, x):
+    ctx[x] = 1
+    gc.disable()
+    try:
+        step, _ = counting(ctx, x)
+        step()
+        gone = weakref.ref(step)
+        del step
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_what_is_left_of_a_routine_does_no_harm(ctx, x):
+    ctx[x] = 1
+    step, total = counting(ctx, x)
+    step()
+    call = step.__call__
+    del step
+    gc.collect()
+    call()
+    assert ctx[total].tolist() == [2, 2, 2]
+    ctx.close()
+    with pytest.raises(oc.CodeError, match="is no more"):
+        call()
+
+
+def test_long_programs_are_called_with_care(ctx):
+    x = oc.placeholder("x", batch=[1 << 20], input=[], output=[])
+    assert not isinstance(ctx.compile((x + 1.0).forward), DirectRoutine)

@@ -1,0 +1,23 @@
+"""The Triton backend in triton's interpreter, a way to run hand-written programs, and the simulated driver."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from ocannl.testing.runner import Runner
+
+sys.path.append(str(Path(__file__).parent))
+
+
+@pytest.fixture(scope="session")
+def triton():
+    pytest.importorskip("triton")
+    from ocannl_backend_triton.backend import TritonBackend
+
+    return TritonBackend()
+
+
+@pytest.fixture(scope="session")
+def run(triton):
+    return Runner(triton)

@@ -1,0 +1,106 @@
+"""What goes past the caches is whole vectors of results that the nest does not read, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from ocannl.base.errors import VerifyError
+from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.index import Affine, Sym
+from ocannl.ir.interpret import interpret
+from ocannl.ir.loops import Access, Apply, Buf, Expr, Home, Load, Mode, Num, Proc, Ref, Stmt, Store, loop, row_major
+from ocannl.ir.ops import BY_NAME
+from ocannl.ir.precision import float32
+from ocannl.ir.text import print_proc
+from ocannl.ir.tnode import Role, TNode
+from ocannl.ir.verify import verify
+from ocannl.ir.walk import walk
+from ocannl.lower.lower import lower
+from ocannl.opt.pipeline import optimize
+from ocannl.opt.stream import stream
+from ocannl.testing.evaluate import evaluate
+from ocannl.testing.generate import difference, generate
+
+
+def buffer(name: str, *shape: int) -> Buf:
+    node = TNode(name, Role.PLACEHOLDER, lambda: shape, lambda: float32)
+    return Buf(name, float32, shape, row_major(shape), Home.POOL, Access.INOUT, node)
+
+
+I, L = Sym("i", 0, 7), Sym("l", 0, 3)
+X, Y = replace(buffer("x", 64), access=Access.IN), buffer("y", 64)
+
+
+def cell(buf: Buf, lane: int = 1, turn: int = 4, first: int = 0) -> Ref:
+    return Ref(buf, (Affine.sum(((lane, L), (turn, I)), first),))
+
+
+ONE = Num(1, float32)
+
+
+def over(ref: Ref, value: Expr = ONE, mode: Mode = Mode.LANES) -> Stmt:
+    return loop(I, (loop(L, (Store(ref, value),), mode=mode),))
+
+
+def streams(stmt: Stmt) -> list[bool]:
+    proc = stream(Proc("p", (X, Y), (), (stmt,)), 0)
+    verify(proc, "optimized")
+    return [node.streamed for node in walk(proc.body) if isinstance(node, Store)]
+
+
+CASES = {
+    "vectors, one after the other": (over(cell(Y)), True),
+    "every other vector": (over(cell(Y, turn=8)), True),
+    "from the second vector on": (over(cell(Y, first=4)), True),
+    "between two vectors": (over(cell(Y, first=2)), False),
+    "vectors that overlap": (over(cell(Y, turn=6)), False),
+    "every other cell": (over(cell(Y, lane=2, turn=8)), False),
+    "numbers": (over(cell(Y), mode=Mode.SERIAL), False),
+    "of what is read elsewhere": (over(cell(Y), Load(cell(X))), True),
+    "in place": (over(cell(Y), Apply(BY_NAME["neg"], (Load(cell(Y)),))), False),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_whole_vectors_of_what_is_not_read_are_streamed(name: str) -> None:
+    stmt, fits = CASES[name]
+    assert streams(stmt) == [fits]
+    if not fits and name != "in place":
+        forced = Proc("p", (X, Y), (), (marked(stmt),))
+        with pytest.raises(VerifyError, match="not proved to be a vector at a multiple of its size"):
+            verify(forced, "optimized")
+
+
+def marked(stmt: Stmt) -> Stmt:
+    match stmt:
+        case Store():
+            return replace(stmt, streamed=True)
+        case _:
+            return replace(stmt, body=tuple(map(marked, stmt.body)))  # type: ignore[union-attr, call-arg]
+
+
+def test_a_small_nest_is_left_alone() -> None:
+    proc = Proc("p", (X, Y), (), (over(cell(Y)),))
+    assert stream(proc, Y.nbytes) is proc
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_random_programs_compute_the_same(seed: int) -> None:
+    program = generate(Random(seed))
+    before = optimize(lower(program.code, "p"), {}, Capabilities(vector_bytes=16), without=frozenset(["poll"]))
+    proc = stream(before, 0)
+    verify(proc, "placed", alignment_bytes=64)
+    want = evaluate(program.code, program.arrays, program.symbols, program.merged)
+    got = interpret(proc, program.arrays, program.symbols, program.merged)
+    assert not difference(want, got, program.tolerance), print_proc(proc)
+
+
+def test_some_random_programs_are_streamed() -> None:
+    found = 0
+    for seed in range(60):
+        before = optimize(lower(generate(Random(seed)).code, "p"), {}, Capabilities(vector_bytes=16))
+        found += any(isinstance(n, Store) and n.streamed for n in walk(stream(before, 0).body))
+    assert found > 5
