@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from importlib.metadata import distributions
 from pathlib import Path
 
-EXTRAS = {"hypothesis", "matplotlib", "pytest", "rich", "sklearn", "typer"}
+EXTRAS = {"hypothesis", "matplotlib", "pytest", "rich", "sklearn", "triton", "typer"}
 
 
 def main() -> None:

@@ -1,6 +1,23 @@
-"""The simulated driver, for the tests beside this file."""
+"""The Triton backend in triton's interpreter, a way to run a hand-written program on arrays, and the simulated driver."""
 
 import sys
 from pathlib import Path
 
+import pytest
+
+from ocannl.testing.runner import Runner
+
 sys.path.append(str(Path(__file__).parent))
+
+
+@pytest.fixture(scope="session")
+def triton():
+    pytest.importorskip("triton")
+    from ocannl_backend_triton.backend import TritonBackend
+
+    return TritonBackend()
+
+
+@pytest.fixture(scope="session")
+def run(triton):
+    return Runner(triton)

@@ -1,32 +1,39 @@
-"""The Triton backend: a descriptor that reserves the name and says that there is nothing behind it yet."""
+"""The Triton backend: its description, which costs nothing to make. Triton is imported when the backend is loaded."""
 
 from __future__ import annotations
 
-from typing import NoReturn
+import os
+from importlib.util import find_spec
 
-from ocannl.backend import BackendInfo, BackendUnavailable, hookimpl
+from ocannl.backend import Backend, BackendInfo, hookimpl
 
 __all__ = ["ocannl_backend"]
 
-_REASON = "not built yet: this release of ocannl-backend-triton only reserves the name"
+INTERPRET = "TRITON_INTERPRET"
 
 
-def _probe() -> str:
-    """The reason why the backend cannot be used, on any machine."""
-    return _REASON
+def _probe() -> str | None:
+    """Why the backend cannot be used here, or None."""
+    if find_spec("triton") is None:
+        return "triton is not installed: pip install ocannl-backend-triton[triton]"
+    if os.environ.get(INTERPRET) != "1":
+        return f"there is no graphics processor here; with {INTERPRET}=1 set, kernels run in triton's interpreter"
+    return None
 
 
-def _load() -> NoReturn:
-    raise BackendUnavailable(f"backend `triton` is {_REASON}; `oc.backends()` lists the backends that work here")
+def _load() -> Backend:
+    from ocannl_backend_triton.backend import TritonBackend
+
+    return TritonBackend()
 
 
 @hookimpl
 def ocannl_backend() -> BackendInfo:
     return BackendInfo(
         name="triton",
-        api_version=1,  # of the seam that this was written for, not of the one that is installed
-        description="GPU kernels through Triton (not built yet)",
-        priority=0,
+        api_version=1,  # of the interface this was written for, never the one that happens to be installed
+        description="kernels for graphics processors, through triton",
+        priority=20,
         probe=_probe,
         load=_load,
     )

@@ -77,7 +77,7 @@ class Module:
     @property
     def edges(self) -> tuple[tuple[int, int], ...]:
         """Pairs of kernels of which the second has to wait for the first: none that others imply."""
-        return tuple(_edges([kernel.arguments for kernel in self.kernels]))
+        return tuple(sorted(_edges([kernel.arguments for kernel in self.kernels])))
 
 
 def _edges(arguments: Sequence[tuple[Argument, ...]]) -> Iterator[tuple[int, int]]:

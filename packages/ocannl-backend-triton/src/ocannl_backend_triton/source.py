@@ -1,0 +1,117 @@
+"""A program as kernels: one for each nest of loops, and their text.
+
+    @triton.jit
+    def step_1(x, y, BLOCK_i: tl.constexpr):
+        i = tl.program_id(0) * BLOCK_i + tl.arange(0, BLOCK_i)
+        i_inside = i < 1000
+        tl.store(y + i, tl.exp(tl.load(x + i, mask=i_inside, other=0)), mask=i_inside)
+"""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+from collections.abc import Sequence
+
+from ocannl.codegen import Document, Nest, nests, pool_bufs, printable
+from ocannl.ir.index import Sym
+from ocannl.ir.loops import Buf, Home, Load, Proc, Store, Update
+from ocannl.ir.names import Namer
+from ocannl.ir.walk import walk
+from ocannl_backend_triton.axes import layout, written
+from ocannl_backend_triton.emit import Emitter
+from ocannl_backend_triton.hazards import Hazards
+from ocannl_backend_triton.kernel import SCRATCH, STATICS, Argument, Kernel, Module
+from ocannl_backend_triton.types import held
+from ocannl_backend_triton.values import Operations
+
+RESERVED = (*keyword.kwlist, *dir(builtins), "libdevice", "statics", "tl", "triton")
+ALIGNMENT = 256  # of what lies in the scratch memory, in bytes
+NUM_WARPS = 4
+
+
+def module(proc: Proc) -> Module:
+    """The program as kernels."""
+    return _Program(proc).module()
+
+
+class _Program:
+    def __init__(self, proc: Proc) -> None:
+        self.proc = proc
+        self.operations = Operations()
+        self.names = Namer(RESERVED)  # of functions
+        self.pools = pool_bufs(proc)
+        self.kernels: list[Kernel] = []
+        self.texts: list[str] = []
+        self.scratch_bytes = 0
+
+    def module(self) -> Module:
+        for nest in nests(self.proc):
+            self.add(nest)
+        regions = [(buf.name, buf.nbytes) for buf in self.pools]
+        if self.proc.arena:
+            regions.append(("arena", self.proc.arena))
+        return Module(
+            self.proc.name, self.text(), tuple(self.kernels), tuple(regions), len(self.proc.syms), self.scratch_bytes
+        )
+
+    def text(self) -> str:
+        doc = Document()
+        doc.line(f"# {printable(self.proc.name)}")
+        doc.line("import triton")
+        doc.line("import triton.language as tl")
+        if self.operations.uses_library:
+            doc.line("from triton.language.extra import libdevice")
+        return doc.text() + "".join(f"\n\n{text}" for text in (*self.operations.helpers.values(), *self.texts))
+
+    def add(self, nest: Nest) -> None:
+        plan = layout(nest.body)
+        if any(axis.count == 0 for axis in plan.grid) or not written(nest.body):
+            return
+        names = Namer(RESERVED)
+        parameters = {buf: names(buf.name) for buf in nest.bufs}
+        emitter = Emitter(plan, names, self.operations, Hazards(nest.body, nest.disjoint), parameters)
+        emitter.kernel(nest.body)
+        arguments = [self.argument(name, buf, nest) for buf, name in parameters.items()]
+        head = []
+        if emitter.statics:
+            arguments.append(Argument("statics", "i64", STATICS, 0, 8 * len(self.proc.syms), True, False))
+            head = [self.static(sym, index.text) for sym, index in emitter.statics.items()]
+        for name, buf, count in emitter.scratch:
+            arguments.append(self.scratch(name, buf, count))
+        label = nest.labels[0] if nest.labels else ""
+        name = self.names(f"{self.proc.name}_{label}" if label else f"{self.proc.name}_{len(self.kernels) + 1}")
+        constants = tuple(emitter.constants.items())
+        self.texts.append(_function(name, nest.labels, arguments, constants, head, emitter.doc))
+        self.kernels.append(
+            Kernel(name, label, tuple(arguments), (emitter.programs, 1, 1), constants, NUM_WARPS)
+        )
+
+    def static(self, sym: Sym, name: str) -> str:
+        return f"    {name} = tl.load(statics + {self.proc.syms.index(sym)})"
+
+    def argument(self, name: str, buf: Buf, nest: Nest) -> Argument:
+        region = len(self.pools) if buf.home is Home.ARENA else self.pools.index(buf)
+        reads = any(isinstance(node, Load | Update) and node.ref.buf is buf for node in walk(nest.body))
+        writes = any(isinstance(node, Store | Update) and node.ref.buf is buf for node in walk(nest.body))
+        return Argument(name, held(buf.precision).pointer, region, buf.offset or 0, buf.nbytes, reads, writes)
+
+    def scratch(self, name: str, buf: Buf, count: int) -> Argument:
+        nbytes, offset = buf.nbytes * count, self.scratch_bytes
+        self.scratch_bytes += -(-nbytes // ALIGNMENT) * ALIGNMENT
+        return Argument(name, held(buf.precision).pointer, SCRATCH, offset, nbytes, True, True)
+
+
+def _function(
+    name: str, labels: Sequence[str], arguments: Sequence[Argument], constants: Sequence[tuple[str, int]],
+    head: Sequence[str], body: Document,
+) -> str:  # fmt: skip
+    params = [argument.name for argument in arguments] + [f"{constant}: tl.constexpr" for constant, _ in constants]
+    doc = Document()
+    for label in labels:
+        doc.line(f"# {printable(label)}")
+    doc.line("@triton.jit")
+    doc.line(f"def {name}({', '.join(params)}):")
+    for line in head:
+        doc.line(line)
+    return doc.text() + body.text()

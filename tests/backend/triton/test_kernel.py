@@ -1,0 +1,42 @@
+"""Which kernels wait for which."""
+
+import pytest
+
+from ocannl_backend_triton.kernel import Argument, Kernel, Module
+
+
+def argument(region, start, end, access):
+    return Argument("p", "fp32", region, start, end - start, "r" in access, "w" in access)
+
+
+def edges(*kernels):
+    made = [Kernel(f"k{n}", "", tuple(given), (1, 1, 1)) for n, given in enumerate(kernels)]
+    return list(Module("m", "", tuple(made), ()).edges)
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "waits"),
+    [
+        ((0, 0, 8, "w"), (0, 0, 8, "r"), True),
+        ((0, 0, 8, "r"), (0, 0, 8, "w"), True),
+        ((0, 0, 8, "w"), (0, 0, 8, "w"), True),
+        ((0, 0, 8, "r"), (0, 0, 8, "r"), False),
+        ((0, 0, 8, "w"), (1, 0, 8, "r"), False),
+        ((0, 0, 8, "w"), (0, 8, 16, "r"), False),
+        ((0, 0, 9, "w"), (0, 8, 16, "r"), True),
+        ((0, 8, 16, "r"), (0, 0, 9, "w"), True),
+    ],
+)
+def test_a_kernel_waits_for_what_it_shares_bytes_with(first, then, waits):
+    assert edges([argument(*first)], [argument(*then)]) == ([(0, 1)] if waits else [])
+
+
+def test_what_others_wait_for_is_left_out():
+    a, b, c = (argument(n, 0, 8, "w") for n in range(3))
+    read = [argument(n, 0, 8, "r") for n in range(3)]
+    assert edges([a], [read[0], b], [read[1], c], [read[0], read[2]]) == [(0, 1), (1, 2), (2, 3)]
+
+
+def test_kernels_that_share_nothing_stand_side_by_side():
+    a, b = (argument(n, 0, 8, "w") for n in range(2))
+    assert edges([a], [b], [argument(0, 0, 8, "r"), argument(1, 0, 8, "r")]) == [(0, 2), (1, 2)]
