@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import triton
-
 from ocannl.backend import Entry, Location, Queue
 from ocannl_backend_triton.compile import binaries
 from ocannl_backend_triton.device import CudaDevice, devices
@@ -30,7 +28,7 @@ class CudaMachine:
 
     @property
     def words(self) -> str:
-        return f"triton-{triton.__version__} " + " ".join(map(str, self.targets))
+        return " ".join(map(str, self.targets))
 
     def devices(self) -> Sequence[CudaDevice]:
         return self._devices
