@@ -24,9 +24,10 @@ def golden(session: nox.Session) -> None:
 
 @nox.session
 def fuzz(session: nox.Session) -> None:
-    """Run the tests under the Hypothesis profile `fuzz`: more generated programs, and a million systems of shapes."""
+    """Run the tests under the Hypothesis profile `fuzz`: more generated programs, a million systems of shapes, and ten
+    thousand schedules of programs."""
     command = ["pytest", "--hypothesis-profile=fuzz", "-n", "auto", *(session.posargs or ["tests"])]
-    session.run(*command, env={"OCANNL_TEST_SHAPES": "1000000"})
+    session.run(*command, env={"OCANNL_TEST_SHAPES": "1000000", "OCANNL_TEST_SCHEDULES": "10000"})
 
 
 @nox.session

@@ -81,6 +81,26 @@ def test_the_batch_of_a_step_may_change_between_calls(backend):
     assert abs(float(run.value()) - one) > 0.01
 
 
+@pytest.mark.parametrize("backend", COMPILED)
+@pytest.mark.parametrize("name", ["W2", "W3_b50", "W4", "W5"])
+def test_steps_are_the_same_bit_by_bit_with_any_number_of_threads_and_every_time(name, backend, monkeypatch):
+    def trained(threads):
+        monkeypatch.setenv("BENCH_THREADS", str(threads))
+        run = finished(backend, WORKLOADS[name]())
+        for _ in range(3):
+            run.call()
+        run.sync()
+        (loss,) = run.model.results
+        shared = "claimed by" in run.call.stages()["share"]
+        return shared, [run.value(), *(run.context[p] for p in loss.params.values())]
+
+    shared, first = trained(1)
+    assert shared is (name != "W3_b50")
+    for threads in (2, 3, 3):
+        for one, other in zip(first, trained(threads)[1], strict=True):
+            assert one.tobytes() == other.tobytes(), threads
+
+
 def test_an_adapter_says_what_it_is_and_builds():
     version, build = adapter("numpy")
     assert version() == f"ocannl {oc.__version__}"

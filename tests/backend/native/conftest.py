@@ -1,10 +1,16 @@
-"""Each backend that compiles for the processor and can do so here, and a way to run hand-written programs."""
+"""Each backend that compiles for the processor and can do so here, a way to run hand-written programs, and the same
+backends as if the processor were one with narrower vectors."""
 
+import platform
+from contextlib import contextmanager
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 
 import pytest
 
+from ocannl.backend import registry
+from ocannl.base.config import settings
 from ocannl.testing.runner import Runner
 
 
@@ -23,3 +29,57 @@ def native(request):
 @pytest.fixture(scope="session")
 def run(native):
     return Runner(native)
+
+
+# --- processors with narrower vectors, whose code runs here, too ------------------------------------------------------
+
+PROCESSORS = {  # what LLVM and a C compiler are told, and the vectors that there are
+    "haswell": ("+avx,+avx2,+f16c,+fma", "-mno-avx512f", (32, 16)),
+    "x86-64": ("", "-mno-avx", (16, 16)),
+}
+
+
+@contextmanager
+def llvm_for(processor):
+    """The LLVM backend, as if this were another processor."""
+    from ocannl_backend_llvm import backend, engine
+
+    features, _, vectors = PROCESSORS[processor]
+    target = engine.Target(engine.host().triple, processor, features)
+    made = registry.resolve("llvm")
+    width, registers = target.vectors
+    claimed = replace(made.capabilities, vector_bytes=width, vector_registers=registers)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "host", lambda: target)
+        patch.setattr(backend, "_capabilities", lambda: claimed)
+        yield made
+    assert target.vectors == vectors
+
+
+@contextmanager
+def c_for(processor):
+    """The C backend, told to do without some instructions."""
+    from ocannl_backend_c import toolchain
+
+    _, flag, vectors = PROCESSORS[processor]
+    with settings(c_compiler=" ".join([*toolchain.command(), flag])):
+        made = registry.resolve("c")
+        assert (made.capabilities.vector_bytes, made.capabilities.vector_registers) == vectors
+        yield made
+
+
+NARROWED = [(name, processor) for name in ("llvm", "c") for processor in PROCESSORS]
+
+
+@pytest.fixture(scope="class", params=NARROWED, ids=lambda case: " for ".join(case))
+def narrowed(request):
+    name, processor = request.param
+    module = f"ocannl_backend_{name}"
+    if platform.machine() not in ("x86_64", "AMD64"):
+        pytest.skip("a processor of another kind")
+    if not find_spec(module) or import_module(module).ocannl_backend().probe() is not None:
+        pytest.skip(f"{name} does not work here")
+    if registry.resolve(name).capabilities.vector_bytes < PROCESSORS[processor][2][0]:
+        pytest.skip("this processor is narrower")
+    with {"llvm": llvm_for, "c": c_for}[name](processor) as backend:
+        yield backend

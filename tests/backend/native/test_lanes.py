@@ -100,6 +100,21 @@ class TestLoops(Native, kit.Loops):
     pass
 
 
+class Narrow:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def tested(cls, narrowed):
+        return InModes(narrowed)
+
+
+class TestNarrowOperations(Narrow, kit.Operations):
+    pass
+
+
+class TestNarrowCasts(Narrow, kit.Casts):
+    pass
+
+
 @pytest.fixture(scope="module")
 def bench(native):
     return Bench(native)

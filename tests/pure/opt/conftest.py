@@ -1,4 +1,5 @@
-"""How many random groups judge plans, and chains fusion: OCANNL_TEST_GROUPS, 300 when nobody says."""
+"""How many random groups judge plans, and chains fusion: OCANNL_TEST_GROUPS, 300 when nobody says; and how many random
+programs any schedules: OCANNL_TEST_SCHEDULES, 300, the first of which is that of the seed OCANNL_TEST_FIRST."""
 
 from __future__ import annotations
 
@@ -6,11 +7,18 @@ import os
 
 import pytest
 
-GROUPS = int(os.environ.get("OCANNL_TEST_GROUPS", "300"))
-CHUNK = 50  # groups a test
+CHUNK = 50  # seeds a test
+
+
+def seeds(count: str, first: int = 0) -> list[range]:
+    end = first + int(os.environ.get(count, "300"))
+    return [range(n, min(n + CHUNK, end)) for n in range(first, end, CHUNK)]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "seeds" in metafunc.fixturenames:
-        chunks = [range(n, min(n + CHUNK, GROUPS)) for n in range(0, GROUPS, CHUNK)]
-        metafunc.parametrize("seeds", chunks, ids=[f"{c.start}-{c.stop - 1}" for c in chunks])
+    for name, chunks in (
+        ("seeds", seeds("OCANNL_TEST_GROUPS")),
+        ("schedules", seeds("OCANNL_TEST_SCHEDULES", int(os.environ.get("OCANNL_TEST_FIRST", "0")))),
+    ):
+        if name in metafunc.fixturenames:
+            metafunc.parametrize(name, chunks, ids=[f"{c.start}-{c.stop - 1}" for c in chunks])

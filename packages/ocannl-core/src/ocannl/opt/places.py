@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable
 
 from ocannl.ir.loops import Buf, Stmt, Update
 from ocannl.ir.touch import storage, touches
@@ -33,6 +34,12 @@ class Places:
         places = self._writers.get(storage(buf), [])
         at = bisect_left(places, before)
         return places[at - 1] if at else -1
+
+    def touching(self, bufs: Iterable[Buf], but: int) -> list[int]:
+        """Who reads or writes one of them, but for one statement."""
+        keys = {storage(buf) for buf in bufs}
+        places = {at for table in (self._readers, self._writers) for key in keys for at in table.get(key, ())}
+        return sorted(places - {but})
 
     def is_read(self, buf: Buf) -> bool:
         return bool(self._readers.get(storage(buf)))

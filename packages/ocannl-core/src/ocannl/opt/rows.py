@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain, product
 from math import prod
 
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import TRUE, Affine, Sym
-from ocannl.ir.loops import Access, Buf, Expr, For, Home, Load, Local, Proc, Ref, Stmt
+from ocannl.ir.loops import Access, Body, Buf, Expr, For, Home, Load, Local, Proc, Ref, Stmt, loop
 from ocannl.ir.names import Namer
 from ocannl.ir.touch import storage
+from ocannl.opt.carry import Carried, carried, in_parts, parts_of
 from ocannl.opt.group import Group, group_of, scratch
-from ocannl.opt.nest import around, is_whole, names_of
+from ocannl.opt.nest import around, is_whole, loads, names_of
 from ocannl.opt.places import Places
 from ocannl.opt.plan.model import best
 from ocannl.opt.plan.tiled import subject_of
-from ocannl.opt.substitute import map_statements
+from ocannl.opt.substitute import map_statements, substitute_statements
 
 MEMBERS = 24  # of one row
 ARRAYS = 16  # that a row goes through, of those that others see: memory is fast for so many streams at a time
@@ -24,9 +26,10 @@ LOSS = 1.3  # by which the whole may get slower, for one nest less
 NEAR_BYTES = 1 << 15  # that every row may read again
 BANDWIDTH = 32  # bytes in a cycle that come or go from further away
 STACK_BYTES = 1 << 18  # for what stays within a row
+FAR_BYTES = 1 << 19  # that are worth not to be read once more
 
 
-def rows(proc: Proc, capabilities: Capabilities) -> Proc:
+def rows(proc: Proc, capabilities: Capabilities, far_bytes: int = FAR_BYTES) -> Proc:
     """Puts a group under the outer loops of another that it follows on, as a softmax on its maximum.
 
         proc step                           proc step
@@ -44,11 +47,12 @@ def rows(proc: Proc, capabilities: Capabilities) -> Proc:
               y[k, n] = x[k, n] / s[k]            y[i_2, n] = x[i_2, n] / s_2
 
     The loops that are shared are those that every cell they have in common tells. A group whose tiles need them for
-    themselves, such as most products of matrices, stays alone.
+    themselves, such as most products of matrices, stays alone. A sum over the very rows that others go through, such as
+    the gradient of a gain, is taken along in parts, which are the same whatever the number of threads.
     """
     if not capabilities.vector_bytes:
         return proc
-    return _Sharing(proc, capabilities).result()
+    return _Sharing(proc, capabilities, far_bytes).result()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,7 @@ class _Row:
 
     loops: tuple[For, ...]
     members: tuple[Group, ...]
+    sums: tuple[Carried, ...] = ()  # over the loops
 
     @property
     def reads(self) -> Iterator[Ref]:
@@ -68,8 +73,9 @@ class _Row:
 
 
 class _Sharing:
-    def __init__(self, proc: Proc, capabilities: Capabilities) -> None:
+    def __init__(self, proc: Proc, capabilities: Capabilities, far_bytes: int) -> None:
         self.proc, self.capabilities, self.names = proc, capabilities, Namer(names_of(proc))
+        self.far_bytes = far_bytes
         self.stmts: list[Stmt | None] = list(proc.body)
         self.places = Places(self.stmts)
         self.rows: dict[int, _Row] = {}
@@ -81,13 +87,23 @@ class _Sharing:
     def result(self) -> Proc:
         for at in sorted(self.rows):
             self.attach(at)
+        for at in sorted(self.rows):
+            if len(self.rows[at].members) == 1:
+                self.carry(at)
         local: set[Buf] = set()
-        for at, row in self.rows.items():
-            if len(row.members) > 1:
-                self.stmts[at], mine = self.built(at, row)
+        parts: list[Buf] = []
+        body: list[Stmt] = []
+        for at, stmt in enumerate(self.stmts):
+            row = self.rows.get(at)
+            if row is not None and len(row.members) > 1:
+                built, mine, more = self.built(at, row)
                 local |= mine
-        body = tuple([stmt for stmt in self.stmts if stmt is not None])
-        return replace(self.proc, body=body, bufs=tuple([buf for buf in self.proc.bufs if buf not in local]))
+                parts += more
+                body += built
+            elif stmt is not None:
+                body.append(stmt)
+        bufs = (*(buf for buf in self.proc.bufs if buf not in local), *parts)
+        return replace(self.proc, body=tuple(body), bufs=bufs)
 
     # ------------------------------------------------------------------------------------------------------- the search
 
@@ -106,6 +122,24 @@ class _Sharing:
             self.stmts[gone] = None
             self.places.merge(gone, place)
             return
+
+    def carry(self, at: int) -> None:
+        """Has a sum over rows taken along by a nest that goes through them."""
+        row = self.rows[at]
+        group = replace(row.members[0], loops=row.loops)
+        for place in self.places.touching([ref.buf for ref in row.reads], at):
+            other = self.rows.get(place)
+            if other is None or len(other.members) == 1 or (at < place and _meet(other, row)):
+                continue
+            if not self.places.may_move(at, place):
+                continue
+            found = carried(other.loops, tuple(other.reads), tuple(other.writes), group, self.far_bytes)
+            if found is not None:
+                self.rows[place] = replace(other, sums=(*other.sums, found))
+                del self.rows[at]
+                self.stmts[at] = None
+                self.places.merge(at, place)
+                return
 
     def together(self, first: _Row, then: _Row) -> _Row | None:
         pairs = _told(first, then)
@@ -140,14 +174,18 @@ class _Sharing:
 
     # ------------------------------------------------------------------------------------------------------- the result
 
-    def built(self, at: int, row: _Row) -> tuple[Stmt, set[Buf]]:
-        """The statement, and the arrays of which a row of their own is enough."""
+    def built(self, at: int, row: _Row) -> tuple[Body, set[Buf], list[Buf]]:
+        """The statements, the arrays of which a row of their own is enough, and those of parts of sums."""
         syms = {loop.sym for loop in row.loops}
         own: dict[Buf, set[tuple[int, ...]]] = {}  # the axes that a row of it has, in each place
         taken = 0
-        for ref in (*row.writes, *row.reads):
+        terms = [ref for each in row.sums for ref in loads(each.term(row.loops))]
+        late = {buf for each in row.sums for buf in each.late}
+        for ref in (*row.writes, *row.reads, *terms):
             buf = ref.buf
-            if buf.access is not Access.TEMP or buf.home is not Home.ARENA or not self.places.only(buf, at):
+            if buf.access is not Access.TEMP or buf.home is not Home.ARENA or buf in late:
+                continue
+            if not self.places.only(buf, at):
                 continue
             own.setdefault(buf, set()).add(tuple([n for n, place in enumerate(ref.at) if place.only_sym not in syms]))
         mine: dict[Buf, tuple[Buf, tuple[int, ...]]] = {}
@@ -168,9 +206,26 @@ class _Sharing:
         def leaf(expr: Expr) -> Expr:
             return Load(cell(expr.ref)) if isinstance(expr, Load) and expr.ref.buf in mine else expr
 
-        body = map_statements(tuple([each.stmt() for each in row.members]), cell, leaf)
+        first = row.loops[0].sym
+        many = parts_of(first.extent)
+        part = Sym(self.names(f"{first.name}_part"), 0, many - 1)
+        turn = Sym(self.names(first.name), 0, first.extent // many - 1)
+        parts = [in_parts(each, row.loops, part, self.names) for each in row.sums]
+        members = (*(each.stmt() for each in row.members), *(each.inside for each in parts))
+        body = map_statements(members, cell, leaf)
         (stmt,) = around(row.loops, TRUE, (*(Local(small) for small, _ in mine.values()), *body))
-        return stmt, set(mine)
+        if parts:
+            assert isinstance(stmt, For)
+            value = {first: Affine(((turn.extent, part), (1, turn)), first.lo)}
+            inner = loop(turn, substitute_statements(stmt.body, value), stmt.origin)
+            stmt = loop(part, (*(each.before for each in parts), inner), stmt.origin)
+        return (stmt, *(each.after for each in parts)), set(mine), [each.buf for each in parts]
+
+
+def _meet(first: _Row, then: _Row) -> bool:
+    """Whether one of them writes what the other one touches."""
+    pairs = chain(product(first.writes, (*then.writes, *then.reads)), product(first.reads, then.writes))
+    return any(storage(one.buf) == storage(other.buf) for one, other in pairs)
 
 
 def _told(first: _Row, then: _Row) -> dict[Sym, Sym]:

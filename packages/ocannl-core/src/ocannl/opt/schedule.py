@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import For, If, Proc, Stmt
 from ocannl.ir.names import Namer
-from ocannl.opt.group import group_of
+from ocannl.opt.group import Group, group_of
 from ocannl.opt.nest import names_of
-from ocannl.opt.plan import plan
+from ocannl.opt.plan import Plan, plan
 from ocannl.opt.realize import realize
 
 
@@ -28,12 +29,17 @@ def schedule(proc: Proc, capabilities: Capabilities) -> Proc:
 
     The order of summation depends on the program and the target alone.
     """
+    return planned(proc, lambda group: plan(group, capabilities))
+
+
+def planned(proc: Proc, choose: Callable[[Group], Plan]) -> Proc:
+    """Every group by the plan that is chosen for it."""
     names = Namer(names_of(proc))
 
     def scheduled(stmt: Stmt) -> Stmt:
         group = group_of(stmt, names)
         if group is not None:
-            return realize(group, plan(group, capabilities), names)
+            return realize(group, choose(group), names)
         match stmt:
             case For(body=body):
                 return replace(stmt, body=tuple(map(scheduled, body)))

@@ -81,28 +81,43 @@ def replace_buffers(proc: Proc, new: Mapping[Buf, Buf]) -> Proc:
     )
 
 
-def map_statements(body: Body, ref: Callable[[Ref], Ref], leaf: Callable[[Expr], Expr]) -> Body:
-    """`ref` applied to every cell that is written, `leaf` to every load, index and name."""
+def substitute_statements(body: Body, values: Mapping[Sym, Affine]) -> Body:
+    """The statements with `values` for symbols."""
+
+    def ref(old: Ref) -> Ref:
+        return Ref(old.buf, tuple([at.substitute(values) for at in old.at]))
+
+    return map_statements(body, ref, lambda node: substitute(node, values), values)
+
+
+def map_statements(
+    body: Body, ref: Callable[[Ref], Ref], leaf: Callable[[Expr], Expr], values: Mapping[Sym, Affine] | None = None
+) -> Body:
+    """`ref` applied to every cell that is written, `leaf` to every load, index and name; `values` go into bounds and
+    conditions."""
+    values = values or {}
 
     def statement(stmt: Stmt) -> Stmt:
         match stmt:
             case For(sym, lo, hi, body, step, origin, claimed, mode):
                 inner = statements(body)
-                return stmt if inner is body else For(sym, lo, hi, inner, step, origin, claimed, mode)
+                if inner is body and not values:
+                    return stmt
+                return For(sym, lo.substitute(values), hi.substitute(values), inner, step, origin, claimed, mode)
             case If(cond, then, orelse):
                 a, b = statements(then), statements(orelse)
-                return stmt if a is then and b is orelse else If(cond, a, b)
+                return stmt if a is then and b is orelse and not values else If(cond.substitute(values), a, b)
             case Pick(sym, value, body):
-                result, inner = map_expr(value, leaf), statements(body)
+                result, inner = map_expr(value, leaf, values), statements(body)
                 return stmt if result is value and inner is body else Pick(sym, result, inner)
             case Store(at, value, origin, streamed):
-                place, result = ref(at), map_expr(value, leaf)
+                place, result = ref(at), map_expr(value, leaf, values)
                 return stmt if place is at and result is value else Store(place, result, origin, streamed)
             case Update(at, op, value, origin):
-                place, result = ref(at), map_expr(value, leaf)
+                place, result = ref(at), map_expr(value, leaf, values)
                 return stmt if place is at and result is value else Update(place, op, result, origin)
             case Let(name, value):
-                result = map_expr(value, leaf)
+                result = map_expr(value, leaf, values)
                 return stmt if result is value else Let(name, result)
             case _:
                 return stmt

@@ -17,10 +17,10 @@ Array = np.ndarray[Any, Any]
 class Runner:
     """Each pool buffer is a slab of its own."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, threads: int = 3) -> None:
         self.backend = backend
         self.device = backend.device(0)
-        self.queue = self.device.queue(threaded=False, threads=3)
+        self.queue = self.device.queue(threaded=False, threads=threads)
 
     def like(self, name: str, array: Array, access: Access) -> Buf:
         """A pool buffer for an array."""

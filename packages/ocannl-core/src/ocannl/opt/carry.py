@@ -1,0 +1,140 @@
+"""Sums over the rows that a nest goes through anyway, in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+
+from ocannl.ir.index import TRUE, Affine, Sym
+from ocannl.ir.loops import Access, Buf, Expr, For, Home, Load, Num, Ref, Stmt, Store, Update, loop, row_major
+from ocannl.ir.names import Namer
+from ocannl.ir.touch import storage
+from ocannl.opt.group import Group, Sum, scratch
+from ocannl.opt.nest import is_whole, loads
+from ocannl.opt.plan.plain import REORDERED
+from ocannl.opt.realize.plain import neutral
+from ocannl.opt.substitute import substitute
+
+PARTS = 64  # of a sum, at most
+FEW = 8  # parts that are too few for threads to share
+NEAR_BYTES = 1 << 14  # of a part, which every row adds to
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A group whose sum goes over rows; `syms` are its loops over them, in the order of the rows' own."""
+
+    group: Group
+    syms: tuple[Sym, ...]
+
+    @property
+    def sum(self) -> Sum:
+        return self.group.sums[0]
+
+    def term(self, loops: Sequence[For]) -> Expr:
+        """What a row adds, in symbols of these loops."""
+        rows = {sym: Affine.of(turn.sym) for sym, turn in zip(self.syms, loops, strict=True)}
+        return substitute(self.sum.update.value, rows)
+
+    @property
+    def late(self) -> set[Buf]:
+        """What is read when all rows are through."""
+        (each,) = self.group.sums
+        return {ref.buf for value in (each.start, *(stmt.value for stmt in self.group.tail)) for ref in loads(value)}
+
+
+def carried(
+    loops: Sequence[For], reads: Sequence[Ref], writes: Sequence[Ref], group: Group, far_bytes: int
+) -> Carried | None:
+    """The group, if its sum can be taken along by a nest that goes through rows by these loops, and reads and writes
+    these cells: if a row is enough for a row's term, of which a lot is there already."""
+    extent = loops[0].sym.extent
+    if len(group.sums) != 1 or parts_of(extent) < min(FEW, extent):
+        return None
+    (each,) = group.sums
+    terms = loads(each.update.value)
+    size = prod(sym.extent for sym in group.syms) * each.acc.precision.nbytes
+    if each.update.op not in REORDERED or not each.cond.is_true or not all(map(is_whole, each.loops)):
+        return None
+    if size > NEAR_BYTES or not any(all(ref.stride(s) for s in group.syms + each.syms) for ref in terms):
+        return None
+    pairs = product((*writes, *reads), terms)
+    syms = next((same for one, its in pairs if (same := _same(loops, one, each.syms, its))), ())
+    known = {storage(ref.buf) for ref in (*reads, *writes)}
+    again = {ref.buf for ref in terms if storage(ref.buf) in known}
+    if not syms or sum(buf.nbytes for buf in again) < far_bytes:
+        return None
+    met = [(one, its) for one in writes for its in terms if storage(one.buf) == storage(its.buf)]
+    return Carried(group, syms) if all(_same(loops, one, each.syms, its) == syms for one, its in met) else None
+
+
+def _same(loops: Sequence[For], one: Ref, syms: Sequence[Sym], other: Ref) -> tuple[Sym, ...]:
+    """For each of the loops the symbol that equals its own wherever the cells are one; nothing, if one has none."""
+    if one.buf is not other.buf:
+        return ()
+    pairs = {a.only_sym: b.only_sym for a, b in zip(one.at, other.at, strict=True)}
+    found = [sym for turn in loops if (sym := pairs.get(turn.sym)) is not None and sym in syms]
+    if len(set(found)) != len(loops):
+        return ()
+    both = zip(loops, found, strict=True)
+    return tuple(found) if all((turn.sym.lo, turn.sym.hi) == (sym.lo, sym.hi) for turn, sym in both) else ()
+
+
+def parts_of(extent: int) -> int:
+    """So many parts of equal length as a loop is divided into."""
+    return max(n for n in range(1, PARTS + 1) if extent % n == 0) if extent else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What stands before the rows of a part, in each row, and after all of them."""
+
+    buf: Buf
+    before: Stmt
+    inside: Stmt
+    after: Stmt
+
+
+def in_parts(each: Carried, loops: Sequence[For], part: Sym, names: Namer) -> Parts:
+    """The sum in the parts that `part` counts, taken along by these loops:
+
+        for o in 0..4: y_parts[p, o] = 0
+        ...
+          for o_2 in 0..4: y_parts[p, o_2] += x[b, o_2]
+        for o_3 in 0..4: y[o_3] = the sum of y_parts[p_2, o_3]
+    """
+    total, kept = each.sum, each.group.loops
+    shape = (part.extent, *(turn.sym.extent for turn in kept))
+    precision, op = total.acc.precision, total.update.op
+    name = names(f"{each.group.writes[0].buf.name}_parts")
+    buf = Buf(name, precision, shape, row_major(shape), Home.ARENA, Access.TEMP)
+
+    def fresh() -> tuple[tuple[For, ...], dict[Sym, Affine]]:
+        new = {turn.sym: Sym(names(turn.sym.name), turn.sym.lo, turn.sym.hi) for turn in kept}
+        return tuple([loop(sym, ()) for sym in new.values()]), {sym: Affine.of(its) for sym, its in new.items()}
+
+    def cell(at: Sym, known: dict[Sym, Affine]) -> Ref:
+        return Ref(buf, (Affine.of(at), *(known[turn.sym] - turn.sym.lo for turn in kept)))
+
+    begun, known = fresh()
+    start = Store(cell(part, known), Num(neutral(op, precision), precision))
+    before = Group(begun, TRUE, (), (start,)).stmt()
+
+    turns, known = fresh()
+    term = substitute(each.term(loops), known)
+    rest = tuple([turn for turn in total.loops if turn.sym not in each.syms])
+    target = cell(part, known)
+    if rest:
+        acc = Ref(scratch(names("acc"), precision, ()), ())
+        inner = Sum(Load(target), rest, TRUE, Update(acc, op, term, total.update.origin))
+        inside = Group(turns, TRUE, (inner,), (Store(target, Load(acc)),)).stmt()
+    else:
+        inside = Group(turns, TRUE, (), (Update(target, op, term, total.update.origin),)).stmt()
+
+    again = Sym(names(part.name), part.lo, part.hi)
+    own = {turn.sym: Affine.of(turn.sym) for turn in kept}
+    update = replace(total.update, value=Load(cell(again, own)))
+    after = replace(each.group, sums=(replace(total, loops=(loop(again, ()),), update=update),)).stmt()
+    return Parts(buf, before, inside, after)

@@ -1,0 +1,110 @@
+"""Random schedules of whole programs: any passes, any order of axes, any plan for each group, any loops shared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+from ocannl.ir.assign import nodes
+from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.loops import Access, Home, Proc, row_major
+from ocannl.ir.tnode import TNode
+from ocannl.ir.touch import storage
+from ocannl.opt.group import Group
+from ocannl.opt.pipeline import passes
+from ocannl.opt.plan import Plan, plan
+from ocannl.opt.plan.plain import REORDERED, Plain
+from ocannl.opt.plan.tiled import subject_of
+from ocannl.opt.poll import poll
+from ocannl.opt.schedule import planned
+from ocannl.opt.share import share
+from ocannl.opt.substitute import replace_buffers
+from ocannl.testing.chains import SHAPES, chain
+from ocannl.testing.generate import Program, generate
+from ocannl.testing.groups import plain_plan, tiled_plan
+
+WIDTHS = (0, 16, 32, 64)  # bytes in a vector
+LAST = "memory"  # what comes into the arena has a place there
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A program as some schedule has it run, ready for a backend; and in words, what was drawn."""
+
+    proc: Proc
+    words: str
+
+
+def sample(random: Random, shapes: Sequence[tuple[int, ...]] = SHAPES) -> tuple[Program, dict[TNode, str]]:
+    """A program of everything there is, or a long one of simple statements on arrays of one shape; and what is kept."""
+    if random.random() < 0.5:
+        made = generate(random, random.randint(1, 6))
+        return made, {node: "a test" for node in nodes(made.code) if random.random() < 0.2}
+    long = chain(random, random.randint(4, 14), shapes)
+    return Program(long.code, long.arrays, {}, {}, dict.fromkeys(long.arrays, 0.0)), long.asked
+
+
+def drawn(
+    random: Random,
+    lowered: Proc,
+    asked: Mapping[TNode, str],
+    capabilities: Capabilities,
+    on_stage: Callable[[str, Proc], None] = lambda name, proc: None,
+) -> Drawn:
+    width = random.choice(WIDTHS)
+    target = replace(capabilities, vector_bytes=width, vector_registers=random.choice((16, 32)))
+    left_out, own = random.choice((0, 0, 0.2, 0.5)), random.choice((0, 0.5, 0.9))
+    mine: dict[str, Callable[[Proc], Proc]] = {
+        "layout": lambda proc: turned(random, proc),
+        "schedule": lambda proc: planned(proc, lambda group: any_plan(random, group, target)),
+        "share": lambda proc: share(proc, 1, random.choice((1, 10, 100))),
+        "poll": lambda proc: poll(proc, random.choice((1, 20, 1000))),
+    }
+    proc, words = lowered, [f"vectors of {width} bytes"]
+    for each in passes(asked, target):
+        if each.name != LAST and random.random() < left_out:
+            words.append(f"no {each.name}")
+            continue
+        if each.name in mine and random.random() < own:
+            words.append(f"any {each.name}")
+            proc = mine[each.name](proc)
+        else:
+            proc = each.run(proc)
+        on_stage(each.name, proc)
+    return Drawn(proc, ", ".join(words))
+
+
+def any_plan(random: Random, group: Group, capabilities: Capabilities) -> Plan:
+    """Any plan that is legal for the group; now and then that of the model."""
+    if random.random() < 0.2:
+        return plan(group, capabilities)
+    if random.random() < 0.7 and _may_be_tiled(group, capabilities) and (tile := tiled_plan(random, group)):
+        return tile
+    some = plain_plan(random, group)
+    return Plain(some.order, tuple([
+        reduced if each.update.op in REORDERED else replace(reduced, order=each.syms)
+        for reduced, each in zip(some.sums, group.sums, strict=True)
+    ]))  # fmt: skip
+
+
+def _may_be_tiled(group: Group, capabilities: Capabilities) -> bool:
+    loops = (*group.loops, *(loop for each in group.sums for loop in each.loops))
+    subject = subject_of(group, replace(capabilities, vector_bytes=max(WIDTHS)))
+    return subject is not None and all(loop.sym.extent for loop in loops)
+
+
+def turned(random: Random, proc: Proc) -> Proc:
+    """Temporaries with their axes in any order in memory, some with gaps between rows."""
+    views: dict[object, int] = {}
+    for buf in proc.bufs:
+        views[storage(buf)] = views.get(storage(buf), 0) + 1
+    new = {}
+    for buf in proc.bufs:
+        if buf.home is Home.ARENA and buf.access is Access.TEMP and views[storage(buf)] == 1 and buf.shape:
+            order = random.sample(range(len(buf.shape)), len(buf.shape))
+            gap = random.choice((0, 0, 0, 3))
+            sizes = row_major(tuple([buf.shape[n] + (gap if n == order[-1] else 0) for n in order]))
+            strides = dict(zip(order, sizes, strict=True))
+            new[buf] = replace(buf, strides=tuple([strides[n] for n in range(len(order))]))
+    return replace_buffers(proc, new)
