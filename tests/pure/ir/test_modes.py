@@ -132,21 +132,21 @@ REFUSED: list[tuple[Stmt, str]] = [
     (
         lanes(loop(J, (Store(ref(W, i, j), num(0)),))),
         """
-        lanes execute stores, updates and definitions
+        lanes execute stores, updates and definitions, or are rows of lanes
           in  for i in 0..5 lanes:
           of  proc step, optimized""",
     ),
     (
         lanes(If(Cond((i - 1,)), (Store(ref(Y, i), num(0)),))),
         """
-        lanes execute stores, updates and definitions
+        lanes execute stores, updates and definitions, or are rows of lanes
           in  for i in 0..5 lanes:
           of  proc step, optimized""",
     ),
     (
         lanes(Local(A, 0), Store(ref(Y, i), load(A, i))),
         """
-        lanes execute stores, updates and definitions
+        lanes execute stores, updates and definitions, or are rows of lanes
           in  for i in 0..5 lanes:
           of  proc step, optimized""",
     ),

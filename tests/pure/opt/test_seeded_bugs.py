@@ -346,7 +346,7 @@ def an_old_copy_is_read(patch: Patch) -> None:
     """Of an array that is written meanwhile."""
     random = Random(0)
     patch.setattr(layout, "_cycles", lambda subject, orders: random.random())
-    patch.setattr(layout, "COPY", 0)
+    patch.setattr(layout, "_copied", lambda *args: 0)
 
     def table(f: Any, body: Any) -> Any:
         made = f(body)

@@ -204,8 +204,8 @@ class _Check:
             raise self.fail(f"a loop that is {loop.mode.value} takes steps of 1 and has constant bounds")
         if loop.mode is not Mode.LANES:
             return
-        if not all(isinstance(stmt, Store | Update | Let | Comment) for stmt in loop.body):
-            raise self.fail("lanes execute stores, updates and definitions")
+        if not _is_straight(loop.row.body if loop.row else loop.body):
+            raise self.fail("lanes execute stores, updates and definitions, or are rows of lanes")
         if not are_independent(touches(loop.body), loop.sym, tuple(self.region.ranges), sums=True):
             raise self.fail(f"`{loop.sym.name}` counts no lanes: one iteration may touch what another one writes")
         for node in walk(loop.body):
@@ -383,6 +383,10 @@ def _check_arena(proc: Proc, alignment_bytes: int) -> None:
                 where = show_stmt(proc.body[first[buf]])
                 raise fail(f"`{other.name}` and `{buf.name}` overlap in the arena, and both live here\n  in  {where}")
         live.append(buf)
+
+
+def _is_straight(body: Body) -> bool:
+    return all(isinstance(stmt, Store | Update | Let | Comment) for stmt in body)
 
 
 def _touched(stmt: Stmt) -> Iterator[Buf]:

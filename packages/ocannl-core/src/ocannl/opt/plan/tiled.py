@@ -23,7 +23,8 @@ NEAR_BYTES = 1 << 18  # of operands that stay in a cache of the core
 @dataclass(frozen=True, slots=True)
 class Tiled:
     """Loops in this order: `outer`; the tiles, so many iterations of each loop at a time; `reduced`. `vector`, the last
-    of the tiles or of `reduced`, has its iterations in vectors of `lanes`, `vectors` of them at a time."""
+    of the tiles or of `reduced`, has its iterations in vectors of `lanes`, `vectors` of them at a time. `across` is a
+    loop of `tiles` along which cells lie side by side that lie apart along the vectors."""
 
     outer: tuple[Sym, ...]
     tiles: tuple[tuple[Sym, int], ...]
@@ -31,6 +32,7 @@ class Tiled:
     vector: Sym
     lanes: int
     vectors: int
+    across: Sym | None = None
 
 
 def tiled(group: Group, capabilities: Capabilities) -> Tiled | None:
@@ -52,7 +54,8 @@ def tiled(group: Group, capabilities: Capabilities) -> Tiled | None:
         reduced = along(reduced, [ref for ref in subject.terms if not stride(ref, vector)])
         tiles = _ordered(subject, [*tiles, (vector, tile.vectors * shape.lanes)], reduced)
     outer = tuple([s for s in kept if all(s is not of for of, _ in tiles)])
-    return Tiled(outer, tuple(tiles), reduced, vector, shape.lanes, tile.vectors)
+    across = None if tile.across is None else syms[tile.across]
+    return Tiled(outer, tuple(tiles), reduced, vector, shape.lanes, tile.vectors, across)
 
 
 def _ordered(subject: Subject, tiles: list[tuple[Sym, int]], reduced: tuple[Sym, ...]) -> list[tuple[Sym, int]]:

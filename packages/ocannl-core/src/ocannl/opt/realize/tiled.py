@@ -90,7 +90,7 @@ class _Realizer:
             acc = cells[each.acc] = scratch(self.names("acc"), each.acc.precision, region.shape)
             feed = self.columns(region, each, acc) if region.strips else self.parts(region, each, acc)
             body += (Local(acc), *feed)
-        return (*body, *in_cells(region, self.group.tail, self.names, cells))
+        return (*body, *in_cells(replace(region, across=self.plan.across), self.group.tail, self.names, cells))
 
     def columns(self, region: Region, each: Sum, acc: Buf) -> Body:
         """Each lane has the sum of a cell."""
