@@ -70,9 +70,11 @@ class Spot:
 class Grid:
     """Loops over all cells of a region: unrolled ones over rows and vectors, and lanes. Their symbols are new."""
 
-    __slots__ = ("rows", "spots")
+    __slots__ = ("mode", "rows", "spots")
 
-    def __init__(self, region: Region, names: Namer) -> None:
+    def __init__(self, region: Region, names: Namer, mode: Mode = Mode.UNROLLED) -> None:
+        self.mode = mode  # of the loops over rows
+
         def count(like: Sym, many: int) -> Affine:
             return Affine.of(Sym(names(like.name), 0, many - 1)) if many > 1 else Affine()
 
@@ -94,7 +96,7 @@ class Grid:
             body += counted(counters, (Mode.UNROLLED, Mode.LANES)[: len(counters)], make(spot))
         body = (*before(len(self.rows)), *body)
         for depth in range(len(self.rows) - 1, -1, -1):
-            body = (*before(depth), *counted((self.rows[depth],), (Mode.UNROLLED,), body))
+            body = (*before(depth), *counted((self.rows[depth],), (self.mode,), body))
         return body
 
 
