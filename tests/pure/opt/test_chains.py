@@ -19,6 +19,7 @@ from ocannl.opt.poll import poll
 from ocannl.opt.settle import settle
 from ocannl.opt.share import share
 from ocannl.testing.chains import Chain, chain
+from ocannl.testing.claims import Claims
 from ocannl.testing.evaluate import evaluate
 
 TARGETS = [Capabilities(vector_bytes=size) for size in (0, 16, 32, 64)]
@@ -56,7 +57,9 @@ def test_fused_programs_compute_the_same(seeds: range) -> None:
             text = f"chain {seed}, {name}\n{print_proc(before)}\n{print_proc(proc)}\n"
             try:
                 verify(proc, "placed" if name == "whole" else "optimized", alignment_bytes=64)
-                got = interpret(proc, made.arrays, claims=Random(seed))
+                claims = Claims(seed)
+                got = interpret(proc, made.arrays, on_write=claims.watch, claims=claims)
+                assert not claims.races, claims.races[0]
             except Exception as wrong:
                 raise AssertionError(f"{text}{wrong}") from wrong
             for node, array in got.items():

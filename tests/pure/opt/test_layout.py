@@ -28,7 +28,7 @@ def at_random(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each order costs whatever comes."""
     random = Random(0)
     monkeypatch.setattr(module, "_cycles", lambda subject, orders: random.random())
-    monkeypatch.setattr(module, "COPY", 0)
+    monkeypatch.setattr(module, "_copied", lambda *args: 0)
 
 
 def test_any_order_of_any_array(at_random: None) -> None:

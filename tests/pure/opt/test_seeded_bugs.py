@@ -13,14 +13,14 @@ import pytest
 
 from ocannl.base.errors import VerifyError
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.index import TRUE, Affine, Cond
+from ocannl.ir.index import TRUE, Affine, Bound, Cond
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import Load, Mode, Proc, Ref, When
+from ocannl.ir.loops import For, Load, Mode, Proc, Ref, When
 from ocannl.ir.names import Namer
 from ocannl.ir.tnode import TNode
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
-from ocannl.opt import fuse, invert, layout, nest, places, rows
+from ocannl.opt import fuse, invert, layout, memory, nest, places, poll, rows, share
 from ocannl.opt import group as group_module
 from ocannl.opt.nest import names_of
 from ocannl.opt.pipeline import optimize
@@ -28,9 +28,11 @@ from ocannl.opt.plan import plan
 from ocannl.opt.realize import plain, realize, region, shared, tiled
 from ocannl.opt.substitute import map_statements
 from ocannl.testing.chains import Chain, chain
+from ocannl.testing.claims import Claims
 from ocannl.testing.evaluate import evaluate
 from ocannl.testing.generate import Program, difference, generate
 from ocannl.testing.groups import Made, group, plain_plan, tiled_plan
+from ocannl.testing.schedules import drawn, sample
 
 Patch = pytest.MonkeyPatch
 Arrays = dict[TNode, Any]
@@ -91,6 +93,18 @@ def a_program_is_wrong(seed: int) -> bool:
     proc = optimize(lower(made.code, "step"), {}, VECTORS[seed % 2])
     got = interpret(proc, made.arrays, {s: made.symbols[s] for s in proc.syms}, made.merged)
     return bool(difference(wanted, got, made.tolerance))
+
+
+def a_schedule_is_wrong(seed: int) -> bool:
+    """What is proved of the program does not count: threads are watched."""
+    random = Random(seed)
+    made, asked = sample(random)
+    proc = drawn(random, lower(made.code, "step"), asked, VECTORS[0]).proc
+    symbols = {sym: made.symbols[sym] for sym in proc.syms}
+    claims = Claims(seed)
+    got = interpret(proc, made.arrays, symbols, made.merged, claims.watch, claims)
+    want = evaluate(made.code, made.arrays, made.symbols, made.merged)
+    return bool(claims.races or difference(want, got, made.tolerance))
 
 
 Judge = Callable[[int], bool]
@@ -348,7 +362,7 @@ def an_old_copy_is_read(patch: Patch) -> None:
     """Of an array that is written meanwhile."""
     random = Random(0)
     patch.setattr(layout, "_cycles", lambda subject, orders: random.random())
-    patch.setattr(layout, "COPY", 0)
+    patch.setattr(layout, "_copied", lambda *args: 0)
 
     def table(f: Any, body: Any) -> Any:
         made = f(body)
@@ -377,6 +391,30 @@ def rows_are_shared_by_loops_of_the_same_length(patch: Patch) -> None:
 def members_keep_the_symbols_that_they_had(patch: Patch) -> None:
     patch.setattr(rows, "LOSS", 1e9)
     wrap(patch, group_module.Group, "substituted", lambda f, self, values: self)
+
+
+# ------------------------------------------------------------------------------------------- threads, polls and memory
+
+
+@bug(a_schedule_is_wrong)
+def threads_share_what_is_not_independent(patch: Patch) -> None:
+    patch.setattr(share, "are_independent", lambda *args, **how: True)
+
+
+@bug(a_schedule_is_wrong)
+def the_last_iteration_before_a_poll_is_lost(patch: Patch) -> None:
+    def parts(f: Any, stmt: For, many: int, names: Namer) -> For:
+        made = f(stmt, many, names)
+        look, inner = made.body
+        end = (Affine.of(made.sym) + max(many - 2, 0), 1)
+        return replace(made, body=(look, replace(inner, hi=Bound((end, *inner.hi.of[1:])))))
+
+    wrap(patch, poll, "_in_parts", parts)
+
+
+@bug(a_schedule_is_wrong)
+def an_array_is_given_away_before_its_readers(patch: Patch) -> None:
+    wrap(patch, memory, "_lives", lambda f, proc: {buf: (first, first) for buf, (first, _) in f(proc).items()})
 
 
 # ---------------------------------------------------------------------------------------------------------- the verdict

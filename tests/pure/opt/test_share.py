@@ -22,6 +22,7 @@ from ocannl.opt.memory import memory
 from ocannl.opt.pipeline import optimize
 from ocannl.opt.poll import poll
 from ocannl.opt.share import share
+from ocannl.testing.claims import Claims
 from ocannl.testing.evaluate import evaluate
 from ocannl.testing.generate import difference, generate
 
@@ -35,8 +36,9 @@ def test_random_programs_with_claims_in_random_order(seed: int) -> None:
     proc = memory(poll(share(proc, 1, random.choice((1, 10, 100))), random.choice((20, 10**6))), 64)
     verify(proc, "placed", alignment_bytes=64)
     want = evaluate(program.code, program.arrays, program.symbols, program.merged)
-    for order in (random, Random(seed + 1)):
-        got = interpret(proc, program.arrays, program.symbols, program.merged, claims=order)
+    for claims in (Claims(seed), Claims(f"other {seed}")):
+        got = interpret(proc, program.arrays, program.symbols, program.merged, claims.watch, claims)
+        assert not claims.races, claims.races[0]
         assert not difference(want, got, program.tolerance), print_proc(proc)
 
 

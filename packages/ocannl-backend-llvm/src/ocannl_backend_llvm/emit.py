@@ -45,6 +45,7 @@ from ocannl.ir.text import print_proc
 from ocannl_backend_llvm.build import Builder, Module
 from ocannl_backend_llvm.indices import Indices
 from ocannl_backend_llvm.lanes import Lanes
+from ocannl_backend_llvm.plane import Plane
 from ocannl_backend_llvm.straight import Straight
 from ocannl_backend_llvm.types import HELD, constant
 
@@ -355,7 +356,10 @@ class _Function:
                 self.block(stmt.body)
                 return
             if stmt.mode is Mode.LANES:
-                Lanes(self.code, stmt)
+                if stmt.row:
+                    Plane(self.code, stmt, stmt.row)
+                else:
+                    Lanes(self.code, stmt).block(stmt.body)
                 return
             if stmt.mode is Mode.UNROLLED:
                 for value in range(lo, hi):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from ocannl.codegen import Document
 from ocannl.codegen.varying import Varying
 from ocannl.ir.index import Affine, Cond
-from ocannl.ir.loops import Comment, Expr, For, Idx, Let, Load, Ref, Store, Update, Var
+from ocannl.ir.loops import Body, Comment, Expr, For, Idx, Let, Load, Ref, Store, Update, Var
 from ocannl.ir.names import identifier
 from ocannl.ir.precision import Precision, int64
 from ocannl_backend_llvm.arith import apply
@@ -93,7 +93,9 @@ class Lanes(Straight):
         self.width = self.wide.width
         self.flow = one.flow
         one.indices.bind(loop.sym, first)  # cells and indices are those of the first lane
-        for stmt in loop.body:
+
+    def block(self, body: Body) -> None:
+        for stmt in body:
             self.statement(stmt)
 
     def statement(self, stmt: object) -> None:

@@ -199,7 +199,7 @@ class _Function:
                 self.values.syms[stmt.sym] = first
                 self.block(stmt.body)
                 return
-            if stmt.mode is Mode.UNROLLED:
+            if stmt.mode is Mode.UNROLLED or (stmt.row and self.d.vector):
                 for value in range(first, limit):
                     self.values.syms[stmt.sym] = value
                     self.block(stmt.body)

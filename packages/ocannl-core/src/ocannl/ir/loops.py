@@ -173,6 +173,15 @@ class For:
     claimed: int = 0
     mode: Mode = Mode.SERIAL
 
+    @property
+    def row(self) -> For | None:
+        """The lanes inside of lanes, which make a plane with them; None of other loops."""
+        match self:
+            case For(mode=Mode.LANES, body=(For(mode=Mode.LANES) as row,)):
+                return row
+            case _:
+                return None
+
 
 @dataclass(frozen=True, slots=True)
 class If:

@@ -204,13 +204,18 @@ class _Check:
             raise self.fail(f"a loop that is {loop.mode.value} takes steps of 1 and has constant bounds")
         if loop.mode is not Mode.LANES:
             return
-        if not all(isinstance(stmt, Store | Update | Let | Comment) for stmt in loop.body):
-            raise self.fail("lanes execute stores, updates and definitions")
+        if not _is_straight(loop.row.body if loop.row else loop.body):
+            raise self.fail("lanes execute stores, updates and definitions, or are rows of lanes")
         if not are_independent(touches(loop.body), loop.sym, tuple(self.region.ranges), sums=True):
             raise self.fail(f"`{loop.sym.name}` counts no lanes: one iteration may touch what another one writes")
-        for node in walk(loop.body):
-            if isinstance(node, When) and loop.sym in node.cond.syms and any(isinstance(e, Load) for e in walk(node)):
-                raise self.fail(f"whether `{show(node)}` reads memory differs between lanes")
+
+    def chosen_in_lanes(self, choice: When) -> None:
+        """That all lanes can read what only some of them want."""
+        for node in walk(choice):
+            if isinstance(node, Load):
+                axes = zip(node.ref.at, node.ref.buf.shape, strict=True)
+                if not all(self.region.is_inside(index, size) for index, size in axes):
+                    raise self.fail(f"whether `{show(choice)}` reads memory differs between lanes")
 
     def bounds(self, sym: Sym, lo: Bound, hi: Bound) -> None:
         if not lo.of or not hi.of:
@@ -297,6 +302,8 @@ class _Check:
                 return precision
             case When(cond, then, orelse):
                 self.cond(cond)
+                if any(isinstance(s, For) and s.mode is Mode.LANES and s.sym in cond.syms for s in self.path):
+                    self.chosen_in_lanes(expr)
                 with self.region.where(cond_facts(cond)):
                     kind = self.expr(then)
                 with self.region.where(negated_facts(cond)):
@@ -383,6 +390,10 @@ def _check_arena(proc: Proc, alignment_bytes: int) -> None:
                 where = show_stmt(proc.body[first[buf]])
                 raise fail(f"`{other.name}` and `{buf.name}` overlap in the arena, and both live here\n  in  {where}")
         live.append(buf)
+
+
+def _is_straight(body: Body) -> bool:
+    return all(isinstance(stmt, Store | Update | Let | Comment) for stmt in body)
 
 
 def _touched(stmt: Stmt) -> Iterator[Buf]:

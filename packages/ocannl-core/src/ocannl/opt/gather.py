@@ -141,7 +141,7 @@ class Tests:
         reads = (test.ref, *loads(nest.leaf.value))
         if any(self.table.written_between(ref.buf, writers[-1], at + 1) for ref in reads):
             return test
-        if grid(nest.leaf.ref, nest) != {loop.sym for loop in nest.loops}:
+        if grid(nest.leaf.ref, nest.loops) != {loop.sym for loop in nest.loops}:
             return test
         value = nest.leaf.value
         while isinstance(value, Cast):

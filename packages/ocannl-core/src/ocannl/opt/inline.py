@@ -74,7 +74,7 @@ def _may_move(nest: Nest, at: int, table: Table, nests: Sequence[Nest | None], s
         return False
     if any(ref.buf is buf for ref in loads(leaf.value)):  # perhaps by what was put into it
         return False
-    if not nest.cond.is_true or grid(leaf.ref, nest) != {loop.sym for loop in nest.loops}:
+    if not nest.cond.is_true or grid(leaf.ref, nest.loops) != {loop.sym for loop in nest.loops}:
         return False
     readers = readers[bisect_left(readers, at) :]  # those before it see what somebody else wrote
     taking = [reader for reader in (nests[r] for r in readers) if reader is not None]

@@ -35,7 +35,7 @@ def join(proc: Proc) -> Proc:
         if nest is None:
             continue
         start = starts.of(at, nest)
-        if start is not None and grid(nest.leaf.ref, nest) == {loop.sym for loop in nest.loops}:
+        if start is not None and grid(nest.leaf.ref, nest.loops) == {loop.sym for loop in nest.loops}:
             store = _joined(start, nest)
             if store is not None:
                 nest = Nest(nest.loops, TRUE, store)

@@ -12,12 +12,12 @@ from ocannl.ir.loops import Access, Buf, Home, Load, Proc, Ref, Stmt, Store, loo
 from ocannl.ir.names import Namer
 from ocannl.ir.touch import storage
 from ocannl.opt.group import Group, group_of
-from ocannl.opt.nest import Table, around, names_of
-from ocannl.opt.plan.model import Strides, best
-from ocannl.opt.plan.tiled import Subject, subject_of
+from ocannl.opt.nest import Table, around, grid, names_of
+from ocannl.opt.plan.model import Shape, Strides, best
+from ocannl.opt.plan.tiled import NEAR_BYTES, Subject, subject_of
 from ocannl.opt.substitute import replace_buffers
 
-COPY = 0.65  # cycles for an element that is copied into another order
+FAR = 0.5  # cycles that it takes to read and write an element of an array that is too large for the core's cache
 GAIN = 0.97  # of the cycles before, at most, for another order to be worth its while
 
 Orders = dict[Buf, Strides]
@@ -37,8 +37,8 @@ def layout(proc: Proc, capabilities: Capabilities) -> Proc:
             for j_2 in 0..32:                        for j_2 in 0..32:
               y[i_2, j_2] = h[j_2, i_2] + 1            y[i_2, j_2] = h[j_2, i_2] + 1
 
-    First all arrays that share a loop are tried with its axis last, such as that of the batch, then each by itself. A
-    sum whose operand is kept, and must stay as it is, may have a copy of it.
+    First all arrays that share a loop are tried with its axis last, such as that of the batch, then each by itself.
+    What is kept must stay as it is: a sum may read a copy of it, or write one from which it is filled.
     """
     if not capabilities.vector_bytes:
         return proc
@@ -56,11 +56,13 @@ class _Item:
     subject: Subject
     movable: tuple[Buf, ...]  # temporaries whose order may change
     copied: tuple[Buf, ...]  # arrays that a copy might be read instead of
+    filled: tuple[Buf, ...]  # or written
 
 
 class _Search:
     def __init__(self, proc: Proc, capabilities: Capabilities) -> None:
         self.proc, self.names, table = proc, Namer(names_of(proc)), Table(proc.body)
+        self.capabilities = capabilities
         views: dict[object, int] = {}
         for buf in proc.bufs:
             views[storage(buf)] = views.get(storage(buf), 0) + 1
@@ -75,13 +77,12 @@ class _Search:
                 continue
             bufs = dict.fromkeys(ref.buf for ref in (*group.reads, *group.writes))
             movable = tuple([buf for buf in bufs if buf in self.orders])
+            kept = [buf for buf in bufs if group.sums and buf in alone and buf.home is Home.POOL]
             written = {ref.buf for ref in group.writes}
-            copied = [
-                buf for buf in bufs
-                if group.sums and buf in alone and buf.home is Home.POOL and buf not in written
-                and not any(place < at for place in table.writers.get(buf, ()))
-            ]  # fmt: skip
-            item = _Item(at, group, subject, movable, tuple(copied))
+            before = {buf for buf in kept if any(place < at for place in table.writers.get(buf, ()))}
+            copied = tuple([buf for buf in kept if buf not in written and buf not in before])
+            filled = tuple([buf for buf in kept if buf in written and _fills(group, buf)])
+            item = _Item(at, group, subject, movable, copied, filled)
             self.items.append(item)
             for buf in movable:
                 self.touching[buf].append(item)
@@ -101,13 +102,17 @@ class _Search:
         price = _cycles(item.subject, mine)
         while True:
             tried = [
-                (_cycles(item.subject, {**mine, **copies, buf: order}) + COPY * _elements(buf, *copies), buf, order)
-                for buf in item.copied if buf not in copies for order in _others(buf)
+                (self.with_copies(item, mine, {**copies, buf: order}), buf, order)
+                for buf in (*item.copied, *item.filled) if buf not in copies for order in _others(buf)
             ]  # fmt: skip
             new, buf, order = min(tried, key=lambda each: each[0], default=(price, None, ()))
             if buf is None or new > GAIN * price:
                 return price, copies
             price, copies = new, {**copies, buf: order}
+
+    def with_copies(self, item: _Item, mine: Orders, copies: Orders) -> float:
+        copying = sum(_copied(buf, order, self.capabilities) for buf, order in copies.items())
+        return copying + _cycles(item.subject, {**mine, **copies})
 
     def total(self, items: list[_Item], orders: Orders) -> float:
         return sum(self.cost(item, orders)[0] for item in items)
@@ -157,19 +162,25 @@ class _Search:
         copies: dict[tuple[Buf, Strides], Buf] = {}
         body: list[Stmt] = []
         chosen = {item.at: self.cost(item, self.orders)[1] for item in self.items}
+        filled = {item.at: item.filled for item in self.items}
+        made: list[Buf] = []
         for at, stmt in enumerate(proc.body):
             swap: dict[Buf, Buf] = {}
+            after: list[Stmt] = []
             for buf, order in chosen.get(at, {}).items():
                 if (buf, order) not in copies:
-                    name = self.names(buf.name)
-                    copies[buf, order] = Buf(name, buf.precision, buf.shape, order, Home.ARENA, Access.TEMP)
-                    body.append(_copy(buf, copies[buf, order], self.names))
-                swap[buf] = copies[buf, order]
+                    made.append(Buf(self.names(buf.name), buf.precision, buf.shape, order, Home.ARENA, Access.TEMP))
+                    if buf in filled[at]:
+                        after.append(_copy(made[-1], buf, self.names))
+                    else:
+                        copies[buf, order] = made[-1]
+                        body.append(_copy(buf, made[-1], self.names))
+                swap[buf] = copies.get((buf, order), made[-1])
             part = replace_buffers(replace(proc, body=(stmt,)), swap)
-            body += part.body
-        if not new and not copies:
+            body += (*part.body, *after)
+        if not new and not made:
             return proc
-        whole = replace(proc, body=tuple(body), bufs=(*proc.bufs, *copies.values()))
+        whole = replace(proc, body=tuple(body), bufs=(*proc.bufs, *made))
         return replace_buffers(whole, new)
 
 
@@ -185,8 +196,22 @@ def _last(buf: Buf, axis: int) -> Strides:
     return tuple([strides[n] for n in range(len(order))])
 
 
-def _elements(*bufs: Buf) -> int:
-    return sum(prod(buf.shape) for buf in bufs)
+def _copied(buf: Buf, order: Strides, capabilities: Capabilities) -> float:
+    """What it takes to copy the array into this order, or from it."""
+    lanes = capabilities.vector_bytes // max(4, buf.precision.nbytes)
+    free = (True,) * len(buf.shape)
+    shape = Shape(buf.shape, (), free, (buf.strides,), (), (order,), 1, 0, lanes, capabilities.vector_registers)
+    tile = best(shape)
+    far = FAR * prod(buf.shape) if buf.nbytes > NEAR_BYTES else 0
+    return far + (tile.cycles if tile is not None else 0)
+
+
+def _fills(group: Group, buf: Buf) -> bool:
+    """Whether it writes every cell, once, and reads none."""
+    refs = [ref for ref in group.writes if ref.buf is buf]
+    if len(refs) > 1 or not group.cond.is_true or any(ref.buf is buf for ref in group.reads):
+        return False
+    return grid(refs[0], group.loops) is not None
 
 
 def _others(buf: Buf) -> list[Strides]:

@@ -280,10 +280,10 @@ def covers(nest: Nest) -> bool:
     return True
 
 
-def grid(ref: Ref, nest: Nest) -> set[Sym] | None:
-    """The loops of the nest that walk the whole buffer, one for each place (a place of size 1 may be fixed); None if
+def grid(ref: Ref, loops: Sequence[For]) -> set[Sym] | None:
+    """Those of the loops that walk the whole buffer, one for each place (a place of size 1 may be fixed); None if
     they do not."""
-    whole = {loop.sym for loop in nest.loops if is_whole(loop)}
+    whole = {loop.sym for loop in loops if is_whole(loop)}
     used: set[Sym] = set()
     for place, size in zip(ref.at, ref.buf.shape, strict=True):
         sym = place.only_sym

@@ -31,7 +31,7 @@ class Starts:
         """This nest stands at this position."""
         buf = nest.leaf.ref.buf
         self.newest.pop(buf, None)
-        once = grid(nest.leaf.ref, nest) == {loop.sym for loop in nest.loops}
+        once = grid(nest.leaf.ref, nest.loops) == {loop.sym for loop in nest.loops}
         if once and nest.cond.is_true and isinstance(nest.leaf, Store):
             self.newest[buf] = (at, nest)
 
@@ -39,7 +39,7 @@ class Starts:
         """The fill whose value may as well be computed by this update, where the update reaches every cell at a fixed
         point of its loops: nothing in between reads the cells or changes what the fill reads."""
         buf, table = nest.leaf.ref.buf, self.table
-        if not isinstance(nest.leaf, Update) or buf not in self.newest or grid(nest.leaf.ref, nest) is None:
+        if not isinstance(nest.leaf, Update) or buf not in self.newest or grid(nest.leaf.ref, nest.loops) is None:
             return None
         fill_at, fill = self.newest[buf]
         if table.written_between(buf, fill_at, at) or table.read_between(buf, fill_at, at + 1):

@@ -102,7 +102,8 @@ def tiled_plan(random: Random, group: Group) -> Tiled | None:
     else:
         tiles.append((vector, random.randint(1, vector.extent + 3)))
     outer = [s for s in group.syms if s is not vector and s not in tiled]
-    return Tiled(tuple(random.sample(outer, len(outer))), tuple(tiles), tuple(reduced), vector, lanes, vectors)
+    across = random.choice([None, *tiled])
+    return Tiled(tuple(random.sample(outer, len(outer))), tuple(tiles), tuple(reduced), vector, lanes, vectors, across)
 
 
 class _Maker:

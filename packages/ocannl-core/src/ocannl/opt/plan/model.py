@@ -26,6 +26,9 @@ TURN = 0.2  # cycles of a loop itself, which mostly hide behind others
 TILE = 12  # cycles until a tile runs as fast as it can
 FOLD = 5  # cycles for the total of a vector
 ROW = 3.5  # cycles that it takes to go on with another row of memory, for each of those that are read at a time
+NEAR = 1 << 13  # cells that the first cache holds
+LINE = 16  # cells that come into it together
+FETCH = 2  # loads that one could do while they come from the next one
 ONCE = [(1, 1)]  # a loop of one iteration, in parts
 LIGHT = 6  # additions up to which several vectors of a map are worked on together
 
@@ -57,6 +60,7 @@ class Tile:
     vector: int
     vectors: int
     tiles: tuple[tuple[int, int], ...]  # without the vector
+    across: int | None = None  # the one of them whose cells lie side by side where those of the vector do not
 
 
 @lru_cache(maxsize=1 << 14)
@@ -79,52 +83,60 @@ def _columns(shape: Shape, vector: int, rows: list[int]) -> Iterator[Tile]:
     """Each lane is a cell."""
     lanes, extent = shape.lanes, shape.kept[vector]
     turns = -(-extent // lanes)
-    cells, steps = prod(shape.kept) / extent, prod(shape.reduced)
-    store = sum(_cells(ref[vector], lanes) for ref in shape.writes)
-    read = sum(_cells(ref[vector], lanes) for ref in shape.others)
-    end = shape.after / 2 + store + read / 2
-    for row in (None, *(n for n in rows if n != vector and shape.reduced)):
-        both = wide = tall = one = 0.0
-        held = 0
-        for ref in shape.terms:
-            moves = row is not None and ref[row] != 0
-            if ref[vector]:
-                price = _cells(ref[vector], lanes)
-                both, wide = (both + price, wide) if moves else (both, wide + price)
-                held += not moves
-            else:
-                tall, one = (tall + 1, one) if moves else (tall, one + 1)
-        need = _Need(both, wide, tall, one, end)
-        for high, across in SHAPES:
-            if (high > 1) is not (row is not None) or (not shape.reduced and across > 1 and shape.work > LIGHT):
+    cells = prod(shape.kept) / extent
+    at_end = shape.others + shape.writes if shape.reduced else shape.terms + shape.writes
+    for row in (None, *(n for n in rows if n != vector)):
+        length = shape.kept[row] if row is not None else 1
+        across = row if row is not None and any(abs(ref[vector]) > 1 and ref[row] == 1 for ref in at_end) else None
+        if row is not None and across is None and not shape.reduced:
+            continue
+        held = sum(ref[vector] != 0 and (row is None or ref[row] == 0) for ref in shape.terms)
+        for high, wide in (*SHAPES, (lanes, 1)):
+            if (high > 1) is not (row is not None) or (not shape.reduced and wide > 1 and shape.work > LIGHT):
                 continue
-            length = shape.kept[row] if row is not None else 1
-            tile, vectors = _balanced(length, high), _balanced(turns, across)
-            if shape.reduced and tile * vectors + held * vectors + 1 > shape.registers:
+            tile, vectors = _balanced(length, high), _balanced(turns, wide)
+            if (shape.reduced or row is not None) and tile * vectors + held * vectors + 1 > shape.registers:
                 continue
             total = sum(
-                many * some * need.cycles(shape, steps, t, v)
-                for t, many in _parts(length, tile) for v, some in _parts(turns, vectors)
-            )  # fmt: skip
-            yield Tile(cells / length * total, vector, vectors, () if row is None else ((row, tile),))
+                many * sum(some * _column(shape, vector, row, t, v) for v, some in _parts(turns, vectors))
+                for t, many in _parts(length, tile)
+            )
+            tiles = () if row is None else ((row, tile),)
+            yield Tile(cells / length * total, vector, vectors, tiles, across)
 
 
-@dataclass(frozen=True, slots=True)
-class _Need:
-    """Loads for each cell of a tile, vector, row, and once, in a step; and the cycles for each cell at the end."""
+def _column(shape: Shape, vector: int, row: int | None, rows: int, vectors: int) -> float:
+    """Cycles of a tile in which each lane is a cell."""
 
-    cell: float
-    vector: float
-    row: float
-    tile: float
-    end: float
+    def price(ref: Strides, turned: bool) -> float:
+        """Of a vector of cells."""
+        if turned and row is not None and abs(ref[vector]) > 1 and ref[row] == 1 and rows > 1:
+            return _turned(rows, shape.lanes)
+        return _cells(ref[vector], shape.lanes)
 
-    def cycles(self, shape: Shape, steps: int, rows: int, vectors: int) -> float:
-        """Of a tile."""
-        area = rows * vectors
-        loads = self.cell * area + self.vector * vectors + self.row * rows + self.tile
-        step = max(area * shape.work / 2, loads / 2, LATENCY if shape.reduced else 0) + TURN
-        return steps * step + area * self.end + TILE
+    def tall(ref: Strides) -> int:
+        return rows if row is not None and ref[row] else 1
+
+    def fetched(ref: Strides) -> tuple[float, float]:
+        """Lines of memory that come in a step, and in the whole tile."""
+        lines = _lines(ref[vector], vectors * shape.lanes) * (_lines(ref[row], rows) if row is not None else 1)
+        walk = [(n, abs(step)) for n, step in zip(shape.reduced, ref[len(shape.kept) :], strict=True) if step]
+        whole = lines * prod([n for n, _ in walk])
+        return whole / prod(shape.reduced) * min([1, *(step / LINE for _, step in walk)]), whole
+
+    area = rows * vectors
+    loads = sum(
+        tall(ref) * (vectors * price(ref, turned=not shape.reduced) if ref[vector] else 1) for ref in shape.terms
+    )
+    if shape.reduced:
+        lines = [fetched(ref) for ref in shape.terms]
+        if sum(whole for _, whole in lines) * LINE > NEAR:
+            loads += FETCH * sum(each for each, _ in lines)
+    store = sum(price(ref, True) for ref in shape.writes)
+    read = sum(price(ref, True) for ref in shape.others)
+    step = max(area * shape.work / 2, loads / 2, LATENCY if shape.reduced else 0) + TURN
+    start = TILE if shape.reduced else 0  # tiles without sums overlap
+    return prod(shape.reduced) * step + area * (shape.after / 2 + store + read / 2) + start
 
 
 def _parts(extent: int, size: int) -> list[tuple[int, int]]:
@@ -203,3 +215,15 @@ def _cells(step: int, lanes: int) -> float:
     """Loads, or as much as so many, for a vector of cells so far apart."""
     step = abs(step)
     return 1 if step <= 1 else 2 * step if step <= 4 else 2 * lanes
+
+
+def _lines(step: int, count: int) -> float:
+    """How many lines so many cells lie in."""
+    return max(1, min(abs(step), LINE) * count / LINE)
+
+
+def _turned(rows: int, lanes: int) -> float:
+    """The same where the cells of so many rows, which are vectors, lie side by side instead."""
+    stages = (rows - 1).bit_length()
+    shuffles = (stages << stages) + (lanes if 1 << stages < lanes else 0)
+    return (shuffles / 2 + lanes * rows.bit_count()) / rows

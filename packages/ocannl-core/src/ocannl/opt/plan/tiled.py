@@ -23,7 +23,8 @@ NEAR_BYTES = 1 << 18  # of operands that stay in a cache of the core
 @dataclass(frozen=True, slots=True)
 class Tiled:
     """Loops in this order: `outer`; the tiles, so many iterations of each loop at a time; `reduced`. `vector`, the last
-    of the tiles or of `reduced`, has its iterations in vectors of `lanes`, `vectors` of them at a time."""
+    of the tiles or of `reduced`, has its iterations in vectors of `lanes`, `vectors` of them at a time. `across` is a
+    loop of `tiles` along which cells lie side by side that lie apart along the vectors."""
 
     outer: tuple[Sym, ...]
     tiles: tuple[tuple[Sym, int], ...]
@@ -31,6 +32,7 @@ class Tiled:
     vector: Sym
     lanes: int
     vectors: int
+    across: Sym | None = None
 
 
 def tiled(group: Group, capabilities: Capabilities) -> Tiled | None:
@@ -52,7 +54,8 @@ def tiled(group: Group, capabilities: Capabilities) -> Tiled | None:
         reduced = along(reduced, [ref for ref in subject.terms if not stride(ref, vector)])
         tiles = _ordered(subject, [*tiles, (vector, tile.vectors * shape.lanes)], reduced)
     outer = tuple([s for s in kept if all(s is not of for of, _ in tiles)])
-    return Tiled(outer, tuple(tiles), reduced, vector, shape.lanes, tile.vectors)
+    across = None if tile.across is None else syms[tile.across]
+    return Tiled(outer, tuple(tiles), reduced, vector, shape.lanes, tile.vectors, across)
 
 
 def _ordered(subject: Subject, tiles: list[tuple[Sym, int]], reduced: tuple[Sym, ...]) -> list[tuple[Sym, int]]:
@@ -104,7 +107,7 @@ def subject_of(group: Group, capabilities: Capabilities) -> Subject | None:
     for value in group.values:
         for node in walk(value):
             match node:
-                case When(cond) if loads(node):
+                case When(cond) if not all(map(_is_there, loads(node))):
                     fixed.update(cond.syms)
                 case Load() | Cast():
                     width = max(width, node.precision.nbytes)
@@ -125,6 +128,12 @@ def subject_of(group: Group, capabilities: Capabilities) -> Subject | None:
         registers=capabilities.vector_registers,
     )
     return Subject(syms, tuple(terms), tuple(others), tuple(group.writes), numbers)
+
+
+def _is_there(ref: Ref) -> bool:
+    """Whether the cell exists whatever values symbols have."""
+    ranges = (index.range() for index in ref.at)
+    return all(low >= 0 and high < size for (low, high), size in zip(ranges, ref.buf.shape, strict=True))
 
 
 def _terms(group: Group) -> list[Ref]:

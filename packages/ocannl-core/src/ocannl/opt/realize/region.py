@@ -40,12 +40,13 @@ def strips_of(first: Affine, count: int, lanes: int) -> tuple[Strip, ...]:
 @dataclass(frozen=True, slots=True)
 class Region:
     """`vector` is the symbol that strips are values of; without strips the tile has no lanes. `known` are the values of
-    other symbols, the same in all cells."""
+    other symbols, the same in all cells. The rows of `across` make a plane together with the lanes."""
 
     rows: tuple[Rows, ...]
     vector: Sym
     strips: tuple[Strip, ...] = ()
     known: Mapping[Sym, Affine] = field(default_factory=dict)
+    across: Sym | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -67,42 +68,54 @@ class Spot:
         return self.rows + self.wide
 
 
+Counter = tuple[Affine, Mode]
+
+
 class Grid:
     """Loops over all cells of a region: unrolled ones over rows and vectors, and lanes. Their symbols are new."""
 
-    __slots__ = ("mode", "rows", "spots")
+    __slots__ = ("across", "mode", "rows", "spots")
 
     def __init__(self, region: Region, names: Namer, mode: Mode = Mode.UNROLLED) -> None:
-        self.mode = mode  # of the loops over rows
+        self.mode = mode  # of loops over rows
 
         def count(like: Sym, many: int) -> Affine:
             return Affine.of(Sym(names(like.name), 0, many - 1)) if many > 1 else Affine()
 
+        def at(rows: tuple[Affine, ...]) -> dict[Sym, Affine]:
+            return {row.sym: row.first + at for row, at in zip(region.rows, rows, strict=True)}
+
         self.rows = tuple([count(row.sym, row.count) for row in region.rows])
-        values = {**region.known, **{row.sym: row.first + at for row, at in zip(region.rows, self.rows, strict=True)}}
-        self.spots: list[tuple[tuple[Affine, ...], Spot]] = []  # each with the counters of its own loops
+        planes = (n for n, row in enumerate(region.rows) if row.sym is region.across and region.strips)
+        self.across = next(planes, None)
+        self.spots: list[tuple[tuple[Counter, ...], Spot]] = []  # each with loops of its own
         for strip in region.strips:
             v, lane = count(region.vector, strip.vectors), count(region.vector, strip.lanes)
-            value = strip.first + v * strip.lanes + lane
-            spot = Spot(self.rows, (v + strip.before, lane), {**values, region.vector: value})
-            self.spots.append(((v, lane), spot))
+            value, rows = strip.first + v * strip.lanes + lane, self.rows
+            plane: tuple[Counter, ...] = ()
+            if self.across is not None:
+                row = count(region.rows[self.across].sym, region.rows[self.across].count)
+                rows, plane = (*rows[: self.across], row, *rows[self.across + 1 :]), ((row, Mode.LANES),)
+            spot = Spot(rows, (v + strip.before, lane), {**region.known, **at(rows), region.vector: value})
+            self.spots.append((((v, Mode.UNROLLED), *plane, (lane, Mode.LANES)), spot))
         if not region.strips:
-            self.spots.append(((), Spot(self.rows, (), values)))
+            self.spots.append(((), Spot(self.rows, (), {**region.known, **at(self.rows)})))
 
     def nest(self, make: Callable[[Spot], Body], before: Callable[[int], Body] = lambda depth: ()) -> Body:
         """`make` of every cell; `before`, given a number of rows' loops, stands inside these and before the next."""
         body: Body = ()
         for counters, spot in self.spots:
-            body += counted(counters, (Mode.UNROLLED, Mode.LANES)[: len(counters)], make(spot))
+            body += counted(counters, make(spot))
         body = (*before(len(self.rows)), *body)
         for depth in range(len(self.rows) - 1, -1, -1):
-            body = (*before(depth), *counted((self.rows[depth],), (self.mode,), body))
+            row = self.rows[depth] if depth != self.across else Affine()
+            body = (*before(depth), *counted(((row, self.mode),), body))
         return body
 
 
-def counted(counters: tuple[Affine, ...], modes: tuple[Mode, ...], body: Body) -> Body:
+def counted(counters: tuple[Counter, ...], body: Body) -> Body:
     """`body` in loops over the counters that are symbols."""
-    for counter, mode in zip(reversed(counters), reversed(modes), strict=True):
+    for counter, mode in reversed(counters):
         for sym in counter.syms:
             body = (loop(sym, body, mode=mode),)
     return body

@@ -49,12 +49,13 @@ def in_cells(
 
 
 class _Shared:
-    __slots__ = ("_accs", "_first", "_grid", "_lets", "_names", "_named", "_region", "_rows")
+    __slots__ = ("_accs", "_first", "_grid", "_lets", "_names", "_named", "_open", "_region", "_rows")
 
     def __init__(self, region: Region, names: Namer, accs: Mapping[Buf, Buf], mode: Mode) -> None:
         self._region, self._names, self._accs = region, names, accs
         self._grid = Grid(region, names, mode)
         self._rows = {row.sym: n for n, row in enumerate(region.rows) if row.count > 1}
+        self._open = [n for n in self._rows.values() if n != self._grid.across]  # rows with a loop of their own
         self._first: list[Stmt] = []
         self._lets: dict[int, list[Stmt]] = {}
         self._named: dict[Expr, Callable[[Spot], Expr]] = {}
@@ -141,7 +142,7 @@ class _Shared:
     def _name(self, expr: Expr, rows: list[int], wide: bool) -> Callable[[Spot], Expr]:
         """Has the part computed, and tells where it is."""
         region, name = self._region, self._names(expr.ref.buf.name if isinstance(expr, Load) else "part")
-        if not wide and rows == list(self._rows.values())[: len(rows)]:
+        if not wide and rows == self._open[: len(rows)]:
             values = self._grid.spots[0][1].values
             let = Let(name, fold_expr(substitute(expr, values), TRUE))
             self._lets.setdefault(rows[-1] + 1 if rows else 0, []).append(let)

@@ -94,10 +94,11 @@ class _Realizer:
             acc = cells[each.acc] = scratch(self.names("acc"), each.acc.precision, region.shape)
             feed = self.columns(region, each, acc) if region.strips else self.parts(region, each, acc)
             body += (Local(acc), *feed)
-        tail = self.group.tail
-        rows = prod(row.count for row in region.rows)
+        region, tail = replace(region, across=self.plan.across), self.group.tail
+        rows = prod(row.count for row in region.rows if row.sym is not region.across)
         vectors = sum(strip.vectors for strip in region.strips)
-        if rows == 1 or rows * max(1, vectors) * sum(cost(stmt.value).work for stmt in tail) <= SHORT:
+        long = rows * max(1, vectors) * sum(cost(stmt.value).work for stmt in tail) > SHORT
+        if not cells or rows == 1 or not long:
             return (*body, *in_cells(region, tail, self.names, cells))
         return (*body, *self.rolled(region, cells))
 
@@ -105,7 +106,7 @@ class _Realizer:
         """The tail, its text once for all rows: registers have no numbers, so sums are in memory then."""
         kept = {acc: scratch(self.names(cell.name), cell.precision, cell.shape) for acc, cell in cells.items()}
         pairs = [(kept[acc], cell) for acc, cell in cells.items()]
-        copies = Grid(region, self.names).nest(
+        copies = Grid(replace(region, across=None), self.names).nest(
             lambda spot: tuple([Store(Ref(copy, spot.at), Load(Ref(cell, spot.at))) for copy, cell in pairs])
         )
         tail = in_cells(region, self.group.tail, self.names, kept, Mode.SERIAL)

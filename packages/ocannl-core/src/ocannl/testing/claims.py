@@ -1,0 +1,57 @@
+"""Threads that are watched: iterations of shared loops in any order, and whether one touches what another writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Any
+
+from ocannl.ir.interpret import Write
+from ocannl.ir.loops import Buf, Home
+from ocannl.ir.touch import storage
+
+Place = tuple[object, int]
+
+
+class Claims(Random):
+    """Draws for `interpret` the order in which iterations are claimed; `watch` is to be told of every write.
+
+    The interpreter goes through one iteration after the other, so that what two threads would do to one cell need not
+    show in the values: it is in `races`.
+    """
+
+    def __init__(self, seed: int | str) -> None:
+        super().__init__(seed)
+        self.races: list[str] = []
+        self.iteration: int | None = None  # of the loop at hand, if it is shared
+        self._readers: dict[Place, set[int]] = {}
+        self._writer: dict[Place, int] = {}
+
+    def sample(self, population: Sequence[int], k: int) -> Iterator[int]:  # type: ignore[override]
+        self._readers, self._writer = {}, {}
+        for self.iteration in super().sample(population, k):
+            yield self.iteration
+        self.iteration = None
+
+    def watch(self, write: Write) -> None:
+        if self.iteration is None:
+            return
+        for cell in write.read:
+            if cell.buf.home is not Home.REG:
+                self._readers.setdefault(_place(cell.buf, cell.at), set()).add(self.iteration)
+                self._meet(_place(cell.buf, cell.at), f"reads {cell.buf.name}{list(cell.at)}")
+        buf = write.stmt.ref.buf
+        if buf.home is not Home.REG:  # which every iteration has for itself
+            self._meet(_place(buf, write.at), f"writes {buf.name}{list(write.at)}")
+            self._writer[_place(buf, write.at)] = self.iteration
+            if self._readers.get(_place(buf, write.at), set()) - {self.iteration}:
+                self.races.append(f"iteration {self.iteration} writes {buf.name}{list(write.at)}, which others read")
+
+    def _meet(self, place: Place, what: str) -> None:
+        other = self._writer.get(place, self.iteration)
+        if other != self.iteration:
+            self.races.append(f"iteration {self.iteration} {what}, which iteration {other} writes")
+
+
+def _place(buf: Buf, at: tuple[Any, ...]) -> Place:
+    return storage(buf), sum(n * stride for n, stride in zip(at, buf.strides, strict=True))
