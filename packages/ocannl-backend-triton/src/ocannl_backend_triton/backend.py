@@ -17,7 +17,7 @@ from ocannl_backend_triton.package import Package
 from ocannl_backend_triton.source import module
 from ocannl_backend_triton.types import HELD
 
-CAPABILITIES = Capabilities(frozenset(precision.name for precision in HELD), scheduled=False)
+CAPABILITIES = Capabilities(frozenset(precision.name for precision in HELD), scheduled=False, grouped=True)
 
 
 @cache

@@ -107,7 +107,7 @@ def subject_of(group: Group, capabilities: Capabilities) -> Subject | None:
     for value in group.values:
         for node in walk(value):
             match node:
-                case When(cond) if loads(node):
+                case When(cond) if not all(map(_is_there, loads(node))):
                     fixed.update(cond.syms)
                 case Load() | Cast():
                     width = max(width, node.precision.nbytes)
@@ -128,6 +128,12 @@ def subject_of(group: Group, capabilities: Capabilities) -> Subject | None:
         registers=capabilities.vector_registers,
     )
     return Subject(syms, tuple(terms), tuple(others), tuple(group.writes), numbers)
+
+
+def _is_there(ref: Ref) -> bool:
+    """Whether the cell exists whatever values symbols have."""
+    ranges = (index.range() for index in ref.at)
+    return all(low >= 0 and high < size for (low, high), size in zip(ranges, ref.buf.shape, strict=True))
 
 
 def _terms(group: Group) -> list[Ref]:
