@@ -43,7 +43,7 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def cubins(session: nox.Session) -> None:
-    """Compile every kernel of the kit and of the benchmarks for GPUs; none is needed, `triton` is. Takes half an hour."""
+    """Compile every kernel of the kit and of the benchmarks for GPUs, without one: half an hour; needs triton."""
     session.run("python", str(ROOT / "tests" / "backend" / "triton" / "compile_all.py"), *session.posargs)
 
 
