@@ -1,5 +1,7 @@
 """Statements: loops and their bounds, conditions, locals, names, the arena."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -31,6 +33,7 @@ from ocannl.ir.loops import (
 )
 from ocannl.ir.ops import ADD, BY_NAME, MAX, MUL, SUB
 from ocannl.ir.precision import bfloat16, float32, float64, int32, int64
+from ocannl.testing.runner import Runner
 
 A = Affine.of
 
@@ -423,3 +426,32 @@ def test_choices_over_short_axes(run, name, dims):
     want = op.numpy(*{1: (t,), 2: (w, t), 3: (w > 0, t, np.zeros_like(t))}[op.arity])
     np.testing.assert_array_equal(y, want)
     np.testing.assert_allclose(z, want + np.where(w > 0, 0, w * t), rtol=1e-6)
+
+
+@pytest.mark.parametrize("rows", [4, 3, 8])
+def test_threads_own_columns_that_lie_among_those_of_others(native, rows):
+    """A compiler must not write back what it only read: another thread may have written it meanwhile."""
+    run = Runner(native)
+    x, k = np.arange(3 * rows, dtype=np.int32).reshape(rows, 3), np.arange(rows, dtype=np.int32)
+    bx, by, bz = run.like("x", x, Access.INOUT), run.like("y", x, Access.OUT), run.like("z", x.T, Access.OUT)
+    bk, i, j = run.like("k", k, Access.IN), Sym("i", 0, rows - 1), Sym("j", 0, 2)
+    at, scale, square = (A(i), A(j)), Load(Ref(bk, (A(i),))), Var("square", int32)
+    column = (
+        Let("scaled", Apply(MUL, (Load(Ref(bx, at)), scale))),
+        Store(Ref(bx, at), Var("scaled", int32)),
+        Let("square", Apply(MUL, (Var("scaled", int32), Var("scaled", int32)))),
+        Store(Ref(bz, (A(j), A(i))), square),
+        Store(Ref(by, at), Apply(MAX, (square, scale))),
+    )
+    proc = Proc("columns", (bx, bk, by, bz), (), (replace(loop(j, (loop(i, column),)), claimed=1),))
+    given, square = [x, k, x, x.T], (x * k[:, None]) ** 2
+    places = run.locations(proc, given)
+    entry = native.link(native.compile([proc]), proc.name, run.queue, places)
+    for _ in range(6000):
+        for n in (0, 2):
+            run.queue.from_host(places[n], given[n])
+        entry()
+        scaled, _, y, z = run.read(places, given)
+        np.testing.assert_array_equal(scaled, x * k[:, None])
+        np.testing.assert_array_equal(y, np.maximum(square, k[:, None]))
+        np.testing.assert_array_equal(z, square.T)

@@ -1,4 +1,4 @@
-"""The Triton backend in triton's interpreter, a way to run hand-written programs, and the simulated driver."""
+"""The backend in triton's interpreter, a way to run a hand-written program on arrays, and the simulated driver."""
 
 import sys
 from pathlib import Path
@@ -14,8 +14,9 @@ sys.path.append(str(Path(__file__).parent))
 def triton():
     pytest.importorskip("triton")
     from ocannl_backend_triton.backend import TritonBackend
+    from ocannl_backend_triton.interpreter import InterpretingMachine
 
-    return TritonBackend()
+    return TritonBackend(InterpretingMachine())
 
 
 @pytest.fixture(scope="session")

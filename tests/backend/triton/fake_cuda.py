@@ -12,9 +12,13 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from ocannl_backend_triton.driver import KernelNode, MemAccess, MemPoolProps, signatures
 
 INVALID_VALUE, OUT_OF_MEMORY, INVALID_CONTEXT, INVALID_HANDLE, NOT_READY, ILLEGAL_ADDRESS = 1, 2, 201, 400, 600, 700
+LAUNCH_FAILED = 719
+SOILED = 1 << 16  # bytes of what is given and taken back, at most, that hold something surprising
 NAMES = {2: "CUDA_ERROR_OUT_OF_MEMORY", 100: "CUDA_ERROR_NO_DEVICE", 700: "CUDA_ERROR_ILLEGAL_ADDRESS"}
 FREE = {"cuInit", "cuGetErrorName", "cuGetErrorString", "cuDriverGetVersion", "cuDevicePrimaryCtxRetain",
         "cuCtxPushCurrent_v2", "cuMemPoolCreate", "cuMemPoolSetAttribute", "cuMemPoolSetAccess"}  # fmt: skip
@@ -77,8 +81,9 @@ class FakeCuda:
         self.failing: dict[str, int] = {}  # the next call of a function, or all: what it says
         self.sticky = 0
         self.objects: dict[int, object] = {}
-        self.memory: dict[int, tuple[ctypes.Array, Device]] = {}
+        self.memory: dict[int, tuple[np.ndarray, Device, int]] = {}
         self.launched: list[str] = []
+        self.broken: list[Exception] = []
         self.calls: list[str] = []
         self._next = 0x1000
         self._lock = threading.RLock()
@@ -104,6 +109,9 @@ class FakeCuda:
                     function(*arguments)
                 except Refused as wrong:
                     return wrong.status
+                except Exception as wrong:  # a kernel that is broken: nothing can be raised through C
+                    self.broken.append(wrong)
+                    self.sticky = LAUNCH_FAILED
                 return self.sticky
 
         return answer
@@ -194,9 +202,9 @@ class FakeCuda:
         self._allocate(out, size, device)
 
     def _allocate(self, out, size, device):
-        memory = (ctypes.c_ubyte * (size + 256))()
-        ctypes.memset(memory, 0xA5, size + 256)
-        address = (ctypes.addressof(memory) + 255) // 256 * 256
+        memory = np.empty(size + 256, np.uint8)
+        address = (memory.ctypes.data + 255) // 256 * 256
+        ctypes.memset(address, 0xA5, min(size, SOILED))
         device.used += size
         self.memory[address] = memory, device, size
         ctypes.c_uint64.from_address(out).value = address
@@ -208,7 +216,7 @@ class FakeCuda:
         def free():
             _, device, size = self.memory.pop(address)
             device.used -= size
-            ctypes.memset(address, 0x5A, size)  # whoever still uses it sees
+            ctypes.memset(address, 0x5A, min(size, SOILED))  # whoever still uses it sees
 
         self._known(stream, Stream).waiting.append(free)
 

@@ -99,6 +99,7 @@ LEGAL = {
     "all add to one cell": lanes(Update(ref(S), ADD, load(X, i)), Update(ref(S), ADD, num(1))),
     "all add to a few cells": lanes(Update(ref(Y, 0), MAX, load(X, i)), Update(ref(Y, 1), MAX, num(1))),
     "a choice between numbers": lanes(Store(ref(Y, i), When(Cond((i - 2,)), num(1), Idx(i, F32)))),
+    "a choice of what exists": lanes(Store(ref(Y, i), When(Cond((i - 2,)), load(X, i), num(0)))),
     "one choice for all": lanes(Store(ref(Y, i), When(Cond((n - 1,)), load(X, i), num(0)))),
     "from one": replace(lanes(Store(ref(Y, i), num(1))), lo=Bound.lower(1)),
     "unrolled, whatever it does": loop(I, (Store(ref(Y, 0), load(Y, i)), If(Cond((i - 1,)), (Local(A, 0),)), Poll()),
@@ -189,7 +190,8 @@ REFUSED: list[tuple[Stmt, str]] = [
         lanes(Store(ref(Y, i), When(Cond((i - 2,)), load(X, i - 2), num(0)))),
         """
         whether `x[i-2] if i-2 >= 0 else 0` reads memory differs between lanes
-          in  for i in 0..5 lanes:
+          in  y[i] = x[i-2] if i-2 >= 0 else 0
+          of  for i in 0..5 lanes:
           of  proc step, optimized""",
     ),
 ]

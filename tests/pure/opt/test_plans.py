@@ -18,7 +18,7 @@ from ocannl.ir.walk import walk
 from ocannl.opt.group import group_of
 from ocannl.opt.nest import names_of
 from ocannl.opt.plan import Plan, Tiled, plan
-from ocannl.opt.realize import realize
+from ocannl.opt.realize import realize, tiled
 from ocannl.testing.groups import Made, group, plain_plan, tiled_plan
 
 TARGETS = [Capabilities(vector_bytes=size, vector_registers=16 * (1 + size // 64)) for size in (0, 16, 32, 64)]
@@ -34,7 +34,9 @@ def realized(made: Made, how: Plan) -> Stmt:
     return realize(made.group, how, Namer(names_of(made.proc(made.group.stmt()))))
 
 
-def test_any_plan_computes_the_same(seeds: range) -> None:
+@pytest.mark.parametrize("short", [0, tiled.SHORT])
+def test_any_plan_computes_the_same(seeds: range, short: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiled, "SHORT", short)
     for seed in seeds:
         random = Random(seed)
         made = group(random)

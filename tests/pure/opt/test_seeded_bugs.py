@@ -15,7 +15,7 @@ from ocannl.base.errors import VerifyError
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import TRUE, Affine, Bound, Cond
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import For, Proc, When
+from ocannl.ir.loops import For, Load, Mode, Proc, Ref, When
 from ocannl.ir.names import Namer
 from ocannl.ir.tnode import TNode
 from ocannl.ir.verify import verify
@@ -26,6 +26,7 @@ from ocannl.opt.nest import names_of
 from ocannl.opt.pipeline import optimize
 from ocannl.opt.plan import plan
 from ocannl.opt.realize import plain, realize, region, shared, tiled
+from ocannl.opt.substitute import map_statements
 from ocannl.testing.chains import Chain, chain
 from ocannl.testing.claims import Claims
 from ocannl.testing.evaluate import evaluate
@@ -286,8 +287,23 @@ def a_part_is_the_same_in_all_lanes(patch: Patch) -> None:
 
 @bug(a_group_is_wrong)
 def a_row_that_is_alone_is_the_first(patch: Patch) -> None:
-    wrap(patch, region.Grid, "__init__", lambda f, self, of, names: f(self, replace(of, rows=tuple(
-        replace(row, first=Affine((), row.sym.lo)) if row.count == 1 else row for row in of.rows)), names))  # fmt: skip
+    wrap(patch, region.Grid, "__init__", lambda f, self, of, *more: f(self, replace(of, rows=tuple(
+        replace(row, first=Affine((), row.sym.lo)) if row.count == 1 else row for row in of.rows)), *more))  # fmt: skip
+
+
+@bug(a_group_is_wrong)
+def a_long_tail_has_the_sums_of_the_first_row(patch: Patch) -> None:
+    patch.setattr(tiled, "SHORT", 0)
+
+    def sums(f: Any, region: Any, stmts: Any, names: Any, accs: Any, mode: Any = Mode.UNROLLED) -> Any:
+        body = f(region, stmts, names, accs, mode)
+        if mode is Mode.UNROLLED:
+            return body
+        own = set(accs.values())
+        first = lambda ref: Ref(ref.buf, (Affine(), *ref.at[1:])) if ref.buf in own else ref  # noqa: E731
+        return map_statements(body, first, lambda e: Load(first(e.ref)) if isinstance(e, Load) else e)
+
+    wrap(patch, tiled, "in_cells", sums)
 
 
 @bug(a_group_is_wrong)

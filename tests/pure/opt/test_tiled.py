@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -139,6 +140,15 @@ def tail() -> Example:
     return kept((i, j), *body, sums=(each,)), Tiled((), ((i, 2), (j, 4)), (l,), j, 4, 1)
 
 
+def long_tail() -> Example:
+    """So much follows on a sum that it is written once for all rows, the last of which are fewer."""
+    group, (i, j, k) = product(7, 6, 3)
+    (store,) = group.tail
+    assert isinstance(store, Store)
+    long = replace(store, value=apply("tanh", apply("add", store.value, load(buf("bias", 7), i))))
+    return replace(group, tail=(long,)), Tiled((), ((i, 5), (j, 8)), (k,), j, 4, 2)
+
+
 def map_in_place() -> Example:
     x, g, (i, j) = out("x", 3, 10), buf("g", 10), (sym("i", 3), sym("j", 10))
     value = apply("sub", load(x, i, j), apply("mul", num(0.5), load(g, j)))
@@ -191,6 +201,7 @@ def apart() -> Example:
 
 EXAMPLES: list[Callable[[], Example]] = [
     columns, remainders, dot_form, tail, map_in_place, hoisted, not_over_an_unrolled_row, guards, largest, apart,
+    long_tail,
 ]  # fmt: skip
 
 

@@ -7,6 +7,9 @@
 
 Going inside before looking whether the job is open, against closing it before looking whether somebody is inside: both
 in one order for all threads (sequential consistency), so that no thread is ever at work on a job whose owner left it.
+
+Every other thread takes claims from the back: of loops over the same rows, one after the other, a thread has the same
+rows again as far as that goes, and finds them in its own cache.
 """
 
 from __future__ import annotations
@@ -44,7 +47,7 @@ struct job {{  /* what one thread writes while others look at something else is 
   int32_t busy LINE, stopped, broken, sleepers;
   int64_t inside LINE;
   int64_t generation LINE, open;
-  int64_t next LINE;
+  int64_t taken LINE;  /* claims from the front, and above 32 bits those from the back */
   int64_t claims LINE, threads;
   body_t body;
   void *frame;
@@ -100,9 +103,12 @@ static void claim(struct job *job, int64_t thread)
 {{
   body_t body = job->body;
   void *frame = job->frame;
-  int64_t claims = job->claims, n;
-  while (!LOAD(job->broken) && (n = ADD(job->next, 1)) < claims)
-    if (body(frame, n, thread)) STORE(job->broken, 1);
+  int64_t claims = job->claims;
+  while (!LOAD(job->broken)) {{
+    int64_t taken = ADD(job->taken, thread & 1 ? (int64_t)1 << 32 : 1), first = taken & 0xFFFFFFFF, last = taken >> 32;
+    if (first + last >= claims) break;
+    if (body(frame, thread & 1 ? claims - 1 - last : first, thread)) STORE(job->broken, 1);
+  }}
 }}
 
 static int32_t alone(body_t body, void *frame, int64_t claims)
@@ -124,7 +130,7 @@ int32_t ocannl_team_share(struct team *team, body_t body, void *frame, int64_t c
   job->claims = claims;
   job->threads = threads;
   STORE(job->broken, 0);
-  STORE(job->next, 0);
+  STORE(job->taken, 0);
   STORE(job->open, job->generation + 1);
   STORE(job->generation, job->generation + 1);
   if (LOAD(job->sleepers)) call(job);

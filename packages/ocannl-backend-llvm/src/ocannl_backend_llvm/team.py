@@ -7,6 +7,9 @@
 
 Going inside before looking whether the job is open, against closing it before looking whether somebody is inside: both
 in one order for all threads (seq_cst), so that no thread is ever at work on a job that its owner has left.
+
+Every other thread takes claims from the back: of loops over the same rows, one after the other, a thread has the same
+rows again as far as that goes, and finds them in its own cache.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ FIELDS = {  # offsets in bytes; what one thread writes while others look at some
     "busy": 64, "stopped": 68, "broken": 72, "sleepers": 76,
     "inside": 128,
     "generation": 192, "open": 200,
-    "next": 256,
+    "taken": 256,  # claims from the front, and above 32 bits those from the back
     "claims": 320, "threads": 328, "body": 336, "frame": 344,
     "lock": 384, "called": 512,
 }  # fmt: skip
@@ -80,14 +83,23 @@ entry:
   %body = load ptr, ptr %body.at
   %frame = load ptr, ptr %frame.at
   %claims = load i64, ptr %claims.at
+  %last = sub i64 %claims, 1
+  %odd = and i64 %thread, 1
+  %is.odd = icmp eq i64 %odd, 1
+  %one = select i1 %is.odd, i64 4294967296, i64 1
   br label %another
 another:
   %broken = load atomic i32, ptr %broken.at monotonic, align 4
   %over = icmp ne i32 %broken, 0
   br i1 %over, label %end, label %take
 take:
-  %claim = atomicrmw add ptr %next.at, i64 1 seq_cst
-  %any = icmp slt i64 %claim, %claims
+  %taken = atomicrmw add ptr %taken.at, i64 %one seq_cst
+  %front = and i64 %taken, 4294967295
+  %back = lshr i64 %taken, 32
+  %all = add i64 %front, %back
+  %from.back = sub i64 %last, %back
+  %claim = select i1 %is.odd, i64 %from.back, i64 %front
+  %any = icmp slt i64 %all, %claims
   br i1 %any, label %run, label %end
 run:
   %result = call i32 %body(ptr %frame, i64 %claim, i64 %thread)
@@ -119,7 +131,7 @@ begin:
   store i64 %claims, ptr %claims.at
   store i64 %threads, ptr %threads.at
   store atomic i32 0, ptr %broken.at seq_cst, align 4
-  store atomic i64 0, ptr %next.at seq_cst, align 8
+  store atomic i64 0, ptr %taken.at seq_cst, align 8
   %last = load atomic i64, ptr %generation.at seq_cst, align 8
   %generation = add i64 %last, 1
   store atomic i64 %generation, ptr %open.at seq_cst, align 8

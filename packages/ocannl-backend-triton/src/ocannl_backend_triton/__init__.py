@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import os
-from importlib.util import find_spec
-
 from ocannl.backend import Backend, BackendInfo, hookimpl
 
 __all__ = ["ocannl_backend"]
 
-INTERPRET = "TRITON_INTERPRET"
-
-
 def _probe() -> str | None:
     """Why the backend cannot be used here, or None."""
-    if find_spec("triton") is None:
-        return "triton is not installed: pip install ocannl-backend-triton[triton]"
-    if os.environ.get(INTERPRET) != "1":
-        return f"there is no graphics processor here; with {INTERPRET}=1 set, kernels run in triton's interpreter"
-    return None
+    from ocannl_backend_triton.machine import obstacle
+
+    return obstacle()
 
 
 def _load() -> Backend:
     from ocannl_backend_triton.backend import TritonBackend
+    from ocannl_backend_triton.machine import machine
 
-    return TritonBackend()
+    return TritonBackend(machine())
 
 
 @hookimpl

@@ -9,18 +9,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from ocannl.ir.index import Affine, Sym, SymKind
-from ocannl.ir.loops import Body, Buf, Comment, For, If, Let, Load, Local, Pick, Poll, Ref, Store, Update
-from ocannl.ir.touch import are_independent, touches
-from ocannl.ir.walk import walk
+from ocannl.ir.index import Sym
+from ocannl.ir.loops import Body, For
+from ocannl_backend_triton.nests import Strides, lanes, parallel
+from ocannl_backend_triton.products import Contraction, Product, contraction
 
 CELLS = 1024  # of a block, where nothing is summed
 SUMMED = 2048  # of a block that is summed
 WIDEST = 1024  # of a row that is summed
-KEPT = 8  # rows that are summed together, at least, where they are not long
+SHORT = 16  # of a column that is summed
+TILE = 64  # rows and columns of a product of matrices
+LARGE_TILE = 128  # where there are many of both
+MANY = 1024
+DEPTH = 32  # of what is summed at a time
+LEAST_TILE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,35 +54,66 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The loops of a kernel by their symbols, and of how many axes its blocks are."""
+    """The loops of a kernel by their symbols, and of how many axes its blocks are. Matrices are multiplied for the sums
+    of `products`, which are known by the symbols of their loops."""
 
     axes: Mapping[Sym, Axis]
     rank: int
+    products: Mapping[Sym, Product] = field(default_factory=dict)
 
     @property
     def grid(self) -> list[Axis]:
         return [axis for axis in self.axes.values() if axis.grid]
 
+    @property
+    def num_warps(self) -> int:
+        """Groups of 32 threads for each program."""
+        return 8 if self.products and min(axis.block for axis in self.grid if axis.block > 1) >= LARGE_TILE else 4
+
 
 def layout(body: Body) -> Layout:
     """The outermost loops whose iterations have nothing to do with each other are taken by programs."""
     chain, inside = parallel(body)
+    found = contraction(chain, inside)
+    return _summed(body, chain, inside) if found is None else _multiplied(chain, found)
+
+
+def _multiplied(chain: Sequence[For], found: Contraction) -> Layout:
+    """Tiles of the two loops; the others of the chain are taken one by one."""
+    tiles = {found.rows.sym: 0, found.columns.sym: 1}
+    most = LARGE_TILE if all(sym.extent >= MANY for sym in tiles) else TILE
+    axes = {}
+    for loop in chain:
+        place = tiles.get(loop.sym)
+        block = 1 if place is None else _tile(loop.sym, most)
+        axes[loop.sym] = Axis(loop, block, place or 0, True)
+    for product in found.products:
+        axes[product.loop.sym] = Axis(product.loop, _tile(product.loop.sym, DEPTH), 1, False)
+    return Layout(axes, 2, {product.loop.sym: product for product in found.products})
+
+
+def _tile(sym: Sym, most: int) -> int:
+    return max(min(power_of_two(sym.extent), most), LEAST_TILE)
+
+
+def _summed(body: Body, chain: Sequence[For], inside: Body) -> Layout:
+    """One or two loops of the chain in blocks, and those that are summed along an axis of their own."""
     inner = [loop for loop in lanes(inside, tuple([loop.sym for loop in chain])) if loop not in chain]
     strides = Strides(body)
-    axes: dict[Sym, Axis] = {}
-    longest = max([loop.sym.extent for loop in inner], default=0)
     summed = 1
     if inner:
-        contiguous = any(strides.unit(loop.sym) for loop in inner)
-        summed = min(power_of_two(longest), WIDEST if contiguous else SUMMED // 128)
+        longest = power_of_two(max(loop.sym.extent for loop in inner))
+        summed = min(longest, WIDEST if any(strides.unit(loop.sym) for loop in inner) else SHORT)
     room = max(SUMMED // summed, 1) if inner else CELLS
     blocks: dict[Sym, int] = {}
     for loop in sorted(chain, key=lambda loop: (-strides.weight(loop.sym), -chain.index(loop)))[:2]:
         blocks[loop.sym] = min(power_of_two(loop.sym.extent), room)
         room //= blocks[loop.sym]
     wide = [loop.sym for loop in chain if blocks.get(loop.sym, 1) > 1]
-    for loop in chain:
-        axes[loop.sym] = Axis(loop, blocks.get(loop.sym, 1), wide.index(loop.sym) if loop.sym in wide else 0, True)
+    axes = {
+        loop.sym: Axis(loop, blocks.get(loop.sym, 1), wide.index(loop.sym) if loop.sym in wide else 0, True)
+        for loop in chain
+    }
     for loop in inner:
         block = min(power_of_two(loop.sym.extent), summed)
         if block > 1:
@@ -88,104 +124,3 @@ def layout(body: Body) -> Layout:
 def power_of_two(count: int) -> int:
     """The smallest that is at least so much."""
     return 1 << max(count - 1, 0).bit_length()
-
-
-def is_whole(loop: For) -> bool:
-    return loop.step == 1 and loop.lo.constant == loop.sym.lo and loop.hi.constant == loop.sym.hi
-
-
-def parallel(body: Body) -> tuple[list[For], Body]:
-    """The outermost loops, one inside the other, of which each iteration is independent, and what is inside."""
-    chain: list[For] = []
-    while True:
-        match [stmt for stmt in body if not isinstance(stmt, Comment | Poll)]:
-            case [For() as loop] if is_whole(loop):
-                outer = [each.sym for each in chain]
-                if not are_independent(touches(loop.body), loop.sym, outer, sums=False):
-                    return chain, body
-                chain.append(loop)
-                body = loop.body
-            case [If(_, inner, ())]:
-                body = inner
-            case _:
-                return chain, body
-
-
-def lanes(body: Body, outer: tuple[Sym, ...]) -> Iterator[For]:
-    """Loops that can be executed in blocks, statement by statement: innermost ones, whose iterations have nothing in
-    common but what they add to."""
-    for stmt in body:
-        match stmt:
-            case For(sym, _, _, inner):
-                below = list(lanes(inner, (*outer, sym)))
-                if below or any(isinstance(node, For | Local) for node in walk(inner)):
-                    yield from below
-                elif is_whole(stmt) and not scatters(inner) and are_independent(touches(inner), sym, outer, sums=True):
-                    yield stmt
-            case If(_, then, orelse):
-                yield from lanes(then, outer)
-                yield from lanes(orelse, outer)
-            case Pick(sym, _, inner):
-                yield from lanes(inner, (*outer, sym))
-
-
-def scatters(body: Body) -> bool:
-    """Whether memory says where something is written: iterations may meet in one cell."""
-    places = (at for node in walk(body) if isinstance(node, Store | Update) for at in node.ref.at)
-    return any(sym.kind is SymKind.PICKED for at in places for sym in at.syms)
-
-
-class Strides:
-    """Of how many accesses a symbol moves the address by one, stores counting more."""
-
-    def __init__(self, body: Body) -> None:
-        self.weights: dict[Sym, int] = {}
-        self.loads: set[Sym] = set()
-        for node in walk(body):
-            match node:
-                case Load(ref):
-                    for sym in _unit(ref):
-                        self.weights[sym] = self.weights.get(sym, 0) + 1
-                        self.loads.add(sym)
-                case Store(ref) | Update(ref):
-                    for sym in _unit(ref):
-                        self.weights[sym] = self.weights.get(sym, 0) + 2
-                case _:
-                    pass
-
-    def weight(self, sym: Sym) -> int:
-        return self.weights.get(sym, 0)
-
-    def unit(self, sym: Sym) -> bool:
-        """Whether a load moves by one."""
-        return sym in self.loads
-
-
-def address(ref: Ref) -> Affine:
-    """In elements from the first one."""
-    return sum((at * stride for at, stride in zip(ref.at, ref.buf.strides, strict=True)), Affine())
-
-
-def _unit(ref: Ref) -> list[Sym]:
-    return [sym for coef, sym in address(ref).terms if abs(coef) == 1 and sym.kind is SymKind.LOOP]
-
-
-def written(body: Body) -> dict[Buf, None]:
-    return {node.ref.buf: None for node in walk(body) if isinstance(node, Store | Update)}
-
-
-def mentioned(body: Body) -> Sequence[Buf]:
-    """Every array that the statements touch, by first mention, their own local ones apart."""
-    found: dict[Buf, None] = {}
-    local: set[Buf] = set()
-    for node in walk(body):
-        match node:
-            case Load(ref) | Store(ref) | Update(ref):
-                found.setdefault(ref.buf)
-            case Local(buf):
-                local.add(buf)
-            case Let():
-                pass
-            case _:
-                pass
-    return [buf for buf in found if buf not in local]

@@ -10,32 +10,33 @@ from pathlib import Path
 
 from ocannl import codegen
 from ocannl.backend import Capabilities, Code, Device, Entry, Location, Queue
-from ocannl.backend.cpu import CpuDevice, devices
-from ocannl.backend.cpu_queue import CpuQueue
 from ocannl.backend.native import check
 from ocannl.ir.loops import Proc
-from ocannl_backend_triton import interpreter
-from ocannl_backend_triton.code import TritonCode, restored
+from ocannl_backend_triton.machine import Machine
+from ocannl_backend_triton.package import Package
 from ocannl_backend_triton.source import module
 from ocannl_backend_triton.types import HELD
 
-CAPABILITIES = Capabilities(frozenset(precision.name for precision in HELD), scheduled=False)
+CAPABILITIES = Capabilities(frozenset(precision.name for precision in HELD), scheduled=False, grouped=True)
 
 
 @cache
-def _version() -> str:
-    """The very text of the emitter, and the compiler: whatever changes code changes this."""
+def _text() -> str:
+    """The very text of this package: whatever changes code changes this."""
     digest = hashlib.sha256()
     for file in (__file__, codegen.__file__):
         for source in sorted(Path(file).parent.rglob("*.py")):
             digest.update(source.read_bytes())
-    return f"{digest.hexdigest()[:12]} triton {metadata.version('triton')} interpreter"
+    return digest.hexdigest()[:12]
 
 
 class TritonBackend:
     """Implements `Backend`."""
 
-    __slots__ = ()
+    __slots__ = ("_machine",)
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
 
     @property
     def name(self) -> str:
@@ -43,26 +44,30 @@ class TritonBackend:
 
     @property
     def version(self) -> str:
-        return _version()
+        return f"{_text()} {self._target}"
+
+    @property
+    def _target(self) -> str:
+        return f"triton {metadata.version('triton')} {self._machine.words}"
 
     @property
     def capabilities(self) -> Capabilities:
         return CAPABILITIES
 
-    def compile(self, procs: Sequence[Proc]) -> TritonCode:
+    def compile(self, procs: Sequence[Proc]) -> Package:
         check(procs, CAPABILITIES, self.name)
-        return TritonCode(tuple(map(module, procs)))
+        modules = tuple(map(module, procs))
+        return Package(self._target, modules, self._machine.compile(modules))
 
-    def restore(self, blob: bytes) -> TritonCode:
-        return restored(blob)
+    def restore(self, blob: bytes) -> Package:
+        return Package.read(blob, self._target)
 
     def link(self, code: Code, name: str, queue: Queue, locations: Sequence[Location]) -> Entry:
-        device = queue.device
-        assert isinstance(code, TritonCode) and isinstance(device, CpuDevice) and isinstance(queue, CpuQueue)
-        return interpreter.link(code.module(name), device, queue, locations)
+        assert isinstance(code, Package)
+        return self._machine.link(code, code.number(name), queue, locations)
 
     def device_count(self) -> int:
-        return len(devices())
+        return len(self._machine.devices())
 
     def device(self, ordinal: int) -> Device:
-        return devices()[ordinal]
+        return self._machine.devices()[ordinal]

@@ -226,7 +226,8 @@ class Driver:
         return (found.value or f"error {status}".encode()).decode(errors="replace")
 
 
-LIBRARIES = {"win32": ("nvcuda.dll",), "linux": ("libcuda.so.1", "libcuda.so")}
+NODES = ("/dev/nvidiactl", "/dev/dxg")  # through which the driver reaches the GPUs
+LIBRARIES = {"win32": ("nvcuda.dll",), "linux": ("libcuda.so.1",)}
 OLDEST = 12000  # as `cuDriverGetVersion` tells it: 12.0
 
 
@@ -247,6 +248,14 @@ def _library() -> Functions:
             functions[function] = found
         return functions
     raise BackendUnavailable(wrong)
+
+
+def present() -> None:
+    """Raises `BackendUnavailable` where it is certain that there is no GPU to use. Nothing is begun: a process that has
+    only asked can still be forked."""
+    _library()
+    if sys.platform == "linux" and not any(map(os.path.exists, NODES)):
+        raise BackendUnavailable(f"the system shows no GPU to this process: there is no {' nor '.join(NODES)}")
 
 
 def opened(functions: Functions) -> Driver:

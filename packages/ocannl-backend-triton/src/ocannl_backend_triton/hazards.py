@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from ocannl.ir.loops import Body, Buf, Load, Stmt, Store, Update
+from ocannl.ir.loops import Body, Buf, Load, Ref, Store, Update
 from ocannl.ir.touch import storage
 from ocannl.ir.walk import walk
 
@@ -15,29 +15,13 @@ class Hazards:
     def __init__(self, body: Body, disjoint: frozenset[Buf]) -> None:
         self.disjoint = disjoint
         self.loops = 0  # around what is written now
-        self.statements: dict[Hashable, int] = {}
+        self.cells: dict[Hashable, set[Ref]] = {}
         self.read: set[Hashable] = set()
-        for stmt in walk(body):
-            if isinstance(stmt, Stmt):
-                self.note(stmt)
-
-    def note(self, stmt: Stmt) -> None:
-        here: set[Hashable] = set()
-        match stmt:
-            case Store(ref, value) | Update(ref, _, value):
-                here.add(self.key(ref.buf))
-                read = {self.key(e.ref.buf) for e in walk(value) if isinstance(e, Load)}
-                if isinstance(stmt, Update):
-                    read.add(self.key(ref.buf))
-                self.read |= read
-                here |= read
-            case _ if hasattr(stmt, "value"):
-                here = {self.key(e.ref.buf) for e in walk(stmt.value) if isinstance(e, Load)}
-                self.read |= here
-            case _:
-                pass
-        for key in here:
-            self.statements[key] = self.statements.get(key, 0) + 1
+        for node in walk(body):
+            if isinstance(node, Load | Store | Update):
+                self.cells.setdefault(self.key(node.ref.buf), set()).add(node.ref)
+                if not isinstance(node, Store):
+                    self.read.add(self.key(node.ref.buf))
 
     def key(self, buf: Buf) -> Hashable:
         return storage(buf) if buf in self.disjoint else "arena"
@@ -49,6 +33,7 @@ class Hazards:
         self.loops -= 1
 
     def meets(self, buf: Buf) -> bool:
-        """Whether what is written to the array may be touched again by the same program."""
+        """Whether a thread may touch what another one writes to the array. Where all speak of the same cells, and once,
+        each keeps to its own."""
         key = self.key(buf)
-        return self.statements.get(key, 0) > 1 or (self.loops > 0 and key in self.read)
+        return len(self.cells.get(key, ())) > 1 or (self.loops > 0 and key in self.read)

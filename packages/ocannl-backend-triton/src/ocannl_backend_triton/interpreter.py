@@ -21,11 +21,12 @@ import triton.language as tl
 from triton.runtime import interpreter
 from triton.runtime.interpreter import InterpretedFunction, TensorHandle
 
-from ocannl.backend import CompileError, Entry, Location
-from ocannl.backend.cpu import CpuDevice
+from ocannl.backend import CompileError, Entry, Location, Queue
+from ocannl.backend.cpu import CpuDevice, devices
 from ocannl.backend.cpu_queue import CpuQueue
 from ocannl_backend_triton.kernel import SCRATCH, STATICS, Argument, Module
 from ocannl_backend_triton.load import load
+from ocannl_backend_triton.package import Binaries, Package
 
 Array = np.ndarray[Any, Any]
 _running = threading.RLock()  # the interpreter keeps the program that it runs in one place
@@ -44,6 +45,23 @@ def functions(module: Module) -> dict[str, Any]:
         if name not in kernels:  # called from kernels: as plain functions, once the interpreter has rewritten them
             namespace[name] = function.rewrite()
     return {name: interpreted[name] for name in kernels}
+
+
+class InterpretingMachine:
+    """Implements `Machine`."""
+
+    words = "interpreter"
+
+    def devices(self) -> Sequence[CpuDevice]:
+        return devices()
+
+    def compile(self, modules: Sequence[Module]) -> Binaries:
+        return {}
+
+    def link(self, package: Package, number: int, queue: Queue, locations: Sequence[Location]) -> Entry:
+        device = queue.device
+        assert isinstance(device, CpuDevice) and isinstance(queue, CpuQueue)
+        return link(package.modules[number], device, queue, locations)
 
 
 def link(module: Module, device: CpuDevice, queue: CpuQueue, locations: Sequence[Location]) -> Entry:

@@ -39,7 +39,7 @@ Binaries = Mapping[int, Sequence[Sequence[Binary]]]
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """`target` names everything that decides whether the code can run somewhere."""
+    """Implements `Code`. `target` names everything that decides whether the code can run somewhere."""
 
     target: str
     modules: tuple[Module, ...]
@@ -48,6 +48,10 @@ class Package:
     @property
     def source(self) -> str:
         return "\n\n".join(module.source for module in self.modules)
+
+    def number(self, name: str) -> int:
+        """Of a program, among the modules."""
+        return next(n for n, module in enumerate(self.modules) if module.name == name)
 
     @property
     def blob(self) -> bytes:

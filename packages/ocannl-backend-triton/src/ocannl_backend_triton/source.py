@@ -18,16 +18,16 @@ from ocannl.ir.index import Sym
 from ocannl.ir.loops import Buf, Home, Load, Proc, Store, Update
 from ocannl.ir.names import Namer
 from ocannl.ir.walk import walk
-from ocannl_backend_triton.axes import layout, written
+from ocannl_backend_triton.axes import layout
 from ocannl_backend_triton.emit import Emitter
 from ocannl_backend_triton.hazards import Hazards
 from ocannl_backend_triton.kernel import SCRATCH, STATICS, Argument, Kernel, Module
+from ocannl_backend_triton.nests import written
 from ocannl_backend_triton.types import held
 from ocannl_backend_triton.values import Operations
 
 RESERVED = (*keyword.kwlist, *dir(builtins), "libdevice", "statics", "tl", "triton")
 ALIGNMENT = 256  # of what lies in the scratch memory, in bytes
-NUM_WARPS = 4
 
 
 def module(proc: Proc) -> Module:
@@ -74,17 +74,17 @@ class _Program:
         emitter.kernel(nest.body)
         arguments = [self.argument(name, buf, nest) for buf, name in parameters.items()]
         head = []
-        if emitter.statics:
+        if emitter.scope.statics:
             arguments.append(Argument("statics", "i64", STATICS, 0, 8 * len(self.proc.syms), True, False))
-            head = [self.static(sym, index.text) for sym, index in emitter.statics.items()]
+            head = [self.static(sym, index.text) for sym, index in emitter.scope.statics.items()]
         for name, buf, count in emitter.scratch:
             arguments.append(self.scratch(name, buf, count))
         label = nest.labels[0] if nest.labels else ""
         name = self.names(f"{self.proc.name}_{label}" if label else f"{self.proc.name}_{len(self.kernels) + 1}")
-        constants = tuple(emitter.constants.items())
-        self.texts.append(_function(name, nest.labels, arguments, constants, head, emitter.doc))
+        constants = tuple(emitter.scope.constants.items())
+        self.texts.append(_function(name, nest.labels, arguments, constants, head, emitter.scope.doc))
         self.kernels.append(
-            Kernel(name, label, tuple(arguments), (emitter.programs, 1, 1), constants, NUM_WARPS)
+            Kernel(name, label, tuple(arguments), (emitter.programs, 1, 1), constants, plan.num_warps)
         )
 
     def static(self, sym: Sym, name: str) -> str:

@@ -26,12 +26,14 @@ NOWHERE: Axes = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """`truth` is the same as a truth value, where that comes cheaper; a literal takes its type from what it meets."""
+    """`truth` is the same as a truth value, where that comes cheaper; `constant` the number that it is; a literal takes
+    its type from what it meets."""
 
     text: str
     precision: Precision
     axes: Axes = NOWHERE
     truth: str = ""
+    constant: str = ""
     literal: bool = False
 
 
@@ -116,6 +118,18 @@ WHOLE = {  # on whole numbers: they never trap, and wrap
 }
 
 
+def bare(text: str) -> str:
+    """Without parentheses around all of it."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return text
+    depth = 0
+    for place, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0 and place < len(text) - 1:
+            return text
+    return text[1:-1]
+
+
 class Operations:
     """What operations are as text, and the helpers that they need, in order."""
 
@@ -133,8 +147,8 @@ class Operations:
             text = f'float("{exact}")'
         plain = precision is int32 or (precision is float32 and not 0 < abs(exact) < float(np.finfo(np.float32).tiny))
         if plain:
-            return Value(f"({text})" if text.startswith("-") else text, precision, literal=True)
-        return Value(f"tl.full((), {text}, {held(precision).value})", precision)
+            return Value(f"({text})" if text.startswith("-") else text, precision, constant=text, literal=True)
+        return Value(f"tl.full((), {text}, {held(precision).value})", precision, constant=text)
 
     def typed(self, value: Value) -> Value:
         if not value.literal:
@@ -256,6 +270,6 @@ class Operations:
     def combine(self, op: Op, precision: Precision) -> str:
         """The function by which `tl.reduce` folds blocks."""
         x, y = Value("x", precision), Value("y", precision)
-        body = f"return {self.apply(op, (x, y)).text}"
+        body = f"return {bare(self.apply(op, (x, y)).text)}"
         kind = "" if op.name in ("add", "mul") and precision.family is not Family.BOOL else f"_{short(precision)}"
         return self.define(f"fold_{op.name}{kind}", "x, y", body)

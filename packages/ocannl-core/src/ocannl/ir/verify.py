@@ -208,9 +208,14 @@ class _Check:
             raise self.fail("lanes execute stores, updates and definitions, or are rows of lanes")
         if not are_independent(touches(loop.body), loop.sym, tuple(self.region.ranges), sums=True):
             raise self.fail(f"`{loop.sym.name}` counts no lanes: one iteration may touch what another one writes")
-        for node in walk(loop.body):
-            if isinstance(node, When) and loop.sym in node.cond.syms and any(isinstance(e, Load) for e in walk(node)):
-                raise self.fail(f"whether `{show(node)}` reads memory differs between lanes")
+
+    def chosen_in_lanes(self, choice: When) -> None:
+        """That all lanes can read what only some of them want."""
+        for node in walk(choice):
+            if isinstance(node, Load):
+                axes = zip(node.ref.at, node.ref.buf.shape, strict=True)
+                if not all(self.region.is_inside(index, size) for index, size in axes):
+                    raise self.fail(f"whether `{show(choice)}` reads memory differs between lanes")
 
     def bounds(self, sym: Sym, lo: Bound, hi: Bound) -> None:
         if not lo.of or not hi.of:
@@ -297,6 +302,8 @@ class _Check:
                 return precision
             case When(cond, then, orelse):
                 self.cond(cond)
+                if any(isinstance(s, For) and s.mode is Mode.LANES and s.sym in cond.syms for s in self.path):
+                    self.chosen_in_lanes(expr)
                 with self.region.where(cond_facts(cond)):
                     kind = self.expr(then)
                 with self.region.where(negated_facts(cond)):

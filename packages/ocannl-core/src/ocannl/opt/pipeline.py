@@ -35,19 +35,20 @@ class Pass:
 
 def passes(asked: Mapping[TNode, str], capabilities: Capabilities) -> tuple[Pass, ...]:
     """What happens to a lowered program, first to last. Any of them can be left out."""
+    grouped = capabilities.scheduled or capabilities.grouped
     return (
         Pass("settle", lambda proc: settle(proc, asked)),  # the others remove temporaries, never what is kept
         Pass("fold", fold),
         Pass("join", join),  # before `inline`, which takes stores
-        Pass("inline", lambda proc: inline(proc, capabilities.scheduled)),  # after `fold`: costs are true
+        Pass("inline", lambda proc: inline(proc, grouped)),  # after `fold`: costs are true
         Pass("gather", gather),  # after `inline`: tests of indices are where they are asked
         Pass("sweep", sweep),  # after these, which leave dead nests behind
-        Pass("invert", invert, when=capabilities.scheduled),  # after `gather`, which wants the loops of the scatter
-        Pass("fuse", fuse, when=capabilities.scheduled),  # after `sweep`: what is dead is nobody's business
-        Pass("layout", lambda proc: layout(proc, capabilities), when=capabilities.scheduled),  # of what `fuse` left
-        Pass("rows", lambda proc: rows(proc, capabilities), when=capabilities.scheduled),  # strides are final
+        Pass("invert", invert, when=grouped),  # after `gather`, which wants the loops of the scatter
+        Pass("fuse", fuse, when=grouped),  # after `sweep`: what is dead is nobody's business
+        Pass("layout", lambda proc: layout(proc, capabilities), when=grouped),  # of what `fuse` left
+        Pass("rows", lambda proc: rows(proc, capabilities), when=grouped),  # strides are final
         Pass("schedule", lambda proc: schedule(proc, capabilities), when=capabilities.scheduled),
-        Pass("number", number, when=capabilities.scheduled),  # after `schedule`, which takes perfect nests
+        Pass("number", number, when=grouped),  # after `schedule`, which takes perfect nests
         Pass("stream", stream, when=capabilities.scheduled),  # after `schedule`, which makes the vectors
         Pass("share", share, when=capabilities.scheduled),  # before `poll`, which divides loops
         Pass("poll", poll, when=capabilities.scheduled),

@@ -8,8 +8,9 @@ Both ways come to the same, the decisions about nodes included.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+import gc
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -42,6 +43,24 @@ class Job:
 
 def compile_programs(jobs: Sequence[Job], backend: Backend) -> list[Program]:
     """All in one run of the backend, but those that were compiled before; names are distinct."""
+    with _uncollected():
+        return _compiled(jobs, backend)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """The collector of cycles stands still: again and again it would look at trees that are all in use."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _compiled(jobs: Sequence[Job], backend: Backend) -> list[Program]:
     canons = [canonical(job.code, job.asked) for job in jobs]
     for canon in canons:
         _refuse_ambiguous(canon.statics)

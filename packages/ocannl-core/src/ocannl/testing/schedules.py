@@ -1,4 +1,5 @@
-"""Random schedules of whole programs: any passes, any order of axes, any plan for each group, any loops shared."""
+"""Random schedules of whole programs: any passes, any order of axes, any plan for each group, and the rest as if arrays
+were large: loops shared, sums taken along, results past the caches."""
 
 from __future__ import annotations
 
@@ -17,8 +18,10 @@ from ocannl.opt.plan import Plan, plan
 from ocannl.opt.plan.plain import REORDERED, Plain
 from ocannl.opt.plan.tiled import subject_of
 from ocannl.opt.poll import poll
+from ocannl.opt.rows import rows
 from ocannl.opt.schedule import planned
 from ocannl.opt.share import share
+from ocannl.opt.stream import stream
 from ocannl.opt.substitute import replace_buffers
 from ocannl.testing.chains import SHAPES, chain
 from ocannl.testing.generate import Program, generate
@@ -58,6 +61,8 @@ def drawn(
     mine: dict[str, Callable[[Proc], Proc]] = {
         "layout": lambda proc: turned(random, proc),
         "schedule": lambda proc: planned(proc, lambda group: any_plan(random, group, target)),
+        "rows": lambda proc: rows(proc, target, far_bytes=0),
+        "stream": lambda proc: stream(proc, random.choice((0, 1000))),
         "share": lambda proc: share(proc, 1, random.choice((1, 10, 100))),
         "poll": lambda proc: poll(proc, random.choice((1, 20, 1000))),
     }

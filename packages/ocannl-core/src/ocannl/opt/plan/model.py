@@ -6,9 +6,9 @@ figures choose between tiles and between orders of axes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import permutations, product
 from math import prod
 
@@ -29,6 +29,7 @@ ROW = 3.5  # cycles that it takes to go on with another row of memory, for each 
 NEAR = 1 << 13  # cells that the first cache holds
 LINE = 16  # cells that come into it together
 FETCH = 2  # loads that one could do while they come from the next one
+ONCE = [(1, 1)]  # a loop of one iteration, in parts
 LIGHT = 6  # additions up to which several vectors of a map are worked on together
 
 Strides = tuple[int, ...]
@@ -144,37 +145,65 @@ def _parts(extent: int, size: int) -> list[tuple[int, int]]:
     return [part for part in ((size, whole), (left, 1 if left else 0)) if part[1]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Reads:
+    """How much a tile of two loops reads in a step, by the loops along which that moves."""
+
+    neither: float
+    first: float
+    second: float
+    both: float
+
+    @staticmethod
+    def of(terms: Iterable[tuple[Strides, float]], loops: tuple[int, ...]) -> _Reads:
+        """Of terms and what each takes; there may be fewer loops."""
+        found = [0.0] * 4
+        for ref, price in terms:
+            found[sum(1 << place for place, n in enumerate(loops) if ref[n])] += price
+        return _Reads(*found)
+
+    def of_tile(self, first: int, second: int) -> float:
+        return self.neither + self.first * first + self.second * second + self.both * first * second
+
+    def shared(self, first: int, second: int) -> float:
+        """What more than one cell of the tile makes use of."""
+        area = first * second
+        amounts = (self.neither, 1), (self.first, first), (self.second, second)
+        return sum(amount * many for amount, many in amounts if many < area)
+
+
 def _sums(shape: Shape, vector: int, rows: list[int]) -> Iterator[Tile]:
     """Each lane is a part of a sum."""
-    extents = shape.kept + shape.reduced
-    turns = -(-extents[vector] // shape.lanes)
+    extents, lanes = shape.kept + shape.reduced, shape.lanes
+    turns = -(-extents[vector] // lanes)
     cells, steps = prod(shape.kept), prod(shape.reduced) / extents[vector]
-    wide = [(ref, _cells(ref[vector], shape.lanes)) for ref in shape.terms if ref[vector]]
-    one = [ref for ref in shape.terms if not ref[vector]]
     end = FOLD + shape.after / 2 + len(shape.others) / 2 + len(shape.writes)
+    wide = [(ref, 1.0) for ref in shape.terms if ref[vector]]
+    priced = [(ref, _cells(ref[vector], lanes)) for ref, _ in wide]
+    single = [(ref, 1.0) for ref in shape.terms if not ref[vector]]
 
-    def cycles(sizes: dict[int, int], vectors: int) -> float:
-        """Of a tile."""
-        area = prod(sizes.values())
-        many = [prod(size for n, size in sizes.items() if ref[n]) for ref, _ in wide]
-        loads = sum(m * vectors * price for m, (_, price) in zip(many, wide, strict=True))
-        loads += sum(prod(size for n, size in sizes.items() if ref[n]) for ref in one)
-        step = max(area * vectors * shape.work / 2, loads / 2, LATENCY) + TURN
-        return steps * (turns / vectors * step + ROW * sum(many)) + area * (end + 2 * (vectors - 1)) + TILE
+    @cache
+    def reads(some: tuple[int, ...]) -> tuple[_Reads, _Reads, _Reads]:
+        return _Reads.of(wide, some), _Reads.of(priced, some), _Reads.of(single, some)
 
     for high, low, across in BLOCKS:
         vectors = _balanced(turns, across)
         for some in permutations(rows, (high > 1) + (low > 1)):
-            tiles = tuple([(n, _balanced(extents[n], most)) for n, most in zip(some, (high, low), strict=False)])
-            area = prod(size for _, size in tiles)
-            many = [prod(size for n, size in tiles if ref[n]) for ref, _ in wide]
-            if area * vectors + sum(m * vectors for m in many if m < area) + 1 > shape.registers:
+            streams, loads, cast = reads(some)
+            sizes = [_balanced(extents[n], most) for n, most in zip(some, (high, low), strict=False)]
+            first, second, *_ = (*sizes, 1, 1)
+            if (first * second + streams.shared(first, second)) * vectors + 1 > shape.registers:
                 continue
             total = 0.0
-            for parts in product(*(_parts(extents[n], size) for n, size in tiles)):
-                sizes = {n: size for n, (size, _) in zip(some, parts, strict=True)}
-                total += prod(count for _, count in parts) * cycles(sizes, vectors)
-            yield Tile(total * cells / prod(extents[n] for n in some), vector, vectors, tiles)
+            firsts, seconds, *_ = (*(_parts(extents[n], size) for n, size in zip(some, sizes, strict=True)), ONCE, ONCE)
+            for (p, many), (q, often) in product(firsts, seconds):
+                area, rows_read = p * q, ROW * streams.of_tile(p, q)
+                loaded = loads.of_tile(p, q) * vectors + cast.of_tile(p, q)
+                step = max(area * vectors * shape.work / 2, loaded / 2, LATENCY) + TURN
+                tile = steps * (turns / vectors * step + rows_read) + area * (end + 2 * (vectors - 1)) + TILE
+                total += many * often * tile
+            cycles = total * cells / prod([extents[n] for n in some])
+            yield Tile(cycles, vector, vectors, tuple(zip(some, sizes, strict=True)))
 
 
 def _balanced(extent: int, most: int) -> int:

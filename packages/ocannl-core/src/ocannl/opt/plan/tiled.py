@@ -132,8 +132,15 @@ def subject_of(group: Group, capabilities: Capabilities) -> Subject | None:
 
 
 def guards(value: Expr) -> list[Cond]:
-    """What decides which cells are read."""
-    return [node.cond for node in walk(value) if isinstance(node, When) and loads(node)]
+    """What decides which cells are read, where not all are there to be read."""
+    whens = (node for node in walk(value) if isinstance(node, When))
+    return [when.cond for when in whens if not all(map(_is_there, loads(when)))]
+
+
+def _is_there(ref: Ref) -> bool:
+    """Whether the cell exists whatever values symbols have."""
+    ranges = (index.range() for index in ref.at)
+    return all(low >= 0 and high < size for (low, high), size in zip(ranges, ref.buf.shape, strict=True))
 
 
 def _terms(group: Group) -> list[Ref]:

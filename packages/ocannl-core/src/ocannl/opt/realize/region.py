@@ -79,9 +79,11 @@ Counter = tuple[Affine, Mode]
 class Grid:
     """Loops over all cells of a region: unrolled ones over rows and vectors, and lanes. Their symbols are new."""
 
-    __slots__ = ("across", "rows", "spots")
+    __slots__ = ("across", "mode", "rows", "spots")
 
-    def __init__(self, region: Region, names: Namer) -> None:
+    def __init__(self, region: Region, names: Namer, mode: Mode = Mode.UNROLLED) -> None:
+        self.mode = mode  # of loops over rows
+
         def count(like: Sym, many: int) -> Affine:
             return Affine.of(Sym(names(like.name), 0, many - 1)) if many > 1 else Affine()
 
@@ -116,7 +118,7 @@ class Grid:
         body = (*before(len(self.rows)), *body)
         for depth in range(len(self.rows) - 1, -1, -1):
             row = self.rows[depth] if depth != self.across else Affine()
-            body = (*before(depth), *counted(((row, Mode.UNROLLED),), body))
+            body = (*before(depth), *counted(((row, self.mode),), body))
         return body
 
 

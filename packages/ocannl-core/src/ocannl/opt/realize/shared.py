@@ -16,6 +16,7 @@ from ocannl.ir.loops import (
     Let,
     Load,
     Local,
+    Mode,
     Num,
     Ref,
     Stmt,
@@ -34,22 +35,25 @@ from ocannl.opt.substitute import map_expr, substitute
 Write = Let | Store | Update
 
 
-def in_cells(region: Region, stmts: Iterable[Write], names: Namer, accs: Mapping[Buf, Buf] | None = None) -> Body:
+def in_cells(
+    region: Region, stmts: Iterable[Write], names: Namer, accs: Mapping[Buf, Buf] | None = None,
+    mode: Mode = Mode.UNROLLED,
+) -> Body:  # fmt: skip
     """The statements, which are in symbols of the group, in every cell; `accs` are scalars that have a number for each
-    cell in another buffer.
+    cell in another buffer, `mode` is that of loops over rows.
 
     A part that depends on the first rows alone is a definition inside their loops; a part that depends on some of the
     others, or on lanes but not on every row, goes to registers first.
     """
-    return _Shared(region, names, accs or {}).body(tuple(stmts))
+    return _Shared(region, names, accs or {}, mode).body(tuple(stmts))
 
 
 class _Shared:
     __slots__ = ("_accs", "_first", "_grid", "_lets", "_names", "_named", "_open", "_region", "_rows")
 
-    def __init__(self, region: Region, names: Namer, accs: Mapping[Buf, Buf]) -> None:
+    def __init__(self, region: Region, names: Namer, accs: Mapping[Buf, Buf], mode: Mode) -> None:
         self._region, self._names, self._accs = region, names, accs
-        self._grid = Grid(region, names)
+        self._grid = Grid(region, names, mode)
         self._rows = {row.sym: n for n, row in enumerate(region.rows) if row.count > 1}
         self._open = [n for n in self._rows.values() if n != self._grid.across]  # rows with a loop of their own
         self._first: list[Stmt] = []

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import reduce
 from itertools import product
+from math import prod
 from operator import and_
 
 from ocannl.ir.index import Affine, Cond, Sym
 from ocannl.ir.loops import Body, Buf, If, Load, Local, Mode, Num, Ref, Store, Update, loop
 from ocannl.ir.names import Namer
+from ocannl.opt.cost import cost
 from ocannl.opt.fold import fold_expr
 from ocannl.opt.group import Group, Sum, scratch
 from ocannl.opt.nest import around, clipped, in_order
@@ -18,6 +20,8 @@ from ocannl.opt.plan.tiled import Tiled, guards
 from ocannl.opt.realize.plain import neutral
 from ocannl.opt.realize.region import Grid, Region, Rows, strips_of
 from ocannl.opt.realize.shared import in_cells
+
+SHORT = 200  # additions up to which what follows on the sums of a tile is written out
 
 
 def realize_tiled(group: Group, plan: Tiled, names: Namer) -> Body:
@@ -94,7 +98,23 @@ class _Realizer:
             acc = cells[each.acc] = scratch(self.names("acc"), each.acc.precision, region.shape)
             feed = self.columns(region, each, acc) if region.strips else self.parts(region, each, acc)
             body += (Local(acc), *feed)
-        return (*body, *in_cells(replace(region, across=self.plan.across), self.group.tail, self.names, cells))
+        region, tail = replace(region, across=self.plan.across), self.group.tail
+        rows = prod(row.count for row in region.rows if row.sym is not region.across)
+        vectors = sum(strip.vectors for strip in region.strips)
+        long = rows * max(1, vectors) * sum(cost(stmt.value).work for stmt in tail) > SHORT
+        if not cells or rows == 1 or not long:
+            return (*body, *in_cells(region, tail, self.names, cells))
+        return (*body, *self.rolled(region, cells))
+
+    def rolled(self, region: Region, cells: Mapping[Buf, Buf]) -> Body:
+        """The tail, its text once for all rows: registers have no numbers, so sums are in memory then."""
+        kept = {acc: scratch(self.names(cell.name), cell.precision, cell.shape) for acc, cell in cells.items()}
+        pairs = [(kept[acc], cell) for acc, cell in cells.items()]
+        copies = Grid(replace(region, across=None), self.names).nest(
+            lambda spot: tuple([Store(Ref(copy, spot.at), Load(Ref(cell, spot.at))) for copy, cell in pairs])
+        )
+        tail = in_cells(region, self.group.tail, self.names, kept, Mode.SERIAL)
+        return (*(Local(copy) for copy in kept.values()), *copies, *tail)
 
     def columns(self, region: Region, each: Sum, acc: Buf) -> Body:
         """Each lane has the sum of a cell."""

@@ -1,0 +1,95 @@
+"""What a kernel asks of its statements: which loops are whole or independent, and how they walk through arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ocannl.ir.index import Affine, Sym, SymKind
+from ocannl.ir.loops import Body, Buf, Comment, For, If, Load, Local, Pick, Poll, Ref, Store, Update
+from ocannl.ir.touch import are_independent, touches
+from ocannl.ir.walk import walk
+
+
+def is_whole(loop: For) -> bool:
+    """Whether the loop runs over the whole range of its symbol, one by one."""
+    return loop.step == 1 and loop.lo.constant == loop.sym.lo and loop.hi.constant == loop.sym.hi
+
+
+def parallel(body: Body) -> tuple[list[For], Body]:
+    """The outermost loops, one inside the other, of which each iteration is independent, and what is inside."""
+    chain: list[For] = []
+    while True:
+        match [stmt for stmt in body if not isinstance(stmt, Comment | Poll)]:
+            case [For() as loop] if is_whole(loop):
+                outer = [each.sym for each in chain]
+                if not are_independent(touches(loop.body), loop.sym, outer, sums=False):
+                    return chain, body
+                chain.append(loop)
+                body = loop.body
+            case [If(_, inner, ())]:
+                body = inner
+            case _:
+                return chain, body
+
+
+def lanes(body: Body, outer: tuple[Sym, ...]) -> Iterator[For]:
+    """Loops that can be executed in blocks, statement by statement: innermost ones, whose iterations have nothing in
+    common but what they add to."""
+    for stmt in body:
+        match stmt:
+            case For(sym, _, _, inner):
+                below = list(lanes(inner, (*outer, sym)))
+                if below or any(isinstance(node, For | Local) for node in walk(inner)):
+                    yield from below
+                elif is_whole(stmt) and not scatters(inner) and are_independent(touches(inner), sym, outer, sums=True):
+                    yield stmt
+            case If(_, then, orelse):
+                yield from lanes(then, outer)
+                yield from lanes(orelse, outer)
+            case Pick(sym, _, inner):
+                yield from lanes(inner, (*outer, sym))
+
+
+def scatters(body: Body) -> bool:
+    """Whether memory says where something is written: iterations may meet in one cell."""
+    places = (at for node in walk(body) if isinstance(node, Store | Update) for at in node.ref.at)
+    return any(sym.kind is SymKind.PICKED for at in places for sym in at.syms)
+
+
+def address(ref: Ref) -> Affine:
+    """In elements from the first one."""
+    return sum((at * stride for at, stride in zip(ref.at, ref.buf.strides, strict=True)), Affine())
+
+
+def written(body: Body) -> dict[Buf, None]:
+    return {node.ref.buf: None for node in walk(body) if isinstance(node, Store | Update)}
+
+
+class Strides:
+    """Of how many accesses a symbol moves the address by one, stores counting more."""
+
+    def __init__(self, body: Body) -> None:
+        self.weights: dict[Sym, int] = {}
+        self.loads: set[Sym] = set()
+        for node in walk(body):
+            match node:
+                case Load(ref):
+                    for sym in _unit(ref):
+                        self.weights[sym] = self.weights.get(sym, 0) + 1
+                        self.loads.add(sym)
+                case Store(ref) | Update(ref):
+                    for sym in _unit(ref):
+                        self.weights[sym] = self.weights.get(sym, 0) + 2
+                case _:
+                    pass
+
+    def weight(self, sym: Sym) -> int:
+        return self.weights.get(sym, 0)
+
+    def unit(self, sym: Sym) -> bool:
+        """Whether a load moves by one."""
+        return sym in self.loads
+
+
+def _unit(ref: Ref) -> list[Sym]:
+    return [sym for coef, sym in address(ref).terms if abs(coef) == 1 and sym.kind is SymKind.LOOP]
