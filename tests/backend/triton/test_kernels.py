@@ -88,3 +88,13 @@ def test_training(context):
         found.append([each[loss], each[w], each[b], each[v]])
     for got, want in zip(*found, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["maximum", "_maximum", "trunc", "tl", "triton", "libdevice", "range", "statics", "def",
+                                  "i_inside", "BLOCK_b0", "__name__", "fold_add", "é 1"])  # fmt: skip
+def test_any_name_will_do(context, name):
+    data = whole(20, 30)
+    x = oc.tensor(data, batch_axes=1, label=name)
+    y = oc.relu(x).sum("...|... => ...|0") + oc.maximum(x, 1.0).max("...|... => ...|0")
+    _, value = computed(context, y)
+    np.testing.assert_array_equal(value, np.maximum(data, 0).sum(1, keepdims=True) + np.maximum(data, 1).max(1, keepdims=True))
