@@ -200,7 +200,7 @@ def _copied(buf: Buf, order: Strides, capabilities: Capabilities) -> float:
     """What it takes to copy the array into this order, or from it."""
     lanes = capabilities.vector_bytes // max(4, buf.precision.nbytes)
     free = (True,) * len(buf.shape)
-    shape = Shape(buf.shape, (), free, (buf.strides,), (), (order,), 1, 0, lanes, capabilities.vector_registers)
+    shape = Shape(buf.shape, (), free, free, (buf.strides,), (), (order,), 1, 0, lanes, capabilities.vector_registers)
     tile = best(shape)
     far = FAR * prod(buf.shape) if buf.nbytes > NEAR_BYTES else 0
     return far + (tile.cycles if tile is not None else 0)

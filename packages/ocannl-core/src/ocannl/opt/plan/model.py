@@ -42,7 +42,8 @@ class Shape:
 
     kept: tuple[int, ...]
     reduced: tuple[int, ...]
-    free: tuple[bool, ...]  # whether a tile may lie along a loop
+    rows: tuple[bool, ...]  # whether a tile may have rows along a kept loop
+    wide: tuple[bool, ...]  # and vectors along any
     terms: tuple[Strides, ...]  # distinct cells that a term of the sum reads
     others: tuple[Strides, ...]  # that are read once for each cell
     writes: tuple[Strides, ...]
@@ -73,9 +74,8 @@ def best(shape: Shape) -> Tile | None:
 
 def _tiles(shape: Shape) -> Iterator[Tile]:
     extents = shape.kept + shape.reduced
-    free = [n for n, extent in enumerate(extents) if extent > 1 and shape.free[n]]
-    rows = [n for n in free if n < len(shape.kept)]
-    for vector in free:
+    rows = [n for n, extent in enumerate(shape.kept) if extent > 1 and shape.rows[n]]
+    for vector in (n for n, extent in enumerate(extents) if extent > 1 and shape.wide[n]):
         yield from _sums(shape, vector, rows) if vector >= len(shape.kept) else _columns(shape, vector, rows)
 
 
