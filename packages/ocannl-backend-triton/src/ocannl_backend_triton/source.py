@@ -20,7 +20,6 @@ from ocannl.ir.names import Namer
 from ocannl.ir.walk import walk
 from ocannl_backend_triton.axes import layout
 from ocannl_backend_triton.emit import Emitter
-from ocannl_backend_triton.hazards import Hazards
 from ocannl_backend_triton.kernel import SCRATCH, STATICS, Argument, Kernel, Module
 from ocannl_backend_triton.nests import written
 from ocannl_backend_triton.types import held
@@ -70,7 +69,7 @@ class _Program:
             return
         names = Namer(RESERVED)
         parameters = {buf: names(buf.name) for buf in nest.bufs}
-        emitter = Emitter(plan, names, self.operations, Hazards(nest.body, nest.disjoint), parameters)
+        emitter = Emitter(plan, names, self.operations, nest, parameters)
         emitter.kernel(nest.body)
         arguments = [self.argument(name, buf, nest) for buf, name in parameters.items()]
         head = []
