@@ -8,7 +8,7 @@ from math import prod
 
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Cond, Sym
-from ocannl.ir.loops import Buf, Cast, Expr, Load, Ref, When
+from ocannl.ir.loops import Buf, Cast, Expr, Idx, Load, Ref, Var, When
 from ocannl.ir.projections import is_injective
 from ocannl.ir.walk import walk
 from ocannl.opt.cost import cost
@@ -109,7 +109,7 @@ def subject_of(group: Group, capabilities: Capabilities) -> Subject | None:
     width = max([4, *(ref.buf.precision.nbytes for ref in group.writes)])
     for value in group.values:
         for node in walk(value):
-            if isinstance(node, Load | Cast):
+            if isinstance(node, Load | Cast) and _differs(node, syms):
                 width = max(width, node.precision.nbytes)
     terms = _terms(group)
     others = [ref for ref in dict.fromkeys(group.reads) if ref not in terms] if group.sums else []
@@ -129,6 +129,14 @@ def subject_of(group: Group, capabilities: Capabilities) -> Subject | None:
         registers=capabilities.vector_registers,
     )
     return Subject(syms, tuple(terms), tuple(others), tuple(group.writes), numbers)
+
+
+def _differs(value: Expr, syms: tuple[Sym, ...]) -> bool:
+    """Whether lanes may have different values of it."""
+    return any(
+        any(s in syms for at in node.ref.at for s in at.syms) if isinstance(node, Load) else isinstance(node, Idx | Var)
+        for node in walk(value)
+    )
 
 
 def guards(value: Expr) -> list[Cond]:
