@@ -5,6 +5,7 @@ import pytest
 
 import ocannl as oc
 from ocannl import train
+from ocannl.base.config import settings
 
 
 def whole(*shape, seed=0):
@@ -88,3 +89,46 @@ def test_training(context):
         found.append([each[loss], each[w], each[b], each[v]])
     for got, want in zip(*found, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+NAMES = ("maximum", "_maximum", "trunc", "tl", "triton", "libdevice", "range", "statics", "def", "BLOCK_b0", "é 1")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_name_will_do(context, name):
+    data = whole(20, 30)
+    x = oc.tensor(data, batch_axes=1, label=name)
+    y = oc.relu(x).sum("...|... => ...|0") + oc.maximum(x, 1.0).max("...|... => ...|0")
+    _, value = computed(context, y)
+    wanted = np.maximum(data, 0).sum(1, keepdims=True) + np.maximum(data, 1).max(1, keepdims=True)
+    np.testing.assert_array_equal(value, wanted)
+
+
+def test_tiles_of_many_rows_stay_near(context):
+    a, b = whole(1100, 16), whole(16, 130, seed=1)
+    routine, value = computed(context, oc.einsum("ik; kj => ij", oc.tensor(a), oc.tensor(b)))
+    np.testing.assert_array_equal(value, a @ b)
+    assert "tile = tl.program_id(0) % 54" in routine.source()
+
+
+@pytest.mark.parametrize("how", ["ieee", "tf32", "tf32x3", "bfloat16"])
+def test_how_matrices_are_multiplied(triton, context, how):
+    a, b = whole(20, 30), whole(30, 40, seed=1)  # exact in any type
+    with settings(products=how):
+        routine, value = computed(context, oc.einsum("ik; kj => ij", oc.tensor(a), oc.tensor(b)))
+    np.testing.assert_array_equal(value, a @ b)
+    said = "tl.cast(tl.load(" if how == "bfloat16" else f'input_precision="{how}"'
+    assert said in routine.source()
+
+
+def test_columns_of_a_table_are_independent(context):
+    """Rows are added to it one after the other, whatever the ids."""
+    table, ids = whole(7, 130), np.array([1, 1, 6, 0, 2, 1])
+    t = oc.param("table", init=table)
+    loss = (t.take(oc.tensor(ids)) * oc.tensor(whole(6, 130, seed=1))).sum()
+    context.init(loss)
+    routine = context.compile(train.grad_update(loss), keep=[t.grad])
+    routine()
+    wanted = np.zeros_like(table)
+    np.add.at(wanted, ids, whole(6, 130, seed=1))
+    np.testing.assert_array_equal(context[t.grad], wanted)

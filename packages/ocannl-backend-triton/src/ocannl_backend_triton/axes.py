@@ -26,7 +26,7 @@ SHORT = 16  # of a column that is summed
 TILE = 64  # rows and columns of a product of matrices
 LARGE_TILE = 128  # where there are many of both
 MANY = 1024
-DEPTH = 32  # of what is summed at a time
+DEPTH_BYTES = 128  # of what is summed at a time
 LEAST_TILE = 16
 MANY_CELLS = 4096  # of a block: more of them are for more threads
 
@@ -84,6 +84,11 @@ class Layout:
         return 4 if cells <= MANY_CELLS else 8
 
     @property
+    def num_stages(self) -> int:
+        """Turns of a loop whose loads are under way at the same time."""
+        return 3 if self.products else 2
+
+    @property
     def longest(self) -> int:
         return max([axis.block for axis in self.axes.values() if not axis.grid], default=1)
 
@@ -105,7 +110,8 @@ def _multiplied(chain: Sequence[For], found: Contraction) -> Layout:
         block = 1 if place is None else _tile(loop.sym, most)
         axes[loop.sym] = Axis(loop, block, place or 0, True)
     for product in found.products:
-        axes[product.loop.sym] = Axis(product.loop, _tile(product.loop.sym, DEPTH), 1, False)
+        depth = DEPTH_BYTES // product.left.precision.nbytes
+        axes[product.loop.sym] = Axis(product.loop, _tile(product.loop.sym, depth), 1, False)
     return Layout(axes, 2, {product.loop.sym: product for product in found.products})
 
 

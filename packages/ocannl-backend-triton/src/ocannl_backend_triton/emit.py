@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from ocannl.backend import Unsupported
 from ocannl.codegen import Nest, printable
+from ocannl.codegen.numbers import is_narrow
 from ocannl.ir.index import Affine, Cond, Sym
 from ocannl.ir.loops import (
     Apply,
@@ -38,6 +39,7 @@ from ocannl.ir.loops import (
 )
 from ocannl.ir.names import Namer
 from ocannl.ir.ops import Op
+from ocannl.ir.precision import bfloat16
 from ocannl.ir.walk import walk
 from ocannl_backend_triton.axes import Axis, Layout
 from ocannl_backend_triton.hazards import Hazards
@@ -47,7 +49,7 @@ from ocannl_backend_triton.scope import Guard, Index, Scope
 from ocannl_backend_triton.types import held
 from ocannl_backend_triton.values import Axes, Operations, Value, bare
 
-PRECISE = "ieee"  # how products of float32 are computed
+NEAR = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +82,15 @@ class Factor:
     size: str
     edge: tuple[Guard, ...]
     other: Sym
+    is_narrow: bool
 
 
 class Emitter:
     def __init__(
-        self, layout: Layout, names: Namer, operations: Operations, nest: Nest, parameters: Mapping[Buf, str]
-    ) -> None:
-        self.layout, self.operations, self.parameters = layout, operations, parameters
+        self, layout: Layout, names: Namer, operations: Operations, nest: Nest, parameters: Mapping[Buf, str],
+        products: str,
+    ) -> None:  # fmt: skip
+        self.layout, self.operations, self.parameters, self.products = layout, operations, parameters, products
         self.scope = Scope(layout.rank, names)
         self.line = self.scope.line
         self.hazards = Hazards(nest.body, nest.disjoint, lambda: self.line("tl.debug_barrier()"))
@@ -106,7 +110,25 @@ class Emitter:
             self.programs *= axis.count
             number = pid if axis is grid[0] else f"{pid} % {axis.count}"
             self.blocks[axis.sym] = number if axis.count > 1 else ""
+        self.near()
         self.statements(body)
+
+    def near(self) -> None:
+        """Programs that run at the same time take tiles that share rows and columns: `NEAR` rows of tiles, column by
+        column."""
+        tiles = [axis for axis in self.layout.grid if axis.block > 1]
+        if not self.layout.products or tiles != self.layout.grid[-2:]:
+            return
+        rows, columns = tiles
+        if rows.count < 2 * NEAR or columns.count < 2:
+            return
+        let = self.scope.let
+        tile = let("tile", f"tl.program_id(0) % {rows.count * columns.count}")
+        first = let("first", f"{tile} // {NEAR * columns.count} * {NEAR}")
+        high = let("high", f"tl.minimum({rows.count} - {first}, {NEAR})")
+        within = let("within", f"{tile} % {NEAR * columns.count}")
+        self.blocks[rows.sym] = let("row", f"{first} + {within} % {high}")
+        self.blocks[columns.sym] = let("column", f"{within} // {high}")
 
     def statements(self, body: Body) -> None:
         rest = list(reversed(body))
@@ -257,14 +279,16 @@ class Emitter:
     def factor(self, axis: Axis, value: Expr, place: int, other: Sym, start: str, size: str) -> Factor:
         name = self.scope.let(axis.sym.name, f"{start} + {self.scope.arange(size, place)}")
         edge = self.edge(axis, name, place)
-        return Factor(value, axis.sym, Index(name, frozenset((place,))), size, edge, other)
+        narrow = is_narrow(value.precision) or self.products == "bfloat16"
+        return Factor(value, axis.sym, Index(name, frozenset((place,))), size, edge, other, narrow)
 
     def multiply(self, update: Update) -> None:
         left, right = (self.matrix(factor) for factor in self.factors)
         register = self.locals[update.ref.buf]
         assert isinstance(register, Register)
         name = register.name
-        self.line(f'{name} = tl.dot({left}, {right}, {name}, input_precision="{PRECISE}")')
+        how = "" if self.factors[0].is_narrow else f', input_precision="{self.products}"'
+        self.line(f"{name} = tl.dot({left}, {right}, {name}{how})")
 
     def matrix(self, factor: Factor) -> str:
         """A factor as a block, zero where it is not meant."""
@@ -276,6 +300,8 @@ class Emitter:
         (place,) = factor.index.axes
         with scope.along(place, factor.size), scope.guarded(*guards):
             value = self.operations.typed(self.value(factor.value))
+            if self.products == "bfloat16":
+                value = self.operations.cast(value, bfloat16)
             mask = scope.mask(guards)
             if mask is not None and not _is_masked(factor.value, guards):
                 zero = self.operations.typed(self.operations.number(0, value.precision)).text

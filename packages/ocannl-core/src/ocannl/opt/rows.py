@@ -12,9 +12,10 @@ from ocannl.ir.index import TRUE, Affine, Sym
 from ocannl.ir.loops import Access, Apply, Body, Buf, Expr, For, Home, Load, Local, Proc, Ref, Stmt, loop
 from ocannl.ir.names import Namer
 from ocannl.ir.touch import storage
-from ocannl.opt.carry import Carried, carried, in_parts, parts_of
+from ocannl.opt.carry import Carried, carried, in_parts
 from ocannl.opt.group import Group, group_of, scratch
 from ocannl.opt.nest import around, is_whole, loads, names_of
+from ocannl.opt.parts import parts_of
 from ocannl.opt.places import Places
 from ocannl.opt.plan.model import best
 from ocannl.opt.plan.tiled import subject_of
