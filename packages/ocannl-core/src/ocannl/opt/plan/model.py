@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from itertools import permutations, product
+from functools import cache, lru_cache, partial
+from itertools import count, permutations, product
 from math import prod
 from operator import mul
 
@@ -17,6 +17,7 @@ SHAPES = (
     (1, 8), (1, 4), (1, 2), (1, 1), (2, 4), (4, 4), (6, 4), (4, 2), (6, 2), (8, 3), (12, 2), (4, 1), (8, 1), (14, 1)
 )  # fmt: skip
 """Tiles to choose from where lanes are cells: rows, and vectors in a row."""
+MOST = max(rows for rows, _ in SHAPES)
 BLOCKS = (
     (1, 1, 8), (1, 1, 4), (1, 1, 2), (1, 1, 1), (6, 1, 4), (8, 1, 3), (4, 1, 4), (4, 1, 2), (2, 2, 2), (4, 2, 1),
     (4, 4, 1), (5, 4, 1),
@@ -32,6 +33,8 @@ LINE = 16  # cells that come into it together
 FETCH = 2  # loads that one could do while they come from the next one
 ONCE = [(1, 1)]  # a loop of one iteration, in parts
 LIGHT = 6  # additions up to which several vectors of a map are worked on together
+
+SURE = 0.999  # of a bound, which is computed in another order
 
 Strides = tuple[int, ...]
 
@@ -69,46 +72,65 @@ def best(shape: Shape) -> Tile | None:
     """The cheapest tile; None where there is nothing to have in lanes."""
     if not shape.lanes or 0 in shape.kept or 0 in shape.reduced:
         return None
-    return min(_tiles(shape), key=lambda tile: tile.cycles, default=None)
+    found: Tile | None = None
+    first = 0
+    for least, place, tiles in sorted(_families(shape), key=lambda family: family[:2]):
+        if found is not None and least > found.cycles:
+            break
+        tile = min(tiles(), key=lambda tile: tile.cycles, default=None)
+        if tile is not None and (found is None or (tile.cycles, place) < (found.cycles, first)):
+            found, first = tile, place
+    return found
 
 
-def _tiles(shape: Shape) -> Iterator[Tile]:
+def _families(shape: Shape) -> Iterator[tuple[float, int, Callable[[], Iterator[Tile]]]]:
+    """Tiles by the loops that they lie along, after a number of cycles that all of them take at least."""
     extents = shape.kept + shape.reduced
     free = [n for n, extent in enumerate(extents) if extent > 1 and shape.free[n]]
     rows = [n for n in free if n < len(shape.kept)]
+    places = count()
+    steps = prod(extents) * SURE
     for vector in free:
-        yield from _sums(shape, vector, rows) if vector >= len(shape.kept) else _columns(shape, vector, rows)
+        turns = steps * -(-extents[vector] // shape.lanes) / extents[vector]
+        if vector >= len(shape.kept):
+            yield turns * shape.work / 2, next(places), partial(_sums, shape, vector, rows)
+            continue
+        for row in (None, *(n for n in rows if n != vector)):
+            high = max(MOST, shape.lanes) if row is not None else 1
+            loads = sum(
+                _cells(ref[vector], shape.lanes) / (1 if row is None or ref[row] else high)
+                for ref in shape.terms if ref[vector] and shape.reduced
+            )  # fmt: skip
+            yield turns * max(shape.work, loads) / 2, next(places), partial(_columns, shape, vector, row)
 
 
-def _columns(shape: Shape, vector: int, rows: list[int]) -> Iterator[Tile]:
+def _columns(shape: Shape, vector: int, row: int | None) -> Iterator[Tile]:
     """Each lane is a cell."""
     lanes, extent = shape.lanes, shape.kept[vector]
     turns = -(-extent // lanes)
     cells = prod(shape.kept) / extent
     at_end = shape.others + shape.writes if shape.reduced else shape.terms + shape.writes
-    for row in (None, *(n for n in rows if n != vector)):
-        length = shape.kept[row] if row is not None else 1
-        across = row if row is not None and any(abs(ref[vector]) > 1 and ref[row] == 1 for ref in at_end) else None
-        if row is not None and across is None and not shape.reduced:
+    length = shape.kept[row] if row is not None else 1
+    across = row if row is not None and any(abs(ref[vector]) > 1 and ref[row] == 1 for ref in at_end) else None
+    if row is not None and across is None and not shape.reduced:
+        return
+    held = sum(ref[vector] != 0 and (row is None or ref[row] == 0) for ref in shape.terms)
+    cycles = _column(shape, vector, row)
+    tried: set[tuple[int, int]] = set()
+    for high, wide in (*SHAPES, (lanes, 1)):
+        if (high > 1) is not (row is not None) or (not shape.reduced and wide > 1 and shape.work > LIGHT):
             continue
-        held = sum(ref[vector] != 0 and (row is None or ref[row] == 0) for ref in shape.terms)
-        cycles = _column(shape, vector, row)
-        tried: set[tuple[int, int]] = set()
-        for high, wide in (*SHAPES, (lanes, 1)):
-            if (high > 1) is not (row is not None) or (not shape.reduced and wide > 1 and shape.work > LIGHT):
-                continue
-            tile, vectors = _balanced(length, high), _balanced(turns, wide)
-            if (tile, vectors) in tried:
-                continue
-            tried.add((tile, vectors))
-            if (shape.reduced or row is not None) and tile * vectors + held * vectors + 1 > shape.registers:
-                continue
-            total = sum(
-                many * sum(some * cycles(t, v) for v, some in _parts(turns, vectors))
-                for t, many in _parts(length, tile)
-            )
-            tiles = () if row is None else ((row, tile),)
-            yield Tile(cells / length * total, vector, vectors, tiles, across)
+        tile, vectors = _balanced(length, high), _balanced(turns, wide)
+        if (tile, vectors) in tried:
+            continue
+        tried.add((tile, vectors))
+        if (shape.reduced or row is not None) and tile * vectors + held * vectors + 1 > shape.registers:
+            continue
+        total = sum(
+            many * sum(some * cycles(t, v) for v, some in _parts(turns, vectors)) for t, many in _parts(length, tile)
+        )
+        tiles = () if row is None else ((row, tile),)
+        yield Tile(cells / length * total, vector, vectors, tiles, across)
 
 
 def _column(shape: Shape, vector: int, row: int | None) -> Callable[[int, int], float]:
@@ -213,11 +235,16 @@ def _sums(shape: Shape, vector: int, rows: list[int]) -> Iterator[Tile]:
     def reads(some: tuple[int, ...]) -> tuple[_Reads, _Reads, _Reads]:
         return _Reads.of(wide, some), _Reads.of(priced, some), _Reads.of(single, some)
 
+    tried: set[tuple[frozenset[tuple[int, int]], int]] = set()
     for high, low, across in BLOCKS:
         vectors = _balanced(turns, across)
         for some in permutations(rows, (high > 1) + (low > 1)):
-            streams, loads, cast = reads(some)
             sizes = [_balanced(extents[n], most) for n, most in zip(some, (high, low), strict=False)]
+            tile = frozenset(zip(some, sizes, strict=True)), vectors
+            if tile in tried:
+                continue
+            tried.add(tile)
+            streams, loads, cast = reads(some)
             first, second, *_ = (*sizes, 1, 1)
             if (first * second + streams.shared(first, second)) * vectors + 1 > shape.registers:
                 continue
@@ -227,8 +254,8 @@ def _sums(shape: Shape, vector: int, rows: list[int]) -> Iterator[Tile]:
                 area, rows_read = p * q, ROW * streams.of_tile(p, q)
                 loaded = loads.of_tile(p, q) * vectors + cast.of_tile(p, q)
                 step = max(area * vectors * shape.work / 2, loaded / 2, LATENCY) + TURN
-                tile = steps * (turns / vectors * step + rows_read) + area * (end + 2 * (vectors - 1)) + TILE
-                total += many * often * tile
+                each = steps * (turns / vectors * step + rows_read) + area * (end + 2 * (vectors - 1)) + TILE
+                total += many * often * each
             cycles = total * cells / prod([extents[n] for n in some])
             yield Tile(cycles, vector, vectors, tuple(zip(some, sizes, strict=True)))
 
