@@ -43,6 +43,7 @@ TASKS = {
     "golden": ("write the golden texts anew", ["nox -s golden --"]),
     "fuzz": ("run generated programs for long", ["nox -s fuzz --"]),
     "bench": ("measure", ["nox -s bench --"]),
+    "cubins": ("compile every kernel for GPUs that need not be here", ["nox -s cubins --"]),
     "release": ("collect the changes, then build and check the distributions", ["nox -s release --"]),
     "setup": ("only make the environment", []),
     "lock": ("write requirements.lock anew", []),

@@ -42,6 +42,12 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session
+def cubins(session: nox.Session) -> None:
+    """Compile every kernel of the kit and of the benchmarks for GPUs, without one: half an hour; needs triton."""
+    session.run("python", str(ROOT / "tests" / "backend" / "triton" / "compile_all.py"), *session.posargs)
+
+
+@nox.session
 def release(session: nox.Session) -> None:
     """Collect the changes, build every distribution into dist/ and look into the wheels."""
     session.run("python", "changes/collect.py", *session.posargs)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import ocannl as oc
 from ocannl.testing.runner import Runner
 
 sys.path.append(str(Path(__file__).parent))
@@ -22,3 +23,10 @@ def triton():
 @pytest.fixture(scope="session")
 def run(triton):
     return Runner(triton)
+
+
+@pytest.fixture
+def context(triton, monkeypatch):
+    """One in the interpreter, in whatever mode triton was imported."""
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    return oc.Context("triton")

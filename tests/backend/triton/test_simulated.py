@@ -18,9 +18,12 @@ pytest.importorskip("triton")
 
 import triton.language as tl
 from fake_cuda import FakeCuda
+from test_dlpack import Elsewhere
 from triton.runtime.interpreter import TensorHandle
 
+import ocannl as oc
 from ocannl.backend import registry
+from ocannl.base.errors import DtypeError, ShapeError
 from ocannl.testing import kit
 from ocannl_backend_triton import cuda, interpreter
 from ocannl_backend_triton.backend import TritonBackend
@@ -111,3 +114,34 @@ class TestTransfers(Simulated, kit.Transfers):
 
 class TestConcurrency(Simulated, kit.Concurrency):
     pass
+
+
+class TestSharing(Simulated):
+    """Arrays of other libraries set nodes without a detour, and nodes are theirs to use."""
+
+    @pytest.fixture(params=["inline", "threaded"])
+    def ctx(self, tested, request):
+        context = oc.Context("triton", queue=request.param)
+        yield context
+        context.close()
+
+    def test_nodes_are_set_from_arrays_on_the_device(self, tested, ctx):
+        fake = tested._machine.fake
+        x = oc.placeholder("x", output=[2, 3])
+        array = np.arange(6, dtype=np.float32).reshape(2, 3)
+        fake.memory[array.ctypes.data] = array, fake.devices[0], array.nbytes
+        ctx[x] = Elsewhere(array)
+        assert np.array_equal(ctx[x], array)
+        with pytest.raises(ShapeError, match=r"`x` has the sizes \(2, 3\), and the array that is to set it \(3, 2\)"):
+            ctx[x] = Elsewhere(array.reshape(3, 2))
+        with pytest.raises(DtypeError, match="`x` is of type float32, and the array is of type int32: convert it"):
+            ctx[x] = Elsewhere(array.astype(np.int32))
+        assert np.array_equal(ctx[x], array)
+        ctx.close()
+        del fake.memory[array.ctypes.data]
+
+    def test_nodes_are_lent(self, ctx):
+        x, y = oc.placeholder("x", output=[3]), oc.placeholder("y", output=[3])
+        ctx[x] = [1, 2, 3]
+        ctx[y] = ctx.share(x)
+        assert ctx[y].tolist() == [1, 2, 3]

@@ -1,10 +1,12 @@
-"""Sums over rows, taken along by nests that go through these anyway."""
+"""Sums over rows, taken along by nests that go through these anyway, and long sums in parts."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 import numpy as np
+import pytest
 
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
@@ -12,7 +14,7 @@ from ocannl.ir.loops import Proc
 from ocannl.ir.text import print_proc
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
-from ocannl.opt.carry import PARTS, parts_of
+from ocannl.opt.parts import PARTS, parts, parts_of
 from ocannl.opt.pipeline import optimize
 from ocannl.opt.rows import rows
 from ocannl.opt.share import share
@@ -20,7 +22,7 @@ from ocannl.testing.chains import Chain, chain
 from ocannl.testing.evaluate import evaluate
 
 TARGET = Capabilities(vector_bytes=16)
-LATE = frozenset({"rows", "schedule", "number", "stream", "share", "poll", "memory"})
+LATE = frozenset({"rows", "parts", "schedule", "number", "stream", "share", "poll", "memory"})
 
 
 def taken(made: Chain) -> Proc:
@@ -28,15 +30,21 @@ def taken(made: Chain) -> Proc:
     return rows(optimize(lower(made.code, "step"), made.asked, TARGET, without=LATE), TARGET, far_bytes=0)
 
 
+def divided(made: Chain) -> Proc:
+    """With every sum divided that may be."""
+    return parts(optimize(lower(made.code, "step"), made.asked, TARGET, without=LATE), long=1)
+
+
 def carries(proc: Proc) -> bool:
     return any("_parts" in buf.name for buf in proc.bufs)
 
 
-def test_random_programs_compute_the_same() -> None:
+@pytest.mark.parametrize("make", [taken, divided])
+def test_random_programs_compute_the_same(make: Callable[[Chain], Proc]) -> None:
     found = 0
     for seed in range(1500):
         made = chain(Random(seed))
-        proc = taken(made)
+        proc = make(made)
         if not carries(proc):
             continue
         found += 1

@@ -28,6 +28,7 @@ from ocannl.opt.join import join
 from ocannl.opt.layout import layout
 from ocannl.opt.memory import memory
 from ocannl.opt.number import number
+from ocannl.opt.parts import parts
 from ocannl.opt.pipeline import passes
 from ocannl.opt.poll import poll
 from ocannl.opt.rows import rows
@@ -144,6 +145,11 @@ def to_rows() -> Proc:
     return fuse(settle(lower(Seq((total, shares)), "step"), {}))
 
 
+def to_parts() -> Proc:
+    x, y, i = node("x", 192, role=Role.PLACEHOLDER), node("y"), loop(192)
+    return lower(Assign(y, ADD, False, (Piece((i,), at(), Read(x, at(i))),)), "step")
+
+
 def to_schedule() -> Proc:
     w, y, i, j = node("w", 5, 7, role=Role.PLACEHOLDER), node("y", 5), loop(5), loop(7, "j")
     return lower(Assign(y, ADD, False, (Piece((i, j), at(i), Read(w, at(i, j))),)), "step")
@@ -186,6 +192,7 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "fuse": (fuse, to_fuse, fuse),
     "layout": (layout, to_layout, lambda proc: layout(proc, Capabilities(vector_bytes=32))),
     "rows": (rows, to_rows, lambda proc: rows(proc, Capabilities(vector_bytes=16))),
+    "parts": (parts, to_parts, lambda proc: parts(proc, 192)),
     "schedule": (schedule, to_schedule, lambda proc: schedule(proc, TARGET)),
     "number": (number, to_number, number),
     "stream": (stream, to_stream, lambda proc: stream(proc, 64)),

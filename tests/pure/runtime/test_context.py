@@ -23,8 +23,8 @@ from ocannl.base.errors import (
 from ocannl.ir.assign import Apply, Assign, Index, Piece, Read, Seq
 from ocannl.ir.index import Affine
 from ocannl.ir.ops import ADD
-from ocannl.ir.precision import float16, int32
-from ocannl.ir.tnode import Placement, Role
+from ocannl.ir.precision import float16, float32, int32
+from ocannl.ir.tnode import Placement, Role, TNode
 from ocannl.runtime import context as module
 from ocannl.runtime.context import Context, default_context
 
@@ -509,3 +509,19 @@ def test_what_a_routine_tells(build, ctx):
     assert {n.label: d.placement.value for n, d in step.placements.items()} == {
         "h": "temporary", "w": "kept", "x": "kept", "y": "kept",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("queue", ["inline", "threaded"])
+def test_other_libraries_use_arrays_in_place(queue):
+    x, y = (TNode(name, Role.PLACEHOLDER, lambda: (2, 3), lambda: float32) for name in "xy")
+    ctx = Context("numpy", queue=queue)
+    ctx.set(x, np.arange(6.0).reshape(2, 3))
+    seen = np.from_dlpack(ctx.share(x))
+    assert seen.tolist() == [[0, 1, 2], [3, 4, 5]]
+    ctx.set(x, 7)
+    ctx.synchronize()
+    assert seen.tolist() == [[7, 7, 7]] * 2
+    with pytest.raises(UninitializedError):
+        ctx.share(y)
+    ctx.close()
+    assert seen.tolist() == [[7, 7, 7]] * 2

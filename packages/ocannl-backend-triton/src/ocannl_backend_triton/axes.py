@@ -9,23 +9,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
-from ocannl.ir.index import Sym
-from ocannl.ir.loops import Body, For
+from ocannl.ir.index import Affine, Sym
+from ocannl.ir.loops import Body, Buf, For, Load, Local, Store, Update
+from ocannl.ir.walk import walk
 from ocannl_backend_triton.nests import Strides, lanes, parallel
 from ocannl_backend_triton.products import Contraction, Product, contraction
 
 CELLS = 1024  # of a block, where nothing is summed
 SUMMED = 2048  # of a block that is summed
-WIDEST = 1024  # of a row that is summed
+WIDEST = 8192  # of a row that is summed
 SHORT = 16  # of a column that is summed
 TILE = 64  # rows and columns of a product of matrices
 LARGE_TILE = 128  # where there are many of both
 MANY = 1024
-DEPTH = 32  # of what is summed at a time
+DEPTH_BYTES = 128  # of what is summed at a time
 LEAST_TILE = 16
+MANY_CELLS = 4096  # of a block: more of them are for more threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +56,22 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
+class Row:
+    """Where a local array that is a block lies: its cells along an axis, or a single one along none."""
+
+    place: int
+    block: int
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
     """The loops of a kernel by their symbols, and of how many axes its blocks are. Matrices are multiplied for the sums
-    of `products`, which are known by the symbols of their loops."""
+    of `products`, which are known by the symbols of their loops. `rows` are local arrays that are blocks."""
 
     axes: Mapping[Sym, Axis]
     rank: int
     products: Mapping[Sym, Product] = field(default_factory=dict)
+    rows: Mapping[Buf, Row] = field(default_factory=dict)
 
     @property
     def grid(self) -> list[Axis]:
@@ -68,7 +80,17 @@ class Layout:
     @property
     def num_warps(self) -> int:
         """Groups of 32 threads for each program."""
-        return 8 if self.products and min(axis.block for axis in self.grid if axis.block > 1) >= LARGE_TILE else 4
+        cells = prod(axis.block for axis in self.grid) * (1 if self.products else self.longest)
+        return 4 if cells <= MANY_CELLS else 8
+
+    @property
+    def num_stages(self) -> int:
+        """Turns of a loop whose loads are under way at the same time."""
+        return 3 if self.products else 2
+
+    @property
+    def longest(self) -> int:
+        return max([axis.block for axis in self.axes.values() if not axis.grid], default=1)
 
 
 def layout(body: Body) -> Layout:
@@ -88,7 +110,8 @@ def _multiplied(chain: Sequence[For], found: Contraction) -> Layout:
         block = 1 if place is None else _tile(loop.sym, most)
         axes[loop.sym] = Axis(loop, block, place or 0, True)
     for product in found.products:
-        axes[product.loop.sym] = Axis(product.loop, _tile(product.loop.sym, DEPTH), 1, False)
+        depth = DEPTH_BYTES // product.left.precision.nbytes
+        axes[product.loop.sym] = Axis(product.loop, _tile(product.loop.sym, depth), 1, False)
     return Layout(axes, 2, {product.loop.sym: product for product in found.products})
 
 
@@ -118,7 +141,34 @@ def _summed(body: Body, chain: Sequence[For], inside: Body) -> Layout:
         block = min(power_of_two(loop.sym.extent), summed)
         if block > 1:
             axes[loop.sym] = Axis(loop, block, len(wide), False)
-    return Layout(axes, len(wide) + any(not axis.grid for axis in axes.values()))
+    return Layout(axes, len(wide) + any(not axis.grid for axis in axes.values()), rows=dict(_rows(inside, axes)))
+
+
+def _rows(body: Body, axes: Mapping[Sym, Axis]) -> Iterator[tuple[Buf, Row]]:
+    """Local arrays of which each access is to all cells at once."""
+    cells: dict[Buf, set[tuple[int, int]]] = {}
+    for node in walk(body):
+        match node:
+            case Local(buf, None) if buf.shape:
+                cells[buf] = set()
+            case Load(ref) | Store(ref) | Update(ref) if ref.buf in cells:
+                cells[ref.buf] |= {_along(at, size, axes) for at, size in zip(ref.at, ref.buf.shape, strict=True)}
+            case _:
+                pass
+    for buf, places in cells.items():
+        places.discard((0, 1))
+        if len(places) <= 1 and (0, 0) not in places and sum(size > 1 for size in buf.shape) <= 1:
+            yield buf, Row(*next(iter(places), (0, 1)))
+
+
+def _along(at: Affine, size: int, axes: Mapping[Sym, Axis]) -> tuple[int, int]:
+    """Where the cells of a place lie, and in how large a block; a single cell in one of one, others in none."""
+    if size == 1:
+        return 0, 1
+    axis = axes.get(at.only_sym) if at.only_sym is not None else None
+    if axis is None or axis.grid or axis.count > 1 or axis.sym.lo or axis.sym.extent != size:
+        return 0, 0
+    return axis.place, axis.block
 
 
 def power_of_two(count: int) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 from ocannl import codegen
 from ocannl.backend import Capabilities, Code, Device, Entry, Location, Queue
 from ocannl.backend.native import check
+from ocannl.base.config import PRODUCTS
 from ocannl.ir.loops import Proc
 from ocannl_backend_triton.machine import Machine
 from ocannl_backend_triton.package import Package
@@ -44,7 +45,7 @@ class TritonBackend:
 
     @property
     def version(self) -> str:
-        return f"{_text()} {self._target}"
+        return f"{_text()} {self._target} products={PRODUCTS.get()}"
 
     @property
     def _target(self) -> str:
@@ -56,7 +57,7 @@ class TritonBackend:
 
     def compile(self, procs: Sequence[Proc]) -> Package:
         check(procs, CAPABILITIES, self.name)
-        modules = tuple(map(module, procs))
+        modules = tuple([module(proc, PRODUCTS.get()) for proc in procs])
         return Package(self._target, modules, self._machine.compile(modules))
 
     def restore(self, blob: bytes) -> Package:

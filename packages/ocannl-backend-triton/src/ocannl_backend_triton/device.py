@@ -6,6 +6,7 @@ next who takes memory, or waits for a queue, looks whether it is so.
 
 from __future__ import annotations
 
+import math
 import threading
 import weakref
 from collections import deque
@@ -17,6 +18,7 @@ from functools import cached_property
 
 from ocannl.backend import Device, Event, Location, OutOfMemory, Queue
 from ocannl.base.errors import BackendError
+from ocannl_backend_triton.dlpack import Borrowed, Kind
 from ocannl_backend_triton.driver import (
     ACCESS_READ_WRITE,
     ALLOCATION_PINNED,
@@ -33,7 +35,7 @@ from ocannl_backend_triton.streams import StreamQueue, ThreadedStreamQueue
 from ocannl_backend_triton.target import Target
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, weakref_slot=True)
 class Slab:
     """Memory of a device, until it is given back."""
 
@@ -204,6 +206,13 @@ class CudaDevice:
         with self.current() as driver:
             driver("cuStreamSynchronize", self._stream)
             driver("cuMemPoolTrimTo", self._pool, 0)
+
+    def guest(self, array: Borrowed) -> tuple[Location, tuple[int, ...], Kind]:
+        """Memory of another library as a slab, whose owner hears of it when nothing here can need it any more."""
+        size_bytes = math.prod(array.dims, start=array.kind.itemsize)
+        slab = Slab(self._others[array.device[1]], array.address, size_bytes)
+        weakref.finalize(slab, self.later, array.done)
+        return Location(slab, 0), array.dims, array.kind
 
     def address(self, where: Location, size_bytes: int = 0) -> int:
         slab: Slab = where.pool

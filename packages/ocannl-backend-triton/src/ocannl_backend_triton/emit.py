@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ocannl.backend import Unsupported
-from ocannl.codegen import printable
+from ocannl.codegen import Nest, printable
+from ocannl.codegen.numbers import is_narrow
 from ocannl.ir.index import Affine, Cond, Sym
 from ocannl.ir.loops import (
     Apply,
@@ -38,6 +39,7 @@ from ocannl.ir.loops import (
 )
 from ocannl.ir.names import Namer
 from ocannl.ir.ops import Op
+from ocannl.ir.precision import bfloat16
 from ocannl.ir.walk import walk
 from ocannl_backend_triton.axes import Axis, Layout
 from ocannl_backend_triton.hazards import Hazards
@@ -47,12 +49,13 @@ from ocannl_backend_triton.scope import Guard, Index, Scope
 from ocannl_backend_triton.types import held
 from ocannl_backend_triton.values import Axes, Operations, Value, bare
 
-PRECISE = "ieee"  # how products of float32 are computed
+NEAR = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """A local number, of which there is one in each place along the axes; `depth` guards hold where it was made."""
+    """A local number, or a row of them, of which there is one in each place along the axes; where it was made, `depth`
+    guards hold."""
 
     name: str
     axes: Axes
@@ -79,15 +82,18 @@ class Factor:
     size: str
     edge: tuple[Guard, ...]
     other: Sym
+    is_narrow: bool
 
 
 class Emitter:
     def __init__(
-        self, layout: Layout, names: Namer, operations: Operations, hazards: Hazards, parameters: Mapping[Buf, str]
-    ) -> None:
-        self.layout, self.operations, self.hazards, self.parameters = layout, operations, hazards, parameters
+        self, layout: Layout, names: Namer, operations: Operations, nest: Nest, parameters: Mapping[Buf, str],
+        products: str,
+    ) -> None:  # fmt: skip
+        self.layout, self.operations, self.parameters, self.products = layout, operations, parameters, products
         self.scope = Scope(layout.rank, names)
         self.line = self.scope.line
+        self.hazards = Hazards(nest.body, nest.disjoint, lambda: self.line("tl.debug_barrier()"))
         self.lets: dict[str, Value] = {}
         self.locals: dict[Buf, Register | Scratch] = {}
         self.scratch: list[tuple[str, Buf, int]] = []  # parameter, array, how many of it
@@ -104,7 +110,25 @@ class Emitter:
             self.programs *= axis.count
             number = pid if axis is grid[0] else f"{pid} % {axis.count}"
             self.blocks[axis.sym] = number if axis.count > 1 else ""
+        self.near()
         self.statements(body)
+
+    def near(self) -> None:
+        """Programs that run at the same time take tiles that share rows and columns: `NEAR` rows of tiles, column by
+        column."""
+        tiles = [axis for axis in self.layout.grid if axis.block > 1]
+        if not self.layout.products or tiles != self.layout.grid[-2:]:
+            return
+        rows, columns = tiles
+        if rows.count < 2 * NEAR or columns.count < 2:
+            return
+        let = self.scope.let
+        tile = let("tile", f"tl.program_id(0) % {rows.count * columns.count}")
+        first = let("first", f"{tile} // {NEAR * columns.count} * {NEAR}")
+        high = let("high", f"tl.minimum({rows.count} - {first}, {NEAR})")
+        within = let("within", f"{tile} % {NEAR * columns.count}")
+        self.blocks[rows.sym] = let("row", f"{first} + {within} % {high}")
+        self.blocks[columns.sym] = let("column", f"{within} // {high}")
 
     def statements(self, body: Body) -> None:
         rest = list(reversed(body))
@@ -118,6 +142,7 @@ class Emitter:
                     self.statement(stmt)
 
     def statement(self, stmt: Stmt) -> None:
+        self.hazards.statement()
         match stmt:
             case For(): self.loop(stmt)
             case If(cond, then, orelse): self.choice(cond, then, orelse)
@@ -174,7 +199,7 @@ class Emitter:
         if axis.is_even:
             return ()
         inside = self.scope.let(f"{axis.sym.name}_inside", f"{name} < {axis.sym.hi + 1}")
-        return (Guard(inside, frozenset((axis.place if place is None else place,)), frozenset((axis.sym,))),)
+        return (Guard(inside, frozenset((axis.place if place is None else place,)), frozenset((axis.sym,)), True),)
 
     def blocked(self, axis: Axis) -> None:
         """A loop over blocks; what is summed is summed place by place first, and folded in the end."""
@@ -183,10 +208,8 @@ class Emitter:
         with scope.along(axis.place, size):
             sums = list(self.widened(axis))
         start = self.turn(axis, size)
-        with scope.deeper():
-            self.hazards.enter()
+        with scope.deeper(), self.hazards.loop(axis.loop.body):
             self.within(axis, scope.let(axis.sym.name, f"{start} + {scope.arange(size, axis.place)}"), size)
-            self.hazards.leave()
         for buf, op, wide, outer in sums:
             self.locals[buf] = outer
             with scope.along(axis.place, size):
@@ -226,10 +249,8 @@ class Emitter:
         else:
             step = f", {loop.step}" if loop.step != 1 else ""
             self.line(f"for {name} in range({scope.start(loop.lo)}, {scope.stop(loop.hi)}{step}):")
-        with scope.deeper(), scope.guarded(*guards):
-            self.hazards.enter()
+        with scope.deeper(), scope.guarded(*guards), self.hazards.loop(loop.body):
             self.statements(loop.body)
-            self.hazards.leave()
 
     def bounds(self, loop: For) -> Iterator[Guard]:
         here = Affine.of(loop.sym)
@@ -247,7 +268,7 @@ class Emitter:
         size = scope.constant(f"BLOCK_{sym.name}", axis.block)
         start = self.turn(axis, size)
         rows, columns = sorted((a for a in self.layout.grid if a.block > 1), key=lambda a: a.place)
-        with scope.deeper():
+        with scope.deeper(), self.hazards.loop(axis.loop.body):
             self.factors = tuple([
                 self.factor(axis, value, place, other.sym, start, size)
                 for value, place, other in ((product.left, 1, columns), (product.right, 0, rows))
@@ -258,14 +279,16 @@ class Emitter:
     def factor(self, axis: Axis, value: Expr, place: int, other: Sym, start: str, size: str) -> Factor:
         name = self.scope.let(axis.sym.name, f"{start} + {self.scope.arange(size, place)}")
         edge = self.edge(axis, name, place)
-        return Factor(value, axis.sym, Index(name, frozenset((place,))), size, edge, other)
+        narrow = is_narrow(value.precision) or self.products == "bfloat16"
+        return Factor(value, axis.sym, Index(name, frozenset((place,))), size, edge, other, narrow)
 
     def multiply(self, update: Update) -> None:
         left, right = (self.matrix(factor) for factor in self.factors)
         register = self.locals[update.ref.buf]
         assert isinstance(register, Register)
         name = register.name
-        self.line(f'{name} = tl.dot({left}, {right}, {name}, input_precision="{PRECISE}")')
+        how = "" if self.factors[0].is_narrow else f', input_precision="{self.products}"'
+        self.line(f"{name} = tl.dot({left}, {right}, {name}{how})")
 
     def matrix(self, factor: Factor) -> str:
         """A factor as a block, zero where it is not meant."""
@@ -277,6 +300,8 @@ class Emitter:
         (place,) = factor.index.axes
         with scope.along(place, factor.size), scope.guarded(*guards):
             value = self.operations.typed(self.value(factor.value))
+            if self.products == "bfloat16":
+                value = self.operations.cast(value, bfloat16)
             mask = scope.mask(guards)
             if mask is not None and not _is_masked(factor.value, guards):
                 zero = self.operations.typed(self.operations.number(0, value.precision)).text
@@ -304,11 +329,11 @@ class Emitter:
                 self.statements(orelse)
             return
         self.line(f"if {guard.text}:")
-        with scope.deeper():
+        with scope.deeper(), self.hazards.branch():
             self.statements(then)
         if orelse:
             self.line("else:")
-            with scope.deeper():
+            with scope.deeper(), self.hazards.branch():
                 self.statements(orelse)
 
     def pick(self, sym: Sym, value: Expr, inner: Body) -> None:
@@ -322,7 +347,7 @@ class Emitter:
                 self.statements(inner)
             return
         self.line(f"if {test}:")
-        with self.scope.deeper():
+        with self.scope.deeper(), self.hazards.branch():
             self.statements(inner)
 
     # ----------------------------------------------------------------------------------------------------- memory
@@ -332,6 +357,9 @@ class Emitter:
         if not buf.shape:
             name = scope.let(buf.name, scope.spread(self.operations.typed(start), axes).text)
             self.locals[buf] = Register(name, axes, len(scope.guards))
+            return
+        if buf in self.layout.rows:
+            self.row(buf, start, axes)
             return
         name, width = scope.new(buf.name), scope.width(axes)
         self.scratch.append((name, buf, width * self.programs))
@@ -346,11 +374,20 @@ class Emitter:
         self.locals[buf] = Scratch(Index(base, axes), width)
         if filled and buf.size:
             cell = scope.new("cell")
-            self.line("tl.debug_barrier()")
+            self.hazards.writes(buf)
             self.line(f"for {cell} in range({buf.size}):")
             with scope.deeper():
                 self.line(f"tl.store({base} + {cell} * {width}, {scope.spread(start, axes).text})")
-            self.line("tl.debug_barrier()")
+
+    def row(self, buf: Buf, start: Value, axes: Axes) -> None:
+        row = self.layout.rows[buf]
+        if row.block == 1:
+            name = self.scope.let(buf.name, self.scope.spread(start, axes).text)
+        else:
+            axes |= {row.place}
+            with self.scope.along(row.place, self.scope.constant(f"BLOCK_{buf.name}", row.block)):
+                name = self.scope.let(buf.name, self.scope.spread(start, axes).text)
+        self.locals[buf] = Register(name, axes, len(self.scope.guards))
 
     def pointer(self, ref: Ref, guards: Sequence[Guard]) -> tuple[str, Axes, str]:
         """The address, the axes it varies along, and `mask=...` as far as there is one."""
@@ -374,6 +411,7 @@ class Emitter:
         local = self.locals.get(ref.buf)
         if isinstance(local, Register):
             return Value(local.name, ref.buf.precision, local.axes)
+        self.hazards.reads(ref.buf)
         syms = {s for at in ref.at for s in at.syms}
         text, axes, mask = self.pointer(ref, [g for g in self.scope.guards if not g.axes or g.syms & syms])
         return Value(f"tl.load({text}{mask}, other=0)" if mask else f"tl.load({text})", ref.buf.precision, axes)
@@ -382,15 +420,14 @@ class Emitter:
         value = self.operations.typed(value)
         local = self.locals.get(ref.buf)
         if isinstance(local, Register):
-            mask = self.scope.mask(self.scope.guards[local.depth :])
+            mask = self.scope.mask([guard for guard in self.scope.guards[local.depth :] if not guard.is_edge])
             kept = self.scope.spread(value, local.axes).text
             text = kept if mask is None else f"tl.where({mask.text}, {value.text}, {local.name})"
             self.line(f"{local.name} = {bare(text)}")
             return
-        self.barrier(ref.buf)
+        self.hazards.writes(ref.buf)
         text, _, mask_text = self.pointer(ref, self.scope.guards)
         self.line(f"tl.store({text}, {bare(value.text)}{mask_text})")
-        self.barrier(ref.buf)
 
     def update(self, ref: Ref, op: Op, value: Value) -> None:
         scope = self.scope
@@ -409,12 +446,12 @@ class Emitter:
             text = bare(new.text) if mask is None else f"tl.where({mask.text}, {new.text}, {local.name})"
             self.line(f"{local.name} = {text}")
             return
-        self.barrier(ref.buf)
+        self.hazards.reads(ref.buf)
+        self.hazards.writes(ref.buf)
         text, axes, mask_text = self.pointer(ref, guards)
         at = scope.let("at", text)
         old = Value(f"tl.load({at}{mask_text}{', other=0' if mask_text else ''})", ref.buf.precision, axes)
-        self.line(f"tl.store({at}, {self.operations.apply(op, (old, value)).text}{mask_text})")
-        self.barrier(ref.buf)
+        self.line(f"tl.store({at}, {bare(self.operations.apply(op, (old, value)).text)}{mask_text})")
 
     def folded(self, op: Op, value: Value, guards: Sequence[Guard], axes: Axes) -> Value:
         """What a block comes to along some axes; what is not meant counts as neutral."""
@@ -433,11 +470,6 @@ class Emitter:
         for axis in sorted(axes):
             text = f"tl.reduce({text}, {axis}, {function}, keep_dims=True)"
         return Value(text, value.precision, value.axes - axes)
-
-    def barrier(self, buf: Buf) -> None:
-        """All threads of a program see what each of them wrote; in between, each knows only its own."""
-        if isinstance(self.locals.get(buf), Scratch) or self.hazards.meets(buf):
-            self.line("tl.debug_barrier()")
 
     # ----------------------------------------------------------------------------------------------------- values
 

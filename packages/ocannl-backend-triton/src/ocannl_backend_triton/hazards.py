@@ -1,39 +1,81 @@
-"""Where the threads of a program have to wait for each other: between accesses to memory that they hand on."""
+"""Where the threads of a program have to wait for each other: between accesses to memory that they hand on.
+
+A block lies in the registers of many threads, some of its numbers in several; which thread loads or stores a number is
+triton's to decide. So what a statement writes is there for a later one to read after a barrier alone, and what one has
+read may be written by a later one after a barrier alone. Within a statement each number is loaded before it is stored.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 
 from ocannl.ir.loops import Body, Buf, Load, Ref, Store, Update
 from ocannl.ir.touch import storage
 from ocannl.ir.walk import walk
 
+Keys = set[Hashable]
+
 
 class Hazards:
-    """`disjoint` are the arrays that share no memory with others."""
+    """`disjoint` are the arrays that share no memory with others; `wait` puts a barrier here."""
 
-    def __init__(self, body: Body, disjoint: frozenset[Buf]) -> None:
-        self.disjoint = disjoint
-        self.loops = 0  # around what is written now
-        self.cells: dict[Hashable, set[Ref]] = {}
-        self.read: set[Hashable] = set()
+    def __init__(self, body: Body, disjoint: frozenset[Buf], wait: Callable[[], None]) -> None:
+        self.disjoint, self.wait = disjoint, wait
+        self.read: Keys = set()  # since the last barrier, by earlier statements
+        self.written: Keys = set()
+        self.here: Keys = set()  # read by this statement
+        cells: dict[Hashable, set[Ref]] = {}
         for node in walk(body):
-            if isinstance(node, Load | Store | Update):
-                self.cells.setdefault(self.key(node.ref.buf), set()).add(node.ref)
-                if not isinstance(node, Store):
-                    self.read.add(self.key(node.ref.buf))
+            if isinstance(node, Store | Update):
+                cells.setdefault(self.key(node.ref.buf), set()).add(node.ref)
+        self.rewritten = {key for key, refs in cells.items() if len(refs) > 1}
 
     def key(self, buf: Buf) -> Hashable:
-        return storage(buf) if buf in self.disjoint else "arena"
+        return storage(buf) if buf in self.disjoint or buf.offset is None else "arena"
 
-    def enter(self) -> None:
-        self.loops += 1
+    def statement(self) -> None:
+        """Another one begins."""
+        self.read |= self.here
+        self.here = set()
 
-    def leave(self) -> None:
-        self.loops -= 1
-
-    def meets(self, buf: Buf) -> bool:
-        """Whether a thread may touch what another one writes to the array. Where all speak of the same cells, and once,
-        each keeps to its own."""
+    def reads(self, buf: Buf) -> None:
         key = self.key(buf)
-        return len(self.cells.get(key, ())) > 1 or (self.loops > 0 and key in self.read)
+        if key in self.written:
+            self.barrier()
+        self.here.add(key)
+
+    def writes(self, buf: Buf) -> None:
+        key = self.key(buf)
+        if key in self.read or (key in self.written and key in self.rewritten):
+            self.barrier()
+        self.written.add(key)
+
+    def barrier(self) -> None:
+        self.wait()
+        self.read, self.written = set(), set()
+
+    @contextmanager
+    def loop(self, body: Body) -> Iterator[None]:
+        """Each iteration but the first follows on another one."""
+        self.statement()
+        for node in walk(body):
+            match node:
+                case Load(ref): self.read.add(self.key(ref.buf))
+                case Store(ref): self.written.add(self.key(ref.buf))
+                case Update(ref):
+                    self.read.add(self.key(ref.buf))
+                    self.written.add(self.key(ref.buf))
+                case _: pass
+        with self.branch():
+            yield
+
+    @contextmanager
+    def branch(self) -> Iterator[None]:
+        """What is inside may be left out."""
+        self.statement()
+        read, written = set(self.read), set(self.written)
+        yield
+        self.statement()
+        self.read |= read
+        self.written |= written

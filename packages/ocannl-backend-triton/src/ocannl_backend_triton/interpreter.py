@@ -1,9 +1,9 @@
 """Kernels run by triton's interpreter, on the memory of the processor.
 
 The interpreter computes with NumPy, one program of the grid after the other. A few things are put right while kernels
-of this backend run: conversions to narrow floats round to the nearest, as hardware does; a truth value that becomes a
-block stays one; blocks are folded half onto half instead of one number at a time; and functions of the CUDA library are
-those of NumPy.
+of this backend run: conversions to narrow floats round to the nearest, as hardware does; matrices of bfloat16 are
+multiplied as numbers; a truth value that becomes a block stays one; blocks are folded half onto half instead of one
+number at a time; and functions of the CUDA library are those of NumPy.
 """
 
 from __future__ import annotations
@@ -111,6 +111,7 @@ def interpreting() -> Iterator[None]:
         held.enter_context(patch.object(interpreter, "_convert_float", _converted))
         held.enter_context(patch.object(interpreter.InterpreterBuilder, "cast_impl", _cast))
         held.enter_context(patch.object(interpreter.InterpreterBuilder, "create_splat", _splat))
+        held.enter_context(patch.object(interpreter.InterpreterBuilder, "create_dot", _dot))
         held.enter_context(patch.object(interpreter.ReduceOps, "generic_reduce", _fold))
         held.enter_context(patch.object(interpreter.interpreter_builder, "options", options))
         yield
@@ -124,6 +125,12 @@ def _converted(given: Array, source: Any, target: Any, rounding: object = None) 
 
 def _cast(builder: Any, given: Any, target: Any) -> Any:
     return TensorHandle(_converted(given.data, given.dtype.scalar, target.scalar), target.scalar)
+
+
+def _dot(builder: Any, left: Any, right: Any, total: Any, *precision: object) -> Any:
+    """Narrow factors as they are held are no numbers."""
+    wide = [_converted(x.data, x.dtype.scalar, total.dtype.scalar) for x in (left, right)]
+    return TensorHandle(np.matmul(*wide) + total.data, total.dtype.scalar)
 
 
 def _splat(builder: Any, kind: Any, given: Any) -> Any:

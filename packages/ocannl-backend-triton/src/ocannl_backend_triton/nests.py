@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ocannl.ir.index import Affine, Sym, SymKind
 from ocannl.ir.loops import Body, Buf, Comment, For, If, Load, Local, Pick, Poll, Ref, Store, Update
@@ -30,6 +31,28 @@ def parallel(body: Body) -> tuple[list[For], Body]:
                 body = inner
             case _:
                 return chain, body
+
+
+def hoisted(body: Body) -> Body:
+    """The body with independent loops outside of the other ones that it is made of, such as the columns of a table to
+    which rows are added one after the other."""
+    path: list[For | If | Pick] = []
+    inner = body
+    while True:
+        match [stmt for stmt in inner if not isinstance(stmt, Comment | Poll)]:
+            case [For() | If(_, _, ()) | Pick() as stmt]:
+                path.append(stmt)
+                inner = stmt.then if isinstance(stmt, If) else stmt.body
+            case _:
+                break
+    here = touches(body)
+    free = [s for s in path if isinstance(s, For) and is_whole(s) and are_independent(here, s.sym, (), sums=False)]
+    new = [*free, *(stmt for stmt in path if all(stmt is not one for one in free))]
+    if all(a is b for a, b in zip(new, path, strict=True)):
+        return body
+    for stmt in reversed(new):
+        inner = (replace(stmt, then=inner) if isinstance(stmt, If) else replace(stmt, body=inner),)
+    return inner
 
 
 def lanes(body: Body, outer: tuple[Sym, ...]) -> Iterator[For]:

@@ -30,6 +30,7 @@ class Guard:
     text: str
     axes: Axes
     syms: frozenset[Sym]
+    is_edge: bool = False  # of an axis
 
     @property
     def negated(self) -> Guard:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import builtins
 import keyword
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ocannl.codegen import Document, Nest, nests, pool_bufs, printable
 from ocannl.ir.index import Sym
@@ -20,9 +21,8 @@ from ocannl.ir.names import Namer
 from ocannl.ir.walk import walk
 from ocannl_backend_triton.axes import layout
 from ocannl_backend_triton.emit import Emitter
-from ocannl_backend_triton.hazards import Hazards
 from ocannl_backend_triton.kernel import SCRATCH, STATICS, Argument, Kernel, Module
-from ocannl_backend_triton.nests import written
+from ocannl_backend_triton.nests import hoisted, written
 from ocannl_backend_triton.types import held
 from ocannl_backend_triton.values import Operations
 
@@ -30,14 +30,14 @@ RESERVED = (*keyword.kwlist, *dir(builtins), "libdevice", "statics", "tl", "trit
 ALIGNMENT = 256  # of what lies in the scratch memory, in bytes
 
 
-def module(proc: Proc) -> Module:
-    """The program as kernels."""
-    return _Program(proc).module()
+def module(proc: Proc, products: str = "ieee") -> Module:
+    """The program as kernels; `products` is how matrices of float32 are multiplied."""
+    return _Program(proc, products).module()
 
 
 class _Program:
-    def __init__(self, proc: Proc) -> None:
-        self.proc = proc
+    def __init__(self, proc: Proc, products: str) -> None:
+        self.proc, self.products = proc, products
         self.operations = Operations()
         self.names = Namer(RESERVED)  # of functions
         self.pools = pool_bufs(proc)
@@ -65,12 +65,13 @@ class _Program:
         return doc.text() + "".join(f"\n\n{text}" for text in (*self.operations.helpers.values(), *self.texts))
 
     def add(self, nest: Nest) -> None:
+        nest = replace(nest, body=hoisted(nest.body))
         plan = layout(nest.body)
         if any(axis.count == 0 for axis in plan.grid) or not written(nest.body):
             return
         names = Namer(RESERVED)
         parameters = {buf: names(buf.name) for buf in nest.bufs}
-        emitter = Emitter(plan, names, self.operations, Hazards(nest.body, nest.disjoint), parameters)
+        emitter = Emitter(plan, names, self.operations, nest, parameters, self.products)
         emitter.kernel(nest.body)
         arguments = [self.argument(name, buf, nest) for buf, name in parameters.items()]
         head = []
@@ -84,7 +85,7 @@ class _Program:
         constants = tuple(emitter.scope.constants.items())
         self.texts.append(_function(name, nest.labels, arguments, constants, head, emitter.scope.doc))
         self.kernels.append(
-            Kernel(name, label, tuple(arguments), (emitter.programs, 1, 1), constants, plan.num_warps)
+            Kernel(name, label, tuple(arguments), (emitter.programs, 1, 1), constants, plan.num_warps, plan.num_stages)
         )
 
     def static(self, sym: Sym, name: str) -> str:

@@ -6,6 +6,7 @@ read or written. One that is threaded has a thread that does even that.
 
 from __future__ import annotations
 
+import math
 import threading
 import weakref
 from collections.abc import Callable
@@ -18,6 +19,7 @@ import numpy as np
 from ocannl.backend import Location
 from ocannl.backend.line import Line, Point
 from ocannl.base.errors import BackendError
+from ocannl_backend_triton.dlpack import GPU, Kind, Lent, borrow
 from ocannl_backend_triton.driver import EVENT_DISABLE_TIMING, STREAM_NON_BLOCKING
 
 if TYPE_CHECKING:
@@ -182,6 +184,23 @@ class StreamQueue:
                     here, there = self.device.context, giver.context
                     driver("cuMemcpyPeerAsync", given, here, taken, there, size_bytes, self.stream)
 
+    def lend(self, where: Location, dims: tuple[int, ...], kind: Kind, holds: object) -> Lent:
+        """Who uses the array begins after what has been submitted here so far."""
+        size_bytes = math.prod(dims, start=kind.itemsize)
+
+        def order(stream: int) -> None:
+            self.record().hold_up(c_void_p(stream))
+
+        address = self.device.address(where, size_bytes)
+        return Lent(address, self.device.ordinal, dims, kind, (self, holds), order)
+
+    def borrow(self, array: object) -> tuple[Location, tuple[int, ...], Kind] | None:
+        where = getattr(array, "__dlpack_device__", lambda: None)()
+        if where is None or where[0] != GPU:
+            return None
+        assert self.stream.value is not None
+        return self.device.guest(borrow(array, self.stream.value))
+
     def record(self) -> Mark:
         return Mark(self.device, self.stream)
 
@@ -237,6 +256,13 @@ class ThreadedStreamQueue:
     def copy(self, source: Location, target: Location, size_bytes: int) -> None:
         inner = self._inner
         self._line.put(lambda: inner.copy(source, target, size_bytes))
+
+    def lend(self, where: Location, dims: tuple[int, ...], kind: Kind, holds: object) -> Lent:
+        self.synchronize()
+        return self._inner.lend(where, dims, kind, holds)
+
+    def borrow(self, array: object) -> tuple[Location, tuple[int, ...], Kind] | None:
+        return self._inner.borrow(array)
 
     def record(self) -> MarkPoint:
         point = MarkPoint(self._inner.record)

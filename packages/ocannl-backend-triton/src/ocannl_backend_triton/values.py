@@ -53,16 +53,16 @@ CLOSED = ("max", "min", "mul", "where", "id", "fst", "snd", "relu")  # of truth 
 
 FLOAT = {
     "abs": "tl.abs({0})",
-    "trunc": "trunc({0})",
-    "relu": "maximum({0}, {zero})",
-    "sat01": "minimum(maximum({0}, {zero}), {one})",
-    "max": "maximum({0}, {1})",
-    "min": "minimum({0}, {1})",
+    "trunc": "_trunc({0})",
+    "relu": "_maximum({0}, {zero})",
+    "sat01": "_minimum(_maximum({0}, {zero}), {one})",
+    "max": "_maximum({0}, {1})",
+    "min": "_minimum({0}, {1})",
     "fma": "tl.fma({0}, {1}, {2})",
     "sqrt": "tl.sqrt({0})",
     "div": "({0} / {1})",
     "recip": "({one} / {0})",
-    "mod": "modulo({0}, {1})",
+    "mod": "_modulo({0}, {1})",
     **{name: f"tl.{function}({{0}})" for name, function in NATIVE.items()},
     "tanh": "libdevice.tanh({0})",
     "pow": "libdevice.pow({0}, {1})",
@@ -95,11 +95,11 @@ ANY = {
 MODULO = """\
 rest = libdevice.fmod(x, y)
 return tl.where((rest != 0) & ((rest < 0) ^ (y < 0)), rest + y, rest)"""
-HELPERS = {
-    "maximum": ("x, y", "return tl.maximum(x, y, propagate_nan=tl.PropagateNan.ALL)"),
-    "minimum": ("x, y", "return tl.minimum(x, y, propagate_nan=tl.PropagateNan.ALL)"),
-    "trunc": ("x", "return tl.where(x < 0, tl.ceil(x), tl.floor(x))"),
-    "modulo": ("x, y", MODULO),
+HELPERS = {  # no user's word begins as these do
+    "_maximum": ("x, y", "return tl.maximum(x, y, propagate_nan=tl.PropagateNan.ALL)"),
+    "_minimum": ("x, y", "return tl.minimum(x, y, propagate_nan=tl.PropagateNan.ALL)"),
+    "_trunc": ("x", "return tl.where(x < 0, tl.ceil(x), tl.floor(x))"),
+    "_modulo": ("x, y", MODULO),
 }
 POWER = """\
 left = n + x * 0
@@ -216,7 +216,7 @@ class Operations:
         if template is None:
             raise Unsupported(f"backend `triton` has no operation `{name}` on {precision}")
         for helper in HELPERS:
-            if f"{helper}(" in template.replace("tl." + helper, ""):
+            if f"{helper}(" in template:
                 self.need(helper)
         self.uses_library |= "libdevice" in template
         zero, one = (self.typed(self.number(n, precision)).text for n in (0, 1))
@@ -251,7 +251,7 @@ class Operations:
             body = body.replace("(n >= 0) & ", "")
         zero, one = (self.typed(self.number(n, precision)).text for n in (0, 1))
         body = body.replace("ZERO", zero).replace("ONE", one).replace("BITS", str(bits(precision)))
-        return self.define(f"{name}_{short(precision)}", params, body)
+        return self.define(f"_{name}_{short(precision)}", params, body)
 
     def threefry(self, rounds: int) -> str:
         """One word: compilers see that neighbours share the rounds."""
@@ -265,11 +265,11 @@ class Operations:
                     lines.append(f"x{lane} = x{lane} + k{word}{f' + {number}' if number else ''}")
         lines.append("odd = (lane & 1) != 0")
         lines.append("return tl.where((lane & 2) != 0, tl.where(odd, x3, x2), tl.where(odd, x1, x0))")
-        return self.define(f"threefry_{rounds}", "k0, k1, k2, k3, x0, x1, x2, x3, lane", "\n".join(lines))
+        return self.define(f"_threefry_{rounds}", "k0, k1, k2, k3, x0, x1, x2, x3, lane", "\n".join(lines))
 
     def combine(self, op: Op, precision: Precision) -> str:
         """The function by which `tl.reduce` folds blocks."""
         x, y = Value("x", precision), Value("y", precision)
         body = f"return {bare(self.apply(op, (x, y)).text)}"
         kind = "" if op.name in ("add", "mul") and precision.family is not Family.BOOL else f"_{short(precision)}"
-        return self.define(f"fold_{op.name}{kind}", "x, y", body)
+        return self.define(f"_fold_{op.name}{kind}", "x, y", body)

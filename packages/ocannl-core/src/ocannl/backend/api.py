@@ -123,6 +123,22 @@ class Queue(Protocol):
     def synchronize(self) -> None: ...
 
 
+@runtime_checkable
+class Sharing(Protocol):
+    """A queue on whose device other libraries can use arrays in place, and that can use theirs: through DLPack."""
+
+    def lend(
+        self, where: Location, dims: tuple[int, ...], kind: np.dtype[Any], holds: object
+    ) -> object:
+        """The array as an object that other libraries take; it refers to what keeps the memory, `holds`."""
+        ...
+
+    def borrow(self, array: object) -> tuple[Location, tuple[int, ...], np.dtype[Any]] | None:
+        """Where an array of another library lies, to copy from; None when it is not in memory of such a device. What
+        is put into the queue from now on comes after what gave the array its value."""
+        ...
+
+
 class Device(Protocol):
     """Memory, and queues of work on it."""
 

@@ -96,6 +96,7 @@ class CpuQueue:
     device: CpuDevice
     control: Control
     submit: Callable[..., None]
+    synchronize: Callable[[], None]
 
     def zero(self, where: Location, size_bytes: int) -> None:
         target = self.device.window(where, size_bytes)
@@ -108,6 +109,14 @@ class CpuQueue:
     def to_host(self, where: Location, out: np.ndarray[Any, Any]) -> None:
         _require_contiguous(out)
         self.submit(partial(np.copyto, out, self.device.array(where, out)))
+
+    def lend(self, where: Location, dims: tuple[int, ...], kind: np.dtype[Any], holds: object) -> object:
+        """NumPy knows how to pass its arrays on. This one owns the slab's memory."""
+        self.synchronize()
+        return self.device.array(where, np.broadcast_to(np.zeros((), kind), dims))
+
+    def borrow(self, array: object) -> None:
+        """What lies in the memory of the host is an array like any other."""
 
     def copy(self, source: Location, target: Location, size_bytes: int) -> None:
         taken, given = self.device.window(source, size_bytes), self.device.window(target, size_bytes)

@@ -13,12 +13,11 @@ from ocannl.ir.names import Namer
 from ocannl.ir.touch import storage
 from ocannl.opt.group import Group, Sum, scratch
 from ocannl.opt.nest import is_whole, loads
+from ocannl.opt.parts import FEW, parts_of
 from ocannl.opt.plan.plain import REORDERED
 from ocannl.opt.realize.plain import neutral
 from ocannl.opt.substitute import substitute
 
-PARTS = 64  # of a sum, at most
-FEW = 8  # parts that are too few for threads to share
 NEAR_BYTES = 1 << 14  # of a part, which every row adds to
 
 
@@ -80,11 +79,6 @@ def _same(loops: Sequence[For], one: Ref, syms: Sequence[Sym], other: Ref) -> tu
         return ()
     both = zip(loops, found, strict=True)
     return tuple(found) if all((turn.sym.lo, turn.sym.hi) == (sym.lo, sym.hi) for turn, sym in both) else ()
-
-
-def parts_of(extent: int) -> int:
-    """So many parts of equal length as a loop is divided into."""
-    return max(n for n in range(1, PARTS + 1) if extent % n == 0) if extent else 0
 
 
 @dataclass(frozen=True, slots=True)

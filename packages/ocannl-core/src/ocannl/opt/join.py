@@ -8,7 +8,7 @@ from ocannl.ir.index import TRUE
 from ocannl.ir.loops import Apply, Expr, Num, Proc, Stmt, Store, Update, When
 from ocannl.opt.cost import LARGE, cost
 from ocannl.opt.fold import fold_expr
-from ocannl.opt.nest import Nest, Table, around, grid, nest_of, same
+from ocannl.opt.nest import Nest, Table, around, nest_of, same, walked
 from ocannl.opt.start import Start, Starts
 
 
@@ -35,7 +35,7 @@ def join(proc: Proc) -> Proc:
         if nest is None:
             continue
         start = starts.of(at, nest)
-        if start is not None and grid(nest.leaf.ref, nest.loops) == {loop.sym for loop in nest.loops}:
+        if start is not None and walked(nest.leaf.ref, nest.loops) == {loop.sym for loop in nest.loops}:
             store = _joined(start, nest)
             if store is not None:
                 nest = Nest(nest.loops, TRUE, store)

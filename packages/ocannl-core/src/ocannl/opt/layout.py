@@ -8,7 +8,7 @@ from math import prod
 
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import TRUE, Affine, Sym
-from ocannl.ir.loops import Access, Buf, Home, Load, Proc, Ref, Stmt, Store, loop, row_major
+from ocannl.ir.loops import Access, Buf, Home, Let, Load, Proc, Ref, Stmt, Store, loop, row_major
 from ocannl.ir.names import Namer
 from ocannl.ir.touch import storage
 from ocannl.opt.group import Group, group_of
@@ -200,7 +200,7 @@ def _copied(buf: Buf, order: Strides, capabilities: Capabilities) -> float:
     """What it takes to copy the array into this order, or from it."""
     lanes = capabilities.vector_bytes // max(4, buf.precision.nbytes)
     free = (True,) * len(buf.shape)
-    shape = Shape(buf.shape, (), free, (buf.strides,), (), (order,), 1, 0, lanes, capabilities.vector_registers)
+    shape = Shape(buf.shape, (), free, free, (buf.strides,), (), (order,), 1, 0, lanes, capabilities.vector_registers)
     tile = best(shape)
     far = FAR * prod(buf.shape) if buf.nbytes > NEAR_BYTES else 0
     return far + (tile.cycles if tile is not None else 0)
@@ -208,10 +208,10 @@ def _copied(buf: Buf, order: Strides, capabilities: Capabilities) -> float:
 
 def _fills(group: Group, buf: Buf) -> bool:
     """Whether it writes every cell, once, and reads none."""
-    refs = [ref for ref in group.writes if ref.buf is buf]
-    if len(refs) > 1 or not group.cond.is_true or any(ref.buf is buf for ref in group.reads):
+    writes = [stmt for stmt in group.tail if not isinstance(stmt, Let) and stmt.ref.buf is buf]
+    if len(writes) > 1 or not group.cond.is_true or any(ref.buf is buf for ref in group.reads):
         return False
-    return grid(refs[0], group.loops) is not None
+    return isinstance(writes[0], Store) and grid(writes[0].ref, group.loops) is not None
 
 
 def _others(buf: Buf) -> list[Strides]:

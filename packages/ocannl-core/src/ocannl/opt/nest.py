@@ -260,24 +260,30 @@ def _any_between(positions: list[int] | tuple[int, ...], first: int, last: int) 
 
 
 def covers(nest: Nest) -> bool:
-    """Whether the nest writes every cell of its buffer: unguarded, its places are numbers in a mixed radix whose digits
-    are its own loops, each used once."""
+    """Whether the nest writes every cell of its buffer."""
     if not nest.cond.is_true or not all(is_whole(loop) for loop in nest.loops):
         return False
-    free = {loop.sym for loop in nest.loops}
-    if any(sym.extent == 0 for sym in free):
+    if any(loop.sym.extent == 0 for loop in nest.loops):
         return 0 in nest.leaf.ref.buf.shape
-    for place, size in zip(nest.leaf.ref.at, nest.leaf.ref.buf.shape, strict=True):
+    return walked(nest.leaf.ref, nest.loops) is not None
+
+
+def walked(ref: Ref, loops: Sequence[For]) -> set[Sym] | None:
+    """Those of the loops by which `ref` is every cell of the buffer once: the places are numbers in a mixed radix whose
+    digits are loops, each used once. None if they are not."""
+    free = {loop.sym for loop in loops if is_whole(loop)}
+    used: set[Sym] = set()
+    for place, size in zip(ref.at, ref.buf.shape, strict=True):
         count, start = 1, place.const
         for coef, sym in sorted(place.terms, key=lambda t: t[0]):
-            if sym not in free or coef != count:
-                return False
-            free.discard(sym)
+            if sym not in free or sym in used or coef != count:
+                return None
+            used.add(sym)
             count *= sym.extent
             start += coef * sym.lo
         if start != 0 or count != size:
-            return False
-    return True
+            return None
+    return used
 
 
 def grid(ref: Ref, loops: Sequence[For]) -> set[Sym] | None:

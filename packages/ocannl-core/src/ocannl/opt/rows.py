@@ -9,12 +9,13 @@ from math import prod
 
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import TRUE, Affine, Sym
-from ocannl.ir.loops import Access, Body, Buf, Expr, For, Home, Load, Local, Proc, Ref, Stmt, loop
+from ocannl.ir.loops import Access, Apply, Body, Buf, Expr, For, Home, Load, Local, Proc, Ref, Stmt, loop
 from ocannl.ir.names import Namer
 from ocannl.ir.touch import storage
-from ocannl.opt.carry import Carried, carried, in_parts, parts_of
+from ocannl.opt.carry import Carried, carried, in_parts
 from ocannl.opt.group import Group, group_of, scratch
 from ocannl.opt.nest import around, is_whole, loads, names_of
+from ocannl.opt.parts import parts_of
 from ocannl.opt.places import Places
 from ocannl.opt.plan.model import best
 from ocannl.opt.plan.tiled import subject_of
@@ -25,6 +26,7 @@ ARRAYS = 16  # that a row goes through, of those that others see: memory is fast
 LOSS = 1.3  # by which the whole may get slower, for one nest less
 NEAR_BYTES = 1 << 15  # that every row may read again
 BANDWIDTH = 32  # bytes in a cycle that come or go from further away
+LONGEST = 1 << 13  # cells of a row that a program of a grid holds in registers
 STACK_BYTES = 1 << 18  # for what stays within a row
 FAR_BYTES = 1 << 19  # that are worth not to be read once more
 
@@ -50,7 +52,7 @@ def rows(proc: Proc, capabilities: Capabilities, far_bytes: int = FAR_BYTES) -> 
     themselves, such as most products of matrices, stays alone. A sum over the very rows that others go through, such as
     the gradient of a gain, is taken along in parts, which are the same whatever the number of threads.
     """
-    if not capabilities.vector_bytes:
+    if not (capabilities.vector_bytes or capabilities.grouped):
         return proc
     return _Sharing(proc, capabilities, far_bytes).result()
 
@@ -160,6 +162,9 @@ class _Sharing:
             return None
         again = {ref.buf for each in whole.members for ref in each.reads if not _mentions(ref, set(shared.values()))}
         far = sum(buf.nbytes for buf in again if buf.nbytes > NEAR_BYTES)
+        if self.capabilities.grouped:
+            fits = all(prod(loop.sym.extent for loop in each.loops) <= LONGEST for each in whole.members)
+            return whole if fits and not far and not any(map(_multiplies, whole.members)) else None
         before = sum(self.cycles(_within(row, set())) + _traffic(row) for row in (first, then))
         after = (self.cycles(whole.members) + far / BANDWIDTH) * prod(sym.extent for sym in shared) + _traffic(whole)
         return whole if after <= LOSS * before else None
@@ -247,6 +252,20 @@ def _told(first: _Row, then: _Row) -> dict[Sym, Sym]:
                 }  # fmt: skip
                 found = same if found is None else {a: b for a, b in found.items() if same.get(a) is b}
     return found or {}
+
+
+def _multiplies(group: Group) -> bool:
+    """Whether the terms of a sum have factors of which each knows a loop that the other one does not: tiles of both are
+    what programs take."""
+    for each in group.sums:
+        match each.update.value:
+            case Apply(_, (left, right)):
+                sides = [{s for ref in loads(side) for at in ref.at for s in at.syms} for side in (left, right)]
+                if sides[0] - sides[1] and sides[1] - sides[0]:
+                    return True
+            case _:
+                pass
+    return False
 
 
 def _traffic(row: _Row) -> float:

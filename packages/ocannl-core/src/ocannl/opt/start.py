@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ocannl.ir.index import Affine, Sym
 from ocannl.ir.loops import Buf, Expr, Store, Update
-from ocannl.opt.nest import Nest, Table, grid, loads
+from ocannl.opt.nest import Nest, Table, grid, loads, walked
 from ocannl.opt.substitute import substitute
 
 
@@ -39,7 +39,7 @@ class Starts:
         """The fill whose value may as well be computed by this update, where the update reaches every cell at a fixed
         point of its loops: nothing in between reads the cells or changes what the fill reads."""
         buf, table = nest.leaf.ref.buf, self.table
-        if not isinstance(nest.leaf, Update) or buf not in self.newest or grid(nest.leaf.ref, nest.loops) is None:
+        if not isinstance(nest.leaf, Update) or buf not in self.newest or walked(nest.leaf.ref, nest.loops) is None:
             return None
         fill_at, fill = self.newest[buf]
         if table.written_between(buf, fill_at, at) or table.read_between(buf, fill_at, at + 1):

@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from ocannl.backend.api import Event, Location, Queue
-from ocannl.base.errors import BackendError, OutOfMemory
+from ocannl.base.errors import BackendError, DtypeError, OutOfMemory, ShapeError
 from ocannl.base.log import logger
 from ocannl.ir.tnode import TNode
 from ocannl.runtime.pools import Slab, packed
@@ -199,6 +199,17 @@ class Arrays:
         if resident.readers:
             self.before_write((resident,))
         self.write(resident, self.queue.from_host, resident.where, array)
+
+    def take(self, node: TNode, where: Location, dims: tuple[int, ...], kind: np.dtype[Any]) -> None:
+        """A copy of an array that another library has on the device."""
+        if dims != node.dims:
+            raise ShapeError(f"`{node.label}` has the sizes {node.dims}, and the array that is to set it {dims}")
+        if kind != node.precision.numpy:
+            raise DtypeError(f"`{node.label}` is of type {node.precision}, and the array is of type {kind}: convert it")
+        resident = self._residents[node]
+        if resident.readers:
+            self.before_write((resident,))
+        self.write(resident, self.queue.copy, where, resident.where, math.prod(dims, start=kind.itemsize))
 
     def download(self, node: TNode, *, merged: bool = False) -> Array:
         """A copy of the node, or of its merge buffer."""

@@ -15,12 +15,12 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from ocannl.backend.api import Code, Entry
+from ocannl.backend.api import Code, Entry, Sharing
 from ocannl.backend.cpu import cores
 from ocannl.backend.registry import resolve
 from ocannl.base import config, log
 from ocannl.base.config import QUEUE, SEED, THREADS
-from ocannl.base.errors import BackendUnavailable, CodeError, MergeBufferError, UninitializedError
+from ocannl.base.errors import BackendUnavailable, CodeError, MergeBufferError, UninitializedError, Unsupported
 from ocannl.ir.assign import Comp, assigns
 from ocannl.ir.loops import Access
 from ocannl.ir.names import Namer, identifier
@@ -55,6 +55,7 @@ class Context:
         self.queue = self.device.queue(QUEUE.get(queue) == "threaded", self.threads)
         self.arrays = Arrays(self.queue, self.backend.capabilities.alignment_bytes)
         self.lock = self.arrays.turn
+        self._sharing = self.queue if isinstance(self.queue, Sharing) else None
         self._temporary: weakref.WeakKeyDictionary[TNode, str] = weakref.WeakKeyDictionary()  # where, and by what rule
         self._closed = False
 
@@ -236,6 +237,19 @@ class Context:
                 raise UninitializedError(f"`{node.label}` holds no value in this context: {self._remedy(node)}")
         return self.arrays[node]
 
+    def share(self, tensor: object) -> object:
+        """The array itself, which other libraries use in place: `torch.from_dlpack(ctx.share(x))`.
+
+        It comes after all that this context was asked to do before. Whatever happens to it elsewhere has to be done
+        before this context uses it again, and it is theirs only while this context is open.
+        """
+        with self.lock:
+            node = node_of(tensor)
+            resident = self.readable(node)
+            if self._sharing is None:
+                raise Unsupported(f"backend `{self.backend.name}` has no arrays that other libraries can use")
+            return self._sharing.lend(resident.where, node.dims, node.precision.numpy, resident.slab)
+
     def get(self, node: TNode) -> np.ndarray[Any, Any]:
         """A copy of what the node holds here."""
         with self.lock:
@@ -248,6 +262,10 @@ class Context:
             if node not in self.arrays:
                 self.refuse_closed()
                 self.arrays.allocate([node])  # so that what is too large is refused before it is made
+            guest = self._sharing.borrow(value) if self._sharing else None
+            if guest is not None:
+                self.arrays.take(node, *guest)
+                return
             array = host.for_node(value, node.label, node.dims, node.precision)
             self.arrays.upload(node, array if self.queue.immediate else array.copy())
 

@@ -36,9 +36,9 @@ from ocannl.ir.precision import Family, Precision, bfloat16, bool_, float16, flo
 from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.walk import walk
 from ocannl.opt.group import Group, Sum, scratch
-from ocannl.opt.nest import loads
 from ocannl.opt.plan import Plain, Tiled
 from ocannl.opt.plan.plain import REORDERED, Reduced
+from ocannl.opt.plan.tiled import guards
 
 Array = np.ndarray[Any, Any]
 
@@ -83,14 +83,15 @@ def tiled_plan(random: Random, group: Group) -> Tiled | None:
     total = next(iter(group.sums), None)
     if total is not None and total.update.op not in REORDERED:
         return None
-    fixed = {*group.cond.syms, *(total.cond.syms if total is not None else ())}
-    for value in group.values:
-        fixed.update(s for node in walk(value) if isinstance(node, When) and loads(node) for s in node.cond.syms)
+    ragged = [] if total is None else [total.cond, *guards(total.update.value)]
+    conds = [group.cond, *(cond for value in group.values for cond in guards(value) if cond not in ragged)]
+    fixed = {s for cond in conds for s in cond.syms} | {s for cond in ragged for fact in cond.eq0 for s in fact.syms}
     reduced = list(total.syms) if total is not None else []
     free = [s for s in (*group.syms, *reduced) if s not in fixed]
-    if not any(s.extent > 1 for s in free):
+    wide = [s for s in free if s.extent > 1 and not any(s in cond.syms for cond in ragged)]
+    if not wide:
         return None
-    vector = random.choice([s for s in free if s.extent > 1])
+    vector = random.choice(wide)
     lanes, vectors = random.choice((2, 3, 4, 8, 16)), random.choice((1, 1, 2, 3))
     rows = [s for s in group.syms if s in free and s is not vector]
     tiled = random.sample(rows, random.randint(0, min(2, len(rows))))

@@ -3,16 +3,20 @@ were large: loops shared, sums taken along, results past the caches."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
 from ocannl.ir.assign import nodes
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.loops import Access, Home, Proc, row_major
+from ocannl.ir.index import TRUE, Affine, Sym
+from ocannl.ir.loops import Access, Buf, Home, Load, Proc, Ref, Stmt, Store, loop, row_major
+from ocannl.ir.names import Namer
 from ocannl.ir.tnode import TNode
-from ocannl.ir.touch import storage
+from ocannl.ir.touch import storage, touches
 from ocannl.opt.group import Group
+from ocannl.opt.nest import around, names_of
 from ocannl.opt.pipeline import passes
 from ocannl.opt.plan import Plan, plan
 from ocannl.opt.plan.plain import REORDERED, Plain
@@ -100,16 +104,31 @@ def _may_be_tiled(group: Group, capabilities: Capabilities) -> bool:
 
 
 def turned(random: Random, proc: Proc) -> Proc:
-    """Temporaries with their axes in any order in memory, some with gaps between rows."""
-    views: dict[object, int] = {}
+    """Temporaries with their axes in any order in memory, and copies, so too, of some arrays that are only read."""
+    views = Counter(storage(buf) for buf in proc.bufs)
+    written = {storage(touch.ref.buf) for touch in touches(proc.body) if touch.writes}
+    names = Namer(names_of(proc))
+    new: dict[Buf, Buf] = {}
+    copies: list[Stmt] = []
     for buf in proc.bufs:
-        views[storage(buf)] = views.get(storage(buf), 0) + 1
-    new = {}
-    for buf in proc.bufs:
-        if buf.home is Home.ARENA and buf.access is Access.TEMP and views[storage(buf)] == 1 and buf.shape:
-            order = random.sample(range(len(buf.shape)), len(buf.shape))
-            gap = random.choice((0, 0, 0, 3))
-            sizes = row_major(tuple([buf.shape[n] + (gap if n == order[-1] else 0) for n in order]))
-            strides = dict(zip(order, sizes, strict=True))
-            new[buf] = replace(buf, strides=tuple([strides[n] for n in range(len(order))]))
-    return replace_buffers(proc, new)
+        strides = _in_any_order(random, buf.shape)
+        if buf.home is Home.ARENA and views[storage(buf)] == 1:
+            new[buf] = replace(buf, strides=strides)
+        elif buf.access is not Access.MERGE and storage(buf) not in written and random.random() < 0.2:
+            new[buf] = Buf(names(buf.name), buf.precision, buf.shape, strides, Home.ARENA, Access.TEMP)
+            syms = [Sym(names("i"), 0, size - 1) for size in buf.shape]
+            at = tuple(map(Affine.of, syms))
+            copy = Store(Ref(new[buf], at), Load(Ref(buf, at)))
+            copies += around([loop(sym, ()) for sym in syms], TRUE, (copy,))
+    changed = replace_buffers(proc, new)
+    copied = [buf for buf in new if buf.home is Home.POOL]
+    return replace(changed, body=(*copies, *changed.body), bufs=(*copied, *changed.bufs))
+
+
+def _in_any_order(random: Random, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides, with gaps between the rows of some."""
+    order = random.sample(range(len(shape)), len(shape))
+    gap = random.choice((0, 0, 0, 3))
+    steps = row_major(tuple([shape[n] + (gap if n == order[-1] else 0) for n in order]))
+    strides = dict(zip(order, steps, strict=True))
+    return tuple([strides[n] for n in range(len(order))])

@@ -46,7 +46,8 @@ class Shape:
 
     kept: tuple[int, ...]
     reduced: tuple[int, ...]
-    free: tuple[bool, ...]  # whether a tile may lie along a loop
+    rows: tuple[bool, ...]  # whether a tile may have rows along a kept loop
+    wide: tuple[bool, ...]  # and vectors along any
     terms: tuple[Strides, ...]  # distinct cells that a term of the sum reads
     others: tuple[Strides, ...]  # that are read once for each cell
     writes: tuple[Strides, ...]
@@ -86,11 +87,10 @@ def best(shape: Shape) -> Tile | None:
 def _families(shape: Shape) -> Iterator[tuple[float, int, Callable[[], Iterator[Tile]]]]:
     """Tiles by the loops that they lie along, after a number of cycles that all of them take at least."""
     extents = shape.kept + shape.reduced
-    free = [n for n, extent in enumerate(extents) if extent > 1 and shape.free[n]]
-    rows = [n for n in free if n < len(shape.kept)]
+    rows = [n for n, extent in enumerate(shape.kept) if extent > 1 and shape.rows[n]]
     places = count()
     steps = prod(extents) * SURE
-    for vector in free:
+    for vector in (n for n, extent in enumerate(extents) if extent > 1 and shape.wide[n]):
         turns = steps * -(-extents[vector] // shape.lanes) / extents[vector]
         if vector >= len(shape.kept):
             yield turns * shape.work / 2, next(places), partial(_sums, shape, vector, rows)
@@ -235,16 +235,11 @@ def _sums(shape: Shape, vector: int, rows: list[int]) -> Iterator[Tile]:
     def reads(some: tuple[int, ...]) -> tuple[_Reads, _Reads, _Reads]:
         return _Reads.of(wide, some), _Reads.of(priced, some), _Reads.of(single, some)
 
-    tried: set[tuple[frozenset[tuple[int, int]], int]] = set()
     for high, low, across in BLOCKS:
         vectors = _balanced(turns, across)
         for some in permutations(rows, (high > 1) + (low > 1)):
-            sizes = [_balanced(extents[n], most) for n, most in zip(some, (high, low), strict=False)]
-            tile = frozenset(zip(some, sizes, strict=True)), vectors
-            if tile in tried:
-                continue
-            tried.add(tile)
             streams, loads, cast = reads(some)
+            sizes = [_balanced(extents[n], most) for n, most in zip(some, (high, low), strict=False)]
             first, second, *_ = (*sizes, 1, 1)
             if (first * second + streams.shared(first, second)) * vectors + 1 > shape.registers:
                 continue
@@ -254,8 +249,8 @@ def _sums(shape: Shape, vector: int, rows: list[int]) -> Iterator[Tile]:
                 area, rows_read = p * q, ROW * streams.of_tile(p, q)
                 loaded = loads.of_tile(p, q) * vectors + cast.of_tile(p, q)
                 step = max(area * vectors * shape.work / 2, loaded / 2, LATENCY) + TURN
-                each = steps * (turns / vectors * step + rows_read) + area * (end + 2 * (vectors - 1)) + TILE
-                total += many * often * each
+                tile = steps * (turns / vectors * step + rows_read) + area * (end + 2 * (vectors - 1)) + TILE
+                total += many * often * tile
             cycles = total * cells / prod([extents[n] for n in some])
             yield Tile(cycles, vector, vectors, tuple(zip(some, sizes, strict=True)))
 

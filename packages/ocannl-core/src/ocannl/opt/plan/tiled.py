@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.index import Sym
+from ocannl.ir.index import Cond, Sym
 from ocannl.ir.loops import Buf, Cast, Expr, Load, Ref, When
 from ocannl.ir.projections import is_injective
 from ocannl.ir.walk import walk
@@ -102,15 +102,15 @@ def subject_of(group: Group, capabilities: Capabilities) -> Subject | None:
     if any(each.update.op not in REORDERED for each in group.sums):
         return None
     syms = kept + tuple([sym for each in group.sums for sym in each.syms])
-    fixed = set(group.cond.syms).union(*(each.cond.syms for each in group.sums))
+    inner = [cond for each in group.sums for cond in (each.cond, *guards(each.update.value))]
+    outer = [group.cond, *(cond for value in group.values for cond in guards(value) if cond not in inner)]
+    fixed = {s for cond in outer for s in cond.syms} | {s for cond in inner for fact in cond.eq0 for s in fact.syms}
+    ragged = {s for cond in inner for s in cond.syms}  # guards of terms may let some rows through, and not others
     width = max([4, *(ref.buf.precision.nbytes for ref in group.writes)])
     for value in group.values:
         for node in walk(value):
-            match node:
-                case When(cond) if not all(map(_is_there, loads(node))):
-                    fixed.update(cond.syms)
-                case Load() | Cast():
-                    width = max(width, node.precision.nbytes)
+            if isinstance(node, Load | Cast):
+                width = max(width, node.precision.nbytes)
     terms = _terms(group)
     others = [ref for ref in dict.fromkeys(group.reads) if ref not in terms] if group.sums else []
     heavy = [each.update.value for each in group.sums] or [stmt.value for stmt in group.tail]
@@ -118,7 +118,8 @@ def subject_of(group: Group, capabilities: Capabilities) -> Subject | None:
     numbers = Shape(
         kept=tuple([s.extent for s in kept]),
         reduced=tuple([s.extent for s in syms[len(kept) :]]),
-        free=tuple([s not in fixed for s in syms]),
+        rows=tuple([s not in fixed for s in kept]),
+        wide=tuple([s not in fixed and s not in ragged for s in syms]),
         terms=(),
         others=(),
         writes=(),
@@ -128,6 +129,12 @@ def subject_of(group: Group, capabilities: Capabilities) -> Subject | None:
         registers=capabilities.vector_registers,
     )
     return Subject(syms, tuple(terms), tuple(others), tuple(group.writes), numbers)
+
+
+def guards(value: Expr) -> list[Cond]:
+    """What decides which cells are read, where not all are there to be read."""
+    whens = (node for node in walk(value) if isinstance(node, When))
+    return [when.cond for when in whens if not all(map(_is_there, loads(when)))]
 
 
 def _is_there(ref: Ref) -> bool:

@@ -12,11 +12,16 @@ from ocannl.ir.names import Namer
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """So many values of a symbol, from `first` on."""
+    """So many values of a symbol, from `first` on; the tile has `before` rows in front of these."""
 
     sym: Sym
     first: Affine
     count: int
+    before: int = 0
+
+    def one(self, n: int) -> Rows:
+        """The row with this number alone."""
+        return Rows(self.sym, self.first + n, 1, self.before + n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,9 @@ class Grid:
         def at(rows: tuple[Affine, ...]) -> dict[Sym, Affine]:
             return {row.sym: row.first + at for row, at in zip(region.rows, rows, strict=True)}
 
+        def placed(rows: tuple[Affine, ...]) -> tuple[Affine, ...]:
+            return tuple([at + row.before for row, at in zip(region.rows, rows, strict=True)])
+
         self.rows = tuple([count(row.sym, row.count) for row in region.rows])
         planes = (n for n, row in enumerate(region.rows) if row.sym is region.across and region.strips)
         self.across = next(planes, None)
@@ -96,10 +104,11 @@ class Grid:
             if self.across is not None:
                 row = count(region.rows[self.across].sym, region.rows[self.across].count)
                 rows, plane = (*rows[: self.across], row, *rows[self.across + 1 :]), ((row, Mode.LANES),)
-            spot = Spot(rows, (v + strip.before, lane), {**region.known, **at(rows), region.vector: value})
+            wide = (v + strip.before, lane)
+            spot = Spot(placed(rows), wide, {**region.known, **at(rows), region.vector: value})
             self.spots.append((((v, Mode.UNROLLED), *plane, (lane, Mode.LANES)), spot))
         if not region.strips:
-            self.spots.append(((), Spot(self.rows, (), {**region.known, **at(self.rows)})))
+            self.spots.append(((), Spot(placed(self.rows), (), {**region.known, **at(self.rows)})))
 
     def nest(self, make: Callable[[Spot], Body], before: Callable[[int], Body] = lambda depth: ()) -> Body:
         """`make` of every cell; `before`, given a number of rows' loops, stands inside these and before the next."""

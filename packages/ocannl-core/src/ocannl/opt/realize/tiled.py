@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import reduce
+from itertools import product
 from math import prod
+from operator import and_
 
 from ocannl.ir.index import Affine, Cond, Sym
 from ocannl.ir.loops import Body, Buf, If, Load, Local, Mode, Num, Ref, Store, Update, loop
 from ocannl.ir.names import Namer
 from ocannl.opt.cost import cost
+from ocannl.opt.fold import fold_expr
 from ocannl.opt.group import Group, Sum, scratch
-from ocannl.opt.nest import clipped, in_order
-from ocannl.opt.plan.tiled import Tiled
+from ocannl.opt.nest import around, clipped, in_order
+from ocannl.opt.plan.tiled import Tiled, guards
 from ocannl.opt.realize.plain import neutral
 from ocannl.opt.realize.region import Grid, Region, Rows, strips_of
 from ocannl.opt.realize.shared import in_cells
@@ -116,10 +120,11 @@ class _Realizer:
         """Each lane has the sum of a cell."""
         cells = {each.acc: acc}
         begin = in_cells(region, (Store(each.update.ref, each.start),), self.names, cells)
-        feed = self.fed(
-            region, each, self.plan.reduced, lambda inside: in_cells(inside, (each.update,), self.names, cells)
-        )
-        return (*begin, *feed)
+
+        def feed(inside: Region, update: Update) -> Body:
+            return in_cells(inside, (update,), self.names, cells)
+
+        return (*begin, *self.fed(region, each, self.plan.reduced, feed))
 
     def parts(self, region: Region, each: Sum, total: Buf) -> Body:
         """Each lane has a part of the sum of a cell."""
@@ -130,10 +135,10 @@ class _Realizer:
         cells = {each.acc: acc}
         begin = in_cells(wide, (Store(each.update.ref, Num(neutral(op, kind), kind)),), names, cells)
 
-        def feed(inside: Region) -> Body:
+        def feed(inside: Region, update: Update) -> Body:
             def part(first: Affine, count: int) -> Body:
                 some = replace(inside, strips=strips_of(first, count, plan.lanes))
-                return in_cells(some, (each.update,), names, cells)
+                return in_cells(some, (update,), names, cells)
 
             return self.turns(vector, many, part)
 
@@ -159,9 +164,45 @@ class _Realizer:
         first = lanes(lambda lane: Ref(acc, (*total.at, Affine(), lane)), Affine.of(other))
         return (loop(other, first, mode=Mode.UNROLLED), *whole)
 
-    def fed(self, region: Region, each: Sum, reduced: tuple[Sym, ...], feed: Callable[[Region], Body]) -> Body:
-        """Loops, with symbols of their own, that feed the accumulators wherever the guard lets them."""
+    def fed(self, region: Region, each: Sum, reduced: tuple[Sym, ...], feed: Feed) -> Body:
+        """Loops, with symbols of their own, that feed the accumulators wherever the guard lets them.
+
+        Where guards let some rows through and not others, as at the rim of a padded image, these come one by one.
+        """
         new = {sym: Sym(self.names(sym.name), sym.lo, sym.hi) for sym in reduced}
         known = {sym: Affine.of(its) for sym, its in new.items()}
         loops = [loop(sym, (), each.update.origin) for sym in new.values()]
-        return clipped(loops, each.cond.substitute(known), feed(replace(region, known=known)))
+        region, cond, update = replace(region, known=known), each.cond.substitute(known), each.update
+        inner = [guard for guard in guards(update.value) if any(row.sym in guard.syms for row in region.rows)]
+        if not inner and not any(row.sym in cond.syms for row in region.rows):
+            return clipped(loops, cond, feed(region, update))
+        clear = reduce(and_, inner, each.cond)
+        simple = replace(update, value=fold_expr(update.value, clear))
+        clear = clear.substitute(known)
+        rim: Body = ()
+        for row in _single(region, {s for guard in (clear, cond) for s in guard.syms}):
+            values = {single.sym: single.first for single in row.rows if single.count == 1}
+            rim += around((), cond.substitute(values), feed(row, update))
+        most = If(_extreme(clear, region, min), feed(region, simple), rim)
+        return clipped(loops, _extreme(cond, region, max), (most,))
+
+
+Feed = Callable[[Region, Update], Body]
+
+
+def _extreme(cond: Cond, region: Region, which: Callable[[int, int], int]) -> Cond:
+    """What holds in all rows where this is the smallest that is asked of one, and in any where it is the largest."""
+
+    def fact(fact: Affine) -> Affine:
+        for row in region.rows:
+            fact = fact.substitute({row.sym: row.first}) + which(0, fact.coef(row.sym) * (row.count - 1))
+        return fact
+
+    return Cond(tuple(map(fact, cond.ge0)), tuple(map(fact, cond.eq0)))
+
+
+def _single(region: Region, syms: set[Sym]) -> Iterator[Region]:
+    """The region in parts that each have a single row along these symbols."""
+    choices = [[row.one(n) for n in range(row.count)] if row.sym in syms else [row] for row in region.rows]
+    for rows in product(*choices):
+        yield replace(region, rows=rows)

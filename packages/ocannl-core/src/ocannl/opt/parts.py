@@ -1,0 +1,107 @@
+"""Long sums in parts, which threads can share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from ocannl.ir.index import TRUE, Affine, Sym
+from ocannl.ir.loops import Access, Buf, Home, Load, Num, Proc, Ref, Stmt, Store, Update, loop, row_major
+from ocannl.ir.names import Namer
+from ocannl.opt.group import Group, Sum, group_of, scratch
+from ocannl.opt.nest import is_whole, loads, names_of
+from ocannl.opt.plan.plain import REORDERED
+from ocannl.opt.realize.plain import neutral
+from ocannl.opt.substitute import substitute
+
+PARTS = 64  # of a sum, at most
+FEW = 8  # parts that are too few for threads to share
+LONG = 1 << 20  # iterations from which on a sum is divided
+
+
+def parts(proc: Proc, long: int = LONG) -> Proc:
+    """Divides sums that go through much memory but for few results. Here a sum is long from 192 on:
+
+        proc step                       proc step
+          x : f32[192]  in                x       : f32[192]  in
+          y : f32       inout             y       : f32       inout
+          for i in 0..192:                y_parts : f32[64]   arena
+            y += x[i]                     for i_part in 0..64:
+                                            local acc_2: f32 reg
+                                            acc_2 = 0
+                                   ==>      for i_2 in 0..3:
+                                              acc_2 += x[i_2+3*i_part]
+                                            y_parts[i_part] = acc_2
+                                          if true:
+                                            local acc: f32 reg
+                                            acc = y
+                                            for i_part_2 in 0..64:
+                                              acc += y_parts[i_part_2]
+                                            y = acc
+
+    Parts are consecutive, and as many as sizes say: the result is the same whatever the number of threads.
+    """
+    names = Namer(names_of(proc))
+    body: list[Stmt] = []
+    bufs: list[Buf] = []
+    for stmt in proc.body:
+        group = group_of(stmt, names)
+        sym = _divided(group, long) if group is not None else None
+        if group is None or sym is None:
+            body.append(stmt)
+            continue
+        buf, first, last = _in_parts(group, sym, names)
+        body += (first, last)
+        bufs.append(buf)
+    return replace(proc, body=tuple(body), bufs=(*proc.bufs, *bufs)) if bufs else proc
+
+
+def parts_of(extent: int) -> int:
+    """So many parts of equal length as a loop is divided into."""
+    return max(n for n in range(1, PARTS + 1) if extent % n == 0) if extent else 0
+
+
+def _divided(group: Group, long: int) -> Sym | None:
+    """The summed loop to divide: that along which most memory lies, if it is that of all loops."""
+    if len(group.sums) != 1 or not group.cond.is_true or not all(map(is_whole, group.loops)):
+        return None
+    (each,) = group.sums
+    syms = group.syms + each.syms
+    if each.update.op not in REORDERED or not each.cond.is_true or not all(map(is_whole, each.loops)):
+        return None
+    if not each.loops or prod(sym.extent for sym in syms) < long:
+        return None
+    whole = next((ref for ref in loads(each.update.value) if all(map(ref.stride, syms))), None)
+    if whole is None:
+        return None
+    outer = max(syms, key=lambda sym: abs(whole.stride(sym)))
+    return outer if outer in each.syms and parts_of(outer.extent) >= min(FEW, outer.extent) else None
+
+
+def _in_parts(group: Group, sym: Sym, names: Namer) -> tuple[Buf, Stmt, Stmt]:
+    """The array of the parts, the group that makes them, and the one that adds them up."""
+    (total,) = group.sums
+    precision, op, origin = total.acc.precision, total.update.op, total.update.origin
+    many = parts_of(sym.extent)
+    shape = (many, *(turn.sym.extent for turn in group.loops))
+    name = names(f"{group.writes[0].buf.name}_parts")
+    buf = Buf(name, precision, shape, row_major(shape), Home.ARENA, Access.TEMP)
+    part, again = (Sym(names(f"{sym.name}_part"), 0, many - 1) for _ in range(2))
+    turn = Sym(names(sym.name), 0, sym.extent // many - 1)
+    kept = {each.sym: Sym(names(each.sym.name), each.sym.lo, each.sym.hi) for each in group.loops}
+
+    values = {old: Affine.of(new) for old, new in kept.items()} | {
+        sym: Affine(((turn.extent, part), (1, turn)), sym.lo)
+    }
+    acc = Ref(scratch(names("acc"), precision, ()), ())
+    feed = Update(acc, op, substitute(total.update.value, values), origin)
+    loops = tuple([loop(turn, ()) if each.sym is sym else each for each in total.loops])
+    cell = Ref(buf, (Affine.of(part), *(Affine.of(new) - new.lo for new in kept.values())))
+    outer = (loop(part, ()), *(loop(new, ()) for new in kept.values()))
+    made = Sum(Num(neutral(op, precision), precision), loops, TRUE, feed)
+    first = Group(outer, TRUE, (made,), (Store(cell, Load(acc), origin),))
+
+    mine = Ref(buf, (Affine.of(again), *(Affine.of(old) - old.lo for old in kept)))
+    update = replace(total.update, value=Load(mine))
+    last = replace(group, sums=(replace(total, loops=(loop(again, ()),), update=update),))
+    return buf, first.stmt(), last.stmt()

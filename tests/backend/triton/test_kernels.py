@@ -1,0 +1,134 @@
+"""What becomes one kernel, and what it computes, in blocks that fit and in others."""
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+from ocannl import train
+from ocannl.base.config import settings
+
+
+def whole(*shape, seed=0):
+    """Small whole numbers: any order gives the same sum."""
+    return np.random.default_rng(seed).integers(-3, 4, shape).astype(np.float32)
+
+
+def kernels(routine):
+    return routine.source().count("@triton.jit\ndef") - routine.source().count("\n    return ")
+
+
+def computed(context, tensor):
+    routine = context.compile(tensor.forward)
+    routine()
+    return routine, context[tensor]
+
+
+def sums(x):
+    return x.sum("...|... => ...|0")
+
+
+def largest(x):
+    return x.max("...|... => ...|0")
+
+
+def total(x):
+    return x.sum()
+
+
+@pytest.mark.parametrize("sizes", [(8, 8, 8), (16, 16, 16), (33, 70, 100), (1, 9, 40), (130, 64, 65)], ids=str)
+@pytest.mark.parametrize("spec", ["ik,kj->ij", "ki,kj->ij", "ik,jk->ij", "ik,kj->ji", "bik,bkj->bij"])
+def test_a_product_of_matrices(context, spec, sizes):
+    inputs, _, result = spec.partition("->")
+    left, right = inputs.split(",")
+    size = dict(zip("ijk", sizes, strict=True), b=3)
+    a, b = (whole(*(size[axis] for axis in axes), seed=n) for n, axes in enumerate((left, right)))
+    notation = f"{left}; {right} => {result}"
+    routine, value = computed(context, oc.einsum(notation, oc.tensor(a), oc.tensor(b)))
+    np.testing.assert_array_equal(value, np.einsum(spec, a, b))
+    assert ("tl.dot" in routine.source()) is (min(sizes) >= 8)
+    assert kernels(routine) == 1
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_narrow_factors_are_multiplied_as_they_are(context, kind):
+    a, b = whole(20, 30), whole(30, 40, seed=1)
+    x, y = oc.tensor(a, dtype=kind), oc.tensor(b, dtype=kind)
+    routine, value = computed(context, oc.einsum("ik; kj => ij", x, y))
+    np.testing.assert_array_equal(np.asarray(value, np.float32), a @ b)
+    assert "tl.dot(tl.load(" in routine.source()
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 10), (40, 33), (7, 300), (2, 9000), (300, 2)], ids=str)
+@pytest.mark.parametrize("function", [oc.softmax, oc.logsumexp, sums, largest, total], ids=lambda f: f.__name__)
+def test_rows(context, function, shape):
+    data = whole(*shape)
+    _, value = computed(context, function(oc.tensor(data, batch_axes=1)))
+    wanted = oc.Context("numpy")
+    tensor = function(oc.tensor(data, batch_axes=1))
+    wanted.run(tensor.forward)
+    np.testing.assert_allclose(value, wanted[tensor], rtol=2e-6, atol=1e-7)
+
+
+def test_what_is_done_with_rows_is_one_kernel(context):
+    routine, value = computed(context, oc.softmax(oc.tensor(whole(40, 33), batch_axes=1)))
+    assert kernels(routine) == 1
+    np.testing.assert_allclose(value.sum(1), 1, rtol=1e-6)
+
+
+def test_training(context):
+    """Of a perceptron, beside the reference."""
+    found = []
+    for each in (context, oc.Context("numpy")):
+        x, target = oc.tensor(whole(24, 20) / 4, batch_axes=1), oc.tensor(whole(24, 9, seed=1), batch_axes=1)
+        w, b, v = oc.param("w", o=[30]), oc.param("b", 0.0, o=[30]), oc.param("v")
+        loss = ((v @ oc.tanh(w @ x + b) - target) ** 2).sum() / 24
+        each.init(loss)
+        step = each.compile(oc.seq(train.grad_update(loss), train.adam(loss, 0.01)))
+        for _ in range(3):
+            step()
+        found.append([each[loss], each[w], each[b], each[v]])
+    for got, want in zip(*found, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+NAMES = ("maximum", "_maximum", "trunc", "tl", "triton", "libdevice", "range", "statics", "def", "BLOCK_b0", "é 1")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_name_will_do(context, name):
+    data = whole(20, 30)
+    x = oc.tensor(data, batch_axes=1, label=name)
+    y = oc.relu(x).sum("...|... => ...|0") + oc.maximum(x, 1.0).max("...|... => ...|0")
+    _, value = computed(context, y)
+    wanted = np.maximum(data, 0).sum(1, keepdims=True) + np.maximum(data, 1).max(1, keepdims=True)
+    np.testing.assert_array_equal(value, wanted)
+
+
+def test_tiles_of_many_rows_stay_near(context):
+    a, b = whole(1100, 16), whole(16, 130, seed=1)
+    routine, value = computed(context, oc.einsum("ik; kj => ij", oc.tensor(a), oc.tensor(b)))
+    np.testing.assert_array_equal(value, a @ b)
+    assert "tile = tl.program_id(0) % 54" in routine.source()
+
+
+@pytest.mark.parametrize("how", ["ieee", "tf32", "tf32x3", "bfloat16"])
+def test_how_matrices_are_multiplied(triton, context, how):
+    a, b = whole(20, 30), whole(30, 40, seed=1)  # exact in any type
+    with settings(products=how):
+        routine, value = computed(context, oc.einsum("ik; kj => ij", oc.tensor(a), oc.tensor(b)))
+    np.testing.assert_array_equal(value, a @ b)
+    said = "tl.cast(tl.load(" if how == "bfloat16" else f'input_precision="{how}"'
+    assert said in routine.source()
+
+
+def test_columns_of_a_table_are_independent(context):
+    """Rows are added to it one after the other, whatever the ids."""
+    table, ids = whole(7, 130), np.array([1, 1, 6, 0, 2, 1])
+    t = oc.param("table", init=table)
+    loss = (t.take(oc.tensor(ids)) * oc.tensor(whole(6, 130, seed=1))).sum()
+    context.init(loss)
+    routine = context.compile(train.grad_update(loss), keep=[t.grad])
+    routine()
+    wanted = np.zeros_like(table)
+    np.add.at(wanted, ids, whole(6, 130, seed=1))
+    np.testing.assert_array_equal(context[t.grad], wanted)
