@@ -38,7 +38,9 @@ def perceptron(x: oc.Tensor, params: Sequence[Array]) -> oc.Tensor:
 
 
 def mlp(w: Workload) -> tuple[oc.Tensor, oc.Tensor, oc.Tensor]:
-    x, y = oc.placeholder("x", b=[64], o=[784]), oc.placeholder("y", b=[64], o=[], dtype=oc.int32)
+    batch, features = w["x"].shape
+    x = oc.placeholder("x", b=[batch], o=[features], dtype=w["x"].dtype)
+    y = oc.placeholder("y", b=[batch], o=[], dtype=oc.int32)
     return oc.cross_entropy(perceptron(x, w["params"]), y).mean(), x, y
 
 
@@ -50,7 +52,9 @@ def tiny(w: Workload) -> tuple[oc.Tensor, oc.Tensor, oc.Tensor]:
 
 
 def lenet(w: Workload) -> tuple[oc.Tensor, oc.Tensor, oc.Tensor]:
-    x, y = oc.placeholder("x", b=[64], o=[28, 28, 1]), oc.placeholder("y", b=[64], o=[], dtype=oc.int32)
+    batch = len(w["x"])
+    x = oc.placeholder("x", b=[batch], o=[28, 28, 1], dtype=w["x"].dtype)
+    y = oc.placeholder("y", b=[batch], o=[], dtype=oc.int32)
     k1, c1, k2, c2, w3, b3, *rest = w["params"]
     h = oc.conv2d(x, oc.param("k1", k1.transpose(2, 3, 1, 0)), padding="same") + oc.param("c1", c1)
     h = oc.max_pool2d(oc.relu(h), window=2)
@@ -117,7 +121,7 @@ def step(w: Workload) -> Model:
 
 
 def held(w: Workload, names: str) -> list[oc.Tensor]:
-    return [oc.placeholder(name, o=w[name].shape) for name in names]
+    return [oc.placeholder(name, o=w[name].shape, dtype=w[name].dtype) for name in names]
 
 
 def product(w: Workload) -> Model:
@@ -168,6 +172,15 @@ def layer_norm(w: Workload) -> Model:
     return both_ways(normed(x, gain, bias, w["eps"]), w, x, gain, bias)
 
 
+def causal(w: Workload) -> Model:
+    """Attention alone, over arrays `[batch, head, place, feature]`."""
+    q, k, v = held(w, "qkv")
+    scores = oc.einsum("bhsd; bhtd => bhst", q, k) * w["q"].shape[3] ** -0.5
+    past = oc.einsum("s; t => st", oc.iota(w["q"].shape[2]), oc.iota(w["q"].shape[2]), combine="ge")
+    y = oc.einsum("bhst; bhtd => bhsd", oc.softmax(oc.where(past, scores, -math.inf), "...|bhst => ...|bhs"), v)
+    return Model(y.forward, {q: w["q"], k: w["k"], v: w["v"]}, (y,))
+
+
 def softmax(w: Workload) -> Model:
     x = rows(w)
     return both_ways(oc.softmax(x), w, x)
@@ -182,6 +195,7 @@ def nothing(w: Workload) -> Model:
 
 KINDS: dict[str, Callable[[Workload], Model]] = {
     **dict.fromkeys(TRAINING, step),
+    "attention": causal,
     "gemm": product,
     "einsum": product,
     "chain": chain,

@@ -7,7 +7,7 @@ A workload is a mapping: `kind` says which mathematics, `flops` or `bytes` how m
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -34,13 +34,14 @@ def linear(rng: np.random.Generator, inputs: int, outputs: int) -> list[Array]:
     return [rng.uniform(-k, k, shape).astype(np.float32) for shape in ((inputs, outputs), (outputs,))]
 
 
-def perceptron() -> Workload:
-    rng, batch = np.random.default_rng(2), 64
-    x = normal(rng, batch, 784)
-    x[32:] = x[:32]  # the same inputs with other labels: the loss cannot vanish
-    y = rng.integers(0, 10, batch).astype(np.int32)
-    params = linear(rng, 784, 128) + linear(rng, 128, 64) + linear(rng, 64, 10)
-    flops = 2.0 * batch * (784 * 128 * 2 + 128 * 64 * 3 + 64 * 10 * 3)  # the first layer hands no gradient on
+def perceptron(batch: int = 64, a: int = 784, b: int = 128, c: int = 64, d: int = 10) -> Workload:
+    """Three layers between so many features."""
+    rng = np.random.default_rng(2)
+    x = normal(rng, batch, a)
+    x[batch // 2 :] = x[: batch // 2]  # the same inputs with other labels: the loss cannot vanish
+    y = rng.integers(0, d, batch).astype(np.int32)
+    params = linear(rng, a, b) + linear(rng, b, c) + linear(rng, c, d)
+    flops = 2.0 * batch * (a * b * 2 + b * c * 3 + c * d * 3)  # the first layer hands no gradient on
     return {"kind": "mlp", "x": x, "y": y, "params": params, "lr": 1e-3, "mom": 0.9, "flops": flops}
 
 
@@ -63,11 +64,11 @@ def moons(batch: int) -> Workload:
     }  # fmt: skip
 
 
-def lenet() -> Workload:
+def lenet(batch: int = 64) -> Workload:
     """Convolutions of 5x5, the first padded to the size of its input, and pools of 2x2."""
-    rng, batch = np.random.default_rng(4), 64
+    rng = np.random.default_rng(4)
     x = normal(rng, batch, 1, 28, 28)
-    x[32:] = x[:32]
+    x[batch // 2 :] = x[: batch // 2]
     y = rng.integers(0, 10, batch).astype(np.int32)
 
     def conv(inputs: int, outputs: int) -> list[Array]:
@@ -82,14 +83,14 @@ def lenet() -> Workload:
 DECODER = {"L": 2, "D": 64, "H": 4, "T": 64, "B": 16, "V": 64}
 
 
-def decoder() -> Workload:
-    """Layers, width, heads, context, batch, vocabulary are those of `DECODER`; norms first, learned positions.
+def decoder(sizes: Mapping[str, int] = DECODER) -> Workload:
+    """Layers, width, heads, context, batch, vocabulary are those of `sizes`; norms first, learned positions.
 
     Parameters: table, positions; each layer gain and bias, weight and bias of queries, keys and values side by side,
     of the projection, gain and bias, weights and biases of the two layers behind; gain and bias, weight of the scores.
     """
     rng = np.random.default_rng(5)
-    layers, d, _, t, b, v = DECODER.values()
+    layers, d, t, b, v = (sizes[name] for name in "LDTBV")
 
     def small(*shape: int) -> Array:
         return (0.02 * rng.standard_normal(shape)).astype(np.float32)
@@ -106,7 +107,7 @@ def decoder() -> Workload:
     flops = 3 * 2.0 * b * t * (layers * (12 * d * d + 2 * t * d) + d * v)
     return {
         "kind": "gpt", "x": x, "y": y, "params": params, "lr": 1e-4, "b1": 0.9, "b2": 0.999, "eps": 1e-8,
-        "flops": flops, **DECODER,
+        "flops": flops, **sizes,
     }  # fmt: skip
 
 

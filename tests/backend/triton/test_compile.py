@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("triton")
 
 from ocannl.backend import CompileError
+from ocannl_backend_triton.alike import texts
 from ocannl_backend_triton.compile import binaries
 from ocannl_backend_triton.kernel import Argument, Kernel, Module
 from ocannl_backend_triton.package import Package
@@ -68,8 +69,37 @@ def test_kernels_become_machine_code(sm):
 
 def test_what_was_compiled_is_remembered(monkeypatch):
     first = binaries(MODULE, KNOWN[90])
-    monkeypatch.setattr("ocannl_backend_triton.compile.triton.compile", None)
+    monkeypatch.setattr("triton.compile", None)
     assert binaries(MODULE, KNOWN[90]) == first
+
+
+def test_kernels_that_differ_in_names_alone_have_one_code():
+    other = """
+@triton.jit
+def smaller(a, b):
+    return tl.minimum(a, b)
+
+@triton.jit
+def largest_2(x, y, SIZE: tl.constexpr):
+    line = tl.program_id(0)
+    tl.store(y + line, tl.reduce(tl.load(x + line * SIZE + tl.arange(0, SIZE)), 0, larger))
+
+@triton.jit
+def smallest(a, c, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    tl.store(c + row, tl.reduce(tl.load(a + row * BLOCK + tl.arange(0, BLOCK)), 0, smaller))
+"""
+    x, y = argument("x", "fp32", 0), argument("y", "fp32", 2, writes=True)
+    renamed = replace(LARGEST, name="largest_2", arguments=(x, y), constants=(("SIZE", 256),))
+    longer = replace(renamed, constants=(("SIZE", 512),))
+    narrow = replace(renamed, arguments=(x, replace(y, type="bf16")))
+    shifted = replace(renamed, arguments=(replace(x, offset_bytes=4), y))
+    kernels = LARGEST, renamed, longer, narrow, shifted, replace(LARGEST, name="smallest")
+    made = binaries(replace(MODULE, source=SOURCE + other, kernels=kernels), KNOWN[90])
+    assert made[0] is made[1] and made[0].name == "largest"
+    assert len({binary.image for binary in made}) == 5
+    what = texts(replace(MODULE, source=SOURCE + other, kernels=kernels))
+    assert what["largest"] == what["largest_2"] != what["smallest"]
 
 
 def test_nothing_is_left_where_triton_keeps_code(tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from fake_cuda import FakeCuda
 
-from ocannl.backend import BackendUnavailable, DeviceLost, OutOfMemory
+from ocannl.backend import BackendUnavailable, CompileError, DeviceLost, OutOfMemory
 from ocannl.base.errors import BackendError
 from ocannl_backend_triton import driver as cuda
 from ocannl_backend_triton.driver import opened, signatures
@@ -83,7 +83,7 @@ CONSTANTS = {
     "CUDA_ERROR_NOT_READY": cuda.NOT_READY,
 }
 CONSTANTS |= {f"CU_DEVICE_ATTRIBUTE_{a.name}": a.value for a in cuda.Attribute}
-CONSTANTS |= {f"CUDA_ERROR_{name}": number for name, number in cuda.LOST.items()}
+CONSTANTS |= {f"CUDA_ERROR_{name}": number for name, number in (cuda.LOST | cuda.REFUSED).items()}
 
 
 def test_structures_and_numbers_are_those_of_the_header(tmp_path):
@@ -136,6 +136,9 @@ def test_errors_have_names_and_leave_the_driver_usable(fake, driver):
         driver.number("cuDeviceGetCount")
     fake.failing["cuDeviceGetCount"] = 101
     with pytest.raises(BackendError, match="the CUDA driver failed: cuDeviceGetCount says CUDA_ERROR_101"):
+        driver.number("cuDeviceGetCount")
+    fake.failing["cuDeviceGetCount"] = 222
+    with pytest.raises(CompileError, match="the CUDA driver refused the code of a kernel"):
         driver.number("cuDeviceGetCount")
     assert driver.number("cuDeviceGetCount") == 1
 

@@ -132,3 +132,19 @@ def test_columns_of_a_table_are_independent(context):
     wanted = np.zeros_like(table)
     np.add.at(wanted, ids, whole(6, 130, seed=1))
     np.testing.assert_array_equal(context[t.grad], wanted)
+
+
+@pytest.mark.parametrize("shape", [(5, 10), (40, 3, 7), (1100, 3), (2, 1, 9)], ids=str)
+def test_loops_that_go_through_memory_as_one_are_one(context, shape):
+    data = whole(*shape)
+    routine, value = computed(context, oc.tensor(data) * 2.0 + 1.0)
+    np.testing.assert_array_equal(value, data * 2 + 1)
+    assert routine.source().count(": tl.constexpr") == 1
+
+
+def test_a_window_on_padded_data(context):
+    data, kernel = whole(9, 11), whole(3, 3, seed=1)
+    padded = np.pad(data, 1)
+    wanted = sum(kernel[k, l] * padded[k : k + 9, l : l + 11] for k in range(3) for l in range(3))
+    _, value = computed(context, oc.einsum("i=+k,j=+l; k,l => i,j", oc.tensor(data), oc.tensor(kernel)))
+    np.testing.assert_array_equal(value, wanted)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+from dataclasses import replace
 from functools import cache
 from unittest.mock import patch
 
@@ -22,7 +23,7 @@ from test_dlpack import Elsewhere
 from triton.runtime.interpreter import TensorHandle
 
 import ocannl as oc
-from ocannl.backend import registry
+from ocannl.backend import CompileError, DeviceLost, OutOfMemory, Unsupported, registry
 from ocannl.base.errors import DtypeError, ShapeError
 from ocannl.testing import kit
 from ocannl_backend_triton import cuda, interpreter
@@ -72,12 +73,19 @@ def put_body(grid, address, *values):
     (ctypes.c_uint64 * len(values)).from_address(address)[:] = values
 
 
-@cache
-def simulated():
-    fake = FakeCuda(devices=2)
+CODE = {}  # what images of kernels do, for whatever driver they are loaded by
+
+
+def made(fake):
+    fake.kernels = CODE
     for symbols in range(1, 8):
         fake.kernels[put(symbols).image[:-1]] = put_body, 1 + symbols
     return TritonBackend(SimulatedMachine(fake))
+
+
+@cache
+def simulated():
+    return made(FakeCuda(devices=2))
 
 
 class Simulated:
@@ -145,3 +153,61 @@ class TestSharing(Simulated):
         ctx[x] = [1, 2, 3]
         ctx[y] = ctx.share(x)
         assert ctx[y].tolist() == [1, 2, 3]
+
+
+class TestFaults:
+    """What goes wrong is told in the documented words; the context is usable, or says what it is not."""
+
+    @pytest.fixture
+    def fake(self):
+        return FakeCuda(total=1 << 20)
+
+    @pytest.fixture(params=["inline", "threaded"])
+    def ctx(self, fake, request):
+        with patch.dict(registry._backends, triton=made(fake)), oc.settings(cache=False):
+            yield oc.Context("triton", queue=request.param)
+
+    def test_out_of_memory(self, ctx):
+        x, large = oc.placeholder("x", output=[4]), oc.placeholder("large", output=[1 << 20])
+        ctx[x] = [1, 2, 3, 4]
+        with pytest.raises(OutOfMemory, match=r"no 4194304 bytes to give on Fake GPU; .* `large` .* takes 4194304"):
+            ctx[large] = 0
+        y = x + 1
+        ctx.run(y.forward)
+        assert ctx[y].tolist() == [2, 3, 4, 5]
+
+    def test_a_kernel_that_does_not_compile(self, ctx):
+        x = oc.placeholder("x", output=[4])
+        ctx[x] = 1
+        y = x + 1
+        broken = patch.object(SimulatedMachine, "binaries", side_effect=CompileError("refused"))
+        with broken, pytest.raises(CompileError, match="refused"):
+            ctx.compile((x * 3).forward)
+        ctx.run(y.forward)
+        assert ctx[y].tolist() == [2] * 4
+
+    def test_an_unsupported_precision(self, ctx):
+        x = oc.placeholder("x", output=[4], dtype=oc.float32)
+        narrow = replace(ctx.backend.capabilities, precisions=frozenset({"int32"}))
+        less = patch("ocannl_backend_triton.backend.CAPABILITIES", narrow)
+        with less, pytest.raises(Unsupported, match="float32, not among the `precisions` of backend `triton`"):
+            ctx.compile((x * 5).forward)
+
+    def test_a_lost_device(self, ctx, fake):
+        x = oc.placeholder("x", output=[4])
+        ctx[x] = [1, 2, 3, 4]
+        y = x + 1
+        step = ctx.compile(y.forward)
+        step()
+        fake.sticky = 700
+        for act in (ctx.synchronize, step, lambda: ctx[x], lambda: oc.Context("triton")):
+            with pytest.raises((DeviceLost, oc.UninitializedError)):
+                act()
+                ctx.synchronize()
+        with pytest.raises(DeviceLost, match="can no longer be used by this process, and what it held is lost: "):
+            oc.Context("triton")
+        with pytest.raises(DeviceLost):
+            ctx.close()
+        ctx.close()
+        with pytest.raises(oc.CodeError, match="this context is closed"):
+            ctx[x] = 0

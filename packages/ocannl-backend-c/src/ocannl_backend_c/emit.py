@@ -7,11 +7,11 @@ See `ocannl.codegen.params` for what these are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ocannl.backend import CompileError
-from ocannl.codegen import Document, Nest, brief, nests, pool_bufs
-from ocannl.codegen.cnest import CLAIM, CONTROL, FRAME, fitted, print_nest, reserved
+from ocannl.codegen import Document, Nest, brief, distinct, nests, pool_bufs
+from ocannl.codegen.cnest import CLAIM, CONTROL, FRAME, fitted, print_nests, reserved
 from ocannl.codegen.cstyle import Library
 from ocannl.ir.index import Sym
 from ocannl.ir.loops import Buf, Home, Proc
@@ -42,20 +42,22 @@ def emit(procs: Sequence[Proc]) -> str:
 def _program(library: Library, proc: Proc, names: Namer, taken: frozenset[str], doc: Document) -> None:
     DIALECT.remark(doc, print_proc(Proc(proc.name, proc.bufs, proc.syms, (), arena=proc.arena)))
     parts = nests(proc)
-    functions = [names(f"{proc.name}_{number}") for number in range(1, len(parts) + 1)]
-    for function, nest in zip(functions, parts, strict=True):
+    functions: dict[Nest, str] = {}
+    for number, alike in enumerate(distinct(parts), 1):
+        function = names(f"{proc.name}_{number}")
         doc.line()
-        print_nest(DIALECT, library, function, nest, doc)
+        print_nests(DIALECT, library, function, alike, doc)
+        functions.update(dict.fromkeys(alike, function))
     doc.line()
     doc.line(fitted(ENTRY, "int", symbol(proc.name), PARAMS))
     doc.line("{")
-    _calls(proc, parts, functions, Namer(taken | LOCALS | set(functions)), library, doc)
+    _calls(proc, parts, functions, Namer(taken | LOCALS | set(functions.values())), library, doc)
     doc.line("}")
     doc.line()
 
 
 def _calls(
-    proc: Proc, parts: Sequence[Nest], functions: Sequence[str], names: Namer, library: Library, doc: Document
+    proc: Proc, parts: Sequence[Nest], functions: Mapping[Nest, str], names: Namer, library: Library, doc: Document
 ) -> None:
     """Addresses and symbols under their names, then the nests."""
     needed = {buf for nest in parts for buf in nest.bufs} | {sym for nest in parts for sym in nest.syms}
@@ -83,7 +85,8 @@ def _calls(
         doc.line("  int cancelled = 0;")
     if unlocked:
         doc.line("  void *thread = control->release();")
-    for function, nest in zip(functions, parts, strict=True):
+    for nest in parts:
+        function = functions[nest]
         given: list[Buf | Sym] = [*nest.bufs, *nest.syms]
         unknown = [x.name for x in given if x not in values]
         if unknown:

@@ -22,7 +22,7 @@ from ocannl_backend_triton.products import Contraction, Product, contraction
 CELLS = 1024  # of a block, where nothing is summed
 SUMMED = 2048  # of a block that is summed
 WIDEST = 8192  # of a row that is summed
-SHORT = 16  # of a column that is summed
+SHORT = 64  # of a column that is summed
 TILE = 64  # rows and columns of a product of matrices
 LARGE_TILE = 128  # where there are many of both
 MANY = 1024

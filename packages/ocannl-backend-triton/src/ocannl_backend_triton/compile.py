@@ -24,6 +24,7 @@ from triton.compiler import ASTSource
 
 from ocannl.backend import CompileError
 from ocannl.backend.cpu import cores
+from ocannl_backend_triton.alike import shape, texts
 from ocannl_backend_triton.kernel import Kernel, Module
 from ocannl_backend_triton.load import load
 from ocannl_backend_triton.package import Binary
@@ -36,13 +37,20 @@ REMEMBERED = 1024
 
 
 def binaries(module: Module, target: Target) -> tuple[Binary, ...]:
-    """Of each kernel, in order. Raises `CompileError`."""
-    functions = load(module)
+    """Of each kernel, in order; those that differ in names alone have one in common. Raises `CompileError`."""
+    functions, does = load(module), texts(module)
     with _lock, tempfile.TemporaryDirectory(prefix="ocannl-triton-") as folder, knobs.cache.scope():
         knobs.cache.dir = folder
+        keys = [(does[kernel.name], *shape(kernel), target) for kernel in module.kernels]
+        first = dict(zip(reversed(keys), reversed(module.kernels), strict=True))
+        new = {key: kernel for key, kernel in first.items() if key not in _known}
         with ThreadPoolExecutor(cores()) as pool:  # most of the time is that of ptxas, a process of its own
-            made = [pool.submit(_binary, functions[k.name], k, target, module.source) for k in module.kernels]
-            return tuple(each.result() for each in made)
+            made = {key: pool.submit(_binary, functions[k.name], k, target, module.source) for key, k in new.items()}
+            found = {key: made[key].result() if key in made else _known[key] for key in first}
+        _known.update(found)
+        while len(_known) > REMEMBERED:
+            _known.popitem(last=False)
+        return tuple(found[key] for key in keys)
 
 
 _lock = threading.Lock()  # Triton's settings belong to the whole process
@@ -55,16 +63,10 @@ def _binary(function: Any, kernel: Kernel, target: Target, text: str) -> Binary:
     options = {"num_warps": kernel.num_warps, "num_stages": kernel.num_stages, "enable_fp_fusion": True}
     try:
         source = ASTSource(function, kernel.signature, dict(kernel.constants), aligned)
-        key = (source.hash(), target, *options.values())
-        if key not in _known:
-            made = triton.compile(source, GPUTarget("cuda", target.sm, WARP), options)
-            _known[key] = _of(made, kernel)
-            while len(_known) > REMEMBERED:
-                _known.popitem(last=False)
+        binary = _of(triton.compile(source, GPUTarget("cuda", target.sm, WARP), options), kernel)
     except Exception as wrong:  # Triton has no class of what its compiler raises
         refusal = f"Triton refused kernel `{kernel.name}` for {target}; its text is kept in {keep(text)}"
         raise CompileError("\n".join([refusal, *_words(wrong)])) from None
-    binary = _known[key]
     if binary.shared_bytes > target.shared_bytes:
         raise CompileError(
             f"kernel `{kernel.name}` needs {binary.shared_bytes} bytes of shared memory, and a block of {target} has at"

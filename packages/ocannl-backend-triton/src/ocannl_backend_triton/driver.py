@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from enum import IntEnum
 from functools import partial
 
-from ocannl.backend import BackendUnavailable, DeviceLost, OutOfMemory
+from ocannl.backend import BackendUnavailable, CompileError, DeviceLost, OutOfMemory
 from ocannl.base.errors import BackendError
 
 FUNCTIONS = """
@@ -159,6 +159,8 @@ LOST = {
     "INVALID_PC": 718, "LAUNCH_FAILED": 719, "EXTERNAL_DEVICE": 911,
 }  # fmt: skip
 """Errors, by their names without CUDA_ERROR_, after which a process can do nothing more on a GPU."""
+REFUSED = {"INVALID_IMAGE": 200, "NO_BINARY_FOR_GPU": 209, "INVALID_PTX": 218, "UNSUPPORTED_PTX_VERSION": 222}
+"""Errors of machine code that the driver cannot load."""
 
 
 class Driver:
@@ -215,6 +217,8 @@ class Driver:
         words = f"{function} says {self._text('cuGetErrorName', status)}: {self._text('cuGetErrorString', status)}"
         if status == OUT_OF_MEMORY:
             return OutOfMemory(words)
+        if status in REFUSED.values():
+            return CompileError(f"the CUDA driver refused the code of a kernel: {words}")
         if status in LOST.values():
             self.closed = f"the GPU can no longer be used by this process, and what it held is lost: {words}"
             return DeviceLost(self.closed)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ocannl.backend import Unsupported
-from ocannl.codegen import Nest, printable
+from ocannl.codegen import printable
 from ocannl.codegen.numbers import is_narrow
 from ocannl.ir.index import Affine, Cond, Sym
 from ocannl.ir.loops import (
@@ -88,13 +88,14 @@ class Factor:
 
 class Emitter:
     def __init__(
-        self, layout: Layout, names: Namer, operations: Operations, nest: Nest, parameters: Mapping[Buf, str],
+        self, layout: Layout, names: Namer, operations: Operations, hazards: Hazards, parameters: Mapping[Buf, str],
         products: str,
     ) -> None:  # fmt: skip
         self.layout, self.operations, self.parameters, self.products = layout, operations, parameters, products
         self.scope = Scope(layout.rank, names)
         self.line = self.scope.line
-        self.hazards = Hazards(nest.body, nest.disjoint, lambda: self.line("tl.debug_barrier()"))
+        self.hazards = hazards
+        hazards.wait = lambda: self.line("tl.debug_barrier()")
         self.lets: dict[str, Value] = {}
         self.locals: dict[Buf, Register | Scratch] = {}
         self.scratch: list[tuple[str, Buf, int]] = []  # parameter, array, how many of it

@@ -7,7 +7,7 @@ read may be written by a later one after a barrier alone. Within a statement eac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 
 from ocannl.ir.loops import Body, Buf, Load, Ref, Store, Update
@@ -18,10 +18,12 @@ Keys = set[Hashable]
 
 
 class Hazards:
-    """`disjoint` are the arrays that share no memory with others; `wait` puts a barrier here."""
+    """`disjoint` are the arrays that share no memory with others, `views` those of which others are views; `wait` puts
+    a barrier here."""
 
-    def __init__(self, body: Body, disjoint: frozenset[Buf], wait: Callable[[], None]) -> None:
-        self.disjoint, self.wait = disjoint, wait
+    def __init__(self, body: Body, disjoint: frozenset[Buf], views: Mapping[Buf, Buf]) -> None:
+        self.disjoint, self.views = disjoint, views
+        self.wait: Callable[[], None] = lambda: None
         self.read: Keys = set()  # since the last barrier, by earlier statements
         self.written: Keys = set()
         self.here: Keys = set()  # read by this statement
@@ -32,6 +34,7 @@ class Hazards:
         self.rewritten = {key for key, refs in cells.items() if len(refs) > 1}
 
     def key(self, buf: Buf) -> Hashable:
+        buf = self.views.get(buf, buf)
         return storage(buf) if buf in self.disjoint or buf.offset is None else "arena"
 
     def statement(self) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import builtins
 import keyword
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ocannl.codegen import Document, Nest, nests, pool_bufs, printable
 from ocannl.ir.index import Sym
@@ -20,9 +19,11 @@ from ocannl.ir.loops import Buf, Home, Load, Proc, Store, Update
 from ocannl.ir.names import Namer
 from ocannl.ir.walk import walk
 from ocannl_backend_triton.axes import layout
+from ocannl_backend_triton.collapse import collapsed
 from ocannl_backend_triton.emit import Emitter
+from ocannl_backend_triton.hazards import Hazards
 from ocannl_backend_triton.kernel import SCRATCH, STATICS, Argument, Kernel, Module
-from ocannl_backend_triton.nests import hoisted, written
+from ocannl_backend_triton.nests import hoisted, parallel, written
 from ocannl_backend_triton.types import held
 from ocannl_backend_triton.values import Operations
 
@@ -65,14 +66,15 @@ class _Program:
         return doc.text() + "".join(f"\n\n{text}" for text in (*self.operations.helpers.values(), *self.texts))
 
     def add(self, nest: Nest) -> None:
-        nest = replace(nest, body=hoisted(nest.body))
-        plan = layout(nest.body)
-        if any(axis.count == 0 for axis in plan.grid) or not written(nest.body):
+        if not written(nest.body) or any(loop.sym.extent == 0 for loop in parallel(nest.body)[0]):
             return
+        body, views = collapsed(hoisted(nest.body))
+        plan = layout(body)
         names = Namer(RESERVED)
         parameters = {buf: names(buf.name) for buf in nest.bufs}
-        emitter = Emitter(plan, names, self.operations, nest, parameters, self.products)
-        emitter.kernel(nest.body)
+        seen = parameters | {view: parameters[buf] for view, buf in views.items()}
+        emitter = Emitter(plan, names, self.operations, Hazards(body, nest.disjoint, views), seen, self.products)
+        emitter.kernel(body)
         arguments = [self.argument(name, buf, nest) for buf, name in parameters.items()]
         head = []
         if emitter.scope.statics:
@@ -92,7 +94,7 @@ class _Program:
         return f"    {name} = tl.load(statics + {self.proc.syms.index(sym)})"
 
     def argument(self, name: str, buf: Buf, nest: Nest) -> Argument:
-        region = len(self.pools) if buf.home is Home.ARENA else self.pools.index(buf)
+        region = self.pools.index(buf) if buf.home is Home.POOL else len(self.pools) if buf.nbytes else 0
         reads = any(isinstance(node, Load | Update) and node.ref.buf is buf for node in walk(nest.body))
         writes = any(isinstance(node, Store | Update) and node.ref.buf is buf for node in walk(nest.body))
         return Argument(name, held(buf.precision).pointer, region, buf.offset or 0, buf.nbytes, reads, writes)

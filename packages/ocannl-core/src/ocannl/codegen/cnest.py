@@ -13,6 +13,7 @@ A nest with polls gives something other than 0 when it was told to leave.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 from ocannl.base.errors import CompileError
@@ -68,17 +69,18 @@ def reserved(dialect: Dialect) -> frozenset[str]:
     )
 
 
-def print_nest(dialect: Dialect, library: Library, name: str, nest: Nest, doc: Document) -> None:
-    _Function(dialect, library, name, nest, doc).print()
+def print_nests(dialect: Dialect, library: Library, name: str, alike: Sequence[Nest], doc: Document) -> None:
+    """The function that nests share which are the same code (see `distinct`)."""
+    _Function(dialect, library, name, alike, doc).print()
 
 
 class _Function:
-    """One nest being printed."""
+    """One nest being printed, the first of those that share its code."""
 
-    def __init__(self, dialect: Dialect, library: Library, name: str, nest: Nest, doc: Document) -> None:
+    def __init__(self, dialect: Dialect, library: Library, name: str, alike: Sequence[Nest], doc: Document) -> None:
         self.d = dialect
         self.name = name
-        self.nest = nest
+        self.nest = nest = alike[0]
         self.doc = doc
         self.depth = 1
         self.names = Namer(reserved(dialect))
@@ -104,8 +106,9 @@ class _Function:
         if nest.claim is not None:
             self.claimed = (self.names("first"), self.names("limit"))
             params += [f"{dialect.index} {bound}" for bound in self.claimed]
-        if nest.labels:
-            dialect.remark(doc, ", ".join(nest.labels))
+        for each in alike:
+            if each.labels:
+                dialect.remark(doc, ", ".join(each.labels))
         if nest.polls or nest.claim is not None:
             library.use(dialect.poll)
         if nest.polls:

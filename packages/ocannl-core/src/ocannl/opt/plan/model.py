@@ -6,16 +6,18 @@ figures choose between tiles and between orders of axes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from itertools import permutations, product
+from functools import cache, lru_cache, partial
+from itertools import count, permutations, product
 from math import prod
+from operator import mul
 
 SHAPES = (
     (1, 8), (1, 4), (1, 2), (1, 1), (2, 4), (4, 4), (6, 4), (4, 2), (6, 2), (8, 3), (12, 2), (4, 1), (8, 1), (14, 1)
 )  # fmt: skip
 """Tiles to choose from where lanes are cells: rows, and vectors in a row."""
+MOST = max(rows for rows, _ in SHAPES)
 BLOCKS = (
     (1, 1, 8), (1, 1, 4), (1, 1, 2), (1, 1, 1), (6, 1, 4), (8, 1, 3), (4, 1, 4), (4, 1, 2), (2, 2, 2), (4, 2, 1),
     (4, 4, 1), (5, 4, 1),
@@ -31,6 +33,8 @@ LINE = 16  # cells that come into it together
 FETCH = 2  # loads that one could do while they come from the next one
 ONCE = [(1, 1)]  # a loop of one iteration, in parts
 LIGHT = 6  # additions up to which several vectors of a map are worked on together
+
+SURE = 0.999  # of a bound, which is computed in another order
 
 Strides = tuple[int, ...]
 
@@ -69,74 +73,119 @@ def best(shape: Shape) -> Tile | None:
     """The cheapest tile; None where there is nothing to have in lanes."""
     if not shape.lanes or 0 in shape.kept or 0 in shape.reduced:
         return None
-    return min(_tiles(shape), key=lambda tile: tile.cycles, default=None)
+    found: Tile | None = None
+    first = 0
+    for least, place, tiles in sorted(_families(shape), key=lambda family: family[:2]):
+        if found is not None and least > found.cycles:
+            break
+        tile = min(tiles(), key=lambda tile: tile.cycles, default=None)
+        if tile is not None and (found is None or (tile.cycles, place) < (found.cycles, first)):
+            found, first = tile, place
+    return found
 
 
-def _tiles(shape: Shape) -> Iterator[Tile]:
+def _families(shape: Shape) -> Iterator[tuple[float, int, Callable[[], Iterator[Tile]]]]:
+    """Tiles by the loops that they lie along, after a number of cycles that all of them take at least."""
     extents = shape.kept + shape.reduced
     rows = [n for n, extent in enumerate(shape.kept) if extent > 1 and shape.rows[n]]
+    places = count()
+    steps = prod(extents) * SURE
     for vector in (n for n, extent in enumerate(extents) if extent > 1 and shape.wide[n]):
-        yield from _sums(shape, vector, rows) if vector >= len(shape.kept) else _columns(shape, vector, rows)
+        turns = steps * -(-extents[vector] // shape.lanes) / extents[vector]
+        if vector >= len(shape.kept):
+            yield turns * shape.work / 2, next(places), partial(_sums, shape, vector, rows)
+            continue
+        for row in (None, *(n for n in rows if n != vector)):
+            high = max(MOST, shape.lanes) if row is not None else 1
+            loads = sum(
+                _cells(ref[vector], shape.lanes) / (1 if row is None or ref[row] else high)
+                for ref in shape.terms if ref[vector] and shape.reduced
+            )  # fmt: skip
+            yield turns * max(shape.work, loads) / 2, next(places), partial(_columns, shape, vector, row)
 
 
-def _columns(shape: Shape, vector: int, rows: list[int]) -> Iterator[Tile]:
+def _columns(shape: Shape, vector: int, row: int | None) -> Iterator[Tile]:
     """Each lane is a cell."""
     lanes, extent = shape.lanes, shape.kept[vector]
     turns = -(-extent // lanes)
     cells = prod(shape.kept) / extent
     at_end = shape.others + shape.writes if shape.reduced else shape.terms + shape.writes
-    for row in (None, *(n for n in rows if n != vector)):
-        length = shape.kept[row] if row is not None else 1
-        across = row if row is not None and any(abs(ref[vector]) > 1 and ref[row] == 1 for ref in at_end) else None
-        if row is not None and across is None and not shape.reduced:
+    length = shape.kept[row] if row is not None else 1
+    across = row if row is not None and any(abs(ref[vector]) > 1 and ref[row] == 1 for ref in at_end) else None
+    if row is not None and across is None and not shape.reduced:
+        return
+    held = sum(ref[vector] != 0 and (row is None or ref[row] == 0) for ref in shape.terms)
+    cycles = _column(shape, vector, row)
+    tried: set[tuple[int, int]] = set()
+    for high, wide in (*SHAPES, (lanes, 1)):
+        if (high > 1) is not (row is not None) or (not shape.reduced and wide > 1 and shape.work > LIGHT):
             continue
-        held = sum(ref[vector] != 0 and (row is None or ref[row] == 0) for ref in shape.terms)
-        for high, wide in (*SHAPES, (lanes, 1)):
-            if (high > 1) is not (row is not None) or (not shape.reduced and wide > 1 and shape.work > LIGHT):
-                continue
-            tile, vectors = _balanced(length, high), _balanced(turns, wide)
-            if (shape.reduced or row is not None) and tile * vectors + held * vectors + 1 > shape.registers:
-                continue
-            total = sum(
-                many * sum(some * _column(shape, vector, row, t, v) for v, some in _parts(turns, vectors))
-                for t, many in _parts(length, tile)
-            )
-            tiles = () if row is None else ((row, tile),)
-            yield Tile(cells / length * total, vector, vectors, tiles, across)
+        tile, vectors = _balanced(length, high), _balanced(turns, wide)
+        if (tile, vectors) in tried:
+            continue
+        tried.add((tile, vectors))
+        if (shape.reduced or row is not None) and tile * vectors + held * vectors + 1 > shape.registers:
+            continue
+        total = sum(
+            many * sum(some * cycles(t, v) for v, some in _parts(turns, vectors)) for t, many in _parts(length, tile)
+        )
+        tiles = () if row is None else ((row, tile),)
+        yield Tile(cells / length * total, vector, vectors, tiles, across)
 
 
-def _column(shape: Shape, vector: int, row: int | None, rows: int, vectors: int) -> float:
-    """Cycles of a tile in which each lane is a cell."""
-
-    def price(ref: Strides, turned: bool) -> float:
-        """Of a vector of cells."""
-        if turned and row is not None and abs(ref[vector]) > 1 and ref[row] == 1 and rows > 1:
-            return _turned(rows, shape.lanes)
-        return _cells(ref[vector], shape.lanes)
-
-    def tall(ref: Strides) -> int:
-        return rows if row is not None and ref[row] else 1
-
-    def fetched(ref: Strides) -> tuple[float, float]:
-        """Lines of memory that come in a step, and in the whole tile."""
-        lines = _lines(ref[vector], vectors * shape.lanes) * (_lines(ref[row], rows) if row is not None else 1)
-        walk = [(n, abs(step)) for n, step in zip(shape.reduced, ref[len(shape.kept) :], strict=True) if step]
-        whole = lines * prod([n for n, _ in walk])
-        return whole / prod(shape.reduced) * min([1, *(step / LINE for _, step in walk)]), whole
-
-    area = rows * vectors
-    loads = sum(
-        tall(ref) * (vectors * price(ref, turned=not shape.reduced) if ref[vector] else 1) for ref in shape.terms
+def _column(shape: Shape, vector: int, row: int | None) -> Callable[[int, int], float]:
+    """Cycles of a tile of so many rows and vectors in which each lane is a cell."""
+    lanes, steps = shape.lanes, prod(shape.reduced)
+    terms, writes, others = (
+        [_Access.of(ref, vector, row, lanes) for ref in refs] for refs in (shape.terms, shape.writes, shape.others)
     )
-    if shape.reduced:
-        lines = [fetched(ref) for ref in shape.terms]
-        if sum(whole for _, whole in lines) * LINE > NEAR:
-            loads += FETCH * sum(each for each, _ in lines)
-    store = sum(price(ref, True) for ref in shape.writes)
-    read = sum(price(ref, True) for ref in shape.others)
-    step = max(area * shape.work / 2, loads / 2, LATENCY if shape.reduced else 0) + TURN
-    start = TILE if shape.reduced else 0  # tiles without sums overlap
-    return prod(shape.reduced) * step + area * (shape.after / 2 + store + read / 2) + start
+    walks = [
+        [(n, abs(step)) for n, step in zip(shape.reduced, ref[len(shape.kept) :], strict=True) if step]
+        for ref in shape.terms
+    ]
+    again = [prod([n for n, _ in walk]) for walk in walks]  # how often other lines come in a tile
+    often = [n / steps * min([1, *(step / LINE for _, step in walk)]) for n, walk in zip(again, walks, strict=True)]
+
+    @cache
+    def cycles(rows: int, vectors: int) -> float:
+        area = rows * vectors
+        turned = _turned(rows, lanes) if rows > 1 else None
+        loads = sum(each.loads(rows, vectors, None if shape.reduced else turned) for each in terms)
+        if shape.reduced:
+            lines = [each.lines(rows, vectors * lanes) for each in terms]
+            if sum(map(mul, lines, again)) * LINE > NEAR:
+                loads += FETCH * sum(map(mul, lines, often))
+        store = sum(each.price(turned) for each in writes)
+        read = sum(each.price(turned) for each in others)
+        step = max(area * shape.work / 2, loads / 2, LATENCY if shape.reduced else 0) + TURN
+        start = TILE if shape.reduced else 0  # tiles without sums overlap
+        return steps * step + area * (shape.after / 2 + store + read / 2) + start
+
+    return cycles
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    """Cells that a tile reads or writes: how far apart they are along vectors and along rows."""
+
+    along: int
+    down: int
+    vector: float  # loads for a vector
+
+    @staticmethod
+    def of(ref: Strides, vector: int, row: int | None, lanes: int) -> _Access:
+        return _Access(abs(ref[vector]), ref[row] if row is not None else 0, _cells(ref[vector], lanes))
+
+    def price(self, turned: float | None) -> float:
+        """Of a vector of cells; `turned` is that of one whose rows lie side by side."""
+        return turned if turned is not None and self.along > 1 and self.down == 1 else self.vector
+
+    def loads(self, rows: int, vectors: int, turned: float | None) -> float:
+        return (rows if self.down else 1) * (vectors * self.price(turned) if self.along else 1)
+
+    def lines(self, rows: int, cells: int) -> float:
+        """Of memory that the tile lies in."""
+        return _lines(self.along, cells) * _lines(self.down, rows)
 
 
 def _parts(extent: int, size: int) -> list[tuple[int, int]]:

@@ -1,0 +1,151 @@
+"""Training steps, products and passes over memory on a GPU, with ocannl and with PyTorch and JAX on the same card.
+
+    python benchmarks/gpu.py [--workload W2 'product_*'] [--system ocannl torch_compile] [--seconds 2]
+
+Systems take turns, each workload in a fresh process. What the card does at best is measured in the same run: copies
+within its memory, and products of 8192 x 8192 matrices in bfloat16 by the library that torch or JAX calls. Without a
+GPU it says that nothing is measured; `--small` tries everything out all the same, on whatever there is, and proves
+nothing of speed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from fnmatch import fnmatch
+from importlib.util import find_spec
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from on_gpu.worker import SYSTEMS
+from on_gpu.workloads import FULL
+
+Results = dict[str, dict[str, dict[str, Any]]]  # by workload, by system
+COPIED_BYTES, COPIES = 1 << 30, 20
+NEEDS = {"torch_eager": "torch", "torch_compile": "torch", "jax": "jax"}
+
+
+def obstacle() -> str | None:
+    """Why nothing can be measured here."""
+    if find_spec("ocannl_backend_triton") is None:
+        return "ocannl-backend-triton is not installed"
+    from ocannl.backend import BackendUnavailable
+    from ocannl_backend_triton.driver import cuda
+
+    try:
+        cuda()
+    except BackendUnavailable as wrong:
+        return str(wrong)
+    return None if find_spec("triton") else "triton is not installed"
+
+
+def copied_bytes_per_s() -> tuple[str, float]:
+    """The card, and how fast it copies within its memory: bytes read and bytes written."""
+    from ocannl.backend import Location
+    from ocannl_backend_triton.device import devices
+    from ocannl_backend_triton.driver import cuda
+
+    device = devices(cuda())[0]
+    queue, (one, two) = device.queue(False), (device.alloc_pool(COPIED_BYTES) for _ in range(2))
+    best = 0.0
+    for _ in range(5):
+        queue.synchronize()
+        start = perf_counter()
+        for _ in range(COPIES):
+            queue.copy(Location(one, 0), Location(two, 0), COPIED_BYTES)
+        queue.synchronize()
+        best = max(best, 2 * COPIES * COPIED_BYTES / (perf_counter() - start))
+    return f"{device.name}, {device.target}, {device.memory_bytes >> 30} GiB", best
+
+
+def run(system: str, workload: str, seconds: float, size: str) -> dict[str, Any]:
+    here = Path(__file__).parent
+    path = os.pathsep.join([str(here), *(p for p in sys.path if p)])
+    command = [sys.executable, "-m", "on_gpu.worker", system, workload, str(seconds), size]
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, text=True)
+    try:
+        found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    except (IndexError, ValueError):
+        return {"error": f"the process ended with status {done.returncode}"}
+    return found
+
+
+def worst(found: dict[str, Any], other: dict[str, Any]) -> float | None:
+    """How far the results of two systems are apart."""
+    pairs = list(zip(found.get("values", ()), other.get("values", ()), strict=False))
+    scale = max((abs(b) for _, b in pairs), default=0.0)
+    return max(abs(a - b) for a, b in pairs) / scale if scale else None
+
+
+def cell(found: dict[str, Any] | None, rates: dict[str, float]) -> str:
+    """A rate, in brackets the part of what the card does at best."""
+    if found is None:
+        return ""
+    if "error" in found:
+        return "failed"
+    call_s = found["call_s"]
+    if found["trains"]:
+        text, unit = f"{1 / call_s:.1f} steps/s", "flops"
+    elif "flops" in found:
+        text, unit = f"{found['flops'] / call_s / 1e12:.1f} TF/s", "flops"
+    else:
+        text, unit = f"{found['bytes'] / call_s / 1e9:.0f} GB/s", "bytes"
+    part = found[unit] / call_s / rates[unit] if unit in rates else None
+    return text if part is None else f"{text} ({part:.0%})"
+
+
+def table(results: Results, systems: list[str], rates: dict[str, float]) -> str:
+    rows = [["", *systems, "ocannl / torch_compile", "apart"]]
+    for name, found in results.items():
+        ours, peer = found.get("ocannl", {}), found.get("torch_compile", {})
+        ratio = f"{peer['call_s'] / ours['call_s']:.2f}" if "call_s" in ours and "call_s" in peer else ""
+        apart = worst(ours, found.get("torch_eager") or found.get("jax") or {})
+        said = "" if apart is None else f"{apart:.0e}"
+        rows.append([name, *(cell(found.get(system), rates) for system in systems), ratio, said])
+    rows.insert(1, ["---"] * len(rows[0]))
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workload", nargs="*", default=["*"])
+    parser.add_argument("--system", nargs="*", default=list(SYSTEMS), choices=SYSTEMS)
+    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--small", action="store_true")
+    given = parser.parse_args()
+    wrong = obstacle()
+    if wrong and not given.small:
+        print(f"not measured: {wrong}")
+        return 0
+    systems = [system for system in given.system if find_spec(NEEDS.get(system, "ocannl"))]
+    absent = sorted(set(given.system) - set(systems))
+    rates: dict[str, float] = {}
+    if not wrong:
+        card, rates["bytes"] = copied_bytes_per_s()
+        print(f"{card}; copies {rates['bytes'] / 1e9:.0f} GB/s")
+    size = "small" if given.small else "full"
+    names = [name for name in FULL if any(fnmatch(name, pattern) for pattern in given.workload)]
+    best = [run(system, "product_8192", given.seconds, size) for system in systems if system in NEEDS]
+    speeds = [found["flops"] / found["call_s"] for found in best if "call_s" in found]
+    if speeds:
+        rates["flops"] = max(speeds)
+        print(f"products in bfloat16 by a library: {rates['flops'] / 1e12:.1f} TF/s")
+    else:
+        print("products by a library: not measured")
+    results: Results = {}
+    for name in names:
+        results[name] = {system: run(system, name, given.seconds, size) for system in systems}
+        for system, found in results[name].items():
+            print(f"{name} {system}: {found.get('error') or cell(found, rates)}", flush=True)
+    print(f"\n{table(results, systems, rates)}")
+    if absent:
+        print(f"\nnot installed: {', '.join(absent)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

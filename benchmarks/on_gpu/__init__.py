@@ -1,0 +1,1 @@
+"""Workloads at the sizes of GPUs, and the libraries that they are compared with."""
