@@ -29,6 +29,7 @@ from ocannl.ir.loops import (
     Num,
     Pick,
     Poll,
+    Prefetch,
     Ref,
     Stmt,
     Store,
@@ -121,7 +122,7 @@ class Emitter:
                 self.lets[name] = replace(made, text=self.scope.let(name, made.text), truth="", constant="")
             case Local(buf, fill): self.local(buf, self.operations.number(fill or 0, buf.precision), fill is not None)
             case Comment(text): self.line(f"# {printable(text)}")
-            case Poll(): pass  # whoever launches kernels looks between them
+            case Poll() | Prefetch(): pass  # whoever launches kernels looks between them
             case _: raise Unsupported(f"backend `triton` knows no statement {type(stmt).__name__}")
 
     # ------------------------------------------------------------------------------------------------------ loops
