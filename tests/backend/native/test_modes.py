@@ -19,6 +19,7 @@ from ocannl.ir.loops import (
     Let,
     Load,
     Mode,
+    Prefetch,
     Proc,
     Ref,
     Store,
@@ -36,6 +37,7 @@ from ocannl.lower.lower import lower
 from ocannl.opt.memory import memory
 from ocannl.opt.nest import names_of
 from ocannl.opt.pipeline import optimize
+from ocannl.opt.prefetch import prefetch
 from ocannl.opt.realize import realize
 from ocannl.opt.stream import stream
 from ocannl.testing.generate import difference, generate
@@ -115,6 +117,26 @@ def test_vectors_past_the_caches(run, kind, nbytes):
     _, after = run(proc, before, others)
     odd = np.arange(6 * lanes) // lanes % 2 == 1
     np.testing.assert_array_equal(after, np.where(odd, before, others))
+
+
+@pytest.mark.parametrize("kind", [float32, bfloat16], ids=str)
+def test_rows_that_are_fetched_ahead(run, kind):
+    nodes = [TNode(name, Role.PLACEHOLDER, lambda: (5, 16), lambda: kind) for name in "xyz"]
+    x, y, z = (
+        Buf(node.label, kind, (5, 16), (16, 1), Home.POOL, access, node)
+        for node, access in zip(nodes, (Access.IN, Access.INOUT, Access.INOUT), strict=True)
+    )
+    i, j, k = Sym("i", 0, 4), Sym("j", 0, 15), Sym("k", 0, 15)
+    rows = tuple([
+        loop(lane, (Store(Ref(to, at), Load(Ref(x, at))),), mode=Mode.LANES)
+        for lane, to, at in ((j, y, (Affine.of(i), Affine.of(j))), (k, z, (Affine.of(i), Affine.of(k))))
+    ])  # fmt: skip
+    proc = prefetch(Proc("p", (x, y, z), (), (loop(i, rows),)), 0, 0)
+    assert any(isinstance(node, Prefetch) for node in walk(proc.body))
+    verify(proc, "optimized")
+    numbers = np.arange(80).reshape(5, 16).astype(kind.numpy)
+    _, *after = run(proc, numbers, numbers * 0, numbers * 0)
+    np.testing.assert_array_equal(after, [numbers, numbers])
 
 
 def seen_in(proc):

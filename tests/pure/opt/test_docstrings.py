@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from ocannl.ir import loops as ir
 from ocannl.ir.assign import Apply, Assign, Comp, Index, Number, Piece, Read, Seq, Value
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Affine, Sym
@@ -31,6 +32,7 @@ from ocannl.opt.number import number
 from ocannl.opt.parts import parts
 from ocannl.opt.pipeline import passes
 from ocannl.opt.poll import poll
+from ocannl.opt.prefetch import prefetch
 from ocannl.opt.rows import rows
 from ocannl.opt.schedule import schedule
 from ocannl.opt.settle import settle
@@ -161,6 +163,20 @@ def to_number() -> Proc:
     return lower(put(y, (i,), apply("div", e, apply("add", Number(1), e))), "step")
 
 
+def to_prefetch() -> Proc:
+    x, y, z = (
+        ir.Buf(name, float32, (4, 8), (8, 1), Home.POOL, access, node(name, 4, 8, role=Role.PLACEHOLDER))
+        for name, access in (("x", ir.Access.IN), ("y", ir.Access.OUT), ("z", ir.Access.OUT))
+    )
+    i, j, k = loop(4), loop(8, "j"), loop(8, "k")
+
+    def lanes(to: ir.Buf, sym: Sym, op: str) -> ir.Stmt:
+        value = ir.Apply(BY_NAME[op], (ir.Load(ir.Ref(x, at(i, sym))), ir.Num(2, float32)))
+        return ir.loop(sym, (ir.Store(ir.Ref(to, at(i, sym)), value),), mode=ir.Mode.LANES)
+
+    return Proc("step", (x, y, z), (), (ir.loop(i, (lanes(y, j, "mul"), lanes(z, k, "add"))),))
+
+
 def to_stream() -> Proc:
     x, y, i = node("x", 64, role=Role.PLACEHOLDER), node("y", 64), loop(64)
     added = put(y, (i,), apply("exp", Read(x, at(i))))
@@ -195,6 +211,7 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "parts": (parts, to_parts, lambda proc: parts(proc, 192)),
     "schedule": (schedule, to_schedule, lambda proc: schedule(proc, TARGET)),
     "number": (number, to_number, number),
+    "prefetch": (prefetch, to_prefetch, lambda proc: prefetch(proc, 0, 0)),
     "stream": (stream, to_stream, lambda proc: stream(proc, 64)),
     "share": (share, to_share, lambda proc: share(proc, 200, 100)),
     "poll": (poll, to_poll, lambda proc: poll(proc, 40)),

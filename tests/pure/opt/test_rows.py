@@ -7,11 +7,13 @@ from random import Random
 import numpy as np
 import pytest
 
+import ocannl as oc
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import Proc
+from ocannl.ir.loops import For, Proc
 from ocannl.ir.text import print_proc
 from ocannl.ir.verify import verify
+from ocannl.ir.walk import walk
 from ocannl.lower.lower import lower
 from ocannl.opt import rows as module
 from ocannl.opt.fuse import fuse
@@ -67,3 +69,30 @@ def test_rows_of_programs_of_every_kind(always: None) -> None:
         got = interpret(proc, made.arrays, {s: made.symbols[s] for s in proc.syms}, made.merged)
         assert not difference(wanted, got, made.tolerance), f"{seed}\n{print_proc(proc)}"
     assert shared > 20
+
+
+GRID = Capabilities(scheduled=False, grouped=True)
+
+
+def test_rows_of_chains_for_programs_of_a_grid(seeds: range) -> None:
+    for seed in seeds[::3]:
+        made = chain(Random(seed))
+        wanted = evaluate(made.code, made.arrays, {}, {})
+        proc = optimize(lower(made.code, "step"), made.asked, GRID)
+        verify(proc, "placed", alignment_bytes=GRID.alignment_bytes)
+        for node, array in interpret(proc, made.arrays).items():
+            want = wanted.get(node, made.arrays[node])
+            assert np.array_equal(array, want), f"chain {seed}\n{print_proc(proc)}\n{node}"
+
+
+def test_programs_of_a_grid_share_rows_and_take_tiles_of_products() -> None:
+    x, w = oc.tensor(np.ones((40, 33), np.float32), batch_axes=1), oc.param("w", o=[33])
+    y = oc.softmax(w @ x)
+    proc = optimize(lower(y.forward.elaborate().comp, "step"), {y.node: "kept"}, GRID)
+    product, softmax = (stmt for stmt in proc.body if isinstance(stmt, For))
+    assert len(loops_of(product)) == 3 and len(loops_of(softmax)) > 3
+    assert len({loop.sym for loop in loops_of(softmax) if loop.sym.extent == 40}) == 1
+
+
+def loops_of(stmt: For) -> list[For]:
+    return [node for node in walk(stmt) if isinstance(node, For)]

@@ -133,6 +133,7 @@ DIALECT = Dialect(
         nbytes: STREAM.format(bytes=nbytes, feature=feature, instruction=instruction)
         for nbytes, feature, instruction in ((64, "__AVX512F__", "512"), (32, "__AVX__", "256"), (16, "__SSE__", ""))
     },
+    prefetch="__builtin_prefetch(&{cell} + {ahead});",
     fence="__sync_synchronize();",
     convert="__builtin_convertvector({value}, {type})",
     inlined="static inline __attribute__((always_inline)) {type} {name}({params})",

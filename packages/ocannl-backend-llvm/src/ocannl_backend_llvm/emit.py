@@ -34,6 +34,7 @@ from ocannl.ir.loops import (
     Num,
     Pick,
     Poll,
+    Prefetch,
     Proc,
     Ref,
     Stmt,
@@ -337,6 +338,8 @@ class _Function:
                 self.local(buf, fill)
             case Comment(text):
                 comment(self.doc, text)
+            case Prefetch(ref, ahead):
+                self.code.prefetch(ref, ahead)
             case Poll():
                 go_on = self.b.fresh("go.on")
                 self.b.branch(self.b.let(f"call i1 @{POLL}(ptr %control)", "cancelled"), "leave", go_on)

@@ -43,6 +43,13 @@ class Straight:
         held = self.value(stmt.value)
         self.b.line(f"store {HELD[stmt.ref.buf.precision]} {held}, ptr {self.place(stmt.ref)}")
 
+    def prefetch(self, ref: Ref, ahead: int) -> None:
+        """For reading, and to stay in all caches."""
+        b = self.b
+        at = b.let(f"getelementptr {HELD[ref.buf.precision]}, ptr {self.place(ref)}, i64 {ahead}", "ahead")
+        b.module.declare("llvm.prefetch.p0", "void", ("ptr", "i32", "i32", "i32"))
+        b.line(f"call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 3, i32 1)")
+
     def update(self, stmt: Update) -> None:
         b, held, where = self.b, HELD[stmt.ref.buf.precision], self.place(stmt.ref)
         old = b.let(f"load {held}, ptr {where}", identifier(stmt.ref.buf.name))

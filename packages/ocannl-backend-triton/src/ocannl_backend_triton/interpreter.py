@@ -36,6 +36,7 @@ NARROW = {tl.bfloat16: ml_dtypes.bfloat16, tl.float8e5: ml_dtypes.float8_e5m2, t
 def functions(module: Module) -> dict[str, Any]:
     """Kernels by name, to be launched as those of triton are, in whatever mode it was imported."""
     namespace = load(module)
+    namespace["range"] = _range
     if "libdevice" in namespace:
         namespace["libdevice"] = LIBRARY
     made = {name: thing for name, thing in namespace.items() if hasattr(thing, "fn")}
@@ -112,6 +113,7 @@ def interpreting() -> Iterator[None]:
         held.enter_context(patch.object(interpreter.InterpreterBuilder, "cast_impl", _cast))
         held.enter_context(patch.object(interpreter.InterpreterBuilder, "create_splat", _splat))
         held.enter_context(patch.object(interpreter.InterpreterBuilder, "create_dot", _dot))
+        held.enter_context(patch.object(interpreter.InterpreterBuilder, "get_bf16", _bfloat16, create=True))
         held.enter_context(patch.object(interpreter.ReduceOps, "generic_reduce", _fold))
         held.enter_context(patch.object(interpreter.interpreter_builder, "options", options))
         yield
@@ -131,6 +133,14 @@ def _dot(builder: Any, left: Any, right: Any, total: Any, *precision: object) ->
     """Narrow factors as they are held are no numbers."""
     wide = [_converted(x.data, x.dtype.scalar, total.dtype.scalar) for x in (left, right)]
     return TensorHandle(np.matmul(*wide) + total.data, total.dtype.scalar)
+
+
+def _range(*bounds: Any) -> range:
+    return range(*(int(b.handle.data.item()) if isinstance(b, tl.tensor) else b for b in bounds))
+
+
+def _bfloat16(builder: Any, value: float) -> Any:
+    return TensorHandle(np.array([value], ml_dtypes.bfloat16).view(np.uint16), tl.bfloat16)
 
 
 def _splat(builder: Any, kind: Any, given: Any) -> Any:

@@ -22,6 +22,7 @@ from ocannl.ir.loops import (
     Num,
     Pick,
     Poll,
+    Prefetch,
     Ref,
     Stmt,
     Store,
@@ -95,6 +96,9 @@ class _Writer:
                 self.add(f"local {self.buf(buf)} {fill!r}")
             case Poll():
                 self.add("poll")
+            case Prefetch(ref, ahead):
+                self.add(f"prefetch {ahead}")
+                self.ref(ref)
             case Comment():
                 pass
 

@@ -39,6 +39,7 @@ from ocannl.ir.loops import (
     Mode,
     Pick,
     Poll,
+    Prefetch,
     Stmt,
     Store,
     Update,
@@ -188,6 +189,9 @@ class _Function:
                 self.local(buf, fill)
             case Comment(text):
                 self.d.remark(self.doc, text, self.d.indent * self.depth)
+            case Prefetch(ref, ahead):
+                if self.d.prefetch:
+                    self.line(self.d.prefetch.format(cell=self.values.place(ref).text, ahead=ahead))
             case Poll():
                 self.line(f"if ({self.d.poll.name}({CONTROL})) return 1;")
 

@@ -50,6 +50,7 @@ class Dialect:
     inlined: str = ""  # how a function of vectors begins, as `inline`: one that is nowhere called
     streams: Mapping[int, str] = field(default_factory=dict)  # by bytes, what writes vector `x` to `y` past the caches
     fence: str = ""  # a statement after which what was written so is as anything else
+    prefetch: str = ""  # a statement by which what lies `ahead` elements behind `cell` comes nearer, as a format
     rolled: str = ""  # stands before a loop over the lanes of a vector: it is not to be unrolled
     wide: int = 4  # bytes of an int: arithmetic on less gives ints, which are cut off again
     indent: str = "  "

@@ -32,6 +32,7 @@ from ocannl.ir.loops import (
     Num,
     Pick,
     Poll,
+    Prefetch,
     Proc,
     Ref,
     Stmt,
@@ -193,7 +194,7 @@ class _Machine:
             case Local(buf, fill):
                 start = _poisoned(buf) if fill is None else np.full(buf.size, fill).astype(buf.precision.numpy)
                 return lambda: self.memory.update({buf: start.copy()})
-            case Comment() | Poll():
+            case Comment() | Poll() | Prefetch():
                 return lambda: None
 
     def store(self, stmt: Store | Update, cell: Callable[[], int], compute: Callable[[], Number]) -> Run:

@@ -2,7 +2,7 @@
 
     Proc  = (name, bufs, syms, body, facts)
     Block = stmt*
-    Stmt  = For | If | Pick | Store | Update | Let | Local | Poll
+    Stmt  = For | If | Pick | Store | Update | Let | Local | Poll | Prefetch
     Expr  = Num | Idx | Var | Load | Apply | When | Cast
 
 Meaning. A statement sees what those before it wrote. `For` runs its body for sym = lo, lo+step, ... below hi; where it
@@ -237,7 +237,15 @@ class Poll:
     pass
 
 
-Stmt = For | If | Pick | Store | Update | Let | Local | Comment | Poll
+@dataclass(frozen=True, slots=True)
+class Prefetch:
+    """What lies `ahead` elements behind the cell, if anything does, will be read soon. It may be taken for nothing."""
+
+    ref: Ref
+    ahead: int
+
+
+Stmt = For | If | Pick | Store | Update | Let | Local | Comment | Poll | Prefetch
 Body = tuple[Stmt, ...]
 
 

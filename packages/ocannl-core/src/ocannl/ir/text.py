@@ -31,6 +31,7 @@ from ocannl.ir.loops import (
     Num,
     Pick,
     Poll,
+    Prefetch,
     Proc,
     Ref,
     Stmt,
@@ -173,6 +174,8 @@ def _lines(body: Body, depth: int) -> Iterator[tuple[str, Origin | None]]:
                 yield f"{pad}# {' '.join(text.split())}", None
             case Poll():
                 yield f"{pad}poll", None
+            case Prefetch(ref, ahead):
+                yield f"{pad}prefetch {show_ref(ref)} ahead {ahead}", None
 
 
 def show_stmt(stmt: Stmt) -> str:

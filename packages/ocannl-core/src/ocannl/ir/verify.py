@@ -35,6 +35,7 @@ from ocannl.ir.loops import (
     Num,
     Pick,
     Poll,
+    Prefetch,
     Proc,
     Ref,
     Stmt,
@@ -181,6 +182,8 @@ class _Check:
                 if fill is not None:
                     self.number(fill, buf.precision)
                     self.written.add(buf)
+            case Prefetch(ref):
+                self.cell(ref)
             case Comment() | Poll():
                 pass
         self.path.pop()

@@ -24,6 +24,7 @@ from ocannl.ir.loops import (
     Num,
     Pick,
     Poll,
+    Prefetch,
     Stmt,
     Store,
     Update,
@@ -51,7 +52,7 @@ def children(node: Node) -> tuple[Node, ...]:
             return body + other
         case Pick(_, value, body):
             return (value, *body)
-        case Num() | Idx() | Var() | Load() | Local() | Comment() | Poll():
+        case Num() | Idx() | Var() | Load() | Local() | Comment() | Poll() | Prefetch():
             return ()
 
 
@@ -104,5 +105,5 @@ def _rebuild(node: Node, rule: Callable[[Node], Node]) -> Node:
         case Pick(sym, value, body):
             inner, new_body = rewrite(value, rule), rewrite_body(body, rule)
             return node if inner is value and new_body is body else Pick(sym, inner, new_body)
-        case Num() | Idx() | Var() | Load() | Local() | Comment() | Poll():
+        case Num() | Idx() | Var() | Load() | Local() | Comment() | Poll() | Prefetch():
             return node

@@ -19,6 +19,7 @@ from ocannl.opt.memory import memory
 from ocannl.opt.number import number
 from ocannl.opt.parts import parts
 from ocannl.opt.poll import poll
+from ocannl.opt.prefetch import prefetch
 from ocannl.opt.rows import rows
 from ocannl.opt.schedule import schedule
 from ocannl.opt.settle import settle
@@ -51,6 +52,7 @@ def passes(asked: Mapping[TNode, str], capabilities: Capabilities) -> tuple[Pass
         Pass("parts", parts, when=capabilities.scheduled),  # after `rows`, which takes some sums along
         Pass("schedule", lambda proc: schedule(proc, capabilities), when=capabilities.scheduled),
         Pass("number", number, when=grouped),  # after `schedule`, which takes perfect nests
+        Pass("prefetch", prefetch, when=capabilities.scheduled),  # after `schedule`, which makes the vectors
         Pass("stream", stream, when=capabilities.scheduled),  # after `schedule`, which makes the vectors
         Pass("share", share, when=capabilities.scheduled),  # before `poll`, which divides loops
         Pass("poll", poll, when=capabilities.scheduled),

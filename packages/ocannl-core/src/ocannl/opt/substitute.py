@@ -19,6 +19,7 @@ from ocannl.ir.loops import (
     Load,
     Num,
     Pick,
+    Prefetch,
     Proc,
     Ref,
     Stmt,
@@ -119,6 +120,8 @@ def map_statements(
             case Let(name, value):
                 result = map_expr(value, leaf, values)
                 return stmt if result is value else Let(name, result)
+            case Prefetch(at, ahead):
+                return Prefetch(ref(at), ahead)
             case _:
                 return stmt
 

@@ -1,0 +1,95 @@
+"""What a row of a nest asks memory for while it works on the one before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ocannl.ir.index import Affine
+from ocannl.ir.loops import Access, Body, Buf, For, If, Load, Mode, Prefetch, Proc, Ref, Stmt
+from ocannl.ir.touch import touches
+from ocannl.ir.walk import walk
+from ocannl.opt.nest import same
+from ocannl.opt.stream import FAR_BYTES
+
+LARGE_BYTES = 1 << 20  # of an array that does not stay in a cache of the core
+ROW_BYTES = 1 << 16  # that fit there while another row is worked on
+
+
+def prefetch(proc: Proc, far_bytes: int = FAR_BYTES, large_bytes: int = LARGE_BYTES) -> Proc:
+    """Lets the loops that read a row fetch the same part of the next one: the first of them waits for memory itself, if
+    there is another. Here every array is large:
+
+        proc step                         proc step
+          x : f32[4,8]  in                  x : f32[4,8]  in
+          y : f32[4,8]  out                 y : f32[4,8]  out
+          z : f32[4,8]  out                 z : f32[4,8]  out
+          for i in 0..4:                    for i in 0..4:
+            for j in 0..8 lanes:              for j in 0..8 lanes:
+              y[i, j] = x[i, j] * 2  ==>        y[i, j] = x[i, j] * 2
+            for k in 0..8 lanes:              prefetch x[i, 0] ahead 8
+              z[i, k] = x[i, k] + 2           for k in 0..8 lanes:
+                                                z[i, k] = x[i, k] + 2
+    """
+    body = tuple([_ahead(stmt, large_bytes) if _far(stmt, far_bytes) else stmt for stmt in proc.body])
+    return proc if same(body, proc.body) else replace(proc, body=body)
+
+
+def _far(stmt: Stmt, far_bytes: int) -> bool:
+    return sum(buf.nbytes for buf in {each.ref.buf for each in touches((stmt,))}) > far_bytes
+
+
+def _ahead(stmt: Stmt, large_bytes: int) -> Stmt:
+    """The innermost loops over rows, each of which is gone through several times, with what they fetch."""
+    match stmt:
+        case For(mode=Mode.SERIAL, body=body):
+            inner = tuple([_ahead(each, large_bytes) for each in body])
+            if same(inner, body) and sum(isinstance(each, For | If) for each in body) > 1:
+                rows = _Rows(stmt, large_bytes)
+                inner = rows.body(body) if rows.fetching else body
+            return stmt if same(inner, body) else replace(stmt, body=inner)
+        case _:
+            return stmt
+
+
+class _Rows:
+    """A loop over rows, and which loops over lanes fetch which arrays."""
+
+    def __init__(self, loop: For, large_bytes: int) -> None:
+        self.sym, self.large_bytes = loop.sym, large_bytes
+        readers: dict[Buf, list[For]] = {}
+        for lanes in walk(loop.body):
+            if isinstance(lanes, For) and lanes.mode is Mode.LANES:
+                for buf in dict.fromkeys(ref.buf for ref in self.wanted(lanes)):
+                    readers.setdefault(buf, []).append(lanes)
+        # the first one waits for memory itself
+        self.fetching = {(buf, id(each)) for buf, found in readers.items() for each in found[1:] or found}
+
+    def wanted(self, lanes: For) -> list[Ref]:
+        """What it reads of large arrays, a vector at a time and another row in each turn."""
+        refs = dict.fromkeys(node.ref for node in walk(lanes.body) if isinstance(node, Load))
+        return [ref for ref in refs if ref.stride(lanes.sym) == 1 and self.is_large(ref)]
+
+    def is_large(self, ref: Ref) -> bool:
+        row = abs(ref.stride(self.sym)) * ref.buf.precision.nbytes
+        return ref.buf.access is Access.IN and ref.buf.nbytes >= self.large_bytes and 0 < row <= ROW_BYTES
+
+    def body(self, body: Body) -> Body:
+        out: list[Stmt] = []
+        for stmt in body:
+            match stmt:
+                case For(mode=Mode.LANES):
+                    out += [self.ahead(ref, stmt) for ref in self.wanted(stmt) if (ref.buf, id(stmt)) in self.fetching]
+                    out.append(stmt)
+                case For():
+                    out.append(replace(stmt, body=self.body(stmt.body)))
+                case If(cond, then, orelse):
+                    out.append(If(cond, self.body(then), self.body(orelse)))
+                case _:
+                    out.append(stmt)
+        return tuple(out)
+
+    def ahead(self, ref: Ref, lanes: For) -> Prefetch:
+        first = lanes.lo.constant
+        assert first is not None
+        at = tuple([index.substitute({lanes.sym: Affine((), first)}) for index in ref.at])
+        return Prefetch(Ref(ref.buf, at), ref.stride(self.sym))
