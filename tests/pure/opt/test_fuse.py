@@ -386,3 +386,12 @@ def test_a_cell_that_changes_has_its_old_value_elsewhere() -> None:
 def test_what_nobody_reads_is_not_computed() -> None:
     x, s, y = data("x", 3, 4), temp("s", 3), node("y", 3, 4)
     assert "acc" not in fused(rows(s, x), each(y, "neg", x))
+
+
+def test_a_fill_goes_with_the_last_reader_of_what_it_filled() -> None:
+    x, planes, y = data("x", 3, 4), node("planes", 3, 4, 3), node("y", 3, 4)
+    (i, j), (k, m) = loops(3, 4), loops(3, 4)
+    spread = Assign(planes, None, True, (Piece((i, j), at(i, j, i), Read(x, at(i, j))),))
+    back = Assign(y, None, True, (Piece((k, m), at(k, m), Read(planes, at(k, m, k))),))
+    assert nests(fused(spread, back)) == 1
+    assert nests(fused(spread, back, asked=[planes])) == 2

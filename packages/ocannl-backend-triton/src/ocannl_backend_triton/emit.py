@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from ocannl.backend import Unsupported
 from ocannl.codegen import printable
-from ocannl.codegen.numbers import is_narrow
 from ocannl.ir.index import Affine, Cond, Sym
 from ocannl.ir.loops import (
     Apply,
@@ -40,17 +39,14 @@ from ocannl.ir.loops import (
 )
 from ocannl.ir.names import Namer
 from ocannl.ir.ops import Op
-from ocannl.ir.precision import bfloat16
 from ocannl.ir.walk import walk
+from ocannl_backend_triton import multiply
 from ocannl_backend_triton.axes import Axis, Layout
 from ocannl_backend_triton.hazards import Hazards
 from ocannl_backend_triton.nests import address
-from ocannl_backend_triton.products import Product
 from ocannl_backend_triton.scope import Guard, Index, Scope
 from ocannl_backend_triton.types import held
 from ocannl_backend_triton.values import Axes, Operations, Value, bare
-
-NEAR = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,20 +68,6 @@ class Scratch:
     stride: int
 
 
-@dataclass(frozen=True, slots=True)
-class Factor:
-    """One side of a product: `index` is what the symbol that is summed is there, `other` the one that it knows nothing
-    of."""
-
-    value: Expr
-    sym: Sym
-    index: Index
-    size: str
-    edge: tuple[Guard, ...]
-    other: Sym
-    is_narrow: bool
-
-
 class Emitter:
     def __init__(
         self, layout: Layout, names: Namer, operations: Operations, hazards: Hazards, parameters: Mapping[Buf, str],
@@ -101,7 +83,7 @@ class Emitter:
         self.scratch: list[tuple[str, Buf, int]] = []  # parameter, array, how many of it
         self.blocks: dict[Sym, str] = {}  # the number of the block that a program takes
         self.programs = 1
-        self.factors: tuple[Factor, ...] = ()  # of the product that is being summed
+        self.factors: tuple[multiply.Factor, ...] = ()  # of the product that is being summed
         self.conds: list[Cond] = []  # that let a term of it through
 
     def kernel(self, body: Body) -> None:
@@ -112,25 +94,8 @@ class Emitter:
             self.programs *= axis.count
             number = pid if axis is grid[0] else f"{pid} % {axis.count}"
             self.blocks[axis.sym] = number if axis.count > 1 else ""
-        self.near()
+        multiply.near(self)
         self.statements(body)
-
-    def near(self) -> None:
-        """Programs that run at the same time take tiles that share rows and columns: `NEAR` rows of tiles, column by
-        column."""
-        tiles = [axis for axis in self.layout.grid if axis.block > 1]
-        if not self.layout.products or tiles != self.layout.grid[-2:]:
-            return
-        rows, columns = tiles
-        if rows.count < 2 * NEAR or columns.count < 2:
-            return
-        let = self.scope.let
-        tile = let("tile", f"tl.program_id(0) % {rows.count * columns.count}")
-        first = let("first", f"{tile} // {NEAR * columns.count} * {NEAR}")
-        high = let("high", f"tl.minimum({rows.count} - {first}, {NEAR})")
-        within = let("within", f"{tile} % {NEAR * columns.count}")
-        self.blocks[rows.sym] = let("row", f"{first} + {within} % {high}")
-        self.blocks[columns.sym] = let("column", f"{within} // {high}")
 
     def statements(self, body: Body) -> None:
         rest = list(reversed(body))
@@ -150,7 +115,7 @@ class Emitter:
             case If(cond, then, orelse): self.choice(cond, then, orelse)
             case Pick(sym, value, inner): self.pick(sym, value, inner)
             case Store(ref, value): self.store(ref, self.value(value))
-            case Update() if self.factors: self.multiply(stmt)
+            case Update() if self.factors: multiply.add(self, stmt)
             case Update(ref, op, value): self.update(ref, op, self.value(value))
             case Let(name, value):
                 made = self.operations.typed(self.value(value))
@@ -169,7 +134,7 @@ class Emitter:
         if axis is None:
             self.serial(loop)
         elif loop.sym in self.layout.products:
-            self.multiplied(axis, self.layout.products[loop.sym])
+            multiply.products(self, axis, self.layout.products[loop.sym])
         elif axis.grid or axis.count == 1:
             self.enter(axis, self.blocks.get(axis.sym, ""))
         else:
@@ -261,54 +226,6 @@ class Emitter:
         if loop.step != 1:
             text = f"((({self.scope.syms[loop.sym].text}) - ({self.scope.start(loop.lo)})) % {loop.step} == 0)"
             yield Guard(text, self.scope.axes_of(*(a for a, _ in loop.lo.of)), frozenset((loop.sym,)))
-
-    # --------------------------------------------------------------------------------------------------- products
-
-    def multiplied(self, axis: Axis, product: Product) -> None:
-        """A loop over blocks of a sum, for each of which matrices are multiplied."""
-        scope, sym = self.scope, axis.sym
-        size = scope.constant(f"BLOCK_{sym.name}", axis.block)
-        start = self.turn(axis, size)
-        rows, columns = sorted((a for a in self.layout.grid if a.block > 1), key=lambda a: a.place)
-        with scope.deeper(), self.hazards.loop(axis.loop.body):
-            self.factors = tuple([
-                self.factor(axis, value, place, other.sym, start, size)
-                for value, place, other in ((product.left, 1, columns), (product.right, 0, rows))
-            ])
-            self.statements(axis.loop.body)
-            self.factors = ()
-
-    def factor(self, axis: Axis, value: Expr, place: int, other: Sym, start: str, size: str) -> Factor:
-        name = self.scope.let(axis.sym.name, f"{start} + {self.scope.arange(size, place)}")
-        edge = self.edge(axis, name, place)
-        narrow = is_narrow(value.precision) or self.products == "bfloat16"
-        return Factor(value, axis.sym, Index(name, frozenset((place,))), size, edge, other, narrow)
-
-    def multiply(self, update: Update) -> None:
-        left, right = (self.matrix(factor) for factor in self.factors)
-        register = self.locals[update.ref.buf]
-        assert isinstance(register, Register)
-        name = register.name
-        how = "" if self.factors[0].is_narrow else f', input_precision="{self.products}"'
-        self.line(f"{name} = tl.dot({left}, {right}, {name}{how})")
-
-    def matrix(self, factor: Factor) -> str:
-        """A factor as a block, zero where it is not meant."""
-        scope = self.scope
-        scope.syms[factor.sym] = factor.index
-        facts = [Cond((fact,)) for cond in self.conds for fact in cond.ge0]
-        facts += [Cond((), (fact,)) for cond in self.conds for fact in cond.eq0]
-        guards = [*factor.edge, *(scope.guard(fact) for fact in facts if factor.other not in fact.syms)]
-        (place,) = factor.index.axes
-        with scope.along(place, factor.size), scope.guarded(*guards):
-            value = self.operations.typed(self.value(factor.value))
-            if self.products == "bfloat16":
-                value = self.operations.cast(value, bfloat16)
-            mask = scope.mask(guards)
-            if mask is not None and not _is_masked(factor.value, guards):
-                zero = self.operations.typed(self.operations.number(0, value.precision)).text
-                value = Value(f"tl.where({mask.text}, {value.text}, {zero})", value.precision, value.axes | mask.axes)
-            return scope.spread(value, frozenset((0, 1))).text
 
     # ------------------------------------------------------------------------------------------------- conditions
 
@@ -505,9 +422,3 @@ class Emitter:
         text = f"tl.where({guard.text}, {first.text}, {second.text})"
         return Value(text, first.precision, guard.axes | first.axes | second.axes)
 
-
-def _is_masked(value: Expr, guards: Sequence[Guard]) -> bool:
-    """Whether it is a number that is only loaded where all of these hold."""
-    while isinstance(value, Cast):
-        value = value.value
-    return isinstance(value, Load) and all(any(g.syms & set(at.syms) for at in value.ref.at) for g in guards)

@@ -70,8 +70,8 @@ class _Fusion:
         for at in sorted(self.groups):
             self.absorb(at)
         for at, group in self.groups.items():
-            if len(group.tail) > 1 or group.sums:
-                left = self.swept(group)
+            left = self.swept(group)
+            if left.tail != group.tail or len(group.tail) > 1 or group.sums:
                 self.stmts[at] = left.stmt() if left.writes else None
         body = tuple([stmt for stmt in self.stmts if stmt is not None])
         used = {buf for stmt in body for some in touched(stmt) for buf in some}

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from random import Random
 
 from ocannl.ir.assign import nodes
@@ -32,6 +33,7 @@ from ocannl.testing.generate import Program, generate
 from ocannl.testing.groups import plain_plan, tiled_plan
 
 WIDTHS = (0, 16, 32, 64)  # bytes in a vector
+LARGEST = 64  # vectors in a tile: its code is written out
 ALWAYS = ("settle", "memory")  # schedules are about temporaries, and these have a place in the arena
 
 
@@ -88,8 +90,10 @@ def any_plan(random: Random, group: Group, capabilities: Capabilities) -> Plan:
     """Any plan that is legal for the group; now and then that of the model."""
     if random.random() < 0.2:
         return plan(group, capabilities)
-    if random.random() < 0.7 and _may_be_tiled(group, capabilities) and (tile := tiled_plan(random, group)):
-        return tile
+    if random.random() < 0.7 and _may_be_tiled(group, capabilities):
+        tile = tiled_plan(random, group)
+        if tile is not None and prod(size for _, size in tile.tiles) <= LARGEST * tile.lanes:
+            return tile
     some = plain_plan(random, group)
     return Plain(some.order, tuple([
         reduced if each.update.op in REORDERED else replace(reduced, order=each.syms)
