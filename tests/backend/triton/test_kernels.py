@@ -148,3 +148,13 @@ def test_a_window_on_padded_data(context):
     wanted = sum(kernel[k, l] * padded[k : k + 9, l : l + 11] for k in range(3) for l in range(3))
     _, value = computed(context, oc.einsum("i=+k,j=+l; k,l => i,j", oc.tensor(data), oc.tensor(kernel)))
     np.testing.assert_array_equal(value, wanted)
+
+
+@pytest.mark.parametrize("shape", [(70000,), (1 << 16,), (300, 300)], ids=str)
+def test_long_sums_are_taken_in_parts(context, shape):
+    data = whole(*shape)
+    x = oc.tensor(data)
+    for tensor, wanted in ((x.sum() / 4.0, data.sum() / 4), (oc.einsum("... => 0", x, reduce="max"), data.max())):
+        routine, value = computed(context, tensor)
+        np.testing.assert_array_equal(value.reshape(()), wanted)
+        assert kernels(routine) == 2

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import builtins
 import keyword
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ocannl.codegen import Document, Nest, nests, pool_bufs, printable
 from ocannl.ir.index import Sym
-from ocannl.ir.loops import Buf, Home, Load, Proc, Store, Update
+from ocannl.ir.loops import Body, Buf, Home, Load, Local, Proc, Store, Update
 from ocannl.ir.names import Namer
 from ocannl.ir.walk import walk
 from ocannl_backend_triton.axes import layout
@@ -24,6 +25,7 @@ from ocannl_backend_triton.emit import Emitter
 from ocannl_backend_triton.hazards import Hazards
 from ocannl_backend_triton.kernel import SCRATCH, STATICS, Argument, Kernel, Module
 from ocannl_backend_triton.nests import hoisted, parallel, written
+from ocannl_backend_triton.parts import in_parts
 from ocannl_backend_triton.types import held
 from ocannl_backend_triton.values import Operations
 
@@ -68,14 +70,26 @@ class _Program:
     def add(self, nest: Nest) -> None:
         if not written(nest.body) or any(loop.sym.extent == 0 for loop in parallel(nest.body)[0]):
             return
-        body, views = collapsed(hoisted(nest.body))
+        whole, views = collapsed(hoisted(nest.body))
+        parts: dict[Buf, Argument] = {}  # memory that one kernel of the nest leaves to the next
+        for body in in_parts(whole):
+            self.kernel(nest, body, views, parts)
+
+    def kernel(self, nest: Nest, body: Body, views: Mapping[Buf, Buf], parts: dict[Buf, Argument]) -> None:
         plan = layout(body)
         names = Namer(RESERVED)
-        parameters = {buf: names(buf.name) for buf in nest.bufs}
-        seen = parameters | {view: parameters[buf] for view, buf in views.items()}
+        touched = _touched(body, views)
+        parameters = {buf: names(buf.name) for buf in touched}
+        seen = parameters | {view: parameters[buf] for view, buf in views.items() if buf in parameters}
         emitter = Emitter(plan, names, self.operations, Hazards(body, nest.disjoint, views), seen, self.products)
         emitter.kernel(body)
-        arguments = [self.argument(name, buf, nest) for buf, name in parameters.items()]
+        for buf in parameters:
+            if buf not in nest.bufs and buf not in parts:
+                parts[buf] = self.scratch(buf.name, buf, 1)
+        arguments = [
+            replace(parts[buf], name=name, reads="r" in touched[buf], writes="w" in touched[buf]) if buf in parts
+            else self.argument(name, buf, touched[buf]) for buf, name in parameters.items()
+        ]  # fmt: skip
         head = []
         if emitter.scope.statics:
             arguments.append(Argument("statics", "i64", STATICS, 0, 8 * len(self.proc.syms), True, False))
@@ -93,16 +107,31 @@ class _Program:
     def static(self, sym: Sym, name: str) -> str:
         return f"    {name} = tl.load(statics + {self.proc.syms.index(sym)})"
 
-    def argument(self, name: str, buf: Buf, nest: Nest) -> Argument:
+    def argument(self, name: str, buf: Buf, how: str) -> Argument:
         region = self.pools.index(buf) if buf.home is Home.POOL else len(self.pools) if buf.nbytes else 0
-        reads = any(isinstance(node, Load | Update) and node.ref.buf is buf for node in walk(nest.body))
-        writes = any(isinstance(node, Store | Update) and node.ref.buf is buf for node in walk(nest.body))
-        return Argument(name, held(buf.precision).pointer, region, buf.offset or 0, buf.nbytes, reads, writes)
+        kind = held(buf.precision).pointer
+        return Argument(name, kind, region, buf.offset or 0, buf.nbytes, "r" in how, "w" in how)
 
     def scratch(self, name: str, buf: Buf, count: int) -> Argument:
         nbytes, offset = buf.nbytes * count, self.scratch_bytes
         self.scratch_bytes += -(-nbytes // ALIGNMENT) * ALIGNMENT
         return Argument(name, held(buf.precision).pointer, SCRATCH, offset, nbytes, True, True)
+
+
+def _touched(body: Body, views: Mapping[Buf, Buf]) -> dict[Buf, str]:
+    """The arrays that the statements share with others, and whether they read (r) and write (w) them."""
+    found: dict[Buf, str] = {}
+    local = {node.buf for node in walk(body) if isinstance(node, Local)}
+    for node in walk(body):
+        match node:
+            case Load(ref): how = "r"
+            case Store(ref): how = "w"
+            case Update(ref): how = "rw"
+            case _: continue
+        if ref.buf not in local:
+            buf = views.get(ref.buf, ref.buf)
+            found[buf] = found.get(buf, "") + how
+    return found
 
 
 def _function(
