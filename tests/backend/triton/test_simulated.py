@@ -211,3 +211,7 @@ class TestFaults:
         ctx.close()
         with pytest.raises(oc.CodeError, match="this context is closed"):
             ctx[x] = 0
+
+
+class TestPrograms(Simulated, kit.Programs):
+    pass

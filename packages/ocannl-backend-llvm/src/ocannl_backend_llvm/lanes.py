@@ -193,13 +193,14 @@ class Lanes(Straight):
             yield from ((lane, precision) for lane in self.wide.lanes(held, value))
             return
         value = self.wide.operand(held, value)
-        while width > 1:
+        while width > 2:
             half = Wide(self.b, width // 2)
             low, high = range(half.width), range(half.width, width)
             parts = [half.shuffled(held, width, value, lanes, half.width) for lanes in (low, high)]
             value = apply(half, op, precision, (parts[0], parts[1]))
             width = half.width
-        yield self.b.let(f"extractelement <1 x {held}> {value}, i64 0", "total"), precision
+        ends = [self.b.let(f"extractelement <{width} x {held}> {value}, i64 {n}", "end") for n in range(width)]
+        yield (apply(self.one.b, op, precision, (ends[0], ends[1])) if width == 2 else ends[0]), precision
 
     # ------------------------------------------------------------------------------------------------------ expressions
 

@@ -17,8 +17,9 @@ from collections.abc import Sequence
 from functools import cache
 
 from ocannl.base.errors import CompileError
-from ocannl.codegen import builtins, vectors
+from ocannl.codegen import builtins, turned, vectors
 from ocannl.codegen.clanes import Lanes
+from ocannl.codegen.cplane import Plane
 from ocannl.codegen.cstyle import Dialect, Library
 from ocannl.codegen.cvalues import OPERATORS, SCALAR, Values, is_fused
 from ocannl.codegen.document import Document
@@ -64,6 +65,7 @@ def reserved(dialect: Dialect) -> frozenset[str]:
         dialect.words
         | frozenset(builtins.names())
         | frozenset(vectors.names())
+        | frozenset(turned.names())
         | frozenset(mathematical)
         | {CONTROL, FRAME, CLAIM, dialect.poll.name, dialect.share.name}
     )
@@ -206,6 +208,9 @@ class _Function:
                 self.values.syms[stmt.sym] = first
                 self.block(stmt.body)
                 return
+            if stmt.row and self.d.vector and limit - first <= turned.MOST:
+                self.plane(stmt, stmt.row, range(first, limit))
+                return
             if stmt.mode is Mode.UNROLLED or (stmt.row and self.d.vector):
                 for value in range(first, limit):
                     self.values.syms[stmt.sym] = value
@@ -229,6 +234,38 @@ class _Function:
             self.block(stmt.body)
             self.values = one
             first += width
+
+    def plane(self, stmt: For, row: For, rows: range) -> None:
+        """Rows of lanes, each statement in all of them before the next one."""
+        one = self.values
+        first, limit = one.first(row.lo), one.limit(row.hi)
+        assert isinstance(first, int) and isinstance(limit, int)
+        for width in parts(limit - first):
+            plane = Plane(one, stmt.sym, rows, row.sym, first, width)
+            for each in row.body:
+                self.across(plane, each)
+            self.values = one
+            first += width
+
+    def across(self, plane: Plane, stmt: Stmt) -> None:
+        """A statement in all rows; what lies side by side along these is turned on its way."""
+        if isinstance(stmt, Let | Store | Update):
+            for ref in plane.turning(stmt.value):
+                columns = self.names(ref.buf.name)
+                self.line(f"{plane.type(ref.buf.precision)} {columns}[{len(plane.rows)}];")
+                self.line(plane.taken(ref, columns))
+        rows = ""
+        if isinstance(stmt, Store) and plane.turns(stmt.ref):
+            rows = self.names(stmt.ref.buf.name)
+            self.line(f"{plane.type(stmt.ref.buf.precision)} {rows}[{len(plane.rows)}];")
+        for n, self.values in enumerate(plane.rows):
+            if isinstance(stmt, Store) and rows:
+                self.line(f"{rows}[{n}] = {self.values.value(stmt.value).text};")
+            else:
+                self.statement(stmt)
+        if isinstance(stmt, Store) and rows:
+            self.line(plane.put(stmt.ref, rows))
+        plane.forget()
 
     def counter(self, stmt: For) -> str:
         name = self.names(stmt.sym.name, "i")

@@ -8,14 +8,13 @@ from itertools import product
 from math import prod
 
 from ocannl.ir.index import TRUE, Affine, Sym
-from ocannl.ir.loops import Access, Buf, Expr, For, Home, Load, Num, Ref, Stmt, Store, Update, loop, row_major
+from ocannl.ir.loops import Buf, Expr, For, Load, Ref, Stmt, Store
 from ocannl.ir.names import Namer
 from ocannl.ir.touch import storage
 from ocannl.opt.group import Group, Sum, scratch
 from ocannl.opt.nest import is_whole, loads
-from ocannl.opt.parts import FEW, parts_of
+from ocannl.opt.parts import FEW, parts_of, renamed, room_of
 from ocannl.opt.plan.plain import REORDERED
-from ocannl.opt.realize.plain import neutral
 from ocannl.opt.substitute import substitute
 
 NEAR_BYTES = 1 << 14  # of a part, which every row adds to
@@ -99,36 +98,18 @@ def in_parts(each: Carried, loops: Sequence[For], part: Sym, names: Namer) -> Pa
           for o_2 in 0..4: y_parts[p, o_2] += x[b, o_2]
         for o_3 in 0..4: y[o_3] = the sum of y_parts[p_2, o_3]
     """
-    total, kept = each.sum, each.group.loops
-    shape = (part.extent, *(turn.sym.extent for turn in kept))
-    precision, op = total.acc.precision, total.update.op
-    name = names(f"{each.group.writes[0].buf.name}_parts")
-    buf = Buf(name, precision, shape, row_major(shape), Home.ARENA, Access.TEMP)
+    total = each.sum
+    room = room_of(each.group, part.extent, names)
+    begun, known = renamed(each.group.loops, names)
+    before = Group(begun, TRUE, (), (Store(room.cell(part, known), room.start),)).stmt()
 
-    def fresh() -> tuple[tuple[For, ...], dict[Sym, Affine]]:
-        new = {turn.sym: Sym(names(turn.sym.name), turn.sym.lo, turn.sym.hi) for turn in kept}
-        return tuple([loop(sym, ()) for sym in new.values()]), {sym: Affine.of(its) for sym, its in new.items()}
-
-    def cell(at: Sym, known: dict[Sym, Affine]) -> Ref:
-        return Ref(buf, (Affine.of(at), *(known[turn.sym] - turn.sym.lo for turn in kept)))
-
-    begun, known = fresh()
-    start = Store(cell(part, known), Num(neutral(op, precision), precision))
-    before = Group(begun, TRUE, (), (start,)).stmt()
-
-    turns, known = fresh()
-    term = substitute(each.term(loops), known)
+    turns, known = renamed(each.group.loops, names)
     rest = tuple([turn for turn in total.loops if turn.sym not in each.syms])
-    target = cell(part, known)
+    update = replace(total.update, ref=room.cell(part, known), value=substitute(each.term(loops), known))
     if rest:
-        acc = Ref(scratch(names("acc"), precision, ()), ())
-        inner = Sum(Load(target), rest, TRUE, Update(acc, op, term, total.update.origin))
-        inside = Group(turns, TRUE, (inner,), (Store(target, Load(acc)),)).stmt()
+        acc = Ref(scratch(names("acc"), room.buf.precision, ()), ())
+        inner = Sum(Load(update.ref), rest, TRUE, replace(update, ref=acc))
+        inside = Group(turns, TRUE, (inner,), (Store(update.ref, Load(acc)),)).stmt()
     else:
-        inside = Group(turns, TRUE, (), (Update(target, op, term, total.update.origin),)).stmt()
-
-    again = Sym(names(part.name), part.lo, part.hi)
-    own = {turn.sym: Affine.of(turn.sym) for turn in kept}
-    update = replace(total.update, value=Load(cell(again, own)))
-    after = replace(each.group, sums=(replace(total, loops=(loop(again, ()),), update=update),)).stmt()
-    return Parts(buf, before, inside, after)
+        inside = Group(turns, TRUE, (), (update,)).stmt()
+    return Parts(room.buf, before, inside, room.added_up(Sym(names(part.name), part.lo, part.hi)))

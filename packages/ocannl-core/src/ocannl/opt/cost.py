@@ -23,12 +23,18 @@ class Cost:
     nodes: int
 
 
-def cost(expr: Expr) -> Cost:
+def cost(expr: Expr, shares: bool = False) -> Cost:
+    """With `shares`, of a target that computes once what the expression has twice."""
     work = nodes = loads = 0
-    stack = [expr]
+    stack, met = [expr], set[Expr]()
     while stack:
         nodes += 1
-        match stack.pop():
+        node = stack.pop()
+        if shares:
+            if node in met:
+                continue
+            met.add(node)
+        match node:
             case Apply(op, args):
                 work += 0 if op.name in FREE else HEAVY.get(op.name, 1)
                 stack.extend(args)

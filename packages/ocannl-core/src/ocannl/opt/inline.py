@@ -97,7 +97,7 @@ def _pays(nest: Nest, readers: Sequence[Nest], shares: bool) -> bool:
     if any(reader.iterations > prod(buf.shape) for reader in readers):
         return False
     uses = [(n, ref.at) for n, reader in enumerate(readers) for ref in loads(reader.leaf.value) if ref.buf is buf]
-    return price.work <= CHEAP or len(set(uses) if shares else uses) == 1
+    return len(set(uses) if shares else uses) == 1 or cost(nest.leaf.value, shares).work <= CHEAP
 
 
 def _is_copy(nest: Nest, buf: Buf) -> bool:

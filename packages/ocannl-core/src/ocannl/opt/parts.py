@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 
 from ocannl.ir.index import TRUE, Affine, Sym
-from ocannl.ir.loops import Access, Buf, Home, Load, Num, Proc, Ref, Stmt, Store, Update, loop, row_major
+from ocannl.ir.loops import Access, Buf, For, Home, Load, Num, Proc, Ref, Stmt, Store, loop, row_major
 from ocannl.ir.names import Namer
 from ocannl.opt.group import Group, Sum, group_of, scratch
 from ocannl.opt.nest import is_whole, loads, names_of
@@ -78,30 +79,54 @@ def _divided(group: Group, long: int) -> Sym | None:
     return outer if outer in each.syms and parts_of(outer.extent) >= min(FEW, outer.extent) else None
 
 
+@dataclass(frozen=True, slots=True)
+class Room:
+    """An array for the parts of a group's sum: for each part a number for each cell of the group."""
+
+    group: Group
+    buf: Buf
+
+    @property
+    def start(self) -> Num:
+        """What a part begins with."""
+        (total,) = self.group.sums
+        return Num(neutral(total.update.op, self.buf.precision), self.buf.precision)
+
+    def cell(self, part: Sym, known: Mapping[Sym, Affine]) -> Ref:
+        """That of a part, for these values of the group's symbols."""
+        return Ref(self.buf, (Affine.of(part), *(known[turn.sym] - turn.sym.lo for turn in self.group.loops)))
+
+    def added_up(self, part: Sym) -> Stmt:
+        """The group with the parts as its terms."""
+        (total,) = self.group.sums
+        cell = self.cell(part, {turn.sym: Affine.of(turn.sym) for turn in self.group.loops})
+        update = replace(total.update, value=Load(cell))
+        return replace(self.group, sums=(replace(total, loops=(loop(part, ()),), update=update),)).stmt()
+
+
+def room_of(group: Group, many: int, names: Namer) -> Room:
+    shape = (many, *(turn.sym.extent for turn in group.loops))
+    name, precision = names(f"{group.writes[0].buf.name}_parts"), group.sums[0].acc.precision
+    return Room(group, Buf(name, precision, shape, row_major(shape), Home.ARENA, Access.TEMP))
+
+
+def renamed(loops: Sequence[For], names: Namer) -> tuple[tuple[For, ...], dict[Sym, Affine]]:
+    """The loops with symbols of their own, and these as values of the old ones."""
+    new = {turn.sym: Sym(names(turn.sym.name), turn.sym.lo, turn.sym.hi) for turn in loops}
+    return tuple([loop(sym, ()) for sym in new.values()]), {old: Affine.of(sym) for old, sym in new.items()}
+
+
 def _in_parts(group: Group, sym: Sym, names: Namer) -> tuple[Buf, Stmt, Stmt]:
     """The array of the parts, the group that makes them, and the one that adds them up."""
     (total,) = group.sums
-    precision, op, origin = total.acc.precision, total.update.op, total.update.origin
     many = parts_of(sym.extent)
-    shape = (many, *(turn.sym.extent for turn in group.loops))
-    name = names(f"{group.writes[0].buf.name}_parts")
-    buf = Buf(name, precision, shape, row_major(shape), Home.ARENA, Access.TEMP)
+    room = room_of(group, many, names)
     part, again = (Sym(names(f"{sym.name}_part"), 0, many - 1) for _ in range(2))
     turn = Sym(names(sym.name), 0, sym.extent // many - 1)
-    kept = {each.sym: Sym(names(each.sym.name), each.sym.lo, each.sym.hi) for each in group.loops}
-
-    values = {old: Affine.of(new) for old, new in kept.items()} | {
-        sym: Affine(((turn.extent, part), (1, turn)), sym.lo)
-    }
-    acc = Ref(scratch(names("acc"), precision, ()), ())
-    feed = Update(acc, op, substitute(total.update.value, values), origin)
+    kept, known = renamed(group.loops, names)
+    value = substitute(total.update.value, {**known, sym: Affine(((turn.extent, part), (1, turn)), sym.lo)})
+    acc = Ref(scratch(names("acc"), room.buf.precision, ()), ())
     loops = tuple([loop(turn, ()) if each.sym is sym else each for each in total.loops])
-    cell = Ref(buf, (Affine.of(part), *(Affine.of(new) - new.lo for new in kept.values())))
-    outer = (loop(part, ()), *(loop(new, ()) for new in kept.values()))
-    made = Sum(Num(neutral(op, precision), precision), loops, TRUE, feed)
-    first = Group(outer, TRUE, (made,), (Store(cell, Load(acc), origin),))
-
-    mine = Ref(buf, (Affine.of(again), *(Affine.of(old) - old.lo for old in kept)))
-    update = replace(total.update, value=Load(mine))
-    last = replace(group, sums=(replace(total, loops=(loop(again, ()),), update=update),))
-    return buf, first.stmt(), last.stmt()
+    made = Sum(room.start, loops, TRUE, replace(total.update, ref=acc, value=value))
+    first = Group((loop(part, ()), *kept), TRUE, (made,), (Store(room.cell(part, known), Load(acc)),))
+    return room.buf, first.stmt(), room.added_up(again)

@@ -51,4 +51,3 @@ def along(syms: tuple[Sym, ...], refs: Sequence[Ref]) -> tuple[Sym, ...]:
     return (*(s for s in syms if s is not best), best)
 
 
-stride = Ref.stride  # for `tiled`

@@ -8,14 +8,14 @@ from math import prod
 
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Cond, Sym
-from ocannl.ir.loops import Buf, Cast, Expr, Load, Ref, When
+from ocannl.ir.loops import Buf, Cast, Expr, Idx, Load, Ref, Var, When
 from ocannl.ir.projections import is_injective
 from ocannl.ir.walk import walk
 from ocannl.opt.cost import cost
 from ocannl.opt.group import Group
 from ocannl.opt.nest import loads
 from ocannl.opt.plan.model import Shape, Strides, best
-from ocannl.opt.plan.plain import REORDERED, along, stride
+from ocannl.opt.plan.plain import REORDERED, along
 
 NEAR_BYTES = 1 << 18  # of operands that stay in a cache of the core
 
@@ -51,7 +51,7 @@ def tiled(group: Group, capabilities: Capabilities) -> Tiled | None:
     if vector in reduced:
         reduced = (*(s for s in reduced if s is not vector), vector)
     else:
-        reduced = along(reduced, [ref for ref in subject.terms if not stride(ref, vector)])
+        reduced = along(reduced, [ref for ref in subject.terms if not ref.stride(vector)])
         tiles = _ordered(subject, [*tiles, (vector, tile.vectors * shape.lanes)], reduced)
     outer = tuple([s for s in kept if all(s is not of for of, _ in tiles)])
     across = None if tile.across is None else syms[tile.across]
@@ -63,9 +63,9 @@ def _ordered(subject: Subject, tiles: list[tuple[Sym, int]], reduced: tuple[Sym,
     one, which is fast while these are near."""
 
     def far(outer: tuple[Sym, int], inner: tuple[Sym, int]) -> int:
-        again = [ref for ref in subject.terms if stride(ref, inner[0]) and not stride(ref, outer[0])]
+        again = [ref for ref in subject.terms if ref.stride(inner[0]) and not ref.stride(outer[0])]
         syms = (*reduced, inner[0])
-        size = sum(prod(s.extent for s in syms if stride(ref, s)) * ref.buf.precision.nbytes for ref in again)
+        size = sum(prod(s.extent for s in syms if ref.stride(s)) * ref.buf.precision.nbytes for ref in again)
         return size * -(-outer[0].extent // outer[1]) if size > NEAR_BYTES else 0
 
     if len(tiles) < 2:
@@ -109,7 +109,7 @@ def subject_of(group: Group, capabilities: Capabilities) -> Subject | None:
     width = max([4, *(ref.buf.precision.nbytes for ref in group.writes)])
     for value in group.values:
         for node in walk(value):
-            if isinstance(node, Load | Cast):
+            if isinstance(node, Load | Cast) and _differs(node, syms):
                 width = max(width, node.precision.nbytes)
     terms = _terms(group)
     others = [ref for ref in dict.fromkeys(group.reads) if ref not in terms] if group.sums else []
@@ -129,6 +129,14 @@ def subject_of(group: Group, capabilities: Capabilities) -> Subject | None:
         registers=capabilities.vector_registers,
     )
     return Subject(syms, tuple(terms), tuple(others), tuple(group.writes), numbers)
+
+
+def _differs(value: Expr, syms: tuple[Sym, ...]) -> bool:
+    """Whether lanes may have different values of it."""
+    return any(
+        any(s in syms for at in node.ref.at for s in at.syms) if isinstance(node, Load) else isinstance(node, Idx | Var)
+        for node in walk(value)
+    )
 
 
 def guards(value: Expr) -> list[Cond]:

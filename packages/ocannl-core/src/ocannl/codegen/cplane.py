@@ -1,0 +1,89 @@
+"""Expressions in a plane of lanes: the values of each row, and cells that are turned (see `codegen.turned`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import copy
+
+from ocannl.codegen import turned
+from ocannl.codegen.clanes import Lanes
+from ocannl.codegen.cvalues import Values
+from ocannl.codegen.infix import Term, unary
+from ocannl.ir.index import Sym
+from ocannl.ir.loops import Expr, Load, Ref, When
+from ocannl.ir.precision import Precision
+from ocannl.ir.walk import children
+
+
+class Plane:
+    """`rows` of `width` lanes each; `one` has what all share."""
+
+    def __init__(self, one: Values, sym: Sym, rows: range, lane: Sym, first: int, width: int) -> None:
+        self.sym, self.lane, self.width = sym, lane, width
+        self.rows: list[Values] = []
+        for row in rows:
+            mine = copy(one)
+            mine.syms, mine.variables = {**one.syms, sym: row, lane: first}, dict(one.variables)
+            self.rows.append(Row(mine, lane, first, width) if width > 1 else mine)
+
+    def type(self, precision: Precision) -> str:
+        row = self.rows[0]
+        assert isinstance(row, Row)
+        return row.type(precision)
+
+    def turns(self, ref: Ref) -> bool:
+        return self.width > 1 and abs(ref.stride(self.lane)) > 1 and ref.stride(self.sym) == 1
+
+    def turning(self, value: Expr) -> list[Ref]:
+        """What is read, whatever holds, of cells to be turned."""
+        return list(dict.fromkeys(ref for ref in _certain(value) if self.turns(ref)))
+
+    def taken(self, ref: Ref, columns: str) -> str:
+        """A statement that puts the rows of the cells into an array, where they are from now on."""
+        for n, row in enumerate(self.rows):
+            assert isinstance(row, Row)
+            row.turned[ref] = Term(f"{columns}[{n}]")
+        row = self.rows[0]
+        assert isinstance(row, Row)
+        function = turned.take(row.dialect, ref.buf.precision, len(self.rows), self.width)
+        step = Term(str(ref.stride(self.lane)))
+        return f"{row.call(function, Term(columns), unary('&', row.one.place(ref)), step).text};"
+
+    def put(self, ref: Ref, rows: str) -> str:
+        """A statement that writes the cells from an array of rows."""
+        row = self.rows[0]
+        assert isinstance(row, Row)
+        function = turned.put(row.dialect, ref.buf.precision, len(self.rows), self.width)
+        step = Term(str(ref.stride(self.lane)))
+        return f"{row.call(function, unary('&', row.one.place(ref)), step, Term(rows)).text};"
+
+    def forget(self) -> None:
+        """Cells are to be read again."""
+        for row in self.rows:
+            if isinstance(row, Row):
+                row.turned.clear()
+
+
+class Row(Lanes):
+    """The lanes of a row; some cells have been turned already."""
+
+    __slots__ = ("turned",)
+
+    def __init__(self, one: Values, sym: Sym, first: int, width: int) -> None:
+        super().__init__(one, sym, first, width)
+        self.turned: dict[Ref, Term] = {}
+
+    def place(self, ref: Ref) -> Term:
+        return self.turned[ref] if ref in self.turned else super().place(ref)
+
+
+def _certain(expr: Expr) -> Iterator[Ref]:
+    """The cells that are read whatever holds."""
+    match expr:
+        case Load(ref):
+            yield ref
+        case When():
+            pass
+        case _:
+            for part in children(expr):
+                yield from _certain(part)  # type: ignore[arg-type]
