@@ -46,7 +46,7 @@ from ocannl_backend_triton.hazards import Hazards
 from ocannl_backend_triton.nests import address
 from ocannl_backend_triton.scope import Guard, Index, Scope
 from ocannl_backend_triton.types import held
-from ocannl_backend_triton.values import Axes, Operations, Value, bare
+from ocannl_backend_triton.values import Axes, Operations, Value, bare, neutral
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,13 +196,11 @@ class Emitter:
         for buf, op in found.items():
             outer = self.locals[buf]
             if isinstance(outer, Register) and axis.place not in outer.axes:
-                neutral = self.scope.spread(self.neutral(op, buf), outer.axes | {axis.place})
-                name = self.scope.let(f"{buf.name}_wide", neutral.text)
-                self.locals[buf] = wide = Register(name, neutral.axes, len(self.scope.guards))
+                nothing = self.operations.number(neutral(op, buf.precision), buf.precision)
+                start = self.scope.spread(nothing, outer.axes | {axis.place})
+                name = self.scope.let(f"{buf.name}_wide", start.text)
+                self.locals[buf] = wide = Register(name, start.axes, len(self.scope.guards))
                 yield buf, op, wide, outer
-
-    def neutral(self, op: Op, buf: Buf) -> Value:
-        return self.operations.number(op.neutral or 0, buf.precision)
 
     def serial(self, loop: For) -> None:
         """One iteration after the other. Where the bounds vary within a block, those that some lack are masked."""
@@ -376,8 +374,8 @@ class Emitter:
         """What a block comes to along some axes; what is not meant counts as neutral."""
         mask = self.scope.mask([guard for guard in guards if guard.axes & axes])
         if mask is not None:
-            neutral = self.operations.typed(self.operations.number(op.neutral or 0, value.precision))
-            text = f"tl.where({mask.text}, {self.operations.typed(value).text}, {neutral.text})"
+            nothing = self.operations.typed(self.operations.number(neutral(op, value.precision), value.precision))
+            text = f"tl.where({mask.text}, {self.operations.typed(value).text}, {nothing.text})"
             value = Value(text, value.precision, value.axes | mask.axes)
         value = self.scope.spread(value, axes)
         function = self.operations.combine(op, value.precision)

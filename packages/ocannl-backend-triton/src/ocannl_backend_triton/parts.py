@@ -39,6 +39,7 @@ from ocannl.ir.loops import (
 )
 from ocannl.ir.walk import Node, rewrite_body, walk
 from ocannl_backend_triton.nests import is_whole
+from ocannl_backend_triton.values import neutral
 
 MANY = 1 << 16  # terms
 PARTS = 256
@@ -103,7 +104,7 @@ def _part(summed: For, update: Update, parts: Buf, part: Sym) -> For:
     inner = _substituted(summed.body, {summed.sym: here + summed.sym.lo}, update.ref.buf, own)
     if summed.sym.extent % size:
         inner = (If(Cond((Affine.of(summed.sym.extent - 1) - here,)), inner),)
-    start = Num(update.op.neutral or 0, own.precision)
+    start = Num(neutral(update.op, own.precision), own.precision)
     cell = Ref(own, ())
     return loop(part, (
         Local(own), Store(cell, start), loop(turn, inner), Store(Ref(parts, (Affine.of(part),)), Load(cell)),

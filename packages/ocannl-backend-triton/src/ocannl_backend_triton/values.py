@@ -130,6 +130,12 @@ def bare(text: str) -> str:
     return text[1:-1]
 
 
+def neutral(op: Op, precision: Precision) -> int | float:
+    """What adds nothing; of truth values, the lowest is 0."""
+    value = op.neutral or 0
+    return int(value > 0) if precision is bool_ else value
+
+
 class Operations:
     """What operations are as text, and the helpers that they need, in order."""
 
