@@ -7,6 +7,8 @@ from itertools import count
 
 from ocannl.codegen import Document
 
+WIDE = '"prefer-vector-width"="512"'  # some processors have it halved: vectors are already as wide as they are to be
+
 
 class Module:
     """What the functions of one module share: declared intrinsics and helper functions, each once."""

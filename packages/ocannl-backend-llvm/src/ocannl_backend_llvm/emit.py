@@ -43,7 +43,7 @@ from ocannl.ir.loops import (
 )
 from ocannl.ir.names import Namer, identifier
 from ocannl.ir.text import print_proc
-from ocannl_backend_llvm.build import Builder, Module
+from ocannl_backend_llvm.build import WIDE, Builder, Module
 from ocannl_backend_llvm.indices import Indices
 from ocannl_backend_llvm.lanes import Lanes
 from ocannl_backend_llvm.plane import Plane
@@ -129,7 +129,6 @@ left:
   ret i1 true
 }}
 """
-WIDE = '"prefer-vector-width"="512"'  # some processors have it halved: vectors are already as wide as they are to be
 OLD = "old value"  # of the cell that an `Update` changes: no name that a program can hold
 
 

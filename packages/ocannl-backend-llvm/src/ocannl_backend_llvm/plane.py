@@ -6,13 +6,15 @@ turned into the latter in registers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 
+from ocannl.codegen import Document
 from ocannl.ir.loops import Expr, For, Let, Load, Ref, Stmt, Store, Update, When
+from ocannl.ir.names import identifier
 from ocannl.ir.walk import children
-from ocannl_backend_llvm.build import Builder
-from ocannl_backend_llvm.lanes import Lanes
+from ocannl_backend_llvm.build import MANGLED, WIDE, Builder, Module
+from ocannl_backend_llvm.lanes import Lanes, Wide
 from ocannl_backend_llvm.straight import Straight
 from ocannl_backend_llvm.types import HELD
 
@@ -36,51 +38,106 @@ class Plane:
             self.statement(stmt)
 
     def statement(self, stmt: Stmt) -> None:
-        turned: dict[Ref, list[str]] = {}
+        turned: dict[Ref, str] = {}
         for ref in _certain(stmt.value) if isinstance(stmt, Let | Store | Update) else ():
             if ref not in turned and self.turns(ref):
                 turned[ref] = self.gather(ref)
-        values: list[str] = []
+        rows = self.array(stmt.ref) if isinstance(stmt, Store) and self.turns(stmt.ref) else ""
         for n, row in enumerate(self.rows):
             self.one.indices.bind(self.sym, self.first + n)
-            row.turned = {ref: vectors[n] for ref, vectors in turned.items()}
-            if isinstance(stmt, Store) and self.turns(stmt.ref):
-                values.append(self.wide.operand(HELD[stmt.value.precision], row.value(stmt.value)))
+            row.turned = {ref: (array, n) for ref, array in turned.items()}
+            if isinstance(stmt, Store) and rows:
+                held = HELD[stmt.value.precision]
+                value = self.wide.operand(held, row.value(stmt.value))
+                self.one.b.line(f"store {self.wide.type(held)} {value}, ptr {_cell(self.wide, held, rows, n)}")
             else:
                 row.statement(stmt)
-        if isinstance(stmt, Store) and values:
-            self.scatter(stmt.ref, values)
+        if isinstance(stmt, Store) and rows:
+            self.scatter(stmt.ref, rows)
 
     def turns(self, ref: Ref) -> bool:
         return abs(ref.stride(self.lanes)) > 1 and ref.stride(self.sym) == 1
 
-    def places(self, ref: Ref) -> Iterator[str]:
-        """Where the cells of each lane begin."""
+    def gather(self, ref: Ref) -> str:
+        """An array with a vector of the cells of each row."""
+        held, rows = HELD[ref.buf.precision], self.array(ref)
+        name = _take(self.one.b.module, held, len(self.rows), self.wide.width)
+        self.one.b.line(f"call void @{name}(ptr {rows}, ptr {self.place(ref)}, i64 {ref.stride(self.lanes)})")
+        return rows
+
+    def scatter(self, ref: Ref, rows: str) -> None:
+        held = HELD[ref.buf.precision]
+        name = _put(self.one.b.module, held, len(self.rows), self.wide.width)
+        self.one.b.line(f"call void @{name}(ptr {self.place(ref)}, i64 {ref.stride(self.lanes)}, ptr {rows})")
+
+    def array(self, ref: Ref) -> str:
+        """Memory for a vector of each row."""
+        name = f"%{self.one.b.fresh(identifier(ref.buf.name))}"
+        self.one.allocas.line(f"  {name} = alloca [{len(self.rows)} x {self.wide.type(HELD[ref.buf.precision])}]")
+        return name
+
+    def place(self, ref: Ref) -> str:
+        """Where the cells of the first lane begin."""
         self.one.indices.bind(self.sym, self.first)
-        first, step, held = self.one.place(ref), ref.stride(self.lanes), HELD[ref.buf.precision]
-        for lane in range(self.wide.width):
-            yield self.one.b.let(f"getelementptr inbounds {held}, ptr {first}, i64 {lane * step}", "at")
-
-    def gather(self, ref: Ref) -> list[str]:
-        """The cells, a vector for each row."""
-        held, align, count = HELD[ref.buf.precision], ref.buf.precision.nbytes, len(self.rows)
-        b = self.one.b
-        columns = [b.let(f"load <{count} x {held}>, ptr {at}, align {align}", "column") for at in self.places(ref)]
-        return transposed(b, count, held, columns)
-
-    def scatter(self, ref: Ref, rows: list[str]) -> None:
-        held, align, count = HELD[ref.buf.precision], ref.buf.precision.nbytes, len(self.rows)
-        for at, column in zip(self.places(ref), transposed(self.one.b, self.wide.width, held, rows), strict=True):
-            self.one.b.line(f"store <{count} x {held}> {column}, ptr {at}, align {align}")
+        return self.one.place(ref)
 
 
 class _Row(Lanes):
     """The lanes of a row; of some cells there are vectors already."""
 
-    turned: dict[Ref, str]
+    turned: dict[Ref, tuple[str, int]]  # an array, and which of its vectors
 
     def gather(self, ref: Ref) -> str:
-        return self.turned.get(ref) or super().gather(ref)
+        if ref not in self.turned:
+            return super().gather(ref)
+        held = HELD[ref.buf.precision]
+        return self.wide.let(f"load {self.wide.type(held)}, ptr {_cell(self.wide, held, *self.turned[ref])}", "row")
+
+
+def _cell(wide: Wide, held: str, array: str, n: int) -> str:
+    return wide.let(f"getelementptr inbounds {wide.type(held)}, ptr {array}, i64 {n}", "at")
+
+
+def _put(module: Module, held: str, count: int, width: int) -> str:
+    """The function that writes so many rows into cells that lie side by side along the rows."""
+
+    def body(b: Builder) -> None:
+        rows = [b.let(f"load <{width} x {held}>, ptr {at}") for at in _steps(b, f"<{width} x {held}>", "%x", count)]
+        for n, column in enumerate(transposed(b, width, held, rows)):
+            b.line(f"store <{count} x {held}> {column}, ptr {_lane(b, held, '%y', n)}, align 1")
+
+    return _helper(module, f"ocannl.put.{count}.v{width}{MANGLED[held]}", "ptr %y, i64 %step, ptr noalias %x", body)
+
+
+def _take(module: Module, held: str, count: int, width: int) -> str:
+    """The function that reads the cells as rows."""
+
+    def body(b: Builder) -> None:
+        columns = [b.let(f"load <{count} x {held}>, ptr {_lane(b, held, '%x', n)}, align 1") for n in range(width)]
+        places = _steps(b, f"<{width} x {held}>", "%y", count)
+        for at, row in zip(places, transposed(b, count, held, columns), strict=True):
+            b.line(f"store <{width} x {held}> {row}, ptr {at}")
+
+    return _helper(module, f"ocannl.take.{count}.v{width}{MANGLED[held]}", "ptr noalias %y, ptr %x, i64 %step", body)
+
+
+def _helper(module: Module, name: str, params: str, body: Callable[[Builder], None]) -> str:
+    if not module.has(name):
+        doc = Document()
+        doc.line(f"define internal void @{name}({params}) nounwind noinline {WIDE} {{")
+        body(Builder(module, doc))
+        doc.line("  ret void")
+        doc.line("}")
+        module.define(name, doc.text())
+    return name
+
+
+def _steps(b: Builder, type_: str, array: str, count: int) -> list[str]:
+    return [b.let(f"getelementptr inbounds {type_}, ptr {array}, i64 {n}", "at") for n in range(count)]
+
+
+def _lane(b: Builder, held: str, array: str, n: int) -> str:
+    return b.let(f"getelementptr inbounds {held}, ptr {array}, i64 {b.let(f'mul nsw i64 %step, {n}')}", "at")
 
 
 def transposed(b: Builder, lanes: int, held: str, vectors: list[str]) -> list[str]:
