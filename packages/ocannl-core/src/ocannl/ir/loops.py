@@ -9,7 +9,7 @@ Meaning. A statement sees what those before it wrote. `For` runs its body for sy
 is `claimed`, no iteration touches what another one writes, and threads may take them, so many at a time, in any order.
 Its mode says how it is best executed: `unrolled` has the code of the body once for each iteration; the iterations of
 `lanes`, which touch nothing that another one writes, are the lanes of vectors, statement by statement, and what all of
-them add to is added to in any order; lanes around lanes are a plane, whose rows and columns may change places in registers.
+them add to is added to in any order; lanes around lanes are a plane, which may be turned on its way to or from memory.
 `Pick` gives a symbol the value of an integer expression, and runs its body if that is in the symbol's range.
 A `streamed` store of lanes goes past the caches: what it writes is not read again soon, and it is as any other to all
 who come after the nest that it stands in.
