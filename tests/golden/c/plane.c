@@ -37,8 +37,8 @@ struct team {  /* the threads that share loops */
     int64_t threads);
 };
 
-typedef float f32x8 __attribute__((vector_size(32), aligned(4)));
-typedef int32_t i32x8 __attribute__((vector_size(32), aligned(4)));
+typedef float f32x4 __attribute__((vector_size(16), aligned(4)));
+typedef int32_t i32x4 __attribute__((vector_size(16), aligned(4)));
 #define LANES(type, cell) (*(type *)&(cell))
 
 #ifdef __clang__
@@ -47,72 +47,72 @@ typedef int32_t i32x8 __attribute__((vector_size(32), aligned(4)));
 #define SHUFFLE(mask, x, y, ...) __builtin_shuffle(x, y, (mask){ __VA_ARGS__ })
 #endif
 
-static inline __attribute__((always_inline)) void take_3_f32x8(f32x8 *y, const float *x, int64_t step)
+static inline __attribute__((always_inline)) void take_3_f32x4(f32x4 *y, const float *x, int64_t step)
 {
-  f32x8 r[4] = { 0 };
+  f32x4 r[4] = { 0 };
   #pragma GCC unroll 16
-  for (int n = 0; n < 8; n++) __builtin_memcpy((char *)&r[n % 4] + n / 4 * 4 * sizeof r[0][0], x + n * step, 3 * sizeof *x);
+  for (int n = 0; n < 4; n++) __builtin_memcpy((char *)&r[n % 4] + n / 4 * 4 * sizeof r[0][0], x + n * step, 3 * sizeof *x);
   #pragma GCC unroll 16
   for (int n = 0; n < 2; n++) {
     const int m = n / 1 * 2 + n % 1;
-    const f32x8 a = r[m], b = r[m + 1];
-    r[m] = SHUFFLE(i32x8, a, b, 0, 8, 2, 10, 4, 12, 6, 14);
-    r[m + 1] = SHUFFLE(i32x8, a, b, 1, 9, 3, 11, 5, 13, 7, 15);
+    const f32x4 a = r[m], b = r[m + 1];
+    r[m] = SHUFFLE(i32x4, a, b, 0, 4, 2, 6);
+    r[m + 1] = SHUFFLE(i32x4, a, b, 1, 5, 3, 7);
   }
   #pragma GCC unroll 16
   for (int n = 0; n < 2; n++) {
     const int m = n / 2 * 4 + n % 2;
-    const f32x8 a = r[m], b = r[m + 2];
-    r[m] = SHUFFLE(i32x8, a, b, 0, 1, 8, 9, 4, 5, 12, 13);
-    r[m + 2] = SHUFFLE(i32x8, a, b, 2, 3, 10, 11, 6, 7, 14, 15);
+    const f32x4 a = r[m], b = r[m + 2];
+    r[m] = SHUFFLE(i32x4, a, b, 0, 1, 4, 5);
+    r[m + 2] = SHUFFLE(i32x4, a, b, 2, 3, 6, 7);
   }
   #pragma GCC unroll 16
   for (int n = 0; n < 3; n++) y[n] = r[n];
 }
 
-static inline __attribute__((always_inline)) f32x8 all_f32x8(float x)
+static inline __attribute__((always_inline)) f32x4 all_f32x4(float x)
 {
-  return (f32x8){ x, x, x, x, x, x, x, x };
+  return (f32x4){ x, x, x, x };
 }
 
-static inline __attribute__((always_inline)) void put_3_f32x8(float *y, int64_t step, const f32x8 *x)
+static inline __attribute__((always_inline)) void put_3_f32x4(float *y, int64_t step, const f32x4 *x)
 {
-  f32x8 r[4] = { x[0], x[1], x[2], x[2] };
+  f32x4 r[4] = { x[0], x[1], x[2], x[2] };
   #pragma GCC unroll 16
   for (int n = 0; n < 2; n++) {
     const int m = n / 1 * 2 + n % 1;
-    const f32x8 a = r[m], b = r[m + 1];
-    r[m] = SHUFFLE(i32x8, a, b, 0, 8, 2, 10, 4, 12, 6, 14);
-    r[m + 1] = SHUFFLE(i32x8, a, b, 1, 9, 3, 11, 5, 13, 7, 15);
+    const f32x4 a = r[m], b = r[m + 1];
+    r[m] = SHUFFLE(i32x4, a, b, 0, 4, 2, 6);
+    r[m + 1] = SHUFFLE(i32x4, a, b, 1, 5, 3, 7);
   }
   #pragma GCC unroll 16
   for (int n = 0; n < 2; n++) {
     const int m = n / 2 * 4 + n % 2;
-    const f32x8 a = r[m], b = r[m + 2];
-    r[m] = SHUFFLE(i32x8, a, b, 0, 1, 8, 9, 4, 5, 12, 13);
-    r[m + 2] = SHUFFLE(i32x8, a, b, 2, 3, 10, 11, 6, 7, 14, 15);
+    const f32x4 a = r[m], b = r[m + 2];
+    r[m] = SHUFFLE(i32x4, a, b, 0, 1, 4, 5);
+    r[m + 2] = SHUFFLE(i32x4, a, b, 2, 3, 6, 7);
   }
   #pragma GCC unroll 16
-  for (int n = 0; n < 8; n++) __builtin_memcpy(y + n * step, (char *)&r[n % 4] + n / 4 * 4 * sizeof r[0][0], 3 * sizeof *y);
+  for (int n = 0; n < 4; n++) __builtin_memcpy(y + n * step, (char *)&r[n % 4] + n / 4 * 4 * sizeof r[0][0], 3 * sizeof *y);
 }
 
 /* proc plane */
-/*   x : f32[3,8]  in */
-/*   z : f32[8,3]  in */
-/*   y : f32[8,3]  out */
+/*   x : f32[3,4]  in */
+/*   z : f32[4,3]  in */
+/*   y : f32[4,3]  out */
 
 static __attribute__((noinline)) void plane_1(
     float *restrict y,
     const float *restrict x,
     const float *restrict z)
 {
-  f32x8 z_2[3];
-  take_3_f32x8(z_2, &z[0], 3);
-  f32x8 y_2[3];
-  y_2[0] = all_f32x8(2.0f) * LANES(f32x8, x[0]) + z_2[0];
-  y_2[1] = all_f32x8(2.0f) * LANES(f32x8, x[8]) + z_2[1];
-  y_2[2] = all_f32x8(2.0f) * LANES(f32x8, x[16]) + z_2[2];
-  put_3_f32x8(&y[0], 3, y_2);
+  f32x4 z_2[3];
+  take_3_f32x4(z_2, &z[0], 3);
+  f32x4 y_2[3];
+  y_2[0] = all_f32x4(2.0f) * LANES(f32x4, x[0]) + z_2[0];
+  y_2[1] = all_f32x4(2.0f) * LANES(f32x4, x[4]) + z_2[1];
+  y_2[2] = all_f32x4(2.0f) * LANES(f32x4, x[8]) + z_2[2];
+  put_3_f32x4(&y[0], 3, y_2);
 }
 
 int ocannl_plane(void *const addresses[], const int64_t symbols[], struct control *control)

@@ -214,17 +214,17 @@ def check_tile(run: Runner) -> None:
 
 def plane() -> Proc:
     """`y = 2 x.T + z`, in rows of `x`."""
-    x = Buf("x", float32, (3, 8), (8, 1), Home.POOL, Access.IN)
-    z = Buf("z", float32, (8, 3), (3, 1), Home.POOL, Access.IN)
-    y = Buf("y", float32, (8, 3), (3, 1), Home.POOL, Access.OUT)
-    i, j = Sym("i", 0, 2), Sym("j", 0, 7)
+    x = Buf("x", float32, (3, 4), (4, 1), Home.POOL, Access.IN)
+    z = Buf("z", float32, (4, 3), (3, 1), Home.POOL, Access.IN)
+    y = Buf("y", float32, (4, 3), (3, 1), Home.POOL, Access.OUT)
+    i, j = Sym("i", 0, 2), Sym("j", 0, 3)
     double = Apply(MUL, (Num(2, float32), Load(Ref(x, (A(i), A(j))))))
     cell = Store(Ref(y, (A(j), A(i))), Apply(ADD, (double, Load(Ref(z, (A(j), A(i)))))))
     return Proc("plane", (x, z, y), (), (loop(i, (loop(j, (cell,), mode=Mode.LANES),), mode=Mode.LANES),))
 
 
 def check_plane(run: Runner) -> None:
-    x, z, y = (np.arange(24, dtype=np.float32).reshape(shape) for shape in ((3, 8), (8, 3), (8, 3)))
+    x, z, y = (np.arange(12, dtype=np.float32).reshape(shape) for shape in ((3, 4), (4, 3), (4, 3)))
     np.testing.assert_array_equal(run(plane(), x, z, y)[2], 2 * x.T + z)
 
 
