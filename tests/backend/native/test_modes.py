@@ -1,12 +1,13 @@
 """Loops that are unrolled or in lanes: random modes for random programs, and random tiles of random groups."""
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import numpy as np
 import pytest
 
-from ocannl.ir.index import Affine, Sym
+from ocannl.ir.index import Affine, Bound, Sym
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import (
     Access,
@@ -28,6 +29,7 @@ from ocannl.ir.loops import (
     loop,
 )
 from ocannl.ir.names import Namer
+from ocannl.ir.ops import ADD
 from ocannl.ir.precision import bfloat16, float32, float64, uint8
 from ocannl.ir.text import print_proc
 from ocannl.ir.tnode import Role, TNode
@@ -42,6 +44,7 @@ from ocannl.opt.realize import realize
 from ocannl.opt.stream import stream
 from ocannl.testing.generate import difference, generate
 from ocannl.testing.groups import group, tiled_plan
+from ocannl.testing.kit.cases import pool
 from ocannl.testing.kit.programs import given
 from ocannl.testing.modes import moded
 
@@ -174,3 +177,29 @@ def test_there_is_some_of_everything(native):
     wanted += ["streamed 16"]
     wanted += ["odd width", "several statements", "choice between lanes", "choice for all lanes"]
     assert not [what for what in wanted if not seen[what]]
+
+
+@pytest.mark.parametrize("kind", [float32, float64, uint8, bfloat16], ids=str)
+def test_planes_of_any_size(native, run, kind):
+    """Some are empty, a single row, a single column, or more rows than are turned at a time."""
+    sizes = [(rows, lanes) for rows in (0, 1, 2, 3, 6, 8, 17) for lanes in (0, 1, 2, 5, 8, 10, 16, 19)]
+    procs = []
+    for rows, lanes in sizes:
+        blank = np.zeros((20, 20), kind.numpy)
+        x, z = (pool(name, blank, Access.IN) for name in "xz")
+        y = pool("y", blank)
+        i, j = Sym("i", 0, 19), Sym("j", 0, 19)
+        across, along = (Affine.of(i), Affine.of(j)), (Affine.of(j), Affine.of(i))
+        cell = Store(Ref(y, along), Apply(ADD, (Load(Ref(x, across)), Load(Ref(z, along)))))
+        inner = replace(loop(j, (cell,), mode=Mode.LANES), hi=Bound.upper(lanes))
+        body = (replace(loop(i, (inner,), mode=Mode.LANES), hi=Bound.upper(rows)),)
+        procs.append(Proc(f"plane_{rows}_{lanes}", (x, z, y), (), body))
+        verify(procs[-1], "optimized")
+    code = native.compile(procs)
+    x, z = (np.arange(start, start + 400).reshape(20, 20) % 50 for start in (3, 11))
+    for (rows, lanes), proc in zip(sizes, procs, strict=True):
+        given = [array.astype(kind.numpy) for array in (x, z, np.full((20, 20), 7))]
+        want = np.full((20, 20), 7)
+        want[:lanes, :rows] = (x.T + z)[:lanes, :rows]
+        after = run(proc, *given, code=code)[2]
+        np.testing.assert_array_equal(after.astype(np.float64), want, err_msg=proc.name)

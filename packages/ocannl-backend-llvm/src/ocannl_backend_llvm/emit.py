@@ -357,13 +357,13 @@ class _Function:
                 self.indices.bind(stmt.sym, lo)
                 self.block(stmt.body)
                 return
-            if stmt.mode is Mode.LANES:
-                if stmt.row:
-                    Plane(self.code, stmt, stmt.row)
-                else:
-                    Lanes(self.code, stmt).block(stmt.body)
+            if stmt.row and (stmt.row.lo.constant or 0) < (stmt.row.hi.constant or 0):
+                Plane(self.code, stmt, stmt.row)
                 return
-            if stmt.mode is Mode.UNROLLED:
+            if stmt.mode is Mode.LANES and not stmt.row:
+                Lanes(self.code, stmt).block(stmt.body)
+                return
+            if stmt.mode is not Mode.SERIAL:
                 for value in range(lo, hi):
                     self.indices.bind(stmt.sym, value)
                     self.block(stmt.body)
