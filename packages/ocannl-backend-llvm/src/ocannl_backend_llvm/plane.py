@@ -6,13 +6,13 @@ turned into the latter in registers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Sequence
 from copy import copy
 
 from ocannl.codegen import Document
-from ocannl.ir.loops import Expr, For, Let, Load, Ref, Stmt, Store, Update, When
+from ocannl.codegen.planes import Turning, exchanges, square
+from ocannl.ir.loops import For, Let, Ref, Stmt, Store, Update
 from ocannl.ir.names import identifier
-from ocannl.ir.walk import children
 from ocannl_backend_llvm.build import MANGLED, WIDE, Builder, Module
 from ocannl_backend_llvm.lanes import Lanes, Wide
 from ocannl_backend_llvm.straight import Straight
@@ -32,17 +32,15 @@ class Plane:
             mine = copy(one)
             mine.names = dict(one.names)
             self.rows.append(_Row(mine, lanes))
-        self.lanes = lanes.sym
+        self.turning = Turning(rows.sym, lanes.sym)
         self.wide = self.rows[0].wide
         for stmt in lanes.body:
             self.statement(stmt)
 
     def statement(self, stmt: Stmt) -> None:
-        turned: dict[Ref, str] = {}
-        for ref in _certain(stmt.value) if isinstance(stmt, Let | Store | Update) else ():
-            if ref not in turned and self.turns(ref):
-                turned[ref] = self.gather(ref)
-        rows = self.array(stmt.ref) if isinstance(stmt, Store) and self.turns(stmt.ref) else ""
+        reads = self.turning.read(stmt.value) if isinstance(stmt, Let | Store | Update) else ()
+        turned = {ref: self.gather(ref) for ref in reads}
+        rows = self.array(stmt.ref) if isinstance(stmt, Store) and self.turning.turns(stmt.ref) else ""
         for n, row in enumerate(self.rows):
             self.one.indices.bind(self.sym, self.first + n)
             row.turned = {ref: (array, n) for ref, array in turned.items()}
@@ -55,20 +53,17 @@ class Plane:
         if isinstance(stmt, Store) and rows:
             self.scatter(stmt.ref, rows)
 
-    def turns(self, ref: Ref) -> bool:
-        return abs(ref.stride(self.lanes)) > 1 and ref.stride(self.sym) == 1
-
     def gather(self, ref: Ref) -> str:
         """An array with a vector of the cells of each row."""
         held, rows = HELD[ref.buf.precision], self.array(ref)
         name = _take(self.one.b.module, held, len(self.rows), self.wide.width)
-        self.one.b.line(f"call void @{name}(ptr {rows}, ptr {self.place(ref)}, i64 {ref.stride(self.lanes)})")
+        self.one.b.line(f"call void @{name}(ptr {rows}, ptr {self.place(ref)}, i64 {ref.stride(self.turning.lane)})")
         return rows
 
     def scatter(self, ref: Ref, rows: str) -> None:
         held = HELD[ref.buf.precision]
         name = _put(self.one.b.module, held, len(self.rows), self.wide.width)
-        self.one.b.line(f"call void @{name}(ptr {self.place(ref)}, i64 {ref.stride(self.lanes)}, ptr {rows})")
+        self.one.b.line(f"call void @{name}(ptr {self.place(ref)}, i64 {ref.stride(self.turning.lane)}, ptr {rows})")
 
     def array(self, ref: Ref) -> str:
         """Memory for a vector of each row."""
@@ -141,16 +136,11 @@ def _lane(b: Builder, held: str, array: str, n: int) -> str:
 
 
 def transposed(b: Builder, lanes: int, held: str, vectors: list[str]) -> list[str]:
-    """For each lane the vector of what it has in all vectors.
-
-    In squares of 2^n lanes, n times: what lies above the diagonal changes places with what lies below it, first of
-    single lanes, then of pairs, and so on.
-    """
-    count, size = len(vectors), 1 << (len(vectors) - 1).bit_length()
+    """For each lane the vector of what it has in all vectors (see `exchanges`)."""
+    count, size = len(vectors), square(len(vectors))
     width = -(-lanes // size) * size
 
-    def picked(length: int, one: str, other: str, which: Iterable[int]) -> str:
-        lanes = list(which)
+    def picked(length: int, one: str, other: str, lanes: Sequence[int]) -> str:
         mask = ", ".join(f"i32 {lane}" for lane in lanes)
         vector = f"<{length} x {held}>"
         return b.let(f"shufflevector {vector} {one}, {vector} {other}, <{len(lanes)} x i32> <{mask}>")
@@ -158,25 +148,12 @@ def transposed(b: Builder, lanes: int, held: str, vectors: list[str]) -> list[st
     padded = (*range(lanes), *[0] * (width - lanes))
     rows = vectors if width == lanes else [picked(lanes, x, "poison", padded) for x in vectors]
     rows = [*rows, *["poison"] * (size - count)]
-    for step in (1 << n for n in range(size.bit_length() - 1)):
+    for step, above, below in exchanges(size, width):
         for n in range(size):
             if n & step == 0 and rows[n] != "poison":
                 one, other = rows[n], rows[n + step]
-                rows[n] = picked(width, one, other, (width + x - step if x & step else x for x in range(width)))
-                rows[n + step] = picked(width, one, other, (width + x if x & step else x + step for x in range(width)))
+                rows[n], rows[n + step] = (picked(width, one, other, mask) for mask in (above, below))
     if width == count:
         return rows[:lanes]
     starts = (lane // size * size for lane in range(lanes))
     return [picked(width, rows[n % size], "poison", range(x, x + count)) for n, x in enumerate(starts)]
-
-
-def _certain(expr: Expr) -> Iterator[Ref]:
-    """The cells that are read whatever holds."""
-    match expr:
-        case Load(ref):
-            yield ref
-        case When():
-            pass
-        case _:
-            for part in children(expr):
-                yield from _certain(part)  # type: ignore[arg-type]

@@ -250,7 +250,7 @@ class _Function:
     def across(self, plane: Plane, stmt: Stmt) -> None:
         """A statement in all rows; what lies side by side along these is turned on its way."""
         if isinstance(stmt, Let | Store | Update):
-            for ref in plane.turning(stmt.value):
+            for ref in plane.read(stmt.value):
                 columns = self.names(ref.buf.name)
                 self.line(f"{plane.type(ref.buf.precision)} {columns}[{len(plane.rows)}];")
                 self.line(plane.taken(ref, columns))

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from copy import copy
 
 from ocannl.codegen import turned
 from ocannl.codegen.clanes import Lanes
 from ocannl.codegen.cvalues import Values
 from ocannl.codegen.infix import Term, unary
+from ocannl.codegen.planes import Turning
 from ocannl.ir.index import Sym
-from ocannl.ir.loops import Expr, Load, Ref, When
+from ocannl.ir.loops import Expr, Ref
 from ocannl.ir.precision import Precision
-from ocannl.ir.walk import children
 
 
 class Plane:
     """`rows` of `width` lanes each; `one` has what all share."""
 
     def __init__(self, one: Values, sym: Sym, rows: range, lane: Sym, first: int, width: int) -> None:
-        self.sym, self.lane, self.width = sym, lane, width
+        self.turning, self.width = Turning(sym, lane), width
         self.rows: list[Values] = []
         for row in rows:
             mine = copy(one)
@@ -32,11 +31,11 @@ class Plane:
         return row.type(precision)
 
     def turns(self, ref: Ref) -> bool:
-        return self.width > 1 and abs(ref.stride(self.lane)) > 1 and ref.stride(self.sym) == 1
+        return self.width > 1 and self.turning.turns(ref)
 
-    def turning(self, value: Expr) -> list[Ref]:
+    def read(self, value: Expr) -> list[Ref]:
         """What is read, whatever holds, of cells to be turned."""
-        return list(dict.fromkeys(ref for ref in _certain(value) if self.turns(ref)))
+        return self.turning.read(value) if self.width > 1 else []
 
     def taken(self, ref: Ref, columns: str) -> str:
         """A statement that puts the rows of the cells into an array, where they are from now on."""
@@ -46,7 +45,7 @@ class Plane:
         row = self.rows[0]
         assert isinstance(row, Row)
         function = turned.take(row.dialect, ref.buf.precision, len(self.rows), self.width)
-        step = Term(str(ref.stride(self.lane)))
+        step = Term(str(ref.stride(self.turning.lane)))
         return f"{row.call(function, Term(columns), unary('&', row.one.place(ref)), step).text};"
 
     def put(self, ref: Ref, rows: str) -> str:
@@ -54,7 +53,7 @@ class Plane:
         row = self.rows[0]
         assert isinstance(row, Row)
         function = turned.put(row.dialect, ref.buf.precision, len(self.rows), self.width)
-        step = Term(str(ref.stride(self.lane)))
+        step = Term(str(ref.stride(self.turning.lane)))
         return f"{row.call(function, unary('&', row.one.place(ref)), step, Term(rows)).text};"
 
     def forget(self) -> None:
@@ -75,15 +74,3 @@ class Row(Lanes):
 
     def place(self, ref: Ref) -> Term:
         return self.turned[ref] if ref in self.turned else super().place(ref)
-
-
-def _certain(expr: Expr) -> Iterator[Ref]:
-    """The cells that are read whatever holds."""
-    match expr:
-        case Load(ref):
-            yield ref
-        case When():
-            pass
-        case _:
-            for part in children(expr):
-                yield from _certain(part)  # type: ignore[arg-type]

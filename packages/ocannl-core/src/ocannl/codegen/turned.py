@@ -14,6 +14,7 @@ from itertools import product
 
 from ocannl.codegen.builtins import inline
 from ocannl.codegen.cstyle import Dialect, Function
+from ocannl.codegen.planes import exchanges, square
 from ocannl.codegen.vectors import MASKS, WIDTHS, holder, mask, vector
 from ocannl.ir.precision import PRECISIONS, Precision
 from ocannl.ir.text import short
@@ -44,7 +45,7 @@ def names() -> Iterator[str]:
 @cache
 def put(d: Dialect, precision: Precision, rows: int, width: int) -> Function:
     """Rows, as vectors, into cells that lie side by side along the rows, and so many steps apart along the lanes."""
-    given, size = vector(d, precision, width), _square(rows)
+    given, size = vector(d, precision, width), square(rows)
     params = (f"{d.types[holder(precision)]} *y", f"{d.index} step", f"const {given.name} *x")
     body = [f"for (int n = 0; n < {width}; n++)", f"  for (int m = 0; m < {rows}; m++) y[n * step + m] = x[m][n];"]
     if width % size == 0:
@@ -58,7 +59,7 @@ def put(d: Dialect, precision: Precision, rows: int, width: int) -> Function:
 @cache
 def take(d: Dialect, precision: Precision, rows: int, width: int) -> Function:
     """The cells as rows."""
-    given, size = vector(d, precision, width), _square(rows)
+    given, size = vector(d, precision, width), square(rows)
     params = (f"{given.name} *y", f"const {d.types[holder(precision)]} *x", f"{d.index} step")
     body = [f"for (int n = 0; n < {width}; n++)", f"  for (int m = 0; m < {rows}; m++) y[m][n] = x[n * step + m];"]
     if width % size == 0:
@@ -73,11 +74,6 @@ def _needs(d: Dialect, precision: Precision, width: int) -> tuple[Function, ...]
     return vector(d, precision, width), mask(d, holder(precision).nbytes, width), SHUFFLE
 
 
-def _square(rows: int) -> int:
-    """A power of two."""
-    return 1 << (rows - 1).bit_length()
-
-
 def _cells(size: int) -> str:
     """Where the cells of lane `n` are in the turned rows."""
     return f"(char *)&r[n % {size}] + n / {size} * {size} * sizeof r[0][0]"
@@ -88,13 +84,11 @@ def _each(count: int, line: str) -> tuple[str, ...]:
 
 
 def _turn(d: Dialect, precision: Precision, size: int, width: int) -> Iterator[str]:
-    """In squares: what lies above the diagonal changes places with what lies below it, first of single lanes, then of
-    pairs, and so on."""
-    type_, lanes = vector(d, precision, width).name, range(width)
+    """The rows as what lanes have in all of them (see `exchanges`)."""
+    type_ = vector(d, precision, width).name
     which = mask(d, holder(precision).nbytes, width).name
-    for step in (1 << n for n in range(size.bit_length() - 1)):
-        above = ", ".join(str(width + x - step if x & step else x) for x in lanes)
-        below = ", ".join(str(width + x if x & step else x + step) for x in lanes)
+    for step, *masks in exchanges(size, width):
+        above, below = (", ".join(map(str, lanes)) for lanes in masks)
         yield UNROLLED
         yield f"for (int n = 0; n < {size // 2}; n++) {{"
         yield f"  const int m = n / {step} * {2 * step} + n % {step};"
