@@ -287,17 +287,6 @@ def walked(ref: Ref, loops: Sequence[For]) -> set[Sym] | None:
 
 
 def grid(ref: Ref, loops: Sequence[For]) -> set[Sym] | None:
-    """Those of the loops that walk the whole buffer, one for each place (a place of size 1 may be fixed); None if
-    they do not."""
-    whole = {loop.sym for loop in loops if is_whole(loop)}
-    used: set[Sym] = set()
-    for place, size in zip(ref.at, ref.buf.shape, strict=True):
-        sym = place.only_sym
-        if sym is None:
-            if size != 1 or not place.is_const:
-                return None
-        elif sym not in whole or sym in used or sym.lo != 0 or sym.hi != size - 1:
-            return None
-        else:
-            used.add(sym)
-    return used
+    """As `walked`, where each place is a loop (that of a size of 1 may be fixed)."""
+    single = all(place.only_sym is not None or place.is_const for place in ref.at)
+    return walked(ref, loops) if single else None
