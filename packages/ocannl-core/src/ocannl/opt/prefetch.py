@@ -6,10 +6,9 @@ from dataclasses import replace
 
 from ocannl.ir.index import Affine
 from ocannl.ir.loops import Access, Body, Buf, For, If, Load, Mode, Prefetch, Proc, Ref, Stmt
-from ocannl.ir.touch import touches
 from ocannl.ir.walk import walk
 from ocannl.opt.nest import same
-from ocannl.opt.stream import FAR_BYTES
+from ocannl.opt.stream import FAR_BYTES, is_far
 
 LARGE_BYTES = 1 << 20  # of an array that does not stay in a cache of the core
 ROW_BYTES = 1 << 16  # that fit there while another row is worked on
@@ -30,12 +29,8 @@ def prefetch(proc: Proc, far_bytes: int = FAR_BYTES, large_bytes: int = LARGE_BY
               z[i, k] = x[i, k] + 2           for k in 0..8 lanes:
                                                 z[i, k] = x[i, k] + 2
     """
-    body = tuple([_ahead(stmt, large_bytes) if _far(stmt, far_bytes) else stmt for stmt in proc.body])
+    body = tuple([_ahead(stmt, large_bytes) if is_far(stmt, far_bytes) else stmt for stmt in proc.body])
     return proc if same(body, proc.body) else replace(proc, body=body)
-
-
-def _far(stmt: Stmt, far_bytes: int) -> bool:
-    return sum(buf.nbytes for buf in {each.ref.buf for each in touches((stmt,))}) > far_bytes
 
 
 def _ahead(stmt: Stmt, large_bytes: int) -> Stmt:

@@ -28,13 +28,17 @@ def stream(proc: Proc, far_bytes: int = FAR_BYTES) -> Proc:
     return proc if same(body, proc.body) else replace(proc, body=body)
 
 
+def is_far(stmt: Stmt, far_bytes: int) -> bool:
+    """Whether the arrays that it touches are more than this."""
+    return sum(buf.nbytes for buf in {each.ref.buf for each in touches((stmt,))}) > far_bytes
+
+
 def _streamed(stmt: Stmt, far_bytes: int) -> Stmt:
-    touched = touches((stmt,))
-    bufs = {each.ref.buf for each in touched}
-    if sum(buf.nbytes for buf in bufs) <= far_bytes:
+    if not is_far(stmt, far_bytes):
         return stmt
+    touched = touches((stmt,))
     read = {storage(each.ref.buf) for each in touched if not each.writes or each.op is not None}
-    results = {buf for buf in bufs if storage(buf) not in read}
+    results = {each.ref.buf for each in touched if storage(each.ref.buf) not in read}
     return _in(stmt, results) if results else stmt
 
 
