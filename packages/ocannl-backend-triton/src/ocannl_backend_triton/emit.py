@@ -154,21 +154,19 @@ class Emitter:
         if block:
             parts.append(f"({block}) * {size}" if " " in block else f"{block} * {size}")
         self.starts[axis.sym] = Index(" + ".join(parts) or "0")
-        name = scope.let(axis.sym.name, " + ".join([*parts, scope.arange(size, axis.place)]))
-        self.within(axis, name, size)
+        self.within(axis, " + ".join([*parts, scope.arange(size, axis.place)]), size)
 
-    def within(self, axis: Axis, name: str, size: str) -> None:
-        """The body for a block of iterations that has a name."""
-        axes = frozenset((axis.place,))
-        self.scope.syms[axis.sym] = Index(name, axes)
-        with self.scope.along(axis.place, size), self.scope.guarded(*self.edge(axis, name)):
+    def within(self, axis: Axis, value: str, size: str) -> None:
+        """The body for a block of iterations."""
+        self.scope.let_sym(axis.sym, value, frozenset((axis.place,)))
+        with self.scope.along(axis.place, size), self.scope.guarded(*self.edge(axis)):
             self.statements(axis.loop.body)
 
-    def edge(self, axis: Axis, name: str, place: int | None = None) -> tuple[Guard, ...]:
+    def edge(self, axis: Axis, place: int | None = None) -> tuple[Guard, ...]:
         """That there are so many iterations, where the last block has fewer."""
         if axis.is_even:
             return ()
-        inside = self.scope.let(f"{axis.sym.name}_inside", f"{name} < {axis.sym.hi + 1}")
+        inside = self.scope.let(f"{axis.sym.name}_inside", f"{self.scope.sym(axis.sym).text} < {axis.sym.hi + 1}")
         return (Guard(inside, frozenset((axis.place if place is None else place,)), frozenset((axis.sym,)), True),)
 
     def blocked(self, axis: Axis) -> None:
@@ -179,7 +177,7 @@ class Emitter:
             sums = list(self.widened(axis))
         start = self.turn(axis, size)
         with scope.deeper(), self.hazards.loop(axis.loop.body):
-            self.within(axis, scope.let(axis.sym.name, f"{start} + {scope.arange(size, axis.place)}"), size)
+            self.within(axis, f"{start} + {scope.arange(size, axis.place)}", size)
         for buf, op, wide, outer in sums:
             self.locals[buf] = outer
             with scope.along(axis.place, size):

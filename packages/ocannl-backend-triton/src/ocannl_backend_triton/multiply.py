@@ -64,9 +64,10 @@ def _block(emitter: Emitter, axis: Axis, product: Product, start: str, size: str
 def _factor(emitter: Emitter, axis: Axis, value: Expr, place: int, other: Sym, start: str, size: str) -> Factor:
     columns = emitter.scope.arange(size, place)
     name = emitter.scope.let(axis.sym.name, f"{start} + {columns}" if start else columns)
-    edge = emitter.edge(axis, name, place)
+    emitter.scope.syms[axis.sym] = index = Index(name, frozenset((place,)))
+    edge = emitter.edge(axis, place)
     narrow = is_narrow(value.precision) or emitter.products == "bfloat16"
-    return Factor(value, axis.sym, Index(name, frozenset((place,))), size, edge, other, narrow)
+    return Factor(value, axis.sym, index, size, edge, other, narrow)
 
 
 def add(emitter: Emitter, update: Update) -> None:
