@@ -51,7 +51,7 @@ def passes(asked: Mapping[TNode, str], capabilities: Capabilities) -> tuple[Pass
         Pass("layout", lambda proc: layout(proc, capabilities), when=grouped),  # of what `fuse` left
         Pass("online", online, when=capabilities.online),  # before `rows`, which takes softmax apart by rows alone
         Pass("rows", lambda proc: rows(proc, capabilities), when=grouped),  # strides are final
-        Pass("parts", parts, when=capabilities.scheduled),  # after `rows`, which takes some sums along
+        Pass("parts", lambda proc: parts(proc, lanes=capabilities.lanes), when=grouped),  # after `rows`
         Pass("schedule", lambda proc: schedule(proc, capabilities), when=capabilities.scheduled),
         Pass("number", number, when=grouped),  # after `schedule`, which takes perfect nests
         Pass("prefetch", prefetch, when=capabilities.scheduled),  # after `schedule`, which makes the vectors
