@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import For, If, Proc, Stmt
 from ocannl.ir.names import Namer
 from ocannl.opt.group import Group, group_of
 from ocannl.opt.nest import names_of
-from ocannl.opt.plan import Plan, plan
+from ocannl.opt.plan import Plan, plan, rivals
 from ocannl.opt.realize import realize
 
+Choices = Mapping[int, tuple[int, ...]]
+"""Which of its rivals each group has, by the places of nests in a program; where nothing is said, the model's plan."""
+BY_MODEL: Choices = MappingProxyType({})
 
-def schedule(proc: Proc, capabilities: Capabilities) -> Proc:
+
+def schedule(proc: Proc, capabilities: Capabilities, choices: Choices = BY_MODEL) -> Proc:
     """Replaces each group by the loops that `realize` makes of its plan; here for a target without vectors:
 
         proc step                         proc step
@@ -27,25 +32,52 @@ def schedule(proc: Proc, capabilities: Capabilities) -> Proc:
                                                 acc += w[i, j]
                                               y[i] = acc
 
-    The order of summation depends on the program and the target alone.
+    The order of summation depends on the program and the target alone, whatever the choices.
     """
-    return planned(proc, lambda group: plan(group, capabilities))
+    names = Namer(names_of(proc))
+    body = []
+    for place, stmt in enumerate(proc.body):
+        numbers = iter(choices.get(place, ()))
+
+        def choose(group: Group, numbers: Iterator[int] = numbers) -> Plan:
+            number = next(numbers, 0)
+            return rivals(group, capabilities)[number] if number else plan(group, capabilities)
+
+        body.append(scheduled(stmt, choose, names))
+    return replace(proc, body=tuple(body))
 
 
 def planned(proc: Proc, choose: Callable[[Group], Plan]) -> Proc:
     """Every group by the plan that is chosen for it."""
     names = Namer(names_of(proc))
+    return replace(proc, body=tuple([scheduled(stmt, choose, names) for stmt in proc.body]))
 
-    def scheduled(stmt: Stmt) -> Stmt:
-        group = group_of(stmt, names)
-        if group is not None:
-            return realize(group, choose(group), names)
-        match stmt:
-            case For(body=body):
-                return replace(stmt, body=tuple(map(scheduled, body)))
-            case If(cond, then, orelse):
-                return If(cond, tuple(map(scheduled, then)), tuple(map(scheduled, orelse)))
-            case _:
-                return stmt
 
-    return replace(proc, body=tuple([scheduled(stmt) for stmt in proc.body]))
+def groups(stmt: Stmt, names: Namer) -> Iterator[Group]:
+    """Those in a statement, in order."""
+    group = group_of(stmt, names)
+    if group is not None:
+        yield group
+        return
+    match stmt:
+        case For(body=body):
+            for each in body:
+                yield from groups(each, names)
+        case If(_, then, orelse):
+            for each in (*then, *orelse):
+                yield from groups(each, names)
+
+
+def scheduled(stmt: Stmt, choose: Callable[[Group], Plan], names: Namer) -> Stmt:
+    """The groups in a statement, in order, by the plans that are chosen for them."""
+    group = group_of(stmt, names)
+    if group is not None:
+        return realize(group, choose(group), names)
+    match stmt:
+        case For(body=body):
+            return replace(stmt, body=tuple([scheduled(each, choose, names) for each in body]))
+        case If(cond, then, orelse):
+            sides = (tuple([scheduled(each, choose, names) for each in side]) for side in (then, orelse))
+            return If(cond, *sides)
+        case _:
+            return stmt

@@ -10,6 +10,7 @@ from __future__ import annotations
 from ocannl.ir.capabilities import Capabilities
 from ocannl.opt.group import Group
 from ocannl.opt.plan.plain import Plain, plain
+from ocannl.opt.plan.rivals import rivals
 from ocannl.opt.plan.tiled import Tiled, tiled
 
 Plan = Plain | Tiled
@@ -20,4 +21,4 @@ def plan(group: Group, capabilities: Capabilities) -> Plan:
     return tiled(group, capabilities) or plain(group)
 
 
-__all__ = ["Plain", "Plan", "Tiled", "plan"]
+__all__ = ["Plain", "Plan", "Tiled", "plan", "rivals"]
