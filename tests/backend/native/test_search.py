@@ -20,13 +20,13 @@ from ocannl.ir.text import print_proc
 from ocannl.lower.lower import lower
 from ocannl.opt import search
 from ocannl.opt.group import group_of
-from ocannl.opt.nest import names_of
+from ocannl.opt.memory import memory
 from ocannl.opt.pipeline import optimize
 from ocannl.opt.plan import rivals
 from ocannl.opt.realize import realize
 from ocannl.testing.chains import chain
 from ocannl.testing.generate import generate
-from ocannl.testing.groups import group
+from ocannl.testing.groups import group, realized
 
 BATCH = 20
 FIRST, COUNT = (int(os.environ.get(f"OCANNL_TEST_SEARCH_{name}", n)) for name, n in (("FIRST", 0), ("COUNT", 2)))
@@ -62,14 +62,14 @@ def test_rivals_of_a_group_round_alike(native, run, seed):
         some = rivals(made.group, target(random, native), 40)
         some = some[:1] + tuple(random.sample(some[1:], min(3, len(some) - 1)))
         for n, plan in enumerate(some):
-            stmt = realize(made.group, plan, Namer(names_of(made.proc(made.group.stmt()))))
-            cases.append((number, made, plan, made.proc(stmt, f"g{number}_{n}")))
+            proc = realized(made.proc(made.group.stmt(), f"g{number}_{n}"), made.group, plan)
+            cases.append((number, made, plan, memory(proc, 64)))
     code = native.compile([proc for *_, proc in cases])
     wanted: dict[int, list[np.ndarray]] = {}
     arrays: dict[int, list[np.ndarray]] = {}
     for number, made, plan, proc in cases:
         if number not in arrays:
-            arrays[number] = [rough(random, made.arrays[buf.node], buf.precision.family) for buf in proc.bufs]
+            arrays[number] = [rough(random, made.arrays[buf.node], buf.precision.family) for buf in made.bufs]
         after = run(proc, *arrays[number], code=code)
         for first, again in zip(wanted.setdefault(number, after), after, strict=True):
             assert same_bits(first, again), f"{seed}, {proc.name}, {plan}\n{print_proc(proc)}\n{first}\n{again}"
@@ -109,7 +109,7 @@ def test_plans_that_round_otherwise_are_no_rivals(native, run, term, monkeypatch
     arrays = [rng.standard_normal(buf.shape).astype("float32") for buf in bufs]
 
     def results() -> set[bytes]:
-        plans = rivals(made, replace(native.capabilities, vector_bytes=32), 12)
+        plans = rivals(made, replace(native.capabilities, vector_bytes=32), 60)
         procs = [
             Proc(f"by_{n}", bufs, (), (realize(made, plan, Namer("abcyijk")),)) for n, plan in enumerate(plans)
         ]

@@ -6,7 +6,7 @@ masks of integers of four bytes.
 
 from __future__ import annotations
 
-from ocannl.codegen import builtins, cformula, vectors
+from ocannl.codegen import builtins, cformula, cwide, vectors
 from ocannl.codegen.cstyle import Function
 from ocannl.codegen.cvalues import Values
 from ocannl.codegen.formula import Formula
@@ -81,6 +81,8 @@ class Lanes(Values):
         return self.call(vectors.lanewise(self.dialect, function, len(args), source, target, self.width), *args)
 
     def formula(self, formula: Formula, *args: Term) -> Term:
+        if formula.is_single:
+            return self.call(cwide.function(self.dialect, formula, self.width), *args)
         if formula.beyond:
             return self.call(vectors.seldom(self.dialect, formula, self.width), *args)
         return self.on(cformula.function(self.dialect, formula), float32, float32, *args)

@@ -7,16 +7,17 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.loops import For, If, Proc, Stmt
+from ocannl.ir.loops import Buf, For, If, Proc, Stmt
 from ocannl.ir.names import Namer
 from ocannl.opt.group import Group, group_of
-from ocannl.opt.nest import names_of
-from ocannl.opt.plan import Plan, plan, rivals
-from ocannl.opt.realize import realize
+from ocannl.opt.nest import block, names_of
+from ocannl.opt.plan import Plan, Tiled, plan, rivals
+from ocannl.opt.realize import packed, realize
 
 Choices = Mapping[int, tuple[int, ...]]
 """Which of its rivals each group has, by the places of nests in a program; where nothing is said, the model's plan."""
 BY_MODEL: Choices = MappingProxyType({})
+Chooser = Callable[[Group], Plan]
 
 
 def schedule(proc: Proc, capabilities: Capabilities, choices: Choices = BY_MODEL) -> Proc:
@@ -34,23 +35,22 @@ def schedule(proc: Proc, capabilities: Capabilities, choices: Choices = BY_MODEL
 
     The order of summation depends on the program and the target alone, whatever the choices.
     """
-    names = Namer(names_of(proc))
-    body = []
-    for place, stmt in enumerate(proc.body):
-        numbers = iter(choices.get(place, ()))
 
-        def choose(group: Group, numbers: Iterator[int] = numbers) -> Plan:
+    def by(place: int) -> Chooser:
+        numbers = iter(choices.get(place, ()))  # copies, which come last, are always as the model has them
+
+        def choose(group: Group) -> Plan:
             number = next(numbers, 0)
             return rivals(group, capabilities)[number] if number else plan(group, capabilities)
 
-        body.append(scheduled(stmt, choose, names))
-    return replace(proc, body=tuple(body))
+        return choose
+
+    return _planned(proc, by)
 
 
-def planned(proc: Proc, choose: Callable[[Group], Plan]) -> Proc:
+def planned(proc: Proc, choose: Chooser) -> Proc:
     """Every group by the plan that is chosen for it."""
-    names = Namer(names_of(proc))
-    return replace(proc, body=tuple([scheduled(stmt, choose, names) for stmt in proc.body]))
+    return _planned(proc, lambda place: choose)
 
 
 def groups(stmt: Stmt, names: Namer) -> Iterator[Group]:
@@ -68,16 +68,38 @@ def groups(stmt: Stmt, names: Namer) -> Iterator[Group]:
                 yield from groups(each, names)
 
 
-def scheduled(stmt: Stmt, choose: Callable[[Group], Plan], names: Namer) -> Stmt:
-    """The groups in a statement, in order, by the plans that are chosen for them."""
+def _planned(proc: Proc, by: Callable[[int], Chooser]) -> Proc:
+    """The groups of each statement by the plans that are chosen for them there."""
+    names = Namer(names_of(proc))
+    body: list[Stmt] = []
+    bufs: list[Buf] = []
+    for place, stmt in enumerate(proc.body):
+        choose = by(place)
+        group = group_of(stmt, names)
+        chosen = choose(group) if group is not None else None
+        if group is None or chosen is None:
+            body.append(_inner(stmt, choose, names))
+        elif not isinstance(chosen, Tiled) or not chosen.panels:
+            body.append(realize(group, chosen, names))
+        else:  # operands are copied before it
+            made = packed(group, chosen, names)
+            bufs += made.bufs
+            body += [realize(copy, choose(copy), names) for copy in made.copies]
+            body.append(block(made.body))
+    return replace(proc, body=tuple(body), bufs=(*proc.bufs, *bufs))
+
+
+def _part(stmt: Stmt, choose: Chooser, names: Namer) -> Stmt:
     group = group_of(stmt, names)
-    if group is not None:
-        return realize(group, choose(group), names)
+    return _inner(stmt, choose, names) if group is None else realize(group, choose(group), names)
+
+
+def _inner(stmt: Stmt, choose: Chooser, names: Namer) -> Stmt:
     match stmt:
         case For(body=body):
-            return replace(stmt, body=tuple([scheduled(each, choose, names) for each in body]))
+            return replace(stmt, body=tuple([_part(each, choose, names) for each in body]))
         case If(cond, then, orelse):
-            sides = (tuple([scheduled(each, choose, names) for each in side]) for side in (then, orelse))
+            sides = (tuple([_part(each, choose, names) for each in side]) for side in (then, orelse))
             return If(cond, *sides)
         case _:
             return stmt

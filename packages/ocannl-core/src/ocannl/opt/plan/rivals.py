@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
+from itertools import chain
 
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Sym
@@ -11,6 +12,7 @@ from ocannl.ir.loops import Buf, Expr, Idx, Load, Update, Var, When
 from ocannl.ir.walk import walk
 from ocannl.opt.group import Group
 from ocannl.opt.plan.model import tiles
+from ocannl.opt.plan.panels import may_be_packed, with_panels
 from ocannl.opt.plan.plain import Plain, plain
 from ocannl.opt.plan.tiled import Tiled, guards, in_tiles, subject_of, tiled
 
@@ -21,17 +23,25 @@ WORTH = 2.0  # times the cycles of the best tile: the model is not as wrong as t
 def rivals(group: Group, capabilities: Capabilities, most: int = MOST) -> tuple[Plain | Tiled, ...]:
     """Plans of which every result has the same bits, each once: that of the model first, then those that it likes
     best."""
-    first = tiled(group, capabilities)
-    if first is None:
+    tile = tiled(group, capabilities)
+    if tile is None:
         return (plain(group),)
-    rounded = rounding(group, first)
+    rounded, caches = rounding(group, tile), capabilities.caches
+    first = with_panels(group, tile, caches)
     found = {first: None}
-    for each in (*_orders(first), *_tiles(group, first, capabilities)):
+    others = chain(_orders(tile), _tiles(group, tile, capabilities))
+    alike = (with_panels(group, each, caches) for each in others if rounding(group, each) == rounded)
+    for each in chain(_copies(group, first), alike):
         if len(found) == most:
             break
-        if rounding(group, each) == rounded:
-            found.setdefault(each)
+        found.setdefault(each)
     return tuple(found)
+
+
+def _copies(group: Group, plan: Tiled) -> Iterator[Tiled]:
+    """The same tiles with another operand in panels, or with none."""
+    for panels in ((), *((ref,) for ref in may_be_packed(group, plan))):
+        yield replace(plan, panels=panels)
 
 
 def _orders(plan: Tiled) -> Iterator[Tiled]:
