@@ -17,6 +17,7 @@ from ocannl.opt.join import join
 from ocannl.opt.layout import layout
 from ocannl.opt.memory import memory
 from ocannl.opt.number import number
+from ocannl.opt.online import online
 from ocannl.opt.parts import parts
 from ocannl.opt.poll import poll
 from ocannl.opt.prefetch import prefetch
@@ -56,6 +57,7 @@ def passes(asked: Mapping[TNode, str], capabilities: Capabilities, choose: Choos
         Pass("invert", invert, when=grouped),  # after `gather`, which wants the loops of the scatter
         Pass("fuse", fuse, when=grouped),  # after `sweep`: what is dead is nobody's business
         Pass("layout", lambda proc: layout(proc, capabilities), when=grouped),  # of what `fuse` left
+        Pass("online", online, when=capabilities.online),  # before `rows`, which takes softmax apart by rows alone
         Pass("rows", lambda proc: rows(proc, capabilities), when=grouped),  # strides are final
         Pass("parts", parts, when=capabilities.scheduled),  # after `rows`, which takes some sums along
         Pass("schedule", lambda proc: schedule(proc, capabilities, choose(proc)), when=capabilities.scheduled),
