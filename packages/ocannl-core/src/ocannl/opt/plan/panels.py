@@ -17,14 +17,13 @@ from ocannl.opt.plan.tiled import Tiled, is_there
 
 LINE_BYTES = 64
 FETCH = 1.0  # cycles for a line that comes from beyond the cache of the core
-COPY = 0.75  # cycles for a cell of an array that is copied
+COPY = 1.0  # cycles for a cell of an array that is copied
 
 
 def with_panels(group: Group, plan: Tiled, caches: Caches) -> Tiled:
-    """Operands in vectors that come from afar for every tile, unless they lie side by side: what the cache of the core
-    holds of lines that are a round number of bytes apart is little."""
-    wide = (ref for ref in may_be_packed(group, plan) if ref.stride(plan.vector) == 1)
-    return replace(plan, panels=tuple([ref for ref in wide if _pays(ref, plan, caches)]))
+    """Operands that come from afar again and again, unless they lie side by side: what the cache of the core holds of
+    lines that are a round number of bytes apart is little."""
+    return replace(plan, panels=tuple([ref for ref in may_be_packed(group, plan) if _pays(ref, plan, caches)]))
 
 
 def may_be_packed(group: Group, plan: Tiled) -> Iterator[Ref]:
@@ -45,14 +44,16 @@ def may_be_packed(group: Group, plan: Tiled) -> Iterator[Ref]:
 
 
 def _pays(ref: Ref, plan: Tiled, caches: Caches) -> bool:
-    size, nbytes = dict(plan.tiles)[plan.vector], ref.buf.precision.nbytes
-    reduced = [sym for sym in plan.reduced if ref.stride(sym)]
-    row_bytes = size * nbytes
-    steps = prod(sym.extent for sym in reduced)
-    way_bytes = caches.core_bytes // caches.core_ways
-    apart = gcd(way_bytes, *(ref.stride(sym) * nbytes for sym in reduced))
-    if steps * max(apart, row_bytes) <= caches.core_bytes:
+    mine = [n for n, (sym, _) in enumerate(plan.tiles) if ref.stride(sym)]
+    if len(mine) != 1 or ref.stride(plan.tiles[mine[0]][0]) != 1:
         return False
-    again = prod(-(-sym.extent // many) for sym, many in plan.tiles if not ref.stride(sym))
-    lines = steps * row_bytes / LINE_BYTES
-    return FETCH * (again - 1) * lines > COPY * steps * size
+    (sym, size), inner, nbytes = plan.tiles[mine[0]], plan.tiles[mine[0] + 1 :], ref.buf.precision.nbytes
+    steps = prod(each.extent for each in plan.reduced if ref.stride(each))
+    span = size if inner else sym.extent  # that other tiles go through until it is read again
+    way_bytes = caches.core_bytes // caches.core_ways
+    apart = gcd(way_bytes, *(ref.stride(each) * nbytes for each in plan.reduced))
+    if steps * max(apart, span * nbytes) <= caches.core_bytes:
+        return False
+    again = prod(-(-each.extent // many) for each, many in plan.tiles if each is not sym)
+    lines = -(-size * nbytes // LINE_BYTES)
+    return FETCH * (again - 1) * lines > COPY * size
