@@ -44,7 +44,7 @@ def planned(proc: Proc, choose: Callable[[Group], Plan]) -> Proc:
         if group is None:
             return (inner(stmt),)
         chosen = choose(group)
-        if not isinstance(chosen, Tiled) or not chosen.panels:
+        if not isinstance(chosen, Tiled) or not chosen.is_prepared:
             return (realize(group, chosen, names),)
         made = packed(group, chosen, names)
         bufs.extend(made.bufs)

@@ -1,4 +1,4 @@
-"""Which operands tiles read from panels."""
+"""Panels and blocks: what keeps near the core what tiles read again."""
 
 from __future__ import annotations
 
@@ -18,12 +18,17 @@ from ocannl.opt.plan.tiled import Tiled, is_there
 LINE_BYTES = 64
 FETCH = 1.0  # cycles for a line that comes from beyond the cache of the core
 COPY = 1.0  # cycles for a cell of an array that is copied
+SHARE = 4  # of the cache of the core, for what all tiles of a loop read: others pass through it as well
+LEAST = 256  # terms of a sum between two times that it comes from memory
+AGAIN = 8  # tiles for which it is worth it
 
 
-def with_panels(group: Group, plan: Tiled, caches: Caches) -> Tiled:
-    """Operands that come from afar again and again, unless they lie side by side: what the cache of the core holds of
-    lines that are a round number of bytes apart is little."""
-    return replace(plan, panels=tuple([ref for ref in may_be_packed(group, plan) if _pays(ref, plan, caches)]))
+def near(group: Group, plan: Tiled, caches: Caches) -> Tiled:
+    """The plan with panels of operands that come from afar again and again unless they lie side by side (what the cache
+    of the core holds of lines that are a round number of bytes apart is little), and with blocks where operands of a
+    loop over tiles are larger than it. Neither changes the order of summation."""
+    panels = tuple([ref for ref in may_be_packed(group, plan) if _pays(ref, plan, caches)])
+    return replace(plan, panels=panels, block=_block(group, plan, caches) if may_be_blocked(group, plan) else 0)
 
 
 def may_be_packed(group: Group, plan: Tiled) -> Iterator[Ref]:
@@ -41,6 +46,31 @@ def may_be_packed(group: Group, plan: Tiled) -> Iterator[Ref]:
             continue
         if total.cond.is_true and any(sym in mine for sym, _ in plan.tiles) and is_injective(ref.at, mine):
             yield ref
+
+
+def may_be_blocked(group: Group, plan: Tiled) -> bool:
+    """Whether tiles read something again, and all cells are sums that are written."""
+    columns = plan.reduced and plan.vector not in plan.reduced
+    return bool(group.sums and columns and len(plan.tiles) > 1 and group.cond.is_true)
+
+
+def _block(group: Group, plan: Tiled, caches: Caches) -> int:
+    """Values of the first summed loop for which all that tiles of the innermost loop share is near."""
+    first, *others = plan.reduced
+    *_, (inner, size) = plan.tiles
+    tiles, again = dict(plan.tiles), -(-inner.extent // size)
+
+    def share(ref: Ref) -> int:
+        cells = prod(tiles[sym] for sym in tiles if ref.stride(sym))
+        return cells * prod(sym.extent for sym in others if ref.stride(sym)) * ref.buf.precision.nbytes
+
+    (total,) = group.sums
+    shared = [ref for ref in dict.fromkeys(loads(total.update.value)) if not ref.stride(inner) and ref.stride(first)]
+    most = caches.core_bytes // SHARE // max(1, sum(map(share, shared)))
+    long = most * prod(sym.extent for sym in others) >= LEAST
+    if not shared or not long or again < AGAIN or first.extent < 2 * most:
+        return 0
+    return -(-first.extent // -(-first.extent // most))
 
 
 def _pays(ref: Ref, plan: Tiled, caches: Caches) -> bool:
