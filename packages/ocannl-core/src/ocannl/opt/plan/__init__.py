@@ -11,6 +11,7 @@ from ocannl.ir.capabilities import Capabilities
 from ocannl.opt.group import Group
 from ocannl.opt.plan.near import near
 from ocannl.opt.plan.plain import Plain, plain
+from ocannl.opt.plan.rivals import rivals
 from ocannl.opt.plan.tiled import Tiled, tiled
 
 Plan = Plain | Tiled
@@ -22,4 +23,4 @@ def plan(group: Group, capabilities: Capabilities) -> Plan:
     return plain(group) if tile is None else near(group, tile, capabilities.caches)
 
 
-__all__ = ["Plain", "Plan", "Tiled", "plan"]
+__all__ = ["Plain", "Plan", "Tiled", "plan", "rivals"]

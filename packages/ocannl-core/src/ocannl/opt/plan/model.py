@@ -84,6 +84,11 @@ def best(shape: Shape) -> Tile | None:
     return found
 
 
+def tiles(shape: Shape) -> list[Tile]:
+    """All there are, the cheapest first."""
+    return sorted((tile for *_, make in _families(shape) for tile in make()), key=lambda tile: tile.cycles)
+
+
 def _families(shape: Shape) -> Iterator[tuple[float, int, Callable[[], Iterator[Tile]]]]:
     """Tiles by the loops that they lie along, after a number of cycles that all of them take at least."""
     extents = shape.kept + shape.reduced
