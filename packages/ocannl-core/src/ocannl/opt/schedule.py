@@ -79,7 +79,7 @@ def _planned(proc: Proc, by: Callable[[int], Chooser]) -> Proc:
         chosen = choose(group) if group is not None else None
         if group is None or chosen is None:
             body.append(_inner(stmt, choose, names))
-        elif not isinstance(chosen, Tiled) or not chosen.panels:
+        elif not isinstance(chosen, Tiled) or not chosen.is_prepared:
             body.append(realize(group, chosen, names))
         else:  # operands are copied before it
             made = packed(group, chosen, names)

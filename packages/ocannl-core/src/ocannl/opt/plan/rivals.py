@@ -12,7 +12,7 @@ from ocannl.ir.loops import Buf, Expr, Idx, Load, Update, Var, When
 from ocannl.ir.walk import walk
 from ocannl.opt.group import Group
 from ocannl.opt.plan.model import tiles
-from ocannl.opt.plan.panels import may_be_packed, with_panels
+from ocannl.opt.plan.near import may_be_packed, near
 from ocannl.opt.plan.plain import Plain, plain
 from ocannl.opt.plan.tiled import Tiled, guards, in_tiles, subject_of, tiled
 
@@ -27,10 +27,10 @@ def rivals(group: Group, capabilities: Capabilities, most: int = MOST) -> tuple[
     if tile is None:
         return (plain(group),)
     rounded, caches = rounding(group, tile), capabilities.caches
-    first = with_panels(group, tile, caches)
+    first = near(group, tile, caches)
     found = {first: None}
     others = chain(_orders(tile), _tiles(group, tile, capabilities))
-    alike = (with_panels(group, each, caches) for each in others if rounding(group, each) == rounded)
+    alike = (near(group, each, caches) for each in others if rounding(group, each) == rounded)
     for each in chain(_copies(group, first), alike):
         if len(found) == most:
             break

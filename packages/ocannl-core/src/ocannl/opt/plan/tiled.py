@@ -25,7 +25,8 @@ class Tiled:
     """Loops in this order: `outer`; the tiles, so many iterations of each loop at a time; `reduced`. `vector`, the last
     of the tiles or of `reduced`, has its iterations in vectors of `lanes`, `vectors` of them at a time. `across` is a
     loop of `tiles` along which cells lie side by side that lie apart along the vectors. `panels` are operands that are
-    copied first, so that a tile goes straight through its part of them."""
+    copied first, so that a tile goes straight through its part of them. So many values of the first of `reduced` as
+    `block` says are summed in all tiles of the innermost loop before others are; 0: all of them."""
 
     outer: tuple[Sym, ...]
     tiles: tuple[tuple[Sym, int], ...]
@@ -35,6 +36,12 @@ class Tiled:
     vectors: int
     across: Sym | None = None
     panels: tuple[Ref, ...] = ()
+    block: int = 0
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether it needs arrays of its own."""
+        return bool(self.panels or self.block)
 
 
 def tiled(group: Group, capabilities: Capabilities) -> Tiled | None:
