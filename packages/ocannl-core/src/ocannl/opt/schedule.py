@@ -9,7 +9,7 @@ from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import For, If, Proc, Stmt
 from ocannl.ir.names import Namer
 from ocannl.opt.group import Group, group_of
-from ocannl.opt.nest import names_of
+from ocannl.opt.nest import is_claimed, names_of
 from ocannl.opt.plan import Plan, plan
 from ocannl.opt.realize import realize
 
@@ -37,7 +37,7 @@ def planned(proc: Proc, choose: Callable[[Group], Plan]) -> Proc:
     names = Namer(names_of(proc))
 
     def scheduled(stmt: Stmt) -> Stmt:
-        group = group_of(stmt, names)
+        group = group_of(stmt, names) if not is_claimed(stmt) else None
         if group is not None:
             return realize(group, choose(group), names)
         match stmt:
