@@ -16,7 +16,7 @@ from ocannl.ir.index import Affine, Sym
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import Home, Proc
 from ocannl.ir.ops import ADD, BY_NAME, Op
-from ocannl.ir.precision import Precision, float32, int32
+from ocannl.ir.precision import Precision, float32, float64, int32
 from ocannl.ir.text import print_proc
 from ocannl.ir.tnode import Placement, Role, TNode
 from ocannl.lower.lower import lower
@@ -29,6 +29,7 @@ from ocannl.opt.join import join
 from ocannl.opt.layout import layout
 from ocannl.opt.memory import memory
 from ocannl.opt.number import number
+from ocannl.opt.online import online
 from ocannl.opt.outer import outer
 from ocannl.opt.pad import pad
 from ocannl.opt.parts import parts
@@ -164,6 +165,24 @@ def to_phase() -> Proc:
     return outer(to_outer(), Capabilities(vector_bytes=64), far_bytes=4096)
 
 
+def to_online() -> Proc:
+    x, v = node("x", 2, 4, role=Role.PLACEHOLDER, kind=float64), node("v", 4, 3, role=Role.PLACEHOLDER, kind=float64)
+    y = node("y", 2, 3, kind=float64)
+    m, e, s = (node(label, *dims, kind=float64) for label, *dims in (("m", 2), ("e", 2, 4), ("s", 2)))
+    for each in (m, e, s):
+        each.requested.settle(Placement.TEMPORARY, "oc.virtual")
+    code: list[Comp] = []
+    rows = [loop(2) for _ in range(4)]
+    keys = [loop(4, "t") for _ in range(4)]
+    (i, j, k, n), (t, u, w, z), d = rows, keys, loop(3, "d")
+    code.append(Assign(m, BY_NAME["max"], True, (Piece((i, t), at(i), Read(x, at(i, t))),)))
+    code.append(put(e, (j, u), apply("exp", apply("sub", Read(x, at(j, u)), Read(m, at(j))))))
+    code.append(Assign(s, ADD, True, (Piece((k, w), at(k), Read(e, at(k, w))),)))
+    part = apply("div", Read(e, at(n, z)), Read(s, at(n)))
+    code.append(Assign(y, ADD, True, (Piece((n, d, z), at(n, d), apply("mul", part, Read(v, at(z, d)))),)))
+    return fuse(settle(lower(Seq(tuple(code)), "step"), {}))
+
+
 def to_rows() -> Proc:
     x, t, y = node("x", 4, 64, role=Role.PLACEHOLDER), node("s", 4), node("y", 4, 64)
     i, j, k, n = loop(4), loop(64, "j"), loop(4, "k"), loop(64, "n")
@@ -234,6 +253,7 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "layout": (layout, to_layout, lambda proc: layout(proc, Capabilities(vector_bytes=32))),
     "outer": (outer, to_outer, lambda proc: outer(proc, Capabilities(vector_bytes=64), far_bytes=4096)),
     "pad": (pad, to_pad, lambda proc: pad(proc, 128)),
+    "online": (online, to_online, lambda proc: online(proc, 2, 2)),
     "rows": (rows, to_rows, lambda proc: rows(proc, Capabilities(vector_bytes=16))),
     "parts": (parts, to_parts, lambda proc: parts(proc, 192)),
     "schedule": (schedule, to_schedule, lambda proc: schedule(proc, TARGET)),

@@ -57,12 +57,49 @@ def test_behind_a_condition_only_numbers_go_twice() -> None:
     [
         (put(Y, G), "it reads the cells"),
         (put(Z, 1), "it changes what the first value reads"),
-        (put(G, 1, MUL, when=Cond((Affine.of(WHERE) - 1,))), "it changes the cells"),
+        (put(G, X, MUL, when=Cond((Affine.of(WHERE) - 1,))), "it changes the cells"),
     ],
     ids=lambda x: x if isinstance(x, str) else "",
 )
 def test_what_stands_between(between: Assign, why: str) -> None:
     assert left(put(G, Z), between, put(G, X, ADD))[0] == "g[i] = z[i]"
+
+
+def part(lhs: TNode, loops: tuple[Sym, ...], at: tuple[Affine, ...], value: Value, accum: Op | None = None) -> Assign:
+    return Assign(lhs, accum, False, (Piece(loops, at, value),))
+
+
+def test_a_diagonal_among_zeros_and_a_column_over_it() -> None:
+    wide, i = node("wide", 5, 3), Sym("i", 0, 2)
+    j, k = Sym("j", 0, 4), Sym("k", 0, 2)
+    all_ = Assign(wide, None, False, (Piece((j, k), (Affine.of(j), Affine.of(k)), Number(0)),))
+    diagonal = part(wide, (i,), (Affine.of(i), Affine.of(i)), Read(X, (Affine.of(i),)), ADD)
+    assert left(all_, diagonal) == ["wide[j, k] = x[j] if -j+2 >= 0 && j-k == 0 else 0"]
+    column = part(wide, (WHERE,), (Affine.of(WHERE), Affine((), 2)), Read(Y, (Affine.of(WHERE),)))
+    assert left(all_, diagonal, column) == ["wide[j, k] = y[j] if -k+2 == 0 else x[j] if -j+2 >= 0 && j-k == 0 else 0"]
+    other = part(wide, (WHERE,), (Affine.of(WHERE), Affine((), 1)), Read(Y, (Affine.of(WHERE),)), ADD)
+    assert left(all_, column, other) == ["wide[j, k] = y[j] if -k+1 == 0 else y[j] if -k+2 == 0 else 0"]
+    assert len(left(all_, diagonal, other)) == 2  # the diagonal would stand there twice
+
+
+def test_what_exists_in_a_part_alone_stays_apart_from_its_neighbours() -> None:
+    wide, i = node("wide", 5, 5), Sym("i", 0, 2)
+    j, k = Sym("j", 0, 4), Sym("k", 0, 4)
+    source = node("source", 5, 5)
+    all_ = Assign(wide, None, False, (Piece((j, k), (Affine.of(j), Affine.of(k)), Number(0)),))
+    rows = part(wide, (i, WHERE), (Affine.of(i) + 1, Affine.of(WHERE)), Read(source, (Affine.of(i), Affine.of(WHERE))))
+    assert left(all_, rows) == ["wide[j, k] = source[j-1, k] if j-1 >= 0 && -j+3 >= 0 else 0"]
+    same = Read(source, (Affine.of(WHERE), Affine.of(i)))
+    columns = part(wide, (WHERE, i), (Affine.of(WHERE), Affine.of(i) + 1), same)
+    assert len(left(all_, columns)) == 2
+
+
+def test_steps_and_dear_values_stay_apart() -> None:
+    i = Sym("i", 0, 1)
+    steps = part(G, (i,), (Affine.of(i) * 2 + 1,), Read(X, (Affine.of(i),)))
+    assert len(left(put(G, 0), steps)) == 2
+    dear = part(G, (i,), (Affine.of(i),), Apply(BY_NAME["exp"], (Read(X, (Affine.of(i),)),)))
+    assert len(left(put(G, 0), dear)) == 2
 
 
 def test_an_update_that_reads_the_cells_itself() -> None:

@@ -148,12 +148,37 @@ class Maker:
         return Assign(lhs, None, True, (Piece((i,), at(i), first), Piece((j,), at(Affine.of(j) + a), second)))
 
 
-def program(seed: int, statements: int = 8) -> Program:
+    def parts(self) -> list[Assign]:
+        """All cells of a matrix, and then some of them again."""
+        r = self.random
+        rows, columns = r.choice([3, 4]), r.choice([3, 4])
+        lhs = self.new((rows, columns))
+        loops = [self.sym(rows), self.sym(columns)]
+        fill = Number(r.choice([0, 0, 2])) if r.random() < 0.7 else self.value(loops, 1)
+        code = [Assign(lhs, None, True, (Piece(tuple(loops), at(*loops), fill),), Origin(lhs.label))]
+        for _ in range(r.choice([1, 1, 2, 3])):
+            i, j = self.sym(min(rows, columns) - r.randrange(2)), self.sym(columns - 1)
+            used, place = r.choice([
+                ((i,), at(i, i)), ((i, j), at(i, i)), ((i,), at(i, -Affine.of(i) + columns - 1)), ((j,), at(1, j)),
+                ((j,), at(0, j)), ((j,), at(self.static, j)), ((i, j), at(i, Affine.of(j) + 1)),
+                ((j, i), at(i, -Affine.of(j) + columns - 1)),
+            ])  # fmt: skip
+            accum = r.choice([None, None, ADD, MAX, SUB])
+            if (accum is None or r.random() < 0.7) and len(used) > len({s for index in place for s in index.syms}):
+                used = used[:1]
+            value = self.value(list(used), r.choice([0, 1]))
+            when = Cond((Affine.of(used[0]) - 1,)) if r.random() < 0.2 else TRUE
+            code.append(Assign(lhs, accum, False, (Piece(used, place, value, when),), Origin(lhs.label)))
+        return code
+
+
+def program(seed: int, statements: int = 8, parts: int = 0) -> Program:
     maker = Maker(Random(seed))
     roles = (Role.DATA, Role.PARAMETER, Role.PLACEHOLDER)
     for role in roles:
         maker.new(tuple(maker.random.choice([2, 3, 4]) for _ in range(maker.random.randrange(3))), role)
-    code = Seq(tuple(maker.statement() for _ in range(statements)))
+    written = [assign for _ in range(parts) for assign in (*maker.parts(), maker.statement())]
+    code = Seq((*written, *(maker.statement() for _ in range(statements))))
     numbers = np.random.default_rng(seed)
     used = nodes(code)
     arrays = {n: numbers.integers(-2, 3, n.dims).astype(n.precision.numpy) for n in used}
@@ -194,6 +219,14 @@ def test_any_passes_left_out(block: int) -> None:
     for seed in range(1000 + block * 10, 1000 + block * 10 + 10):
         random = Random(seed)
         check(program(seed), frozenset(n for n in NAMES if random.random() < 0.4))
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_arrays_written_in_part(block: int) -> None:
+    for seed in range(5000 + block * 20, 5000 + block * 20 + 20):
+        random = Random(seed)
+        without = frozenset(n for n in NAMES if random.random() < 0.2)
+        check(program(seed, 3, 2), without, random.choice([TARGET, *VECTORS]))
 
 
 def test_each_pair_of_passes_alone() -> None:

@@ -10,16 +10,15 @@ import pytest
 
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import For, Mode, Stmt, Update, When
+from ocannl.ir.loops import For, Mode, Update, When
 from ocannl.ir.names import Namer
 from ocannl.ir.text import print_proc
 from ocannl.ir.verify import verify
 from ocannl.ir.walk import walk
 from ocannl.opt.group import group_of
-from ocannl.opt.nest import names_of
 from ocannl.opt.plan import Plan, Tiled, plan
-from ocannl.opt.realize import realize, tiled
-from ocannl.testing.groups import Made, group, plain_plan, tiled_plan
+from ocannl.opt.realize import tiled
+from ocannl.testing.groups import Made, group, plain_plan, realized, tiled_plan
 
 TARGETS = [Capabilities(vector_bytes=size, vector_registers=16 * (1 + size // 64)) for size in (0, 16, 32, 64)]
 
@@ -28,10 +27,6 @@ def plans(random: Random, made: Made) -> list[Plan]:
     chosen = [plan(made.group, target) for target in TARGETS]
     tiles = [tiled_plan(random, made.group) for _ in range(3)]
     return [*chosen, plain_plan(random, made.group), *(tile for tile in tiles if tile is not None)]
-
-
-def realized(made: Made, how: Plan) -> Stmt:
-    return realize(made.group, how, Namer(names_of(made.proc(made.group.stmt()))))
 
 
 @pytest.mark.parametrize("short", [0, tiled.SHORT])
@@ -44,7 +39,7 @@ def test_any_plan_computes_the_same(seeds: range, short: int, monkeypatch: pytes
         verify(plainly, "optimized")
         wanted = interpret(plainly, made.arrays)
         for how in plans(random, made):
-            proc = made.proc(realized(made, how))
+            proc = realized(plainly, made.group, how)
             text = f"group {seed}, {how}\n{print_proc(plainly)}\n"
             try:
                 verify(proc, "optimized")
@@ -83,7 +78,8 @@ def seen() -> Counter[str]:
             found.update([type(how).__name__])
             if isinstance(how, Tiled):
                 found.update([f"{len(how.tiles)} tiles", "dot form" if how.vector in how.reduced else "columns"])
-                loops = [s for s in walk(realized(made, how)) if isinstance(s, For)]
+                found.update(["panels"] if how.panels else [])
+                loops = [s for s in walk(realized(made.proc(one.stmt()), one, how).body) if isinstance(s, For)]
                 found.update(loop.mode.value for loop in loops)
                 found.update("odd lanes" for s in loops if s.mode is Mode.LANES and s.sym.extent not in (4, 8, 16))
     return found
@@ -93,7 +89,7 @@ def seen() -> Counter[str]:
     *(f"{n} kept" for n in range(4)), "1 reduced by add", "2 reduced by add", "3 reduced by add", "0 reduced by add",
     "1 reduced by max", "1 reduced by mul", "1 in the tail", "2 in the tail", "3 in the tail", "4 in the tail", "Let",
     "Store", "Update", "guarded group", "guarded sum", "choice", "in place", "Plain", "Tiled", "1 tiles", "2 tiles",
-    "3 tiles", "0 tiles", "dot form", "columns", "lanes", "unrolled", "odd lanes",
+    "3 tiles", "0 tiles", "dot form", "columns", "panels", "lanes", "unrolled", "odd lanes",
 ])  # fmt: skip
 def test_there_is_some_of_everything(seen: Counter[str], what: str) -> None:
     assert seen[what]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.capabilities import Caches, Capabilities
 from ocannl.ir.index import TRUE, Affine, Cond, Sym
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import (
@@ -40,10 +40,11 @@ from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.ir.walk import walk
 from ocannl.opt.group import Group, Sum, scratch
-from ocannl.opt.nest import names_of
+from ocannl.opt.nest import loads
 from ocannl.opt.plan import Plain, Tiled, plan
 from ocannl.opt.plan.tiled import tiled
 from ocannl.opt.realize import realize
+from ocannl.testing.groups import realized
 
 SSE, AVX, AVX512 = (Capabilities(vector_bytes=size, vector_registers=16 + size // 64 * 16) for size in (16, 32, 64))
 
@@ -199,9 +200,14 @@ def apart() -> Example:
     return kept((i,), Store(ref(z, Affine.of(i) * 2), value)), Tiled((), ((i, 4),), (), i, 4, 1)
 
 
+def panels() -> Example:
+    group, (i, j, k) = product(5, 12, 3)
+    return group, Tiled((), ((j, 8), (i, 2)), (k,), j, 4, 2, panels=tuple(loads(group.sums[0].update.value)))
+
+
 EXAMPLES: list[Callable[[], Example]] = [
     columns, remainders, dot_form, tail, map_in_place, hoisted, not_over_an_unrolled_row, guards, largest, apart,
-    long_tail,
+    long_tail, panels,
 ]  # fmt: skip
 
 
@@ -209,7 +215,7 @@ EXAMPLES: list[Callable[[], Example]] = [
 def test_what_a_plan_becomes(make: Callable[[], Example], golden: Callable[[str], None]) -> None:
     group, how = make()
     before = Proc("step", bufs_of(group), (), (group.stmt(),))
-    after = Proc("step", bufs_of(group), (), (realize(group, how, Namer(names_of(before))),))
+    after = realized(before, group, how)
     verify(before, "optimized")
     verify(after, "optimized")
     numbers = np.random.default_rng(0)
@@ -257,6 +263,28 @@ def test_a_map_lies_along_memory() -> None:
     x, y, (i, j) = buf("x", 64, 64), out("y", 64, 64), (sym("i", 64), sym("j", 64))
     assert chosen(kept((i, j), Store(ref(y, i, j), load(x, i, j))), AVX).vector is j
     assert chosen(kept((i, j), Store(ref(y, j, i), load(x, j, i))), AVX).vector is i
+
+
+def test_what_comes_from_afar_for_every_tile_is_copied_first() -> None:
+    """Lines that are a round number of bytes apart share few places of a cache."""
+    round_group, (_, j, k) = product(1024, 1024, 1024)
+    panels = chosen(round_group, AVX512).panels
+    assert [(panel.buf.name, panel.stride(j), panel.stride(k)) for panel in panels] == [("b", 1, 1024)]
+    other, _ = product(1024, 1040, 1024)
+    assert not chosen(other, AVX512).panels
+    few, _ = product(24, 1024, 1024)  # tiles to read it again
+    assert not chosen(few, AVX512).panels
+    small, _ = product(1024, 1024, 128)
+    assert not chosen(small, AVX512).panels
+
+
+def test_order_of_summation_does_not_depend_on_caches() -> None:
+    for sizes in ((64, 64, 64), (512, 512, 512), (1024, 1024, 1024), (100, 2048, 4096)):
+        group, _ = product(*sizes)
+        small, large = (
+            chosen(group, replace(AVX512, caches=Caches(size, 8, 4 * size))) for size in (1 << 17, 1 << 22)
+        )
+        assert (small.vector, small.reduced, small.vectors) == (large.vector, large.reduced, large.vectors)
 
 
 def test_without_vectors_there_are_no_tiles() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ocannl.backend import Capabilities, Code, Entry, Location, Queue
-from ocannl.backend.cpu import CpuDevice, devices
+from ocannl.backend.cpu import CpuDevice, caches, devices
 from ocannl.backend.native import NativeCode, Package, check, release
 from ocannl.codegen import signature
 from ocannl.ir.loops import Proc
@@ -19,7 +19,7 @@ from ocannl_backend_c.emit import emit
 def _capabilities() -> Capabilities:
     width, registers = toolchain.toolchain().vectors
     names = frozenset(precision.name for precision in TYPES)
-    return Capabilities(names, vector_bytes=width, vector_registers=registers)
+    return Capabilities(names, vector_bytes=width, vector_registers=registers, caches=caches())
 
 
 class CBackend:

@@ -82,6 +82,8 @@ static __attribute__((noinline)) int share(
 )
 AVX512, FMA, F16C = (f"!defined __clang__ && defined __{name}__" for name in ("AVX512F", "FMA", "F16C"))
 """GCC has these instructions, by names of its own; Clang finds them by itself."""
+ORDERED = "return __builtin_ia32_{}ps512_mask(y, x, y, __builtin_ia32_cmpps512_mask(y, y, 7, -1, 4), 4);"
+"""The instruction gives its second operand where one of them is NaN, and is left out where that may be another."""
 HALVES = "typedef short half __attribute__((vector_size({})));"
 WIDENED = "__builtin_ia32_vcvtph2ps512_mask((half)x, (f32x16){ 0 }, -1, 4)"
 NARROWED = "(u16x16)__builtin_ia32_vcvtps2ph512_mask(x, 4, (half){ 0 }, -1)"
@@ -121,6 +123,8 @@ DIALECT = Dialect(
         "fma_f64_x4": (FMA, "return __builtin_ia32_vfmaddpd256(x, y, z);"),
         "fma_f32_x4": (FMA, "return __builtin_ia32_vfmaddps(x, y, z);"),
         "fma_f64_x2": (FMA, "return __builtin_ia32_vfmaddpd(x, y, z);"),
+        "max_f32_x16": (AVX512, ORDERED.format("max")),
+        "min_f32_x16": (AVX512, ORDERED.format("min")),
         "f16_to_f32_x16": (AVX512, f"{HALVES.format(32)}\nreturn {WIDENED};"),
         "f32_to_f16_x16": (AVX512, f"{HALVES.format(32)}\nreturn {NARROWED};"),
         "f16_to_f32_x8": (F16C, f"{HALVES.format(16)}\nreturn __builtin_ia32_vcvtph2ps256((half)x);"),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from ocannl.backend import Capabilities, Code, Entry, Location, Queue
-from ocannl.backend.cpu import CpuDevice, devices
+from ocannl.backend.cpu import CpuDevice, caches, devices
 from ocannl.backend.native import NativeCode, check, release
 from ocannl.codegen import signature
 from ocannl.ir.loops import Proc
@@ -20,7 +20,7 @@ from ocannl_backend_llvm.types import HELD
 def _capabilities() -> Capabilities:
     width, registers = engine.host().vectors
     names = frozenset(precision.name for precision in HELD)
-    return Capabilities(names, vector_bytes=width, vector_registers=registers)
+    return Capabilities(names, vector_bytes=width, vector_registers=registers, caches=caches())
 
 
 class LlvmBackend:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import gcd
 
 from ocannl.ir.index import Affine, Sym, SymKind
 from ocannl.ir.loops import Body, Buf, Comment, For, If, Load, Local, Pick, Poll, Ref, Store, Update
@@ -14,6 +15,20 @@ from ocannl.ir.walk import walk
 def is_whole(loop: For) -> bool:
     """Whether the loop runs over the whole range of its symbol, one by one."""
     return loop.step == 1 and loop.lo.constant == loop.sym.lo and loop.hi.constant == loop.sym.hi
+
+
+def is_same(index: Affine, div: int, sym: Sym, block: int) -> bool:
+    """Whether a quotient, rounded down, is one number for the iterations over a symbol that a block takes."""
+    coef = index.coef(sym)
+    others = index + Affine(((-coef, sym),), coef * sym.lo)
+    step = gcd(div, coef * block, others.const, *(c for c, _ in others.terms))
+    return coef == 0 or 0 < coef * (block - 1) < step
+
+
+def quotients(loop: For) -> Iterator[tuple[Affine, int]]:
+    """The bounds of a loop, as what is divided, rounded down, by what."""
+    yield from ((index + (div - 1), div) for index, div in loop.lo.of)
+    yield from loop.hi.of
 
 
 def parallel(body: Body) -> tuple[list[For], Body]:

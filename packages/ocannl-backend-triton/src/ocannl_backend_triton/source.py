@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import builtins
 import keyword
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -98,7 +99,8 @@ class _Program:
             arguments.append(self.scratch(name, buf, count))
         label = nest.labels[0] if nest.labels else ""
         name = self.names(f"{self.proc.name}_{label}" if label else f"{self.proc.name}_{len(self.kernels) + 1}")
-        constants = tuple(emitter.scope.constants.items())
+        words = set(re.findall(r"\w+", emitter.scope.doc.text()))
+        constants = tuple([(name, value) for name, value in emitter.scope.constants.items() if name in words])
         self.texts.append(_function(name, nest.labels, arguments, constants, head, emitter.scope.doc))
         self.kernels.append(
             Kernel(name, label, tuple(arguments), (emitter.programs, 1, 1), constants, plan.num_warps, plan.num_stages)
@@ -146,4 +148,4 @@ def _function(
     doc.line(f"def {name}({', '.join(params)}):")
     for line in head:
         doc.line(line)
-    return doc.text() + body.text()
+    return doc.text() + (body.text() or "    pass\n")

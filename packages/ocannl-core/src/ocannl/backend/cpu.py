@@ -19,6 +19,7 @@ import numpy as np
 from ocannl.backend.api import Device, Location, Queue
 from ocannl.backend.cpu_queue import InlineQueue, ThreadedQueue
 from ocannl.base.errors import OutOfMemory
+from ocannl.ir.capabilities import Caches
 
 ALIGNMENT_BYTES = 64  # a cache line, and the widest vector
 LEAST = 8
@@ -39,6 +40,24 @@ def memory_bytes() -> int:
     with suppress(OSError, ValueError):  # no such file, or no such limit
         limits.append(int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
     return min(limits, default=1 << 62)
+
+
+@cache
+def caches(folder: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> Caches:
+    """Those of the processor, as far as the system tells."""
+    usual, found = Caches(), dict[int, tuple[int, int]]()
+    for index in sorted(folder.glob("index*")):
+        with suppress(OSError, ValueError):
+            level, kind, size, ways = (
+                (index / name).read_text(encoding="ascii").strip()
+                for name in ("level", "type", "size", "ways_of_associativity")
+            )
+            if kind != "Instruction":
+                found[int(level)] = int(size.removesuffix("K")) << 10, int(ways)
+    core = found.get(2, (0, 0))
+    if not all(core):
+        return usual
+    return Caches(*core, max(size for size, _ in found.values()))
 
 
 class CpuDevice:

@@ -152,6 +152,9 @@ PRODUCTS = Setting(
     "ieee",
     "how matrix units multiply float32: as it is meant, or faster, with fewer bits of each factor",
 )
+ONLINE_SOFTMAX = Setting(
+    "online_softmax", _switch, True, "on GPUs, find the largest score of a softmax while its weights are summed"
+)
 LOG_LEVEL: Setting[str | None] = Setting(
     "log_level",
     _optional(_one_of("debug", "info", "warning", "error")),
@@ -162,7 +165,7 @@ TRACE = Setting("trace", _natural(0), 0, "how many cells each call of a routine 
 
 SETTINGS: tuple[Setting[object], ...] = (
     BACKEND, PRECISION, GRADIENT_PRECISION, SEED, THREADS, QUEUE, CACHE, CACHE_DIR, VERIFY, TRACEBACK, C_COMPILER,
-    COMPILE_SECONDS, PRODUCTS, LOG_LEVEL, TRACE,
+    COMPILE_SECONDS, PRODUCTS, ONLINE_SOFTMAX, LOG_LEVEL, TRACE,
 )  # type: ignore[assignment]  # fmt: skip
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 

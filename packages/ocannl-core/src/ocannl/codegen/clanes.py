@@ -6,7 +6,7 @@ masks of integers of four bytes.
 
 from __future__ import annotations
 
-from ocannl.codegen import builtins, cformula, vectors
+from ocannl.codegen import builtins, cformula, cwide, vectors
 from ocannl.codegen.cstyle import Function
 from ocannl.codegen.cvalues import Values
 from ocannl.codegen.formula import Formula
@@ -81,6 +81,8 @@ class Lanes(Values):
         return self.call(vectors.lanewise(self.dialect, function, len(args), source, target, self.width), *args)
 
     def formula(self, formula: Formula, *args: Term) -> Term:
+        if formula.is_single:
+            return self.call(cwide.function(self.dialect, formula, self.width), *args)
         if formula.beyond:
             return self.call(vectors.seldom(self.dialect, formula, self.width), *args)
         return self.on(cformula.function(self.dialect, formula), float32, float32, *args)
@@ -104,7 +106,8 @@ class Lanes(Values):
             return self.splat(self.one.value(expr), expr.precision)
         match expr:
             case Idx(index, precision):
-                return self.convert(self.index(index), int64, precision)
+                held = _counter(index)
+                return self.convert(self.index(index, held), held, precision)
             case When(cond, then, orelse) if self.sym in cond.syms:
                 return self.select(self.each(cond), expr.precision, self.value(then), self.value(orelse))
             case _:
@@ -124,12 +127,12 @@ class Lanes(Values):
     def _cut(self, term: Term, precision: Precision) -> Term:
         return term  # vectors of small integers are computed with as such
 
-    def index(self, index: Affine) -> Term:
-        """The index of each lane."""
+    def index(self, index: Affine, held: Precision) -> Term:
+        """The index of each lane, as integers of a type."""
         step, same = index.coef(self.sym), Affine.sum(((c, sym) for c, sym in index.terms if sym is not self.sym), 0)
         first = index.const + step * self.start
-        steps = Term(f"({self.type(int64)}){{ {', '.join(str(first + n * step) for n in range(self.width))} }}")
-        return binary("+", self.splat(self.one.affine(same), int64), steps) if same.terms else steps
+        steps = Term(f"({self.type(held)}){{ {', '.join(str(first + n * step) for n in range(self.width))} }}")
+        return binary("+", self.splat(self.one.affine(same), held), steps) if same.terms else steps
 
     # ----------------------------------------------------------------------------------------------------- truth values
 
@@ -158,8 +161,17 @@ class Lanes(Values):
     def each(self, cond: Cond) -> Term:
         """Whether it holds in each lane."""
         facts = [(fact, "ge") for fact in cond.ge0] + [(fact, "eq") for fact in cond.eq0]
-        tests = [self.compare(name, int64, self.index(fact), self.constant(0, int64)) for fact, name in facts]
+        tests = [self._each(name, fact, _counter(fact)) for fact, name in facts]
         test = tests[0]
         for other in tests[1:]:
             test = binary("&", test, other)
         return test
+
+    def _each(self, name: str, fact: Affine, held: Precision) -> Term:
+        return self.compare(name, held, self.index(fact, held), self.constant(0, held))
+
+
+def _counter(index: Affine) -> Precision:
+    """The narrowest type of whole numbers that has it: vectors of wider ones are longer than registers."""
+    low, high = index.range()
+    return int32 if low >= -(2**31) and high < 2**31 else int64

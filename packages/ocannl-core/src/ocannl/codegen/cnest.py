@@ -393,7 +393,7 @@ def _chooses(node: Node) -> bool:
             return True
         case Apply(op, _) if op.name in CHOICES:
             return True
-        case If(_, then, orelse) if any(map(_is_straight, then + orelse)):
+        case If(cond, then, orelse) if not cond.is_true and any(map(_is_straight, then + orelse)):
             return True
         case For(mode=Mode.LANES):
             return False

@@ -52,6 +52,12 @@ class Formula:
     result: str
     beyond: str = ""
 
+    @property
+    def is_single(self) -> bool:
+        """Whether all of its numbers have as many bytes as its result, and no library is called."""
+        kinds = {step.precision for step in self.steps} - {bool_}
+        return not self.beyond and all(kind.nbytes == float32.nbytes for kind in kinds)
+
     def numpy(self, *given: Array) -> Array:
         """The meaning; products that are added to are rounded."""
         values: dict[Operand, Array] = dict(zip(self.params, given, strict=True))

@@ -14,8 +14,8 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from ocannl.codegen import cformula
-from ocannl.codegen.builtins import Choice, choice, inline, operation
+from ocannl.codegen import builtins, cformula
+from ocannl.codegen.builtins import Choice, choice, inline
 from ocannl.codegen.builtins import names as scalar_names
 from ocannl.codegen.cstyle import Dialect, Function
 from ocannl.codegen.formula import Formula
@@ -198,6 +198,17 @@ def choosing(d: Dialect, name: str, choice: Choice, precision: Precision, width:
     return _function(d, called, result, params, f"return {text};", (picked, every))
 
 
+def operation(d: Dialect, name: str, precision: Precision, arity: int, width: int) -> Function:
+    """An operation that is no operator, of vectors, or of numbers where the width is 1."""
+    found, number = choice(name, precision), builtins.operation(d, name, precision)
+    assert number is not None
+    if width == 1:
+        return number
+    if found is not None:
+        return choosing(d, name, found, precision, width)
+    return lanewise(d, number, arity, precision, precision, width)
+
+
 @cache
 def fold(d: Dialect, op: Op, precision: Precision, width: int) -> Function:
     """All lanes of a vector combined, half with half."""
@@ -207,7 +218,7 @@ def fold(d: Dialect, op: Op, precision: Precision, width: int) -> Function:
     def combined(x: str, y: str) -> str:
         if op.name in OPERATORS:
             return f"{x} {OPERATORS[op.name]} {y}"
-        needs.append(_combining(d, op, precision, half))
+        needs.append(operation(d, op.name, precision, 2, half))
         return f"{needs[-1].name}({x}, {y})"
 
     if half == 1:
@@ -219,10 +230,3 @@ def fold(d: Dialect, op: Op, precision: Precision, width: int) -> Function:
         body = f"{held}\nreturn {rest.name}({combined('held.half[0]', 'held.half[1]')});"
     name, type_ = f"{op.name}_lanes_{given.name}", d.types[holder(precision)]
     return inline(d, name, type_, (f"{given.name} x",), body, tuple(needs), d.inlined)
-
-
-def _combining(d: Dialect, op: Op, precision: Precision, width: int) -> Function:
-    """What computes a choice of vectors, or of numbers."""
-    found, number = choice(op.name, precision), operation(d, op.name, precision)
-    assert found is not None and number is not None
-    return choosing(d, op.name, found, precision, width) if width > 1 else number

@@ -8,6 +8,15 @@ from ocannl.ir.precision import PRECISIONS
 
 
 @dataclass(frozen=True, slots=True)
+class Caches:
+    """What lies between a core and memory; plans of loops depend on it, sums and their order never do."""
+
+    core_bytes: int = 1 << 20  # of the last cache that a core has for itself
+    core_ways: int = 16  # places in it for a line, of which its address says the others
+    all_bytes: int = 1 << 25  # of the last one before memory
+
+
+@dataclass(frozen=True, slots=True)
 class Capabilities:
     """What a backend can do, read by the optimizer and by the conformance kit: what is claimed must work, what is not
     must raise `Unsupported` naming the field."""
@@ -15,13 +24,16 @@ class Capabilities:
     precisions: frozenset[str] = frozenset(p.name for p in PRECISIONS)
     scheduled: bool = True  # takes nests in the form `realize` gives them; False: as they were lowered
     grouped: bool = False  # where they are not scheduled: takes sums together with what is done with them
+    online: bool = False  # takes softmax in one walk over its keys, with running maxima
     alignment_bytes: int = 64  # of every array in a pool or an arena
     vector_bytes: int = 0  # of the vectors that loops over lanes are best made of; 0: of numbers one by one
     vector_registers: int = 16  # that hold such vectors
+    caches: Caches = Caches()
 
     def canonical(self) -> str:
         """One line of text: part of cache keys."""
         return (
             f"precisions={','.join(sorted(self.precisions))} scheduled={self.scheduled} grouped={self.grouped} "
-            f"align={self.alignment_bytes} vectors={self.vector_registers}x{self.vector_bytes}"
+            f"online={self.online} align={self.alignment_bytes} vectors={self.vector_registers}x{self.vector_bytes} "
+            f"caches={self.caches.core_bytes}/{self.caches.core_ways},{self.caches.all_bytes}"
         )

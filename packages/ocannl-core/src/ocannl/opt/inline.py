@@ -8,14 +8,13 @@ from dataclasses import replace
 from math import prod
 
 from ocannl.ir.index import Affine, Sym
-from ocannl.ir.loops import Buf, Expr, Home, Load, Proc, Ref, Store, Update
+from ocannl.ir.loops import Buf, Expr, Home, Load, Proc, Ref, Store, Update, When
 from ocannl.ir.projections import is_injective
-from ocannl.opt.cost import LARGE, cost
+from ocannl.ir.walk import walk
+from ocannl.opt.cost import CHEAP, LARGE, cost
 from ocannl.opt.fold import fold_expr
 from ocannl.opt.nest import Nest, Table, grid, loads, nest_of, with_leaf
 from ocannl.opt.substitute import map_expr, substitute
-
-CHEAP = 4  # additions that cost no more than writing a cell and reading it again
 
 
 def inline(proc: Proc, shares: bool) -> Proc:
@@ -31,7 +30,8 @@ def inline(proc: Proc, shares: bool) -> Proc:
             y[i_2] = t[i_2+2] * 2            y[i_2] = relu(x[i_2+2]) * 2
 
     All readers take the value, or none. Nothing is computed more often than its temporary has cells, unless it is
-    free (a number, an index, a copy); several readers take what is cheap, a single one anything. Sums never move.
+    free (a number, an index, a copy without a guard); several readers take what is cheap, a single one anything. Sums
+    never move.
     `shares` says that `number` will see to it that a reader computes what it mentions twice only once.
     Goes through the program once: what is put into a producer moves on with it.
     """
@@ -89,7 +89,7 @@ def _pays(nest: Nest, readers: Sequence[Nest], shares: bool) -> bool:
     price = cost(nest.leaf.value)
     if price.nodes > LARGE:
         return False
-    if price.work == 0:
+    if price.work == 0 and not _is_guarded(nest.leaf.value):
         return True
     buf = nest.leaf.ref.buf
     if len(readers) > 1 and any(_is_copy(reader, buf) for reader in readers):
@@ -98,6 +98,11 @@ def _pays(nest: Nest, readers: Sequence[Nest], shares: bool) -> bool:
         return False
     uses = [(n, ref.at) for n, reader in enumerate(readers) for ref in loads(reader.leaf.value) if ref.buf is buf]
     return len(set(uses) if shares else uses) == 1 or cost(nest.leaf.value, shares).work <= CHEAP
+
+
+def _is_guarded(value: Expr) -> bool:
+    """Whether a condition picks what is read: products in tiles do without."""
+    return any(isinstance(node, When) and loads(node) for node in walk(value))
 
 
 def _is_copy(nest: Nest, buf: Buf) -> bool:

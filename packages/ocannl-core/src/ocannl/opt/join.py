@@ -1,15 +1,20 @@
-"""Makes one store of a store and the update that meets it."""
+"""Makes one store of a store and what meets it."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from ocannl.ir.index import TRUE
-from ocannl.ir.loops import Apply, Expr, Num, Proc, Stmt, Store, Update, When
-from ocannl.opt.cost import LARGE, cost
+from ocannl.ir.loops import Apply, Expr, Idx, Num, Proc, Stmt, Store, Update, When
+from ocannl.ir.walk import walk
+from ocannl.opt.cost import CHEAP, LARGE, cost
+from ocannl.opt.exact import is_exact
 from ocannl.opt.fold import fold_expr
-from ocannl.opt.nest import Nest, Table, around, nest_of, same, walked
+from ocannl.opt.nest import Nest, Table, around, is_whole, nest_of, same, walked
+from ocannl.opt.plan.tiled import guards
+from ocannl.opt.solve import solved
 from ocannl.opt.start import Start, Starts
+from ocannl.opt.substitute import substitute
 
 
 def join(proc: Proc) -> Proc:
@@ -26,7 +31,9 @@ def join(proc: Proc) -> Proc:
           for i_3 in 0..5:
             g[i_3] += y[i_3]
 
-    Gradients, which begin at zero and gather from every use, become values that can be inlined.
+    Gradients, which begin at zero and gather from every use, become values that can be inlined; so does what is written
+    in part, such as a diagonal among zeros: in each cell a guard picks what was written last. If what it guards exists
+    only there, it must not differ between neighbours, which are computed together.
     """
     starts = Starts(Table(proc.body))
     body: list[Stmt | None] = list(proc.body)
@@ -34,16 +41,23 @@ def join(proc: Proc) -> Proc:
         nest = nest_of(stmt)
         if nest is None:
             continue
-        start = starts.of(at, nest)
-        if start is not None and walked(nest.leaf.ref, nest.loops) == {loop.sym for loop in nest.loops}:
-            store = _joined(start, nest)
-            if store is not None:
-                nest = Nest(nest.loops, TRUE, store)
-                (body[at],) = around(nest.loops, TRUE, (store,))
-                body[start.fill] = None
+        found = _whole(starts, at, nest) or _in_part(starts, at, nest)
+        if found is not None:
+            fill, nest = found
+            (body[at],) = around(nest.loops, TRUE, (nest.leaf,))
+            body[fill] = None
         starts.note(at, nest)
     left = tuple([stmt for stmt in body if stmt is not None])
     return proc if same(left, proc.body) else replace(proc, body=left)
+
+
+def _whole(starts: Starts, at: int, nest: Nest) -> tuple[int, Nest] | None:
+    """The place of the fill of an update of every cell, and the store that does what both do."""
+    start = starts.of(at, nest)
+    if start is None or walked(nest.leaf.ref, nest.loops) != {loop.sym for loop in nest.loops}:
+        return None
+    store = _joined(start, nest)
+    return (start.fill, Nest(nest.loops, TRUE, store)) if store is not None else None
 
 
 def _joined(start: Start, nest: Nest) -> Store | None:
@@ -58,3 +72,31 @@ def _joined(start: Start, nest: Nest) -> Store | None:
             return None  # it would stand there twice
         met = When(nest.cond, met, start.value)
     return Store(update.ref, fold_expr(met), update.origin)
+
+
+def _in_part(starts: Starts, at: int, nest: Nest) -> tuple[int, Nest] | None:
+    """The same of a write of some of the cells, each at one point of its loops."""
+    found, leaf = starts.fill(at, nest), nest.leaf
+    if found is None or not all(map(is_whole, nest.loops)):
+        return None
+    place, fill = found
+    solution = solved(leaf.ref.at, fill.leaf.ref.at, nest.loops)
+    if solution is None:
+        return None
+    values, there = solution
+    there = there & nest.cond.substitute(values)
+    first, value = fill.leaf.value, substitute(leaf.value, values)
+    if cost(value).work > CHEAP:
+        return None  # vectors compute both sides of a guard
+    if not all(is_exact(e.index, e.precision) for e in walk(value) if isinstance(e, Idx)):
+        return None  # outside of the guard, an index of a narrow type would overflow
+    if isinstance(leaf, Update):
+        begun = fold_expr(first, there)
+        if not isinstance(begun, Num):
+            return None  # it would stand there twice
+        value = Apply(leaf.op, (begun, value))
+    whole = fold_expr(When(there, value, first))
+    apart = {s for guard in guards(whole) for s in guard.syms}
+    if cost(whole).nodes > LARGE or any(fill.leaf.ref.stride(sym) == 1 for sym in apart):
+        return None
+    return place, Nest(fill.loops, TRUE, Store(fill.leaf.ref, whole, leaf.origin))

@@ -17,6 +17,7 @@ from ocannl.opt.join import join
 from ocannl.opt.layout import layout
 from ocannl.opt.memory import memory
 from ocannl.opt.number import number
+from ocannl.opt.online import online
 from ocannl.opt.outer import outer
 from ocannl.opt.pad import pad
 from ocannl.opt.parts import parts
@@ -53,6 +54,7 @@ def passes(asked: Mapping[TNode, str], capabilities: Capabilities) -> tuple[Pass
         Pass("layout", lambda proc: layout(proc, capabilities), when=grouped),  # of what `fuse` left
         Pass("outer", lambda proc: outer(proc, capabilities), when=capabilities.scheduled),  # strides are known
         Pass("pad", pad, when=capabilities.scheduled),  # after `outer`, which drops axes
+        Pass("online", online, when=capabilities.online),  # before `rows`, which takes softmax apart by rows alone
         Pass("rows", lambda proc: rows(proc, capabilities), when=grouped),  # strides are final
         Pass("parts", parts, when=capabilities.scheduled),  # after `rows`, which takes some sums along
         Pass("schedule", lambda proc: schedule(proc, capabilities), when=capabilities.scheduled),

@@ -38,8 +38,23 @@ class Starts:
     def of(self, at: int, nest: Nest) -> Start | None:
         """The fill whose value may as well be computed by this update, where the update reaches every cell at a fixed
         point of its loops: nothing in between reads the cells or changes what the fill reads."""
+        if not isinstance(nest.leaf, Update) or walked(nest.leaf.ref, nest.loops) is None:
+            return None
+        found = self.fill(at, nest)
+        if found is None:
+            return None
+        fill_at, fill = found
+        values: dict[Sym, Affine] = {}
+        for mine, its in zip(fill.leaf.ref.at, nest.leaf.ref.at, strict=True):
+            if mine.only_sym is not None:
+                values[mine.only_sym] = its
+        return Start(fill_at, substitute(fill.leaf.value, values))
+
+    def fill(self, at: int, nest: Nest) -> tuple[int, Nest] | None:
+        """Where every cell of what the nest writes was stored before, and how, if it makes no difference to do that
+        just before the nest."""
         buf, table = nest.leaf.ref.buf, self.table
-        if not isinstance(nest.leaf, Update) or buf not in self.newest or walked(nest.leaf.ref, nest.loops) is None:
+        if buf not in self.newest:
             return None
         fill_at, fill = self.newest[buf]
         if table.written_between(buf, fill_at, at) or table.read_between(buf, fill_at, at + 1):
@@ -47,8 +62,4 @@ class Starts:
         for ref in loads(fill.leaf.value):
             if ref.buf is buf or table.written_between(ref.buf, fill_at, at):
                 return None
-        values: dict[Sym, Affine] = {}
-        for mine, its in zip(fill.leaf.ref.at, nest.leaf.ref.at, strict=True):
-            if mine.only_sym is not None:
-                values[mine.only_sym] = its
-        return Start(fill_at, substitute(fill.leaf.value, values))
+        return fill_at, fill

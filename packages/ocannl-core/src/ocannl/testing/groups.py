@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from random import Random
 from typing import Any
@@ -31,14 +31,18 @@ from ocannl.ir.loops import (
     loop,
     row_major,
 )
+from ocannl.ir.names import Namer
 from ocannl.ir.ops import ADD, AND, BY_NAME, MAX, MIN, MUL, OR, SUB, Op
 from ocannl.ir.precision import Family, Precision, bfloat16, bool_, float16, float32, float64, int32, int64, uint8
 from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.walk import walk
 from ocannl.opt.group import Group, Sum, scratch
-from ocannl.opt.plan import Plain, Tiled
+from ocannl.opt.nest import block, names_of
+from ocannl.opt.plan import Plain, Plan, Tiled
+from ocannl.opt.plan.panels import may_be_packed
 from ocannl.opt.plan.plain import REORDERED, Reduced
 from ocannl.opt.plan.tiled import guards
+from ocannl.opt.realize import packed, realize
 
 Array = np.ndarray[Any, Any]
 
@@ -104,7 +108,19 @@ def tiled_plan(random: Random, group: Group) -> Tiled | None:
         tiles.append((vector, random.randint(1, vector.extent + 3)))
     outer = [s for s in group.syms if s is not vector and s not in tiled]
     across = random.choice([None, *tiled])
-    return Tiled(tuple(random.sample(outer, len(outer))), tuple(tiles), tuple(reduced), vector, lanes, vectors, across)
+    order = tuple(random.sample(outer, len(outer)))
+    made = Tiled(order, tuple(tiles), tuple(reduced), vector, lanes, vectors, across)
+    return replace(made, panels=tuple([ref for ref in may_be_packed(group, made) if random.random() < 0.3]))
+
+
+def realized(proc: Proc, group: Group, plan: Plan) -> Proc:
+    """The routine `proc`, which is this group, with its loops as planned; copies that it needs have theirs as they
+    are."""
+    names = Namer(names_of(proc))
+    if not isinstance(plan, Tiled) or not plan.panels:
+        return replace(proc, body=(realize(group, plan, names),))
+    new = packed(group, plan, names)
+    return replace(proc, bufs=(*proc.bufs, *new.bufs), body=(*(copy.stmt() for copy in new.copies), block(new.body)))
 
 
 class _Maker:

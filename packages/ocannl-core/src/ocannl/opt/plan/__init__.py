@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ocannl.ir.capabilities import Capabilities
 from ocannl.opt.group import Group
+from ocannl.opt.plan.panels import with_panels
 from ocannl.opt.plan.plain import Plain, plain
 from ocannl.opt.plan.tiled import Tiled, tiled
 
@@ -17,7 +18,8 @@ Plan = Plain | Tiled
 
 def plan(group: Group, capabilities: Capabilities) -> Plan:
     """The plan of the model for this group on this target."""
-    return tiled(group, capabilities) or plain(group)
+    tile = tiled(group, capabilities)
+    return plain(group) if tile is None else with_panels(group, tile, capabilities.caches)
 
 
 __all__ = ["Plain", "Plan", "Tiled", "plan"]

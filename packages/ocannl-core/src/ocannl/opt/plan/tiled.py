@@ -24,7 +24,8 @@ NEAR_BYTES = 1 << 18  # of operands that stay in a cache of the core
 class Tiled:
     """Loops in this order: `outer`; the tiles, so many iterations of each loop at a time; `reduced`. `vector`, the last
     of the tiles or of `reduced`, has its iterations in vectors of `lanes`, `vectors` of them at a time. `across` is a
-    loop of `tiles` along which cells lie side by side that lie apart along the vectors."""
+    loop of `tiles` along which cells lie side by side that lie apart along the vectors. `panels` are operands that are
+    copied first, so that a tile goes straight through its part of them."""
 
     outer: tuple[Sym, ...]
     tiles: tuple[tuple[Sym, int], ...]
@@ -33,6 +34,7 @@ class Tiled:
     lanes: int
     vectors: int
     across: Sym | None = None
+    panels: tuple[Ref, ...] = ()
 
 
 def tiled(group: Group, capabilities: Capabilities) -> Tiled | None:
@@ -142,10 +144,10 @@ def _differs(value: Expr, syms: tuple[Sym, ...]) -> bool:
 def guards(value: Expr) -> list[Cond]:
     """What decides which cells are read, where not all are there to be read."""
     whens = (node for node in walk(value) if isinstance(node, When))
-    return [when.cond for when in whens if not all(map(_is_there, loads(when)))]
+    return [when.cond for when in whens if not all(map(is_there, loads(when)))]
 
 
-def _is_there(ref: Ref) -> bool:
+def is_there(ref: Ref) -> bool:
     """Whether the cell exists whatever values symbols have."""
     ranges = (index.range() for index in ref.at)
     return all(low >= 0 and high < size for (low, high), size in zip(ranges, ref.buf.shape, strict=True))

@@ -7,6 +7,7 @@ from ocannl.ir.names import Namer
 from ocannl.opt.group import Group
 from ocannl.opt.nest import block
 from ocannl.opt.plan import Plain, Plan, Tiled
+from ocannl.opt.realize.packed import packed
 from ocannl.opt.realize.plain import realize_plain
 from ocannl.opt.realize.tiled import realize_tiled
 
@@ -20,4 +21,4 @@ def realize(group: Group, plan: Plan, names: Namer) -> Stmt:
             return block(realize_tiled(group, plan, names))
 
 
-__all__ = ["realize"]
+__all__ = ["packed", "realize"]

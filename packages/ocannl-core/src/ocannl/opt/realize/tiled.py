@@ -21,10 +21,11 @@ from ocannl.opt.realize.plain import neutral
 from ocannl.opt.realize.region import Grid, Region, Rows, strips_of
 from ocannl.opt.realize.shared import in_cells
 
+NONE: Mapping[Sym, Sym] = {}
 SHORT = 200  # additions up to which what follows on the sums of a tile is written out
 
 
-def realize_tiled(group: Group, plan: Tiled, names: Namer) -> Body:
+def realize_tiled(group: Group, plan: Tiled, names: Namer, numbers: Mapping[Sym, Sym] = NONE) -> Body:
     """The loops in the order of the plan, and in each tile:
 
         local acc: f32[2,1,8] reg
@@ -44,16 +45,17 @@ def realize_tiled(group: Group, plan: Tiled, names: Namer) -> Body:
             y[2*i+u_3, 8*j+l_4] = acc[u_3, 0, l_4]
 
     The last tile along a loop may have fewer cells, and has code of its own then. The order of summation depends on
-    which loop the vectors lie along: along a summed one, each lane has a part of the sum until the end.
+    which loop the vectors lie along: along a summed one, each lane has a part of the sum until the end. `numbers` are
+    symbols by which the group calls the tiles along a loop.
     """
-    return _Realizer(group, plan, names).body()
+    return _Realizer(group, plan, names, numbers).body()
 
 
 class _Realizer:
-    __slots__ = ("group", "names", "plan")
+    __slots__ = ("group", "names", "numbers", "plan")
 
-    def __init__(self, group: Group, plan: Tiled, names: Namer) -> None:
-        self.group, self.plan, self.names = group, plan, names
+    def __init__(self, group: Group, plan: Tiled, names: Namer, numbers: Mapping[Sym, Sym]) -> None:
+        self.group, self.plan, self.names, self.numbers = group, plan, names, numbers
 
     def body(self) -> Body:
         tiles = self.tiles(self.plan.tiles, Region((), self.plan.vector))
@@ -68,9 +70,12 @@ class _Realizer:
         (sym, size), *rest = tiles
 
         def part(first: Affine, count: int) -> Body:
+            here = region
+            if sym in self.numbers:
+                here = replace(here, known={**here.known, self.numbers[sym]: _number(first - sym.lo, size)})
             if sym is region.vector:
-                return self.tiles(tuple(rest), replace(region, strips=strips_of(first, count, self.plan.lanes)))
-            return self.tiles(tuple(rest), replace(region, rows=(*region.rows, Rows(sym, first, count))))
+                return self.tiles(tuple(rest), replace(here, strips=strips_of(first, count, self.plan.lanes)))
+            return self.tiles(tuple(rest), replace(here, rows=(*here.rows, Rows(sym, first, count))))
 
         return self.turns(sym, size, part)
 
@@ -172,7 +177,8 @@ class _Realizer:
         new = {sym: Sym(self.names(sym.name), sym.lo, sym.hi) for sym in reduced}
         known = {sym: Affine.of(its) for sym, its in new.items()}
         loops = [loop(sym, (), each.update.origin) for sym in new.values()]
-        region, cond, update = replace(region, known=known), each.cond.substitute(known), each.update
+        region = replace(region, known={**region.known, **known})
+        cond, update = each.cond.substitute(known), each.update
         inner = [guard for guard in guards(update.value) if any(row.sym in guard.syms for row in region.rows)]
         if not inner and not any(row.sym in cond.syms for row in region.rows):
             return clipped(loops, cond, feed(region, update))
@@ -185,6 +191,11 @@ class _Realizer:
             rim += around((), cond.substitute(values), feed(row, update))
         most = If(_extreme(clear, region, min), feed(region, simple), rim)
         return clipped(loops, _extreme(cond, region, max), (most,))
+
+
+def _number(first: Affine, size: int) -> Affine:
+    """Of the tile that begins so far from the first one."""
+    return Affine(tuple([(coef // size, sym) for coef, sym in first.terms]), first.const // size)
 
 
 Feed = Callable[[Region, Update], Body]

@@ -1,0 +1,62 @@
+"""Formulas as functions of vectors of a C-like language: their steps, of all lanes at once.
+
+    static inline f32x16 exp2_f32_x16(f32x16 x)
+    {
+      f32x16 t1 = max_f32_x16(x, all_f32x16(-151.0f));
+      ...
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from ocannl.codegen import builtins, cformula, vectors
+from ocannl.codegen.cstyle import Dialect, Function
+from ocannl.codegen.formula import Formula, Step
+from ocannl.codegen.infix import Term, binary, call, unary
+from ocannl.ir.precision import Precision, bool_, float32, int32
+
+
+@cache
+def function(d: Dialect, formula: Formula, width: int) -> Function:
+    """A formula whose numbers have all the same size: compilers do badly with vectors longer than registers."""
+    steps = _Steps(d, width)
+    body = cformula.text(formula, formula.result, steps.held, steps.number, steps.value)
+    held = steps.held(float32)
+    params = tuple([f"{held} {param}" for param in formula.params])
+    name = f"{cformula.name(formula)}_x{width}"
+    return builtins.inline(d, name, held, params, body, (*steps.needs.values(),), d.inlined)
+
+
+class _Steps:
+    """Steps being written of vectors; `needs` are the types and functions that they mention."""
+
+    __slots__ = ("d", "needs", "width")
+
+    def __init__(self, d: Dialect, width: int) -> None:
+        self.d, self.width = d, width
+        self.needs: dict[str, Function] = {}
+
+    def use(self, made: Function) -> str:
+        self.needs[made.name] = made
+        return made.name
+
+    def held(self, precision: Precision) -> str:
+        return self.use(vectors.vector(self.d, int32 if precision is bool_ else precision, self.width))
+
+    def number(self, value: int | float, precision: Precision) -> Term:
+        return call(self.use(vectors.splat(self.d, precision, self.width)), self.d.literal(value, precision))
+
+    def value(self, step: Step, args: list[Term]) -> Term:
+        d, width, source, target = self.d, self.width, step.source, step.precision
+        match step.op:
+            case "where":
+                return call(self.use(vectors.pick(d, target, width)), *args)
+            case "bits":
+                return unary(f"({self.held(target)})", args[0])
+            case "cast":
+                return Term(d.convert.format(value=args[0].text, type=self.held(target)))
+            case op if op in cformula.INFIX:
+                return binary(cformula.INFIX[op], *args)
+            case op:
+                return call(self.use(vectors.operation(d, op, source, len(args), width)), *args)
