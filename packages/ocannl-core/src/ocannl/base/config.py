@@ -146,6 +146,9 @@ C_COMPILER: Setting[str | None] = Setting(
     custom="CC",
 )
 COMPILE_SECONDS = Setting("compile_seconds", _natural(1), 300, "after which a compiler that does not end is ended")
+SEARCH = Setting(
+    "search", _natural(0), 0, "seconds for timing other schedules of a routine's nests; 0: by the model"
+)
 PRODUCTS = Setting(
     "products",
     _one_of("ieee", "tf32x3", "tf32", "bfloat16"),
@@ -165,7 +168,7 @@ TRACE = Setting("trace", _natural(0), 0, "how many cells each call of a routine 
 
 SETTINGS: tuple[Setting[object], ...] = (
     BACKEND, PRECISION, GRADIENT_PRECISION, SEED, THREADS, QUEUE, CACHE, CACHE_DIR, VERIFY, TRACEBACK, C_COMPILER,
-    COMPILE_SECONDS, PRODUCTS, ONLINE_SOFTMAX, LOG_LEVEL, TRACE,
+    COMPILE_SECONDS, SEARCH, PRODUCTS, ONLINE_SOFTMAX, LOG_LEVEL, TRACE,
 )  # type: ignore[assignment]  # fmt: skip
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 
