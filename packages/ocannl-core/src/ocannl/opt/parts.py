@@ -10,7 +10,7 @@ from ocannl.ir.index import TRUE, Affine, Cond, Sym
 from ocannl.ir.loops import Access, Buf, For, Home, Load, Num, Proc, Ref, Stmt, Store, loop, row_major
 from ocannl.ir.names import Namer
 from ocannl.opt.group import Group, Sum, group_of, multiplies, scratch
-from ocannl.opt.nest import is_whole, loads, names_of
+from ocannl.opt.nest import is_claimed, is_whole, loads, names_of
 from ocannl.opt.plan.plain import REORDERED
 from ocannl.opt.realize.plain import neutral
 from ocannl.opt.substitute import substitute
@@ -50,7 +50,7 @@ def parts(proc: Proc, long: int = LONG, lanes: int = 0) -> Proc:
     body: list[Stmt] = []
     bufs: list[Buf] = []
     for stmt in proc.body:
-        group = group_of(stmt, names)
+        group = group_of(stmt, names) if not is_claimed(stmt) else None
         found = (_among_programs(group, lanes) if lanes else _among_threads(group, long)) if group is not None else None
         if group is None or found is None:
             body.append(stmt)
