@@ -10,7 +10,7 @@ from ocannl.ir.index import TRUE, Affine, Sym
 from ocannl.ir.loops import Access, Buf, For, Home, Load, Num, Proc, Ref, Stmt, Store, loop, row_major
 from ocannl.ir.names import Namer
 from ocannl.opt.group import Group, Sum, group_of, scratch
-from ocannl.opt.nest import is_whole, loads, names_of
+from ocannl.opt.nest import is_claimed, is_whole, loads, names_of
 from ocannl.opt.plan.plain import REORDERED
 from ocannl.opt.realize.plain import neutral
 from ocannl.opt.substitute import substitute
@@ -46,7 +46,7 @@ def parts(proc: Proc, long: int = LONG) -> Proc:
     body: list[Stmt] = []
     bufs: list[Buf] = []
     for stmt in proc.body:
-        group = group_of(stmt, names)
+        group = group_of(stmt, names) if not is_claimed(stmt) else None
         sym = _divided(group, long) if group is not None else None
         if group is None or sym is None:
             body.append(stmt)

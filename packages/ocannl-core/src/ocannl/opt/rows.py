@@ -133,6 +133,8 @@ class _Sharing:
             other = self.rows.get(place)
             if other is None or len(other.members) == 1 or (at < place and _meet(other, row)):
                 continue
+            if any(loop.claimed for loop in other.loops):
+                continue
             if not self.places.may_move(at, place):
                 continue
             found = carried(other.loops, tuple(other.reads), tuple(other.writes), group, self.far_bytes)
@@ -147,6 +149,9 @@ class _Sharing:
         pairs = _told(first, then)
         one, other = ({loop.sym: loop for loop in row.loops} for row in (first, then))
         shared = {its: mine for mine, its in pairs.items() if mine in one and its in other}
+        claimed = {loop.sym for row in (first, then) for loop in row.loops if loop.claimed}
+        if not claimed <= shared.keys() | set(shared.values()):
+            return None
         if not shared or prod(sym.extent for sym in shared) < 2:
             return None
         if len(first.members) > 1 and len(shared) < len(first.loops):
