@@ -97,8 +97,8 @@ def pool_bufs(proc: Proc) -> tuple[Buf, ...]:
 
 
 def brief(proc: Proc) -> bool:
-    """Whether a program keeps Python's lock, so that nothing comes between its beginning and its end. It has so little to
-    do that nobody looks whether to leave, not even between claims."""
+    """Whether a program keeps Python's lock, so that nothing comes between its beginning and its end. It has so little
+    to do that nobody looks whether to leave, not even between claims."""
     if work(proc.body) > BRIEF:
         return False
     return not any(isinstance(node, Poll) for node in walk(proc.body))
