@@ -23,6 +23,7 @@ from ocannl_backend_triton.products import WIDEST as WIDEST_TILE
 CELLS = 1024  # of a block, where nothing is summed
 SUMMED = 2048  # of a block that is summed
 WIDEST = 8192  # of a row that is summed
+MOST_AXES = 4  # of a block, but for what is summed
 SHORT = 64  # of a column that is summed
 LARGE_TILE = 128  # where there are many of both
 MANY = 1024
@@ -138,7 +139,7 @@ def _tile(sym: Sym, most: int) -> int:
 
 
 def _summed(body: Body, chain: Sequence[For], inside: Body) -> Layout:
-    """One or two loops of the chain in blocks, and those that are summed along an axis of their own."""
+    """Loops of the chain in blocks, while there is room, and those that are summed along an axis of their own."""
     inner = [loop for loop in lanes(inside, tuple([loop.sym for loop in chain])) if loop not in chain]
     strides = Strides(body)
     summed = 1
@@ -148,7 +149,7 @@ def _summed(body: Body, chain: Sequence[For], inside: Body) -> Layout:
         summed = min(longest, WIDEST if any(strides.weight(loop.sym) >= max(most, 1) for loop in inner) else SHORT)
     room = max(SUMMED // summed, 1) if inner else CELLS
     blocks: dict[Sym, int] = {}
-    for loop in sorted(chain, key=lambda loop: (-strides.weight(loop.sym), -chain.index(loop)))[:2]:
+    for loop in sorted(chain, key=lambda loop: (-strides.weight(loop.sym), -chain.index(loop)))[:MOST_AXES]:
         blocks[loop.sym] = min(power_of_two(loop.sym.extent), room)
         room //= blocks[loop.sym]
     wide = [loop.sym for loop in chain if blocks.get(loop.sym, 1) > 1]

@@ -20,6 +20,7 @@ FEW = 8  # parts that are too few for threads to share
 LONG = 1 << 20  # iterations from which on a sum is divided
 PROGRAM_PARTS = 256  # of a sum, at most, where programs of a grid take them
 TILE_TERMS, COLUMN_TERMS, ROW_TERMS = 32, 64, 2048  # that a program takes at a time, in products and other sums
+TILE_RESULTS = 2  # for each of the lanes that would be busy otherwise
 TURNS = 16  # that a program has to take at least
 
 
@@ -92,8 +93,9 @@ def _among_programs(group: Group, lanes: int) -> tuple[Sym, int] | None:
     most = max(read, key=lambda ref: prod(sym.extent for at in ref.at for sym in at.syms))
     along = any(abs(most.stride(sym)) == 1 for sym in each.syms)
     taken = TILE_TERMS if multiplies(group) else ROW_TERMS if along else COLUMN_TERMS
+    busy = -(-results // TILE_RESULTS) if multiplies(group) else results * min(terms, taken)
     sym = max(each.syms, key=lambda sym: sym.extent)
-    many = min(lanes // (results * min(terms, taken)), terms // (taken * TURNS), sym.extent, PROGRAM_PARTS)
+    many = min(lanes // busy, terms // (taken * TURNS), sym.extent, PROGRAM_PARTS)
     return (sym, many) if many > 1 else None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, product
 from math import prod
@@ -170,7 +170,9 @@ class _Sharing:
         far = sum(buf.nbytes for buf in again if buf.nbytes > NEAR_BYTES)
         if self.capabilities.grouped:
             fits = all(prod(loop.sym.extent for loop in each.loops) <= LONGEST for each in whole.members)
-            return whole if fits and not far and not any(map(multiplies, whole.members)) else None
+            handed = {ref.buf for ref in first.writes} & {ref.buf for ref in (*then.reads, *then.writes)}
+            lines = all(_is_line(ref, shared.values()) for ref in (*whole.writes, *whole.reads) if ref.buf in handed)
+            return whole if fits and lines and not far and not any(map(multiplies, whole.members)) else None
         before = sum(self.cycles(_within(row, set())) + _traffic(row) for row in (first, then))
         after = (self.cycles(whole.members) + far / BANDWIDTH) * prod(sym.extent for sym in shared) + _traffic(whole)
         return whole if after <= LOSS * before else None
@@ -263,6 +265,12 @@ def _told(first: _Row, then: _Row) -> dict[Sym, Sym]:
 def _traffic(row: _Row) -> float:
     """Cycles until everything has come or gone once."""
     return sum(buf.nbytes for buf in {ref.buf for ref in (*row.reads, *row.writes)}) / BANDWIDTH
+
+
+def _is_line(ref: Ref, shared: Collection[Sym]) -> bool:
+    """Whether the cells lie along one loop, if any, for each iteration of the shared ones: registers hold such rows."""
+    own = [at for at in ref.at if not at.is_const and at.only_sym not in shared]
+    return len(own) <= 1 and all(at.only_sym is not None for at in own)
 
 
 def _mentions(ref: Ref, syms: set[Sym]) -> bool:
