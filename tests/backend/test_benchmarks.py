@@ -1,12 +1,17 @@
 """The workloads of the benchmarks, as ocannl writes them, come to what they should."""
 
 import sys
+from functools import partial
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
 
 import ocannl as oc
+from ocannl.opt import search
+from ocannl.opt.plan import rivals
+from ocannl.runtime.timer import Timer
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
@@ -51,6 +56,35 @@ def test_training_steps_have_the_losses_of_the_reference(name, backend):
     workload = WORKLOADS[name]()
     assert workload["kind"] in TRAINING
     check(name, workload, results(finished(backend, workload), trains=True))
+
+
+def trained(backend, name, monkeypatch, threads):
+    """The bytes of every parameter after some steps."""
+    monkeypatch.setenv("BENCH_THREADS", str(threads))
+    run = Run(backend, WORKLOADS[name]())
+    for _ in range(3):
+        run.call()
+    run.sync()
+    (loss,) = run.model.results
+    return {label: run.context[param].tobytes() for label, param in loss.params.items()}
+
+
+@pytest.mark.parametrize(
+    ("backend", "name"),
+    [(backend, name) for backend in COMPILED for name in (("W2", "W4", "W5") if backend == "llvm" else ("W2",))],
+)
+def test_a_search_changes_no_bit(backend, name, monkeypatch, tmp_path):
+    """Whatever plan turns out to be the fastest."""
+    wanted = trained(backend, name, monkeypatch, 1)
+    random, taken = Random(f"{name} {backend}"), []
+    monkeypatch.setenv("OCANNL_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(search, "rivals", partial(rivals, most=5))
+    monkeypatch.setattr(Timer, "remember", lambda self, nest, chosen: taken.append(any(chosen)))
+    monkeypatch.setattr(Timer, "seconds", lambda self, rivals: [random.random() for _ in rivals])
+    for threads in (1, 2, 3):
+        with oc.settings(search=100):
+            assert trained(backend, name, monkeypatch, threads) == wanted
+    assert sum(taken) > 10
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -12,7 +12,7 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "llvm"
 
 @pytest.mark.parametrize(("program", "check"), SAMPLES, ids=lambda f: f.__name__)
 def test_printed_text(request, run, program, check):
-    text = emit([program()], has_half=True)
+    (text,) = emit([program()], has_half=True)
     path = GOLDEN / f"{program.__name__}.ll"
     if request.config.getoption("--update-golden", default=False):
         path.write_text(text, encoding="ascii")

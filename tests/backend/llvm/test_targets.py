@@ -10,7 +10,7 @@ from ocannl.lower.lower import lower
 from ocannl.opt.pipeline import optimize
 from ocannl.testing.generate import generate
 from ocannl.testing.samples import SAMPLES
-from ocannl_backend_llvm import engine
+from ocannl_backend_llvm import engine, objects
 from ocannl_backend_llvm.emit import emit
 
 ARM = engine.Target("aarch64-unknown-linux-gnu", "cortex-a72", "+neon,+fp-armv8")
@@ -46,7 +46,7 @@ def test_vectors_are_those_of_the_target(target):
 
 @pytest.mark.parametrize("program", [program for program, _ in SAMPLES], ids=lambda f: f.__name__)
 def test_samples(target, program):
-    code = engine.compile_text(emit([program()], target.has_half), target)
+    (code,) = objects.compile_texts(emit([program()], target.has_half), target)
     assert machine(code) == MACHINES[target.triple.partition("-")[0]]
 
 
@@ -56,4 +56,4 @@ def test_random_programs(llvm, target, seed):
     claimed = replace(llvm.capabilities, vector_bytes=width, vector_registers=registers)
     random = Random(f"targets {seed}")
     procs = [optimize(lower(generate(random, 3).code, f"p{n}"), {}, claimed) for n in range(12)]
-    assert engine.compile_text(emit(procs, target.has_half), target)
+    assert all(objects.compile_texts(emit(procs, target.has_half), target))

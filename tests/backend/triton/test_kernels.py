@@ -158,3 +158,57 @@ def test_long_sums_are_taken_in_parts(context, shape):
         routine, value = computed(context, tensor)
         np.testing.assert_array_equal(value.reshape(()), wanted)
         assert kernels(routine) == 2
+
+
+def past(queries, keys):
+    return oc.einsum("s; t => st", oc.iota(queries), oc.iota(keys), combine="ge")
+
+
+@pytest.mark.parametrize("kind", [None, "bfloat16"])
+@pytest.mark.parametrize(("queries", "keys", "width", "causal"), [
+    (64, 64, 16, True), (100, 130, 16, False), (130, 130, 24, True), (20, 65, 8, True), (65, 16, 40, False),
+], ids=str)  # fmt: skip
+def test_attention_is_one_kernel(context, queries, keys, width, causal, kind):
+    """Two products and the softmax between them, for two heads; a row whose keys are all left out is not a number."""
+    arrays = [np.random.default_rng(n).normal(size=(2, size, width)) for n, size in enumerate((queries, keys, keys))]
+    q, k, v = (oc.tensor(array.astype(np.float32), dtype=kind) for array in arrays)
+    scores = oc.einsum("hsd; htd => hst", q, k) * width**-0.5
+    exact = [np.asarray(each.numpy(oc.Context("numpy")), np.float64) for each in (q, k, v)]
+    logits = np.einsum("hsd,htd->hst", *exact[:2]) * width**-0.5
+    if causal:
+        scores = oc.where(past(queries, keys), scores, -np.inf)
+        logits = np.where(np.tri(queries, keys, dtype=bool), logits, -np.inf)
+    y = oc.einsum("hst; htd => hsd", oc.softmax(scores, "...|hst => ...|hs"), v)
+    powers = np.exp(logits - logits.max(-1, keepdims=True))
+    wanted = np.einsum("hst,htd->hsd", powers / powers.sum(-1, keepdims=True), exact[2])
+    routine, value = computed(context, y)
+    assert kernels(routine) == 1 and routine.source().count("tl.dot(") == 2
+    np.testing.assert_allclose(np.asarray(value, np.float64), wanted, rtol=0, atol=2e-6 if kind is None else 0.02)
+
+
+def test_attention_in_separate_kernels(context):
+    """For whoever does not want sums to be rescaled."""
+    q, k, v = (oc.tensor(whole(40, 16, seed=n)) for n in range(3))
+    y = oc.einsum("st; td => sd", oc.softmax(oc.einsum("sd; td => st", q, k), "...|st => ...|s"), v)
+    one, value = computed(context, y)
+    with oc.settings(online_softmax=False):
+        three, other = computed(context, y)
+    assert (kernels(one), kernels(three)) == (1, 3)
+    np.testing.assert_allclose(value, other, rtol=2e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(70_000, 10), (2_100, 40)])
+def test_long_columns_are_summed_in_parts(context, rows, columns):
+    """The gradient of a bias over many rows: two kernels, of which the first has programs for parts of a column."""
+    data = whole(rows, columns)
+    routine, value = computed(context, oc.tensor(data).sum("ij => j"))
+    np.testing.assert_array_equal(value, data.sum(0))
+    assert kernels(routine) == 2
+
+
+def test_long_rows_are_walked_twice_by_as_many_programs(context):
+    data = np.random.default_rng(0).normal(size=(64, 8200)).astype(np.float32) * 4
+    routine, value = computed(context, oc.softmax(oc.tensor(data, batch_axes=1)))
+    powers = np.exp(data.astype(np.float64) - data.max(1, keepdims=True))
+    np.testing.assert_allclose(value, powers / powers.sum(1, keepdims=True), rtol=2e-5)
+    assert kernels(routine) == 1 and routine.source().count("tl.exp(") == 3

@@ -5,7 +5,7 @@
 
 ;   for c in 0..9:
 ;     s[c] = 0
-define internal void @ocannl.border.1(ptr noalias %s) nounwind "prefer-vector-width"="512" {
+define void @ocannl.border.1(ptr noalias %s) nounwind "prefer-vector-width"="512" {
   %c.3 = alloca i64
   store i64 0, ptr %c.3
   br label %c.1
@@ -24,7 +24,7 @@ c.end.2:
 ;   for d in 0..9:
 ;     for t in 0..3:
 ;       s[d] += f32(x[d+t-1]) if d+t-1 >= 0 && -d-t+9 >= 0 else 0.1
-define internal void @ocannl.border.2(ptr noalias %s, ptr noalias %x) nounwind "prefer-vector-width"="512" {
+define void @ocannl.border.2(ptr noalias %s, ptr noalias %x) nounwind "prefer-vector-width"="512" {
   %d.3 = alloca i64
   %t.7 = alloca i64
   %when.19 = alloca float
@@ -82,7 +82,7 @@ d.end.2:
 ;         y[i, j] = bfloat16(half)
 ;       else:
 ;         y[i, j] = 0
-define internal void @ocannl.border.3(ptr noalias %s, ptr noalias %y) nounwind "prefer-vector-width"="512" {
+define void @ocannl.border.3(ptr noalias %s, ptr noalias %y) nounwind "prefer-vector-width"="512" {
   %i.3 = alloca i64
   %j.11 = alloca i64
   store i64 0, ptr %i.3
@@ -137,7 +137,7 @@ i.end.2:
 ;   for m in 0..5:
 ;     for v in max(ceil(2*m-5, 3), 0)..floor(m+2, 2)+1:
 ;       y[v, m] = -1
-define internal void @ocannl.border.4(ptr noalias %y) nounwind "prefer-vector-width"="512" {
+define void @ocannl.border.4(ptr noalias %y) nounwind "prefer-vector-width"="512" {
   %m.3 = alloca i64
   %v.17 = alloca i64
   store i64 0, ptr %m.3

@@ -13,7 +13,7 @@
 ;       for k in 0..4:
 ;         acc += w[j, k] * x[n, i, k]
 ;       y[i, j] = relu(acc + b[j])
-define internal void @ocannl.dense.1(ptr noalias %w, ptr noalias %x, ptr noalias %y, ptr noalias %b, i64 %n) nounwind "prefer-vector-width"="512" {
+define void @ocannl.dense.1(ptr noalias %w, ptr noalias %x, ptr noalias %y, ptr noalias %b, i64 %n) nounwind "prefer-vector-width"="512" {
   %i.3 = alloca i64
   %j.7 = alloca i64
   %acc.9 = alloca float
@@ -75,7 +75,7 @@ i.end.2:
 
 ; of calls
 ;   calls += 1
-define internal void @ocannl.dense.2(ptr noalias %calls) nounwind "prefer-vector-width"="512" {
+define void @ocannl.dense.2(ptr noalias %calls) nounwind "prefer-vector-width"="512" {
   %calls.1 = load i32, ptr %calls
   %v.2 = add i32 %calls.1, 1
   store i32 %v.2, ptr %calls

@@ -7,7 +7,7 @@
 ;   for i in 0..8:
 ;     y[i] = y[i] * f16(w[i]) - f16(x[i])
 ;     flags[i] = where(u8(w[i]) && u8(i32(w[i]) < n), 7, -flags[i])
-define internal void @ocannl.narrow.1(ptr noalias %y, ptr noalias %w, ptr noalias %x, ptr noalias %flags, i64 %n) nounwind "prefer-vector-width"="512" {
+define void @ocannl.narrow.1(ptr noalias %y, ptr noalias %w, ptr noalias %x, ptr noalias %flags, i64 %n) nounwind "prefer-vector-width"="512" {
   %i.3 = alloca i64
   store i64 0, ptr %i.3
   br label %i.1
@@ -80,7 +80,7 @@ define i32 @ocannl.narrow(ptr %addresses, ptr %syms, ptr %control) nounwind {
   ret i32 0
 }
 
-define internal float @ocannl.f64.to.odd.f32(double %x) nounwind memory(none) {
+define float @ocannl.f64.to.odd.f32(double %x) nounwind memory(none) {
   %near = fptrunc double %x to float
   %back = fpext float %near to double
   %inexact = fcmp one double %back, %x
@@ -96,7 +96,7 @@ define internal float @ocannl.f64.to.odd.f32(double %x) nounwind memory(none) {
   ret float %result
 }
 
-define internal float @ocannl.f8e4m3fn.to.f32(i8 %x) nounwind memory(none) {
+define float @ocannl.f8e4m3fn.to.f32(i8 %x) nounwind memory(none) {
   %bits = zext i8 %x to i32
   %signed = and i32 %bits, 128
   %sign = shl i32 %signed, 24

@@ -6,7 +6,7 @@
 ;   for i in 0..3 lanes:
 ;     for j in 0..4 lanes:
 ;       y[j, i] = 2 * x[i, j] + z[j, i]
-define internal void @ocannl.plane.1(ptr noalias %y, ptr noalias %x, ptr noalias %z) nounwind "prefer-vector-width"="512" {
+define void @ocannl.plane.1(ptr noalias %y, ptr noalias %x, ptr noalias %z) nounwind "prefer-vector-width"="512" {
   %z.1 = alloca [3 x <4 x float>]
   %y.2 = alloca [3 x <4 x float>]
   call void @ocannl.take.3.v4f32(ptr %z.1, ptr %z, i64 3)
@@ -47,7 +47,7 @@ define i32 @ocannl.plane(ptr %addresses, ptr %syms, ptr %control) nounwind {
   ret i32 0
 }
 
-define internal void @ocannl.put.3.v4f32(ptr %y, i64 %step, ptr noalias %x) nounwind noinline "prefer-vector-width"="512" {
+define void @ocannl.put.3.v4f32(ptr %y, i64 %step, ptr noalias %x) nounwind noinline "prefer-vector-width"="512" {
   %at.1 = getelementptr inbounds <4 x float>, ptr %x, i64 0
   %at.2 = getelementptr inbounds <4 x float>, ptr %x, i64 1
   %at.3 = getelementptr inbounds <4 x float>, ptr %x, i64 2
@@ -81,7 +81,7 @@ define internal void @ocannl.put.3.v4f32(ptr %y, i64 %step, ptr noalias %x) noun
   ret void
 }
 
-define internal void @ocannl.take.3.v4f32(ptr noalias %y, ptr %x, i64 %step) nounwind noinline "prefer-vector-width"="512" {
+define void @ocannl.take.3.v4f32(ptr noalias %y, ptr %x, i64 %step) nounwind noinline "prefer-vector-width"="512" {
   %v.1 = mul nsw i64 %step, 0
   %at.2 = getelementptr inbounds float, ptr %x, i64 %v.1
   %v.3 = load <3 x float>, ptr %at.2, align 1

@@ -5,7 +5,7 @@
 ;     poll
 ;     for j in 0..6:
 ;       x[i, j] *= 2
-define internal i1 @ocannl.polled.1(ptr noalias %x, ptr %control) nounwind "prefer-vector-width"="512" {
+define i1 @ocannl.polled.1(ptr noalias %x, ptr %control) nounwind "prefer-vector-width"="512" {
   %i.3 = alloca i64
   %j.9 = alloca i64
   store i64 0, ptr %i.3
@@ -41,7 +41,7 @@ leave:
 }
 
 ;   poll
-define internal i1 @ocannl.polled.2(ptr %control) nounwind "prefer-vector-width"="512" {
+define i1 @ocannl.polled.2(ptr %control) nounwind "prefer-vector-width"="512" {
   %cancelled.2 = call i1 @ocannl.poll(ptr %control)
   br i1 %cancelled.2, label %leave, label %go.on.1
 go.on.1:
@@ -72,7 +72,7 @@ leave.5:
   ret i32 1
 }
 
-define internal i1 @ocannl.poll(ptr %control) nounwind noinline {
+define i1 @ocannl.poll(ptr %control) nounwind noinline {
   %cancel.at = getelementptr inbounds ptr, ptr %control, i64 1
   %cancel = load ptr, ptr %cancel.at
   %told = load volatile i32, ptr %cancel

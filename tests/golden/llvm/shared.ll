@@ -7,7 +7,7 @@
 ;     for i in n..4:
 ;       poll
 ;       first[j] += x[i, j]
-define internal i1 @ocannl.shared.1(ptr noalias %first, ptr noalias %x, i64 %n, i64 %first_2, i64 %limit, ptr %control) nounwind "prefer-vector-width"="512" {
+define i1 @ocannl.shared.1(ptr noalias %first, ptr noalias %x, i64 %n, i64 %first_2, i64 %limit, ptr %control) nounwind "prefer-vector-width"="512" {
   %j.3 = alloca i64
   %i.9 = alloca i64
   store i64 %first_2, ptr %j.3
@@ -48,7 +48,7 @@ leave:
   ret i1 true
 }
 
-define internal i32 @ocannl.shared.1.claim(ptr %frame, i64 %claim, i64 %thread) nounwind {
+define i32 @ocannl.shared.1.claim(ptr %frame, i64 %claim, i64 %thread) nounwind {
   %x.1 = load ptr, ptr %frame
   %at.2 = getelementptr inbounds ptr, ptr %frame, i64 1
   %x.3 = load ptr, ptr %at.2
@@ -108,7 +108,7 @@ leave.8:
   ret i32 1
 }
 
-define internal i1 @ocannl.poll(ptr %control) nounwind noinline {
+define i1 @ocannl.poll(ptr %control) nounwind noinline {
   %cancel.at = getelementptr inbounds ptr, ptr %control, i64 1
   %cancel = load ptr, ptr %cancel.at
   %told = load volatile i32, ptr %cancel
@@ -153,7 +153,7 @@ go.on:
   ret i1 false
 }
 
-define internal i1 @ocannl.share(ptr %control, ptr %body, ptr %frame, i64 %claims) nounwind {
+define i1 @ocannl.share(ptr %control, ptr %body, ptr %frame, i64 %claims) nounwind {
   %team.at = getelementptr inbounds ptr, ptr %control, i64 9
   %team = load ptr, ptr %team.at
   %threads.at = getelementptr inbounds ptr, ptr %control, i64 10

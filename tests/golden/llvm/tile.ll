@@ -17,7 +17,7 @@
 ;     for o in 0..6 lanes:
 ;       y[m, o] = relu(acc[m, o])
 ;       total += y[m, o]
-define internal void @ocannl.tile.1(ptr noalias %w, ptr noalias %x, ptr noalias %y, ptr noalias %total) nounwind "prefer-vector-width"="512" {
+define void @ocannl.tile.1(ptr noalias %w, ptr noalias %x, ptr noalias %y, ptr noalias %total) nounwind "prefer-vector-width"="512" {
   %acc.1 = alloca [12 x float]
   %acc.2 = getelementptr inbounds float, ptr %acc.1, i64 6
   %k.5 = alloca i64

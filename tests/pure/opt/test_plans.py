@@ -79,6 +79,7 @@ def seen() -> Counter[str]:
             if isinstance(how, Tiled):
                 found.update([f"{len(how.tiles)} tiles", "dot form" if how.vector in how.reduced else "columns"])
                 found.update(["panels"] if how.panels else [])
+                found.update(["blocks"] if how.block else [])
                 loops = [s for s in walk(realized(made.proc(one.stmt()), one, how).body) if isinstance(s, For)]
                 found.update(loop.mode.value for loop in loops)
                 found.update("odd lanes" for s in loops if s.mode is Mode.LANES and s.sym.extent not in (4, 8, 16))
@@ -89,7 +90,7 @@ def seen() -> Counter[str]:
     *(f"{n} kept" for n in range(4)), "1 reduced by add", "2 reduced by add", "3 reduced by add", "0 reduced by add",
     "1 reduced by max", "1 reduced by mul", "1 in the tail", "2 in the tail", "3 in the tail", "4 in the tail", "Let",
     "Store", "Update", "guarded group", "guarded sum", "choice", "in place", "Plain", "Tiled", "1 tiles", "2 tiles",
-    "3 tiles", "0 tiles", "dot form", "columns", "panels", "lanes", "unrolled", "odd lanes",
+    "3 tiles", "0 tiles", "dot form", "columns", "panels", "blocks", "lanes", "unrolled", "odd lanes",
 ])  # fmt: skip
 def test_there_is_some_of_everything(seen: Counter[str], what: str) -> None:
     assert seen[what]

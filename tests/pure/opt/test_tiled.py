@@ -205,9 +205,24 @@ def panels() -> Example:
     return group, Tiled((), ((j, 8), (i, 2)), (k,), j, 4, 2, panels=tuple(loads(group.sums[0].update.value)))
 
 
+def blocks() -> Example:
+    group, (i, j, k) = product(4, 8, 11)
+    (each,) = group.sums
+    last = apply("add", load(buf("x", 8), j), Load(each.update.ref))
+    written = replace(group, tail=(Store(group.writes[0], last),))
+    return written, Tiled((), ((j, 4), (i, 4)), (k,), j, 4, 1, block=3)
+
+
+def blocks_in_place() -> Example:
+    group, (i, j, k) = product(4, 8, 11)
+    (each,) = group.sums
+    begun = replace(each, start=Load(group.writes[0]))
+    return replace(group, sums=(begun,)), Tiled((), ((j, 4), (i, 4)), (k,), j, 4, 1, block=6)
+
+
 EXAMPLES: list[Callable[[], Example]] = [
     columns, remainders, dot_form, tail, map_in_place, hoisted, not_over_an_unrolled_row, guards, largest, apart,
-    long_tail, panels,
+    long_tail, panels, blocks, blocks_in_place,
 ]  # fmt: skip
 
 
@@ -276,6 +291,17 @@ def test_what_comes_from_afar_for_every_tile_is_copied_first() -> None:
     assert not chosen(few, AVX512).panels
     small, _ = product(1024, 1024, 128)
     assert not chosen(small, AVX512).panels
+
+
+def test_long_sums_of_many_tiles_are_in_blocks() -> None:
+    """A panel is a quarter of what the core has for itself, and blocks are as long as each other."""
+    group, (_, j, _) = product(1024, 1024, 5000)
+    made = chosen(group, AVX512)
+    size = dict(made.tiles)[j]
+    assert made.tiles[0][0] is j and made.block * size * 4 <= AVX512.caches.core_bytes // 4
+    assert made.block * -(-5000 // made.block) - 5000 < 5000 // made.block
+    for sizes in ((1024, 1024, 1024), (24, 1024, 5000)):
+        assert not chosen(product(*sizes)[0], AVX512).block
 
 
 def test_order_of_summation_does_not_depend_on_caches() -> None:

@@ -44,7 +44,7 @@ class CBackend:
         tools, text = toolchain.toolchain(), emit(procs)
         programs = [signature(proc) for proc in procs]
         called = TEXT if any(program.brief for program in programs) else ""
-        return loaded(Package.of(tools.target, programs, text, toolchain.build(text + called, tools)))
+        return loaded(Package.of(tools.target, programs, text, [toolchain.build(text + called, tools)]))
 
     def restore(self, blob: bytes) -> NativeCode:
         return loaded(Package.read(blob, toolchain.toolchain().target))

@@ -37,7 +37,8 @@ class Library:
 def loaded(package: Package) -> NativeCode:
     from ocannl_backend_c.team import team_code  # which loads code, too
 
-    library = Library(package.code)
+    (code,) = package.objects
+    library = Library(code)
     return NativeCode(
         package, library, lambda name: library.address(symbol(name)), team_code, lambda: library.address(DIRECT)
     )

@@ -108,7 +108,7 @@ def _extreme(b: Builder, worse: str, t: str, x: str, y: str) -> str:
 
 
 _MOD = """\
-define internal TYPE @HELPER(TYPE %x, TYPE %y) nounwind memory(none) {
+define TYPE @HELPER(TYPE %x, TYPE %y) nounwind memory(none) {
   %rest = frem TYPE %x, %y
   %rest.below = fcmp olt TYPE %rest, 0.0
   %y.below = fcmp olt TYPE %y, 0.0
@@ -187,7 +187,7 @@ def _missing(op: Op, precision: Precision) -> CompileError:
 
 
 _DIVISOR = """\
-define internal TYPE @HELPER(TYPE %x, TYPE %y) nounwind memory(none) {
+define TYPE @HELPER(TYPE %x, TYPE %y) nounwind memory(none) {
   %is.zero = icmp eq TYPE %y, 0
   %is.minus = icmp eq TYPE %y, -1
   %traps = or i1 %is.zero, %is.minus
@@ -217,7 +217,7 @@ _SIGNED = {
 """,
 }
 _UNSIGNED_DIVISOR = """\
-define internal TYPE @HELPER(TYPE %x, TYPE %y) nounwind memory(none) {
+define TYPE @HELPER(TYPE %x, TYPE %y) nounwind memory(none) {
   %is.zero = icmp eq TYPE %y, 0
   %safe = select i1 %is.zero, TYPE 1, TYPE %y
 """
@@ -237,7 +237,7 @@ _UNSIGNED = {
 """,
 }
 _POWER = """\
-define internal TYPE @HELPER(TYPE %x, TYPE %n) nounwind memory(none) {
+define TYPE @HELPER(TYPE %x, TYPE %n) nounwind memory(none) {
 start:
   br label %loop
 loop:

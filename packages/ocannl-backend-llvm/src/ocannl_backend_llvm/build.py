@@ -2,38 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from itertools import count
 
 from ocannl.codegen import Document
 
 WIDE = '"prefer-vector-width"="512"'  # some processors have it halved: vectors are already as wide as they are to be
 
+DEFINITION = re.compile(r"define ([^(]*)\((.*?)\)(.*) {")  # the line that begins it
+
 
 class Module:
-    """What the functions of one module share: declared intrinsics and helper functions, each once."""
+    """Functions, and what they share, each once: helper functions, declarations of others and of intrinsics."""
 
-    __slots__ = ("_declared", "_helpers", "has_half")
+    __slots__ = ("_declared", "_defined", "_functions", "_helpers", "_known", "has_half", "lines")
 
-    def __init__(self, has_half: bool) -> None:
+    def __init__(self, has_half: bool, known: Mapping[str, str] | None = None) -> None:
         self.has_half = has_half  # the target converts between half and float in one instruction
+        self._known = known or {}  # how helpers are declared that an earlier module has
+        self.lines = 0  # of the functions
         self._declared: dict[str, str] = {}
+        self._defined: set[str] = set()
+        self._functions: list[str] = []
         self._helpers: dict[str, str] = {}
 
+    def add(self, doc: Document) -> None:
+        text = doc.text()
+        self.lines += text.count("\n")
+        self._functions.append(text)
+
     def declare(self, name: str, result: str, params: tuple[str, ...]) -> None:
-        self._declared.setdefault(name, f"declare {result} @{name}({', '.join(params)})")
+        if name not in self._defined:
+            self._declared.setdefault(name, f"declare {result} @{name}({', '.join(params)})")
+
+    def defines(self, name: str) -> None:
+        """A function here has that name."""
+        self._defined.add(name)
+
+    def next(self) -> Module:
+        """An empty one that calls the helpers of this one."""
+        known = {name: _declaration(text) for name, text in self._helpers.items() if text.startswith("define ")}
+        return Module(self.has_half, {**self._known, **known})
 
     def has(self, helper: str) -> bool:
+        """Whether the helper can be called; it is declared, if an earlier module has it."""
+        if helper in self._known:
+            self._declared[helper] = self._known[helper]
+            return True
         return helper in self._helpers
 
     def define(self, helper: str, text: str) -> None:
-        self._helpers[helper] = text
+        if not self.has(helper):
+            self._helpers[helper] = text
 
     def text(self) -> str:
-        """Helpers and declarations, by name."""
+        """Functions; helpers and declarations, by name."""
         helpers = [self._helpers[name] for name in sorted(self._helpers)]
         declared = "".join(f"{self._declared[name]}\n" for name in sorted(self._declared))
-        return "\n".join([*helpers, *([declared] if declared else [])])
+        tail = "\n".join([*helpers, *([declared] if declared else [])])
+        return "".join(self._functions).lstrip("\n") + (f"\n{tail}" if tail else "")
+
+
+def _declaration(text: str) -> str:
+    """Of the function that a text defines."""
+    head, params, attributes = DEFINITION.fullmatch(text.partition("\n")[0]).groups()  # type: ignore[union-attr]
+    types = ", ".join(param.rpartition(" %")[0] for param in params.split(", "))
+    return f"declare {head}({types}){attributes}"
 
 
 class Builder:

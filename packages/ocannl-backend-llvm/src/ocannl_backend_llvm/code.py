@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 
 from ocannl.backend.native import NativeCode, Package
 from ocannl.codegen import Signature
-from ocannl_backend_llvm import engine
+from ocannl_backend_llvm import engine, objects
 from ocannl_backend_llvm.direct import DIRECT, TEXT
 from ocannl_backend_llvm.emit import symbol
 from ocannl_backend_llvm.engine import Target
 from ocannl_backend_llvm.team import team_code
 
 
-def compiled(programs: Sequence[Signature], source: str, target: Target) -> NativeCode:
-    called = TEXT if any(program.brief for program in programs) else ""
-    return _loaded(Package.of(str(target), programs, source, engine.compile_text(source + called, target)))
+def compiled(programs: Sequence[Signature], modules: Iterable[str], target: Target) -> NativeCode:
+    source: list[str] = []
+    made = objects.compile_texts(_noted(modules, source), target)
+    if any(program.brief for program in programs):
+        made.append(_direct(target))
+    return _loaded(Package.of(str(target), programs, "\n".join(source), made))
+
+
+@cache
+def _direct(target: Target) -> bytes:
+    return objects.compile_text(TEXT, target)
+
+
+def _noted(modules: Iterable[str], source: list[str]) -> Iterator[str]:
+    for text in modules:
+        source.append(text)
+        yield text
 
 
 def restored(blob: bytes, target: Target) -> NativeCode:
@@ -27,7 +42,7 @@ def _loaded(package: Package) -> NativeCode:
     symbols = [symbol(program.name) for program in package.programs]
     if any(program.brief for program in package.programs):
         symbols.append(DIRECT)
-    library = engine.load(package.code, symbols)
+    library = engine.load(package.objects, symbols)
     return NativeCode(
         package, library, lambda name: library.address(symbol(name)), team_code, lambda: library.address(DIRECT)
     )

@@ -20,7 +20,7 @@ def widening(source: Precision) -> str:
     fmt = FORMATS[source]
     keep = 23 - fmt.mantissa
     return f"""\
-define internal float @ocannl.{SHORT[source]}.to.f32(i{fmt.width} %x) nounwind memory(none) {{
+define float @ocannl.{SHORT[source]}.to.f32(i{fmt.width} %x) nounwind memory(none) {{
   %bits = zext i{fmt.width} %x to i32
   %signed = and i32 %bits, {fmt.sign}
   %sign = shl i32 %signed, {32 - fmt.width}
@@ -52,7 +52,7 @@ def narrowing(target: Precision) -> str:
     drop = 23 - fmt.mantissa
     magic = fmt.smallest_step + 23
     return f"""\
-define internal i{fmt.width} @ocannl.f32.to.{SHORT[target]}(float %x) nounwind memory(none) {{
+define i{fmt.width} @ocannl.f32.to.{SHORT[target]}(float %x) nounwind memory(none) {{
   %bits = bitcast float %x to i32
   %signed = lshr i32 %bits, {32 - fmt.width}
   %sign = and i32 %signed, {fmt.sign}
@@ -80,7 +80,7 @@ define internal i{fmt.width} @ocannl.f32.to.{SHORT[target]}(float %x) nounwind m
 
 
 ODD = """\
-define internal float @ocannl.f64.to.odd.f32(double %x) nounwind memory(none) {
+define float @ocannl.f64.to.odd.f32(double %x) nounwind memory(none) {
   %near = fptrunc double %x to float
   %back = fpext float %near to double
   %inexact = fcmp one double %back, %x

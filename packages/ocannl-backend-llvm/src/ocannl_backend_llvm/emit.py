@@ -1,23 +1,24 @@
 """Loop programs as LLVM text.
 
     define i32 @ocannl.step(ptr %addresses, ptr %syms, ptr %control)     loads addresses and symbols, calls the nests
-    define internal i1 @ocannl.step.1(ptr noalias %x, ptr noalias %y, i64 %n, ptr %control)     a nest
+    define i1 @ocannl.step.1(ptr noalias %x, ptr noalias %y, i64 %n, ptr %control)     a nest
 
 A nest gives true when it was cancelled; one that has no poll gives nothing and is not given the last parameter. One
 that threads share is given the iterations to do, and called by
 
-    define internal i32 @ocannl.step.1.claim(ptr %frame, i64 %claim, i64 %thread)     one claim of it
+    define i32 @ocannl.step.1.claim(ptr %frame, i64 %claim, i64 %thread)     one claim of it
 
-Nests are functions of their own because only parameters can promise not to alias. Loop counters, locals and the results
+Nests are functions of their own because only parameters can promise not to alias. Long programs are several modules,
+which LLVM can work on side by side; functions of nests are known to all of them. Loop counters, locals and the results
 of branches are allocas.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ocannl.backend import CompileError
-from ocannl.codegen import Claim, Document, Nest, brief, distinct, nests, pool_bufs, printable
+from ocannl.codegen import Claim, Document, Nest, brief, distinct, nests, pool_bufs, printable, with_parts
 from ocannl.codegen.params import PATIENCE_NS
 from ocannl.ir.index import Affine, Bound, Cond, Sym
 from ocannl.ir.loops import (
@@ -53,7 +54,8 @@ from ocannl_backend_llvm.types import HELD, constant
 COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 LOGIC = frozenset({"and", "or", "not"})
 UNROLLED_FILL = 16  # cells of a local array that are filled one by one
-STACK_BYTES = 1 << 20  # for the local arrays of one nest
+STACK_BYTES = 1 << 22  # for the local arrays of one nest
+MODULE_LINES = 2500  # after which a new module begins: long enough for what LLVM does once for each
 PRODUCTS = range(5)  # constant powers that become products
 CANCEL, RELEASE, ACQUIRE, ENSURE, RESTORE, SIGNALS, CLOCK, ASKED, TEAM, THREADS, DEAF = range(1, 12)
 """Fields of the control structure, in words: see `ocannl.codegen.params`."""
@@ -70,7 +72,7 @@ def _fields(**fields: int) -> str:
 
 POLL = "ocannl.poll"
 POLL_TEXT = f"""\
-define internal i1 @{POLL}(ptr %control) nounwind noinline {{
+define i1 @{POLL}(ptr %control) nounwind noinline {{
 {_fields(cancel=CANCEL)}  %told = load volatile i32, ptr %cancel
   %cancelled = icmp ne i32 %told, 0
   br i1 %cancelled, label %leave, label %ask
@@ -105,7 +107,7 @@ go.on:
 """
 SHARE = "ocannl.share"
 SHARE_TEXT = f"""\
-define internal i1 @{SHARE}(ptr %control, ptr %body, ptr %frame, i64 %claims) nounwind {{
+define i1 @{SHARE}(ptr %control, ptr %body, ptr %frame, i64 %claims) nounwind {{
 {_fields(team=TEAM, threads=THREADS)}  %none = icmp eq ptr %team, null
   br i1 %none, label %next, label %together
 together:
@@ -129,6 +131,7 @@ left:
   ret i1 true
 }}
 """
+CLAIM = ("ptr", "i64", "i64")  # types of the parameters of the function of a claim
 OLD = "old value"  # of the cell that an `Update` changes: no name that a program can hold
 
 
@@ -137,25 +140,32 @@ def symbol(name: str) -> str:
     return f"ocannl.{identifier(name)}"
 
 
-def emit(procs: Sequence[Proc], has_half: bool) -> str:
-    """The module of all programs."""
+def emit(procs: Sequence[Proc], has_half: bool, lines: int = MODULE_LINES) -> Iterator[str]:
+    """The modules of all programs, one after the other; each ends with the function that goes beyond so many lines."""
     module = Module(has_half)
-    doc = Document()
     for proc in procs:
-        _entry(module, proc, doc)
-    tail = module.text()
-    return doc.text() + (f"\n{tail}" if tail else "")
+        module.add(_heading(proc))
+        parts = nests(proc)
+        names: dict[Nest, str] = {}
+        for number, alike in enumerate(distinct(with_parts(parts)), 1):
+            if module.lines > lines:
+                yield module.text()
+                module = module.next()
+            names |= dict.fromkeys(alike, f"{symbol(proc.name)}.{number}")
+            module.add(_Function(module, names, alike).emit())
+        module.add(_entry(module, proc, parts, names))
+    yield module.text()
 
 
-def _entry(module: Module, proc: Proc, doc: Document) -> None:
-    """One program: its nests, then the function that calls them."""
+def _heading(proc: Proc) -> Document:
+    doc = Document()
     comment(doc, print_proc(Proc(proc.name, proc.bufs, proc.syms, (), arena=proc.arena)))
-    parts = nests(proc)
-    alike = distinct(parts)
-    for number, some in enumerate(alike, 1):
-        doc.line()
-        _Function(module, f"{symbol(proc.name)}.{number}", some, doc).emit()
-    names = {nest: f"{symbol(proc.name)}.{number}" for number, some in enumerate(alike, 1) for nest in some}
+    return doc
+
+
+def _entry(module: Module, proc: Proc, parts: Sequence[Nest], names: Mapping[Nest, str]) -> Document:
+    """The function of a program that calls its nests."""
+    doc = Document()
     doc.line()
     doc.line(f"define i32 @{symbol(proc.name)}(ptr %addresses, ptr %syms, ptr %control) nounwind {{")
     b = Builder(module, doc)
@@ -187,11 +197,13 @@ def _entry(module: Module, proc: Proc, doc: Document) -> None:
         call, passed = f"@{names[nest]}", [values[x] for x in given]
         if nest.claim is not None:
             module.define(SHARE, SHARE_TEXT)
+            module.declare(f"{names[nest]}.claim", "i32", CLAIM)
             many = f"ptr {call}.claim, ptr {_frame(b, [*passed, 'ptr %control'])}, i64 {nest.claim.count}"
             after = b.fresh("after")
             b.branch(b.let(f"call i1 @{SHARE}(ptr %control, {many})", "cancelled"), leave, after)
             b.label(after)
             continue
+        _declare(module, names[nest], passed, nest.polls)
         if not nest.polls:
             b.line(f"call void {call}({', '.join(passed)})")
             continue
@@ -203,6 +215,13 @@ def _entry(module: Module, proc: Proc, doc: Document) -> None:
         b.label(leave)
         _return(b, thread, 1)
     doc.line("}")
+    return doc
+
+
+def _declare(module: Module, function: str, passed: Sequence[str], polls: bool) -> None:
+    """The function of a nest, wherever it is."""
+    types = [value.partition(" ")[0] for value in passed]
+    module.declare(function, "i1" if polls else "void", (*types, "ptr") if polls else tuple(types))
 
 
 def _frame(b: Builder, values: Sequence[str]) -> str:
@@ -235,9 +254,11 @@ def comment(doc: Document, text: str) -> None:
 class _Function:
     """One nest being written, the first of those that share its code."""
 
-    def __init__(self, module: Module, name: str, alike: Sequence[Nest], doc: Document) -> None:
+    def __init__(self, module: Module, functions: Mapping[Nest, str], alike: Sequence[Nest]) -> None:
         self.nest = nest = alike[0]
-        self.doc = doc
+        self.functions, self.name = functions, functions[nest]
+        self.doc = doc = Document()
+        doc.line()
         pointers: dict[Buf, str] = {}
         self.stack_bytes = 0
         names, disjoint = Namer(), nest.disjoint
@@ -251,7 +272,6 @@ class _Function:
             if each.labels:
                 comment(doc, "of " + ", ".join(each.labels))
         comment(doc, print_proc(Proc("", (), (), nest.body)).partition("\n")[2])
-        self.name = name
         self.claimed = ("", "")  # the iterations to do, where threads share the nest
         if nest.claim is not None:
             self.claimed = ("%" + names("first"), "%" + names("limit"))
@@ -261,16 +281,20 @@ class _Function:
             self.result = "i1"
             module.define(POLL, POLL_TEXT)
             params.append("ptr %control")
-        doc.line(f"define internal {self.result} @{name}({', '.join(params)}) nounwind {WIDE} {{")
+        module.defines(self.name)
+        doc.line(f"define {self.result} @{self.name}({', '.join(params)}) nounwind {WIDE} {{")
         self.allocas = doc.section()
         self.b = Builder(module, doc)
+        if nest.stack_bytes:
+            self.stack_bytes += nest.stack_bytes
+            self.allocas.line(f"  %stack = alloca [{nest.stack_bytes} x i8], align 64")
         self.indices = Indices(self.b, doc)
         self.code = Straight(self.b, self.indices, self.allocas)
         self.code.pointers |= pointers
         for sym, param in zip(nest.syms, params[len(nest.bufs) :], strict=False):
             self.indices.bind(sym, param.removeprefix("i64 "))
 
-    def emit(self) -> None:
+    def emit(self) -> Document:
         self.block(self.nest.body)
         if self.nest.streams:
             self.b.line("fence seq_cst")
@@ -282,11 +306,13 @@ class _Function:
         if self.nest.claim is not None:
             self.doc.line()
             self.claim(self.nest.claim)
+        return self.doc
 
     def claim(self, claim: Claim) -> None:
         """The function that does one claim."""
-        self.doc.line(f"define internal i32 @{self.name}.claim(ptr %frame, i64 %claim, i64 %thread) nounwind {{")
         b = Builder(self.b.module, self.doc)
+        b.module.defines(f"{self.name}.claim")
+        self.doc.line(f"define i32 @{self.name}.claim(ptr %frame, i64 %claim, i64 %thread) nounwind {{")
         types = ["ptr"] * len(self.nest.bufs) + ["i64"] * len(self.nest.syms)
         given = [f"{type_} {_element(b, type_, '%frame', place, 'x')}" for place, type_ in enumerate(types)]
         hearing = _element(b, "ptr", "%frame", len(types), "control")
@@ -379,12 +405,35 @@ class _Function:
         b.label(body)
         here = b.let(f"load i64, ptr {counter}", name)
         self.indices.enter(stmt.sym, here)
-        self.block(stmt.body)
+        if self.nest.parts and any(stmt is each for each in self.nest.body):
+            self.calls(stmt.body)
+        else:
+            self.block(stmt.body)
         self.indices.leave()
         after = b.let(f"add nsw i64 {here}, {step}", name)
         b.line(f"store i64 {after}, ptr {counter}")
         b.branch(b.let(f"icmp slt i64 {after}, {hi}", "more"), body, end)
         b.label(end)
+
+    def calls(self, body: Body) -> None:
+        """The parts of the nest, one after the other, and before them the arrays that they hand to each other."""
+        for stmt in body:
+            if isinstance(stmt, Local) and stmt.buf.offset is not None:
+                self.local(stmt.buf, stmt.fill)
+        for part in self.nest.parts:
+            passed = [f"ptr {self.code.pointers[buf]}" for buf in part.bufs]
+            passed += [f"i64 {self.indices.affine(Affine.of(sym))}" for sym in part.syms]
+            self.call(self.functions[part], passed, part.polls)
+
+    def call(self, function: str, passed: list[str], polls: bool) -> None:
+        _declare(self.b.module, function, passed, polls)
+        if not polls:
+            self.b.line(f"call void @{function}({', '.join(passed)})")
+            return
+        go_on = self.b.fresh("go.on")
+        cancelled = self.b.let(f"call i1 @{function}({', '.join([*passed, 'ptr %control'])})", "cancelled")
+        self.b.branch(cancelled, "leave", go_on)
+        self.b.label(go_on)
 
     def pick(self, sym: Sym, value: Expr, body: Body) -> None:
         b = self.b
@@ -418,7 +467,10 @@ class _Function:
 
     def local(self, buf: Buf, fill: int | float | None) -> None:
         b, held, cells = self.b, HELD[buf.precision], buf.size
-        if buf not in self.code.pointers:
+        if buf.offset is not None:
+            pointer = self.code.pointers[buf] = f"%{b.fresh(identifier(buf.name))}"
+            self.allocas.line(f"  {pointer} = getelementptr inbounds i8, ptr %stack, i64 {buf.offset}")
+        elif buf not in self.code.pointers:
             self.stack_bytes += buf.nbytes
             if self.stack_bytes > STACK_BYTES:
                 raise CompileError(f"local arrays up to `{buf.name}` need {self.stack_bytes} bytes of stack")

@@ -1,15 +1,12 @@
-"""LLVM itself: text to object code, and object code into this process."""
+"""LLVM itself: what it makes code for, and object code into this process."""
 
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Iterable
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import llvmlite
@@ -59,43 +56,11 @@ def llvm_version() -> str:
     return f"llvmlite-{llvmlite.__version__} llvm-{'.'.join(map(str, llvm.llvm_version_info))}"
 
 
-def _machine(target: Target) -> Any:
+def machine(target: Target) -> Any:
     found = llvm.Target.from_triple(target.triple)
     return found.create_target_machine(
         cpu=target.cpu, features=target.features, opt=CODEGEN_LEVEL, reloc="pic", codemodel="default", jit=True
     )
-
-
-def compile_text(text: str, target: Target) -> bytes:
-    """The relocatable object that a module's text becomes."""
-    host()  # LLVM is ready
-    # Closed here and in this order: the collector of cycles might free a context before the module that lives in it.
-    with ExitStack() as opened:
-        try:
-            machine = opened.enter_context(_machine(target))
-            module = opened.enter_context(llvm.parse_assembly(text, opened.enter_context(llvm.create_context())))
-            module.verify()
-            passes = opened.enter_context(llvm.create_new_module_pass_manager())
-            tuning = opened.enter_context(llvm.create_pipeline_tuning_options(CODEGEN_LEVEL))
-            passes.add_sroa_pass()
-            passes.run(module, opened.enter_context(llvm.create_pass_builder(machine, tuning)))
-            code: bytes = machine.emit_object(module)
-        except RuntimeError as error:
-            raise CompileError(f"LLVM refused generated code, kept in {keep(text)}: {str(error).strip()}") from None
-    return code
-
-
-@cache
-def _private_folder() -> Path:
-    """A new folder that only this user can read."""
-    return Path(tempfile.mkdtemp(prefix="ocannl-llvm-"))
-
-
-def keep(text: str) -> Path:
-    """The file where text that was refused can be looked at."""
-    path = _private_folder() / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.ll"
-    path.write_text(text, encoding="utf-8")
-    return path
 
 
 class Library:
@@ -113,15 +78,17 @@ class Library:
 
 @cache
 def _engine() -> Any:
-    return llvm.create_lljit_compiler(_machine(host()), use_jit_link=True, suppress_errors=True)
+    return llvm.create_lljit_compiler(machine(host()), use_jit_link=True, suppress_errors=True)
 
 
 _libraries = count(1)
 
 
-def load(code: bytes, symbols: Iterable[str]) -> Library:
-    """The object, linked with the mathematical functions of this process."""
-    builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+def load(objects: Iterable[bytes], symbols: Iterable[str]) -> Library:
+    """The objects, linked with each other and with the mathematical functions of this process."""
+    builder = llvm.JITLibraryBuilder().add_current_process()
+    for code in objects:
+        builder.add_object_img(code)
     for symbol in symbols:
         builder.export_symbol(symbol)
     try:

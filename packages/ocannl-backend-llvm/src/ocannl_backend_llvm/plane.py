@@ -119,7 +119,7 @@ def _take(module: Module, held: str, count: int, width: int) -> str:
 def _helper(module: Module, name: str, params: str, body: Callable[[Builder], None]) -> str:
     if not module.has(name):
         doc = Document()
-        doc.line(f"define internal void @{name}({params}) nounwind noinline {WIDE} {{")
+        doc.line(f"define void @{name}({params}) nounwind noinline {WIDE} {{")
         body(Builder(module, doc))
         doc.line("  ret void")
         doc.line("}")

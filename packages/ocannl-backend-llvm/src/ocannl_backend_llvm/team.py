@@ -17,7 +17,7 @@ from __future__ import annotations
 from functools import cache
 
 from ocannl.backend.team import TeamCode
-from ocannl_backend_llvm import engine
+from ocannl_backend_llvm import engine, objects
 
 SPINS = 4000  # looks of a waiting thread before it sleeps: about a tenth of a millisecond
 
@@ -37,7 +37,7 @@ PAUSE = {"x86_64": "llvm.x86.sse2.pause()", "aarch64": "llvm.aarch64.hint(i32 1)
 def team_code() -> TeamCode:
     target = engine.host()
     names = ("start", "share", "work", "stop")
-    library = engine.load(engine.compile_text(text(target.triple), target), [f"ocannl.team.{n}" for n in names])
+    library = engine.load([objects.compile_text(text(target.triple), target)], [f"ocannl.team.{n}" for n in names])
     start, share, work, stop = (library.address(f"ocannl.team.{name}") for name in names)
     return TeamCode(start=start, share=share, work=work, stop=stop, holds=library)
 

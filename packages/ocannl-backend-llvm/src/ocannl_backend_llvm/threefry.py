@@ -21,7 +21,7 @@ def threefry(b: Builder, rounds: int, args: Sequence[str]) -> str:
         doc = Document()
         params = ["%k0", "%k1", "%k2", "%k3", "%c0", "%c1", "%c2", "%c3", "%lane"]
         given = ", ".join(f"{type_} {x}" for x in params)
-        doc.line(f"define internal {type_} @{name}({given}) nounwind memory(none) {{")
+        doc.line(f"define {type_} @{name}({given}) nounwind memory(none) {{")
         result = _word(b.at(doc), rounds, params[:4], params[4:8], params[8])
         doc.line(f"  ret {type_} {result}")
         doc.line("}")

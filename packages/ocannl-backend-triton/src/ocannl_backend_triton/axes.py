@@ -17,13 +17,13 @@ from ocannl.ir.index import Affine, Sym
 from ocannl.ir.loops import Body, Buf, For, Load, Local, Store, Update
 from ocannl.ir.walk import walk
 from ocannl_backend_triton.nests import Strides, lanes, parallel
-from ocannl_backend_triton.products import Contraction, Product, contraction
+from ocannl_backend_triton.products import TILE, Product, contraction
+from ocannl_backend_triton.products import WIDEST as WIDEST_TILE
 
 CELLS = 1024  # of a block, where nothing is summed
 SUMMED = 2048  # of a block that is summed
 WIDEST = 8192  # of a row that is summed
 SHORT = 64  # of a column that is summed
-TILE = 64  # rows and columns of a product of matrices
 LARGE_TILE = 128  # where there are many of both
 MANY = 1024
 DEPTH_BYTES = 128  # of what is summed at a time
@@ -96,23 +96,37 @@ class Layout:
 def layout(body: Body) -> Layout:
     """The outermost loops whose iterations have nothing to do with each other are taken by programs."""
     chain, inside = parallel(body)
-    found = contraction(chain, inside)
-    return _summed(body, chain, inside) if found is None else _multiplied(chain, found)
+    products = contraction(chain, inside)
+    if not products:
+        return _summed(body, chain, inside)
+    if all(product.columns in chain for product in products):
+        return _multiplied(chain, products)
+    return _walked(chain, inside, products)
 
 
-def _multiplied(chain: Sequence[For], found: Contraction) -> Layout:
+def _multiplied(chain: Sequence[For], products: Sequence[Product]) -> Layout:
     """Tiles of the two loops; the others of the chain are taken one by one."""
-    tiles = {found.rows.sym: 0, found.columns.sym: 1}
+    tiles = {products[0].rows.sym: 0, products[0].columns.sym: 1}
     most = LARGE_TILE if all(sym.extent >= MANY for sym in tiles) else TILE
     axes = {}
     for loop in chain:
         place = tiles.get(loop.sym)
         block = 1 if place is None else _tile(loop.sym, most)
         axes[loop.sym] = Axis(loop, block, place or 0, True)
-    for product in found.products:
+    for product in products:
         depth = DEPTH_BYTES // product.left.precision.nbytes
         axes[product.loop.sym] = Axis(product.loop, _tile(product.loop.sym, depth), 1, False)
-    return Layout(axes, 2, {product.loop.sym: product for product in found.products})
+    return Layout(axes, 2, {product.loop.sym: product for product in products})
+
+
+def _walked(chain: Sequence[For], inside: Body, products: Sequence[Product]) -> Layout:
+    """Tiles of the rows, which take the loops inside as columns: those of a product, or what it is summed over."""
+    rows = products[0].rows
+    axes = {loop.sym: Axis(loop, _tile(loop.sym, TILE) if loop is rows else 1, 0, True) for loop in chain}
+    inner = [loop for loop in lanes(inside, tuple([loop.sym for loop in chain])) if loop not in chain]
+    for loop in (*inner, *(product.columns for product in products), *(product.loop for product in products)):
+        axes[loop.sym] = Axis(loop, _tile(loop.sym, WIDEST_TILE), 1, False)
+    return Layout(axes, 2, {product.loop.sym: product for product in products}, dict(_rows(inside, axes)))
 
 
 def _tile(sym: Sym, most: int) -> int:
@@ -126,7 +140,8 @@ def _summed(body: Body, chain: Sequence[For], inside: Body) -> Layout:
     summed = 1
     if inner:
         longest = power_of_two(max(loop.sym.extent for loop in inner))
-        summed = min(longest, WIDEST if any(strides.unit(loop.sym) for loop in inner) else SHORT)
+        most = max([strides.weight(loop.sym) for loop in chain], default=0)
+        summed = min(longest, WIDEST if any(strides.weight(loop.sym) >= max(most, 1) for loop in inner) else SHORT)
     room = max(SUMMED // summed, 1) if inner else CELLS
     blocks: dict[Sym, int] = {}
     for loop in sorted(chain, key=lambda loop: (-strides.weight(loop.sym), -chain.index(loop)))[:2]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -11,14 +12,15 @@ from pathlib import Path
 from ocannl import codegen
 from ocannl.backend import Capabilities, Code, Device, Entry, Location, Queue
 from ocannl.backend.native import check
-from ocannl.base.config import PRODUCTS
+from ocannl.base.config import ONLINE_SOFTMAX, PRODUCTS
 from ocannl.ir.loops import Proc
 from ocannl_backend_triton.machine import Machine
 from ocannl_backend_triton.package import Package
 from ocannl_backend_triton.source import module
 from ocannl_backend_triton.types import HELD
 
-CAPABILITIES = Capabilities(frozenset(precision.name for precision in HELD), scheduled=False, grouped=True)
+LANES = 1 << 18  # of the largest GPUs; that smaller ones have the same parts of sums makes their results the same
+CAPABILITIES = Capabilities(frozenset(precision.name for precision in HELD), scheduled=False, grouped=True, lanes=LANES)
 
 
 @cache
@@ -53,7 +55,7 @@ class TritonBackend:
 
     @property
     def capabilities(self) -> Capabilities:
-        return CAPABILITIES
+        return replace(CAPABILITIES, online=ONLINE_SOFTMAX.get())
 
     def compile(self, procs: Sequence[Proc]) -> Package:
         check(procs, CAPABILITIES, self.name)

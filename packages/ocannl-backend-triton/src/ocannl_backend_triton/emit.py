@@ -8,6 +8,7 @@ stores are masked; what is summed is neutral there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from ocannl.backend import Unsupported
@@ -43,7 +44,7 @@ from ocannl.ir.walk import walk
 from ocannl_backend_triton import multiply
 from ocannl_backend_triton.axes import Axis, Layout
 from ocannl_backend_triton.hazards import Hazards
-from ocannl_backend_triton.nests import address
+from ocannl_backend_triton.nests import address, is_same, quotients
 from ocannl_backend_triton.scope import Guard, Index, Scope
 from ocannl_backend_triton.types import held
 from ocannl_backend_triton.values import Axes, Operations, Value, bare, neutral
@@ -82,6 +83,7 @@ class Emitter:
         self.locals: dict[Buf, Register | Scratch] = {}
         self.scratch: list[tuple[str, Buf, int]] = []  # parameter, array, how many of it
         self.blocks: dict[Sym, str] = {}  # the number of the block that a program takes
+        self.starts: dict[Sym, Index] = {}  # the first iteration of a block
         self.programs = 1
         self.factors: tuple[multiply.Factor, ...] = ()  # of the product that is being summed
         self.conds: list[Cond] = []  # that let a term of it through
@@ -151,21 +153,20 @@ class Emitter:
         size = scope.constant(f"BLOCK_{axis.sym.name}", axis.block)
         if block:
             parts.append(f"({block}) * {size}" if " " in block else f"{block} * {size}")
-        name = scope.let(axis.sym.name, " + ".join([*parts, scope.arange(size, axis.place)]))
-        self.within(axis, name, size)
+        self.starts[axis.sym] = Index(" + ".join(parts) or "0")
+        self.within(axis, " + ".join([*parts, scope.arange(size, axis.place)]), size)
 
-    def within(self, axis: Axis, name: str, size: str) -> None:
-        """The body for a block of iterations that has a name."""
-        axes = frozenset((axis.place,))
-        self.scope.syms[axis.sym] = Index(name, axes)
-        with self.scope.along(axis.place, size), self.scope.guarded(*self.edge(axis, name)):
+    def within(self, axis: Axis, value: str, size: str) -> None:
+        """The body for a block of iterations."""
+        self.scope.let_sym(axis.sym, value, frozenset((axis.place,)))
+        with self.scope.along(axis.place, size), self.scope.guarded(*self.edge(axis)):
             self.statements(axis.loop.body)
 
-    def edge(self, axis: Axis, name: str, place: int | None = None) -> tuple[Guard, ...]:
+    def edge(self, axis: Axis, place: int | None = None) -> tuple[Guard, ...]:
         """That there are so many iterations, where the last block has fewer."""
         if axis.is_even:
             return ()
-        inside = self.scope.let(f"{axis.sym.name}_inside", f"{name} < {axis.sym.hi + 1}")
+        inside = self.scope.let(f"{axis.sym.name}_inside", f"{self.scope.sym(axis.sym).text} < {axis.sym.hi + 1}")
         return (Guard(inside, frozenset((axis.place if place is None else place,)), frozenset((axis.sym,)), True),)
 
     def blocked(self, axis: Axis) -> None:
@@ -176,7 +177,7 @@ class Emitter:
             sums = list(self.widened(axis))
         start = self.turn(axis, size)
         with scope.deeper(), self.hazards.loop(axis.loop.body):
-            self.within(axis, scope.let(axis.sym.name, f"{start} + {scope.arange(size, axis.place)}"), size)
+            self.within(axis, f"{start} + {scope.arange(size, axis.place)}", size)
         for buf, op, wide, outer in sums:
             self.locals[buf] = outer
             with scope.along(axis.place, size):
@@ -208,14 +209,28 @@ class Emitter:
         name = scope.new(loop.sym.name)
         scope.syms[loop.sym] = Index(name)
         guards: tuple[Guard, ...] = ()
-        if scope.axes_of(*(a for bound in (loop.lo, loop.hi) for a, _ in bound.of)):
+        with self.firsts(loop):
+            varies = scope.axes_of(*(index for index, _ in quotients(loop)))
+            if not varies:
+                step = f", {loop.step}" if loop.step != 1 else ""
+                self.line(f"for {name} in range({scope.start(loop.lo)}, {scope.stop(loop.hi)}{step}):")
+        if varies:
             self.line(f"for {name} in range({loop.sym.lo}, {loop.sym.hi + 1}):")
             guards = tuple(self.bounds(loop))
-        else:
-            step = f", {loop.step}" if loop.step != 1 else ""
-            self.line(f"for {name} in range({scope.start(loop.lo)}, {scope.stop(loop.hi)}{step}):")
         with scope.deeper(), scope.guarded(*guards), self.hazards.loop(loop.body):
             self.statements(loop.body)
+
+    @contextmanager
+    def firsts(self, loop: For) -> Iterator[None]:
+        """Symbols are what they are where their block begins, if the loop has the same bounds in all of it."""
+        syms, same = self.scope.syms, list(quotients(loop))
+        first = {
+            axis.sym: self.starts[axis.sym] for axis in self.layout.grid
+            if axis.sym in self.starts and all(is_same(index, div, axis.sym, axis.block) for index, div in same)
+        }  # fmt: skip
+        self.scope.syms = syms | first
+        yield
+        self.scope.syms = syms
 
     def bounds(self, loop: For) -> Iterator[Guard]:
         here = Affine.of(loop.sym)

@@ -44,22 +44,30 @@ class Factor:
 def products(emitter: Emitter, axis: Axis, product: Product) -> None:
     """A loop over blocks of a sum, for each of which matrices are multiplied."""
     size = emitter.scope.constant(f"BLOCK_{axis.sym.name}", axis.block)
+    if axis.count == 1:
+        _block(emitter, axis, product, str(axis.sym.lo) if axis.sym.lo else "", size)
+        return
     start = emitter.turn(axis, size)
-    rows, columns = sorted((a for a in emitter.layout.grid if a.block > 1), key=lambda a: a.place)
     with emitter.scope.deeper(), emitter.hazards.loop(axis.loop.body):
-        emitter.factors = tuple([
-            _factor(emitter, axis, value, place, other.sym, start, size)
-            for value, place, other in ((product.left, 1, columns), (product.right, 0, rows))
-        ])
-        emitter.statements(axis.loop.body)
-        emitter.factors = ()
+        _block(emitter, axis, product, start, size)
+
+
+def _block(emitter: Emitter, axis: Axis, product: Product, start: str, size: str) -> None:
+    emitter.factors = tuple([
+        _factor(emitter, axis, value, place, other.sym, start, size)
+        for value, place, other in ((product.left, 1, product.columns), (product.right, 0, product.rows))
+    ])
+    emitter.statements(axis.loop.body)
+    emitter.factors = ()
 
 
 def _factor(emitter: Emitter, axis: Axis, value: Expr, place: int, other: Sym, start: str, size: str) -> Factor:
-    name = emitter.scope.let(axis.sym.name, f"{start} + {emitter.scope.arange(size, place)}")
-    edge = emitter.edge(axis, name, place)
+    columns = emitter.scope.arange(size, place)
+    name = emitter.scope.let(axis.sym.name, f"{start} + {columns}" if start else columns)
+    emitter.scope.syms[axis.sym] = index = Index(name, frozenset((place,)))
+    edge = emitter.edge(axis, place)
     narrow = is_narrow(value.precision) or emitter.products == "bfloat16"
-    return Factor(value, axis.sym, Index(name, frozenset((place,))), size, edge, other, narrow)
+    return Factor(value, axis.sym, index, size, edge, other, narrow)
 
 
 def add(emitter: Emitter, update: Update) -> None:
@@ -100,7 +108,7 @@ def near(emitter: Emitter) -> None:
     """Programs that run at the same time take tiles that share rows and columns: so many rows of tiles, column by
     column."""
     tiles = [axis for axis in emitter.layout.grid if axis.block > 1]
-    if not emitter.layout.products or tiles != emitter.layout.grid[-2:]:
+    if not emitter.layout.products or len(tiles) != 2 or tiles != emitter.layout.grid[-2:]:
         return
     rows, columns = tiles
     if rows.count < 2 * NEAR or columns.count < 2:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import gcd, prod
 
 from ocannl.ir.index import Affine, Sym, SymKind
 from ocannl.ir.loops import Body, Buf, Comment, For, If, Load, Local, Pick, Poll, Ref, Store, Update
@@ -14,6 +15,20 @@ from ocannl.ir.walk import walk
 def is_whole(loop: For) -> bool:
     """Whether the loop runs over the whole range of its symbol, one by one."""
     return loop.step == 1 and loop.lo.constant == loop.sym.lo and loop.hi.constant == loop.sym.hi
+
+
+def is_same(index: Affine, div: int, sym: Sym, block: int) -> bool:
+    """Whether a quotient, rounded down, is one number for the iterations over a symbol that a block takes."""
+    coef = index.coef(sym)
+    others = index + Affine(((-coef, sym),), coef * sym.lo)
+    step = gcd(div, coef * block, others.const, *(c for c, _ in others.terms))
+    return coef == 0 or 0 < coef * (block - 1) < step
+
+
+def quotients(loop: For) -> Iterator[tuple[Affine, int]]:
+    """The bounds of a loop, as what is divided, rounded down, by what."""
+    yield from ((index + (div - 1), div) for index, div in loop.lo.of)
+    yield from loop.hi.of
 
 
 def parallel(body: Body) -> tuple[list[For], Body]:
@@ -89,29 +104,22 @@ def written(body: Body) -> dict[Buf, None]:
 
 
 class Strides:
-    """Of how many accesses a symbol moves the address by one, stores counting more."""
+    """In how many cells that are read or written a symbol moves the address by one, those that are written counting
+    twice."""
 
     def __init__(self, body: Body) -> None:
         self.weights: dict[Sym, int] = {}
-        self.loads: set[Sym] = set()
         for node in walk(body):
             match node:
-                case Load(ref):
-                    for sym in _unit(ref):
-                        self.weights[sym] = self.weights.get(sym, 0) + 1
-                        self.loads.add(sym)
-                case Store(ref) | Update(ref):
-                    for sym in _unit(ref):
-                        self.weights[sym] = self.weights.get(sym, 0) + 2
-                case _:
-                    pass
+                case Load(ref): times = 1
+                case Store(ref) | Update(ref): times = 2
+                case _: continue
+            cells = prod({sym: sym.extent for at in ref.at for sym in at.syms}.values())
+            for sym in _unit(ref):
+                self.weights[sym] = self.weights.get(sym, 0) + times * cells
 
     def weight(self, sym: Sym) -> int:
         return self.weights.get(sym, 0)
-
-    def unit(self, sym: Sym) -> bool:
-        """Whether a load moves by one."""
-        return sym in self.loads
 
 
 def _unit(ref: Ref) -> list[Sym]:

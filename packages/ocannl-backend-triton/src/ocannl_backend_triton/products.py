@@ -14,21 +14,25 @@ from dataclasses import dataclass
 
 from ocannl.codegen.numbers import is_narrow
 from ocannl.ir.index import Cond, Sym
-from ocannl.ir.loops import Apply, Body, Cast, Comment, Expr, For, Home, Idx, If, Load, Local, Update, Var, When
+from ocannl.ir.loops import Apply, Body, Buf, Cast, Comment, Expr, For, Home, Idx, If, Load, Local, Update, Var, When
 from ocannl.ir.ops import ADD, BY_NAME
 from ocannl.ir.precision import float32
 from ocannl.ir.walk import walk
-from ocannl_backend_triton.nests import is_whole
+from ocannl_backend_triton.nests import is_same, is_whole, quotients
 
 MUL = BY_NAME["mul"]
+TILE = 64  # rows of a program that has loops inside as columns
+WIDEST = 256  # columns of such a program
 LEAST = 8  # iterations of each loop; there is nothing to gain below
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """What is added in each iteration of `loop`. Factors that are numbers of one narrow type are multiplied as they
-    are: what comes out is exact in the wide one."""
+    """What is added in each iteration of `loop`, for tiles along two others. Factors that are numbers of one narrow
+    type are multiplied as they are: what comes out is exact in the wide one."""
 
+    rows: For
+    columns: For
     loop: For
     left: Expr
     right: Expr
@@ -36,104 +40,119 @@ class Product:
 
 
 @dataclass(frozen=True, slots=True)
-class Contraction:
-    """A nest of kept loops, two of which lie along the tiles of its products."""
-
-    rows: For
-    columns: For
-    products: tuple[Product, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class _Sum:
+    outer: tuple[For, ...]  # around it, below the kept ones
     loops: tuple[For, ...]
     cond: Cond
     update: Update
 
 
-def contraction(chain: Sequence[For], body: Body) -> Contraction | None:
-    """The loops of the chain along which tiles lie, and the sums in the body that are products over them."""
+def contraction(chain: Sequence[For], body: Body) -> tuple[Product, ...]:
+    """The sums in the body that are products: over tiles of two loops of the chain, if there are such, or else of one
+    of these and of loops inside of it."""
+    kept = frozenset(loop.sym for loop in chain)
     sums = list(_sums(body))
-    best: Contraction | None = None
-    for each in sums:
-        for rows, columns in _pairs(chain, each):
-            found = [product for one in sums if (product := _product(one, rows.sym, columns.sym)) is not None]
+    best: tuple[Product, ...] = ()
+    most = 0
+    for rows in chain:
+        for columns in chain:
             size = rows.sym.extent * columns.sym.extent
-            if found and (best is None or size > best.rows.sym.extent * best.columns.sym.extent):
-                best = Contraction(rows, columns, tuple(found))
+            found = [_product(one, kept, rows, columns) for one in sums if not one.outer] if size > most else []
+            products = tuple([each for each in found if each is not None])
+            if products:
+                best, most = products, size
+    if best:
+        return best
+    for rows in chain:
+        fit = [one for one in sums if all(_fits(loop, rows.sym) for loop in one.outer)]
+        found = [_product(one, kept, rows, one.outer[-1]) for one in fit if _is_short(one.outer[-1:])]
+        products = tuple([each for each in found if each is not None])
+        best = max(best, products, key=len)
     return best
 
 
-def _sums(body: Body) -> Iterator[_Sum]:
+def _is_short(loops: Sequence[For]) -> bool:
+    """Whether each program can take all of it at a time."""
+    return bool(loops) and is_whole(loops[0]) and loops[0].sym.extent <= WIDEST
+
+
+def _fits(loop: For, rows: Sym) -> bool:
+    """Whether the loop has the same iterations for all rows of a tile."""
+    return loop.step == 1 and all(is_same(index, div, rows, TILE) for index, div in quotients(loop))
+
+
+def _sums(body: Body, outer: tuple[For, ...] = (), known: frozenset[Buf] = frozenset()) -> Iterator[_Sum]:
     """Perfect nests around an update of a local number."""
-    local = {stmt.buf for stmt in body if isinstance(stmt, Local) and not stmt.buf.shape}
+    local = known | {stmt.buf for stmt in body if isinstance(stmt, Local) and not stmt.buf.shape}
     for stmt in body:
         loops: list[For] = []
         cond = Cond()
         inner: Body = (stmt,)
         while len(inner) == 1:
             match inner[0]:
-                case For() as loop if is_whole(loop):
+                case For() as loop:
                     loops.append(loop)
                     inner = tuple([each for each in loop.body if not isinstance(each, Comment)])
                 case If(guard, then, ()):
                     cond = cond & guard
                     inner = then
-                case Update(ref, op) as update if ref.buf in local and op is ADD and loops:
-                    yield _Sum(tuple(loops), cond, update)
+                case Update(ref, op) as update if ref.buf in local and op is ADD and all(map(is_whole, loops)):
+                    yield _Sum(outer, tuple(loops), cond, update)
                     break
                 case _:
                     break
+        if len(inner) > 1:
+            yield from _sums(inner, (*outer, *loops), local)
 
 
-def _pairs(chain: Sequence[For], each: _Sum) -> Iterator[tuple[For, For]]:
-    """Loops of which one factor depends on the first alone, the other on the second."""
+def _product(each: _Sum, kept: frozenset[Sym], rows: For, columns: For) -> Product | None:
     match each.update.value:
-        case Apply(op, (left, right)) if op is MUL:
-            for one, other in ((left, right), (right, left)):
-                first, second = _symbols(one), _symbols(other)
-                for rows in chain:
-                    for columns in chain:
-                        if rows.sym in first - second and columns.sym in second - first:
-                            yield rows, columns
-        case _:
-            pass
+        case Apply(op, (one, other)) if op is MUL and each.update.value.precision is float32:
+            for left, right in ((one, other), (other, one)):
+                found = _ordered(each, kept, rows, columns, left, right)
+                if found is not None:
+                    return found
+    return None
 
 
-def _product(each: _Sum, rows: Sym, columns: Sym) -> Product | None:
-    match each.update.value:
-        case Apply(op, (left, right)) if op is MUL and each.update.value.precision is float32:
-            if rows in _symbols(right):
-                left, right = right, left
-        case _:
-            return None
-    first, second = _symbols(left), _symbols(right)
-    if columns in first or rows in second or rows not in first or columns not in second:
+def _ordered(
+    each: _Sum, kept: frozenset[Sym], rows: For, columns: For, left: Expr, right: Expr
+) -> Product | None:  # fmt: skip
+    """The product, if the left factor is the one that knows the rows. It may be of a local array."""
+    first, second = _symbols(left, kept), _symbols(right, kept)
+    if columns.sym in first or rows.sym in second or rows.sym not in first or columns.sym not in second:
         return None
     facts = (*each.cond.ge0, *each.cond.eq0)
-    if any({rows, columns} <= set(fact.syms) for fact in facts):
+    if any({rows.sym, columns.sym} <= set(fact.syms) for fact in facts):
         return None
     summed = [loop for loop in each.loops if loop.sym in first & second]
-    if not summed or min(s.extent for s in (rows, columns, summed[0].sym)) < LEAST:
+    if not summed or min(s.extent for s in (rows.sym, columns.sym, summed[0].sym)) < LEAST:
         return None
-    if any(isinstance(node, Var) or _is_local(node) for side in (left, right) for node in walk(side)):
+    loop = max(summed, key=lambda loop: loop.sym.extent)
+    if any(isinstance(node, Var) or _is_local(node, loop.sym) for side in (left, right) for node in walk(side)):
         return None
     match left, right:
         case Cast(Load() as a), Cast(Load() as b) if a.precision is b.precision and is_narrow(a.precision):
             left, right = a, b
-    return Product(max(summed, key=lambda loop: loop.sym.extent), left, right, each.update)
+    return Product(rows, columns, loop, left, right, each.update)
 
 
-def _is_local(node: object) -> bool:
-    return isinstance(node, Load) and node.ref.buf.home is Home.REG
+def _is_local(node: object, along: Sym) -> bool:
+    """Whether it is a local number, other than that of a row along the sum."""
+    if not isinstance(node, Load) or node.ref.buf.home is not Home.REG:
+        return False
+    return [at.only_sym for at in node.ref.at] != [along]
 
 
-def _symbols(value: Expr) -> set[Sym]:
+def _symbols(value: Expr, kept: frozenset[Sym]) -> set[Sym]:
+    """Those that it depends on; what is local is there for each of the kept loops."""
     found: set[Sym] = set()
     for node in walk(value):
         match node:
             case Load(ref):
                 found.update(sym for at in ref.at for sym in at.syms)
+                if ref.buf.home is Home.REG:
+                    found |= kept
             case Idx(index, _):
                 found.update(index.syms)
             case When(cond):

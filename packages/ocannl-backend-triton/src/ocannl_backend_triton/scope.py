@@ -45,6 +45,7 @@ class Scope:
         self.indent = "    "
         self.statics: dict[Sym, Index] = {}
         self.syms: dict[Sym, Index] = {}
+        self.unwritten: dict[Sym, tuple[Document, str]] = {}  # lines that define symbols, and where they belong
         self.guards: list[Guard] = []
         self.active: dict[int, str] = {}  # axes that blocks vary along here, with their sizes
         self.constants: dict[str, int] = {}
@@ -59,6 +60,12 @@ class Scope:
         text = self.new(name)
         self.line(f"{text} = {bare(value)}")
         return text
+
+    def let_sym(self, sym: Sym, value: str, axes: Axes) -> str:
+        """A new name for a symbol, which is defined here if somebody asks for it."""
+        self.syms[sym] = Index(self.new(sym.name), axes)
+        self.unwritten[sym] = self.doc.section(), f"{self.indent}{self.syms[sym].text} = {bare(value)}"
+        return self.syms[sym].text
 
     @contextmanager
     def deeper(self) -> Iterator[None]:
@@ -88,6 +95,9 @@ class Scope:
     # ---------------------------------------------------------------------------------------------------- indices
 
     def sym(self, sym: Sym) -> Index:
+        if sym in self.unwritten:
+            here, line = self.unwritten.pop(sym)
+            here.line(line)
         if sym.kind is not SymKind.STATIC:
             return self.syms[sym]
         if sym not in self.statics:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, cached_property, partial
 from importlib import metadata
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, cast
 
@@ -55,20 +56,20 @@ def check(procs: Sequence[Proc], capabilities: Capabilities, backend: str) -> No
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """Compiled programs as bytes: their source, compressed, and the code that their target runs.
+    """Compiled programs as bytes: their source, compressed, and the objects of code that their target runs.
 
     ocannl-native 1 {"programs": [...], "sha256": [..., ...], "sizes": [..., ...], "target": "..."}
-    <source> <code>
+    <source> <object> ...
     """
 
     target: str
     programs: tuple[Signature, ...]
     packed_source: bytes
-    code: bytes
+    objects: tuple[bytes, ...]
 
     @staticmethod
-    def of(target: str, programs: Sequence[Signature], source: str, code: bytes) -> Package:
-        return Package(target, tuple(programs), zlib.compress(source.encode("ascii"), 1), code)
+    def of(target: str, programs: Sequence[Signature], source: str, objects: Sequence[bytes]) -> Package:
+        return Package(target, tuple(programs), zlib.compress(source.encode("ascii"), 1), tuple(objects))
 
     @property
     def source(self) -> str:
@@ -76,7 +77,7 @@ class Package:
 
     @property
     def blob(self) -> bytes:
-        parts = (self.packed_source, self.code)
+        parts = (self.packed_source, *self.objects)
         header = {
             "programs": [asdict(program) for program in self.programs],
             "sha256": [hashlib.sha256(part).hexdigest() for part in parts],
@@ -95,18 +96,19 @@ class Package:
             header = json.loads(line[len(MAGIC) :])
             made_for = str(header["target"])
             programs = tuple(map(_signature, header["programs"]))
-            first, second = map(int, header["sizes"])
+            sizes = [int(size) for size in header["sizes"]]
             digests = [str(digest) for digest in header["sha256"]]
         except (KeyError, TypeError, ValueError) as error:
             raise CompileError(f"compiled code has a damaged header: {error}") from None
         if made_for != target:
             raise CompileError(f"the code was compiled for {made_for}, and this is {target}")
-        if first < 0 or second < 0 or len(rest) != first + second:
+        if len(sizes) < 2 or min(sizes) < 0 or len(rest) != sum(sizes):
             raise CompileError("compiled code is cut short or too long")
-        parts = rest[:first], rest[first:]
-        if [hashlib.sha256(part).hexdigest() for part in parts] != digests:
+        ends = list(accumulate(sizes))
+        source, *objects = (rest[end - size : end] for size, end in zip(sizes, ends, strict=True))
+        if [hashlib.sha256(part).hexdigest() for part in (source, *objects)] != digests:
             raise CompileError("compiled code is damaged")
-        return Package(target, programs, *parts)
+        return Package(target, programs, source, tuple(objects))
 
 
 def _signature(stored: dict[str, Any]) -> Signature:

@@ -146,11 +146,17 @@ C_COMPILER: Setting[str | None] = Setting(
     custom="CC",
 )
 COMPILE_SECONDS = Setting("compile_seconds", _natural(1), 300, "after which a compiler that does not end is ended")
+SEARCH = Setting(
+    "search", _natural(0), 0, "seconds for timing other schedules of a routine's nests; 0: by the model"
+)
 PRODUCTS = Setting(
     "products",
     _one_of("ieee", "tf32x3", "tf32", "bfloat16"),
     "ieee",
     "how matrix units multiply float32: as it is meant, or faster, with fewer bits of each factor",
+)
+ONLINE_SOFTMAX = Setting(
+    "online_softmax", _switch, True, "on GPUs, find the largest score of a softmax while its weights are summed"
 )
 LOG_LEVEL: Setting[str | None] = Setting(
     "log_level",
@@ -162,7 +168,7 @@ TRACE = Setting("trace", _natural(0), 0, "how many cells each call of a routine 
 
 SETTINGS: tuple[Setting[object], ...] = (
     BACKEND, PRECISION, GRADIENT_PRECISION, SEED, THREADS, QUEUE, CACHE, CACHE_DIR, VERIFY, TRACEBACK, C_COMPILER,
-    COMPILE_SECONDS, PRODUCTS, LOG_LEVEL, TRACE,
+    COMPILE_SECONDS, SEARCH, PRODUCTS, ONLINE_SOFTMAX, LOG_LEVEL, TRACE,
 )  # type: ignore[assignment]  # fmt: skip
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 

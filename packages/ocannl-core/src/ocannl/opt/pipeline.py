@@ -17,11 +17,15 @@ from ocannl.opt.join import join
 from ocannl.opt.layout import layout
 from ocannl.opt.memory import memory
 from ocannl.opt.number import number
+from ocannl.opt.online import online
+from ocannl.opt.outer import outer
+from ocannl.opt.pad import pad
 from ocannl.opt.parts import parts
+from ocannl.opt.phase import phase
 from ocannl.opt.poll import poll
 from ocannl.opt.prefetch import prefetch
 from ocannl.opt.rows import rows
-from ocannl.opt.schedule import schedule
+from ocannl.opt.schedule import BY_MODEL, Choices, schedule
 from ocannl.opt.settle import settle
 from ocannl.opt.share import share
 from ocannl.opt.stream import stream
@@ -36,9 +40,18 @@ class Pass:
     when: bool = True
 
 
-def passes(asked: Mapping[TNode, str], capabilities: Capabilities) -> tuple[Pass, ...]:
+Chooser = Callable[[Proc], Choices]
+
+
+def by_model(proc: Proc) -> Choices:
+    """All plans as the model has them."""
+    return BY_MODEL
+
+
+def passes(asked: Mapping[TNode, str], capabilities: Capabilities, choose: Chooser = by_model) -> tuple[Pass, ...]:
     """What happens to a lowered program, first to last. Any of them can be left out."""
     grouped = capabilities.scheduled or capabilities.grouped
+    divided = capabilities.scheduled or capabilities.lanes > 0
     return (
         Pass("settle", lambda proc: settle(proc, asked)),  # the others remove temporaries, never what is kept
         Pass("fold", fold),
@@ -50,12 +63,16 @@ def passes(asked: Mapping[TNode, str], capabilities: Capabilities) -> tuple[Pass
         Pass("invert", invert, when=grouped),  # after `gather`, which wants the loops of the scatter
         Pass("fuse", fuse, when=grouped),  # after `sweep`: what is dead is nobody's business
         Pass("layout", lambda proc: layout(proc, capabilities), when=grouped),  # of what `fuse` left
+        Pass("outer", lambda proc: outer(proc, capabilities), when=capabilities.scheduled),  # strides are known
+        Pass("pad", pad, when=capabilities.scheduled),  # after `outer`, which drops axes
+        Pass("online", online, when=capabilities.online),  # before `rows`, which takes softmax apart by rows alone
         Pass("rows", lambda proc: rows(proc, capabilities), when=grouped),  # strides are final
-        Pass("parts", parts, when=capabilities.scheduled),  # after `rows`, which takes some sums along
-        Pass("schedule", lambda proc: schedule(proc, capabilities), when=capabilities.scheduled),
+        Pass("parts", lambda proc: parts(proc, lanes=capabilities.lanes), when=divided),  # after `rows`
+        Pass("schedule", lambda proc: schedule(proc, capabilities, choose(proc)), when=capabilities.scheduled),
         Pass("number", number, when=grouped),  # after `schedule`, which takes perfect nests
         Pass("prefetch", prefetch, when=capabilities.scheduled),  # after `schedule`, which makes the vectors
         Pass("stream", stream, when=capabilities.scheduled),  # after `schedule`, which makes the vectors
+        Pass("phase", phase, when=capabilities.scheduled),  # after `stream`, which looks at nests by themselves
         Pass("share", share, when=capabilities.scheduled),  # before `poll`, which divides loops
         Pass("poll", poll, when=capabilities.scheduled),
         Pass("memory", lambda proc: memory(proc, capabilities.alignment_bytes)),  # last: knows who lives with whom
@@ -68,13 +85,14 @@ def optimize(
     capabilities: Capabilities,
     on_stage: Callable[[str, Proc], None] | None = None,
     without: frozenset[str] = frozenset(),
+    choose: Chooser = by_model,
 ) -> Proc:
     """The program that a backend gets: same results in every kept node, summed perhaps in another order.
 
     `asked` are the nodes that somebody wants to look at afterwards, and who; `on_stage` sees the program after each
-    pass; passes named in `without` are left out.
+    pass; passes named in `without` are left out; `choose` may prefer other plans than the model.
     """
-    table = passes(asked, capabilities)
+    table = passes(asked, capabilities, choose)
     unknown = without - {each.name for each in table}
     if unknown:
         known = ", ".join(each.name for each in table)
@@ -84,4 +102,13 @@ def optimize(
             proc = each.run(proc)
             if on_stage is not None:
                 on_stage(each.name, proc)
+    return proc
+
+
+def finished(proc: Proc, capabilities: Capabilities, choices: Choices) -> Proc:
+    """The program after the last passes, from that on which makes these choices."""
+    table = passes({}, capabilities, lambda proc: choices)
+    first = [each.name for each in table].index("schedule")
+    for each in table[first:]:
+        proc = each.run(proc)
     return proc

@@ -29,6 +29,12 @@ class Places:
                 for key in keys:
                     table.setdefault(key, []).append(at)
 
+    def copy(self) -> Places:
+        made = Places([])
+        made._read, made._written = ({at: set(keys) for at, keys in t.items()} for t in (self._read, self._written))
+        made._readers, made._writers = ({k: list(v) for k, v in t.items()} for t in (self._readers, self._writers))
+        return made
+
     def newest(self, buf: Buf, before: int) -> int:
         """Who wrote it last; -1 if nobody did."""
         places = self._writers.get(storage(buf), [])

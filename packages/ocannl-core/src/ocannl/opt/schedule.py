@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from itertools import chain
+from types import MappingProxyType
 
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.loops import Body, Buf, For, If, Proc, Stmt
+from ocannl.ir.loops import Buf, For, If, Proc, Stmt
 from ocannl.ir.names import Namer
 from ocannl.opt.group import Group, group_of
-from ocannl.opt.nest import block, names_of
-from ocannl.opt.plan import Plan, Tiled, plan
+from ocannl.opt.nest import block, is_claimed, names_of
+from ocannl.opt.plan import Plan, Tiled, plan, rivals
 from ocannl.opt.realize import packed, realize
 
+Choices = Mapping[int, tuple[int, ...]]
+"""Which of its rivals each group has, by the places of nests in a program; where nothing is said, the model's plan."""
+BY_MODEL: Choices = MappingProxyType({})
+Chooser = Callable[[Group], Plan]
 
-def schedule(proc: Proc, capabilities: Capabilities) -> Proc:
+
+def schedule(proc: Proc, capabilities: Capabilities, choices: Choices = BY_MODEL) -> Proc:
     """Replaces each group by the loops that `realize` makes of its plan; here for a target without vectors:
 
         proc step                         proc step
@@ -28,40 +33,78 @@ def schedule(proc: Proc, capabilities: Capabilities) -> Proc:
                                                 acc += w[i, j]
                                               y[i] = acc
 
-    The order of summation depends on the program and the target alone.
+    The order of summation depends on the program and the target alone, whatever the choices.
     """
-    return planned(proc, lambda group: plan(group, capabilities))
+
+    def by(place: int) -> Chooser:
+        numbers = iter(choices.get(place, ()))  # copies, which come last, are always as the model has them
+
+        def choose(group: Group) -> Plan:
+            number = next(numbers, 0)
+            return rivals(group, capabilities)[number] if number else plan(group, capabilities)
+
+        return choose
+
+    return _planned(proc, by)
 
 
-def planned(proc: Proc, choose: Callable[[Group], Plan]) -> Proc:
+def planned(proc: Proc, choose: Chooser) -> Proc:
     """Every group by the plan that is chosen for it."""
+    return _planned(proc, lambda place: choose)
+
+
+def groups(stmt: Stmt, names: Namer) -> Iterator[Group]:
+    """Those in a statement, in order."""
+    group = _whole(stmt, names)
+    if group is not None:
+        yield group
+        return
+    match stmt:
+        case For(body=body):
+            for each in body:
+                yield from groups(each, names)
+        case If(_, then, orelse):
+            for each in (*then, *orelse):
+                yield from groups(each, names)
+
+
+def _planned(proc: Proc, by: Callable[[int], Chooser]) -> Proc:
+    """The groups of each statement by the plans that are chosen for them there."""
     names = Namer(names_of(proc))
+    body: list[Stmt] = []
     bufs: list[Buf] = []
+    for place, stmt in enumerate(proc.body):
+        choose = by(place)
+        group = _whole(stmt, names)
+        chosen = choose(group) if group is not None else None
+        if group is None or chosen is None:
+            body.append(_inner(stmt, choose, names))
+        elif not isinstance(chosen, Tiled) or not chosen.is_prepared:
+            body.append(realize(group, chosen, names))
+        else:  # operands are copied before it
+            made = packed(group, chosen, names)
+            bufs += made.bufs
+            body += [realize(copy, choose(copy), names) for copy in made.copies]
+            body.append(block(made.body))
+    return replace(proc, body=tuple(body), bufs=(*proc.bufs, *bufs))
 
-    def whole(stmt: Stmt) -> Body:
-        """A statement of the routine: operands may be copied before it."""
-        group = group_of(stmt, names)
-        if group is None:
-            return (inner(stmt),)
-        chosen = choose(group)
-        if not isinstance(chosen, Tiled) or not chosen.panels:
-            return (realize(group, chosen, names),)
-        made = packed(group, chosen, names)
-        bufs.extend(made.bufs)
-        return (*(realize(copy, choose(copy), names) for copy in made.copies), block(made.body))
 
-    def part(stmt: Stmt) -> Stmt:
-        group = group_of(stmt, names)
-        return inner(stmt) if group is None else realize(group, choose(group), names)
+def _whole(stmt: Stmt, names: Namer) -> Group | None:
+    """The group that a statement is, if none of its loops is to stay outside."""
+    return None if is_claimed(stmt) else group_of(stmt, names)
 
-    def inner(stmt: Stmt) -> Stmt:
-        match stmt:
-            case For(body=body):
-                return replace(stmt, body=tuple(map(part, body)))
-            case If(cond, then, orelse):
-                return If(cond, tuple(map(part, then)), tuple(map(part, orelse)))
-            case _:
-                return stmt
 
-    body = tuple(chain.from_iterable(map(whole, proc.body)))
-    return replace(proc, body=body, bufs=(*proc.bufs, *bufs))
+def _part(stmt: Stmt, choose: Chooser, names: Namer) -> Stmt:
+    group = group_of(stmt, names)
+    return _inner(stmt, choose, names) if group is None else realize(group, choose(group), names)
+
+
+def _inner(stmt: Stmt, choose: Chooser, names: Namer) -> Stmt:
+    match stmt:
+        case For(body=body):
+            return replace(stmt, body=tuple([_part(each, choose, names) for each in body]))
+        case If(cond, then, orelse):
+            sides = (tuple([_part(each, choose, names) for each in side]) for side in (then, orelse))
+            return If(cond, *sides)
+        case _:
+            return stmt

@@ -78,11 +78,11 @@ class Cache:
             return []
 
 
-def open_cache() -> Cache | None:
-    """The cache that the settings ask for; None when they ask for none, or it cannot be trusted."""
+def open_cache(kind: str = "code") -> Cache | None:
+    """The folder of such records that the settings ask for; None when they ask for none, or it cannot be trusted."""
     if not CACHE.get():
         return None
-    folder = (CACHE_DIR.get() or user_cache_folder()) / "code"
+    folder = (CACHE_DIR.get() or user_cache_folder()) / kind
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _require_private(folder)

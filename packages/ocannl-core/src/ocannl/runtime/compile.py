@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from time import perf_counter
 
-from ocannl.backend.api import Backend
+from ocannl.backend.api import Backend, Code
 from ocannl.base.config import VERIFY
 from ocannl.base.errors import CodeError
 from ocannl.base.log import logger
@@ -26,8 +26,11 @@ from ocannl.ir.tnode import Decision, TNode
 from ocannl.ir.verify import Stage, verify
 from ocannl.lower.lower import lower
 from ocannl.opt.pipeline import optimize
+from ocannl.opt.schedule import BY_MODEL, Choices
+from ocannl.opt.search import search
 from ocannl.runtime import reuse
 from ocannl.runtime.program import Link, Program
+from ocannl.runtime.timer import Searcher
 
 _log = logger("runtime.compile")
 
@@ -41,10 +44,11 @@ class Job:
     name: str
 
 
-def compile_programs(jobs: Sequence[Job], backend: Backend) -> list[Program]:
-    """All in one run of the backend, but those that were compiled before; names are distinct."""
+def compile_programs(jobs: Sequence[Job], backend: Backend, searcher: Searcher | None = None) -> list[Program]:
+    """All in one run of the backend, but those that were compiled before; names are distinct. With a `searcher`, plans
+    are those that it finds to be the fastest."""
     with _uncollected():
-        return _compiled(jobs, backend)
+        return _compiled(jobs, backend, searcher)
 
 
 @contextmanager
@@ -60,20 +64,22 @@ def _uncollected() -> Iterator[None]:
         gc.enable()
 
 
-def _compiled(jobs: Sequence[Job], backend: Backend) -> list[Program]:
+def _compiled(jobs: Sequence[Job], backend: Backend, searcher: Searcher | None) -> list[Program]:
     canons = [canonical(job.code, job.asked) for job in jobs]
     for canon in canons:
         _refuse_ambiguous(canon.statics)
-    keys = [reuse.key(canon, job.name, backend) for canon, job in zip(canons, jobs, strict=True)]
+    plans = searcher.words if searcher else "by the model"
+    keys = [reuse.key(canon, job.name, backend, plans) for canon, job in zip(canons, jobs, strict=True)]
     with ExitStack() as held:
         for key in sorted(keys):  # one order for all threads
             held.enter_context(reuse.one_at_a_time(key))
         found = [reuse.recall(*known, backend) for known in zip(keys, canons, [j.name for j in jobs], strict=True)]
-        new = iter(_built([job for job, program in zip(jobs, found, strict=True) if program is None], backend))
+        rest = [job for job, program in zip(jobs, found, strict=True) if program is None]
+        new = iter(_built(rest, backend, searcher))
         programs = []
         for key, canon, known in zip(keys, canons, found, strict=True):
-            program = next(new) if known is None else known
-            if known is None:
+            program, final = next(new) if known is None else (known, False)
+            if final:
                 reuse.remember(key, canon, program)
             programs.append(program)
     for fact in (fact for program in programs for fact in program.facts):
@@ -83,27 +89,37 @@ def _compiled(jobs: Sequence[Job], backend: Backend) -> list[Program]:
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """A program that has gone through all stages but the backend."""
+    """A program that has gone through all stages but the backend. It is not final while plans are still to be tried."""
 
     job: Job
     proc: Proc
+    choices: Choices
+    final: bool
 
 
-def _built(jobs: Sequence[Job], backend: Backend) -> list[Program]:
+def _built(jobs: Sequence[Job], backend: Backend, searcher: Searcher | None) -> list[tuple[Program, bool]]:
+    """The programs, and whether they are final."""
     if not jobs:
         return []
     watch = _Watch()
-    drafts = [_drafted(job, backend, watch) for job in jobs]
+    drafts = [_drafted(job, backend, watch, searcher) for job in jobs]
     made = backend.compile([draft.proc for draft in drafts])
     watch.lap(backend.name)
     _log.info("compiled %s for %s in %s", ", ".join(f"`{job.name}`" for job in jobs), backend.name, watch)
     return [
-        Program(d.job.name, d.job.code, d.job.asked, made, links(p), p.syms, p.arena, p.facts, backend.capabilities)
-        for d, p in ((draft, draft.proc) for draft in drafts)
+        (_program(draft, made, backend), draft.final) for draft in drafts
     ]
 
 
-def _drafted(job: Job, backend: Backend, watch: _Watch) -> _Draft:
+def _program(draft: _Draft, code: Code, backend: Backend) -> Program:
+    job, proc = draft.job, draft.proc
+    return Program(
+        job.name, job.code, job.asked, code, links(proc), proc.syms, proc.arena, proc.facts, backend.capabilities,
+        draft.choices,
+    )  # fmt: skip
+
+
+def _drafted(job: Job, backend: Backend, watch: _Watch, searcher: Searcher | None) -> _Draft:
     """Through the stages, each checked as the setting `verify` says."""
     checks = VERIFY.get()
     alignment = backend.capabilities.alignment_bytes
@@ -121,10 +137,20 @@ def _drafted(job: Job, backend: Backend, watch: _Watch) -> _Draft:
 
     if checks != "off":
         check(lowered, "lowered")
-    proc = optimize(lowered, job.asked, backend.capabilities, see)
+    timer = searcher.timer() if searcher else None
+    choices: Choices = BY_MODEL
+
+    def choose(nests: Proc) -> Choices:
+        nonlocal choices
+        if timer is not None:
+            choices = search(nests, backend.capabilities, timer)
+            watch.lap("search")
+        return choices
+
+    proc = optimize(lowered, job.asked, backend.capabilities, see, choose=choose)
     if checks == "ends":
         check(proc, "placed")
-    return _Draft(job, proc)
+    return _Draft(job, proc, choices, timer is None or not timer.is_over)
 
 
 class _Watch:

@@ -19,7 +19,7 @@ from ocannl.backend.api import Code, Entry, Sharing
 from ocannl.backend.cpu import cores
 from ocannl.backend.registry import resolve
 from ocannl.base import config, log
-from ocannl.base.config import QUEUE, SEED, THREADS
+from ocannl.base.config import QUEUE, SEARCH, SEED, THREADS
 from ocannl.base.errors import BackendUnavailable, CodeError, MergeBufferError, UninitializedError, Unsupported
 from ocannl.ir.assign import Comp, assigns
 from ocannl.ir.loops import Access
@@ -33,6 +33,7 @@ from ocannl.runtime.compile import Job, compile_programs
 from ocannl.runtime.pools import Slab
 from ocannl.runtime.program import Link, Program
 from ocannl.runtime.routine import Routine, routine
+from ocannl.runtime.timer import Searcher
 
 _log = log.logger("runtime.context")
 
@@ -127,7 +128,9 @@ class Context:
         return made
 
     def _routines(self, jobs: list[Job], seed: int | None = None) -> list[Routine]:
-        programs = compile_programs(jobs, self.backend)
+        seconds = SEARCH.get()
+        searcher = Searcher(self.backend, self.device, self.threads, seconds) if seconds else None
+        programs = compile_programs(jobs, self.backend, searcher)
         with self.lock:
             self.refuse_closed()
             return [self._link(program, seed) for program in programs]

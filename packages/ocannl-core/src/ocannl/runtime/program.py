@@ -15,6 +15,7 @@ from ocannl.ir.text import print_proc
 from ocannl.ir.tnode import Placement, TNode
 from ocannl.lower.lower import lower
 from ocannl.opt.pipeline import optimize
+from ocannl.opt.schedule import Choices
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +50,13 @@ class Program:
     arena_bytes: int
     facts: tuple[Fact, ...]
     capabilities: Capabilities  # of the backend that compiled it
+    choices: Choices  # of plans, where not by the model
 
     def rebuilt(self, on_stage: Callable[[str, Proc], None] = lambda name, proc: None) -> Proc:
         """The loops that were compiled, made once more: code is kept, and not what it was made from."""
         lowered = lower(self.comp, self.name)
         on_stage("lower", lowered)
-        return optimize(lowered, self.asked, self.capabilities, on_stage)
+        return optimize(lowered, self.asked, self.capabilities, on_stage, choose=lambda proc: self.choices)
 
     @cached_property
     def stages(self) -> Stages:

@@ -28,8 +28,8 @@ _guard = threading.Lock()
 _running: dict[str, threading.Lock] = {}
 
 
-def key(canon: Canonical, name: str, backend: Backend) -> str:
-    """Made of whatever decides what code comes out."""
+def key(canon: Canonical, name: str, backend: Backend, plans: str) -> str:
+    """Made of whatever decides what code comes out; `plans` says by whom they are."""
     parts = [
         fingerprint.of_package("ocannl"),
         fingerprint.of_package(type(backend).__module__.partition(".")[0]),
@@ -37,6 +37,7 @@ def key(canon: Canonical, name: str, backend: Backend) -> str:
         backend.version,
         backend.capabilities.canonical(),
         name,
+        plans,
         canon.text,
     ]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
@@ -115,6 +116,7 @@ def _header(canon: Canonical, program: Program) -> Header:
         "links": [[nodes[link.node], link.access.value] for link in program.links],
         "syms": [statics[sym] for sym in program.syms],
         "arena": program.arena_bytes,
+        "choices": [[place, list(chosen)] for place, chosen in program.choices.items()],
         "facts": [[nodes[f.node], f.placement.value, f.author] for f in program.facts],
     }
 
@@ -130,6 +132,7 @@ def _revived(header: Header, code: Code, canon: Canonical, name: str, backend: B
         int(header["arena"]),
         tuple(Fact(canon.nodes[n], Placement(where), str(author)) for n, where, author in header["facts"]),
         backend.capabilities,
+        {int(place): tuple(map(int, chosen)) for place, chosen in header["choices"]},
     )
 
 

@@ -39,7 +39,7 @@ from ocannl.ir.walk import walk
 from ocannl.opt.group import Group, Sum, scratch
 from ocannl.opt.nest import block, names_of
 from ocannl.opt.plan import Plain, Plan, Tiled
-from ocannl.opt.plan.panels import may_be_packed
+from ocannl.opt.plan.near import may_be_blocked, may_be_packed
 from ocannl.opt.plan.plain import REORDERED, Reduced
 from ocannl.opt.plan.tiled import guards
 from ocannl.opt.realize import packed, realize
@@ -110,14 +110,16 @@ def tiled_plan(random: Random, group: Group) -> Tiled | None:
     across = random.choice([None, *tiled])
     order = tuple(random.sample(outer, len(outer)))
     made = Tiled(order, tuple(tiles), tuple(reduced), vector, lanes, vectors, across)
-    return replace(made, panels=tuple([ref for ref in may_be_packed(group, made) if random.random() < 0.3]))
+    panels = tuple([ref for ref in may_be_packed(group, made) if random.random() < 0.3])
+    block = random.randint(1, reduced[0].extent + 1) if may_be_blocked(group, made) and random.random() < 0.3 else 0
+    return replace(made, panels=panels, block=block)
 
 
 def realized(proc: Proc, group: Group, plan: Plan) -> Proc:
     """The routine `proc`, which is this group, with its loops as planned; copies that it needs have theirs as they
     are."""
     names = Namer(names_of(proc))
-    if not isinstance(plan, Tiled) or not plan.panels:
+    if not isinstance(plan, Tiled) or not plan.is_prepared:
         return replace(proc, body=(realize(group, plan, names),))
     new = packed(group, plan, names)
     return replace(proc, bufs=(*proc.bufs, *new.bufs), body=(*(copy.stmt() for copy in new.copies), block(new.body)))

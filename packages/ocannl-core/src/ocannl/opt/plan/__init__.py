@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from ocannl.ir.capabilities import Capabilities
 from ocannl.opt.group import Group
-from ocannl.opt.plan.panels import with_panels
+from ocannl.opt.plan.near import near
 from ocannl.opt.plan.plain import Plain, plain
+from ocannl.opt.plan.rivals import rivals
 from ocannl.opt.plan.tiled import Tiled, tiled
 
 Plan = Plain | Tiled
@@ -19,7 +20,7 @@ Plan = Plain | Tiled
 def plan(group: Group, capabilities: Capabilities) -> Plan:
     """The plan of the model for this group on this target."""
     tile = tiled(group, capabilities)
-    return plain(group) if tile is None else with_panels(group, tile, capabilities.caches)
+    return plain(group) if tile is None else near(group, tile, capabilities.caches)
 
 
-__all__ = ["Plain", "Plan", "Tiled", "plan"]
+__all__ = ["Plain", "Plan", "Tiled", "plan", "rivals"]

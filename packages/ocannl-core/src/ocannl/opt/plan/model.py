@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
-from itertools import count, permutations, product
-from math import prod
+from itertools import count, permutations
+from math import inf, prod
 from operator import mul
 
 SHAPES = (
@@ -18,11 +18,14 @@ SHAPES = (
 )  # fmt: skip
 """Tiles to choose from where lanes are cells: rows, and vectors in a row."""
 MOST = max(rows for rows, _ in SHAPES)
+AREA = max(rows * vectors for rows, vectors in SHAPES)
+ALONE = max(vectors for rows, vectors in SHAPES if rows == 1)
 BLOCKS = (
     (1, 1, 8), (1, 1, 4), (1, 1, 2), (1, 1, 1), (6, 1, 4), (8, 1, 3), (4, 1, 4), (4, 1, 2), (2, 2, 2), (4, 2, 1),
     (4, 4, 1), (5, 4, 1),
 )  # fmt: skip
 """Tiles to choose from where lanes are parts of a sum: rows, columns, and vectors."""
+PARTS = max(map(prod, BLOCKS))
 LATENCY = 4  # cycles until a sum can be added to again
 TURN = 0.2  # cycles of a loop itself, which mostly hide behind others
 TILE = 12  # cycles until a tile runs as fast as it can
@@ -84,24 +87,39 @@ def best(shape: Shape) -> Tile | None:
     return found
 
 
+def tiles(shape: Shape) -> list[Tile]:
+    """All there are, the cheapest first."""
+    return sorted((tile for *_, make in _families(shape) for tile in make()), key=lambda tile: tile.cycles)
+
+
 def _families(shape: Shape) -> Iterator[tuple[float, int, Callable[[], Iterator[Tile]]]]:
     """Tiles by the loops that they lie along, after a number of cycles that all of them take at least."""
     extents = shape.kept + shape.reduced
     rows = [n for n, extent in enumerate(shape.kept) if extent > 1 and shape.rows[n]]
     places = count()
-    steps = prod(extents) * SURE
+    cells, steps = prod(shape.kept) * SURE, prod(shape.reduced)
     for vector in (n for n, extent in enumerate(extents) if extent > 1 and shape.wide[n]):
-        turns = steps * -(-extents[vector] // shape.lanes) / extents[vector]
+        turns = -(-extents[vector] // shape.lanes) / extents[vector]
         if vector >= len(shape.kept):
-            yield turns * shape.work / 2, next(places), partial(_sums, shape, vector, rows)
+            step = max(shape.work / 2, (LATENCY + TURN) / PARTS)
+            yield cells * (steps * turns * step + _end(shape)), next(places), partial(_sums, shape, vector, rows)
             continue
         for row in (None, *(n for n in rows if n != vector)):
-            high = max(MOST, shape.lanes) if row is not None else 1
-            loads = sum(
-                _cells(ref[vector], shape.lanes) / (1 if row is None or ref[row] else high)
-                for ref in shape.terms if ref[vector] and shape.reduced
-            )  # fmt: skip
-            yield turns * max(shape.work, loads) / 2, next(places), partial(_columns, shape, vector, row)
+            least = cells * turns * _least(shape, vector, row)
+            yield least, next(places), partial(_columns, shape, vector, row)
+
+
+def _least(shape: Shape, vector: int, row: int | None) -> float:
+    """Cycles of a vector of cells."""
+    high, area = (1, ALONE) if row is None else (max(MOST, shape.lanes), max(AREA, shape.lanes))
+
+    def moved(ref: Strides) -> float:
+        return 1 if row is not None and ref[row] == 1 else _cells(ref[vector], shape.lanes)
+
+    loads = sum([moved(ref) / (1 if row is None or ref[row] else high) for ref in shape.terms if ref[vector]])
+    once = shape.after / 2 + sum(map(moved, shape.writes)) + sum(map(moved, shape.others)) / 2
+    wait, start = (LATENCY, TILE) if shape.reduced else (0, 0)
+    return prod(shape.reduced) * (max(shape.work / 2, loads / 2, wait / area) + TURN / area) + once + start / area
 
 
 def _columns(shape: Shape, vector: int, row: int | None) -> Iterator[Tile]:
@@ -126,9 +144,9 @@ def _columns(shape: Shape, vector: int, row: int | None) -> Iterator[Tile]:
         tried.add((tile, vectors))
         if (shape.reduced or row is not None) and tile * vectors + held * vectors + 1 > shape.registers:
             continue
-        total = sum(
-            many * sum(some * cycles(t, v) for v, some in _parts(turns, vectors)) for t, many in _parts(length, tile)
-        )
+        total = 0.0
+        for t, many in _parts(length, tile):
+            total += many * sum([some * cycles(t, v) for v, some in _parts(turns, vectors)])
         tiles = () if row is None else ((row, tile),)
         yield Tile(cells / length * total, vector, vectors, tiles, across)
 
@@ -139,27 +157,28 @@ def _column(shape: Shape, vector: int, row: int | None) -> Callable[[int, int], 
     terms, writes, others = (
         [_Access.of(ref, vector, row, lanes) for ref in refs] for refs in (shape.terms, shape.writes, shape.others)
     )
+    load, store, read = _Moved.of(terms, not shape.reduced), _Moved.of(writes), _Moved.of(others)
     walks = [
         [(n, abs(step)) for n, step in zip(shape.reduced, ref[len(shape.kept) :], strict=True) if step]
         for ref in shape.terms
     ]
     again = [prod([n for n, _ in walk]) for walk in walks]  # how often other lines come in a tile
     often = [n / steps * min([1, *(step / LINE for _, step in walk)]) for n, walk in zip(again, walks, strict=True)]
+    work, after = shape.work / 2, shape.after / 2
+    least, start = (LATENCY, TILE) if shape.reduced else (0, 0)  # tiles without sums overlap
+    near = NEAR / LINE / sum(again) if shape.reduced and again else inf  # cells of a tile whose lines surely stay near
 
     @cache
     def cycles(rows: int, vectors: int) -> float:
         area = rows * vectors
         turned = _turned(rows, lanes) if rows > 1 else None
-        loads = sum(each.loads(rows, vectors, None if shape.reduced else turned) for each in terms)
-        if shape.reduced:
+        loads = load.of_tile(rows, vectors, turned)
+        if area * lanes > near:
             lines = [each.lines(rows, vectors * lanes) for each in terms]
             if sum(map(mul, lines, again)) * LINE > NEAR:
                 loads += FETCH * sum(map(mul, lines, often))
-        store = sum(each.price(turned) for each in writes)
-        read = sum(each.price(turned) for each in others)
-        step = max(area * shape.work / 2, loads / 2, LATENCY if shape.reduced else 0) + TURN
-        start = TILE if shape.reduced else 0  # tiles without sums overlap
-        return steps * step + area * (shape.after / 2 + store + read / 2) + start
+        step = max(area * work, loads / 2, least) + TURN
+        return steps * step + area * (after + store.of_cell(turned) + read.of_cell(turned) / 2) + start
 
     return cycles
 
@@ -176,18 +195,50 @@ class _Access:
     def of(ref: Strides, vector: int, row: int | None, lanes: int) -> _Access:
         return _Access(abs(ref[vector]), ref[row] if row is not None else 0, _cells(ref[vector], lanes))
 
-    def price(self, turned: float | None) -> float:
-        """Of a vector of cells; `turned` is that of one whose rows lie side by side."""
-        return turned if turned is not None and self.along > 1 and self.down == 1 else self.vector
-
-    def loads(self, rows: int, vectors: int, turned: float | None) -> float:
-        return (rows if self.down else 1) * (vectors * self.price(turned) if self.along else 1)
-
     def lines(self, rows: int, cells: int) -> float:
         """Of memory that the tile lies in."""
         return _lines(self.along, cells) * _lines(self.down, rows)
 
 
+@dataclass(slots=True)
+class _Moved:
+    """Loads of several accesses, by where in a tile they differ: between rows, between vectors, both, or not at all."""
+
+    same: float = 0
+    rows: float = 0
+    vectors: float = 0
+    both: float = 0
+    apart: float = 0  # of those whose vectors may be turned, because cells of rows lie side by side
+    turning: int = 0  # the number of these
+
+    @staticmethod
+    def of(accesses: Iterable[_Access], turning: bool = True) -> _Moved:
+        found = _Moved()
+        for each in accesses:
+            if turning and each.along > 1 and each.down == 1:
+                found.apart += each.vector
+                found.turning += 1
+            elif each.along and each.down:
+                found.both += each.vector
+            elif each.along:
+                found.vectors += each.vector
+            elif each.down:
+                found.rows += each.vector
+            else:
+                found.same += each.vector
+        return found
+
+    def of_tile(self, rows: int, vectors: int, turned: float | None) -> float:
+        """`turned` is what a vector takes whose cells are turned."""
+        side = self.apart if turned is None else self.turning * turned
+        return self.same + self.rows * rows + self.vectors * vectors + (self.both + side) * rows * vectors
+
+    def of_cell(self, turned: float | None) -> float:
+        """If each is there once for every row and vector."""
+        return self.of_tile(1, 1, turned)
+
+
+@lru_cache(maxsize=1 << 12)
 def _parts(extent: int, size: int) -> list[tuple[int, int]]:
     """Sizes of tiles along a loop, and how many there are."""
     whole, left = divmod(extent, size)
@@ -226,10 +277,13 @@ def _sums(shape: Shape, vector: int, rows: list[int]) -> Iterator[Tile]:
     extents, lanes = shape.kept + shape.reduced, shape.lanes
     turns = -(-extents[vector] // lanes)
     cells, steps = prod(shape.kept), prod(shape.reduced) / extents[vector]
-    end = FOLD + shape.after / 2 + len(shape.others) / 2 + len(shape.writes)
+    end = _end(shape)
     wide = [(ref, 1.0) for ref in shape.terms if ref[vector]]
     priced = [(ref, _cells(ref[vector], lanes)) for ref, _ in wide]
     single = [(ref, 1.0) for ref in shape.terms if not ref[vector]]
+
+    work = shape.work / 2
+    tried: set[tuple[tuple[int, ...], tuple[int, ...], int]] = set()
 
     @cache
     def reads(some: tuple[int, ...]) -> tuple[_Reads, _Reads, _Reads]:
@@ -238,21 +292,30 @@ def _sums(shape: Shape, vector: int, rows: list[int]) -> Iterator[Tile]:
     for high, low, across in BLOCKS:
         vectors = _balanced(turns, across)
         for some in permutations(rows, (high > 1) + (low > 1)):
+            sizes = tuple([_balanced(extents[n], most) for n, most in zip(some, (high, low), strict=False)])
+            if (some, sizes, vectors) in tried:
+                continue
+            tried.add((some, sizes, vectors))
             streams, loads, cast = reads(some)
-            sizes = [_balanced(extents[n], most) for n, most in zip(some, (high, low), strict=False)]
             first, second, *_ = (*sizes, 1, 1)
             if (first * second + streams.shared(first, second)) * vectors + 1 > shape.registers:
                 continue
             total = 0.0
-            firsts, seconds, *_ = (*(_parts(extents[n], size) for n, size in zip(some, sizes, strict=True)), ONCE, ONCE)
-            for (p, many), (q, often) in product(firsts, seconds):
-                area, rows_read = p * q, ROW * streams.of_tile(p, q)
-                loaded = loads.of_tile(p, q) * vectors + cast.of_tile(p, q)
-                step = max(area * vectors * shape.work / 2, loaded / 2, LATENCY) + TURN
-                tile = steps * (turns / vectors * step + rows_read) + area * (end + 2 * (vectors - 1)) + TILE
-                total += many * often * tile
+            firsts, seconds, *_ = (*[_parts(extents[n], size) for n, size in zip(some, sizes, strict=True)], ONCE, ONCE)
+            for p, many in firsts:
+                for q, often in seconds:
+                    area, rows_read = p * q, ROW * streams.of_tile(p, q)
+                    loaded = loads.of_tile(p, q) * vectors + cast.of_tile(p, q)
+                    step = max(area * vectors * work, loaded / 2, LATENCY) + TURN
+                    tile = steps * (turns / vectors * step + rows_read) + area * (end + 2 * (vectors - 1)) + TILE
+                    total += many * often * tile
             cycles = total * cells / prod([extents[n] for n in some])
             yield Tile(cycles, vector, vectors, tuple(zip(some, sizes, strict=True)))
+
+
+def _end(shape: Shape) -> float:
+    """Cycles for a cell whose sum is done."""
+    return FOLD + shape.after / 2 + len(shape.others) / 2 + len(shape.writes)
 
 
 def _balanced(extent: int, most: int) -> int:
@@ -271,6 +334,7 @@ def _lines(step: int, count: int) -> float:
     return max(1, min(abs(step), LINE) * count / LINE)
 
 
+@cache
 def _turned(rows: int, lanes: int) -> float:
     """The same where the cells of so many rows, which are vectors, lie side by side instead."""
     stages = (rows - 1).bit_length()

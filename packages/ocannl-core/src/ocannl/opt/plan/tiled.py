@@ -14,7 +14,7 @@ from ocannl.ir.walk import walk
 from ocannl.opt.cost import cost
 from ocannl.opt.group import Group
 from ocannl.opt.nest import loads
-from ocannl.opt.plan.model import Shape, Strides, best
+from ocannl.opt.plan.model import Shape, Strides, Tile, best
 from ocannl.opt.plan.plain import REORDERED, along
 
 NEAR_BYTES = 1 << 18  # of operands that stay in a cache of the core
@@ -25,7 +25,8 @@ class Tiled:
     """Loops in this order: `outer`; the tiles, so many iterations of each loop at a time; `reduced`. `vector`, the last
     of the tiles or of `reduced`, has its iterations in vectors of `lanes`, `vectors` of them at a time. `across` is a
     loop of `tiles` along which cells lie side by side that lie apart along the vectors. `panels` are operands that are
-    copied first, so that a tile goes straight through its part of them."""
+    copied first, so that a tile goes straight through its part of them. So many values of the first of `reduced` as
+    `block` says are summed in all tiles of the innermost loop before others are; 0: all of them."""
 
     outer: tuple[Sym, ...]
     tiles: tuple[tuple[Sym, int], ...]
@@ -35,6 +36,12 @@ class Tiled:
     vectors: int
     across: Sym | None = None
     panels: tuple[Ref, ...] = ()
+    block: int = 0
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether it needs arrays of its own."""
+        return bool(self.panels or self.block)
 
 
 def tiled(group: Group, capabilities: Capabilities) -> Tiled | None:
@@ -42,11 +49,13 @@ def tiled(group: Group, capabilities: Capabilities) -> Tiled | None:
     subject = subject_of(group, capabilities)
     if subject is None:
         return None
-    shape = subject.shape()
-    tile = best(shape)
-    if tile is None:
-        return None
-    kept, reduced = group.syms, group.sums[0].syms if group.sums else ()
+    tile = best(subject.shape())
+    return in_tiles(group, subject, tile) if tile is not None else None
+
+
+def in_tiles(group: Group, subject: Subject, tile: Tile) -> Tiled:
+    """The group in such tiles."""
+    kept, reduced, lanes = group.syms, group.sums[0].syms if group.sums else (), subject.numbers.lanes
     syms = kept + reduced
     vector = syms[tile.vector]
     tiles = [(syms[n], size) for n, size in tile.tiles]
@@ -54,10 +63,10 @@ def tiled(group: Group, capabilities: Capabilities) -> Tiled | None:
         reduced = (*(s for s in reduced if s is not vector), vector)
     else:
         reduced = along(reduced, [ref for ref in subject.terms if not ref.stride(vector)])
-        tiles = _ordered(subject, [*tiles, (vector, tile.vectors * shape.lanes)], reduced)
+        tiles = _ordered(subject, [*tiles, (vector, tile.vectors * lanes)], reduced)
     outer = tuple([s for s in kept if all(s is not of for of, _ in tiles)])
     across = None if tile.across is None else syms[tile.across]
-    return Tiled(outer, tuple(tiles), reduced, vector, shape.lanes, tile.vectors, across)
+    return Tiled(outer, tuple(tiles), reduced, vector, lanes, tile.vectors, across)
 
 
 def _ordered(subject: Subject, tiles: list[tuple[Sym, int]], reduced: tuple[Sym, ...]) -> list[tuple[Sym, int]]:

@@ -11,13 +11,14 @@ from ocannl.ir.loops import Access, Body, Buf, Expr, Home, Load, Ref, Store, loo
 from ocannl.ir.names import Namer
 from ocannl.opt.group import Group
 from ocannl.opt.plan.tiled import Tiled
+from ocannl.opt.realize.blocked import Blocked, blocked
 from ocannl.opt.realize.tiled import realize_tiled
 from ocannl.opt.substitute import map_expr
 
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """`body`, which reads `bufs` instead of what the group reads; they are filled by the `copies`."""
+    """`body`, and the arrays that it needs: those that the `copies` fill, and one for sums that it goes on with."""
 
     bufs: tuple[Buf, ...]
     copies: tuple[Group, ...]
@@ -25,7 +26,8 @@ class Packed:
 
 
 def packed(group: Group, plan: Tiled, names: Namer) -> Packed:
-    """The group as it is planned, and copies of the operands that the plan has in panels; here `w` for tiles of 2 by 8:
+    """The group, in blocks if it is planned so, and copies of the operands that the plan has in panels; here `w` for
+    tiles of 8 columns:
 
         for i in 0..3:                        for t in 0..2:
           for n in 0..2 tiles:                  for k in 0..7:
@@ -50,9 +52,11 @@ def packed(group: Group, plan: Tiled, names: Namer) -> Packed:
 
     (total,) = group.sums
     update = replace(total.update, value=map_expr(total.update.value, leaf))
-    body = realize_tiled(replace(group, sums=(replace(total, update=update),)), plan, names, numbers)
+    whole = replace(group, sums=(replace(total, update=update),))
     copies = [copy for panel in panels for copy in panel.copies(tiles, names)]
-    return Packed(tuple([panel.buf for panel in panels]), tuple(copies), body)
+    blocks = blocked(whole, plan, names) if plan.block else Blocked((), ())
+    body = realize_tiled(whole, plan, names, numbers, blocks.stretches)
+    return Packed((*(panel.buf for panel in panels), *blocks.bufs), tuple(copies), body)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import reduce
-from itertools import product
+from itertools import chain, product
 from math import prod
 from operator import and_
 
@@ -17,6 +17,7 @@ from ocannl.opt.fold import fold_expr
 from ocannl.opt.group import Group, Sum, scratch
 from ocannl.opt.nest import around, clipped, in_order
 from ocannl.opt.plan.tiled import Tiled, guards
+from ocannl.opt.realize.blocked import Stretch
 from ocannl.opt.realize.plain import neutral
 from ocannl.opt.realize.region import Grid, Region, Rows, strips_of
 from ocannl.opt.realize.shared import in_cells
@@ -25,7 +26,9 @@ NONE: Mapping[Sym, Sym] = {}
 SHORT = 200  # additions up to which what follows on the sums of a tile is written out
 
 
-def realize_tiled(group: Group, plan: Tiled, names: Namer, numbers: Mapping[Sym, Sym] = NONE) -> Body:
+def realize_tiled(
+    group: Group, plan: Tiled, names: Namer, numbers: Mapping[Sym, Sym] = NONE, stretches: tuple[Stretch, ...] = ()
+) -> Body:
     """The loops in the order of the plan, and in each tile:
 
         local acc: f32[2,1,8] reg
@@ -46,16 +49,19 @@ def realize_tiled(group: Group, plan: Tiled, names: Namer, numbers: Mapping[Sym,
 
     The last tile along a loop may have fewer cells, and has code of its own then. The order of summation depends on
     which loop the vectors lie along: along a summed one, each lane has a part of the sum until the end. `numbers` are
-    symbols by which the group calls the tiles along a loop.
+    symbols by which the group calls the tiles along a loop; the innermost loop over tiles is there once for each of the
+    `stretches` of the sum.
     """
-    return _Realizer(group, plan, names, numbers).body()
+    return _Realizer(group, plan, names, numbers, stretches).body()
 
 
 class _Realizer:
-    __slots__ = ("group", "names", "numbers", "plan")
+    __slots__ = ("group", "names", "numbers", "plan", "stretches")
 
-    def __init__(self, group: Group, plan: Tiled, names: Namer, numbers: Mapping[Sym, Sym]) -> None:
-        self.group, self.plan, self.names, self.numbers = group, plan, names, numbers
+    def __init__(
+        self, group: Group, plan: Tiled, names: Namer, numbers: Mapping[Sym, Sym], stretches: tuple[Stretch, ...]
+    ) -> None:
+        self.group, self.plan, self.names, self.numbers, self.stretches = group, plan, names, numbers, stretches
 
     def body(self) -> Body:
         tiles = self.tiles(self.plan.tiles, Region((), self.plan.vector))
@@ -67,6 +73,8 @@ class _Realizer:
         """Loops over the tiles, one inside the other."""
         if not tiles:
             return self.tile(region)
+        if len(tiles) == 1 and self.stretches:
+            return tuple(chain.from_iterable([self.stretch(each, tiles, region) for each in self.stretches]))
         (sym, size), *rest = tiles
 
         def part(first: Affine, count: int) -> Body:
@@ -78,6 +86,14 @@ class _Realizer:
             return self.tiles(tuple(rest), replace(here, rows=(*here.rows, Rows(sym, first, count))))
 
         return self.turns(sym, size, part)
+
+    def stretch(self, each: Stretch, tiles: tuple[tuple[Sym, int], ...], region: Region) -> Body:
+        inner = _Realizer(each.group, self.plan, self.names, self.numbers, ())
+        if each.turn is None:
+            return inner.tiles(tiles, region)
+        turn = Sym(self.names(each.turn.name), each.turn.lo, each.turn.hi)
+        known = {**region.known, each.turn: Affine.of(turn)}
+        return (loop(turn, inner.tiles(tiles, replace(region, known=known))),)
 
     def turns(self, sym: Sym, size: int, part: Callable[[Affine, int], Body]) -> Body:
         """`part(first, count)` for so many values of the symbol at a time, and for the fewer ones at the end."""
@@ -178,13 +194,13 @@ class _Realizer:
         known = {sym: Affine.of(its) for sym, its in new.items()}
         loops = [loop(sym, (), each.update.origin) for sym in new.values()]
         region = replace(region, known={**region.known, **known})
-        cond, update = each.cond.substitute(known), each.update
+        cond, update = each.cond.substitute(region.known), each.update
         inner = [guard for guard in guards(update.value) if any(row.sym in guard.syms for row in region.rows)]
         if not inner and not any(row.sym in cond.syms for row in region.rows):
             return clipped(loops, cond, feed(region, update))
         clear = reduce(and_, inner, each.cond)
         simple = replace(update, value=fold_expr(update.value, clear))
-        clear = clear.substitute(known)
+        clear = clear.substitute(region.known)
         rim: Body = ()
         for row in _single(region, {s for guard in (clear, cond) for s in guard.syms}):
             values = {single.sym: single.first for single in row.rows if single.count == 1}

@@ -1,0 +1,89 @@
+"""Panels and blocks: what keeps near the core what tiles read again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import gcd, prod
+
+from ocannl.ir.capabilities import Caches
+from ocannl.ir.loops import Ref, When
+from ocannl.ir.projections import is_injective
+from ocannl.ir.touch import storage
+from ocannl.ir.walk import walk
+from ocannl.opt.group import Group
+from ocannl.opt.nest import loads
+from ocannl.opt.plan.tiled import Tiled, is_there
+
+LINE_BYTES = 64
+FETCH = 1.0  # cycles for a line that comes from beyond the cache of the core
+COPY = 1.0  # cycles for a cell of an array that is copied
+SHARE = 4  # of the cache of the core, for what all tiles of a loop read: others pass through it as well
+LEAST = 256  # terms of a sum between two times that it comes from memory
+AGAIN = 8  # tiles for which it is worth it
+
+
+def near(group: Group, plan: Tiled, caches: Caches) -> Tiled:
+    """The plan with panels of operands that come from afar again and again unless they lie side by side (what the cache
+    of the core holds of lines that are a round number of bytes apart is little), and with blocks where operands of a
+    loop over tiles are larger than it. Neither changes the order of summation."""
+    panels = tuple([ref for ref in may_be_packed(group, plan) if _pays(ref, plan, caches)])
+    return replace(plan, panels=panels, block=_block(group, plan, caches) if may_be_blocked(group, plan) else 0)
+
+
+def may_be_packed(group: Group, plan: Tiled) -> Iterator[Ref]:
+    """Operands whose cells are all there, whatever the guards say, and stay as they are until the group is done."""
+    if not group.sums or plan.vector not in dict(plan.tiles) or not group.cond.is_true:
+        return
+    (total,) = group.sums
+    value, syms = total.update.value, (*group.syms, *total.syms)
+    written = {storage(ref.buf) for ref in group.writes}
+    guarded = {ref for node in walk(value) if isinstance(node, When) for ref in loads(node)}
+    for ref in dict.fromkeys(loads(value)):
+        named = {sym for index in ref.at for sym in index.syms}
+        mine = tuple([sym for sym in syms if sym in named])
+        if ref in guarded or storage(ref.buf) in written or not is_there(ref):
+            continue
+        if total.cond.is_true and any(sym in mine for sym, _ in plan.tiles) and is_injective(ref.at, mine):
+            yield ref
+
+
+def may_be_blocked(group: Group, plan: Tiled) -> bool:
+    """Whether tiles read something again, and all cells are sums that are written."""
+    columns = plan.reduced and plan.vector not in plan.reduced
+    return bool(group.sums and columns and len(plan.tiles) > 1 and group.cond.is_true)
+
+
+def _block(group: Group, plan: Tiled, caches: Caches) -> int:
+    """Values of the first summed loop for which all that tiles of the innermost loop share is near."""
+    first, *others = plan.reduced
+    *_, (inner, size) = plan.tiles
+    tiles, again = dict(plan.tiles), -(-inner.extent // size)
+
+    def share(ref: Ref) -> int:
+        cells = prod(tiles[sym] for sym in tiles if ref.stride(sym))
+        return cells * prod(sym.extent for sym in others if ref.stride(sym)) * ref.buf.precision.nbytes
+
+    (total,) = group.sums
+    shared = [ref for ref in dict.fromkeys(loads(total.update.value)) if not ref.stride(inner) and ref.stride(first)]
+    most = caches.core_bytes // SHARE // max(1, sum(map(share, shared)))
+    long = most * prod(sym.extent for sym in others) >= LEAST
+    if not shared or not long or again < AGAIN or first.extent < 2 * most:
+        return 0
+    return -(-first.extent // -(-first.extent // most))
+
+
+def _pays(ref: Ref, plan: Tiled, caches: Caches) -> bool:
+    mine = [n for n, (sym, _) in enumerate(plan.tiles) if ref.stride(sym)]
+    if len(mine) != 1 or ref.stride(plan.tiles[mine[0]][0]) != 1:
+        return False
+    (sym, size), inner, nbytes = plan.tiles[mine[0]], plan.tiles[mine[0] + 1 :], ref.buf.precision.nbytes
+    steps = prod(each.extent for each in plan.reduced if ref.stride(each))
+    span = size if inner else sym.extent  # that other tiles go through until it is read again
+    way_bytes = caches.core_bytes // caches.core_ways
+    apart = gcd(way_bytes, *(ref.stride(each) * nbytes for each in plan.reduced))
+    if steps * max(apart, span * nbytes) <= caches.core_bytes:
+        return False
+    again = prod(-(-each.extent // many) for each, many in plan.tiles if each is not sym)
+    lines = -(-size * nbytes // LINE_BYTES)
+    return FETCH * (again - 1) * lines > COPY * size

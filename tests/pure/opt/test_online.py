@@ -1,0 +1,170 @@
+"""Softmax by running maxima: the same as by definition, wherever blocks begin and end, and whatever is not a number."""
+
+import math
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+from ocannl import train
+from ocannl.ir.assign import nodes
+from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.interpret import interpret
+from ocannl.ir.loops import For
+from ocannl.ir.text import print_proc
+from ocannl.ir.verify import verify
+from ocannl.lower.lower import lower
+from ocannl.opt import online as module
+from ocannl.opt import pipeline
+from ocannl.opt.online import online
+from ocannl.opt.pipeline import optimize
+from ocannl.testing.evaluate import evaluate
+
+GRID = Capabilities(scheduled=False, grouped=True, online=True)
+HEADS, WIDTH, BLOCK = 2, 8, 16
+
+
+def normal(*shape, seed):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def attention(queries, keys, mask=None, dtype=None):
+    """The tensors, the mixture, and what it is by NumPy in float64."""
+    shapes = [(HEADS, queries, WIDTH), (HEADS, keys, WIDTH), (HEADS, keys, WIDTH)]
+    arrays = [normal(*shape, seed=n) for n, shape in enumerate(shapes)]
+    q, k, v = inputs = [oc.tensor(array, dtype=dtype, label=label) for label, array in zip("qkv", arrays, strict=True)]
+    scores = oc.einsum("hsd; htd => hst", q, k) * WIDTH**-0.5
+    wanted = np.einsum("hsd,htd->hst", *arrays[:2], dtype=np.float64) * WIDTH**-0.5
+    if mask is not None:
+        scores = oc.where(mask(oc.iota(queries), oc.iota(keys)), scores, -math.inf)
+        wanted = np.where(np.asarray(mask(oc.iota(queries), oc.iota(keys)).numpy(oc.Context("numpy"))), wanted, -np.inf)
+    y = oc.einsum("hst; htd => hsd", oc.softmax(scores, "...|hst => ...|hs"), v)
+    with np.errstate(invalid="ignore"):
+        powers = np.exp(wanted - wanted.max(-1, keepdims=True))
+        return inputs, y, np.einsum("hst,htd->hsd", powers / powers.sum(-1, keepdims=True), arrays[2])
+
+
+def past(s, t):
+    return oc.einsum("s; t => st", s, t, combine="ge")
+
+
+def future(s, t):
+    return oc.einsum("s; t => st", s, t, combine="le")
+
+
+def strictly_past(s, t):
+    return oc.einsum("s; t => st", s, t, combine="gt")
+
+
+@pytest.fixture(autouse=True)
+def blocks(monkeypatch):
+    monkeypatch.setattr(pipeline, "online", lambda proc: online(proc, BLOCK))
+
+
+def computed(y, inputs, without=frozenset(), asked=()):
+    code = y.forward.elaborate()
+    stages = {}
+    asked = dict.fromkeys((y.node, *asked), "kept") | dict(code.asked)
+    proc = optimize(lower(code.comp, "step"), asked, GRID, stages.__setitem__, without)
+    verify(proc, "optimized" if "memory" in without else "placed", alignment_bytes=GRID.alignment_bytes)
+    arrays = {each.node: each.numpy(oc.Context("numpy")) for each in inputs}
+    return stages.get("online", proc), interpret(proc, arrays)
+
+
+def nests(proc):
+    return [stmt for stmt in proc.body if isinstance(stmt, For)]
+
+
+@pytest.mark.parametrize("mask", [None, past, future, strictly_past])
+@pytest.mark.parametrize("keys", [16, 17, 31, 32, 33, 48])
+def test_attention(keys, mask):
+    inputs, y, wanted = attention(19, keys, mask)
+    proc, got = computed(y, inputs)
+    assert len(nests(proc)) == 1, print_proc(proc)
+    np.testing.assert_allclose(got[y.node], wanted, rtol=2e-5, atol=2e-6)
+
+
+def test_blocks_that_no_row_sees_are_left_out():
+    inputs, y, _ = attention(48, 48, past)
+    text = print_proc(computed(y, inputs)[0])
+    assert re.search(r"for t_\w*block in 0..min\(3, floor\(s_\w+, 16\)\+1\)", text), text
+    inputs, y, _ = attention(48, 48, future)
+    text = print_proc(computed(y, inputs)[0])
+    assert re.search(r"for t_\w*block in max\(0, ceil\(s_\w+-15, 16\)\)\.\.3", text), text
+
+
+def test_numbers_of_two_bytes_are_summed_as_wide_ones():
+    inputs, y, _ = attention(19, 48, past, "bfloat16")
+    proc, got = computed(y, inputs)
+    assert len(nests(proc)) == 1
+    _, usual = computed(y, inputs, frozenset({"online"}))
+    (q, k, v), numbers = [np.asarray(each.numpy(oc.Context("numpy")), np.float64) for each in inputs], got[y.node]
+    scores = np.where(np.tri(19, 48, dtype=bool), np.einsum("hsd,htd->hst", q, k) * WIDTH**-0.5, -np.inf)
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    exact = np.einsum("hst,htd->hsd", powers / powers.sum(-1, keepdims=True), v)
+    worst, before = (np.abs(np.asarray(each, np.float64) - exact).max() for each in (numbers, usual[y.node]))
+    assert worst <= 0.02 and worst <= 1.5 * before
+
+
+@pytest.mark.parametrize("keys", [16, 40])
+def test_parts_that_somebody_reads_are_written(keys):
+    inputs, y, wanted = attention(19, keys, past)
+    (parts,) = [each for each in nodes(y.forward.elaborate().comp) if each.label == "softmax"]
+    proc, got = computed(y, inputs, asked=[parts])
+    assert len(nests(proc)) == 1, print_proc(proc)
+    _, usual = computed(y, inputs, frozenset({"online"}), [parts])
+    np.testing.assert_allclose(got[parts], usual[parts], rtol=2e-6, atol=1e-7)
+    np.testing.assert_allclose(got[y.node], wanted, rtol=2e-5, atol=2e-6)
+
+
+def test_whoever_wants_it_leaves_it_out():
+    _, y, _ = attention(19, 40, past)
+    stages = {}
+    target = replace(GRID, online=False)
+    proc = optimize(lower(y.forward.elaborate().comp, "step"), {y.node: "kept"}, target, stages.__setitem__)
+    assert "online" not in stages and len(nests(proc)) == 3
+
+
+@pytest.mark.parametrize("dtype", [None, "bfloat16"])
+def test_gradients(dtype):
+    """Beside those of the reference: the parts that the backward pass reads are those of the rows."""
+    def step():
+        arrays = [normal(HEADS, 20, WIDTH, seed=n) for n in range(3)]
+        q, k, v = (oc.param(label, array, dtype=dtype) for label, array in zip("qkv", arrays, strict=True))
+        scores = oc.einsum("hsd; htd => hst", q, k) * WIDTH**-0.5
+        scores = oc.where(past(oc.iota(20), oc.iota(20)), scores, -math.inf)
+        y = oc.einsum("hst; htd => hsd", oc.softmax(scores, "...|hst => ...|hs"), v)
+        return train.grad_update((y * y).sum())
+
+    made = step().elaborate()
+    found = {node.label: node for node in nodes(made.comp)}
+    arrays = {found[label]: normal(HEADS, 20, WIDTH, seed=n) for n, label in enumerate("qkv")}
+    grads = [node for node in nodes(made.comp) if node.label in ("q.grad", "k.grad", "v.grad")]
+    assert len(grads) == 3, sorted(found)
+    wanted = evaluate(made.comp, arrays)
+    stages = {}
+    asked = dict.fromkeys(grads, "kept") | dict(made.asked)
+    proc = optimize(lower(made.comp, "step"), asked, GRID, stages.__setitem__)
+    verify(proc, "placed", alignment_bytes=GRID.alignment_bytes)
+    assert len(stages["online"].body) == len(stages["layout"].body) - 5
+    got = interpret(proc, arrays)
+    for each in grads:
+        want = np.asarray(wanted[each], np.float64)
+        bound = 0.03 * np.abs(want).max() if dtype else 1e-5
+        np.testing.assert_allclose(np.asarray(got[each], np.float64), want, rtol=1e-5, atol=bound)
+
+
+@pytest.mark.parametrize("size", [4097, 8192, 9001])
+def test_rows_that_are_longer_than_a_block(size, monkeypatch):
+    monkeypatch.setattr(module, "MANY", 2)
+    monkeypatch.setattr(pipeline, "online", lambda proc: online(proc, longest=4096))
+    data = normal(2, size, seed=1) * 5
+    data[1, :size // 2] = -math.inf
+    x = oc.tensor(data, batch_axes=1)
+    y = oc.softmax(x)
+    proc, got = computed(y, [x])
+    assert len(nests(proc)) == 1
+    powers = np.exp(data.astype(np.float64) - data.max(1, keepdims=True))
+    np.testing.assert_allclose(got[y.node], powers / powers.sum(1, keepdims=True), rtol=1e-4, atol=1e-9)

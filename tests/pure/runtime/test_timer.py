@@ -1,0 +1,193 @@
+"""Timing on a real backend, and what is remembered of it."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ocannl.backend import registry
+from ocannl.base.config import settings
+from ocannl.base.errors import CompileError, OutOfMemory
+from ocannl.ir.loops import Home
+from ocannl.lower.lower import lower
+from ocannl.opt import search as module
+from ocannl.opt.pipeline import optimize
+from ocannl.opt.search import alone
+from ocannl.runtime import reuse, timer
+from ocannl.runtime.context import Context
+from ocannl.runtime.timer import Searcher
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed")
+
+
+@pytest.fixture(autouse=True)
+def nothing_known(monkeypatch):
+    monkeypatch.setattr(timer, "_known", {})
+    monkeypatch.setattr(timer, "ROUNDS", 2)
+    monkeypatch.setattr(timer, "STRETCH_S", 1e-6)
+    monkeypatch.setattr(module, "LONG", 0)
+
+
+class Watched:
+    """The LLVM backend, counting; `refuses` says which programs."""
+
+    def __init__(self):
+        self.real, self.batches, self.refuses = registry.resolve("llvm"), [], lambda name: False
+
+    def __getattr__(self, name):
+        return getattr(self.real, name)
+
+    def compile(self, procs):
+        self.batches.append([proc.name for proc in procs])
+        if any(self.refuses(proc.name) for proc in procs):
+            raise CompileError("not this one")
+        return self.real.compile(procs)
+
+
+@pytest.fixture
+def backend(monkeypatch):
+    made = Watched()
+    monkeypatch.setattr("ocannl.runtime.context.resolve", lambda name=None: made)
+    return made
+
+
+def searcher(backend, seconds=100, threads=1):
+    return Searcher(backend, backend.device(0), threads, seconds)
+
+
+def product(build, rows=8):
+    w, x, y = build.param("w", 40, 24), build.node("x", rows, 24), build.result("y", rows, 40)
+    return {"w": w, "x": x, "y": y}, build.matmul(y, w, x)
+
+
+def programs(build, backend, count=3):
+    """Some programs on the same arrays."""
+    _, code = product(build)
+    proc = optimize(lower(code, "step"), {}, backend.capabilities)
+    return [replace(proc, name=f"step_{n}") for n in range(count)]
+
+
+def test_every_program_has_a_time(build, backend):
+    device = backend.device(0)
+    before = device.bytes_in_use
+    times = searcher(backend).timer().seconds(programs(build, backend))
+    assert len(times) == 3 and all(0 < each < 1 for each in times)
+    assert device.bytes_in_use == before
+
+
+def test_what_the_compiler_refuses_takes_for_ever(build, backend):
+    backend.refuses = lambda name: name == "step_1"
+    times = searcher(backend).timer().seconds(programs(build, backend))
+    assert [math.isinf(each) for each in times] == [False, True, False]
+
+
+def test_when_the_time_is_up_nothing_is_timed(build, backend):
+    late = searcher(backend, seconds=-1).timer()
+    assert late.seconds(programs(build, backend)) is None
+    assert late.is_over and not backend.batches
+
+
+def test_what_needs_too_much_memory_is_not_timed(build, backend, monkeypatch):
+    def refuse(self, size_bytes):
+        raise OutOfMemory("none left")
+
+    monkeypatch.setattr(type(backend.device(0)), "alloc_pool", refuse)
+    assert searcher(backend).timer().seconds(programs(build, backend)) is None
+
+
+def nest(build, backend, rows=8):
+    _, code = product(build, rows)
+    proc = optimize(lower(code, "step"), {}, backend.capabilities, without=frozenset(["schedule", "memory"]))
+    return alone(proc, proc.body[-1])
+
+
+@pytest.mark.parametrize("warm", ["memory", "disk"])
+def test_choices_are_known_again_by_what_the_nest_is(build, backend, warm):
+    searcher(backend).timer().remember(nest(build, backend), (3, 0))
+    if warm == "disk":
+        timer._known.clear()
+    assert searcher(backend).timer().recall(nest(build, backend)) == (3, 0)  # other nodes
+    assert searcher(backend).timer().recall(nest(build, backend, rows=9)) is None
+    assert searcher(backend, threads=2).timer().recall(nest(build, backend)) is None
+
+
+def test_a_damaged_record_is_none(build, backend, own_cache, warnings):
+    searcher(backend).timer().remember(nest(build, backend), (3, 0))
+    timer._known.clear()
+    (path,) = (own_cache.parent / "plans").glob("*/*")
+    path.write_bytes(path.read_bytes()[:-2] + b"1]")
+    assert searcher(backend).timer().recall(nest(build, backend)) is None
+    assert "damaged" in warnings.text
+
+
+def test_without_a_cache_on_disk_the_process_remembers(build, backend, own_cache):
+    with settings(cache=False):
+        searcher(backend).timer().remember(nest(build, backend), (3, 0))
+        assert searcher(backend).timer().recall(nest(build, backend)) == (3, 0)
+    assert not (own_cache.parent / "plans").exists()
+
+
+def compiled(build, ctx):
+    nodes, code = product(build)
+    routine = ctx.compile_comp(code, {nodes["y"]: "keep="}, "step")
+    rng = np.random.default_rng(0)
+    for name in "wx":
+        ctx.set(nodes[name], rng.standard_normal(nodes[name].dims).astype("float32"))
+    routine()
+    return routine, ctx.get(nodes["y"])
+
+
+def fastest(monkeypatch, number):
+    monkeypatch.setattr(
+        timer.Timer, "seconds", lambda self, rivals: [0.1 if n == number else 1.0 for n in range(len(rivals))]
+    )
+
+
+def test_a_routine_has_the_plans_that_were_found(build, backend, monkeypatch):
+    plain, wanted = compiled(build, Context("llvm", threads=1))
+    fastest(monkeypatch, 2)
+    with settings(search=10):
+        tried, got = compiled(build, Context("llvm", threads=1))
+    assert tried._program.choices and not plain._program.choices
+    assert tried.stages()["schedule"] != plain.stages()["schedule"]
+    assert got.tobytes() == wanted.tobytes()
+    reuse.forget()  # what is on disk is the same
+    with settings(search=10):
+        again, _ = compiled(build, Context("llvm", threads=1))
+    assert again._program.choices == tried._program.choices
+    assert str(again.stages()) == str(tried.stages())
+
+
+def test_a_routine_whose_time_was_up_is_tried_again(build, backend, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(timer, "perf_counter", iter(range(0, 10**6, 1000)).__next__)
+        with settings(search=10):
+            first, _ = compiled(build, Context("llvm", threads=1))
+    assert not first._program.choices
+    fastest(monkeypatch, 2)
+    with settings(search=10):
+        second, _ = compiled(build, Context("llvm", threads=1))
+    assert second._program.choices
+
+
+def test_a_search_that_is_on_times(build, backend):
+    with settings(search=10):
+        compiled(build, Context("llvm", threads=2))
+        batches = len(backend.batches)
+        assert batches > 1
+        reuse.forget()
+        compiled(build, Context("llvm", threads=2))
+    assert len(backend.batches) == batches  # all is on disk
+    compiled(build, Context("llvm", threads=2))
+    assert len(backend.batches) == batches + 1  # by the model, which is another program
+
+
+def test_a_backend_without_schedules_searches_nothing(build):
+    with settings(search=10):
+        routine, _ = compiled(build, Context("numpy"))
+    assert not routine._program.choices
+    assert all(buf.home is Home.POOL or buf.offset is not None for buf in routine._program.rebuilt().bufs)
