@@ -140,7 +140,8 @@ def _summed(body: Body, chain: Sequence[For], inside: Body) -> Layout:
     summed = 1
     if inner:
         longest = power_of_two(max(loop.sym.extent for loop in inner))
-        summed = min(longest, WIDEST if any(strides.unit(loop.sym) for loop in inner) else SHORT)
+        most = max([strides.weight(loop.sym) for loop in chain], default=0)
+        summed = min(longest, WIDEST if any(strides.weight(loop.sym) >= max(most, 1) for loop in inner) else SHORT)
     room = max(SUMMED // summed, 1) if inner else CELLS
     blocks: dict[Sym, int] = {}
     for loop in sorted(chain, key=lambda loop: (-strides.weight(loop.sym), -chain.index(loop)))[:2]:

@@ -50,6 +50,7 @@ def by_model(proc: Proc) -> Choices:
 def passes(asked: Mapping[TNode, str], capabilities: Capabilities, choose: Chooser = by_model) -> tuple[Pass, ...]:
     """What happens to a lowered program, first to last. Any of them can be left out."""
     grouped, far = capabilities.scheduled or capabilities.grouped, capabilities.caches.far_bytes
+    divided = capabilities.scheduled or capabilities.lanes > 0
     return (
         Pass("settle", lambda proc: settle(proc, asked)),  # the others remove temporaries, never what is kept
         Pass("fold", fold),
@@ -64,7 +65,7 @@ def passes(asked: Mapping[TNode, str], capabilities: Capabilities, choose: Choos
         Pass("pad", pad, when=capabilities.scheduled),  # after `outer`, which drops axes
         Pass("online", online, when=capabilities.online),  # before `rows`, which takes softmax apart by rows alone
         Pass("rows", lambda proc: rows(proc, capabilities), when=grouped),  # strides are final
-        Pass("parts", parts, when=capabilities.scheduled),  # after `rows`, which takes some sums along
+        Pass("parts", lambda proc: parts(proc, lanes=capabilities.lanes), when=divided),  # after `rows`
         Pass("schedule", lambda proc: schedule(proc, capabilities, choose(proc)), when=capabilities.scheduled),
         Pass("number", number, when=grouped),  # after `schedule`, which takes perfect nests
         Pass("prefetch", lambda proc: prefetch(proc, far), when=capabilities.scheduled),  # after `schedule`:
