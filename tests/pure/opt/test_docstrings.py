@@ -30,7 +30,10 @@ from ocannl.opt.layout import layout
 from ocannl.opt.memory import memory
 from ocannl.opt.number import number
 from ocannl.opt.online import online
+from ocannl.opt.outer import outer
+from ocannl.opt.pad import pad
 from ocannl.opt.parts import parts
+from ocannl.opt.phase import phase
 from ocannl.opt.pipeline import passes
 from ocannl.opt.poll import poll
 from ocannl.opt.prefetch import prefetch
@@ -140,6 +143,28 @@ def to_fuse() -> Proc:
     return settle(lower(Seq((total, put(z, (k,), apply("tanh", Read(y, at(k)))))), "step"), {})
 
 
+def to_outer() -> Proc:
+    x, h, y = node("x", 16, 64, role=Role.PLACEHOLDER), node("h", 16, 64), node("y", 16, 64)
+    h.requested.settle(Placement.TEMPORARY, "oc.virtual")
+    (i, b), (c, j) = (loop(64), loop(16, "b")), (loop(16, "b"), loop(64, "j"))
+    first = Assign(h, None, True, (Piece((i, b), at(b, i), apply("exp", Read(x, at(b, i)))),))
+    last = put(y, (c, j), apply("mul", Read(h, at(c, -Affine.of(j) + 63)), Number(2)))
+    return settle(lower(Seq((first, last)), "step"), {})
+
+
+def to_pad() -> Proc:
+    x, h, y = node("x", 8, 32, role=Role.PLACEHOLDER), node("h", 8, 32), node("y", 8)
+    h.requested.settle(Placement.TEMPORARY, "oc.virtual")
+    (i, j), (k, l) = (loop(8), loop(32, "j")), (loop(8), loop(32, "j"))
+    first = put(h, (i, j), apply("exp", Read(x, at(i, j))))
+    last = Assign(y, ADD, False, (Piece((k, l), at(k), Read(h, at(k, l))),))
+    return settle(lower(Seq((first, last)), "step"), {})
+
+
+def to_phase() -> Proc:
+    return outer(to_outer(), Capabilities(vector_bytes=64), far_bytes=4096)
+
+
 def to_online() -> Proc:
     x, v = node("x", 2, 4, role=Role.PLACEHOLDER, kind=float64), node("v", 4, 3, role=Role.PLACEHOLDER, kind=float64)
     y = node("y", 2, 3, kind=float64)
@@ -226,6 +251,8 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "invert": (invert, to_invert, invert),
     "fuse": (fuse, to_fuse, fuse),
     "layout": (layout, to_layout, lambda proc: layout(proc, Capabilities(vector_bytes=32))),
+    "outer": (outer, to_outer, lambda proc: outer(proc, Capabilities(vector_bytes=64), far_bytes=4096)),
+    "pad": (pad, to_pad, lambda proc: pad(proc, 128)),
     "online": (online, to_online, lambda proc: online(proc, 2, 2)),
     "rows": (rows, to_rows, lambda proc: rows(proc, Capabilities(vector_bytes=16))),
     "parts": (parts, to_parts, lambda proc: parts(proc, 192)),
@@ -233,6 +260,7 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "number": (number, to_number, number),
     "prefetch": (prefetch, to_prefetch, lambda proc: prefetch(proc, 0, 0)),
     "stream": (stream, to_stream, lambda proc: stream(proc, 64)),
+    "phase": (phase, to_phase, phase),
     "share": (share, to_share, lambda proc: share(proc, 200, 100)),
     "poll": (poll, to_poll, lambda proc: poll(proc, 40)),
     "memory": (memory, to_memory, lambda proc: memory(proc, 64)),

@@ -148,7 +148,8 @@ def _summed(body: Body, chain: Sequence[For], inside: Body, sizes: Sizes) -> Lay
     summed = 1
     if inner:
         longest = power_of_two(max(loop.sym.extent for loop in inner))
-        summed = min(longest, WIDEST if any(strides.unit(loop.sym) for loop in inner) else SHORT)
+        most = max([strides.weight(loop.sym) for loop in chain], default=0)
+        summed = min(longest, WIDEST if any(strides.weight(loop.sym) >= max(most, 1) for loop in inner) else SHORT)
     room = max(sizes.summed // summed, 1) if inner else sizes.cells
     blocks: dict[Sym, int] = {}
     for loop in sorted(chain, key=lambda loop: (-strides.weight(loop.sym), -chain.index(loop)))[:2]:

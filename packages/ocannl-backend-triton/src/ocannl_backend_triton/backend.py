@@ -20,7 +20,8 @@ from ocannl_backend_triton.package import Package
 from ocannl_backend_triton.source import module
 from ocannl_backend_triton.types import HELD
 
-CAPABILITIES = Capabilities(frozenset(precision.name for precision in HELD), scheduled=False, grouped=True)
+LANES = 1 << 18  # of the largest GPUs; that smaller ones have the same parts of sums makes their results the same
+CAPABILITIES = Capabilities(frozenset(precision.name for precision in HELD), scheduled=False, grouped=True, lanes=LANES)
 
 
 @cache

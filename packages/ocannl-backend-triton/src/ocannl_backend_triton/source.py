@@ -13,7 +13,6 @@ import builtins
 import keyword
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from ocannl.codegen import Document, Nest, nests, pool_bufs, printable
 from ocannl.ir.index import Sym
@@ -26,7 +25,6 @@ from ocannl_backend_triton.emit import Emitter
 from ocannl_backend_triton.hazards import Hazards
 from ocannl_backend_triton.kernel import SCRATCH, STATICS, Argument, Kernel, Module
 from ocannl_backend_triton.nests import hoisted, parallel, written
-from ocannl_backend_triton.parts import in_parts
 from ocannl_backend_triton.sizes import USUAL, Sizes
 from ocannl_backend_triton.types import held
 from ocannl_backend_triton.values import Operations
@@ -76,14 +74,7 @@ class _Program:
     def add(self, place: int, nest: Nest) -> None:
         if not written(nest.body) or any(loop.sym.extent == 0 for loop in parallel(nest.body)[0]):
             return
-        whole, views = collapsed(hoisted(nest.body))
-        parts: dict[Buf, Argument] = {}  # memory that one kernel of the nest leaves to the next
-        for body in in_parts(whole):
-            self.kernel(place, nest, body, views, parts)
-
-    def kernel(
-        self, place: int, nest: Nest, body: Body, views: Mapping[Buf, Buf], parts: dict[Buf, Argument]
-    ) -> None:  # fmt: skip
+        body, views = collapsed(hoisted(nest.body))
         plan = layout(body, self.sizes.get(place, self.usual))
         names = Namer(RESERVED)
         touched = _touched(body, views)
@@ -91,13 +82,7 @@ class _Program:
         seen = parameters | {view: parameters[buf] for view, buf in views.items() if buf in parameters}
         emitter = Emitter(plan, names, self.operations, Hazards(body, nest.disjoint, views), seen, self.products)
         emitter.kernel(body)
-        for buf in parameters:
-            if buf not in nest.bufs and buf not in parts:
-                parts[buf] = self.scratch(buf.name, buf, 1)
-        arguments = [
-            replace(parts[buf], name=name, reads="r" in touched[buf], writes="w" in touched[buf]) if buf in parts
-            else self.argument(name, buf, touched[buf]) for buf, name in parameters.items()
-        ]  # fmt: skip
+        arguments = [self.argument(name, buf, touched[buf]) for buf, name in parameters.items()]
         head = []
         if emitter.scope.statics:
             arguments.append(Argument("statics", "i64", STATICS, 0, 8 * len(self.proc.syms), True, False))

@@ -25,6 +25,7 @@ class Capabilities:
     scheduled: bool = True  # takes nests in the form `realize` gives them; False: as they were lowered
     grouped: bool = False  # where they are not scheduled: takes sums together with what is done with them
     online: bool = False  # takes softmax in one walk over its keys, with running maxima
+    lanes: int = 0  # numbers that a grid of programs works on at a time; 0: there is no grid
     alignment_bytes: int = 64  # of every array in a pool or an arena
     vector_bytes: int = 0  # of the vectors that loops over lanes are best made of; 0: of numbers one by one
     vector_registers: int = 16  # that hold such vectors
@@ -34,6 +35,7 @@ class Capabilities:
         """One line of text: part of cache keys."""
         return (
             f"precisions={','.join(sorted(self.precisions))} scheduled={self.scheduled} grouped={self.grouped} "
-            f"online={self.online} align={self.alignment_bytes} vectors={self.vector_registers}x{self.vector_bytes} "
+            f"online={self.online} lanes={self.lanes} align={self.alignment_bytes} "
+            f"vectors={self.vector_registers}x{self.vector_bytes} "
             f"caches={self.caches.core_bytes}/{self.caches.core_ways},{self.caches.all_bytes}"
         )

@@ -18,7 +18,10 @@ from ocannl.opt.layout import layout
 from ocannl.opt.memory import memory
 from ocannl.opt.number import number
 from ocannl.opt.online import online
+from ocannl.opt.outer import outer
+from ocannl.opt.pad import pad
 from ocannl.opt.parts import parts
+from ocannl.opt.phase import phase
 from ocannl.opt.poll import poll
 from ocannl.opt.prefetch import prefetch
 from ocannl.opt.rows import rows
@@ -47,6 +50,7 @@ def by_model(proc: Proc) -> Choices:
 def passes(asked: Mapping[TNode, str], capabilities: Capabilities, choose: Chooser = by_model) -> tuple[Pass, ...]:
     """What happens to a lowered program, first to last. Any of them can be left out."""
     grouped = capabilities.scheduled or capabilities.grouped
+    divided = capabilities.scheduled or capabilities.lanes > 0
     return (
         Pass("settle", lambda proc: settle(proc, asked)),  # the others remove temporaries, never what is kept
         Pass("fold", fold),
@@ -57,13 +61,16 @@ def passes(asked: Mapping[TNode, str], capabilities: Capabilities, choose: Choos
         Pass("invert", invert, when=grouped),  # after `gather`, which wants the loops of the scatter
         Pass("fuse", fuse, when=grouped),  # after `sweep`: what is dead is nobody's business
         Pass("layout", lambda proc: layout(proc, capabilities), when=grouped),  # of what `fuse` left
+        Pass("outer", lambda proc: outer(proc, capabilities), when=capabilities.scheduled),  # strides are known
+        Pass("pad", pad, when=capabilities.scheduled),  # after `outer`, which drops axes
         Pass("online", online, when=capabilities.online),  # before `rows`, which takes softmax apart by rows alone
         Pass("rows", lambda proc: rows(proc, capabilities), when=grouped),  # strides are final
-        Pass("parts", parts, when=capabilities.scheduled),  # after `rows`, which takes some sums along
+        Pass("parts", lambda proc: parts(proc, lanes=capabilities.lanes), when=divided),  # after `rows`
         Pass("schedule", lambda proc: schedule(proc, capabilities, choose(proc)), when=capabilities.scheduled),
         Pass("number", number, when=grouped),  # after `schedule`, which takes perfect nests
         Pass("prefetch", prefetch, when=capabilities.scheduled),  # after `schedule`, which makes the vectors
         Pass("stream", stream, when=capabilities.scheduled),  # after `schedule`, which makes the vectors
+        Pass("phase", phase, when=capabilities.scheduled),  # after `stream`, which looks at nests by themselves
         Pass("share", share, when=capabilities.scheduled),  # before `poll`, which divides loops
         Pass("poll", poll, when=capabilities.scheduled),
         Pass("memory", lambda proc: memory(proc, capabilities.alignment_bytes)),  # last: knows who lives with whom
