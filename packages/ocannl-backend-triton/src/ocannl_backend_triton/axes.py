@@ -75,6 +75,10 @@ class Layout:
         return [axis for axis in self.axes.values() if axis.grid]
 
     @property
+    def programs(self) -> int:
+        return prod(axis.count for axis in self.grid)
+
+    @property
     def num_warps(self) -> int:
         """Groups of 32 threads for each program."""
         if self.sizes.warps is not None:

@@ -87,14 +87,14 @@ class _Program:
         if emitter.scope.statics:
             arguments.append(Argument("statics", "i64", STATICS, 0, 8 * len(self.proc.syms), True, False))
             head = [self.static(sym, index.text) for sym, index in emitter.scope.statics.items()]
-        for name, buf, count in emitter.scratch:
+        for name, buf, count in emitter.memory.scratch:
             arguments.append(self.scratch(name, buf, count))
         label = nest.labels[0] if nest.labels else ""
         name = self.names(f"{self.proc.name}_{label}" if label else f"{self.proc.name}_{len(self.kernels) + 1}")
         words = set(re.findall(r"\w+", emitter.scope.doc.text()))
         constants = tuple([(name, value) for name, value in emitter.scope.constants.items() if name in words])
         self.texts.append(_function(name, nest.labels, arguments, constants, head, emitter.scope.doc))
-        grid = emitter.programs, 1, 1
+        grid = plan.programs, 1, 1
         self.kernels.append(
             Kernel(name, label, tuple(arguments), grid, constants, plan.num_warps, plan.num_stages, place)
         )
