@@ -30,6 +30,7 @@ from ocannl.opt.settle import settle
 from ocannl.opt.share import share
 from ocannl.opt.stream import stream
 from ocannl.opt.sweep import sweep
+from ocannl.opt.unite import unite
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ def passes(asked: Mapping[TNode, str], capabilities: Capabilities, choose: Choos
         Pass("join", join),  # before `inline`, which takes stores
         Pass("inline", lambda proc: inline(proc, grouped)),  # after `fold`: costs are true
         Pass("gather", gather),  # after `inline`: tests of indices are where they are asked
+        Pass("unite", unite),  # after `inline`: fewer arrays are left
         Pass("sweep", sweep),  # after these, which leave dead nests behind
         Pass("invert", invert, when=grouped),  # after `gather`, which wants the loops of the scatter
         Pass("fuse", fuse, when=grouped),  # after `sweep`: what is dead is nobody's business
