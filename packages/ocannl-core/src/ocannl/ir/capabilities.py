@@ -15,6 +15,11 @@ class Caches:
     core_ways: int = 16  # places in it for a line, of which its address says the others
     all_bytes: int = 1 << 25  # of the last one before memory
 
+    @property
+    def far_bytes(self) -> int:
+        """Through which a nest goes so that nothing of it is there when it is wanted again: others are at work, too."""
+        return self.all_bytes // 2
+
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
