@@ -25,21 +25,26 @@ from ocannl_backend_triton.emit import Emitter
 from ocannl_backend_triton.hazards import Hazards
 from ocannl_backend_triton.kernel import SCRATCH, STATICS, Argument, Kernel, Module
 from ocannl_backend_triton.nests import hoisted, parallel, written
+from ocannl_backend_triton.sizes import USUAL, Sizes
 from ocannl_backend_triton.types import held
 from ocannl_backend_triton.values import Operations
 
 RESERVED = (*keyword.kwlist, *dir(builtins), "libdevice", "statics", "tl", "triton")
+NONE: Mapping[int, Sizes] = {}
 ALIGNMENT = 256  # of what lies in the scratch memory, in bytes
 
 
-def module(proc: Proc, products: str = "ieee") -> Module:
-    """The program as kernels; `products` is how matrices of float32 are multiplied."""
-    return _Program(proc, products).module()
+def module(
+    proc: Proc, products: str = "ieee", usual: Sizes = USUAL, sizes: Mapping[int, Sizes] = NONE
+) -> Module:  # fmt: skip
+    """The program as kernels; `products` is how matrices of float32 are multiplied, `sizes` are those of nests, by
+    place, that have not the usual ones."""
+    return _Program(proc, products, usual, sizes).module()
 
 
 class _Program:
-    def __init__(self, proc: Proc, products: str) -> None:
-        self.proc, self.products = proc, products
+    def __init__(self, proc: Proc, products: str, usual: Sizes, sizes: Mapping[int, Sizes]) -> None:
+        self.proc, self.products, self.usual, self.sizes = proc, products, usual, sizes
         self.operations = Operations()
         self.names = Namer(RESERVED)  # of functions
         self.pools = pool_bufs(proc)
@@ -48,8 +53,8 @@ class _Program:
         self.scratch_bytes = 0
 
     def module(self) -> Module:
-        for nest in nests(self.proc):
-            self.add(nest)
+        for place, nest in enumerate(nests(self.proc)):
+            self.add(place, nest)
         regions = [(buf.name, buf.nbytes) for buf in self.pools]
         if self.proc.arena:
             regions.append(("arena", self.proc.arena))
@@ -66,11 +71,11 @@ class _Program:
             doc.line("from triton.language.extra import libdevice")
         return doc.text() + "".join(f"\n\n{text}" for text in (*self.operations.helpers.values(), *self.texts))
 
-    def add(self, nest: Nest) -> None:
+    def add(self, place: int, nest: Nest) -> None:
         if not written(nest.body) or any(loop.sym.extent == 0 for loop in parallel(nest.body)[0]):
             return
         body, views = collapsed(hoisted(nest.body))
-        plan = layout(body)
+        plan = layout(body, self.sizes.get(place, self.usual))
         names = Namer(RESERVED)
         touched = _touched(body, views)
         parameters = {buf: names(buf.name) for buf in touched}
@@ -89,8 +94,9 @@ class _Program:
         words = set(re.findall(r"\w+", emitter.scope.doc.text()))
         constants = tuple([(name, value) for name, value in emitter.scope.constants.items() if name in words])
         self.texts.append(_function(name, nest.labels, arguments, constants, head, emitter.scope.doc))
+        grid = plan.programs, 1, 1
         self.kernels.append(
-            Kernel(name, label, tuple(arguments), (plan.programs, 1, 1), constants, plan.num_warps, plan.num_stages)
+            Kernel(name, label, tuple(arguments), grid, constants, plan.num_warps, plan.num_stages, place)
         )
 
     def static(self, sym: Sym, name: str) -> str:
