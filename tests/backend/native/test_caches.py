@@ -1,10 +1,9 @@
-"""Products on processors with caches of any size: the same bits, by plans that copy operands and sum in blocks or not."""
+"""Products on processors with caches of any size: the same bits, by plans with copies of operands and blocks or without."""
 
 from dataclasses import replace
 from importlib import import_module
 
 import numpy as np
-import pytest
 
 import ocannl as oc
 from ocannl.ir.capabilities import Caches
