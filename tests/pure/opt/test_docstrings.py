@@ -30,7 +30,10 @@ from ocannl.opt.layout import layout
 from ocannl.opt.memory import memory
 from ocannl.opt.number import number
 from ocannl.opt.online import online
+from ocannl.opt.outer import outer
+from ocannl.opt.pad import pad
 from ocannl.opt.parts import parts
+from ocannl.opt.phase import phase
 from ocannl.opt.pipeline import passes
 from ocannl.opt.poll import poll
 from ocannl.opt.prefetch import prefetch
@@ -40,6 +43,7 @@ from ocannl.opt.settle import settle
 from ocannl.opt.share import share
 from ocannl.opt.stream import stream
 from ocannl.opt.sweep import sweep
+from ocannl.opt.unite import unite
 
 TARGET = Capabilities()
 
@@ -117,6 +121,14 @@ def to_sweep() -> Proc:
     return settle(lower(Seq((first, put(y, (k,), apply("mul", Read(x, at(k)), Number(2))))), "step"), {})
 
 
+def to_unite() -> Proc:
+    x, s, t, y = node("x", 5, role=Role.PLACEHOLDER), *(node(label, 5) for label in "sty")
+    i, k, n = loop(5), loop(5, "k"), loop(5, "n")
+    twice = (put(made, (sym,), apply("exp", Read(x, at(sym)))) for made, sym in ((s, i), (t, k)))
+    product = put(y, (n,), apply("mul", Read(s, at(n)), Read(t, at(n))))
+    return settle(lower(Seq((*twice, product)), "step"), {})
+
+
 def to_invert() -> Proc:
     x, g, w = (node(label, size, role=Role.PLACEHOLDER) for label, size in (("x", 11), ("g", 5), ("w", 3)))
     o, k = loop(5, "o"), loop(3, "k")
@@ -138,6 +150,28 @@ def to_fuse() -> Proc:
     y.requested.settle(Placement.TEMPORARY, "oc.virtual")
     total = put(y, (i, j), Read(w, at(i, j)), ADD)
     return settle(lower(Seq((total, put(z, (k,), apply("tanh", Read(y, at(k)))))), "step"), {})
+
+
+def to_outer() -> Proc:
+    x, h, y = node("x", 16, 64, role=Role.PLACEHOLDER), node("h", 16, 64), node("y", 16, 64)
+    h.requested.settle(Placement.TEMPORARY, "oc.virtual")
+    (i, b), (c, j) = (loop(64), loop(16, "b")), (loop(16, "b"), loop(64, "j"))
+    first = Assign(h, None, True, (Piece((i, b), at(b, i), apply("exp", Read(x, at(b, i)))),))
+    last = put(y, (c, j), apply("mul", Read(h, at(c, -Affine.of(j) + 63)), Number(2)))
+    return settle(lower(Seq((first, last)), "step"), {})
+
+
+def to_pad() -> Proc:
+    x, h, y = node("x", 8, 32, role=Role.PLACEHOLDER), node("h", 8, 32), node("y", 8)
+    h.requested.settle(Placement.TEMPORARY, "oc.virtual")
+    (i, j), (k, l) = (loop(8), loop(32, "j")), (loop(8), loop(32, "j"))
+    first = put(h, (i, j), apply("exp", Read(x, at(i, j))))
+    last = Assign(y, ADD, False, (Piece((k, l), at(k), Read(h, at(k, l))),))
+    return settle(lower(Seq((first, last)), "step"), {})
+
+
+def to_phase() -> Proc:
+    return outer(to_outer(), Capabilities(vector_bytes=64), far_bytes=4096)
 
 
 def to_online() -> Proc:
@@ -222,10 +256,13 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "join": (join, to_join, join),
     "inline": (inline, to_inline, lambda proc: inline(proc, True)),
     "gather": (gather, to_gather, gather),
+    "unite": (unite, to_unite, unite),
     "sweep": (sweep, to_sweep, sweep),
     "invert": (invert, to_invert, invert),
     "fuse": (fuse, to_fuse, fuse),
     "layout": (layout, to_layout, lambda proc: layout(proc, Capabilities(vector_bytes=32))),
+    "outer": (outer, to_outer, lambda proc: outer(proc, Capabilities(vector_bytes=64), far_bytes=4096)),
+    "pad": (pad, to_pad, lambda proc: pad(proc, 128)),
     "online": (online, to_online, lambda proc: online(proc, 2, 2)),
     "rows": (rows, to_rows, lambda proc: rows(proc, Capabilities(vector_bytes=16))),
     "parts": (parts, to_parts, lambda proc: parts(proc, 192)),
@@ -233,6 +270,7 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "number": (number, to_number, number),
     "prefetch": (prefetch, to_prefetch, lambda proc: prefetch(proc, 0, 0)),
     "stream": (stream, to_stream, lambda proc: stream(proc, 64)),
+    "phase": (phase, to_phase, phase),
     "share": (share, to_share, lambda proc: share(proc, 200, 100)),
     "poll": (poll, to_poll, lambda proc: poll(proc, 40)),
     "memory": (memory, to_memory, lambda proc: memory(proc, 64)),

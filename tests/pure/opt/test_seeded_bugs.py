@@ -20,10 +20,11 @@ from ocannl.ir.names import Namer
 from ocannl.ir.tnode import TNode
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
-from ocannl.opt import fuse, invert, layout, memory, nest, places, poll, rows, share
+from ocannl.opt import fuse, invert, layout, memory, nest, pad, phase, places, poll, rows, share
 from ocannl.opt import group as group_module
 from ocannl.opt.nest import names_of
-from ocannl.opt.pipeline import optimize
+from ocannl.opt.outer import outer
+from ocannl.opt.pipeline import optimize, passes
 from ocannl.opt.plan import plan
 from ocannl.opt.realize import plain, realize, region, shared, tiled
 from ocannl.opt.substitute import map_statements
@@ -105,6 +106,19 @@ def a_schedule_is_wrong(seed: int) -> bool:
     got = interpret(proc, made.arrays, symbols, made.merged, claims.watch, claims)
     want = evaluate(made.code, made.arrays, made.symbols, made.merged)
     return bool(claims.races or difference(want, got, made.tolerance))
+
+
+def a_shared_loop_is_wrong(seed: int) -> bool:
+    made, wanted = chained(seed, 12)
+    own = {"outer": lambda proc: outer(proc, VECTORS[0], 2, 0, 1e9), "pad": lambda proc: pad.pad(proc, 8)}
+    proc = lower(made.code, "step")
+    for each in passes(made.asked, VECTORS[0]):
+        if each.name not in ("inline", "fuse", "rows"):
+            proc = own.get(each.name, each.run)(proc)
+    claims = Claims(seed)
+    got = interpret(proc, made.arrays, {}, {}, claims.watch, claims)
+    wrong = any(not np.array_equal(array, wanted.get(node, made.arrays[node])) for node, array in got.items())
+    return bool(claims.races or wrong)
 
 
 Judge = Callable[[int], bool]
@@ -414,7 +428,27 @@ def the_last_iteration_before_a_poll_is_lost(patch: Patch) -> None:
 
 @bug(a_schedule_is_wrong)
 def an_array_is_given_away_before_its_readers(patch: Patch) -> None:
-    wrap(patch, memory, "_lives", lambda f, proc: {buf: (first, first) for buf, (first, _) in f(proc).items()})
+    wrap(patch, memory, "_lives", lambda f, *args: {buf: (first, first) for buf, (first, _) in f(*args).items()})
+
+
+@bug(a_shared_loop_is_wrong)
+def nests_share_a_loop_whatever_they_touch(patch: Patch) -> None:
+    patch.setattr(phase._Touched, "admits", lambda self, other: True)
+
+
+@bug(a_shared_loop_is_wrong)
+def nests_share_a_loop_past_anything(patch: Patch) -> None:
+    patch.setattr(phase._Touched, "meets", lambda self, other: False)
+
+
+@bug(a_shared_loop_is_wrong)
+def what_must_come_before_a_loop_comes_after_it(patch: Patch) -> None:
+    wrap(patch, phase, "divided", lambda f, *args: replace(f(*args), before=f(*args).after, after=f(*args).before))
+
+
+@bug(a_shared_loop_is_wrong)
+def padded_rows_overlap(patch: Patch) -> None:
+    wrap(patch, pad, "_padded", lambda f, *args: tuple(max(1, step - 1) for step in f(*args)))
 
 
 # ---------------------------------------------------------------------------------------------------------- the verdict

@@ -141,6 +141,7 @@ DIALECT = Dialect(
     fence="__sync_synchronize();",
     convert="__builtin_convertvector({value}, {type})",
     inlined="static inline __attribute__((always_inline)) {type} {name}({params})",
+    block="__attribute__((aligned(64))) {type} {name}[{count}];",
     rolled='_Pragma("GCC unroll 1")',
     words=KEYWORDS | frozenset(TYPES.values()) | {"CHOOSING"},
 )

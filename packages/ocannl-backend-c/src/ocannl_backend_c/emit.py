@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ocannl.backend import CompileError
-from ocannl.codegen import Document, Nest, brief, distinct, nests, pool_bufs
+from ocannl.codegen import Document, Nest, brief, distinct, nests, pool_bufs, with_parts
 from ocannl.codegen.cnest import CLAIM, CONTROL, FRAME, fitted, print_nests, reserved
 from ocannl.codegen.cstyle import Library
 from ocannl.ir.index import Sym
@@ -43,11 +43,10 @@ def _program(library: Library, proc: Proc, names: Namer, taken: frozenset[str], 
     DIALECT.remark(doc, print_proc(Proc(proc.name, proc.bufs, proc.syms, (), arena=proc.arena)))
     parts = nests(proc)
     functions: dict[Nest, str] = {}
-    for number, alike in enumerate(distinct(parts), 1):
-        function = names(f"{proc.name}_{number}")
+    for number, alike in enumerate(distinct(with_parts(parts)), 1):
+        functions |= dict.fromkeys(alike, names(f"{proc.name}_{number}"))
         doc.line()
-        print_nests(DIALECT, library, function, alike, doc)
-        functions.update(dict.fromkeys(alike, function))
+        print_nests(DIALECT, library, functions, alike, doc)
     doc.line()
     doc.line(fitted(ENTRY, "int", symbol(proc.name), PARAMS))
     doc.line("{")

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ocannl.backend import CompileError
-from ocannl.codegen import Claim, Document, Nest, brief, distinct, nests, pool_bufs, printable
+from ocannl.codegen import Claim, Document, Nest, brief, distinct, nests, pool_bufs, printable, with_parts
 from ocannl.codegen.params import PATIENCE_NS
 from ocannl.ir.index import Affine, Bound, Cond, Sym
 from ocannl.ir.loops import (
@@ -54,7 +54,7 @@ from ocannl_backend_llvm.types import HELD, constant
 COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 LOGIC = frozenset({"and", "or", "not"})
 UNROLLED_FILL = 16  # cells of a local array that are filled one by one
-STACK_BYTES = 1 << 20  # for the local arrays of one nest
+STACK_BYTES = 1 << 22  # for the local arrays of one nest
 MODULE_LINES = 2500  # after which a new module begins: long enough for what LLVM does once for each
 PRODUCTS = range(5)  # constant powers that become products
 CANCEL, RELEASE, ACQUIRE, ENSURE, RESTORE, SIGNALS, CLOCK, ASKED, TEAM, THREADS, DEAF = range(1, 12)
@@ -147,13 +147,12 @@ def emit(procs: Sequence[Proc], has_half: bool, lines: int = MODULE_LINES) -> It
         module.add(_heading(proc))
         parts = nests(proc)
         names: dict[Nest, str] = {}
-        for number, some in enumerate(distinct(parts), 1):
+        for number, alike in enumerate(distinct(with_parts(parts)), 1):
             if module.lines > lines:
                 yield module.text()
                 module = module.next()
-            name = f"{symbol(proc.name)}.{number}"
-            module.add(_Function(module, name, some).emit())
-            names |= dict.fromkeys(some, name)
+            names |= dict.fromkeys(alike, f"{symbol(proc.name)}.{number}")
+            module.add(_Function(module, names, alike).emit())
         module.add(_entry(module, proc, parts, names))
     yield module.text()
 
@@ -204,8 +203,7 @@ def _entry(module: Module, proc: Proc, parts: Sequence[Nest], names: Mapping[Nes
             b.branch(b.let(f"call i1 @{SHARE}(ptr %control, {many})", "cancelled"), leave, after)
             b.label(after)
             continue
-        types = [value.partition(" ")[0] for value in passed]
-        module.declare(names[nest], "i1" if nest.polls else "void", (*types, "ptr") if nest.polls else tuple(types))
+        _declare(module, names[nest], passed, nest.polls)
         if not nest.polls:
             b.line(f"call void {call}({', '.join(passed)})")
             continue
@@ -218,6 +216,12 @@ def _entry(module: Module, proc: Proc, parts: Sequence[Nest], names: Mapping[Nes
         _return(b, thread, 1)
     doc.line("}")
     return doc
+
+
+def _declare(module: Module, function: str, passed: Sequence[str], polls: bool) -> None:
+    """The function of a nest, wherever it is."""
+    types = [value.partition(" ")[0] for value in passed]
+    module.declare(function, "i1" if polls else "void", (*types, "ptr") if polls else tuple(types))
 
 
 def _frame(b: Builder, values: Sequence[str]) -> str:
@@ -250,8 +254,9 @@ def comment(doc: Document, text: str) -> None:
 class _Function:
     """One nest being written, the first of those that share its code."""
 
-    def __init__(self, module: Module, name: str, alike: Sequence[Nest]) -> None:
+    def __init__(self, module: Module, functions: Mapping[Nest, str], alike: Sequence[Nest]) -> None:
         self.nest = nest = alike[0]
+        self.functions, self.name = functions, functions[nest]
         self.doc = doc = Document()
         doc.line()
         pointers: dict[Buf, str] = {}
@@ -267,7 +272,6 @@ class _Function:
             if each.labels:
                 comment(doc, "of " + ", ".join(each.labels))
         comment(doc, print_proc(Proc("", (), (), nest.body)).partition("\n")[2])
-        self.name = name
         self.claimed = ("", "")  # the iterations to do, where threads share the nest
         if nest.claim is not None:
             self.claimed = ("%" + names("first"), "%" + names("limit"))
@@ -277,10 +281,13 @@ class _Function:
             self.result = "i1"
             module.define(POLL, POLL_TEXT)
             params.append("ptr %control")
-        module.defines(name)
-        doc.line(f"define {self.result} @{name}({', '.join(params)}) nounwind {WIDE} {{")
+        module.defines(self.name)
+        doc.line(f"define {self.result} @{self.name}({', '.join(params)}) nounwind {WIDE} {{")
         self.allocas = doc.section()
         self.b = Builder(module, doc)
+        if nest.stack_bytes:
+            self.stack_bytes += nest.stack_bytes
+            self.allocas.line(f"  %stack = alloca [{nest.stack_bytes} x i8], align 64")
         self.indices = Indices(self.b, doc)
         self.code = Straight(self.b, self.indices, self.allocas)
         self.code.pointers |= pointers
@@ -398,12 +405,35 @@ class _Function:
         b.label(body)
         here = b.let(f"load i64, ptr {counter}", name)
         self.indices.enter(stmt.sym, here)
-        self.block(stmt.body)
+        if self.nest.parts and any(stmt is each for each in self.nest.body):
+            self.calls(stmt.body)
+        else:
+            self.block(stmt.body)
         self.indices.leave()
         after = b.let(f"add nsw i64 {here}, {step}", name)
         b.line(f"store i64 {after}, ptr {counter}")
         b.branch(b.let(f"icmp slt i64 {after}, {hi}", "more"), body, end)
         b.label(end)
+
+    def calls(self, body: Body) -> None:
+        """The parts of the nest, one after the other, and before them the arrays that they hand to each other."""
+        for stmt in body:
+            if isinstance(stmt, Local) and stmt.buf.offset is not None:
+                self.local(stmt.buf, stmt.fill)
+        for part in self.nest.parts:
+            passed = [f"ptr {self.code.pointers[buf]}" for buf in part.bufs]
+            passed += [f"i64 {self.indices.affine(Affine.of(sym))}" for sym in part.syms]
+            self.call(self.functions[part], passed, part.polls)
+
+    def call(self, function: str, passed: list[str], polls: bool) -> None:
+        _declare(self.b.module, function, passed, polls)
+        if not polls:
+            self.b.line(f"call void @{function}({', '.join(passed)})")
+            return
+        go_on = self.b.fresh("go.on")
+        cancelled = self.b.let(f"call i1 @{function}({', '.join([*passed, 'ptr %control'])})", "cancelled")
+        self.b.branch(cancelled, "leave", go_on)
+        self.b.label(go_on)
 
     def pick(self, sym: Sym, value: Expr, body: Body) -> None:
         b = self.b
@@ -437,7 +467,10 @@ class _Function:
 
     def local(self, buf: Buf, fill: int | float | None) -> None:
         b, held, cells = self.b, HELD[buf.precision], buf.size
-        if buf not in self.code.pointers:
+        if buf.offset is not None:
+            pointer = self.code.pointers[buf] = f"%{b.fresh(identifier(buf.name))}"
+            self.allocas.line(f"  {pointer} = getelementptr inbounds i8, ptr %stack, i64 {buf.offset}")
+        elif buf not in self.code.pointers:
             self.stack_bytes += buf.nbytes
             if self.stack_bytes > STACK_BYTES:
                 raise CompileError(f"local arrays up to `{buf.name}` need {self.stack_bytes} bytes of stack")

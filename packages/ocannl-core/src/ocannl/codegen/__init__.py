@@ -2,7 +2,7 @@
 
 from ocannl.codegen.alike import distinct
 from ocannl.codegen.document import Document, printable
-from ocannl.codegen.nests import Claim, Nest, nests
+from ocannl.codegen.nests import Claim, Nest, nests, with_parts
 from ocannl.codegen.params import Region, Signature, brief, pool_bufs, signature
 
 __all__ = [
@@ -17,4 +17,5 @@ __all__ = [
     "pool_bufs",
     "printable",
     "signature",
+    "with_parts",
 ]

@@ -13,7 +13,7 @@ A nest with polls gives something other than 0 when it was told to leave.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 from ocannl.base.errors import CompileError
@@ -71,18 +71,23 @@ def reserved(dialect: Dialect) -> frozenset[str]:
     )
 
 
-def print_nests(dialect: Dialect, library: Library, name: str, alike: Sequence[Nest], doc: Document) -> None:
-    """The function that nests share which are the same code (see `distinct`)."""
-    _Function(dialect, library, name, alike, doc).print()
+def print_nests(
+    dialect: Dialect, library: Library, functions: Mapping[Nest, str], alike: Sequence[Nest], doc: Document
+) -> None:
+    """The function that nests share which are the same code (see `distinct`); `functions` has names for these and for
+    all that they call."""
+    _Function(dialect, library, functions, alike, doc).print()
 
 
 class _Function:
     """One nest being printed, the first of those that share its code."""
 
-    def __init__(self, dialect: Dialect, library: Library, name: str, alike: Sequence[Nest], doc: Document) -> None:
+    def __init__(
+        self, dialect: Dialect, library: Library, functions: Mapping[Nest, str], alike: Sequence[Nest], doc: Document
+    ) -> None:
         self.d = dialect
-        self.name = name
         self.nest = nest = alike[0]
+        self.functions, self.name = functions, functions[nest]
         self.doc = doc
         self.depth = 1
         self.names = Namer(reserved(dialect))
@@ -116,8 +121,12 @@ class _Function:
         if nest.polls:
             params.append(dialect.control)
         form = f"{dialect.choosing}{dialect.nest}" if any(map(_chooses, nest.body)) else dialect.nest
-        doc.line(fitted(form, "int" if nest.polls else "void", name, params))
+        doc.line(fitted(form, "int" if nest.polls else "void", self.name, params))
         doc.line("{")
+        self.stack = ""
+        if nest.stack_bytes:
+            self.stack = self.names("stack")
+            self.line(dialect.block.format(type="char", name=self.stack, count=nest.stack_bytes))
 
     def print(self) -> None:
         self.block(self.nest.body)
@@ -220,8 +229,27 @@ class _Function:
                 self.lanes(stmt, first, limit)
                 return
         self.line(f"{self.counting(self.counter(stmt), first, limit, stmt.step)} {{")
-        self.inner(stmt.body)
+        if self.nest.parts and any(stmt is each for each in self.nest.body):
+            self.calls(stmt.body)
+        else:
+            self.inner(stmt.body)
         self.line("}")
+
+    def calls(self, body: Body) -> None:
+        """The parts of the nest, one after the other, and before them the arrays that they hand to each other."""
+        self.depth += 1
+        for stmt in body:
+            if isinstance(stmt, Local) and stmt.buf.offset is not None:
+                self.local(stmt.buf, stmt.fill)
+        for part in self.nest.parts:
+            passed = [self.values.arrays[buf].text for buf in part.bufs]
+            known = [self.values.syms[sym] for sym in part.syms]
+            passed += [str(each) if isinstance(each, int) else each.text for each in known]
+            if part.polls:
+                self.line(f"if ({self.functions[part]}({', '.join([*passed, CONTROL])})) return 1;")
+            else:
+                self.line(f"{self.functions[part]}({', '.join(passed)});")
+        self.depth -= 1
 
     def lanes(self, stmt: For, first: int, limit: int) -> None:
         """Vectors take so many iterations each; what is left over is a number."""
@@ -298,6 +326,11 @@ class _Function:
         self.line("}")
 
     def local(self, buf: Buf, fill: int | float | None) -> None:
+        if buf.offset is not None:
+            called, type_ = self.names(buf.name), self.d.types[buf.precision]
+            self.values.arrays[buf] = Term(called)
+            self.line(f"{type_} *{called} = ({type_} *)({self.stack} + {buf.offset});")
+            return
         self.stack_bytes += 0 if buf in self.values.arrays else buf.nbytes
         if self.stack_bytes > STACK_BYTES:
             raise CompileError(f"local arrays up to `{buf.name}` need {self.stack_bytes} bytes of stack")

@@ -52,6 +52,7 @@ class Dialect:
     fence: str = ""  # a statement after which what was written so is as anything else
     prefetch: str = ""  # a statement by which what lies `ahead` elements behind `cell` comes nearer, as a format
     rolled: str = ""  # stands before a loop over the lanes of a vector: it is not to be unrolled
+    block: str = "{type} {name}[{count}];"  # what declares memory for local arrays, aligned as they are to be
     wide: int = 4  # bytes of an int: arithmetic on less gives ints, which are cut off again
     indent: str = "  "
 

@@ -5,15 +5,18 @@
     for i: ...          ---  one nest
     local s; for j: ...  |
     for k: ...          -+-  from a definition to the end of its scope
+    for b:              -+
+      for i: ...         |-  one nest, whose parts are functions as well, if each of them is long enough
+      for j: ...        -+
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ocannl.ir.assign import Origin
-from ocannl.ir.index import Sym, SymKind
+from ocannl.ir.index import Sym
 from ocannl.ir.loops import (
     Body,
     Buf,
@@ -25,7 +28,10 @@ from ocannl.ir.loops import (
     Let,
     Load,
     Local,
+    Mode,
+    Pick,
     Poll,
+    Prefetch,
     Proc,
     Ref,
     Stmt,
@@ -34,9 +40,10 @@ from ocannl.ir.loops import (
     When,
 )
 from ocannl.ir.walk import Node, walk
-from ocannl.ir.work import STRETCH, work_of
+from ocannl.ir.work import STRETCH, work, work_of
 
 STRAIGHT = 32  # statements without loops that share a function
+CALL = 10_000  # of work in a part of a nest, on the average, for which its call is nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +66,14 @@ class Claim:
 @dataclass(frozen=True, slots=True, eq=False)
 class Nest:
     """A piece of a program that can be a function of its own: its statements; what they need from outside, by first
-    mention; and how threads share it, if they do."""
+    mention; how threads share it, if they do; and the nests that the body of its only loop calls, if there are any."""
 
     body: Body
     bufs: tuple[Buf, ...]
     syms: tuple[Sym, ...]
     labels: tuple[str, ...]
     claim: Claim | None = None
+    parts: tuple[Nest, ...] = ()
 
     @property
     def polls(self) -> bool:
@@ -78,21 +86,58 @@ class Nest:
         return any(isinstance(node, Store) and node.streamed for node in walk(self.body))
 
     @property
+    def stack_bytes(self) -> int:
+        """That local arrays share."""
+        placed = (node.buf for node in walk(self.body) if isinstance(node, Local))
+        return max((buf.offset + buf.nbytes for buf in placed if buf.offset is not None), default=0)
+
+    @property
     def disjoint(self) -> frozenset[Buf]:
-        """The arrays that share no memory with another of this nest: pools never do, blocks of the arena may."""
-        blocks = sorted((b for b in self.bufs if b.home is Home.ARENA), key=lambda b: b.offset or 0)
+        """The arrays that share no memory with another of this nest: pools never do, blocks of the arena may, and of
+        the stack."""
         shared: set[Buf] = set()
-        widest: Buf | None = None  # of the blocks so far, the one that ends last
-        for block in blocks:
-            if widest is not None and (block.offset or 0) < (widest.offset or 0) + widest.nbytes:
-                shared |= {block, widest}
-            if widest is None or (block.offset or 0) + block.nbytes > (widest.offset or 0) + widest.nbytes:
-                widest = block
+        for home in (Home.ARENA, Home.REG):
+            placed = [(buf.offset, buf) for buf in self.bufs if buf.home is home and buf.offset is not None]
+            end, widest = 0, None  # of the blocks so far, the one that ends last
+            for offset, block in sorted(placed, key=lambda each: each[0]):
+                if widest is not None and offset < end:
+                    shared |= {block, widest}
+                if widest is None or offset + block.nbytes > end:
+                    end, widest = offset + block.nbytes, block
         return frozenset(self.bufs) - shared
 
 
 def nests(proc: Proc) -> tuple[Nest, ...]:
-    return tuple(_nest(body) for body in _pieces(proc.body) if any(not isinstance(s, Comment) for s in body))
+    return _nests(proc.body)
+
+
+def with_parts(nests: Iterable[Nest]) -> Iterator[Nest]:
+    """The nests, each after those that it calls."""
+    for nest in nests:
+        yield from with_parts(nest.parts)
+        yield nest
+
+
+def _nests(body: Body) -> tuple[Nest, ...]:
+    return tuple([_nest(piece) for piece in _pieces(body) if any(not isinstance(s, Comment) for s in piece)])
+
+
+def _parts(body: Body) -> tuple[Nest, ...]:
+    """Of the only loop of a nest."""
+    loop = _only_loop(body)
+    if loop is None:
+        return ()
+    inner = [stmt for stmt in loop.body if not isinstance(stmt, Local) or stmt.buf.offset is None]
+    found = _nests(tuple(inner))
+    return found if len(found) > 1 and work(loop.body) >= CALL * len(found) else ()
+
+
+def _only_loop(body: Body) -> For | None:
+    match [stmt for stmt in body if not isinstance(stmt, Comment)]:
+        case [For() as loop] if loop.mode is Mode.SERIAL:
+            return loop
+        case _:
+            return None
 
 
 def _pieces(body: Body) -> Iterator[Body]:
@@ -121,31 +166,33 @@ def _nest(body: Body) -> Nest:
     bufs: dict[Buf, None] = {}
     syms: dict[Sym, None] = {}
     labels: dict[str, None] = {}
-    local: set[Buf] = set()
+    own: set[Buf | Sym] = set()
     for node in walk(body):
         match node:
             case Local(buf, _):
-                local.add(buf)
+                own.add(buf)
             case Load(ref):
                 bufs.setdefault(ref.buf)
             case Store(ref, _, origin) | Update(ref, _, _, origin):
                 bufs.setdefault(ref.buf)
                 _add_label(labels, origin)
-            case For():
+            case For(sym):
+                own.add(sym)
                 _add_label(labels, node.origin)
+            case Pick(sym):
+                own.add(sym)
             case _:
                 pass
         for sym in _symbols(node):
-            if sym.kind is SymKind.STATIC:
-                syms.setdefault(sym)
-    return Nest(body, tuple(b for b in bufs if b not in local), tuple(syms), tuple(labels), _claim(body))
+            syms.setdefault(sym)
+    given = tuple([buf for buf in bufs if buf not in own]), tuple([sym for sym in syms if sym not in own])
+    return Nest(body, *given, tuple(labels), _claim(body), _parts(body))
 
 
 def _claim(body: Body) -> Claim | None:
-    loops = [stmt for stmt in body if not isinstance(stmt, Comment)]
-    if len(loops) != 1 or not isinstance(loops[0], For) or not loops[0].claimed:
+    loop = _only_loop(body)
+    if loop is None or not loop.claimed:
         return None
-    loop = loops[0]
     first, last = loop.lo.constant, loop.hi.constant
     assert first is not None and last is not None
     each = work_of(loop) * loop.claimed // max(1, last + 1 - first)
@@ -161,7 +208,7 @@ def _symbols(node: Node) -> Iterator[Sym]:
     """The symbols that a node itself mentions."""
     ref: Ref | None = None
     match node:
-        case Load(ref) | Store(ref) | Update(ref):
+        case Load(ref) | Store(ref) | Update(ref) | Prefetch(ref):
             for at in ref.at:
                 yield from at.syms
         case Idx(index, _):

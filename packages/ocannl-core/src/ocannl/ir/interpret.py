@@ -121,7 +121,8 @@ class _Machine:
             elif buf.node is None:
                 self.memory[buf] = _poisoned(buf)
             else:
-                held = (merged if buf.access is Access.MERGE else arrays).get(buf.node)
+                given = merged if buf.access is Access.MERGE else arrays
+                held = given.get(buf.node) if buf.home is Home.POOL else None
                 flat = _poisoned(buf) if held is None else np.array(held, kind).reshape(-1)
                 self.memory[buf] = flat if buf.access is Access.MERGE else pool.setdefault(buf.node, flat)
 

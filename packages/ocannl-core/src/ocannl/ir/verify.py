@@ -11,7 +11,7 @@ reference has an index per axis, each *proved* inside; nothing writes what it ma
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal, get_args
 
 from ocannl.base.errors import VerifyError
@@ -367,21 +367,28 @@ def _check_arena(proc: Proc, alignment_bytes: int) -> None:
         return VerifyError(f"{what}\n  of  proc {proc.name}, placed")
 
     arena = {b for b in proc.bufs if b.home is Home.ARENA}
-    end_of: dict[Buf, int] = {}
     for buf in arena:
         if buf.offset is None:
             raise fail(f"`{buf.name}` has no place in the arena")
         step = max(alignment_bytes, buf.precision.nbytes)
         if buf.offset < 0 or buf.offset % step:
             raise fail(f"`{buf.name}` is at {buf.offset} in the arena, which is not a multiple of {step} bytes")
-        end_of[buf] = buf.offset + buf.nbytes
-        if end_of[buf] > proc.arena:
-            raise fail(f"`{buf.name}` ends at {end_of[buf]}, and the arena at {proc.arena}")
+        if buf.offset + buf.nbytes > proc.arena:
+            raise fail(f"`{buf.name}` ends at {buf.offset + buf.nbytes}, and the arena at {proc.arena}")
+    _check_apart(arena, proc.body, "the arena", fail)
+    for stmt in proc.body:
+        if isinstance(stmt, For):
+            own = {each.buf for each in stmt.body if isinstance(each, Local) and each.buf.offset is not None}
+            _check_apart(own, stmt.body, "the stack", fail)
+
+
+def _check_apart(bufs: set[Buf], body: Body, where: str, fail: Callable[[str], VerifyError]) -> None:
+    """That those which live together, from the first to the last statement that touches them, do not overlap."""
     first: dict[Buf, int] = {}
     last: dict[Buf, int] = {}
-    for n, stmt in enumerate(proc.body):
+    for n, stmt in enumerate(body):
         for buf in _touched(stmt):
-            if buf in arena:
+            if buf in bufs:
                 first.setdefault(buf, n)
                 last[buf] = n
     live: list[Buf] = []
@@ -389,9 +396,10 @@ def _check_arena(proc: Proc, alignment_bytes: int) -> None:
         live = [b for b in live if last[b] >= first[buf]]
         start = buf.offset or 0
         for other in live:
-            if start < end_of[other] and (other.offset or 0) < end_of[buf]:
-                where = show_stmt(proc.body[first[buf]])
-                raise fail(f"`{other.name}` and `{buf.name}` overlap in the arena, and both live here\n  in  {where}")
+            begin = other.offset or 0
+            if start < begin + other.nbytes and begin < start + buf.nbytes:
+                here = show_stmt(body[first[buf]])
+                raise fail(f"`{other.name}` and `{buf.name}` overlap in {where}, and both live here\n  in  {here}")
         live.append(buf)
 
 

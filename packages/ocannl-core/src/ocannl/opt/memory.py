@@ -1,14 +1,15 @@
-"""Where temporaries lie in the arena."""
+"""Where temporaries lie: in the arena, and on the stack of a loop's iteration."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from ocannl.ir.loops import Buf, Home, Proc
+from ocannl.ir.loops import Body, Buf, For, Home, Local, Proc, Stmt
 from ocannl.opt.nest import touched
-from ocannl.opt.substitute import replace_buffers
+from ocannl.opt.substitute import replace_buffers, with_buffers
 
 
 def memory(proc: Proc, alignment_bytes: int) -> Proc:
@@ -32,28 +33,46 @@ def memory(proc: Proc, alignment_bytes: int) -> Proc:
     A buffer lives from the first to the last statement that touches it. The largest are placed first, each as low as
     the placed ones that live beside it allow (Pisarchyk and Lee 2020, greedy by size).
     """
-    lives = _lives(proc)
+    new, total = _placed([b for b in proc.bufs if b.home is Home.ARENA], proc.body, alignment_bytes)
+    body = tuple([_with_stack(stmt, alignment_bytes) for stmt in proc.body])
+    return replace(replace_buffers(replace(proc, body=body), new), arena=total)
+
+
+def _with_stack(stmt: Stmt, alignment_bytes: int) -> Stmt:
+    """The loop with places for the arrays that are local to its body, if there are several."""
+    if not isinstance(stmt, For):
+        return stmt
+    local = [each.buf for each in stmt.body if isinstance(each, Local) and each.buf.shape and each.fill is None]
+    if len(local) < 2:
+        return stmt
+    new, _ = _placed(local, stmt.body, alignment_bytes)
+    body = [Local(new.get(each.buf, each.buf), each.fill) if isinstance(each, Local) else each for each in stmt.body]
+    return replace(stmt, body=with_buffers(tuple(body), new))
+
+
+def _placed(bufs: Sequence[Buf], body: Body, alignment_bytes: int) -> tuple[dict[Buf, Buf], int]:
+    """The arrays with offsets, and the bytes that they span."""
+    lives = _lives(bufs, body)
     bufs = sorted(lives, key=lambda b: (-b.nbytes, lives[b]))
     offsets, total = _place(
         np.array([_aligned(b.nbytes, alignment_bytes) for b in bufs], np.int64),
         np.array([lives[b][0] for b in bufs], np.int64),
         np.array([lives[b][1] for b in bufs], np.int64),
     )
-    new = {b: replace(b, offset=offset) for b, offset in zip(bufs, offsets, strict=True)}
-    return replace(replace_buffers(proc, new), arena=total)
+    return {b: replace(b, offset=offset) for b, offset in zip(bufs, offsets, strict=True)}, total
 
 
 def _aligned(size_bytes: int, alignment_bytes: int) -> int:
     return -(-size_bytes // alignment_bytes) * alignment_bytes
 
 
-def _lives(proc: Proc) -> dict[Buf, tuple[int, int]]:
-    """First and last position at which each arena buffer is touched."""
-    lives = {b: (len(proc.body), -1) for b in proc.bufs if b.home is Home.ARENA}
-    for at, stmt in enumerate(proc.body):
+def _lives(bufs: Sequence[Buf], body: Body) -> dict[Buf, tuple[int, int]]:
+    """First and last position at which each of the arrays is touched."""
+    lives = dict.fromkeys(bufs, (len(body), -1))
+    for at, stmt in enumerate(body):
         read, written = touched(stmt)
         for buf in (*read, *written):
-            if buf.home is Home.ARENA:
+            if buf in lives:
                 lives[buf] = (min(at, lives[buf][0]), at)
     return lives
 

@@ -79,7 +79,7 @@ def around(loops: Sequence[For], cond: Cond, body: Body) -> Body:
         return body if cond.is_true else (If(cond, body),)
     here, below = split(cond, [old.sym for old in loops])
     first = loops[0]
-    turn = For(first.sym, first.lo, first.hi, around(loops[1:], below, body), first.step, first.origin)
+    turn = replace(first, body=around(loops[1:], below, body))
     return (turn,) if here.is_true else (If(here, (turn,)),)
 
 
@@ -141,6 +141,11 @@ def block(body: Body) -> Stmt:
 def is_whole(loop: For) -> bool:
     """Whether the loop runs over the whole range of its symbol, one by one."""
     return loop.step == 1 and loop.lo.constant == loop.sym.lo and loop.hi.constant == loop.sym.hi
+
+
+def is_claimed(stmt: Stmt) -> bool:
+    """Whether it is a loop that stays outside of all others."""
+    return isinstance(stmt, For) and stmt.claimed > 0
 
 
 def loads(expr: Expr) -> list[Ref]:

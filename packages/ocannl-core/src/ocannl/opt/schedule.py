@@ -10,7 +10,7 @@ from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import Buf, For, If, Proc, Stmt
 from ocannl.ir.names import Namer
 from ocannl.opt.group import Group, group_of
-from ocannl.opt.nest import block, names_of
+from ocannl.opt.nest import block, is_claimed, names_of
 from ocannl.opt.plan import Plan, Tiled, plan, rivals
 from ocannl.opt.realize import packed, realize
 
@@ -55,7 +55,7 @@ def planned(proc: Proc, choose: Chooser) -> Proc:
 
 def groups(stmt: Stmt, names: Namer) -> Iterator[Group]:
     """Those in a statement, in order."""
-    group = group_of(stmt, names)
+    group = _whole(stmt, names)
     if group is not None:
         yield group
         return
@@ -75,7 +75,7 @@ def _planned(proc: Proc, by: Callable[[int], Chooser]) -> Proc:
     bufs: list[Buf] = []
     for place, stmt in enumerate(proc.body):
         choose = by(place)
-        group = group_of(stmt, names)
+        group = _whole(stmt, names)
         chosen = choose(group) if group is not None else None
         if group is None or chosen is None:
             body.append(_inner(stmt, choose, names))
@@ -87,6 +87,11 @@ def _planned(proc: Proc, by: Callable[[int], Chooser]) -> Proc:
             body += [realize(copy, choose(copy), names) for copy in made.copies]
             body.append(block(made.body))
     return replace(proc, body=tuple(body), bufs=(*proc.bufs, *bufs))
+
+
+def _whole(stmt: Stmt, names: Namer) -> Group | None:
+    """The group that a statement is, if none of its loops is to stay outside."""
+    return None if is_claimed(stmt) else group_of(stmt, names)
 
 
 def _part(stmt: Stmt, choose: Chooser, names: Namer) -> Stmt:

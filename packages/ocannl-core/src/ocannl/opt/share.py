@@ -39,5 +39,5 @@ def _shared(stmt: Stmt, worth: int, claim: int) -> Stmt:
         return stmt
     amount, count = work_of(stmt), iterations(stmt)
     if amount < worth or count < 2 or not are_independent(touches(stmt.body), stmt.sym, (), sums=False):
-        return stmt
+        return replace(stmt, claimed=0) if stmt.claimed else stmt
     return replace(stmt, claimed=max(1, min(max(claim * count // amount, count // CLAIMS), count // 2)))

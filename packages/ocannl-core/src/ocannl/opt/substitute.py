@@ -70,6 +70,12 @@ def replace_buffers(proc: Proc, new: Mapping[Buf, Buf]) -> Proc:
     """The program with other buffers in the places of old ones."""
     if not new:
         return proc
+    bufs = tuple([new.get(b, b) for b in proc.bufs])
+    return replace(proc, bufs=bufs, body=with_buffers(proc.body, new))
+
+
+def with_buffers(body: Body, new: Mapping[Buf, Buf]) -> Body:
+    """The same for statements."""
 
     def ref(old: Ref) -> Ref:
         return Ref(new[old.buf], old.at) if old.buf in new else old
@@ -77,9 +83,7 @@ def replace_buffers(proc: Proc, new: Mapping[Buf, Buf]) -> Proc:
     def leaf(node: Expr) -> Expr:
         return Load(Ref(new[node.ref.buf], node.ref.at)) if isinstance(node, Load) and node.ref.buf in new else node
 
-    return replace(
-        proc, bufs=tuple([new.get(b, b) for b in proc.bufs]), body=map_statements(proc.body, ref, leaf)
-    )
+    return map_statements(body, ref, leaf)
 
 
 def substitute_statements(body: Body, values: Mapping[Sym, Affine]) -> Body:

@@ -18,6 +18,8 @@ from ocannl.ir.tnode import TNode
 from ocannl.ir.touch import storage, touches
 from ocannl.opt.group import Group
 from ocannl.opt.nest import around, names_of
+from ocannl.opt.outer import outer
+from ocannl.opt.pad import pad
 from ocannl.opt.pipeline import passes
 from ocannl.opt.plan import Plan, plan
 from ocannl.opt.plan.plain import REORDERED, Plain
@@ -66,6 +68,8 @@ def drawn(
     left_out, own = random.choice((0, 0, 0.3, 0.8)), random.choice((0, 0.5, 0.9))
     mine: dict[str, Callable[[Proc], Proc]] = {
         "layout": lambda proc: turned(random, proc),
+        "outer": lambda proc: outer(proc, target, 2, 0, 1e9),
+        "pad": lambda proc: pad(proc, random.choice((4, 16, 64))),
         "schedule": lambda proc: planned(proc, lambda group: any_plan(random, group, target)),
         "rows": lambda proc: rows(proc, target, far_bytes=0),
         "stream": lambda proc: stream(proc, random.choice((0, 1000))),

@@ -1,0 +1,167 @@
+"""Puts a loop outside in which nests have nothing to do with each other, such as that over examples of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.index import Affine, Sym
+from ocannl.ir.loops import Buf, For, Home, Mode, Proc, Stmt
+from ocannl.ir.names import Namer
+from ocannl.ir.touch import Touch, touches
+from ocannl.opt.group import group_of
+from ocannl.opt.nest import is_whole, names_of
+from ocannl.opt.phase import divided, without_axis
+from ocannl.opt.plan.model import Strides, best
+from ocannl.opt.plan.tiled import subject_of
+
+TURNS = 8  # for threads to take, at least
+NEAR_BYTES = 1 << 20  # that a core's cache holds
+LOSS = 1.1  # by which nests may get slower, if what they hand to each other is near
+
+
+def outer(
+    proc: Proc, capabilities: Capabilities, turns: int = TURNS, far_bytes: int = NEAR_BYTES, loss: float = LOSS
+) -> Proc:
+    """Puts that loop outside, claimed, which most nests can share. Here 4096 bytes are near already:
+
+        proc step                                   proc step
+          x : f32[16,64]  in                          x : f32[16,64]  in
+          h : f32[16,64]  arena                       h : f32[16,64]  arena
+          y : f32[16,64]  out                         y : f32[16,64]  out
+          for b in 0..16:                             for b in 0..16 claimed by 1:
+            for i in 0..64:                             for i in 0..64:
+              h[b, i] = exp(x[b, i])            ==>       h[b, i] = exp(x[b, i])
+          for b_2 in 0..16:                           for b_2 in 0..16 claimed by 1:
+            for j in 0..64:                             for j in 0..64:
+              y[b_2, j] = h[b_2, -j+63] * 2               y[b_2, j] = h[b_2, -j+63] * 2
+
+    That pays where all of them go through more memory than is near, and one iteration of each through less, if tiles
+    lose next to nothing without the loop. Passes that follow leave it outside; in the end `phase` merges what it can.
+    """
+    if not capabilities.vector_bytes:
+        return proc
+    nests = [_Nest(stmt, _loops(stmt), touches((stmt,))) for stmt in proc.body]
+    found: list[list[Sym | None]] = []
+    for syms in _classes(nests, turns):
+        heads = [_only([each.sym for each in nest.loops if each.sym in syms]) for nest in nests]
+        inside = divided([nest.touched for nest in nests], heads).inside
+        if len(inside) > 1:
+            found.append([sym if at in inside else None for at, sym in enumerate(heads)])
+    names = Namer(names_of(proc))
+    for heads in sorted(found, key=lambda heads: heads.count(None)):
+        if _pays(nests, heads, names, capabilities, far_bytes, loss):
+            body = [_outside(nest.stmt, sym) if sym else nest.stmt for nest, sym in zip(nests, heads, strict=True)]
+            return replace(proc, body=tuple(body))
+    return proc
+
+
+@dataclass(frozen=True, slots=True)
+class _Nest:
+    stmt: Stmt
+    loops: tuple[For, ...]  # around all else in it
+    touched: list[Touch]
+
+    def axes(self, sym: Sym) -> dict[Buf, set[int]]:
+        """Of each array, the axes along which the symbol counts."""
+        index = Affine.of(sym)
+        found: dict[Buf, set[int]] = {}
+        for touch in self.touched:
+            here = {axis for axis, place in enumerate(touch.ref.at) if place == index}
+            found[touch.ref.buf] = found.get(touch.ref.buf, here) & here
+        return found
+
+
+def _loops(stmt: Stmt) -> tuple[For, ...]:
+    loops: list[For] = []
+    while isinstance(stmt, For) and is_whole(stmt) and stmt.mode is Mode.SERIAL:
+        loops.append(stmt)
+        if len(stmt.body) != 1:
+            break
+        (stmt,) = stmt.body
+    return tuple(loops)
+
+
+def _only(syms: Sequence[Sym]) -> Sym | None:
+    return syms[0] if len(syms) == 1 else None
+
+
+def _classes(nests: Sequence[_Nest], turns: int) -> list[set[Sym]]:
+    """Symbols of loops that axes of arrays tie together, if all of them have the same range."""
+    parent: dict[object, object] = {}
+
+    def root(node: object) -> object:
+        while parent.setdefault(node, node) is not node:
+            node = parent[node]
+        return node
+
+    for nest in nests:
+        syms = {each.sym for each in nest.loops}
+        for touch in nest.touched:
+            for axis, place in enumerate(touch.ref.at):
+                if place.only_sym in syms:
+                    parent[root((touch.ref.buf, axis))] = root(place.only_sym)
+    classes: dict[object, set[Sym]] = {}
+    for sym in (each.sym for nest in nests for each in nest.loops):
+        if sym.extent >= turns and sym in parent:
+            classes.setdefault(root(sym), set()).add(sym)
+    return [syms for syms in classes.values() if len({(sym.lo, sym.hi) for sym in syms}) == 1]
+
+
+def _pays(
+    nests: Sequence[_Nest],
+    heads: Sequence[Sym | None],
+    names: Namer,
+    capabilities: Capabilities,
+    far_bytes: int,
+    loss: float,
+) -> bool:
+    axes: dict[Buf, set[int]] = {}
+    for nest, sym in zip(nests, heads, strict=True):
+        for buf, mine in (nest.axes(sym) if sym is not None else {}).items():
+            axes[buf] = axes.get(buf, mine) & mine
+    if sum(buf.nbytes for buf in axes) <= far_bytes:
+        return False
+    others = {t.ref.buf for nest, sym in zip(nests, heads, strict=True) if sym is None for t in nest.touched}
+    alone = [buf for buf, mine in axes.items() if mine and buf.home is Home.ARENA and buf not in others]
+    small = {buf: without_axis(buf, min(axes[buf])) for buf in alone}
+    before = after = 0.0
+    for nest, sym in zip(nests, heads, strict=True):
+        if sym is None:
+            continue
+        if sum(_turn_bytes(buf, mine) for buf, mine in nest.axes(sym).items()) > NEAR_BYTES:
+            return False
+        whole = _cycles(nest.stmt, names, capabilities, {})
+        turn = _cycles(_outside(nest.stmt, sym).body[0], names, capabilities, small)
+        if whole is not None and turn is not None:
+            before += whole
+            after += turn * sym.extent
+    return after <= loss * before
+
+
+def _turn_bytes(buf: Buf, axes: set[int]) -> int:
+    """Of the array in one turn of the loop that counts along these axes."""
+    return buf.nbytes // max(1, prod(buf.shape[axis] for axis in axes))
+
+
+def _cycles(stmt: Stmt, names: Namer, capabilities: Capabilities, orders: Mapping[Buf, Strides]) -> float | None:
+    group = group_of(stmt, names)
+    subject = subject_of(group, capabilities) if group is not None else None
+    tile = best(subject.shape(orders)) if subject is not None else None
+    return tile.cycles if tile is not None else None
+
+
+def _outside(stmt: Stmt, sym: Sym) -> For:
+    """The nest with its loop over the symbol around the others."""
+    chain: list[For] = []
+    assert isinstance(stmt, For)
+    while stmt.sym is not sym:
+        chain.append(stmt)
+        (stmt,) = stmt.body
+        assert isinstance(stmt, For)
+    body = stmt.body
+    for each in reversed(chain):
+        body = (replace(each, body=body),)
+    return replace(stmt, body=body, claimed=1)

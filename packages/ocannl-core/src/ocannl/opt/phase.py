@@ -1,0 +1,181 @@
+"""Lets nests share the loop that `outer` has put outside: threads meet once for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ocannl.ir.index import Affine, Sym
+from ocannl.ir.loops import Body, Buf, Expr, For, Home, Load, Local, Proc, Ref, Stmt, Store, loop, row_major
+from ocannl.ir.names import Namer
+from ocannl.ir.touch import Touch, storage, touches
+from ocannl.ir.walk import walk
+from ocannl.opt.nest import is_claimed, names_of
+from ocannl.opt.plan.model import Strides
+from ocannl.opt.substitute import map_statements, substitute_statements
+
+STACK_BYTES = 1 << 21  # for what stays within an iteration, before such as never live together share them
+
+
+def phase(proc: Proc) -> Proc:
+    """Merges loops that `outer` has put outside, as many as can be:
+
+        proc step                               proc step
+          x : f32[16,64]  in                      x : f32[16,64]  in
+          h : f32[16,64]  arena                   y : f32[16,64]  out
+          y : f32[16,64]  out                     for b in 0..16:
+          for b in 0..16 claimed by 1:              local h_2: f32[64] reg
+            for i in 0..64:                         for i in 0..64:
+              h[b, i] = exp(x[b, i])      ==>         h_2[i] = exp(x[b, i])
+          for b_2 in 0..16 claimed by 1:            for j in 0..64:
+            for j in 0..64:                           y[b, j] = h_2[-j+63] * 2
+              y[b_2, j] = h[b_2, -j+63] * 2
+
+    What one nest hands to the next is still in a cache of the core then, and needs no more memory than one iteration
+    does. Statements that stand between them go before or after.
+    """
+    if not any(map(is_claimed, proc.body)):
+        return proc
+    return _with_locals(replace(proc, body=tuple(_merged(list(proc.body)))))
+
+
+def _merged(body: list[Stmt]) -> list[Stmt]:
+    turns = [stmt for stmt in body if isinstance(stmt, For) and stmt.claimed]
+    if len(turns) < 2:
+        return body
+    sym, ranges = turns[0].sym, {turn.sym: (turn.sym.lo, turn.sym.hi) for turn in turns}
+    heads = [stmt.sym if isinstance(stmt, For) and ranges.get(stmt.sym) == ranges[sym] else None for stmt in body]
+    found = divided([touches((stmt,)) for stmt in body], heads)
+    inner: list[Stmt] = []
+    for stmt in (body[at] for at in found.inside):
+        assert isinstance(stmt, For)
+        inner += substitute_statements(stmt.body, {stmt.sym: Affine.of(sym)})
+    before, after = ([body[at] for at in places] for places in (found.before, found.after))
+    return [*before, loop(sym, tuple(inner), turns[0].origin), *_merged(after)]
+
+
+def _with_locals(proc: Proc) -> Proc:
+    """The program where arrays that only one loop touches, by iterations, are local to it, as far as the stack has
+    room for them."""
+    names = Namer(names_of(proc))
+    body = list(proc.body)
+    found = [touches((stmt,)) for stmt in body]
+    users: dict[object, set[int]] = {}
+    for at, mine in enumerate(found):
+        for touch in mine:
+            users.setdefault(storage(touch.ref.buf), set()).add(at)
+    gone: set[Buf] = set()
+    for at, stmt in enumerate(body):
+        if not isinstance(stmt, For) or stmt.claimed or len(stmt.body) < 2:
+            continue
+        small: dict[Buf, tuple[Buf, int]] = {}
+        streamed = {node.ref.buf for node in walk(stmt.body) if isinstance(node, Store) and node.streamed}
+        taken = 0
+        for key, (buf, axes) in _Touched(found[at], stmt.sym).axes.items():
+            if axes and buf.home is Home.ARENA and users[key] == {at} and buf not in streamed:
+                local = _without(buf, min(axes), names)
+                if taken + local.nbytes <= STACK_BYTES:
+                    taken += local.nbytes
+                    small[buf] = local, min(axes)
+        gone |= small.keys()
+        body[at] = replace(stmt, body=(*(Local(local) for local, _ in small.values()), *_at_locals(stmt.body, small)))
+    return replace(proc, body=tuple(body), bufs=tuple([buf for buf in proc.bufs if buf not in gone]))
+
+
+def without_axis(buf: Buf, axis: int) -> Strides:
+    """Of the array without the axis, with the zero for it: the others in the same order in memory."""
+    rest = [n for n in range(len(buf.shape)) if n != axis]
+    order = sorted(rest, key=lambda n: (-buf.strides[n], n))
+    steps = dict(zip(order, row_major(tuple([buf.shape[n] for n in order])), strict=True))
+    return tuple([steps.get(n, 0) for n in range(len(buf.shape))])
+
+
+def _without(buf: Buf, axis: int, names: Namer) -> Buf:
+    steps = without_axis(buf, axis)
+    shape, strides = ((*of[:axis], *of[axis + 1 :]) for of in (buf.shape, steps))
+    return replace(buf, name=names(buf.name), shape=shape, strides=strides, home=Home.REG, node=None)
+
+
+def _at_locals(body: Body, small: Mapping[Buf, tuple[Buf, int]]) -> Body:
+    def cell(ref: Ref) -> Ref:
+        if ref.buf not in small:
+            return ref
+        local, axis = small[ref.buf]
+        return Ref(local, (*ref.at[:axis], *ref.at[axis + 1 :]))
+
+    def leaf(expr: Expr) -> Expr:
+        return Load(cell(expr.ref)) if isinstance(expr, Load) and expr.ref.buf in small else expr
+
+    return map_statements(body, cell, leaf)
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """Places of the statements that can share a loop, of those that can stand before it, and of those after it."""
+
+    before: tuple[int, ...]
+    inside: tuple[int, ...]
+    after: tuple[int, ...]
+
+
+def divided(touched: Sequence[Collection[Touch]], heads: Sequence[Sym | None]) -> Division:
+    """Of statements, as many as possible of those that have a symbol to share: which touch nothing of what another one
+    writes in another iteration, and do not come after what must come after the loop."""
+    shared, late = _Touched(), _Touched()
+    before: list[int] = []
+    inside: list[int] = []
+    after: list[int] = []
+    for at, (found, sym) in enumerate(zip(touched, heads, strict=True)):
+        here = _Touched(found, sym)
+        if late.meets(here):
+            after.append(at)
+            late.add(here)
+        elif sym is not None and shared.admits(here):
+            inside.append(at)
+            shared.add(here)
+        elif shared.meets(here):
+            after.append(at)
+            late.add(here)
+        else:
+            before.append(at)
+    return Division(tuple(before), tuple(inside), tuple(after))
+
+
+class _Touched:
+    """What statements read and write, and along which axes of it a shared symbol counts."""
+
+    __slots__ = ("axes", "read", "written")
+
+    def __init__(self, found: Collection[Touch] = (), sym: Sym | None = None) -> None:
+        self.read: set[object] = set()
+        self.written: set[object] = set()
+        self.axes: dict[object, tuple[Buf, frozenset[int]]] = {}
+        index = Affine.of(sym) if sym is not None else None
+        for touch in found:
+            key, buf = storage(touch.ref.buf), touch.ref.buf
+            if touch.writes:
+                self.written.add(key)
+            if not touch.writes or touch.op is not None:
+                self.read.add(key)
+            along = frozenset([n for n, place in enumerate(touch.ref.at) if place == index])
+            self.axes[key] = self.common(key, buf, along)
+
+    def common(self, key: object, buf: Buf, along: frozenset[int]) -> tuple[Buf, frozenset[int]]:
+        known, axes = self.axes.get(key, (buf, along))
+        return known, axes & along if known is buf else frozenset()
+
+    def meets(self, other: _Touched) -> bool:
+        """Whether one writes what the other one touches."""
+        return not (
+            self.written.isdisjoint(other.read | other.written) and other.written.isdisjoint(self.read)
+        )
+
+    def admits(self, other: _Touched) -> bool:
+        """Whether all that one of them writes is touched by each iteration at places of its own."""
+        written = self.written | other.written
+        return all(self.common(key, *place)[1] for key, place in other.axes.items() if key in written)
+
+    def add(self, other: _Touched) -> None:
+        self.read |= other.read
+        self.written |= other.written
+        self.axes |= {key: self.common(key, *place) for key, place in other.axes.items()}

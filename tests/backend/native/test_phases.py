@@ -1,0 +1,67 @@
+"""Nests that share the loop over a batch: as many as can, with equal bits whatever the number of threads."""
+
+import re
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+from ocannl import train
+
+BATCH, LENGTH, WIDTH = 16, 32, 48
+
+
+def step(context):
+    """Two layers of attention with more activations than a core's cache holds; their loss, gradients and update."""
+
+    @oc.op
+    def layer(x):
+        q, k, v = (oc.param(name, o=[WIDTH]) @ x for name in "qkv")
+        scores = oc.einsum("...s|d; ...t|d => ...s|t", q, k) * WIDTH**-0.5
+        weights = oc.exp(scores - scores.max("...s|t => ...s|0"))
+        mixed = oc.einsum("...s|t; ...t|d => ...s|d", weights / weights.sum("...s|t => ...s|0"), v)
+        hidden = oc.tanh(oc.param("up", o=[2 * WIDTH]) @ (x + mixed))
+        return x + oc.param("down", o=[WIDTH]) @ hidden
+
+    x = oc.placeholder("x", batch=[BATCH, LENGTH], input=[], output=[WIDTH])
+    loss = (layer(layer(x)) ** 2).sum() * (1.0 / BATCH)
+    context.init(loss, seed=3)
+    numbers = np.random.default_rng(0)
+    context[x] = numbers.standard_normal((BATCH, LENGTH, WIDTH)).astype(np.float32)
+    routine = context.compile(oc.seq(train.grad_update(loss), train.sgd(loss, 1e-3)))
+    losses = []
+    for _ in range(3):
+        routine()
+        losses.append(float(context[loss]))
+    return routine, np.array(losses), [context[p] for p in loss.params.values()]
+
+
+@pytest.fixture(scope="module")
+def wanted():
+    with oc.Context("numpy") as context:
+        return step(context)[1:]
+
+
+def test_they_compute_the_same(native, wanted):
+    results = []
+    for threads in (1, 2, 3):
+        with oc.Context(native.name, threads=threads) as context:
+            results.append(step(context)[1:])
+    losses, params = results[0]
+    np.testing.assert_allclose(losses, wanted[0], rtol=1e-5)
+    for one, other in zip(params, wanted[1], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+    for others in results[1:]:
+        assert losses.tobytes() == others[0].tobytes()
+        assert [p.tobytes() for p in params] == [p.tobytes() for p in others[1]]
+
+
+def test_forward_and_backward_meet_in_one_loop(native):
+    with oc.Context(native.name, threads=2) as context:
+        routine, *_ = step(context)
+        last = str(routine.stages()).rsplit("\n--- ", 1)[1]
+        profile = str(routine.profile(calls=1))
+    outermost = re.split(r"\n  (?=\S)", last)
+    batch = [stmt for stmt in outermost if re.match(rf"for \w+ in 0\.\.{BATCH} claimed", stmt)]
+    assert any(len(re.findall(r"\n    for ", stmt)) > 20 for stmt in batch)
+    assert "more" in profile
