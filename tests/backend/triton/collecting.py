@@ -32,6 +32,7 @@ class CollectingMachine:
     """Implements `Machine`: keeps the programs that it is given. Linking one ends by what `leave` raises."""
 
     words = "collecting"
+    targets = ()
 
     def __init__(self, leave: Callable[[], object] = refuse) -> None:
         self.modules: list[Module] = []
