@@ -137,8 +137,11 @@ def _walked(chain: Sequence[For], inside: Body, products: Sequence[Product], siz
     most = min(TILE, sizes.tile[0] if sizes.tile else sizes.tiles[-1])
     axes = {loop.sym: Axis(loop, _tile(loop.sym, most) if loop is rows else 1, 0, True) for loop in chain}
     inner = [loop for loop in lanes(inside, tuple([loop.sym for loop in chain])) if loop not in chain]
-    for loop in (*inner, *(product.columns for product in products), *(product.loop for product in products)):
+    for loop in (*inner, *(product.columns for product in products)):
         axes[loop.sym] = Axis(loop, _tile(loop.sym, WIDEST_TILE), 1, False)
+    for product in products:
+        depth = WIDEST_TILE if product.is_of_row else sizes.depth_bytes // product.left.precision.nbytes
+        axes[product.loop.sym] = Axis(product.loop, _tile(product.loop.sym, depth), 1, False)
     return Layout(axes, 2, {product.loop.sym: product for product in products}, dict(_rows(inside, axes)), sizes)
 
 

@@ -38,6 +38,11 @@ class Product:
     right: Expr
     update: Update
 
+    @property
+    def is_of_row(self) -> bool:
+        """Whether the left factor is a row that each program holds, all of it."""
+        return any(isinstance(node, Load) and node.ref.buf.home is Home.REG for node in walk(self.left))
+
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
