@@ -31,10 +31,11 @@ def weight(label: str, array: Array, outputs: Sequence[int] = (), inputs: Sequen
 
 
 def perceptron(x: oc.Tensor, params: Sequence[Array]) -> oc.Tensor:
-    w1, b1, w2, b2, w3, b3 = params
-    h = oc.relu(weight("w1", w1) @ x + oc.param("b1", b1))
-    h = oc.relu(weight("w2", w2) @ h + oc.param("b2", b2))
-    return weight("w3", w3) @ h + oc.param("b3", b3)
+    layers = list(zip(params[::2], params[1::2], strict=True))
+    for n, (w, b) in enumerate(layers, 1):
+        x = weight(f"w{n}", w) @ x + oc.param(f"b{n}", b)
+        x = oc.relu(x) if n < len(layers) else x
+    return x
 
 
 def mlp(w: Workload) -> tuple[oc.Tensor, oc.Tensor, oc.Tensor]:

@@ -7,7 +7,8 @@ A workload is a mapping: `kind` says which mathematics, `flops` or `bytes` how m
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -34,14 +35,16 @@ def linear(rng: np.random.Generator, inputs: int, outputs: int) -> list[Array]:
     return [rng.uniform(-k, k, shape).astype(np.float32) for shape in ((inputs, outputs), (outputs,))]
 
 
-def perceptron(batch: int = 64, a: int = 784, b: int = 128, c: int = 64, d: int = 10) -> Workload:
-    """Three layers between so many features."""
+def perceptron(batch: int = 64, sizes: Sequence[int] = (784, 128, 64, 10)) -> Workload:
+    """Layers between so many features."""
     rng = np.random.default_rng(2)
-    x = normal(rng, batch, a)
+    x = normal(rng, batch, sizes[0])
     x[batch // 2 :] = x[: batch // 2]  # the same inputs with other labels: the loss cannot vanish
-    y = rng.integers(0, d, batch).astype(np.int32)
-    params = linear(rng, a, b) + linear(rng, b, c) + linear(rng, c, d)
-    flops = 2.0 * batch * (a * b * 2 + b * c * 3 + c * d * 3)  # the first layer hands no gradient on
+    y = rng.integers(0, sizes[-1], batch).astype(np.int32)
+    layers = list(pairwise(sizes))
+    params = [array for layer in layers for array in linear(rng, *layer)]
+    products = [3 * inputs * outputs for inputs, outputs in layers]
+    flops = 2.0 * batch * (sum(products) - products[0] / 3)  # the first layer hands no gradient on
     return {"kind": "mlp", "x": x, "y": y, "params": params, "lr": 1e-3, "mom": 0.9, "flops": flops}
 
 

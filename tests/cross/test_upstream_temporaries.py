@@ -18,11 +18,9 @@ from ocannl.ir.tnode import Placement
 
 AREAS = {"VN": "01 03 05 07 09 11 13 15 17 19 21 23"}
 
-SUMS = "no reader computes a sum again, so there is nothing to find and to merge in readers"
 OVERRIDDEN = {
     "VN-07": "what exists only under a test that differs between neighbours is an array, as vectors have it",
     "VN-13": "a read takes the value at its own index, ahead or not: nothing has to be stored for that",
-    "VN-19": SUMS,
 }
 
 case = Cases(AREAS, OVERRIDDEN)
@@ -180,6 +178,17 @@ def test_equal_sums_see_what_was_there_when_they_were_made(ctx):
     ctx[src] = m
     run(ctx, code)
     assert [ctx[node].item() for node in (one, other, trace, later)] == [m.sum(), m.sum(), m.trace(), 2 * m.sum()]
+
+
+@case("VN-19")
+def test_equal_sums_are_one(ctx):
+    src = oc.placeholder("src", o=[5, 5])
+    one, other, trace = oc.einsum("ij => i", src), oc.einsum("kl => k", src), oc.einsum("ii => i", src)
+    z = (one * other + trace).with_label("z")
+    ctx[src] = m
+    routine = run(ctx, z.forward)
+    np.testing.assert_array_equal(ctx[z], m.sum(1) ** 2 + m.diagonal())
+    assert len(arrays(routine)) == 1
 
 
 @case("VN-21")

@@ -155,3 +155,18 @@ def test_what_is_left_of_a_routine_does_no_harm(ctx, x):
 def test_long_programs_are_called_with_care(ctx):
     x = oc.placeholder("x", batch=[1 << 20], input=[], output=[])
     assert not isinstance(ctx.compile((x + 1.0).forward), DirectRoutine)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_threads_share_what_is_called_so(native, threads):
+    numbers = np.random.default_rng(0)
+    left, right = (numbers.integers(-9, 10, (64, 64)).astype("float32") for _ in range(2))
+    with oc.Context(native.name, threads=threads, queue="inline") as made:
+        a, b = oc.placeholder("a", batch=[64, 64], input=[], output=[]), oc.tensor(right, batch_axes=2)
+        product = oc.einsum("ik|; kj| => ij|", a, b)
+        step = made.compile(product.forward)
+        assert isinstance(step, DirectRoutine) and "claimed" in str(step.stages())
+        for turn in range(20):
+            made[a] = left + turn
+            step()
+            assert np.array_equal(made[product], (left + turn) @ right)

@@ -117,12 +117,6 @@ def test_a_refusal_shows_the_place_and_keeps_the_text():
     assert "unknown is not defined" in str(caught.value)
 
 
-def test_what_no_block_can_have_is_refused():
-    greedy = replace(PRODUCT, constants=(("N", 512), ("BLOCK", 256), ("STEP", 64)), num_stages=8)
-    with pytest.raises(CompileError, match="`product` needs 524288 bytes of shared memory, and a block of sm_90 has"):
-        binaries(replace(MODULE, kernels=(greedy,)), KNOWN[90])
-
-
 def test_machine_code_comes_back_from_its_bytes():
     package = Package("here", (MODULE,), {sm: [binaries(MODULE, KNOWN[sm])] for sm in (80, 90)})
     again = Package.read(package.blob, "here")

@@ -195,3 +195,20 @@ def test_attention_in_separate_kernels(context):
         three, other = computed(context, y)
     assert (kernels(one), kernels(three)) == (1, 3)
     np.testing.assert_allclose(value, other, rtol=2e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(70_000, 10), (2_100, 40)])
+def test_long_columns_are_summed_in_parts(context, rows, columns):
+    """The gradient of a bias over many rows: two kernels, of which the first has programs for parts of a column."""
+    data = whole(rows, columns)
+    routine, value = computed(context, oc.tensor(data).sum("ij => j"))
+    np.testing.assert_array_equal(value, data.sum(0))
+    assert kernels(routine) == 2
+
+
+def test_long_rows_are_walked_twice_by_as_many_programs(context):
+    data = np.random.default_rng(0).normal(size=(64, 8200)).astype(np.float32) * 4
+    routine, value = computed(context, oc.softmax(oc.tensor(data, batch_axes=1)))
+    powers = np.exp(data.astype(np.float64) - data.max(1, keepdims=True))
+    np.testing.assert_allclose(value, powers / powers.sum(1, keepdims=True), rtol=2e-5)
+    assert kernels(routine) == 1 and routine.source().count("tl.exp(") == 3

@@ -43,6 +43,7 @@ from ocannl.opt.settle import settle
 from ocannl.opt.share import share
 from ocannl.opt.stream import stream
 from ocannl.opt.sweep import sweep
+from ocannl.opt.unite import unite
 
 TARGET = Capabilities()
 
@@ -118,6 +119,14 @@ def to_sweep() -> Proc:
     i, k = loop(5), loop(5)
     first = put(t, (i,), apply("add", Read(x, at(i)), Number(1)))
     return settle(lower(Seq((first, put(y, (k,), apply("mul", Read(x, at(k)), Number(2))))), "step"), {})
+
+
+def to_unite() -> Proc:
+    x, s, t, y = node("x", 5, role=Role.PLACEHOLDER), *(node(label, 5) for label in "sty")
+    i, k, n = loop(5), loop(5, "k"), loop(5, "n")
+    twice = (put(made, (sym,), apply("exp", Read(x, at(sym)))) for made, sym in ((s, i), (t, k)))
+    product = put(y, (n,), apply("mul", Read(s, at(n)), Read(t, at(n))))
+    return settle(lower(Seq((*twice, product)), "step"), {})
 
 
 def to_invert() -> Proc:
@@ -247,6 +256,7 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "join": (join, to_join, join),
     "inline": (inline, to_inline, lambda proc: inline(proc, True)),
     "gather": (gather, to_gather, gather),
+    "unite": (unite, to_unite, unite),
     "sweep": (sweep, to_sweep, sweep),
     "invert": (invert, to_invert, invert),
     "fuse": (fuse, to_fuse, fuse),

@@ -9,8 +9,8 @@ import ocannl as oc
 from ocannl import train
 from ocannl.ir.loops import Home
 from ocannl.runtime import reuse
-from ocannl.runtime.compile import links
 from ocannl.runtime.profile import _Clock, cut
+from ocannl.runtime.program import links
 
 QUEUES = ["inline", "threaded"]
 

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -19,14 +19,10 @@ from ocannl.ir.walk import walk
 from ocannl_backend_triton.nests import Strides, lanes, parallel
 from ocannl_backend_triton.products import TILE, Product, contraction
 from ocannl_backend_triton.products import WIDEST as WIDEST_TILE
+from ocannl_backend_triton.sizes import USUAL, Sizes
 
-CELLS = 1024  # of a block, where nothing is summed
-SUMMED = 2048  # of a block that is summed
 WIDEST = 8192  # of a row that is summed
 SHORT = 64  # of a column that is summed
-LARGE_TILE = 128  # where there are many of both
-MANY = 1024
-DEPTH_BYTES = 128  # of what is summed at a time
 LEAST_TILE = 16
 MANY_CELLS = 4096  # of a block: more of them are for more threads
 
@@ -72,76 +68,93 @@ class Layout:
     rank: int
     products: Mapping[Sym, Product] = field(default_factory=dict)
     rows: Mapping[Buf, Row] = field(default_factory=dict)
+    sizes: Sizes = USUAL
 
     @property
     def grid(self) -> list[Axis]:
         return [axis for axis in self.axes.values() if axis.grid]
 
     @property
+    def programs(self) -> int:
+        return prod(axis.count for axis in self.grid)
+
+    @property
     def num_warps(self) -> int:
         """Groups of 32 threads for each program."""
+        if self.sizes.warps is not None:
+            return self.sizes.warps
         cells = prod(axis.block for axis in self.grid) * (1 if self.products else self.longest)
         return 4 if cells <= MANY_CELLS else 8
 
     @property
     def num_stages(self) -> int:
         """Turns of a loop whose loads are under way at the same time."""
-        return 3 if self.products else 2
+        return self.sizes.stages if self.products else min(2, self.sizes.stages)
 
     @property
     def longest(self) -> int:
         return max([axis.block for axis in self.axes.values() if not axis.grid], default=1)
 
 
-def layout(body: Body) -> Layout:
+def layout(body: Body, sizes: Sizes) -> Layout:
     """The outermost loops whose iterations have nothing to do with each other are taken by programs."""
     chain, inside = parallel(body)
     products = contraction(chain, inside)
     if not products:
-        return _summed(body, chain, inside)
+        return _summed(body, chain, inside, sizes)
     if all(product.columns in chain for product in products):
-        return _multiplied(chain, products)
-    return _walked(chain, inside, products)
+        return _multiplied(chain, products, sizes)
+    return _walked(chain, inside, products, sizes)
 
 
-def _multiplied(chain: Sequence[For], products: Sequence[Product]) -> Layout:
+def _multiplied(chain: Sequence[For], products: Sequence[Product], sizes: Sizes) -> Layout:
     """Tiles of the two loops; the others of the chain are taken one by one."""
     tiles = {products[0].rows.sym: 0, products[0].columns.sym: 1}
-    most = LARGE_TILE if all(sym.extent >= MANY for sym in tiles) else TILE
+    most = sizes.tile or _filling([loop.sym for loop in chain], tiles, sizes)
     axes = {}
     for loop in chain:
         place = tiles.get(loop.sym)
-        block = 1 if place is None else _tile(loop.sym, most)
+        block = 1 if place is None else _tile(loop.sym, most[place])
         axes[loop.sym] = Axis(loop, block, place or 0, True)
     for product in products:
-        depth = DEPTH_BYTES // product.left.precision.nbytes
+        depth = sizes.depth_bytes // product.left.precision.nbytes
         axes[product.loop.sym] = Axis(product.loop, _tile(product.loop.sym, depth), 1, False)
-    return Layout(axes, 2, {product.loop.sym: product for product in products})
+    return Layout(axes, 2, {product.loop.sym: product for product in products}, sizes=sizes)
 
 
-def _walked(chain: Sequence[For], inside: Body, products: Sequence[Product]) -> Layout:
+def _filling(chain: Sequence[Sym], tiles: Container[Sym], sizes: Sizes) -> tuple[int, int]:
+    """The largest tile of which there are enough."""
+    for size in sizes.tiles:
+        if prod(-(-sym.extent // size) if sym in tiles else sym.extent for sym in chain) >= sizes.programs:
+            return size, size
+    return sizes.tiles[-1], sizes.tiles[-1]
+
+
+def _walked(chain: Sequence[For], inside: Body, products: Sequence[Product], sizes: Sizes) -> Layout:
     """Tiles of the rows, which take the loops inside as columns: those of a product, or what it is summed over."""
     rows = products[0].rows
-    axes = {loop.sym: Axis(loop, _tile(loop.sym, TILE) if loop is rows else 1, 0, True) for loop in chain}
+    most = min(TILE, sizes.tile[0] if sizes.tile else sizes.tiles[-1])
+    axes = {loop.sym: Axis(loop, _tile(loop.sym, most) if loop is rows else 1, 0, True) for loop in chain}
     inner = [loop for loop in lanes(inside, tuple([loop.sym for loop in chain])) if loop not in chain]
     for loop in (*inner, *(product.columns for product in products), *(product.loop for product in products)):
         axes[loop.sym] = Axis(loop, _tile(loop.sym, WIDEST_TILE), 1, False)
-    return Layout(axes, 2, {product.loop.sym: product for product in products}, dict(_rows(inside, axes)))
+    return Layout(axes, 2, {product.loop.sym: product for product in products}, dict(_rows(inside, axes)), sizes)
 
 
 def _tile(sym: Sym, most: int) -> int:
     return max(min(power_of_two(sym.extent), most), LEAST_TILE)
 
 
-def _summed(body: Body, chain: Sequence[For], inside: Body) -> Layout:
+def _summed(body: Body, chain: Sequence[For], inside: Body, sizes: Sizes) -> Layout:
     """One or two loops of the chain in blocks, and those that are summed along an axis of their own."""
     inner = [loop for loop in lanes(inside, tuple([loop.sym for loop in chain])) if loop not in chain]
     strides = Strides(body)
     summed = 1
     if inner:
         longest = power_of_two(max(loop.sym.extent for loop in inner))
-        summed = min(longest, WIDEST if any(strides.unit(loop.sym) for loop in inner) else SHORT)
-    room = max(SUMMED // summed, 1) if inner else CELLS
+        most = max([strides.weight(loop.sym) for loop in chain], default=0)
+        summed = min(longest, WIDEST if any(strides.weight(loop.sym) >= max(most, 1) for loop in inner) else SHORT)
+    room = max(sizes.summed // summed, 1) if inner else sizes.cells
     blocks: dict[Sym, int] = {}
     for loop in sorted(chain, key=lambda loop: (-strides.weight(loop.sym), -chain.index(loop)))[:2]:
         blocks[loop.sym] = min(power_of_two(loop.sym.extent), room)
@@ -155,7 +168,8 @@ def _summed(body: Body, chain: Sequence[For], inside: Body) -> Layout:
         block = min(power_of_two(loop.sym.extent), summed)
         if block > 1:
             axes[loop.sym] = Axis(loop, block, len(wide), False)
-    return Layout(axes, len(wide) + any(not axis.grid for axis in axes.values()), rows=dict(_rows(inside, axes)))
+    rank = len(wide) + any(not axis.grid for axis in axes.values())
+    return Layout(axes, rank, rows=dict(_rows(inside, axes)), sizes=sizes)
 
 
 def _rows(body: Body, axes: Mapping[Sym, Axis]) -> Iterator[tuple[Buf, Row]]:

@@ -14,12 +14,14 @@ from ocannl.backend import Capabilities, Code, Device, Entry, Location, Queue
 from ocannl.backend.native import check
 from ocannl.base.config import ONLINE_SOFTMAX, PRODUCTS
 from ocannl.ir.loops import Proc
+from ocannl_backend_triton.fit import fitted, sizes_of
 from ocannl_backend_triton.machine import Machine
 from ocannl_backend_triton.package import Package
 from ocannl_backend_triton.source import module
 from ocannl_backend_triton.types import HELD
 
-CAPABILITIES = Capabilities(frozenset(precision.name for precision in HELD), scheduled=False, grouped=True)
+LANES = 1 << 18  # of the largest GPUs; that smaller ones have the same parts of sums makes their results the same
+CAPABILITIES = Capabilities(frozenset(precision.name for precision in HELD), scheduled=False, grouped=True, lanes=LANES)
 
 
 @cache
@@ -57,9 +59,22 @@ class TritonBackend:
         return replace(CAPABILITIES, online=ONLINE_SOFTMAX.get())
 
     def compile(self, procs: Sequence[Proc]) -> Package:
+        return self.compile_in(procs, [()] * len(procs))
+
+    def ways(self, nest: Proc) -> list[int]:
+        """Of the table of sizes, those that make a difference to the kernels."""
+        table = sizes_of(self._machine)
+        made: dict[tuple[object, ...], int] = {}
+        for number, sizes in enumerate(table):
+            found = module(nest, PRODUCTS.get(), sizes)
+            made.setdefault((found.source, found.kernels), number)
+        return list(made.values())
+
+    def compile_in(self, procs: Sequence[Proc], ways: Sequence[Sequence[int]]) -> Package:
         check(procs, CAPABILITIES, self.name)
-        modules = tuple([module(proc, PRODUCTS.get()) for proc in procs])
-        return Package(self._target, modules, self._machine.compile(modules))
+        table = sizes_of(self._machine)
+        sizes = [{place: table[way] for place, way in enumerate(mine)} for mine in ways]
+        return Package(self._target, *fitted(procs, sizes, table[0], self._machine))
 
     def restore(self, blob: bytes) -> Package:
         return Package.read(blob, self._target)

@@ -63,16 +63,10 @@ def _binary(function: Any, kernel: Kernel, target: Target, text: str) -> Binary:
     options = {"num_warps": kernel.num_warps, "num_stages": kernel.num_stages, "enable_fp_fusion": True}
     try:
         source = ASTSource(function, kernel.signature, dict(kernel.constants), aligned)
-        binary = _of(triton.compile(source, GPUTarget("cuda", target.sm, WARP), options), kernel)
+        return _of(triton.compile(source, GPUTarget("cuda", target.sm, WARP), options), kernel)
     except Exception as wrong:  # Triton has no class of what its compiler raises
         refusal = f"Triton refused kernel `{kernel.name}` for {target}; its text is kept in {keep(text)}"
         raise CompileError("\n".join([refusal, *_words(wrong)])) from None
-    if binary.shared_bytes > target.shared_bytes:
-        raise CompileError(
-            f"kernel `{kernel.name}` needs {binary.shared_bytes} bytes of shared memory, and a block of {target} has at"
-            f" most {target.shared_bytes}"
-        )
-    return binary
 
 
 def _words(wrong: BaseException | None) -> Iterator[str]:

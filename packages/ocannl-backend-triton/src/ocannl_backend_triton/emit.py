@@ -7,9 +7,9 @@ stores are masked; what is summed is neutral there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ocannl.backend import Unsupported
 from ocannl.codegen import printable
@@ -44,29 +44,11 @@ from ocannl.ir.walk import walk
 from ocannl_backend_triton import multiply
 from ocannl_backend_triton.axes import Axis, Layout
 from ocannl_backend_triton.hazards import Hazards
-from ocannl_backend_triton.nests import address, is_same, quotients
+from ocannl_backend_triton.memory import Memory, Register
+from ocannl_backend_triton.nests import is_same, quotients
 from ocannl_backend_triton.scope import Guard, Index, Scope
 from ocannl_backend_triton.types import held
-from ocannl_backend_triton.values import Axes, Operations, Value, bare, neutral
-
-
-@dataclass(frozen=True, slots=True)
-class Register:
-    """A local number, or a row of them, of which there is one in each place along the axes; where it was made, `depth`
-    guards hold."""
-
-    name: str
-    axes: Axes
-    depth: int
-
-
-@dataclass(frozen=True, slots=True)
-class Scratch:
-    """A local array, of which each program has one in each place along the axes, in memory that nobody else sees; its
-    cells are `stride` apart."""
-
-    base: Index
-    stride: int
+from ocannl_backend_triton.values import Operations, Value, neutral
 
 
 class Emitter:
@@ -74,26 +56,24 @@ class Emitter:
         self, layout: Layout, names: Namer, operations: Operations, hazards: Hazards, parameters: Mapping[Buf, str],
         products: str,
     ) -> None:  # fmt: skip
-        self.layout, self.operations, self.parameters, self.products = layout, operations, parameters, products
+        self.layout, self.operations, self.products = layout, operations, products
         self.scope = Scope(layout.rank, names)
         self.line = self.scope.line
         self.hazards = hazards
         hazards.wait = lambda: self.line("tl.debug_barrier()")
         self.lets: dict[str, Value] = {}
-        self.locals: dict[Buf, Register | Scratch] = {}
-        self.scratch: list[tuple[str, Buf, int]] = []  # parameter, array, how many of it
+        self.memory = Memory(self.scope, operations, hazards, parameters, layout)
         self.blocks: dict[Sym, str] = {}  # the number of the block that a program takes
         self.starts: dict[Sym, Index] = {}  # the first iteration of a block
-        self.programs = 1
         self.factors: tuple[multiply.Factor, ...] = ()  # of the product that is being summed
         self.conds: list[Cond] = []  # that let a term of it through
 
     def kernel(self, body: Body) -> None:
         """The statements as the body of a function of one program."""
-        grid = self.layout.grid
+        grid, programs = self.layout.grid, 1
         for axis in reversed(grid):
-            pid = "tl.program_id(0)" if self.programs == 1 else f"tl.program_id(0) // {self.programs}"
-            self.programs *= axis.count
+            pid = "tl.program_id(0)" if programs == 1 else f"tl.program_id(0) // {programs}"
+            programs *= axis.count
             number = pid if axis is grid[0] else f"{pid} % {axis.count}"
             self.blocks[axis.sym] = number if axis.count > 1 else ""
         multiply.near(self)
@@ -105,7 +85,7 @@ class Emitter:
             stmt = rest.pop()
             match stmt, rest[-1:]:
                 case Local(buf, None), [Store(Ref(begun, ()), value)] if begun is buf:
-                    self.local(buf, self.value(value))
+                    self.memory.local(buf, self.value(value))
                     rest.pop()
                 case _:
                     self.statement(stmt)
@@ -116,13 +96,14 @@ class Emitter:
             case For(): self.loop(stmt)
             case If(cond, then, orelse): self.choice(cond, then, orelse)
             case Pick(sym, value, inner): self.pick(sym, value, inner)
-            case Store(ref, value): self.store(ref, self.value(value))
+            case Store(ref, value): self.memory.store(ref, self.value(value))
             case Update() if self.factors: multiply.add(self, stmt)
-            case Update(ref, op, value): self.update(ref, op, self.value(value))
+            case Update(ref, op, value): self.memory.update(ref, op, self.value(value))
             case Let(name, value):
                 made = self.operations.typed(self.value(value))
                 self.lets[name] = replace(made, text=self.scope.let(name, made.text), truth="", constant="")
-            case Local(buf, fill): self.local(buf, self.operations.number(fill or 0, buf.precision), fill is not None)
+            case Local(buf, fill):
+                self.memory.local(buf, self.operations.number(fill or 0, buf.precision), fill is not None)
             case Comment(text): self.line(f"# {printable(text)}")
             case Poll() | Prefetch(): pass  # whoever launches kernels looks between them
             case _: raise Unsupported(f"backend `triton` knows no statement {type(stmt).__name__}")
@@ -179,11 +160,12 @@ class Emitter:
         with scope.deeper(), self.hazards.loop(axis.loop.body):
             self.within(axis, f"{start} + {scope.arange(size, axis.place)}", size)
         for buf, op, wide, outer in sums:
-            self.locals[buf] = outer
+            self.memory.locals[buf] = outer
             with scope.along(axis.place, size):
-                self.update(Ref(buf, ()), op, Value(wide.name, buf.precision, wide.axes))
+                self.memory.update(Ref(buf, ()), op, Value(wide.name, buf.precision, wide.axes))
 
     def turn(self, axis: Axis, size: str) -> str:
+        self.hazards.before(axis.loop.body)
         start = self.scope.new(f"{axis.sym.name}_start")
         self.line(f"for {start} in range({axis.sym.lo}, {axis.sym.hi + 1}, {size}):")
         return start
@@ -192,15 +174,15 @@ class Emitter:
         """Registers that the loop only adds to get a wider one while it runs."""
         found: dict[Buf, Op] = {}
         for node in walk(axis.loop.body):
-            if isinstance(node, Update) and isinstance(self.locals.get(node.ref.buf), Register):
+            if isinstance(node, Update) and isinstance(self.memory.locals.get(node.ref.buf), Register):
                 found.setdefault(node.ref.buf, node.op)
         for buf, op in found.items():
-            outer = self.locals[buf]
+            outer = self.memory.locals[buf]
             if isinstance(outer, Register) and axis.place not in outer.axes:
                 nothing = self.operations.number(neutral(op, buf.precision), buf.precision)
                 start = self.scope.spread(nothing, outer.axes | {axis.place})
                 name = self.scope.let(f"{buf.name}_wide", start.text)
-                self.locals[buf] = wide = Register(name, start.axes, len(self.scope.guards))
+                self.memory.locals[buf] = wide = Register(name, start.axes, len(self.scope.guards))
                 yield buf, op, wide, outer
 
     def serial(self, loop: For) -> None:
@@ -208,6 +190,7 @@ class Emitter:
         scope = self.scope
         name = scope.new(loop.sym.name)
         scope.syms[loop.sym] = Index(name)
+        self.hazards.before(loop.body)
         guards: tuple[Guard, ...] = ()
         with self.firsts(loop):
             varies = scope.axes_of(*(index for index, _ in quotients(loop)))
@@ -282,127 +265,6 @@ class Emitter:
         with self.scope.deeper(), self.hazards.branch():
             self.statements(inner)
 
-    # ----------------------------------------------------------------------------------------------------- memory
-
-    def local(self, buf: Buf, start: Value, filled: bool = True) -> None:
-        scope, axes = self.scope, frozenset(self.scope.active)
-        if not buf.shape:
-            name = scope.let(buf.name, scope.spread(self.operations.typed(start), axes).text)
-            self.locals[buf] = Register(name, axes, len(scope.guards))
-            return
-        if buf in self.layout.rows:
-            self.row(buf, start, axes)
-            return
-        name, width = scope.new(buf.name), scope.width(axes)
-        self.scratch.append((name, buf, width * self.programs))
-        parts, step = [name], 1
-        if self.programs > 1:
-            parts.append(f"tl.program_id(0) * {width * buf.size}")
-        for axis in sorted(axes, reverse=True):
-            part = scope.arange(scope.active[axis], axis)
-            parts.append(f"{part} * {step}" if step > 1 else part)
-            step *= scope.constants[scope.active[axis]]
-        base = scope.let(f"{buf.name}_base", " + ".join(parts))
-        self.locals[buf] = Scratch(Index(base, axes), width)
-        if filled and buf.size:
-            cell = scope.new("cell")
-            self.hazards.writes(buf)
-            self.line(f"for {cell} in range({buf.size}):")
-            with scope.deeper():
-                self.line(f"tl.store({base} + {cell} * {width}, {scope.spread(start, axes).text})")
-
-    def row(self, buf: Buf, start: Value, axes: Axes) -> None:
-        row = self.layout.rows[buf]
-        if row.block == 1:
-            name = self.scope.let(buf.name, self.scope.spread(start, axes).text)
-        else:
-            axes |= {row.place}
-            with self.scope.along(row.place, self.scope.constant(f"BLOCK_{buf.name}", row.block)):
-                name = self.scope.let(buf.name, self.scope.spread(start, axes).text)
-        self.locals[buf] = Register(name, axes, len(self.scope.guards))
-
-    def pointer(self, ref: Ref, guards: Sequence[Guard]) -> tuple[str, Axes, str]:
-        """The address, the axes it varies along, and `mask=...` as far as there is one."""
-        place = self.scope.index(address(ref))
-        local = self.locals.get(ref.buf)
-        if isinstance(local, Scratch):
-            stride = f"({place.text}) * {local.stride}" if local.stride > 1 else place.text
-            text, axes = f"{local.base.text} + {stride}", local.base.axes | place.axes
-        else:
-            name = self.parameters[ref.buf]
-            text, axes = name if place.text == "0" else f"{name} + {place.text}", place.axes
-        mask = self.scope.mask(guards)
-        if mask is None:
-            return text, axes, ""
-        if not mask.axes <= axes:
-            axes |= mask.axes
-            text = f"tl.broadcast_to({text}, {self.scope.shape(axes)})"
-        return text, axes, f", mask={mask.text}"
-
-    def load(self, ref: Ref) -> Value:
-        local = self.locals.get(ref.buf)
-        if isinstance(local, Register):
-            return Value(local.name, ref.buf.precision, local.axes)
-        self.hazards.reads(ref.buf)
-        syms = {s for at in ref.at for s in at.syms}
-        text, axes, mask = self.pointer(ref, [g for g in self.scope.guards if not g.axes or g.syms & syms])
-        return Value(f"tl.load({text}{mask}, other=0)" if mask else f"tl.load({text})", ref.buf.precision, axes)
-
-    def store(self, ref: Ref, value: Value) -> None:
-        value = self.operations.typed(value)
-        local = self.locals.get(ref.buf)
-        if isinstance(local, Register):
-            mask = self.scope.mask([guard for guard in self.scope.guards[local.depth :] if not guard.is_edge])
-            kept = self.scope.spread(value, local.axes).text
-            text = kept if mask is None else f"tl.where({mask.text}, {value.text}, {local.name})"
-            self.line(f"{local.name} = {bare(text)}")
-            return
-        self.hazards.writes(ref.buf)
-        text, _, mask_text = self.pointer(ref, self.scope.guards)
-        self.line(f"tl.store({text}, {bare(value.text)}{mask_text})")
-
-    def update(self, ref: Ref, op: Op, value: Value) -> None:
-        scope = self.scope
-        local = self.locals.get(ref.buf)
-        if isinstance(local, Register):
-            guards, axes = scope.guards[local.depth :], local.axes
-        else:
-            guards, axes = scope.guards, self.pointer(ref, ())[1]
-        folded = frozenset(scope.active) - axes
-        if folded:
-            value = self.folded(op, value, guards, folded)
-            guards = [g for g in guards if not g.axes & folded]
-        if isinstance(local, Register):
-            new = self.operations.apply(op, (self.load(ref), value))
-            mask = scope.mask(guards)
-            text = bare(new.text) if mask is None else f"tl.where({mask.text}, {new.text}, {local.name})"
-            self.line(f"{local.name} = {text}")
-            return
-        self.hazards.reads(ref.buf)
-        self.hazards.writes(ref.buf)
-        text, axes, mask_text = self.pointer(ref, guards)
-        at = scope.let("at", text)
-        old = Value(f"tl.load({at}{mask_text}{', other=0' if mask_text else ''})", ref.buf.precision, axes)
-        self.line(f"tl.store({at}, {bare(self.operations.apply(op, (old, value)).text)}{mask_text})")
-
-    def folded(self, op: Op, value: Value, guards: Sequence[Guard], axes: Axes) -> Value:
-        """What a block comes to along some axes; what is not meant counts as neutral."""
-        mask = self.scope.mask([guard for guard in guards if guard.axes & axes])
-        if mask is not None:
-            nothing = self.operations.typed(self.operations.number(neutral(op, value.precision), value.precision))
-            text = f"tl.where({mask.text}, {self.operations.typed(value).text}, {nothing.text})"
-            value = Value(text, value.precision, value.axes | mask.axes)
-        value = self.scope.spread(value, axes)
-        function = self.operations.combine(op, value.precision)
-        text = value.text
-        if value.axes == axes:  # all of it
-            if self.scope.rank > 1:
-                text = f"tl.reshape({text}, [{' * '.join(self.scope.active[n] for n in sorted(axes))}])"
-            return Value(f"tl.reduce({text}, 0, {function})", value.precision)
-        for axis in sorted(axes):
-            text = f"tl.reduce({text}, {axis}, {function}, keep_dims=True)"
-        return Value(text, value.precision, value.axes - axes)
-
     # ----------------------------------------------------------------------------------------------------- values
 
     def value(self, expr: Expr) -> Value:
@@ -416,7 +278,7 @@ class Emitter:
             case Var(name, _):
                 return self.lets[name]
             case Load(ref):
-                return self.load(ref)
+                return self.memory.load(ref)
             case Cast(value, precision):
                 return self.operations.cast(self.value(value), precision)
             case Apply(op, args):

@@ -58,6 +58,12 @@ class Hazards:
         self.wait()
         self.read, self.written = set(), set()
 
+    def before(self, body: Body) -> None:
+        """A loop follows: what all of its iterations read is waited for once."""
+        self.statement()
+        if any(isinstance(node, Load) and self.key(node.ref.buf) in self.written for node in walk(body)):
+            self.barrier()
+
     @contextmanager
     def loop(self, body: Body) -> Iterator[None]:
         """Each iteration but the first follows on another one."""

@@ -52,6 +52,7 @@ class InterpretingMachine:
     """Implements `Machine`."""
 
     words = "interpreter"
+    targets = ()
 
     def devices(self) -> Sequence[CpuDevice]:
         return devices()

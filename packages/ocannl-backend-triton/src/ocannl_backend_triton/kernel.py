@@ -55,6 +55,7 @@ class Kernel:
     constants: tuple[tuple[str, int], ...] = ()
     num_warps: int = 4
     num_stages: int = 2
+    nest: int = 0  # of the program, by its place among the nests
 
     @property
     def signature(self) -> dict[str, str]:

@@ -11,6 +11,7 @@ from ocannl.backend import BackendUnavailable, Device, Entry, Location, Queue
 from ocannl_backend_triton.driver import present
 from ocannl_backend_triton.kernel import Module
 from ocannl_backend_triton.package import Binaries, Package
+from ocannl_backend_triton.target import Target
 
 INTERPRET = "TRITON_INTERPRET"
 
@@ -19,6 +20,11 @@ class Machine(Protocol):
     @property
     def words(self) -> str:
         """What code for this machine depends on."""
+        ...
+
+    @property
+    def targets(self) -> Sequence[Target]:
+        """The kinds of GPUs that code is made for; none where kernels are interpreted."""
         ...
 
     def devices(self) -> Sequence[Device]: ...

@@ -73,7 +73,7 @@ def _factor(emitter: Emitter, axis: Axis, value: Expr, place: int, other: Sym, s
 def add(emitter: Emitter, update: Update) -> None:
     """What is added to a sum, for a block of its terms."""
     left, right = (_matrix(emitter, factor) for factor in emitter.factors)
-    name = emitter.load(update.ref).text
+    name = emitter.memory.load(update.ref).text
     how = "" if emitter.factors[0].is_narrow else f', input_precision="{emitter.products}"'
     emitter.line(f"{name} = tl.dot({left}, {right}, {name}{how})")
 

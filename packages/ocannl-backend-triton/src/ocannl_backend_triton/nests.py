@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from math import gcd
+from math import gcd, prod
 
 from ocannl.ir.index import Affine, Sym, SymKind
 from ocannl.ir.loops import Body, Buf, Comment, For, If, Load, Local, Pick, Poll, Ref, Store, Update
@@ -104,29 +104,22 @@ def written(body: Body) -> dict[Buf, None]:
 
 
 class Strides:
-    """Of how many accesses a symbol moves the address by one, stores counting more."""
+    """In how many cells that are read or written a symbol moves the address by one, those that are written counting
+    twice."""
 
     def __init__(self, body: Body) -> None:
         self.weights: dict[Sym, int] = {}
-        self.loads: set[Sym] = set()
         for node in walk(body):
             match node:
-                case Load(ref):
-                    for sym in _unit(ref):
-                        self.weights[sym] = self.weights.get(sym, 0) + 1
-                        self.loads.add(sym)
-                case Store(ref) | Update(ref):
-                    for sym in _unit(ref):
-                        self.weights[sym] = self.weights.get(sym, 0) + 2
-                case _:
-                    pass
+                case Load(ref): times = 1
+                case Store(ref) | Update(ref): times = 2
+                case _: continue
+            cells = prod({sym: sym.extent for at in ref.at for sym in at.syms}.values())
+            for sym in _unit(ref):
+                self.weights[sym] = self.weights.get(sym, 0) + times * cells
 
     def weight(self, sym: Sym) -> int:
         return self.weights.get(sym, 0)
-
-    def unit(self, sym: Sym) -> bool:
-        """Whether a load moves by one."""
-        return sym in self.loads
 
 
 def _unit(ref: Ref) -> list[Sym]:

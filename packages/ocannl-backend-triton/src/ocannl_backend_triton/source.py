@@ -13,7 +13,6 @@ import builtins
 import keyword
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from ocannl.codegen import Document, Nest, nests, pool_bufs, printable
 from ocannl.ir.index import Sym
@@ -26,22 +25,26 @@ from ocannl_backend_triton.emit import Emitter
 from ocannl_backend_triton.hazards import Hazards
 from ocannl_backend_triton.kernel import SCRATCH, STATICS, Argument, Kernel, Module
 from ocannl_backend_triton.nests import hoisted, parallel, written
-from ocannl_backend_triton.parts import in_parts
+from ocannl_backend_triton.sizes import USUAL, Sizes
 from ocannl_backend_triton.types import held
 from ocannl_backend_triton.values import Operations
 
 RESERVED = (*keyword.kwlist, *dir(builtins), "libdevice", "statics", "tl", "triton")
+NONE: Mapping[int, Sizes] = {}
 ALIGNMENT = 256  # of what lies in the scratch memory, in bytes
 
 
-def module(proc: Proc, products: str = "ieee") -> Module:
-    """The program as kernels; `products` is how matrices of float32 are multiplied."""
-    return _Program(proc, products).module()
+def module(
+    proc: Proc, products: str = "ieee", usual: Sizes = USUAL, sizes: Mapping[int, Sizes] = NONE
+) -> Module:  # fmt: skip
+    """The program as kernels; `products` is how matrices of float32 are multiplied, `sizes` are those of nests, by
+    place, that have not the usual ones."""
+    return _Program(proc, products, usual, sizes).module()
 
 
 class _Program:
-    def __init__(self, proc: Proc, products: str) -> None:
-        self.proc, self.products = proc, products
+    def __init__(self, proc: Proc, products: str, usual: Sizes, sizes: Mapping[int, Sizes]) -> None:
+        self.proc, self.products, self.usual, self.sizes = proc, products, usual, sizes
         self.operations = Operations()
         self.names = Namer(RESERVED)  # of functions
         self.pools = pool_bufs(proc)
@@ -50,8 +53,8 @@ class _Program:
         self.scratch_bytes = 0
 
     def module(self) -> Module:
-        for nest in nests(self.proc):
-            self.add(nest)
+        for place, nest in enumerate(nests(self.proc)):
+            self.add(place, nest)
         regions = [(buf.name, buf.nbytes) for buf in self.pools]
         if self.proc.arena:
             regions.append(("arena", self.proc.arena))
@@ -68,42 +71,32 @@ class _Program:
             doc.line("from triton.language.extra import libdevice")
         return doc.text() + "".join(f"\n\n{text}" for text in (*self.operations.helpers.values(), *self.texts))
 
-    def add(self, nest: Nest) -> None:
+    def add(self, place: int, nest: Nest) -> None:
         if not written(nest.body) or any(loop.sym.extent == 0 for loop in parallel(nest.body)[0]):
             return
-        whole, views = collapsed(hoisted(nest.body))
-        parts: dict[Buf, Argument] = {}  # memory that one kernel of the nest leaves to the next
-        for body in in_parts(whole):
-            self.kernel(nest, body, views, parts)
-
-    def kernel(self, nest: Nest, body: Body, views: Mapping[Buf, Buf], parts: dict[Buf, Argument]) -> None:
-        plan = layout(body)
+        body, views = collapsed(hoisted(nest.body))
+        plan = layout(body, self.sizes.get(place, self.usual))
         names = Namer(RESERVED)
         touched = _touched(body, views)
         parameters = {buf: names(buf.name) for buf in touched}
         seen = parameters | {view: parameters[buf] for view, buf in views.items() if buf in parameters}
         emitter = Emitter(plan, names, self.operations, Hazards(body, nest.disjoint, views), seen, self.products)
         emitter.kernel(body)
-        for buf in parameters:
-            if buf not in nest.bufs and buf not in parts:
-                parts[buf] = self.scratch(buf.name, buf, 1)
-        arguments = [
-            replace(parts[buf], name=name, reads="r" in touched[buf], writes="w" in touched[buf]) if buf in parts
-            else self.argument(name, buf, touched[buf]) for buf, name in parameters.items()
-        ]  # fmt: skip
+        arguments = [self.argument(name, buf, touched[buf]) for buf, name in parameters.items()]
         head = []
         if emitter.scope.statics:
             arguments.append(Argument("statics", "i64", STATICS, 0, 8 * len(self.proc.syms), True, False))
             head = [self.static(sym, index.text) for sym, index in emitter.scope.statics.items()]
-        for name, buf, count in emitter.scratch:
+        for name, buf, count in emitter.memory.scratch:
             arguments.append(self.scratch(name, buf, count))
         label = nest.labels[0] if nest.labels else ""
         name = self.names(f"{self.proc.name}_{label}" if label else f"{self.proc.name}_{len(self.kernels) + 1}")
         words = set(re.findall(r"\w+", emitter.scope.doc.text()))
         constants = tuple([(name, value) for name, value in emitter.scope.constants.items() if name in words])
         self.texts.append(_function(name, nest.labels, arguments, constants, head, emitter.scope.doc))
+        grid = plan.programs, 1, 1
         self.kernels.append(
-            Kernel(name, label, tuple(arguments), (emitter.programs, 1, 1), constants, plan.num_warps, plan.num_stages)
+            Kernel(name, label, tuple(arguments), grid, constants, plan.num_warps, plan.num_stages, place)
         )
 
     def static(self, sym: Sym, name: str) -> str:

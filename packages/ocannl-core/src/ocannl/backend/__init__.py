@@ -13,6 +13,7 @@ from ocannl.backend.api import (
     Number,
     Pool,
     Queue,
+    Tunable,
 )
 from ocannl.backend.hooks import hookimpl
 from ocannl.base.errors import BackendUnavailable, CompileError, DeviceLost, OutOfMemory, Unsupported
@@ -36,6 +37,7 @@ __all__ = [
     "OutOfMemory",
     "Pool",
     "Queue",
+    "Tunable",
     "Unsupported",
     "hookimpl",
 ]

@@ -200,6 +200,22 @@ class Backend(Protocol):
     def device(self, ordinal: int) -> Device: ...
 
 
+@runtime_checkable
+class Tunable(Protocol):
+    """A backend that can compile a nest in several ways: of other sizes, say. Which is the fastest is for core to find
+    out, where somebody asks for a search."""
+
+    def ways(self, nest: Proc) -> Sequence[int]:
+        """Numbers of those in which a program of a single nest can be compiled, each of which makes other code. The
+        first is how `compile` does it; a number means the same for all nests."""
+        ...
+
+    def compile_in(self, procs: Sequence[Proc], ways: Sequence[Sequence[int]]) -> Code:
+        """As `Backend.compile`, each nest of each program (as `ocannl.codegen.nests` cuts it) in one of these ways;
+        those beyond the end of a list as `compile` does it."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class BackendInfo:
     """What a plugin declares; nothing heavy may be imported to make one.

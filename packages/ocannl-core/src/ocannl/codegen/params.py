@@ -35,7 +35,8 @@ Loops that threads share (`Nest.claim`) are handed to the team, if there is one:
 
 `share` calls `body(frame, n, thread)` for every n below `claims`, each once, on up to so many threads, the caller being
 number 0, and comes back when all are done; it gives 1 as soon as one of them does, and begins no more then. A team that
-is busy for somebody else leaves the caller to do it alone. The lock of Python must not be held.
+is busy for somebody else leaves the caller to do it alone. Threads of the team never ask for the lock of Python, so
+that a brief program may keep it.
 
 Brief programs are also called by Python itself, through one function that comes with them:
 
@@ -86,7 +87,7 @@ class Signature:
 
 
 PATIENCE_NS = 20_000_000
-BRIEF = 250_000  # of work: far less than the 5 ms for which a thread leaves Python's lock to another
+BRIEF = 1_200_000  # of work: less than the 5 ms for which a thread leaves Python's lock to another, whatever it is
 READ_ONLY = (Access.IN, Access.CONST, Access.MERGE)
 
 
@@ -96,8 +97,9 @@ def pool_bufs(proc: Proc) -> tuple[Buf, ...]:
 
 
 def brief(proc: Proc) -> bool:
-    """Whether a program keeps Python's lock, so that nothing comes between its beginning and its end."""
-    if work(proc.body) > BRIEF or _shares(proc):
+    """Whether a program keeps Python's lock, so that nothing comes between its beginning and its end. It has so little
+    to do that nobody looks whether to leave, not even between claims."""
+    if work(proc.body) > BRIEF:
         return False
     return not any(isinstance(node, Poll) for node in walk(proc.body))
 

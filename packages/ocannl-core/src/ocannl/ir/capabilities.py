@@ -15,6 +15,11 @@ class Caches:
     core_ways: int = 16  # places in it for a line, of which its address says the others
     all_bytes: int = 1 << 25  # of the last one before memory
 
+    @property
+    def far_bytes(self) -> int:
+        """Through which a nest goes so that nothing of it is there when it is wanted again: others are at work, too."""
+        return self.all_bytes // 2
+
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
@@ -25,6 +30,7 @@ class Capabilities:
     scheduled: bool = True  # takes nests in the form `realize` gives them; False: as they were lowered
     grouped: bool = False  # where they are not scheduled: takes sums together with what is done with them
     online: bool = False  # takes softmax in one walk over its keys, with running maxima
+    lanes: int = 0  # numbers that a grid of programs works on at a time; 0: there is no grid
     alignment_bytes: int = 64  # of every array in a pool or an arena
     vector_bytes: int = 0  # of the vectors that loops over lanes are best made of; 0: of numbers one by one
     vector_registers: int = 16  # that hold such vectors
@@ -34,6 +40,7 @@ class Capabilities:
         """One line of text: part of cache keys."""
         return (
             f"precisions={','.join(sorted(self.precisions))} scheduled={self.scheduled} grouped={self.grouped} "
-            f"online={self.online} align={self.alignment_bytes} vectors={self.vector_registers}x{self.vector_bytes} "
+            f"online={self.online} lanes={self.lanes} align={self.alignment_bytes} "
+            f"vectors={self.vector_registers}x{self.vector_bytes} "
             f"caches={self.caches.core_bytes}/{self.caches.core_ways},{self.caches.all_bytes}"
         )

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from ocannl.ir.index import TRUE, Affine, Cond, Sym
 from ocannl.ir.loops import (
     Access,
+    Apply,
     Body,
     Buf,
     Expr,
@@ -118,6 +119,20 @@ class Group:
             body += (Local(each.acc), Store(each.update.ref, each.start, each.update.origin))
             body += around(each.loops, each.cond, (each.update,))
         return block(around(self.loops, self.cond, (*body, *self.tail)))
+
+
+def multiplies(group: Group) -> bool:
+    """Whether the terms of a sum have factors of which each knows a loop that the other one does not: tiles of both are
+    what programs take."""
+    for each in group.sums:
+        match each.update.value:
+            case Apply(_, (left, right)):
+                sides = [{s for ref in loads(side) for at in ref.at for s in at.syms} for side in (left, right)]
+                if sides[0] - sides[1] and sides[1] - sides[0]:
+                    return True
+            case _:
+                pass
+    return False
 
 
 def scratch(name: str, precision: Precision, shape: tuple[int, ...]) -> Buf:

@@ -14,9 +14,10 @@ from ocannl.ir.touch import storage
 from ocannl.opt.group import Group, group_of
 from ocannl.opt.nest import Table, around, grid, names_of
 from ocannl.opt.plan.model import Shape, Strides, best
-from ocannl.opt.plan.tiled import NEAR_BYTES, Subject, subject_of
+from ocannl.opt.plan.tiled import Subject, subject_of
 from ocannl.opt.substitute import replace_buffers
 
+NEAR_BYTES = 1 << 18  # of an array that is not, whatever the machine: the order of summation may depend on it
 FAR = 0.5  # cycles that it takes to read and write an element of an array that is too large for the core's cache
 GAIN = 0.97  # of the cycles before, at most, for another order to be worth its while
 

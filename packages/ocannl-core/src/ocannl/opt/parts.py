@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from ocannl.ir.index import TRUE, Affine, Sym
+from ocannl.ir.index import TRUE, Affine, Cond, Sym
 from ocannl.ir.loops import Access, Buf, For, Home, Load, Num, Proc, Ref, Stmt, Store, loop, row_major
 from ocannl.ir.names import Namer
-from ocannl.opt.group import Group, Sum, group_of, scratch
+from ocannl.opt.group import Group, Sum, group_of, multiplies, scratch
 from ocannl.opt.nest import is_claimed, is_whole, loads, names_of
 from ocannl.opt.plan.plain import REORDERED
 from ocannl.opt.realize.plain import neutral
@@ -18,9 +18,12 @@ from ocannl.opt.substitute import substitute
 PARTS = 64  # of a sum, at most
 FEW = 8  # parts that are too few for threads to share
 LONG = 1 << 20  # iterations from which on a sum is divided
+PROGRAM_PARTS = 256  # of a sum, at most, where programs of a grid take them
+TILE_TERMS, COLUMN_TERMS, ROW_TERMS = 32, 64, 2048  # that a program takes at a time, in products and other sums
+TURNS = 16  # that a program has to take at least
 
 
-def parts(proc: Proc, long: int = LONG) -> Proc:
+def parts(proc: Proc, long: int = LONG, lanes: int = 0) -> Proc:
     """Divides sums that go through much memory but for few results. Here a sum is long from 192 on:
 
         proc step                       proc step
@@ -40,18 +43,19 @@ def parts(proc: Proc, long: int = LONG) -> Proc:
                                               acc += y_parts[i_part_2]
                                             y = acc
 
-    Parts are consecutive, and as many as sizes say: the result is the same whatever the number of threads.
+    Parts are consecutive, and as many as sizes say: the result is the same whatever the number of threads. Those for
+    programs of a grid are as many as it takes to keep so many `lanes` busy; the last one may have fewer terms.
     """
     names = Namer(names_of(proc))
     body: list[Stmt] = []
     bufs: list[Buf] = []
     for stmt in proc.body:
         group = group_of(stmt, names) if not is_claimed(stmt) else None
-        sym = _divided(group, long) if group is not None else None
-        if group is None or sym is None:
+        found = (_among_programs(group, lanes) if lanes else _among_threads(group, long)) if group is not None else None
+        if group is None or found is None:
             body.append(stmt)
             continue
-        buf, first, last = _in_parts(group, sym, names)
+        buf, first, last = _in_parts(group, *found, names)
         body += (first, last)
         bufs.append(buf)
     return replace(proc, body=tuple(body), bufs=(*proc.bufs, *bufs)) if bufs else proc
@@ -62,21 +66,43 @@ def parts_of(extent: int) -> int:
     return max(n for n in range(1, PARTS + 1) if extent % n == 0) if extent else 0
 
 
-def _divided(group: Group, long: int) -> Sym | None:
-    """The summed loop to divide: that along which most memory lies, if it is that of all loops."""
-    if len(group.sums) != 1 or not group.cond.is_true or not all(map(is_whole, group.loops)):
+def _among_threads(group: Group, long: int) -> tuple[Sym, int] | None:
+    """The loop of a sum to divide, in how many parts: that along which most memory lies, if it does for all loops."""
+    each = _only_sum(group)
+    if each is None or not each.cond.is_true or prod(sym.extent for sym in group.syms + each.syms) < long:
         return None
-    (each,) = group.sums
     syms = group.syms + each.syms
-    if each.update.op not in REORDERED or not each.cond.is_true or not all(map(is_whole, each.loops)):
-        return None
-    if not each.loops or prod(sym.extent for sym in syms) < long:
-        return None
     whole = next((ref for ref in loads(each.update.value) if all(map(ref.stride, syms))), None)
     if whole is None:
         return None
     outer = max(syms, key=lambda sym: abs(whole.stride(sym)))
-    return outer if outer in each.syms and parts_of(outer.extent) >= min(FEW, outer.extent) else None
+    many = parts_of(outer.extent)
+    return (outer, many) if outer in each.syms and many >= min(FEW, outer.extent) else None
+
+
+def _among_programs(group: Group, lanes: int) -> tuple[Sym, int] | None:
+    """The longest loop of a sum, if there are few results with many terms."""
+    each = _only_sum(group)
+    read = loads(each.update.value) if each is not None else []
+    if each is None or not read:
+        return None
+    results, terms = (prod(sym.extent for sym in syms) for syms in (group.syms, each.syms))
+    if not results * terms:
+        return None
+    most = max(read, key=lambda ref: prod(sym.extent for at in ref.at for sym in at.syms))
+    along = any(abs(most.stride(sym)) == 1 for sym in each.syms)
+    taken = TILE_TERMS if multiplies(group) else ROW_TERMS if along else COLUMN_TERMS
+    sym = max(each.syms, key=lambda sym: sym.extent)
+    many = min(lanes // (results * min(terms, taken)), terms // (taken * TURNS), sym.extent, PROGRAM_PARTS)
+    return (sym, many) if many > 1 else None
+
+
+def _only_sum(group: Group) -> Sum | None:
+    """If its terms may be added in any order."""
+    if len(group.sums) != 1 or not group.cond.is_true or not all(map(is_whole, group.loops)):
+        return None
+    (each,) = group.sums
+    return each if each.loops and each.update.op in REORDERED and all(map(is_whole, each.loops)) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +127,7 @@ class Room:
         (total,) = self.group.sums
         cell = self.cell(part, {turn.sym: Affine.of(turn.sym) for turn in self.group.loops})
         update = replace(total.update, value=Load(cell))
-        return replace(self.group, sums=(replace(total, loops=(loop(part, ()),), update=update),)).stmt()
+        return replace(self.group, sums=(Sum(total.start, (loop(part, ()),), TRUE, update),)).stmt()
 
 
 def room_of(group: Group, many: int, names: Namer) -> Room:
@@ -116,17 +142,23 @@ def renamed(loops: Sequence[For], names: Namer) -> tuple[tuple[For, ...], dict[S
     return tuple([loop(sym, ()) for sym in new.values()]), {old: Affine.of(sym) for old, sym in new.items()}
 
 
-def _in_parts(group: Group, sym: Sym, names: Namer) -> tuple[Buf, Stmt, Stmt]:
+def _in_parts(group: Group, sym: Sym, many: int, names: Namer) -> tuple[Buf, Stmt, Stmt]:
     """The array of the parts, the group that makes them, and the one that adds them up."""
     (total,) = group.sums
-    many = parts_of(sym.extent)
+    size = -(-sym.extent // many)
+    many = -(-sym.extent // size)
     room = room_of(group, many, names)
     part, again = (Sym(names(f"{sym.name}_part"), 0, many - 1) for _ in range(2))
-    turn = Sym(names(sym.name), 0, sym.extent // many - 1)
+    turn = Sym(names(sym.name), 0, size - 1)
     kept, known = renamed(group.loops, names)
-    value = substitute(total.update.value, {**known, sym: Affine(((turn.extent, part), (1, turn)), sym.lo)})
+    here = Affine(((size, part), (1, turn)))
+    known |= {sym: here + sym.lo}
+    cond = total.cond.substitute(known)
+    if size * many > sym.extent:
+        cond = Cond((Affine.of(sym.extent - 1) - here,)) & cond
     acc = Ref(scratch(names("acc"), room.buf.precision, ()), ())
     loops = tuple([loop(turn, ()) if each.sym is sym else each for each in total.loops])
-    made = Sum(room.start, loops, TRUE, replace(total.update, ref=acc, value=value))
-    first = Group((loop(part, ()), *kept), TRUE, (made,), (Store(room.cell(part, known), Load(acc)),))
+    update = replace(total.update, ref=acc, value=substitute(total.update.value, known))
+    first = Group((loop(part, ()), *kept), TRUE, (Sum(room.start, loops, cond, update),),
+                  (Store(room.cell(part, known), Load(acc)),))  # fmt: skip
     return room.buf, first.stmt(), room.added_up(again)

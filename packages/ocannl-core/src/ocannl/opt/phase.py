@@ -6,9 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ocannl.ir.index import Affine, Sym
-from ocannl.ir.loops import Body, Buf, Expr, For, Home, Load, Local, Proc, Ref, Stmt, loop, row_major
+from ocannl.ir.loops import Body, Buf, Expr, For, Home, Load, Local, Proc, Ref, Stmt, Store, loop, row_major
 from ocannl.ir.names import Namer
 from ocannl.ir.touch import Touch, storage, touches
+from ocannl.ir.walk import walk
 from ocannl.opt.nest import is_claimed, names_of
 from ocannl.opt.plan.model import Strides
 from ocannl.opt.substitute import map_statements, substitute_statements
@@ -68,9 +69,10 @@ def _with_locals(proc: Proc) -> Proc:
         if not isinstance(stmt, For) or stmt.claimed or len(stmt.body) < 2:
             continue
         small: dict[Buf, tuple[Buf, int]] = {}
+        streamed = {node.ref.buf for node in walk(stmt.body) if isinstance(node, Store) and node.streamed}
         taken = 0
         for key, (buf, axes) in _Touched(found[at], stmt.sym).axes.items():
-            if axes and buf.home is Home.ARENA and users[key] == {at}:
+            if axes and buf.home is Home.ARENA and users[key] == {at} and buf not in streamed:
                 local = _without(buf, min(axes), names)
                 if taken + local.nbytes <= STACK_BYTES:
                     taken += local.nbytes

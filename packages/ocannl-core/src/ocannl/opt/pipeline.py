@@ -30,6 +30,7 @@ from ocannl.opt.settle import settle
 from ocannl.opt.share import share
 from ocannl.opt.stream import stream
 from ocannl.opt.sweep import sweep
+from ocannl.opt.unite import unite
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +50,15 @@ def by_model(proc: Proc) -> Choices:
 
 def passes(asked: Mapping[TNode, str], capabilities: Capabilities, choose: Chooser = by_model) -> tuple[Pass, ...]:
     """What happens to a lowered program, first to last. Any of them can be left out."""
-    grouped = capabilities.scheduled or capabilities.grouped
+    grouped, far = capabilities.scheduled or capabilities.grouped, capabilities.caches.far_bytes
+    divided = capabilities.scheduled or capabilities.lanes > 0
     return (
         Pass("settle", lambda proc: settle(proc, asked)),  # the others remove temporaries, never what is kept
         Pass("fold", fold),
         Pass("join", join),  # before `inline`, which takes stores
         Pass("inline", lambda proc: inline(proc, grouped)),  # after `fold`: costs are true
         Pass("gather", gather),  # after `inline`: tests of indices are where they are asked
+        Pass("unite", unite),  # after `inline`: fewer arrays are left
         Pass("sweep", sweep),  # after these, which leave dead nests behind
         Pass("invert", invert, when=grouped),  # after `gather`, which wants the loops of the scatter
         Pass("fuse", fuse, when=grouped),  # after `sweep`: what is dead is nobody's business
@@ -64,11 +67,11 @@ def passes(asked: Mapping[TNode, str], capabilities: Capabilities, choose: Choos
         Pass("pad", pad, when=capabilities.scheduled),  # after `outer`, which drops axes
         Pass("online", online, when=capabilities.online),  # before `rows`, which takes softmax apart by rows alone
         Pass("rows", lambda proc: rows(proc, capabilities), when=grouped),  # strides are final
-        Pass("parts", parts, when=capabilities.scheduled),  # after `rows`, which takes some sums along
+        Pass("parts", lambda proc: parts(proc, lanes=capabilities.lanes), when=divided),  # after `rows`
         Pass("schedule", lambda proc: schedule(proc, capabilities, choose(proc)), when=capabilities.scheduled),
         Pass("number", number, when=grouped),  # after `schedule`, which takes perfect nests
-        Pass("prefetch", prefetch, when=capabilities.scheduled),  # after `schedule`, which makes the vectors
-        Pass("stream", stream, when=capabilities.scheduled),  # after `schedule`, which makes the vectors
+        Pass("prefetch", lambda proc: prefetch(proc, far), when=capabilities.scheduled),  # after `schedule`:
+        Pass("stream", lambda proc: stream(proc, far), when=capabilities.scheduled),  # these look at vectors
         Pass("phase", phase, when=capabilities.scheduled),  # after `stream`, which looks at nests by themselves
         Pass("share", share, when=capabilities.scheduled),  # before `poll`, which divides loops
         Pass("poll", poll, when=capabilities.scheduled),

@@ -8,13 +8,13 @@ from ocannl.ir.index import Affine
 from ocannl.ir.loops import Access, Body, Buf, For, If, Load, Mode, Prefetch, Proc, Ref, Stmt
 from ocannl.ir.walk import walk
 from ocannl.opt.nest import same
-from ocannl.opt.stream import FAR_BYTES, is_far
+from ocannl.opt.stream import is_far
 
 LARGE_BYTES = 1 << 20  # of an array that does not stay in a cache of the core
 ROW_BYTES = 1 << 16  # that fit there while another row is worked on
 
 
-def prefetch(proc: Proc, far_bytes: int = FAR_BYTES, large_bytes: int = LARGE_BYTES) -> Proc:
+def prefetch(proc: Proc, far_bytes: int, large_bytes: int = LARGE_BYTES) -> Proc:
     """Lets the loops that read a row fetch the same part of the next one: the first of them waits for memory itself, if
     there is another. Here every array is large:
 

@@ -9,11 +9,11 @@ from math import prod
 
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import TRUE, Affine, Sym
-from ocannl.ir.loops import Access, Apply, Body, Buf, Expr, For, Home, Load, Local, Proc, Ref, Stmt, loop
+from ocannl.ir.loops import Access, Body, Buf, Expr, For, Home, Load, Local, Proc, Ref, Stmt, loop
 from ocannl.ir.names import Namer
 from ocannl.ir.touch import storage
 from ocannl.opt.carry import Carried, carried, in_parts
-from ocannl.opt.group import Group, group_of, scratch
+from ocannl.opt.group import Group, group_of, multiplies, scratch
 from ocannl.opt.nest import around, is_whole, loads, names_of
 from ocannl.opt.parts import parts_of
 from ocannl.opt.places import Places
@@ -49,15 +49,16 @@ def rows(proc: Proc, capabilities: Capabilities, far_bytes: int = FAR_BYTES) -> 
               y[k, n] = x[k, n] / s[k]            y[i_2, n] = x[i_2, n] / s_2
 
     The loops that are shared are those that every cell they have in common tells. A group whose tiles need them for
-    themselves, such as most products of matrices, stays alone. A sum over the very rows that others go through, such as
-    the gradient of a gain, is taken along in parts, which are the same whatever the number of threads.
+    themselves, such as most products of matrices, stays alone. Where threads share the rows, a sum over the very rows
+    that others go through, such as the gradient of a gain, is taken along in parts, which are the same whatever the
+    number of threads.
     """
     if not (capabilities.vector_bytes or capabilities.grouped):
         return proc
     return _Sharing(proc, capabilities, far_bytes).result()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Row:
     """Groups one after the other in each iteration of the loops; their own loops are the others."""
 
@@ -81,6 +82,7 @@ class _Sharing:
         self.stmts: list[Stmt | None] = list(proc.body)
         self.places = Places(self.stmts)
         self.rows: dict[int, _Row] = {}
+        self.alone: dict[_Row, float] = {}  # cycles of rows as they are
         for at, stmt in enumerate(proc.body):
             group = group_of(stmt, self.names)
             if group is not None and group.cond.is_true and all(map(is_whole, group.loops)):
@@ -89,7 +91,7 @@ class _Sharing:
     def result(self) -> Proc:
         for at in sorted(self.rows):
             self.attach(at)
-        for at in sorted(self.rows):
+        for at in [] if self.capabilities.grouped else sorted(self.rows):
             if len(self.rows[at].members) == 1:
                 self.carry(at)
         local: set[Buf] = set()
@@ -169,10 +171,15 @@ class _Sharing:
         far = sum(buf.nbytes for buf in again if buf.nbytes > NEAR_BYTES)
         if self.capabilities.grouped:
             fits = all(prod(loop.sym.extent for loop in each.loops) <= LONGEST for each in whole.members)
-            return whole if fits and not far and not any(map(_multiplies, whole.members)) else None
-        before = sum(self.cycles(_within(row, set())) + _traffic(row) for row in (first, then))
+            return whole if fits and not far and not any(map(multiplies, whole.members)) else None
+        before = sum(map(self.before, (first, then)))
         after = (self.cycles(whole.members) + far / BANDWIDTH) * prod(sym.extent for sym in shared) + _traffic(whole)
         return whole if after <= LOSS * before else None
+
+    def before(self, row: _Row) -> float:
+        if row not in self.alone:
+            self.alone[row] = self.cycles(_within(row, set())) + _traffic(row)
+        return self.alone[row]
 
     def cycles(self, groups: tuple[Group, ...]) -> float:
         total = 0.0
@@ -257,20 +264,6 @@ def _told(first: _Row, then: _Row) -> dict[Sym, Sym]:
                 }  # fmt: skip
                 found = same if found is None else {a: b for a, b in found.items() if same.get(a) is b}
     return found or {}
-
-
-def _multiplies(group: Group) -> bool:
-    """Whether the terms of a sum have factors of which each knows a loop that the other one does not: tiles of both are
-    what programs take."""
-    for each in group.sums:
-        match each.update.value:
-            case Apply(_, (left, right)):
-                sides = [{s for ref in loads(side) for at in ref.at for s in at.syms} for side in (left, right)]
-                if sides[0] - sides[1] and sides[1] - sides[0]:
-                    return True
-            case _:
-                pass
-    return False
 
 
 def _traffic(row: _Row) -> float:

@@ -8,10 +8,8 @@ from ocannl.ir.loops import Body, Buf, For, If, Mode, Proc, Stmt, Store
 from ocannl.ir.touch import is_aligned, storage, touches
 from ocannl.opt.nest import same
 
-FAR_BYTES = 1 << 25  # that a nest goes through: more than stays in a cache until it is wanted again
 
-
-def stream(proc: Proc, far_bytes: int = FAR_BYTES) -> Proc:
+def stream(proc: Proc, far_bytes: int) -> Proc:
     """Streams what a nest writes that goes through more memory than caches hold. Here they hold 64 bytes:
 
         proc step                                      proc step

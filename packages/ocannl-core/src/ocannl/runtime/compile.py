@@ -14,14 +14,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from time import perf_counter
 
-from ocannl.backend.api import Backend, Code
+from ocannl.backend.api import Backend, Code, Tunable
 from ocannl.base.config import VERIFY
 from ocannl.base.errors import CodeError
 from ocannl.base.log import logger
 from ocannl.ir.assign import Comp
 from ocannl.ir.canon import canonical
 from ocannl.ir.index import Sym
-from ocannl.ir.loops import Home, Proc
+from ocannl.ir.loops import Proc
 from ocannl.ir.tnode import Decision, TNode
 from ocannl.ir.verify import Stage, verify
 from ocannl.lower.lower import lower
@@ -29,8 +29,9 @@ from ocannl.opt.pipeline import optimize
 from ocannl.opt.schedule import BY_MODEL, Choices
 from ocannl.opt.search import search
 from ocannl.runtime import reuse
-from ocannl.runtime.program import Link, Program
+from ocannl.runtime.program import Program, links
 from ocannl.runtime.timer import Searcher
+from ocannl.runtime.tune import tuned
 
 _log = logger("runtime.compile")
 
@@ -94,6 +95,7 @@ class _Draft:
     job: Job
     proc: Proc
     choices: Choices
+    ways: tuple[int, ...]  # of its nests, where the backend has several
     final: bool
 
 
@@ -103,7 +105,11 @@ def _built(jobs: Sequence[Job], backend: Backend, searcher: Searcher | None) -> 
         return []
     watch = _Watch()
     drafts = [_drafted(job, backend, watch, searcher) for job in jobs]
-    made = backend.compile([draft.proc for draft in drafts])
+    procs = [draft.proc for draft in drafts]
+    if searcher is not None and isinstance(backend, Tunable):
+        made = backend.compile_in(procs, [draft.ways for draft in drafts])
+    else:
+        made = backend.compile(procs)
     watch.lap(backend.name)
     _log.info("compiled %s for %s in %s", ", ".join(f"`{job.name}`" for job in jobs), backend.name, watch)
     return [
@@ -150,7 +156,8 @@ def _drafted(job: Job, backend: Backend, watch: _Watch, searcher: Searcher | Non
     proc = optimize(lowered, job.asked, backend.capabilities, see, choose=choose)
     if checks == "ends":
         check(proc, "placed")
-    return _Draft(job, proc, choices, timer is None or not timer.is_over)
+    ways = tuned(proc, backend, timer) if timer is not None and isinstance(backend, Tunable) else ()
+    return _Draft(job, proc, choices, ways, timer is None or not timer.is_over)
 
 
 class _Watch:
@@ -168,16 +175,6 @@ class _Watch:
     def __str__(self) -> str:
         laps = ", ".join(f"{stage} {seconds * 1e3:.1f}" for stage, seconds in self.seconds.items())
         return f"{sum(self.seconds.values()) * 1e3:.1f} ms: {laps}"
-
-
-def links(proc: Proc) -> tuple[Link, ...]:
-    """The arrays outside of the program that it works on."""
-    found = []
-    for buf in proc.bufs:
-        if buf.home is Home.POOL:
-            assert buf.node is not None, f"the pool array `{buf.name}` of `{proc.name}` belongs to no node"
-            found.append(Link(buf.node, buf.access))
-    return tuple(found)
 
 
 def _refuse_ambiguous(statics: Sequence[Sym]) -> None:

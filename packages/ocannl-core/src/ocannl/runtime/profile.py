@@ -29,8 +29,7 @@ from ocannl.ir.names import Namer
 from ocannl.ir.tnode import TNode
 from ocannl.ir.walk import walk
 from ocannl.opt.substitute import replace_buffers
-from ocannl.runtime.compile import links
-from ocannl.runtime.program import Program
+from ocannl.runtime.program import Program, links
 from ocannl.runtime.traffic import traffic
 
 if TYPE_CHECKING:
@@ -155,7 +154,7 @@ def cut(proc: Proc) -> tuple[Piece, ...]:
         written = _written(nest)
         if written:
             name = named(f"{proc.name}_{written[0].name}")
-            pieces.append(Piece(_program(name, proc, nest), _title(written), heading))
+            pieces.append(Piece(program_of(name, proc, nest), _title(written), heading))
     return tuple(pieces)
 
 
@@ -164,7 +163,8 @@ def _written(nest: Nest) -> tuple[Buf, ...]:
     return tuple(buf for buf in nest.bufs if buf in written)
 
 
-def _program(name: str, whole: Proc, nest: Nest) -> Proc:
+def program_of(name: str, whole: Proc, nest: Nest) -> Proc:
+    """The nest alone."""
     arena = whole.arena if any(buf.home is Home.ARENA for buf in nest.bufs) else 0
     shared = {buf: replace(buf, access=Access.INOUT) for buf in nest.bufs if buf.home is Home.ARENA}
     return replace_buffers(Proc(name, nest.bufs, nest.syms, nest.body, arena=arena), shared)

@@ -10,7 +10,7 @@ from ocannl.backend.api import Code
 from ocannl.ir.assign import Comp
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Sym
-from ocannl.ir.loops import Access, Fact, Proc
+from ocannl.ir.loops import Access, Fact, Home, Proc
 from ocannl.ir.text import print_proc
 from ocannl.ir.tnode import Placement, TNode
 from ocannl.lower.lower import lower
@@ -24,6 +24,16 @@ class Link:
 
     node: TNode
     access: Access
+
+
+def links(proc: Proc) -> tuple[Link, ...]:
+    """The arrays outside of the program that it works on."""
+    found = []
+    for buf in proc.bufs:
+        if buf.home is Home.POOL:
+            assert buf.node is not None, f"the pool array `{buf.name}` of `{proc.name}` belongs to no node"
+            found.append(Link(buf.node, buf.access))
+    return tuple(found)
 
 
 class Stages(dict[str, str]):

@@ -17,8 +17,6 @@ from ocannl.opt.nest import loads
 from ocannl.opt.plan.model import Shape, Strides, Tile, best
 from ocannl.opt.plan.plain import REORDERED, along
 
-NEAR_BYTES = 1 << 18  # of operands that stay in a cache of the core
-
 
 @dataclass(frozen=True, slots=True)
 class Tiled:
@@ -77,7 +75,7 @@ def _ordered(subject: Subject, tiles: list[tuple[Sym, int]], reduced: tuple[Sym,
         again = [ref for ref in subject.terms if ref.stride(inner[0]) and not ref.stride(outer[0])]
         syms = (*reduced, inner[0])
         size = sum(prod(s.extent for s in syms if ref.stride(s)) * ref.buf.precision.nbytes for ref in again)
-        return size * -(-outer[0].extent // outer[1]) if size > NEAR_BYTES else 0
+        return size * -(-outer[0].extent // outer[1]) if size > subject.near_bytes else 0
 
     if len(tiles) < 2:
         return tiles
@@ -94,6 +92,7 @@ class Subject:
     others: tuple[Ref, ...]
     writes: tuple[Ref, ...]
     numbers: Shape
+    near_bytes: int  # of operands that stay in a cache of the core
 
     def shape(self, orders: Mapping[Buf, Strides] | None = None) -> Shape:
         """The group in numbers, as if arrays had other strides."""
@@ -139,7 +138,8 @@ def subject_of(group: Group, capabilities: Capabilities) -> Subject | None:
         lanes=capabilities.vector_bytes // width,
         registers=capabilities.vector_registers,
     )
-    return Subject(syms, tuple(terms), tuple(others), tuple(group.writes), numbers)
+    near = capabilities.caches.core_bytes // 2
+    return Subject(syms, tuple(terms), tuple(others), tuple(group.writes), numbers, near)
 
 
 def _differs(value: Expr, syms: tuple[Sym, ...]) -> bool:
