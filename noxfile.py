@@ -32,13 +32,13 @@ def fuzz(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Run a benchmark with its options, or all of them, the long comparison with peers in its quick form."""
+    """Run a benchmark with its options, or all of them, the long ones in their quick form."""
     if session.posargs:
         name, *options = session.posargs
         session.run("python", str(ROOT / "benchmarks" / f"{name}.py"), *options)
         return
     for path in sorted((ROOT / "benchmarks").glob("*.py")):
-        session.run("python", str(path), *(["--quick"] if path.stem == "run" else []))
+        session.run("python", str(path), *(["--quick"] if path.stem in ("run", "growth") else []))
 
 
 @nox.session

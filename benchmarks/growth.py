@@ -2,6 +2,7 @@
 
     python benchmarks/growth.py                            everything: half an hour
     python benchmarks/growth.py --model mlp --axis depth   a part
+    python benchmarks/growth.py --quick                    small models
 
 Cost is to grow as the work does: neither compiling nor running may fall off a cliff. Each row is a process of its own
 with empty caches and one thread; the losses of both systems must agree.
@@ -31,6 +32,7 @@ from compare.workloads import Workload, decoder, perceptron
 
 ROOT = Path(__file__).parent
 DEPTHS = (1, 2, 4, 8, 16, 32, 64)
+QUICK = 3  # sizes in each direction
 WIDTHS = (32, 64, 128, 256, 512, 1024, 2048)
 DEPTH, WIDTH = 2, 64  # of models that grow in the other direction
 BATCH, CONTEXT, VOCABULARY, CLASSES = 16, 64, 64, 10
@@ -63,12 +65,12 @@ class Case:
         return self.depth if self.axis == "depth" else self.width
 
 
-def cases(models: Sequence[str], axes: Sequence[str]) -> Iterator[Case]:
+def cases(models: Sequence[str], axes: Sequence[str], sizes: int | None = None) -> Iterator[Case]:
     for model in models:
         if "depth" in axes:
-            yield from (Case(model, "depth", depth, WIDTH) for depth in DEPTHS)
+            yield from (Case(model, "depth", depth, WIDTH) for depth in DEPTHS[:sizes])
         if "width" in axes:
-            yield from (Case(model, "width", DEPTH, width) for width in WIDTHS)
+            yield from (Case(model, "width", DEPTH, width) for width in WIDTHS[:sizes])
 
 
 # --- the same steps in JAX --------------------------------------------------------------------------------------------
@@ -240,6 +242,7 @@ def main() -> None:
     parser.add_argument("--axis", nargs="+", choices=("depth", "width"), default=["depth", "width"])
     parser.add_argument("--system", nargs="+", choices=(*OURS, "jax"), default=["ocannl_llvm", "jax"])
     parser.add_argument("--limit", type=float, default=600, help="seconds that a process may take")
+    parser.add_argument("--quick", action="store_true", help="small models, printed and not kept")
     parser.add_argument("--output", type=Path, default=ROOT / "results" / f"growth-{date.today().isoformat()}.md")
     parser.add_argument("--worker", nargs=5, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -255,14 +258,15 @@ def main() -> None:
         "with empty caches; `step` the fastest stretch; `MB` the peak of the process.", "",
     ]  # fmt: skip
     rows: dict[tuple[str, str], list[tuple[Case, dict[str, dict[str, Any]]]]] = {}
-    for case in cases(given.model, given.axis):
+    for case in cases(given.model, given.axis, QUICK if given.quick else None):
         found = {name: once(case, name, given.limit) for name in systems}
         agree(found)
         work = MODELS[case.model](case.depth, case.width)["flops"] / 1e9
         print(case, *(f"{name} {figures(each, work)}" for name, each in found.items()), flush=True)
         rows.setdefault((case.model, case.axis), []).append((case, found))
-        text = [line for (model, axis), some in rows.items() for line in table(model, axis, some)]
-        given.output.write_text("\n".join([*lines, *text]), encoding="utf-8")
+        if not given.quick:
+            text = [line for (model, axis), some in rows.items() for line in table(model, axis, some)]
+            given.output.write_text("\n".join([*lines, *text]), encoding="utf-8")
 
 
 if __name__ == "__main__":

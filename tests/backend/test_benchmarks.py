@@ -15,6 +15,7 @@ from ocannl.runtime.timer import Timer
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
+import growth
 from compare.adapter import Run, adapter
 from compare.references import arrays, check
 from compare.worker import results
@@ -139,3 +140,26 @@ def test_an_adapter_says_what_it_is_and_builds():
     version, build = adapter("numpy")
     assert version() == f"ocannl {oc.__version__}"
     assert isinstance(build(SMALL["W8_noop"]), Run)
+
+
+@pytest.mark.parametrize("backend", COMPILED)
+def test_perceptrons_of_any_depth(backend):
+    made = growth.mlp(5, 12)
+    h = made["x"].astype(float)
+    for n in range(0, len(made["params"]), 2):
+        h = h @ made["params"][n] + made["params"][n + 1]
+        h = np.maximum(h, 0) if n + 2 < len(made["params"]) else h
+    loss = np.mean(np.log(np.exp(h).sum(1)) - h[np.arange(len(h)), made["y"]])
+    assert len(made["params"]) == 12
+    np.testing.assert_allclose(results(finished(backend, made), True)[0], loss, rtol=1e-5)
+
+
+def test_models_that_grow():
+    small = list(growth.cases(["mlp", "transformer"], ["depth", "width"], 2))
+    assert [case.size for case in small] == [1, 2, 32, 64] * 2
+    found = {"ocannl_llvm": {"first_s": 0.5, "step_s": 0.002, "losses": [1.0, 0.9], "peak_mb": 100.0}}
+    found["jax"] = {**found["ocannl_llvm"], "losses": [1.0, 0.8]}
+    growth.agree(found)
+    assert found["ocannl_llvm"] == {"error": "losses [1.0, 0.9], not [1.0, 0.8]"}
+    *_, row, _ = growth.table("mlp", "depth", [(small[0], {"jax": found["jax"]})])
+    assert row == "| 1 | 0.00129 | 0.50 | 2 | 0.6 | 100 |"

@@ -107,6 +107,9 @@ class Order:
 
 def order_rows(trail: Trail, res: Row, opnd: Row, front: int, slot: int, inside: bool) -> None:
     """Row `res` fits under row `opnd`; `inside` if it is the row of an operand as well."""
+    opnd = resolve(opnd)
+    if opnd.var is None and not inside and not opnd.lead and not opnd.trail:
+        return  # no axes are stretched to any number of them
     left = arrange(trail, res, opnd, front, slot, inside)
     if left is not None:
         Order(*left, trail.cause, slot, inside).watch(trail, ())

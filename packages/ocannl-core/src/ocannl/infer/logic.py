@@ -51,8 +51,10 @@ class Logic:
     stretch: tuple[RowUse, ...] = field(init=False, compare=False, repr=False)
     result: tuple[RowUse, ...] = field(init=False, compare=False, repr=False)
     fronts: Fronts = field(init=False, compare=False, repr=False)
+    _hash: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.name, self.spec, self.stretched, self.asks)))
         uses = [
             (3 * n + k, row, stretched[k])
             for n, (shape, stretched) in enumerate(zip(self.spec.operands, self.stretched, strict=True))
@@ -69,6 +71,9 @@ class Logic:
         object.__setattr__(self, "result", tuple(result))
         batch, input, output = (0 if row.var is None else len(row.lead) for _, row in self.spec.result.rows)
         object.__setattr__(self, "fronts", (batch, input, output))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @property
     def arity(self) -> int:

@@ -1,13 +1,15 @@
 """Which axes of an operation's tensors share a loop: logic and solved shapes -> projections.
 
-Sizes are global, identities are local: loops are made anew for every operation, and a tensor that occurs twice in it
-has two independent occurrences. An operand that was stretched stands still where the result moves on. Axes of size 1
-need no loop. A concatenation is one box of iterations for each of its parts.
+Sizes are global, identities are local: the loops of an operation say nothing about those of another, even if they are
+the same, and a tensor that occurs twice in it has two independent occurrences. An operand that was stretched stands
+still where the result moves on. Axes of size 1 need no loop. A concatenation is one box of iterations for each of its
+parts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from ocannl.infer.close import Open
 from ocannl.infer.finish import attempt, finish_all
@@ -17,6 +19,7 @@ from ocannl.infer.relation import Relation
 from ocannl.infer.solve import decide
 from ocannl.infer.spec import (
     AxisSpec,
+    Coef,
     Concat,
     Fixed,
     Label,
@@ -28,12 +31,13 @@ from ocannl.infer.spec import (
     Window,
     axis_labels,
 )
-from ocannl.infer.terms import Dim, Owner, Row, find, resolve
+from ocannl.infer.terms import Dim, Fronts, Owner, Row, find, resolve
 from ocannl.infer.trail import Trail
 from ocannl.ir.index import Affine, Sym
 from ocannl.ir.projections import Indices, Projection, Projections
 
 RowAxis = tuple[str, int]
+Extents = tuple[int, ...]
 Move = AxisSpec | RowAxis | None
 """What moves along an axis of a tensor: an axis of the spec, the n-th axis of a row variable, or nothing."""
 
@@ -61,29 +65,40 @@ def project(logic: Logic, operands: Sequence[Owner], result: Owner, *, sizes: Ma
 
 def projections(it: Relation) -> Projections:
     """The boxes of an operation whose names all have sizes."""
-    spec = it.logic.spec
-    sizes: dict[str | RowAxis, int] = {name: size_of(cell) for name, cell in it.labels.items()}
-    counts: dict[str | None, int] = {None: 0}
-    for name, row in it.row_vars.items():
-        axes = resolve(row).axes
-        counts[name] = len(axes)
-        sizes.update(((name, n), size_of(axis)) for n, axis in enumerate(axes))
+    labels = tuple([(name, size_of(cell)) for name, cell in it.labels.items()])
+    rows = tuple([(name, extents(row)) for name, row in it.row_vars.items()])
+    tensors = tuple([(tuple(map(extents, owner.rows)), owner.fronts) for owner in it.owners])
+    return boxes(it.logic, tuple(it.sizes.items()), labels, rows, tensors)
+
+
+@lru_cache(maxsize=1 << 12)
+def boxes(
+    logic: Logic,
+    given: tuple[tuple[str, int], ...],
+    labels: tuple[tuple[str, int], ...],
+    rows: tuple[tuple[str, Extents], ...],
+    tensors: tuple[tuple[tuple[Extents, ...], Fronts], ...],
+) -> Projections:
+    """Of all operations of a logic on tensors of these extents."""
+    spec = logic.spec
+    sizes: dict[str | RowAxis, int] = dict(labels)
+    sizes.update(((name, n), size) for name, row in rows for n, size in enumerate(row))
+    counts: dict[str | None, int] = {None: 0, **{name: len(row) for name, row in rows}}
     equal = (False, False, False)
-    tensors: list[tuple[list[Move], tuple[int, ...]]] = []
-    for owner, shape, stretched in zip(it.owners, spec.shapes, (*it.logic.stretched, equal), strict=True):
+    walked: list[tuple[list[Move], tuple[int, ...]]] = []
+    for (actual, fronts), shape, stretched in zip(tensors, spec.shapes, (*logic.stretched, equal), strict=True):
         moves: list[Move] = []
         dims: list[int] = []
         for n in MEMORY_ORDER:
-            spec_row, actual = shape.rows[n][1], resolve(owner.rows[n])
-            extents = [size_of(axis) for axis in actual.axes]
-            dims += extents
+            spec_row = shape.rows[n][1]
+            dims += actual[n]
             written = write_out(spec_row, counts[spec_row.var])
-            moves += stretch(written, owner.fronts[n], extents) if stretched[n] else written
-        tensors.append((moves, tuple(dims)))
-    *operands, result = tensors
+            moves += stretch(written, fronts[n], actual[n]) if stretched[n] else written
+        walked.append((moves, tuple(dims)))
+    *operands, result = walked
     names: set[str] = set()
-    boxes = [Box(it, sizes, off, names) for off in choices(spec, it.labels)]
-    pieces = [box.projection(result, operands) for box in boxes]
+    found = [Box(dict(labels), dict(given), sizes, off, names) for off in choices(spec, dict(labels))]
+    pieces = [box.projection(result, operands) for box in found]
     return Projections(
         tuple(piece for piece in pieces if piece is not None), result[1], tuple(dims for _, dims in operands)
     )
@@ -96,14 +111,14 @@ def write_out(row: RowSpec, count: int) -> list[Move]:
     return [*row.lead, *((row.var, n) for n in range(count)), *row.trail]
 
 
-def stretch(written: list[Move], front: int, extents: list[int]) -> list[Move]:
+def stretch(written: list[Move], front: int, extents: Extents) -> list[Move]:
     """What the axes of a stretched row meet, from both ends inwards; an axis of size 1 stands still."""
     back = len(extents) - front
     met = written[:front] + written[len(written) - back :]
     return [None if extent == 1 else axis for axis, extent in zip(met, extents, strict=True)]
 
 
-def choices(spec: Spec, labels: Mapping[str, Dim]) -> list[frozenset[str]]:
+def choices(spec: Spec, labels: Mapping[str, int]) -> list[frozenset[str]]:
     """For every box, the labels that take no part in it: of labels that occur in one concatenation, all but one."""
     groups: list[dict[str, None]] = []
     for axis in (axis for shape in spec.shapes for _, row in shape.rows for axis in row.axes):
@@ -115,7 +130,7 @@ def choices(spec: Spec, labels: Mapping[str, Dim]) -> list[frozenset[str]]:
             groups.append(together)
     found: list[frozenset[str]] = [frozenset()]
     for group in groups:
-        present = [name for name in group if size_of(labels[name])]
+        present = [name for name in group if labels[name]]
         found = [off | (group.keys() - {name}) for off in found for name in present]
     return found
 
@@ -123,15 +138,24 @@ def choices(spec: Spec, labels: Mapping[str, Dim]) -> list[frozenset[str]]:
 class Box:
     """One box of iterations: its loops, made when the first index mentions them.
 
+    labels   sizes of what the spec names
+    given    numbers that were given for its coefficients
+    sizes    of labels and of the axes of row variables
     off      labels that take no part
     names    what the loops of all boxes of the operation are called
     moves    what is known to move with a label or an axis of a row variable
     """
 
     def __init__(
-        self, it: Relation, sizes: Mapping[str | RowAxis, int], off: frozenset[str], names: set[str]
+        self,
+        labels: Mapping[str, int],
+        given: Mapping[str, int],
+        sizes: Mapping[str | RowAxis, int],
+        off: frozenset[str],
+        names: set[str],
     ) -> None:
-        self.it = it
+        self.labels = labels
+        self.given = given
         self.sizes = sizes
         self.off = off
         self.names = names
@@ -184,12 +208,15 @@ class Box:
                 return index
 
     def window(self, axis: Window) -> Affine:
-        index = self.move(axis.over, axis.over) * self.it.coefficient(axis.stride) + axis.offset
+        index = self.move(axis.over, axis.over) * self.coefficient(axis.stride) + axis.offset
         if axis.kernel is None:
             return index
-        step = self.it.coefficient(axis.dilation)
+        step = self.coefficient(axis.dilation)
         before = (1 + (self.sizes[axis.kernel] - 1) * step) // 2 if axis.padding is Padding.SAME else 0
         return index + self.move(axis.kernel, axis.kernel) * step - before
+
+    def coefficient(self, value: Coef) -> int:
+        return self.given[value] if isinstance(value, str) else value
 
     def move(self, key: str | RowAxis, name: str) -> Affine:
         found = self.moves.get(key)
@@ -202,7 +229,7 @@ class Box:
         if size == 1:
             return STILL
         name, n = stem, 1
-        while name in self.names or (n > 1 and name in self.it.labels):
+        while name in self.names or (n > 1 and name in self.labels):
             n += 1
             name = f"{stem}_{n}"
         self.names.add(name)
@@ -220,3 +247,7 @@ def size_of(dim: Dim) -> int:
     size = find(dim).size
     assert size is not None
     return size
+
+
+def extents(row: Row) -> Extents:
+    return tuple([size_of(axis) for axis in resolve(row).axes])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import prod
 from typing import SupportsIndex
 from weakref import ref
 
 from ocannl.infer.capture import Capture
 from ocannl.infer.explain import refuse
-from ocannl.infer.finish import attempt, check_cells, finish_all
+from ocannl.infer.finish import MAX_CELLS, attempt, check_cells, finish_all
 from ocannl.infer.generate import emit
 from ocannl.infer.logic import Logic
 from ocannl.infer.mismatch import Mismatch
@@ -119,9 +120,11 @@ class Shape:
         """Sizes in memory order: batch, output, input."""
         if self._dims is None:
             finish(self)
-            attempt(None, lambda _: check_cells(self))
-            batch, input, output = (tuple(axis.size for axis in self._row(n)) for n in range(3))
-            self._dims = batch + output + input
+            batch, input, output = [[find(axis).size or 0 for axis in resolve(row).axes] for row in self.rows]
+            dims = (*batch, *output, *input)
+            if prod(dims) > MAX_CELLS:
+                attempt(None, lambda _: check_cells(self))
+            self._dims = dims
         return self._dims
 
     @property

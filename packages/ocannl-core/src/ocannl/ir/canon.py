@@ -6,11 +6,11 @@ called. Labels and headings stay, because generated names and settled facts ment
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from json.encoder import encode_basestring_ascii as quoted
 
-from ocannl.ir.assign import Apply, Assign, Block, Comp, Convert, Index, Number, Read, Seq, Value
+from ocannl.ir.assign import Apply, Assign, Block, Comp, Convert, Index, Number, Piece, Read, Seq, Value
 from ocannl.ir.index import Affine, Cond, Sym, SymKind
 from ocannl.ir.tnode import TNode
 
@@ -31,16 +31,16 @@ def canonical(code: Comp, asked: Mapping[TNode, str]) -> Canonical:
     writer = _Writer()
     writer.comp(code)
     head = [_node(n, number, asked.get(n)) for n, number in writer.nodes.items()]
-    head += [f"t{number} {json.dumps(s.name)} {s.lo}..{s.hi}" for s, number in writer.statics.items()]
+    head += [f"t{number} {quoted(s.name)} {s.lo}..{s.hi}" for s, number in writer.statics.items()]
     return Canonical("\n".join([*head, *writer.lines, ""]), tuple(writer.nodes), tuple(writer.statics), code, asked)
 
 
 def _node(node: TNode, number: int, asked: str | None) -> str:
     dims = ",".join(map(str, node.dims))
-    text = f"n{number} {json.dumps(node.label)} {node.precision.name}[{dims}] {node.role.value}"
+    text = f"n{number} {quoted(node.label)} {node.precision.name}[{dims}] {node.role.value}"
     if node.requested:
-        text += f" requested {node.requested.value} {json.dumps(node.requested.author)}"
-    return text if asked is None else f"{text} asked {json.dumps(asked)}"
+        text += f" requested {node.requested.value} {quoted(str(node.requested.author))}"
+    return text if asked is None else f"{text} asked {quoted(asked)}"
 
 
 class _Writer:
@@ -49,6 +49,8 @@ class _Writer:
         self.nodes: dict[TNode, int] = {}
         self.statics: dict[Sym, int] = {}
         self.loops: dict[Sym, int] = {}  # of the piece at hand
+        self.boxes: dict[int, tuple[dict[Sym, int], str, dict[int, str]]] = {}  # see `piece`
+        self.known: dict[int, str] = {}
 
     def comp(self, code: Comp) -> None:
         stack: list[Comp | str] = [code]
@@ -57,7 +59,7 @@ class _Writer:
                 case Seq(items):
                     stack.extend(reversed(items))
                 case Block(text, body):
-                    self.lines.append(f"{{ {json.dumps(text)}")
+                    self.lines.append(f"{{ {quoted(text)}")
                     stack += ["}", body]
                 case Assign() as assign:
                     self.assign(assign)
@@ -68,11 +70,22 @@ class _Writer:
         accum = assign.accum.name if assign.accum else "store"
         self.lines.append(f"n{self.node(assign.lhs)} {accum}{' clear' if assign.clear else ''}")
         for piece in assign.pieces:
-            self.loops = {sym: n for n, sym in enumerate((*piece.loops, *(pick.sym for pick in piece.picks)))}
-            box = " ".join(f"{s.lo}..{s.hi}" for s in piece.loops)
+            box = self.enter(piece)
             when = "" if piece.when.is_true else f" when {self.cond(piece.when)}"
             picks = "".join(f" pick {p.sym.lo}..{p.sym.hi} {self.value(p.value)}" for p in piece.picks)
             self.lines.append(f" [{box}] {self.indices(piece.at)} <- {self.value(piece.value)}{when}{picks}")
+
+    def enter(self, piece: Piece) -> str:
+        """The loops by their numbers, and as text. Many pieces have the very same loops, and the very same indices with
+        them, which are written once."""
+        found = self.boxes.get(id(piece.loops))
+        if found is None or piece.picks:
+            loops = {sym: n for n, sym in enumerate((*piece.loops, *(pick.sym for pick in piece.picks)))}
+            found = loops, " ".join([f"{s.lo}..{s.hi}" for s in piece.loops]), {}
+            if not piece.picks:
+                self.boxes[id(piece.loops)] = found
+        self.loops, box, self.known = found
+        return box
 
     def value(self, value: Value) -> str:
         match value:
@@ -91,8 +104,11 @@ class _Writer:
     def node(self, node: TNode) -> int:
         return self.nodes.setdefault(node, len(self.nodes))
 
-    def indices(self, at: Iterable[Affine]) -> str:
-        return ",".join([self.index(a) for a in at])
+    def indices(self, at: tuple[Affine, ...]) -> str:
+        text = self.known.get(id(at))
+        if text is None:
+            text = self.known[id(at)] = ",".join([self.index(a) for a in at])
+        return text
 
     def index(self, index: Affine) -> str:
         if not index.terms:

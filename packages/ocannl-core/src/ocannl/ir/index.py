@@ -177,6 +177,9 @@ TRUE = Cond()
 
 def inside(index: Affine, size: int) -> Cond:
     """That `0 <= index < size`, leaving out what the ranges of the symbols already prove."""
+    only = index.only_sym
+    if only is not None and only.lo >= 0 and only.hi < size:
+        return TRUE  # nearly always
     if any(s.extent == 0 for s in index.syms):
         return TRUE  # never evaluated
     low, high = index.range()

@@ -7,7 +7,7 @@ wherever nothing changed, so a pass costs what it changes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ocannl.ir.loops import (
     Apply,
@@ -36,24 +36,23 @@ Node = Stmt | Expr
 N = TypeVar("N", bound=Node)
 
 
+CHILDREN: dict[type, Callable[[Any], tuple[Node, ...]]] = {
+    Apply: lambda node: node.args,
+    Cast: lambda node: (node.value,),
+    Let: lambda node: (node.value,),
+    When: lambda node: (node.then, node.orelse),
+    Store: lambda node: (node.value,),
+    Update: lambda node: (node.value,),
+    For: lambda node: node.body,
+    If: lambda node: node.then + node.orelse,
+    Pick: lambda node: (node.value, *node.body),
+}
+"""How to get what lies below a node, by its type; a table, because nothing is asked as often."""
+
+
 def children(node: Node) -> tuple[Node, ...]:
-    match node:
-        case Apply(_, args):
-            return args
-        case Cast(value, _) | Let(_, value):
-            return (value,)
-        case When(_, then, orelse):
-            return (then, orelse)
-        case Store(_, value) | Update(_, _, value):
-            return (value,)
-        case For():
-            return node.body
-        case If(_, body, other):
-            return body + other
-        case Pick(_, value, body):
-            return (value, *body)
-        case Num() | Idx() | Var() | Load() | Local() | Comment() | Poll() | Prefetch():
-            return ()
+    below = CHILDREN.get(type(node))
+    return () if below is None else below(node)
 
 
 def walk(node: Node | Body) -> Iterator[Node]:
@@ -62,7 +61,9 @@ def walk(node: Node | Body) -> Iterator[Node]:
     while stack:
         current = stack.pop()
         yield current
-        stack.extend(reversed(children(current)))
+        below = CHILDREN.get(type(current))
+        if below is not None:
+            stack.extend(below(current)[::-1])
 
 
 def rewrite(node: N, rule: Callable[[Node], Node]) -> N:
@@ -72,14 +73,16 @@ def rewrite(node: N, rule: Callable[[Node], Node]) -> N:
 
 def rewrite_body(body: Body, rule: Callable[[Node], Node]) -> Body:
     """As `rewrite`, for a sequence of statements."""
-    new = tuple(rewrite(s, rule) for s in body)
+    new = tuple([rewrite(s, rule) for s in body])
     return body if all(a is b for a, b in zip(new, body, strict=True)) else new
 
 
 def _rebuild(node: Node, rule: Callable[[Node], Node]) -> Node:
+    if type(node) not in CHILDREN:
+        return node
     match node:
         case Apply(op, args):
-            new = tuple(rewrite(a, rule) for a in args)
+            new = tuple([rewrite(a, rule) for a in args])
             return node if all(a is b for a, b in zip(new, args, strict=True)) else Apply(op, new)
         case Cast(value, precision):
             inner = rewrite(value, rule)

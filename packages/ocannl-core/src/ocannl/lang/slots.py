@@ -167,7 +167,8 @@ def _piece(
         raise ShapeError("two operands are laid in the same place: give each of them an axis of its own in the spec")
     when: Cond = TRUE
     for index, size in zip(at, dims, strict=True):
-        when = when & inside(index, size)
+        fact = inside(index, size)
+        when = when if fact.is_true else when & fact
     picks = tuple(Pick(sym, instantiate(p.place, read)) for sym, p in zip(places, picked, strict=True))
     return Piece(projection.loops, at, instantiate(present[0], read), when, picks)
 

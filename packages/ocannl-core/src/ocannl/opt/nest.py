@@ -9,10 +9,8 @@ from operator import is_
 
 from ocannl.ir.index import TRUE, Affine, Bound, Cond, Sym
 from ocannl.ir.loops import (
-    Apply,
     Body,
     Buf,
-    Cast,
     Expr,
     For,
     Home,
@@ -26,8 +24,8 @@ from ocannl.ir.loops import (
     Stmt,
     Store,
     Update,
-    When,
 )
+from ocannl.ir.walk import Node, children
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,19 +151,13 @@ def is_claimed(stmt: Stmt) -> bool:
 def loads(expr: Expr) -> list[Ref]:
     """Every cell the expression may read, left to right, with repetitions."""
     found: list[Ref] = []
-    stack = [expr]
+    stack: list[Node] = [expr]
     while stack:
-        match stack.pop():
-            case Load(ref):
-                found.append(ref)
-            case Apply(_, args):
-                stack.extend(reversed(args))
-            case Cast(value, _):
-                stack.append(value)
-            case When(_, then, orelse):
-                stack += (orelse, then)
-            case _:
-                pass
+        node = stack.pop()
+        if isinstance(node, Load):
+            found.append(node.ref)
+        else:
+            stack.extend(children(node)[::-1])
     return found
 
 

@@ -58,7 +58,7 @@ def rows(proc: Proc, capabilities: Capabilities, far_bytes: int = FAR_BYTES) -> 
     return _Sharing(proc, capabilities, far_bytes).result()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Row:
     """Groups one after the other in each iteration of the loops; their own loops are the others."""
 
@@ -82,6 +82,7 @@ class _Sharing:
         self.stmts: list[Stmt | None] = list(proc.body)
         self.places = Places(self.stmts)
         self.rows: dict[int, _Row] = {}
+        self.alone: dict[_Row, float] = {}  # cycles of rows as they are
         for at, stmt in enumerate(proc.body):
             group = group_of(stmt, self.names)
             if group is not None and group.cond.is_true and all(map(is_whole, group.loops)):
@@ -171,9 +172,14 @@ class _Sharing:
         if self.capabilities.grouped:
             fits = all(prod(loop.sym.extent for loop in each.loops) <= LONGEST for each in whole.members)
             return whole if fits and not far and not any(map(multiplies, whole.members)) else None
-        before = sum(self.cycles(_within(row, set())) + _traffic(row) for row in (first, then))
+        before = sum(map(self.before, (first, then)))
         after = (self.cycles(whole.members) + far / BANDWIDTH) * prod(sym.extent for sym in shared) + _traffic(whole)
         return whole if after <= LOSS * before else None
+
+    def before(self, row: _Row) -> float:
+        if row not in self.alone:
+            self.alone[row] = self.cycles(_within(row, set())) + _traffic(row)
+        return self.alone[row]
 
     def cycles(self, groups: tuple[Group, ...]) -> float:
         total = 0.0

@@ -1,7 +1,8 @@
 """What a group takes in register tiles, in cycles or so, and the tile that takes least: arithmetic on strides alone.
 
 The processor that is meant begins two operations on vectors and two loads in each cycle. Only differences matter: the
-figures choose between tiles and between orders of axes.
+figures choose between tiles and between orders of axes. They are the same on every machine with such vectors, since the
+order of summation follows from them; what may depend on its caches is in `near`.
 """
 
 from __future__ import annotations

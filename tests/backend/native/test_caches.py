@@ -1,0 +1,50 @@
+"""Products on processors with caches of any size: the same bits, with copies of operands and blocks or without."""
+
+from dataclasses import replace
+from importlib import import_module
+
+import numpy as np
+
+import ocannl as oc
+from ocannl.ir.capabilities import Caches
+
+SPECS = ("mk;kn=>mn", "mk;nk=>mn", "km;kn=>mn", "bmk;bkn=>bmn", "mka;akn=>mn")
+SIZES = {"m": 150, "n": 130, "k": 700, "b": 2, "a": 3}
+LARGE, SMALL, TINY = Caches(1 << 24, 16, 1 << 28), Caches(1 << 16, 8, 1 << 18), Caches(1 << 13, 2, 1 << 14)
+
+
+def computed(native, monkeypatch, caches, threads):
+    """The products, some with more done to them, on the same numbers; and the programs."""
+    claimed = replace(native.capabilities, vector_bytes=32, vector_registers=16, caches=caches)
+    monkeypatch.setattr(import_module(f"ocannl_backend_{native.name}.backend"), "_capabilities", lambda: claimed)
+    random = np.random.default_rng(0)
+    results, wants, programs = [], [], []
+    for spec in SPECS:
+        inputs, output = spec.split("=>")
+        arrays = [random.standard_normal([SIZES[axis] for axis in axes], "float32") for axes in inputs.split(";")]
+        rows = "; ".join(f"{', '.join(axes)} |" for axes in inputs.split(";"))
+        tensors = [oc.tensor(array, batch_axes=array.ndim) for array in arrays]
+        product = oc.einsum(f"{rows} => {', '.join(output)} |", *tensors)
+        y = product if len(results) % 2 else oc.relu(product + 1.0)
+        want = np.einsum(spec.replace(";", ",").replace("=>", "->"), *(array.astype("float64") for array in arrays))
+        wants.append(want if len(results) % 2 else np.maximum(want + 1.0, 0.0))
+        with oc.settings(cache=False), oc.Context(native.name, threads=threads) as ctx:
+            routine = ctx.compile(y.forward)
+            routine()
+            results.append(np.array(ctx[y]))
+            programs.append(str(routine.stages()))
+    return results, wants, programs
+
+
+def test_caches_change_plans_and_no_bits(native, monkeypatch):
+    plain, wants, programs = computed(native, monkeypatch, LARGE, 1)
+    for got, want in zip(plain, wants, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-3)
+    seen = ""
+    for caches, threads in ((SMALL, 1), (TINY, 1), (TINY, 3)):
+        others, _, by_others = computed(native, monkeypatch, caches, threads)
+        for spec, one, other in zip(SPECS, plain, others, strict=True):
+            assert np.array_equal(one, other), f"{spec} with {caches}"
+        assert all(mine != other for mine, other in zip(programs, by_others, strict=True))
+        seen += "".join(by_others)
+    assert "_sums" in seen and "_sums" not in "".join(programs)  # what blocks leave in memory
