@@ -1,4 +1,4 @@
-"""Products on processors with caches of any size: the same bits, by plans with copies of operands and blocks or without."""
+"""Products on processors with caches of any size: the same bits, with copies of operands and blocks or without."""
 
 from dataclasses import replace
 from importlib import import_module

@@ -133,6 +133,9 @@ class Chance:
     def remember(self, nest, chosen):
         self.taken += sum(map(bool, chosen))
 
+    def is_late(self):
+        return False
+
     def seconds(self, rivals):
         return [self.random.random() for _ in rivals]
 

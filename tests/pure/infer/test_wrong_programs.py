@@ -1679,19 +1679,19 @@ def a_number_of_cells_that_other_sizes_do_not_make():
 
 @wrong("""
 output axis 1 of `x` is 4, but output axis 1 of `y` is 5
-  in       gelu + sigmoid    file.py:N
-  via      gelu(x)           file.py:N
-  via      sigmoid(y)        file.py:N
-  x        3|4               placeholder, file.py:N
-  y        3|5               placeholder, file.py:N
-  gelu     ...,3|...->...,4  result, file.py:N
-  sigmoid  ...,3|...->...,5  result, file.py:N
-  fix      make the two sizes equal, or one of them 1
+  in    gelu + clip       file.py:N
+  via   gelu(x)           file.py:N
+  via   clip(y, 0, 1)     file.py:N
+  x     3|4               placeholder, file.py:N
+  y     3|5               placeholder, file.py:N
+  gelu  ...,3|...->...,4  result, file.py:N
+  clip  ...,3|...->...,5  result, file.py:N
+  fix   make the two sizes equal, or one of them 1
 """)
 def composed_functions_of_tensors_that_differ():
     x = oc.placeholder(b=[3], i=[], o=[4])
     y = oc.placeholder(b=[3], i=[], o=[5])
-    return oc.gelu(x) + oc.sigmoid(y)
+    return oc.gelu(x) + oc.clip(y, 0, 1)
 
 
 @wrong("""

@@ -55,9 +55,10 @@ class Told:
     def remember(self, nest: Proc, chosen: tuple[int, ...]) -> None:
         self.known[print_proc(nest)] = chosen
 
+    def is_late(self) -> bool:
+        return len(self.tried) == self.left
+
     def seconds(self, rivals: list[Proc]) -> list[float] | None:
-        if len(self.tried) == self.left:
-            return None
         self.tried.append(rivals)
         return (self.times + [1.0] * len(rivals))[: len(rivals)]
 

@@ -85,9 +85,13 @@ def test_what_the_compiler_refuses_takes_for_ever(build, backend):
     assert [math.isinf(each) for each in times] == [False, True, False]
 
 
-def test_when_the_time_is_up_nothing_is_timed(build, backend):
+def test_when_the_time_is_up_nothing_is_tried(build, backend, monkeypatch):
+    monkeypatch.setattr(module, "finished", None)
     late = searcher(backend, seconds=-1).timer()
-    assert late.seconds(programs(build, backend)) is None
+    assert not late.is_over
+    _, code = product(build)
+    proc = optimize(lower(code, "step"), {}, backend.capabilities, without=frozenset(["schedule", "memory"]))
+    assert module.search(proc, backend.capabilities, late) == {}
     assert late.is_over and not backend.batches
 
 

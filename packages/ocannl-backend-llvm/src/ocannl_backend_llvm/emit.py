@@ -54,7 +54,7 @@ from ocannl_backend_llvm.types import HELD, constant
 COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 LOGIC = frozenset({"and", "or", "not"})
 UNROLLED_FILL = 16  # cells of a local array that are filled one by one
-STACK_BYTES = 1 << 22  # for the local arrays of one nest
+STACK_BYTES = 1 << 20  # for the local arrays of one nest, but for those that have places
 MODULE_LINES = 2500  # after which a new module begins: long enough for what LLVM does once for each
 PRODUCTS = range(5)  # constant powers that become products
 CANCEL, RELEASE, ACQUIRE, ENSURE, RESTORE, SIGNALS, CLOCK, ASKED, TEAM, THREADS, DEAF = range(1, 12)
@@ -285,9 +285,9 @@ class _Function:
         doc.line(f"define {self.result} @{self.name}({', '.join(params)}) nounwind {WIDE} {{")
         self.allocas = doc.section()
         self.b = Builder(module, doc)
+        self.stack = f"%{names('stack')}"
         if nest.stack_bytes:
-            self.stack_bytes += nest.stack_bytes
-            self.allocas.line(f"  %stack = alloca [{nest.stack_bytes} x i8], align 64")
+            self.allocas.line(f"  {self.stack} = alloca [{nest.stack_bytes} x i8], align 64")
         self.indices = Indices(self.b, doc)
         self.code = Straight(self.b, self.indices, self.allocas)
         self.code.pointers |= pointers
@@ -469,7 +469,7 @@ class _Function:
         b, held, cells = self.b, HELD[buf.precision], buf.size
         if buf.offset is not None:
             pointer = self.code.pointers[buf] = f"%{b.fresh(identifier(buf.name))}"
-            self.allocas.line(f"  {pointer} = getelementptr inbounds i8, ptr %stack, i64 {buf.offset}")
+            self.allocas.line(f"  {pointer} = getelementptr inbounds i8, ptr {self.stack}, i64 {buf.offset}")
         elif buf not in self.code.pointers:
             self.stack_bytes += buf.nbytes
             if self.stack_bytes > STACK_BYTES:

@@ -50,7 +50,7 @@ from ocannl.ir.loops import (
 from ocannl.ir.names import Namer
 from ocannl.ir.walk import Node, children, walk
 
-STACK_BYTES = 1 << 20  # for the local arrays of one nest
+STACK_BYTES = 1 << 20  # for the local arrays of one nest, but for those that have places
 WIDTH = 100  # beyond which a line is broken
 CHOICES = frozenset({"where", "relu_gate", "sat01_gate"})  # other operations use every operand
 CONTROL, FRAME, CLAIM = "control", "frame", "claim"  # what the parameters of that kind are called

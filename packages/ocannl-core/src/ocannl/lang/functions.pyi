@@ -355,13 +355,13 @@ def sat01(x: object, /, *, label: str | None = None) -> Tensor:
 def sat01_gate(x: object, y: object, /, *, label: str | None = None) -> Tensor:
     """The second where the first lies between 0 and 1, else 0."""
 
-def sigmoid(x: object) -> Tensor:
-    """`1 / (1 + exp(-x))`, computed by tanh: exact at both infinities."""
+def sigmoid(x: object, *, label: str | None = None) -> Tensor:
+    """`1 / (1 + exp(-x))`: exact at both infinities, and small where `x` is far below zero, not zero."""
 
 def sign(x: object, *, label: str | None = None) -> Tensor:
     """1, 0 or -1, as the value is positive, zero or negative; NaN stays."""
 
-def silu(x: object) -> Tensor:
+def silu(x: object, *, label: str | None = None) -> Tensor:
     """`x * sigmoid(x)`."""
 
 def sin(x: object, /, *, label: str | None = None) -> Tensor:

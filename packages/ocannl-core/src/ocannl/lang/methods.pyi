@@ -109,13 +109,13 @@ class Methods:
     def sat01(self, *, label: str | None = None) -> Tensor:
         """The value clipped to [0, 1]; NaN stays."""
 
-    def sigmoid(self) -> Tensor:
-        """`1 / (1 + exp(-x))`, computed by tanh: exact at both infinities."""
+    def sigmoid(self, *, label: str | None = None) -> Tensor:
+        """`1 / (1 + exp(-x))`: exact at both infinities, and small where `x` is far below zero, not zero."""
 
     def sign(self, *, label: str | None = None) -> Tensor:
         """1, 0 or -1, as the value is positive, zero or negative; NaN stays."""
 
-    def silu(self) -> Tensor:
+    def silu(self, *, label: str | None = None) -> Tensor:
         """`x * sigmoid(x)`."""
 
     def sin(self, *, label: str | None = None) -> Tensor:

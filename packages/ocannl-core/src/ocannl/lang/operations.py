@@ -135,29 +135,6 @@ def stop_gradient(x: object, *, label: str | None = None) -> Tensor:
 
 
 @composite
-def sigmoid(x: object) -> Tensor:
-    """`1 / (1 + exp(-x))`, computed by tanh: exact at both infinities.
-
-    Shapes: `...|...->... => ...|...->...`.
-    Grad:   `g * v * (1 - v)`.
-    """
-    made: Tensor = 0.5 * PRIMITIVES["tanh"](0.5 * _operand(x)) + 0.5
-    return made
-
-
-@composite
-def silu(x: object) -> Tensor:
-    """`x * sigmoid(x)`.
-
-    Shapes: `...|...->... => ...|...->...`.
-    Grad:   `g * (v + sigmoid(x) * (1 - v))`.
-    Source: Elfwing, Uchibe, Doya 2018.
-    """
-    t = _operand(x)
-    return t * sigmoid(t)
-
-
-@composite
 def gelu(x: object) -> Tensor:
     """`0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x**3)))`.
 
@@ -178,6 +155,6 @@ def _operand(x: object) -> Tensor:
 minimum, maximum = PRIMITIVES["min"], PRIMITIVES["max"]
 
 REGISTRY.update(
-    sigmoid=sigmoid, silu=silu, gelu=gelu, stop_gradient=stop_gradient, transpose=transpose, slice=batch_slice,
+    gelu=gelu, stop_gradient=stop_gradient, transpose=transpose, slice=batch_slice,
     minimum=minimum, maximum=maximum, einsum=einsum,
 )  # fmt: skip

@@ -43,7 +43,7 @@ def _trunc(x: Term) -> Term:
 
 
 def _sigmoid(x: Term) -> Term:
-    return 0.5 * apply("tanh", 0.5 * x) + 0.5
+    return apply("recip", 1.0 + _exp(-x))
 
 
 def _log1p(x: Term) -> Term:
@@ -195,7 +195,26 @@ def softplus(x: Term) -> Term:
     return apply("relu", x) + _log1p(_exp(-_abs(x)))
 
 
+@formula(lambda g, v, x: g * (v * (1.0 - v)))
+def sigmoid(x: Term) -> Term:
+    """`1 / (1 + exp(-x))`: exact at both infinities, and small where `x` is far below zero, not zero.
+
+    Grad:   `g * v * (1 - v)`.
+    """
+    return _sigmoid(x)
+
+
 # --- rectifiers ------------------------------------------------------------------------------------------------------
+
+
+@formula(lambda g, v, x: g * (_sigmoid(x) + v * (1.0 - _sigmoid(x))))
+def silu(x: Term) -> Term:
+    """`x * sigmoid(x)`.
+
+    Grad:   `g * (sigmoid(x) + v * (1 - sigmoid(x)))`.
+    Source: Elfwing, Uchibe, Doya 2018.
+    """
+    return x * _sigmoid(x)
 
 
 @formula()

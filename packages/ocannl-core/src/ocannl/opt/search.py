@@ -30,8 +30,12 @@ class Timer(Protocol):
 
     def remember(self, nest: Proc, chosen: tuple[int, ...]) -> None: ...
 
+    def is_late(self) -> bool:
+        """Whether the time is up; who asks has something left to do."""
+        ...
+
     def seconds(self, rivals: Sequence[Proc]) -> list[float] | None:
-        """That each of the programs takes, infinite for one that cannot be run; None when the time is up."""
+        """That each of the programs takes, infinite for one that cannot be run; None if memory does not suffice."""
         ...
 
 
@@ -75,6 +79,8 @@ def _fastest(nest: Proc, many: list[int], capabilities: Capabilities, timer: Tim
     for group, count in enumerate(many):
         if count == 1:
             continue
+        if timer.is_late():
+            return None
         some = [(*best[:group], n, *best[group + 1 :]) for n in range(count)]
         procs = [
             replace(finished(nest, capabilities, {0: choice}), name=f"{nest.name}_{n}") for n, choice in enumerate(some)

@@ -97,12 +97,11 @@ class Timer:
     # ----------------------------------------------------------------------------------------------------- measuring
 
     def is_late(self) -> bool:
-        """Whether the time is up; who asks has something left to do."""
         self.is_over = self.is_over or perf_counter() > self.deadline
         return self.is_over
 
     def seconds(self, rivals: Sequence[Proc]) -> list[float] | None:
-        return None if self.is_late() else self.compared(rivals, _compiled(rivals, self.where.backend))
+        return self.compared(rivals, _compiled(rivals, self.where.backend))
 
     def compared(self, rivals: Sequence[Proc], codes: Sequence[Code | None]) -> list[float] | None:
         """The same of programs that are compiled: each is in the code at its place, if any."""
