@@ -65,3 +65,21 @@ def test_forward_and_backward_meet_in_one_loop(native):
     batch = [stmt for stmt in outermost if re.match(rf"for \w+ in 0\.\.{BATCH} claimed", stmt)]
     assert any(len(re.findall(r"\n    for ", stmt)) > 20 for stmt in batch)
     assert "more" in profile
+
+
+def test_a_single_nest_takes_sums_over_its_rows_along(native):
+    """There is nothing to share its loop with: the loss is summed while a softmax and its weights are near."""
+    x, g = (oc.placeholder(name, batch=[1024], input=[], output=[512]) for name in "xg")
+    y = oc.softmax(x)
+    loss = (y * g).sum()
+    numbers = np.random.default_rng(0)
+    with oc.Context(native.name, threads=2) as context:
+        for each in (x, g):
+            context[each] = numbers.standard_normal((1024, 512)).astype(np.float32)
+        routine = context.compile(loss.forward, keep=[y])
+        last = str(routine.stages()).rsplit("\n--- ", 1)[1]
+        routine()
+        wanted = (context[y].astype(np.float64) * context[g]).sum()
+        np.testing.assert_allclose(context[loss], wanted, rtol=1e-4)
+    nests = [stmt for stmt in re.split(r"\n  (?=\S)", last) if stmt.startswith("for ")]
+    assert len(nests) == 1 and "loss_parts" in nests[0]

@@ -152,9 +152,12 @@ class _Module:
 @cache
 def _translate() -> Any:
     """The function of llvmlite that makes object code. All of them share one lock, so that no two run at once; this one
-    touches nothing but the module it is given, and needs none."""
+    touches nothing but the module it is given, and needs none. Where its library is not found, it has the lock."""
     locked = ffi.lib.LLVMPY_TargetMachineEmitToMemory
-    function = ctypes.CDLL(ffi.lib._name)["LLVMPY_TargetMachineEmitToMemory"]
+    try:
+        function = ctypes.CDLL(ffi.lib._name)["LLVMPY_TargetMachineEmitToMemory"]
+    except (AttributeError, TypeError, OSError):
+        return locked
     function.argtypes, function.restype = locked.argtypes, locked.restype
     return function
 

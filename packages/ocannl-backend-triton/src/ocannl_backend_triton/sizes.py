@@ -47,18 +47,13 @@ class Sizes:
         return replace(self, summed=self.summed // 2) if self.summed > LEAST_SUMMED else None
 
     def others(self) -> Iterator[Sizes]:
-        """What else may be tried, for kernels of any kind."""
+        """What else may be tried, for kernels of any kind; none of it changes the order in which terms are added."""
         for rows, columns in TILES:
             yield replace(self, tile=(rows, columns), warps=8 if rows * columns >= LARGE else 4)
         for size, stages in ((128, 2), (128, self.stages + 1), (64, 2), (64, self.stages + 1)):
             yield replace(self, tile=(size, size), warps=8 if size == self.tiles[0] else 4, stages=stages)
-        yield replace(self, depth_bytes=self.depth_bytes // 2)
         for cells in (256, 512, 2048, 4096):
             yield replace(self, cells=cells)
-        for summed in (1024, 4096, 8192):
-            yield replace(self, summed=summed)
-        for warps in (2, 8):
-            yield replace(self, warps=warps)
 
 
 USUAL = Sizes()

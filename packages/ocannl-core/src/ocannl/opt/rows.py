@@ -14,7 +14,7 @@ from ocannl.ir.names import Namer
 from ocannl.ir.touch import storage
 from ocannl.opt.carry import Carried, carried, in_parts
 from ocannl.opt.group import Group, group_of, multiplies, scratch
-from ocannl.opt.nest import around, is_whole, loads, names_of
+from ocannl.opt.nest import around, is_claimed, is_whole, loads, names_of
 from ocannl.opt.parts import parts_of
 from ocannl.opt.places import Places
 from ocannl.opt.plan.model import best
@@ -26,6 +26,7 @@ ARRAYS = 16  # that a row goes through, of those that others see: memory is fast
 LOSS = 1.3  # by which the whole may get slower, for one nest less
 NEAR_BYTES = 1 << 15  # that every row may read again
 BANDWIDTH = 32  # bytes in a cycle that come or go from further away
+SHARERS = 3  # of a loop that is outside, at least
 LONGEST = 1 << 13  # cells of a row that a program of a grid holds in registers
 STACK_BYTES = 1 << 18  # for what stays within a row
 FAR_BYTES = 1 << 19  # that are worth not to be read once more
@@ -91,6 +92,7 @@ class _Sharing:
     def result(self) -> Proc:
         for at in sorted(self.rows):
             self.attach(at)
+        self.give_up()
         for at in [] if self.capabilities.grouped else sorted(self.rows):
             if len(self.rows[at].members) == 1:
                 self.carry(at)
@@ -126,6 +128,14 @@ class _Sharing:
             self.stmts[gone] = None
             self.places.merge(gone, place)
             return
+
+    def give_up(self) -> None:
+        """Loops that `outer` has put outside are as any others where rows have left hardly any to share them."""
+        if sum(stmt is not None and is_claimed(stmt) for stmt in self.stmts) >= SHARERS:
+            return
+        for at, row in self.rows.items():
+            self.rows[at] = replace(row, loops=tuple([replace(loop, claimed=0) for loop in row.loops]))
+        self.stmts = [replace(stmt, claimed=0) if isinstance(stmt, For) else stmt for stmt in self.stmts]
 
     def carry(self, at: int) -> None:
         """Has a sum over rows taken along by a nest that goes through them."""
