@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from functools import reduce as fold
 from random import Random
 
 import numpy as np
 import pytest
 
+from ocannl.ir.assign import Apply, Assign, Comp, Piece, Read, Seq
 from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.index import Affine, Sym
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import For, Local, Proc
+from ocannl.ir.loops import For, Home, Local, Proc
+from ocannl.ir.ops import BY_NAME
+from ocannl.ir.precision import float32
 from ocannl.ir.text import print_proc
+from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
 from ocannl.opt import outer as module
 from ocannl.opt import pad as padding
 from ocannl.opt.outer import outer
 from ocannl.opt.pad import pad
+from ocannl.opt.phase import STACK_BYTES
 from ocannl.opt.pipeline import optimize
 from ocannl.testing.chains import chain
 from ocannl.testing.claims import Claims
@@ -84,3 +91,33 @@ def test_loops_that_programs_of_every_kind_share(always: None) -> None:
         got = interpret(proc, made.arrays, {s: made.symbols[s] for s in proc.syms}, made.merged, claims=random)
         assert not difference(wanted, got, made.tolerance), f"{seed}\n{print_proc(proc)}"
     assert several > 3
+
+
+def test_the_stack_of_an_iteration_is_bounded(always: None) -> None:
+    """What does not fit stays in the arena, where every iteration has its own."""
+    batch, size, many = 8, 300, 12
+    code: list[Comp] = []
+    last = x = TNode("x", Role.PLACEHOLDER, lambda: (batch, size, size), lambda: float32)
+    made = []
+    for n in range(many):
+        b, i, j = (Sym(f"{name}{n}", 0, extent - 1) for name, extent in (("b", batch), ("i", size), ("j", size)))
+        at = (Affine.of(b), Affine.of(i), Affine.of(j))
+        turned = (Affine.of(b), Affine.of(j), Affine.of(i))
+        made.append(TNode(f"h{n}", Role.RESULT, lambda: (batch, size, size), lambda: float32))
+        value = Apply(BY_NAME["tanh"], (Read(last, turned),))
+        code.append(Assign(made[-1], None, True, (Piece((b, i, j), at, value),)))
+        last = made[-1]
+    y = TNode("y", Role.RESULT, lambda: (batch, size, size), lambda: float32)
+    b, i, j = (Sym(f"{name}_y", 0, extent - 1) for name, extent in (("b", batch), ("i", size), ("j", size)))
+    at = (Affine.of(b), Affine.of(i), Affine.of(j))
+    total = fold(lambda one, other: Apply(BY_NAME["add"], (one, other)), [Read(node, at) for node in made])
+    code.append(Assign(y, None, True, (Piece((b, i, j), at, total),)))
+    proc = optimize(lower(Seq(tuple(code)), "step"), {}, Capabilities(vector_bytes=64), without=frozenset({"rows"}))
+    verify(proc, "placed")
+    blocks = [
+        [each.buf for each in stmt.body if isinstance(each, Local) and each.buf.offset is not None]
+        for stmt in proc.body if isinstance(stmt, For)
+    ]  # fmt: skip
+    ends = [max((buf.offset or 0) + buf.nbytes for buf in block) for block in blocks if block]
+    assert ends and max(ends) <= STACK_BYTES + 64 * many
+    assert x.dims and sum(buf.home is Home.ARENA and buf.nbytes > size * size for buf in proc.bufs) >= many - 4

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import count
 from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
+from llvmlite.binding import ffi
 
 from ocannl.backend import CompileError
 
@@ -61,6 +63,17 @@ def machine(target: Target) -> Any:
     return found.create_target_machine(
         cpu=target.cpu, features=target.features, opt=CODEGEN_LEVEL, reloc="pic", codemodel="default", jit=True
     )
+
+
+def _hold_at_forks() -> None:
+    """A child must not wait for llvmlite's lock, which a thread that it does not have may hold in the parent."""
+    lock: Any = getattr(ffi.lib, "_lock", None)
+    if hasattr(os, "register_at_fork") and hasattr(lock, "__exit__"):
+        leave = partial(lock.__exit__, None, None, None)
+        os.register_at_fork(before=lock.__enter__, after_in_parent=leave, after_in_child=leave)
+
+
+_hold_at_forks()
 
 
 class Library:

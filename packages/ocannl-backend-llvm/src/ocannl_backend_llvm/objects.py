@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import tempfile
+import threading
 from collections.abc import Iterable
 from contextlib import ExitStack
 from functools import cache
@@ -40,7 +41,7 @@ def compile_texts(texts: Iterable[str], target: Target) -> list[bytes]:
     """The objects of several modules."""
     rest = iter(texts)
     begin = list(islice(rest, 2))
-    if len(begin) == 1 or cores() == 1:
+    if len(begin) == 1 or cores() == 1 or not threading.main_thread().is_alive():  # no thread begins when all is over
         return [compile_text(text, target) for text in chain(begin, rest)]
     from concurrent.futures import ThreadPoolExecutor  # short programs do without
 

@@ -11,6 +11,8 @@ from ocannl.ir.loops import Body, Buf, For, Home, Local, Proc, Stmt
 from ocannl.opt.nest import touched
 from ocannl.opt.substitute import replace_buffers, with_buffers
 
+LARGE_BYTES = 1 << 14  # of local arrays that compilers are not to find places for
+
 
 def memory(proc: Proc, alignment_bytes: int) -> Proc:
     """Gives every arena buffer an offset; those that are never alive together may share bytes.
@@ -39,15 +41,20 @@ def memory(proc: Proc, alignment_bytes: int) -> Proc:
 
 
 def _with_stack(stmt: Stmt, alignment_bytes: int) -> Stmt:
-    """The loop with places for the arrays that are local to its body, if there are several."""
+    """The loop with places for the arrays that are local to its body, if there are several, or large ones."""
     if not isinstance(stmt, For):
         return stmt
     local = [each.buf for each in stmt.body if isinstance(each, Local) and each.buf.shape and each.fill is None]
-    if len(local) < 2:
+    if len(local) < 2 and sum(buf.nbytes for buf in local) < LARGE_BYTES:
         return stmt
     new, _ = _placed(local, stmt.body, alignment_bytes)
     body = [Local(new.get(each.buf, each.buf), each.fill) if isinstance(each, Local) else each for each in stmt.body]
     return replace(stmt, body=with_buffers(tuple(body), new))
+
+
+def stack_bytes(local: Sequence[Buf], body: Body) -> int:
+    """That arrays which are local to a body need, but for gaps."""
+    return _placed(local, body, 1)[1]
 
 
 def _placed(bufs: Sequence[Buf], body: Body, alignment_bytes: int) -> tuple[dict[Buf, Buf], int]:

@@ -10,11 +10,12 @@ from ocannl.ir.loops import Body, Buf, Expr, For, Home, Load, Local, Proc, Ref, 
 from ocannl.ir.names import Namer
 from ocannl.ir.touch import Touch, storage, touches
 from ocannl.ir.walk import walk
+from ocannl.opt.memory import stack_bytes
 from ocannl.opt.nest import is_claimed, names_of
 from ocannl.opt.plan.model import Strides
 from ocannl.opt.substitute import map_statements, substitute_statements
 
-STACK_BYTES = 1 << 21  # for what stays within an iteration, before such as never live together share them
+STACK_BYTES = 1 << 20  # for what stays within an iteration
 
 
 def phase(proc: Proc) -> Proc:
@@ -43,8 +44,9 @@ def _merged(body: list[Stmt]) -> list[Stmt]:
     turns = [stmt for stmt in body if isinstance(stmt, For) and stmt.claimed]
     if len(turns) < 2:
         return body
-    sym, ranges = turns[0].sym, {turn.sym: (turn.sym.lo, turn.sym.hi) for turn in turns}
-    heads = [stmt.sym if isinstance(stmt, For) and ranges.get(stmt.sym) == ranges[sym] else None for stmt in body]
+    sym = turns[0].sym
+    same = {turn.sym for turn in turns if (turn.sym.lo, turn.sym.hi) == (sym.lo, sym.hi)}
+    heads = [stmt.sym if isinstance(stmt, For) and stmt.sym in same else None for stmt in body]
     found = divided([touches((stmt,)) for stmt in body], heads)
     inner: list[Stmt] = []
     for stmt in (body[at] for at in found.inside):
@@ -68,15 +70,14 @@ def _with_locals(proc: Proc) -> Proc:
     for at, stmt in enumerate(body):
         if not isinstance(stmt, For) or stmt.claimed or len(stmt.body) < 2:
             continue
-        small: dict[Buf, tuple[Buf, int]] = {}
         streamed = {node.ref.buf for node in walk(stmt.body) if isinstance(node, Store) and node.streamed}
-        taken = 0
-        for key, (buf, axes) in _Touched(found[at], stmt.sym).axes.items():
-            if axes and buf.home is Home.ARENA and users[key] == {at} and buf not in streamed:
-                local = _without(buf, min(axes), names)
-                if taken + local.nbytes <= STACK_BYTES:
-                    taken += local.nbytes
-                    small[buf] = local, min(axes)
+        own = [
+            (buf, min(axes)) for key, (buf, axes) in _Touched(found[at], stmt.sym).axes.items()
+            if axes and buf.home is Home.ARENA and users[key] == {at} and buf not in streamed
+        ]  # fmt: skip
+        small = {buf: (_without(buf, axis, names), axis) for buf, axis in own}
+        while small and stack_bytes([local for local, _ in small.values()], _at_locals(stmt.body, small)) > STACK_BYTES:
+            del small[max(small, key=lambda buf: small[buf][0].nbytes)]
         gone |= small.keys()
         body[at] = replace(stmt, body=(*(Local(local) for local, _ in small.values()), *_at_locals(stmt.body, small)))
     return replace(proc, body=tuple(body), bufs=tuple([buf for buf in proc.bufs if buf not in gone]))

@@ -131,7 +131,7 @@ class _Sharing:
 
     def give_up(self) -> None:
         """Loops that `outer` has put outside are as any others where rows have left hardly any to share them."""
-        if sum(stmt is not None and is_claimed(stmt) for stmt in self.stmts) >= SHARERS:
+        if not 0 < sum(stmt is not None and is_claimed(stmt) for stmt in self.stmts) < SHARERS:
             return
         for at, row in self.rows.items():
             self.rows[at] = replace(row, loops=tuple([replace(loop, claimed=0) for loop in row.loops]))

@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 
 from ocannl.backend.api import Backend, Code, Device, Location, Pool, Queue
-from ocannl.base.errors import CompileError, OutOfMemory, Unsupported
+from ocannl.base.errors import CompileError, Unsupported
 from ocannl.base.log import logger
 from ocannl.codegen.alike import anonymous
 from ocannl.codegen.nests import nests
@@ -110,7 +110,7 @@ class Timer:
             with _Scratch(queue, rivals) as scratch:
                 runs = {n: scratch.bound(self.where.backend, code, rivals[n]) for n, code in enumerate(codes) if code}
                 took = _timed(runs)
-        except OutOfMemory as wrong:
+        except MemoryError as wrong:  # the backend's, or that of the host
             _log.debug("`%s` is not tried: %s", rivals[0].name, wrong)
             return None
         found = [took.get(n, inf) for n in range(len(rivals))]
