@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ocannl.ir.index import Sym
 from ocannl.ir.loops import Expr, Load, Ref, When
+from ocannl.ir.touch import is_there
 from ocannl.ir.walk import children
 
 
@@ -22,8 +23,8 @@ class Turning:
         return abs(ref.stride(self.lane)) > 1 and ref.stride(self.row) == 1
 
     def read(self, value: Expr) -> list[Ref]:
-        """Such cells that are read whatever holds."""
-        return list(dict.fromkeys(ref for ref in _certain(value) if self.turns(ref)))
+        """Such cells that are there to be read whatever holds."""
+        return list(dict.fromkeys(ref for ref in _safe(value) if self.turns(ref)))
 
 
 def square(rows: int) -> int:
@@ -41,12 +42,11 @@ def exchanges(size: int, width: int) -> Iterator[tuple[int, list[int], list[int]
         yield step, above, below
 
 
-def _certain(expr: Expr) -> Iterator[Ref]:
+def _safe(expr: Expr, certain: bool = True) -> Iterator[Ref]:
     match expr:
         case Load(ref):
-            yield ref
-        case When():
-            pass
+            if certain or is_there(ref):
+                yield ref
         case _:
             for part in children(expr):
-                yield from _certain(part)  # type: ignore[arg-type]
+                yield from _safe(part, certain and not isinstance(expr, When))  # type: ignore[arg-type]

@@ -45,6 +45,12 @@ def loads(value: Expr) -> Iterator[Touch]:
     return (Touch(e.ref, False) for e in walk(value) if isinstance(e, Load))
 
 
+def is_there(ref: Ref) -> bool:
+    """Whether the cell exists whatever values symbols have."""
+    ranges = (index.range() for index in ref.at)
+    return all(low >= 0 and high < size for (low, high), size in zip(ranges, ref.buf.shape, strict=True))
+
+
 def is_aligned(ref: Ref, lanes: For) -> bool:
     """That the cells of all lanes are one vector in memory, at a multiple of its size, as all arrays are that lie in a
     pool or in the arena."""

@@ -9,11 +9,11 @@ from math import gcd, prod
 from ocannl.ir.capabilities import Caches
 from ocannl.ir.loops import Ref, When
 from ocannl.ir.projections import is_injective
-from ocannl.ir.touch import storage
+from ocannl.ir.touch import is_there, storage
 from ocannl.ir.walk import walk
 from ocannl.opt.group import Group
 from ocannl.opt.nest import loads
-from ocannl.opt.plan.tiled import Tiled, is_there
+from ocannl.opt.plan.tiled import Tiled
 
 LINE_BYTES = 64
 FETCH = 1.0  # cycles for a line that comes from beyond the cache of the core

@@ -10,6 +10,7 @@ from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Cond, Sym
 from ocannl.ir.loops import Buf, Cast, Expr, Idx, Load, Ref, Var, When
 from ocannl.ir.projections import is_injective
+from ocannl.ir.touch import is_there
 from ocannl.ir.walk import walk
 from ocannl.opt.cost import cost
 from ocannl.opt.group import Group
@@ -154,12 +155,6 @@ def guards(value: Expr) -> list[Cond]:
     """What decides which cells are read, where not all are there to be read."""
     whens = (node for node in walk(value) if isinstance(node, When))
     return [when.cond for when in whens if not all(map(is_there, loads(when)))]
-
-
-def is_there(ref: Ref) -> bool:
-    """Whether the cell exists whatever values symbols have."""
-    ranges = (index.range() for index in ref.at)
-    return all(low >= 0 and high < size for (low, high), size in zip(ranges, ref.buf.shape, strict=True))
 
 
 def _terms(group: Group) -> list[Ref]:
