@@ -20,7 +20,7 @@ from ocannl.ir.names import Namer
 from ocannl.ir.tnode import TNode
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
-from ocannl.opt import fuse, invert, layout, memory, nest, pad, phase, places, poll, rows, share
+from ocannl.opt import division, fuse, invert, layout, memory, nest, pad, phase, places, poll, rows, share
 from ocannl.opt import group as group_module
 from ocannl.opt.nest import names_of
 from ocannl.opt.outer import outer
@@ -433,12 +433,12 @@ def an_array_is_given_away_before_its_readers(patch: Patch) -> None:
 
 @bug(a_shared_loop_is_wrong)
 def nests_share_a_loop_whatever_they_touch(patch: Patch) -> None:
-    patch.setattr(phase._Touched, "admits", lambda self, other: True)
+    patch.setattr(division.Touched, "admits", lambda self, other: True)
 
 
 @bug(a_shared_loop_is_wrong)
 def nests_share_a_loop_past_anything(patch: Patch) -> None:
-    patch.setattr(phase._Touched, "meets", lambda self, other: False)
+    patch.setattr(division.Touched, "meets", lambda self, other: False)
 
 
 @bug(a_shared_loop_is_wrong)

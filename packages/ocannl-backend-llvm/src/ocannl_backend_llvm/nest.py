@@ -216,7 +216,7 @@ class Function:
         b.label(body)
         here = b.let(f"load i64, ptr {counter}", name)
         self.indices.enter(stmt.sym, here)
-        if self.nest.parts and any(stmt is each for each in self.nest.body):
+        if self.nest.calls_in(stmt):
             self.calls(stmt.body)
         else:
             self.block(stmt.body)

@@ -229,7 +229,7 @@ class _Function:
                 self.lanes(stmt, first, limit)
                 return
         self.line(f"{self.counting(self.counter(stmt), first, limit, stmt.step)} {{")
-        if self.nest.parts and any(stmt is each for each in self.nest.body):
+        if self.nest.calls_in(stmt):
             self.calls(stmt.body)
         else:
             self.inner(stmt.body)

@@ -85,6 +85,10 @@ class Nest:
         """It writes past the caches, and must wait for that in the end."""
         return any(isinstance(node, Store) and node.streamed for node in walk(self.body))
 
+    def calls_in(self, stmt: Stmt) -> bool:
+        """Whether it is the loop whose body calls the parts."""
+        return bool(self.parts) and any(stmt is each for each in self.body)
+
     @property
     def stack_bytes(self) -> int:
         """That local arrays share."""

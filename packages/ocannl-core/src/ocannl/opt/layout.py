@@ -16,6 +16,7 @@ from ocannl.opt.nest import Table, around, grid, names_of
 from ocannl.opt.plan.model import Shape, Strides, best
 from ocannl.opt.plan.tiled import Subject, subject_of
 from ocannl.opt.substitute import replace_buffers
+from ocannl.opt.ties import Ties
 
 NEAR_BYTES = 1 << 18  # of an array that is not, whatever the machine: the order of summation may depend on it
 FAR = 0.5  # cycles that it takes to read and write an element of an array that is too large for the core's cache
@@ -133,24 +134,17 @@ class _Search:
 
     def classes(self) -> Iterator[dict[Buf, int]]:
         """Axes of temporaries that loops tie together, by classes, those with most elements first."""
-        parent: dict[object, object] = {}
-
-        def root(node: object) -> object:
-            while parent.setdefault(node, node) is not node:
-                node = parent[node]
-            return node
-
+        ties = Ties()
         for item in self.items:
             for ref in (*item.group.reads, *item.group.writes):
                 for axis, place in enumerate(ref.at):
                     if place.only_sym is not None and ref.buf in self.orders:
-                        one, other = root((ref.buf, axis)), root(place.only_sym)
-                        parent[one] = other
+                        ties.tie((ref.buf, axis), place.only_sym)
         found: dict[object, dict[Buf, int]] = {}
         for buf in self.orders:
             for axis, size in enumerate(buf.shape):
-                if size > 1 and (buf, axis) in parent:
-                    found.setdefault(root((buf, axis)), {})[buf] = axis
+                if size > 1 and (buf, axis) in ties:
+                    found.setdefault(ties.root((buf, axis)), {})[buf] = axis
         yield from sorted(found.values(), key=lambda axes: -sum(prod(buf.shape) for buf in axes))
 
     # ------------------------------------------------------------------------------------------------------- the result

@@ -11,11 +11,12 @@ from ocannl.ir.index import Affine, Sym
 from ocannl.ir.loops import Buf, For, Home, Mode, Proc, Stmt
 from ocannl.ir.names import Namer
 from ocannl.ir.touch import Touch, touches
+from ocannl.opt.division import divided, without_axis
 from ocannl.opt.group import group_of
 from ocannl.opt.nest import is_whole, names_of
-from ocannl.opt.phase import divided, without_axis
 from ocannl.opt.plan.model import Strides, best
 from ocannl.opt.plan.tiled import subject_of
+from ocannl.opt.ties import Ties
 
 TURNS = 8  # for threads to take, at least
 NEAR_BYTES = 1 << 20  # that a core's cache holds
@@ -90,23 +91,17 @@ def _only(syms: Sequence[Sym]) -> Sym | None:
 
 def _classes(nests: Sequence[_Nest], turns: int) -> list[set[Sym]]:
     """Symbols of loops that axes of arrays tie together, if all of them have the same range."""
-    parent: dict[object, object] = {}
-
-    def root(node: object) -> object:
-        while parent.setdefault(node, node) is not node:
-            node = parent[node]
-        return node
-
+    ties = Ties()
     for nest in nests:
         syms = {each.sym for each in nest.loops}
         for touch in nest.touched:
             for axis, place in enumerate(touch.ref.at):
                 if place.only_sym in syms:
-                    parent[root((touch.ref.buf, axis))] = root(place.only_sym)
+                    ties.tie((touch.ref.buf, axis), place.only_sym)
     classes: dict[object, set[Sym]] = {}
     for sym in (each.sym for nest in nests for each in nest.loops):
-        if sym.extent >= turns and sym in parent:
-            classes.setdefault(root(sym), set()).add(sym)
+        if sym.extent >= turns and sym in ties:
+            classes.setdefault(ties.root(sym), set()).add(sym)
     return [syms for syms in classes.values() if len({(sym.lo, sym.hi) for sym in syms}) == 1]
 
 

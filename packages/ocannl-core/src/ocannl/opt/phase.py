@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 
-from ocannl.ir.index import Affine, Sym
-from ocannl.ir.loops import Body, Buf, Expr, For, Home, Load, Local, Proc, Ref, Stmt, Store, loop, row_major
+from ocannl.ir.index import Affine
+from ocannl.ir.loops import Body, Buf, Expr, For, Home, Load, Local, Proc, Ref, Stmt, Store, loop
 from ocannl.ir.names import Namer
-from ocannl.ir.touch import Touch, storage, touches
+from ocannl.ir.touch import storage, touches
 from ocannl.ir.walk import walk
+from ocannl.opt.division import Touched, divided, without_axis
 from ocannl.opt.memory import stack_bytes
 from ocannl.opt.nest import is_claimed, names_of
-from ocannl.opt.plan.model import Strides
 from ocannl.opt.substitute import map_statements, substitute_statements
 
 STACK_BYTES = 1 << 20  # for what stays within an iteration
@@ -72,23 +72,17 @@ def _with_locals(proc: Proc) -> Proc:
             continue
         streamed = {node.ref.buf for node in walk(stmt.body) if isinstance(node, Store) and node.streamed}
         own = [
-            (buf, min(axes)) for key, (buf, axes) in _Touched(found[at], stmt.sym).axes.items()
+            (buf, min(axes)) for key, (buf, axes) in Touched(found[at], stmt.sym).axes.items()
             if axes and buf.home is Home.ARENA and users[key] == {at} and buf not in streamed
         ]  # fmt: skip
         small = {buf: (_without(buf, axis, names), axis) for buf, axis in own}
-        while small and stack_bytes([local for local, _ in small.values()], _at_locals(stmt.body, small)) > STACK_BYTES:
+        inner = _at_locals(stmt.body, small)
+        while stack_bytes([local for local, _ in small.values()], inner) > STACK_BYTES:
             del small[max(small, key=lambda buf: small[buf][0].nbytes)]
+            inner = _at_locals(stmt.body, small)
         gone |= small.keys()
-        body[at] = replace(stmt, body=(*(Local(local) for local, _ in small.values()), *_at_locals(stmt.body, small)))
+        body[at] = replace(stmt, body=(*(Local(local) for local, _ in small.values()), *inner))
     return replace(proc, body=tuple(body), bufs=tuple([buf for buf in proc.bufs if buf not in gone]))
-
-
-def without_axis(buf: Buf, axis: int) -> Strides:
-    """Of the array without the axis, with the zero for it: the others in the same order in memory."""
-    rest = [n for n in range(len(buf.shape)) if n != axis]
-    order = sorted(rest, key=lambda n: (-buf.strides[n], n))
-    steps = dict(zip(order, row_major(tuple([buf.shape[n] for n in order])), strict=True))
-    return tuple([steps.get(n, 0) for n in range(len(buf.shape))])
 
 
 def _without(buf: Buf, axis: int, names: Namer) -> Buf:
@@ -108,75 +102,3 @@ def _at_locals(body: Body, small: Mapping[Buf, tuple[Buf, int]]) -> Body:
         return Load(cell(expr.ref)) if isinstance(expr, Load) and expr.ref.buf in small else expr
 
     return map_statements(body, cell, leaf)
-
-
-@dataclass(frozen=True, slots=True)
-class Division:
-    """Places of the statements that can share a loop, of those that can stand before it, and of those after it."""
-
-    before: tuple[int, ...]
-    inside: tuple[int, ...]
-    after: tuple[int, ...]
-
-
-def divided(touched: Sequence[Collection[Touch]], heads: Sequence[Sym | None]) -> Division:
-    """Of statements, as many as possible of those that have a symbol to share: which touch nothing of what another one
-    writes in another iteration, and do not come after what must come after the loop."""
-    shared, late = _Touched(), _Touched()
-    before: list[int] = []
-    inside: list[int] = []
-    after: list[int] = []
-    for at, (found, sym) in enumerate(zip(touched, heads, strict=True)):
-        here = _Touched(found, sym)
-        if late.meets(here):
-            after.append(at)
-            late.add(here)
-        elif sym is not None and shared.admits(here):
-            inside.append(at)
-            shared.add(here)
-        elif shared.meets(here):
-            after.append(at)
-            late.add(here)
-        else:
-            before.append(at)
-    return Division(tuple(before), tuple(inside), tuple(after))
-
-
-class _Touched:
-    """What statements read and write, and along which axes of it a shared symbol counts."""
-
-    __slots__ = ("axes", "read", "written")
-
-    def __init__(self, found: Collection[Touch] = (), sym: Sym | None = None) -> None:
-        self.read: set[object] = set()
-        self.written: set[object] = set()
-        self.axes: dict[object, tuple[Buf, frozenset[int]]] = {}
-        index = Affine.of(sym) if sym is not None else None
-        for touch in found:
-            key, buf = storage(touch.ref.buf), touch.ref.buf
-            if touch.writes:
-                self.written.add(key)
-            if not touch.writes or touch.op is not None:
-                self.read.add(key)
-            along = frozenset([n for n, place in enumerate(touch.ref.at) if place == index])
-            self.axes[key] = self.common(key, buf, along)
-
-    def common(self, key: object, buf: Buf, along: frozenset[int]) -> tuple[Buf, frozenset[int]]:
-        known, axes = self.axes.get(key, (buf, along))
-        return known, axes & along if known is buf else frozenset()
-
-    def meets(self, other: _Touched) -> bool:
-        """Whether one writes what the other one touches."""
-        return not (
-            self.written.isdisjoint(other.read | other.written) and other.written.isdisjoint(self.read)
-        )
-
-    def admits(self, other: _Touched) -> bool:
-        """Whether all that one of them writes is touched by each iteration at places of its own."""
-        written = self.written | other.written
-        return all(self.common(key, *place)[1] for key, place in other.axes.items() if key in written)
-
-    def add(self, other: _Touched) -> None:
-        self.read |= other.read
-        self.written |= other.written
-        self.axes |= {key: self.common(key, *place) for key, place in other.axes.items()}

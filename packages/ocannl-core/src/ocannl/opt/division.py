@@ -1,0 +1,91 @@
+"""Which statements of a program can share a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from ocannl.ir.index import Affine, Sym
+from ocannl.ir.loops import Buf, row_major
+from ocannl.ir.touch import Touch, storage
+from ocannl.opt.plan.model import Strides
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """Places of the statements that can share a loop, of those that can stand before it, and of those after it."""
+
+    before: tuple[int, ...]
+    inside: tuple[int, ...]
+    after: tuple[int, ...]
+
+
+def divided(touched: Sequence[Collection[Touch]], heads: Sequence[Sym | None]) -> Division:
+    """Of statements, as many as possible of those that have a symbol to share: which touch nothing of what another one
+    writes in another iteration, and do not come after what must come after the loop."""
+    shared, late = Touched(), Touched()
+    before: list[int] = []
+    inside: list[int] = []
+    after: list[int] = []
+    for at, (found, sym) in enumerate(zip(touched, heads, strict=True)):
+        here = Touched(found, sym)
+        if late.meets(here):
+            after.append(at)
+            late.add(here)
+        elif sym is not None and shared.admits(here):
+            inside.append(at)
+            shared.add(here)
+        elif shared.meets(here):
+            after.append(at)
+            late.add(here)
+        else:
+            before.append(at)
+    return Division(tuple(before), tuple(inside), tuple(after))
+
+
+class Touched:
+    """What statements read and write, and along which axes of it a shared symbol counts."""
+
+    __slots__ = ("axes", "read", "written")
+
+    def __init__(self, found: Collection[Touch] = (), sym: Sym | None = None) -> None:
+        self.read: set[object] = set()
+        self.written: set[object] = set()
+        self.axes: dict[object, tuple[Buf, frozenset[int]]] = {}
+        index = Affine.of(sym) if sym is not None else None
+        for touch in found:
+            key, buf = storage(touch.ref.buf), touch.ref.buf
+            if touch.writes:
+                self.written.add(key)
+            if not touch.writes or touch.op is not None:
+                self.read.add(key)
+            along = frozenset([n for n, place in enumerate(touch.ref.at) if place == index])
+            self.axes[key] = self.common(key, buf, along)
+
+    def common(self, key: object, buf: Buf, along: frozenset[int]) -> tuple[Buf, frozenset[int]]:
+        known, axes = self.axes.get(key, (buf, along))
+        return known, axes & along if known is buf else frozenset()
+
+    def meets(self, other: Touched) -> bool:
+        """Whether one writes what the other one touches."""
+        return not (
+            self.written.isdisjoint(other.read | other.written) and other.written.isdisjoint(self.read)
+        )
+
+    def admits(self, other: Touched) -> bool:
+        """Whether all that one of them writes is touched by each iteration at places of its own."""
+        written = self.written | other.written
+        return all(self.common(key, *place)[1] for key, place in other.axes.items() if key in written)
+
+    def add(self, other: Touched) -> None:
+        self.read |= other.read
+        self.written |= other.written
+        self.axes |= {key: self.common(key, *place) for key, place in other.axes.items()}
+
+
+def without_axis(buf: Buf, axis: int) -> Strides:
+    """Of the array without the axis, with the zero for it: the others in the same order in memory."""
+    rest = [n for n in range(len(buf.shape)) if n != axis]
+    order = sorted(rest, key=lambda n: (-buf.strides[n], n))
+    steps = dict(zip(order, row_major(tuple([buf.shape[n] for n in order])), strict=True))
+    return tuple([steps.get(n, 0) for n in range(len(buf.shape))])
