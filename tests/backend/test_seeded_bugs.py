@@ -37,7 +37,7 @@ def usable(name: str) -> bool:
 
 USABLE = {name: usable(name) for name in ("llvm", "c")}
 if USABLE["llvm"]:
-    from ocannl_backend_llvm import arith, emit, indices, straight
+    from ocannl_backend_llvm import arith, indices, nest, straight
 
 
 def bug(backend: str) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
@@ -137,7 +137,7 @@ def constant_of_an_index_lost(patch: Patch) -> None:
 
 @bug("llvm")
 def locals_not_filled(patch: Patch) -> None:
-    wrap(patch, emit._Function, "local", lambda f, self, buf, fill: f(self, buf, None if fill is None else 1))
+    wrap(patch, nest.Function, "local", lambda f, self, buf, fill: f(self, buf, None if fill is None else 1))
 
 
 @bug("llvm")
