@@ -215,8 +215,10 @@ def find(dim: Dim) -> Dim:
 
 def resolve(row: Row) -> Row:
     """The row with what its variable was found to be."""
-    while row.var is not None and (value := row.var.value) is not None:
+    var = row.var
+    while var is not None and (value := var.value) is not None:
         row = Row(row.lead + value.lead, value.var, value.trail + row.trail) if row.lead or row.trail else value
+        var = row.var
     return row
 
 

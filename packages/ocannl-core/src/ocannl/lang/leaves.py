@@ -428,3 +428,11 @@ def node(
     start = Function(lambda *_: np.full((), exact(init)))
     name = name_of(label, at)
     return leaf(name or "node", Role.STATE, kind, rows, where=at.where, contents=start, named=bool(name))
+
+
+def companion(label: str, of: Tensor, kind: Precision) -> Tensor:
+    """A node of code, at first 0, that goes with a tensor and has its shape."""
+    typing = dtypes.leaf(kind)
+    about = Role.STATE, lambda: of.dims, lambda: typing.settle(relying)
+    node = TNode(label, *about, contents=Function(lambda *_: np.zeros(())), where=site().where)
+    return Tensor(node, lambda _: of.emit(), typing.given_to(node))
