@@ -58,6 +58,10 @@ Fronts = tuple[int, int, int]
 
 NO_FRONTS: Fronts = (0, 0, 0)
 
+Sizes = tuple[int, ...]
+Extents = tuple[Sizes, Sizes, Sizes]
+"""The sizes of each row."""
+
 
 class Owner(Protocol):
     """The shape of a tensor, as inference below it sees it."""
@@ -80,6 +84,9 @@ class Owner(Protocol):
 
     @property
     def known(self) -> str: ...
+
+    @property
+    def extents(self) -> Extents: ...
 
 
 class Cause(Protocol):
@@ -227,6 +234,13 @@ def is_solved(row: Row) -> bool:
     return row.var is None and all(find(d).size is not None for d in row.axes)
 
 
+def sizes_of(row: Row) -> Sizes:
+    """Those of a row that is solved."""
+    sizes = [find(axis).size for axis in resolve(row).axes]
+    assert None not in sizes
+    return tuple(sizes)  # type: ignore[arg-type]
+
+
 def print_dim(dim: Dim) -> str:
     size = find(dim).size
     return "?" if size is None else str(size)
@@ -246,6 +260,6 @@ def print_rows(rows: tuple[Row, Row, Row]) -> str:
 
 __all__ = [
     "EMPTY", "KINDS", "MAX_AXES", "NO_FRONTS",
-    "Axis", "Cause", "Constraint", "Dim", "Fact", "Fronts", "Owner", "Provenance", "Row", "RowVar",
-    "find", "fresh", "is_solved", "print_dim", "print_row", "print_rows", "resolve",
+    "Axis", "Cause", "Constraint", "Dim", "Extents", "Fact", "Fronts", "Owner", "Provenance", "Row", "RowVar", "Sizes",
+    "find", "fresh", "is_solved", "print_dim", "print_row", "print_rows", "resolve", "sizes_of",
 ]
