@@ -110,7 +110,7 @@ def widen(b: Builder, value: str, source: Precision) -> str:
     held = HELD[source]
     if source is bfloat16:
         return b.cast("bitcast", b.op("shl", "i32", b.cast("zext", value, held, "i32"), "16"), "i32", "float")
-    if source is float16 and b.module.has_half:
+    if source is float16 and b.module.instructions.half:
         return b.cast("fpext", b.cast("bitcast", value, held, "half"), "half", "float")
     return b.call("float", _helper(b, f"ocannl-{SHORT[source]}.to.f32", widening(source)), held, value)
 
@@ -125,7 +125,7 @@ def narrow(b: Builder, value: str, target: Precision) -> str:
         quiet = b.op("or", "i32", bits, str(0x400000))
         kept = b.select(b.test("fcmp uno", "float", value, "0.0"), "i32", quiet, rounded)
         return b.cast("trunc", b.op("lshr", "i32", kept, "16"), "i32", held)
-    if target is float16 and b.module.has_half:
+    if target is float16 and b.module.instructions.half:
         return b.cast("bitcast", b.cast("fptrunc", value, "float", "half"), "half", held)
     return b.call(held, _helper(b, f"ocannl-f32.to.{SHORT[target]}", narrowing(target)), "float", value)
 
