@@ -74,11 +74,11 @@ class Plane:
     def gather(self, ref: Ref) -> str:
         """An array with a vector of the cells of each row."""
         rows = self.array(ref)
-        self.turned(_take, ref, rows, self.wide.width)
+        self.turned(_take, ref, rows, square(self.wide.width))
         return rows
 
     def scatter(self, ref: Ref, rows: str) -> None:
-        self.turned(_put, ref, rows, self.wide.width)
+        self.turned(_put, ref, rows, square(self.wide.width))
 
     def turned(self, made: Callable[[Module, str, int, int], str], ref: Ref, rows: str, apart: int) -> None:
         """Between the cells and rows so many cells apart."""
@@ -87,7 +87,7 @@ class Plane:
         self.one.b.line(f"call void @{name}(ptr {rows}, i64 {apart}, {cells})")
 
     def array(self, ref: Ref) -> str:
-        """Memory for a vector of each row."""
+        """Memory for a vector of each row, which begin as far apart as if the number of lanes were a power of two."""
         name = f"%{self.one.b.fresh(identifier(ref.buf.name))}"
         self.one.allocas.line(f"  {name} = alloca [{len(self.rows)} x {self.wide.type(HELD[ref.buf.precision])}]")
         return name
