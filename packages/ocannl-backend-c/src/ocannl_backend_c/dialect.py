@@ -64,6 +64,16 @@ static __attribute__((noinline)) int poll(struct control *control)
   return raised;
 }}""",
 )
+STAMP = Function(
+    "stamp",
+    """\
+static __attribute__((noinline)) int64_t stamp(struct control *control)
+{
+  int64_t time[2] = { 0, 0 };
+  if (control->clock) control->clock(control->clock_id, time);
+  return time[0] * 1000000000 + time[1];
+}""",
+)
 SHARE = Function(
     "share",
     """\
@@ -111,6 +121,7 @@ DIALECT = Dialect(
     control="struct control *control",
     poll=POLL,
     share=SHARE,
+    stamp=STAMP,
     restrict="restrict",
     comment="/* {} */",
     ends_comment="*/",

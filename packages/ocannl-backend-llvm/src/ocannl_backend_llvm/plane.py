@@ -123,7 +123,7 @@ def _put(module: Module, held: str, count: int, width: int) -> str:
         for at, column in zip(_steps(b, held, *CELLS, width), columns, strict=True):
             b.line(f"store <{count} x {held}> {column}, ptr {at}, align 1")
 
-    return _helper(module, f"ocannl.put.{count}.v{width}{MANGLED[held]}", body)
+    return _helper(module, f"ocannl-put.{count}.v{width}{MANGLED[held]}", body)
 
 
 def _take(module: Module, held: str, count: int, width: int) -> str:
@@ -135,7 +135,7 @@ def _take(module: Module, held: str, count: int, width: int) -> str:
         for at, row in zip(_steps(b, held, *ROWS, count), rows, strict=True):
             b.line(f"store <{width} x {held}> {row}, ptr {at}, align 1")
 
-    return _helper(module, f"ocannl.take.{count}.v{width}{MANGLED[held]}", body)
+    return _helper(module, f"ocannl-take.{count}.v{width}{MANGLED[held]}", body)
 
 
 def _helper(module: Module, name: str, body: Callable[[Builder], None]) -> str:
