@@ -31,8 +31,8 @@ def inline(proc: Proc, shares: bool) -> Proc:
 
     All readers take the value, or none; where all cells are written again later, those before that. Nothing is computed
     more often than its temporary has cells, unless it is free (a number, an index, a copy without a guard); several
-    readers take what is cheap, a single one anything. Sums never move, nor does the rounding of one: who sums may round,
-    and keep the narrow array alone.
+    readers take what is cheap, a single one anything. Sums never move, nor does the rounding of one: who sums rounds,
+    and only the narrow array is kept.
     `shares` says that `number` will see to it that a reader computes what it mentions twice only once.
     Goes through the program once: what is put into a producer moves on with it.
     """
