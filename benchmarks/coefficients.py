@@ -62,7 +62,7 @@ TABLE = {
     "log": (LOG, range(3, 11), *ROOTS, np.abs),
     "log2": (lambda f: np.log1p(f) / LN2 - float(np.float32(1 / LN2)) * f, range(2, 11), *ROOTS, np.abs),
     "sin": (SIN, range(3, 11, 2), 1e-6, 1.58, np.sin),
-    "tanh": (TANH, range(3, 13, 2), 1e-6, 0.55, np.tanh),
+    "tanh": (TANH, range(3, 9, 2), 1e-6, HALF / 2, np.tanh),
     "log2, wide": (lambda f: np.log1p(f) / LN2, range(1, 14), *ROOTS, lambda f: np.log1p(f) / LN2, np.float64),
 }
 

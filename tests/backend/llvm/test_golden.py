@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from ocannl.testing.samples import SAMPLES
+from ocannl_backend_llvm.build import Instructions
 from ocannl_backend_llvm.emit import emit
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "llvm"
@@ -12,7 +13,7 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "llvm"
 
 @pytest.mark.parametrize(("program", "check"), SAMPLES, ids=lambda f: f.__name__)
 def test_printed_text(request, run, program, check):
-    (text,) = emit([program()], has_half=True)
+    (text,) = emit([program()], Instructions(half=True))
     path = GOLDEN / f"{program.__name__}.ll"
     if request.config.getoption("--update-golden", default=False):
         path.write_text(text, encoding="ascii")

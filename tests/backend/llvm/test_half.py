@@ -23,7 +23,7 @@ def old_processor():
 
 
 def on(target, proc):
-    return compiled([signature(proc)], emit([proc], target.has_half), target)
+    return compiled([signature(proc)], emit([proc], target.instructions), target)
 
 
 def cast_program(run, array, target):
@@ -41,7 +41,7 @@ def test_half_without_instructions_for_it(llvm, run, wide):
     target = old_processor()
     if target is None:
         pytest.skip("every processor of this kind converts float16")
-    assert not target.has_half
+    assert not target.instructions.half
     every, places = patterns(float16), near(float16, wide)
     with np.errstate(all="ignore"):
         rounded = places.astype(np.float16)

@@ -31,7 +31,7 @@ def many(llvm, count=8):
     """Long programs, and the texts of their modules."""
     random = Random("modules")
     procs = [optimize(lower(generate(random, 6).code, f"p{n}"), {}, llvm.capabilities) for n in range(count)]
-    return procs, list(emit(procs, host().has_half, lines=0))
+    return procs, list(emit(procs, host().instructions, lines=0))
 
 
 def test_objects_are_those_of_the_modules_one_by_one(llvm, split):

@@ -46,7 +46,7 @@ def test_vectors_are_those_of_the_target(target):
 
 @pytest.mark.parametrize("program", [program for program, _ in SAMPLES], ids=lambda f: f.__name__)
 def test_samples(target, program):
-    (code,) = objects.compile_texts(emit([program()], target.has_half), target)
+    (code,) = objects.compile_texts(emit([program()], target.instructions), target)
     assert machine(code) == MACHINES[target.triple.partition("-")[0]]
 
 
@@ -56,4 +56,4 @@ def test_random_programs(llvm, target, seed):
     claimed = replace(llvm.capabilities, vector_bytes=width, vector_registers=registers)
     random = Random(f"targets {seed}")
     procs = [optimize(lower(generate(random, 3).code, f"p{n}"), {}, claimed) for n in range(12)]
-    assert all(objects.compile_texts(emit(procs, target.has_half), target))
+    assert all(objects.compile_texts(emit(procs, target.instructions), target))

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import weakref
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 from ocannl.backend import Capabilities, CompileError, Location, Unsupported
 from ocannl.backend.native import MAGIC
 from ocannl.ir.index import Affine, Sym, SymKind
-from ocannl.ir.loops import Access, Apply, Idx, Load, Num, Proc, Ref, Store, Update, loop
+from ocannl.ir.loops import Access, Apply, Idx, Load, Num, Poll, Proc, Ref, Stamp, Store, Update, loop
 from ocannl.ir.ops import ADD, BY_NAME, MUL
 from ocannl.ir.precision import float32
 
@@ -31,6 +32,23 @@ def scale(run, x, name="scale", by=2.0, syms=()):
 
 
 X = np.linspace(-2, 2, 9, dtype=np.float32)
+
+
+def test_programs_may_be_called_what_helpers_are(native, run):
+    """One of them shares its loop, is cancelled in time, and takes the time: all that there are helpers for."""
+    x = np.linspace(-2, 2, 40_000, dtype=np.float32)
+    names = ("poll", "share", "stamp", "claim", "direct", "team", "start", "control", "main", "pause", "half")
+    procs = []
+    for name in names:
+        proc = scale(run, x, name)
+        (only,) = proc.body
+        times = run.like("times", np.zeros(1, np.int64), Access.OUT)
+        stamped = (replace(only, body=(*only.body, Poll()), claimed=1000), Stamp(Ref(times, (A(0),))))
+        procs.append(replace(proc, body=stamped, bufs=(*proc.bufs, times)))
+    code = native.compile(procs)
+    for proc in procs:
+        _, got, _ = run(proc, x, np.empty_like(x), np.zeros(1, np.int64), code=code)
+        np.testing.assert_allclose(got, np.tanh(x) * 2, rtol=1e-6)
 
 
 def test_restored_code_is_the_same_code(native, run):

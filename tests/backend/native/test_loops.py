@@ -1,5 +1,6 @@
 """Statements: loops and their bounds, conditions, locals, names, the arena."""
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +25,7 @@ from ocannl.ir.loops import (
     Num,
     Proc,
     Ref,
+    Stamp,
     Store,
     Update,
     Var,
@@ -455,3 +457,16 @@ def test_threads_own_columns_that_lie_among_those_of_others(native, rows):
         np.testing.assert_array_equal(scaled, x * k[:, None])
         np.testing.assert_array_equal(y, np.maximum(square, k[:, None]))
         np.testing.assert_array_equal(z, square.T)
+
+
+def test_stamps_are_times(run):
+    """Before each iteration and after the last one."""
+    y, times = np.zeros(1000, np.float32), np.zeros(4, np.int64)
+    bufs = run.like("y", y, Access.INOUT), run.like("times", times, Access.OUT)
+    n, i = Sym("n", 0, 2), Sym("i", 0, 999)
+    cell = Ref(bufs[0], (A(i),))
+    inner = loop(i, (Store(cell, Apply(BY_NAME["sin"], (Load(cell),))),))
+    body = (loop(n, (Stamp(Ref(bufs[1], (A(n),))), inner)), Stamp(Ref(bufs[1], (A(3),))))
+    before = time.monotonic_ns()
+    _, times = run(Proc("stamped", bufs, (), body), y, times)
+    assert before < times[0] and (np.diff(times) > 0).all() and times[-1] < time.monotonic_ns()

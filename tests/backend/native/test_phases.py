@@ -1,5 +1,6 @@
 """Nests that share the loop over a batch: as many as can, with equal bits whatever the number of threads."""
 
+import gc
 import re
 
 import numpy as np
@@ -7,6 +8,8 @@ import pytest
 
 import ocannl as oc
 from ocannl import train
+from ocannl.runtime.profile import cut
+from ocannl.runtime.program import links
 
 BATCH, LENGTH, WIDTH = 16, 32, 48
 
@@ -60,11 +63,49 @@ def test_forward_and_backward_meet_in_one_loop(native):
     with oc.Context(native.name, threads=2) as context:
         routine, *_ = step(context)
         last = str(routine.stages()).rsplit("\n--- ", 1)[1]
-        profile = str(routine.profile(calls=1))
     outermost = re.split(r"\n  (?=\S)", last)
     batch = [stmt for stmt in outermost if re.match(rf"for \w+ in 0\.\.{BATCH} claimed", stmt)]
     assert any(len(re.findall(r"\n    for ", stmt)) > 20 for stmt in batch)
-    assert "more" in profile
+
+
+@pytest.mark.parametrize("queue", ["inline", "threaded"])
+def test_a_profile_has_a_row_for_each_part(native, queue):
+    with oc.Context(native.name, threads=2, queue=queue) as context:
+        routine, *_ = step(context)
+        pieces = cut(routine._program.rebuilt())
+        parts = max(len(piece.members) for piece in pieces)
+        before, held = [context.get(node) for node in routine.outputs], context.arrays.usage()
+        profile = routine.profile(calls=3)
+        assert [context.get(node).tobytes() for node in routine.outputs] == [array.tobytes() for array in before]
+        gc.collect()
+        assert context.arrays.usage().held_bytes == held.held_bytes
+    assert parts > 20 and len(profile.rows) == sum(len(piece.members) for piece in pieces)
+    assert all(row.name and row.calls == 3 for row in profile.rows)
+    assert any("inner" not in row.name and row.read_bytes == 0 for row in profile.rows)  # what stays in an iteration
+    of_one_run = profile.spans[: len(profile.rows)]
+    assert [span.row for span in of_one_run] == list(range(len(profile.rows)))
+    assert [span.start_ns for span in of_one_run] == sorted(span.start_ns for span in of_one_run)
+    assert sum(span.duration_ns > 0 for span in of_one_run) > parts * 0.9
+
+
+def test_stamped_parts_compute_what_the_routine_does(native):
+    with oc.Context(native.name, threads=2) as context:
+        routine, *_ = step(context)
+        given = {node: context.get(node) for node in routine.inputs}
+        routine()
+        wanted = [context.get(node) for node in routine.outputs]
+        for node, array in given.items():
+            context.set(node, array)
+        pieces = cut(routine._program.rebuilt())
+        context.arrays.allocate(piece.stamps for piece in pieces if piece.stamps)
+        code = context.backend.compile([piece.proc for piece in pieces])
+        for piece in pieces:
+            entry, _ = context.bind(code, piece.proc.name, links(piece.proc), piece.proc.arena)
+            entry()
+        got = [context.get(node) for node in routine.outputs]
+        stamped = [context.arrays.download(piece.stamps) for piece in pieces if piece.stamps]
+    assert [array.tobytes() for array in got] == [array.tobytes() for array in wanted]
+    assert stamped and all((np.diff(stamps, axis=1) > 0).all() for stamps in stamped)
 
 
 def test_a_single_nest_takes_sums_over_its_rows_along(native):

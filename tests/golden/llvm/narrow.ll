@@ -19,7 +19,7 @@ i.1:
   %v.8 = fpext half %v.7 to float
   %at.9 = getelementptr inbounds i8, ptr %w, i64 %i.4
   %w.10 = load i8, ptr %at.9
-  %v.11 = call float @ocannl.f8e4m3fn.to.f32(i8 %w.10)
+  %v.11 = call float @ocannl-f8e4m3fn.to.f32(i8 %w.10)
   %v.12 = fptrunc float %v.11 to half
   %v.13 = bitcast half %v.12 to i16
   %v.14 = bitcast i16 %v.13 to half
@@ -31,7 +31,7 @@ i.1:
   %v.20 = fpext half %v.19 to float
   %at.21 = getelementptr inbounds double, ptr %x, i64 %i.4
   %x.22 = load double, ptr %at.21
-  %v.23 = call float @ocannl.f64.to.odd.f32(double %x.22)
+  %v.23 = call float @ocannl-f64.to.odd.f32(double %x.22)
   %v.24 = fptrunc float %v.23 to half
   %v.25 = bitcast half %v.24 to i16
   %v.26 = bitcast i16 %v.25 to half
@@ -43,12 +43,12 @@ i.1:
   store i16 %v.30, ptr %at.31
   %at.32 = getelementptr inbounds i8, ptr %w, i64 %i.4
   %w.33 = load i8, ptr %at.32
-  %v.34 = call float @ocannl.f8e4m3fn.to.f32(i8 %w.33)
+  %v.34 = call float @ocannl-f8e4m3fn.to.f32(i8 %w.33)
   %v.35 = call i8 @llvm.fptoui.sat.i8.f32(float %v.34)
   %v.36 = icmp ne i8 %v.35, 0
   %at.37 = getelementptr inbounds i8, ptr %w, i64 %i.4
   %w.38 = load i8, ptr %at.37
-  %v.39 = call float @ocannl.f8e4m3fn.to.f32(i8 %w.38)
+  %v.39 = call float @ocannl-f8e4m3fn.to.f32(i8 %w.38)
   %v.40 = call i32 @llvm.fptosi.sat.i32.f32(float %v.39)
   %v.41 = trunc i64 %n to i32
   %v.42 = icmp slt i32 %v.40, %v.41
@@ -80,7 +80,7 @@ define i32 @ocannl.narrow(ptr %addresses, ptr %syms, ptr %control) nounwind {
   ret i32 0
 }
 
-define float @ocannl.f64.to.odd.f32(double %x) nounwind memory(none) {
+define float @ocannl-f64.to.odd.f32(double %x) nounwind memory(none) {
   %near = fptrunc double %x to float
   %back = fpext float %near to double
   %inexact = fcmp one double %back, %x
@@ -96,7 +96,7 @@ define float @ocannl.f64.to.odd.f32(double %x) nounwind memory(none) {
   ret float %result
 }
 
-define float @ocannl.f8e4m3fn.to.f32(i8 %x) nounwind memory(none) {
+define float @ocannl-f8e4m3fn.to.f32(i8 %x) nounwind memory(none) {
   %bits = zext i8 %x to i32
   %signed = and i32 %bits, 128
   %sign = shl i32 %signed, 24

@@ -9,7 +9,7 @@
 define void @ocannl.plane.1(ptr noalias %y, ptr noalias %x, ptr noalias %z) nounwind "prefer-vector-width"="512" {
   %z.1 = alloca [3 x <4 x float>]
   %y.2 = alloca [3 x <4 x float>]
-  call void @ocannl.take.3.v4f32(ptr %z.1, ptr %z, i64 3)
+  call void @ocannl-take.3.v4f32(ptr %z.1, ptr %z, i64 3)
   %x.3 = load <4 x float>, ptr %x, align 4
   %v.4 = fmul <4 x float> splat (float 2.0), %x.3
   %at.5 = getelementptr inbounds <4 x float>, ptr %z.1, i64 0
@@ -33,7 +33,7 @@ define void @ocannl.plane.1(ptr noalias %y, ptr noalias %x, ptr noalias %z) noun
   %v.21 = fadd <4 x float> %v.18, %row.20
   %at.22 = getelementptr inbounds <4 x float>, ptr %y.2, i64 2
   store <4 x float> %v.21, ptr %at.22
-  call void @ocannl.put.3.v4f32(ptr %y, i64 3, ptr %y.2)
+  call void @ocannl-put.3.v4f32(ptr %y, i64 3, ptr %y.2)
   ret void
 }
 
@@ -47,7 +47,7 @@ define i32 @ocannl.plane(ptr %addresses, ptr %syms, ptr %control) nounwind {
   ret i32 0
 }
 
-define void @ocannl.put.3.v4f32(ptr %y, i64 %step, ptr noalias %x) nounwind noinline "prefer-vector-width"="512" {
+define void @ocannl-put.3.v4f32(ptr %y, i64 %step, ptr noalias %x) nounwind noinline "prefer-vector-width"="512" {
   %at.1 = getelementptr inbounds <4 x float>, ptr %x, i64 0
   %at.2 = getelementptr inbounds <4 x float>, ptr %x, i64 1
   %at.3 = getelementptr inbounds <4 x float>, ptr %x, i64 2
@@ -81,7 +81,7 @@ define void @ocannl.put.3.v4f32(ptr %y, i64 %step, ptr noalias %x) nounwind noin
   ret void
 }
 
-define void @ocannl.take.3.v4f32(ptr noalias %y, ptr %x, i64 %step) nounwind noinline "prefer-vector-width"="512" {
+define void @ocannl-take.3.v4f32(ptr noalias %y, ptr %x, i64 %step) nounwind noinline "prefer-vector-width"="512" {
   %v.1 = mul nsw i64 %step, 0
   %at.2 = getelementptr inbounds float, ptr %x, i64 %v.1
   %v.3 = load <3 x float>, ptr %at.2, align 1

@@ -13,7 +13,7 @@ define i1 @ocannl.polled.1(ptr noalias %x, ptr %control) nounwind "prefer-vector
 i.1:
   %i.4 = load i64, ptr %i.3
   %ix.11 = mul nsw i64 %i.4, 6
-  %cancelled.6 = call i1 @ocannl.poll(ptr %control)
+  %cancelled.6 = call i1 @ocannl-poll(ptr %control)
   br i1 %cancelled.6, label %leave, label %go.on.5
 go.on.5:
   store i64 0, ptr %j.9
@@ -42,7 +42,7 @@ leave:
 
 ;   poll
 define i1 @ocannl.polled.2(ptr %control) nounwind "prefer-vector-width"="512" {
-  %cancelled.2 = call i1 @ocannl.poll(ptr %control)
+  %cancelled.2 = call i1 @ocannl-poll(ptr %control)
   br i1 %cancelled.2, label %leave, label %go.on.1
 go.on.1:
   ret i1 false
@@ -72,7 +72,7 @@ leave.5:
   ret i32 1
 }
 
-define i1 @ocannl.poll(ptr %control) nounwind noinline {
+define i1 @ocannl-poll(ptr %control) nounwind noinline {
   %cancel.at = getelementptr inbounds ptr, ptr %control, i64 1
   %cancel = load ptr, ptr %cancel.at
   %told = load volatile i32, ptr %cancel

@@ -24,7 +24,7 @@ i.7:
   %i.11 = load i64, ptr %i.9
   %ix.16 = mul nsw i64 %i.11, 6
   %ix.17 = add nsw i64 %j.5, %ix.16
-  %cancelled.13 = call i1 @ocannl.poll(ptr %control)
+  %cancelled.13 = call i1 @ocannl-poll(ptr %control)
   br i1 %cancelled.13, label %leave, label %go.on.12
 go.on.12:
   %at.14 = getelementptr inbounds float, ptr %first, i64 %j.5
@@ -64,7 +64,7 @@ define i32 @ocannl.shared.1.claim(ptr %frame, i64 %claim, i64 %thread) nounwind 
   %v.16 = icmp eq i64 %turn.15, 142856
   br i1 %v.16, label %look.12, label %work.13
 look.12:
-  %cancelled.17 = call i1 @ocannl.poll(ptr %v.11)
+  %cancelled.17 = call i1 @ocannl-poll(ptr %v.11)
   br i1 %cancelled.17, label %leave.14, label %work.13
 work.13:
   %v.18 = mul nsw i64 %claim, 2
@@ -94,7 +94,7 @@ define i32 @ocannl.shared(ptr %addresses, ptr %syms, ptr %control) nounwind {
   store i64 %n.4, ptr %at.11
   %at.12 = getelementptr inbounds i64, ptr %frame.9, i64 3
   store ptr %control, ptr %at.12
-  %cancelled.14 = call i1 @ocannl.share(ptr %control, ptr @ocannl.shared.1.claim, ptr %frame.9, i64 3)
+  %cancelled.14 = call i1 @ocannl-share(ptr %control, ptr @ocannl.shared.1.claim, ptr %frame.9, i64 3)
   br i1 %cancelled.14, label %leave.8, label %after.13
 after.13:
   %at.15 = getelementptr inbounds ptr, ptr %control, i64 3
@@ -108,7 +108,7 @@ leave.8:
   ret i32 1
 }
 
-define i1 @ocannl.poll(ptr %control) nounwind noinline {
+define i1 @ocannl-poll(ptr %control) nounwind noinline {
   %cancel.at = getelementptr inbounds ptr, ptr %control, i64 1
   %cancel = load ptr, ptr %cancel.at
   %told = load volatile i32, ptr %cancel
@@ -153,7 +153,7 @@ go.on:
   ret i1 false
 }
 
-define i1 @ocannl.share(ptr %control, ptr %body, ptr %frame, i64 %claims) nounwind {
+define i1 @ocannl-share(ptr %control, ptr %body, ptr %frame, i64 %claims) nounwind {
   %team.at = getelementptr inbounds ptr, ptr %control, i64 9
   %team = load ptr, ptr %team.at
   %threads.at = getelementptr inbounds ptr, ptr %control, i64 10

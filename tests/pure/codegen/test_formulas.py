@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from ocannl.codegen.formula import RELATIONS
+from ocannl.codegen.formula import RELATIONS, spelled
 from ocannl.codegen.formulas import FORMULAS
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import bool_, float32
@@ -28,7 +28,7 @@ def test_steps_use_what_is_there(formula):
         given = step.args[1:] if step.op == "where" else step.args
         assert all(there[a] is step.source for a in given if isinstance(a, str))
         assert (step.precision is bool_) == (step.op in RELATIONS)
-        assert step.op in ("bits", "cast") or BY_NAME[step.op].arity == len(step.args)
+        assert step.op in ("bits", "cast", "scale") or BY_NAME[step.op].arity == len(step.args)
         there[step.name] = step.precision
     assert there[formula.result] is float32
     assert there.get(formula.beyond, bool_) is bool_
@@ -40,6 +40,15 @@ def test_a_formula_keeps_its_bound(formula):
     for given in (samples(op, 500_000), specials(op)):
         off, where = farthest(op, formula.numpy(*given), *given)
         assert off <= bound(formula) + ROUNDED_TWICE, where
+
+
+@pytest.mark.parametrize("name", ["exp", "exp2", "pow"])
+def test_powers_of_two_spelled_out_are_the_same(name):
+    formula, op = FORMULAS[name], BY_NAME[name]
+    assert any(step.op == "scale" for step in formula.steps)
+    assert not any(step.op == "scale" for step in spelled(formula).steps)
+    for given in (samples(op, 500_000), specials(op)):
+        assert np.array_equal(formula.numpy(*given), spelled(formula).numpy(*given), equal_nan=True)
 
 
 @each

@@ -36,6 +36,7 @@ from ocannl.ir.loops import (
     Pick,
     Proc,
     Ref,
+    Stamp,
     Stmt,
     Store,
     Update,
@@ -77,6 +78,7 @@ i, j, k, n = map(Affine.of, (I, J, K, N))
 
 X, Y, H = buf("x", 5, access=Access.IN), buf("y", 5), buf("h", 5, kind=P.float16, access=Access.IN)
 W = buf("w", 5, 3, access=Access.CONST)
+TIMES = buf("times", 5, kind=P.int64)
 M, C = buf("m", 5, kind=P.int32), buf("c", 5, kind=P.bool_)
 OUT, T, A = buf("out", 5, access=Access.OUT), temp("t", 5), reg("a")
 
@@ -110,7 +112,7 @@ def store(value: Expr, into: Buf = Y) -> For:
     return over(I, Store(ref(into, I), value))
 
 
-def proc(*body: Stmt, bufs: tuple[Buf, ...] = (X, Y, H, W, M, C), syms: tuple[Sym, ...] = (N,)) -> Proc:
+def proc(*body: Stmt, bufs: tuple[Buf, ...] = (X, Y, H, W, M, C, TIMES), syms: tuple[Sym, ...] = (N,)) -> Proc:
     return Proc("step", bufs, syms, body)
 
 
@@ -540,6 +542,25 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         `y` is temporary, and lives in `pool`
           of  proc step, optimized""",
     ),
+    # the time is a whole number
+    (
+        "optimized",
+        proc(over(I, Stamp(ref(Y, I))), bufs=(Y,)),
+        """
+        a value of type int64 is stamped into `y[i]`, which is float32
+          in  stamp y[i]
+          of  for i in 0..5:
+          of  proc step, optimized""",
+    ),
+    (
+        "optimized",
+        proc(over(I, Stamp(ref(TIMES, i + 1))), bufs=(TIMES,)),
+        """
+        `times[i+1]` is not proved inside axis 0 of `times`, of size 5
+          in  stamp times[i+1]
+          of  for i in 0..5:
+          of  proc step, optimized""",
+    ),
     # placed programs share the arena
     (
         "placed",
@@ -638,13 +659,14 @@ ACCEPTED: list[Body] = [
     ),
     (store(num(float("nan"))), over(K, Store(ref(C, K), num(1, P.bool_)))),
     (store(Cast(load(H, I), F32)), over(K, Store(ref(M, K), Idx(k, P.int32)))),
+    (over(I, Stamp(ref(TIMES, I))),),
 ]
 
 
 @pytest.mark.parametrize("body", ACCEPTED, ids=lambda x: "")
 def test_acceptance(body: Body) -> None:
     program = proc(*body)
-    written = {node.ref.buf for node in walk(body) if isinstance(node, Store | Update)}
+    written = {node.ref.buf for node in walk(body) if isinstance(node, Store | Update | Stamp)}
     bufs = tuple(b for b in program.bufs if b.access is not Access.INOUT or b in written)
     verify(replace(program, bufs=bufs), "placed")
 

@@ -64,6 +64,16 @@ static __attribute__((noinline)) int poll(struct control *control)
   return raised;
 }}""",
 )
+STAMP = Function(
+    "stamp",
+    """\
+static __attribute__((noinline)) int64_t stamp(struct control *control)
+{
+  int64_t time[2] = { 0, 0 };
+  if (control->clock) control->clock(control->clock_id, time);
+  return time[0] * 1000000000 + time[1];
+}""",
+)
 SHARE = Function(
     "share",
     """\
@@ -111,6 +121,7 @@ DIALECT = Dialect(
     control="struct control *control",
     poll=POLL,
     share=SHARE,
+    stamp=STAMP,
     restrict="restrict",
     comment="/* {} */",
     ends_comment="*/",
@@ -125,6 +136,8 @@ DIALECT = Dialect(
         "fma_f64_x2": (FMA, "return __builtin_ia32_vfmaddpd(x, y, z);"),
         "max_f32_x16": (AVX512, ORDERED.format("max")),
         "min_f32_x16": (AVX512, ORDERED.format("min")),
+        "scale_f32_x16": (AVX512, "return __builtin_ia32_scalefps512_mask(x, n, x, -1, 4);"),
+        "scale_f32_x8": (f"{AVX512} && defined __AVX512VL__", "return __builtin_ia32_scalefps256_mask(x, n, x, -1);"),
         "f16_to_f32_x16": (AVX512, f"{HALVES.format(32)}\nreturn {WIDENED};"),
         "f32_to_f16_x16": (AVX512, f"{HALVES.format(32)}\nreturn {NARROWED};"),
         "f16_to_f32_x8": (F16C, f"{HALVES.format(16)}\nreturn __builtin_ia32_vcvtph2ps256((half)x);"),

@@ -92,7 +92,7 @@ def _float(b: Builder, op: Op, precision: Precision, args: tuple[str, ...]) -> s
         case "max" | "min" as name:
             return _extreme(b, "olt" if name == "max" else "ogt", t, *args)
         case "mod":
-            return b.call(t, _helper(b, f"ocannl.mod.{MANGLED[t]}", _MOD, t), t, *args)
+            return b.call(t, _helper(b, f"ocannl-mod.{MANGLED[t]}", _MOD, t), t, *args)
         case _:
             raise _missing(op, precision)
 
@@ -157,7 +157,7 @@ def _integer(b: Builder, op: Op, precision: Precision, args: tuple[str, ...]) ->
             return threefry(b, ROUNDS[name], args)
         case "div" | "mod" | "pow" as name:
             sign, text = ("s", _SIGNED[name]) if signed else ("u", _UNSIGNED[name])
-            return b.call(t, _helper(b, f"ocannl.{name}.{sign}{t[1:]}", text, t), t, *args)
+            return b.call(t, _helper(b, f"ocannl-{name}.{sign}{t[1:]}", text, t), t, *args)
         case _:
             raise _missing(op, precision)
 

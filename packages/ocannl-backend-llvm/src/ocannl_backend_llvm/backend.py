@@ -43,7 +43,7 @@ class LlvmBackend:
     def compile(self, procs: Sequence[Proc]) -> NativeCode:
         check(procs, _capabilities(), self.name)
         target = engine.host()
-        return compiled([signature(proc) for proc in procs], emit(procs, target.has_half), target)
+        return compiled([signature(proc) for proc in procs], emit(procs, target.instructions), target)
 
     def restore(self, blob: bytes) -> NativeCode:
         return restored(blob, engine.host())

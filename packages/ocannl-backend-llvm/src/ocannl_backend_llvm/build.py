@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import count
 
 from ocannl.codegen import Document
 
 WIDE = '"prefer-vector-width"="512"'  # some processors have it halved: vectors are already as wide as they are to be
+
+
+@dataclass(frozen=True, slots=True)
+class Instructions:
+    """What a target does by a single instruction, and others do not."""
+
+    half: bool = False  # converts between float16 and float32
+    scale: bool = False  # multiplies float32 by powers of two, in vectors
+
 
 DEFINITION = re.compile(r"define ([^(]*)\((.*?)\)(.*) {")  # the line that begins it
 
@@ -16,10 +26,10 @@ DEFINITION = re.compile(r"define ([^(]*)\((.*?)\)(.*) {")  # the line that begin
 class Module:
     """Functions, and what they share, each once: helper functions, declarations of others and of intrinsics."""
 
-    __slots__ = ("_declared", "_defined", "_functions", "_helpers", "_known", "has_half", "lines")
+    __slots__ = ("_declared", "_defined", "_functions", "_helpers", "_known", "instructions", "lines")
 
-    def __init__(self, has_half: bool, known: Mapping[str, str] | None = None) -> None:
-        self.has_half = has_half  # the target converts between half and float in one instruction
+    def __init__(self, instructions: Instructions, known: Mapping[str, str] | None = None) -> None:
+        self.instructions = instructions
         self._known = known or {}  # how helpers are declared that an earlier module has
         self.lines = 0  # of the functions
         self._declared: dict[str, str] = {}
@@ -43,7 +53,7 @@ class Module:
     def next(self) -> Module:
         """An empty one that calls the helpers of this one."""
         known = {name: _declaration(text) for name, text in self._helpers.items() if text.startswith("define ")}
-        return Module(self.has_half, {**self._known, **known})
+        return Module(self.instructions, {**self._known, **known})
 
     def has(self, helper: str) -> bool:
         """Whether the helper can be called; it is declared, if an earlier module has it."""
@@ -125,6 +135,15 @@ class Builder:
     def any(self, truth: str) -> str:
         """An i1: whether an i1 holds, in one lane at least."""
         return truth
+
+    @property
+    def scales(self) -> bool:
+        """Whether there is an instruction for `scale`."""
+        return False
+
+    def scale(self, x: str, n: str) -> str:
+        """`x * 2**n` of floats, where n is whole."""
+        raise NotImplementedError
 
     def op(self, opcode: str, type_: str, *operands: str) -> str:
         return self.let(f"{opcode} {self.type(type_)} {', '.join(self.operand(type_, x) for x in operands)}")

@@ -18,7 +18,7 @@ def _fields(**fields: int) -> str:
     )
 
 
-POLL = "ocannl.poll"
+POLL = "ocannl-poll"
 POLL_TEXT = f"""\
 define i1 @{POLL}(ptr %control) nounwind noinline {{
 {_fields(cancel=CANCEL)}  %told = load volatile i32, ptr %cancel
@@ -53,7 +53,28 @@ go.on:
   ret i1 false
 }}
 """
-SHARE = "ocannl.share"
+STAMP = "ocannl-stamp"
+STAMP_TEXT = f"""\
+define i64 @{STAMP}(ptr %control) nounwind noinline {{
+{_fields(clock=CLOCK)}  %id.at = getelementptr inbounds i32, ptr %control, i64 1
+  %id = load i32, ptr %id.at
+  %time = alloca [2 x i64]
+  store [2 x i64] zeroinitializer, ptr %time
+  %none = icmp eq ptr %clock, null
+  br i1 %none, label %given, label %look
+look:
+  %status = call i32 %clock(i32 %id, ptr %time)
+  br label %given
+given:
+  %seconds = load i64, ptr %time
+  %rest.at = getelementptr inbounds i64, ptr %time, i64 1
+  %rest = load i64, ptr %rest.at
+  %whole = mul i64 %seconds, 1000000000
+  %now = add i64 %whole, %rest
+  ret i64 %now
+}}
+"""
+SHARE = "ocannl-share"
 SHARE_TEXT = f"""\
 define i1 @{SHARE}(ptr %control, ptr %body, ptr %frame, i64 %claims) nounwind {{
 {_fields(team=TEAM, threads=THREADS)}  %none = icmp eq ptr %team, null

@@ -20,7 +20,7 @@ def widening(source: Precision) -> str:
     fmt = FORMATS[source]
     keep = 23 - fmt.mantissa
     return f"""\
-define float @ocannl.{SHORT[source]}.to.f32(i{fmt.width} %x) nounwind memory(none) {{
+define float @ocannl-{SHORT[source]}.to.f32(i{fmt.width} %x) nounwind memory(none) {{
   %bits = zext i{fmt.width} %x to i32
   %signed = and i32 %bits, {fmt.sign}
   %sign = shl i32 %signed, {32 - fmt.width}
@@ -52,7 +52,7 @@ def narrowing(target: Precision) -> str:
     drop = 23 - fmt.mantissa
     magic = fmt.smallest_step + 23
     return f"""\
-define i{fmt.width} @ocannl.f32.to.{SHORT[target]}(float %x) nounwind memory(none) {{
+define i{fmt.width} @ocannl-f32.to.{SHORT[target]}(float %x) nounwind memory(none) {{
   %bits = bitcast float %x to i32
   %signed = lshr i32 %bits, {32 - fmt.width}
   %sign = and i32 %signed, {fmt.sign}
@@ -80,7 +80,7 @@ define i{fmt.width} @ocannl.f32.to.{SHORT[target]}(float %x) nounwind memory(non
 
 
 ODD = """\
-define float @ocannl.f64.to.odd.f32(double %x) nounwind memory(none) {
+define float @ocannl-f64.to.odd.f32(double %x) nounwind memory(none) {
   %near = fptrunc double %x to float
   %back = fpext float %near to double
   %inexact = fcmp one double %back, %x
@@ -110,9 +110,9 @@ def widen(b: Builder, value: str, source: Precision) -> str:
     held = HELD[source]
     if source is bfloat16:
         return b.cast("bitcast", b.op("shl", "i32", b.cast("zext", value, held, "i32"), "16"), "i32", "float")
-    if source is float16 and b.module.has_half:
+    if source is float16 and b.module.instructions.half:
         return b.cast("fpext", b.cast("bitcast", value, held, "half"), "half", "float")
-    return b.call("float", _helper(b, f"ocannl.{SHORT[source]}.to.f32", widening(source)), held, value)
+    return b.call("float", _helper(b, f"ocannl-{SHORT[source]}.to.f32", widening(source)), held, value)
 
 
 def narrow(b: Builder, value: str, target: Precision) -> str:
@@ -125,9 +125,9 @@ def narrow(b: Builder, value: str, target: Precision) -> str:
         quiet = b.op("or", "i32", bits, str(0x400000))
         kept = b.select(b.test("fcmp uno", "float", value, "0.0"), "i32", quiet, rounded)
         return b.cast("trunc", b.op("lshr", "i32", kept, "16"), "i32", held)
-    if target is float16 and b.module.has_half:
+    if target is float16 and b.module.instructions.half:
         return b.cast("bitcast", b.cast("fptrunc", value, "float", "half"), "half", held)
-    return b.call(held, _helper(b, f"ocannl.f32.to.{SHORT[target]}", narrowing(target)), "float", value)
+    return b.call(held, _helper(b, f"ocannl-f32.to.{SHORT[target]}", narrowing(target)), "float", value)
 
 
 def _floating(b: Builder, value: str, source: Precision, target: Precision) -> str:
@@ -139,7 +139,7 @@ def _floating(b: Builder, value: str, source: Precision, target: Precision) -> s
         return b.cast("fpext", value, "float", "double") if target is float64 else narrow(b, value, target)
     if target is float16:
         b.module.declare("llvm.fabs.f64", "double", ("double",))
-        return narrow(b, b.call("float", _helper(b, "ocannl.f64.to.odd.f32", ODD), "double", value), target)
+        return narrow(b, b.call("float", _helper(b, "ocannl-f64.to.odd.f32", ODD), "double", value), target)
     single = b.cast("fptrunc", value, "double", "float")
     return single if target is float32 else narrow(b, single, target)
 

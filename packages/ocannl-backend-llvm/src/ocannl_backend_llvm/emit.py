@@ -17,7 +17,7 @@ from ocannl.ir.index import Sym
 from ocannl.ir.loops import Buf, Home, Proc
 from ocannl.ir.names import identifier
 from ocannl.ir.text import print_proc
-from ocannl_backend_llvm.build import Builder, Module
+from ocannl_backend_llvm.build import Builder, Instructions, Module
 from ocannl_backend_llvm.control import ACQUIRE, RELEASE, SHARE, SHARE_TEXT, address, element
 from ocannl_backend_llvm.nest import Function, comment, declare
 
@@ -30,9 +30,9 @@ def symbol(name: str) -> str:
     return f"ocannl.{identifier(name)}"
 
 
-def emit(procs: Sequence[Proc], has_half: bool, lines: int = MODULE_LINES) -> Iterator[str]:
+def emit(procs: Sequence[Proc], instructions: Instructions, lines: int = MODULE_LINES) -> Iterator[str]:
     """The modules of all programs, one after the other; each ends with the function that goes beyond so many lines."""
-    module = Module(has_half)
+    module = Module(instructions)
     for proc in procs:
         module.add(_heading(proc))
         parts = nests(proc)

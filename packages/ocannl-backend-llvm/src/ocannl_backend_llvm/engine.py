@@ -15,6 +15,7 @@ import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
 from ocannl.backend import CompileError
+from ocannl_backend_llvm.build import Instructions
 
 CODEGEN_LEVEL = 2
 VECTORS = {"+avx512f": (64, 32), "+avx": (32, 16), "+neon": (16, 32)}
@@ -31,9 +32,10 @@ class Target:
     features: str
 
     @property
-    def has_half(self) -> bool:
-        """Whether instructions convert between float16 and float32; LLVM would otherwise call functions not here."""
-        return "+f16c" in self.features.split(",") or self.triple.startswith(("aarch64", "arm64"))
+    def instructions(self) -> Instructions:
+        present = self.features.split(",")
+        half = "+f16c" in present or self.triple.startswith(("aarch64", "arm64"))
+        return Instructions(half, scale="+avx512f" in present and "+avx512vl" in present)
 
     @property
     def vectors(self) -> tuple[int, int]:

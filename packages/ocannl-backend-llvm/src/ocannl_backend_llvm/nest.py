@@ -33,6 +33,7 @@ from ocannl.ir.loops import (
     Prefetch,
     Proc,
     Ref,
+    Stamp,
     Stmt,
     Store,
     Update,
@@ -40,7 +41,7 @@ from ocannl.ir.loops import (
 from ocannl.ir.names import Namer, identifier
 from ocannl.ir.text import print_proc
 from ocannl_backend_llvm.build import WIDE, Builder, Module
-from ocannl_backend_llvm.control import DEAF, POLL, POLL_TEXT, element
+from ocannl_backend_llvm.control import DEAF, POLL, POLL_TEXT, STAMP, STAMP_TEXT, element
 from ocannl_backend_llvm.indices import Indices
 from ocannl_backend_llvm.lanes import Lanes
 from ocannl_backend_llvm.plane import Plane
@@ -90,7 +91,6 @@ class Function:
         self.result = "void"
         if nest.polls:
             self.result = "i1"
-            module.define(POLL, POLL_TEXT)
             params.append("ptr %control")
         module.defines(self.name)
         doc.line(f"define {self.result} @{self.name}({', '.join(params)}) nounwind {WIDE} {{")
@@ -176,7 +176,12 @@ class Function:
                 comment(self.doc, text)
             case Prefetch(ref, ahead):
                 self.code.prefetch(ref, ahead)
+            case Stamp(ref):
+                self.b.module.define(STAMP, STAMP_TEXT)
+                time = self.b.let(f"call i64 @{STAMP}(ptr %control)", "time")
+                self.b.line(f"store i64 {time}, ptr {self.code.place(ref)}")
             case Poll():
+                self.b.module.define(POLL, POLL_TEXT)
                 go_on = self.b.fresh("go.on")
                 self.b.branch(self.b.let(f"call i1 @{POLL}(ptr %control)", "cancelled"), "leave", go_on)
                 self.b.label(go_on)

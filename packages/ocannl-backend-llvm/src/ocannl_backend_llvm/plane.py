@@ -101,7 +101,7 @@ def _put(module: Module, held: str, count: int, width: int) -> str:
         for n, column in enumerate(transposed(b, width, held, rows)):
             b.line(f"store <{count} x {held}> {column}, ptr {_lane(b, held, '%y', n)}, align 1")
 
-    return _helper(module, f"ocannl.put.{count}.v{width}{MANGLED[held]}", "ptr %y, i64 %step, ptr noalias %x", body)
+    return _helper(module, f"ocannl-put.{count}.v{width}{MANGLED[held]}", "ptr %y, i64 %step, ptr noalias %x", body)
 
 
 def _take(module: Module, held: str, count: int, width: int) -> str:
@@ -113,7 +113,7 @@ def _take(module: Module, held: str, count: int, width: int) -> str:
         for at, row in zip(places, transposed(b, count, held, columns), strict=True):
             b.line(f"store <{width} x {held}> {row}, ptr {at}")
 
-    return _helper(module, f"ocannl.take.{count}.v{width}{MANGLED[held]}", "ptr noalias %y, ptr %x, i64 %step", body)
+    return _helper(module, f"ocannl-take.{count}.v{width}{MANGLED[held]}", "ptr noalias %y, ptr %x, i64 %step", body)
 
 
 def _helper(module: Module, name: str, params: str, body: Callable[[Builder], None]) -> str:

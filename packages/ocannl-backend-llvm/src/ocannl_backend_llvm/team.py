@@ -37,8 +37,8 @@ PAUSE = {"x86_64": "llvm.x86.sse2.pause()", "aarch64": "llvm.aarch64.hint(i32 1)
 def team_code() -> TeamCode:
     target = engine.host()
     names = ("start", "share", "work", "stop")
-    library = engine.load([objects.compile_text(text(target.triple), target)], [f"ocannl.team.{n}" for n in names])
-    start, share, work, stop = (library.address(f"ocannl.team.{name}") for name in names)
+    library = engine.load([objects.compile_text(text(target.triple), target)], [f"ocannl-team.{n}" for n in names])
+    start, share, work, stop = (library.address(f"ocannl-team.{name}") for name in names)
     return TeamCode(start=start, share=share, work=work, stop=stop, holds=library)
 
 
@@ -55,7 +55,7 @@ def text(triple: str) -> str:
 
 
 _TEXT = """\
-define void @ocannl.team.start(ptr %team) nounwind {
+define void @ocannl-team.start(ptr %team) nounwind {
 entry:
   call void @llvm.memset.p0.i64(ptr %busy.at, i8 0, i64 640, i1 false)
   %one = call i32 @pthread_mutex_init(ptr %lock.at, ptr null)
@@ -63,7 +63,7 @@ entry:
   ret void
 }
 
-define internal void @ocannl.team.call(ptr %team) nounwind {
+define internal void @ocannl-team.call(ptr %team) nounwind {
 entry:
   %locked = call i32 @pthread_mutex_lock(ptr %lock.at)
   %told = call i32 @pthread_cond_broadcast(ptr %called.at)
@@ -71,14 +71,14 @@ entry:
   ret void
 }
 
-define void @ocannl.team.stop(ptr %team) nounwind {
+define void @ocannl-team.stop(ptr %team) nounwind {
 entry:
   store atomic i32 1, ptr %stopped.at seq_cst, align 4
-  call void @ocannl.team.call(ptr %team)
+  call void @ocannl-team.call(ptr %team)
   ret void
 }
 
-define internal void @ocannl.team.claim(ptr %team, i64 %thread) nounwind {
+define internal void @ocannl-team.claim(ptr %team, i64 %thread) nounwind {
 entry:
   %body = load ptr, ptr %body.at
   %frame = load ptr, ptr %frame.at
@@ -112,7 +112,7 @@ end:
   ret void
 }
 
-define i32 @ocannl.team.share(ptr %team, ptr %body, ptr %frame, i64 %claims, i64 %threads) nounwind {
+define i32 @ocannl-team.share(ptr %team, ptr %body, ptr %frame, i64 %claims, i64 %threads) nounwind {
 entry:
   %size = load atomic i32, ptr %size.at monotonic, align 4
   %lonely = icmp slt i32 %size, 2
@@ -140,10 +140,10 @@ begin:
   %all.awake = icmp eq i32 %sleepers, 0
   br i1 %all.awake, label %work, label %wake
 wake:
-  call void @ocannl.team.call(ptr %team)
+  call void @ocannl-team.call(ptr %team)
   br label %work
 work:
-  call void @ocannl.team.claim(ptr %team, i64 0)
+  call void @ocannl-team.claim(ptr %team, i64 0)
   store atomic i64 0, ptr %open.at seq_cst, align 8
   br label %wait
 wait:
@@ -184,7 +184,7 @@ left:
   ret i32 1
 }
 
-define void @ocannl.team.work(ptr %team, i64 %thread) nounwind {
+define void @ocannl-team.work(ptr %team, i64 %thread) nounwind {
 entry:
   br label %life
 life:
@@ -234,7 +234,7 @@ count:
   %wanted = icmp slt i64 %thread, %threads
   br i1 %wanted, label %claim, label %leave
 claim:
-  call void @ocannl.team.claim(ptr %team, i64 %thread)
+  call void @ocannl-team.claim(ptr %team, i64 %thread)
   br label %leave
 leave:
   %after = atomicrmw sub ptr %inside.at, i64 1 seq_cst

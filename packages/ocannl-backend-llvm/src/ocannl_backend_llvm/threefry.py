@@ -16,7 +16,7 @@ ROUNDS = {f"threefry4x32_{rounds}": rounds for rounds in PUBLISHED}
 def threefry(b: Builder, rounds: int, args: Sequence[str]) -> str:
     """One word, of four words of the key, four of the counter, and which word of the result."""
     type_ = b.type(WORD)
-    name = f"ocannl.threefry4x32_{rounds}.{b.mangled(WORD)}"
+    name = f"ocannl-threefry4x32_{rounds}.{b.mangled(WORD)}"
     if not b.module.has(name):
         doc = Document()
         params = ["%k0", "%k1", "%k2", "%k3", "%c0", "%c1", "%c2", "%c3", "%lane"]

@@ -66,8 +66,10 @@ _OWN = [
 ]  # fmt: skip
 _ERRORS = [name for name, value in vars(_errors).items() if isinstance(value, type)]
 
-for _kind in (_Methods, _Operators, _Tensor, _Shape, _Function, _lang.Block, _lang.Dim, Context):
+for _kind in (_Methods, _Operators, _Function, _lang.Block, _lang.Dim, Context):
     _publish(_kind)
+_publish(_Tensor, but=("__init__", "emit", "handle", "is_parameter", "label", "origin", "value"))
+_publish(_Shape, but=("__init__", "extents", "is_param", "is_solved"))
 _FUNCTIONS = [*_lang.__all__, "evaluate"]
 globals().update({name: _public(value) for name in _FUNCTIONS if _isfunction(value := globals()[name])})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import wraps
 from types import FunctionType, TracebackType
 from typing import Any, TypeVar, cast
@@ -51,10 +51,11 @@ SPOKEN = {f"__{prefix}{name}__" for name in OPERATORS for prefix in ("", "r", "i
 """The methods that a user calls without saying their names."""
 
 
-def publish(kind: type) -> None:
-    """Make the methods and properties of a class public, operators included."""
+def publish(kind: type, but: Collection[str] = ()) -> None:
+    """Make the methods and properties of a class public, operators included; `but` those that refuse nothing and are
+    called over and over."""
     for name, member in list(vars(kind).items()):
-        if name.startswith("_") and name not in SPOKEN:
+        if (name.startswith("_") and name not in SPOKEN) or name in but:
             continue
         if isinstance(member, FunctionType):
             setattr(kind, name, public(member))

@@ -24,6 +24,7 @@ from ocannl.ir.loops import (
     Poll,
     Prefetch,
     Ref,
+    Stamp,
     Stmt,
     Store,
     Update,
@@ -98,6 +99,9 @@ class _Writer:
                 self.add("poll")
             case Prefetch(ref, ahead):
                 self.add(f"prefetch {ahead}")
+                self.ref(ref)
+            case Stamp(ref):
+                self.add("stamp")
                 self.ref(ref)
             case Comment():
                 pass

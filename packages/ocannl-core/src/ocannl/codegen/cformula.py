@@ -13,7 +13,7 @@ from functools import partial
 
 from ocannl.codegen import builtins
 from ocannl.codegen.cstyle import Dialect, Function
-from ocannl.codegen.formula import Formula, Operand, Step
+from ocannl.codegen.formula import Formula, Operand, Step, spelled
 from ocannl.codegen.formulas import FORMULAS
 from ocannl.codegen.infix import Term, binary, call, ternary, unary
 from ocannl.ir.precision import Precision, bool_, float32, int32
@@ -85,7 +85,7 @@ def _held(d: Dialect, precision: Precision) -> str:
 
 def _written(d: Dialect, formula: Formula, result: str, called: str) -> Function:
     needs: dict[str, Function] = {}
-    body = text(formula, result, partial(_held, d), d.literal, lambda step, args: _value(d, step, args, needs))
+    body = text(spelled(formula), result, partial(_held, d), d.literal, lambda step, args: _value(d, step, args, needs))
     precision = next(step.precision for step in formula.steps if step.name == result)
     return builtins.inline(d, called, _held(d, precision), _params(d, formula), body, (*needs.values(),))
 

@@ -41,6 +41,7 @@ from ocannl.ir.loops import (
     Pick,
     Poll,
     Prefetch,
+    Stamp,
     Stmt,
     Store,
     Update,
@@ -67,7 +68,7 @@ def reserved(dialect: Dialect) -> frozenset[str]:
         | frozenset(vectors.names())
         | frozenset(turned.names())
         | frozenset(mathematical)
-        | {CONTROL, FRAME, CLAIM, dialect.poll.name, dialect.share.name}
+        | {CONTROL, FRAME, CLAIM, dialect.poll.name, dialect.share.name, dialect.stamp.name}
     )
 
 
@@ -94,7 +95,7 @@ class _Function:
         self.values = Values(dialect, library)
         self.stack_bytes = 0
         self.syms: list[str] = []
-        written = {node.ref.buf for node in walk(nest.body) if isinstance(node, Store | Update)}
+        written = {node.ref.buf for node in walk(nest.body) if isinstance(node, Store | Update | Stamp)}
         disjoint = nest.disjoint
         params: list[str] = []
         for buf in nest.bufs:
@@ -116,7 +117,7 @@ class _Function:
         for each in alike:
             if each.labels:
                 dialect.remark(doc, ", ".join(each.labels))
-        if nest.polls or nest.claim is not None:
+        if nest.claim is not None:
             library.use(dialect.poll)
         if nest.polls:
             params.append(dialect.control)
@@ -204,7 +205,9 @@ class _Function:
                 if self.d.prefetch:
                     self.line(self.d.prefetch.format(cell=self.values.place(ref).text, ahead=ahead))
             case Poll():
-                self.line(f"if ({self.d.poll.name}({CONTROL})) return 1;")
+                self.line(f"if ({self.values.library.use(self.d.poll)}({CONTROL})) return 1;")
+            case Stamp(ref):
+                self.line(self.values.assigned(ref, Term(f"{self.values.library.use(self.d.stamp)}({CONTROL})")))
 
     def loop(self, stmt: For) -> None:
         first, limit = self.values.first(stmt.lo), self.values.limit(stmt.hi)

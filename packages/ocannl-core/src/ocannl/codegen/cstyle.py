@@ -39,6 +39,7 @@ class Dialect:
     choosing: str  # stands before that where the nest may read memory under a condition
     control: str  # the parameter that a nest with polls has besides
     poll: Function  # called with that parameter: not zero when the nest is to leave
+    stamp: Function  # called with that parameter: the time in nanoseconds
     share: Function  # called with that parameter, a function, its frame and a number: hands out claims
     restrict: str  # what marks a pointer to memory that no other one reaches
     comment: str  # a format of the text

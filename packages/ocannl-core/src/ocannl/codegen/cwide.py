@@ -12,9 +12,9 @@ from functools import cache
 
 from ocannl.codegen import builtins, cformula, vectors
 from ocannl.codegen.cstyle import Dialect, Function
-from ocannl.codegen.formula import Formula, Step
+from ocannl.codegen.formula import TWICE, Formula, Step
 from ocannl.codegen.infix import Term, binary, call, unary
-from ocannl.ir.precision import Precision, bool_, float32, int32
+from ocannl.ir.precision import Precision, bool_, float32, int32, uint32
 
 
 @cache
@@ -26,6 +26,18 @@ def function(d: Dialect, formula: Formula, width: int) -> Function:
     params = tuple([f"{held} {param}" for param in formula.params])
     name = f"{cformula.name(formula)}_x{width}"
     return builtins.inline(d, name, held, params, body, (*steps.needs.values(),), d.inlined)
+
+
+@cache
+def scale(d: Dialect, width: int) -> Function:
+    """`x * 2**n`, as `formula.spelled` spells it where no instruction does it."""
+    held, whole, every = (made(d, kind, width) for made, kind in (
+        (vectors.vector, float32), (vectors.vector, uint32), (vectors.splat, float32)))  # fmt: skip
+    body = f"""\
+{whole.name} biased = ({whole.name})(n + {every.name}({d.literal(TWICE, float32).text})), half = biased >> 1;
+return x * ({held.name})(half << 23) * ({held.name})((biased - half) << 23);"""
+    params = (f"{held.name} x", f"{held.name} n")
+    return builtins.inline(d, f"scale_f32_x{width}", held.name, params, body, (held, whole, every), d.inlined)
 
 
 class _Steps:
@@ -56,6 +68,8 @@ class _Steps:
                 return unary(f"({self.held(target)})", args[0])
             case "cast":
                 return Term(d.convert.format(value=args[0].text, type=self.held(target)))
+            case "scale":
+                return call(self.use(scale(d, width)), *args)
             case op if op in cformula.INFIX:
                 return binary(cformula.INFIX[op], *args)
             case op:

@@ -12,7 +12,8 @@ numbers: adding 1.5 * 2**23 does, and leaves the whole number in the last bits o
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from inspect import getdoc, signature
 from itertools import count
 from typing import Any
@@ -20,19 +21,23 @@ from typing import Any
 import numpy as np
 
 from ocannl.ir.ops import BY_NAME
-from ocannl.ir.precision import Precision, bool_, float32
+from ocannl.ir.precision import Precision, bool_, float32, uint32
 
 Array = np.ndarray[Any, Any]
 Number = int | float
 Operand = str | Number  # a parameter, an earlier step, or a number
+ROUND = 1.5 * 2**23
+"""Added to a float32 and taken away, it rounds to whole numbers."""
+TWICE = ROUND + 254
+"""Its last bits are twice the bias of exponents."""
 RELATIONS = ("lt", "le", "gt", "ge", "eq", "ne")
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """`name = op(args)`, of operands of type `source`. The operations are primitive ones, `bits`, which takes the bits
-    of a number of one type for a number of another, and `cast`. What compares gives truth values, of type bool: the
-    first operands of `where`."""
+    of a number of one type for a number of another, `cast`, and `scale(x, n)`, which is x * 2**n for whole n between
+    -254 and 254, rounded once. What compares gives truth values, of type bool: the first operands of `where`."""
 
     name: str
     op: str
@@ -67,6 +72,7 @@ class Formula:
                 match step.op:
                     case "bits": value = args[0].view(step.precision.numpy)
                     case "cast": value = args[0].astype(step.precision.numpy)
+                    case "scale": value = np.ldexp(args[0], args[1].astype(np.int32))
                     case op: value = np.asarray(BY_NAME[op].numpy(*args))
                 values[step.name] = value
             result = values[self.result]
@@ -117,6 +123,29 @@ class Value:
     def __lt__(self, other: Value | Number) -> Value: return self.compare("lt", other)
     def __gt__(self, other: Value | Number) -> Value: return self.compare("gt", other)
     def __ge__(self, other: Value | Number) -> Value: return self.compare("ge", other)
+
+
+@cache
+def spelled(formula: Formula) -> Formula:
+    """The same without `scale`, by two products: of the first, with about half of the exponent, which is exact, and of
+    the second, which rounds if need be, to subnormal numbers, to zero or to infinity."""
+    steps: list[Step] = []
+    fresh = count(len(formula.steps) + 1)
+    for step in formula.steps:
+        if step.op != "scale":
+            steps.append(step)
+            continue
+        x, n = (Value(str(name), step.source, steps, fresh) for name in step.args)
+        biased = (n + TWICE).bits(uint32)  # n + 254, and high bits that the shifts below move out
+        half = biased >> 1
+        first, second = ((exponent << 23).bits(float32) for exponent in (half, biased - half))
+        product = x * first
+        steps.append(Step(step.name, "mul", (product.name, second.name), step.source, step.precision))
+    return replace(formula, steps=tuple(steps))
+
+
+def scale(x: Value, n: Value) -> Value:
+    return x.apply("scale", x, n)
 
 
 def fma(x: Value, y: Value | Number, z: Value | Number) -> Value:

@@ -34,6 +34,7 @@ from ocannl.ir.loops import (
     Prefetch,
     Proc,
     Ref,
+    Stamp,
     Stmt,
     Store,
     Update,
@@ -77,8 +78,8 @@ class Nest:
 
     @property
     def polls(self) -> bool:
-        """It may be cancelled."""
-        return any(isinstance(node, Poll) for node in walk(self.body))
+        """It may be cancelled, or looks at the time: it is given the control structure."""
+        return any(isinstance(node, Poll | Stamp) for node in walk(self.body))
 
     @property
     def streams(self) -> bool:
@@ -133,7 +134,8 @@ def _parts(body: Body) -> tuple[Nest, ...]:
         return ()
     inner = [stmt for stmt in loop.body if not isinstance(stmt, Local) or stmt.buf.offset is None]
     found = _nests(tuple(inner))
-    return found if len(found) > 1 and work(loop.body) >= CALL * len(found) else ()
+    many = sum(any(isinstance(node, For) for node in walk(nest.body)) for nest in found)
+    return found if many > 1 and work(loop.body) >= CALL * many else ()
 
 
 def _only_loop(body: Body) -> For | None:
@@ -177,6 +179,8 @@ def _nest(body: Body) -> Nest:
                 own.add(buf)
             case Load(ref):
                 bufs.setdefault(ref.buf)
+            case Stamp(ref):
+                bufs.setdefault(ref.buf)
             case Store(ref, _, origin) | Update(ref, _, _, origin):
                 bufs.setdefault(ref.buf)
                 _add_label(labels, origin)
@@ -212,7 +216,7 @@ def _symbols(node: Node) -> Iterator[Sym]:
     """The symbols that a node itself mentions."""
     ref: Ref | None = None
     match node:
-        case Load(ref) | Store(ref) | Update(ref) | Prefetch(ref):
+        case Load(ref) | Store(ref) | Update(ref) | Prefetch(ref) | Stamp(ref):
             for at in ref.at:
                 yield from at.syms
         case Idx(index, _):

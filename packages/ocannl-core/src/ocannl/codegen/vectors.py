@@ -56,7 +56,7 @@ def names() -> Iterator[str]:
     for width in WIDTHS:
         yield from (f"{type_}x{width}" for type_ in types)
         yield from (f"{stem}_{type_}x{width}" for stem in STEMS for type_ in types)
-        yield from (f"{name}_x{width}" for name in scalar_names())
+        yield from (f"{name}_x{width}" for name in ("scale_f32", *scalar_names()))
 
 
 def parts(width: int) -> Iterator[int]:

@@ -31,13 +31,12 @@ from ocannl.infer.spec import (
     Window,
     axis_labels,
 )
-from ocannl.infer.terms import Dim, Fronts, Owner, Row, find, resolve
+from ocannl.infer.terms import Dim, Extents, Fronts, Owner, Row, Sizes, find, sizes_of
 from ocannl.infer.trail import Trail
 from ocannl.ir.index import Affine, Sym
 from ocannl.ir.projections import Indices, Projection, Projections
 
 RowAxis = tuple[str, int]
-Extents = tuple[int, ...]
 Move = AxisSpec | RowAxis | None
 """What moves along an axis of a tensor: an axis of the spec, the n-th axis of a row variable, or nothing."""
 
@@ -51,6 +50,19 @@ def project(logic: Logic, operands: Sequence[Owner], result: Owner, *, sizes: Ma
     it = result.origin
     if isinstance(it, Relation) and it.operands == tuple(operands) and it.logic == logic:
         return projections(it)
+    return _walked(logic, operands, result, sizes)
+
+
+def project_again(it: Relation) -> Projections:
+    """The same, of an operation that has told all it says before."""
+    finish_all(it.owners)
+    if not it.logic.equal:  # nothing has a name but rows of the result
+        return projections(it)
+    assert it.result is not None
+    return _walked(it.logic, it.operands, it.result, it.sizes)
+
+
+def _walked(logic: Logic, operands: Sequence[Owner], result: Owner, sizes: Mapping[str, int]) -> Projections:
     relation = Relation(logic, tuple(operands), result.provenance, sizes)
 
     def act(trail: Trail) -> Projections:
@@ -66,8 +78,8 @@ def project(logic: Logic, operands: Sequence[Owner], result: Owner, *, sizes: Ma
 def projections(it: Relation) -> Projections:
     """The boxes of an operation whose names all have sizes."""
     labels = tuple([(name, size_of(cell)) for name, cell in it.labels.items()])
-    rows = tuple([(name, extents(row)) for name, row in it.row_vars.items()])
-    tensors = tuple([(tuple(map(extents, owner.rows)), owner.fronts) for owner in it.owners])
+    rows = tuple([(name, sizes_of(row)) for name, row in it.row_vars.items()])
+    tensors = tuple([(owner.extents, owner.fronts) for owner in it.owners])
     return boxes(it.logic, tuple(it.sizes.items()), labels, rows, tensors)
 
 
@@ -76,8 +88,8 @@ def boxes(
     logic: Logic,
     given: tuple[tuple[str, int], ...],
     labels: tuple[tuple[str, int], ...],
-    rows: tuple[tuple[str, Extents], ...],
-    tensors: tuple[tuple[tuple[Extents, ...], Fronts], ...],
+    rows: tuple[tuple[str, Sizes], ...],
+    tensors: tuple[tuple[Extents, Fronts], ...],
 ) -> Projections:
     """Of all operations of a logic on tensors of these extents."""
     spec = logic.spec
@@ -111,7 +123,7 @@ def write_out(row: RowSpec, count: int) -> list[Move]:
     return [*row.lead, *((row.var, n) for n in range(count)), *row.trail]
 
 
-def stretch(written: list[Move], front: int, extents: Extents) -> list[Move]:
+def stretch(written: list[Move], front: int, extents: Sizes) -> list[Move]:
     """What the axes of a stretched row meet, from both ends inwards; an axis of size 1 stands still."""
     back = len(extents) - front
     met = written[:front] + written[len(written) - back :]
@@ -247,7 +259,3 @@ def size_of(dim: Dim) -> int:
     size = find(dim).size
     assert size is not None
     return size
-
-
-def extents(row: Row) -> Extents:
-    return tuple([size_of(axis) for axis in resolve(row).axes])

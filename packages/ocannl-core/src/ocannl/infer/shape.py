@@ -24,6 +24,7 @@ from ocannl.infer.terms import (
     Axis,
     Cause,
     Dim,
+    Extents,
     Fact,
     Fronts,
     Provenance,
@@ -34,6 +35,7 @@ from ocannl.infer.terms import (
     print_row,
     print_rows,
     resolve,
+    sizes_of,
 )
 from ocannl.infer.totals import Total
 from ocannl.infer.trail import Trail
@@ -54,8 +56,8 @@ class Shape:
     """
 
     __slots__ = (
-        "__weakref__", "_dims", "_is_solved", "asked", "fronts", "given", "origin", "provenance", "relations", "role",
-        "rows", "uses",
+        "__weakref__", "_dims", "_extents", "_is_solved", "asked", "fronts", "given", "origin", "provenance",
+        "relations", "role", "rows", "uses",
     )  # fmt: skip
 
     def __init__(
@@ -71,6 +73,7 @@ class Shape:
         self.given: tuple[Kind, ...] = ()
         self.origin: Cause | None = None
         self._dims: tuple[int, ...] | None = None
+        self._extents: Extents | None = None
         self._is_solved = False
 
     @staticmethod
@@ -116,11 +119,19 @@ class Shape:
         return print_rows(self.rows)
 
     @property
+    def extents(self) -> Extents:
+        """Sizes by row; everything is known."""
+        if self._extents is None:
+            batch, input, output = self.rows
+            self._extents = sizes_of(batch), sizes_of(input), sizes_of(output)
+        return self._extents
+
+    @property
     def dims(self) -> tuple[int, ...]:
         """Sizes in memory order: batch, output, input."""
         if self._dims is None:
             finish(self)
-            batch, input, output = [[find(axis).size or 0 for axis in resolve(row).axes] for row in self.rows]
+            batch, input, output = self.extents
             dims = (*batch, *output, *input)
             if prod(dims) > MAX_CELLS:
                 attempt(None, lambda _: check_cells(self))
@@ -217,6 +228,21 @@ def relate(
 
     Raises: ShapeError, after which nothing has changed.
     """
+    made = related(logic, operands, result, provenance, sizes=sizes, captures=captures).result
+    assert isinstance(made, Shape)
+    return made
+
+
+def related(
+    logic: Logic,
+    operands: Sequence[Shape],
+    result: Shape | None,
+    provenance: Provenance,
+    *,
+    sizes: Mapping[str, int] = {},
+    captures: Mapping[str, Capture] = {},
+) -> Relation:
+    """The same; gives the operation itself."""
     check_arguments(logic, operands, provenance, sizes, captures)
     relation = Relation(logic, tuple(operands), provenance, {name: operator.index(n) for name, n in sizes.items()})
 
@@ -225,7 +251,7 @@ def relate(
         shape.origin = relation
         return shape
 
-    def act(trail: Trail) -> Shape:
+    def act(trail: Trail) -> Relation:
         made = emit(trail, relation, result, make)
         assert isinstance(made, Shape)
         for name, capture in captures.items():
@@ -239,7 +265,7 @@ def relate(
                 shape.uses = (*shape.uses, ref(relation))
             if shape is result and not was_solved:
                 shape.uses = (*shape.uses, lambda: relation)  # an assignment, which nothing else keeps
-        return made
+        return relation
 
     return attempt(relation, act)
 

@@ -58,6 +58,10 @@ Fronts = tuple[int, int, int]
 
 NO_FRONTS: Fronts = (0, 0, 0)
 
+Sizes = tuple[int, ...]
+Extents = tuple[Sizes, Sizes, Sizes]
+"""The sizes of each row."""
+
 
 class Owner(Protocol):
     """The shape of a tensor, as inference below it sees it."""
@@ -80,6 +84,9 @@ class Owner(Protocol):
 
     @property
     def known(self) -> str: ...
+
+    @property
+    def extents(self) -> Extents: ...
 
 
 class Cause(Protocol):
@@ -215,14 +222,23 @@ def find(dim: Dim) -> Dim:
 
 def resolve(row: Row) -> Row:
     """The row with what its variable was found to be."""
-    while row.var is not None and (value := row.var.value) is not None:
+    var = row.var
+    while var is not None and (value := var.value) is not None:
         row = Row(row.lead + value.lead, value.var, value.trail + row.trail) if row.lead or row.trail else value
+        var = row.var
     return row
 
 
 def is_solved(row: Row) -> bool:
     row = resolve(row)
     return row.var is None and all(find(d).size is not None for d in row.axes)
+
+
+def sizes_of(row: Row) -> Sizes:
+    """Those of a row that is solved."""
+    sizes = [find(axis).size for axis in resolve(row).axes]
+    assert None not in sizes
+    return tuple(sizes)  # type: ignore[arg-type]
 
 
 def print_dim(dim: Dim) -> str:
@@ -244,6 +260,6 @@ def print_rows(rows: tuple[Row, Row, Row]) -> str:
 
 __all__ = [
     "EMPTY", "KINDS", "MAX_AXES", "NO_FRONTS",
-    "Axis", "Cause", "Constraint", "Dim", "Fact", "Fronts", "Owner", "Provenance", "Row", "RowVar",
-    "find", "fresh", "is_solved", "print_dim", "print_row", "print_rows", "resolve",
+    "Axis", "Cause", "Constraint", "Dim", "Extents", "Fact", "Fronts", "Owner", "Provenance", "Row", "RowVar", "Sizes",
+    "find", "fresh", "is_solved", "print_dim", "print_row", "print_rows", "resolve", "sizes_of",
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
+from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ from ocannl.ir.loops import (
     Prefetch,
     Proc,
     Ref,
+    Stamp,
     Stmt,
     Store,
     Update,
@@ -195,6 +197,9 @@ class _Machine:
             case Local(buf, fill):
                 start = _poisoned(buf) if fill is None else np.full(buf.size, fill).astype(buf.precision.numpy)
                 return lambda: self.memory.update({buf: start.copy()})
+            case Stamp(ref):
+                memory, buf, cell = self.memory, ref.buf, self.cell(ref)
+                return lambda: memory[buf].__setitem__(cell(), perf_counter_ns())
             case Comment() | Poll() | Prefetch():
                 return lambda: None
 

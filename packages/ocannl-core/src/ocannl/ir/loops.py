@@ -2,7 +2,7 @@
 
     Proc  = (name, bufs, syms, body, facts)
     Block = stmt*
-    Stmt  = For | If | Pick | Store | Update | Let | Local | Poll | Prefetch
+    Stmt  = For | If | Pick | Store | Update | Let | Local | Poll | Prefetch | Stamp
     Expr  = Num | Idx | Var | Load | Apply | When | Cast
 
 Meaning. A statement sees what those before it wrote. `For` runs its body for sym = lo, lo+step, ... below hi; where it
@@ -19,7 +19,7 @@ is that of the result; `where` evaluates both sides, `When` only the one that it
 costs nothing to decide: it is how padding and partial writes are said). A `Cast` to bool is `!= 0`, from a float to an
 integer truncates toward zero (giving any number where the result has no room), between integers wraps. `Poll` is a
 place where a program that somebody has cancelled may leave, with whatever it has written; it may be taken for nothing.
-Every access is in bounds: `verify` proves it.
+`Stamp` puts the time into a cell. Every access is in bounds: `verify` proves it.
 """
 
 from __future__ import annotations
@@ -245,7 +245,14 @@ class Prefetch:
     ahead: int
 
 
-Stmt = For | If | Pick | Store | Update | Let | Local | Comment | Poll | Prefetch
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """The time, in nanoseconds of a clock that only goes forward, goes into a cell of an array of int64."""
+
+    ref: Ref
+
+
+Stmt = For | If | Pick | Store | Update | Let | Local | Comment | Poll | Prefetch | Stamp
 Body = tuple[Stmt, ...]
 
 

@@ -34,6 +34,7 @@ from ocannl.ir.loops import (
     Prefetch,
     Proc,
     Ref,
+    Stamp,
     Stmt,
     Store,
     Update,
@@ -176,6 +177,8 @@ def _lines(body: Body, depth: int) -> Iterator[tuple[str, Origin | None]]:
                 yield f"{pad}poll", None
             case Prefetch(ref, ahead):
                 yield f"{pad}prefetch {show_ref(ref)} ahead {ahead}", None
+            case Stamp(ref):
+                yield f"{pad}stamp {show_ref(ref)}", None
 
 
 def show_stmt(stmt: Stmt) -> str:

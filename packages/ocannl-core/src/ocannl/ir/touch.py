@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ocannl.ir.index import Affine, Sym, SymKind
-from ocannl.ir.loops import Access, Body, Buf, Expr, For, Home, Load, Local, Ref, Store, Update
+from ocannl.ir.loops import Access, Body, Buf, Expr, For, Home, Load, Local, Ref, Stamp, Store, Update
 from ocannl.ir.ops import Op
 from ocannl.ir.walk import walk
 
@@ -28,7 +28,7 @@ def touches(body: Body) -> list[Touch]:
     private: set[Buf] = set()
     for node in walk(body):
         match node:
-            case Store(ref, _):
+            case Store(ref) | Stamp(ref):
                 found.append(Touch(ref, True))
             case Update(ref, op, _):
                 found.append(Touch(ref, True, op))

@@ -38,6 +38,7 @@ from ocannl.ir.loops import (
     Prefetch,
     Proc,
     Ref,
+    Stamp,
     Stmt,
     Store,
     Update,
@@ -184,6 +185,9 @@ class _Check:
                     self.written.add(buf)
             case Prefetch(ref):
                 self.cell(ref)
+            case Stamp(ref):
+                self.same(int64, ref.buf.precision, "is stamped into", ref)
+                self.write(ref)
             case Comment() | Poll():
                 pass
         self.path.pop()

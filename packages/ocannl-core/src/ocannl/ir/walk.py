@@ -25,6 +25,7 @@ from ocannl.ir.loops import (
     Pick,
     Poll,
     Prefetch,
+    Stamp,
     Stmt,
     Store,
     Update,
@@ -108,5 +109,5 @@ def _rebuild(node: Node, rule: Callable[[Node], Node]) -> Node:
         case Pick(sym, value, body):
             inner, new_body = rewrite(value, rule), rewrite_body(body, rule)
             return node if inner is value and new_body is body else Pick(sym, inner, new_body)
-        case Num() | Idx() | Var() | Load() | Local() | Comment() | Poll() | Prefetch():
+        case Num() | Idx() | Var() | Load() | Local() | Comment() | Poll() | Prefetch() | Stamp():
             return node

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ocannl.base.errors import DtypeError
 from ocannl.infer.logic import pointwise
-from ocannl.ir.assign import Convert, Index
+from ocannl.ir.assign import Index
 from ocannl.ir.ops import Domain, Op
 from ocannl.ir.precision import Family, Precision, float32, int32, precision
 from ocannl.lang.leaves import embed
 from ocannl.lang.operation import contraction
 from ocannl.lang.operators import REGISTRY
 from ocannl.lang.tensor import COMPARISONS, Tensor, apply
-from ocannl.lang.terms import Term
+from ocannl.lang.terms import convert
 
 
 def cast(x: object, dtype: object, *, label: str | None = None) -> Tensor:
@@ -23,11 +25,8 @@ def cast(x: object, dtype: object, *, label: str | None = None) -> Tensor:
     Raises: DtypeError for what is no data type.
     """
     kind = precision(dtype)
-
-    def converted(v: Term) -> Term:
-        return Term(Convert(v.tree, kind))  # type: ignore[arg-type]
-
-    operation = contraction("cast", pointwise(1), converted, None, text=f"{{0}}.astype({kind})", kind=kind)
+    formula = partial(convert, kind=kind)
+    operation = contraction("cast", pointwise(1), formula, None, text=f"{{0}}.astype({kind})", kind=kind)
     return apply(operation, [embed(x)], label=label)
 
 

@@ -69,6 +69,11 @@ def formula(
     return declare
 
 
+def cellwise(name: str, body: Callable[..., Term], *operands: Tensor) -> Tensor:
+    """A formula of the cells of tensors as one operation, which has no gradient."""
+    return apply(contraction(name, pointwise(len(operands)), body, None, differentiable=False), operands)
+
+
 def _signature(of_body: inspect.Signature) -> inspect.Signature:
     """That of the function of tensors."""
     operands = [p.replace(annotation=object) for p in of_body.parameters.values() if p.kind is not p.KEYWORD_ONLY]

@@ -23,6 +23,7 @@ from ocannl.lang import blocks, dtypes, graph
 from ocannl.lang.ambient import Site, checked_label, differentiable, site
 from ocannl.lang.capture import Dim
 from ocannl.lang.literals import (
+    Constant,
     Function,
     HostArray,
     array_of,
@@ -425,6 +426,14 @@ def node(
     rows = rows_of(batch, input, output, None, None, None)
     if not is_number(init):
         raise DtypeError(f"oc.node starts as a number, not as {init!r}")
-    start = Function(lambda *_: np.full((), exact(init)))
+    start = Constant(exact(init))
     name = name_of(label, at)
     return leaf(name or "node", Role.STATE, kind, rows, where=at.where, contents=start, named=bool(name))
+
+
+def companion(label: str, of: Tensor, kind: Precision) -> Tensor:
+    """A node of code, at first 0, that goes with a tensor and has its shape."""
+    typing = dtypes.leaf(kind)
+    about = Role.STATE, lambda: of.dims, lambda: typing.settle(relying)
+    node = TNode(label, *about, contents=Constant(0), where=site().where)
+    return Tensor(node, lambda _: of.emit(), typing.given_to(node))

@@ -75,6 +75,18 @@ class HostArray:
         return np.asarray(self.given, precision.numpy, order="C").reshape(dims)
 
 
+class Constant:
+    """The same number in every cell."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: float) -> None:
+        self.number = number
+
+    def array(self, dims: tuple[int, ...], precision: Precision, seed: int) -> NDArray[Any]:
+        return np.full(dims, self.number, precision.numpy)
+
+
 class Function:
     """Contents given by a function of index arrays, one for each axis in memory order."""
 

@@ -18,7 +18,6 @@ from ocannl.infer.logic import EQUAL, Logic
 from ocannl.infer.parse import parse
 from ocannl.infer.shape import Shape
 from ocannl.infer.spec import ShapeSpec, Spec
-from ocannl.ir.assign import Convert
 from ocannl.ir.ops import ADD
 from ocannl.ir.precision import Precision, float32, float64, int32, int64, precision, uint32, uint64
 from ocannl.ir.tnode import Role, TNode
@@ -64,14 +63,10 @@ class Words:
     def unit(self, bits: int, which: int = 0, of: int = 1) -> Term:
         """A number in [0, 1) of so many bits, the `which`-th of `of`: exact, and less than 1."""
         if bits <= 32:
-            return _as(terms.apply("right_shift", self(which, of), 32 - bits), float32) * 2.0**-bits
+            return terms.convert(terms.apply("right_shift", self(which, of), 32 - bits), float32) * 2.0**-bits
         high, low = self(2 * which, 2 * of), self(2 * which + 1, 2 * of)
-        top = _as(high, float64) * 2.0 ** (bits - 32)
-        return (top + _as(terms.apply("right_shift", low, 64 - bits), float64)) * 2.0**-bits
-
-
-def _as(term: Term, kind: Precision) -> Term:
-    return Term(Convert(term.tree, kind))  # type: ignore[arg-type]
+        top = terms.convert(high, float64) * 2.0 ** (bits - 32)
+        return (top + terms.convert(terms.apply("right_shift", low, 64 - bits), float64)) * 2.0**-bits
 
 
 def calls() -> Tensor:
@@ -184,7 +179,7 @@ def normal(
     contents = Draw(Distribution(mean, mean + std, normal=True), key) if counter is None else None
 
     def formula(words: Words, _: Term) -> Term:
-        first, second = (_as(words.unit(max(digits(words.kind), 24), n, 2), float64) for n in range(2))
+        first, second = (terms.convert(words.unit(max(digits(words.kind), 24), n, 2), float64) for n in range(2))
         radius = terms.apply("sqrt", -2.0 * terms.apply("log", 1.0 - first))
         turned = radius * terms.apply("cos", (2.0 * math.pi) * second)
         return turned * float((mean + std) - mean) + float(mean)
@@ -242,8 +237,8 @@ def randint(low: int, high: int, *, key: str | None = None, counter: object = No
     wide = int64 if low < 0 or high <= 2**63 else uint64
 
     def formula(words: Words, _: Term) -> Term:
-        scaled = terms.apply("right_shift", _as(words(0, 1), uint64) * int(high - low), 32)
-        return _as(scaled, wide) + int(low)
+        scaled = terms.apply("right_shift", terms.convert(words(0, 1), uint64) * int(high - low), 32)
+        return terms.convert(scaled, wide) + int(low)
 
     return _draw("randint", like, formula, kind, key, counter, label)
 

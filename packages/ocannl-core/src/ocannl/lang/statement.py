@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from ocannl.base.errors import CodeError, ShapeError
 from ocannl.infer.logic import Logic
-from ocannl.infer.project import project
-from ocannl.infer.shape import finish, relate
+from ocannl.infer.project import project_again
+from ocannl.infer.shape import finish, related
 from ocannl.infer.terms import Provenance
 from ocannl.ir.assign import Assign, Number, Origin, Piece
 from ocannl.ir.index import Affine
@@ -25,7 +25,7 @@ class Statement:
     """One assignment: `lhs <- lhs accum combine(operands)`, by a logic or by projections that are given; the left side
     may be a slice."""
 
-    __slots__ = ("accum", "clear", "combine", "given", "lhs", "logic", "operands", "sizes", "where")
+    __slots__ = ("accum", "clear", "combine", "given", "lhs", "logic", "operands", "relation", "where")
 
     def __init__(
         self,
@@ -45,12 +45,11 @@ class Statement:
         self.combine = combine
         self.operands = operands
         self.logic = logic
-        self.sizes = sizes
         self.where = where
         self.given = given
         provenance = Provenance(lambda: lhs.label, "assigned", self.text, where)
         if given is None:
-            relate(logic, [t.emit() for t in operands], lhs.emit(), provenance, sizes=sizes)
+            self.relation = related(logic, [t.emit() for t in operands], lhs.emit(), provenance, sizes=sizes)
         _name_state(lhs, operands)
 
     def text(self) -> str:
@@ -76,7 +75,7 @@ class Statement:
 
     def _projections(self) -> Projections:
         if self.given is None:
-            return project(self.logic, [t.handle for t in self.operands], self.lhs.handle, sizes=self.sizes)
+            return project_again(self.relation)
         walked = (self.given.result_dims, *self.given.operand_dims)
         tensors = (self.lhs, *self.operands)
         if len(walked) != len(tensors):

@@ -15,7 +15,7 @@ from ocannl.base.errors import CodeError, DataError
 from ocannl.infer.project import project
 from ocannl.infer.shape import Shape, finish, relate
 from ocannl.infer.terms import Provenance
-from ocannl.ir.assign import Assign, Convert, Index, Number, Origin
+from ocannl.ir.assign import Assign, Index, Number, Origin
 from ocannl.ir.index import Affine
 from ocannl.ir.loops import row_major
 from ocannl.ir.precision import Precision, int32, precision
@@ -29,7 +29,7 @@ from ocannl.lang.fill import fill
 from ocannl.lang.operation import Operation
 from ocannl.lang.operators import Operators
 from ocannl.lang.slots import NoSlot, Picked, Slot, SlotAssign, elaborate
-from ocannl.lang.terms import Hole, Term
+from ocannl.lang.terms import Hole, Term, convert
 
 if TYPE_CHECKING:
     from ocannl.lang.code import Code
@@ -421,7 +421,7 @@ class _Application:
         return Term(Index(sum((i * step for i, step in zip(at, row_major(dims), strict=True)), Affine())))
 
     def stored(self, formula: Term) -> Term:
-        return Term(Convert(formula.tree, self.tensor.dtype))  # type: ignore[arg-type]
+        return convert(formula, self.tensor.dtype)
 
 
 def operand_term(t: Tensor, number: int) -> Term:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ocannl.base.errors import CodeError
 from ocannl.ir.assign import Apply, Convert, Index, Number, Value
 from ocannl.ir.ops import BY_NAME, Op
+from ocannl.ir.precision import Precision
 from ocannl.ir.tnode import TNode
 
 
@@ -59,6 +60,11 @@ def tree_of(value: object) -> Tree:
 def apply(name: str, *args: object) -> Term:
     op = BY_NAME[name]
     return Term(Apply(op, tuple(tree_of(a) for a in args)))  # type: ignore[misc]
+
+
+def convert(term: Term, kind: Precision) -> Term:
+    """The formula's value in another type."""
+    return Term(Convert(term.tree, kind))  # type: ignore[arg-type]
 
 
 class Term:

@@ -22,6 +22,7 @@ from ocannl.ir.loops import (
     Prefetch,
     Proc,
     Ref,
+    Stamp,
     Stmt,
     Store,
     Update,
@@ -126,6 +127,8 @@ def map_statements(
                 return stmt if result is value else Let(name, result)
             case Prefetch(at, ahead):
                 return Prefetch(ref(at), ahead)
+            case Stamp(at):
+                return Stamp(ref(at))
             case _:
                 return stmt
 

@@ -83,16 +83,14 @@ class Context:
             for code, name in zip(codes, names, strict=True)
         ]
         routines = self._routines(jobs)
-        for node in (node for code in codes for node in initialized(code)):
-            self.start(node)
+        self.start(*[node for code in codes for node in initialized(code)])
         return routines
 
     def run(self, code: object, /, **symbols: Any) -> None:
         """Compiles a piece of code and calls it once."""
         elaborated = elaborate(code)
         made = self.compile_comp(elaborated.comp, elaborated.asked, elaborated.name)
-        for node in initialized(elaborated):
-            self.start(node, again=True)
+        self.start(*initialized(elaborated), again=True)
         made(**symbols)
 
     def init(self, target: object, seed: int | None = None) -> None:
@@ -103,8 +101,7 @@ class Context:
                 raise CodeError(f"ctx.init takes a tensor, a block or code, not {target!r}")
             target = graph.init_code({path: p for path, p in params.items() if not self.is_initialized(node_of(p))})
         elaborated = elaborate(target)
-        for node in initialized(elaborated):
-            self.start(node, seed, again=True)
+        self.start(*initialized(elaborated), seed=seed, again=True)
         if next(assigns(elaborated.comp), None) is not None:
             self.compile_comp(elaborated.comp, elaborated.asked, "init", seed=seed)()
 
@@ -143,9 +140,9 @@ class Context:
                     f" context fills it; create it first: oc.transfer({node.label}, src=..., dst=...)"
                 )
         self.arrays.allocate(link.node for link in program.links if link.access is not Access.MERGE)
-        for node in program.inputs:
-            if _starts_by_itself(node):
-                self.start(node, seed, again=seed is not None and node.role is Role.DATA)
+        starting = [node for node in program.inputs if _starts_by_itself(node)]
+        self.start(*[node for node in starting if node.role is Role.DATA], seed=seed, again=seed is not None)
+        self.start(*[node for node in starting if node.role is not Role.DATA], seed=seed)
         for fact in program.temporaries:
             self._temporary[fact.node] = f"temporary in routine `{program.name}`: {fact.author}"
         written = [self.arrays[node] for node in program.outputs]
@@ -170,14 +167,16 @@ class Context:
     def _resident(self, link: Link) -> Resident:
         return self.arrays.merge_buffer(link.node) if link.access is Access.MERGE else self.arrays[link.node]
 
-    def start(self, node: TNode, seed: int | None = None, *, again: bool = False) -> None:
-        """Uploads what the node holds before any code writes it; only `again` if it ever held something here."""
+    def start(self, *nodes: TNode, seed: int | None = None, again: bool = False) -> None:
+        """Uploads what nodes hold before any code writes them; only `again` if they ever held something here."""
+        seed = SEED.get(seed)
         with self.lock:
             self.refuse_closed()
-            if node.contents is not None and (again or not self.arrays.held(node)):
-                self.arrays.allocate([node])  # so that what is too large is refused before it is made
-                given = np.asarray(node.contents.array(node.dims, node.precision, SEED.get(seed)), node.precision.numpy)
-                self.arrays.upload(node, np.array(np.broadcast_to(given, node.dims), order="C"))
+            for node in nodes:
+                if node.contents is not None and (again or not self.arrays.held(node)):
+                    self.arrays.allocate([node])  # so that what is too large is refused before it is made
+                    given = np.asarray(node.contents.array(node.dims, node.precision, seed), node.precision.numpy)
+                    self._upload(node, np.asarray(np.broadcast_to(given, node.dims), order="C"))
 
     # -------------------------------------------------------------------------------------- what routines ask and tell
 
@@ -269,8 +268,11 @@ class Context:
             if guest is not None:
                 self.arrays.take(node, *guest)
                 return
-            array = host.for_node(value, node.label, node.dims, node.precision)
-            self.arrays.upload(node, array if self.queue.immediate else array.copy())
+            self._upload(node, host.for_node(value, node.label, node.dims, node.precision))
+
+    def _upload(self, node: TNode, array: np.ndarray[Any, Any]) -> None:
+        """The array may be somebody's who changes it later."""
+        self.arrays.upload(node, array if self.queue.immediate else array.copy())
 
     # ------------------------------------------------------------------------------------------------------ the end
 

@@ -4,6 +4,9 @@
       for i: h[i] = ...    ==>      for i: ...    for i_2: ...     ==>        h        10       12.5
       for i_2: loss += ...                                                    loss     10        3.1
 
+A nest whose loop calls parts has a row for each of them: its iterations leave the time before and after each part in an
+array, whichever thread has them, and the parts divide the time of the nest.
+
 All through the seam of backends, so it works with any of them. Arrays are where the routine has them; those that it
 writes are put back afterwards, so that a profile leaves no trace.
 """
@@ -21,13 +24,32 @@ from statistics import median
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from ocannl.base.errors import BackendError, CodeError
 from ocannl.codegen.nests import Nest, nests
-from ocannl.ir.index import Sym
-from ocannl.ir.loops import Access, Buf, Comment, Home, Proc, Store, Update
+from ocannl.ir.index import Affine, Sym
+from ocannl.ir.loops import (
+    Access,
+    Body,
+    Buf,
+    Comment,
+    For,
+    Home,
+    Local,
+    Proc,
+    Ref,
+    Stamp,
+    Stmt,
+    Store,
+    Update,
+    row_major,
+)
 from ocannl.ir.names import Namer
-from ocannl.ir.tnode import TNode
+from ocannl.ir.precision import int64
+from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.walk import walk
+from ocannl.opt.nest import names_of
 from ocannl.opt.substitute import replace_buffers
 from ocannl.runtime.program import Program, links
 from ocannl.runtime.traffic import traffic
@@ -42,7 +64,7 @@ NAMED = 3  # arrays that the name of a nest mentions
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One loop nest: the arrays that it writes, the heading above it, and what a call takes."""
+    """One loop nest, or a part of one: the arrays that it writes, the heading above it, and what a call takes."""
 
     name: str
     heading: str
@@ -61,7 +83,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One run of one nest, in nanoseconds since the profile began."""
+    """One run of what a row is about, in nanoseconds since the profile began."""
 
     row: int
     start_ns: int
@@ -133,12 +155,22 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """A nest as a program of its own."""
+class Member:
+    """What a row is about."""
 
-    proc: Proc
     name: str
     heading: str
+    body: Body
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A nest as a program of its own; one of several members leaves in `stamps` when each of them began and ended, in
+    each iteration of its loop."""
+
+    proc: Proc
+    members: tuple[Member, ...]
+    stamps: TNode | None = None
 
 
 def cut(proc: Proc) -> tuple[Piece, ...]:
@@ -146,16 +178,61 @@ def cut(proc: Proc) -> tuple[Piece, ...]:
 
     Blocks of the arena stay where they are: what is in them when a program ends is there when the next begins.
     """
-    named = Namer([proc.name])
+    named, arrays = Namer([proc.name]), Namer(names_of(proc))
     heading = ""
     pieces = []
     for nest in nests(proc):
-        heading = " / ".join(_plain(s.text) for s in nest.body if isinstance(s, Comment)) or heading
+        heading = _heading(nest.body) or heading
         written = _written(nest)
-        if written:
-            name = named(f"{proc.name}_{written[0].name}")
-            pieces.append(Piece(program_of(name, proc, nest), _title(written), heading))
+        if not written:
+            continue
+        name, members, stamps = named(f"{proc.name}_{written[0].name}"), [], None
+        for part in nest.parts or (nest,):
+            heading = _heading(part.body) or heading
+            if _written(part):
+                members.append(Member(_title(_written(part)), heading, _alone(nest, part)))
+        if nest.parts:
+            nest, stamps = _stamped(nest, arrays("stamps"))
+        pieces.append(Piece(program_of(name, proc, nest), tuple(members), stamps))
     return tuple(pieces)
+
+
+def _alone(nest: Nest, part: Nest) -> Body:
+    """The part in the loop of the nest, with what is handed from part to part."""
+    if part is nest:
+        return nest.body
+    turns = _turns(nest)
+    return (replace(turns, body=(*_handed(turns), *part.body)),)
+
+
+def _stamped(nest: Nest, name: str) -> tuple[Nest, TNode]:
+    """The nest with stamps around its parts, and the array of these."""
+    turns, many = _turns(nest), sum(bool(_written(part)) for part in nest.parts)
+    shape = (turns.sym.extent, many + 1)
+    node = TNode(name, Role.STATE, lambda: shape, lambda: int64)
+    stamps = Buf(name, int64, shape, row_major(shape), Home.POOL, Access.OUT, node)
+    turn = Affine.of(turns.sym) - turns.sym.lo
+    places = map(Affine.of, range(many + 1))
+    body: list[Stmt] = [*_handed(turns), Stamp(Ref(stamps, (turn, next(places))))]
+    for part in nest.parts:
+        body += part.body
+        if _written(part):
+            body.append(Stamp(Ref(stamps, (turn, next(places)))))
+    return replace(nest, body=(replace(turns, body=tuple(body)),), bufs=(*nest.bufs, stamps)), node
+
+
+def _turns(nest: Nest) -> For:
+    """The loop that calls the parts."""
+    (turns,) = (stmt for stmt in nest.body if isinstance(stmt, For))
+    return turns
+
+
+def _handed(turns: For) -> Body:
+    return tuple([stmt for stmt in turns.body if isinstance(stmt, Local) and stmt.buf.offset is not None])
+
+
+def _heading(body: Body) -> str:
+    return " / ".join(dict.fromkeys(_plain(stmt.text) for stmt in body if isinstance(stmt, Comment)))
 
 
 def _written(nest: Nest) -> tuple[Buf, ...]:
@@ -198,6 +275,7 @@ def profile(context: Context, program: Program, calls: int, values: Sequence[int
         context.require(program)
         outside = links(proc)  # more than those of the program, if somebody has asked for a node to be kept since then
         context.arrays.allocate(link.node for link in outside if link.access is not Access.MERGE)
+        context.arrays.allocate(piece.stamps for piece in pieces if piece.stamps is not None)
         clock = _Clock(context)
         nothing, *runs = [_Run.of(context, code, proc, given) for proc in (empty, *(p.proc for p in pieces))]
         entry, held = context.bind(program.code, program.name, program.links, program.arena_bytes)
@@ -206,12 +284,21 @@ def profile(context: Context, program: Program, calls: int, values: Sequence[int
         with _restored(context, written):
             for run in (nothing, *runs):
                 clock.time(run)  # pages and caches are now as they are in later calls
-            pairs = [(clock.time(nothing), row, clock.time(run)) for _ in range(calls) for row, run in enumerate(runs)]
+            taken = [
+                (clock.time(nothing), clock.time(run), _shares(context, piece))
+                for _ in range(calls) for piece, run in zip(pieces, runs, strict=True)
+            ]  # fmt: skip
         with _restored(context, written):  # the same calls with the same numbers
             together = [clock.time(whole) for _ in range(1 + calls)][1:]
-    cost = round(median([idle.duration_ns for idle, _, _ in pairs] or [0]))  # of a call, in the midst of others
-    spans = [Span(row, time.start_ns, max(0, time.duration_ns - cost)) for _, row, time in pairs]
-    rows = [_row(piece, [s.duration_ns for s in spans[n :: len(pieces)]]) for n, piece in enumerate(pieces)]
+    cost = round(median([idle.duration_ns for idle, _, _ in taken] or [0]))  # of a call, in the midst of others
+    members = [member for piece in pieces for member in piece.members]
+    spans: list[Span] = []
+    for _, time, shares in taken:
+        start, took = time.start_ns, max(0, time.duration_ns - cost)
+        for share in shares:
+            spans.append(Span(len(spans) % len(members), start, round(took * share)))
+            start += spans[-1].duration_ns
+    rows = [_row(each, [s.duration_ns for s in spans[n :: len(members)]]) for n, each in enumerate(members)]
     call = max(0, round(median([time.duration_ns for time in together])) - cost)
     return Profile(program.name, backend.name, calls, call, tuple(rows), tuple(spans))
 
@@ -252,6 +339,14 @@ class _Time(NamedTuple):
     duration_ns: int
 
 
+def _shares(context: Context, piece: Piece) -> tuple[float, ...]:
+    """Of the members in the time of the run that has just ended, that of all threads together."""
+    if piece.stamps is None:
+        return (1.0,)
+    times = np.diff(context.arrays.download(piece.stamps), axis=1).sum(0)
+    return tuple((times / max(1, times.sum())).tolist())
+
+
 @contextmanager
 def _restored(context: Context, nodes: Iterable[TNode]) -> Iterator[None]:
     """Inside, these may change."""
@@ -265,6 +360,6 @@ def _restored(context: Context, nodes: Iterable[TNode]) -> Iterator[None]:
         context.queue.synchronize()
 
 
-def _row(piece: Piece, took: Sequence[int]) -> Row:
-    read, written = traffic(piece.proc.body)
-    return Row(piece.name, piece.heading, len(took), round(median(took)), min(took), sum(took), read, written)
+def _row(member: Member, took: Sequence[int]) -> Row:
+    read, written = traffic(member.body)
+    return Row(member.name, member.heading, len(took), round(median(took)), min(took), sum(took), read, written)

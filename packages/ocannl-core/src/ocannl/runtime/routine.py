@@ -137,7 +137,8 @@ class Routine:
         return self._program.stages
 
     def profile(self, calls: int = 10, **symbols: Any) -> Profile:
-        """What each loop nest takes, in time and in bytes, over a number of calls that leave all arrays as they are."""
+        """What each loop nest or part of one takes, in time and in bytes, over a number of calls that leave all arrays
+        as they are."""
         return profile(self._context, self._program, calls, self._values(symbols))
 
     def __repr__(self) -> str:

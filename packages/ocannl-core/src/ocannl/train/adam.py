@@ -6,9 +6,11 @@ from ocannl.base.errors import CodeError
 from ocannl.ir.precision import float32, float64, promote
 from ocannl.lang.cd import cd
 from ocannl.lang.code import Code, seq, titled
-from ocannl.lang.leaves import node
+from ocannl.lang.formula import cellwise
+from ocannl.lang.leaves import companion, node
 from ocannl.lang.primitives import PRIMITIVES
 from ocannl.lang.tensor import Tensor
+from ocannl.lang.terms import Term, apply, convert
 
 sqrt = PRIMITIVES["sqrt"]
 Betas = tuple[float, float]
@@ -66,12 +68,16 @@ def _number(label: str) -> Tensor:
 def adam_one(
     p: Tensor, *, step: Tensor, norm: Tensor, betas: Betas, eps: float, decay: float, shrink: float
 ) -> None:
-    """One parameter's update."""
+    """One parameter's update, in as few operations as there are: a model has many parameters."""
     kind = promote(p.dtype, float32)
     delta: Tensor = p.grad if not decay else p.grad + decay * p  # type: ignore[assignment]
-    mean, square = node("adam_mean", dtype=kind), node("adam_square", dtype=kind)
-    mean[...] = betas[0] * mean + (1 - betas[0]) * delta
-    square[...] = betas[1] * square + (1 - betas[1]) * delta * delta
+    mean, square = companion("adam_mean", p, kind), companion("adam_square", p, kind)
+    mean[...] = cellwise("adam_mean", lambda m, g: betas[0] * m + (1 - betas[0]) * g, mean, delta)
+    square[...] = cellwise("adam_square", lambda s, g: betas[1] * s + (1 - betas[1]) * g * g, square, delta)
     if shrink:
         p *= 1 - shrink
-    p -= step.astype(kind) * mean / (sqrt(square) * norm.astype(kind) + eps)
+
+    def change(step: Term, m: Term, s: Term, norm: Term) -> Term:
+        return convert(step, kind) * m / (apply("sqrt", s) * convert(norm, kind) + eps)
+
+    p -= cellwise("adam", change, step, mean, square, norm)

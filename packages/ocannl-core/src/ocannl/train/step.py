@@ -6,7 +6,7 @@ from ocannl.base.errors import CodeError, DtypeError
 from ocannl.ir.precision import float32, promote
 from ocannl.lang.cd import cd
 from ocannl.lang.code import Code, seq, titled
-from ocannl.lang.leaves import node
+from ocannl.lang.leaves import companion
 from ocannl.lang.tensor import Tensor
 
 
@@ -46,7 +46,7 @@ def sgd_one(
     """One parameter's update. Source: Sutskever, Martens, Dahl, Hinton 2013, as PyTorch's SGD has it."""
     delta: Tensor = p.grad if not weight_decay else p.grad + weight_decay * p  # type: ignore[assignment]
     if momentum:
-        velocity = node("sgd_momentum", dtype=promote(p.dtype, float32))
+        velocity = companion("sgd_momentum", p, promote(p.dtype, float32))
         velocity[...] = momentum * velocity + delta
         delta = delta + momentum * velocity if nesterov else velocity
     p -= learning_rate * delta

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ocannl.codegen.formula import Formula, Value, clip, fma, formula, polynomial, where
-from ocannl.codegen.formulas.exponential import POWER_OF_TWO, TWICE, scaled
+from ocannl.codegen.formula import Formula, Value, clip, fma, formula, polynomial, scale, where
+from ocannl.codegen.formulas.exponential import POWER_OF_TWO
 from ocannl.codegen.formulas.logarithm import INFINITY, NAN, parts
 from ocannl.ir.precision import float32, float64, uint32
 
@@ -32,7 +32,7 @@ def pow(x: Value, y: Value) -> Value:
     many = clip(log2 * y.cast(float64), -151.0, 129.0)
     whole = many + ROUND - ROUND
     power = polynomial((many - whole).cast(float32), *POWER_OF_TWO)
-    value = scaled(power, whole.cast(float32) + TWICE)
+    value = scale(power, whole.cast(float32))
     ends = where(y > 0.0, size, where(y < 0.0, 1.0 / size, y))  # of zero, infinity and NaN
     value = where(size.compare("eq", 0.0), ends, where(size < INFINITY, value, ends))
     value = where(size.compare("eq", 1.0), 1.0, value)

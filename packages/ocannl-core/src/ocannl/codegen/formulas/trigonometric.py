@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ocannl.codegen.formula import Formula, Value, fma, formula, polynomial
-from ocannl.codegen.formulas.exponential import ROUND
+from ocannl.codegen.formula import ROUND, Formula, Value, fma, formula, polynomial
 from ocannl.ir.precision import float32, float64, uint32
 
 FAR = 2.0**17
