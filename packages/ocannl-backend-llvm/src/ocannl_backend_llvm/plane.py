@@ -11,7 +11,7 @@ from copy import copy
 
 from ocannl.codegen import Document
 from ocannl.codegen.planes import Turning, exchanges, square
-from ocannl.ir.loops import For, Let, Load, Ref, Stmt, Store, Update
+from ocannl.ir.loops import For, Home, Let, Load, Ref, Stmt, Store, Update
 from ocannl.ir.names import identifier
 from ocannl.ir.touch import storage
 from ocannl_backend_llvm.build import MANGLED, WIDE, Builder, Module
@@ -61,9 +61,12 @@ class Plane:
             self.scatter(stmt.ref, rows)
 
     def moved(self, target: Ref, source: Ref) -> bool:
-        """Copies cells from where they lie one way to where they lie the other way, if these are such."""
+        """Copies cells from where they lie one way to where they lie the other way, if these are such. What is in
+        registers stays there: it has no place that a function could be told."""
         row, lane = self.turning.row, self.turning.lane
-        if storage(target.buf) == storage(source.buf) or target.buf.precision is not source.buf.precision:
+        if Home.REG in (target.buf.home, source.buf.home) or target.buf.precision is not source.buf.precision:
+            return False
+        if storage(target.buf) == storage(source.buf):
             return False
         for made, turned, straight in ((_take, source, target), (_put, target, source)):
             if self.turning.turns(turned) and straight.stride(lane) == 1:
