@@ -80,9 +80,8 @@ def lanes(body: Body, outer: tuple[Sym, ...]) -> Iterator[For]:
                 below = list(lanes(inner, (*outer, sym)))
                 if below or any(isinstance(node, For | Local) for node in walk(inner)):
                     yield from below
-                elif is_whole(stmt) and not scatters(inner) and not _alters(inner):
-                    if are_independent(touches(inner), sym, outer, sums=True):
-                        yield stmt
+                elif is_whole(stmt) and not _counts(inner) and are_independent(touches(inner), sym, outer, sums=True):
+                    yield stmt
             case If(_, then, orelse):
                 yield from lanes(then, outer)
                 yield from lanes(orelse, outer)
@@ -94,6 +93,11 @@ def scatters(body: Body) -> bool:
     """Whether memory says where something is written: iterations may meet in one cell."""
     places = (at for node in walk(body) if isinstance(node, Store | Update) for at in node.ref.at)
     return any(sym.kind is SymKind.PICKED for at in places for sym in at.syms)
+
+
+def _counts(body: Body) -> bool:
+    """Whether each single iteration counts."""
+    return scatters(body) or _alters(body)
 
 
 def _alters(body: Body) -> bool:
