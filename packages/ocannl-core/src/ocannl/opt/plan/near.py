@@ -84,6 +84,6 @@ def _pays(ref: Ref, plan: Tiled, caches: Caches) -> bool:
     apart = gcd(way_bytes, *(ref.stride(each) * nbytes for each in plan.reduced))
     if steps * max(apart, span * nbytes) <= caches.core_bytes:
         return False
-    again = prod(-(-each.extent // many) for each, many in plan.tiles if each is not sym)
+    again = prod(turns for each, turns in plan.turns.items() if each is not sym and not ref.stride(each))
     lines = -(-size * nbytes // LINE_BYTES)
     return FETCH * (again - 1) * lines > COPY * size
