@@ -115,7 +115,8 @@ def tiled_plan(random: Random, group: Group) -> Tiled | None:
         made = _arranged(random, made)
     panels = tuple([ref for ref in may_be_packed(group, made) if random.random() < 0.3])
     block = random.randint(1, reduced[0].extent + 1) if may_be_blocked(group, made) and random.random() < 0.3 else 0
-    return replace(made, panels=panels, block=block)
+    inside = random.randint(1, len(made.turns if made.order else made.tiles)) if block else 1
+    return replace(made, panels=panels, block=block, inside=inside)
 
 
 def _arranged(random: Random, plan: Tiled) -> Tiled:

@@ -11,6 +11,7 @@ from ocannl.ir.capabilities import Caches
 from ocannl.ir.index import Sym
 from ocannl.opt.group import Group
 from ocannl.opt.nest import loads
+from ocannl.opt.plan.near import blocked
 from ocannl.opt.plan.tiled import Tiled
 
 LINE_BYTES = 64
@@ -20,7 +21,7 @@ FEW = 16  # turns of the outermost loop that threads should have to share
 MOST = 4  # loops whose orders are all tried
 STRETCHES = (2, 4, 8, 16, 32, 64)
 MUCH = 0.05  # of the time of a group that another order must save
-GAIN = 0.7  # of what the order of the tiles alone would take, at most
+GAIN = 0.9  # of what the order of the tiles alone takes, at most
 
 Walk = tuple[tuple[Sym, int], ...]
 """Loops, and how many turns each of them has; one that is there twice has its stretches first."""
@@ -28,7 +29,7 @@ Walk = tuple[tuple[Sym, int], ...]
 
 def may_be_arranged(group: Group, plan: Tiled) -> bool:
     """Whether any order of the loops will do."""
-    return bool(group.sums and plan.tiles and group.cond.is_true and plan.vector not in plan.reduced)
+    return bool(group.sums and plan.tiles and group.cond.is_true)
 
 
 def arranged(group: Group, plan: Tiled, caches: Caches) -> Tiled:
@@ -37,14 +38,13 @@ def arranged(group: Group, plan: Tiled, caches: Caches) -> Tiled:
     turns = plan.turns
     if not may_be_arranged(group, plan) or not 2 <= len(turns) <= MOST:
         return plan
-    operands = _operands(group, plan)
     cycles = prod(s.extent for s in (*group.syms, *plan.reduced)) / plan.lanes / 2
-    usual = _afar(operands, tuple(turns.items()), caches)
+    usual = _afar(group, plan, tuple(turns.items()), caches)
     if usual < MUCH * cycles:
         return plan
     least, best = usual, plan
     for made, walk in _ways(plan):
-        cost = _afar(operands, walk, caches)
+        cost = _afar(group, made, walk, caches)
         if cost < least:
             least, best = cost, made
     return best if least < GAIN * usual and usual - least > MUCH * cycles else plan
@@ -62,19 +62,26 @@ class _Operand:
 
 
 def _operands(group: Group, plan: Tiled) -> list[_Operand]:
+    """What terms read, and the sums themselves where they go through memory."""
     (total,) = group.sums
-    sizes = dict(plan.tiles)
+    sizes = {**{sym: sym.extent for sym in plan.reduced}, **dict.fromkeys(plan.outer, 1), **dict(plan.tiles)}
+    if plan.block:
+        sizes[plan.reduced[0]] = plan.block
     found = []
-    for ref in dict.fromkeys(loads(total.update.value)):
-        named = {sym for index in ref.at for sym in index.syms}
-        cells = prod(sizes.get(sym, 1) for sym in plan.turns if sym in named)
-        cells *= prod(sym.extent for sym in plan.reduced if sym in named)
-        found.append(_Operand(frozenset(named), cells * ref.buf.precision.nbytes, ref.buf.nbytes))
+    for ref in dict.fromkeys([*loads(total.update.value), *(group.writes[:1] if plan.block else ())]):
+        named = frozenset(sym for index in ref.at for sym in index.syms if sym in sizes)
+        tile = prod(sizes[sym] for sym in named) * ref.buf.precision.nbytes
+        found.append(_Operand(named, tile, ref.buf.nbytes))
     return found
 
 
-def _afar(operands: Sequence[_Operand], walk: Walk, caches: Caches) -> float:
+def _afar(group: Group, plan: Tiled, walk: Walk, caches: Caches) -> float:
     """Cycles, about, for what is not near when it is wanted."""
+    plan = blocked(group, plan, caches)
+    operands = _operands(group, plan)
+    if plan.block:
+        first, place = plan.reduced[0], len(walk) - plan.inside
+        walk = (*walk[:place], (first, -(-first.extent // plan.block)), *walk[place:])
     near, all_ = caches.core_bytes // 2, caches.far_bytes
     lines = FROM_ALL * _moved(operands, walk, near) + FROM_MEMORY * _moved(operands, walk, all_)
     return lines / LINE_BYTES

@@ -30,9 +30,9 @@ class Tiled:
     of the tiles or of `reduced`, has its iterations in vectors of `lanes`, `vectors` of them at a time. `across` is a
     loop of `tiles` along which cells lie side by side that lie apart along the vectors. `panels` are operands that are
     copied first, so that a tile goes straight through its part of them. So many values of the first of `reduced` as
-    `block` says are summed in all tiles of the innermost loop before others are; 0: all of them. `order` has the loops
-    of `outer` and `tiles` if they are to be in another order, the last of the tiles innermost; `stretch` is one of
-    them, and how many turns of it there are in each turn of all others."""
+    `block` says are summed in all tiles of the innermost `inside` loops before others are; 0: all of them. `order` has
+    the loops of `outer` and `tiles` if they are to be in another order, the last of the tiles innermost; `stretch` is
+    one of them, and how many turns of it there are in each turn of all others."""
 
     outer: tuple[Sym, ...]
     tiles: tuple[tuple[Sym, int], ...]
@@ -43,6 +43,7 @@ class Tiled:
     across: Sym | None = None
     panels: tuple[Ref, ...] = ()
     block: int = 0
+    inside: int = 1
     order: tuple[Sym, ...] = ()
     stretch: tuple[Sym, int] | None = None
 

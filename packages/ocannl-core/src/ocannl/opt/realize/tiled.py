@@ -49,7 +49,7 @@ def realize_tiled(
 
     The last tile along a loop may have fewer cells, and has code of its own then. The order of summation depends on
     which loop the vectors lie along: along a summed one, each lane has a part of the sum until the end. `numbers` are
-    symbols by which the group calls the tiles along a loop; the innermost loop over tiles is there once for each of the
+    symbols by which the group calls the tiles along a loop; the innermost loops are there once for each of the
     `stretches` of the sum.
     """
     return _Realizer(group, plan, names, numbers, stretches).body()
@@ -83,7 +83,7 @@ class _Realizer:
         """Loops over the tiles, and those around them, one inside the other."""
         if not syms:
             return self.tile(region)
-        if len(syms) == 1 and self.stretches:
+        if len(syms) == self.plan.inside and self.stretches:
             return tuple(chain.from_iterable([self.stretch(each, syms, region) for each in self.stretches]))
         sym, *rest = syms
         size = self.sizes.get(sym, 0)
