@@ -121,17 +121,35 @@ def test_how_matrices_are_multiplied(triton, context, how):
     assert said in routine.source()
 
 
-def test_columns_of_a_table_are_independent(context):
-    """Rows are added to it one after the other, whatever the ids."""
-    table, ids = whole(7, 130), np.array([1, 1, 6, 0, 2, 1])
-    t = oc.param("table", init=table)
-    loss = (t.take(oc.tensor(ids)) * oc.tensor(whole(6, 130, seed=1))).sum()
+@pytest.mark.parametrize(("rows", "columns", "ids"), [
+    (7, 130, [1, 1, 6, 0, 2, 1]), (50, 20, None), (600, 3, None), (40, 1, None), (2, 8, [1] * 40),
+], ids=str)  # fmt: skip
+def test_programs_share_the_rows_of_a_table(context, rows, columns, ids):
+    """Rows are added to it in the order of the ids: with numbers that are no whole ones, each bit is the same."""
+    ids = np.random.default_rng(3).integers(0, rows, 300) if ids is None else np.array(ids)
+    more = np.random.default_rng(4).normal(size=(len(ids), columns)).astype(np.float32)
+    t = oc.param("table", init=whole(rows, columns))
+    loss = (t.take(oc.tensor(ids)) * oc.tensor(more)).sum()
     context.init(loss)
     routine = context.compile(train.grad_update(loss), keep=[t.grad])
     routine()
-    wanted = np.zeros_like(table)
-    np.add.at(wanted, ids, whole(6, 130, seed=1))
+    wanted = np.zeros((rows, columns), np.float32)
+    for at, row in zip(ids, more, strict=True):
+        wanted[at] += row
     np.testing.assert_array_equal(context[t.grad], wanted)
+    assert "_first = tl.program_id(0)" in routine.source()
+
+
+def test_what_is_added_to_no_row_spoils_none(context):
+    """A gradient that is not a number reaches the row that it belongs to, and no other."""
+    more, ids = whole(6, 20), np.array([1, 1, 6, 0, 2, 1])
+    more[2] = np.nan
+    t = oc.param("table", init=whole(7, 20))
+    loss = (t.take(oc.tensor(ids)) * oc.tensor(more)).sum()
+    context.init(loss)
+    context.compile(train.grad_update(loss), keep=[t.grad])()
+    assert np.isnan(context[t.grad]).all(1).tolist() == [False] * 6 + [True]
+    assert np.isfinite(context[t.grad][:6]).all()
 
 
 @pytest.mark.parametrize("shape", [(5, 10), (40, 3, 7), (1100, 3), (2, 1, 9)], ids=str)

@@ -183,11 +183,48 @@ def test_what_was_overwritten_before_does_not_matter() -> None:
     assert left(first, again, put(Y, (K,), t_k)) == ["y[i_3] = x[i_3] * 2"]
 
 
-def test_what_is_changed_in_place_stays() -> None:
+def test_what_is_changed_in_place_is_known_before_and_after() -> None:
     (m,) = loops(5)
     twice = put(T, (m,), op("mul", Read(T, at(m)), Number(2)))
-    assert left(put(T, (I,), op("neg", x_i)), twice, put(Y, (K,), t_k)) == [
-        "t[i] = -x[i]", "t[i_2] = t[i_2] * 2", "y[i_3] = t[i_3]",
+    assert left(put(T, (I,), op("neg", x_i)), twice, put(Y, (K,), t_k)) == ["y[i_3] = -x[i_3] * 2"]
+
+
+def test_each_reader_takes_the_value_of_its_time() -> None:
+    first, early = put(T, (I,), op("neg", x_i)), put(node("y1", 5), (K,), twice_t)
+    again, late = put(T, (I,), Number(3)), put(node("y2", 5), (K,), twice_t)
+    assert left(first, early, again, late) == ["y1[i_2] = -x[i_2] * 2", "y2[i_4] = 6"]
+
+
+def test_what_is_changed_in_part_stays() -> None:
+    (m,) = loops(3)
+    part = Assign(T, None, False, (Piece((m,), at(m), Number(0)),))
+    assert left(put(T, (I,), op("neg", x_i)), part, put(Y, (K,), t_k)) == [
+        "t[i] = -x[i]", "t[i_2] = 0", "y[i_3] = t[i_3]",
+    ]  # fmt: skip
+
+
+def test_what_is_written_several_times_stays() -> None:
+    (m, n) = loops(5, 3)
+    again = Assign(T, BY_NAME["relu_gate"], False, (Piece((m, n), at(m), Read(W, at(m))),))
+    assert left(put(T, (I,), op("neg", x_i)), again, put(Y, (K,), t_k)) == [
+        "t[i] = -x[i]", "t[i_2] = relu_gate(t[i_2], w[i_2])", "y[i_3] = t[i_3]",
+    ]  # fmt: skip
+
+
+def test_what_is_added_to_stays() -> None:
+    more = put(T, (I,), w_i, ADD, clear=False)
+    assert left(put(T, (I,), op("neg", x_i)), put(Y, (K,), t_k), more, put(node("z", 5), (K,), t_k)) == [
+        "t[i] = -x[i]", "y[i_2] = t[i_2]", "t[i_3] += w[i_3]", "z[i_4] = t[i_4]",
+    ]  # fmt: skip
+
+
+def test_a_gradient_in_a_narrow_type_begins_with_a_number() -> None:
+    """And what is rounded stays with the sum, so that the wide one is nobody else's."""
+    (j,) = loops(7)
+    g, w = node("g", 5, kind=bfloat16), node("w", 5, 7)
+    more = Assign(g, ADD, False, (Piece((I, j), at(I), Read(w, at(I, j))),))
+    assert left(put(g, (I,), Number(0)), more, put(Y, (K,), op("neg", Read(g, at(K))))) == [
+        "g_sum[i_2] = 0", "g_sum[i_3] += w[i_3, i_4]", "g[i_5] = bfloat16(g_sum[i_5])", "y[i_6] = -f32(g[i_6])",
     ]  # fmt: skip
 
 
@@ -210,10 +247,13 @@ def test_kept_nodes_stay() -> None:
 def test_what_comes_to_read_what_it_writes_stays() -> None:
     """A copy of the old values moves into the statement that makes new ones of them, and this one no further."""
     a, c = node("a", 5), node("c", 5)
+    (j,) = loops(7)
     statements = left(
-        put(a, (I,), w_i),
+        Assign(a, ADD, True, (Piece((I, j), at(I), Read(node("v", 5, 7), at(I, j))),)),
         put(c, (I,), Read(a, at(I))),
         put(a, (I,), op("sub", w_i, Read(c, at(I)))),
         put(Y, (I,), op("neg", Read(a, at(I)))),
     )
-    assert statements == ["a[i] = w[i]", "a[i_3] = w[i_3] - a[i_3]", "y[i_4] = -a[i_4]"]
+    assert statements == [
+        "a[i] = 0", "a[i_2] += v[i_2, i_3]", "a[i_5] = w[i_5] - a[i_5]", "y[i_6] = -a[i_6]",
+    ]  # fmt: skip

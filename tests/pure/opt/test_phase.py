@@ -15,6 +15,7 @@ from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import For, Home, Local, Proc
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import float32
+from ocannl.ir.stack import BLOCK_BYTES
 from ocannl.ir.text import print_proc
 from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.verify import verify
@@ -23,7 +24,6 @@ from ocannl.opt import outer as module
 from ocannl.opt import pad as padding
 from ocannl.opt.outer import outer
 from ocannl.opt.pad import pad
-from ocannl.opt.phase import STACK_BYTES
 from ocannl.opt.pipeline import optimize
 from ocannl.testing.chains import chain
 from ocannl.testing.claims import Claims
@@ -119,5 +119,5 @@ def test_the_stack_of_an_iteration_is_bounded(always: None) -> None:
         for stmt in proc.body if isinstance(stmt, For)
     ]  # fmt: skip
     ends = [max((buf.offset or 0) + buf.nbytes for buf in block) for block in blocks if block]
-    assert ends and max(ends) <= STACK_BYTES + 64 * many
+    assert ends and max(ends) <= BLOCK_BYTES + 64 * many
     assert x.dims and sum(buf.home is Home.ARENA and buf.nbytes > size * size for buf in proc.bufs) >= many - 4

@@ -39,6 +39,7 @@ from ocannl.ir.loops import (
     Update,
 )
 from ocannl.ir.names import Namer, identifier
+from ocannl.ir.stack import BLOCK_BYTES
 from ocannl.ir.text import print_proc
 from ocannl_backend_llvm.build import WIDE, Builder, Module
 from ocannl_backend_llvm.control import DEAF, POLL, POLL_TEXT, STAMP, STAMP_TEXT, element
@@ -49,7 +50,6 @@ from ocannl_backend_llvm.straight import Straight
 from ocannl_backend_llvm.types import HELD, constant
 
 UNROLLED_FILL = 16  # cells of a local array that are filled one by one
-STACK_BYTES = 1 << 20  # for the local arrays of one nest, but for those that have places
 
 
 def declare(module: Module, function: str, passed: Sequence[str], polls: bool) -> None:
@@ -288,7 +288,7 @@ class Function:
             self.allocas.line(f"  {pointer} = getelementptr inbounds i8, ptr {self.stack}, i64 {buf.offset}")
         elif buf not in self.code.pointers:
             self.stack_bytes += buf.nbytes
-            if self.stack_bytes > STACK_BYTES:
+            if self.stack_bytes > BLOCK_BYTES:
                 raise CompileError(f"local arrays up to `{buf.name}` need {self.stack_bytes} bytes of stack")
             pointer = self.code.pointers[buf] = f"%{b.fresh(identifier(buf.name))}"
             self.allocas.line(f"  {pointer} = alloca {f'[{cells} x {held}]' if buf.shape else held}")

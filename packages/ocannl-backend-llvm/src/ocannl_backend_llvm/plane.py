@@ -11,12 +11,17 @@ from copy import copy
 
 from ocannl.codegen import Document
 from ocannl.codegen.planes import Turning, exchanges, square
-from ocannl.ir.loops import For, Let, Ref, Stmt, Store, Update
+from ocannl.ir.loops import For, Home, Let, Load, Ref, Stmt, Store, Update
 from ocannl.ir.names import identifier
+from ocannl.ir.touch import storage
 from ocannl_backend_llvm.build import MANGLED, WIDE, Builder, Module
 from ocannl_backend_llvm.lanes import Lanes, Wide
 from ocannl_backend_llvm.straight import Straight
 from ocannl_backend_llvm.types import HELD
+
+ROWS, CELLS = ("%rows", "%apart"), ("%cells", "%step")
+PARAMS = "ptr noalias %rows, i64 %apart, ptr noalias %cells, i64 %step"
+"""Rows that are vectors, and cells that lie side by side along the rows, and apart along the lanes."""
 
 
 class Plane:
@@ -38,6 +43,8 @@ class Plane:
             self.statement(stmt)
 
     def statement(self, stmt: Stmt) -> None:
+        if isinstance(stmt, Store) and isinstance(stmt.value, Load) and self.moved(stmt.ref, stmt.value.ref):
+            return
         reads = self.turning.read(stmt.value) if isinstance(stmt, Let | Store | Update) else ()
         turned = {ref: self.gather(ref) for ref in reads}
         rows = self.array(stmt.ref) if isinstance(stmt, Store) and self.turning.turns(stmt.ref) else ""
@@ -53,20 +60,37 @@ class Plane:
         if isinstance(stmt, Store) and rows:
             self.scatter(stmt.ref, rows)
 
+    def moved(self, target: Ref, source: Ref) -> bool:
+        """Copies cells from where they lie one way to where they lie the other way, if these are such. What is in
+        registers stays there: it has no place that a function could be told."""
+        row, lane = self.turning.row, self.turning.lane
+        if Home.REG in (target.buf.home, source.buf.home) or target.buf.precision is not source.buf.precision:
+            return False
+        if storage(target.buf) == storage(source.buf):
+            return False
+        for made, turned, straight in ((_take, source, target), (_put, target, source)):
+            if self.turning.turns(turned) and straight.stride(lane) == 1:
+                self.turned(made, turned, self.place(straight), straight.stride(row))
+                return True
+        return False
+
     def gather(self, ref: Ref) -> str:
         """An array with a vector of the cells of each row."""
-        held, rows = HELD[ref.buf.precision], self.array(ref)
-        name = _take(self.one.b.module, held, len(self.rows), self.wide.width)
-        self.one.b.line(f"call void @{name}(ptr {rows}, ptr {self.place(ref)}, i64 {ref.stride(self.turning.lane)})")
+        rows = self.array(ref)
+        self.turned(_take, ref, rows, square(self.wide.width))
         return rows
 
     def scatter(self, ref: Ref, rows: str) -> None:
-        held = HELD[ref.buf.precision]
-        name = _put(self.one.b.module, held, len(self.rows), self.wide.width)
-        self.one.b.line(f"call void @{name}(ptr {self.place(ref)}, i64 {ref.stride(self.turning.lane)}, ptr {rows})")
+        self.turned(_put, ref, rows, square(self.wide.width))
+
+    def turned(self, made: Callable[[Module, str, int, int], str], ref: Ref, rows: str, apart: int) -> None:
+        """Between the cells and rows so many cells apart."""
+        name = made(self.one.b.module, HELD[ref.buf.precision], len(self.rows), self.wide.width)
+        cells = f"ptr {self.place(ref)}, i64 {ref.stride(self.turning.lane)}"
+        self.one.b.line(f"call void @{name}(ptr {rows}, i64 {apart}, {cells})")
 
     def array(self, ref: Ref) -> str:
-        """Memory for a vector of each row."""
+        """Memory for a vector of each row, which begin as far apart as if the number of lanes were a power of two."""
         name = f"%{self.one.b.fresh(identifier(ref.buf.name))}"
         self.one.allocas.line(f"  {name} = alloca [{len(self.rows)} x {self.wide.type(HELD[ref.buf.precision])}]")
         return name
@@ -97,29 +121,30 @@ def _put(module: Module, held: str, count: int, width: int) -> str:
     """The function that writes so many rows into cells that lie side by side along the rows."""
 
     def body(b: Builder) -> None:
-        rows = [b.let(f"load <{width} x {held}>, ptr {at}") for at in _steps(b, f"<{width} x {held}>", "%x", count)]
-        for n, column in enumerate(transposed(b, width, held, rows)):
-            b.line(f"store <{count} x {held}> {column}, ptr {_lane(b, held, '%y', n)}, align 1")
+        rows = [b.let(f"load <{width} x {held}>, ptr {at}, align 1") for at in _steps(b, held, *ROWS, count)]
+        columns = transposed(b, width, held, rows)
+        for at, column in zip(_steps(b, held, *CELLS, width), columns, strict=True):
+            b.line(f"store <{count} x {held}> {column}, ptr {at}, align 1")
 
-    return _helper(module, f"ocannl-put.{count}.v{width}{MANGLED[held]}", "ptr %y, i64 %step, ptr noalias %x", body)
+    return _helper(module, f"ocannl-put.{count}.v{width}{MANGLED[held]}", body)
 
 
 def _take(module: Module, held: str, count: int, width: int) -> str:
     """The function that reads the cells as rows."""
 
     def body(b: Builder) -> None:
-        columns = [b.let(f"load <{count} x {held}>, ptr {_lane(b, held, '%x', n)}, align 1") for n in range(width)]
-        places = _steps(b, f"<{width} x {held}>", "%y", count)
-        for at, row in zip(places, transposed(b, count, held, columns), strict=True):
-            b.line(f"store <{width} x {held}> {row}, ptr {at}")
+        columns = [b.let(f"load <{count} x {held}>, ptr {at}, align 1") for at in _steps(b, held, *CELLS, width)]
+        rows = transposed(b, count, held, columns)
+        for at, row in zip(_steps(b, held, *ROWS, count), rows, strict=True):
+            b.line(f"store <{width} x {held}> {row}, ptr {at}, align 1")
 
-    return _helper(module, f"ocannl-take.{count}.v{width}{MANGLED[held]}", "ptr noalias %y, ptr %x, i64 %step", body)
+    return _helper(module, f"ocannl-take.{count}.v{width}{MANGLED[held]}", body)
 
 
-def _helper(module: Module, name: str, params: str, body: Callable[[Builder], None]) -> str:
+def _helper(module: Module, name: str, body: Callable[[Builder], None]) -> str:
     if not module.has(name):
         doc = Document()
-        doc.line(f"define void @{name}({params}) nounwind noinline {WIDE} {{")
+        doc.line(f"define void @{name}({PARAMS}) nounwind noinline {WIDE} {{")
         body(Builder(module, doc))
         doc.line("  ret void")
         doc.line("}")
@@ -127,12 +152,9 @@ def _helper(module: Module, name: str, params: str, body: Callable[[Builder], No
     return name
 
 
-def _steps(b: Builder, type_: str, array: str, count: int) -> list[str]:
-    return [b.let(f"getelementptr inbounds {type_}, ptr {array}, i64 {n}", "at") for n in range(count)]
-
-
-def _lane(b: Builder, held: str, array: str, n: int) -> str:
-    return b.let(f"getelementptr inbounds {held}, ptr {array}, i64 {b.let(f'mul nsw i64 %step, {n}')}", "at")
+def _steps(b: Builder, held: str, array: str, step: str, count: int) -> list[str]:
+    far = [b.let(f"mul nsw i64 {step}, {n}") for n in range(count)]
+    return [b.let(f"getelementptr inbounds {held}, ptr {array}, i64 {offset}", "at") for offset in far]
 
 
 def transposed(b: Builder, lanes: int, held: str, vectors: list[str]) -> list[str]:

@@ -17,6 +17,7 @@ from ocannl.ir.index import Affine, Sym
 from ocannl.ir.loops import Body, Buf, For, Load, Local, Store, Update
 from ocannl.ir.walk import walk
 from ocannl_backend_triton.nests import Strides, lanes, parallel
+from ocannl_backend_triton.owner import Share, share
 from ocannl_backend_triton.products import TILE, Product, contraction
 from ocannl_backend_triton.products import WIDEST as WIDEST_TILE
 from ocannl_backend_triton.sizes import USUAL, Sizes
@@ -63,13 +64,15 @@ class Row:
 @dataclass(frozen=True, slots=True)
 class Layout:
     """The loops of a kernel by their symbols, and of how many axes its blocks are. Matrices are multiplied for the sums
-    of `products`, which are known by the symbols of their loops. `rows` are local arrays that are blocks."""
+    of `products`, which are known by the symbols of their loops. `rows` are local arrays that are blocks. Places that
+    memory tells may be `shared` among the programs."""
 
     axes: Mapping[Sym, Axis]
     rank: int
     products: Mapping[Sym, Product] = field(default_factory=dict)
     rows: Mapping[Buf, Row] = field(default_factory=dict)
     sizes: Sizes = USUAL
+    shared: Share | None = None
 
     @property
     def grid(self) -> list[Axis]:
@@ -77,7 +80,7 @@ class Layout:
 
     @property
     def programs(self) -> int:
-        return prod(axis.count for axis in self.grid)
+        return prod(axis.count for axis in self.grid) * (self.shared.count if self.shared else 1)
 
     @property
     def num_warps(self) -> int:
@@ -173,7 +176,9 @@ def _summed(body: Body, chain: Sequence[For], inside: Body, sizes: Sizes) -> Lay
         if block > 1:
             axes[loop.sym] = Axis(loop, block, len(wide), False)
     rank = len(wide) + any(not axis.grid for axis in axes.values())
-    return Layout(axes, rank, rows=dict(_rows(inside, axes)), sizes=sizes)
+    others = prod(axis.count for axis in axes.values() if axis.grid)
+    mine = share(inside, frozenset(loop.sym for loop in chain), sizes.many // max(others, 1))
+    return Layout(axes, rank, rows=dict(_rows(inside, axes)), sizes=sizes, shared=mine)
 
 
 def _rows(body: Body, axes: Mapping[Sym, Axis]) -> Iterator[tuple[Buf, Row]]:

@@ -41,7 +41,7 @@ from ocannl.ir.loops import (
 from ocannl.ir.names import Namer
 from ocannl.ir.ops import Op
 from ocannl.ir.walk import walk
-from ocannl_backend_triton import multiply
+from ocannl_backend_triton import multiply, owner
 from ocannl_backend_triton.axes import Axis, Layout
 from ocannl_backend_triton.hazards import Hazards
 from ocannl_backend_triton.memory import Memory, Register
@@ -74,7 +74,8 @@ class Emitter:
         for axis in reversed(grid):
             pid = "tl.program_id(0)" if programs == 1 else f"tl.program_id(0) // {programs}"
             programs *= axis.count
-            number = pid if axis is grid[0] else f"{pid} % {axis.count}"
+            is_outermost = axis is grid[0] and self.layout.shared is None
+            number = pid if is_outermost else f"{pid} % {axis.count}"
             self.blocks[axis.sym] = number if axis.count > 1 else ""
         multiply.near(self)
         self.statements(body)
@@ -113,8 +114,10 @@ class Emitter:
     def loop(self, loop: For) -> None:
         if loop.sym.extent == 0:
             return
-        axis = self.layout.axes.get(loop.sym)
-        if axis is None:
+        axis, shared = self.layout.axes.get(loop.sym), self.layout.shared
+        if shared is not None and loop is shared.loop:
+            owner.search(self, shared)
+        elif axis is None:
             self.serial(loop)
         elif loop.sym in self.layout.products:
             multiply.products(self, axis, self.layout.products[loop.sym])

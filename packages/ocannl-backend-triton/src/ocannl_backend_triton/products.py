@@ -124,7 +124,7 @@ def _ordered(
     each: _Sum, kept: frozenset[Sym], rows: For, columns: For, left: Expr, right: Expr
 ) -> Product | None:  # fmt: skip
     """The product, if the left factor is the one that knows the rows. It may be of a local array."""
-    first, second = _symbols(left, kept), _symbols(right, kept)
+    first, second = symbols(left, kept), symbols(right, kept)
     if columns.sym in first or rows.sym in second or rows.sym not in first or columns.sym not in second:
         return None
     facts = (*each.cond.ge0, *each.cond.eq0)
@@ -149,7 +149,7 @@ def _is_local(node: object, along: Sym) -> bool:
     return [at.only_sym for at in node.ref.at] != [along]
 
 
-def _symbols(value: Expr, kept: frozenset[Sym]) -> set[Sym]:
+def symbols(value: Expr, kept: frozenset[Sym]) -> set[Sym]:
     """Those that it depends on; what is local is there for each of the kept loops."""
     found: set[Sym] = set()
     for node in walk(value):

@@ -25,7 +25,13 @@ class Sizes:
     tile: tuple[int, int] | None = None
     depth_bytes: int = 128  # of the terms of a product at a time
     stages: int = 3  # turns of the loop of a product whose loads are under way at the same time
+    turns: int = 16  # programs of a multiprocessor, where there may be any number of them
     warps: int | None = None  # groups of 32 threads; None: by the number of cells
+
+    @property
+    def many(self) -> int:
+        """Programs that keep a GPU busy, whatever each of them finds."""
+        return self.programs * self.turns
 
     @staticmethod
     def of(target: Target) -> Sizes:

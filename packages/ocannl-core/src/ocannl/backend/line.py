@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from ocannl.backend.threads import start
 from ocannl.base.errors import BackendError
 
 LIMIT = 4096  # pieces of work that wait; submitting more waits for room
@@ -76,7 +77,7 @@ class Line:
             self._waiting.append(item)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="ocannl queue", daemon=True)
-                self._thread.start()
+                start(self._thread)
             self._changed.notify_all()
 
     def refuse_broken(self) -> None:

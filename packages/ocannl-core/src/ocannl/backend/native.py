@@ -18,6 +18,7 @@ from ocannl import codegen
 from ocannl.backend import direct
 from ocannl.backend.api import Entry, Location, Number, Queue
 from ocannl.backend.cpu_queue import CpuQueue
+from ocannl.backend.room import ALWAYS_BYTES, with_room
 from ocannl.backend.team import TeamCode, team
 from ocannl.base.errors import CompileError, Unsupported
 from ocannl.codegen.params import Region, Signature
@@ -114,7 +115,7 @@ class Package:
 def _signature(stored: dict[str, Any]) -> Signature:
     regions = tuple(Region(**r) for r in stored["regions"])
     shares, brief = bool(stored["shares"]), bool(stored["brief"])
-    return Signature(str(stored["name"]), regions, int(stored["symbols"]), shares, brief)
+    return Signature(str(stored["name"]), regions, int(stored["symbols"]), shares, brief, int(stored["stack_bytes"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +164,10 @@ class NativeCode:
         # Arguments by reference and no declared types: the fastest call that ctypes has. The program itself lets other
         # threads run (see `codegen.params`); a Python exception that it finds is raised by the call.
         run = partial(native, ctypes.byref(addresses), ctypes.byref(values), ctypes.byref(queue.control))
-        entry = _with_symbols(run, values, symbols)
+        needed = program.signature.stack_bytes
+        entry = _with_symbols(with_room(run, needed, queue.control), values, symbols)
         entry.holds = (self, queue, tuple(locations))  # what must outlive the entry
-        if program.signature.brief:
+        if program.signature.brief and needed <= ALWAYS_BYTES:
             make = partial(direct.made, self.direct(), program.address, addresses, queue.control, name)
             return BriefEntry(entry, make)
         return cast(Entry, entry)

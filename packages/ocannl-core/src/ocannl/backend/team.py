@@ -13,6 +13,8 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ocannl.backend.threads import start
+
 PRIVATE_BYTES = 1024
 
 
@@ -37,8 +39,6 @@ class TeamCode:
 
 
 _team = Team(1, 1)
-STACK_BYTES = 1 << 23  # of each thread, whatever is usual: nests keep arrays there
-
 _code: TeamCode | None = None
 _threads: list[threading.Thread] = []
 _guard = threading.Lock()
@@ -57,11 +57,7 @@ def team(size: int, provide: Callable[[], TeamCode]) -> int:
         while _team.size < size:
             arguments = (ctypes.addressof(_team), _team.size)
             thread = threading.Thread(target=work, args=arguments, name=f"ocannl team {_team.size}", daemon=True)
-            usual = threading.stack_size(STACK_BYTES)
-            try:
-                thread.start()
-            finally:
-                threading.stack_size(usual)
+            start(thread)
             _threads.append(thread)
             _team.size += 1
         return ctypes.addressof(_team)

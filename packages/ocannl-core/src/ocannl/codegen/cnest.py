@@ -49,9 +49,9 @@ from ocannl.ir.loops import (
     When,
 )
 from ocannl.ir.names import Namer
+from ocannl.ir.stack import BLOCK_BYTES
 from ocannl.ir.walk import Node, children, walk
 
-STACK_BYTES = 1 << 20  # for the local arrays of one nest, but for those that have places
 WIDTH = 100  # beyond which a line is broken
 CHOICES = frozenset({"where", "relu_gate", "sat01_gate"})  # other operations use every operand
 CONTROL, FRAME, CLAIM = "control", "frame", "claim"  # what the parameters of that kind are called
@@ -335,7 +335,7 @@ class _Function:
             self.line(f"{type_} *{called} = ({type_} *)({self.stack} + {buf.offset});")
             return
         self.stack_bytes += 0 if buf in self.values.arrays else buf.nbytes
-        if self.stack_bytes > STACK_BYTES:
+        if self.stack_bytes > BLOCK_BYTES:
             raise CompileError(f"local arrays up to `{buf.name}` need {self.stack_bytes} bytes of stack")
         called, type_ = self.names(buf.name), self.d.types[buf.precision]
         start = None if fill is None else self.d.literal(fill, buf.precision).text

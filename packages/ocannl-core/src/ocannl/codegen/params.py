@@ -3,10 +3,10 @@
     int NAME(void *addresses[], int64_t symbols[], struct control *control)
 
 `addresses` holds one address for each pool buffer, in the order of `Proc.bufs`, then that of the arena if there is one;
-`symbols` the values of the static symbols. A program is called by a thread that holds Python's interpreter lock. One
-that is not `brief` lets other threads run Python meanwhile. At a poll it leaves, and gives something other
-than 0, when somebody has set `*cancel`, or a signal (Ctrl-C) has raised a Python exception, which is then set: a poll
-asks for signals if none has for `PATIENCE_NS`.
+`symbols` the values of the static symbols. A program is called by a thread that holds Python's interpreter lock and has
+`stack_bytes` left for local arrays. One that is not `brief` lets other threads run Python meanwhile. At a poll it
+leaves, and gives something other than 0, when somebody has set `*cancel`, or a signal (Ctrl-C) has raised a Python
+exception, which is then set: a poll asks for signals if none has for `PATIENCE_NS`.
 
     struct control {
         int32_t version;                    // 1; later ones only add fields
@@ -62,6 +62,7 @@ from dataclasses import dataclass
 
 from ocannl.ir.loops import Access, Buf, For, Home, Poll, Proc
 from ocannl.ir.names import identifier
+from ocannl.ir.stack import stack_bytes
 from ocannl.ir.walk import walk
 from ocannl.ir.work import work
 
@@ -84,6 +85,7 @@ class Signature:
     symbols: int
     shares: bool  # it has loops that threads share
     brief: bool
+    stack_bytes: int  # for its local arrays
 
 
 PATIENCE_NS = 20_000_000
@@ -112,4 +114,4 @@ def signature(proc: Proc) -> Signature:
     regions = [Region(identifier(b.name), b.nbytes, b.access not in READ_ONLY) for b in pool_bufs(proc)]
     if proc.arena:
         regions.append(Region("arena", proc.arena, True))
-    return Signature(proc.name, tuple(regions), len(proc.syms), _shares(proc), brief(proc))
+    return Signature(proc.name, tuple(regions), len(proc.syms), _shares(proc), brief(proc), stack_bytes(proc))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ocannl.ir.index import TRUE, Affine, Sym
-from ocannl.ir.loops import Access, Expr, Home, Let, Load, Num, Proc, Ref, Stmt, Store, Update, Var
+from ocannl.ir.loops import Access, Cast, Expr, Home, Let, Load, Num, Proc, Ref, Stmt, Store, Update, Var
 from ocannl.ir.names import Namer
 from ocannl.ir.touch import storage
 from ocannl.opt.cost import cost
@@ -144,7 +144,9 @@ def joined(first: Group, then: Group, names: Namer) -> Group | None:
 
 
 def _stays(value: Expr) -> bool:
-    """Whether it costs nothing, and is the same in all of the tail."""
+    """Whether it costs next to nothing, and is the same in all of the tail."""
+    while isinstance(value, Cast):
+        value = value.value
     return isinstance(value, Var | Num) or (isinstance(value, Load) and value.ref.buf.home is Home.REG)
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
 from ocannl.ir.index import Affine, Sym
-from ocannl.ir.loops import Buf, Expr, Home, Load, Proc, Ref, Store, Update, When
+from ocannl.ir.loops import Buf, Cast, Expr, Home, Load, Proc, Ref, Store, Update, When
 from ocannl.ir.projections import is_injective
 from ocannl.ir.walk import walk
 from ocannl.opt.cost import CHEAP, LARGE, cost
 from ocannl.opt.fold import fold_expr
-from ocannl.opt.nest import Nest, Table, grid, loads, nest_of, with_leaf
+from ocannl.opt.nest import Nest, Table, grid, loads, nest_of, same, walked, with_leaf
 from ocannl.opt.substitute import map_expr, substitute
 
 
@@ -29,9 +29,10 @@ def inline(proc: Proc, shares: bool) -> Proc:
           for i_2 in 0..3:                 for i_2 in 0..3:
             y[i_2] = t[i_2+2] * 2            y[i_2] = relu(x[i_2+2]) * 2
 
-    All readers take the value, or none. Nothing is computed more often than its temporary has cells, unless it is
-    free (a number, an index, a copy without a guard); several readers take what is cheap, a single one anything. Sums
-    never move.
+    All readers take the value, or none; where all cells are written again later, those before that. Nothing is computed
+    more often than its temporary has cells, unless it is free (a number, an index, a copy without a guard); several
+    readers take what is cheap, a single one anything. Sums never move, nor does the rounding of one: who sums rounds,
+    and only the narrow array is kept.
     `shares` says that `number` will see to it that a reader computes what it mentions twice only once.
     Goes through the program once: what is put into a producer moves on with it.
     """
@@ -47,9 +48,10 @@ def inline(proc: Proc, shares: bool) -> Proc:
             leaf = replace(nest.leaf, value=fold_expr(value, nest.cond))
             body[at] = with_leaf(body[at], leaf)
             nest = replace(nest, leaf=leaf)
+        moving.pop(nest.leaf.ref.buf, None)
         if _may_move(nest, at, table, nests, shares):
             moving[nest.leaf.ref.buf] = nest
-    return replace(proc, body=tuple(body)) if moving else proc
+    return proc if same(body, proc.body) else replace(proc, body=tuple(body))
 
 
 def _insert(value: Expr, moving: Mapping[Buf, Nest]) -> Expr:
@@ -70,19 +72,38 @@ def matching(written: Ref, read: Ref) -> dict[Sym, Affine]:
 def _may_move(nest: Nest, at: int, table: Table, nests: Sequence[Nest | None], shares: bool) -> bool:
     leaf, buf = nest.leaf, nest.leaf.ref.buf
     readers = table.readers.get(buf)
-    if buf.home is not Home.ARENA or isinstance(leaf, Update) or not readers or table.writers[buf][-1] != at:
+    if buf.home is not Home.ARENA or isinstance(leaf, Update) or not readers or _is_rounded(leaf.value):
+        return False
+    writers = table.writers[buf]
+    following = writers[bisect_right(writers, at)] if writers[-1] != at else len(nests)
+    if following < len(nests) and not _renews(nests[following]):
         return False
     if any(ref.buf is buf for ref in loads(leaf.value)):  # perhaps by what was put into it
         return False
     if not nest.cond.is_true or grid(leaf.ref, nest.loops) != {loop.sym for loop in nest.loops}:
         return False
-    readers = readers[bisect_left(readers, at) :]  # those before it see what somebody else wrote
+    readers = readers[bisect_left(readers, at) : bisect_right(readers, following)]  # others see what others wrote
     taking = [reader for reader in (nests[r] for r in readers) if reader is not None]
     if not readers or len(taking) < len(readers):
         return False
     return _pays(nest, taking, shares) and all(
         _sees_same(nest, reader, at, r, table) for r, reader in zip(readers, taking, strict=True)
     )
+
+
+def _renews(nest: Nest | None) -> bool:
+    """Whether each cell is written once, so that the array has nothing left of what it held."""
+    if nest is None or not isinstance(nest.leaf, Store) or not nest.cond.is_true:
+        return False
+    return walked(nest.leaf.ref, nest.loops) == {loop.sym for loop in nest.loops}
+
+
+def _is_rounded(value: Expr) -> bool:
+    """Whether it is a cell of another temporary in a narrower type."""
+    match value:
+        case Cast(Load(ref), precision):
+            return ref.buf.home is Home.ARENA and precision.nbytes < ref.buf.precision.nbytes
+    return False
 
 
 def _pays(nest: Nest, readers: Sequence[Nest], shares: bool) -> bool:

@@ -52,7 +52,7 @@ def _with_stack(stmt: Stmt, alignment_bytes: int) -> Stmt:
     return replace(stmt, body=with_buffers(tuple(body), new))
 
 
-def stack_bytes(local: Sequence[Buf], body: Body) -> int:
+def block_bytes(local: Sequence[Buf], body: Body) -> int:
     """That arrays which are local to a body need, but for gaps."""
     return _placed(local, body, 1)[1]
 

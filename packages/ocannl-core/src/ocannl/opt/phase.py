@@ -8,14 +8,13 @@ from dataclasses import replace
 from ocannl.ir.index import Affine
 from ocannl.ir.loops import Body, Buf, Expr, For, Home, Load, Local, Proc, Ref, Stmt, Store, loop
 from ocannl.ir.names import Namer
+from ocannl.ir.stack import BLOCK_BYTES
 from ocannl.ir.touch import storage, touches
 from ocannl.ir.walk import walk
 from ocannl.opt.division import Touched, divided, without_axis
-from ocannl.opt.memory import stack_bytes
+from ocannl.opt.memory import block_bytes
 from ocannl.opt.nest import is_claimed, names_of
 from ocannl.opt.substitute import map_statements, substitute_statements
-
-STACK_BYTES = 1 << 20  # for what stays within an iteration
 
 
 def phase(proc: Proc) -> Proc:
@@ -77,7 +76,7 @@ def _with_locals(proc: Proc) -> Proc:
         ]  # fmt: skip
         small = {buf: (_without(buf, axis, names), axis) for buf, axis in own}
         inner = _at_locals(stmt.body, small)
-        while stack_bytes([local for local, _ in small.values()], inner) > STACK_BYTES:
+        while block_bytes([local for local, _ in small.values()], inner) > BLOCK_BYTES:
             del small[max(small, key=lambda buf: small[buf][0].nbytes)]
             inner = _at_locals(stmt.body, small)
         gone |= small.keys()

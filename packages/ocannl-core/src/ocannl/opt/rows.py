@@ -11,6 +11,7 @@ from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import TRUE, Affine, Sym
 from ocannl.ir.loops import Access, Body, Buf, Expr, For, Home, Load, Local, Proc, Ref, Stmt, loop
 from ocannl.ir.names import Namer
+from ocannl.ir.stack import ROW_BYTES
 from ocannl.ir.touch import storage
 from ocannl.opt.carry import Carried, carried, in_parts
 from ocannl.opt.group import Group, group_of, multiplies, scratch
@@ -28,7 +29,6 @@ NEAR_BYTES = 1 << 15  # that every row may read again
 BANDWIDTH = 32  # bytes in a cycle that come or go from further away
 SHARERS = 3  # of a loop that is outside, at least
 LONGEST = 1 << 13  # cells of a row that a program of a grid holds in registers
-STACK_BYTES = 1 << 18  # for what stays within a row
 FAR_BYTES = 1 << 19  # that are worth not to be read once more
 
 
@@ -222,7 +222,7 @@ class _Sharing:
             if others or len(axes) == len(buf.shape):
                 continue
             small = scratch(self.names(buf.name), buf.precision, tuple([buf.shape[n] for n in axes]))
-            if taken + small.nbytes <= STACK_BYTES:
+            if taken + small.nbytes <= ROW_BYTES:
                 taken += small.nbytes
                 mine[buf] = small, axes
 

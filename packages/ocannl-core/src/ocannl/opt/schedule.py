@@ -91,7 +91,8 @@ def _planned(proc: Proc, by: Callable[[int], Chooser]) -> Proc:
 
 def _whole(stmt: Stmt, names: Namer) -> Group | None:
     """The group that a statement is, if none of its loops is to stay outside."""
-    return None if is_claimed(stmt) else group_of(stmt, names)
+    group = None if is_claimed(stmt) else group_of(stmt, names)
+    return replace(group, shared=True) if group is not None else None
 
 
 def _part(stmt: Stmt, choose: Chooser, names: Namer) -> Stmt:

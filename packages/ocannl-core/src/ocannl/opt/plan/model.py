@@ -93,6 +93,12 @@ def tiles(shape: Shape) -> list[Tile]:
     return sorted((tile for *_, make in _families(shape) for tile in make()), key=lambda tile: tile.cycles)
 
 
+def alike(shape: Shape, tile: Tile) -> Iterator[Tile]:
+    """Tiles along the same loops, if lanes are cells."""
+    if tile.vector < len(shape.kept):
+        yield from _columns(shape, tile.vector, tile.tiles[0][0] if tile.tiles else None)
+
+
 def _families(shape: Shape) -> Iterator[tuple[float, int, Callable[[], Iterator[Tile]]]]:
     """Tiles by the loops that they lie along, after a number of cycles that all of them take at least."""
     extents = shape.kept + shape.reduced

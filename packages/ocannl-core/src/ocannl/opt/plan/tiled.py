@@ -15,8 +15,11 @@ from ocannl.ir.walk import walk
 from ocannl.opt.cost import cost
 from ocannl.opt.group import Group
 from ocannl.opt.nest import loads
-from ocannl.opt.plan.model import Shape, Strides, Tile, best
+from ocannl.opt.plan.model import Shape, Strides, Tile, alike, best
 from ocannl.opt.plan.plain import REORDERED, along
+
+THREADS = (2, 4)  # for which work is to be divided well: plans are the same for any number
+LONG = 8_000  # cycles of a group, about, that threads share
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +47,25 @@ class Tiled:
 
 
 def tiled(group: Group, capabilities: Capabilities) -> Tiled | None:
-    """The cheapest tile; None where there is nothing to have in lanes."""
+    """The cheapest tile; None where there is nothing to have in lanes. If threads share the group, what they wait for
+    each other counts, too."""
     subject = subject_of(group, capabilities)
-    if subject is None:
+    tile = best(subject.shape()) if subject is not None else None
+    if subject is None or tile is None:
         return None
-    tile = best(subject.shape())
-    return in_tiles(group, subject, tile) if tile is not None else None
+    first = in_tiles(group, subject, tile)
+    if not group.shared or tile.cycles < LONG:
+        return first
+    some = [(each.cycles, in_tiles(group, subject, each)) for each in alike(subject.shape(), tile)]
+    return min([(tile.cycles, first), *some], key=lambda each: each[0] * (1 + idle(each[1]) / 2))[1]
+
+
+def idle(plan: Tiled) -> float:
+    """How much longer than it would if all had the same the busiest of several threads takes, each with so many
+    iterations of the outermost loop."""
+    sym, size = (plan.outer[0], 1) if plan.outer else plan.tiles[0]
+    turns, exact = -(-sym.extent // size), sym.extent / size
+    return sum(-(-turns // threads) * threads / exact - 1 for threads in THREADS) / len(THREADS)
 
 
 def in_tiles(group: Group, subject: Subject, tile: Tile) -> Tiled:
