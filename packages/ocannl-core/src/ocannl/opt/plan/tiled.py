@@ -18,8 +18,10 @@ from ocannl.opt.nest import loads
 from ocannl.opt.plan.model import Shape, Strides, Tile, alike, best
 from ocannl.opt.plan.plain import REORDERED, along
 
-THREADS = (2, 4)  # for which work is to be divided well: plans are the same for any number
 LONG = 8_000  # cycles of a group, about, that threads share
+THREADS = (2, 4)  # for which it is to be divided well: plans are the same for any number
+WAIT = 0.15  # of the time that some of them have nothing to do counts
+HIGH = 6  # rows from which on vectors come fast enough even from the second cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +58,9 @@ def tiled(group: Group, capabilities: Capabilities) -> Tiled | None:
     first = in_tiles(group, subject, tile)
     if not group.shared or tile.cycles < LONG:
         return first
-    some = [(each.cycles, in_tiles(group, subject, each)) for each in alike(subject.shape(), tile)]
-    return min([(tile.cycles, first), *some], key=lambda each: each[0] * (1 + idle(each[1]) / 2))[1]
+    high = [each for each in alike(subject.shape(), tile) if each.tiles and each.tiles[0][1] >= HIGH]
+    some = [(tile.cycles, first), *((each.cycles, in_tiles(group, subject, each)) for each in high)]
+    return min(some, key=lambda each: each[0] * (1 + WAIT * idle(each[1])))[1]
 
 
 def idle(plan: Tiled) -> float:
