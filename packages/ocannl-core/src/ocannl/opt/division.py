@@ -20,15 +20,15 @@ class Division:
     after: tuple[int, ...]
 
 
-def divided(touched: Sequence[Collection[Touch]], heads: Sequence[Sym | None]) -> Division:
+def divided(touched: Sequence[Touched], heads: Sequence[Sym | None]) -> Division:
     """Of statements, as many as possible of those that have a symbol to share: which touch nothing of what another one
     writes in another iteration, and do not come after what must come after the loop."""
-    shared, late = Touched(), Touched()
+    shared, late = Touched(()), Touched(())
     before: list[int] = []
     inside: list[int] = []
     after: list[int] = []
-    for at, (found, sym) in enumerate(zip(touched, heads, strict=True)):
-        here = Touched(found, sym)
+    for at, (each, sym) in enumerate(zip(touched, heads, strict=True)):
+        here = each if sym is None else Touched(each.found, sym)
         if late.meets(here):
             after.append(at)
             late.add(here)
@@ -46,9 +46,10 @@ def divided(touched: Sequence[Collection[Touch]], heads: Sequence[Sym | None]) -
 class Touched:
     """What statements read and write, and along which axes of it a shared symbol counts."""
 
-    __slots__ = ("axes", "read", "written")
+    __slots__ = ("axes", "found", "read", "written")
 
-    def __init__(self, found: Collection[Touch] = (), sym: Sym | None = None) -> None:
+    def __init__(self, found: Collection[Touch], sym: Sym | None = None) -> None:
+        self.found = found
         self.read: set[object] = set()
         self.written: set[object] = set()
         self.axes: dict[object, tuple[Buf, frozenset[int]]] = {}

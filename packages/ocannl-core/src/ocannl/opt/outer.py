@@ -11,7 +11,7 @@ from ocannl.ir.index import Affine, Sym
 from ocannl.ir.loops import Buf, For, Home, Mode, Proc, Stmt
 from ocannl.ir.names import Namer
 from ocannl.ir.touch import Touch, touches
-from ocannl.opt.division import divided, without_axis
+from ocannl.opt.division import Touched, divided, without_axis
 from ocannl.opt.group import group_of
 from ocannl.opt.nest import is_whole, names_of
 from ocannl.opt.plan.model import Strides, best
@@ -45,10 +45,11 @@ def outer(
     if not capabilities.vector_bytes:
         return proc
     nests = [_Nest(stmt, _loops(stmt), touches((stmt,))) for stmt in proc.body]
+    touched = [Touched(nest.touched) for nest in nests]
     found: list[list[Sym | None]] = []
     for syms in _classes(nests, turns):
         heads = [_only([each.sym for each in nest.loops if each.sym in syms]) for nest in nests]
-        inside = divided([nest.touched for nest in nests], heads).inside
+        inside = divided(touched, heads).inside
         if len(inside) > 1:
             found.append([sym if at in inside else None for at, sym in enumerate(heads)])
     names = Namer(names_of(proc))

@@ -46,7 +46,7 @@ def _merged(body: list[Stmt]) -> list[Stmt]:
     sym = turns[0].sym
     same = {turn.sym for turn in turns if (turn.sym.lo, turn.sym.hi) == (sym.lo, sym.hi)}
     heads = [stmt.sym if isinstance(stmt, For) and stmt.sym in same else None for stmt in body]
-    found = divided([touches((stmt,)) for stmt in body], heads)
+    found = divided([Touched(touches((stmt,))) for stmt in body], heads)
     inner: list[Stmt] = []
     for stmt in (body[at] for at in found.inside):
         assert isinstance(stmt, For)
