@@ -12,11 +12,9 @@ from ocannl.opt.pipeline import optimize
 from ocannl.testing.samples import SAMPLES
 from ocannl_backend_triton.backend import CAPABILITIES
 from ocannl_backend_triton.source import module
-from ocannl_backend_triton.types import HELD
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "triton"
-HELD_SAMPLES = [sample for sample in SAMPLES if {buf.precision for buf in sample[0]().bufs} <= HELD.keys()]
-programs = pytest.mark.parametrize(("program", "check"), HELD_SAMPLES, ids=lambda f: f.__name__)
+programs = pytest.mark.parametrize(("program", "check"), SAMPLES, ids=lambda f: f.__name__)
 
 
 def compare(request, name, text):

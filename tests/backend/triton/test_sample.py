@@ -15,7 +15,6 @@ from ocannl.testing.samples import SAMPLES
 from ocannl_backend_triton.compile import binaries
 from ocannl_backend_triton.source import module
 from ocannl_backend_triton.target import KNOWN
-from ocannl_backend_triton.types import HELD
 
 COUNT = 60
 
@@ -27,8 +26,7 @@ def sample():
     programs += [one.proc for p in (float32, bfloat16) for one in statements.cases(p).values()]
     families = operations.applied, operations.reductions, casts.casts
     programs += [one.proc for family in families for one in family(float32).values()]
-    modules = [module(proc) for proc in programs if {buf.precision for buf in proc.bufs} <= HELD.keys()]
-    kernels = list(distinct([*modules, *of_workloads()]))
+    kernels = list(distinct([*map(module, programs), *of_workloads()]))
     return [kernels[n * len(kernels) // COUNT] for n in range(COUNT)]
 
 

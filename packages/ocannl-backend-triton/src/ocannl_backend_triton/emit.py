@@ -47,7 +47,6 @@ from ocannl_backend_triton.hazards import Hazards
 from ocannl_backend_triton.memory import Memory, Register
 from ocannl_backend_triton.nests import is_same, quotients
 from ocannl_backend_triton.scope import Guard, Index, Scope
-from ocannl_backend_triton.types import held
 from ocannl_backend_triton.values import Operations, Value, neutral
 
 
@@ -271,7 +270,6 @@ class Emitter:
     # ----------------------------------------------------------------------------------------------------- values
 
     def value(self, expr: Expr) -> Value:
-        held(expr.precision)
         match expr:
             case Num(value, precision):
                 return self.operations.number(value, precision)

@@ -8,6 +8,7 @@ from math import gcd, prod
 
 from ocannl.ir.index import Affine, Sym, SymKind
 from ocannl.ir.loops import Body, Buf, Comment, For, If, Load, Local, Pick, Poll, Ref, Store, Update
+from ocannl.ir.precision import bool_
 from ocannl.ir.touch import are_independent, touches
 from ocannl.ir.walk import walk
 
@@ -79,7 +80,7 @@ def lanes(body: Body, outer: tuple[Sym, ...]) -> Iterator[For]:
                 below = list(lanes(inner, (*outer, sym)))
                 if below or any(isinstance(node, For | Local) for node in walk(inner)):
                     yield from below
-                elif is_whole(stmt) and not scatters(inner) and are_independent(touches(inner), sym, outer, sums=True):
+                elif is_whole(stmt) and not _counts(inner) and are_independent(touches(inner), sym, outer, sums=True):
                     yield stmt
             case If(_, then, orelse):
                 yield from lanes(then, outer)
@@ -92,6 +93,19 @@ def scatters(body: Body) -> bool:
     """Whether memory says where something is written: iterations may meet in one cell."""
     places = (at for node in walk(body) if isinstance(node, Store | Update) for at in node.ref.at)
     return any(sym.kind is SymKind.PICKED for at in places for sym in at.syms)
+
+
+def _counts(body: Body) -> bool:
+    """Whether each single iteration counts."""
+    return scatters(body) or _alters(body)
+
+
+def _alters(body: Body) -> bool:
+    """Whether numbers become truth values by the first term, so that it matters whether there is one."""
+    return any(
+        isinstance(node, Update) and node.op.name in ("and", "or") and node.ref.buf.precision is not bool_
+        for node in walk(body)
+    )
 
 
 def address(ref: Ref) -> Affine:

@@ -4,8 +4,8 @@
       pick v in 0..50257 = ids[n]:       a time: those that pick one of its rows it takes one after the other
         table[v, j] += x[n, j]
 
-Each cell gets what is added to it in the order of the loop, by one program: the result is the same, in each bit,
-however many programs there are.
+Each cell gets what is added to it in the order of the loop, by one program: the result is the same in each bit, however
+many programs there are.
 """
 
 from __future__ import annotations

@@ -16,8 +16,9 @@ from ocannl.codegen.numbers import is_narrow
 from ocannl.ir.index import Cond, Sym
 from ocannl.ir.loops import Apply, Body, Buf, Cast, Comment, Expr, For, Home, Idx, If, Load, Local, Update, Var, When
 from ocannl.ir.ops import ADD, BY_NAME
-from ocannl.ir.precision import float32
+from ocannl.ir.precision import bfloat16, float32
 from ocannl.ir.walk import walk
+from ocannl_backend_triton.float8 import FORMATS8
 from ocannl_backend_triton.nests import is_same, is_whole, quotients
 
 MUL = BY_NAME["mul"]
@@ -29,7 +30,7 @@ LEAST = 8  # iterations of each loop; there is nothing to gain below
 @dataclass(frozen=True, slots=True)
 class Product:
     """What is added in each iteration of `loop`, for tiles along two others. Factors that are numbers of one narrow
-    type are multiplied as they are: what comes out is exact in the wide one."""
+    type are multiplied as they are, or, of eight bits, as bfloat16: what comes out is exact in the wide one."""
 
     rows: For
     columns: For
@@ -138,7 +139,8 @@ def _ordered(
         return None
     match left, right:
         case Cast(Load() as a), Cast(Load() as b) if a.precision is b.precision and is_narrow(a.precision):
-            left, right = a, b
+            is_held = a.precision not in FORMATS8
+            left, right = (a, b) if is_held else (Cast(a, bfloat16), Cast(b, bfloat16))
     return Product(rows, columns, loop, left, right, each.update)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ocannl.backend import Unsupported
 from ocannl.ir.precision import (
     Precision,
     bfloat16,
     bool_,
+    float8_e4m3fn,
+    float8_e5m2,
     float16,
     float32,
     float64,
@@ -37,6 +38,8 @@ HELD: dict[Precision, Held] = {
     uint64: Held("u64", "tl.uint64"),
     int32: Held("i32", "tl.int32"),
     int64: Held("i64", "tl.int64"),
+    float8_e5m2: Held("u8", "tl.uint8"),  # their bits
+    float8_e4m3fn: Held("u8", "tl.uint8"),
     float16: Held("fp16", "tl.float16"),
     bfloat16: Held("bf16", "tl.bfloat16"),
     float32: Held("fp32", "tl.float32"),
@@ -45,6 +48,4 @@ HELD: dict[Precision, Held] = {
 
 
 def held(precision: Precision) -> Held:
-    if precision not in HELD:
-        raise Unsupported(f"{precision} is not among the `precisions` of backend `triton`")
     return HELD[precision]

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ocannl.backend import Unsupported
-from ocannl.codegen.numbers import bits, is_narrow, is_signed, rounded
+from ocannl.codegen.numbers import bits, is_narrow, is_signed, limits, pattern, rounded
 from ocannl.ir import threefry
 from ocannl.ir.ops import Op
 from ocannl.ir.precision import Family, Precision, bool_, float32, int32, uint32
 from ocannl.ir.text import short
+from ocannl_backend_triton.float8 import FORMATS8, narrowed, widened
 from ocannl_backend_triton.types import held
 
 Axes = frozenset[int]
@@ -131,8 +132,11 @@ def bare(text: str) -> str:
 
 
 def neutral(op: Op, precision: Precision) -> int | float:
-    """What adds nothing; of truth values, the lowest is 0."""
+    """What adds nothing; of truth values, the lowest is 0, and of a type without infinities, the lowest number."""
     value = op.neutral or 0
+    if precision in FORMATS8 and not FORMATS8[precision].infinities:
+        largest = float(np.uint8(FORMATS8[precision].top - 1).view(precision.numpy))
+        return min(max(value, -largest), largest)
     return int(value > 0) if precision is bool_ else value
 
 
@@ -147,7 +151,7 @@ class Operations:
 
     def number(self, value: int | float, precision: Precision) -> Value:
         """A constant: as it stands where triton takes that for the type, else with the type."""
-        exact = rounded(value, precision)
+        exact = pattern(value, precision) if precision in FORMATS8 else rounded(value, precision)
         text = repr(exact)
         if isinstance(exact, float) and not math.isfinite(exact):
             text = f'float("{exact}")'
@@ -174,12 +178,24 @@ class Operations:
             return value
         if precision is bool_:
             return self.as_truth(self.truth(value), bool_, value.axes)
+        if value.precision in FORMATS8:
+            name = self.define(f"_from_{value.precision}", "x", widened(FORMATS8[value.precision]))
+            return self.cast(Value(f"{name}({value.text})", float32, value.axes), precision)
+        if precision in FORMATS8:
+            wide = self.typed(self.cast(value, float32))
+            name = self.define(f"_to_{precision}", "x", narrowed(FORMATS8[precision]))
+            return Value(f"{name}({bare(wide.text)})", precision, value.axes)
+        if value.precision.is_float and not precision.is_float:
+            wide = self.typed(self.cast(value, float32) if is_narrow(value.precision) else value)
+            return Value(f"{self.cut(precision)}({bare(wide.text)})", precision, value.axes)
         return Value(f"tl.cast({self.typed(value).text}, {held(precision).value})", precision, value.axes)
 
     def whole_number(self, text: str, precision: Precision, axes: Axes) -> Value:
         """An index as a number."""
         if precision is bool_:
             return self.as_truth(f"({text} != 0)", precision, axes)
+        if precision in FORMATS8:
+            return self.cast(self.whole_number(text, float32, axes), precision)
         return Value(f"tl.cast({text}, {held(precision).value})", precision, axes)
 
     # --------------------------------------------------------------------------------------------------- operations
@@ -258,6 +274,15 @@ class Operations:
         zero, one = (self.typed(self.number(n, precision)).text for n in (0, 1))
         body = body.replace("ZERO", zero).replace("ONE", one).replace("BITS", str(bits(precision)))
         return self.define(f"_{name}_{short(precision)}", params, body)
+
+    def cut(self, precision: Precision) -> str:
+        """A float without its fraction; the nearest number that there is, of what is too large, and zero of NaN."""
+        low, high = limits(precision)
+        inside = f"tl.cast(x, {held(precision).value})"
+        least, most, zero = (self.typed(self.number(n, precision)).text for n in (low, high, 0))
+        below = f"tl.where(x != x, {zero}, {least})" if low else zero
+        body = f"return tl.where(x >= {float(high + 1)}, {most}, tl.where(x > {float(low)}, {inside}, {below}))"
+        return self.define(f"_to_{short(precision)}", "x", body)
 
     def threefry(self, rounds: int) -> str:
         """One word: compilers see that neighbours share the rounds."""
