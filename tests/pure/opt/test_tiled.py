@@ -42,7 +42,7 @@ from ocannl.ir.walk import walk
 from ocannl.opt.group import Group, Sum, scratch
 from ocannl.opt.nest import loads
 from ocannl.opt.plan import Plain, Tiled, plan
-from ocannl.opt.plan.tiled import tiled
+from ocannl.opt.plan.tiled import idle, tiled
 from ocannl.opt.realize import realize
 from ocannl.testing.groups import realized
 
@@ -242,6 +242,15 @@ def test_what_a_plan_becomes(make: Callable[[], Example], golden: Callable[[str]
 
 
 # ------------------------------------------------------------------------------------------------ what the model takes
+
+
+def test_threads_that_share_a_group_get_the_same() -> None:
+    made, (i, *_) = product(128, 64, 784)
+    alone, shared = chosen(made, AVX512), chosen(replace(made, shared=True), AVX512)
+    tiles = [-(-128 // dict(each.tiles)[i]) for each in (alone, shared)]
+    assert tiles == [11, 16] and idle(shared) == 0 < idle(alone)
+    small, _ = product(16, 64, 24)
+    assert chosen(replace(small, shared=True), AVX512) == chosen(small, AVX512)
 
 
 def chosen(group: Group, target: Capabilities) -> Tiled:

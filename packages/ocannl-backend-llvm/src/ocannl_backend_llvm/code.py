@@ -9,8 +9,7 @@ from ocannl.backend.native import NativeCode, Package
 from ocannl.codegen import Signature
 from ocannl_backend_llvm import engine, objects
 from ocannl_backend_llvm.direct import DIRECT, TEXT
-from ocannl_backend_llvm.emit import symbol
-from ocannl_backend_llvm.engine import Target
+from ocannl_backend_llvm.engine import Target, symbol
 from ocannl_backend_llvm.team import team_code
 
 

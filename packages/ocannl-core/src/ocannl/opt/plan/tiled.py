@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 from ocannl.ir.capabilities import Capabilities
@@ -18,8 +18,10 @@ from ocannl.opt.nest import loads
 from ocannl.opt.plan.model import Shape, Strides, Tile, alike, best
 from ocannl.opt.plan.plain import REORDERED, along
 
-THREADS = (2, 4)  # for which work is to be divided well: plans are the same for any number
 LONG = 8_000  # cycles of a group, about, that threads share
+THREADS = (2, 4)  # for which it is to be divided well: plans are the same for any number
+WAIT = 0.15  # of the time that some of them have nothing to do counts
+HIGH = 6  # rows from which on vectors come fast enough even from the second cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +58,9 @@ def tiled(group: Group, capabilities: Capabilities) -> Tiled | None:
     first = in_tiles(group, subject, tile)
     if not group.shared or tile.cycles < LONG:
         return first
-    some = [(each.cycles, in_tiles(group, subject, each)) for each in alike(subject.shape(), tile)]
-    return min([(tile.cycles, first), *some], key=lambda each: each[0] * (1 + idle(each[1]) / 2))[1]
+    high = [each for each in alike(subject.shape(), tile) if each.tiles and each.tiles[0][1] >= HIGH]
+    some = [(tile.cycles, first), *((each.cycles, in_tiles(group, subject, each)) for each in high)]
+    return min(some, key=lambda each: each[0] * (1 + WAIT * idle(each[1])))[1]
 
 
 def idle(plan: Tiled) -> float:
@@ -116,7 +119,10 @@ class Subject:
         terms, others, writes = (
             tuple([_strides(ref, self.syms, orders) for ref in refs]) for refs in (self.terms, self.others, self.writes)
         )
-        return replace(self.numbers, terms=terms, others=others, writes=writes)
+        n = self.numbers
+        return Shape(
+            n.kept, n.reduced, n.rows, n.wide, terms, others, writes, n.work, n.after, n.lanes, n.registers
+        )  # fmt: skip
 
 
 def subject_of(group: Group, capabilities: Capabilities) -> Subject | None:
