@@ -22,7 +22,7 @@ from time import perf_counter
 from typing import Any
 
 from on_gpu.worker import SYSTEMS
-from on_gpu.workloads import FULL
+from on_gpu.workloads import WORKLOADS
 
 Results = dict[str, dict[str, dict[str, Any]]]  # by workload, by system
 COPIED_BYTES, COPIES = 1 << 30, 20
@@ -128,7 +128,7 @@ def main() -> int:
         card, rates["bytes"] = copied_bytes_per_s()
         print(f"{card}; copies {rates['bytes'] / 1e9:.0f} GB/s")
     size = "small" if given.small else "full"
-    names = [name for name in FULL if any(fnmatch(name, pattern) for pattern in given.workload)]
+    names = [name for name in WORKLOADS if any(fnmatch(name, pattern) for pattern in given.workload)]
     best = [run(system, "product_8192", given.seconds, size) for system in systems if system in NEEDS]
     speeds = [found["flops"] / found["call_s"] for found in best if "call_s" in found]
     if speeds:
@@ -140,7 +140,8 @@ def main() -> int:
     for name in names:
         results[name] = {system: run(system, name, given.seconds, size) for system in systems}
         for system, found in results[name].items():
-            print(f"{name} {system}: {found.get('error') or cell(found, rates)}", flush=True)
+            said = found.get("error") or f"{cell(found, rates)}, first {found['first_s']:.1f} s, {found['version']}"
+            print(f"{name} {system}: {said}", flush=True)
     print(f"\n{table(results, systems, rates)}")
     if absent:
         print(f"\nnot installed: {', '.join(absent)}")

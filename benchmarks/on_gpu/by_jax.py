@@ -15,7 +15,7 @@ Params = Sequence[jax.Array]
 
 
 def version() -> str:
-    return f"jax {jax.__version__}"
+    return f"jax {jax.__version__} on {jax.devices()[0].device_kind}"
 
 
 def entropy(scores: jax.Array, y: jax.Array) -> jax.Array:

@@ -16,7 +16,8 @@ Params = Sequence[torch.Tensor]
 
 
 def version() -> str:
-    return f"torch {torch.__version__}"
+    where = torch.cuda.get_device_name() if DEVICE == "cuda" else DEVICE
+    return f"torch {torch.__version__} on {where}"
 
 
 def put(array: Array) -> torch.Tensor:

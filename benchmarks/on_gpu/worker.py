@@ -20,35 +20,35 @@ from typing import Any
 import numpy as np
 from compare.workloads import TRAINING, Workload
 
-from on_gpu.workloads import FULL, SMALL
+from on_gpu.workloads import workload
 
 STRETCH_S = 0.2
 STEPS = 3
 SYSTEMS = ("ocannl", "torch_eager", "torch_compile", "jax")
 
 
-def prepared(system: str, workload: Workload) -> tuple[str, Any, Callable[[], object]]:
+def prepared(system: str, given: Workload) -> tuple[str, Any, Callable[[], object]]:
     """The version, what is called, and what waits for it."""
     if system == "ocannl":
         from compare.adapter import adapter
 
         version, build = adapter(os.environ.get("BENCH_OCANNL_BACKEND", "triton"))
-        run = build(workload)
+        run = build(given)
         return version(), run, run.sync
     if system == "jax":
         jax = importlib.import_module("on_gpu.by_jax")
-        return jax.version(), jax.build(workload), jax.sync
+        return jax.version(), jax.build(given), jax.sync
     torch = importlib.import_module("on_gpu.by_torch")
-    return torch.version(), torch.build(workload, compiled=system == "torch_compile"), torch.sync
+    return torch.version(), torch.build(given, compiled=system == "torch_compile"), torch.sync
 
 
 def measured(system: str, name: str, seconds: float, size: str) -> dict[str, Any]:
-    workload = (FULL if size == "full" else SMALL)[name]()
-    found: dict[str, Any] = {key: workload[key] for key in ("flops", "bytes") if key in workload}
-    found["trains"] = workload["kind"] in TRAINING
+    given = workload(name, small=size == "small")
+    found: dict[str, Any] = {key: given[key] for key in ("flops", "bytes") if key in given}
+    found["trains"] = given["kind"] in TRAINING
     try:
         start = perf_counter()
-        found["version"], run, sync = prepared(system, workload)
+        found["version"], run, sync = prepared(system, given)
         run.call()
         sync()
         found["first_s"] = perf_counter() - start

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -32,25 +33,23 @@ def attention(batch: int, heads: int, context: int, width: int) -> Workload:
     return {"kind": "attention", **arrays, "flops": 2.0 * batch * heads * context * context * width}
 
 
-FULL: dict[str, Callable[[], Workload]] = {
-    "W2": lambda: halved(perceptron(4096, 4096, 4096, 4096, 4096)),
-    "W4": lambda: lenet(4096),
-    "W5": lambda: halved(decoder(GPT2_SMALL)),
-    "product_4096": lambda: halved(gemm(4096, 4096, 4096)),
-    "product_8192": lambda: halved(gemm(8192, 8192, 8192)),
-    "attention": lambda: halved(attention(8, 12, 1024, 64)),
-    "softmax": lambda: rows("softmax", 8, (16384, 4096)),
-    "layernorm": lambda: rows("layernorm", 7, (16384, 4096)),
-    "chain": lambda: chain(cells=256 * MI),
+def square(size: int) -> Workload:
+    return halved(gemm(size, size, size))
+
+
+WORKLOADS: dict[str, tuple[Callable[..., Workload], Any, Any]] = {  # of full sizes, and of tiny ones
+    "W2": (lambda size: halved(perceptron(size, (size,) * 4)), 4096, 32),
+    "W4": (lenet, 4096, 4),
+    "W5": (lambda sizes: halved(decoder(sizes)), GPT2_SMALL, TINY),
+    "product_4096": (square, 4096, 32),
+    "product_8192": (square, 8192, 64),
+    "attention": (lambda sizes: halved(attention(*sizes)), (8, 12, 1024, 64), (2, 2, 16, 16)),
+    "softmax": (lambda shape: rows("softmax", 8, shape), (16384, 4096), (16, 64)),
+    "layernorm": (lambda shape: rows("layernorm", 7, shape), (16384, 4096), (16, 64)),
+    "chain": (lambda cells: chain(cells=cells), 256 * MI, 4096),
 }
-SMALL: dict[str, Callable[[], Workload]] = {
-    "W2": lambda: halved(perceptron(16, 32, 32, 32, 32)),
-    "W4": lambda: lenet(4),
-    "W5": lambda: halved(decoder(TINY)),
-    "product_4096": lambda: halved(gemm(32, 32, 32)),
-    "product_8192": lambda: halved(gemm(64, 64, 64)),
-    "attention": lambda: halved(attention(2, 2, 16, 16)),
-    "softmax": lambda: rows("softmax", 8, (16, 64)),
-    "layernorm": lambda: rows("layernorm", 7, (16, 64)),
-    "chain": lambda: chain(cells=4096),
-}
+
+
+def workload(name: str, small: bool = False) -> Workload:
+    build, full, tiny = WORKLOADS[name]
+    return build(tiny if small else full)

@@ -222,11 +222,16 @@ def test_the_list_is_true_and_the_good_ones_work(environments, table, seed):
         assert f"repair it or run: pip uninstall test-{dist}" in done.stderr
 
 
+def timed(environment, *arguments):
+    start = time.monotonic()
+    done = environment.run(*arguments)
+    return time.monotonic() - start, done
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_doctor_tells_the_truth_in_time(environments, table, seed):
-    start = time.monotonic()
-    done = environments(seed).run("-m", "ocannl.cli", "doctor")
-    seconds = time.monotonic() - start
+    idle, _ = timed(environments(seed), "-m", "ocannl.cli", "doctor", "--help")
+    seconds, done = timed(environments(seed), "-m", "ocannl.cli", "doctor")
     lines = [line.split("\t") for line in done.stdout.splitlines()[1:]]
     for plugin in (table[dist] for dist in sample(table, seed)):
         verdicts = [(verdict, words) for name, verdict, words in lines if name == plugin.name]
@@ -234,7 +239,7 @@ def test_the_doctor_tells_the_truth_in_time(environments, table, seed):
         assert any(verdict == wanted and plugin.examined in words for verdict, words in verdicts), verdicts
     assert [verdict for name, verdict, words in lines if name == "numpy" and WORKS in words] == ["PASS"]
     assert done.returncode == 1 and not done.stderr
-    assert seconds < 5
+    assert seconds < 3 + max(2, 4 * idle)  # the limit, and what it has to do: more where others are at work
 
 
 USE = """

@@ -10,7 +10,8 @@ from ocannl.lower.lower import lower
 from ocannl.opt.pipeline import optimize
 from ocannl.testing.generate import generate
 from ocannl.testing.samples import SAMPLES
-from ocannl_backend_llvm import backend, objects
+from ocannl_backend_llvm import emit as module
+from ocannl_backend_llvm import objects
 from ocannl_backend_llvm.emit import emit
 from ocannl_backend_llvm.engine import host
 
@@ -19,7 +20,7 @@ from ocannl_backend_llvm.engine import host
 def split(request, monkeypatch):
     """Every nest in a module of its own, on so many processors."""
     monkeypatch.setattr(objects, "cores", lambda: request.param)
-    monkeypatch.setattr(backend, "emit", partial(emit, lines=0))
+    monkeypatch.setattr(module, "emit", partial(module.emit, lines=0))
 
 
 @pytest.mark.parametrize(("program", "check"), SAMPLES, ids=lambda f: f.__name__)

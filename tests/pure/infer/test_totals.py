@@ -97,6 +97,8 @@ def test_data_whose_length_does_not_fit(net):
     net.refuses("`x` is 5, which makes 5 cells, but", net.leaf, "x", "5", "data", cells=12)
     x = net.leaf("x", "?", "data", cells=12)
     net.refuses("`x` is 5,\\?, which makes a multiple of 5 cells, but", net.einsum, "ij; i => j", x, net.x("5", "k"))
+    x = net.leaf("x", "?", "data", cells=12)
+    net.refuses("`x` is 0,\\?, which makes 0 cells, but", net.einsum, "ij; i => j", x, net.x("0", "k"))
 
 
 def test_nothing_waits_for_a_row_that_is_taken_back():

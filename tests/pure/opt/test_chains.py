@@ -9,9 +9,10 @@ import numpy as np
 
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import Access, Proc
+from ocannl.ir.loops import Access, Apply, Cast, Idx, Num, Proc, Var, When
 from ocannl.ir.text import print_proc
 from ocannl.ir.verify import verify
+from ocannl.ir.walk import walk
 from ocannl.lower.lower import lower
 from ocannl.opt.fuse import fuse
 from ocannl.opt.pipeline import optimize, passes
@@ -45,6 +46,14 @@ def divided(lowered: Proc, made: Chain, random: Random) -> Proc:
     late = frozenset({"share", "poll", "memory"})
     proc = optimize(lowered, made.asked, random.choice(TARGETS), without=late)
     return poll(share(proc, 1, random.choice((1, 10, 100))), random.choice((1, 20, 10**6)))
+
+
+def test_all_that_is_computed_is_exact(seeds: range) -> None:
+    """Integers of any size would be rounded in floats."""
+    for seed in seeds:
+        proc = lower(chain(Random(seed)).code, "step")
+        kinds = {node.precision for node in walk(proc.body) if isinstance(node, Num | Idx | Var | Apply | When | Cast)}
+        assert not any(kind.is_float for kind in kinds), f"chain {seed}\n{print_proc(proc)}"
 
 
 def test_fused_programs_compute_the_same(seeds: range) -> None:

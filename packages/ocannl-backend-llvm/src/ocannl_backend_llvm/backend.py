@@ -7,12 +7,11 @@ from functools import cache
 
 from ocannl.backend import Capabilities, Code, Entry, Location, Queue
 from ocannl.backend.cpu import CpuDevice, caches, devices
-from ocannl.backend.native import NativeCode, check, release
+from ocannl.backend.native import NativeCode, check, release, undivided
 from ocannl.codegen import signature
 from ocannl.ir.loops import Proc
 from ocannl_backend_llvm import engine
 from ocannl_backend_llvm.code import compiled, restored
-from ocannl_backend_llvm.emit import emit
 from ocannl_backend_llvm.types import HELD
 
 
@@ -41,6 +40,9 @@ class LlvmBackend:
         return _capabilities()
 
     def compile(self, procs: Sequence[Proc]) -> NativeCode:
+        with undivided:
+            from ocannl_backend_llvm.emit import emit  # code that is kept needs nothing of it
+
         check(procs, _capabilities(), self.name)
         target = engine.host()
         return compiled([signature(proc) for proc in procs], emit(procs, target.instructions), target)

@@ -106,7 +106,7 @@ class Builder:
 
     def let(self, instruction: str, stem: str = "v") -> str:
         """The instruction's value under a fresh name."""
-        name = f"%{self.fresh(stem)}"
+        name = f"%{stem}.{next(self._numbers)}"
         self.doc.line(f"  {name} = {instruction}")
         return name
 

@@ -19,15 +19,11 @@ from ocannl.ir.names import identifier
 from ocannl.ir.text import print_proc
 from ocannl_backend_llvm.build import Builder, Instructions, Module
 from ocannl_backend_llvm.control import ACQUIRE, RELEASE, SHARE, SHARE_TEXT, address, element
+from ocannl_backend_llvm.engine import symbol
 from ocannl_backend_llvm.nest import Function, comment, declare
 
 MODULE_LINES = 2500  # after which a new module begins: long enough for what LLVM does once for each
 CLAIM = ("ptr", "i64", "i64")  # types of the parameters of the function of a claim
-
-
-def symbol(name: str) -> str:
-    """Of the entry of a program, in object files: a name no library has."""
-    return f"ocannl.{identifier(name)}"
 
 
 def emit(procs: Sequence[Proc], instructions: Instructions, lines: int = MODULE_LINES) -> Iterator[str]:

@@ -15,6 +15,7 @@ import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
 from ocannl.backend import CompileError
+from ocannl.ir.names import identifier
 from ocannl_backend_llvm.build import Instructions
 
 CODEGEN_LEVEL = 2
@@ -54,6 +55,11 @@ def host() -> Target:
     llvm.initialize_native_asmprinter()
     features = llvm.get_host_cpu_features().flatten(sort=True)
     return Target(llvm.get_process_triple(), llvm.get_host_cpu_name(), features)
+
+
+def symbol(name: str) -> str:
+    """Of the entry of a program, in object files: a name no library has."""
+    return f"ocannl.{identifier(name)}"
 
 
 def llvm_version() -> str:

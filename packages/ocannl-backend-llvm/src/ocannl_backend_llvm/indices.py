@@ -6,6 +6,7 @@ determines it: what an inner loop repeats is an addition, whatever the index.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ocannl.codegen import Document
@@ -50,9 +51,11 @@ class Indices:
         self._scopes.pop()
 
     def affine(self, index: Affine) -> str | int:
-        const = index.const
+        return self._sum(index.terms, index.const)
+
+    def _sum(self, parts: Iterable[tuple[int, Sym]], const: int) -> str | int:
         terms: list[tuple[int, str, int]] = []
-        for coef, sym in index.terms:
+        for coef, sym in parts:
             depth, value = self._values[sym]
             if isinstance(value, int):
                 const += coef * value
@@ -72,9 +75,12 @@ class Indices:
 
     def offset(self, ref: Ref) -> str | int:
         """Of the cell, in elements."""
-        axes = tuple(zip(ref.at, ref.buf.strides, strict=True))
-        terms = ((coef * stride, sym) for at, stride in axes for coef, sym in at.terms)
-        return self.affine(Affine.sum(terms, sum(at.const * stride for at, stride in axes)))
+        const, steps = 0, dict[Sym, int]()
+        for at, stride in zip(ref.at, ref.buf.strides, strict=True):
+            const += at.const * stride
+            for coef, sym in at.terms:
+                steps[sym] = steps.get(sym, 0) + coef * stride
+        return self._sum([(step, sym) for sym, step in steps.items() if step], const)
 
     def condition(self, cond: Cond) -> str:
         """An i1."""
@@ -102,7 +108,7 @@ class Indices:
         operands: list[str] = []
         for index, div in bound.of:
             # ceil(i / d) is floor((i + d - 1) / d), and floor(i / d) + 1 is floor((i + d) / d)
-            at = self.affine(index + (div - 1 if lower else div))
+            at = self._sum(index.terms, index.const + (div - 1 if lower else div))
             if isinstance(at, int):
                 numbers.append(at // div)
             else:

@@ -7,6 +7,7 @@ is a byte that is 0 or 1.
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -47,6 +48,11 @@ HELD: dict[Precision, str] = {
 
 def constant(value: int | float, precision: Precision) -> str:
     """A literal of the type that holds `precision`."""
+    return _constant(value, str(value), precision)  # 0.0 and -0.0 are equal
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _constant(value: int | float, _text: str, precision: Precision) -> str:
     if is_narrow(precision):
         return str(pattern(value, precision))
     number = rounded(value, precision)

@@ -21,6 +21,7 @@ from ocannl.backend.cpu_queue import CpuQueue
 from ocannl.backend.room import ALWAYS_BYTES, with_room
 from ocannl.backend.team import TeamCode, team
 from ocannl.base.errors import CompileError, Unsupported
+from ocannl.base.forks import undivided as undivided
 from ocannl.codegen.params import Region, Signature
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Sym
@@ -53,6 +54,23 @@ def check(procs: Sequence[Proc], capabilities: Capabilities, backend: str) -> No
     for buf in (buf for proc in procs for buf in proc.bufs):
         if buf.precision.name not in capabilities.precisions:
             raise Unsupported(f"`{buf.name}` is {buf.precision}, not among the `precisions` of backend `{backend}`")
+
+
+class Source:
+    """A text that grows, compressed: as a whole it would take more memory than all else that a compiler keeps."""
+
+    __slots__ = ("_packer", "_parts")
+
+    def __init__(self) -> None:
+        self._packer = zlib.compressobj(1)
+        self._parts: list[bytes] = []
+
+    def add(self, text: str) -> None:
+        self._parts.append(self._packer.compress(text.encode("ascii")))
+
+    def packed(self) -> bytes:
+        """All of it, once."""
+        return b"".join([*self._parts, self._packer.flush()])
 
 
 @dataclass(frozen=True, slots=True)

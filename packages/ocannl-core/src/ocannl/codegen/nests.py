@@ -132,10 +132,9 @@ def _parts(body: Body) -> tuple[Nest, ...]:
     loop = _only_loop(body)
     if loop is None:
         return ()
-    inner = [stmt for stmt in loop.body if not isinstance(stmt, Local) or stmt.buf.offset is None]
-    found = _nests(tuple(inner))
-    many = sum(any(isinstance(node, For) for node in walk(nest.body)) for nest in found)
-    return found if many > 1 and work(loop.body) >= CALL * many else ()
+    inner = tuple([stmt for stmt in loop.body if not isinstance(stmt, Local) or stmt.buf.offset is None])
+    many = sum(any(isinstance(node, For) for node in walk(piece)) for piece in _pieces(inner))
+    return _nests(inner) if many > 1 and work(loop.body) >= CALL * many else ()
 
 
 def _only_loop(body: Body) -> For | None:

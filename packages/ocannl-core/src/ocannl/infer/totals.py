@@ -72,7 +72,7 @@ class Total:
         shown = print_rows((rows[0], rows[1], rows[2])) if len(rows) == 3 else print_row(rows[0])
         sizes = [axis.size for axis in self.axes]
         cells = prod(size for size in sizes if size is not None)
-        makes = "a multiple of " if None in sizes or self.row_vars else ""
+        makes = "a multiple of " if cells and (None in sizes or self.row_vars) else ""
         told = f"{whole.fact or 'its number of cells'} is {whole.size}"
         return Mismatch(
             f"{self.text} is {shown or 'of no axes'}, which makes {makes}{cells} cells, but {told}",

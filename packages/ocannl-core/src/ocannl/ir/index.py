@@ -67,7 +67,9 @@ class Affine:
         for coef, sym in parts:
             coefs[sym] = coefs.get(sym, 0) + coef
         kept = [(coef, sym) for sym, coef in coefs.items() if coef]
-        return Affine(tuple(sorted(kept, key=lambda t: t[1].name)), const)
+        if len(kept) > 1:
+            kept.sort(key=_name)
+        return Affine(tuple(kept), const)
 
     def __add__(self, other: Affine | Sym | int) -> Affine:
         if isinstance(other, int):
@@ -94,7 +96,7 @@ class Affine:
 
     @property
     def syms(self) -> tuple[Sym, ...]:
-        return tuple(s for _, s in self.terms)
+        return tuple([s for _, s in self.terms])
 
     @property
     def is_const(self) -> bool:
@@ -106,7 +108,10 @@ class Affine:
         return self.terms[0][1] if len(self.terms) == 1 and self.terms[0][0] == 1 and self.const == 0 else None
 
     def coef(self, sym: Sym) -> int:
-        return next((c for c, s in self.terms if s is sym), 0)
+        for c, s in self.terms:
+            if s is sym:
+                return c
+        return 0
 
     def range(self) -> tuple[int, int]:
         """Smallest and largest value over the ranges of the symbols (which must not be empty)."""
@@ -138,6 +143,10 @@ class Affine:
 
     def __str__(self) -> str:
         return self.format()
+
+
+def _name(term: tuple[int, Sym]) -> str:
+    return term[1].name
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,9 +213,10 @@ class Bound:
     @property
     def constant(self) -> int | None:
         """The value of a bound that is one number: of `lower` itself, of `upper` minus one."""
-        if len(self.of) == 1 and self.of[0][1] == 1 and self.of[0][0].is_const:
-            return self.of[0][0].const
-        return None
+        if len(self.of) > 1:
+            return None
+        ((index, div),) = self.of
+        return index.const if div == 1 and not index.terms else None
 
     def substitute(self, values: Mapping[Sym, Affine]) -> Bound:
         return Bound(tuple((a.substitute(values), d) for a, d in self.of))

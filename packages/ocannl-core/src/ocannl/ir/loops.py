@@ -96,7 +96,12 @@ class Ref:
 
     def stride(self, sym: Sym) -> int:
         """How far, in elements, one step of `sym` moves the cell."""
-        return sum(place.coef(sym) * step for place, step in zip(self.at, self.buf.strides, strict=True))
+        total = 0
+        for place, step in zip(self.at, self.buf.strides, strict=True):
+            for coef, moving in place.terms:
+                if moving is sym:
+                    total += coef * step
+        return total
 
 
 @dataclass(frozen=True, slots=True)

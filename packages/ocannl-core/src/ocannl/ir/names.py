@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 LONGEST = 64
 ROOM = LONGEST - 8  # of a name that gets a number: the whole is still no longer
 _UNSAFE = re.compile(r"[^A-Za-z0-9_]+")
 
 
+@lru_cache(maxsize=4096)
 def identifier(text: str, fallback: str = "n") -> str:
     """`text` as letters, digits and underscores, not beginning with a digit, of bounded length: never anything else."""
     safe = _UNSAFE.sub("_", text).strip("_")[:LONGEST].rstrip("_")

@@ -26,13 +26,14 @@ class Family(Enum):
 class Precision:
     """One number type; there is a single instance of each."""
 
-    __slots__ = ("family", "name", "nbytes", "numpy")
+    __slots__ = ("_hash", "family", "name", "nbytes", "numpy")
 
     def __init__(self, name: str, family: Family, numpy: type) -> None:
         self.name = name
         self.family = family
         self.numpy: np.dtype = np.dtype(numpy)
         self.nbytes = self.numpy.itemsize
+        self._hash = hash(self.numpy)  # which equals it
 
     @property
     def is_float(self) -> bool:
@@ -52,7 +53,7 @@ class Precision:
             return NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self.numpy)
+        return self._hash
 
     def __repr__(self) -> str:
         return self.name

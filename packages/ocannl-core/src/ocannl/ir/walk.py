@@ -7,6 +7,7 @@ wherever nothing changed, so a pass costs what it changes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from ocannl.ir.loops import (
@@ -38,13 +39,13 @@ N = TypeVar("N", bound=Node)
 
 
 CHILDREN: dict[type, Callable[[Any], tuple[Node, ...]]] = {
-    Apply: lambda node: node.args,
+    Apply: attrgetter("args"),
     Cast: lambda node: (node.value,),
     Let: lambda node: (node.value,),
     When: lambda node: (node.then, node.orelse),
     Store: lambda node: (node.value,),
     Update: lambda node: (node.value,),
-    For: lambda node: node.body,
+    For: attrgetter("body"),
     If: lambda node: node.then + node.orelse,
     Pick: lambda node: (node.value, *node.body),
 }

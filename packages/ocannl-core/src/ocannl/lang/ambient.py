@@ -10,8 +10,8 @@ from collections.abc import Callable
 from contextlib import ContextDecorator
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
-from functools import wraps
-from types import FrameType
+from functools import cache, wraps
+from types import CodeType, FrameType
 from typing import Any, TypeVar, cast
 
 from ocannl.base.errors import CodeError
@@ -69,18 +69,29 @@ class Site:
 def site() -> Site:
     """The innermost place outside the framework's own machinery."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _module(frame).startswith(_INTERNAL):
+    while frame is not None and type(name := frame.f_globals.get("__name__")) is str and _is_ours(name):
         frame = frame.f_back
     if frame is None:
         return Site("", "")
-    file = frame.f_code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
-    name = bound_name(frame.f_code, frame.f_lasti) if composed.get() is None else ""
-    return Site(f"{file}:{frame.f_lineno}", name)
+    code, is_named = frame.f_code, composed.get() is None
+    key = id(code), frame.f_lasti, is_named
+    known = _sites.get(key)
+    if known is None or known[0] is not code:
+        file = code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
+        found = Site(f"{file}:{frame.f_lineno}", bound_name(code, frame.f_lasti) if is_named else "")
+        if len(_sites) == MOST_SITES:
+            _sites.clear()
+        known = _sites[key] = code, found
+    return known[1]
 
 
-def _module(frame: FrameType) -> str:
-    name = frame.f_globals.get("__name__")
-    return name if isinstance(name, str) else ""
+MOST_SITES = 1 << 16
+_sites: dict[tuple[int, int, bool], tuple[CodeType, Site]] = {}  # by code object: to hash one takes long
+
+
+@cache
+def _is_ours(module: str) -> bool:
+    return module.startswith(_INTERNAL)
 
 
 def composite(function: F) -> F:

@@ -18,7 +18,6 @@ _STORES = ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF")
 _IDLE = ("CACHE", "NOP", "EXTENDED_ARG", "RESUME")
 
 
-@lru_cache(maxsize=65536)
 def bound_name(code: CodeType, at: int) -> str:
     """The name that the result of the instruction at this offset, or of the call with a cache there, is stored into."""
     steps, offsets = _steps(code)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.index import Affine, Sym
+from ocannl.ir.index import Sym
 from ocannl.ir.loops import Buf, For, Home, Mode, Proc, Stmt
 from ocannl.ir.names import Namer
 from ocannl.ir.touch import Touch, touches
-from ocannl.opt.division import divided, without_axis
+from ocannl.opt.division import Touched, divided, without_axis
 from ocannl.opt.group import group_of
 from ocannl.opt.nest import is_whole, names_of
 from ocannl.opt.plan.model import Strides, best
@@ -45,10 +45,12 @@ def outer(
     if not capabilities.vector_bytes:
         return proc
     nests = [_Nest(stmt, _loops(stmt), touches((stmt,))) for stmt in proc.body]
+    touched = [Touched(nest.touched) for nest in nests]
+    homes = {each.sym: at for at, nest in enumerate(nests) for each in nest.loops}
     found: list[list[Sym | None]] = []
     for syms in _classes(nests, turns):
-        heads = [_only([each.sym for each in nest.loops if each.sym in syms]) for nest in nests]
-        inside = divided([nest.touched for nest in nests], heads).inside
+        heads = _heads(syms, homes, len(nests))
+        inside = _inside(touched, heads)
         if len(inside) > 1:
             found.append([sym if at in inside else None for at, sym in enumerate(heads)])
     names = Namer(names_of(proc))
@@ -65,15 +67,6 @@ class _Nest:
     loops: tuple[For, ...]  # around all else in it
     touched: list[Touch]
 
-    def axes(self, sym: Sym) -> dict[Buf, set[int]]:
-        """Of each array, the axes along which the symbol counts."""
-        index = Affine.of(sym)
-        found: dict[Buf, set[int]] = {}
-        for touch in self.touched:
-            here = {axis for axis, place in enumerate(touch.ref.at) if place == index}
-            found[touch.ref.buf] = found.get(touch.ref.buf, here) & here
-        return found
-
 
 def _loops(stmt: Stmt) -> tuple[For, ...]:
     loops: list[For] = []
@@ -85,8 +78,15 @@ def _loops(stmt: Stmt) -> tuple[For, ...]:
     return tuple(loops)
 
 
-def _only(syms: Sequence[Sym]) -> Sym | None:
-    return syms[0] if len(syms) == 1 else None
+def _heads(syms: Iterable[Sym], homes: Mapping[Sym, int], nests: int) -> list[Sym | None]:
+    """The symbol of each nest, if it has only one of these."""
+    heads: list[Sym | None] = [None] * nests
+    seen: set[int] = set()
+    for sym in syms:
+        at = homes[sym]
+        heads[at] = None if at in seen else sym
+        seen.add(at)
+    return heads
 
 
 def _classes(nests: Sequence[_Nest], turns: int) -> list[set[Sym]]:
@@ -105,6 +105,15 @@ def _classes(nests: Sequence[_Nest], turns: int) -> list[set[Sym]]:
     return [syms for syms in classes.values() if len({(sym.lo, sym.hi) for sym in syms}) == 1]
 
 
+def _inside(touched: Sequence[Touched], heads: Sequence[Sym | None]) -> set[int]:
+    """Which nests can share the loop."""
+    places = [at for at, sym in enumerate(heads) if sym is not None]
+    if not places:
+        return set()
+    some = slice(places[0], places[-1] + 1)  # the others are in nobody's way
+    return {places[0] + at for at in divided(touched[some], heads[some]).inside}
+
+
 def _pays(
     nests: Sequence[_Nest],
     heads: Sequence[Sym | None],
@@ -113,30 +122,30 @@ def _pays(
     far_bytes: int,
     loss: float,
 ) -> bool:
-    axes: dict[Buf, set[int]] = {}
-    for nest, sym in zip(nests, heads, strict=True):
-        for buf, mine in (nest.axes(sym) if sym is not None else {}).items():
-            axes[buf] = axes.get(buf, mine) & mine
-    if sum(buf.nbytes for buf in axes) <= far_bytes:
+    inside = [(nest.stmt, sym, Touched(nest.touched, sym)) for nest, sym in zip(nests, heads, strict=True) if sym]
+    shared = Touched()
+    for _, _, mine in inside:
+        shared.add(mine)
+    if sum(buf.nbytes for buf, _ in shared.axes.values()) <= far_bytes:
         return False
     others = {t.ref.buf for nest, sym in zip(nests, heads, strict=True) if sym is None for t in nest.touched}
-    alone = [buf for buf, mine in axes.items() if mine and buf.home is Home.ARENA and buf not in others]
-    small = {buf: without_axis(buf, min(axes[buf])) for buf in alone}
+    small = {
+        buf: without_axis(buf, min(axes)) for buf, axes in shared.axes.values()
+        if axes and buf.home is Home.ARENA and buf not in others
+    }  # fmt: skip
     before = after = 0.0
-    for nest, sym in zip(nests, heads, strict=True):
-        if sym is None:
-            continue
-        if sum(_turn_bytes(buf, mine) for buf, mine in nest.axes(sym).items()) > NEAR_BYTES:
+    for stmt, sym, mine in inside:
+        if sum(_turn_bytes(buf, axes) for buf, axes in mine.axes.values()) > NEAR_BYTES:
             return False
-        whole = _cycles(nest.stmt, names, capabilities, {})
-        turn = _cycles(_outside(nest.stmt, sym).body[0], names, capabilities, small)
+        whole = _cycles(stmt, names, capabilities, {})
+        turn = _cycles(_outside(stmt, sym).body[0], names, capabilities, small)
         if whole is not None and turn is not None:
             before += whole
             after += turn * sym.extent
     return after <= loss * before
 
 
-def _turn_bytes(buf: Buf, axes: set[int]) -> int:
+def _turn_bytes(buf: Buf, axes: Collection[int]) -> int:
     """Of the array in one turn of the loop that counts along these axes."""
     return buf.nbytes // max(1, prod(buf.shape[axis] for axis in axes))
 

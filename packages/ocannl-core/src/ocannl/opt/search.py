@@ -17,7 +17,7 @@ from ocannl.opt.plan import rivals
 from ocannl.opt.schedule import Choices, groups
 from ocannl.opt.substitute import replace_buffers
 
-GAIN = 0.97  # of the time that the model's plan takes, at most, for another one to be taken
+GAIN = 0.97  # of the time that the usual way takes, at most, for another one to be taken
 LONG = 10_000  # of work in a nest that is worth it: less is over before it can be timed
 
 
@@ -88,7 +88,11 @@ def _fastest(nest: Proc, many: list[int], capabilities: Capabilities, timer: Tim
         took = timer.seconds(procs)
         if took is None:
             return None
-        first = min(range(count), key=took.__getitem__)
-        if took[first] < GAIN * took[0]:
-            best = some[first]
+        best = some[winner(took)]
     return best
+
+
+def winner(took: Sequence[float]) -> int:
+    """The first, unless another one is faster by enough."""
+    best = min(range(len(took)), key=took.__getitem__)
+    return best if took[best] < GAIN * took[0] else 0

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from math import inf
-
 from ocannl.backend.api import Code, Tunable
 from ocannl.base.errors import CompileError
 from ocannl.codegen.nests import nests
 from ocannl.ir.loops import Proc
 from ocannl.ir.work import work
-from ocannl.opt.search import GAIN, LONG
+from ocannl.opt.search import LONG, winner
 from ocannl.runtime.profile import program_of
 from ocannl.runtime.timer import Timer
 
@@ -43,8 +41,7 @@ def _fastest(piece: Proc, backend: Tunable, timer: Timer) -> int | None:
     took = timer.compared([piece] * len(ways), codes)
     if took is None:
         return None
-    best = min(range(len(ways)), key=took.__getitem__)
-    return ways[best] if took[best] < GAIN * took[0] < inf else ways[0]
+    return ways[winner(took)]
 
 
 def _compiled(piece: Proc, backend: Tunable, way: int) -> Code | None:

@@ -73,7 +73,10 @@ class _Maker:
                 return Index(Affine.of(at[0])) if at and r.random() < 0.5 else Number(r.randint(0, 3))
             return Read(self.known(), tuple(map(Affine.of, at)))
         op = BY_NAME[r.choice(OPS)]
-        return Apply(op, tuple([self.value(at, depth - 1) for _ in range(op.arity)]))
+        args = [self.value(at, depth - 1) for _ in range(op.arity)]
+        if all(isinstance(arg, Number) for arg in args):  # which are floats among themselves, and round integers
+            args[0] = Read(next(iter(self.arrays)), tuple(map(Affine.of, at)))
+        return Apply(op, tuple(args))
 
     def accum(self) -> Op | None:
         return self.random.choice((None, None, None, ADD, ADD, MAX))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 from ocannl.ir.capabilities import Capabilities
@@ -130,7 +130,10 @@ class Subject:
         terms, others, writes = (
             tuple([_strides(ref, self.syms, orders) for ref in refs]) for refs in (self.terms, self.others, self.writes)
         )
-        return replace(self.numbers, terms=terms, others=others, writes=writes)
+        n = self.numbers
+        return Shape(
+            n.kept, n.reduced, n.rows, n.wide, terms, others, writes, n.work, n.after, n.lanes, n.registers
+        )  # fmt: skip
 
 
 def subject_of(group: Group, capabilities: Capabilities) -> Subject | None:
