@@ -267,6 +267,10 @@ def test_threads_that_share_a_group_get_the_same() -> None:
     alone, shared = chosen(made, AVX512), chosen(replace(made, shared=True), AVX512)
     tiles = [-(-128 // dict(each.tiles)[i]) for each in (alone, shared)]
     assert tiles == [11, 16] and idle(shared) == 0 < idle(alone)
+    x, k, total = buf("x", 1 << 20), sym("k", 1 << 20), out("y")
+    each, value = fed((k,), load(x, k), num(0))
+    one = kept((), Store(ref(total), value), sums=(each,), cond=TRUE)
+    assert chosen(replace(one, shared=True), AVX512) == chosen(one, AVX512)  # which has nothing to share
     small, _ = product(16, 64, 24)
     assert chosen(replace(small, shared=True), AVX512) == chosen(small, AVX512)
 
