@@ -131,24 +131,11 @@ class Running:
         return Group((loop(turn, ()),), TRUE, sums, (Store(Ref(buf, (Affine.of(turn),)), score),)).stmt()
 
     def seen(self, keys: Sym) -> For:
-        """The loop over the blocks in which a row may have a score that is not the lowest of all: as many rows as a
-        block has keys, from a multiple of that on, go through the same blocks."""
-        lows: list[tuple[Affine, int]] = [(Affine(), 1)]
-        highs: list[tuple[Affine, int]] = [(Affine.of(keys.hi), 1)]
+        """The loop over the blocks in which a row may have a score that is not the lowest of all."""
         match bare(self.score):
             case When(cond, _, Num(least)) if least == LEAST:
-                key, size = self.found.key.sym, self.size
-                for fact in cond.ge0:
-                    coef = fact.coef(key)
-                    end = fact * -coef + key - key.lo  # keys are at most, or at least, so many
-                    match end.terms:
-                        case ((1, row),) if coef == -1:
-                            highs.append((Affine.of(row) - -end.const // size * size, size))
-                        case ((1, row),) if coef == 1:
-                            lows.append((Affine.of(row) + (end.const // size * size - size + 1), size))
-            case _:
-                pass
-        return For(keys, Bound(tuple(lows)), Bound(tuple(highs)), ())
+                return reached(keys, self.found.key.sym, self.size, cond)
+        return loop(keys, ())
 
     # ---------------------------------------------------------------------------------------------------------- walk
 
@@ -219,6 +206,24 @@ class Running:
         inside = self.inside(keys, turn)
         body = tuple(stmts) if inside.is_true else (If(inside, tuple(stmts)),)
         return (Local(score), self.scores(score, keys), loop(turn, body))
+
+
+def reached(keys: Sym, key: Sym, size: int, cond: Cond) -> For:
+    """A loop over blocks of keys that goes through those in which the condition may hold: as many rows as a block has
+    keys, from a multiple of that on, go through the same blocks."""
+    lows: list[tuple[Affine, int]] = [(Affine(), 1)]
+    highs: list[tuple[Affine, int]] = [(Affine.of(keys.hi), 1)]
+    for fact in cond.ge0:
+        coef = fact.coef(key)
+        end = fact * -coef + key - key.lo  # keys are at most, or at least, so many
+        match end.terms:
+            case ((1, row),) if coef == -1:
+                highs.append((Affine.of(row) - -end.const // size * size, size))
+            case ((1, row),) if coef == 1:
+                lows.append((Affine.of(row) + (end.const // size * size - size + 1), size))
+            case _:
+                pass
+    return For(keys, Bound(tuple(lows)), Bound(tuple(highs)), ())
 
 
 def _as(value: Expr, precision: Precision) -> Expr:
