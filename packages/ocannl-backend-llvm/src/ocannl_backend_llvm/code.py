@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
-from ocannl.backend.native import NativeCode, Package
+from ocannl.backend.native import NativeCode, Package, Source
 from ocannl.codegen import Signature
 from ocannl_backend_llvm import engine, objects
 from ocannl_backend_llvm.direct import DIRECT, TEXT
@@ -14,11 +14,11 @@ from ocannl_backend_llvm.team import team_code
 
 
 def compiled(programs: Sequence[Signature], modules: Iterable[str], target: Target) -> NativeCode:
-    source: list[str] = []
+    source = Source()
     made = objects.compile_texts(_noted(modules, source), target)
     if any(program.brief for program in programs):
         made.append(_direct(target))
-    return _loaded(Package.of(str(target), programs, "\n".join(source), made))
+    return _loaded(Package(str(target), tuple(programs), source.packed(), tuple(made)))
 
 
 @cache
@@ -26,9 +26,9 @@ def _direct(target: Target) -> bytes:
     return objects.compile_text(TEXT, target)
 
 
-def _noted(modules: Iterable[str], source: list[str]) -> Iterator[str]:
-    for text in modules:
-        source.append(text)
+def _noted(modules: Iterable[str], source: Source) -> Iterator[str]:
+    for number, text in enumerate(modules):
+        source.add(f"\n{text}" if number else text)
         yield text
 
 

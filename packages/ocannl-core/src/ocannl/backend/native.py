@@ -55,6 +55,23 @@ def check(procs: Sequence[Proc], capabilities: Capabilities, backend: str) -> No
             raise Unsupported(f"`{buf.name}` is {buf.precision}, not among the `precisions` of backend `{backend}`")
 
 
+class Source:
+    """A text that grows, compressed: as a whole it would take more memory than all else that a compiler keeps."""
+
+    __slots__ = ("_packer", "_parts")
+
+    def __init__(self) -> None:
+        self._packer = zlib.compressobj(1)
+        self._parts: list[bytes] = []
+
+    def add(self, text: str) -> None:
+        self._parts.append(self._packer.compress(text.encode("ascii")))
+
+    def packed(self) -> bytes:
+        """All of it, once."""
+        return b"".join([*self._parts, self._packer.flush()])
+
+
 @dataclass(frozen=True, slots=True)
 class Package:
     """Compiled programs as bytes: their source, compressed, and the objects of code that their target runs.

@@ -20,24 +20,24 @@ class Division:
     after: tuple[int, ...]
 
 
-def divided(touched: Sequence[Collection[Touch]], heads: Sequence[Sym | None]) -> Division:
+def divided(touched: Sequence[Touched], heads: Sequence[Sym | None]) -> Division:
     """Of statements, as many as possible of those that have a symbol to share: which touch nothing of what another one
     writes in another iteration, and do not come after what must come after the loop."""
     shared, late = Touched(), Touched()
     before: list[int] = []
     inside: list[int] = []
     after: list[int] = []
-    for at, (found, sym) in enumerate(zip(touched, heads, strict=True)):
-        here = Touched(found, sym)
+    for at, (each, sym) in enumerate(zip(touched, heads, strict=True)):
+        here = each if sym is None else Touched(each.found, sym)
         if late.meets(here):
             after.append(at)
-            late.add(here)
+            late.join(here)
         elif sym is not None and shared.admits(here):
             inside.append(at)
             shared.add(here)
         elif shared.meets(here):
             after.append(at)
-            late.add(here)
+            late.join(here)
         else:
             before.append(at)
     return Division(tuple(before), tuple(inside), tuple(after))
@@ -46,9 +46,10 @@ def divided(touched: Sequence[Collection[Touch]], heads: Sequence[Sym | None]) -
 class Touched:
     """What statements read and write, and along which axes of it a shared symbol counts."""
 
-    __slots__ = ("axes", "read", "written")
+    __slots__ = ("axes", "found", "read", "written")
 
     def __init__(self, found: Collection[Touch] = (), sym: Sym | None = None) -> None:
+        self.found = found
         self.read: set[object] = set()
         self.written: set[object] = set()
         self.axes: dict[object, tuple[Buf, frozenset[int]]] = {}
@@ -77,10 +78,15 @@ class Touched:
         written = self.written | other.written
         return all(self.common(key, *place)[1] for key, place in other.axes.items() if key in written)
 
-    def add(self, other: Touched) -> None:
+    def join(self, other: Touched) -> None:
+        """Whatever the other one reads and writes, along no axes."""
         self.read |= other.read
         self.written |= other.written
-        self.axes |= {key: self.common(key, *place) for key, place in other.axes.items()}
+
+    def add(self, other: Touched) -> None:
+        self.join(other)
+        for key, place in other.axes.items():
+            self.axes[key] = self.common(key, *place)
 
 
 def without_axis(buf: Buf, axis: int) -> Strides:

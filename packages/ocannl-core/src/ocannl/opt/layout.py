@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import prod
+from math import inf, prod
 
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import TRUE, Affine, Sym
@@ -103,33 +103,41 @@ class _Search:
         copies: Orders = {}
         price = _cycles(item.subject, mine)
         while True:
+            limit = GAIN * price
             tried = [
-                (self.with_copies(item, mine, {**copies, buf: order}), buf, order)
+                (self.with_copies(item, mine, {**copies, buf: order}, limit), buf, order)
                 for buf in (*item.copied, *item.filled) if buf not in copies for order in _others(buf)
             ]  # fmt: skip
             new, buf, order = min(tried, key=lambda each: each[0], default=(price, None, ()))
-            if buf is None or new > GAIN * price:
+            if buf is None or new > limit:
                 return price, copies
             price, copies = new, {**copies, buf: order}
 
-    def with_copies(self, item: _Item, mine: Orders, copies: Orders) -> float:
+    def with_copies(self, item: _Item, mine: Orders, copies: Orders, limit: float) -> float:
+        """Infinite where copying alone takes more than the limit."""
         copying = sum(_copied(buf, order, self.capabilities) for buf, order in copies.items())
-        return copying + _cycles(item.subject, {**mine, **copies})
+        return copying + _cycles(item.subject, {**mine, **copies}) if copying <= limit else inf
 
-    def total(self, items: list[_Item], orders: Orders) -> float:
-        return sum(self.cost(item, orders)[0] for item in items)
+    def pays(self, items: list[_Item], orders: Orders) -> bool:
+        """Whether these take less than with the orders so far."""
+        limit, price = GAIN * sum([self.cost(item, self.orders)[0] for item in items]), 0.0
+        for item in items:
+            price += self.cost(item, orders)[0]
+            if price >= limit:
+                return False
+        return price < limit
 
     # ------------------------------------------------------------------------------------------------------- the search
 
     def run(self) -> None:
         for axes in self.classes():
             new = {**self.orders, **{buf: _last(buf, axis) for buf, axis in axes.items()}}
-            if self.total(self.items, new) < GAIN * self.total(self.items, self.orders):
+            if self.pays(self.items, new):
                 self.orders = new
         for buf, items in self.touching.items():
             for order in _others(buf):
                 new = {**self.orders, buf: order}
-                if self.total(items, new) < GAIN * self.total(items, self.orders):
+                if self.pays(items, new):
                     self.orders = new
 
     def classes(self) -> Iterator[dict[Buf, int]]:

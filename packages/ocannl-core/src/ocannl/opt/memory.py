@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -52,25 +53,34 @@ def _with_stack(stmt: Stmt, alignment_bytes: int) -> Stmt:
     return replace(stmt, body=with_buffers(tuple(body), new))
 
 
-def block_bytes(local: Sequence[Buf], body: Body) -> int:
-    """That arrays which are local to a body need, but for gaps."""
-    return _placed(local, body, 1)[1]
+def fitting(sizes: Mapping[Buf, int], body: Body, most_bytes: int) -> set[Buf]:
+    """Of arrays that take so many bytes each in the body, those that fit into a block, but for gaps: the largest ones
+    are left out."""
+    lives = _lives(list(sizes), body)
+    order = sorted(sizes, key=lambda buf: -sizes[buf])
+
+    def fits(left_out: int) -> bool:
+        return _offsets({buf: sizes[buf] for buf in order[left_out:]}, lives)[1] <= most_bytes
+
+    return set(order[bisect_left(range(len(order)), True, key=fits) :])
 
 
 def _placed(bufs: Sequence[Buf], body: Body, alignment_bytes: int) -> tuple[dict[Buf, Buf], int]:
     """The arrays with offsets, and the bytes that they span."""
-    lives = _lives(bufs, body)
-    bufs = sorted(lives, key=lambda b: (-b.nbytes, lives[b]))
+    sizes = {buf: -(-buf.nbytes // alignment_bytes) * alignment_bytes for buf in bufs}
+    offsets, total = _offsets(sizes, _lives(bufs, body))
+    return {buf: replace(buf, offset=offset) for buf, offset in offsets.items()}, total
+
+
+def _offsets(sizes: Mapping[Buf, int], lives: Mapping[Buf, tuple[int, int]]) -> tuple[dict[Buf, int], int]:
+    """Where blocks of these sizes lie, and the bytes that they span."""
+    bufs = sorted(sizes, key=lambda buf: (-sizes[buf], lives[buf]))
     offsets, total = _place(
-        np.array([_aligned(b.nbytes, alignment_bytes) for b in bufs], np.int64),
-        np.array([lives[b][0] for b in bufs], np.int64),
-        np.array([lives[b][1] for b in bufs], np.int64),
+        np.array([sizes[buf] for buf in bufs], np.int64),
+        np.array([lives[buf][0] for buf in bufs], np.int64),
+        np.array([lives[buf][1] for buf in bufs], np.int64),
     )
-    return {b: replace(b, offset=offset) for b, offset in zip(bufs, offsets, strict=True)}, total
-
-
-def _aligned(size_bytes: int, alignment_bytes: int) -> int:
-    return -(-size_bytes // alignment_bytes) * alignment_bytes
+    return dict(zip(bufs, offsets, strict=True)), total
 
 
 def _lives(bufs: Sequence[Buf], body: Body) -> dict[Buf, tuple[int, int]]:

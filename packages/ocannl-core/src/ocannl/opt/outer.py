@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -45,10 +45,12 @@ def outer(
     if not capabilities.vector_bytes:
         return proc
     nests = [_Nest(stmt, _loops(stmt), touches((stmt,))) for stmt in proc.body]
+    touched = [Touched(nest.touched) for nest in nests]
+    homes = {each.sym: at for at, nest in enumerate(nests) for each in nest.loops}
     found: list[list[Sym | None]] = []
     for syms in _classes(nests, turns):
-        heads = [_only([each.sym for each in nest.loops if each.sym in syms]) for nest in nests]
-        inside = divided([nest.touched for nest in nests], heads).inside
+        heads = _heads(syms, homes, len(nests))
+        inside = _inside(touched, heads)
         if len(inside) > 1:
             found.append([sym if at in inside else None for at, sym in enumerate(heads)])
     names = Namer(names_of(proc))
@@ -76,8 +78,15 @@ def _loops(stmt: Stmt) -> tuple[For, ...]:
     return tuple(loops)
 
 
-def _only(syms: Sequence[Sym]) -> Sym | None:
-    return syms[0] if len(syms) == 1 else None
+def _heads(syms: Iterable[Sym], homes: Mapping[Sym, int], nests: int) -> list[Sym | None]:
+    """The symbol of each nest, if it has only one of these."""
+    heads: list[Sym | None] = [None] * nests
+    seen: set[int] = set()
+    for sym in syms:
+        at = homes[sym]
+        heads[at] = None if at in seen else sym
+        seen.add(at)
+    return heads
 
 
 def _classes(nests: Sequence[_Nest], turns: int) -> list[set[Sym]]:
@@ -94,6 +103,15 @@ def _classes(nests: Sequence[_Nest], turns: int) -> list[set[Sym]]:
         if sym.extent >= turns and sym in ties:
             classes.setdefault(ties.root(sym), set()).add(sym)
     return [syms for syms in classes.values() if len({(sym.lo, sym.hi) for sym in syms}) == 1]
+
+
+def _inside(touched: Sequence[Touched], heads: Sequence[Sym | None]) -> set[int]:
+    """Which nests can share the loop."""
+    places = [at for at, sym in enumerate(heads) if sym is not None]
+    if not places:
+        return set()
+    some = slice(places[0], places[-1] + 1)  # the others are in nobody's way
+    return {places[0] + at for at in divided(touched[some], heads[some]).inside}
 
 
 def _pays(

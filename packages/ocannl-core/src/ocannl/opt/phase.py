@@ -12,7 +12,7 @@ from ocannl.ir.stack import BLOCK_BYTES
 from ocannl.ir.touch import storage, touches
 from ocannl.ir.walk import walk
 from ocannl.opt.division import Touched, divided, without_axis
-from ocannl.opt.memory import block_bytes
+from ocannl.opt.memory import fitting
 from ocannl.opt.nest import is_claimed, names_of
 from ocannl.opt.substitute import map_statements, substitute_statements
 
@@ -46,7 +46,7 @@ def _merged(body: list[Stmt]) -> list[Stmt]:
     sym = turns[0].sym
     same = {turn.sym for turn in turns if (turn.sym.lo, turn.sym.hi) == (sym.lo, sym.hi)}
     heads = [stmt.sym if isinstance(stmt, For) and stmt.sym in same else None for stmt in body]
-    found = divided([touches((stmt,)) for stmt in body], heads)
+    found = divided([Touched(touches((stmt,))) for stmt in body], heads)
     inner: list[Stmt] = []
     for stmt in (body[at] for at in found.inside):
         assert isinstance(stmt, For)
@@ -75,11 +75,10 @@ def _with_locals(proc: Proc) -> Proc:
             if axes and buf.home is Home.ARENA and users[key] == {at} and buf not in streamed
         ]  # fmt: skip
         small = {buf: (_without(buf, axis, names), axis) for buf, axis in own}
+        near = fitting({buf: local.nbytes for buf, (local, _) in small.items()}, stmt.body, BLOCK_BYTES)
+        small = {buf: local for buf, local in small.items() if buf in near}
         inner = _at_locals(stmt.body, small)
-        while block_bytes([local for local, _ in small.values()], inner) > BLOCK_BYTES:
-            del small[max(small, key=lambda buf: small[buf][0].nbytes)]
-            inner = _at_locals(stmt.body, small)
-        gone |= small.keys()
+        gone |= near
         body[at] = replace(stmt, body=(*(Local(local) for local, _ in small.values()), *inner))
     return replace(proc, body=tuple(body), bufs=tuple([buf for buf in proc.bufs if buf not in gone]))
 

@@ -173,7 +173,10 @@ def _column(shape: Shape, vector: int, row: int | None) -> Callable[[int, int], 
     often = [n / steps * min([1, *(step / LINE for _, step in walk)]) for n, walk in zip(again, walks, strict=True)]
     work, after = shape.work / 2, shape.after / 2
     least, start = (LATENCY, TILE) if shape.reduced else (0, 0)  # tiles without sums overlap
+    dense = [(_share(each.along) * lanes, _share(each.down)) for each in terms]
     near = NEAR / LINE / sum(again) if shape.reduced and again else inf  # cells of a tile whose lines surely stay near
+
+    plain = after + store.of_cell(None) + read.of_cell(None) / 2
 
     @cache
     def cycles(rows: int, vectors: int) -> float:
@@ -181,11 +184,12 @@ def _column(shape: Shape, vector: int, row: int | None) -> Callable[[int, int], 
         turned = _turned(rows, lanes) if rows > 1 else None
         loads = load.of_tile(rows, vectors, turned)
         if area * lanes > near:
-            lines = [each.lines(rows, vectors * lanes) for each in terms]
+            lines = [max(1, along * vectors) * max(1, down * rows) for along, down in dense]
             if sum(map(mul, lines, again)) * LINE > NEAR:
                 loads += FETCH * sum(map(mul, lines, often))
         step = max(area * work, loads / 2, least) + TURN
-        return steps * step + area * (after + store.of_cell(turned) + read.of_cell(turned) / 2) + start
+        once = plain if turned is None else after + store.of_cell(turned) + read.of_cell(turned) / 2
+        return steps * step + area * once + start
 
     return cycles
 
@@ -201,11 +205,6 @@ class _Access:
     @staticmethod
     def of(ref: Strides, vector: int, row: int | None, lanes: int) -> _Access:
         return _Access(abs(ref[vector]), ref[row] if row is not None else 0, _cells(ref[vector], lanes))
-
-    def lines(self, rows: int, cells: int) -> float:
-        """Of memory that the tile lies in."""
-        return _lines(self.along, cells) * _lines(self.down, rows)
-
 
 @dataclass(slots=True)
 class _Moved:
@@ -336,9 +335,9 @@ def _cells(step: int, lanes: int) -> float:
     return 1 if step <= 1 else 2 * step if step <= 4 else 2 * lanes
 
 
-def _lines(step: int, count: int) -> float:
-    """How many lines so many cells lie in."""
-    return max(1, min(abs(step), LINE) * count / LINE)
+def _share(step: int) -> float:
+    """Of a line, that lies between two cells."""
+    return min(abs(step), LINE) / LINE
 
 
 @cache
