@@ -9,9 +9,7 @@ from math import prod
 from ocannl.ir.index import TRUE, Affine, Cond, Sym
 from ocannl.ir.loops import (
     Access,
-    Apply,
     Buf,
-    Cast,
     Expr,
     For,
     Home,
@@ -29,40 +27,81 @@ from ocannl.ir.loops import (
     loop,
 )
 from ocannl.ir.names import Namer
-from ocannl.ir.ops import DIV, MUL, SUB
+from ocannl.ir.ops import ADD
 from ocannl.ir.touch import storage
-from ocannl.ir.walk import walk
+from ocannl.opt.cost import cost
 from ocannl.opt.group import Group, Sum, group_of, multiplies, scratch
-from ocannl.opt.nest import around, block, grid, is_whole, loads, names_of
+from ocannl.opt.nest import around, block, grid, is_whole, loads, names_of, touched
 from ocannl.opt.online import is_tile
 from ocannl.opt.parts import renamed
 from ocannl.opt.places import Places
-from ocannl.opt.running import reached
-from ocannl.opt.softmax import EXP, softmax_at
-from ocannl.opt.softmax import LEAST as LOWEST
+from ocannl.opt.reached import walked
+from ocannl.opt.softmax import softmax_at
 from ocannl.opt.substitute import map_expr, substitute
 
 KEYS = 64  # gone through at a time
 LEAST = 16  # keys that are worth it
 SHORT = 256  # terms of a sum that is made again, and numbers that are mixed for a row
+NODES = 400  # of what is computed for a key
 LARGER = 4  # times what it is made of is an array that is not kept
 
 Tail = tuple[Let | Store | Update, ...]
 
 
 def again(proc: Proc, keys: int = KEYS, least: int = LEAST) -> Proc:
-    """Has sums over the weights of a softmax, other than its own, make these block by block:
+    """Has sums over the weights of a softmax, other than its own, make these block by block.
 
-        for s, t:                                    for s:
-          local acc = 0                                local mixed[d] = 0
-          for d:                                       for t_block:
-            acc += q[s, d] * k[t, d]                     local score[64], row[64]
-          e[s, t] = exp(acc - top[s])         ==>        score[t] = sum over d of q[s, d] * k[t, d]
-        for s, d:                                        row[t] = exp(score[t] - top[s])
-          local acc_2 = 0                                mixed[d] += sum over t of row[t] * v[t, d]
-          for t:                                       for d:
-            acc_2 += e[s, t] * v[t, d]                   y[s, d] = mixed[d]
-          y[s, d] = acc_2
+        proc step                                           proc step
+          c : f32[8,8]  arena                                 c : f32[8,8]  arena
+          q : f32[8,2]  in                                    q : f32[8,2]  in
+          k : f32[8,2]  in                                    k : f32[8,2]  in
+          m : f32[8]    arena                                 m : f32[8]    arena
+          e : f32[8,8]  arena                                 e : f32[8,8]  arena
+          s : f32[8]    arena                                 s : f32[8]    arena
+          z : f32[8]    out                                   z : f32[8]    out
+          for s_2 in 0..8:                                    for s_2 in 0..8:
+            for t in 0..8:                                      for t in 0..8:
+              local acc: f32 reg                                  local acc: f32 reg
+              acc = 0                                             acc = 0
+              for d in 0..2:                                      for d in 0..2:
+                acc += q[s_2, d] * k[t, d]                          acc += q[s_2, d] * k[t, d]
+              c[s_2, t] = acc                                     c[s_2, t] = acc
+          for i_3 in 0..8:                                    for i_3 in 0..8:
+            local acc_2: f32 reg                                local acc_2: f32 reg
+            acc_2 = -inf                                        acc_2 = -inf
+            for t_2 in 0..8:                                    for t_2 in 0..8:
+              acc_2 = max(acc_2, c[i_3, t_2])                     acc_2 = max(acc_2, c[i_3, t_2])
+            m[i_3] = acc_2                                      m[i_3] = acc_2
+          for j_2 in 0..8:                                    for j_2 in 0..8:
+            for t_3 in 0..8:                                    for t_3 in 0..8:
+              e[j_2, t_3] = exp(c[j_2, t_3] - m[j_2])             e[j_2, t_3] = exp(c[j_2, t_3] - m[j_2])
+          for o in 0..8:                                      for o in 0..8:
+            local acc_3: f32 reg                       ==>      local acc_3: f32 reg
+            acc_3 = 0                                           acc_3 = 0
+            for t_4 in 0..8:                                    for t_4 in 0..8:
+              acc_3 += e[o, t_4]                                  acc_3 += e[o, t_4]
+            s[o] = acc_3                                        s[o] = acc_3
+          for t_5 in 0..8:                                    for t_5 in 0..8:
+            local acc_4: f32 reg                                local mixed: f32 reg
+            acc_4 = 0                                           mixed = 0
+            for n in 0..8:                                      for n_block in 0..4:
+              acc_4 += e[n, t_5] / s[n]                           local score_2: f32[2] reg
+            z[t_5] = acc_4                                        for n_3 in 0..2:
+                                                                    local acc_5: f32 reg
+                                                                    acc_5 = 0
+                                                                    for d_2 in 0..2:
+                                                                      acc_5 += q[n_3+2*n_block, d_2] * k[t_5, d_2]
+                                                                    score_2[n_3] = acc_5
+                                                                  local row: f32[2] reg
+                                                                  for n_4 in 0..2:
+                                                                    row[n_4] = exp(score_2[n_4] - m[n_4+2*n_block])
+                                                                  if true:
+                                                                    local acc_6: f32 reg
+                                                                    acc_6 = mixed
+                                                                    for n_5 in 0..2:
+                                                                      acc_6 += row[n_5] / s[n_5+2*n_block]
+                                                                    mixed = acc_6
+                                                                z[t_5] = mixed
 
     So do those that read what is computed from the weights cell by cell, such as their gradients. An array is made
     again by all who read it, but for the softmax itself, or kept. Blocks in which all terms are zero, by an affine
@@ -82,6 +121,7 @@ class _Reader:
     refs: tuple[Ref, ...]
     term: Expr
     makers: frozenset[int]
+    needed: frozenset[int]
 
 
 class _Made:
@@ -92,13 +132,13 @@ class _Made:
         self.again, self.makers, self.place, self.turn = again, makers, place, turn
         self.sums: dict[Sum, Buf] = {}
         self.met: set[int] = set()
+        self.needed: set[int] = set()  # who makes the factors of products
         self.is_same = True  # what stays: nobody has written it since it was read
 
     def value(self, ref: Ref, before: int) -> Expr:
-        places = self.again.places
-        at = places.newest(ref.buf, before)
+        at = self.again.places.newest(ref.buf, before)
         if at not in self.makers:
-            self.is_same = self.is_same and at == places.newest(ref.buf, self.place)
+            self.stays(ref, before)
             return Load(ref)
         self.met.add(at)
         group, store = self.again.groups[at], self.again.store(at, ref.buf)
@@ -112,7 +152,7 @@ class _Made:
                     return lets[name]
                 case Load(inner):
                     held = next((each for each in group.sums if each.acc is inner.buf), None)
-                    return self.value(inner, at) if held is None else Load(self.score(held))
+                    return self.value(inner, at) if held is None else Load(self.score(held, at))
             return node
 
         for stmt in group.tail:
@@ -123,8 +163,15 @@ class _Made:
                 return value
         raise AssertionError(f"{ref.buf.name} is not among what is stored")
 
-    def score(self, each: Sum) -> Ref:
+    def stays(self, ref: Ref, before: int) -> None:
+        newest = self.again.places.newest
+        self.is_same = self.is_same and newest(ref.buf, before) == newest(ref.buf, self.place)
+
+    def score(self, each: Sum, at: int) -> Ref:
         if each not in self.sums:
+            for ref in loads(each.update.value):
+                self.stays(ref, at)
+                self.needed.add(self.again.places.newest(ref.buf, at))
             names = self.again.names
             self.sums[each] = scratch(names("score"), each.acc.precision, (self.again.keys,))
         return Ref(self.sums[each], (Affine.of(self.turn),))
@@ -149,15 +196,17 @@ class _Again:
         while True:
             wanted = {at: one for at in self.groups if (one := self.reader(at, makers)) is not None}
             used = {at for one in wanted.values() for at in one.makers} - self.own
-            kept = {at for at in used if not self.is_read_only_by(at, wanted.keys() | used)}
+            needed = {at for one in wanted.values() for at in one.needed}
+            kept = {at for at in used if at in needed or not self.is_read_only_by(at, wanted.keys() | used)}
             if not kept:
                 break
             makers -= kept
         if not wanted:
             return self.proc
         stmts = [self.built(wanted[at], at, makers) if at in wanted else stmt for at, stmt in enumerate(self.proc.body)]
-        gone = {ref.buf for at in used for ref in self.groups[at].writes}
         body = tuple([stmt for at, stmt in enumerate(stmts) if at not in used])
+        left = {buf for stmt in body for some in touched(stmt) for buf in some}
+        gone = {ref.buf for at in used for ref in self.groups[at].writes} - left
         return replace(self.proc, body=body, bufs=tuple([buf for buf in self.proc.bufs if buf not in gone]))
 
     # ------------------------------------------------------------------------------------------------- what is found
@@ -210,7 +259,7 @@ class _Again:
             return None
         (each,) = group.sums
         match each:
-            case Sum(_, (key,), when, Update(_, op, value)) if op.monoid and when.is_true:
+            case Sum(_, (key,), when, Update(_, op, value)) if op is ADD and when.is_true:
                 refs = tuple(dict.fromkeys(ref for ref in loads(value) if self.places.newest(ref.buf, at) in makers))
             case _:
                 return None
@@ -231,9 +280,9 @@ class _Again:
         made = _Made(self, makers, at, key.sym)
         values = {ref: made.value(ref, at) for ref in refs}
         term = map_expr(value, lambda node: values.get(node.ref, node) if isinstance(node, Load) else node)
-        if not made.is_same or not made.sums or not made.met & self.own:
+        if not made.is_same or not made.sums or not made.met & self.own or cost(term).nodes > NODES:
             return None
-        return _Reader(group, rows, own, refs, term, frozenset(made.met))
+        return _Reader(group, rows, own, refs, term, frozenset(made.met), frozenset(made.needed))
 
     # ------------------------------------------------------------------------------------------------- what is built
 
@@ -257,29 +306,29 @@ class _Again:
             kept = value if inside.is_true else When(inside, value, Num(0, value.precision))
             stores.append(Store(rows[ref], kept))
         for product, score in made.sums.items():
-            body += (Local(score), self.scored(product, Ref(score, (Affine.of(turn),)), inside, turn))
+            body += (Local(score), self.scored(product, Ref(score, (Affine.of(turn),)), inside, key, turn))
         for store in stores:
-            body += (Local(store.ref.buf), self.along(turn, (), store))
+            body += (Local(store.ref.buf), self.along(key, turn, (), store))
         body.append(self.added(reader, each, mixed, rows, known, inside, turn))
         begin = self.in_turn(reader, mixed, lambda cell: (Store(cell, each.start),))
         end = self.in_turn(reader, mixed, lambda cell: self.ends(reader, each, cell))
-        turns = replace(_walk(keys, key, self.keys, reader.term), body=tuple(body))
+        turns = replace(walked(keys, key, self.keys, reader.term), body=tuple(body))
         return block(around(reader.rows, TRUE, (Local(mixed), begin, turns, end)))
 
     def turn(self, key: Sym) -> Sym:
         """For the keys of a block."""
         return Sym(self.names(key.name), 0, self.keys - 1)
 
-    def along(self, turn: Sym, sums: tuple[Sum, ...], store: Store) -> Stmt:
+    def along(self, key: Sym, turn: Sym, sums: tuple[Sum, ...], store: Store) -> Stmt:
         """The same in a loop of its own."""
-        mine = self.turn(turn)
+        mine = self.turn(key)
         return Group((loop(mine, ()),), TRUE, sums, (store,)).substituted({turn: Affine.of(mine)}).stmt()
 
-    def scored(self, product: Sum, to: Ref, inside: Cond, turn: Sym) -> Stmt:
+    def scored(self, product: Sum, to: Ref, inside: Cond, key: Sym, turn: Sym) -> Stmt:
         acc = Ref(scratch(self.names("acc"), product.acc.precision, ()), ())
         loops, known = renamed(product.loops, self.names)
         update = replace(product.update, ref=acc, value=substitute(product.update.value, known))
-        return self.along(turn, (Sum(product.start, loops, inside, update),), Store(to, Load(acc)))
+        return self.along(key, turn, (Sum(product.start, loops, inside, update),), Store(to, Load(acc)))
 
     def in_turn(self, reader: _Reader, mixed: Buf, tail: Callable[[Ref], Tail]) -> Stmt:
         """Statements for each iteration over the reader's own loops, which have a cell."""
@@ -299,7 +348,7 @@ class _Again:
         def leaf(node: Expr) -> Expr:
             return Load(rows[node.ref]) if isinstance(node, Load) and node.ref in rows else substitute(node, known)
 
-        mine = self.turn(turn)
+        mine = self.turn(each.syms[0])
         own, fresh = renamed(reader.own, self.names)
         value = substitute(map_expr(each.update.value, leaf, known), fresh | {turn: Affine.of(mine)})
         to = Ref(mixed, tuple([at.substitute(fresh) for at in cell.at]))
@@ -313,29 +362,3 @@ class _Again:
             replace(stmt, value=map_expr(stmt.value, lambda node: Load(cell) if node == old else node))
             for stmt in reader.group.tail
         ])
-
-
-def _walk(keys: Sym, key: Sym, size: int, term: Expr) -> For:
-    """The loop over the blocks of keys whose terms may be something."""
-    for node in walk(term):
-        if isinstance(node, When) and _is_nothing(term, node.cond, 0.0):
-            return reached(keys, key, size, node.cond)
-    return loop(keys, ())
-
-
-def _is_nothing(value: Expr, cond: Cond, what: float) -> bool:
-    """Whether the value is zero, or, of what a power is taken of, the lowest of all, wherever the condition fails."""
-    match value:
-        case When(test, _, Num(other)):
-            return test == cond and other == what
-        case Cast(inner):
-            return _is_nothing(inner, cond, what)
-        case Apply(op, (inner,)) if op.name == "neg" and what == 0:
-            return _is_nothing(inner, cond, what)
-        case Apply(op, (inner,)) if op is EXP and what == 0:
-            return _is_nothing(inner, cond, LOWEST)
-        case Apply(op, (left, right)) if op is MUL and what == 0:
-            return _is_nothing(left, cond, what) or _is_nothing(right, cond, what)
-        case Apply(op, (left, _)) if op is (DIV if what == 0 else SUB):
-            return _is_nothing(left, cond, what)
-    return False

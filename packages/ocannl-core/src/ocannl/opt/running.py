@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ocannl.ir.index import TRUE, Affine, Bound, Cond, Sym
+from ocannl.ir.index import TRUE, Affine, Cond, Sym
 from ocannl.ir.loops import (
     Apply,
     Body,
@@ -31,6 +31,7 @@ from ocannl.ir.precision import Precision
 from ocannl.opt.group import Group, Sum, scratch
 from ocannl.opt.nest import around, block
 from ocannl.opt.parts import renamed
+from ocannl.opt.reached import reached
 from ocannl.opt.softmax import EXP, LEAST, Mixture, Softmax, bare
 from ocannl.opt.substitute import map_expr, substitute
 
@@ -206,24 +207,6 @@ class Running:
         inside = self.inside(keys, turn)
         body = tuple(stmts) if inside.is_true else (If(inside, tuple(stmts)),)
         return (Local(score), self.scores(score, keys), loop(turn, body))
-
-
-def reached(keys: Sym, key: Sym, size: int, cond: Cond) -> For:
-    """A loop over blocks of keys that goes through those in which the condition may hold: as many rows as a block has
-    keys, from a multiple of that on, go through the same blocks."""
-    lows: list[tuple[Affine, int]] = [(Affine(), 1)]
-    highs: list[tuple[Affine, int]] = [(Affine.of(keys.hi), 1)]
-    for fact in cond.ge0:
-        coef = fact.coef(key)
-        end = fact * -coef + key - key.lo  # keys are at most, or at least, so many
-        match end.terms:
-            case ((1, row),) if coef == -1:
-                highs.append((Affine.of(row) - -end.const // size * size, size))
-            case ((1, row),) if coef == 1:
-                lows.append((Affine.of(row) + (end.const // size * size - size + 1), size))
-            case _:
-                pass
-    return For(keys, Bound(tuple(lows)), Bound(tuple(highs)), ())
 
 
 def _as(value: Expr, precision: Precision) -> Expr:
