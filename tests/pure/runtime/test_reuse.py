@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 
 import pytest
 
@@ -195,6 +196,25 @@ def test_a_child_of_a_fork_can_compile(build, fake):
             with reuse.one_at_a_time("key"):
                 os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_turn_lasts_until_all_have_had_it():
+    def waits() -> None:
+        with reuse.one_at_a_time("key"):
+            pass
+
+    others = [threading.Thread(target=waits) for _ in range(3)]
+    with reuse.one_at_a_time("key"):
+        turn = reuse._running["key"]
+        for other in others:
+            other.start()
+        while turn.users < 4:
+            time.sleep(0.001)
+        assert reuse._running["key"] is turn
+    for other in others:
+        other.join()
+    assert not turn.users
+    assert "key" not in reuse._running
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")

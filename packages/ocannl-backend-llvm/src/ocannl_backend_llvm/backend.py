@@ -7,7 +7,7 @@ from functools import cache
 
 from ocannl.backend import Capabilities, Code, Entry, Location, Queue
 from ocannl.backend.cpu import CpuDevice, caches, devices
-from ocannl.backend.native import NativeCode, check, release
+from ocannl.backend.native import NativeCode, check, release, undivided
 from ocannl.codegen import signature
 from ocannl.ir.loops import Proc
 from ocannl_backend_llvm import engine
@@ -40,7 +40,8 @@ class LlvmBackend:
         return _capabilities()
 
     def compile(self, procs: Sequence[Proc]) -> NativeCode:
-        from ocannl_backend_llvm.emit import emit  # code that is kept needs nothing of it
+        with undivided:
+            from ocannl_backend_llvm.emit import emit  # code that is kept needs nothing of it
 
         check(procs, _capabilities(), self.name)
         target = engine.host()

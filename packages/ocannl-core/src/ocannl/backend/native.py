@@ -21,6 +21,7 @@ from ocannl.backend.cpu_queue import CpuQueue
 from ocannl.backend.room import ALWAYS_BYTES, with_room
 from ocannl.backend.team import TeamCode, team
 from ocannl.base.errors import CompileError, Unsupported
+from ocannl.base.forks import undivided as undivided
 from ocannl.codegen.params import Region, Signature
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Sym

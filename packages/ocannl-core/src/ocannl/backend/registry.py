@@ -31,6 +31,7 @@ from ocannl.base.errors import (
     DuplicateBackend,
     UnknownBackend,
 )
+from ocannl.base.forks import undivided
 from ocannl.base.log import logger
 from ocannl.base.plugins import PROJECT, words
 
@@ -251,7 +252,8 @@ def _load(info: BackendInfo, candidate: Candidate) -> Backend:
     with _lock:
         if info.name not in _backends:
             try:
-                _backends[info.name] = info.load()
+                with undivided:
+                    _backends[info.name] = info.load()
             except (BackendError, KeyboardInterrupt):
                 raise
             except BaseException as cause:

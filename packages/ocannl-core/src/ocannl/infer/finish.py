@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from math import prod
 from typing import TypeVar
 from weakref import ref
 
+from ocannl.base.collector import resting
 from ocannl.infer.close import Open
 from ocannl.infer.endless import endless
 from ocannl.infer.explain import explain
@@ -53,7 +52,7 @@ def finish_all(start: Iterable[Owner]) -> None:
         for shape in shapes:
             check_cells(shape)
 
-    with collector_paused():
+    with resting():
         attempt(None, act)
     for shape in shapes:
         shape.uses = (*shape.uses, *[ref(relation) for relation in shape.relations])
@@ -63,18 +62,6 @@ def finish_all(start: Iterable[Owner]) -> None:
     for relation in relations:
         relation.labels = {name: find(cell) for name, cell in relation.labels.items()}
         relation.row_vars = {name: compact(row) for name, row in relation.row_vars.items()}
-
-
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """Without collecting garbage: there is none, only much that is kept until it is done."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def connected(start: Iterable[Owner]) -> tuple[list[Owner], list[Relation]]:

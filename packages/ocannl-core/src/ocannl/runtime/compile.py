@@ -8,13 +8,13 @@ Both ways come to the same, the decisions about nodes included.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from time import perf_counter
 
 from ocannl.backend.api import Backend, Code, Tunable
+from ocannl.base.collector import resting
 from ocannl.base.config import VERIFY
 from ocannl.base.errors import CodeError
 from ocannl.base.log import logger
@@ -48,21 +48,8 @@ class Job:
 def compile_programs(jobs: Sequence[Job], backend: Backend, searcher: Searcher | None = None) -> list[Program]:
     """All in one run of the backend, but those that were compiled before; names are distinct. With a `searcher`, plans
     are those that it finds to be the fastest."""
-    with _uncollected():
+    with resting():
         return _compiled(jobs, backend, searcher)
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """The collector of cycles stands still: again and again it would look at trees that are all in use."""
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def _compiled(jobs: Sequence[Job], backend: Backend, searcher: Searcher | None) -> list[Program]:

@@ -25,7 +25,17 @@ Header = Mapping[str, Any]
 _log = logger("runtime.reuse")
 _memory: OrderedDict[str, tuple[Header, Code]] = OrderedDict()
 _guard = threading.Lock()
-_running: dict[str, threading.Lock] = {}
+_running: dict[str, _Turn] = {}
+
+
+class _Turn:
+    """At compiling something: for as long as anybody has it or waits for it."""
+
+    __slots__ = ("lock", "users")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.users = 0
 
 
 def key(canon: Canonical, name: str, backend: Backend, plans: str) -> str:
@@ -47,14 +57,16 @@ def key(canon: Canonical, name: str, backend: Backend, plans: str) -> str:
 def one_at_a_time(key: str) -> Iterator[None]:
     """Two threads never compile the same thing at once: the second finds what the first has made."""
     with _guard:
-        lock = _running.setdefault(key, threading.Lock())
+        turn = _running.setdefault(key, _Turn())
+        turn.users += 1
     try:
-        with lock:
+        with turn.lock:
             yield
     finally:
         with _guard:
-            if not lock.locked():
-                _running.pop(key, None)
+            turn.users -= 1
+            if not turn.users and _running.get(key) is turn:
+                del _running[key]
 
 
 def recall(key: str, canon: Canonical, name: str, backend: Backend) -> Program | None:
