@@ -67,7 +67,7 @@ def tiled(group: Group, capabilities: Capabilities) -> Tiled | None:
     if subject is None or tile is None:
         return None
     first = in_tiles(group, subject, tile)
-    if not group.shared or tile.cycles < LONG or not first.tiles:
+    if not (group.shared and first.turns) or tile.cycles < LONG:
         return first
     high = [each for each in alike(subject.shape(), tile) if each.tiles and each.tiles[0][1] >= HIGH]
     some = [(tile.cycles, first), *((each.cycles, in_tiles(group, subject, each)) for each in high)]
