@@ -34,7 +34,7 @@ from ocannl.ir.loops import (
     row_major,
 )
 from ocannl.ir.ops import ADD, BY_NAME, MAX, MUL, SUB
-from ocannl.ir.precision import bfloat16, float32, float64, int32, int64
+from ocannl.ir.precision import bfloat16, float32, float64, int32, int64, uint8
 from ocannl.testing.runner import Runner
 
 A = Affine.of
@@ -470,3 +470,21 @@ def test_stamps_are_times(run):
     before = time.monotonic_ns()
     _, times = run(Proc("stamped", bufs, (), body), y, times)
     assert before < times[0] and (np.diff(times) > 0).all() and times[-1] < time.monotonic_ns()
+
+
+def test_a_shared_loop_may_write_from_the_end(run):
+    """GCC 12 takes the function of such a loop for one that does nothing."""
+    rng = np.random.default_rng(0)
+    x, y = (rng.integers(0, 3, 10).astype(np.uint8) for _ in "xy")
+    bufs = run.like("x", x, Access.IN), run.like("y", y, Access.INOUT)
+    i, n = Sym("i", 0, 4), Sym("n", 0, 0, SymKind.STATIC)
+    back, on = -2 * A(i) + 8, 2 * A(i) + 2 * A(n) + 1
+    first, second = (Cast(Load(Ref(bufs[0], (at,))), float32) for at in (back, on))
+    small = Apply(BY_NAME["lt"], (Apply(BY_NAME["fma"], (first, Num(2, float32), second)), Num(3, float32)))
+    total = Apply(ADD, (Cast(Load(Ref(bufs[1], (back,))), int32), Cast(small, int32)))
+    body = Store(Ref(bufs[1], (back,)), Cast(total, uint8))
+    wanted = y.copy()
+    wanted[8::-2] += 2 * x[8::-2] + x[1::2] < 3
+    for claimed in (0, 1):
+        proc = Proc("ends", bufs, (n,), (replace(loop(i, (body,)), claimed=claimed),))
+        np.testing.assert_array_equal(run(proc, x, y, syms=[0])[1], wanted)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import ocannl as oc
+from ocannl import train
 from ocannl.lower.lower import lower
 from ocannl.opt.pipeline import optimize
 from ocannl.testing.samples import SAMPLES
@@ -29,16 +30,31 @@ def test_printed_text(request, program, check):
     compare(request, program.__name__, module(program()).source)
 
 
-def test_printed_attention(request):
+def attention(make):
     """Causal, of 256 places; `test_kernels` runs smaller ones."""
-    q, k, v = (oc.placeholder(label, o=[4, 256, 64], dtype="bfloat16") for label in "qkv")
+    q, k, v = (make(label, o=[4, 256, 64], dtype="bfloat16") for label in "qkv")
     places = oc.iota(256)
     past = oc.einsum("s; t => st", places, places, combine="ge")
     scores = oc.where(past, oc.einsum("hsd; htd => hst", q, k) * 0.125, -math.inf)
     y = oc.einsum("hst; htd => hsd", oc.softmax(scores, "...|hst => ...|hs"), v)
-    lowered = lower(y.forward.elaborate().comp, "attention")
-    proc = optimize(lowered, {y.node: "kept"}, replace(CAPABILITIES, online=True))
-    compare(request, "attention", module(proc).source)
+    return (q, k, v), y
+
+
+def printed(code, name, kept):
+    code = code.elaborate()
+    asked = dict.fromkeys((each.node for each in kept), "kept") | dict(code.asked)
+    return module(optimize(lower(code.comp, name), asked, replace(CAPABILITIES, online=True))).source
+
+
+def test_printed_attention(request):
+    _, y = attention(oc.placeholder)
+    compare(request, "attention", printed(y.forward, "attention", [y]))
+
+
+def test_printed_gradients_of_attention(request):
+    params, y = attention(oc.param)
+    code = train.grad_update((y * y).sum())
+    compare(request, "attention_gradients", printed(code, "attention_gradients", [p.grad for p in params]))
 
 
 @programs

@@ -204,6 +204,30 @@ def test_attention_is_one_kernel(context, queries, keys, width, causal, kind):
     np.testing.assert_allclose(np.asarray(value, np.float64), wanted, rtol=0, atol=2e-6 if kind is None else 0.02)
 
 
+@pytest.mark.parametrize("kind", ["float32", "bfloat16"])
+@pytest.mark.parametrize(("queries", "keys", "causal"), [(130, 130, True), (100, 80, False), (64, 128, False)], ids=str)
+def test_gradients_of_attention_make_the_weights_again(context, queries, keys, causal, kind):
+    """Beside the reference: no array of queries and keys is kept. Arrays of 8 columns, for two heads."""
+    found = []
+    for each in (context, oc.Context("numpy")):
+        sizes = (queries, keys, keys, queries)
+        arrays = [np.random.default_rng(n).normal(size=(2, size, 8)).astype(np.float32) for n, size in enumerate(sizes)]
+        q, k, v = (oc.param(name, init=array, dtype=kind) for name, array in zip("qkv", arrays, strict=False))
+        scores = oc.einsum("hsd; htd => hst", q, k) * 8**-0.5
+        if causal:
+            scores = oc.where(past(queries, keys), scores, -np.inf)
+        y = oc.einsum("hst; htd => hsd", oc.softmax(scores, "...|hst => ...|hs"), v)
+        loss = (y * oc.tensor(arrays[3], dtype=kind)).sum()
+        each.init(loss)
+        routine = each.compile(train.grad_update(loss), keep=[q.grad, k.grad, v.grad])
+        routine()
+        found.append([np.asarray(each[t.grad], np.float64) for t in (q, k, v)])
+        if each is context:
+            assert routine.source().count("tl.dot(") == 12
+    for got, wanted in zip(*found, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=2e-6 if kind == "float32" else 0.03)
+
+
 def test_attention_in_separate_kernels(context):
     """For whoever does not want sums to be rescaled."""
     q, k, v = (oc.tensor(whole(40, 16, seed=n)) for n in range(3))

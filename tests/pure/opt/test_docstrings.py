@@ -20,6 +20,7 @@ from ocannl.ir.precision import Precision, float32, float64, int32
 from ocannl.ir.text import print_proc
 from ocannl.ir.tnode import Placement, Role, TNode
 from ocannl.lower.lower import lower
+from ocannl.opt.again import again
 from ocannl.opt.fold import fold
 from ocannl.opt.fuse import fuse
 from ocannl.opt.gather import gather
@@ -174,6 +175,24 @@ def to_phase() -> Proc:
     return outer(to_outer(), Capabilities(vector_bytes=64), far_bytes=4096)
 
 
+def to_again() -> Proc:
+    q, k = (node(label, 8, 2, role=Role.PLACEHOLDER) for label in "qk")
+    z = node("z", 8)
+    c, m, e, s = (node(label, *dims) for label, *dims in (("c", 8, 8), ("m", 8), ("e", 8, 8), ("s", 8)))
+    for each in (c, m, e, s):
+        each.requested.settle(Placement.TEMPORARY, "oc.virtual")
+    (i, j, o, n, r), (t, u, v, w, x) = [loop(8, name) for name in "ijons"], [loop(8, "t") for _ in range(5)]
+    d = loop(2, "d")
+    code: list[Comp] = [
+        Assign(c, ADD, True, (Piece((r, x, d), at(r, x), apply("mul", Read(q, at(r, d)), Read(k, at(x, d)))),)),
+        Assign(m, BY_NAME["max"], True, (Piece((i, t), at(i), Read(c, at(i, t))),)),
+        put(e, (j, u), apply("exp", apply("sub", Read(c, at(j, u)), Read(m, at(j))))),
+        Assign(s, ADD, True, (Piece((o, v), at(o), Read(e, at(o, v))),)),
+        Assign(z, ADD, True, (Piece((w, n), at(w), apply("div", Read(e, at(n, w)), Read(s, at(n)))),)),
+    ]
+    return fuse(settle(lower(Seq(tuple(code)), "step"), {}))
+
+
 def to_online() -> Proc:
     x, v = node("x", 2, 4, role=Role.PLACEHOLDER, kind=float64), node("v", 4, 3, role=Role.PLACEHOLDER, kind=float64)
     y = node("y", 2, 3, kind=float64)
@@ -263,6 +282,7 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "layout": (layout, to_layout, lambda proc: layout(proc, Capabilities(vector_bytes=32))),
     "outer": (outer, to_outer, lambda proc: outer(proc, Capabilities(vector_bytes=64), far_bytes=4096)),
     "pad": (pad, to_pad, lambda proc: pad(proc, 128)),
+    "again": (again, to_again, lambda proc: again(proc, 2, 2)),
     "online": (online, to_online, lambda proc: online(proc, 2, 2)),
     "rows": (rows, to_rows, lambda proc: rows(proc, Capabilities(vector_bytes=16))),
     "parts": (parts, to_parts, lambda proc: parts(proc, 192)),

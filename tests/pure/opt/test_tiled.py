@@ -220,9 +220,27 @@ def blocks_in_place() -> Example:
     return replace(group, sums=(begun,)), Tiled((), ((j, 4), (i, 4)), (k,), j, 4, 1, block=6)
 
 
+def batched(b: int, m: int, n: int, k: int) -> tuple[Group, tuple[Sym, Sym, Sym, Sym]]:
+    """y[s, i, j], the sum over l of x[s, i, l] * w[l, j]."""
+    s, i, j, l = sym("s", b), sym("i", m), sym("j", n), sym("l", k)
+    x, w, y = buf("x", b, m, k), buf("w", k, n), out("y", b, m, n)
+    each, total = fed((l,), apply("mul", load(x, s, i, l), load(w, l, j)), num(0))
+    return kept((s, i, j), Store(ref(y, s, i, j), total), sums=(each,)), (s, i, j, l)
+
+
+def stretches() -> Example:
+    group, (s, i, j, k) = batched(3, 5, 7, 4)
+    return group, Tiled((s,), ((j, 4), (i, 2)), (k,), j, 4, 1, order=(j, s, i), stretch=(i, 2))
+
+
+def blocks_outside() -> Example:
+    group, (s, i, j, k) = batched(3, 4, 8, 6)
+    return group, Tiled((s,), ((j, 4), (i, 4)), (k,), j, 4, 1, block=4, inside=2, order=(j, s, i), stretch=(s, 2))
+
+
 EXAMPLES: list[Callable[[], Example]] = [
     columns, remainders, dot_form, tail, map_in_place, hoisted, not_over_an_unrolled_row, guards, largest, apart,
-    long_tail, panels, blocks, blocks_in_place,
+    long_tail, panels, blocks, blocks_in_place, stretches, blocks_outside,
 ]  # fmt: skip
 
 
@@ -251,6 +269,14 @@ def test_threads_that_share_a_group_get_the_same() -> None:
     assert tiles == [11, 16] and idle(shared) == 0 < idle(alone)
     small, _ = product(16, 64, 24)
     assert chosen(replace(small, shared=True), AVX512) == chosen(small, AVX512)
+
+
+def test_loops_are_in_the_order_in_which_least_comes_from_afar() -> None:
+    large, (s, _, j, _) = batched(16, 64, 4096, 1024)  # one operand of 16 MB, which every turn of `s` goes through
+    made = chosen(large, AVX512)
+    assert made.order and made.order.index(j) < made.order.index(s)
+    small, _ = batched(16, 64, 256, 64)
+    assert not chosen(small, AVX512).order and chosen(small, AVX512).stretch is None
 
 
 def chosen(group: Group, target: Capabilities) -> Tiled:

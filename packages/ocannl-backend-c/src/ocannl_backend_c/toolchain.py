@@ -31,12 +31,13 @@ from ocannl.base.config import C_COMPILER, COMPILE_SECONDS, child_environment
 CANDIDATES = ("gcc", "clang", "cc")
 WIDE = "-mprefer-vector-width=512"  # some processors have it halved: vectors are already as wide as they are to be
 OWN = "-fno-predictive-commoning"  # GCC 12 writes back cells between those of a loop, which other threads may own
+EFFECTS = ("-fno-ipa-pure-const", "-fno-ipa-modref")  # GCC 12 leaves out calls of nests that write from the end
 TUNING = tuple(
     (*tuning, *careful)
     for tuning in (("-march=native", WIDE), ("-march=native",), ("-mcpu=native",), ())
-    for careful in ((OWN,), ())
+    for careful in ((OWN, *EFFECTS), (OWN, EFFECTS[0]), ())
 )
-"""The first that the compiler knows; others than GCC know nothing like `OWN`."""
+"""The first that the compiler knows; others than GCC know nothing like `OWN`, and GCC before 11 not the last one."""
 VECTORS = {b"__AVX512F__": (64, 32), b"__AVX__": (32, 16), b"__SSE2__": (16, 16), b"__ARM_NEON": (16, 32)}
 """Bytes and number of the vector registers that code may use where a macro is predefined; the first one counts."""
 NO_VECTORS = (0, 16)

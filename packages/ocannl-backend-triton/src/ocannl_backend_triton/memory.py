@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ocannl.ir.loops import Buf, Ref
 from ocannl.ir.ops import Op
+from ocannl.ir.touch import is_there
 from ocannl_backend_triton.axes import Layout
 from ocannl_backend_triton.hazards import Hazards
 from ocannl_backend_triton.nests import address
@@ -105,7 +106,11 @@ class Memory:
             return Value(local.name, ref.buf.precision, local.axes)
         self.hazards.reads(ref.buf)
         syms = {s for at in ref.at for s in at.syms}
-        text, axes, mask = self.pointer(ref, [g for g in self.scope.guards if not g.axes or g.syms & syms])
+        guards = [g for g in self.scope.guards if not g.axes or g.syms & syms]
+        if is_there(ref):  # whatever else is asked for: no reason to load it in more places
+            own = self.scope.axes_of(*ref.at)
+            guards = [g for g in guards if g.is_edge or g.axes <= own]
+        text, axes, mask = self.pointer(ref, guards)
         return Value(f"tl.load({text}{mask}, other=0)" if mask else f"tl.load({text})", ref.buf.precision, axes)
 
     def store(self, ref: Ref, value: Value) -> None:

@@ -105,7 +105,7 @@ class _Online:
     def taken(self, found: Softmax) -> set[Buf]:
         """Puts a nest in the place of a softmax, if that is worth it, and says which arrays are gone."""
         extent = found.key.sym.extent
-        mixtures = [each for each in found.mixtures if extent >= self.least and _is_tile(found, each)]
+        mixtures = [each for each in found.mixtures if extent >= self.least and is_tile(found, each)]
         found = replace(found, mixtures=tuple(mixtures))
         long = extent > self.longest and prod(turn.sym.extent for turn in found.rows) >= MANY
         if not (mixtures or long):
@@ -151,7 +151,7 @@ class _Online:
         return None
 
 
-def _is_tile(found: Softmax, each: Mixture) -> bool:
+def is_tile(found: Softmax, each: Mixture) -> bool:
     """Whether rows share what is mixed, and a few numbers are: matrices can be multiplied for it."""
     if len(each.own) != 1 or each.own[0].sym.extent > WIDEST or each.sum.acc.precision is not found.sum.acc.precision:
         return False

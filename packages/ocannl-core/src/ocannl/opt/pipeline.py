@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import Proc
 from ocannl.ir.tnode import TNode
+from ocannl.opt.again import again
 from ocannl.opt.fold import fold
 from ocannl.opt.fuse import fuse
 from ocannl.opt.gather import gather
@@ -65,6 +66,7 @@ def passes(asked: Mapping[TNode, str], capabilities: Capabilities, choose: Choos
         Pass("layout", lambda proc: layout(proc, capabilities), when=grouped),  # of what `fuse` left
         Pass("outer", lambda proc: outer(proc, capabilities), when=capabilities.scheduled),  # strides are known
         Pass("pad", pad, when=capabilities.scheduled),  # after `outer`, which drops axes
+        Pass("again", again, when=capabilities.online),  # before `online`, which keeps what others read
         Pass("online", online, when=capabilities.online),  # before `rows`, which takes softmax apart by rows alone
         Pass("rows", lambda proc: rows(proc, capabilities), when=grouped),  # strides are final
         Pass("parts", lambda proc: parts(proc, lanes=capabilities.lanes), when=divided),  # after `rows`

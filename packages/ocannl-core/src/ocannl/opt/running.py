@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ocannl.ir.index import TRUE, Affine, Bound, Cond, Sym
+from ocannl.ir.index import TRUE, Affine, Cond, Sym
 from ocannl.ir.loops import (
     Apply,
     Body,
@@ -31,6 +31,7 @@ from ocannl.ir.precision import Precision
 from ocannl.opt.group import Group, Sum, scratch
 from ocannl.opt.nest import around, block
 from ocannl.opt.parts import renamed
+from ocannl.opt.reached import reached
 from ocannl.opt.softmax import EXP, LEAST, Mixture, Softmax, bare
 from ocannl.opt.substitute import map_expr, substitute
 
@@ -131,24 +132,11 @@ class Running:
         return Group((loop(turn, ()),), TRUE, sums, (Store(Ref(buf, (Affine.of(turn),)), score),)).stmt()
 
     def seen(self, keys: Sym) -> For:
-        """The loop over the blocks in which a row may have a score that is not the lowest of all: as many rows as a
-        block has keys, from a multiple of that on, go through the same blocks."""
-        lows: list[tuple[Affine, int]] = [(Affine(), 1)]
-        highs: list[tuple[Affine, int]] = [(Affine.of(keys.hi), 1)]
+        """The loop over the blocks in which a row may have a score that is not the lowest of all."""
         match bare(self.score):
             case When(cond, _, Num(least)) if least == LEAST:
-                key, size = self.found.key.sym, self.size
-                for fact in cond.ge0:
-                    coef = fact.coef(key)
-                    end = fact * -coef + key - key.lo  # keys are at most, or at least, so many
-                    match end.terms:
-                        case ((1, row),) if coef == -1:
-                            highs.append((Affine.of(row) - -end.const // size * size, size))
-                        case ((1, row),) if coef == 1:
-                            lows.append((Affine.of(row) + (end.const // size * size - size + 1), size))
-            case _:
-                pass
-        return For(keys, Bound(tuple(lows)), Bound(tuple(highs)), ())
+                return reached(keys, self.found.key.sym, self.size, cond)
+        return loop(keys, ())
 
     # ---------------------------------------------------------------------------------------------------------- walk
 

@@ -39,6 +39,7 @@ from ocannl.ir.walk import walk
 from ocannl.opt.group import Group, Sum, scratch
 from ocannl.opt.nest import block, names_of
 from ocannl.opt.plan import Plain, Plan, Tiled
+from ocannl.opt.plan.arrange import may_be_arranged
 from ocannl.opt.plan.near import may_be_blocked, may_be_packed
 from ocannl.opt.plan.plain import REORDERED, Reduced
 from ocannl.opt.plan.tiled import guards
@@ -110,9 +111,22 @@ def tiled_plan(random: Random, group: Group) -> Tiled | None:
     across = random.choice([None, *tiled])
     order = tuple(random.sample(outer, len(outer)))
     made = Tiled(order, tuple(tiles), tuple(reduced), vector, lanes, vectors, across)
+    if may_be_arranged(group, made) and random.random() < 0.5:
+        made = _arranged(random, made)
     panels = tuple([ref for ref in may_be_packed(group, made) if random.random() < 0.3])
     block = random.randint(1, reduced[0].extent + 1) if may_be_blocked(group, made) and random.random() < 0.3 else 0
-    return replace(made, panels=panels, block=block)
+    inside = random.randint(1, len(made.turns if made.order else made.tiles)) if block else 1
+    return replace(made, panels=panels, block=block, inside=inside)
+
+
+def _arranged(random: Random, plan: Tiled) -> Tiled:
+    """The loops in any order, one of them in stretches of any length."""
+    *tiles, last = random.sample(plan.tiles, len(plan.tiles))
+    before = [*plan.outer, *(sym for sym, _ in tiles)]
+    order = (*random.sample(before, len(before)), last[0])
+    made = replace(plan, order=order, tiles=tuple(sorted(plan.tiles, key=lambda tile: order.index(tile[0]))))
+    some = [(sym, random.randint(1, turns + 1)) for sym, turns in made.turns.items() if turns > 1]
+    return replace(made, stretch=random.choice([None, *some]))
 
 
 def realized(proc: Proc, group: Group, plan: Plan) -> Proc:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ocannl.ir.capabilities import Capabilities
 from ocannl.opt.group import Group
+from ocannl.opt.plan.arrange import arranged
 from ocannl.opt.plan.near import near
 from ocannl.opt.plan.plain import Plain, plain
 from ocannl.opt.plan.rivals import rivals
@@ -20,7 +21,8 @@ Plan = Plain | Tiled
 def plan(group: Group, capabilities: Capabilities) -> Plan:
     """The plan of the model for this group on this target."""
     tile = tiled(group, capabilities)
-    return plain(group) if tile is None else near(group, tile, capabilities.caches)
+    caches = capabilities.caches
+    return plain(group) if tile is None else near(group, arranged(group, tile, caches), caches)
 
 
 __all__ = ["Plain", "Plan", "Tiled", "plan", "rivals"]

@@ -312,6 +312,8 @@ def _sums(shape: Shape, vector: int, rows: list[int]) -> Iterator[Tile]:
                 for q, often in seconds:
                     area, rows_read = p * q, ROW * streams.of_tile(p, q)
                     loaded = loads.of_tile(p, q) * vectors + cast.of_tile(p, q)
+                    if streams.of_tile(p, q) * steps * extents[vector] > NEAR:
+                        loaded += FETCH * streams.of_tile(p, q) * vectors
                     step = max(area * vectors * work, loaded / 2, LATENCY) + TURN
                     tile = steps * (turns / vectors * step + rows_read) + area * (end + 2 * (vectors - 1)) + TILE
                     total += many * often * tile

@@ -28,7 +28,7 @@ def near(group: Group, plan: Tiled, caches: Caches) -> Tiled:
     of the core holds of lines that are a round number of bytes apart is little), and with blocks where operands of a
     loop over tiles are larger than it. Neither changes the order of summation."""
     panels = tuple([ref for ref in may_be_packed(group, plan) if _pays(ref, plan, caches)])
-    return replace(plan, panels=panels, block=_block(group, plan, caches) if may_be_blocked(group, plan) else 0)
+    return replace(blocked(group, plan, caches), panels=panels)
 
 
 def may_be_packed(group: Group, plan: Tiled) -> Iterator[Ref]:
@@ -54,23 +54,33 @@ def may_be_blocked(group: Group, plan: Tiled) -> bool:
     return bool(group.sums and columns and len(plan.tiles) > 1 and group.cond.is_true)
 
 
-def _block(group: Group, plan: Tiled, caches: Caches) -> int:
-    """Values of the first summed loop for which all that tiles of the innermost loop share is near."""
+def blocked(group: Group, plan: Tiled, caches: Caches) -> Tiled:
+    """The plan with blocks for which all is near that tiles of the innermost loops share, as many loops as share
+    something."""
+    if not may_be_blocked(group, plan):
+        return plan
     first, *others = plan.reduced
-    *_, (inner, size) = plan.tiles
-    tiles, again = dict(plan.tiles), -(-inner.extent // size)
+    (total,) = group.sums
+    tiles, turns = dict(plan.tiles), plan.turns
+    loops = list(turns) if plan.order else list(tiles)
+    shared = [ref for ref in dict.fromkeys(loads(total.update.value)) if ref.stride(first)]
+    inside = 0
+    for sym in reversed(loops[1:]):
+        rest = [ref for ref in shared if not ref.stride(sym)]
+        if not rest:
+            break
+        shared, inside = rest, inside + 1
 
     def share(ref: Ref) -> int:
         cells = prod(tiles[sym] for sym in tiles if ref.stride(sym))
         return cells * prod(sym.extent for sym in others if ref.stride(sym)) * ref.buf.precision.nbytes
 
-    (total,) = group.sums
-    shared = [ref for ref in dict.fromkeys(loads(total.update.value)) if not ref.stride(inner) and ref.stride(first)]
     most = caches.core_bytes // SHARE // max(1, sum(map(share, shared)))
     long = most * prod(sym.extent for sym in others) >= LEAST
-    if not shared or not long or again < AGAIN or first.extent < 2 * most:
-        return 0
-    return -(-first.extent // -(-first.extent // most))
+    again = prod(turns[sym] for sym in loops[len(loops) - inside :])
+    if not inside or not long or again < AGAIN or first.extent < 2 * most:
+        return plan
+    return replace(plan, block=-(-first.extent // -(-first.extent // most)), inside=inside)
 
 
 def _pays(ref: Ref, plan: Tiled, caches: Caches) -> bool:
@@ -84,6 +94,6 @@ def _pays(ref: Ref, plan: Tiled, caches: Caches) -> bool:
     apart = gcd(way_bytes, *(ref.stride(each) * nbytes for each in plan.reduced))
     if steps * max(apart, span * nbytes) <= caches.core_bytes:
         return False
-    again = prod(-(-each.extent // many) for each, many in plan.tiles if each is not sym)
+    again = prod(turns for each, turns in plan.turns.items() if each is not sym and not ref.stride(each))
     lines = -(-size * nbytes // LINE_BYTES)
     return FETCH * (again - 1) * lines > COPY * size

@@ -11,6 +11,7 @@ from ocannl.ir.index import Sym
 from ocannl.ir.loops import Buf, Expr, Idx, Load, Update, Var, When
 from ocannl.ir.walk import walk
 from ocannl.opt.group import Group
+from ocannl.opt.plan.arrange import arranged
 from ocannl.opt.plan.model import tiles
 from ocannl.opt.plan.near import may_be_packed, near
 from ocannl.opt.plan.plain import Plain, plain
@@ -27,7 +28,7 @@ def rivals(group: Group, capabilities: Capabilities, most: int = MOST) -> tuple[
     if tile is None:
         return (plain(group),)
     rounded, caches = rounding(group, tile), capabilities.caches
-    first = near(group, tile, caches)
+    first = near(group, arranged(group, tile, caches), caches)
     found = {first: None}
     others = chain(_orders(tile), _tiles(group, tile, capabilities))
     alike = (near(group, each, caches) for each in others if rounding(group, each) == rounded)

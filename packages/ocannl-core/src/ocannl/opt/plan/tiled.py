@@ -30,7 +30,9 @@ class Tiled:
     of the tiles or of `reduced`, has its iterations in vectors of `lanes`, `vectors` of them at a time. `across` is a
     loop of `tiles` along which cells lie side by side that lie apart along the vectors. `panels` are operands that are
     copied first, so that a tile goes straight through its part of them. So many values of the first of `reduced` as
-    `block` says are summed in all tiles of the innermost loop before others are; 0: all of them."""
+    `block` says are summed in all tiles of the innermost `inside` loops before others are; 0: all of them. `order` has
+    the loops of `outer` and `tiles` if they are to be in another order, the last of the tiles innermost; `stretch` is
+    one of them, and how many turns of it there are in each turn of all others."""
 
     outer: tuple[Sym, ...]
     tiles: tuple[tuple[Sym, int], ...]
@@ -41,6 +43,15 @@ class Tiled:
     across: Sym | None = None
     panels: tuple[Ref, ...] = ()
     block: int = 0
+    inside: int = 1
+    order: tuple[Sym, ...] = ()
+    stretch: tuple[Sym, int] | None = None
+
+    @property
+    def turns(self) -> dict[Sym, int]:
+        """Of the loops around the reduced ones, outermost first; without stretches."""
+        sizes = dict(self.tiles)
+        return {sym: -(-sym.extent // sizes.get(sym, 1)) for sym in self.order or (*self.outer, *sizes)}
 
     @property
     def is_prepared(self) -> bool:
@@ -56,7 +67,7 @@ def tiled(group: Group, capabilities: Capabilities) -> Tiled | None:
     if subject is None or tile is None:
         return None
     first = in_tiles(group, subject, tile)
-    if not group.shared or tile.cycles < LONG:
+    if not (group.shared and first.turns) or tile.cycles < LONG:
         return first
     high = [each for each in alike(subject.shape(), tile) if each.tiles and each.tiles[0][1] >= HIGH]
     some = [(tile.cycles, first), *((each.cycles, in_tiles(group, subject, each)) for each in high)]
@@ -66,8 +77,8 @@ def tiled(group: Group, capabilities: Capabilities) -> Tiled | None:
 def idle(plan: Tiled) -> float:
     """How much longer than it would if all had the same the busiest of several threads takes, each with so many
     iterations of the outermost loop."""
-    sym, size = (plan.outer[0], 1) if plan.outer else plan.tiles[0]
-    turns, exact = -(-sym.extent // size), sym.extent / size
+    sym, turns = next(iter(plan.turns.items()))
+    exact = sym.extent / dict(plan.tiles).get(sym, 1)
     return sum(-(-turns // threads) * threads / exact - 1 for threads in THREADS) / len(THREADS)
 
 

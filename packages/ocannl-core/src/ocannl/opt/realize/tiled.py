@@ -9,7 +9,7 @@ from itertools import chain, product
 from math import prod
 from operator import and_
 
-from ocannl.ir.index import Affine, Cond, Sym
+from ocannl.ir.index import Affine, Bound, Cond, Sym
 from ocannl.ir.loops import Body, Buf, If, Load, Local, Mode, Num, Ref, Store, Update, loop
 from ocannl.ir.names import Namer
 from ocannl.opt.cost import cost
@@ -49,51 +49,67 @@ def realize_tiled(
 
     The last tile along a loop may have fewer cells, and has code of its own then. The order of summation depends on
     which loop the vectors lie along: along a summed one, each lane has a part of the sum until the end. `numbers` are
-    symbols by which the group calls the tiles along a loop; the innermost loop over tiles is there once for each of the
+    symbols by which the group calls the tiles along a loop; the innermost loops are there once for each of the
     `stretches` of the sum.
     """
     return _Realizer(group, plan, names, numbers, stretches).body()
 
 
 class _Realizer:
-    __slots__ = ("group", "names", "numbers", "plan", "stretches")
+    __slots__ = ("group", "names", "numbers", "plan", "sizes", "starts", "stretches")
 
     def __init__(
         self, group: Group, plan: Tiled, names: Namer, numbers: Mapping[Sym, Sym], stretches: tuple[Stretch, ...]
     ) -> None:
         self.group, self.plan, self.names, self.numbers, self.stretches = group, plan, names, numbers, stretches
+        self.sizes = dict(plan.tiles)
+        self.starts: dict[Sym, tuple[Affine, int]] = {}  # of stretches: their first turn, and how many they have
 
     def body(self) -> Body:
-        tiles = self.tiles(self.plan.tiles, Region((), self.plan.vector))
-        return clipped(in_order(self.group.loops, self.plan.outer), self.group.cond, tiles)
+        plan, nothing = self.plan, Region((), self.plan.vector)
+        if not plan.order:
+            tiles = self.loops(tuple(self.sizes), nothing)
+            return clipped(in_order(self.group.loops, plan.outer), self.group.cond, tiles)
+        if plan.stretch is None:
+            return self.loops(plan.order, nothing)
+        sym, many = plan.stretch
+        stretch = Sym(self.names(sym.name), 0, -(-plan.turns[sym] // many) - 1)
+        self.starts[sym] = Affine.of(stretch) * many, many
+        return (loop(stretch, self.loops(plan.order, nothing)),)
 
     # ------------------------------------------------------------------------------------------------------ the regions
 
-    def tiles(self, tiles: tuple[tuple[Sym, int], ...], region: Region) -> Body:
-        """Loops over the tiles, one inside the other."""
-        if not tiles:
+    def loops(self, syms: tuple[Sym, ...], region: Region) -> Body:
+        """Loops over the tiles, and those around them, one inside the other."""
+        if not syms:
             return self.tile(region)
-        if len(tiles) == 1 and self.stretches:
-            return tuple(chain.from_iterable([self.stretch(each, tiles, region) for each in self.stretches]))
-        (sym, size), *rest = tiles
+        if len(syms) == self.plan.inside and self.stretches:
+            return tuple(chain.from_iterable([self.stretch(each, syms, region) for each in self.stretches]))
+        sym, *rest = syms
+        size = self.sizes.get(sym, 0)
 
         def part(first: Affine, count: int) -> Body:
             here = region
             if sym in self.numbers:
                 here = replace(here, known={**here.known, self.numbers[sym]: _number(first - sym.lo, size)})
-            if sym is region.vector:
-                return self.tiles(tuple(rest), replace(here, strips=strips_of(first, count, self.plan.lanes)))
-            return self.tiles(tuple(rest), replace(here, rows=(*here.rows, Rows(sym, first, count))))
+            if not size:
+                here = replace(here, known={**here.known, sym: first})
+            elif sym is region.vector:
+                here = replace(here, strips=strips_of(first, count, self.plan.lanes))
+            else:
+                here = replace(here, rows=(*here.rows, Rows(sym, first, count)))
+            return self.loops(tuple(rest), here)
 
-        return self.turns(sym, size, part)
+        return self.turns(sym, size or 1, part)
 
-    def stretch(self, each: Stretch, tiles: tuple[tuple[Sym, int], ...], region: Region) -> Body:
+    def stretch(self, each: Stretch, syms: tuple[Sym, ...], region: Region) -> Body:
         inner = _Realizer(each.group, self.plan, self.names, self.numbers, ())
+        inner.starts = self.starts
         if each.turn is None:
-            return inner.tiles(tiles, region)
+            return inner.loops(syms, region)
         turn = Sym(self.names(each.turn.name), each.turn.lo, each.turn.hi)
         known = {**region.known, each.turn: Affine.of(turn)}
-        return (loop(turn, inner.tiles(tiles, replace(region, known=known))),)
+        return (loop(turn, inner.loops(syms, replace(region, known=known))),)
 
     def turns(self, sym: Sym, size: int, part: Callable[[Affine, int], Body]) -> Body:
         """`part(first, count)` for so many values of the symbol at a time, and for the fewer ones at the end."""
@@ -102,13 +118,17 @@ class _Realizer:
             return part(Affine((), sym.lo), left)
         if whole == 1 and not left:
             return part(Affine((), sym.lo), size)
-        turn = Sym(self.names(sym.name), 0, whole - 1 + bool(left))
-        first = Affine(((size, turn),), sym.lo)
+        last, (start, many) = whole - 1 + bool(left), self.starts.get(sym, (Affine(), 0))
+        turn = Sym(self.names(sym.name), 0, many - 1 if many else last)
+        number = start + turn
+        first = number * size + sym.lo
         body = part(first, size)
         if left:
-            is_full = Cond((Affine(((-1, turn),), whole - 1),))
-            body = (If(is_full, body, part(first, left)),)
-        return (loop(turn, body),)
+            body = (If(Cond((-number + (whole - 1),)), body, part(first, left)),)
+        made = loop(turn, body)
+        if not many or (last + 1) % many == 0:
+            return (made,)
+        return (replace(made, hi=Bound((*made.hi.of, (-start + last, 1)))),)
 
     # --------------------------------------------------------------------------------------------------------- the tile
 

@@ -1,0 +1,120 @@
+"""Orders of loops by what comes from afar: from the cache that cores share, and from memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations
+from math import prod
+
+from ocannl.ir.capabilities import Caches
+from ocannl.ir.index import Sym
+from ocannl.opt.group import Group
+from ocannl.opt.nest import loads
+from ocannl.opt.plan.near import blocked
+from ocannl.opt.plan.tiled import Tiled
+
+LINE_BYTES = 64
+FROM_ALL = 3.0  # cycles for a line that comes from the cache that cores share
+FROM_MEMORY = 8.0  # and for one that comes from memory
+FEW = 16  # turns of the outermost loop that threads should have to share
+MOST = 4  # loops whose orders are all tried
+STRETCHES = (2, 4, 8, 16, 32, 64)
+MUCH = 0.05  # of the time of a group that another order must save
+GAIN = 0.9  # of what the order of the tiles alone takes, at most
+
+Walk = tuple[tuple[Sym, int], ...]
+"""Loops, and how many turns each of them has; one that is there twice has its stretches first."""
+
+
+def may_be_arranged(group: Group, plan: Tiled) -> bool:
+    """Whether any order of the loops will do."""
+    return bool(group.sums and plan.tiles and group.cond.is_true)
+
+
+def arranged(group: Group, plan: Tiled, caches: Caches) -> Tiled:
+    """The plan with its loops, and stretches of one of them, in the order in which operands come from afar least often,
+    where this matters."""
+    turns = plan.turns
+    if not may_be_arranged(group, plan) or not 2 <= len(turns) <= MOST:
+        return plan
+    cycles = prod(s.extent for s in (*group.syms, *plan.reduced)) / plan.lanes / 2
+    usual = _afar(group, plan, tuple(turns.items()), caches)
+    if usual < MUCH * cycles:
+        return plan
+    least, best = usual, plan
+    for made, walk in _ways(plan):
+        cost = _afar(group, made, walk, caches)
+        if cost < least:
+            least, best = cost, made
+    return best if least < GAIN * usual and usual - least > MUCH * cycles else plan
+
+
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    syms: frozenset[Sym]  # of the loops that it depends on
+    tile_bytes: int  # that a tile reads
+    all_bytes: int
+
+    def within(self, walk: Walk) -> int:
+        """Bytes that these loops go through."""
+        return min(self.all_bytes, self.tile_bytes * prod(turns for sym, turns in walk if sym in self.syms))
+
+
+def _operands(group: Group, plan: Tiled) -> list[_Operand]:
+    """What terms read, and the sums themselves where they go through memory."""
+    (total,) = group.sums
+    sizes = {**{sym: sym.extent for sym in plan.reduced}, **dict.fromkeys(plan.outer, 1), **dict(plan.tiles)}
+    if plan.block:
+        sizes[plan.reduced[0]] = plan.block
+    found = []
+    for ref in dict.fromkeys([*loads(total.update.value), *(group.writes[:1] if plan.block else ())]):
+        named = frozenset(sym for index in ref.at for sym in index.syms if sym in sizes)
+        tile = prod(sizes[sym] for sym in named) * ref.buf.precision.nbytes
+        found.append(_Operand(named, tile, ref.buf.nbytes))
+    return found
+
+
+def _afar(group: Group, plan: Tiled, walk: Walk, caches: Caches) -> float:
+    """Cycles, about, for what is not near when it is wanted."""
+    plan = blocked(group, plan, caches)
+    operands = _operands(group, plan)
+    if plan.block:
+        first, place = plan.reduced[0], len(walk) - plan.inside
+        walk = (*walk[:place], (first, -(-first.extent // plan.block)), *walk[place:])
+    near, all_ = caches.core_bytes // 2, caches.far_bytes
+    lines = FROM_ALL * _moved(operands, walk, near) + FROM_MEMORY * _moved(operands, walk, all_)
+    return lines / LINE_BYTES
+
+
+def _moved(operands: Sequence[_Operand], walk: Walk, room: int) -> float:
+    """Bytes that come into a cache with so much room: an operand is still there in the next turn of a loop that it does
+    not depend on, if all that is read meanwhile fits."""
+    if sum(each.within(walk) for each in operands) <= room:
+        return 0
+    again = dict.fromkeys(operands, 1)
+    for at in range(len(walk) - 1, -1, -1):
+        sym, turns = walk[at]
+        fits = sum(each.within(walk[at + 1 :]) for each in operands) <= room
+        for each in operands:
+            again[each] *= turns if sym in each.syms or not fits else 1
+    return sum(each.tile_bytes * again[each] for each in operands)
+
+
+def _ways(plan: Tiled) -> Iterator[tuple[Tiled, Walk]]:
+    """Plans with other orders, of which threads can share the outermost loop as well."""
+    turns, sizes = plan.turns, dict(plan.tiles)
+    enough = min(FEW, next(iter(turns.values())))
+    for order in permutations(turns):
+        if order[-1] not in sizes:
+            continue
+        walk = tuple([(sym, turns[sym]) for sym in order])
+        made = replace(plan, order=order, tiles=tuple([(sym, sizes[sym]) for sym in order if sym in sizes]))
+        if walk[0][1] >= enough:
+            yield made, walk
+        for sym in order[1:]:
+            for many in STRETCHES:
+                blocks = -(-turns[sym] // many)
+                if enough <= blocks and 1 < blocks < turns[sym]:
+                    inner = tuple([(each, many if each is sym else count) for each, count in walk])
+                    yield replace(made, stretch=(sym, many)), ((sym, blocks), *inner)
