@@ -60,27 +60,28 @@ def fitting(sizes: Mapping[Buf, int], body: Body, most_bytes: int) -> set[Buf]:
     order = sorted(sizes, key=lambda buf: -sizes[buf])
 
     def fits(left_out: int) -> bool:
-        return _offsets({buf: sizes[buf] for buf in order[left_out:]}, lives)[1] <= most_bytes
+        rest = sorted(order[left_out:], key=lambda buf: (-sizes[buf], lives[buf]))
+        return _offsets({buf: sizes[buf] for buf in rest}, lives)[1] <= most_bytes
 
     return set(order[bisect_left(range(len(order)), True, key=fits) :])
 
 
 def _placed(bufs: Sequence[Buf], body: Body, alignment_bytes: int) -> tuple[dict[Buf, Buf], int]:
     """The arrays with offsets, and the bytes that they span."""
-    sizes = {buf: -(-buf.nbytes // alignment_bytes) * alignment_bytes for buf in bufs}
-    offsets, total = _offsets(sizes, _lives(bufs, body))
+    lives = _lives(bufs, body)
+    order = sorted(lives, key=lambda buf: (-buf.nbytes, lives[buf]))
+    offsets, total = _offsets({buf: -(-buf.nbytes // alignment_bytes) * alignment_bytes for buf in order}, lives)
     return {buf: replace(buf, offset=offset) for buf, offset in offsets.items()}, total
 
 
 def _offsets(sizes: Mapping[Buf, int], lives: Mapping[Buf, tuple[int, int]]) -> tuple[dict[Buf, int], int]:
-    """Where blocks of these sizes lie, and the bytes that they span."""
-    bufs = sorted(sizes, key=lambda buf: (-sizes[buf], lives[buf]))
+    """Where blocks of these sizes lie that are placed in this order, and the bytes that they span."""
     offsets, total = _place(
-        np.array([sizes[buf] for buf in bufs], np.int64),
-        np.array([lives[buf][0] for buf in bufs], np.int64),
-        np.array([lives[buf][1] for buf in bufs], np.int64),
+        np.array([sizes[buf] for buf in sizes], np.int64),
+        np.array([lives[buf][0] for buf in sizes], np.int64),
+        np.array([lives[buf][1] for buf in sizes], np.int64),
     )
-    return dict(zip(bufs, offsets, strict=True)), total
+    return dict(zip(sizes, offsets, strict=True)), total
 
 
 def _lives(bufs: Sequence[Buf], body: Body) -> dict[Buf, tuple[int, int]]:
