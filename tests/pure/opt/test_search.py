@@ -11,21 +11,44 @@ import pytest
 
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import Home, Proc
+from ocannl.ir.names import Namer
 from ocannl.ir.precision import float32
 from ocannl.ir.text import print_proc
 from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
 from ocannl.opt import search as module
+from ocannl.opt.group import Group
+from ocannl.opt.nest import names_of
 from ocannl.opt.pipeline import optimize
-from ocannl.opt.plan import plan, rivals
-from ocannl.opt.schedule import Choices
+from ocannl.opt.plan import Plain, plan, rivals
+from ocannl.opt.plan.plain import plain
+from ocannl.opt.schedule import Choices, groups, planned
 from ocannl.opt.search import search
 from ocannl.opt.substitute import replace_buffers
 from ocannl.testing.generate import generate
 from ocannl.testing.groups import group
 
 TARGET = Capabilities(vector_bytes=32)
+
+
+def test_a_search_sees_the_groups_that_are_scheduled(seeds: range) -> None:
+    late = frozenset({"schedule", "number", "prefetch", "stream", "phase", "share", "poll", "memory"})
+    inner = 0
+    for seed in seeds:
+        proc = optimize(lower(generate(Random(f"groups {seed}"), 4).code, "p"), {}, TARGET, without=late)
+        scheduled: list[Group] = []
+
+        def chosen(group: Group, seen: list[Group] = scheduled) -> Plain:
+            seen.append(group)
+            return plain(group)  # which copies no operands, whose copies are groups as well
+
+        planned(proc, chosen)
+        names = Namer(names_of(proc))
+        found = [each for stmt in proc.body for each in groups(stmt, names)]
+        assert [(each.shared, each.syms) for each in found] == [(each.shared, each.syms) for each in scheduled]
+        inner += sum(not each.shared for each in found)
+    assert inner
 
 
 def test_the_plan_of_the_model_is_the_first_of_its_rivals(seeds: range) -> None:

@@ -220,6 +220,15 @@ def blocks_in_place() -> Example:
     return replace(group, sums=(begun,)), Tiled((), ((j, 4), (i, 4)), (k,), j, 4, 1, block=6)
 
 
+def blocks_of_what_terms_read() -> Example:
+    """The sum goes where its terms still read what was there before."""
+    group, (i, j, k) = product(4, 8, 11)
+    (each,) = group.sums
+    read = replace(each.update, value=apply("mul", each.update.value, Load(group.writes[0])))
+    plan = Tiled((), ((j, 4), (i, 4)), (k,), j, 4, 1, block=3)
+    return replace(group, sums=(replace(each, update=read),)), plan
+
+
 def batched(b: int, m: int, n: int, k: int) -> tuple[Group, tuple[Sym, Sym, Sym, Sym]]:
     """y[s, i, j], the sum over l of x[s, i, l] * w[l, j]."""
     s, i, j, l = sym("s", b), sym("i", m), sym("j", n), sym("l", k)
@@ -240,7 +249,8 @@ def blocks_outside() -> Example:
 
 EXAMPLES: list[Callable[[], Example]] = [
     columns, remainders, dot_form, tail, map_in_place, hoisted, not_over_an_unrolled_row, guards, largest, apart,
-    long_tail, panels, blocks, blocks_in_place, stretches, blocks_outside,
+    long_tail, panels, blocks, blocks_in_place, blocks_of_what_terms_read,
+    stretches, blocks_outside,
 ]  # fmt: skip
 
 

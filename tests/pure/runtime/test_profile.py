@@ -7,7 +7,8 @@ import pytest
 
 import ocannl as oc
 from ocannl import train
-from ocannl.ir.loops import Home
+from ocannl.ir.loops import Home, Stamp
+from ocannl.ir.walk import walk
 from ocannl.runtime import reuse
 from ocannl.runtime.profile import _Clock, cut
 from ocannl.runtime.program import links
@@ -121,6 +122,15 @@ def test_the_nests_compute_what_the_routine_does(ctx):
         entry()
     for one, other in zip(wanted, contents(ctx, step), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_nests_whose_parts_are_not_told_apart_have_a_row(ctx):
+    _, step = compiled(ctx)
+    proc = step._program.rebuilt()
+    whole, apart = cut(proc, stamped=False), cut(proc)
+    assert [piece.proc.name for piece in whole] == [piece.proc.name for piece in apart]
+    assert all(len(piece.members) == 1 and piece.stamps is None for piece in whole)
+    assert not any(isinstance(node, Stamp) for piece in whole for node in walk(piece.proc.body))
 
 
 def test_code_that_was_kept_is_cut_as_well(ctx):

@@ -19,7 +19,7 @@ from ocannl_backend_c.emit import emit
 def _capabilities() -> Capabilities:
     width, registers = toolchain.toolchain().vectors
     names = frozenset(precision.name for precision in TYPES)
-    return Capabilities(names, vector_bytes=width, vector_registers=registers, caches=caches())
+    return Capabilities(names, vector_bytes=width, vector_registers=registers, caches=caches(), stamps=True)
 
 
 class CBackend:

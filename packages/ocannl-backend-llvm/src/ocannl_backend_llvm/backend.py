@@ -19,7 +19,7 @@ from ocannl_backend_llvm.types import HELD
 def _capabilities() -> Capabilities:
     width, registers = engine.host().vectors
     names = frozenset(precision.name for precision in HELD)
-    return Capabilities(names, vector_bytes=width, vector_registers=registers, caches=caches())
+    return Capabilities(names, vector_bytes=width, vector_registers=registers, caches=caches(), stamps=True)
 
 
 class LlvmBackend:

@@ -37,7 +37,7 @@ RELATIONS = ("lt", "le", "gt", "ge", "eq", "ne")
 class Step:
     """`name = op(args)`, of operands of type `source`. The operations are primitive ones, `bits`, which takes the bits
     of a number of one type for a number of another, `cast`, and `scale(x, n)`, which is x * 2**n for whole n between
-    -254 and 254, rounded once. What compares gives truth values, of type bool: the first operands of `where`."""
+    -252 and 254, rounded once. What compares gives truth values, of type bool: the first operands of `where`."""
 
     name: str
     op: str

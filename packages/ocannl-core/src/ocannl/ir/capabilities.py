@@ -35,6 +35,7 @@ class Capabilities:
     vector_bytes: int = 0  # of the vectors that loops over lanes are best made of; 0: of numbers one by one
     vector_registers: int = 16  # that hold such vectors
     caches: Caches = Caches()
+    stamps: bool = False  # knows the statement `Stamp`, by which a profile tells the parts of a nest apart
 
     def canonical(self) -> str:
         """One line of text: part of cache keys."""

@@ -79,7 +79,7 @@ def site() -> Site:
     if known is None or known[0] is not code:
         file = code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
         found = Site(f"{file}:{frame.f_lineno}", bound_name(code, frame.f_lasti) if is_named else "")
-        if len(_sites) == MOST_SITES:
+        if len(_sites) >= MOST_SITES:
             _sites.clear()
         known = _sites[key] = code, found
     return known[1]

@@ -84,7 +84,5 @@ class _Rows:
         return tuple(out)
 
     def ahead(self, ref: Ref, lanes: For) -> Prefetch:
-        first = lanes.lo.constant
-        assert first is not None
-        at = tuple([index.substitute({lanes.sym: Affine((), first)}) for index in ref.at])
-        return Prefetch(Ref(ref.buf, at), ref.stride(self.sym))
+        first = {each.sym: Affine((), each.sym.lo) for each in (lanes, *walk(lanes.body)) if isinstance(each, For)}
+        return Prefetch(Ref(ref.buf, tuple([index.substitute(first) for index in ref.at])), ref.stride(self.sym))

@@ -58,14 +58,17 @@ def groups(stmt: Stmt, names: Namer) -> Iterator[Group]:
     group = _whole(stmt, names)
     if group is not None:
         yield group
-        return
-    match stmt:
-        case For(body=body):
-            for each in body:
-                yield from groups(each, names)
-        case If(_, then, orelse):
-            for each in (*then, *orelse):
-                yield from groups(each, names)
+    else:
+        yield from _groups_inside(stmt, names)
+
+
+def _groups_inside(stmt: Stmt, names: Namer) -> Iterator[Group]:
+    for each in (*stmt.then, *stmt.orelse) if isinstance(stmt, If) else stmt.body if isinstance(stmt, For) else ():
+        group = group_of(each, names)
+        if group is not None:
+            yield group
+        else:
+            yield from _groups_inside(each, names)
 
 
 def _planned(proc: Proc, by: Callable[[int], Chooser]) -> Proc:

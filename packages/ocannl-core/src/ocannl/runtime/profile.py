@@ -173,8 +173,8 @@ class Piece:
     stamps: TNode | None = None
 
 
-def cut(proc: Proc) -> tuple[Piece, ...]:
-    """Programs that do, one after the other, what the whole does.
+def cut(proc: Proc, stamped: bool = True) -> tuple[Piece, ...]:
+    """Programs that do, one after the other, what the whole does; those of nests with parts stamp these if they may.
 
     Blocks of the arena stay where they are: what is in them when a program ends is there when the next begins.
     """
@@ -187,11 +187,12 @@ def cut(proc: Proc) -> tuple[Piece, ...]:
         if not written:
             continue
         name, members, stamps = named(f"{proc.name}_{written[0].name}"), [], None
-        for part in nest.parts or (nest,):
+        parts = nest.parts if stamped else ()
+        for part in parts or (nest,):
             heading = _heading(part.body) or heading
             if _written(part):
                 members.append(Member(_title(_written(part)), heading, _alone(nest, part)))
-        if nest.parts:
+        if parts:
             nest, stamps = _stamped(nest, arrays("stamps"))
         pieces.append(Piece(program_of(name, proc, nest), tuple(members), stamps))
     return tuple(pieces)
@@ -267,7 +268,7 @@ def profile(context: Context, program: Program, calls: int, values: Sequence[int
         raise CodeError(f"a profile is made of at least one call, not of {calls!r}")
     backend = context.backend
     proc = program.rebuilt()
-    pieces = cut(proc)
+    pieces = cut(proc, context.backend.capabilities.stamps)
     given = dict(zip(program.syms, values, strict=True))
     empty = Proc(Namer([program.name, *(p.proc.name for p in pieces)])(f"{program.name}_nothing"), (), (), ())
     code = backend.compile([empty, *(piece.proc for piece in pieces)])

@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from ocannl.ir.index import Affine, Cond, Sym
 from ocannl.ir.loops import Access, Buf, Expr, Home, Let, Load, Ref, Store, Update, row_major
 from ocannl.ir.names import Namer
+from ocannl.ir.touch import storage
 from ocannl.opt.group import Group
+from ocannl.opt.nest import loads
 from ocannl.opt.plan.tiled import Tiled
 
 
@@ -66,12 +68,15 @@ def blocked(group: Group, plan: Tiled, names: Namer) -> Blocked:
 
 
 def _sums(group: Group, names: Namer) -> tuple[Ref, tuple[Buf, ...]]:
-    """Where sums are between stretches: where they go in the end, if nothing else happens to them."""
+    """Where sums are between stretches: where they go in the end, if nothing else happens to them, and no term reads
+    what is there."""
     (total,) = group.sums
     acc, syms = total.update.ref, group.syms
+    read = {storage(each.buf) for each in loads(total.update.value)}
     match group.tail:
         case (Store(ref, Load(last)),) if last == acc and ref.buf.precision is acc.buf.precision:
-            if all(each == ref for each in group.reads if each.buf is ref.buf):
+            same = all(each == ref for each in loads(total.start) if storage(each.buf) == storage(ref.buf))
+            if same and storage(ref.buf) not in read:
                 return ref, ()
     shape = tuple([sym.extent for sym in syms])
     name = names(f"{group.writes[0].buf.name}_sums")
