@@ -11,10 +11,9 @@ from ocannl.ir.capabilities import Caches
 from ocannl.ir.index import Sym
 from ocannl.opt.group import Group
 from ocannl.opt.nest import loads
-from ocannl.opt.plan.near import blocked
+from ocannl.opt.plan.near import LINE_BYTES, in_blocks
 from ocannl.opt.plan.tiled import Tiled
 
-LINE_BYTES = 64
 FROM_ALL = 3.0  # cycles for a line that comes from the cache that cores share
 FROM_MEMORY = 8.0  # and for one that comes from memory
 FEW = 16  # turns of the outermost loop that threads should have to share
@@ -77,7 +76,7 @@ def _operands(group: Group, plan: Tiled) -> list[_Operand]:
 
 def _afar(group: Group, plan: Tiled, walk: Walk, caches: Caches) -> float:
     """Cycles, about, for what is not near when it is wanted."""
-    plan = blocked(group, plan, caches)
+    plan = in_blocks(group, plan, caches)
     operands = _operands(group, plan)
     if plan.block:
         first, place = plan.reduced[0], len(walk) - plan.inside

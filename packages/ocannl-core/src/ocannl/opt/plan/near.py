@@ -28,7 +28,7 @@ def near(group: Group, plan: Tiled, caches: Caches) -> Tiled:
     of the core holds of lines that are a round number of bytes apart is little), and with blocks where operands of a
     loop over tiles are larger than it. Neither changes the order of summation."""
     panels = tuple([ref for ref in may_be_packed(group, plan) if _pays(ref, plan, caches)])
-    return replace(blocked(group, plan, caches), panels=panels)
+    return replace(in_blocks(group, plan, caches), panels=panels)
 
 
 def may_be_packed(group: Group, plan: Tiled) -> Iterator[Ref]:
@@ -54,7 +54,7 @@ def may_be_blocked(group: Group, plan: Tiled) -> bool:
     return bool(group.sums and columns and len(plan.tiles) > 1 and group.cond.is_true)
 
 
-def blocked(group: Group, plan: Tiled, caches: Caches) -> Tiled:
+def in_blocks(group: Group, plan: Tiled, caches: Caches) -> Tiled:
     """The plan with blocks for which all is near that tiles of the innermost loops share, as many loops as share
     something."""
     if not may_be_blocked(group, plan):

@@ -1,4 +1,4 @@
-"""Sums in stretches, so that what a tile reads of its operands is near when the next one reads it."""
+"""Sums in blocks, so that what a tile reads of its operands is near when the next one reads it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ocannl.opt.plan.tiled import Tiled
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class Block:
     """The group over some of the summed values; in each turn, if there are several, over others."""
 
     group: Group
@@ -23,7 +23,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    stretches: tuple[Stretch, ...]
+    blocks: tuple[Block, ...]
     bufs: tuple[Buf, ...]  # for sums so far
 
 
@@ -50,7 +50,7 @@ def blocked(group: Group, plan: Tiled, names: Namer) -> Blocked:
     (total,), sym, size = group.sums, plan.reduced[0], plan.block
     many = -(-sym.extent // size)
     if many < 2:
-        return Blocked((Stretch(group),), ())
+        return Blocked((Block(group),), ())
     sums, bufs = _sums(group, names)
     keep = (Store(sums, Load(total.update.ref)),)
     turn = Sym(names(sym.name), 1, many - 2)
@@ -60,15 +60,15 @@ def blocked(group: Group, plan: Tiled, names: Namer) -> Blocked:
         facts = Cond((Affine.of(sym) - first, first + (size - 1) - sym))
         return replace(group, sums=(replace(total, start=start, cond=total.cond & facts),), tail=tail)
 
-    stretches = [Stretch(part(Affine(), total.start, keep))]
+    blocks = [Block(part(Affine(), total.start, keep))]
     if turn.extent:
-        stretches.append(Stretch(part(Affine.of(turn), Load(sums), keep), turn))
-    stretches.append(Stretch(part(Affine((), many - 1), Load(sums), group.tail)))
-    return Blocked(tuple(stretches), bufs)
+        blocks.append(Block(part(Affine.of(turn), Load(sums), keep), turn))
+    blocks.append(Block(part(Affine((), many - 1), Load(sums), group.tail)))
+    return Blocked(tuple(blocks), bufs)
 
 
 def _sums(group: Group, names: Namer) -> tuple[Ref, tuple[Buf, ...]]:
-    """Where sums are between stretches: where they go in the end, if nothing else happens to them, and no term reads
+    """Where sums are between blocks: where they go in the end, if nothing else happens to them, and no term reads
     what is there."""
     (total,) = group.sums
     acc, syms = total.update.ref, group.syms

@@ -55,7 +55,7 @@ def packed(group: Group, plan: Tiled, names: Namer) -> Packed:
     whole = replace(group, sums=(replace(total, update=update),))
     copies = [copy for panel in panels for copy in panel.copies(tiles, names)]
     blocks = blocked(whole, plan, names) if plan.block else Blocked((), ())
-    body = realize_tiled(whole, plan, names, numbers, blocks.stretches)
+    body = realize_tiled(whole, plan, names, numbers, blocks.blocks)
     return Packed((*(panel.buf for panel in panels), *blocks.bufs), tuple(copies), body)
 
 

@@ -17,7 +17,7 @@ from ocannl.opt.fold import fold_expr
 from ocannl.opt.group import Group, Sum, scratch
 from ocannl.opt.nest import around, clipped, in_order
 from ocannl.opt.plan.tiled import Tiled, guards
-from ocannl.opt.realize.blocked import Stretch
+from ocannl.opt.realize.blocked import Block
 from ocannl.opt.realize.plain import neutral
 from ocannl.opt.realize.region import Grid, Region, Rows, strips_of
 from ocannl.opt.realize.shared import in_cells
@@ -27,7 +27,7 @@ SHORT = 200  # additions up to which what follows on the sums of a tile is writt
 
 
 def realize_tiled(
-    group: Group, plan: Tiled, names: Namer, numbers: Mapping[Sym, Sym] = NONE, stretches: tuple[Stretch, ...] = ()
+    group: Group, plan: Tiled, names: Namer, numbers: Mapping[Sym, Sym] = NONE, blocks: tuple[Block, ...] = ()
 ) -> Body:
     """The loops in the order of the plan, and in each tile:
 
@@ -50,18 +50,18 @@ def realize_tiled(
     The last tile along a loop may have fewer cells, and has code of its own then. The order of summation depends on
     which loop the vectors lie along: along a summed one, each lane has a part of the sum until the end. `numbers` are
     symbols by which the group calls the tiles along a loop; the innermost loops are there once for each of the
-    `stretches` of the sum.
+    `blocks` of the sum.
     """
-    return _Realizer(group, plan, names, numbers, stretches).body()
+    return _Realizer(group, plan, names, numbers, blocks).body()
 
 
 class _Realizer:
-    __slots__ = ("group", "names", "numbers", "plan", "sizes", "starts", "stretches")
+    __slots__ = ("blocks", "group", "names", "numbers", "plan", "sizes", "starts")
 
     def __init__(
-        self, group: Group, plan: Tiled, names: Namer, numbers: Mapping[Sym, Sym], stretches: tuple[Stretch, ...]
+        self, group: Group, plan: Tiled, names: Namer, numbers: Mapping[Sym, Sym], blocks: tuple[Block, ...]
     ) -> None:
-        self.group, self.plan, self.names, self.numbers, self.stretches = group, plan, names, numbers, stretches
+        self.group, self.plan, self.names, self.numbers, self.blocks = group, plan, names, numbers, blocks
         self.sizes = dict(plan.tiles)
         self.starts: dict[Sym, tuple[Affine, int]] = {}  # of stretches: their first turn, and how many they have
 
@@ -83,8 +83,8 @@ class _Realizer:
         """Loops over the tiles, and those around them, one inside the other."""
         if not syms:
             return self.tile(region)
-        if len(syms) == self.plan.inside and self.stretches:
-            return tuple(chain.from_iterable([self.stretch(each, syms, region) for each in self.stretches]))
+        if len(syms) == self.plan.inside and self.blocks:
+            return tuple(chain.from_iterable([self.block(each, syms, region) for each in self.blocks]))
         sym, *rest = syms
         size = self.sizes.get(sym, 0)
 
@@ -102,7 +102,7 @@ class _Realizer:
 
         return self.turns(sym, size or 1, part)
 
-    def stretch(self, each: Stretch, syms: tuple[Sym, ...], region: Region) -> Body:
+    def block(self, each: Block, syms: tuple[Sym, ...], region: Region) -> Body:
         inner = _Realizer(each.group, self.plan, self.names, self.numbers, ())
         inner.starts = self.starts
         if each.turn is None:
