@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from __future__ import annotations
+
+import re
 from typing import Any
 
 import numpy as np
 
+from ocannl.codegen.formula import Formula
 from ocannl.ir.ops import Op
 
 Array = np.ndarray[Any, Any]
@@ -17,6 +21,13 @@ EDGES = (
     1.4142137, 0.99999994, 1.0000001, 3.1415927, 1.5707964, 131071.99, 131072.0, -131072.0, 1e30,
 )  # fmt: skip
 """Zeros, infinities, subnormal numbers, and both sides of where functions overflow, underflow, or are cut in two."""
+
+
+def stated(formula: Formula) -> float:
+    """How far off a formula says that it is, at most, in units in the last place."""
+    found = re.match(r"Within (\S+) ulp", formula.doc)
+    assert found is not None, f"{formula.name} states no bound"
+    return float(found[1])
 
 
 def samples(op: Op, count: int, seed: int = 0) -> list[Array]:
