@@ -91,13 +91,12 @@ def _moved(operands: Sequence[_Operand], walk: Walk, room: int) -> float:
     not depend on, if all that is read meanwhile fits."""
     if sum(each.within(walk) for each in operands) <= room:
         return 0
-    again = dict.fromkeys(operands, 1)
+    moved = [each.tile_bytes for each in operands]
     for at in range(len(walk) - 1, -1, -1):
         sym, turns = walk[at]
         fits = sum(each.within(walk[at + 1 :]) for each in operands) <= room
-        for each in operands:
-            again[each] *= turns if sym in each.syms or not fits else 1
-    return sum(each.tile_bytes * again[each] for each in operands)
+        moved = [n if fits and sym not in each.syms else n * turns for n, each in zip(moved, operands, strict=True)]
+    return sum(moved)
 
 
 def _ways(plan: Tiled) -> Iterator[tuple[Tiled, Walk]]:
