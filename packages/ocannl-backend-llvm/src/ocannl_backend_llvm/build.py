@@ -86,6 +86,7 @@ class Builder:
     parameters; nothing here makes phis: what varies lives in allocas, which SROA turns into registers."""
 
     __slots__ = ("_numbers", "doc", "module", "splats")
+    width = 1  # of what values are
 
     def __init__(self, module: Module, doc: Document, numbers: Iterator[int] | None = None) -> None:
         self.module = module
@@ -135,15 +136,6 @@ class Builder:
     def any(self, truth: str) -> str:
         """An i1: whether an i1 holds, in one lane at least."""
         return truth
-
-    @property
-    def scales(self) -> bool:
-        """Whether there is an instruction for `scale`."""
-        return False
-
-    def scale(self, x: str, n: str) -> str:
-        """`x * 2**n` of floats, where n is whole."""
-        raise NotImplementedError
 
     def op(self, opcode: str, type_: str, *operands: str) -> str:
         return self.let(f"{opcode} {self.type(type_)} {', '.join(self.operand(type_, x) for x in operands)}")

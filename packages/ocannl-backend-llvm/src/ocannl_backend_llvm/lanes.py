@@ -22,9 +22,6 @@ from ocannl_backend_llvm.types import HELD
 FOLDED = frozenset({"add", "mul", "max", "min"})  # halves of a vector are combined; other lanes one by one
 SPREAD = range(2, 5)  # so many elements apart, cells come as one vector of which every so manieth lane is taken
 
-SCALES = {16: "i16", 8: "i8", 4: "i8"}
-"""By width, the type of the mask of what multiplies by powers of two."""
-
 
 class Wide(Builder):
     """Writes instructions of vectors. Types are those of the lanes; operands are vectors, or literals."""
@@ -48,18 +45,6 @@ class Wide(Builder):
         full = f"llvm.vector.reduce.or.v{self.width}i1"
         self.module.declare(full, "i1", (self.type("i1"),))
         return self.let(f"call i1 @{full}({self.type('i1')} {truth})")
-
-    @property
-    def scales(self) -> bool:
-        return self.module.instructions.scale and self.width in SCALES
-
-    def scale(self, x: str, n: str) -> str:
-        name, held = f"llvm.x86.avx512.mask.scalef.ps.{32 * self.width}", self.type("float")
-        mask = SCALES[self.width]
-        self.module.declare(name, held, (held, held, held, mask, *(["i32"] if self.width == 16 else [])))
-        given = [f"{held} {self.operand('float', each)}" for each in (x, n)]
-        way = ", i32 4" if self.width == 16 else ""  # of rounding: the usual one
-        return self.let(f"call {held} @{name}({', '.join(given)}, {held} poison, {mask} -1{way})")
 
     def operand(self, type_: str, value: str) -> str:
         if value.startswith(("%", "<", "splat")):
