@@ -10,7 +10,6 @@ from __future__ import annotations
 from ocannl.ir.capabilities import Capabilities
 from ocannl.opt.group import Group
 from ocannl.opt.plan.arrange import arranged
-from ocannl.opt.plan.near import near
 from ocannl.opt.plan.plain import Plain, plain
 from ocannl.opt.plan.rivals import rivals
 from ocannl.opt.plan.tiled import Tiled, tiled
@@ -21,8 +20,7 @@ Plan = Plain | Tiled
 def plan(group: Group, capabilities: Capabilities) -> Plan:
     """The plan of the model for this group on this target."""
     tile = tiled(group, capabilities)
-    caches = capabilities.caches
-    return plain(group) if tile is None else near(group, arranged(group, tile, caches), caches)
+    return plain(group) if tile is None else arranged(group, tile, capabilities.caches)
 
 
 __all__ = ["Plain", "Plan", "Tiled", "plan", "rivals"]

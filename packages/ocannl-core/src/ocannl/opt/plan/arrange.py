@@ -11,7 +11,7 @@ from ocannl.ir.capabilities import Caches
 from ocannl.ir.index import Sym
 from ocannl.opt.group import Group
 from ocannl.opt.nest import loads
-from ocannl.opt.plan.near import LINE_BYTES, in_blocks
+from ocannl.opt.plan.near import LINE_BYTES, in_blocks, near
 from ocannl.opt.plan.tiled import Tiled
 
 FROM_ALL = 3.0  # cycles for a line that comes from the cache that cores share
@@ -32,6 +32,11 @@ def may_be_arranged(group: Group, plan: Tiled) -> bool:
 
 
 def arranged(group: Group, plan: Tiled, caches: Caches) -> Tiled:
+    """The plan with its loops in order, and with the panels and blocks that are worth it then."""
+    return near(group, _in_order(group, plan, caches), caches)
+
+
+def _in_order(group: Group, plan: Tiled, caches: Caches) -> Tiled:
     """The plan with its loops, and stretches of one of them, in the order in which operands come from afar least often,
     where this matters."""
     turns = plan.turns
@@ -81,8 +86,8 @@ def _afar(group: Group, plan: Tiled, walk: Walk, caches: Caches) -> float:
     if plan.block:
         first, place = plan.reduced[0], len(walk) - plan.inside
         walk = (*walk[:place], (first, -(-first.extent // plan.block)), *walk[place:])
-    near, all_ = caches.core_bytes // 2, caches.far_bytes
-    lines = FROM_ALL * _moved(operands, walk, near) + FROM_MEMORY * _moved(operands, walk, all_)
+    into_core, into_all = (_moved(operands, walk, room) for room in (caches.core_bytes // 2, caches.far_bytes))
+    lines = FROM_ALL * into_core + FROM_MEMORY * into_all
     return lines / LINE_BYTES
 
 

@@ -28,7 +28,7 @@ def rivals(group: Group, capabilities: Capabilities, most: int = MOST) -> tuple[
     if tile is None:
         return (plain(group),)
     rounded, caches = rounding(group, tile), capabilities.caches
-    first = near(group, arranged(group, tile, caches), caches)
+    first = arranged(group, tile, caches)
     found = {first: None}
     others = chain(_orders(tile), _tiles(group, tile, capabilities))
     alike = (near(group, each, caches) for each in others if rounding(group, each) == rounded)
