@@ -291,7 +291,7 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "prefetch": (prefetch, to_prefetch, lambda proc: prefetch(proc, 0, 0)),
     "stream": (stream, to_stream, lambda proc: stream(proc, 64)),
     "phase": (phase, to_phase, phase),
-    "share": (share, to_share, lambda proc: share(proc, 200, 100)),
+    "share": (share, to_share, lambda proc: share(proc, 200, 120)),
     "poll": (poll, to_poll, lambda proc: poll(proc, 40)),
     "memory": (memory, to_memory, lambda proc: memory(proc, 64)),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ocannl.ir.loops import Apply, Body, Expr, For, If, Local, Pick, Stmt, Store, Update
+from ocannl.ir.loops import Apply, Body, Expr, For, Home, If, Local, Pick, Stmt, Store, Update
 from ocannl.ir.ops import Domain
 from ocannl.ir.walk import walk
 
@@ -10,21 +10,22 @@ STRETCH = 4_000_000  # between two looks at whether a program has been cancelled
 TRANSCENDENTAL = 20  # as much as so many additions
 
 
-def work(body: Body) -> int:
-    return sum(map(work_of, body))
+def work(body: Body, written: int = 1) -> int:
+    return sum([work_of(stmt, written) for stmt in body])
 
 
-def work_of(stmt: Stmt) -> int:
-    """Loops count with all values that their symbols may have; of two branches the longer one counts."""
+def work_of(stmt: Stmt, written: int = 1) -> int:
+    """Loops count with all values that their symbols may have; of two branches the longer one counts. `written` is what
+    counts for writing a cell of memory."""
     match stmt:
         case For():
-            return iterations(stmt) * work(stmt.body)
+            return iterations(stmt) * work(stmt.body, written)
         case Pick(_, value, body):
-            return 1 + _evaluation(value) + work(body)
+            return 1 + _evaluation(value) + work(body, written)
         case If(_, then, orelse):
-            return max(work(then), work(orelse))
-        case Store(_, value) | Update(_, _, value):
-            return 1 + _evaluation(value)
+            return max(work(then, written), work(orelse, written))
+        case Store(ref, value) | Update(ref, _, value):
+            return (1 if ref.buf.home is Home.REG else written) + _evaluation(value)
         case Local(buf, fill):
             return 0 if fill is None else buf.size
         case _:

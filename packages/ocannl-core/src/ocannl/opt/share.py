@@ -11,12 +11,13 @@ from ocannl.opt.nest import same
 
 WORTH = 200_000  # of work in a nest: threads that are awake take over in a hundredth of that time
 CLAIM = 50_000  # of work that a thread takes at a time, at least
+WRITTEN = 8  # of work in writing a cell of memory: vectors add many numbers in the time that it takes to put one away
 CLAIMS = 128  # that a loop is divided into, at most: long ones go through memory in long stretches
 
 
 def share(proc: Proc, worth: int = WORTH, claim: int = CLAIM) -> Proc:
     """Lets threads claim iterations of a long nest's outermost loop, where these have nothing to do with each other.
-    Here it is long from 200 on, and a claim is of 100 at least:
+    Here it is long from 200 on, and a claim is of 120 at least:
 
         proc step                         proc step
           x : f32[6,2]  in                  x : f32[6,2]  in
@@ -37,7 +38,7 @@ def _shared(stmt: Stmt, worth: int, claim: int) -> Stmt:
         return stmt
     if stmt.step != 1 or stmt.lo.constant is None or stmt.hi.constant is None:
         return stmt
-    amount, count = work_of(stmt), iterations(stmt)
+    amount, count = work_of(stmt, WRITTEN), iterations(stmt)
     if amount < worth or count < 2 or not are_independent(touches(stmt.body), stmt.sym, (), sums=False):
         return replace(stmt, claimed=0) if stmt.claimed else stmt
     return replace(stmt, claimed=max(1, min(max(claim * count // amount, count // CLAIMS), count // 2)))
