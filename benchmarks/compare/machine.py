@@ -8,10 +8,11 @@ import platform
 import shutil
 import subprocess
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-SOURCE = Path(__file__).with_name("limits.c")
+HERE = Path(__file__).parent
 VECTORS = ("avx512f", "avx2", "avx", "asimd")  # the widest first
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
@@ -30,15 +31,33 @@ def cores() -> list[int]:
 
 def limits(threads: int) -> dict[str, float]:
     """GF/s of fused multiply-adds, GB/s of `a = b + 3*c` and of a sum; nothing where no C compiler is found."""
+    said = _said_by("limits", str(threads))
+    found: dict[str, float] = json.loads(said) if said else {}
+    return found
+
+
+def crossing_ns() -> float | None:
+    """What a cache line takes from one core to another and back, if a C compiler is found."""
+    said = _said_by("crossing")
+    return float(said) if said else None
+
+
+def _said_by(program: str, *arguments: str) -> str:
+    """What the C program prints that lies beside this file."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
-        return {}
-    with tempfile.TemporaryDirectory() as folder:
-        program = str(Path(folder) / "limits")
-        subprocess.run([compiler, "-O3", "-march=native", "-pthread", str(SOURCE), "-o", program], check=True)
-        ran = subprocess.run([program, str(threads)], check=True, capture_output=True, text=True)
-    found: dict[str, float] = json.loads(ran.stdout)
-    return found
+        return ""
+    built = Path(_programs().name) / program
+    if not built.exists():
+        source = str(HERE / f"{program}.c")
+        subprocess.run([compiler, "-O3", "-march=native", "-pthread", source, "-o", built], check=True)
+    return subprocess.run([built, *arguments], check=True, capture_output=True, text=True).stdout
+
+
+@cache
+def _programs() -> tempfile.TemporaryDirectory[str]:
+    """Where they are while this process lives."""
+    return tempfile.TemporaryDirectory()
 
 
 def bound_s(workload: dict[str, Any], limit: dict[str, float]) -> float | None:

@@ -14,6 +14,7 @@ Results = dict[str, Any]
 OURS = "ocannl_"
 LATENCY = ("W2", "W4", "W5")
 CALL = "W8_noop"
+FAR = 2.5  # times as long: another cache
 
 
 def figure(results: Results, workload: str, took: float) -> float:
@@ -43,7 +44,7 @@ def best_peer(cells: dict[str, Cell]) -> float | None:
 def report(results: Results) -> str:
     parts = [head(results)]
     for threads in results["settings"]["threads"]:
-        parts += [f"## {threaded(threads)}", "", speed(results, threads), ""]
+        parts += [f"## {threaded(threads)}", "", speed(results, threads), "", *apart(results, threads)]
     parts += ["## Import, first step, memory", "", latency(results), "", *failures(results)]
     return "\n".join(parts).rstrip() + "\n"
 
@@ -90,6 +91,20 @@ def speed(results: Results, threads: int) -> str:
         shown = [_shown(results, workload, threads, cells.get(name)) for name in names]
         rows.append(row([workload, unit, *shown, *ratios]))
     return "\n".join(rows)
+
+
+def apart(results: Results, threads: int) -> Iterable[str]:
+    """What was measured while the cores shared no cache, as those of a virtual machine may do at times."""
+    took = {(c["workload"], c["system"]): c["crossing_ns"] for c in results["cells"]
+            if c["threads"] == threads and "crossing_ns" in c}  # fmt: skip
+    if not took:
+        return
+    least = min(took.values())
+    far = [f"{system} on {workload}" for (workload, system), each in took.items() if each > FAR * least]
+    yield f"A cache line went from one core to another and back in {least:.0f} ns."
+    if far:
+        yield f"It took {min(t for t in took.values() if t > FAR * least):.0f} ns or more after {', '.join(far)}."
+    yield ""
 
 
 def _shown(results: Results, workload: str, threads: int, cell: Cell | None) -> str:

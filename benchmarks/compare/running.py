@@ -14,13 +14,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from compare.machine import cores
+from compare.machine import cores, crossing_ns
 from compare.systems import System, python_path
 
 Cell = dict[str, Any]
 LINES_OF_ERROR = 3
 UNCOMPILED = ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")  # users import modules that were imported before
-MEDIANS = ("median_s", "peak_mb", "foreign_load", "synchronous_s")
+MEDIANS = ("median_s", "peak_mb", "foreign_load", "synchronous_s", "crossing_ns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,8 @@ def once(system: System, workload: str, threads: int, plan: Plan, *, fresh: bool
     if wrong:
         return {"error": wrong}
     found: Cell = json.loads(out.splitlines()[-1])
-    return found
+    apart = crossing_ns() if threads > 1 else None
+    return found if apart is None else {**found, "crossing_ns": apart}
 
 
 def together(runs: Sequence[Cell]) -> Cell:
@@ -97,6 +98,8 @@ def line(workload: str, threads: int, system: str, run: Cell) -> str:
         f"{1e6 * run['median_s']:12.1f} us   first {run['first_s']:6.2f} s   {run['peak_mb']:5.0f} MB"
         f"   error {run['worst_error']:.0e}   others {run['foreign_load']:.2f}"
     )
+    if "crossing_ns" in run:
+        said += f"   core to core {run['crossing_ns']:.0f} ns"
     return f"{workload:16}{threads:2}  {system:16}{said}"
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "benchmarks"))
 
 from compare import plot, references, report, running, systems  # noqa: E402
-from compare.machine import bound_s, cores, described, limits  # noqa: E402
+from compare.machine import bound_s, cores, crossing_ns, described, limits  # noqa: E402
 from compare.workloads import TRAINING, WORKLOADS  # noqa: E402
 
 PEERS = {
@@ -158,6 +159,24 @@ def test_bounds_are_of_arithmetic_or_of_bytes():
 def test_the_limits_of_a_machine_are_measured_where_there_is_a_compiler(monkeypatch):
     monkeypatch.setattr("shutil.which", lambda name: None)
     assert limits(1) == {}
+    assert crossing_ns() is None
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_the_way_from_core_to_core_takes_time():
+    assert crossing_ns() > 1
+
+
+def test_what_is_measured_while_cores_are_far_apart_is_named():
+    told = results()
+    told["settings"]["threads"] = [2]
+    told["limits"] = {"2": told["limits"]["1"]}
+    told["bounds"] = {"2": {}}
+    for cell, took in zip(told["cells"], (410.0, None, 80.0, 100.0, None), strict=True):
+        cell |= {"threads": 2} | ({"crossing_ns": took} if took else {})
+    text = report.report(told)
+    assert "from one core to another and back in 80 ns." in text
+    assert "It took 410 ns or more after ocannl_llvm on W2." in text
 
 
 def test_a_plot_is_drawn_where_there_is_matplotlib(tmp_path):
