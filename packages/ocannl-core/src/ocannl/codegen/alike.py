@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ocannl.codegen.nests import Nest
 from ocannl.ir.index import Affine, Bound, Cond, Sym
@@ -34,16 +34,22 @@ from ocannl.ir.loops import (
 
 
 def distinct(nests: Iterable[Nest]) -> list[list[Nest]]:
-    """The nests, those together that are the same code for other arrays, in the order of the first of each."""
+    """The nests, those together that are the same code for other arrays, in the order of the first of each. Before each
+    nest come its parts."""
     found: dict[str, list[Nest]] = {}
+    classes: dict[Nest, str] = {}
     for nest in nests:
-        found.setdefault(anonymous(nest), []).append(nest)
+        key = anonymous(nest, classes)
+        same = found.setdefault(key, [])
+        same.append(nest)
+        classes[nest] = classes[same[0]] if same[0] is not nest else f"call {len(found)}"
     return list(found.values())
 
 
-def anonymous(nest: Nest) -> str:
-    """Equal for nests that differ in nothing but names, where arrays lie, and what comments say."""
-    writer = _Writer()
+def anonymous(nest: Nest, classes: Mapping[Nest, str] | None = None) -> str:
+    """Equal for nests that differ in nothing but names, where arrays lie, and what comments say; `classes` are those of
+    parts, which are written out without them."""
+    writer = _Writer(nest, classes)
     apart = nest.disjoint
     for buf in nest.bufs:
         writer.add(f"{writer.buf(buf)}{'' if buf in apart else '?'}")
@@ -54,7 +60,8 @@ def anonymous(nest: Nest) -> str:
 
 
 class _Writer:
-    def __init__(self) -> None:
+    def __init__(self, nest: Nest, classes: Mapping[Nest, str] | None) -> None:
+        self.nest, self.classes = nest, classes
         self.words: list[str] = []
         self.add = self.words.append
         self.numbers: dict[object, str] = {}
@@ -79,7 +86,10 @@ class _Writer:
                 self.index(Affine.of(sym))
                 self.bound(lo)
                 self.bound(hi)
-                self.body(body)
+                if self.classes is not None and self.nest.calls_in(stmt):
+                    self.calls(self.classes)
+                else:
+                    self.body(body)
             case If(cond, then, orelse):
                 self.add("if")
                 self.cond(cond)
@@ -105,6 +115,13 @@ class _Writer:
                 self.ref(ref)
             case Comment():
                 pass
+
+    def calls(self, classes: Mapping[Nest, str]) -> None:
+        self.body(self.nest.handed)
+        for part in self.nest.parts:
+            self.add(classes[part])
+            self.words += map(self.buf, part.bufs)
+            self.words += map(self.sym, part.syms)
 
     def expr(self, expr: Expr) -> None:
         match expr:
