@@ -54,7 +54,7 @@ def anonymous(nest: Nest, classes: Mapping[Nest, str] | None = None) -> str:
     for buf in nest.bufs:
         writer.add(f"{writer.buf(buf)}{'' if buf in apart else '?'}")
     for sym in nest.syms:
-        writer.index(Affine.of(sym))
+        writer.add(writer.sym(sym))
     writer.body(nest.body)
     return " ".join(writer.words)
 
@@ -83,7 +83,7 @@ class _Writer:
                 self.expr(value)
             case For(sym, lo, hi, body, step, _, claimed, mode):
                 self.add(f"for {step} {claimed} {mode.value}")
-                self.index(Affine.of(sym))
+                self.add(self.sym(sym))
                 self.bound(lo)
                 self.bound(hi)
                 if self.classes is not None and self.nest.calls_in(stmt):
@@ -96,8 +96,7 @@ class _Writer:
                 self.body(then)
                 self.body(orelse)
             case Pick(sym, value, body):
-                self.add("pick")
-                self.index(Affine.of(sym))
+                self.add(f"pick {self.sym(sym)}")
                 self.expr(value)
                 self.body(body)
             case Let(name, value):
