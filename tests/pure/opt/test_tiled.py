@@ -247,10 +247,21 @@ def blocks_outside() -> Example:
     return group, Tiled((s,), ((j, 4), (i, 4)), (k,), j, 4, 1, block=4, inside=2, order=(j, s, i), stretch=(s, 2))
 
 
+def turned(k: int, l: int, i: int) -> tuple[Group, tuple[Sym, Sym, Sym]]:
+    """y[q, r, s] = x[r, s, q]"""
+    syms = q, r, s = sym("q", k), sym("r", l), sym("s", i)
+    return kept(syms, Store(ref(out("y", k, l, i), q, r, s), load(buf("x", l, i, k), r, s, q))), syms
+
+
+def planes_in_lines() -> Example:
+    group, (q, r, s) = turned(8, 3, 4)
+    return group, Tiled((r,), ((s, 4), (q, 4)), (), q, 4, 1, across=s, order=(s, q, r))
+
+
 EXAMPLES: list[Callable[[], Example]] = [
     columns, remainders, dot_form, tail, map_in_place, hoisted, not_over_an_unrolled_row, guards, largest, apart,
     long_tail, panels, blocks, blocks_in_place, blocks_of_what_terms_read,
-    stretches, blocks_outside,
+    stretches, blocks_outside, planes_in_lines,
 ]  # fmt: skip
 
 
@@ -291,6 +302,17 @@ def test_loops_are_in_the_order_in_which_least_comes_from_afar() -> None:
     assert made.order and made.order.index(j) < made.order.index(s)
     small, _ = batched(16, 64, 256, 64)
     assert not chosen(small, AVX512).order and chosen(small, AVX512).stretch is None
+
+
+def test_planes_are_written_line_by_line() -> None:
+    group, (_, r, _) = turned(32, 64, 16)
+    made = chosen(group, AVX512)
+    assert made.across and made.order[-1] is r  # along the first axis, lines that are written would be pages apart
+    flat, (_, r, _) = turned(64, 1, 64)
+    assert chosen(flat, AVX512).turns[r] == 1
+    assert next(reversed(chosen(flat, AVX512).turns)) is not r
+    shared = chosen(replace(group, shared=True), AVX512)
+    assert next(iter(shared.turns.values())) >= 16  # for threads
 
 
 def chosen(group: Group, target: Capabilities) -> Tiled:

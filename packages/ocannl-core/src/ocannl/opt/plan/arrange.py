@@ -39,6 +39,8 @@ def arranged(group: Group, plan: Tiled, caches: Caches) -> Tiled:
 def _in_order(group: Group, plan: Tiled, caches: Caches) -> Tiled:
     """The plan with its loops, and stretches of one of them, in the order in which operands come from afar least often,
     where this matters."""
+    if plan.across is not None and not group.sums:
+        return _along_lines(group, plan)
     turns = plan.turns
     if not may_be_arranged(group, plan) or not 2 <= len(turns) <= MOST:
         return plan
@@ -52,6 +54,22 @@ def _in_order(group: Group, plan: Tiled, caches: Caches) -> Tiled:
         if cost < least:
             least, best = cost, made
     return best if least < GAIN * usual and usual - least > MUCH * cycles else plan
+
+
+def _along_lines(group: Group, plan: Tiled) -> Tiled:
+    """What turns planes, with that loop innermost along which it writes lines that lie side by side: each row of a plane
+    goes on where it was, and there are no more of them at a time than the plane has."""
+    turns, sizes = plan.turns, dict(plan.tiles)
+    many = [sym for sym, count in turns.items() if count > 1]
+    if not group.cond.is_true or not many:
+        return plan
+    (write, *_) = group.writes
+    inner = min(many, key=lambda sym: abs(write.stride(sym)) * sizes.get(sym, 1))
+    order = (*(sym for sym in turns if sym is not inner), inner)
+    few = group.shared and turns[order[0]] < min(FEW, next(iter(turns.values())))
+    if few or inner is many[-1]:
+        return plan
+    return replace(plan, order=order, tiles=tuple([(sym, sizes[sym]) for sym in order if sym in sizes]))
 
 
 @dataclass(frozen=True, slots=True)
