@@ -96,7 +96,7 @@ def any_plan(random: Random, group: Group, capabilities: Capabilities) -> Plan:
         return plan(group, capabilities)
     if random.random() < 0.7 and _may_be_tiled(group, capabilities):
         tile = tiled_plan(random, group)
-        if tile is not None and prod(size for _, size in tile.tiles) <= LARGEST * tile.lanes:
+        if tile is not None and prod(tile.tiles.values()) <= LARGEST * tile.lanes:
             return tile
     some = plain_plan(random, group)
     return Plain(some.order, tuple([

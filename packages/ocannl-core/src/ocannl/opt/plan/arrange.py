@@ -68,7 +68,7 @@ class _Operand:
 def _operands(group: Group, plan: Tiled) -> list[_Operand]:
     """What terms read, and the sums themselves where they go through memory."""
     (total,) = group.sums
-    sizes = {**{sym: sym.extent for sym in plan.reduced}, **dict.fromkeys(plan.outer, 1), **dict(plan.tiles)}
+    sizes = {**{sym: sym.extent for sym in plan.reduced}, **dict.fromkeys(plan.outer, 1), **plan.tiles}
     if plan.block:
         sizes[plan.reduced[0]] = plan.block
     found = []
@@ -106,16 +106,16 @@ def _moved(operands: Sequence[_Operand], walk: Walk, room: int) -> float:
 
 def _ways(plan: Tiled) -> Iterator[tuple[Tiled, Walk]]:
     """Plans with other orders, of which threads can share the outermost loop as well."""
-    turns, sizes = plan.turns, dict(plan.tiles)
+    turns = plan.turns
     enough = min(FEW, next(iter(turns.values())))
-    for order in permutations(turns):
-        if order[-1] not in sizes:
+    for loops in permutations(plan.loops):
+        if not loops[-1][1]:
             continue
-        walk = tuple([(sym, turns[sym]) for sym in order])
-        made = replace(plan, order=order, tiles=tuple([(sym, sizes[sym]) for sym in order if sym in sizes]))
+        walk = tuple([(sym, turns[sym]) for sym, _ in loops])
+        made = replace(plan, loops=loops)
         if walk[0][1] >= enough:
             yield made, walk
-        for sym in order[1:]:
+        for sym, _ in loops[1:]:
             for many in STRETCHES:
                 blocks = -(-turns[sym] // many)
                 if enough <= blocks and 1 < blocks < turns[sym]:
