@@ -274,15 +274,15 @@ def test_what_a_plan_becomes(make: Callable[[], Example], golden: Callable[[str]
 
 def test_threads_that_share_a_group_get_the_same() -> None:
     made, (i, *_) = product(128, 64, 784)
-    alone, shared = chosen(made, AVX512), chosen(replace(made, shared=True), AVX512)
+    alone, shared = chosen(made, AVX512), chosen(made, AVX512, shared=True)
     tiles = [-(-128 // each.tiles[i]) for each in (alone, shared)]
     assert tiles == [11, 16] and idle(shared) == 0 < idle(alone)
     x, k, total = buf("x", 1 << 20), sym("k", 1 << 20), out("y")
     each, value = fed((k,), load(x, k), num(0))
     one = kept((), Store(ref(total), value), sums=(each,), cond=TRUE)
-    assert chosen(replace(one, shared=True), AVX512) == chosen(one, AVX512)  # which has nothing to share
+    assert chosen(one, AVX512, shared=True) == chosen(one, AVX512)  # which has nothing to share
     small, _ = product(16, 64, 24)
-    assert chosen(replace(small, shared=True), AVX512) == chosen(small, AVX512)
+    assert chosen(small, AVX512, shared=True) == chosen(small, AVX512)
 
 
 def test_loops_are_in_the_order_in_which_least_comes_from_afar() -> None:
@@ -294,8 +294,8 @@ def test_loops_are_in_the_order_in_which_least_comes_from_afar() -> None:
     assert not chosen(small, AVX512).loops[0][1] and chosen(small, AVX512).stretch is None
 
 
-def chosen(group: Group, target: Capabilities) -> Tiled:
-    made = plan(group, target)
+def chosen(group: Group, target: Capabilities, shared: bool = False) -> Tiled:
+    made = plan(group, target, shared)
     assert isinstance(made, Tiled)
     return made
 

@@ -21,10 +21,12 @@ MOST = 24  # plans for a group, that of the model among them
 WORTH = 2.0  # times the cycles of the best tile: the model is not as wrong as that
 
 
-def rivals(group: Group, capabilities: Capabilities, most: int = MOST) -> tuple[Plain | Tiled, ...]:
+def rivals(
+    group: Group, capabilities: Capabilities, shared: bool = False, most: int = MOST
+) -> tuple[Plain | Tiled, ...]:
     """Plans of which every result has the same bits, each once: that of the model first, then those that it likes
     best."""
-    tile = tiled(group, capabilities)
+    tile = tiled(group, capabilities, shared)
     if tile is None:
         return (plain(group),)
     rounded, caches = rounding(group, tile), capabilities.caches

@@ -63,15 +63,15 @@ class Tiled:
         return bool(self.panels or self.block)
 
 
-def tiled(group: Group, capabilities: Capabilities) -> Tiled | None:
-    """The cheapest tile; None where there is nothing to have in lanes. If threads share the group, what they wait for
-    each other counts, too."""
+def tiled(group: Group, capabilities: Capabilities, shared: bool = False) -> Tiled | None:
+    """The cheapest tile; None where there is nothing to have in lanes. If threads share the outermost loop, what they
+    wait for each other counts, too."""
     subject = subject_of(group, capabilities)
     tile = best(subject.shape()) if subject is not None else None
     if subject is None or tile is None:
         return None
     first = in_tiles(group, subject, tile)
-    if not (group.shared and first.turns) or tile.cycles < LONG:
+    if not (shared and first.turns) or tile.cycles < LONG:
         return first
     high = [each for each in alike(subject.shape(), tile) if each.tiles and each.tiles[0][1] >= HIGH]
     some = [(tile.cycles, first), *((each.cycles, in_tiles(group, subject, each)) for each in high)]
