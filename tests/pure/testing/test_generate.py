@@ -114,6 +114,8 @@ def test_errors_of_powers_of_powers() -> None:
         assert abs(one - two) <= bound
         off = max(off, abs(one - two) / bound)
     assert said > 1000 and off > 0.5
+    unknown = Info(0, 2, 99, 1e9, float32)
+    assert error_of(POW, Info(1, 8, 0, 0, float32), [(unknown, 1)], float32) is None
 
 
 def test_differences_are_told() -> None:

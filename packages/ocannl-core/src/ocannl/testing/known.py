@@ -164,15 +164,16 @@ def error_of(op: Op | None, start: Info, values: Sequence[tuple[Info, int]], kin
 def _raised(x: Info, y: Info) -> Info | None:
     """The one to the power of the other; None where that may be huge, or is of something next to nothing."""
     low, high = x.low - x.error, x.high + x.error
-    if low < 1 / HUGE:
+    if low <= 0:
         return None
     exponents = y.low - y.error, y.high + y.error
-    least, *_, most = sorted([base**power for base in (low, high) for power in exponents])
-    if most > HUGE:
+    steep, high_power = max(abs(log(low)), abs(log(high))), max(map(abs, exponents))
+    if steep * max(1, high_power) > log(HUGE):
         return None
-    by_x = max(map(abs, exponents)) * max(base ** (power - 1) for base in (low, high) for power in exponents)
-    by_y = most * max(abs(log(low)), abs(log(high)))
-    return Info(least, most, 99, x.error * by_x + y.error * by_y + most * 2.0**-18, None)
+    least, *_, most = sorted([base**power for base in (low, high) for power in exponents])
+    by_x = high_power * max(base ** (power - 1) for base in (low, high) for power in exponents)
+    error = x.error * by_x + y.error * steep * most + most * 2.0**-18
+    return Info(least, most, 99, error, None)
 
 
 def step_of(error: float, size: float, kind: Precision) -> float:
