@@ -59,7 +59,7 @@ def test_rivals_of_a_group_round_alike(native, run, seed):
     cases = []
     for number in range(BATCH):
         made = group(random)
-        some = rivals(made.group, target(random, native), 40)
+        some = rivals(made.group, target(random, native), most=40)
         some = some[:1] + tuple(random.sample(some[1:], min(3, len(some) - 1)))
         for n, plan in enumerate(some):
             proc = realized(made.proc(made.group.stmt(), f"g{number}_{n}"), made.group, plan)
@@ -109,7 +109,7 @@ def test_plans_that_round_otherwise_are_no_rivals(native, run, term, monkeypatch
     arrays = [rng.standard_normal(buf.shape).astype("float32") for buf in bufs]
 
     def results() -> set[bytes]:
-        plans = rivals(made, replace(native.capabilities, vector_bytes=32), 60)
+        plans = rivals(made, replace(native.capabilities, vector_bytes=32), most=60)
         procs = [
             Proc(f"by_{n}", bufs, (), (realize(made, plan, Namer("abcyijk")),)) for n, plan in enumerate(plans)
         ]

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from ocannl.ir.index import Affine, Sym
-from ocannl.ir.loops import Access, Buf, Home, Load, Num, Proc, Ref, Stmt, Store, loop, row_major
+from ocannl.ir.loops import Access, Buf, For, Home, Load, Local, Mode, Num, Proc, Ref, Stmt, Store, loop, row_major
 from ocannl.ir.precision import Precision, float32, float64, uint8
 from ocannl.ir.verify import verify
 from ocannl.opt.memory import memory
@@ -91,3 +91,23 @@ def test_random_lives(seed: int) -> None:
     peak = max(sum(-(-b.nbytes // 64) * 64 for b in bufs) for bufs in alive)
     assert peak <= placed.arena <= 1.25 * peak
     assert offsets(memory(proc, 64)) == offsets(placed)
+
+
+def test_what_loops_walk_has_a_place_on_the_stack_and_what_stays_in_registers_has_none() -> None:
+    def local(name: str) -> Buf:
+        return Buf(name, float32, (2, 16), row_major((2, 16)), Home.REG, Access.TEMP)
+
+    def each(buf: Buf, name: str, mode: Mode) -> Stmt:
+        row, lane = Sym(f"{name}_row", 0, 1), Sym(name, 0, 15)
+        cells = Store(Ref(buf, (Affine.of(row), Affine.of(lane))), Num(0, float32))
+        return loop(row, (loop(lane, (cells,), mode=Mode.LANES),), mode=mode)
+
+    walked, other, held, kept = (local(name) for name in ("walked", "other", "held", "kept"))
+    bufs = walked, other, held, kept
+    modes = Mode.SERIAL, Mode.SERIAL, Mode.UNROLLED, Mode.UNROLLED
+    writes = [each(buf, buf.name, mode) for buf, mode in zip(bufs, modes, strict=True)]
+    outside = loop(Sym("i", 0, 3), (*map(Local, bufs), *writes))
+    placed = memory(Proc("p", (), (), (outside,)), 64)
+    assert isinstance(placed.body[0], For)
+    found = {each.buf.name: each.buf.offset for each in placed.body[0].body if isinstance(each, Local)}
+    assert found == {"walked": 0, "other": 0, "held": None, "kept": None}

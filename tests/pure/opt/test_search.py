@@ -37,17 +37,17 @@ def test_a_search_sees_the_groups_that_are_scheduled(seeds: range) -> None:
     inner = 0
     for seed in seeds:
         proc = optimize(lower(generate(Random(f"groups {seed}"), 4).code, "p"), {}, TARGET, without=late)
-        scheduled: list[Group] = []
+        scheduled: list[tuple[Group, bool]] = []
 
-        def chosen(group: Group, seen: list[Group] = scheduled) -> Plain:
-            seen.append(group)
+        def chosen(group: Group, shared: bool, seen: list[tuple[Group, bool]] = scheduled) -> Plain:
+            seen.append((group, shared))
             return plain(group)  # which copies no operands, whose copies are groups as well
 
         planned(proc, chosen)
         names = Namer(names_of(proc))
         found = [each for stmt in proc.body for each in groups(stmt, names)]
-        assert [(each.shared, each.syms) for each in found] == [(each.shared, each.syms) for each in scheduled]
-        inner += sum(not each.shared for each in found)
+        assert [(each.syms, shared) for each, shared in found] == [(each.syms, shared) for each, shared in scheduled]
+        inner += sum(not shared for _, shared in found)
     assert inner
 
 
@@ -55,10 +55,10 @@ def test_the_plan_of_the_model_is_the_first_of_its_rivals(seeds: range) -> None:
     several = 0
     for seed in seeds:
         made = group(Random(seed)).group
-        some = rivals(made, TARGET, 5)
+        some = rivals(made, TARGET, most=5)
         assert some[0] == plan(made, TARGET)
         assert len(some) == len(set(some)) <= 5
-        assert some == rivals(made, TARGET, 24)[: len(some)]
+        assert some == rivals(made, TARGET, most=24)[: len(some)]
         several += len(some) > 1
     assert several > len(seeds) // 5
 

@@ -262,11 +262,8 @@ def the_tail_has_the_place_of_the_first_vector(patch: Patch) -> None:
 @bug(a_group_is_wrong)
 def the_fold_of_lanes_loses_one(patch: Patch) -> None:
     def folds(f: Any, self: Any, each: Any, total: Any, acc: Any) -> Any:
-        whole = self.plan
-        self.plan = replace(whole, lanes=max(1, whole.lanes - 1))
-        out = f(self, each, total, acc)
-        self.plan = whole
-        return out
+        fewer = replace(self.plan, lanes=max(1, self.plan.lanes - 1))
+        return f(replace(self, plan=fewer), each, total, acc)
 
     wrap(patch, tiled._Realizer, "folds", folds)
 

@@ -112,18 +112,18 @@ Example = tuple[Group, Tiled]
 
 def columns() -> Example:
     group, (i, j, k) = product(4, 16, 3)
-    return group, Tiled((), ((i, 2), (j, 8)), (k,), j, 4, 2)
+    return group, Tiled(((i, 2), (j, 8)), (k,), j, 4, 2)
 
 
 def remainders() -> Example:
     """Fewer rows in the last tile, and fewer lanes."""
     group, (i, j, k) = product(5, 11, 3)
-    return group, Tiled((), ((i, 2), (j, 4)), (k,), j, 4, 1)
+    return group, Tiled(((i, 2), (j, 4)), (k,), j, 4, 1)
 
 
 def dot_form() -> Example:
     group, (i, j, k) = dots(3, 2, 19)
-    return group, Tiled((j,), ((i, 3),), (k,), k, 4, 2)
+    return group, Tiled(((j, 0), (i, 3)), (k,), k, 4, 2)
 
 
 def tail() -> Example:
@@ -138,7 +138,7 @@ def tail() -> Example:
         Store(ref(c, i, j), h),
         Update(ref(d, i, j), ADD, apply("mul", h, h)),
     )
-    return kept((i, j), *body, sums=(each,)), Tiled((), ((i, 2), (j, 4)), (l,), j, 4, 1)
+    return kept((i, j), *body, sums=(each,)), Tiled(((i, 2), (j, 4)), (l,), j, 4, 1)
 
 
 def long_tail() -> Example:
@@ -147,13 +147,13 @@ def long_tail() -> Example:
     (store,) = group.tail
     assert isinstance(store, Store)
     long = replace(store, value=apply("tanh", apply("add", store.value, load(buf("bias", 7), i))))
-    return replace(group, tail=(long,)), Tiled((), ((i, 5), (j, 8)), (k,), j, 4, 2)
+    return replace(group, tail=(long,)), Tiled(((i, 5), (j, 8)), (k,), j, 4, 2)
 
 
 def map_in_place() -> Example:
     x, g, (i, j) = out("x", 3, 10), buf("g", 10), (sym("i", 3), sym("j", 10))
     value = apply("sub", load(x, i, j), apply("mul", num(0.5), load(g, j)))
-    return kept((i, j), Store(ref(x, i, j), value)), Tiled((i,), ((j, 8),), (), j, 4, 2)
+    return kept((i, j), Store(ref(x, i, j), value)), Tiled(((i, 0), (j, 8)), (), j, 4, 2)
 
 
 def hoisted() -> Example:
@@ -162,7 +162,7 @@ def hoisted() -> Example:
     i, j, k = sym("i", 4), sym("j", 4), sym("k", 5)
     term = apply("mul", apply("exp", load(x, i)), apply("add", apply("exp", load(y, j)), apply("exp", load(s))))
     each, total = fed((k,), term, num(1))
-    return kept((i, j), Store(ref(z, i, j), total), sums=(each,)), Tiled((), ((i, 2), (j, 4)), (k,), j, 4, 1)
+    return kept((i, j), Store(ref(z, i, j), total), sums=(each,)), Tiled(((i, 2), (j, 4)), (k,), j, 4, 1)
 
 
 def not_over_an_unrolled_row() -> Example:
@@ -172,7 +172,7 @@ def not_over_an_unrolled_row() -> Example:
     term = apply("add", apply("exp", load(x, h, i)), apply("exp", load(y, i, j)))
     each, total = fed((k,), term, num(0))
     return kept((h, i, j), Store(ref(z, h, i, j), total), sums=(each,)), Tiled(
-        (), ((h, 2), (i, 3), (j, 4)), (k,), j, 4, 1
+        ((h, 2), (i, 3), (j, 4)), (k,), j, 4, 1
     )
 
 
@@ -183,13 +183,13 @@ def guards() -> Example:
     row = Affine.of(k) + l - 1
     each, total = fed((k, l), load(x, row, j), load(y, i, j), cond=Cond((row, Affine.of(5) - row)))
     group = kept((i, j), Store(ref(y, i, j), total), sums=(each,), cond=Cond((Affine.of(i) - 1,)))
-    return group, Tiled((i,), ((j, 8),), (k, l), j, 4, 2)
+    return group, Tiled(((i, 0), (j, 8)), (k, l), j, 4, 2)
 
 
 def largest() -> Example:
     x, y, (i, k) = buf("x", 2, 10), out("y", 2), (sym("i", 2), sym("k", 10))
     each, total = fed((k,), load(x, i, k), num(float("-inf")), MAX)
-    return kept((i,), Store(ref(y, i), total), sums=(each,)), Tiled((i,), (), (k,), k, 4, 1)
+    return kept((i,), Store(ref(y, i), total), sums=(each,)), Tiled(((i, 0),), (k,), k, 4, 1)
 
 
 def apart() -> Example:
@@ -197,12 +197,12 @@ def apart() -> Example:
     x, y, z = buf("x", 16), buf("y", 8, kind=bfloat16), out("z", 16)
     i = sym("i", 8)
     value = apply("add", load(x, -Affine.of(i) * 2 + 15), Cast(load(y, i), float32))
-    return kept((i,), Store(ref(z, Affine.of(i) * 2), value)), Tiled((), ((i, 4),), (), i, 4, 1)
+    return kept((i,), Store(ref(z, Affine.of(i) * 2), value)), Tiled(((i, 4),), (), i, 4, 1)
 
 
 def panels() -> Example:
     group, (i, j, k) = product(5, 12, 3)
-    return group, Tiled((), ((j, 8), (i, 2)), (k,), j, 4, 2, panels=tuple(loads(group.sums[0].update.value)))
+    return group, Tiled(((j, 8), (i, 2)), (k,), j, 4, 2, panels=tuple(loads(group.sums[0].update.value)))
 
 
 def blocks() -> Example:
@@ -210,14 +210,14 @@ def blocks() -> Example:
     (each,) = group.sums
     last = apply("add", load(buf("x", 8), j), Load(each.update.ref))
     written = replace(group, tail=(Store(group.writes[0], last),))
-    return written, Tiled((), ((j, 4), (i, 4)), (k,), j, 4, 1, block=3)
+    return written, Tiled(((j, 4), (i, 4)), (k,), j, 4, 1, block=3)
 
 
 def blocks_in_place() -> Example:
     group, (i, j, k) = product(4, 8, 11)
     (each,) = group.sums
     begun = replace(each, start=Load(group.writes[0]))
-    return replace(group, sums=(begun,)), Tiled((), ((j, 4), (i, 4)), (k,), j, 4, 1, block=6)
+    return replace(group, sums=(begun,)), Tiled(((j, 4), (i, 4)), (k,), j, 4, 1, block=6)
 
 
 def blocks_of_what_terms_read() -> Example:
@@ -225,7 +225,7 @@ def blocks_of_what_terms_read() -> Example:
     group, (i, j, k) = product(4, 8, 11)
     (each,) = group.sums
     read = replace(each.update, value=apply("mul", each.update.value, Load(group.writes[0])))
-    plan = Tiled((), ((j, 4), (i, 4)), (k,), j, 4, 1, block=3)
+    plan = Tiled(((j, 4), (i, 4)), (k,), j, 4, 1, block=3)
     return replace(group, sums=(replace(each, update=read),)), plan
 
 
@@ -239,18 +239,30 @@ def batched(b: int, m: int, n: int, k: int) -> tuple[Group, tuple[Sym, Sym, Sym,
 
 def stretches() -> Example:
     group, (s, i, j, k) = batched(3, 5, 7, 4)
-    return group, Tiled((s,), ((j, 4), (i, 2)), (k,), j, 4, 1, order=(j, s, i), stretch=(i, 2))
+    return group, Tiled(((j, 4), (s, 0), (i, 2)), (k,), j, 4, 1, stretch=(i, 2))
 
 
 def blocks_outside() -> Example:
     group, (s, i, j, k) = batched(3, 4, 8, 6)
-    return group, Tiled((s,), ((j, 4), (i, 4)), (k,), j, 4, 1, block=4, inside=2, order=(j, s, i), stretch=(s, 2))
+    return group, Tiled(((j, 4), (s, 0), (i, 4)), (k,), j, 4, 1, block=4, inside=2, stretch=(s, 2))
+
+
+def turned(*sizes: int) -> tuple[Group, tuple[Sym, ...]]:
+    """y[b, i, j, k] = x[b, j, k, i]"""
+    syms = b, i, j, k = tuple([sym(name, size) for name, size in zip("bijk", sizes, strict=True)])
+    x = buf("x", *[each.extent for each in (b, j, k, i)])
+    return kept(syms, Store(ref(out("y", *sizes), *syms), load(x, b, j, k, i))), syms
+
+
+def planes_in_lines() -> Example:
+    group, (b, i, j, k) = turned(2, 8, 3, 4)
+    return group, Tiled(((b, 0), (k, 4), (i, 4), (j, 0)), (), i, 4, 1, across=k)
 
 
 EXAMPLES: list[Callable[[], Example]] = [
     columns, remainders, dot_form, tail, map_in_place, hoisted, not_over_an_unrolled_row, guards, largest, apart,
     long_tail, panels, blocks, blocks_in_place, blocks_of_what_terms_read,
-    stretches, blocks_outside,
+    stretches, blocks_outside, planes_in_lines,
 ]  # fmt: skip
 
 
@@ -274,27 +286,36 @@ def test_what_a_plan_becomes(make: Callable[[], Example], golden: Callable[[str]
 
 def test_threads_that_share_a_group_get_the_same() -> None:
     made, (i, *_) = product(128, 64, 784)
-    alone, shared = chosen(made, AVX512), chosen(replace(made, shared=True), AVX512)
-    tiles = [-(-128 // dict(each.tiles)[i]) for each in (alone, shared)]
+    alone, shared = chosen(made, AVX512), chosen(made, AVX512, shared=True)
+    tiles = [-(-128 // each.tiles[i]) for each in (alone, shared)]
     assert tiles == [11, 16] and idle(shared) == 0 < idle(alone)
     x, k, total = buf("x", 1 << 20), sym("k", 1 << 20), out("y")
     each, value = fed((k,), load(x, k), num(0))
     one = kept((), Store(ref(total), value), sums=(each,), cond=TRUE)
-    assert chosen(replace(one, shared=True), AVX512) == chosen(one, AVX512)  # which has nothing to share
+    assert chosen(one, AVX512, shared=True) == chosen(one, AVX512)  # which has nothing to share
     small, _ = product(16, 64, 24)
-    assert chosen(replace(small, shared=True), AVX512) == chosen(small, AVX512)
+    assert chosen(small, AVX512, shared=True) == chosen(small, AVX512)
 
 
 def test_loops_are_in_the_order_in_which_least_comes_from_afar() -> None:
     large, (s, _, j, _) = batched(16, 64, 4096, 1024)  # one operand of 16 MB, which every turn of `s` goes through
     made = chosen(large, AVX512)
-    assert made.order and made.order.index(j) < made.order.index(s)
+    order = list(made.turns)
+    assert order.index(j) < order.index(s)
     small, _ = batched(16, 64, 256, 64)
-    assert not chosen(small, AVX512).order and chosen(small, AVX512).stretch is None
+    assert not chosen(small, AVX512).loops[0][1] and chosen(small, AVX512).stretch is None
 
 
-def chosen(group: Group, target: Capabilities) -> Tiled:
-    made = plan(group, target)
+def test_planes_are_written_line_by_line() -> None:
+    group, (_, _, j, _) = turned(8, 32, 64, 16)
+    made = chosen(group, AVX512)
+    assert made.across and made.loops[-1] == (j, 0)  # along the axis before it, lines would be pages apart
+    few, (_, _, j, _) = turned(1, 32, 64, 16)
+    assert next(sym for sym, count in chosen(few, AVX512).turns.items() if count > 1) is j  # for threads to share
+
+
+def chosen(group: Group, target: Capabilities, shared: bool = False) -> Tiled:
+    made = plan(group, target, shared)
     assert isinstance(made, Tiled)
     return made
 
@@ -304,7 +325,7 @@ def test_a_product_has_rows_and_columns_in_registers(target: Capabilities) -> No
     group, (i, j, k) = product(64, 256, 256)
     made = chosen(group, target)
     assert made.vector is j and made.reduced == (k,) and made.lanes == target.vector_bytes // 4
-    tiles = dict(made.tiles)
+    tiles = made.tiles
     vectors = tiles[i] * made.vectors
     assert vectors >= 6
     assert vectors + made.vectors + 1 <= target.vector_registers
@@ -346,8 +367,8 @@ def test_long_sums_of_many_tiles_are_in_blocks() -> None:
     """A panel is a quarter of what the core has for itself, and blocks are as long as each other."""
     group, (_, j, _) = product(1024, 1024, 5000)
     made = chosen(group, AVX512)
-    size = dict(made.tiles)[j]
-    assert made.tiles[0][0] is j and made.block * size * 4 <= AVX512.caches.core_bytes // 4
+    ((first, size), *_) = made.loops
+    assert first is j and made.block * size * 4 <= AVX512.caches.core_bytes // 4
     assert made.block * -(-5000 // made.block) - 5000 < 5000 // made.block
     for sizes in ((1024, 1024, 1024), (24, 1024, 5000)):
         assert not chosen(product(*sizes)[0], AVX512).block
@@ -398,6 +419,6 @@ def test_no_tile(why: str) -> None:
 
 def test_lanes_of_a_realized_plan_are_as_many_as_it_says() -> None:
     group, (i, j, k) = product(8, 12, 3)
-    stmt = realize(group, Tiled((), ((i, 4), (j, 8)), (k,), j, 8, 1), Namer())
+    stmt = realize(group, Tiled(((i, 4), (j, 8)), (k,), j, 8, 1), Namer())
     widths = {node.sym.extent for node in walk(stmt) if isinstance(node, For) and node.mode is Mode.LANES}
     assert widths == {8, 4}

@@ -9,12 +9,13 @@ import numpy as np
 
 from ocannl.ir.assign import Apply, Convert, Index, Number, Read, Seq, Value, assigns, nodes, reads
 from ocannl.ir.index import SymKind
-from ocannl.ir.ops import OPS
-from ocannl.ir.precision import PRECISIONS
+from ocannl.ir.ops import OPS, POW
+from ocannl.ir.precision import PRECISIONS, float32
 from ocannl.ir.text import print_comp
 from ocannl.ir.tnode import reset_ids
 from ocannl.testing.evaluate import evaluate
 from ocannl.testing.generate import Program, difference, generate
+from ocannl.testing.known import Info, error_of
 
 
 def programs(count: int) -> list[Program]:
@@ -91,6 +92,30 @@ def test_there_is_some_of_everything() -> None:
     wanted += [name for name in seen if not name.startswith(("op ", "type ", "accum "))]
     rare = {name: seen[name] for name in wanted if seen[name] < 5}
     assert not rare, rare
+
+
+def test_errors_of_powers_of_powers() -> None:
+    """Numbers that are off by what is known of them end no farther apart than that says."""
+    random, off, said = Random(0), 0.0, 0
+    for _ in range(2000):
+        low, few = random.uniform(0.25, 4), random.uniform(0, 1.5)
+        cell = Info(low, low * random.uniform(1, 2), 99, random.choice((0, 1e-5, 1e-3)), float32)
+        value = Info(few, few + random.uniform(0, 0.5), 99, random.choice((0, 1e-5, 1e-3)), float32)
+        times = random.randint(1, 5)
+        bound = error_of(POW, cell, [(value, times)], float32)
+        if bound is None:
+            continue
+        said += 1
+        one = two = random.uniform(cell.low, cell.high)
+        two += random.choice((-1, 1)) * cell.error
+        for _ in range(times):
+            exponent = random.uniform(value.low, value.high)
+            one, two = one**exponent, two ** (exponent + random.choice((-1, 1)) * value.error)
+        assert abs(one - two) <= bound
+        off = max(off, abs(one - two) / bound)
+    assert said > 1000 and off > 0.5
+    unknown = Info(0, 2, 99, 1e9, float32)
+    assert error_of(POW, Info(1, 8, 0, 0, float32), [(unknown, 1)], float32) is None
 
 
 def test_differences_are_told() -> None:

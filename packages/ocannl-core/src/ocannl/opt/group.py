@@ -67,7 +67,6 @@ class Group:
     cond: Cond
     sums: tuple[Sum, ...]
     tail: tuple[Let | Store | Update, ...]
-    shared: bool = False  # threads share its outermost loop, if it is long
 
     @property
     def syms(self) -> tuple[Sym, ...]:

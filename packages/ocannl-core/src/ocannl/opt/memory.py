@@ -8,7 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from ocannl.ir.loops import Body, Buf, For, Home, Local, Proc, Stmt
+from ocannl.ir.index import Sym
+from ocannl.ir.loops import Body, Buf, For, Home, Load, Local, Mode, Proc, Stmt, Store, Update
+from ocannl.ir.walk import walk
 from ocannl.opt.nest import touched
 from ocannl.opt.substitute import replace_buffers, with_buffers
 
@@ -46,11 +48,30 @@ def _with_stack(stmt: Stmt, alignment_bytes: int) -> Stmt:
     if not isinstance(stmt, For):
         return stmt
     local = [each.buf for each in stmt.body if isinstance(each, Local) and each.buf.shape and each.fill is None]
+    if local:
+        walked = _walked(stmt.body)
+        local = [buf for buf in local if buf in walked]
     if len(local) < 2 and sum(buf.nbytes for buf in local) < LARGE_BYTES:
         return stmt
     new, _ = _placed(local, stmt.body, alignment_bytes)
     body = [Local(new.get(each.buf, each.buf), each.fill) if isinstance(each, Local) else each for each in stmt.body]
     return replace(stmt, body=with_buffers(tuple(body), new))
+
+
+def _walked(body: Body) -> set[Buf]:
+    """The local arrays of which loops choose cells as they go; the others are registers, which have no place."""
+    found: set[Buf] = set()
+    copied: set[Sym] = set()
+    for node in walk(body):
+        match node:
+            case For(sym, mode=Mode.UNROLLED | Mode.LANES):
+                copied.add(sym)
+            case Load(ref) | Store(ref) | Update(ref) if ref.buf.home is Home.REG and ref.buf not in found:
+                if not all(copied.issuperset(place.syms) for place in ref.at):
+                    found.add(ref.buf)
+            case _:
+                pass
+    return found
 
 
 def fitting(sizes: Mapping[Buf, int], body: Body, most_bytes: int) -> set[Buf]:

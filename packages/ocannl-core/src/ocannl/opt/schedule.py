@@ -17,7 +17,8 @@ from ocannl.opt.realize import packed, realize
 Choices = Mapping[int, tuple[int, ...]]
 """Which of its rivals each group has, by the places of nests in a program; where nothing is said, the model's plan."""
 BY_MODEL: Choices = MappingProxyType({})
-Chooser = Callable[[Group], Plan]
+Chooser = Callable[[Group, bool], Plan]
+"""The plan of a group; the flag says whether threads share its outermost loop, if it is long."""
 
 
 def schedule(proc: Proc, capabilities: Capabilities, choices: Choices = BY_MODEL) -> Proc:
@@ -39,9 +40,9 @@ def schedule(proc: Proc, capabilities: Capabilities, choices: Choices = BY_MODEL
     def by(place: int) -> Chooser:
         numbers = iter(choices.get(place, ()))  # copies, which come last, are always as the model has them
 
-        def choose(group: Group) -> Plan:
+        def choose(group: Group, shared: bool) -> Plan:
             number = next(numbers, 0)
-            return rivals(group, capabilities)[number] if number else plan(group, capabilities)
+            return rivals(group, capabilities, shared)[number] if number else plan(group, capabilities, shared)
 
         return choose
 
@@ -53,13 +54,14 @@ def planned(proc: Proc, choose: Chooser) -> Proc:
     return _planned(proc, lambda place: choose)
 
 
-def groups(stmt: Stmt, names: Namer) -> Iterator[Group]:
-    """Those in a statement, in order."""
+def groups(stmt: Stmt, names: Namer) -> Iterator[tuple[Group, bool]]:
+    """Those in a statement, in order, as a `Chooser` is asked for their plans."""
     group = _whole(stmt, names)
     if group is not None:
-        yield group
+        yield group, True
     else:
-        yield from _groups_inside(stmt, names)
+        for inner in _groups_inside(stmt, names):
+            yield inner, False
 
 
 def _groups_inside(stmt: Stmt, names: Namer) -> Iterator[Group]:
@@ -79,7 +81,7 @@ def _planned(proc: Proc, by: Callable[[int], Chooser]) -> Proc:
     for place, stmt in enumerate(proc.body):
         choose = by(place)
         group = _whole(stmt, names)
-        chosen = choose(group) if group is not None else None
+        chosen = choose(group, True) if group is not None else None
         if group is None or chosen is None:
             body.append(_inner(stmt, choose, names))
         elif not isinstance(chosen, Tiled) or not chosen.is_prepared:
@@ -87,20 +89,19 @@ def _planned(proc: Proc, by: Callable[[int], Chooser]) -> Proc:
         else:  # operands are copied before it
             made = packed(group, chosen, names)
             bufs += made.bufs
-            body += [realize(copy, choose(copy), names) for copy in made.copies]
+            body += [realize(copy, choose(copy, False), names) for copy in made.copies]
             body.append(block(made.body))
     return replace(proc, body=tuple(body), bufs=(*proc.bufs, *bufs))
 
 
 def _whole(stmt: Stmt, names: Namer) -> Group | None:
     """The group that a statement is, if none of its loops is to stay outside."""
-    group = None if is_claimed(stmt) else group_of(stmt, names)
-    return replace(group, shared=True) if group is not None else None
+    return None if is_claimed(stmt) else group_of(stmt, names)
 
 
 def _part(stmt: Stmt, choose: Chooser, names: Namer) -> Stmt:
     group = group_of(stmt, names)
-    return _inner(stmt, choose, names) if group is None else realize(group, choose(group), names)
+    return _inner(stmt, choose, names) if group is None else realize(group, choose(group, False), names)
 
 
 def _inner(stmt: Stmt, choose: Chooser, names: Namer) -> Stmt:

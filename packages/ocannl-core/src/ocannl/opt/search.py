@@ -47,7 +47,8 @@ def search(proc: Proc, capabilities: Capabilities, timer: Timer) -> Choices:
         if amounts[place] < LONG:
             break
         nest = alone(proc, proc.body[place])
-        many = [len(rivals(group, capabilities)) for group in groups(proc.body[place], Namer(names_of(nest)))]
+        names = Namer(names_of(nest))
+        many = [len(rivals(group, capabilities, shared)) for group, shared in groups(proc.body[place], names)]
         if max(many, default=1) == 1:
             continue
         chosen = timer.recall(nest)

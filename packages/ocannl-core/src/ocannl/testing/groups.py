@@ -109,22 +109,21 @@ def tiled_plan(random: Random, group: Group) -> Tiled | None:
         tiles.append((vector, random.randint(1, vector.extent + 3)))
     outer = [s for s in group.syms if s is not vector and s not in tiled]
     across = random.choice([None, *tiled])
-    order = tuple(random.sample(outer, len(outer)))
-    made = Tiled(order, tuple(tiles), tuple(reduced), vector, lanes, vectors, across)
+    order = [(s, 0) for s in random.sample(outer, len(outer))]
+    made = Tiled((*order, *tiles), tuple(reduced), vector, lanes, vectors, across)
     if may_be_arranged(group, made) and random.random() < 0.5:
         made = _arranged(random, made)
     panels = tuple([ref for ref in may_be_packed(group, made) if random.random() < 0.3])
     block = random.randint(1, reduced[0].extent + 1) if may_be_blocked(group, made) and random.random() < 0.3 else 0
-    inside = random.randint(1, len(made.turns if made.order else made.tiles)) if block else 1
+    inside = random.randint(1, len(made.loops)) if block else 1
     return replace(made, panels=panels, block=block, inside=inside)
 
 
 def _arranged(random: Random, plan: Tiled) -> Tiled:
     """The loops in any order, one of them in stretches of any length."""
-    *tiles, last = random.sample(plan.tiles, len(plan.tiles))
-    before = [*plan.outer, *(sym for sym, _ in tiles)]
-    order = (*random.sample(before, len(before)), last[0])
-    made = replace(plan, order=order, tiles=tuple(sorted(plan.tiles, key=lambda tile: order.index(tile[0]))))
+    last = random.choice([*plan.tiles.items()])
+    before = [each for each in plan.loops if each != last]
+    made = replace(plan, loops=(*random.sample(before, len(before)), last))
     some = [(sym, random.randint(1, turns + 1)) for sym, turns in made.turns.items() if turns > 1]
     return replace(made, stretch=random.choice([None, *some]))
 

@@ -15,6 +15,7 @@ from ocannl.ir.precision import Family, Precision, float32, int32, promote, uint
 
 LOGICAL = ("id", "not", "max", "min", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "where", "fst", "snd")
 BITS = 21  # of an exact number: what any sum or product of float32 holds
+HUGE = 1e8  # from which on nothing is said about errors
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,13 @@ def error_of(op: Op | None, start: Info, values: Sequence[tuple[Info, int]], kin
                 bound = max(cell.size, 1e-9) * grow**times
                 error = (cell.error + times * value.error * max(1.0, cell.size)) * grow**times
                 cell = Info(-bound, bound, cell.grain + times * value.grain, error, None)
-            case "div" | "pow":
+            case "pow":
+                for _ in range(0 if is_integer(kind) else times):
+                    raised = _raised(cell, value)
+                    if raised is None:
+                        return None
+                    cell = raised
+            case "div":
                 if is_integer(kind):
                     continue
                 cell = replace(cell, error=cell.error + times * (value.error + 2.0**-16) * max(cell.size, 8.0))
@@ -145,13 +152,28 @@ def error_of(op: Op | None, start: Info, values: Sequence[tuple[Info, int]], kin
                 error = max(cell.error, value.error)
                 cell = Info(-bound, bound, max(cell.grain, value.grain), error, None)
         if not is_integer(kind):
-            if cell.size > 1e8:
+            if cell.size > HUGE:
                 return None
             error = cell.error
             cell = settled(replace(cell, kind=None))
             if cell.error != error:
                 cell = replace(cell, error=error + times * cell.size * 2.0**-21)
     return None if kind.is_float and kind.nbytes < 4 and cell.size > 200 else cell.error
+
+
+def _raised(x: Info, y: Info) -> Info | None:
+    """The one to the power of the other; None where that may be huge, or is of something next to nothing."""
+    low, high = x.low - x.error, x.high + x.error
+    if low <= 0:
+        return None
+    exponents = y.low - y.error, y.high + y.error
+    steep, high_power = max(abs(log(low)), abs(log(high))), max(map(abs, exponents))
+    if steep * max(1, high_power) > log(HUGE):
+        return None
+    least, *_, most = sorted([base**power for base in (low, high) for power in exponents])
+    by_x = high_power * max(base ** (power - 1) for base in (low, high) for power in exponents)
+    error = x.error * by_x + y.error * steep * most + most * 2.0**-18
+    return Info(least, most, 99, error, None)
 
 
 def step_of(error: float, size: float, kind: Precision) -> float:

@@ -70,7 +70,7 @@ def drawn(
         "layout": lambda proc: turned(random, proc),
         "outer": lambda proc: outer(proc, target, 2, 0, 1e9),
         "pad": lambda proc: pad(proc, random.choice((4, 16, 64))),
-        "schedule": lambda proc: planned(proc, lambda group: any_plan(random, group, target)),
+        "schedule": lambda proc: planned(proc, lambda group, shared: any_plan(random, group, target, shared)),
         "rows": lambda proc: rows(proc, target, far_bytes=0),
         "stream": lambda proc: stream(proc, random.choice((0, 1000))),
         "share": lambda proc: share(proc, 1, random.choice((1, 10, 100))),
@@ -90,13 +90,13 @@ def drawn(
     return Drawn(proc, ", ".join(words))
 
 
-def any_plan(random: Random, group: Group, capabilities: Capabilities) -> Plan:
+def any_plan(random: Random, group: Group, capabilities: Capabilities, shared: bool = False) -> Plan:
     """Any plan that is legal for the group; now and then that of the model."""
     if random.random() < 0.2:
-        return plan(group, capabilities)
+        return plan(group, capabilities, shared)
     if random.random() < 0.7 and _may_be_tiled(group, capabilities):
         tile = tiled_plan(random, group)
-        if tile is not None and prod(size for _, size in tile.tiles) <= LARGEST * tile.lanes:
+        if tile is not None and prod(tile.tiles.values()) <= LARGEST * tile.lanes:
             return tile
     some = plain_plan(random, group)
     return Plain(some.order, tuple([

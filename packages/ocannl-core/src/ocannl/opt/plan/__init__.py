@@ -17,9 +17,9 @@ from ocannl.opt.plan.tiled import Tiled, tiled
 Plan = Plain | Tiled
 
 
-def plan(group: Group, capabilities: Capabilities) -> Plan:
-    """The plan of the model for this group on this target."""
-    tile = tiled(group, capabilities)
+def plan(group: Group, capabilities: Capabilities, shared: bool = False) -> Plan:
+    """The plan of the model for this group on this target; threads may share its outermost loop."""
+    tile = tiled(group, capabilities, shared)
     return plain(group) if tile is None else arranged(group, tile, capabilities.caches)
 
 

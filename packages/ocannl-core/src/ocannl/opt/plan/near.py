@@ -33,7 +33,7 @@ def near(group: Group, plan: Tiled, caches: Caches) -> Tiled:
 
 def may_be_packed(group: Group, plan: Tiled) -> Iterator[Ref]:
     """Operands whose cells are all there, whatever the guards say, and stay as they are until the group is done."""
-    if not group.sums or plan.vector not in dict(plan.tiles) or not group.cond.is_true:
+    if not group.sums or plan.vector not in plan.tiles or not group.cond.is_true:
         return
     (total,) = group.sums
     value, syms = total.update.value, (*group.syms, *total.syms)
@@ -44,7 +44,7 @@ def may_be_packed(group: Group, plan: Tiled) -> Iterator[Ref]:
         mine = tuple([sym for sym in syms if sym in named])
         if ref in guarded or storage(ref.buf) in written or not is_there(ref):
             continue
-        if total.cond.is_true and any(sym in mine for sym, _ in plan.tiles) and is_injective(ref.at, mine):
+        if total.cond.is_true and any(sym in mine for sym in plan.tiles) and is_injective(ref.at, mine):
             yield ref
 
 
@@ -61,8 +61,8 @@ def in_blocks(group: Group, plan: Tiled, caches: Caches) -> Tiled:
         return plan
     first, *others = plan.reduced
     (total,) = group.sums
-    tiles, turns = dict(plan.tiles), plan.turns
-    loops = list(turns) if plan.order else list(tiles)
+    tiles, turns = plan.tiles, plan.turns
+    loops = list(turns)
     shared = [ref for ref in dict.fromkeys(loads(total.update.value)) if ref.stride(first)]
     inside = 0
     for sym in reversed(loops[1:]):
@@ -84,12 +84,13 @@ def in_blocks(group: Group, plan: Tiled, caches: Caches) -> Tiled:
 
 
 def _pays(ref: Ref, plan: Tiled, caches: Caches) -> bool:
-    mine = [n for n, (sym, _) in enumerate(plan.tiles) if ref.stride(sym)]
-    if len(mine) != 1 or ref.stride(plan.tiles[mine[0]][0]) != 1:
+    mine = [sym for sym in plan.tiles if ref.stride(sym)]
+    if len(mine) != 1 or ref.stride(mine[0]) != 1:
         return False
-    (sym, size), inner, nbytes = plan.tiles[mine[0]], plan.tiles[mine[0] + 1 :], ref.buf.precision.nbytes
+    (sym,), last, nbytes = mine, [*plan.tiles][-1], ref.buf.precision.nbytes
+    size = plan.tiles[sym]
     steps = prod(each.extent for each in plan.reduced if ref.stride(each))
-    span = size if inner else sym.extent  # that other tiles go through until it is read again
+    span = sym.extent if sym is last else size  # that other tiles go through until it is read again
     way_bytes = caches.core_bytes // caches.core_ways
     apart = gcd(way_bytes, *(ref.stride(each) * nbytes for each in plan.reduced))
     if steps * max(apart, span * nbytes) <= caches.core_bytes:

@@ -21,10 +21,12 @@ MOST = 24  # plans for a group, that of the model among them
 WORTH = 2.0  # times the cycles of the best tile: the model is not as wrong as that
 
 
-def rivals(group: Group, capabilities: Capabilities, most: int = MOST) -> tuple[Plain | Tiled, ...]:
+def rivals(
+    group: Group, capabilities: Capabilities, shared: bool = False, most: int = MOST
+) -> tuple[Plain | Tiled, ...]:
     """Plans of which every result has the same bits, each once: that of the model first, then those that it likes
     best."""
-    tile = tiled(group, capabilities)
+    tile = tiled(group, capabilities, shared)
     if tile is None:
         return (plain(group),)
     rounded, caches = rounding(group, tile), capabilities.caches
@@ -47,10 +49,11 @@ def _copies(group: Group, plan: Tiled) -> Iterator[Tiled]:
 
 def _orders(plan: Tiled) -> Iterator[Tiled]:
     """The same tiles one after the other in another order, and with other loops around all."""
-    if len(plan.tiles) > 1:
-        yield replace(plan, tiles=plan.tiles[::-1])
-    for sym in plan.outer[1:]:
-        yield replace(plan, outer=(sym, *(other for other in plan.outer if other is not sym)))
+    outer, tiles = [(sym, 0) for sym in plan.outer], [*plan.tiles.items()]
+    if len(tiles) > 1:
+        yield replace(plan, loops=(*outer, *tiles[::-1]))
+    for first in outer[1:]:
+        yield replace(plan, loops=(first, *(other for other in plan.loops if other != first)))
 
 
 def _tiles(group: Group, first: Tiled, capabilities: Capabilities) -> Iterator[Tiled]:
@@ -71,7 +74,7 @@ def rounding(group: Group, plan: Tiled) -> Hashable:
     to hold in a whole tile: it counts what tiles are along the loops that decide this."""
     telling = _telling(group)
     parts = (plan.vectors, plan.lanes) if plan.vector in plan.reduced else ()
-    told = frozenset((sym, size) for sym, size in plan.tiles if sym in telling)
+    told = frozenset((sym, size) for sym, size in plan.tiles.items() if sym in telling)
     return plan.reduced, parts, told, plan.vector if plan.vector in (*telling, *plan.reduced) else None
 
 

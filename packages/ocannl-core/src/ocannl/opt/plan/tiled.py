@@ -26,16 +26,14 @@ HIGH = 6  # rows from which on vectors come fast enough even from the second cac
 
 @dataclass(frozen=True, slots=True)
 class Tiled:
-    """Loops in this order: `outer`; the tiles, so many iterations of each loop at a time; `reduced`. `vector`, the last
-    of the tiles or of `reduced`, has its iterations in vectors of `lanes`, `vectors` of them at a time. `across` is a
-    loop of `tiles` along which cells lie side by side that lie apart along the vectors. `panels` are operands that are
-    copied first, so that a tile goes straight through its part of them. So many values of the first of `reduced` as
-    `block` says are summed in all tiles of the innermost `inside` loops before others are; 0: all of them. `order` has
-    the loops of `outer` and `tiles` if they are to be in another order, the last of the tiles innermost; `stretch` is
-    one of them, and how many turns of it there are in each turn of all others."""
+    """Loops in this order: `loops`, with the number of iterations of each that are in a tile, 0 for those around tiles;
+    `reduced`. `vector`, one of the tiles or the last of `reduced`, has its iterations in vectors of `lanes`, `vectors`
+    of them at a time. `across` is a loop of tiles along which cells lie side by side that lie apart along the vectors.
+    `panels` are operands that are copied first, so that a tile goes straight through its part of them. So many values
+    of the first of `reduced` as `block` says are summed in all tiles of the innermost `inside` loops before others are;
+    0: all of them. `stretch` is one of `loops`, and how many turns of it there are in each turn of all others."""
 
-    outer: tuple[Sym, ...]
-    tiles: tuple[tuple[Sym, int], ...]
+    loops: tuple[tuple[Sym, int], ...]
     reduced: tuple[Sym, ...]
     vector: Sym
     lanes: int
@@ -44,14 +42,20 @@ class Tiled:
     panels: tuple[Ref, ...] = ()
     block: int = 0
     inside: int = 1
-    order: tuple[Sym, ...] = ()
     stretch: tuple[Sym, int] | None = None
 
     @property
+    def outer(self) -> tuple[Sym, ...]:
+        return tuple([sym for sym, size in self.loops if not size])
+
+    @property
+    def tiles(self) -> dict[Sym, int]:
+        return {sym: size for sym, size in self.loops if size}
+
+    @property
     def turns(self) -> dict[Sym, int]:
-        """Of the loops around the reduced ones, outermost first; without stretches."""
-        sizes = dict(self.tiles)
-        return {sym: -(-sym.extent // sizes.get(sym, 1)) for sym in self.order or (*self.outer, *sizes)}
+        """Of the loops around the reduced ones, without stretches."""
+        return {sym: -(-sym.extent // (size or 1)) for sym, size in self.loops}
 
     @property
     def is_prepared(self) -> bool:
@@ -59,15 +63,15 @@ class Tiled:
         return bool(self.panels or self.block)
 
 
-def tiled(group: Group, capabilities: Capabilities) -> Tiled | None:
-    """The cheapest tile; None where there is nothing to have in lanes. If threads share the group, what they wait for
-    each other counts, too."""
+def tiled(group: Group, capabilities: Capabilities, shared: bool = False) -> Tiled | None:
+    """The cheapest tile; None where there is nothing to have in lanes. If threads share the outermost loop, what they
+    wait for each other counts, too."""
     subject = subject_of(group, capabilities)
     tile = best(subject.shape()) if subject is not None else None
     if subject is None or tile is None:
         return None
     first = in_tiles(group, subject, tile)
-    if not (group.shared and first.turns) or tile.cycles < LONG:
+    if not (shared and first.turns) or tile.cycles < LONG:
         return first
     high = [each for each in alike(subject.shape(), tile) if each.tiles and each.tiles[0][1] >= HIGH]
     some = [(tile.cycles, first), *((each.cycles, in_tiles(group, subject, each)) for each in high)]
@@ -78,7 +82,7 @@ def idle(plan: Tiled) -> float:
     """How much longer than it would if all had the same the busiest of several threads takes, each with so many
     iterations of the outermost loop."""
     sym, turns = next(iter(plan.turns.items()))
-    exact = sym.extent / dict(plan.tiles).get(sym, 1)
+    exact = sym.extent / plan.tiles.get(sym, 1)
     return sum(-(-turns // threads) * threads / exact - 1 for threads in THREADS) / len(THREADS)
 
 
@@ -93,9 +97,9 @@ def in_tiles(group: Group, subject: Subject, tile: Tile) -> Tiled:
     else:
         reduced = along(reduced, [ref for ref in subject.terms if not ref.stride(vector)])
         tiles = _ordered(subject, [*tiles, (vector, tile.vectors * lanes)], reduced)
-    outer = tuple([s for s in kept if all(s is not of for of, _ in tiles)])
+    outer = [(s, 0) for s in kept if all(s is not of for of, _ in tiles)]
     across = None if tile.across is None else syms[tile.across]
-    return Tiled(outer, tuple(tiles), reduced, vector, lanes, tile.vectors, across)
+    return Tiled((*outer, *tiles), reduced, vector, lanes, tile.vectors, across)
 
 
 def _ordered(subject: Subject, tiles: list[tuple[Sym, int]], reduced: tuple[Sym, ...]) -> list[tuple[Sym, int]]:

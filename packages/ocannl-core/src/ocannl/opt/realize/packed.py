@@ -40,10 +40,10 @@ def packed(group: Group, plan: Tiled, names: Namer) -> Packed:
 
     Panels begin with the loops that are outside of tiles, and are all as long as the first one of them.
     """
-    tiles, panels = dict(plan.tiles), [_Panel.of(ref, plan, names) for ref in plan.panels]
+    tiles, panels = plan.tiles, [_Panel.of(ref, plan, names) for ref in plan.panels]
     numbers = {
         sym: Sym(names(sym.name), 0, -(-sym.extent // size) - 1)
-        for sym, size in plan.tiles if any(sym in panel.tiled for panel in panels)
+        for sym, size in tiles.items() if any(sym in panel.tiled for panel in panels)
     }  # fmt: skip
     swap = {panel.source: panel.ref(tiles, numbers) for panel in panels}
 
@@ -69,7 +69,7 @@ class _Panel:
 
     @staticmethod
     def of(source: Ref, plan: Tiled, names: Namer) -> _Panel:
-        tiles, named = dict(plan.tiles), {sym for index in source.at for sym in index.syms}
+        tiles, named = plan.tiles, {sym for index in source.at for sym in index.syms}
         outer, tiled, reduced = (
             tuple([sym for sym in syms if sym in named]) for syms in (plan.outer, tuple(tiles), plan.reduced)
         )

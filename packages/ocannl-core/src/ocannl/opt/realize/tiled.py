@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import chain, product
+from itertools import chain, product, takewhile
 from math import prod
 from operator import and_
 
 from ocannl.ir.index import Affine, Bound, Cond, Sym
-from ocannl.ir.loops import Body, Buf, If, Load, Local, Mode, Num, Ref, Store, Update, loop
+from ocannl.ir.loops import Body, Buf, For, If, Load, Local, Mode, Num, Ref, Store, Update, loop
 from ocannl.ir.names import Namer
 from ocannl.opt.cost import cost
 from ocannl.opt.fold import fold_expr
@@ -52,41 +52,37 @@ def realize_tiled(
     symbols by which the group calls the tiles along a loop; the innermost loops are there once for each of the
     `blocks` of the sum.
     """
-    return _Realizer(group, plan, names, numbers, blocks).body()
-
-
-class _Realizer:
-    __slots__ = ("blocks", "group", "names", "numbers", "plan", "sizes", "starts")
-
-    def __init__(
-        self, group: Group, plan: Tiled, names: Namer, numbers: Mapping[Sym, Sym], blocks: tuple[Block, ...]
-    ) -> None:
-        self.group, self.plan, self.names, self.numbers, self.blocks = group, plan, names, numbers, blocks
-        self.sizes = dict(plan.tiles)
-        self.starts: dict[Sym, tuple[Affine, int]] = {}  # of stretches: their first turn, and how many they have
-
-    def body(self) -> Body:
-        plan, nothing = self.plan, Region((), self.plan.vector)
-        if not plan.order:
-            tiles = self.loops(tuple(self.sizes), nothing)
-            return clipped(in_order(self.group.loops, plan.outer), self.group.cond, tiles)
-        if plan.stretch is None:
-            return self.loops(plan.order, nothing)
+    stretches: list[For] = []
+    starts: dict[Sym, tuple[Affine, int]] = {}
+    if plan.stretch is not None:
         sym, many = plan.stretch
-        stretch = Sym(self.names(sym.name), 0, -(-plan.turns[sym] // many) - 1)
-        self.starts[sym] = Affine.of(stretch) * many, many
-        return (loop(stretch, self.loops(plan.order, nothing)),)
+        turn = Sym(names(sym.name), 0, -(-plan.turns[sym] // many) - 1)
+        stretches, starts = [loop(turn, ())], {sym: (Affine.of(turn) * many, many)}
+    before = plan.loops[: -plan.inside] if blocks else plan.loops
+    whole = [sym for sym, _ in takewhile(lambda each: not each[1] and each[0] not in starts, before)]
+    realizer = _Realizer(group, plan, names, numbers, blocks, starts)
+    rest = realizer.loops(plan.loops[len(whole) :], Region((), plan.vector))
+    return clipped([*stretches, *in_order(group.loops, whole)], group.cond, rest)
+
+
+@dataclass(frozen=True, slots=True)
+class _Realizer:
+    group: Group
+    plan: Tiled
+    names: Namer
+    numbers: Mapping[Sym, Sym]
+    blocks: tuple[Block, ...]
+    starts: Mapping[Sym, tuple[Affine, int]]  # of stretches: their first turn, and how many they have
 
     # ------------------------------------------------------------------------------------------------------ the regions
 
-    def loops(self, syms: tuple[Sym, ...], region: Region) -> Body:
-        """Loops over the tiles, and those around them, one inside the other."""
-        if not syms:
+    def loops(self, loops: tuple[tuple[Sym, int], ...], region: Region) -> Body:
+        """These loops, one inside the other, and in them the tile."""
+        if not loops:
             return self.tile(region)
-        if len(syms) == self.plan.inside and self.blocks:
-            return tuple(chain.from_iterable([self.block(each, syms, region) for each in self.blocks]))
-        sym, *rest = syms
-        size = self.sizes.get(sym, 0)
+        if len(loops) == self.plan.inside and self.blocks:
+            return tuple(chain.from_iterable([self.block(each, loops, region) for each in self.blocks]))
+        (sym, size), *rest = loops
 
         def part(first: Affine, count: int) -> Body:
             here = region
@@ -102,14 +98,13 @@ class _Realizer:
 
         return self.turns(sym, size or 1, part)
 
-    def block(self, each: Block, syms: tuple[Sym, ...], region: Region) -> Body:
-        inner = _Realizer(each.group, self.plan, self.names, self.numbers, ())
-        inner.starts = self.starts
+    def block(self, each: Block, loops: tuple[tuple[Sym, int], ...], region: Region) -> Body:
+        inner = replace(self, group=each.group, blocks=())
         if each.turn is None:
-            return inner.loops(syms, region)
+            return inner.loops(loops, region)
         turn = Sym(self.names(each.turn.name), each.turn.lo, each.turn.hi)
         known = {**region.known, each.turn: Affine.of(turn)}
-        return (loop(turn, inner.loops(syms, replace(region, known=known))),)
+        return (loop(turn, inner.loops(loops, replace(region, known=known))),)
 
     def turns(self, sym: Sym, size: int, part: Callable[[Affine, int], Body]) -> Body:
         """`part(first, count)` for so many values of the symbol at a time, and for the fewer ones at the end."""
