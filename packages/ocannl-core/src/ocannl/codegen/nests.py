@@ -44,6 +44,7 @@ from ocannl.ir.walk import Node, walk
 from ocannl.ir.work import STRETCH, work, work_of
 
 STRAIGHT = 32  # statements without loops that share a function
+AHEAD = Comment | Prefetch  # stand before what they speak of
 CALL = 10_000  # of work in a part of a nest, on the average, for which its call is nothing
 
 
@@ -92,9 +93,9 @@ class Nest:
 
     @property
     def stack_bytes(self) -> int:
-        """That local arrays share."""
+        """That local arrays share; an empty one has a place as well."""
         placed = (node.buf for node in walk(self.body) if isinstance(node, Local))
-        return max((buf.offset + buf.nbytes for buf in placed if buf.offset is not None), default=0)
+        return max((buf.offset + max(1, buf.nbytes) for buf in placed if buf.offset is not None), default=0)
 
     @property
     def disjoint(self) -> frozenset[Buf]:
@@ -124,7 +125,7 @@ def with_parts(nests: Iterable[Nest]) -> Iterator[Nest]:
 
 
 def _nests(body: Body) -> tuple[Nest, ...]:
-    return tuple([_nest(piece) for piece in _pieces(body) if any(not isinstance(s, Comment) for s in piece)])
+    return tuple([_nest(piece) for piece in _pieces(body) if any(not isinstance(s, AHEAD) for s in piece)])
 
 
 def _parts(body: Body) -> tuple[Nest, ...]:
@@ -153,10 +154,9 @@ def _pieces(body: Body) -> Iterator[Body]:
             return
         straight.append(stmt)
         looping = any(isinstance(node, For) for node in walk(stmt))
-        if looping and len(straight) > 1 and not all(isinstance(s, Comment) for s in straight[:-1]):
-            # comments stand before what they speak of
+        if looping and len(straight) > 1 and not all(isinstance(s, AHEAD) for s in straight[:-1]):
             cut = len(straight) - 1
-            while isinstance(straight[cut - 1], Comment):
+            while isinstance(straight[cut - 1], AHEAD):
                 cut -= 1
             yield tuple(straight[:cut])
             straight = straight[cut:]
@@ -176,9 +176,7 @@ def _nest(body: Body) -> Nest:
         match node:
             case Local(buf, _):
                 own.add(buf)
-            case Load(ref):
-                bufs.setdefault(ref.buf)
-            case Stamp(ref):
+            case Load(ref) | Prefetch(ref) | Stamp(ref):
                 bufs.setdefault(ref.buf)
             case Store(ref, _, origin) | Update(ref, _, _, origin):
                 bufs.setdefault(ref.buf)
