@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce as fold
 from random import Random
 
 import numpy as np
 import pytest
 
-from ocannl.ir.assign import Apply, Assign, Comp, Piece, Read, Seq
+from ocannl.ir.assign import Apply, Assign, Comp, Piece, Read, Seq, Value
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Affine, Sym
 from ocannl.ir.interpret import interpret
@@ -17,14 +18,16 @@ from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import float32
 from ocannl.ir.stack import BLOCK_BYTES
 from ocannl.ir.text import print_proc
-from ocannl.ir.tnode import Role, TNode
+from ocannl.ir.tnode import Placement, Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
 from ocannl.opt import outer as module
 from ocannl.opt import pad as padding
+from ocannl.opt.nest import is_claimed
 from ocannl.opt.outer import outer
 from ocannl.opt.pad import pad
 from ocannl.opt.pipeline import optimize
+from ocannl.opt.settle import settle
 from ocannl.testing.chains import chain
 from ocannl.testing.claims import Claims
 from ocannl.testing.evaluate import evaluate
@@ -37,8 +40,8 @@ SOME = ("inline", "fuse", "layout", "rows", "schedule", "number", "share", "poll
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever it costs, and however short loops and rows are."""
-    monkeypatch.setattr(module, "_pays", lambda *args: True)
-    monkeypatch.setattr(outer, "__defaults__", (2, 0, 1.0))
+    monkeypatch.setattr(module, "_is_near", lambda *args: True)
+    monkeypatch.setattr(outer, "__defaults__", (2, 0, 1e9))
     monkeypatch.setattr(pad, "__defaults__", (8,))
     monkeypatch.setattr(padding, "WAYS", 1)
 
@@ -121,3 +124,27 @@ def test_the_stack_of_an_iteration_is_bounded(always: None) -> None:
     ends = [max((buf.offset or 0) + buf.nbytes for buf in block) for block in blocks if block]
     assert ends and max(ends) <= BLOCK_BYTES + 64 * many
     assert x.dims and sum(buf.home is Home.ARENA and buf.nbytes > size * size for buf in proc.bufs) >= many - 4
+
+
+def test_a_copy_in_another_order_stays_outside() -> None:
+    """In each turn it would go through all lines of what it copies."""
+
+    def temporary(name: str, *dims: int) -> TNode:
+        made = TNode(name, Role.RESULT, lambda: dims, lambda: float32)
+        made.requested.settle(Placement.TEMPORARY, "oc.virtual")
+        return made
+
+    def put(to: TNode, value: Callable[[Sym, Sym], Value]) -> Assign:
+        b, i = Sym("b", 0, 15), Sym("i", 0, 4095)
+        return Assign(to, None, True, (Piece((b, i), (Affine.of(b), Affine.of(i)), value(b, i)),))
+
+    def read(node: TNode) -> Callable[[Sym, Sym], Value]:
+        return lambda b, i: Apply(BY_NAME["exp"], (Read(node, (Affine.of(b), -Affine.of(i) + 4095)),))
+
+    x = TNode("x", Role.PLACEHOLDER, lambda: (4096, 16), lambda: float32)
+    y = TNode("y", Role.RESULT, lambda: (16, 4096), lambda: float32)
+    copy, first, second = (temporary(name, 16, 4096) for name in ("copy", "first", "second"))
+    copied = put(copy, lambda b, i: Read(x, (Affine.of(i), Affine.of(b))))
+    code = Seq((copied, put(first, read(copy)), put(second, read(first)), put(y, read(second))))
+    proc = outer(settle(lower(code, "step"), {}), Capabilities(vector_bytes=64), far_bytes=0)
+    assert [is_claimed(stmt) for stmt in proc.body] == [False, True, True, True]

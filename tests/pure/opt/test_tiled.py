@@ -247,10 +247,22 @@ def blocks_outside() -> Example:
     return group, Tiled(((j, 4), (s, 0), (i, 4)), (k,), j, 4, 1, block=4, inside=2, stretch=(s, 2))
 
 
+def turned(*sizes: int) -> tuple[Group, tuple[Sym, ...]]:
+    """y[b, i, j, k] = x[b, j, k, i]"""
+    syms = b, i, j, k = tuple([sym(name, size) for name, size in zip("bijk", sizes, strict=True)])
+    x = buf("x", *[each.extent for each in (b, j, k, i)])
+    return kept(syms, Store(ref(out("y", *sizes), *syms), load(x, b, j, k, i))), syms
+
+
+def planes_in_lines() -> Example:
+    group, (b, i, j, k) = turned(2, 8, 3, 4)
+    return group, Tiled(((b, 0), (k, 4), (i, 4), (j, 0)), (), i, 4, 1, across=k)
+
+
 EXAMPLES: list[Callable[[], Example]] = [
     columns, remainders, dot_form, tail, map_in_place, hoisted, not_over_an_unrolled_row, guards, largest, apart,
     long_tail, panels, blocks, blocks_in_place, blocks_of_what_terms_read,
-    stretches, blocks_outside,
+    stretches, blocks_outside, planes_in_lines,
 ]  # fmt: skip
 
 
@@ -292,6 +304,14 @@ def test_loops_are_in_the_order_in_which_least_comes_from_afar() -> None:
     assert order.index(j) < order.index(s)
     small, _ = batched(16, 64, 256, 64)
     assert not chosen(small, AVX512).loops[0][1] and chosen(small, AVX512).stretch is None
+
+
+def test_planes_are_written_line_by_line() -> None:
+    group, (_, _, j, _) = turned(8, 32, 64, 16)
+    made = chosen(group, AVX512)
+    assert made.across and made.loops[-1] == (j, 0)  # along the axis before it, lines would be pages apart
+    few, (_, _, j, _) = turned(1, 32, 64, 16)
+    assert next(sym for sym, count in chosen(few, AVX512).turns.items() if count > 1) is j  # for threads to share
 
 
 def chosen(group: Group, target: Capabilities, shared: bool = False) -> Tiled:

@@ -40,7 +40,8 @@ def outer(
               y[b_2, j] = h[b_2, -j+63] * 2               y[b_2, j] = h[b_2, -j+63] * 2
 
     That pays where all of them go through more memory than is near, and one iteration of each through less, if tiles
-    lose next to nothing without the loop. Passes that follow leave it outside; in the end `phase` merges what it can.
+    lose next to nothing without the loop; what loses more stays as it is where it may stand before the loop or after
+    it. Passes that follow leave the loop outside; in the end `phase` merges what it can.
     """
     if not capabilities.vector_bytes:
         return proc
@@ -55,7 +56,11 @@ def outer(
             found.append([sym if at in inside else None for at, sym in enumerate(heads)])
     names = Namer(names_of(proc))
     for heads in sorted(found, key=lambda heads: heads.count(None)):
-        if _pays(nests, heads, names, capabilities, far_bytes, loss):
+        if not _is_near(nests, heads, far_bytes):
+            continue
+        cycles = _cycles_of(nests, heads, names, capabilities)
+        heads = _without_losers(touched, heads, cycles, loss)
+        if _pays(heads, cycles, loss):
             body = [_outside(nest.stmt, sym) if sym else nest.stmt for nest, sym in zip(nests, heads, strict=True)]
             return replace(proc, body=tuple(body))
     return proc
@@ -114,35 +119,59 @@ def _inside(touched: Sequence[Touched], heads: Sequence[Sym | None]) -> set[int]
     return {places[0] + at for at in divided(touched[some], heads[some]).inside}
 
 
-def _pays(
-    nests: Sequence[_Nest],
-    heads: Sequence[Sym | None],
-    names: Namer,
-    capabilities: Capabilities,
-    far_bytes: int,
-    loss: float,
-) -> bool:
-    inside = [(nest.stmt, sym, Touched(nest.touched, sym)) for nest, sym in zip(nests, heads, strict=True) if sym]
+def _is_near(nests: Sequence[_Nest], heads: Sequence[Sym | None], far_bytes: int) -> bool:
+    """Whether the nests inside go through more memory than is near, and one iteration of each through less."""
     shared = Touched()
-    for _, _, mine in inside:
+    for nest, sym in zip(nests, heads, strict=True):
+        if sym is None:
+            continue
+        mine = Touched(nest.touched, sym)
+        if sum(_turn_bytes(buf, axes) for buf, axes in mine.axes.values()) > NEAR_BYTES:
+            return False
         shared.add(mine)
-    if sum(buf.nbytes for buf, _ in shared.axes.values()) <= far_bytes:
-        return False
+    return sum(buf.nbytes for buf, _ in shared.axes.values()) > far_bytes
+
+
+def _cycles_of(
+    nests: Sequence[_Nest], heads: Sequence[Sym | None], names: Namer, capabilities: Capabilities
+) -> dict[int, tuple[float, float]]:
+    """What nests take as they are, and with the loop outside."""
+    shared = Touched()
+    for nest, sym in zip(nests, heads, strict=True):
+        if sym:
+            shared.add(Touched(nest.touched, sym))
     others = {t.ref.buf for nest, sym in zip(nests, heads, strict=True) if sym is None for t in nest.touched}
     small = {
         buf: without_axis(buf, min(axes)) for buf, axes in shared.axes.values()
         if axes and buf.home is Home.ARENA and buf not in others
     }  # fmt: skip
-    before = after = 0.0
-    for stmt, sym, mine in inside:
-        if sum(_turn_bytes(buf, axes) for buf, axes in mine.axes.values()) > NEAR_BYTES:
-            return False
-        whole = _cycles(stmt, names, capabilities, {})
-        turn = _cycles(_outside(stmt, sym).body[0], names, capabilities, small)
-        if whole is not None and turn is not None:
-            before += whole
-            after += turn * sym.extent
-    return after <= loss * before
+    found: dict[int, tuple[float, float]] = {}
+    for at, (nest, sym) in enumerate(zip(nests, heads, strict=True)):
+        if sym:
+            whole = _cycles(nest.stmt, names, capabilities, {})
+            turn = _cycles(_outside(nest.stmt, sym).body[0], names, capabilities, small)
+            if whole is not None and turn is not None:
+                found[at] = whole, turn * sym.extent
+    return found
+
+
+def _without_losers(
+    touched: Sequence[Touched], heads: list[Sym | None], cycles: Mapping[int, tuple[float, float]], loss: float
+) -> list[Sym | None]:
+    """Without nests that get slower in the loop than they may, where they can stand before it or after it: copies that
+    go through memory in an order of their own, above all."""
+    for at, (whole, turns) in cycles.items():
+        if turns > loss * whole:
+            fewer = [None if place == at else sym for place, sym in enumerate(heads)]
+            if len(_inside(touched, fewer)) == sum(sym is not None for sym in fewer) > 1:
+                heads = fewer
+    return heads
+
+
+def _pays(heads: Sequence[Sym | None], cycles: Mapping[int, tuple[float, float]], loss: float) -> bool:
+    """Whether they lose next to nothing."""
+    inside = [each for at, each in cycles.items() if heads[at]]
+    return sum(turns for _, turns in inside) <= loss * sum(whole for whole, _ in inside)
 
 
 def _turn_bytes(buf: Buf, axes: Collection[int]) -> int:

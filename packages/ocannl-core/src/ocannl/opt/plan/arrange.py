@@ -39,6 +39,8 @@ def arranged(group: Group, plan: Tiled, caches: Caches) -> Tiled:
 def _in_order(group: Group, plan: Tiled, caches: Caches) -> Tiled:
     """The plan with its loops, and stretches of one of them, in the order in which operands come from afar least often,
     where this matters."""
+    if plan.across is not None and not group.sums:
+        return _along_lines(group, plan)
     turns = plan.turns
     if not may_be_arranged(group, plan) or not 2 <= len(turns) <= MOST:
         return plan
@@ -52,6 +54,21 @@ def _in_order(group: Group, plan: Tiled, caches: Caches) -> Tiled:
         if cost < least:
             least, best = cost, made
     return best if least < GAIN * usual and usual - least > MUCH * cycles else plan
+
+
+def _along_lines(group: Group, plan: Tiled) -> Tiled:
+    """What turns planes, with that loop innermost along which it writes lines that lie side by side: each row of planes
+    goes on where it was, and there are no more of them at a time than one has."""
+    turns, sizes = plan.turns, dict(plan.loops)
+    many = [sym for sym, count in turns.items() if count > 1]
+    if not group.cond.is_true or len(many) < 2:
+        return plan
+    (write, *_) = group.writes
+    inner = min(many, key=lambda sym: abs(write.stride(sym)) * max(1, sizes[sym]))
+    outermost = many[inner is many[0]]
+    if inner is many[-1] or turns[outermost] < min(FEW, turns[many[0]]):  # threads may share the outermost loop
+        return plan
+    return replace(plan, loops=(*(each for each in plan.loops if each[0] is not inner), (inner, sizes[inner])))
 
 
 @dataclass(frozen=True, slots=True)
