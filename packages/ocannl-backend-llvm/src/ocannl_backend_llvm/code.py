@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from functools import cache
 
 from ocannl.backend.native import NativeCode, Package, Source
@@ -10,12 +11,13 @@ from ocannl.codegen import Signature
 from ocannl_backend_llvm import engine, objects
 from ocannl_backend_llvm.direct import DIRECT, TEXT
 from ocannl_backend_llvm.engine import Target, symbol
-from ocannl_backend_llvm.team import team_code
+from ocannl_backend_llvm.team import prepared, team_code
 
 
 def compiled(programs: Sequence[Signature], modules: Iterable[str], target: Target) -> NativeCode:
     source = Source()
-    made = objects.compile_texts(_noted(modules, source), target)
+    with prepared() if any(program.shares for program in programs) else nullcontext():
+        made = objects.compile_texts(_noted(modules, source), target)
     if any(program.brief for program in programs):
         made.append(_direct(target))
     return _loaded(Package(str(target), tuple(programs), source.packed(), tuple(made)))

@@ -13,6 +13,7 @@ Loop counters, locals and the results of branches are allocas.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ocannl.backend import CompileError
 from ocannl.codegen import Claim, Document, Nest, printable
@@ -83,7 +84,7 @@ class Function:
         for each in alike:
             if each.labels:
                 comment(doc, "of " + ", ".join(each.labels))
-        comment(doc, print_proc(Proc("", (), (), nest.body)).partition("\n")[2])
+        comment(doc, print_proc(Proc("", (), (), self.told())).partition("\n")[2])
         self.claimed = ("", "")  # the iterations to do, where threads share the nest
         if nest.claim is not None:
             self.claimed = ("%" + names("first"), "%" + names("limit"))
@@ -104,6 +105,13 @@ class Function:
         self.code.pointers |= pointers
         for sym, param in zip(nest.syms, params[len(nest.bufs) :], strict=False):
             self.indices.bind(sym, param.removeprefix("i64 "))
+
+    def told(self) -> Body:
+        """The statements, with the names of its parts for those that stand there."""
+        if not self.nest.parts:
+            return self.nest.body
+        calls: Body = (*self.nest.handed, *(Comment(self.functions[part]) for part in self.nest.parts))
+        return tuple([replace(s, body=calls) if isinstance(s, For) else s for s in self.nest.body])
 
     def emit(self) -> Document:
         self.block(self.nest.body)
@@ -222,7 +230,7 @@ class Function:
         here = b.let(f"load i64, ptr {counter}", name)
         self.indices.enter(stmt.sym, here)
         if self.nest.calls_in(stmt):
-            self.calls(stmt.body)
+            self.calls()
         else:
             self.block(stmt.body)
         self.indices.leave()
@@ -231,11 +239,10 @@ class Function:
         b.branch(b.let(f"icmp slt i64 {after}, {hi}", "more"), body, end)
         b.label(end)
 
-    def calls(self, body: Body) -> None:
+    def calls(self) -> None:
         """The parts of the nest, one after the other, and before them the arrays that they hand to each other."""
-        for stmt in body:
-            if isinstance(stmt, Local) and stmt.buf.offset is not None:
-                self.local(stmt.buf, stmt.fill)
+        for each in self.nest.handed:
+            self.local(each.buf, each.fill)
         for part in self.nest.parts:
             passed = [f"ptr {self.code.pointers[buf]}" for buf in part.bufs]
             passed += [f"i64 {self.indices.affine(Affine.of(sym))}" for sym in part.syms]

@@ -27,6 +27,7 @@ from ocannl_backend_llvm.engine import CODEGEN_LEVEL, Target, host, machine
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
 
+LONG = 1 << 16  # characters of a module that another thread begins at once, whether or not more of them come
 AHEAD = 2  # modules that wait for a thread: more would only take memory
 
 
@@ -40,8 +41,12 @@ def compile_text(text: str, target: Target) -> bytes:
 def compile_texts(texts: Iterable[str], target: Target) -> list[bytes]:
     """The objects of several modules."""
     rest = iter(texts)
-    begin = list(islice(rest, 2))
-    if len(begin) == 1 or cores() == 1 or not threading.main_thread().is_alive():  # no thread begins when all is over
+    begin = list(islice(rest, 1))
+    if sum(map(len, begin)) < LONG:
+        begin += islice(rest, 1)
+        if len(begin) == 1:
+            return [compile_text(begin[0], target)]
+    if cores() == 1 or not threading.main_thread().is_alive():  # no thread begins when all is over
         return [compile_text(text, target) for text in chain(begin, rest)]
     from concurrent.futures import ThreadPoolExecutor  # short programs do without
 

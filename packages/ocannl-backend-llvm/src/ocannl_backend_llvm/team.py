@@ -14,8 +14,12 @@ rows again as far as that goes, and finds them in its own cache.
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
+from ocannl.backend.cpu import cores
 from ocannl.backend.team import TeamCode
 from ocannl_backend_llvm import engine, objects
 
@@ -40,6 +44,20 @@ def team_code() -> TeamCode:
     library = engine.load([objects.compile_text(text(target.triple), target)], [f"ocannl-team.{n}" for n in names])
     start, share, work, stop = (library.address(f"ocannl-team.{name}") for name in names)
     return TeamCode(start=start, share=share, work=work, stop=stop, holds=library)
+
+
+@contextmanager
+def prepared() -> Iterator[None]:
+    """Another processor makes the team's code meanwhile: the first one still has to say what else there is to make."""
+    if cores() == 1 or team_code.cache_info().currsize or not threading.main_thread().is_alive():
+        yield
+        return
+    thread = threading.Thread(target=team_code, name="ocannl team code", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
 
 
 def text(triple: str) -> str:

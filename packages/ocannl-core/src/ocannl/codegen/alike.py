@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ocannl.codegen.nests import Nest
 from ocannl.ir.index import Affine, Bound, Cond, Sym
@@ -34,27 +34,34 @@ from ocannl.ir.loops import (
 
 
 def distinct(nests: Iterable[Nest]) -> list[list[Nest]]:
-    """The nests, those together that are the same code for other arrays, in the order of the first of each."""
+    """The nests, those together that are the same code for other arrays, in the order of the first of each. Before each
+    nest come its parts."""
     found: dict[str, list[Nest]] = {}
+    classes: dict[Nest, str] = {}
     for nest in nests:
-        found.setdefault(anonymous(nest), []).append(nest)
+        key = anonymous(nest, classes)
+        same = found.setdefault(key, [])
+        same.append(nest)
+        classes[nest] = classes[same[0]] if same[0] is not nest else f"call {len(found)}"
     return list(found.values())
 
 
-def anonymous(nest: Nest) -> str:
-    """Equal for nests that differ in nothing but names, where arrays lie, and what comments say."""
-    writer = _Writer()
+def anonymous(nest: Nest, classes: Mapping[Nest, str] | None = None) -> str:
+    """Equal for nests that differ in nothing but names, where arrays lie, and what comments say; `classes` are those of
+    parts, which are written out without them."""
+    writer = _Writer(nest, classes)
     apart = nest.disjoint
     for buf in nest.bufs:
         writer.add(f"{writer.buf(buf)}{'' if buf in apart else '?'}")
     for sym in nest.syms:
-        writer.index(Affine.of(sym))
+        writer.add(writer.sym(sym))
     writer.body(nest.body)
     return " ".join(writer.words)
 
 
 class _Writer:
-    def __init__(self) -> None:
+    def __init__(self, nest: Nest, classes: Mapping[Nest, str] | None) -> None:
+        self.nest, self.classes = nest, classes
         self.words: list[str] = []
         self.add = self.words.append
         self.numbers: dict[object, str] = {}
@@ -76,18 +83,20 @@ class _Writer:
                 self.expr(value)
             case For(sym, lo, hi, body, step, _, claimed, mode):
                 self.add(f"for {step} {claimed} {mode.value}")
-                self.index(Affine.of(sym))
+                self.add(self.sym(sym))
                 self.bound(lo)
                 self.bound(hi)
-                self.body(body)
+                if self.classes is not None and self.nest.calls_in(stmt):
+                    self.calls(self.classes)
+                else:
+                    self.body(body)
             case If(cond, then, orelse):
                 self.add("if")
                 self.cond(cond)
                 self.body(then)
                 self.body(orelse)
             case Pick(sym, value, body):
-                self.add("pick")
-                self.index(Affine.of(sym))
+                self.add(f"pick {self.sym(sym)}")
                 self.expr(value)
                 self.body(body)
             case Let(name, value):
@@ -105,6 +114,13 @@ class _Writer:
                 self.ref(ref)
             case Comment():
                 pass
+
+    def calls(self, classes: Mapping[Nest, str]) -> None:
+        self.body(self.nest.handed)
+        for part in self.nest.parts:
+            self.add(classes[part])
+            self.words += map(self.buf, part.bufs)
+            self.words += map(self.sym, part.syms)
 
     def expr(self, expr: Expr) -> None:
         match expr:

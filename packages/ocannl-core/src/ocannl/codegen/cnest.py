@@ -233,17 +233,16 @@ class _Function:
                 return
         self.line(f"{self.counting(self.counter(stmt), first, limit, stmt.step)} {{")
         if self.nest.calls_in(stmt):
-            self.calls(stmt.body)
+            self.calls()
         else:
             self.inner(stmt.body)
         self.line("}")
 
-    def calls(self, body: Body) -> None:
+    def calls(self) -> None:
         """The parts of the nest, one after the other, and before them the arrays that they hand to each other."""
         self.depth += 1
-        for stmt in body:
-            if isinstance(stmt, Local) and stmt.buf.offset is not None:
-                self.local(stmt.buf, stmt.fill)
+        for each in self.nest.handed:
+            self.local(each.buf, each.fill)
         for part in self.nest.parts:
             passed = [self.values.arrays[buf].text for buf in part.bufs]
             known = [self.values.syms[sym] for sym in part.syms]

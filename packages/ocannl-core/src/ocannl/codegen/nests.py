@@ -75,26 +75,19 @@ class Nest:
     labels: tuple[str, ...]
     claim: Claim | None = None
     parts: tuple[Nest, ...] = ()
+    polls: bool = False  # it may be cancelled, or looks at the time: it is given the control structure
+    streams: bool = False  # it writes past the caches, and must wait for that in the end
+    stack_bytes: int = 0  # that local arrays share
 
     @property
-    def polls(self) -> bool:
-        """It may be cancelled, or looks at the time: it is given the control structure."""
-        return any(isinstance(node, Poll | Stamp) for node in walk(self.body))
-
-    @property
-    def streams(self) -> bool:
-        """It writes past the caches, and must wait for that in the end."""
-        return any(isinstance(node, Store) and node.streamed for node in walk(self.body))
+    def handed(self) -> tuple[Local, ...]:
+        """The arrays that parts hand to each other."""
+        loop = _only_loop(self.body) if self.parts else None
+        return _handed(loop) if loop is not None else ()
 
     def calls_in(self, stmt: Stmt) -> bool:
         """Whether it is the loop whose body calls the parts."""
         return bool(self.parts) and any(stmt is each for each in self.body)
-
-    @property
-    def stack_bytes(self) -> int:
-        """That local arrays share."""
-        placed = (node.buf for node in walk(self.body) if isinstance(node, Local))
-        return max((buf.offset + buf.nbytes for buf in placed if buf.offset is not None), default=0)
 
     @property
     def disjoint(self) -> frozenset[Buf]:
@@ -137,6 +130,10 @@ def _parts(body: Body) -> tuple[Nest, ...]:
     return _nests(inner) if many > 1 and work(loop.body) >= CALL * many else ()
 
 
+def _handed(loop: For) -> tuple[Local, ...]:
+    return tuple([stmt for stmt in loop.body if isinstance(stmt, Local) and stmt.buf.offset is not None])
+
+
 def _only_loop(body: Body) -> For | None:
     match [stmt for stmt in body if not isinstance(stmt, Comment)]:
         case [For() as loop] if loop.mode is Mode.SERIAL:
@@ -168,32 +165,57 @@ def _pieces(body: Body) -> Iterator[Body]:
 
 
 def _nest(body: Body) -> Nest:
+    parts = _parts(body)
+    if parts:
+        return _calling(body, parts)
     bufs: dict[Buf, None] = {}
     syms: dict[Sym, None] = {}
     labels: dict[str, None] = {}
     own: set[Buf | Sym] = set()
+    polls = streams = False
+    stack_bytes = 0
     for node in walk(body):
         match node:
             case Local(buf, _):
                 own.add(buf)
+                if buf.offset is not None:
+                    stack_bytes = max(stack_bytes, buf.offset + buf.nbytes)
             case Load(ref):
                 bufs.setdefault(ref.buf)
             case Stamp(ref):
                 bufs.setdefault(ref.buf)
+                polls = True
             case Store(ref, _, origin) | Update(ref, _, _, origin):
                 bufs.setdefault(ref.buf)
                 _add_label(labels, origin)
+                streams |= isinstance(node, Store) and node.streamed
             case For(sym):
                 own.add(sym)
                 _add_label(labels, node.origin)
             case Pick(sym):
                 own.add(sym)
+            case Poll():
+                polls = True
             case _:
                 pass
         for sym in _symbols(node):
             syms.setdefault(sym)
     given = tuple([buf for buf in bufs if buf not in own]), tuple([sym for sym in syms if sym not in own])
-    return Nest(body, *given, tuple(labels), _claim(body), _parts(body))
+    return Nest(body, *given, tuple(labels), _claim(body), (), polls, streams, stack_bytes)
+
+
+def _calling(body: Body, parts: tuple[Nest, ...]) -> Nest:
+    """The nest whose loop has these parts."""
+    loop = _only_loop(body)
+    assert loop is not None
+    placed = [stmt.buf for stmt in _handed(loop)]
+    bufs = dict.fromkeys(buf for part in parts for buf in part.bufs if buf not in placed)
+    syms = dict.fromkeys((*loop.lo.syms, *loop.hi.syms, *(s for part in parts for s in part.syms if s is not loop.sym)))
+    labels = dict.fromkeys(label for label in (loop.origin.label, *(x for part in parts for x in part.labels)) if label)
+    ends = [buf.offset + buf.nbytes for buf in placed if buf.offset is not None]
+    stack_bytes = max([*ends, *(part.stack_bytes for part in parts)])
+    polls, streams = any(part.polls for part in parts), any(part.streams for part in parts)
+    return Nest(body, tuple(bufs), tuple(syms), tuple(labels), _claim(body), parts, polls, streams, stack_bytes)
 
 
 def _claim(body: Body) -> Claim | None:

@@ -84,7 +84,7 @@ class Affine:
     def __mul__(self, factor: int) -> Affine:
         if factor == 0:
             return Affine()
-        return Affine(tuple((c * factor, s) for c, s in self.terms), self.const * factor)
+        return Affine(tuple([(c * factor, s) for c, s in self.terms]), self.const * factor)
 
     __rmul__ = __mul__
 
@@ -92,7 +92,7 @@ class Affine:
         return self * -1
 
     def __sub__(self, other: Affine | Sym | int) -> Affine:
-        return self + -Affine.of(other)
+        return self + -other if isinstance(other, int) else self + Affine.of(other) * -1
 
     @property
     def syms(self) -> tuple[Sym, ...]:
@@ -122,12 +122,17 @@ class Affine:
         return low, high
 
     def substitute(self, values: Mapping[Sym, Affine]) -> Affine:
-        if not any(s in values for _, s in self.terms):
-            return self
-        out = Affine((), self.const)
-        for c, s in self.terms:
-            out = out + (values[s] * c if s in values else Affine(((c, s),)))
-        return out
+        parts: list[tuple[int, Sym]] = []
+        const, same = self.const, True
+        for coef, sym in self.terms:
+            value = values.get(sym)
+            if value is None:
+                parts.append((coef, sym))
+            else:
+                same = False
+                const += coef * value.const
+                parts += [(coef * c, s) for c, s in value.terms]
+        return self if same else Affine.sum(parts, const)
 
     def evaluate(self, values: Mapping[Sym, int]) -> int:
         return self.const + sum(c * values[s] for c, s in self.terms)
@@ -213,13 +218,12 @@ class Bound:
     @property
     def constant(self) -> int | None:
         """The value of a bound that is one number: of `lower` itself, of `upper` minus one."""
-        if len(self.of) > 1:
-            return None
-        ((index, div),) = self.of
-        return index.const if div == 1 and not index.terms else None
+        index, div = self.of[0]
+        return index.const if div == 1 and not index.terms and len(self.of) == 1 else None
 
     def substitute(self, values: Mapping[Sym, Affine]) -> Bound:
-        return Bound(tuple((a.substitute(values), d) for a, d in self.of))
+        new = tuple([(a.substitute(values), d) for a, d in self.of])
+        return self if all(a is b for (a, _), (b, _) in zip(new, self.of, strict=True)) else Bound(new)
 
     @property
     def syms(self) -> tuple[Sym, ...]:

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 
 from ocannl.ir.assign import NOWHERE, Origin
 from ocannl.ir.index import Affine, Bound, Cond, Sym
@@ -284,4 +285,10 @@ class Proc:
 
 def loop(sym: Sym, body: Body, origin: Origin = NOWHERE, mode: Mode = Mode.SERIAL) -> For:
     """The loop over the whole range of `sym`."""
-    return For(sym, Bound.lower(sym.lo), Bound.upper(sym.hi + 1), body, origin=origin, mode=mode)
+    lo, hi = _from_to(sym.lo, sym.hi)
+    return For(sym, lo, hi, body, origin=origin, mode=mode)
+
+
+@lru_cache(maxsize=1 << 10)
+def _from_to(first: int, last: int) -> tuple[Bound, Bound]:
+    return Bound.lower(first), Bound.upper(last + 1)

@@ -50,11 +50,12 @@ class Region:
         low = max(least, *[-(-a.const // d) for a, d in lo.of if not a.terms] or [least])
         high = min(most, *[a.const // d for a, d in hi.of if not a.terms] or [most])
         self.ranges[sym] = (low, high)
+        before = len(self.facts)
+        self.facts += bound_facts(sym, lo, hi)
         try:
-            with self.where(bound_facts(sym, lo, hi)):
-                yield
+            yield
         finally:
-            del self.ranges[sym]
+            del self.facts[before:], self.ranges[sym]
 
     def range(self, index: Affine) -> tuple[int, int]:
         """Smallest and largest value of the index, as far as ranges tell."""
@@ -92,9 +93,8 @@ class Region:
 
 def bound_facts(sym: Sym, lo: Bound, hi: Bound) -> list[Affine]:
     """What a loop says about its symbol beyond a constant range."""
-    of = Affine.of(sym)
-    low = [of * d - a for a, d in lo.of if not a.is_const]
-    return low + [a - of * d for a, d in hi.of if not a.is_const]
+    low = [Affine(((d, sym),)) - a for a, d in lo.of if a.terms]
+    return low + [a - Affine(((d, sym),)) for a, d in hi.of if a.terms]
 
 
 def cond_facts(cond: Cond) -> list[Affine]:

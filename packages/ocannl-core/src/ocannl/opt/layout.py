@@ -13,7 +13,7 @@ from ocannl.ir.names import Namer
 from ocannl.ir.touch import storage
 from ocannl.opt.group import Group, group_of
 from ocannl.opt.nest import Table, around, grid, names_of
-from ocannl.opt.plan.model import Shape, Strides, best
+from ocannl.opt.plan.model import Shape, Strides, cycles
 from ocannl.opt.plan.tiled import Subject, subject_of
 from ocannl.opt.substitute import replace_buffers
 from ocannl.opt.ties import Ties
@@ -94,7 +94,7 @@ class _Search:
 
     def cost(self, item: _Item, orders: Orders) -> tuple[float, Orders]:
         """Of a group in cycles, and the copies that it is to read."""
-        key = item.at, tuple([orders[buf] for buf in item.movable])
+        key = _key(item, orders)
         if key not in self._known:
             self._known[key] = self._costed(item, {buf: orders[buf] for buf in item.movable})
         return self._known[key]
@@ -103,28 +103,37 @@ class _Search:
         copies: Orders = {}
         price = _cycles(item.subject, mine)
         while True:
-            limit = GAIN * price
-            tried = [
-                (self.with_copies(item, mine, {**copies, buf: order}, limit), buf, order)
-                for buf in (*item.copied, *item.filled) if buf not in copies for order in _others(buf)
-            ]  # fmt: skip
-            new, buf, order = min(tried, key=lambda each: each[0], default=(price, None, ()))
-            if buf is None or new > limit:
+            least, better = GAIN * price, copies
+            for buf in (*item.copied, *item.filled):
+                for order in _others(buf) if buf not in copies else ():
+                    some = {**copies, buf: order}
+                    new = self.with_copies(item, mine, some, least)
+                    if new < least:
+                        least, better = new, some
+            if better is copies:
                 return price, copies
-            price, copies = new, {**copies, buf: order}
+            price, copies = least, better
 
     def with_copies(self, item: _Item, mine: Orders, copies: Orders, limit: float) -> float:
-        """Infinite where copying alone takes more than the limit."""
-        copying = sum(_copied(buf, order, self.capabilities) for buf, order in copies.items())
-        return copying + _cycles(item.subject, {**mine, **copies}) if copying <= limit else inf
+        """Perhaps less where it is not below the limit."""
+        price = sum(_copied(buf, order, self.capabilities) for buf, order in copies.items())
+        return price + _cycles(item.subject, {**mine, **copies}, limit - price) if price < limit else price
+
+    def least(self, item: _Item, orders: Orders) -> float:
+        """What the group takes at least: all that it takes where copies might make it less."""
+        if item.copied or item.filled or _key(item, orders) in self._known:
+            return self.cost(item, orders)[0]
+        return _cycles(item.subject, {buf: orders[buf] for buf in item.movable}, 0)
 
     def pays(self, items: list[_Item], orders: Orders) -> bool:
         """Whether these take less than with the orders so far."""
-        limit, price = GAIN * sum([self.cost(item, self.orders)[0] for item in items]), 0.0
-        for item in items:
-            price += self.cost(item, orders)[0]
+        limit = GAIN * sum([self.cost(item, self.orders)[0] for item in items])
+        least = [self.least(item, orders) for item in items]
+        price = sum(least)
+        for item, before in zip(items, least, strict=True):
             if price >= limit:
                 return False
+            price += self.cost(item, orders)[0] - before
         return price < limit
 
     # ------------------------------------------------------------------------------------------------------- the search
@@ -187,9 +196,12 @@ class _Search:
         return replace_buffers(whole, new)
 
 
-def _cycles(subject: Subject, orders: Orders) -> float:
-    tile = best(subject.shape(orders))
-    return tile.cycles if tile is not None else 0.0
+def _key(item: _Item, orders: Orders) -> tuple[int, tuple[Strides, ...]]:
+    return item.at, tuple([orders[buf] for buf in item.movable])
+
+
+def _cycles(subject: Subject, orders: Orders, limit: float = inf) -> float:
+    return cycles(subject.shape(orders), limit)
 
 
 def _last(buf: Buf, axis: int) -> Strides:
@@ -204,9 +216,8 @@ def _copied(buf: Buf, order: Strides, capabilities: Capabilities) -> float:
     lanes = capabilities.vector_bytes // max(4, buf.precision.nbytes)
     free = (True,) * len(buf.shape)
     shape = Shape(buf.shape, (), free, free, (buf.strides,), (), (order,), 1, 0, lanes, capabilities.vector_registers)
-    tile = best(shape)
     far = FAR * prod(buf.shape) if buf.nbytes > NEAR_BYTES else 0
-    return far + (tile.cycles if tile is not None else 0)
+    return far + cycles(shape)
 
 
 def _fills(group: Group, buf: Buf) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ocannl.ir.index import Affine, Bound, Sym
 from ocannl.ir.loops import Body, For, If, Mode, Poll, Proc, Stmt
 from ocannl.ir.names import Namer
-from ocannl.ir.work import STRETCH, iterations, work, work_of
+from ocannl.ir.work import STRETCH, iterations, work_of
 from ocannl.opt.nest import names_of
 
 
@@ -24,16 +25,16 @@ def poll(proc: Proc, stretch: int = STRETCH) -> Proc:
 
     The order of execution stays.
     """
-    if work(proc.body) <= stretch:
+    amounts = list(map(work_of, proc.body))
+    if sum(amounts) <= stretch:
         return proc
-    return replace(proc, body=_spread(proc.body, stretch, Namer(names_of(proc))))
+    return replace(proc, body=_spread(proc.body, amounts, stretch, Namer(names_of(proc))))
 
 
-def _spread(body: Body, stretch: int, names: Namer) -> Body:
+def _spread(body: Body, amounts: Sequence[int], stretch: int, names: Namer) -> Body:
     out: list[Stmt] = []
     since = 0
-    for stmt in body:
-        amount = work_of(stmt)
+    for stmt, amount in zip(body, amounts, strict=True):
         if since and since + amount > stretch:
             out.append(Poll())
             since = 0
@@ -41,23 +42,23 @@ def _spread(body: Body, stretch: int, names: Namer) -> Body:
             out.append(stmt)
             since += amount
         else:
-            out.append(_divided(stmt, stretch, names))
+            out.append(_divided(stmt, amount, stretch, names))
             since = stretch
     return tuple(out)
 
 
-def _divided(stmt: Stmt, stretch: int, names: Namer) -> Stmt:
+def _divided(stmt: Stmt, amount: int, stretch: int, names: Namer) -> Stmt:
     match stmt:
         case If(cond, then, orelse):
-            return If(cond, _spread(then, stretch, names), _spread(orelse, stretch, names))
+            return If(cond, *(_spread(side, list(map(work_of, side)), stretch, names) for side in (then, orelse)))
         case For(mode=Mode.LANES):
             return stmt  # at once
         case For(body=body):
-            many = stretch * iterations(stmt) // work_of(stmt)
+            many = stretch * iterations(stmt) // amount
             if stmt.claimed and many >= 1:
                 return stmt  # who hands out claims looks before each
             if many <= 1 or stmt.step != 1 or stmt.mode is not Mode.SERIAL:
-                return replace(stmt, body=(Poll(), *_spread(body, stretch, names)))
+                return replace(stmt, body=(Poll(), *_spread(body, list(map(work_of, body)), stretch, names)))
             return _in_parts(stmt, many, names)
         case _:
             return stmt

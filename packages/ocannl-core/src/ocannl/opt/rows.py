@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, product
-from math import prod
+from math import inf, prod
 
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import TRUE, Affine, Sym
@@ -117,10 +117,9 @@ class _Sharing:
         row = self.rows[at]
         makers = {self.places.newest(ref.buf, at) for ref in row.reads}
         for maker in sorted(makers & self.rows.keys(), reverse=True):
-            whole = self.together(self.rows[maker], row)
-            if whole is None:
-                continue
             if (met := self.places.meet(maker, at)) is None:
+                continue
+            if (whole := self.together(self.rows[maker], row)) is None:
                 continue
             place, gone = met
             self.rows[place] = whole
@@ -184,21 +183,23 @@ class _Sharing:
             handed = {ref.buf for ref in first.writes} & {ref.buf for ref in (*then.reads, *then.writes)}
             lines = all(_is_line(ref, shared.values()) for ref in (*whole.writes, *whole.reads) if ref.buf in handed)
             return whole if fits and lines and not far and not any(map(multiplies, whole.members)) else None
-        before = sum(map(self.before, (first, then)))
-        after = (self.cycles(whole.members) + far / BANDWIDTH) * prod(sym.extent for sym in shared) + _traffic(whole)
-        return whole if after <= LOSS * before else None
+        limit, turns = LOSS * sum(map(self.before, (first, then))) - _traffic(whole), prod(s.extent for s in shared)
+        return whole if self.cycles(whole.members, limit / turns) + far / BANDWIDTH <= limit / turns else None
 
     def before(self, row: _Row) -> float:
         if row not in self.alone:
             self.alone[row] = self.cycles(_within(row, set())) + _traffic(row)
         return self.alone[row]
 
-    def cycles(self, groups: tuple[Group, ...]) -> float:
+    def cycles(self, groups: tuple[Group, ...], limit: float = inf) -> float:
+        """More than the limit, but perhaps less than it takes, where it takes more than that."""
         total = 0.0
         for group in groups:
             subject = subject_of(group, self.capabilities)
             tile = best(subject.shape()) if subject is not None else None
             total += tile.cycles if tile is not None else prod(loop.sym.extent for loop in group.loops)
+            if total > limit:
+                break
         return total
 
     # ------------------------------------------------------------------------------------------------------- the result

@@ -91,7 +91,8 @@ def substitute_statements(body: Body, values: Mapping[Sym, Affine]) -> Body:
     """The statements with `values` for symbols."""
 
     def ref(old: Ref) -> Ref:
-        return Ref(old.buf, tuple([at.substitute(values) for at in old.at]))
+        at = tuple([index.substitute(values) for index in old.at])
+        return old if same(at, old.at) else Ref(old.buf, at)
 
     return map_statements(body, ref, lambda node: substitute(node, values), values)
 
@@ -107,9 +108,10 @@ def map_statements(
         match stmt:
             case For(sym, lo, hi, body, step, origin, claimed, mode):
                 inner = statements(body)
-                if inner is body and not values:
+                low, high = (lo.substitute(values), hi.substitute(values)) if values else (lo, hi)
+                if inner is body and low is lo and high is hi:
                     return stmt
-                return For(sym, lo.substitute(values), hi.substitute(values), inner, step, origin, claimed, mode)
+                return For(sym, low, high, inner, step, origin, claimed, mode)
             case If(cond, then, orelse):
                 a, b = statements(then), statements(orelse)
                 return stmt if a is then and b is orelse and not values else If(cond.substitute(values), a, b)

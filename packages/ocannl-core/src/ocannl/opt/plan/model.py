@@ -72,20 +72,50 @@ class Tile:
     across: int | None = None  # the one of them whose cells lie side by side where those of the vector do not
 
 
-@lru_cache(maxsize=1 << 14)
 def best(shape: Shape) -> Tile | None:
     """The cheapest tile; None where there is nothing to have in lanes."""
-    if not shape.lanes or 0 in shape.kept or 0 in shape.reduced:
-        return None
-    found: Tile | None = None
-    first = 0
-    for least, place, tiles in sorted(_families(shape), key=lambda family: family[:2]):
-        if found is not None and least > found.cycles:
-            break
-        tile = min(tiles(), key=lambda tile: tile.cycles, default=None)
-        if tile is not None and (found is None or (tile.cycles, place) < (found.cycles, first)):
-            found, first = tile, place
-    return found
+    search = _search(shape)
+    search.look(inf)
+    return search.found
+
+
+def cycles(shape: Shape, limit: float = inf) -> float:
+    """Of the cheapest tile; nothing where there is none. What is not below the limit may be less than these."""
+    search = _search(shape)
+    search.look(limit)
+    return search.least
+
+
+class _Search:
+    """For the cheapest tile, as far as somebody had to look."""
+
+    __slots__ = ("_left", "_place", "found")
+
+    def __init__(self, shape: Shape) -> None:
+        empty = not shape.lanes or 0 in shape.kept or 0 in shape.reduced
+        self._left = [] if empty else sorted(_families(shape), key=lambda family: family[:2], reverse=True)
+        self._place = 0  # of the family of what was found
+        self.found: Tile | None = None
+
+    @property
+    def least(self) -> float:
+        """Cycles below which there is no tile."""
+        found = [self.found.cycles] if self.found is not None else []
+        return min([*found, *(family[0] for family in self._left[-1:])], default=0.0)
+
+    def look(self, limit: float) -> None:
+        """Until the cheapest is found, or none is left below the limit."""
+        while self._left and self._left[-1][0] < limit:
+            least, place, tiles = self._left.pop()
+            if self.found is not None and least > self.found.cycles:
+                self._left.clear()
+                return
+            tile = min(tiles(), key=lambda tile: tile.cycles, default=None)
+            if tile is not None and (self.found is None or (tile.cycles, place) < (self.found.cycles, self._place)):
+                self.found, self._place = tile, place
+
+
+_search = lru_cache(maxsize=1 << 14)(_Search)
 
 
 def tiles(shape: Shape) -> list[Tile]:
