@@ -7,14 +7,22 @@ from random import Random
 import numpy as np
 import pytest
 
+from ocannl.ir.assign import Apply, Assign, Piece, Read, Seq
 from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.index import Affine, Sym
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import Proc, row_major
+from ocannl.ir.ops import ADD, BY_NAME
+from ocannl.ir.precision import float32
 from ocannl.ir.text import print_proc
+from ocannl.ir.tnode import Placement, Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
 from ocannl.opt import layout as module
+from ocannl.opt.fuse import fuse
+from ocannl.opt.layout import layout
 from ocannl.opt.pipeline import optimize
+from ocannl.opt.settle import settle
 from ocannl.testing.chains import chain
 from ocannl.testing.evaluate import evaluate
 from ocannl.testing.generate import difference, generate
@@ -59,3 +67,39 @@ def test_any_order_in_programs_of_every_kind(at_random: None) -> None:
         assert not difference(wanted, got, made.tolerance), f"{seed}\n{print_proc(proc)}"
         turned += sum(buf.strides != row_major(buf.shape) for buf in proc.bufs)
     assert turned > 20
+
+
+def test_what_two_sums_want_in_different_orders_is_copied_for_one() -> None:
+    """In a step the activations meet the weights of the next layer, and their gradients."""
+    batch, size = 64, 1024
+
+    def node(name: str, *dims: int, role: Role = Role.RESULT) -> TNode:
+        return TNode(name, role, lambda: dims, lambda: float32)
+
+    def at(*syms: Sym) -> tuple[Affine, ...]:
+        return tuple(map(Affine.of, syms))
+
+    def product(to: TNode, sizes: tuple[int, int, int], *of: tuple[TNode, str]) -> Assign:
+        """Over the last of `i`, `j` and `k`, which have these sizes."""
+        syms = {name: Sym(name, 0, n - 1) for name, n in zip("ijk", sizes, strict=True)}
+        reads = [Read(each, at(*(syms[name] for name in names))) for each, names in of]
+        loops = tuple(syms.values())
+        return Assign(to, ADD, False, (Piece(loops, at(*loops[:2]), Apply(BY_NAME["mul"], tuple(reads))),))
+
+    x, w, g = (
+        node(name, rows, size, role=Role.PLACEHOLDER) for name, rows in (("x", batch), ("w", size), ("g", batch))
+    )
+    h, y, d = node("h", batch, size), node("y", batch, size), node("d", size, size)
+    h.requested.settle(Placement.TEMPORARY, "oc.virtual")
+    b, i = Sym("b", 0, batch - 1), Sym("i", 0, size - 1)
+    code = Seq((
+        Assign(h, None, True, (Piece((b, i), at(b, i), Apply(BY_NAME["exp"], (Read(x, at(b, i)),))),)),
+        product(y, (batch, size, size), (h, "ik"), (w, "jk")),
+        product(d, (size, size, batch), (g, "ki"), (h, "kj")),
+    ))  # fmt: skip
+    before = fuse(settle(lower(code, "step"), {}))
+    after = layout(before, Capabilities(vector_bytes=64, vector_registers=32))
+    verify(after, "optimized")
+    own, copy = (next(buf for buf in after.bufs if buf.name == name) for name in ("h", "h_2"))
+    assert own.strides == (size, 1) and copy.strides == (1, batch)
+    assert len(after.body) == len(before.body) + 1

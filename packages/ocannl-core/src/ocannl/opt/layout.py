@@ -40,7 +40,8 @@ def layout(proc: Proc, capabilities: Capabilities) -> Proc:
               y[i_2, j_2] = h[j_2, i_2] + 1            y[i_2, j_2] = h[j_2, i_2] + 1
 
     First all arrays that share a loop are tried with its axis last, such as that of the batch, then each by itself.
-    What is kept must stay as it is: a sum may read a copy of it, or write one from which it is filled.
+    What is kept must stay as it is. A sum may read a copy of it, or of what others want in another order; or write one
+    from which it is filled.
     """
     if not capabilities.vector_bytes:
         return proc
@@ -79,11 +80,10 @@ class _Search:
                 continue
             bufs = dict.fromkeys(ref.buf for ref in (*group.reads, *group.writes))
             movable = tuple([buf for buf in bufs if buf in self.orders])
-            kept = [buf for buf in bufs if group.sums and buf in alone and buf.home is Home.POOL]
+            summed = [buf for buf in bufs if group.sums and buf in alone]
             written = {ref.buf for ref in group.writes}
-            before = {buf for buf in kept if any(place < at for place in table.writers.get(buf, ()))}
-            copied = tuple([buf for buf in kept if buf not in written and buf not in before])
-            filled = tuple([buf for buf in kept if buf in written and _fills(group, buf)])
+            copied = tuple([buf for buf in summed if buf not in written and _is_done(buf, at, table)])
+            filled = tuple([buf for buf in summed if buf.home is Home.POOL and buf in written and _fills(group, buf)])
             item = _Item(at, group, subject, movable, copied, filled)
             self.items.append(item)
             for buf in movable:
@@ -105,7 +105,7 @@ class _Search:
         while True:
             least, better = GAIN * price, copies
             for buf in (*item.copied, *item.filled):
-                for order in _others(buf) if buf not in copies else ():
+                for order in _others(buf, mine) if buf not in copies else ():
                     some = {**copies, buf: order}
                     new = self.with_copies(item, mine, some, least)
                     if new < least:
@@ -116,7 +116,7 @@ class _Search:
 
     def with_copies(self, item: _Item, mine: Orders, copies: Orders, limit: float) -> float:
         """Perhaps less where it is not below the limit."""
-        price = sum(_copied(buf, order, self.capabilities) for buf, order in copies.items())
+        price = sum(_copied(buf, mine.get(buf, buf.strides), order, self.capabilities) for buf, order in copies.items())
         return price + _cycles(item.subject, {**mine, **copies}, limit - price) if price < limit else price
 
     def least(self, item: _Item, orders: Orders) -> float:
@@ -144,7 +144,7 @@ class _Search:
             if self.pays(self.items, new):
                 self.orders = new
         for buf, items in self.touching.items():
-            for order in _others(buf):
+            for order in _others(buf, {}):
                 new = {**self.orders, buf: order}
                 if self.pays(items, new):
                     self.orders = new
@@ -211,13 +211,19 @@ def _last(buf: Buf, axis: int) -> Strides:
     return tuple([strides[n] for n in range(len(order))])
 
 
-def _copied(buf: Buf, order: Strides, capabilities: Capabilities) -> float:
-    """What it takes to copy the array into this order, or from it."""
+def _copied(buf: Buf, own: Strides, order: Strides, capabilities: Capabilities) -> float:
+    """What it takes to copy the array from its own order into this one, or back."""
     lanes = capabilities.vector_bytes // max(4, buf.precision.nbytes)
     free = (True,) * len(buf.shape)
-    shape = Shape(buf.shape, (), free, free, (buf.strides,), (), (order,), 1, 0, lanes, capabilities.vector_registers)
+    shape = Shape(buf.shape, (), free, free, (own,), (), (order,), 1, 0, lanes, capabilities.vector_registers)
     far = FAR * prod(buf.shape) if buf.nbytes > NEAR_BYTES else 0
     return far + cycles(shape)
+
+
+def _is_done(buf: Buf, at: int, table: Table) -> bool:
+    """Whether nothing is written to the array from where it is read first to this place."""
+    first, *_ = table.readers[buf]
+    return not any(first <= place < at for place in table.writers.get(buf, ()))
 
 
 def _fills(group: Group, buf: Buf) -> bool:
@@ -228,10 +234,10 @@ def _fills(group: Group, buf: Buf) -> bool:
     return isinstance(writes[0], Store) and grid(writes[0].ref, group.loops) is not None
 
 
-def _others(buf: Buf) -> list[Strides]:
-    """Other orders than the array's own."""
-    orders = dict.fromkeys(_last(buf, axis) for axis, size in enumerate(buf.shape) if size > 1)
-    return [order for order in orders if order != buf.strides]
+def _others(buf: Buf, orders: Orders) -> list[Strides]:
+    """Other orders than the one that the array has."""
+    found = dict.fromkeys(_last(buf, axis) for axis, size in enumerate(buf.shape) if size > 1)
+    return [order for order in found if order != orders.get(buf, buf.strides)]
 
 
 def _copy(source: Buf, copy: Buf, names: Namer) -> Stmt:

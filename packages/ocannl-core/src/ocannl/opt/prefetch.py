@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ocannl.ir.index import Affine
-from ocannl.ir.loops import Access, Body, Buf, For, If, Load, Mode, Prefetch, Proc, Ref, Stmt
+from ocannl.ir.loops import Access, Body, Buf, For, If, Load, Mode, Prefetch, Proc, Ref, Stmt, When
+from ocannl.ir.touch import is_there
 from ocannl.ir.walk import walk
 from ocannl.opt.nest import same
 from ocannl.opt.stream import is_far
@@ -60,9 +61,13 @@ class _Rows:
         self.fetching = {(buf, id(each)) for buf, found in readers.items() for each in found[1:] or found}
 
     def wanted(self, lanes: For) -> list[Ref]:
-        """What it reads of large arrays, a vector at a time and another row in each turn."""
+        """What it reads of large arrays, a vector at a time and another row in each turn: cells that are there, be they
+        read or not."""
+        inner = [node for node in walk(lanes.body) if isinstance(node, For | If | When)]
+        at_times = {node.ref for each in inner for node in walk(each) if isinstance(node, Load)}
         refs = dict.fromkeys(node.ref for node in walk(lanes.body) if isinstance(node, Load))
-        return [ref for ref in refs if ref.stride(lanes.sym) == 1 and self.is_large(ref)]
+        some = [ref for ref in refs if ref not in at_times or is_there(ref)]
+        return [ref for ref in some if ref.stride(lanes.sym) == 1 and self.is_large(ref)]
 
     def is_large(self, ref: Ref) -> bool:
         row = abs(ref.stride(self.sym)) * ref.buf.precision.nbytes
