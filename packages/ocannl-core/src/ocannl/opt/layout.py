@@ -13,7 +13,7 @@ from ocannl.ir.names import Namer
 from ocannl.ir.touch import storage
 from ocannl.opt.group import Group, group_of
 from ocannl.opt.nest import Table, around, grid, names_of
-from ocannl.opt.plan.model import Shape, Strides, cycles
+from ocannl.opt.plan.model import SURE, Shape, Strides, cycles
 from ocannl.opt.plan.tiled import Subject, subject_of
 from ocannl.opt.substitute import replace_buffers
 from ocannl.opt.ties import Ties
@@ -60,6 +60,7 @@ class _Item:
     movable: tuple[Buf, ...]  # temporaries whose order may change
     copied: tuple[Buf, ...]  # arrays that a copy might be read instead of
     filled: tuple[Buf, ...]  # or written
+    ideal: float  # cycles that it takes at least, whatever the order of any of these
 
 
 class _Search:
@@ -84,10 +85,12 @@ class _Search:
             written = {ref.buf for ref in group.writes}
             copied = tuple([buf for buf in summed if buf not in written and _is_done(buf, at, table)])
             filled = tuple([buf for buf in summed if buf.home is Home.POOL and buf in written and _fills(group, buf)])
-            item = _Item(at, group, subject, movable, copied, filled)
+            ideal = SURE * cycles(subject.shape(without={*movable, *copied, *filled}))
+            item = _Item(at, group, subject, movable, copied, filled, ideal)
             self.items.append(item)
             for buf in movable:
                 self.touching[buf].append(item)
+        self._copying: dict[tuple[Buf, Strides, Strides], float] = {}
         self._known: dict[tuple[int, tuple[Strides, ...]], tuple[float, Orders]] = {}
 
     # --------------------------------------------------------------------------------------------------------- the cost
@@ -116,14 +119,26 @@ class _Search:
 
     def with_copies(self, item: _Item, mine: Orders, copies: Orders, limit: float) -> float:
         """Perhaps less where it is not below the limit."""
-        price = sum(_copied(buf, mine.get(buf, buf.strides), order, self.capabilities) for buf, order in copies.items())
-        return price + _cycles(item.subject, {**mine, **copies}, limit - price) if price < limit else price
+        price = sum([self.copying(buf, mine.get(buf, buf.strides), order) for buf, order in copies.items()])
+        if price + item.ideal >= limit:
+            return price + item.ideal
+        return price + _cycles(item.subject, {**mine, **copies}, limit - price)
+
+    def copying(self, buf: Buf, own: Strides, order: Strides) -> float:
+        key = buf, own, order
+        if key not in self._copying:
+            self._copying[key] = _copied(buf, own, order, self.capabilities)
+        return self._copying[key]
 
     def least(self, item: _Item, orders: Orders) -> float:
-        """What the group takes at least: all that it takes where copies might make it less."""
-        if item.copied or item.filled or _key(item, orders) in self._known:
+        """What the group takes at least, copies or not."""
+        if _key(item, orders) in self._known:
             return self.cost(item, orders)[0]
-        return _cycles(item.subject, {buf: orders[buf] for buf in item.movable}, 0)
+        found = [_cycles(item.subject, {buf: orders[buf] for buf in item.movable}, 0)]
+        for buf in (*item.copied, *item.filled):
+            own = orders.get(buf, buf.strides)
+            found += [self.copying(buf, own, order) + item.ideal for order in _others(buf, orders)]
+        return min(found)
 
     def pays(self, items: list[_Item], orders: Orders) -> bool:
         """Whether these take less than with the orders so far."""
