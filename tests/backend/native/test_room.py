@@ -62,7 +62,7 @@ def in_a_small_thread(call):
 
 @pytest.mark.parametrize("claimed", [0, 1])
 @pytest.mark.parametrize("offset", [None, 0, 128])
-@pytest.mark.parametrize("cells", [(BLOCK_BYTES - 4096) // 4, 50_000, 1000])
+@pytest.mark.parametrize("cells", [(BLOCK_BYTES - 4096) // 4, 50_000, 1000, 0])
 def test_any_thread_can_call_any_program(run, cells, offset, claimed):
     proc, y, wanted = kept(run, cells, offset, claimed=claimed)
     code = run.backend.compile([proc])

@@ -18,6 +18,7 @@ from ocannl.ir.loops import (
     Load,
     Local,
     Num,
+    Prefetch,
     Proc,
     Ref,
     Store,
@@ -79,6 +80,20 @@ def test_comments_stand_before_what_they_speak_of():
     assert nests(Proc("p", (), (), (Comment("alone"),))) == ()
     (part,) = nests(Proc("p", (), (), (Comment("a"), each(Y))))
     assert part.body[0] == Comment("a")
+
+
+def test_what_is_fetched_ahead_goes_with_what_follows():
+    fetch = Prefetch(Ref(Z, (A(0),)), 4)
+    assert shapes(put(X), Comment("b"), fetch, each(Y), fetch) == [1, 2]
+    (nest,) = nests(Proc("p", (Y, Z), (), (fetch, each(Y))))
+    assert nest.bufs == (Z, Y)
+
+
+def test_local_arrays_have_a_place_even_if_they_are_empty():
+    for offset, size, wanted in ((None, 4, 0), (64, 4, 80), (64, 0, 65)):
+        local = Buf("l", float32, (size,), (1,), Home.REG, Access.TEMP, offset=offset)
+        (nest,) = nests(Proc("p", (X,), (), (Local(local), each(X))))
+        assert nest.stack_bytes == wanted
 
 
 def test_a_nest_knows_what_it_needs():

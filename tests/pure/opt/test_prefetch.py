@@ -7,7 +7,7 @@ from itertools import permutations
 import pytest
 
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.index import Affine, Sym
+from ocannl.ir.index import Affine, Cond, Sym
 from ocannl.ir.loops import (
     Access,
     Apply,
@@ -16,12 +16,14 @@ from ocannl.ir.loops import (
     Home,
     Load,
     Local,
+    Mode,
     Num,
     Prefetch,
     Proc,
     Ref,
     Store,
     Update,
+    When,
     loop,
     row_major,
 )
@@ -90,3 +92,18 @@ def test_tiles_fetch_what_they_add_to_before_they_sum() -> None:
         else:
             assert (node.ref.buf.name == "w") <= (last in ("sum", "w"))
             last = "w" if node.ref.buf.name == "w" else "sum"
+
+
+@pytest.mark.parametrize(("rows", "fetched"), [(8, 0), (9, 1)])
+def test_cells_that_only_a_guard_lets_exist_are_not_fetched(rows: int, fetched: int) -> None:
+    x, y, z = buffer("x", (rows, 16), Access.IN), buffer("y", (9, 16), Access.OUT), buffer("z", (9, 16), Access.OUT)
+    i, j, k = Sym("i", 0, 8), Sym("j", 0, 15), Sym("k", 0, 15)
+
+    def copy(to: Buf, lane: Sym) -> Body:
+        at = Affine.of(i), Affine.of(lane)
+        value = When(Cond((Affine.of(7) - i,)), Load(Ref(x, at)), Num(0, float32))
+        return (loop(lane, (Store(Ref(to, at), value),), mode=Mode.LANES),)
+
+    proc = prefetch(Proc("copies", (x, y, z), (), (loop(i, (*copy(y, j), *copy(z, k))),)), 0, 0)
+    verify(proc, "optimized")
+    assert sum(isinstance(node, Prefetch) for node in walk(proc.body)) == fetched

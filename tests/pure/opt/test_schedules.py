@@ -65,8 +65,8 @@ def seen() -> Counter[str]:
 
 @pytest.mark.parametrize("what", [
     "vectors of 0 bytes", "vectors of 64 bytes", "no fuse", "no layout", "no rows", "no inline", "any layout",
-    "any schedule", "any share", "any poll", " lanes", " unrolled", "claimed by", "poll", "arena at", "pick ", "turned",
-    "stream ",
+    "any schedule", "any prefetch", "any share", "any poll", " lanes", " unrolled", "claimed by", "poll", "arena at",
+    "pick ", "turned", "stream ",
 ])  # fmt: skip
 def test_there_is_some_of_everything(seen: Counter[str], what: str) -> None:
     assert seen[what] > 1

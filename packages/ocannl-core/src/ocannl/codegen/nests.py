@@ -16,8 +16,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ocannl.ir.assign import Origin
-from ocannl.ir.index import Sym
+from ocannl.ir.index import Affine, Sym
 from ocannl.ir.loops import (
+    Apply,
     Body,
     Buf,
     Comment,
@@ -29,21 +30,23 @@ from ocannl.ir.loops import (
     Load,
     Local,
     Mode,
+    Num,
     Pick,
     Poll,
     Prefetch,
     Proc,
-    Ref,
     Stamp,
     Stmt,
     Store,
     Update,
+    Var,
     When,
 )
-from ocannl.ir.walk import Node, walk
-from ocannl.ir.work import STRETCH, work, work_of
+from ocannl.ir.walk import walk
+from ocannl.ir.work import STRETCH, work
 
 STRAIGHT = 32  # statements without loops that share a function
+AHEAD = Comment | Prefetch  # stand before what they speak of
 CALL = 10_000  # of work in a part of a nest, on the average, for which its call is nothing
 
 
@@ -117,17 +120,13 @@ def with_parts(nests: Iterable[Nest]) -> Iterator[Nest]:
 
 
 def _nests(body: Body) -> tuple[Nest, ...]:
-    return tuple([_nest(piece) for piece in _pieces(body) if any(not isinstance(s, Comment) for s in piece)])
+    return tuple([_nest(piece) for piece in _pieces(body) if any(not isinstance(s, AHEAD) for s in piece)])
 
 
-def _parts(body: Body) -> tuple[Nest, ...]:
-    """Of the only loop of a nest."""
-    loop = _only_loop(body)
-    if loop is None:
-        return ()
+def _divided(loop: For) -> tuple[Body, int]:
+    """What parts of the only loop of a nest are made of, and how many loops there are among them."""
     inner = tuple([stmt for stmt in loop.body if not isinstance(stmt, Local) or stmt.buf.offset is None])
-    many = sum(any(isinstance(node, For) for node in walk(piece)) for piece in _pieces(inner))
-    return _nests(inner) if many > 1 and work(loop.body) >= CALL * many else ()
+    return inner, sum(any(isinstance(node, For) for node in walk(piece)) for piece in _pieces(inner))
 
 
 def _handed(loop: For) -> tuple[Local, ...]:
@@ -150,10 +149,9 @@ def _pieces(body: Body) -> Iterator[Body]:
             return
         straight.append(stmt)
         looping = any(isinstance(node, For) for node in walk(stmt))
-        if looping and len(straight) > 1 and not all(isinstance(s, Comment) for s in straight[:-1]):
-            # comments stand before what they speak of
+        if looping and len(straight) > 1 and not all(isinstance(s, AHEAD) for s in straight[:-1]):
             cut = len(straight) - 1
-            while isinstance(straight[cut - 1], Comment):
+            while isinstance(straight[cut - 1], AHEAD):
                 cut -= 1
             yield tuple(straight[:cut])
             straight = straight[cut:]
@@ -165,87 +163,83 @@ def _pieces(body: Body) -> Iterator[Body]:
 
 
 def _nest(body: Body) -> Nest:
-    parts = _parts(body)
-    if parts:
-        return _calling(body, parts)
+    loop, claim = _only_loop(body), None
+    if loop is not None:
+        inner, many = _divided(loop)
+        each = work(loop.body) if loop.claimed or many > 1 else 0
+        claim = _claim(loop, each)
+        if many > 1 and each >= CALL * many:
+            return _calling(body, loop, claim, _nests(inner))
     bufs: dict[Buf, None] = {}
     syms: dict[Sym, None] = {}
     labels: dict[str, None] = {}
     own: set[Buf | Sym] = set()
     polls = streams = False
     stack_bytes = 0
+
+    def mention(index: Affine) -> None:
+        for _, sym in index.terms:
+            syms.setdefault(sym)
+
     for node in walk(body):
         match node:
-            case Local(buf, _):
-                own.add(buf)
-                if buf.offset is not None:
-                    stack_bytes = max(stack_bytes, buf.offset + buf.nbytes)
-            case Load(ref):
+            case Apply() | Num() | Var():
+                pass
+            case Load(ref) | Store(ref) | Update(ref) | Prefetch(ref) | Stamp(ref):
                 bufs.setdefault(ref.buf)
-            case Stamp(ref):
-                bufs.setdefault(ref.buf)
-                polls = True
-            case Store(ref, _, origin) | Update(ref, _, _, origin):
-                bufs.setdefault(ref.buf)
-                _add_label(labels, origin)
-                streams |= isinstance(node, Store) and node.streamed
-            case For(sym):
+                for index in ref.at:
+                    mention(index)
+                if isinstance(node, Store | Update):
+                    _add_label(labels, node.origin)
+                    streams |= isinstance(node, Store) and node.streamed
+                polls |= isinstance(node, Stamp)
+            case Idx(index):
+                mention(index)
+            case For(sym, lo, hi):
                 own.add(sym)
+                for index, _ in (*lo.of, *hi.of):
+                    mention(index)
                 _add_label(labels, node.origin)
+            case If(cond) | When(cond):
+                syms.update(dict.fromkeys(cond.syms))
             case Pick(sym):
                 own.add(sym)
+            case Local(buf):
+                own.add(buf)
+                stack_bytes = max(stack_bytes, _end(buf))
             case Poll():
                 polls = True
             case _:
                 pass
-        for sym in _symbols(node):
-            syms.setdefault(sym)
     given = tuple([buf for buf in bufs if buf not in own]), tuple([sym for sym in syms if sym not in own])
-    return Nest(body, *given, tuple(labels), _claim(body), (), polls, streams, stack_bytes)
+    return Nest(body, *given, tuple(labels), claim, (), polls, streams, stack_bytes)
 
 
-def _calling(body: Body, parts: tuple[Nest, ...]) -> Nest:
+def _calling(body: Body, loop: For, claim: Claim | None, parts: tuple[Nest, ...]) -> Nest:
     """The nest whose loop has these parts."""
-    loop = _only_loop(body)
-    assert loop is not None
     placed = [stmt.buf for stmt in _handed(loop)]
     bufs = dict.fromkeys(buf for part in parts for buf in part.bufs if buf not in placed)
     syms = dict.fromkeys((*loop.lo.syms, *loop.hi.syms, *(s for part in parts for s in part.syms if s is not loop.sym)))
     labels = dict.fromkeys(label for label in (loop.origin.label, *(x for part in parts for x in part.labels)) if label)
-    ends = [buf.offset + buf.nbytes for buf in placed if buf.offset is not None]
-    stack_bytes = max([*ends, *(part.stack_bytes for part in parts)])
+    stack_bytes = max([*map(_end, placed), *(part.stack_bytes for part in parts)])
     polls, streams = any(part.polls for part in parts), any(part.streams for part in parts)
-    return Nest(body, tuple(bufs), tuple(syms), tuple(labels), _claim(body), parts, polls, streams, stack_bytes)
+    return Nest(body, tuple(bufs), tuple(syms), tuple(labels), claim, parts, polls, streams, stack_bytes)
 
 
-def _claim(body: Body) -> Claim | None:
-    loop = _only_loop(body)
-    if loop is None or not loop.claimed:
+def _end(buf: Buf) -> int:
+    """Of its place on the stack, in bytes; an empty one has a place as well."""
+    return 0 if buf.offset is None else buf.offset + max(1, buf.nbytes)
+
+
+def _claim(loop: For, each: int) -> Claim | None:
+    """How threads share the loop, an iteration of which is so much work."""
+    if not loop.claimed:
         return None
     first, last = loop.lo.constant, loop.hi.constant
     assert first is not None and last is not None
-    each = work_of(loop) * loop.claimed // max(1, last + 1 - first)
-    return Claim(loop, first, last + 1, loop.claimed, max(1, STRETCH // max(1, each)))
+    return Claim(loop, first, last + 1, loop.claimed, max(1, STRETCH // max(1, each * loop.claimed)))
 
 
 def _add_label(labels: dict[str, None], origin: Origin) -> None:
     if origin.label:
         labels.setdefault(origin.label)
-
-
-def _symbols(node: Node) -> Iterator[Sym]:
-    """The symbols that a node itself mentions."""
-    ref: Ref | None = None
-    match node:
-        case Load(ref) | Store(ref) | Update(ref) | Prefetch(ref) | Stamp(ref):
-            for at in ref.at:
-                yield from at.syms
-        case Idx(index, _):
-            yield from index.syms
-        case For(_, lo, hi):
-            yield from lo.syms
-            yield from hi.syms
-        case If(cond) | When(cond):
-            yield from cond.syms
-        case _:
-            pass

@@ -2,7 +2,7 @@
 
 Values are those of NumPy with three refinements: NaN propagates through `relu`, `max`, `min` and `sat01`; `mod` has the
 sign of its right operand; comparisons and logic give 1 or 0 in the type of their operands. A shift by as many bits as
-there are, or by a negative number of them, leaves none.
+there are, or by a negative number of them, leaves none. No operation says which of the two zeros it gives.
 """
 
 from __future__ import annotations

@@ -6,8 +6,26 @@ from dataclasses import replace
 from itertools import chain
 
 from ocannl.ir.index import Affine, Sym
-from ocannl.ir.loops import Access, Body, Buf, For, Home, If, Load, Local, Mode, Prefetch, Proc, Ref, Stmt, Update
+from ocannl.ir.loops import (
+    Access,
+    Body,
+    Buf,
+    For,
+    Home,
+    If,
+    Load,
+    Local,
+    Mode,
+    Pick,
+    Prefetch,
+    Proc,
+    Ref,
+    Stmt,
+    Update,
+    When,
+)
 from ocannl.ir.names import Namer
+from ocannl.ir.touch import is_there
 from ocannl.ir.walk import walk
 from ocannl.opt.nest import names_of, same
 from ocannl.opt.stream import is_far
@@ -65,8 +83,7 @@ class _Rows:
 
     def wanted(self, lanes: For) -> list[Ref]:
         """What it reads of large arrays, a vector at a time and another row in each turn."""
-        refs = dict.fromkeys(node.ref for node in walk(lanes.body) if isinstance(node, Load))
-        return [ref for ref in refs if ref.stride(lanes.sym) == 1 and self.is_large(ref)]
+        return [ref for ref in _read(lanes) if self.is_large(ref)]
 
     def is_large(self, ref: Ref) -> bool:
         row = abs(ref.stride(self.sym)) * ref.buf.precision.nbytes
@@ -88,8 +105,7 @@ class _Rows:
         return tuple(out)
 
     def ahead(self, ref: Ref, lanes: For) -> Prefetch:
-        first = {each.sym: Affine((), each.sym.lo) for each in (lanes, *walk(lanes.body)) if isinstance(each, For)}
-        return Prefetch(Ref(ref.buf, tuple([index.substitute(first) for index in ref.at])), ref.stride(self.sym))
+        return Prefetch(_first(ref, lanes), ref.stride(self.sym))
 
 
 class _Tiles:
@@ -121,11 +137,9 @@ class _Tiles:
     def fetched(self, stmt: Stmt) -> Body:
         """The loops of the statement, with the lines that they read of large arrays."""
         match stmt:
-            case For(sym, mode=Mode.LANES, body=body):
-                refs = [node.ref for node in walk(body) if isinstance(node, Load | Update)]
-                first = {sym: Affine((), sym.lo)}
-                places = {ref.buf: [at.substitute(first) for at in ref.at] for ref in refs if self.is_far(ref, sym)}
-                return tuple([Prefetch(Ref(buf, tuple(at)), 0) for buf, at in places.items()])
+            case For(mode=Mode.LANES):
+                places = {ref.buf: _first(ref, stmt) for ref in _read(stmt) if self.is_far(ref.buf)}
+                return tuple([Prefetch(ref, 0) for ref in places.values()])
             case For(sym, body=body):
                 inner = tuple(chain.from_iterable(map(self.fetched, body)))
                 if not inner:
@@ -135,8 +149,26 @@ class _Tiles:
             case _:
                 return ()
 
-    def is_far(self, ref: Ref, lane: Sym) -> bool:
-        return ref.buf.home is not Home.REG and ref.stride(lane) == 1 and ref.buf.nbytes >= self.large_bytes
+    def is_far(self, buf: Buf) -> bool:
+        return buf.home is not Home.REG and buf.nbytes >= self.large_bytes
+
+
+def _read(lanes: For) -> list[Ref]:
+    """What the loop reads a vector at a time: cells that are there, be they read or not, and that are known before."""
+    nodes = list(walk(lanes.body))
+    picked = {node.sym for node in nodes if isinstance(node, Pick)}
+    inner = [node for node in nodes if isinstance(node, For | If | When)]
+    at_times = {node.ref for each in inner for node in walk(each) if isinstance(node, Load | Update)}
+    refs = dict.fromkeys(node.ref for node in nodes if isinstance(node, Load | Update))
+    known = [ref for ref in refs if picked.isdisjoint(sym for at in ref.at for sym in at.syms)]
+    return [ref for ref in known if ref.stride(lanes.sym) == 1 and (ref not in at_times or is_there(ref))]
+
+
+def _first(ref: Ref, lanes: For) -> Ref:
+    """The cell in the first iteration, of loops inside as well."""
+    loops = (lanes, *(each for each in walk(lanes.body) if isinstance(each, For)))
+    first = {each.sym: Affine((), each.sym.lo) for each in loops}
+    return Ref(ref.buf, tuple([index.substitute(first) for index in ref.at]))
 
 
 def _adds(stmt: Stmt, sums: set[Buf]) -> bool:

@@ -12,10 +12,11 @@ from random import Random
 from ocannl.ir.assign import nodes
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import TRUE, Affine, Sym
-from ocannl.ir.loops import Access, Buf, Home, Load, Proc, Ref, Stmt, Store, loop, row_major
+from ocannl.ir.loops import Access, Buf, Home, Load, Prefetch, Proc, Ref, Stmt, Store, loop, row_major
 from ocannl.ir.names import Namer
 from ocannl.ir.tnode import TNode
 from ocannl.ir.touch import storage, touches
+from ocannl.ir.walk import Node, rewrite_body
 from ocannl.opt.group import Group
 from ocannl.opt.nest import around, names_of
 from ocannl.opt.outer import outer
@@ -25,6 +26,7 @@ from ocannl.opt.plan import Plan, plan
 from ocannl.opt.plan.plain import REORDERED, Plain
 from ocannl.opt.plan.tiled import subject_of
 from ocannl.opt.poll import poll
+from ocannl.opt.prefetch import prefetch
 from ocannl.opt.rows import rows
 from ocannl.opt.schedule import planned
 from ocannl.opt.share import share
@@ -72,6 +74,7 @@ def drawn(
         "pad": lambda proc: pad(proc, random.choice((4, 16, 64))),
         "schedule": lambda proc: planned(proc, lambda group, shared: any_plan(random, group, target, shared)),
         "rows": lambda proc: rows(proc, target, far_bytes=0),
+        "prefetch": lambda proc: fetched(random, proc),
         "stream": lambda proc: stream(proc, random.choice((0, 1000))),
         "share": lambda proc: share(proc, 1, random.choice((1, 10, 100))),
         "poll": lambda proc: poll(proc, random.choice((1, 20, 1000))),
@@ -131,6 +134,16 @@ def turned(random: Random, proc: Proc) -> Proc:
     changed = replace_buffers(proc, new)
     copied = [buf for buf in new if buf.home is Home.POOL]
     return replace(changed, body=(*copies, *changed.body), bufs=(*copied, *changed.bufs))
+
+
+def fetched(random: Random, proc: Proc) -> Proc:
+    """Rows fetch others as if arrays were large: the next ones, those before, any, and what is beyond the array."""
+
+    def rule(node: Node) -> Node:
+        return replace(node, ahead=node.ahead * random.choice((1, -1, 3, 1000))) if isinstance(node, Prefetch) else node
+
+    made = prefetch(proc, random.choice((0, 1000)), random.choice((0, 100)))
+    return replace(made, body=rewrite_body(made.body, rule))
 
 
 def _in_any_order(random: Random, shape: tuple[int, ...]) -> tuple[int, ...]:
