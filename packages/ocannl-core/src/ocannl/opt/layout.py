@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import inf, prod
 
 from ocannl.ir.capabilities import Capabilities
@@ -85,7 +86,7 @@ class _Search:
             written = {ref.buf for ref in group.writes}
             copied = tuple([buf for buf in summed if buf not in written and _is_done(buf, at, table)])
             filled = tuple([buf for buf in summed if buf.home is Home.POOL and buf in written and _fills(group, buf)])
-            ideal = SURE * cycles(subject.shape(without={*movable, *copied, *filled}))
+            ideal = _ideal(subject, {*movable, *copied, *filled})
             item = _Item(at, group, subject, movable, copied, filled, ideal)
             self.items.append(item)
             for buf in movable:
@@ -130,11 +131,11 @@ class _Search:
             self._copying[key] = _copied(buf, own, order, self.capabilities)
         return self._copying[key]
 
-    def least(self, item: _Item, orders: Orders) -> float:
-        """What the group takes at least, copies or not."""
+    def least(self, item: _Item, orders: Orders, limit: float = 0) -> float:
+        """What the group takes at least, copies or not, if that is below the limit."""
         if _key(item, orders) in self._known:
             return self.cost(item, orders)[0]
-        found = [_cycles(item.subject, {buf: orders[buf] for buf in item.movable}, 0)]
+        found = [_cycles(item.subject, {buf: orders[buf] for buf in item.movable}, limit)]
         for buf in (*item.copied, *item.filled):
             own = orders.get(buf, buf.strides)
             found += [self.copying(buf, own, order) + item.ideal for order in _others(buf, orders)]
@@ -148,14 +149,16 @@ class _Search:
         for item, before in zip(items, least, strict=True):
             if price >= limit:
                 return False
-            price += self.cost(item, orders)[0] - before
+            others = price - before
+            mine = self.least(item, orders, limit - others)
+            price = others + (mine if others + mine >= limit else self.cost(item, orders)[0])
         return price < limit
 
     # ------------------------------------------------------------------------------------------------------- the search
 
     def run(self) -> None:
         for axes in self.classes():
-            new = {**self.orders, **{buf: _last(buf, axis) for buf, axis in axes.items()}}
+            new = {**self.orders, **{buf: _last(buf.shape, axis) for buf, axis in axes.items()}}
             if self.pays(self.items, new):
                 self.orders = new
         for buf, items in self.touching.items():
@@ -219,10 +222,15 @@ def _cycles(subject: Subject, orders: Orders, limit: float = inf) -> float:
     return cycles(subject.shape(orders), limit)
 
 
-def _last(buf: Buf, axis: int) -> Strides:
+def _ideal(subject: Subject, bufs: set[Buf]) -> float:
+    """Cycles that it takes at least, whatever the order of these."""
+    return SURE * cycles(subject.shape(without=bufs))
+
+
+def _last(shape: tuple[int, ...], axis: int) -> Strides:
     """The strides with this axis last in memory, and the others as they are."""
-    order = [n for n in range(len(buf.shape)) if n != axis] + [axis]
-    strides = dict(zip(order, row_major(tuple([buf.shape[n] for n in order])), strict=True))
+    order = [n for n in range(len(shape)) if n != axis] + [axis]
+    strides = dict(zip(order, row_major(tuple([shape[n] for n in order])), strict=True))
     return tuple([strides[n] for n in range(len(order))])
 
 
@@ -251,8 +259,14 @@ def _fills(group: Group, buf: Buf) -> bool:
 
 def _others(buf: Buf, orders: Orders) -> list[Strides]:
     """Other orders than the one that the array has."""
-    found = dict.fromkeys(_last(buf, axis) for axis, size in enumerate(buf.shape) if size > 1)
-    return [order for order in found if order != orders.get(buf, buf.strides)]
+    own = orders.get(buf, buf.strides)
+    return [order for order in _orders(buf.shape) if order != own]
+
+
+@lru_cache(maxsize=1 << 10)
+def _orders(shape: tuple[int, ...]) -> list[Strides]:
+    """Those with another axis last, each."""
+    return list(dict.fromkeys(_last(shape, axis) for axis, size in enumerate(shape) if size > 1))
 
 
 def _copy(source: Buf, copy: Buf, names: Namer) -> Stmt:
