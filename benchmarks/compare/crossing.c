@@ -22,12 +22,14 @@ static void pass(int from, int to) {
 }
 
 static void stay(int nth) { /* on this one of the cores that there are */
+  (void)nth;
 #ifdef __linux__
   cpu_set_t all, one;
   if (sched_getaffinity(0, sizeof all, &all)) return;
   for (int core = 0; core < CPU_SETSIZE; core++)
     if (CPU_ISSET(core, &all) && nth-- == 0) {
-      CPU_ZERO(&one), CPU_SET(core, &one);
+      CPU_ZERO(&one);
+      CPU_SET(core, &one);
       sched_setaffinity(0, sizeof one, &one);
     }
 #endif
@@ -48,7 +50,7 @@ static double now(void) {
 int main(void) {
   pthread_t thread;
   if (pthread_create(&thread, 0, other, 0)) return 1;
-  stay(0); /* after the other one began with all cores to choose from */
+  stay(0); /* later: threads begin with the cores of who makes them */
   double best = 1e18;
   for (int repeat = 0; repeat < REPEATS; repeat++) {
     double start = now();
