@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from ocannl.ir.index import Affine, Sym
+from ocannl.ir.index import Sym
 from ocannl.ir.loops import Buf, row_major
 from ocannl.ir.touch import Touch, storage
 from ocannl.opt.plan.model import Strides
@@ -28,7 +28,7 @@ def divided(touched: Sequence[Touched], heads: Sequence[Sym | None]) -> Division
     inside: list[int] = []
     after: list[int] = []
     for at, (each, sym) in enumerate(zip(touched, heads, strict=True)):
-        here = each if sym is None else Touched(each.found, sym)
+        here = each if sym is None else each.along(sym)
         if late.meets(here):
             after.append(at)
             late.join(here)
@@ -46,22 +46,29 @@ def divided(touched: Sequence[Touched], heads: Sequence[Sym | None]) -> Division
 class Touched:
     """What statements read and write, and along which axes of it a shared symbol counts."""
 
-    __slots__ = ("axes", "found", "read", "written")
+    __slots__ = ("_along", "axes", "found", "read", "written")
 
     def __init__(self, found: Collection[Touch] = (), sym: Sym | None = None) -> None:
         self.found = found
         self.read: set[object] = set()
         self.written: set[object] = set()
         self.axes: dict[object, tuple[Buf, frozenset[int]]] = {}
-        index = Affine.of(sym) if sym is not None else None
+        self._along: dict[Sym, Touched] = {}
         for touch in found:
             key, buf = storage(touch.ref.buf), touch.ref.buf
             if touch.writes:
                 self.written.add(key)
             if not touch.writes or touch.op is not None:
                 self.read.add(key)
-            along = frozenset([n for n, place in enumerate(touch.ref.at) if place == index])
+            axes = () if sym is None else [n for n, place in enumerate(touch.ref.at) if place.only_sym is sym]
+            along = frozenset(axes)
             self.axes[key] = self.common(key, buf, along)
+
+    def along(self, sym: Sym) -> Touched:
+        """The same where this symbol is shared."""
+        if sym not in self._along:
+            self._along[sym] = Touched(self.found, sym)
+        return self._along[sym]
 
     def common(self, key: object, buf: Buf, along: frozenset[int]) -> tuple[Buf, frozenset[int]]:
         known, axes = self.axes.get(key, (buf, along))
