@@ -26,11 +26,12 @@ class _Scope:
 class Indices:
     """The symbols in scope, and arithmetic on them. A value is an i64 operand, or a number if it is always that one."""
 
-    __slots__ = ("_b", "_doc", "_scopes", "_values")
+    __slots__ = ("_b", "_doc", "_offsets", "_scopes", "_values")
 
     def __init__(self, b: Builder, doc: Document) -> None:
         self._b = b
         self._doc = doc
+        self._offsets: dict[int, tuple[Ref, Affine]] = {}  # by identity: unrolled code is that of the same cells
         self._scopes: list[_Scope] = []
         self._values: dict[Sym, tuple[int, str | int]] = {}  # and how many loops determine it
         self._open()
@@ -75,12 +76,10 @@ class Indices:
 
     def offset(self, ref: Ref) -> str | int:
         """Of the cell, in elements."""
-        const, steps = 0, dict[Sym, int]()
-        for at, stride in zip(ref.at, ref.buf.strides, strict=True):
-            const += at.const * stride
-            for coef, sym in at.terms:
-                steps[sym] = steps.get(sym, 0) + coef * stride
-        return self._sum([(step, sym) for sym, step in steps.items() if step], const)
+        if id(ref) not in self._offsets:
+            self._offsets[id(ref)] = ref, _offset(ref)
+        offset = self._offsets[id(ref)][1]
+        return self._sum(offset.terms, offset.const)
 
     def condition(self, cond: Cond) -> str:
         """An i1."""
@@ -132,6 +131,12 @@ class Indices:
         rest = b.op("srem", "i64", operand, str(div))
         below = b.cast("sext", b.let(f"icmp slt i64 {rest}, 0"), "i1", "i64")
         return b.op("add", "i64", quotient, below)
+
+
+def _offset(ref: Ref) -> Affine:
+    places = list(zip(ref.at, ref.buf.strides, strict=True))
+    const = sum([at.const * stride for at, stride in places])
+    return Affine.sum([(coef * stride, sym) for at, stride in places for coef, sym in at.terms], const)
 
 
 def _once(scope: _Scope, key: tuple[object, ...], instruction: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 from ocannl.ir.capabilities import Capabilities
@@ -128,17 +128,24 @@ class Subject:
     writes: tuple[Ref, ...]
     numbers: Shape
     near_bytes: int  # of operands that stay in a cache of the core
+    known: dict[tuple[int, Strides], Strides] = field(default_factory=dict, compare=False)  # of cells, by orders
 
     def shape(self, orders: Mapping[Buf, Strides] | None = None, without: Container[Buf] = ()) -> Shape:
         """The group in numbers, as if arrays had other strides, or it did not touch some of them."""
         terms, others, writes = (
-            tuple([_strides(ref, self.syms, orders) for ref in refs if ref.buf not in without])
+            tuple([self.strides(ref, orders) for ref in refs if ref.buf not in without])
             for refs in (self.terms, self.others, self.writes)
         )
         n = self.numbers
         return Shape(
             n.kept, n.reduced, n.rows, n.wide, terms, others, writes, n.work, n.after, n.lanes, n.registers
         )  # fmt: skip
+
+    def strides(self, ref: Ref, orders: Mapping[Buf, Strides] | None) -> Strides:
+        steps = ref.buf.strides if orders is None else orders.get(ref.buf, ref.buf.strides)
+        if (id(ref), steps) not in self.known:
+            self.known[id(ref), steps] = _strides(ref, self.syms, steps)
+        return self.known[id(ref), steps]
 
 
 def subject_of(group: Group, capabilities: Capabilities) -> Subject | None:
@@ -201,8 +208,7 @@ def _terms(group: Group) -> list[Ref]:
     return list(dict.fromkeys(refs))
 
 
-def _strides(ref: Ref, syms: tuple[Sym, ...], orders: Mapping[Buf, Strides] | None) -> Strides:
-    steps = ref.buf.strides if orders is None else orders.get(ref.buf, ref.buf.strides)
+def _strides(ref: Ref, syms: tuple[Sym, ...], steps: Strides) -> Strides:
     found = dict.fromkeys(syms, 0)
     for place, step in zip(ref.at, steps, strict=True):
         for coef, sym in place.terms:
