@@ -8,7 +8,26 @@ import pytest
 
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Affine, Cond, Sym
-from ocannl.ir.loops import Access, Body, Buf, Home, Load, Mode, Num, Prefetch, Proc, Ref, Store, When, loop, row_major
+from ocannl.ir.loops import (
+    Access,
+    Apply,
+    Body,
+    Buf,
+    Home,
+    Load,
+    Local,
+    Mode,
+    Num,
+    Prefetch,
+    Proc,
+    Ref,
+    Store,
+    Update,
+    When,
+    loop,
+    row_major,
+)
+from ocannl.ir.ops import ADD, MUL
 from ocannl.ir.precision import float32
 from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.verify import verify
@@ -37,6 +56,42 @@ def test_any_transposition(order: tuple[int, ...]) -> None:
     proc = prefetch(schedule(Proc("copy", (x, y), (), body), TARGET), 0, 0)
     verify(proc, "optimized")
     assert all(node.ref.buf is x for node in walk(proc.body) if isinstance(node, Prefetch))
+
+
+def product(m: int, n: int, k: int) -> Proc:
+    """w[i, j] += 2 * the sum over l of x[l, i] * y[l, j]."""
+    i, j, l = (Sym(name, 0, extent - 1) for name, extent in zip("ijl", (m, n, k), strict=True))
+    x, y, w = buffer("x", (k, m), Access.IN), buffer("y", (k, n), Access.IN), buffer("w", (m, n), Access.INOUT)
+
+    def read(buf: Buf, *syms: Sym) -> Load:
+        return Load(Ref(buf, tuple(map(Affine.of, syms))))
+
+    acc = Buf("acc", float32, (), (), Home.REG, Access.TEMP)
+    term = Apply(MUL, (read(x, l, i), read(y, l, j)))
+    total = Apply(MUL, (Load(Ref(acc, ())), Num(2, float32)))
+    inner = (
+        Local(acc), Store(Ref(acc, ()), Num(0, float32)), loop(l, (Update(Ref(acc, ()), ADD, term),)),
+        Update(Ref(w, (Affine.of(i), Affine.of(j))), ADD, total),
+    )  # fmt: skip
+    return Proc("step", (x, y, w), (), (loop(i, (loop(j, inner),)),))
+
+
+def test_tiles_fetch_what_they_add_to_before_they_sum() -> None:
+    planned = schedule(product(20, 40, 9), TARGET)
+    assert prefetch(planned, 1 << 40, large_bytes=20 * 40 * 4 + 1) is planned
+    proc = prefetch(planned, 1 << 40, large_bytes=20 * 40 * 4)
+    verify(proc, "optimized")
+    order = [node for node in walk(proc.body) if isinstance(node, Prefetch | Update)]
+    fetched = [node.ref.buf.name for node in order if isinstance(node, Prefetch)]
+    assert fetched and set(fetched) == {"w"}
+    last = None
+    for node in order:  # of each tile first what is fetched, then sums, then what they are added to
+        if isinstance(node, Prefetch):
+            assert last in (None, "w", "fetched")
+            last = "fetched"
+        else:
+            assert (node.ref.buf.name == "w") <= (last in ("sum", "w"))
+            last = "w" if node.ref.buf.name == "w" else "sum"
 
 
 @pytest.mark.parametrize(("rows", "fetched"), [(8, 0), (9, 1)])

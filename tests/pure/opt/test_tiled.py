@@ -306,6 +306,15 @@ def test_loops_are_in_the_order_in_which_least_comes_from_afar() -> None:
     assert not chosen(small, AVX512).loops[0][1] and chosen(small, AVX512).stretch is None
 
 
+def test_large_arrays_are_added_to_along_their_rows() -> None:
+    group, (_, j, _) = product(1024, 16384, 64)  # 64 MB, and operands of which one is larger than the core's cache
+    (store,) = group.tail
+    assert isinstance(store, Store)
+    added = replace(store, value=apply("add", store.value, Load(store.ref)))
+    assert list(chosen(group, AVX512).turns)[-1] is not j
+    assert list(chosen(replace(group, tail=(added,)), AVX512).turns)[-1] is j
+
+
 def test_planes_are_written_line_by_line() -> None:
     group, (_, _, j, _) = turned(8, 32, 64, 16)
     made = chosen(group, AVX512)

@@ -3,13 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 
-from ocannl.ir.index import Affine
-from ocannl.ir.loops import Access, Body, Buf, For, If, Load, Mode, Prefetch, Proc, Ref, Stmt, When
+from ocannl.ir.index import Affine, Sym
+from ocannl.ir.loops import (
+    Access,
+    Body,
+    Buf,
+    For,
+    Home,
+    If,
+    Load,
+    Local,
+    Mode,
+    Pick,
+    Prefetch,
+    Proc,
+    Ref,
+    Stmt,
+    Update,
+    When,
+)
+from ocannl.ir.names import Namer
 from ocannl.ir.touch import is_there
 from ocannl.ir.walk import walk
-from ocannl.opt.nest import same
+from ocannl.opt.nest import names_of, same
 from ocannl.opt.stream import is_far
+from ocannl.opt.substitute import substitute_statements
 
 LARGE_BYTES = 1 << 20  # of an array that does not stay in a cache of the core
 ROW_BYTES = 1 << 16  # that fit there while another row is worked on
@@ -17,7 +37,7 @@ ROW_BYTES = 1 << 16  # that fit there while another row is worked on
 
 def prefetch(proc: Proc, far_bytes: int, large_bytes: int = LARGE_BYTES) -> Proc:
     """Lets the loops that read a row fetch the same part of the next one: the first of them waits for memory itself, if
-    there is another. Here every array is large:
+    there is another. And lets tiles fetch what they add their sums to before they sum. Here every array is large:
 
         proc step                         proc step
           x : f32[4,8]  in                  x : f32[4,8]  in
@@ -31,6 +51,7 @@ def prefetch(proc: Proc, far_bytes: int, large_bytes: int = LARGE_BYTES) -> Proc
                                                 z[i, k] = x[i, k] + 2
     """
     body = tuple([_ahead(stmt, large_bytes) if is_far(stmt, far_bytes) else stmt for stmt in proc.body])
+    body = _Tiles(Namer(names_of(proc)), large_bytes).body(body)
     return proc if same(body, proc.body) else replace(proc, body=body)
 
 
@@ -61,13 +82,8 @@ class _Rows:
         self.fetching = {(buf, id(each)) for buf, found in readers.items() for each in found[1:] or found}
 
     def wanted(self, lanes: For) -> list[Ref]:
-        """What it reads of large arrays, a vector at a time and another row in each turn: cells that are there, be they
-        read or not."""
-        inner = [node for node in walk(lanes.body) if isinstance(node, For | If | When)]
-        at_times = {node.ref for each in inner for node in walk(each) if isinstance(node, Load)}
-        refs = dict.fromkeys(node.ref for node in walk(lanes.body) if isinstance(node, Load))
-        some = [ref for ref in refs if ref not in at_times or is_there(ref)]
-        return [ref for ref in some if ref.stride(lanes.sym) == 1 and self.is_large(ref)]
+        """What it reads of large arrays, a vector at a time and another row in each turn."""
+        return [ref for ref in _read(lanes) if self.is_large(ref)]
 
     def is_large(self, ref: Ref) -> bool:
         row = abs(ref.stride(self.sym)) * ref.buf.precision.nbytes
@@ -89,5 +105,74 @@ class _Rows:
         return tuple(out)
 
     def ahead(self, ref: Ref, lanes: For) -> Prefetch:
-        first = {each.sym: Affine((), each.sym.lo) for each in (lanes, *walk(lanes.body)) if isinstance(each, For)}
-        return Prefetch(Ref(ref.buf, tuple([index.substitute(first) for index in ref.at])), ref.stride(self.sym))
+        return Prefetch(_first(ref, lanes), ref.stride(self.sym))
+
+
+class _Tiles:
+    """Tiles that read large arrays when their sums are done: what comes from afar is on its way meanwhile."""
+
+    def __init__(self, names: Namer, large_bytes: int) -> None:
+        self.names, self.large_bytes = names, large_bytes
+
+    def body(self, body: Body) -> Body:
+        out = tuple(map(self.inside, body))
+        sums = {stmt.buf for stmt in body if isinstance(stmt, Local)}
+        adding = [at for at, stmt in enumerate(body) if _adds(stmt, sums)]
+        if adding:
+            first = next(at for at, stmt in enumerate(body) if isinstance(stmt, For))
+            out = (*out[:first], *chain.from_iterable(map(self.fetched, body[adding[-1] + 1 :])), *out[first:])
+        return body if same(out, body) else out
+
+    def inside(self, stmt: Stmt) -> Stmt:
+        match stmt:
+            case For(mode=Mode.SERIAL, body=body):
+                inner = self.body(body)
+                return stmt if inner is body else replace(stmt, body=inner)
+            case If(cond, then, orelse):
+                sides = self.body(then), self.body(orelse)
+                return stmt if sides == (then, orelse) else If(cond, *sides)
+            case _:
+                return stmt
+
+    def fetched(self, stmt: Stmt) -> Body:
+        """The loops of the statement, with the lines that they read of large arrays."""
+        match stmt:
+            case For(mode=Mode.LANES):
+                places = {ref.buf: _first(ref, stmt) for ref in _read(stmt) if self.is_far(ref.buf)}
+                return tuple([Prefetch(ref, 0) for ref in places.values()])
+            case For(sym, body=body):
+                inner = tuple(chain.from_iterable(map(self.fetched, body)))
+                if not inner:
+                    return ()
+                new = Sym(self.names(sym.name), sym.lo, sym.hi)
+                return (replace(stmt, sym=new, body=substitute_statements(inner, {sym: Affine.of(new)})),)
+            case _:
+                return ()
+
+    def is_far(self, buf: Buf) -> bool:
+        return buf.home is not Home.REG and buf.nbytes >= self.large_bytes
+
+
+def _read(lanes: For) -> list[Ref]:
+    """What the loop reads a vector at a time: cells that are there, be they read or not, and that are known before."""
+    nodes = list(walk(lanes.body))
+    picked = {node.sym for node in nodes if isinstance(node, Pick)}
+    inner = [node for node in nodes if isinstance(node, For | If | When)]
+    at_times = {node.ref for each in inner for node in walk(each) if isinstance(node, Load | Update)}
+    refs = dict.fromkeys(node.ref for node in nodes if isinstance(node, Load | Update))
+    known = [ref for ref in refs if picked.isdisjoint(sym for at in ref.at for sym in at.syms)]
+    return [ref for ref in known if ref.stride(lanes.sym) == 1 and (ref not in at_times or is_there(ref))]
+
+
+def _first(ref: Ref, lanes: For) -> Ref:
+    """The cell in the first iteration, of loops inside as well."""
+    loops = (lanes, *(each for each in walk(lanes.body) if isinstance(each, For)))
+    first = {each.sym: Affine((), each.sym.lo) for each in loops}
+    return Ref(ref.buf, tuple([index.substitute(first) for index in ref.at]))
+
+
+def _adds(stmt: Stmt, sums: set[Buf]) -> bool:
+    """Whether it is a loop that adds to one of these again and again."""
+    if not isinstance(stmt, For) or stmt.mode is not Mode.SERIAL:
+        return False
+    return any(isinstance(node, Update) and node.ref.buf in sums for node in walk(stmt.body))

@@ -9,6 +9,7 @@ from math import prod
 
 from ocannl.ir.capabilities import Caches
 from ocannl.ir.index import Sym
+from ocannl.ir.loops import Update
 from ocannl.opt.group import Group
 from ocannl.opt.nest import loads
 from ocannl.opt.plan.near import LINE_BYTES, in_blocks, near
@@ -16,6 +17,7 @@ from ocannl.opt.plan.tiled import Tiled
 
 FROM_ALL = 3.0  # cycles for a line that comes from the cache that cores share
 FROM_MEMORY = 8.0  # and for one that comes from memory
+APART = 16.0  # more if the next tile does not go on where it lies
 FEW = 16  # turns of the outermost loop that threads should have to share
 MOST = 4  # loops whose orders are all tried
 STRETCHES = (2, 4, 8, 16, 32, 64)
@@ -104,8 +106,22 @@ def _afar(group: Group, plan: Tiled, walk: Walk, caches: Caches) -> float:
         first, place = plan.reduced[0], len(walk) - plan.inside
         walk = (*walk[:place], (first, -(-first.extent // plan.block)), *walk[place:])
     into_core, into_all = (_moved(operands, walk, room) for room in (caches.core_bytes // 2, caches.far_bytes))
-    lines = FROM_ALL * into_core + FROM_MEMORY * into_all
+    lines = FROM_ALL * into_core + FROM_MEMORY * into_all + APART * _apart(group, walk, caches)
     return lines / LINE_BYTES
+
+
+def _apart(group: Group, walk: Walk, caches: Caches) -> int:
+    """Bytes of large arrays, read when sums are done, that come from memory in pieces as short as the rows of a tile:
+    those along which the innermost loop does not go on."""
+    (total,) = group.sums
+    terms = {ref.buf for ref in loads(total.update.value)}
+    added = [stmt.ref for stmt in group.tail if isinstance(stmt, Update)]
+    large = [ref for ref in (*group.reads, *added) if ref.buf not in terms and ref.buf.nbytes > caches.core_bytes]
+    ends = {ref.buf: ref for ref in large}
+    if sum(buf.nbytes for buf in (*terms, *ends)) <= caches.far_bytes:
+        return 0
+    inner = next((sym for sym, turns in reversed(walk) if turns > 1), None)
+    return sum(buf.nbytes for buf, ref in ends.items() if inner is not None and abs(ref.stride(inner)) > 1)
 
 
 def _moved(operands: Sequence[_Operand], walk: Walk, room: int) -> float:
