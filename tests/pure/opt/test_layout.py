@@ -37,6 +37,7 @@ def at_random(monkeypatch: pytest.MonkeyPatch) -> None:
     random = Random(0)
     monkeypatch.setattr(module, "_cycles", lambda *args: random.random())
     monkeypatch.setattr(module, "_copied", lambda *args: 0)
+    monkeypatch.setattr(module, "_ideal", lambda *args: 0)
 
 
 def test_any_order_of_any_array(at_random: None) -> None:

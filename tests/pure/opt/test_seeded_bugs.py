@@ -374,6 +374,7 @@ def an_old_copy_is_read(patch: Patch) -> None:
     random = Random(0)
     patch.setattr(layout, "_cycles", lambda *args: random.random())
     patch.setattr(layout, "_copied", lambda *args: 0)
+    patch.setattr(layout, "_ideal", lambda *args: 0)
 
     def table(f: Any, body: Any) -> Any:
         made = f(body)

@@ -10,7 +10,7 @@ import ctypes
 import hashlib
 import tempfile
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from functools import cache
 from itertools import chain, islice
@@ -46,14 +46,21 @@ def compile_texts(texts: Iterable[str], target: Target) -> list[bytes]:
         begin += islice(rest, 1)
         if len(begin) == 1:
             return [compile_text(begin[0], target)]
+    try:
+        return _compiled(chain(begin, rest), target)
+    finally:
+        give_back()
+
+
+def _compiled(texts: Iterator[str], target: Target) -> list[bytes]:
     if cores() == 1 or not threading.main_thread().is_alive():  # no thread begins when all is over
-        return [compile_text(text, target) for text in chain(begin, rest)]
+        return [compile_text(text, target) for text in texts]
     from concurrent.futures import ThreadPoolExecutor  # short programs do without
 
     with ThreadPoolExecutor(cores() - 1) as others:
         jobs: list[_Job] = []
         try:
-            for text in chain(begin, rest):
+            for text in texts:
                 for job in jobs:
                     if job.done:
                         job.finish()  # its module takes memory
@@ -166,6 +173,13 @@ def _translate() -> Any:
         return locked
     function.argtypes, function.restype = locked.argtypes, locked.restype
     return function
+
+
+def give_back() -> None:
+    """To the system, what LLVM worked in, so that arrays of programs come in its place."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 @cache

@@ -8,7 +8,7 @@ import json
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from importlib import metadata
 from itertools import accumulate
 from pathlib import Path
@@ -161,7 +161,7 @@ class NativeCode:
     def source(self) -> str:
         return self.package.source
 
-    @cached_property
+    @property
     def blob(self) -> bytes:
         return self.package.blob
 

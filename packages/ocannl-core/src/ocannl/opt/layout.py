@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import inf, prod
 
 from ocannl.ir.capabilities import Capabilities
@@ -13,7 +14,7 @@ from ocannl.ir.names import Namer
 from ocannl.ir.touch import storage
 from ocannl.opt.group import Group, group_of
 from ocannl.opt.nest import Table, around, grid, names_of
-from ocannl.opt.plan.model import Shape, Strides, cycles
+from ocannl.opt.plan.model import SURE, Shape, Strides, cycles
 from ocannl.opt.plan.tiled import Subject, subject_of
 from ocannl.opt.substitute import replace_buffers
 from ocannl.opt.ties import Ties
@@ -60,6 +61,7 @@ class _Item:
     movable: tuple[Buf, ...]  # temporaries whose order may change
     copied: tuple[Buf, ...]  # arrays that a copy might be read instead of
     filled: tuple[Buf, ...]  # or written
+    ideal: float  # cycles that it takes at least, whatever the order of any of these
 
 
 class _Search:
@@ -84,10 +86,12 @@ class _Search:
             written = {ref.buf for ref in group.writes}
             copied = tuple([buf for buf in summed if buf not in written and _is_done(buf, at, table)])
             filled = tuple([buf for buf in summed if buf.home is Home.POOL and buf in written and _fills(group, buf)])
-            item = _Item(at, group, subject, movable, copied, filled)
+            ideal = _ideal(subject, {*movable, *copied, *filled})
+            item = _Item(at, group, subject, movable, copied, filled, ideal)
             self.items.append(item)
             for buf in movable:
                 self.touching[buf].append(item)
+        self._copying: dict[tuple[Buf, Strides, Strides], float] = {}
         self._known: dict[tuple[int, tuple[Strides, ...]], tuple[float, Orders]] = {}
 
     # --------------------------------------------------------------------------------------------------------- the cost
@@ -116,14 +120,26 @@ class _Search:
 
     def with_copies(self, item: _Item, mine: Orders, copies: Orders, limit: float) -> float:
         """Perhaps less where it is not below the limit."""
-        price = sum(_copied(buf, mine.get(buf, buf.strides), order, self.capabilities) for buf, order in copies.items())
-        return price + _cycles(item.subject, {**mine, **copies}, limit - price) if price < limit else price
+        price = sum([self.copying(buf, mine.get(buf, buf.strides), order) for buf, order in copies.items()])
+        if price + item.ideal >= limit:
+            return price + item.ideal
+        return price + _cycles(item.subject, {**mine, **copies}, limit - price)
 
-    def least(self, item: _Item, orders: Orders) -> float:
-        """What the group takes at least: all that it takes where copies might make it less."""
-        if item.copied or item.filled or _key(item, orders) in self._known:
+    def copying(self, buf: Buf, own: Strides, order: Strides) -> float:
+        key = buf, own, order
+        if key not in self._copying:
+            self._copying[key] = _copied(buf, own, order, self.capabilities)
+        return self._copying[key]
+
+    def least(self, item: _Item, orders: Orders, limit: float = 0) -> float:
+        """What the group takes at least, copies or not, if that is below the limit."""
+        if _key(item, orders) in self._known:
             return self.cost(item, orders)[0]
-        return _cycles(item.subject, {buf: orders[buf] for buf in item.movable}, 0)
+        found = [_cycles(item.subject, {buf: orders[buf] for buf in item.movable}, limit)]
+        for buf in (*item.copied, *item.filled):
+            own = orders.get(buf, buf.strides)
+            found += [self.copying(buf, own, order) + item.ideal for order in _others(buf, orders)]
+        return min(found)
 
     def pays(self, items: list[_Item], orders: Orders) -> bool:
         """Whether these take less than with the orders so far."""
@@ -133,14 +149,16 @@ class _Search:
         for item, before in zip(items, least, strict=True):
             if price >= limit:
                 return False
-            price += self.cost(item, orders)[0] - before
+            others = price - before
+            mine = self.least(item, orders, limit - others)
+            price = others + (mine if others + mine >= limit else self.cost(item, orders)[0])
         return price < limit
 
     # ------------------------------------------------------------------------------------------------------- the search
 
     def run(self) -> None:
         for axes in self.classes():
-            new = {**self.orders, **{buf: _last(buf, axis) for buf, axis in axes.items()}}
+            new = {**self.orders, **{buf: _last(buf.shape, axis) for buf, axis in axes.items()}}
             if self.pays(self.items, new):
                 self.orders = new
         for buf, items in self.touching.items():
@@ -204,10 +222,15 @@ def _cycles(subject: Subject, orders: Orders, limit: float = inf) -> float:
     return cycles(subject.shape(orders), limit)
 
 
-def _last(buf: Buf, axis: int) -> Strides:
+def _ideal(subject: Subject, bufs: set[Buf]) -> float:
+    """Cycles that it takes at least, whatever the order of these."""
+    return SURE * cycles(subject.shape(without=bufs))
+
+
+def _last(shape: tuple[int, ...], axis: int) -> Strides:
     """The strides with this axis last in memory, and the others as they are."""
-    order = [n for n in range(len(buf.shape)) if n != axis] + [axis]
-    strides = dict(zip(order, row_major(tuple([buf.shape[n] for n in order])), strict=True))
+    order = [n for n in range(len(shape)) if n != axis] + [axis]
+    strides = dict(zip(order, row_major(tuple([shape[n] for n in order])), strict=True))
     return tuple([strides[n] for n in range(len(order))])
 
 
@@ -236,8 +259,14 @@ def _fills(group: Group, buf: Buf) -> bool:
 
 def _others(buf: Buf, orders: Orders) -> list[Strides]:
     """Other orders than the one that the array has."""
-    found = dict.fromkeys(_last(buf, axis) for axis, size in enumerate(buf.shape) if size > 1)
-    return [order for order in found if order != orders.get(buf, buf.strides)]
+    own = orders.get(buf, buf.strides)
+    return [order for order in _orders(buf.shape) if order != own]
+
+
+@lru_cache(maxsize=1 << 10)
+def _orders(shape: tuple[int, ...]) -> list[Strides]:
+    """Those with another axis last, each."""
+    return list(dict.fromkeys(_last(shape, axis) for axis, size in enumerate(shape) if size > 1))
 
 
 def _copy(source: Buf, copy: Buf, names: Namer) -> Stmt:

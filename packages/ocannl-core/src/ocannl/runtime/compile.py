@@ -116,8 +116,6 @@ def _drafted(job: Job, backend: Backend, watch: _Watch, searcher: Searcher | Non
     """Through the stages, each checked as the setting `verify` says."""
     checks = VERIFY.get()
     alignment = backend.capabilities.alignment_bytes
-    lowered = lower(job.code, job.name)
-    watch.lap("lower")
 
     def check(proc: Proc, stage: Stage) -> None:
         verify(proc, stage, alignment_bytes=alignment)
@@ -128,8 +126,13 @@ def _drafted(job: Job, backend: Backend, watch: _Watch, searcher: Searcher | Non
         if checks == "every":
             check(proc, "placed" if stage == "memory" else "optimized")
 
-    if checks != "off":
-        check(lowered, "lowered")
+    def lowered() -> Proc:
+        proc = lower(job.code, job.name)
+        watch.lap("lower")
+        if checks != "off":
+            check(proc, "lowered")
+        return proc
+
     timer = searcher.timer() if searcher else None
     choices: Choices = BY_MODEL
 
@@ -140,7 +143,7 @@ def _drafted(job: Job, backend: Backend, watch: _Watch, searcher: Searcher | Non
             watch.lap("search")
         return choices
 
-    proc = optimize(lowered, job.asked, backend.capabilities, see, choose=choose)
+    proc = optimize(lowered(), job.asked, backend.capabilities, see, choose=choose)
     if checks == "ends":
         check(proc, "placed")
     ways = tuned(proc, backend, timer) if timer is not None and isinstance(backend, Tunable) else ()

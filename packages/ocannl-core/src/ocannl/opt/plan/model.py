@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from itertools import count, permutations
 from math import inf, prod
 from operator import mul
+from typing import NamedTuple
 
 SHAPES = (
     (1, 8), (1, 4), (1, 2), (1, 1), (2, 4), (4, 4), (6, 4), (4, 2), (6, 2), (8, 3), (12, 2), (4, 1), (8, 1), (14, 1)
@@ -89,11 +90,12 @@ def cycles(shape: Shape, limit: float = inf) -> float:
 class _Search:
     """For the cheapest tile, as far as somebody had to look."""
 
-    __slots__ = ("_left", "_place", "found")
+    __slots__ = ("_left", "_place", "_shape", "found")
 
     def __init__(self, shape: Shape) -> None:
+        self._shape = shape
         empty = not shape.lanes or 0 in shape.kept or 0 in shape.reduced
-        self._left = [] if empty else sorted(_families(shape), key=lambda family: family[:2], reverse=True)
+        self._left = [] if empty else sorted(_families(shape), reverse=True)
         self._place = 0  # of the family of what was found
         self.found: Tile | None = None
 
@@ -101,18 +103,20 @@ class _Search:
     def least(self) -> float:
         """Cycles below which there is no tile."""
         found = [self.found.cycles] if self.found is not None else []
-        return min([*found, *(family[0] for family in self._left[-1:])], default=0.0)
+        return min([*found, *(family.least for family in self._left[-1:])], default=0.0)
 
     def look(self, limit: float) -> None:
         """Until the cheapest is found, or none is left below the limit."""
-        while self._left and self._left[-1][0] < limit:
-            least, place, tiles = self._left.pop()
-            if self.found is not None and least > self.found.cycles:
-                self._left.clear()
+        while self._left and self._left[-1].least < limit:
+            family = self._left.pop()
+            if self.found is not None and family.least > self.found.cycles:
+                self._left = []
                 return
-            tile = min(tiles(), key=lambda tile: tile.cycles, default=None)
-            if tile is not None and (self.found is None or (tile.cycles, place) < (self.found.cycles, self._place)):
-                self.found, self._place = tile, place
+            tile = min(family.tiles(self._shape), key=lambda tile: tile.cycles, default=None)
+            if tile is not None and (
+                self.found is None or (tile.cycles, family.place) < (self.found.cycles, self._place)
+            ):
+                self.found, self._place = tile, family.place
 
 
 _search = lru_cache(maxsize=1 << 14)(_Search)
@@ -120,7 +124,7 @@ _search = lru_cache(maxsize=1 << 14)(_Search)
 
 def tiles(shape: Shape) -> list[Tile]:
     """All there are, the cheapest first."""
-    return sorted((tile for *_, make in _families(shape) for tile in make()), key=lambda tile: tile.cycles)
+    return sorted((tile for family in _families(shape) for tile in family.tiles(shape)), key=lambda tile: tile.cycles)
 
 
 def alike(shape: Shape, tile: Tile) -> Iterator[Tile]:
@@ -129,21 +133,36 @@ def alike(shape: Shape, tile: Tile) -> Iterator[Tile]:
         yield from _columns(shape, tile.vector, tile.tiles[0][0] if tile.tiles else None)
 
 
-def _families(shape: Shape) -> Iterator[tuple[float, int, Callable[[], Iterator[Tile]]]]:
-    """Tiles by the loops that they lie along, after a number of cycles that all of them take at least."""
+class _Family(NamedTuple):
+    """Tiles along the same loops, all of which take so many cycles at least; the order of families breaks ties."""
+
+    least: float
+    place: int
+    vector: int
+    row: int | None = None
+
+    def tiles(self, shape: Shape) -> Iterator[Tile]:
+        along = _columns if self.vector < len(shape.kept) else _sums
+        return along(shape, self.vector, self.row)
+
+
+def _families(shape: Shape) -> Iterator[_Family]:
     extents = shape.kept + shape.reduced
-    rows = [n for n, extent in enumerate(shape.kept) if extent > 1 and shape.rows[n]]
-    places = count()
+    rows, places = _rows(shape), count()
     cells, steps = prod(shape.kept) * SURE, prod(shape.reduced)
     for vector in (n for n, extent in enumerate(extents) if extent > 1 and shape.wide[n]):
         turns = -(-extents[vector] // shape.lanes) / extents[vector]
         if vector >= len(shape.kept):
             step = max(shape.work / 2, (LATENCY + TURN) / PARTS)
-            yield cells * (steps * turns * step + _end(shape)), next(places), partial(_sums, shape, vector, rows)
+            yield _Family(cells * (steps * turns * step + _end(shape)), next(places), vector)
             continue
         for row in (None, *(n for n in rows if n != vector)):
-            least = cells * turns * _least(shape, vector, row)
-            yield least, next(places), partial(_columns, shape, vector, row)
+            yield _Family(cells * turns * _least(shape, vector, row), next(places), vector, row)
+
+
+def _rows(shape: Shape) -> list[int]:
+    """Loops that rows may lie along."""
+    return [n for n, extent in enumerate(shape.kept) if extent > 1 and shape.rows[n]]
 
 
 def _least(shape: Shape, vector: int, row: int | None) -> float:
@@ -308,8 +327,9 @@ class _Reads:
         return sum(amount * many for amount, many in amounts if many < area)
 
 
-def _sums(shape: Shape, vector: int, rows: list[int]) -> Iterator[Tile]:
+def _sums(shape: Shape, vector: int, row: int | None = None) -> Iterator[Tile]:
     """Each lane is a part of a sum."""
+    rows = _rows(shape)
     extents, lanes = shape.kept + shape.reduced, shape.lanes
     turns = -(-extents[vector] // lanes)
     cells, steps = prod(shape.kept), prod(shape.reduced) / extents[vector]

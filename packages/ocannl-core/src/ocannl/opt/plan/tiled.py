@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -129,10 +129,11 @@ class Subject:
     numbers: Shape
     near_bytes: int  # of operands that stay in a cache of the core
 
-    def shape(self, orders: Mapping[Buf, Strides] | None = None) -> Shape:
-        """The group in numbers, as if arrays had other strides."""
+    def shape(self, orders: Mapping[Buf, Strides] | None = None, without: Container[Buf] = ()) -> Shape:
+        """The group in numbers, as if arrays had other strides, or it did not touch some of them."""
         terms, others, writes = (
-            tuple([_strides(ref, self.syms, orders) for ref in refs]) for refs in (self.terms, self.others, self.writes)
+            tuple([_strides(ref, self.syms, orders) for ref in refs if ref.buf not in without])
+            for refs in (self.terms, self.others, self.writes)
         )
         n = self.numbers
         return Shape(
