@@ -52,14 +52,14 @@ BATCH = 12
 
 
 def lowered(program, name, random, capabilities):
-    return memory(stream(moded(lower(program.code, name), random, "lowered"), 0), capabilities.alignment_bytes)
+    return memory(stream(moded(lower(program.code, name), random, "lowered"), 0, 0), capabilities.alignment_bytes)
 
 
 def optimized(program, name, random, capabilities):
     """Where optimization stops early, loops of many statements are left."""
     without = frozenset(n for n in ("schedule", "fuse", "number") if random.random() < 0.5)
     proc = optimize(lower(program.code, name), {}, capabilities, without=without | {"share", "poll", "memory"})
-    return memory(stream(moded(proc, random, "optimized"), 0), capabilities.alignment_bytes)
+    return memory(stream(moded(proc, random, "optimized"), 0, 0), capabilities.alignment_bytes)
 
 
 @pytest.mark.parametrize("make", [lowered, optimized])

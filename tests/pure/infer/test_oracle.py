@@ -19,7 +19,7 @@ from ocannl.base.errors import ShapeError
 from ocannl.infer.logic import einsum
 from ocannl.infer.parse import parse
 from ocannl.infer.spec import Concat, Fixed, Label, Merged, Wild, Window
-from ocannl.testing.planted import CERTAIN, FAMILIES, SMALL, refused_without_need
+from ocannl.testing.families import CERTAIN, FAMILIES, SMALL, refused_without_need
 from ocannl.testing.shapes import fits, holds
 from ocannl.testing.systems import AT_ONCE, judge, outcome, traces
 

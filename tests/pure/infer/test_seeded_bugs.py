@@ -26,7 +26,7 @@ from ocannl.infer import (
 from ocannl.infer.spec import Padding
 from ocannl.infer.terms import Dim, find, resolve
 from ocannl.ir.index import Affine
-from ocannl.testing.planted import CERTAIN, FAMILIES, SMALL, refused_without_need
+from ocannl.testing.families import CERTAIN, FAMILIES, SMALL, refused_without_need
 from ocannl.testing.systems import judge, traces
 
 MOST = 2000

@@ -46,7 +46,7 @@ def over(ref: Ref, value: Expr = ONE, mode: Mode = Mode.LANES) -> Stmt:
 
 
 def streams(stmt: Stmt) -> list[bool]:
-    proc = stream(Proc("p", (X, Y), (), (stmt,)), 0)
+    proc = stream(Proc("p", (X, Y), (), (stmt,)), 0, 0)
     verify(proc, "optimized")
     return [node.streamed for node in walk(proc.body) if isinstance(node, Store)]
 
@@ -84,14 +84,14 @@ def marked(stmt: Stmt) -> Stmt:
 
 def test_a_small_nest_is_left_alone() -> None:
     proc = Proc("p", (X, Y), (), (over(cell(Y)),))
-    assert stream(proc, Y.nbytes) is proc
+    assert stream(proc, Y.nbytes, 0) is proc
 
 
 @pytest.mark.parametrize("seed", range(200))
 def test_random_programs_compute_the_same(seed: int) -> None:
     program = generate(Random(seed))
     before = optimize(lower(program.code, "p"), {}, Capabilities(vector_bytes=16), without=frozenset(["poll"]))
-    proc = stream(before, 0)
+    proc = stream(before, 0, 0)
     verify(proc, "placed", alignment_bytes=64)
     want = evaluate(program.code, program.arrays, program.symbols, program.merged)
     got = interpret(proc, program.arrays, program.symbols, program.merged)
@@ -102,5 +102,16 @@ def test_some_random_programs_are_streamed() -> None:
     found = 0
     for seed in range(60):
         before = optimize(lower(generate(Random(seed)).code, "p"), {}, Capabilities(vector_bytes=16))
-        found += any(isinstance(n, Store) and n.streamed for n in walk(stream(before, 0).body))
+        found += any(isinstance(n, Store) and n.streamed for n in walk(stream(before, 0, 0).body))
     assert found > 5
+
+
+def test_what_others_find_in_a_cache_is_not_streamed() -> None:
+    x = replace(buffer("x", 1 << 24), access=Access.IN)
+    for cells, wanted in ((1 << 16, False), (1 << 20, True)):
+        y = buffer("y", cells)
+        turn = Sym("i", 0, cells // 4 - 1)
+        place = (Affine.sum(((1, L), (4, turn)), 0),)
+        copy = loop(turn, (loop(L, (Store(Ref(y, place), Load(Ref(x, place))),), mode=Mode.LANES),))
+        proc = stream(Proc("p", (x, y), (), (copy,)), 1 << 20)
+        assert [node.streamed for node in walk(proc.body) if isinstance(node, Store)] == [wanted]

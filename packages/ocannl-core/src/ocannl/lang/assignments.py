@@ -13,6 +13,7 @@ from ocannl.ir.precision import int32
 from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role
 from ocannl.lang.ambient import site
+from ocannl.lang.application import Application
 from ocannl.lang.casts import refuse_loss, type_stored
 from ocannl.lang.code import recorder
 from ocannl.lang.declare.axes import logic_of
@@ -20,7 +21,7 @@ from ocannl.lang.dtypes import Typing, is_constant
 from ocannl.lang.leaves import embed
 from ocannl.lang.operation import Operation, contraction
 from ocannl.lang.statement import Statement, sliced
-from ocannl.lang.tensor import COMPARISONS, Application, MergeBuffer, Tensor
+from ocannl.lang.tensor import COMPARISONS, Tensor
 from ocannl.lang.terms import Term, apply
 
 
@@ -130,7 +131,7 @@ def _add(
 ) -> None:
     if lhs.literal is not None:
         raise CodeError(f"`{lhs.label}` is a number and cannot be assigned")
-    if isinstance(lhs, MergeBuffer):
+    if lhs.is_merged:
         raise CodeError(f"`{lhs.label}` is written by oc.transfer, and only read in code")
     if sliced(lhs)[0].node.role is Role.DATA:
         raise CodeError(f"`{lhs.label}` is constant data and cannot be assigned; use a placeholder or oc.node")

@@ -23,6 +23,7 @@ from ocannl.ir.precision import Precision, float32, float64, int32, int64, preci
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lang import blocks, dtypes, terms
 from ocannl.lang.ambient import composite, site
+from ocannl.lang.application import Application
 from ocannl.lang.initializers import full
 from ocannl.lang.leaves import embed, leaf
 from ocannl.lang.literals import HostArray, exact, is_number, is_truth
@@ -31,7 +32,7 @@ from ocannl.lang.operators import REGISTRY
 from ocannl.lang.primitives import PRIMITIVES
 from ocannl.lang.random import Distribution, Draw, Sampling, Stream, digits, refuse_integers
 from ocannl.lang.symbols import Symbol
-from ocannl.lang.tensor import Application, Tensor, apply
+from ocannl.lang.tensor import Tensor, apply
 from ocannl.lang.terms import Term
 
 _NO_AXES: dict[str, Any] = {"batch": [], "input": [], "output": []}

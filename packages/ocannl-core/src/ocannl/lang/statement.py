@@ -15,9 +15,10 @@ from ocannl.ir.index import Affine
 from ocannl.ir.ops import Op
 from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role
+from ocannl.lang.application import describe, operand_term
 from ocannl.lang.fill import fill
 from ocannl.lang.slots import SlotAssign, elaborate
-from ocannl.lang.tensor import Tensor, describe, operand_term
+from ocannl.lang.tensor import Tensor
 from ocannl.lang.terms import Hole, Term, tree_of
 
 

@@ -12,24 +12,20 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from ocannl.base.errors import CodeError, DataError
-from ocannl.infer.project import project
-from ocannl.infer.shape import Shape, finish, relate
+from ocannl.infer.shape import Shape
 from ocannl.infer.terms import Provenance
 from ocannl.ir.assign import Assign, Index, Number, Origin
-from ocannl.ir.index import Affine
-from ocannl.ir.loops import row_major
 from ocannl.ir.precision import Precision, int32, precision
 from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lang import dtypes, graph
 from ocannl.lang.ambient import checked_label, composed, differentiable, site
+from ocannl.lang.application import Application, describe
 from ocannl.lang.code import Recorder, recorder
 from ocannl.lang.dtypes import Typing
 from ocannl.lang.fill import fill
 from ocannl.lang.operation import Operation
 from ocannl.lang.operators import Operators
-from ocannl.lang.slots import NoSlot, Picked, Slot, SlotAssign, elaborate
-from ocannl.lang.terms import Hole, Term, convert
 
 if TYPE_CHECKING:
     from ocannl.lang.code import Code
@@ -114,11 +110,7 @@ class Tensor(Operators):
         """How this tensor's operation walks its operands."""
         if self._projections is None:
             assert self.application is not None
-            app = self.application
-            finish(self.handle)
-            self._projections = project(
-                app.operation.logic, [t.handle for t in app.operands], self.handle, sizes=app.operation.sizes
-            )
+            self._projections = self.application.projections(self)
         return self._projections
 
     # --- nodes and names ---------------------------------------------------------------------------------------------
@@ -179,6 +171,11 @@ class Tensor(Operators):
             self.with_label(label)
 
     @property
+    def is_merged(self) -> bool:
+        """Whether it reads what a transfer has put beside its node."""
+        return False
+
+    @property
     def is_parameter(self) -> bool:
         return self.node.role is Role.PARAMETER
 
@@ -191,9 +188,7 @@ class Tensor(Operators):
     def value_code(self) -> Iterable[Assign]:
         """The assignments that compute the value from the operands; none for a leaf that is given from outside."""
         if self.application is not None:
-            slots = _Application(self)
-            self.application.operation.forward(slots)
-            return self._elaborated(slots)
+            return self.application.code(self, self.application.operation.forward)
         if self.literal is not None:
             return (fill(self.node, self.dims, self.literal(), self.origin),)
         return ()
@@ -203,18 +198,7 @@ class Tensor(Operators):
         app = self.application
         if app is None or not self.has_gradient or app.operation.gradient is None:
             return ()
-        slots = _Application(self)
-        app.operation.gradient(slots)
-        return self._elaborated(slots)
-
-    def _elaborated(self, slots: _Application) -> Iterable[Assign]:
-        app = self.application
-        assert app is not None
-        picked: tuple[Picked, ...] = ()
-        if app.operation.picks:
-            table, places = app.operands
-            picked = (Picked(1, len(table.shape.batch), operand_term(places, 2).tree),)
-        return elaborate(slots.out, self.projections, app.operation.outside, self.origin, picked)
+        return app.code(self, app.operation.gradient)
 
     def zero_gradient(self) -> Iterable[Assign]:
         return () if self.grad is None else (fill(self.grad.node, self.dims, Number(0), self.origin),)
@@ -325,6 +309,10 @@ class MergeBuffer(Tensor):
         super().__init__(owner.node, lambda _: owner.emit(), owner.typing)
 
     @property
+    def is_merged(self) -> bool:
+        return True
+
+    @property
     def label(self) -> str:
         return f"{self.node.label}.merge"
 
@@ -354,81 +342,6 @@ def _recorded(what: str) -> Recorder:
     return active
 
 
-class Application:
-    """An operation with the tensors it is applied to, and what captures its sizes."""
-
-    __slots__ = ("captures", "operands", "operation")
-
-    def __init__(self, operation: Operation, operands: tuple[Tensor, ...], captures: Mapping[str, Any]) -> None:
-        self.operation = operation
-        self.operands = operands
-        self.captures = captures
-
-    @staticmethod
-    def state(result: Tensor) -> Shape:
-        """States the shape constraints of a result."""
-        it = result.application
-        assert it is not None
-        shapes = [t.emit() for t in it.operands]
-        logic, sizes = it.operation.logic, it.operation.sizes
-        return relate(logic, shapes, None, result.provenance, sizes=sizes, captures=it.captures)
-
-
-class _Application:
-    """The slots of a tensor's own operation."""
-
-    __slots__ = ("operands", "out", "tensor", "value")
-
-    def __init__(self, tensor: Tensor) -> None:
-        assert tensor.application is not None
-        self.tensor = tensor
-        self.out: list[SlotAssign] = []
-        self.value = Term(Hole(tensor.node, 0))
-        self.operands = tuple(operand_term(t, n) for n, t in enumerate(tensor.application.operands, 1))
-
-    def result(self) -> Slot:
-        return Slot(Hole(self.tensor.node, 0), self.out)
-
-    def gradient(self) -> Term:
-        assert self.tensor.grad is not None
-        return Slot(Hole(self.tensor.grad.node, 0), self.out)
-
-    def operand_gradient(self, number: int) -> Slot | NoSlot:
-        assert self.tensor.application is not None
-        operand = self.tensor.application.operands[number - 1]
-        if not operand.has_gradient:
-            return NoSlot()
-        assert operand.grad is not None
-        return Slot(Hole(operand.grad.node, number), self.out)
-
-    def local(self, name: str, slot: int, kind: Precision | None = None) -> Slot:
-        app = self.tensor.application
-        assert app is not None
-        like = self.tensor if slot == 0 else app.operands[slot - 1]
-        node = TNode(
-            f"{self.tensor.label}.{name}",
-            Role.RESULT,
-            lambda: like.dims,
-            lambda: kind or like.dtype,
-            where=self.tensor.node.where,
-        )
-        return Slot(Hole(node, slot), self.out)
-
-    def offset(self, slot: int) -> Term:
-        (piece,) = self.tensor.projections.pieces
-        at, dims = piece.at(slot), self.tensor.projections.dims(slot)
-        assert at is not None
-        return Term(Index(sum((i * step for i, step in zip(at, row_major(dims), strict=True)), Affine())))
-
-    def stored(self, formula: Term) -> Term:
-        return convert(formula, self.tensor.dtype)
-
-
-def operand_term(t: Tensor, number: int) -> Term:
-    """Operand `number` of an operation as a term: a number stands for itself."""
-    return Term(t.literal() if t.literal is not None else Hole(t.node, number, isinstance(t, MergeBuffer)))
-
-
 def apply(
     operation: Operation,
     operands: Iterable[Tensor],
@@ -449,12 +362,13 @@ def apply(
     name = at.name if label is None else checked_label(label)
     about = Role.RESULT, lambda: result.dims, lambda: typing.settle(relying)
     node = TNode(name or operation.name, *about, where=at.where)
+    application = Application(operation, given, captures or NOTHING)
     result = Tensor(
         node,
-        Application.state,
+        application.state,
         typing.given_to(node),
         named=bool(name),
-        application=Application(operation, given, captures or NOTHING),
+        application=application,
         has_gradient=wants and differentiable.get() and recorder.get() is None,
     )
     return result
@@ -477,17 +391,3 @@ def refuse_wide(operands: tuple[Tensor, ...], precision: Precision) -> None:
         number = t.literal() if t.literal is not None and t.typing.known is int32 else None
         if limits and isinstance(number, Number) and not limits.min <= number.value <= limits.max:
             raise DataError(f"{number.value} does not fit {precision}, the type it takes beside tensors of that type")
-
-
-def describe(t: Tensor, depth: int = 2) -> str:
-    """The expression as the user might have written it, operands by name."""
-    if t.application is None:
-        return t.label
-    operation = t.application.operation
-    operands = [t.label if t.application is None or t.named or depth <= 1 else describe(t, depth - 1)
-                for t in t.application.operands]  # fmt: skip
-    if not operation.text:
-        return f"{operation.name}({', '.join(operands)})"
-    if not operation.text[0].isalpha():  # an operator or a method: its operands are set apart
-        operands = [f"({text})" if " " in text and not text.endswith(")") else text for text in operands]
-    return operation.text.format(*operands)

@@ -8,8 +8,10 @@ from ocannl.ir.loops import Body, Buf, For, If, Mode, Proc, Stmt, Store
 from ocannl.ir.touch import is_aligned, storage, touches
 from ocannl.opt.nest import same
 
+NEAR_BYTES = 1 << 20  # of a result that is still in a cache when it is read, whatever else the nest goes through
 
-def stream(proc: Proc, far_bytes: int) -> Proc:
+
+def stream(proc: Proc, far_bytes: int, near_bytes: int = NEAR_BYTES) -> Proc:
     """Streams what a nest writes that goes through more memory than caches hold. Here they hold 64 bytes:
 
         proc step                                      proc step
@@ -20,9 +22,9 @@ def stream(proc: Proc, far_bytes: int) -> Proc:
               y[16*i_2+i_3] = exp(x[16*i_2+i_3])             stream y[16*i_2+i_3] = exp(x[16*i_2+i_3])
 
     A line of memory that is not streamed is read before it is written. What the nest itself reads stays as it is: it is
-    in a cache at that moment.
+    in a cache at that moment. So does what is small enough to be there when others read it.
     """
-    body = tuple([_streamed(stmt, far_bytes) for stmt in proc.body])
+    body = tuple([_streamed(stmt, far_bytes, near_bytes) for stmt in proc.body])
     return proc if same(body, proc.body) else replace(proc, body=body)
 
 
@@ -31,12 +33,13 @@ def is_far(stmt: Stmt, far_bytes: int) -> bool:
     return sum(buf.nbytes for buf in {each.ref.buf for each in touches((stmt,))}) > far_bytes
 
 
-def _streamed(stmt: Stmt, far_bytes: int) -> Stmt:
+def _streamed(stmt: Stmt, far_bytes: int, near_bytes: int) -> Stmt:
     if not is_far(stmt, far_bytes):
         return stmt
     touched = touches((stmt,))
     read = {storage(each.ref.buf) for each in touched if not each.writes or each.op is not None}
-    results = {each.ref.buf for each in touched if storage(each.ref.buf) not in read}
+    large = {each.ref.buf for each in touched if each.ref.buf.nbytes > near_bytes}
+    results = {buf for buf in large if storage(buf) not in read}
     return _in(stmt, results) if results else stmt
 
 

@@ -1,58 +1,18 @@
-"""Random systems of shapes: some by chance, some around a solution that is hidden, then broken half of the time."""
+"""Random systems of shapes around a solution that is hidden, half of them broken somewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 from random import Random
 
-from ocannl.infer.logic import (
-    COMPOSE,
-    COMPOSE_ACCUMULATE,
-    TRANSPOSE,
-    Logic,
-    einsum,
-    pointwise,
-    slice_batch,
-)
-from ocannl.infer.parse import parse
+from ocannl.infer.logic import COMPOSE, COMPOSE_ACCUMULATE, TRANSPOSE, Logic, pointwise, slice_batch
 from ocannl.infer.spec import AxisSpec, Concat, Fixed, Label, Merged, Padding, RowSpec, Window, axis_labels
-from ocannl.testing.shapes import Axis, Fronts, Names, Operation, Rows, fits, fronts, holds, means, number, size_of
-from ocannl.testing.systems import AT_ONCE, Claim, Given, System, unhelpful
+from ocannl.testing.chance import specs
+from ocannl.testing.shapes import Axis, Names, Operation, Rows, fits, holds, means, number, size_of
+from ocannl.testing.spoil import spoil
+from ocannl.testing.systems import Claim, Given, System
 
-
-def specs(*texts: str) -> list[Logic]:
-    return [einsum(parse(text)) for text in texts]
-
-
-ROWS = [
-    pointwise(1), pointwise(1), pointwise(2), pointwise(2), pointwise(3),
-    *specs("...i => ...i", "ij => ji", "i; j => ij", "ii => i", "...i; ...i => ...", "...1 => ...", "...1 => ...0"),
-    *specs("...i => ...ij", "i => i", "..._ => ...", "...ij => ...ji"),
-]  # fmt: skip
-KINDS = [
-    pointwise(1), pointwise(2), pointwise(2), COMPOSE, COMPOSE, COMPOSE, TRANSPOSE, COMPOSE_ACCUMULATE,
-    *specs("...|i->o => ...|o->i", "...|...->... => ...|...->...", "...|...->... => ...->..."),
-    *specs("..v..|...->... => ...|..v..->...", "...|...i; ...|...i => ...|i"),
-]  # fmt: skip
-SUMS = [
-    pointwise(1), pointwise(2),
-    *specs("2*o<+k; k => o", "o<+k; k => o", "o=+k; k => o", "2*o=+k; k => o", "2*i => i", "i => 2*i", "i+1 => i"),
-    *specs("x; y => x^y", "2^x => x", "x => 1^x", "x^y => y", "x^y; x => y", "(a b) => a, b", "a, b => (a b)"),
-    *specs("o<+2*k; k => o", "o+k; k => o", "i; j => i", "i => i", "i => ij", "_ => 0", "i; j => ij"),
-]  # fmt: skip
-FLANKS = specs(
-    "i, ... => ..., i", "..., i => i, ...", "i, ..., j => j, ..., i", "i, ... => ..., i", "... => ...", "i, j => j, i",
-    "..., i => ..., i", "i, ... => i, ...", "i, ... => ...", "..., i => ...", "i, ...; ... => i, ...",
-    "..., i, i => i, ...", "i, ... => i", "i, ... => i", "..., i => i", "..., i, j => i, j",
-)
-FRONTS = [
-    pointwise(1), pointwise(2), pointwise(2), pointwise(2), pointwise(2), pointwise(3),
-    *specs("i, ... => i, ...", "i, ..., j => i, ..., j", "i; ... => i, ...", "..., i => i, ...", "i, ... => ..., i"),
-    *specs("... => ...", "i, j, ... => j, i, ...", "...; ... => ...", "i, ...; i, ... => ...", "i, ... => ..."),
-    *specs("i, ...; ..., i => ...", "..., i => ..."),
-]  # fmt: skip
-ENDS = specs("i, ... => i", "..., i => i", "i, j, ... => i", "..., i, j => j", "... => ...")
 PLANTED = [
     pointwise(1), pointwise(2), pointwise(2), pointwise(2), pointwise(3), COMPOSE, COMPOSE, COMPOSE, TRANSPOSE,
     COMPOSE_ACCUMULATE, slice_batch(0), slice_batch(1),
@@ -69,148 +29,9 @@ PLANTED = [
 ]  # fmt: skip
 
 
-def by_chance(
-    random: Random, logics: Sequence[Logic], count: int, number: int, ordered: bool = False
-) -> list[Operation]:
-    operations = []
-    for _ in range(number):
-        logic, result = random.choice(logics), random.randrange(count)
-        earlier = max(1, result) if ordered else count
-        operations.append(Operation(logic, [random.randrange(earlier) for _ in range(logic.arity)], result))
-    return operations
-
-
-def random_rows(random: Random) -> System:
-    """Output rows alone, of unknown lengths; results may be anything, themselves included."""
-    count = random.randint(2, 5)
-    roles = [random.choice(["data", "param", "result", "result"]) for _ in range(count)]
-    rows: list[tuple[Given, Given, Given]] = []
-    for role in roles:
-        known = random.random() < (0.1 if role == "result" else 0.5)
-        sizes = tuple((random.choice((1, 2, 2, 3)), None) for _ in range(random.randint(0, 2)))
-        rows.append(((), (), sizes if known else None))
-    return System(roles, rows, by_chance(random, ROWS, count, random.randint(1, count + 1)))
-
-
-def random_kinds(random: Random) -> System:
-    """All three rows, of tensors that mostly are computed from earlier ones."""
-    count = random.randint(2, 5)
-    roles = [random.choice(["data", "param", "result", "result"]) for _ in range(count)]
-    rows: list[tuple[Given, Given, Given]] = []
-    for role in roles:
-        row: list[Given] = [
-            None if role == "result" or random.random() < 0.4
-            else tuple((random.choice((1, 2)), None) for _ in range(random.choice((0, 0, 1, 1, 2))))
-            for _ in range(3)
-        ]  # fmt: skip
-        rows.append((() if role == "param" else row[0], row[1], row[2]))
-    number, ordered = random.randint(1, count), random.random() < 0.6
-    return System(roles, rows, by_chance(random, KINDS, count, number, ordered))
-
-
-def random_sums(random: Random) -> System:
-    """Short output rows with units, in windows and concatenations."""
-    count = random.randint(2, 5)
-    roles = [random.choice(["data", "result"]) for _ in range(count)]
-    rows: list[tuple[Given, Given, Given]] = []
-    for role in roles:
-        known = random.random() < (0.1 if role == "result" else 0.6)
-        units = ("a", "b", *(None,) * 8)
-        length = random.choice((1, 1, 1, 2))
-        sizes = tuple((random.choice((1, 2, 3, 4, 4, 6)), random.choice(units)) for _ in range(length))
-        rows.append(((), (), sizes if known else None))
-    number, ordered = random.randint(1, count), random.random() < 0.8
-    return System(roles, rows, by_chance(random, SUMS, count, number, ordered))
-
-
-def random_flanks(random: Random) -> System:
-    """Output rows that are equal, with axes in front and behind, some of given sizes."""
-    count = random.randint(2, 5)
-    roles = [random.choice(["data", "result"]) for _ in range(count)]
-    rows: list[tuple[Given, Given, Given]] = []
-    for role in roles:
-        known = random.random() < (0.1 if role == "result" else 0.4)
-        sizes = tuple((random.choice((1, 2, 2, 3)), None) for _ in range(random.randint(0, 3)))
-        rows.append(((), (), sizes if known else None))
-    number, ordered = random.randint(1, count), random.random() < 0.7
-    operations = by_chance(random, FLANKS, count, number, ordered)
-    for n, it in enumerate(operations):
-        given = {name: random.choice((1, 2, 3)) for name in it.logic.spec.labels() if random.random() < 0.3}
-        operations[n] = it._replace(sizes=given)
-    return System(roles, rows, operations)
-
-
-def random_ends(random: Random) -> System:
-    """Output rows of which the first and the last axes are told.
-
-    No diagonals: where one of unknown size may be laid over other axes in two ways, the order may show.
-    """
-    count = random.randint(1, 2)
-    operations = []
-    for n in range(random.randint(2, 6)):
-        logic = random.choice(ENDS)
-        given = {name: random.choice((1, 2, 2, 3)) for name in logic.spec.labels() if random.random() < 0.5}
-        operations.append(Operation(logic, [random.randrange(count)], count + n, given))
-    roles = ["data"] * count + ["result"] * len(operations)
-    return System(roles, [((), (), None) for _ in roles], operations)
-
-
-def random_stretches(random: Random) -> System:
-    """Output rows, some given and some not, that broadcasting stretches in several ways, also by way of each other."""
-    count = random.randint(3, 5)
-    roles = [random.choice(["data", "param"]) for _ in range(count)]
-    rows: list[tuple[Given, Given, Given]] = []
-    for _ in roles:
-        sizes = tuple((random.choice((1, 2, 2, 3)), None) for _ in range(random.choice((0, 1, 1, 2))))
-        rows.append(((), (), sizes if random.random() < 0.6 else None))
-    operations = []
-    for _ in range(random.randint(2, 5)):
-        logic = random.choice([pointwise(1), pointwise(2), pointwise(2), pointwise(3)])
-        operations.append(Operation(logic, [random.randrange(len(rows)) for _ in range(logic.arity)], len(rows)))
-        roles.append("result")
-        rows.append(((), (), None))
-    return System(roles, rows, operations)
-
-
-def random_fronts(random: Random) -> System:
-    """Output rows into which broadcasting inserts axes in front, in the middle or behind, as what made them says."""
-    count = random.randint(2, 3)
-    roles = [random.choice(["data", "data", "param"]) for _ in range(count)]
-    rows: list[tuple[Given, Given, Given]] = []
-    for _ in roles:
-        sizes = tuple((random.choice((1, 2, 2, 3)), None) for _ in range(random.choice((0, 1, 1, 2, 2, 3))))
-        rows.append(((), (), sizes if random.random() < 0.6 else None))
-    operations: list[Operation] = []
-    places: dict[int, Fronts] = {}
-    for _ in range(random.randint(2, 5)):
-        logic = random.choice(FRONTS)
-        operands = [random.randrange(len(rows)) for _ in range(logic.arity)]
-        given = {name: random.choice((1, 2, 3)) for name in logic.spec.labels() if random.random() < 0.2}
-        if len(rows) > count and random.random() < 0.15:
-            operations.append(Operation(logic, operands, random.randrange(count, len(rows)), given))
-            continue
-        operations.append(Operation(logic, operands, len(rows), given))
-        places[len(rows)] = fronts(logic, [places.get(n, (0, 0, 0)) for n in operands])
-        roles.append("result")
-        rows.append(((), (), None))
-    return System(roles, rows, operations, fronts=places)
-
-
-# --- around a hidden solution -----------------------------------------------------------------------------------------
-
-
 def random_planted(random: Random) -> System:
     """A few operations of every form on all three rows; half of them broken somewhere."""
-    return plant(random, random.randint(2, 5), (1, 2, 2, 3, 3, 4))
-
-
-def random_large(random: Random) -> System:
-    """More operations, sizes up to 50."""
-    return plant(random, random.randint(4, 9), (1, 2, 3, 4, 7, 12, 25, 50))
-
-
-def plant(random: Random, operations: int, sizes: Sequence[int]) -> System:
-    it = Planter(random, sizes)
+    operations, it = random.randint(2, 5), Planter(random, (1, 2, 2, 3, 3, 4))
     for _ in range(operations * 12):
         if len(it.operations) >= operations:
             break
@@ -427,97 +248,3 @@ def shortest(logic: Logic, rows: Sequence[Rows], names: Names) -> None:
             key = f"..{use.spec.var}"
             rows_of[key] = merged(rows_of.get(key, ()), row)
     names.update(rows_of)
-
-
-def spoil(random: Random, system: System) -> None:
-    """Change something that was said, so that it may no longer be satisfied."""
-    system.planted = None
-    ways: list[Callable[[], object]] = []
-    for n, rows in enumerate(system.rows):
-        for k, row in enumerate(rows):
-            if row is not None and system.roles[n] != "result":
-                ways += [lambda n=n, k=k, i=i: resize(random, system, n, k, i) for i in range(len(row))] * 3
-                if k or system.roles[n] != "param":
-                    ways.append(lambda n=n, k=k: relength(random, system, n, k))  # type: ignore[misc]
-    for m, it in enumerate(system.operations):
-        for name in it.sizes:
-            ways.append(lambda m=m, name=name: rename(random, system, m, name))  # type: ignore[misc]
-    for n in system.cells:
-        ways.append(lambda n=n: system.cells.update({n: system.cells[n] + 1}))  # type: ignore[misc]
-    for m, claim in enumerate(system.claims):
-        more = {"value": claim.value + 1} if claim.other is None else {"factor": claim.factor + 1}
-        changed = claim._replace(**more)
-        ways.append(lambda m=m, changed=changed: system.claims.__setitem__(m, changed))  # type: ignore[misc]
-    for _ in range(random.choice((1, 2, 2))):
-        if ways:
-            random.choice(ways)()
-
-
-def resize(random: Random, system: System, n: int, k: int, i: int) -> None:
-    row = list(system.rows[n][k] or ())
-    if i < len(row):
-        size, unit = row[i]
-        row[i] = (random.choice(((size or 0) + 1, (size or 0) + 2, 2)), unit) if random.random() < 0.85 else (size, "c")
-        put(system, n, k, tuple(row))
-
-
-def relength(random: Random, system: System, n: int, k: int) -> None:
-    row = system.rows[n][k] or ()
-    put(system, n, k, (*row, (2, None)) if random.random() < 0.5 else row[1:])
-
-
-def put(system: System, n: int, k: int, row: tuple[Axis, ...]) -> None:
-    rows = list(system.rows[n])
-    rows[k] = row
-    system.rows[n] = (rows[0], rows[1], rows[2])
-
-
-def rename(random: Random, system: System, m: int, name: str) -> None:
-    it = system.operations[m]
-    system.operations[m] = it._replace(sizes={**it.sizes, name: it.sizes[name] + random.choice((1, 2))})
-
-
-FAMILIES: dict[str, Callable[[Random], System]] = {
-    "rows": random_rows, "kinds": random_kinds, "sums": random_sums, "flanks": random_flanks, "ends": random_ends,
-    "stretches": random_stretches, "fronts": random_fronts, "planted": random_planted,
-}  # fmt: skip
-
-SMALL = {
-    "rows": ((1, 2, 3), 2), "kinds": ((1, 2), 1), "flanks": ((1, 2, 3), 2), "stretches": ((1, 2, 3), 2),
-    "fronts": ((1, 2, 3), 2),
-}  # fmt: skip
-"""Sizes, and numbers of axes, that are all tried to see whether a system of a family can be satisfied."""
-
-# Of 250 systems, so many that can be satisfied may be refused: their number of ways is one that must be asked for, or
-# a guess was wrong; what the error names must always help.
-ASKED, GUESSED = 20, 9
-STRAINED = {"stretches": 1, "flanks": 2}
-
-
-def refused_without_need(seeds: range) -> str:
-    """More systems than usual that could be satisfied are refused, or one in vain; for each 250 systems."""
-    asked, guessed = 0, []
-    for seed in seeds:
-        system = random_planted(Random(f"planted {seed}"))
-        if system.planted is not None and isinstance(answer := system.solve(range(system.steps)), str):
-            asked += "nothing says how" in answer
-            if "nothing says" not in answer:
-                guessed.append(f"planted {seed}\n{system}\n{answer}")
-            if words := unhelpful(system, answer):
-                return f"planted {seed}\n{words}"
-    for family, most in STRAINED.items():
-        strained = []
-        for seed in seeds:
-            system = FAMILIES[family](Random(f"{family} {seed}"))
-            answer = system.solve(range(system.steps))
-            if isinstance(answer, str) and not answer.startswith(AT_ONCE) and "nothing says" not in answer:
-                strained.append(f"{family} {seed}\n{system}\n{answer}")
-        if len(strained) > most:
-            return "\n\n".join(strained)
-    if len(guessed) > GUESSED:
-        return "\n\n".join(guessed)
-    return f"{asked} ask for a size" if asked > ASKED else ""
-
-
-CERTAIN = ("rows", "kinds", "ends")
-"""Families in which no guess of the solver is wrong."""

@@ -75,7 +75,7 @@ def drawn(
         "schedule": lambda proc: planned(proc, lambda group, shared: any_plan(random, group, target, shared)),
         "rows": lambda proc: rows(proc, target, far_bytes=0),
         "prefetch": lambda proc: fetched(random, proc),
-        "stream": lambda proc: stream(proc, random.choice((0, 1000))),
+        "stream": lambda proc: stream(proc, random.choice((0, 1000)), random.choice((0, 100))),
         "share": lambda proc: share(proc, 1, random.choice((1, 10, 100))),
         "poll": lambda proc: poll(proc, random.choice((1, 20, 1000))),
     }
