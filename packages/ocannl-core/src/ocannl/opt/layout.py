@@ -143,10 +143,11 @@ class _Search:
 
     def pays(self, items: list[_Item], orders: Orders) -> bool:
         """Whether these take less than with the orders so far."""
-        limit = GAIN * sum([self.cost(item, self.orders)[0] for item in items])
+        now = [self.cost(item, self.orders)[0] for item in items]
         least = [self.least(item, orders) for item in items]
-        price = sum(least)
-        for item, before in zip(items, least, strict=True):
+        limit, price = GAIN * sum(now), sum(least)
+        for n in sorted(range(len(items)), key=lambda n: least[n] - now[n]):  # what is known least about, first
+            item, before = items[n], least[n]
             if price >= limit:
                 return False
             others = price - before
