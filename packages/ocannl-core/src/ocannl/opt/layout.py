@@ -21,6 +21,7 @@ from ocannl.opt.ties import Ties
 
 NEAR_BYTES = 1 << 18  # of an array that is not, whatever the machine: the order of summation may depend on it
 FAR = 0.5  # cycles that it takes to read and write an element of an array that is too large for the core's cache
+OFTEN = 512  # terms that read a cell of an intermediate result, for a copy of it to be thought of
 GAIN = 0.97  # of the cycles before, at most, for another order to be worth its while
 
 Orders = dict[Buf, Strides]
@@ -84,7 +85,8 @@ class _Search:
             movable = tuple([buf for buf in bufs if buf in self.orders])
             summed = [buf for buf in bufs if group.sums and buf in alone]
             written = {ref.buf for ref in group.writes}
-            copied = tuple([buf for buf in summed if buf not in written and _is_done(buf, at, table)])
+            kept = [buf for buf in summed if buf.home is Home.POOL or _terms(group) >= OFTEN * prod(buf.shape)]
+            copied = tuple([buf for buf in kept if buf not in written and _is_done(buf, at, table)])
             filled = tuple([buf for buf in summed if buf.home is Home.POOL and buf in written and _fills(group, buf)])
             ideal = _ideal(subject, {*movable, *copied, *filled})
             item = _Item(at, group, subject, movable, copied, filled, ideal)
@@ -242,6 +244,12 @@ def _copied(buf: Buf, own: Strides, order: Strides, capabilities: Capabilities) 
     shape = Shape(buf.shape, (), free, free, (own,), (), (order,), 1, 0, lanes, capabilities.vector_registers)
     far = FAR * prod(buf.shape) if buf.nbytes > NEAR_BYTES else 0
     return far + cycles(shape)
+
+
+def _terms(group: Group) -> int:
+    """Of the sums of a group."""
+    each = [prod([sym.extent for sym in found.syms]) for found in group.sums]
+    return prod([sym.extent for sym in group.syms]) * sum(each)
 
 
 def _is_done(buf: Buf, at: int, table: Table) -> bool:
