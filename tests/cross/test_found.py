@@ -109,3 +109,26 @@ def test_what_was_kept_agrees(path: Path, backend: str) -> None:
         node = case.built.tensors[name].node
         assert not differs(case.wants[-1][node], array, node, case.kind), name
     assert backends_agree([case], backend) == [None]
+
+
+def test_a_sum_that_fills_what_an_earlier_one_read_a_copy_of(ctx: Any) -> None:
+    random = np.random.default_rng(0)
+    first, second, third = (random.standard_normal(dims).astype(np.float32) for dims in ((64, 64), (200, 64), (200, 5)))
+    a, b = oc.param("a", first, output=[64, 64]), oc.param("b", second, output=[200, 64])
+    g, s = oc.param("g", third, output=[200, 5]), oc.param("s", np.zeros((64, 5), np.float32), output=[64, 5])
+    h = oc.einsum("i,m;k,m=>i,k", a, b)
+    y = oc.einsum("i,k;k,j=>i,j", h, g)
+
+    @oc.cd
+    def update(b: oc.Tensor, s: oc.Tensor, y: oc.Tensor) -> None:
+        s += y
+        b += 1.0
+
+    step = oc.seq(y.forward, update(b, s, y))
+    for node, array in ((a, first), (b, second), (g, third), (s, np.zeros((64, 5), np.float32))):
+        ctx[node] = array
+    ctx.compile(oc.seq(step, step), keep=[h, y])()
+    wanted = [first.astype(np.float64) @ (second + step).T for step in (0, 1)]
+    np.testing.assert_allclose(ctx[h], wanted[1], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(ctx[y], wanted[1] @ third, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(ctx[s], sum(each @ third for each in wanted), rtol=1e-3, atol=1e-3)

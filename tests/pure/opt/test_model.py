@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
 import pytest
@@ -48,3 +50,19 @@ def test_the_best_tile_is_the_first_of_all_those_that_take_least(seed: int) -> N
         some = shape(random)
         tiles = [tile for family in model._families(some) for tile in family.tiles(some)]
         assert model.best(some) == min(tiles, key=lambda tile: tile.cycles, default=None)
+
+
+def test_threads_that_look_at_a_time_find_the_same() -> None:
+    random = Random(0)
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for _ in range(30):
+            some = shape(random)
+            model._families_of.cache_clear()
+            with ThreadPoolExecutor(4) as threads:
+                found = list(threads.map(model.best, [some] * 8))
+            model._families_of.cache_clear()
+            assert found == [model.best(some)] * 8
+    finally:
+        sys.setswitchinterval(usual)

@@ -44,8 +44,8 @@ def compile_texts(texts: Iterable[str], target: Target) -> list[bytes]:
     begin = list(islice(rest, 1))
     if sum(map(len, begin)) < LONG:
         begin += islice(rest, 1)
-        if len(begin) == 1:
-            return [compile_text(begin[0], target)]
+        if len(begin) < 2:
+            return [compile_text(text, target) for text in begin]
     try:
         return _compiled(chain(begin, rest), target)
     finally:

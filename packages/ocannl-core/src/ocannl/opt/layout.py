@@ -68,7 +68,7 @@ class _Item:
 class _Search:
     def __init__(self, proc: Proc, capabilities: Capabilities) -> None:
         self.proc, self.names, table = proc, Namer(names_of(proc)), Table(proc.body)
-        self.capabilities = capabilities
+        self.capabilities, self.writers = capabilities, table.writers
         views: dict[object, int] = {}
         for buf in proc.bufs:
             views[storage(buf)] = views.get(storage(buf), 0) + 1
@@ -192,23 +192,31 @@ class _Search:
         new = {
             buf: replace(buf, strides=order) for buf, order in self.orders.items() if order != buf.strides
         }
-        copies: dict[tuple[Buf, Strides], Buf] = {}
+        copies: dict[tuple[Buf, Strides], Buf] = {}  # that are as what they are of
         body: list[Stmt] = []
         chosen = {item.at: self.cost(item, self.orders)[1] for item in self.items}
         filled = {item.at: item.filled for item in self.items}
         made: list[Buf] = []
+
+        def copied(buf: Buf, order: Strides) -> Buf:
+            made.append(Buf(self.names(buf.name), buf.precision, buf.shape, order, Home.ARENA, Access.TEMP))
+            return made[-1]
+
         for at, stmt in enumerate(proc.body):
             swap: dict[Buf, Buf] = {}
             after: list[Stmt] = []
-            for buf, order in chosen.get(at, {}).items():
+            some = chosen.get(at, {}).items()
+            for buf, order in some:
+                if buf in filled[at]:
+                    swap[buf] = copied(buf, order)
+                    after.append(_copy(swap[buf], buf, self.names))
+                    continue
                 if (buf, order) not in copies:
-                    made.append(Buf(self.names(buf.name), buf.precision, buf.shape, order, Home.ARENA, Access.TEMP))
-                    if buf in filled[at]:
-                        after.append(_copy(made[-1], buf, self.names))
-                    else:
-                        copies[buf, order] = made[-1]
-                        body.append(_copy(buf, made[-1], self.names))
-                swap[buf] = copies.get((buf, order), made[-1])
+                    copies[buf, order] = copied(buf, order)
+                    body.append(_copy(buf, copies[buf, order], self.names))
+                swap[buf] = copies[buf, order]
+            copies = {key: copy for key, copy in copies.items() if at not in self.writers.get(key[0], ())}
+            copies |= {(buf, order): swap[buf] for buf, order in some if buf in filled[at]}
             part = replace_buffers(replace(proc, body=(stmt,)), swap)
             body += (*part.body, *after)
         if not new and not made:

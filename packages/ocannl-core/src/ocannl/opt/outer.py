@@ -120,7 +120,7 @@ def _inside(touched: Sequence[Touched], heads: Sequence[Sym | None]) -> set[int]
 
 
 def _is_near(nests: Sequence[_Nest], heads: Sequence[Sym | None], far_bytes: int) -> bool:
-    """Whether the nests inside go through more memory than is near, and one iteration of each through less."""
+    """Whether the nests inside go through more memory than that, and an iteration of each through less than is near."""
     shared = Touched()
     for nest, sym in zip(nests, heads, strict=True):
         if sym is None:

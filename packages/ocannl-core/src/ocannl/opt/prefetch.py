@@ -138,8 +138,8 @@ class _Tiles:
         """The loops of the statement, with the lines that they read of large arrays."""
         match stmt:
             case For(mode=Mode.LANES):
-                places = {ref.buf: _first(ref, stmt) for ref in _read(stmt) if self.is_far(ref.buf)}
-                return tuple([Prefetch(ref, 0) for ref in places.values()])
+                places = dict.fromkeys(_first(ref, stmt) for ref in _read(stmt) if self.is_large(ref.buf))
+                return tuple([Prefetch(ref, 0) for ref in places])
             case For(sym, body=body):
                 inner = tuple(chain.from_iterable(map(self.fetched, body)))
                 if not inner:
@@ -149,7 +149,7 @@ class _Tiles:
             case _:
                 return ()
 
-    def is_far(self, buf: Buf) -> bool:
+    def is_large(self, buf: Buf) -> bool:
         return buf.home is not Home.REG and buf.nbytes >= self.large_bytes
 
 

@@ -75,51 +75,44 @@ class Tile:
 
 def best(shape: Shape) -> Tile | None:
     """The cheapest tile; None where there is nothing to have in lanes."""
-    search = _search(shape)
-    search.look(inf)
-    return search.found
+    return _families_of(shape).within(inf)[0]
 
 
 def cycles(shape: Shape, limit: float = inf) -> float:
-    """Of the cheapest tile; nothing where there is none. What is not below the limit may be less than these."""
-    search = _search(shape)
-    search.look(limit)
-    return search.least
+    """Of the cheapest tile, nothing where there is none; if they are not below the limit, some number that is not."""
+    return _families_of(shape).within(limit)[1]
 
 
-class _Search:
-    """For the cheapest tile, as far as somebody had to look."""
+class _Families:
+    """Those of a shape, and what is known of them, as far as somebody had to look. Several threads may look at a time:
+    what they know is replaced as a whole."""
 
-    __slots__ = ("_left", "_place", "_shape", "found")
+    __slots__ = ("_all", "_known", "_shape")
 
     def __init__(self, shape: Shape) -> None:
         self._shape = shape
         empty = not shape.lanes or 0 in shape.kept or 0 in shape.reduced
-        self._left = [] if empty else sorted(_families(shape), reverse=True)
-        self._place = 0  # of the family of what was found
-        self.found: Tile | None = None
+        self._all = [] if empty else sorted(_families(shape))
+        self._known: tuple[int, Tile | None, int] = 0, None, 0  # how many are; the best tile, and where its family is
 
-    @property
-    def least(self) -> float:
-        """Cycles below which there is no tile."""
-        found = [self.found.cycles] if self.found is not None else []
-        return min([*found, *(family.least for family in self._left[-1:])], default=0.0)
-
-    def look(self, limit: float) -> None:
-        """Until the cheapest is found, or none is left below the limit."""
-        while self._left and self._left[-1].least < limit:
-            family = self._left.pop()
-            if self.found is not None and family.least > self.found.cycles:
-                self._left = []
-                return
+    def within(self, limit: float) -> tuple[Tile | None, float]:
+        """The cheapest tile below the limit, if there is one, and cycles below which there is none."""
+        seen, found, first = self._known
+        while seen < len(self._all) and self._all[seen].least < limit:
+            family = self._all[seen]
+            if found is not None and family.least > found.cycles:
+                seen = len(self._all)
+                break
+            seen += 1
             tile = min(family.tiles(self._shape), key=lambda tile: tile.cycles, default=None)
-            if tile is not None and (
-                self.found is None or (tile.cycles, family.place) < (self.found.cycles, self._place)
-            ):
-                self.found, self._place = tile, family.place
+            if tile is not None and (found is None or (tile.cycles, family.place) < (found.cycles, first)):
+                found, first = tile, family.place
+        self._known = seen, found, first
+        bounds = [found.cycles] if found is not None else []
+        return found, min([*bounds, *(family.least for family in self._all[seen : seen + 1])], default=0.0)
 
 
-_search = lru_cache(maxsize=1 << 14)(_Search)
+_families_of = lru_cache(maxsize=1 << 14)(_Families)
 
 
 def tiles(shape: Shape) -> list[Tile]:
