@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import reduce as fold
 from random import Random
 
@@ -28,6 +29,7 @@ from ocannl.opt.outer import outer
 from ocannl.opt.pad import pad
 from ocannl.opt.pipeline import optimize
 from ocannl.opt.settle import settle
+from ocannl.opt.substitute import replace_buffers
 from ocannl.testing.chains import chain
 from ocannl.testing.claims import Claims
 from ocannl.testing.evaluate import evaluate
@@ -148,3 +150,24 @@ def test_a_copy_in_another_order_stays_outside() -> None:
     code = Seq((copied, put(first, read(copy)), put(second, read(first)), put(y, read(second))))
     proc = outer(settle(lower(code, "step"), {}), Capabilities(vector_bytes=64), far_bytes=0)
     assert [is_claimed(stmt) for stmt in proc.body] == [False, True, True, True]
+
+
+def test_what_a_turn_hands_on_lies_side_by_side() -> None:
+    def node(name: str, role: Role) -> TNode:
+        return TNode(name, role, lambda: (16, 64), lambda: float32)
+
+    x, h, y = node("x", Role.PLACEHOLDER), node("h", Role.RESULT), node("y", Role.RESULT)
+    h.requested.settle(Placement.TEMPORARY, "oc.virtual")
+
+    def put(to: TNode, of: TNode, turned: bool) -> Assign:
+        b, i = Sym("b", 0, 15), Sym("i", 0, 63)
+        read = Read(of, (Affine.of(b), -Affine.of(i) + 63 if turned else Affine.of(i)))
+        return Assign(to, None, True, (Piece((b, i), (Affine.of(b), Affine.of(i)), Apply(BY_NAME["exp"], (read,))),))
+
+    proc = settle(lower(Seq((put(h, x, False), put(y, h, True))), "step"), {})
+    (temporary,) = (buf for buf in proc.bufs if buf.home is Home.ARENA)
+    proc = replace_buffers(proc, {temporary: replace(temporary, strides=(1, 16))})
+    after = outer(proc, Capabilities(vector_bytes=64), far_bytes=0, loss=1e9)
+    assert all(map(is_claimed, after.body))
+    assert [buf.strides for buf in after.bufs if buf.home is Home.ARENA] == [(64, 1)]
+    verify(after, "optimized")

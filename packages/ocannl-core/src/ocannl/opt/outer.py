@@ -10,12 +10,13 @@ from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Sym
 from ocannl.ir.loops import Buf, For, Home, Mode, Proc, Stmt
 from ocannl.ir.names import Namer
-from ocannl.ir.touch import Touch, touches
+from ocannl.ir.touch import Touch, storage, touches
 from ocannl.opt.division import Touched, divided, without_axis
 from ocannl.opt.group import group_of
 from ocannl.opt.nest import is_whole, names_of
 from ocannl.opt.plan.model import Strides, best
 from ocannl.opt.plan.tiled import subject_of
+from ocannl.opt.substitute import replace_buffers
 from ocannl.opt.ties import Ties
 
 TURNS = 8  # for threads to take, at least
@@ -41,7 +42,8 @@ def outer(
 
     That pays where all of them go through more memory than is near, and one iteration of each through less, if tiles
     lose next to nothing without the loop; what loses more stays as it is where it may stand before the loop or after
-    it. Passes that follow leave the loop outside; in the end `phase` merges what it can.
+    it. Passes that follow leave the loop outside; in the end `phase` merges what it can. What a turn hands on lies side
+    by side, whatever the order of axes was.
     """
     if not capabilities.vector_bytes:
         return proc
@@ -62,7 +64,8 @@ def outer(
         heads = _without_losers(touched, heads, cycles, loss)
         if _pays(heads, cycles, loss):
             body = [_outside(nest.stmt, sym) if sym else nest.stmt for nest, sym in zip(nests, heads, strict=True)]
-            return replace(proc, body=tuple(body))
+            new = {buf: _turn_by_turn(buf, steps) for buf, steps in _small(nests, heads).items()}
+            return replace_buffers(replace(proc, body=tuple(body)), new)
     return proc
 
 
@@ -136,15 +139,7 @@ def _cycles_of(
     nests: Sequence[_Nest], heads: Sequence[Sym | None], names: Namer, capabilities: Capabilities
 ) -> dict[int, tuple[float, float]]:
     """What nests take as they are, and with the loop outside."""
-    shared = Touched()
-    for nest, sym in zip(nests, heads, strict=True):
-        if sym:
-            shared.add(Touched(nest.touched, sym))
-    others = {t.ref.buf for nest, sym in zip(nests, heads, strict=True) if sym is None for t in nest.touched}
-    small = {
-        buf: without_axis(buf, min(axes)) for buf, axes in shared.axes.values()
-        if axes and buf.home is Home.ARENA and buf not in others
-    }  # fmt: skip
+    small = _small(nests, heads)
     found: dict[int, tuple[float, float]] = {}
     for at, (nest, sym) in enumerate(zip(nests, heads, strict=True)):
         if sym:
@@ -153,6 +148,27 @@ def _cycles_of(
             if whole is not None and turn is not None:
                 found[at] = whole, turn * sym.extent
     return found
+
+
+def _small(nests: Sequence[_Nest], heads: Sequence[Sym | None]) -> dict[Buf, Strides]:
+    """Temporaries that no other nest touches, as they are in a turn: the axis along which the loop counts has the stride
+    zero."""
+    shared = Touched()
+    for nest, sym in zip(nests, heads, strict=True):
+        if sym:
+            shared.add(Touched(nest.touched, sym))
+    outside = [nest.touched for nest, sym in zip(nests, heads, strict=True) if sym is None]
+    others = {storage(touch.ref.buf) for touched in outside for touch in touched}
+    return {
+        buf: without_axis(buf, min(axes)) for key, (buf, axes) in shared.axes.items()
+        if axes and buf.home is Home.ARENA and key not in others
+    }  # fmt: skip
+
+
+def _turn_by_turn(buf: Buf, small: Strides) -> Buf:
+    """The array with what a turn has of it side by side."""
+    turn = prod(size for size, step in zip(buf.shape, small, strict=True) if step)
+    return replace(buf, strides=tuple([step or turn for step in small]))
 
 
 def _without_losers(
