@@ -151,8 +151,7 @@ def _cycles_of(
 
 
 def _small(nests: Sequence[_Nest], heads: Sequence[Sym | None]) -> dict[Buf, Strides]:
-    """Temporaries that no other nest touches, as they are in a turn: the axis along which the loop counts has the stride
-    zero."""
+    """Temporaries that no other nest touches, as they are in a turn: the axis of the loop has the stride zero."""
     shared = Touched()
     for nest, sym in zip(nests, heads, strict=True):
         if sym:
