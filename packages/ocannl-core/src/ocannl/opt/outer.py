@@ -10,7 +10,7 @@ from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Sym
 from ocannl.ir.loops import Buf, For, Home, Mode, Proc, Stmt
 from ocannl.ir.names import Namer
-from ocannl.ir.touch import Touch, storage, touches
+from ocannl.ir.touch import Touch, touches
 from ocannl.opt.division import Touched, divided, without_axis
 from ocannl.opt.group import group_of
 from ocannl.opt.nest import is_whole, names_of
@@ -58,13 +58,13 @@ def outer(
             found.append([sym if at in inside else None for at, sym in enumerate(heads)])
     names = Namer(names_of(proc))
     for heads in sorted(found, key=lambda heads: heads.count(None)):
-        if not _is_near(nests, heads, far_bytes):
+        if not _is_near(touched, heads, far_bytes):
             continue
-        cycles = _cycles_of(nests, heads, names, capabilities)
+        cycles = _cycles_of(nests, heads, _small(touched, heads), names, capabilities)
         heads = _without_losers(touched, heads, cycles, loss)
         if _pays(heads, cycles, loss):
             body = [_outside(nest.stmt, sym) if sym else nest.stmt for nest, sym in zip(nests, heads, strict=True)]
-            new = {buf: _turn_by_turn(buf, steps) for buf, steps in _small(nests, heads).items()}
+            new = {buf: _turn_by_turn(buf, steps) for buf, steps in _small(touched, heads).items()}
             return replace_buffers(replace(proc, body=tuple(body)), new)
     return proc
 
@@ -122,24 +122,31 @@ def _inside(touched: Sequence[Touched], heads: Sequence[Sym | None]) -> set[int]
     return {places[0] + at for at in divided(touched[some], heads[some]).inside}
 
 
-def _is_near(nests: Sequence[_Nest], heads: Sequence[Sym | None], far_bytes: int) -> bool:
-    """Whether the nests inside go through more memory than that, and an iteration of each through less than is near."""
+def _shared(touched: Sequence[Touched], heads: Sequence[Sym | None]) -> Touched:
+    """What the nests inside touch."""
     shared = Touched()
-    for nest, sym in zip(nests, heads, strict=True):
-        if sym is None:
-            continue
-        mine = Touched(nest.touched, sym)
-        if sum(_turn_bytes(buf, axes) for buf, axes in mine.axes.values()) > NEAR_BYTES:
+    for nest, sym in zip(touched, heads, strict=True):
+        if sym:
+            shared.add(nest.along(sym))
+    return shared
+
+
+def _is_near(touched: Sequence[Touched], heads: Sequence[Sym | None], far_bytes: int) -> bool:
+    """Whether the nests inside go through more memory than that, and an iteration of each through less than is near."""
+    for nest, sym in zip(touched, heads, strict=True):
+        if sym and sum(_turn_bytes(buf, axes) for buf, axes in nest.along(sym).axes.values()) > NEAR_BYTES:
             return False
-        shared.add(mine)
-    return sum(buf.nbytes for buf, _ in shared.axes.values()) > far_bytes
+    return sum(buf.nbytes for buf, _ in _shared(touched, heads).axes.values()) > far_bytes
 
 
 def _cycles_of(
-    nests: Sequence[_Nest], heads: Sequence[Sym | None], names: Namer, capabilities: Capabilities
+    nests: Sequence[_Nest],
+    heads: Sequence[Sym | None],
+    small: Mapping[Buf, Strides],
+    names: Namer,
+    capabilities: Capabilities,
 ) -> dict[int, tuple[float, float]]:
     """What nests take as they are, and with the loop outside."""
-    small = _small(nests, heads)
     found: dict[int, tuple[float, float]] = {}
     for at, (nest, sym) in enumerate(zip(nests, heads, strict=True)):
         if sym:
@@ -150,16 +157,11 @@ def _cycles_of(
     return found
 
 
-def _small(nests: Sequence[_Nest], heads: Sequence[Sym | None]) -> dict[Buf, Strides]:
+def _small(touched: Sequence[Touched], heads: Sequence[Sym | None]) -> dict[Buf, Strides]:
     """Temporaries that no other nest touches, as they are in a turn: the axis of the loop has the stride zero."""
-    shared = Touched()
-    for nest, sym in zip(nests, heads, strict=True):
-        if sym:
-            shared.add(Touched(nest.touched, sym))
-    outside = [nest.touched for nest, sym in zip(nests, heads, strict=True) if sym is None]
-    others = {storage(touch.ref.buf) for touched in outside for touch in touched}
+    others = {key for nest, sym in zip(touched, heads, strict=True) if sym is None for key in nest.axes}
     return {
-        buf: without_axis(buf, min(axes)) for key, (buf, axes) in shared.axes.items()
+        buf: without_axis(buf, min(axes)) for key, (buf, axes) in _shared(touched, heads).axes.items()
         if axes and buf.home is Home.ARENA and key not in others
     }  # fmt: skip
 
