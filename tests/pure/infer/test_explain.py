@@ -256,7 +256,7 @@ you forgot a hidden dimension: nothing says what the output row of `w1` and the 
   w1            ...,4->...         param, model.py:79
   w2            ...->3             param, model.py:80
   x             5|4                placeholder, model.py:31
-  relu(w1 @ x)  ...,5|...->...     result, model.py:100
+  relu(w1 @ x)  5|...              result, model.py:100
   fix           give `w1` output=[...] or `w2` input=[...]
 """)
 def a_forgotten_hidden_dimension(net):

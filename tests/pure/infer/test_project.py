@@ -201,14 +201,14 @@ def test_pointwise_operands_stand_still_where_they_are_stretched(net):
     assert [[str(i) for i in indices] for indices in piece.operands] == [["b0", "o0", "0"], ["o1"], []]
 
 
-def test_a_row_is_stretched_at_its_gap(net):
-    row, x = net.einsum("i, ..v.. => i, ..v..", net.x("2")), net.x("2,5,7")
-    assert str(net.add(row, x)) == "2,5,7"
-    middle = net.einsum("i, ..v.., j => i, ..v.., j", net.x("2,7"))
-    y = net.add(middle, x)
+def test_a_row_is_stretched_in_front(net):
+    """Whatever spec made it: `i` meets the last axis but one, as in NumPy."""
+    made, x = net.einsum("i, ..v.., j => i, ..v.., j", net.x("5,7")), net.x("2,5,7")
+    y = net.add(made, x)
     assert str(y) == "2,5,7"
-    found = project(pointwise(2), [middle, x], y)
-    assert [str(i) for i in found.pieces[0].operands[0]] == ["o0", "o2"]
+    found = project(pointwise(2), [made, x], y)
+    assert [str(i) for i in found.pieces[0].operands[0]] == ["o1", "o2"]
+    net.refuses("2", lambda: net.add(net.einsum("i, ..v.. => i, ..v..", net.x("2")), x))
 
 
 @pytest.mark.parametrize("index", [2, "symbol"])

@@ -142,7 +142,7 @@ def units_that_clash():
 
 
 @wrong("""
-output axis 2 of `seen` is w 6, but output axis 2 of `turned` is h 6: their units differ
+output axis 1 of `seen` is h 4, but output axis 1 of `turned` is w 4: their units differ
   in      seen * turned  file.py:N
   seen    4,6            data, file.py:N
   turned  4,6            data, file.py:N
@@ -174,7 +174,7 @@ output axis 1 of `image` is rgb 3, but output axis 1 of `point` is xyz 3: their 
   via     image * 2        file.py:N
   image   ...|...->3       placeholder, file.py:N
   point   ...|...->3       placeholder, file.py:N
-  bright  ...|...->...,3   result, file.py:N
+  bright  ...|...->3       result, file.py:N
   fix     give both the same unit, or leave one out
 """)
 def units_that_clash_after_a_journey():
@@ -267,13 +267,13 @@ def a_vector_that_has_no_input():
 
 @wrong("""
 input axis 1 of `w2` is 64, but output axis 1 of `w1` is 128
-  in    w2 @ relu(matmul)    file.py:N
-  via   relu(w1 @ x)         file.py:N
-  via   w1 @ x               file.py:N
-  w2    64->10               param, file.py:N
-  w1    ...,784->128         param, file.py:N
-  relu  ...,32|...->...,128  result, file.py:N
-  x     32|...->784          placeholder, file.py:N
+  in    w2 @ relu(matmul)  file.py:N
+  via   relu(w1 @ x)       file.py:N
+  via   w1 @ x             file.py:N
+  w2    64->10             param, file.py:N
+  w1    ...,784->128       param, file.py:N
+  relu  32|...->128        result, file.py:N
+  x     32|...->784        placeholder, file.py:N
   fix   make the two sizes equal, or one of them 1
 """)
 def layers_that_do_not_fit():
@@ -298,10 +298,10 @@ def batches_of_two_factors_that_differ():
 
 @wrong("""
 output axis 1 of `w` is 5, but output axis 1 of `x` is 3
-  in         w.T @ x           file.py:N
-  w          3->5              param, file.py:N
-  x          ...|...->3        placeholder, file.py:N
-  transpose  ...|...,5->...,3  result, file.py:N
+  in         w.T @ x     file.py:N
+  w          3->5        param, file.py:N
+  x          ...|...->3  placeholder, file.py:N
+  transpose  5->3        result, file.py:N
   fix        make the two sizes equal, or one of them 1
 """)
 def a_transposed_weight_that_does_not_fit():
@@ -320,7 +320,7 @@ you forgot a hidden dimension: nothing says what the output row of `w1` and the 
   w1    ...,3->...         param, file.py:N
   w2    ...->1             param, file.py:N
   x     3                  data, file.py:N
-  relu  ...|...->...       result, file.py:N
+  relu  ...                result, file.py:N
   fix   give `w1` output=[...] or `w2` input=[...]
 """)
 def a_hidden_size_that_was_forgotten():
@@ -333,15 +333,15 @@ def a_hidden_size_that_was_forgotten():
 
 @wrong("""
 you forgot a hidden dimension: nothing says what the output row of `b1`, the output row of `w1` and the input row of `w2` are
-  in      (w1 @ x) + b1    file.py:N
-  in      w1 @ x           file.py:N
-  in      w2 @ relu(add)   file.py:N
-  b1      ...->...         param, file.py:N
-  w1      ...,8->...       param, file.py:N
-  w2      ...->2           param, file.py:N
-  matmul  ...,32|...->...  result, file.py:N
-  x       32|...->8        placeholder, file.py:N
-  relu    ...,32|...->...  result, file.py:N
+  in      (w1 @ x) + b1   file.py:N
+  in      w1 @ x          file.py:N
+  in      w2 @ relu(add)  file.py:N
+  b1      ...->...        param, file.py:N
+  w1      ...,8->...      param, file.py:N
+  w2      ...->2          param, file.py:N
+  matmul  32|...->...     result, file.py:N
+  x       32|...->8       placeholder, file.py:N
+  relu    32|...->...     result, file.py:N
   fix     give `b1` output=[...], `w1` output=[...] or `w2` input=[...]
 """)  # noqa: E501
 def a_hidden_size_that_a_bias_might_have_told():
@@ -1209,10 +1209,10 @@ def more_cells_than_memory_has():
 
 @wrong("""
 output axis 1 of `w` is 4, but output axis 1 of `start` is 3
-  in     w = start * 2   file.py:N
-  w      ...->4          param, file.py:N
-  start  3               data, file.py:N
-  mul    ...|...->...,3  result, file.py:N
+  in     w = start * 2  file.py:N
+  w      ...->4         param, file.py:N
+  start  3              data, file.py:N
+  mul    3              result, file.py:N
   fix    make the two sizes equal, or one of them 1
 """)
 def a_parameter_initialized_by_another_shape():
@@ -1221,11 +1221,11 @@ def a_parameter_initialized_by_another_shape():
 
 
 @wrong("""
-the output row of `w` is 3, but the output row of `add` is ...,?,3: an operand cannot have more axes than what it is stretched to
-  in     w = start + 1     file.py:N
-  w      ...->3            param, file.py:N
-  add    ...|...->...,?,3  result, file.py:N
-  start  1,3               data, file.py:N
+the output row of `w` is 3, but the output row of `add` is 1,3: an operand cannot have more axes than what it is stretched to
+  in     w = start + 1  file.py:N
+  w      ...->3         param, file.py:N
+  add    1,3            result, file.py:N
+  start  1,3            data, file.py:N
   fix    give both rows the same number of axes; `(a b)` in a spec merges axes
 """)  # noqa: E501
 def a_parameter_initialized_by_more_axes():
@@ -1270,13 +1270,13 @@ def two_rows_each_longer_than_the_other():
 
 @wrong("""
 output axis 1 of `x` is 3, but output axis 1 of `z` is 4
-  in   c + z           file.py:N
-  via  b * 2           file.py:N
-  via  relu(a)         file.py:N
-  via  exp(x)          file.py:N
-  x    ...|...->3      placeholder, file.py:N
-  z    ...|...->4      placeholder, file.py:N
-  c    ...|...->...,3  result, file.py:N
+  in   c + z       file.py:N
+  via  b * 2       file.py:N
+  via  relu(a)     file.py:N
+  via  exp(x)      file.py:N
+  x    ...|...->3  placeholder, file.py:N
+  z    ...|...->4  placeholder, file.py:N
+  c    ...|...->3  result, file.py:N
   fix  make the two sizes equal, or one of them 1
 """)
 def a_size_that_travels_through_three_operations():
@@ -1310,7 +1310,7 @@ input axis 1 of `w` is 3, but output axis 1 of `w` is 4
   via   relu(w @ x)       file.py:N
   via   w @ x             file.py:N
   w     3->4              param, file.py:N
-  relu  ...|...->...,4    result, file.py:N
+  relu  ...|...->4        result, file.py:N
   x     ...|...->3        placeholder, file.py:N
   fix   make the two sizes equal, or one of them 1
 """)
@@ -1329,7 +1329,7 @@ the size that `o<+k` leaves is 8, but output axis 1 of `y` is 10
   y      ...|...->10                   placeholder, file.py:N
   x      10                            placeholder, file.py:N
   k      3                             param, file.py:N
-  h      ...|...->...,8                result, file.py:N
+  h      8                             result, file.py:N
   fix    make the two sizes equal, or one of them 1
 """)
 def a_size_that_a_window_left_on_the_way():
@@ -1359,12 +1359,12 @@ def a_bias_that_two_uses_tell_two_sizes():
 
 @wrong("""
 output axis 1 of `w` is 12, but output axis 1 of `target` is 10
-  in      logits - target     file.py:N
-  via     w @ x               file.py:N
-  w       ...,784->12         param, file.py:N
-  target  32|...->10          placeholder, file.py:N
-  logits  ...,32|...->...,12  result, file.py:N
-  x       32|...->784         placeholder, file.py:N
+  in      logits - target  file.py:N
+  via     w @ x            file.py:N
+  w       ...,784->12      param, file.py:N
+  target  32|...->10       placeholder, file.py:N
+  logits  32|...->12       result, file.py:N
+  x       32|...->784      placeholder, file.py:N
   fix     make the two sizes equal, or one of them 1
 """)
 def a_loss_against_targets_of_other_classes():
@@ -1387,7 +1387,7 @@ output axis 1 of `w1` is 100, but output axis 1 of `target` is 10
   via     w1 @ x                        file.py:N
   w1      ...,64->100                   param, file.py:N
   target  8|...->10                     placeholder, file.py:N
-  p       ...,8|...->...,100            result, file.py:N
+  p       8|100                         result, file.py:N
   x       8|64                          placeholder, file.py:N
   fix     make the two sizes equal, or one of them 1
 """)
@@ -1403,15 +1403,15 @@ def a_size_from_the_first_layer_that_clashes_at_the_loss():
 
 @wrong("""
 output axis 1 of `x` is 64, but output axis 1 of `y` is 63
-  in   t * y              file.py:N
-  via  relu(t + p)        file.py:N
-  via  t + p              file.py:N
-  via  relu(x + p)        file.py:N
-  via  x + p              file.py:N
-  x    8|64               placeholder, file.py:N
-  y    8|63               placeholder, file.py:N
-  t    ...,8|...->...,64  result, file.py:N
-  p    ...->...           param, file.py:N
+  in   t * y          file.py:N
+  via  relu(t + p)    file.py:N
+  via  t + p          file.py:N
+  via  relu(x + p)    file.py:N
+  via  x + p          file.py:N
+  x    8|64           placeholder, file.py:N
+  y    8|63           placeholder, file.py:N
+  t    8|...->...,64  result, file.py:N
+  p    ...->...       param, file.py:N
   fix  make the two sizes equal, or one of them 1
 """)
 def sizes_that_meet_after_twenty_operations():
@@ -1434,7 +1434,7 @@ the whole of `a^b` is 7, but output axis 1 of `y` is 8
   y      ...|...->8                            placeholder, file.py:N
   a      2                                     placeholder, file.py:N
   b      3                                     placeholder, file.py:N
-  exp    ...|...->...,7                        result, file.py:N
+  exp    7                                     result, file.py:N
   fix    make the two sizes equal, or one of them 1
 """)
 def concatenations_of_concatenations():
@@ -1460,7 +1460,7 @@ def concatenations_of_concatenations():
   x      2|28,28,1                                                           placeholder, file.py:N
   k1     3,3,1->8                                                            param, file.py:N
   k2     3,3,8->16                                                           param, file.py:N
-  c2     ...,2|...->...,11,11,16                                             result, file.py:N
+  c2     2|11,11,16                                                          result, file.py:N
   fix    change the axis, the window or the stride, or pad: `=` in place of `<`
 """)  # noqa: E501
 def a_second_pooling_that_does_not_divide():
@@ -1485,7 +1485,7 @@ input axis 1 of `w` is 1352, but the whole of `(h w c)` is 5408
   w      1352->10                                                          param, file.py:N
   x      2|28,28,1                                                         placeholder, file.py:N
   k      3,3,1->8                                                          param, file.py:N
-  flat   ...,2|5408                                                        result, file.py:N
+  flat   2|5408                                                            result, file.py:N
   fix    make the two sizes equal, or one of them 1
 """)
 def a_dense_layer_behind_a_convolution():
@@ -1523,8 +1523,8 @@ what is left in `(h d)` is 8, but output axis 2 of `y` is 7
   since  32 = 4 * 8                         what is left in `(h d)`
   y      4|4,7                              placeholder, file.py:N
   x      4|32                               placeholder, file.py:N
-  relu   ...,4|...->...,4,8                 result, file.py:N
-  relu   ...,4|...->...,4,7                 result, file.py:N
+  relu   4|4,8                              result, file.py:N
+  relu   4|4,7                              result, file.py:N
   fix    make the two sizes equal, or one of them 1
 """)
 def parts_of_an_axis_that_meet_others():
@@ -1540,8 +1540,8 @@ output axis 1 of `x` is 16, but output axis 1 of `w2` is 32
   via     w2 @ relu(matmul)  file.py:N
   x       4|16               placeholder, file.py:N
   w2      ...,64->32         param, file.py:N
-  matmul  ...,4|...->...,32  result, file.py:N
-  relu    ...,4|...->...,64  result, file.py:N
+  matmul  4|32               result, file.py:N
+  relu    4|64               result, file.py:N
   fix     make the two sizes equal, or one of them 1
 """)
 def a_residual_around_two_layers():
@@ -1558,8 +1558,8 @@ batch axis 2 of `y` is 20, but batch axis 2 of `x` is 16
   via     v @ x                                                       file.py:N
   y       4,20|32                                                     placeholder, file.py:N
   x       4,16|32                                                     placeholder, file.py:N
-  exp     ...,4,16,20|...->...,4                                      result, file.py:N
-  values  ...,4,16|...->...,4,8                                       result, file.py:N
+  exp     4,16,20|4                                                   result, file.py:N
+  values  4,16|4,8                                                    result, file.py:N
   v       ...,32->4,8                                                 param, file.py:N
   fix     make the two sizes equal; a spec stretches nothing
 """)
@@ -1579,9 +1579,9 @@ output axis 1 of `embedding` is 16, but output axis 1 of `w` is 24
   via        w @ (embedding @ tokens)    file.py:N
   embedding  100->16                     param, file.py:N
   w          ...,16->24                  param, file.py:N
-  transpose  ...|...,16->...,100         result, file.py:N
-  relu       ...,2,5|...->...,24         result, file.py:N
-  matmul     ...,2,5|...->...,16         result, file.py:N
+  transpose  16->100                     result, file.py:N
+  relu       2,5|24                      result, file.py:N
+  matmul     2,5|16                      result, file.py:N
   fix        make the two sizes equal, or one of them 1
 """)
 def an_embedding_that_is_tied_to_another_width():
@@ -1668,7 +1668,7 @@ def units_that_were_told_to_what_had_none():
   in    einsum("i,j; i,j => i", x, relu(a))  file.py:N
   a     5,3                                  placeholder, file.py:N
   x     ...|...->...                         data, file.py:N
-  relu  ...|...->...,5,3                     result, file.py:N
+  relu  5,3                                  result, file.py:N
   fix   give axes whose product is 24
 """)
 def a_number_of_cells_that_other_sizes_do_not_make():
@@ -1679,13 +1679,13 @@ def a_number_of_cells_that_other_sizes_do_not_make():
 
 @wrong("""
 output axis 1 of `x` is 4, but output axis 1 of `y` is 5
-  in    gelu + clip       file.py:N
-  via   gelu(x)           file.py:N
-  via   clip(y, 0, 1)     file.py:N
-  x     3|4               placeholder, file.py:N
-  y     3|5               placeholder, file.py:N
-  gelu  ...,3|...->...,4  result, file.py:N
-  clip  ...,3|...->...,5  result, file.py:N
+  in    gelu + clip    file.py:N
+  via   gelu(x)        file.py:N
+  via   clip(y, 0, 1)  file.py:N
+  x     3|4            placeholder, file.py:N
+  y     3|5            placeholder, file.py:N
+  gelu  3|4            result, file.py:N
+  clip  3|5            result, file.py:N
   fix   make the two sizes equal, or one of them 1
 """)
 def composed_functions_of_tensors_that_differ():
@@ -1746,7 +1746,7 @@ the size that `o<+k` leaves is h 8, but output axis 1 of `y` is w 8: their units
   y      ...|...->8                    placeholder, file.py:N
   x      10                            placeholder, file.py:N
   k      3                             param, file.py:N
-  relu   ...|...->...,8                result, file.py:N
+  relu   8                             result, file.py:N
   fix    give both the same unit, or leave one out
 """)
 def units_that_came_through_a_window():
@@ -1765,7 +1765,7 @@ output axis 1 of `b` is h 3, but output axis 1 of `z` is w 3: their units differ
   b      3                            placeholder, file.py:N
   z      3                            placeholder, file.py:N
   a      2                            placeholder, file.py:N
-  relu   ...|...->...,3               result, file.py:N
+  relu   3                            result, file.py:N
   fix    give both the same unit, or leave one out
 """)
 def units_that_came_from_the_other_part_of_a_whole():
@@ -1803,7 +1803,7 @@ output axis 1 of `t` is 9, but output axis 1 of `logits` is 10
   via     logits - max("...|v => ...|0", logits)  file.py:N
   t       4|9                                     placeholder, file.py:N
   logits  4|10                                    placeholder, file.py:N
-  log     ...,4|...->...,10                       result, file.py:N
+  log     4|10                                    result, file.py:N
   max     4|1                                     result, file.py:N
   fix     make the two sizes equal, or one of them 1
 """)
@@ -1816,12 +1816,12 @@ def a_cross_entropy_of_other_classes():
 
 
 @wrong("""
-output axis 1 of `k` is 5, but output axis 1 of `q` is 4
+output axis 1 of `q` is 4, but output axis 1 of `k` is 5
   in      einsum("...s|hd; ...t|hd => ...st|h", q @ x, k @ x)  file.py:N
-  k       ...,16->5,8                                          param, file.py:N
   q       ...,16->4,8                                          param, file.py:N
-  matmul  ...,2,5|...->...,4,8                                 result, file.py:N
-  matmul  ...,2,5|...->...,5,8                                 result, file.py:N
+  k       ...,16->5,8                                          param, file.py:N
+  matmul  2,5|4,8                                              result, file.py:N
+  matmul  2,5|5,8                                              result, file.py:N
   x       2,5|16                                               placeholder, file.py:N
   fix     make the two sizes equal; a spec stretches nothing
 """)
@@ -1845,7 +1845,7 @@ the size that `2*i` leaves is 7, but output axis 1 of `t` is 8
   since  14 = 7 + 7                                       the whole of `a^b`
   t      8                                                placeholder, file.py:N
   y      7                                                placeholder, file.py:N
-  mul    ...|...->...,7                                   result, file.py:N
+  mul    7                                                result, file.py:N
   x      7                                                placeholder, file.py:N
   fix    make the two sizes equal, or one of them 1
 """)

@@ -1,10 +1,14 @@
-"""A leaf was 1 before the arithmetic that gives the size of its use was decided."""
+"""Two leaves share a window of known reach: what is computed from one is the same axis, and either must be given."""
 
 OPEN = ""
 
 
 def replay(net):
-    x = net.x("?", "x")
-    taps = net.add(x)
-    net.einsum("2*o<+k; k => o", net.x("6", "signal"), taps, result=net.x("?", "y"))
-    assert net.shapes(x, taps) == ["6", "6"]
+    def taps_of(rows):
+        x = net.x(rows, "x")
+        taps = net.add(x)
+        net.einsum("2*o<+k; k => o", net.x("6", "signal"), taps, result=net.x("?", "y"))
+        return x, taps
+
+    assert net.shapes(*taps_of("4")) == ["4", "4"]
+    net.refuses("give `y` and `x` all their axes", lambda: taps_of("?")[0].dims)

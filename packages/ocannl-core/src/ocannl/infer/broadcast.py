@@ -74,12 +74,11 @@ def forget(trail: Trail, dim: Dim) -> None:
 class Order:
     """A row fits under a row; holds what is not yet decided of it. At least one of the rows is open."""
 
-    __slots__ = ("cause", "front", "inside", "opnd", "res", "slot")
+    __slots__ = ("cause", "inside", "opnd", "res", "slot")
 
-    def __init__(self, res: Row, opnd: Row, front: int, cause: Cause | None, slot: int, inside: bool) -> None:
+    def __init__(self, res: Row, opnd: Row, cause: Cause | None, slot: int, inside: bool) -> None:
         self.res: Row | None = res
         self.opnd = opnd
-        self.front = front
         self.cause = cause
         self.slot = slot
         self.inside = inside
@@ -88,11 +87,11 @@ class Order:
         if self.res is None:
             return
         before = self.res.var, self.opnd.var
-        left = arrange(trail, self.res, self.opnd, self.front, self.slot, self.inside)
+        left = arrange(trail, self.res, self.opnd, self.slot, self.inside)
         if left is None:
             trail.set(self, "res", None)
         else:
-            for name, value in zip(("res", "opnd", "front"), left, strict=True):
+            for name, value in zip(("res", "opnd"), left, strict=True):
                 trail.set(self, name, value)
             self.watch(trail, before)
 
@@ -105,79 +104,60 @@ class Order:
             trail.add(other, "watchers", self)
 
 
-def order_rows(trail: Trail, res: Row, opnd: Row, front: int, slot: int, inside: bool) -> None:
+def order_rows(trail: Trail, res: Row, opnd: Row, slot: int, inside: bool) -> None:
     """Row `res` fits under row `opnd`; `inside` if it is the row of an operand as well."""
     opnd = resolve(opnd)
     if opnd.var is None and not inside and not opnd.lead and not opnd.trail:
         return  # no axes are stretched to any number of them
-    left = arrange(trail, res, opnd, front, slot, inside)
+    left = arrange(trail, res, opnd, slot, inside)
     if left is not None:
         Order(*left, trail.cause, slot, inside).watch(trail, ())
 
 
-def arrange(trail: Trail, res: Row, opnd: Row, front: int, slot: int, inside: bool) -> tuple[Row, Row, int] | None:
+def arrange(trail: Trail, res: Row, opnd: Row, slot: int, inside: bool) -> tuple[Row, Row] | None:
     """Pair the axes that certainly meet, lengthen `res` where it is too short; what is left undecided is returned.
 
-    The first `front` axes of `opnd` meet the first of `res`, all others the last; so what an open row has in its lead
-    waits, if it is not of the front, until the row is closed.
+    Axes meet counted from the last; so what an open row has in its lead waits until the row is closed.
     """
     res, opnd = resolve(res), resolve(opnd)
-    short = len(opnd.lead) + len(opnd.trail) - len(res.lead) - len(res.trail)
+    short = opnd.count - res.count
     if short > 0:
         if res.var is None or res.var is opnd.var:
             raise rows_differ(trail.cause, slot, res, opnd, LONGER if res.var is None else ENDLESS)
-        res = lengthen(trail, res, opnd, front, short)
+        res = lengthen(trail, res, opnd, short)
     elif short == 0 and res.var is None and opnd.var is not None:
         bind(trail, opnd.var, EMPTY)
         opnd = resolve(opnd)
     if opnd.var is None and inside and res.var is not None and not res.var.told:
         trail.set(res.var, "told", True)
-    ahead, back = map(len, ends(opnd, front))
-    if res.var is not None:
-        ahead, back = min(ahead, len(res.lead)), min(back, len(res.trail))
-    if ahead or back:
-        longer, shorter = res.axes, opnd.axes
-        for n in range(ahead):
-            order(trail, longer[n], shorter[n])
-        for n in range(1, back + 1):
-            order(trail, longer[-n], shorter[-n])
-        if opnd.var is None and len(shorter) == ahead + back:
-            return None
-        res, opnd = strip(res, ahead, back), strip(opnd, ahead, back)
-    elif opnd.var is None and not opnd.lead and not opnd.trail:
+    longer = res.axes if res.var is None else res.trail
+    shorter = opnd.axes if opnd.var is None else opnd.trail
+    back = min(len(longer), len(shorter))
+    for n in range(1, back + 1):
+        order(trail, longer[-n], shorter[-n])
+    if opnd.var is None and opnd.count == back:
         return None
+    res, opnd = strip(res, 0, back), strip(opnd, 0, back)
     if res.var is opnd.var and not (res.lead or res.trail or opnd.lead or opnd.trail):
         return None
-    return res, opnd, front - ahead
+    return res, opnd
 
 
 LONGER = "an operand cannot have more axes than what it is stretched to"
 ENDLESS = "no number of axes satisfies both"
 
 
-def ends(opnd: Row, front: int) -> tuple[tuple[Dim, ...], tuple[Dim, ...]]:
-    """The axes of an operand that certainly meet the first of a result, and those that certainly meet the last."""
-    if opnd.var is None:
-        axes = opnd.axes
-        return axes[:front], axes[front:]
-    if not front:
-        return (), opnd.trail
-    return opnd.lead[:front], opnd.trail[max(0, front - len(opnd.lead)) :]
-
-
-def lengthen(trail: Trail, res: Row, opnd: Row, front: int, short: int) -> Row:
+def lengthen(trail: Trail, res: Row, opnd: Row, short: int) -> Row:
     """Insert axes at the variable of `res`, where `opnd` has some that would find no partner."""
     assert res.var is not None
-    first, last = ends(opnd, front)
-    lead = tuple(map(partner, first[len(res.lead) :][:short]))
-    room = short - len(lead)
+    last = opnd.axes if opnd.var is None else opnd.trail
     known = last[: max(0, len(last) - len(res.trail))]
-    behind = tuple(map(partner, known[max(0, len(known) - room) :]))
-    behind = fresh(room - len(behind)) + behind
+    behind = tuple(map(partner, known[max(0, len(known) - short) :]))
+    behind = fresh(short - len(behind)) + behind
     rest = RowVar(depth=res.var.depth + short)
-    value = Row(lead, rest, behind)
+    value = Row((), rest, behind)
     bind(trail, res.var, value)
-    return Row(res.lead + lead, rest, behind + res.trail) if res.lead or res.trail else value
+    return Row(res.lead, rest, behind + res.trail) if res.lead or res.trail else value
 
 
 def partner(opnd: Dim) -> Dim:

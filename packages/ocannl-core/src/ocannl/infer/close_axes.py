@@ -176,7 +176,7 @@ def computed_last(axes: list[Dim]) -> list[Dim]:
 def computed(axes: list[Dim]) -> set[Dim]:
     """What arithmetic and the counting of cells give, and what is stretched to an axis in arithmetic."""
     found = wholes_of(axes)
-    todo = [axis for axis in axes if axis.laws]
+    todo = [axis for axis in axes if any(isinstance(law, Law | Total) for law in axis.laws or ())]
     while todo:
         axis = todo.pop()
         fresh = {up for up in map(find, axis.above or ()) if up.size is None and up is not axis} - found

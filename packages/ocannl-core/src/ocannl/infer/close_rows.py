@@ -70,23 +70,23 @@ def overlap_rows(it: Open) -> list[Closing]:
         if isinstance(constraint, Equal) and constraint.a is not None:
             closings += overlap(constraint.a, constraint.b)
         elif isinstance(constraint, Order) and constraint.res is not None and constraint.opnd.var is None:
-            closings += stretch(constraint.res, constraint.opnd, constraint.front)
+            closings += stretch(constraint.res, constraint.opnd)
     return closings
 
 
-def stretch(res: Row, opnd: Row, front: int) -> list[Closing]:
+def stretch(res: Row, opnd: Row) -> list[Closing]:
     """As few axes as possible are inserted into a row, so that the axes of an operand may be stretched to it."""
     assert res.var is not None
     for count in range(opnd.count + 1):
         more = fresh(count)
-        if may_fit((*res.lead, *more, *res.trail), opnd.axes, front):
+        if may_fit((*res.lead, *more, *res.trail), opnd.axes):
             return [RowClosing(res.var, Row((), RowVar(depth=res.var.depth + count), more))] if more else []
     return []
 
 
-def may_fit(res: tuple[Dim, ...], opnd: tuple[Dim, ...], front: int) -> bool:
+def may_fit(res: tuple[Dim, ...], opnd: tuple[Dim, ...]) -> bool:
     """Nothing known tells that the axes cannot be stretched to those that they meet."""
-    met = [*res[:front], *res[len(res) - len(opnd) + front :]]
+    met = res[len(res) - len(opnd) :]
     rigid = [(x, find(y)) for x, y in zip(met, opnd, strict=True) if find(y).is_rigid]
     return may_equal([x for x, _ in rigid], [y for _, y in rigid])
 

@@ -36,10 +36,39 @@ def attempt(cause: Cause | None, act: Callable[[Trail], T]) -> T:
 
 
 def finish_all(start: Iterable[Owner]) -> None:
-    """Decide everything that is open about some shapes and those connected to them."""
-    start = [shape for shape in start if not shape.is_solved]
-    if not start:
+    """Decides everything that is open about some shapes, their ancestors, and what is connected to these."""
+    ancestors = unfinished(start)
+    if not ancestors:
         return
+    undecided = [shape for shape in ancestors if not shape.is_solved]
+    if undecided:
+        decide_connected(undecided)
+    for shape in ancestors:
+        close(shape)
+
+
+def unfinished(start: Iterable[Owner]) -> list[Owner]:
+    """Shapes that were never finished, and the operands, direct and indirect, of which that is true; operands first."""
+    found: dict[Owner, None] = {}
+    todo = list(start)
+    while todo:
+        shape = todo.pop()
+        if not shape.is_finished and shape not in found:
+            found[shape] = None
+            if isinstance(shape.origin, Relation):
+                todo.extend(reversed(shape.origin.operands))
+    return list(found)[::-1]
+
+
+def close(shape: Owner) -> None:
+    """Marks a solved shape as finished, and drops what led to its sizes."""
+    shape.is_finished = True
+    batch, input, output = map(compact, shape.rows)
+    shape.rows = batch, input, output
+
+
+def decide_connected(start: Iterable[Owner]) -> None:
+    """Decides everything that is open about some shapes and those connected to them by what is open."""
     shapes, relations = connected(start)
     rows: list[Row] = []
     for relation in relations:
@@ -57,30 +86,27 @@ def finish_all(start: Iterable[Owner]) -> None:
     for shape in shapes:
         shape.uses = (*shape.uses, *[ref(relation) for relation in shape.relations])
         shape.relations.clear()
-        batch, input, output = map(compact, shape.rows)
-        shape.rows = batch, input, output
+        close(shape)
     for relation in relations:
         relation.labels = {name: find(cell) for name, cell in relation.labels.items()}
         relation.row_vars = {name: compact(row) for name, row in relation.row_vars.items()}
 
 
 def connected(start: Iterable[Owner]) -> tuple[list[Owner], list[Relation]]:
-    """Shapes and operations that are reached without passing through a shape that is solved."""
-    shapes: dict[Owner, None] = {}
+    """Shapes and operations that are reached without passing through a shape that is solved; those of `start` first."""
+    shapes = [shape for shape in dict.fromkeys(start) if not shape.is_solved]
+    seen = set(shapes)
     relations: dict[Relation, None] = {}
-    todo = list(start)
-    while todo:
-        shape = todo.pop()
-        if shape in shapes or shape.is_solved:
-            continue
-        shapes[shape] = None
+    for shape in shapes:
         for relation in shape.relations:
             if isinstance(relation, Relation) and relation not in relations:
                 relations[relation] = None
-                todo.extend(relation.owners)
-                for capture in relation.captures:
-                    todo.extend(capture.owners())
-    return list(shapes), list(relations)
+                captured = (owner for capture in relation.captures for owner in capture.owners())
+                for owner in (*relation.owners, *captured):
+                    if owner not in seen and not owner.is_solved:
+                        seen.add(owner)
+                        shapes.append(owner)
+    return shapes, list(relations)
 
 
 def compact(row: Row) -> Row:

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from ocannl.infer.arithmetic import Product, Strided, Sum, attach
 from ocannl.infer.broadcast import order_rows
 from ocannl.infer.relation import Relation
+from ocannl.infer.results import broadcast_rows
 from ocannl.infer.spec import AxisSpec, Concat, Fixed, Label, Merged, RowSpec, Wild, Window, axis_labels, print_axis
-from ocannl.infer.terms import NO_FRONTS, Dim, Fact, Fronts, Owner, Row, RowVar, find, fresh, resolve
+from ocannl.infer.terms import Dim, Fact, Owner, Row, RowVar, find, resolve
 from ocannl.infer.totals import Total
 from ocannl.infer.trail import Trail
 from ocannl.infer.unify import equate, join, set_least, set_size, strip
@@ -18,9 +19,12 @@ from ocannl.ir.index import Sym
 Rows = tuple[Row, Row, Row]
 
 
-def emit(trail: Trail, it: Relation, result: Owner | None, make: Callable[[Rows, Fronts], Owner]) -> Owner:
-    """Emit all an operation says; a result that does not exist yet is made of the rows that the spec gives it, and of
-    the places where broadcasting inserts axes into these."""
+def emit(trail: Trail, it: Relation, result: Owner | None, make: Callable[[Rows], Owner]) -> Owner:
+    """Emits all an operation says.
+
+    A result that does not exist yet is made of the rows that the spec gives it; where these stand for rows that are
+    stretched, it is exactly their broadcast. A result that exists bounds its operands: they are stretched to it.
+    """
     logic, operands = it.logic, it.operands
     if logic.asks:
         for operand in operands:
@@ -31,39 +35,44 @@ def emit(trail: Trail, it: Relation, result: Owner | None, make: Callable[[Rows,
                 ask(trail, operands[slot // 3].rows[slot % 3])
     for slot, row, _, _ in logic.equal:
         match_row(trail, it, row, operands[slot // 3].rows[slot % 3], slot)
+    is_new = result is None
     if result is None:
-        fronts = logic.fronts
-        if any(operand.fronts is not NO_FRONTS for operand in operands):
-            fronts = inherit(it)
+        broadcast_operands(trail, it)
         batch, input, output = [new_row(trail, it, use.spec, True) for use in logic.result]
-        result = it.result = make((batch, input, output), fronts)
+        result = it.result = make((batch, input, output))
     else:
         it.result = result
         for slot, row, _, _ in logic.result:
             match_row(trail, it, row, result.rows[slot % 3], slot)
     for slot, row, _, inner in logic.stretch:
-        operand, k = operands[slot // 3], slot % 3
-        order_rows(trail, new_row(trail, it, row), operand.rows[k], operand.fronts[k], slot, inner)
+        if inner or not is_new:
+            order_rows(trail, new_row(trail, it, row), operands[slot // 3].rows[slot % 3], slot, inner)
     for name in it.sizes:
         if name in it.row_vars:
             count_row(trail, it, name)
     return result
 
 
-def inherit(it: Relation) -> Fronts:
-    """The fronts of the result: what the spec writes, and behind that what rows have which it names as a whole."""
-    fronts: dict[str, int] = {}
-    for slot, row, _, _ in (*it.logic.equal, *it.logic.stretch):
-        if row.var is not None and not row.axes:
-            front = it.operands[slot // 3].fronts[slot % 3]
-            fronts[row.var] = max(front, fronts.get(row.var, 0))
-    for name, front in fronts.items():
-        if front and name not in it.row_vars:
-            it.row_vars[name] = Row(fresh(front), RowVar(), ())
-    batch, input, output = [
-        own + fronts.get(use.spec.var or "", 0) for own, use in zip(it.logic.fronts, it.logic.result, strict=True)
-    ]
-    return batch, input, output
+def broadcast_operands(trail: Trail, it: Relation) -> None:
+    """Row variables that stand for nothing but rows of operands that are stretched are the broadcast of these."""
+    stretched: dict[str, list[tuple[Row, int]]] = {}
+    for slot, row, _, inner in it.logic.stretch:
+        if row.var is not None and not inner:
+            inner_row = variable_part(trail, it, row, it.operands[slot // 3].rows[slot % 3], slot)
+            stretched.setdefault(row.var, []).append((inner_row, slot))
+    for var, rows in stretched.items():
+        it.row_vars[var] = broadcast_rows(trail, rows)
+
+
+def variable_part(trail: Trail, it: Relation, row: RowSpec, actual: Row, slot: int) -> Row:
+    """The axes of an actual row that a row variable stands for; those written beside the variable are matched."""
+    if not row.axes:
+        return actual
+    lead = tuple([new_axis(trail, it, axis, False) for axis in row.lead])
+    behind = tuple([new_axis(trail, it, axis, False) for axis in row.trail])
+    middle = RowVar()
+    equate(trail, Row(lead, middle, behind), actual, slot)
+    return middle
 
 
 def ask(trail: Trail, row: Row) -> None:

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from ocannl.infer.parse import parse
 from ocannl.infer.spec import Fixed, RowSpec, ShapeSpec, Spec, ellipsis_var
-from ocannl.infer.terms import Fronts
 from ocannl.ir.index import Sym
 
 Stretch = tuple[bool, bool, bool]
@@ -40,7 +39,7 @@ class Logic:
     """`stretched[n]` tells which rows of operand `n` may be stretched, in the order batch, input, output.
 
     With `asks`, axes mean something to the operation: a parameter of which nothing tells them is an error, where it
-    might else be a number. `fronts` are the axes that the spec writes in front of the result's row variables.
+    might else be a number.
     """
 
     name: str
@@ -50,7 +49,6 @@ class Logic:
     equal: tuple[RowUse, ...] = field(init=False, compare=False, repr=False)
     stretch: tuple[RowUse, ...] = field(init=False, compare=False, repr=False)
     result: tuple[RowUse, ...] = field(init=False, compare=False, repr=False)
-    fronts: Fronts = field(init=False, compare=False, repr=False)
     _hash: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -69,8 +67,6 @@ class Logic:
         object.__setattr__(self, "stretch", tuple(said[slot] for slot, _, stretched in uses if stretched))
         result = (RowUse(3 * self.arity + k, row, False, False) for k, (_, row) in enumerate(self.spec.result.rows))
         object.__setattr__(self, "result", tuple(result))
-        batch, input, output = (0 if row.var is None else len(row.lead) for _, row in self.spec.result.rows)
-        object.__setattr__(self, "fronts", (batch, input, output))
 
     def __hash__(self) -> int:
         return self._hash

@@ -31,7 +31,7 @@ from ocannl.infer.spec import (
     Window,
     axis_labels,
 )
-from ocannl.infer.terms import Dim, Extents, Fronts, Owner, Row, Sizes, find, sizes_of
+from ocannl.infer.terms import Dim, Extents, Owner, Row, Sizes, find, sizes_of
 from ocannl.infer.trail import Trail
 from ocannl.ir.index import Affine, Sym
 from ocannl.ir.projections import Indices, Projection, Projections
@@ -66,7 +66,7 @@ def _walked(logic: Logic, operands: Sequence[Owner], result: Owner, sizes: Mappi
     relation = Relation(logic, tuple(operands), result.provenance, sizes)
 
     def act(trail: Trail) -> Projections:
-        emit(trail, relation, result, lambda rows, fronts: result)
+        emit(trail, relation, result, lambda rows: result)
         decide(trail, Open((), [Row((), None, tuple(relation.labels.values())), *relation.row_vars.values()]))
         found = projections(relation)
         trail.undo()  # it said nothing that was not known
@@ -79,7 +79,7 @@ def projections(it: Relation) -> Projections:
     """The boxes of an operation whose names all have sizes."""
     labels = tuple([(name, size_of(cell)) for name, cell in it.labels.items()])
     rows = tuple([(name, sizes_of(row)) for name, row in it.row_vars.items()])
-    tensors = tuple([(owner.extents, owner.fronts) for owner in it.owners])
+    tensors = tuple([owner.extents for owner in it.owners])
     return boxes(it.logic, tuple(it.sizes.items()), labels, rows, tensors)
 
 
@@ -89,7 +89,7 @@ def boxes(
     given: tuple[tuple[str, int], ...],
     labels: tuple[tuple[str, int], ...],
     rows: tuple[tuple[str, Sizes], ...],
-    tensors: tuple[tuple[Extents, Fronts], ...],
+    tensors: tuple[Extents, ...],
 ) -> Projections:
     """Of all operations of a logic on tensors of these extents."""
     spec = logic.spec
@@ -98,14 +98,14 @@ def boxes(
     counts: dict[str | None, int] = {None: 0, **{name: len(row) for name, row in rows}}
     equal = (False, False, False)
     walked: list[tuple[list[Move], tuple[int, ...]]] = []
-    for (actual, fronts), shape, stretched in zip(tensors, spec.shapes, (*logic.stretched, equal), strict=True):
+    for actual, shape, stretched in zip(tensors, spec.shapes, (*logic.stretched, equal), strict=True):
         moves: list[Move] = []
         dims: list[int] = []
         for n in MEMORY_ORDER:
             spec_row = shape.rows[n][1]
             dims += actual[n]
             written = write_out(spec_row, counts[spec_row.var])
-            moves += stretch(written, fronts[n], actual[n]) if stretched[n] else written
+            moves += stretch(written, actual[n]) if stretched[n] else written
         walked.append((moves, tuple(dims)))
     *operands, result = walked
     names: set[str] = set()
@@ -123,10 +123,9 @@ def write_out(row: RowSpec, count: int) -> list[Move]:
     return [*row.lead, *((row.var, n) for n in range(count)), *row.trail]
 
 
-def stretch(written: list[Move], front: int, extents: Sizes) -> list[Move]:
-    """What the axes of a stretched row meet, from both ends inwards; an axis of size 1 stands still."""
-    back = len(extents) - front
-    met = written[:front] + written[len(written) - back :]
+def stretch(written: list[Move], extents: Sizes) -> list[Move]:
+    """What the axes of a stretched row meet, counted from the last; an axis of size 1 stands still."""
+    met = written[len(written) - len(extents) :]
     return [None if extent == 1 else axis for axis, extent in zip(met, extents, strict=True)]
 
 

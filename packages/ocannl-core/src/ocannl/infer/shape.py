@@ -20,13 +20,11 @@ from ocannl.infer.relation import Relation
 from ocannl.infer.solve import propagate
 from ocannl.infer.spec import KINDS, Kind
 from ocannl.infer.terms import (
-    NO_FRONTS,
     Axis,
     Cause,
     Dim,
     Extents,
     Fact,
-    Fronts,
     Provenance,
     Row,
     RowVar,
@@ -52,24 +50,22 @@ class Shape:
     origin       the operation that made it, if one did
     given        the kinds of rows that were given with the tensor
     asked        a parameter that an operation reads as more than a number
-    fronts       behind how many axes of each row broadcasting inserts more
+    is_finished  everything that it depends on is decided
     """
 
     __slots__ = (
-        "__weakref__", "_dims", "_extents", "_is_solved", "asked", "fronts", "given", "origin", "provenance",
+        "__weakref__", "_dims", "_extents", "_is_solved", "asked", "given", "is_finished", "origin", "provenance",
         "relations", "role", "rows", "uses",
     )  # fmt: skip
 
-    def __init__(
-        self, provenance: Provenance, rows: tuple[Row, Row, Row], role: str = "result", fronts: Fronts = NO_FRONTS
-    ) -> None:
+    def __init__(self, provenance: Provenance, rows: tuple[Row, Row, Row], role: str = "result") -> None:
         self.provenance = provenance
         self.rows = rows
         self.role = role
-        self.fronts = fronts
         self.relations: list[Cause] = []
         self.uses: tuple[Callable[[], Cause | None], ...] = ()
         self.asked = False
+        self.is_finished = False
         self.given: tuple[Kind, ...] = ()
         self.origin: Cause | None = None
         self._dims: tuple[int, ...] | None = None
@@ -246,8 +242,8 @@ def related(
     check_arguments(logic, operands, provenance, sizes, captures)
     relation = Relation(logic, tuple(operands), provenance, {name: operator.index(n) for name, n in sizes.items()})
 
-    def make(rows: tuple[Row, Row, Row], fronts: Fronts) -> Shape:
-        shape = Shape(provenance, rows, fronts=fronts)
+    def make(rows: tuple[Row, Row, Row]) -> Shape:
+        shape = Shape(provenance, rows)
         shape.origin = relation
         return shape
 

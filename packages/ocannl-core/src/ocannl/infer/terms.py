@@ -8,8 +8,8 @@ Two cells that must agree become one (a cell that was joined to another has a `l
 of its neighbours, so that unrelated tensors never meet and everything is collected with the last tensor that needs it.
 
 The order `res <= opnd` says that an operand may be stretched to a result. An axis fits under an equal one, and under
-one of size 1 without a unit. A row fits under another if axes can be inserted into that one, behind so many as are its
-front, so that each pair fits. The front is a number that a tensor is made with, so no order of operations shows in it.
+one of size 1 without a unit. A row fits under another if axes can be inserted in front of the latter, as in NumPy, so that
+each pair fits, counted from the last.
 """
 
 from __future__ import annotations
@@ -53,11 +53,6 @@ class Provenance:
         return self.text() if self.text else self.label
 
 
-Fronts = tuple[int, int, int]
-"""Behind how many axes of each row broadcasting inserts more; the row has at least so many."""
-
-NO_FRONTS: Fronts = (0, 0, 0)
-
 Sizes = tuple[int, ...]
 Extents = tuple[Sizes, Sizes, Sizes]
 """The sizes of each row."""
@@ -72,9 +67,9 @@ class Owner(Protocol):
     rows: tuple[Row, Row, Row]
     asked: bool  # an operation needs to know its axes
     given: tuple[Kind, ...]  # the kinds of rows that were given with it
+    is_finished: bool  # everything that it depends on is decided
     relations: list[Cause]  # the operations that are still to tell something about it
     uses: tuple[Callable[[], Cause | None], ...]  # those that have told it, as long as they exist
-    fronts: Fronts
 
     @property
     def is_param(self) -> bool: ...
@@ -259,7 +254,7 @@ def print_rows(rows: tuple[Row, Row, Row]) -> str:
 
 
 __all__ = [
-    "EMPTY", "KINDS", "MAX_AXES", "NO_FRONTS",
-    "Axis", "Cause", "Constraint", "Dim", "Extents", "Fact", "Fronts", "Owner", "Provenance", "Row", "RowVar", "Sizes",
+    "EMPTY", "KINDS", "MAX_AXES",
+    "Axis", "Cause", "Constraint", "Dim", "Extents", "Fact", "Owner", "Provenance", "Row", "RowVar", "Sizes",
     "find", "fresh", "is_solved", "print_dim", "print_row", "print_rows", "resolve", "sizes_of",
 ]

@@ -1,0 +1,146 @@
+"""Rows of results: exactly the broadcast of the rows of the operands.
+
+`broadcast.order` bounds a result from one side, by each operand alone. The least row within all bounds is what NumPy's
+broadcasting gives: as many axes as the longest row has, and of each position the one size that is not 1, or 1. Nothing
+but the operands decides it, so that no use of a result, here or elsewhere, changes its shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ocannl.infer.broadcast import order, order_rows
+from ocannl.infer.mismatch import rows_differ
+from ocannl.infer.terms import EMPTY, Cause, Dim, Row, RowVar, find, fresh, resolve
+from ocannl.infer.trail import Trail
+from ocannl.infer.unify import bind, equate, join, set_size
+
+SURPLUS = "a result has no more axes than its operands give it"
+
+
+def broadcast_rows(trail: Trail, operands: Sequence[tuple[Row, int]]) -> Row:
+    """The row of a new result; operands are rows with the slots that errors name."""
+    rows = distinct_rows(row for row, _ in operands)
+    if not rows:
+        return EMPTY
+    if len(rows) == 1:
+        return rows[0]
+    if all(row.var is None for row in rows):
+        cells = [broadcast_axis(trail, position) for position in positions(rows)]
+        return Row((), None, tuple(cells))
+    result = RowVar()
+    for row, slot in operands:
+        order_rows(trail, result, row, slot, False)
+    BroadcastRow(result, rows, trail.cause, operands[0][1]).watch(trail, ())
+    return result
+
+
+def distinct_rows(rows: Iterable[Row]) -> list[Row]:
+    """Rows without those of no axes, each once."""
+    kept: dict[tuple[object, ...], Row] = {}
+    for row in map(resolve, rows):
+        if row.var is not None or row.lead or row.trail:
+            kept.setdefault((row.var, len(row.lead), *map(find, row.axes)), row)
+    return list(kept.values())
+
+
+def positions(rows: Sequence[Row]) -> list[list[Dim]]:
+    """The axes that meet at each position of the result of closed rows, the first position first."""
+    axes = [row.axes for row in rows]
+    longest = max(map(len, axes))
+    return [[row[-n] for row in axes if len(row) >= n] for n in range(longest, 0, -1)]
+
+
+def broadcast_axis(trail: Trail, operands: Sequence[Dim]) -> Dim:
+    """The axis of a new result at a position where these meet."""
+    cells = list(dict.fromkeys(map(find, operands)))
+    if len(cells) == 1:
+        return cells[0]
+    proper = [cell for cell in cells if not is_stretchable(cell)]
+    result = proper[0] if len(proper) == 1 else next((cell for cell in proper if cell.is_rigid), None)
+    if result is None:
+        result = Dim(None if proper else 1, None, None if proper else cells[0].fact)
+    for cell in cells:
+        order(trail, result, cell)
+    if find(result).size is None and len(proper) > 1:
+        BroadcastAxis(result, tuple(proper), trail.cause).attach(trail)
+    return result
+
+
+def is_stretchable(axis: Dim) -> bool:
+    """The size is 1, without a unit."""
+    return axis.size == 1 and not axis.is_rigid
+
+
+class BroadcastRow:
+    """The row of a result, of whose operands some have rows that are still open."""
+
+    __slots__ = ("cause", "operands", "result", "slot", "watched")
+
+    def __init__(self, result: RowVar, operands: Sequence[Row], cause: Cause | None, slot: int) -> None:
+        self.result: Row | None = result
+        self.operands = operands
+        self.cause = cause
+        self.slot = slot
+        self.watched: frozenset[RowVar] = frozenset()
+
+    def fire(self, trail: Trail) -> None:
+        if self.result is None:
+            return
+        result, rows = self.result, distinct_rows(self.operands)
+        if any(row.var is not None for row in rows) and len(rows) > 1:
+            self.watch(trail, rows)
+            return
+        trail.set(self, "result", None)
+        if len(rows) < 2:
+            equate(trail, result, rows[0] if rows else EMPTY, self.slot)
+        else:
+            self.close(trail, resolve(result), rows)
+
+    def watch(self, trail: Trail, rows: Sequence[Row]) -> None:
+        """Look again when the row of an operand has learned."""
+        fresh_vars = {row.var: None for row in rows if row.var is not None and row.var not in self.watched}
+        for var in fresh_vars:
+            trail.add(var, "watchers", self)
+        trail.set(self, "watched", self.watched.union(fresh_vars))
+
+    def close(self, trail: Trail, result: Row, rows: Sequence[Row]) -> None:
+        met = positions(rows)
+        missing = len(met) - result.count
+        if missing < 0 or (missing and result.var is None):
+            raise rows_differ(self.cause, self.slot, result, max(rows, key=lambda row: row.count), SURPLUS)
+        if result.var is not None:
+            bind(trail, result.var, Row((), None, fresh(missing)) if missing else EMPTY)
+        for axis, cells in zip(resolve(result).axes, met, strict=True):
+            BroadcastAxis(axis, tuple(cells), self.cause).attach(trail)
+
+
+class BroadcastAxis:
+    """The axis of a result: the one size of its operands that is not 1, or 1."""
+
+    __slots__ = ("cause", "is_settled", "operands", "result")
+
+    def __init__(self, result: Dim, operands: tuple[Dim, ...], cause: Cause | None) -> None:
+        self.result = result
+        self.operands = operands
+        self.cause = cause
+        self.is_settled = False
+
+    def attach(self, trail: Trail) -> None:
+        """Look again when an operand's axis has learned."""
+        for cell in dict.fromkeys(map(find, self.operands)):
+            trail.add(cell, "laws", self)
+        trail.queue.append(self)
+
+    def fire(self, trail: Trail) -> None:
+        if self.is_settled:
+            return
+        result = find(self.result)
+        proper = [cell for cell in dict.fromkeys(map(find, self.operands)) if not is_stretchable(cell)]
+        if len(proper) > 1 and result not in proper and not any(cell.is_rigid for cell in proper):
+            return
+        trail.set(self, "is_settled", True)
+        if not proper:
+            set_size(trail, result, 1, find(self.operands[0]).fact)
+        elif len(proper) == 1:
+            join(trail, result, proper[0])
