@@ -311,12 +311,12 @@ no number of axes satisfies all these operations: the output row of `x` would ha
   in           ... => ...i  model.py:100
   in           ... => ...i  model.py:100
   x            ...          placeholder, model.py:31
-  ... => ...i  ...,?        result, model.py:100
+  ... => ...i  ...,3        result, model.py:100
   fix          give one of the tensors all its axes
 """)
 def a_row_longer_than_itself(net):
     x = net.x("?")
-    y = net.einsum("... => ...i", x)
+    y = net.einsum("... => ...i", x, i=3)
     net.add(y, result=x)
 
 

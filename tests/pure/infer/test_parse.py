@@ -123,7 +123,8 @@ SHAPES = [
     ("no commas around a row variable", "ab ..v.. cd,", out("ab", "..v..", "cd")),
     ("a word as row variable", "a..rest..b", out("a", "..rest..", "b")),
     ("blanks in a row variable", ".. rest ..", out("..rest..")),
-    ("an ellipsis is no `..output..`", "...|..output..", shape((B,), (), ("..output..",))),
+    ("`..output..` is the `...` of its row", "...|..output..", shape((B,), (), (O,))),
+    ("the `...` of another row", "...|..batch..->", ShapeSpec(*[RowSpec(var=ellipsis_var("batch"))] * 2)),
     ("named coefficients", "stride*oh<+dil*wh", out(Window("stride", "oh", VALID, 0, "dil", "wh"))),
     ("everything in a window", "2*o<+1+3*k", out(Window(2, "o", VALID, 1, 3, "k"))),
     ("blanks in a window", " s * o = + 1 + d * k ", out(Window("s", "o", SAME, 1, "d", "k"))),
@@ -547,7 +548,7 @@ AXES = st.one_of(
 
 def rows(kind):
     flank = st.lists(AXES, max_size=3).map(tuple)
-    var = st.sampled_from(["v", "rest", "batch", ellipsis_var(kind)])
+    var = st.sampled_from(["v", "rest", ellipsis_var("batch"), ellipsis_var(kind)])
     return st.builds(RowSpec, trail=flank) | st.builds(RowSpec, flank, var, flank)
 
 

@@ -1781,7 +1781,7 @@ output axis 1 of `m` is 4, but output axis 1 of `x` is 3
   in   m =: n, 1  (pointwise)     file.py:N
   via  n =: relu, 2  (pointwise)  file.py:N
   via  relu(x)                    file.py:N
-  m    ...|...->4                 node, file.py:N
+  m    4                          node, file.py:N
   x    3                          placeholder, file.py:N
   n    ...|...->...,3             node, file.py:N
   fix  make the two sizes equal, or one of them 1
@@ -1891,7 +1891,7 @@ def a_split_into_no_parts():
 @wrong("""
 output axis 1 of `c` is 3, but output axis 1 of `a` is 4
   in   c =: a, 2  (pointwise)  file.py:N
-  c    ...|...->3              node, file.py:N
+  c    3                       node, file.py:N
   a    ...|...->4              placeholder, file.py:N
   fix  make the two sizes equal, or one of them 1
 """)
@@ -1920,7 +1920,7 @@ def an_update_by_another_shape():
 output axis 2 of `b` is 4, but output axis 2 of `c` is 5
   in   c =:+ a, b  (ij; jk => ik)  file.py:N
   b    ...|...->3,4                placeholder, file.py:N
-  c    ...|...->2,5                node, file.py:N
+  c    2,5                         node, file.py:N
   a    ...|...->2,3                placeholder, file.py:N
   fix  make the two sizes equal; a spec stretches nothing
 """)
@@ -1935,7 +1935,7 @@ def an_assignment_by_a_spec_that_does_not_fit():
 @wrong("""
 `j, i` in `ij => ji` has 2 axes, but the output row of `c` is 2
   in   c =: a  (ij => ji)  file.py:N
-  c    ...|...->2          node, file.py:N
+  c    2                   node, file.py:N
   a    ...|...->2,3        placeholder, file.py:N
   fix  write 1 axis there, or `...` for any number
 """)

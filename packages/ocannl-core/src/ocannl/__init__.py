@@ -20,7 +20,7 @@ from ocannl.base.config import use_backend as use_backend
 from ocannl.base.errors import *  # noqa: F403
 from ocannl.base.frames import public as _public
 from ocannl.base.frames import publish as _publish
-from ocannl.infer.shape import Shape as _Shape
+from ocannl.infer.tensor_shape import TensorShape as _TensorShape
 from ocannl.ir.tnode import reset_ids as reset_ids
 from ocannl.lang import api as _lang
 from ocannl.lang import types as _types
@@ -69,7 +69,7 @@ _ERRORS = [name for name, value in vars(_errors).items() if isinstance(value, ty
 for _kind in (_Methods, _Operators, _Function, _lang.Block, _lang.Dim, Context):
     _publish(_kind)
 _publish(_Tensor, but=("__init__", "emit", "handle", "is_parameter", "label", "origin", "value"))
-_publish(_Shape, but=("__init__", "extents", "is_param", "is_solved"))
+_publish(_TensorShape, but=("__init__", "is_solved"))
 _FUNCTIONS = [*_lang.__all__, "evaluate"]
 globals().update({name: _public(value) for name in _FUNCTIONS if _isfunction(value := globals()[name])})
 

@@ -31,7 +31,7 @@ def press(trail: Trail, res: Dim, opnd: Dim) -> None:
     """Tell `opnd` what is known of what fits under it."""
     if opnd.size is not None or opnd.is_rigid:
         return
-    if res.size == 1:
+    if res.size == 1 and res.unit is None:
         set_size(trail, opnd, 1, res.fact)
     elif res.size is not None:
         raise_lower(trail, opnd, res.size)

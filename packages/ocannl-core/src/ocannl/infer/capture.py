@@ -10,6 +10,7 @@ from ocannl.infer.finish import attempt, finish_all
 from ocannl.infer.mismatch import Mismatch, rows_differ
 from ocannl.infer.relation import Relation
 from ocannl.infer.solve import propagate
+from ocannl.infer.spec import print_row_var
 from ocannl.infer.terms import Dim, Fact, Owner, Provenance, Row, find
 from ocannl.infer.totals import Total
 from ocannl.infer.trail import Trail
@@ -125,7 +126,8 @@ class Capture:
         if name in relation.labels:
             join(trail, relation.labels[name], self.cell)
         elif name in relation.row_vars:
-            trail.queue.append(Total(self.cell, (relation.row_vars[name],), text=f"`..{name}..`", cause=relation))
+            text = f"`{print_row_var(name)}`"
+            trail.queue.append(Total(self.cell, (relation.row_vars[name],), text=text, cause=relation))
 
     def owners(self) -> list[Owner]:
         """The shapes that deciding it may concern."""

@@ -6,7 +6,7 @@ decisions of one stage are found in the same state, then made, so that no order 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from ocannl.infer.mismatch import Mismatch
@@ -14,7 +14,8 @@ from ocannl.infer.relation import Relation
 from ocannl.infer.spec import KINDS, Kind
 from ocannl.infer.terms import Dim, Fact, Owner, Row, RowVar, find, resolve
 from ocannl.infer.trail import Trail
-from ocannl.infer.unify import bind, set_size
+from ocannl.infer.unify import bind, set_size, set_unit
+from ocannl.infer.unsized import missing_size
 
 
 class RowClosing(NamedTuple):
@@ -27,21 +28,26 @@ class AxisClosing(NamedTuple):
     size: int
     words: str  # of what an error names
     why: str
+    unit: str | None = None
 
 
 Closing = RowClosing | AxisClosing
 
 
 class Open:
-    """The variables of rows and the axes that are undecided, in a fixed order; and whose they are."""
+    """The variables of rows and the axes that are undecided, in a fixed order; and whose they are.
 
-    __slots__ = ("axes", "owners", "row_vars", "rows")
+    `unsized` are axes and row variables that only an equation gives a size, with the operation and its name for them.
+    """
+
+    __slots__ = ("axes", "owners", "row_vars", "rows", "unsized")
 
     def __init__(self, owners: Iterable[Owner], rows: Iterable[Row] = ()) -> None:
         self.owners = tuple(owners)
         self.rows = [*(row for owner in self.owners for row in owner.rows), *rows]
         self.row_vars: list[RowVar] = []
         self.axes: list[Dim] = []
+        self.unsized: dict[Dim | RowVar, tuple[Relation, str]] = {}
 
     def refresh(self) -> None:
         """Look again what is still undecided."""
@@ -63,6 +69,7 @@ class Open:
         self.rows = rows
         self.row_vars = list(row_vars)
         self.axes = list(axes)
+        self.unsized = dict(unsized(self.owners))
 
 
 Stage = Callable[[Open], list[Closing]]
@@ -74,10 +81,12 @@ def commit(trail: Trail, closing: Closing) -> None:
         case RowClosing(var, value):
             if var.value is None:
                 bind(trail, var, value)
-        case AxisClosing(axis, size, words, why):
+        case AxisClosing(axis, size, words, why, unit):
             axis = find(axis)
             if axis.size is None:
                 set_size(trail, axis, size, found(axis, words, why))
+                if unit is not None and axis.unit is None:
+                    set_unit(trail, axis, unit)
 
 
 def found(axis: Dim, words: str, why: str) -> Fact:
@@ -88,6 +97,24 @@ def found(axis: Dim, words: str, why: str) -> Fact:
                 if find(cell) is axis:
                     return Fact(axis.leaf, kind, n, "", why)
     return Fact(text=words, why=why)
+
+
+def unsized(owners: Iterable[Owner]) -> Iterator[tuple[Dim | RowVar, tuple[Relation, str]]]:
+    """What names stand for that neither an operand of their operation sizes nor a leaf that they are equated to."""
+    relations = dict.fromkeys(cause for owner in owners for cause in owner.relations if isinstance(cause, Relation))
+    for relation in relations:
+        for name in relation.logic.unsized:
+            if name in relation.labels:
+                axis = find(relation.labels[name])
+                if axis.size is None and axis.leaf is None:
+                    yield axis, (relation, name)
+            elif (var := resolve(relation.row_vars[name]).var) is not None and var.leaf is None:
+                yield var, (relation, name)
+
+
+def refuse_unsized(relation: Relation, name: str) -> None:
+    problem, fix = missing_size(relation.logic.spec, name)
+    raise Mismatch(problem, causes=(relation,), fix=fix)
 
 
 Place = tuple[Owner, Kind]

@@ -6,7 +6,7 @@ from collections import Counter
 from math import prod
 
 from ocannl.infer.arithmetic import Law, Product, Strided, Sum
-from ocannl.infer.close import AxisClosing, Closing, Open, Place, refuse_untold
+from ocannl.infer.close import AxisClosing, Closing, Open, Place, refuse_unsized, refuse_untold
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.spec import KINDS
 from ocannl.infer.terms import Dim, find, resolve
@@ -33,11 +33,16 @@ def fit_leaves(it: Open) -> list[Closing]:
 
 
 def fit(axis: Dim) -> Closing:
-    """Uses that agree in size but not in unit, or not with arithmetic, leave nothing but stretching."""
+    """Uses that agree in size but not in unit, or not with arithmetic, leave nothing but stretching.
+
+    An axis of size 1 takes the unit of its uses; a larger one has it, since it is the same axis.
+    """
     assert axis.lower is not None
-    stretches = len(units_below(axis)) > 1 or (not admits(axis, axis.lower) and admits(axis, 1))
+    units = units_below(axis)
+    stretches = len(units) > 1 or (not admits(axis, axis.lower) and admits(axis, 1))
     size = 1 if stretches else axis.lower
-    return AxisClosing(axis, size, f"an axis of which {axis.lower} is used", "fits its use")
+    unit = None if stretches else next(iter(units), None)
+    return AxisClosing(axis, size, f"an axis of which {axis.lower} is used", "fits its use", unit)
 
 
 def admits(axis: Dim, size: int) -> bool:
@@ -76,7 +81,10 @@ def reach_indices(it: Open) -> list[Closing]:
 
 def fit_arithmetic(it: Open) -> list[Closing]:
     """Axes that windows, concatenations and products are about get the size of their uses: they are not mere copies."""
-    return [fit(axis) for axis in it.axes if axis.lower is not None and not axis.is_rigid and laws(axis)]
+    return [
+        fit(axis) for axis in it.axes
+        if axis.lower is not None and not axis.is_rigid and laws(axis) and axis not in it.unsized
+    ]  # fmt: skip
 
 
 def drop_spare(it: Open) -> list[Closing]:
@@ -158,7 +166,10 @@ def fits_known(axis: Dim) -> bool:
 
 
 def shrink_computed(it: Open) -> list[Closing]:
-    """What is left is 1; what arithmetic leaves ambiguous is refused."""
+    """What is left is 1; what arithmetic leaves ambiguous is refused, and so is what needs an equation and has none."""
+    for axis in it.axes:
+        if axis in it.unsized:
+            refuse_unsized(*it.unsized[axis])
     refuse_ambiguous(it)
     axes = computed_last(it.axes)
     refuse_unpaired(it, axes)

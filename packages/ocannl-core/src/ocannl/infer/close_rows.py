@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ocannl.infer.broadcast import Order
-from ocannl.infer.close import Closing, Open, Place, RowClosing, refuse_untold
+from ocannl.infer.close import Closing, Open, Place, RowClosing, refuse_unsized, refuse_untold
 from ocannl.infer.growth import Growth, above, below
 from ocannl.infer.spec import KINDS
 from ocannl.infer.terms import EMPTY, MAX_AXES, Dim, Fact, Row, RowVar, find, fresh, resolve
@@ -34,19 +34,22 @@ def grow_leaves(it: Open) -> list[Closing]:
 
 
 def fill_counted(it: Open) -> list[Closing]:
-    """Where the number of cells is known and not reached yet, one more axis reaches it: in the output row, if open."""
+    """Where the number of cells is known and not reached yet, one more axis reaches it: in the batch row, if open."""
     closings: dict[RowVar, Closing] = {}
     for var in it.row_vars:
         for constraint in var.watchers or ():
             if isinstance(constraint, Total) and (missing := constraint.missing) not in (None, 1):
-                last = constraint.row_vars[-1]
-                closings[last] = RowClosing(last, Row((), None, (Dim(missing, None, Fact(text=constraint.text)),)))
+                rest = constraint.remainder
+                closings[rest] = RowClosing(rest, Row((), None, (Dim(missing, None, Fact(text=constraint.text)),)))
     return list(closings.values())
 
 
 def end_rows(it: Open) -> list[Closing]:
     """Rows get no further axes, those first that how many axes others need depends on."""
     refuse_untold(untold(it))
+    for var in it.row_vars:
+        if var in it.unsized:
+            refuse_unsized(*it.unsized[var])
     later = waiting(it.row_vars)
     return [RowClosing(var, EMPTY) for var in it.row_vars if var not in later or len(later) == len(it.row_vars)]
 

@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 from ocannl.infer.arithmetic import Product, Strided, Sum, attach
 from ocannl.infer.broadcast import order_rows
 from ocannl.infer.relation import Relation
 from ocannl.infer.results import broadcast_rows
-from ocannl.infer.spec import AxisSpec, Concat, Fixed, Label, Merged, RowSpec, Wild, Window, axis_labels, print_axis
+from ocannl.infer.spec import (
+    AxisSpec,
+    Concat,
+    Fixed,
+    Label,
+    Merged,
+    Padding,
+    RowSpec,
+    Wild,
+    Window,
+    axis_labels,
+    print_axis,
+    print_row_var,
+)
 from ocannl.infer.terms import Dim, Fact, Owner, Row, RowVar, find, resolve
 from ocannl.infer.totals import Total
 from ocannl.infer.trail import Trail
@@ -128,8 +142,9 @@ def new_row(trail: Trail, it: Relation, row: RowSpec, fresh: bool = False) -> Ro
 def count_row(trail: Trail, it: Relation, name: str) -> None:
     """The number that was given for a row variable is the product of its sizes."""
     size = it.sizes[name]
-    whole = Dim(size, None, Fact(text=f"`{name}`, given as {name}={size},"))
-    trail.queue.append(Total(whole, (it.row_vars[name],), text=f"`..{name}..`", cause=it))
+    word = name.removeprefix("...")
+    whole = Dim(size, None, Fact(text=f"`{word}`, given as {word}={size},"))
+    trail.queue.append(Total(whole, (it.row_vars[name],), text=f"`{print_row_var(name)}`", cause=it))
 
 
 # --- axes -----------------------------------------------------------------------------------------------------------
@@ -150,9 +165,16 @@ def match_axis(trail: Trail, it: Relation, axis: AxisSpec, cell: Dim) -> None:
 
 
 def new_axis(trail: Trail, it: Relation, axis: AxisSpec, fresh: bool) -> Dim:
+    """The axis that the spec says; that of a new result has no cells beyond those that are written."""
     match axis:
         case Label(name): return label(trail, it, name)
-        case Fixed(int(at)) if fresh and at == 0: return Dim(1, None, Fact(text=f"the axis `0` of {it.logic}"))
+        case Fixed(index) if fresh:
+            last = index.hi if isinstance(index, Sym) else index
+            return Dim(last + 1, None, Fact(text=f"the axis `{print_axis(axis)}` of {it.logic}"))
+        case Window(padding=Padding.UNSTATED) if fresh and axis.kernel is not None:
+            cell = Dim()
+            add_law(trail, it, replace(axis, padding=Padding.VALID), cell, print_axis(axis))
+            return cell
         case _:
             cell = Dim()
             match_axis(trail, it, axis, cell)
@@ -173,8 +195,8 @@ def name_axis(trail: Trail, it: Relation, name: str, cell: Dim) -> Dim:
     return cell
 
 
-def add_law(trail: Trail, it: Relation, axis: Window | Concat | Merged, cell: Dim) -> None:
-    text = print_axis(axis) if it.logic.name == "einsum" else it.provenance.expression
+def add_law(trail: Trail, it: Relation, axis: Window | Concat | Merged, cell: Dim, written: str = "") -> None:
+    text = written or print_axis(axis) if it.logic.name == "einsum" else it.provenance.expression
     match axis:
         case Window(stride, over, padding, offset, dilation, kernel):
             taps = None if kernel is None else label(trail, it, kernel)

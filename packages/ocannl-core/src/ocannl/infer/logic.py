@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from ocannl.infer.parse import parse
 from ocannl.infer.spec import Fixed, RowSpec, ShapeSpec, Spec, ellipsis_var
+from ocannl.infer.unsized import unsized_names
 from ocannl.ir.index import Sym
 
 Stretch = tuple[bool, bool, bool]
@@ -38,6 +39,8 @@ class RowUse(NamedTuple):
 class Logic:
     """`stretched[n]` tells which rows of operand `n` may be stretched, in the order batch, input, output.
 
+    `unsized` are the names of labels and row variables whose size follows from no operand.
+
     With `asks`, axes mean something to the operation: a parameter of which nothing tells them is an error, where it
     might else be a number.
     """
@@ -49,6 +52,7 @@ class Logic:
     equal: tuple[RowUse, ...] = field(init=False, compare=False, repr=False)
     stretch: tuple[RowUse, ...] = field(init=False, compare=False, repr=False)
     result: tuple[RowUse, ...] = field(init=False, compare=False, repr=False)
+    unsized: tuple[str, ...] = field(init=False, compare=False, repr=False)
     _hash: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -67,6 +71,7 @@ class Logic:
         object.__setattr__(self, "stretch", tuple(said[slot] for slot, _, stretched in uses if stretched))
         result = (RowUse(3 * self.arity + k, row, False, False) for k, (_, row) in enumerate(self.spec.result.rows))
         object.__setattr__(self, "result", tuple(result))
+        object.__setattr__(self, "unsized", unsized_names(self.spec))
 
     def __hash__(self) -> int:
         return self._hash

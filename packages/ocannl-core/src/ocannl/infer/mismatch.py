@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ocannl.infer.terms import Cause, Dim, Fact, Owner, Row, find, print_row
+from ocannl.infer.terms import Cause, Dim, Fact, Owner, Row, find, print_dim, print_row
 
 
 class Mismatch(Exception):
@@ -29,8 +29,7 @@ class Mismatch(Exception):
 def state(dim: Dim) -> str:
     """`input axis 1 of `w` is 784`"""
     dim = find(dim)
-    size = "?" if dim.size is None else f"{dim.unit} {dim.size}" if dim.unit else str(dim.size)
-    return f"{dim.fact or 'an axis'} is {size}"
+    return f"{dim.fact or 'an axis'} is {print_dim(dim)}"
 
 
 def sizes_differ(a: Dim, b: Dim) -> Mismatch:

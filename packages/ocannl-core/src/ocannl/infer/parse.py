@@ -4,7 +4,7 @@
     shape    [ row "|" ] [ row "->" ] row                  a row may be empty
     row      axes [ rowvar axes ]
     axes     [ axis { "," axis } [ "," ] ]                 next to a row variable commas may be left out
-    rowvar   "..." | ".." NAME ".."
+    rowvar   "..." | ".." NAME ".."                        `..batch..` is the `...` of the batch row, and so on
     axis     NAME | INT | "_" | window | concat | group
     window   term [ pad ] "+" [ INT "+" ] term             over, offset, kernel
            | term "+" INT | coef "*" NAME                  strided, without a kernel
@@ -34,6 +34,7 @@ from typing import NamedTuple, NoReturn
 
 from ocannl.base.errors import EinsumSyntaxError
 from ocannl.infer.spec import (
+    KINDS,
     AxisSpec,
     Coef,
     Concat,
@@ -281,7 +282,8 @@ class _Reader:
     def row_var(self, kind: Kind) -> str:
         token = self.next()
         name = token.text.strip(".").strip()
-        return self.use(name, "a row variable", token) if name else ellipsis_var(kind)
+        own = next((row for row in KINDS if row == name), None if name else kind)
+        return ellipsis_var(own) if own else self.use(name, "a row variable", token)
 
     def axis(self) -> AxisSpec:
         kind = self.token.kind

@@ -38,6 +38,7 @@ from ocannl.infer.terms import (
 from ocannl.infer.totals import Total
 from ocannl.infer.trail import Trail
 from ocannl.infer.unify import equate
+from ocannl.infer.unsized import missing_size, result_names
 
 AxisLike = int | tuple[str, int]
 
@@ -240,6 +241,7 @@ def related(
 ) -> Relation:
     """The same; gives the operation itself."""
     check_arguments(logic, operands, provenance, sizes, captures)
+    check_sizes(logic, result is None, provenance, sizes, captures)
     relation = Relation(logic, tuple(operands), provenance, {name: operator.index(n) for name, n in sizes.items()})
 
     def make(rows: tuple[Row, Row, Row]) -> Shape:
@@ -286,7 +288,7 @@ def check_arguments(
         said = f"{logic} takes {logic.arity} operands, and {len(operands)} are given"
         raise refuse(said, provenance, "give as many operands as the spec has")
     for name in (*sizes, *captures):
-        if name not in logic.spec.names():
+        if name not in logic.spec.names() and name not in logic.spec.row_vars():
             known = ", ".join(f"`{other}`" for other in logic.spec.names()) or "no names"
             said = f"`{name}` is no name of {logic}, which has {known}"
             raise refuse(said, provenance, "use a name of the spec")
@@ -298,6 +300,19 @@ def check_arguments(
         if name in logic.spec.coefficients():
             said = f"`{name}` is a coefficient of {logic}: it is given, not captured"
             raise refuse(said, provenance, f"give {name}=..., a number from 1")
+
+
+def check_sizes(
+    logic: Logic, is_new: bool, provenance: Provenance, sizes: Mapping[str, int], captures: Mapping[str, Capture]
+) -> None:
+    """Refuses names that neither an operand, nor a number, nor an equation (a capture, an existing result) sizes."""
+    if not logic.unsized:
+        return
+    equated = set() if is_new else result_names(logic.spec)
+    for name in logic.unsized:
+        if name not in sizes and name not in captures and name not in equated:
+            problem, fix = missing_size(logic.spec, name)
+            raise refuse(problem, provenance, fix)
 
 
 __all__ = ["Axis", "Provenance", "Shape", "finish", "project", "relate"]

@@ -10,8 +10,8 @@
                Concat x^3^y  axes laid one after another
                Merged (a b)  row-major product of two or more axes
 
-The row variable that `...` stands for is called "...batch", "...input" or "...output" after its row. No user can write
-such a name, so `..batch..` is another variable.
+The row variable that `...` stands for is called "...batch", "...input" or "...output" after its row; `..batch..`,
+`..input..` and `..output..` are these, in whatever row they stand.
 
 `print_spec` is the inverse of `infer.parse`: what it prints is read back as an equal spec.
 """
@@ -183,7 +183,7 @@ def print_shape(shape: ShapeSpec) -> str:
 
 def _print_row(kind: Kind, row: RowSpec) -> str:
     """A lone word gets a trailing comma, which makes it one name; in longer rows the other commas do."""
-    var = () if row.var is None else ("..." if row.var == ellipsis_var(kind) else f"..{row.var}..",)
+    var = () if row.var is None else ("..." if row.var == ellipsis_var(kind) else print_row_var(row.var),)
     printed = ", ".join((*map(print_axis, row.lead), *var, *map(print_axis, row.trail)))
     match row:
         case RowSpec((), None, (Label() | Merged() as axis,)) if any(len(name) > 1 for name in axis_labels(axis)):
@@ -191,22 +191,28 @@ def _print_row(kind: Kind, row: RowSpec) -> str:
         case _: return printed
 
 
+def print_row_var(name: str) -> str:
+    """`..v..`; the row variable of `...` is `..batch..`, `..input..` or `..output..` outside of its own row."""
+    return f"..{name.removeprefix('...')}.."
+
+
 def print_axis(axis: AxisSpec) -> str:
     match axis:
         case Label(name): return name
         case Fixed(index): return index.name if isinstance(index, Sym) else str(index)
         case Wild(): return "_"
-        case Window(): return _print_window(axis)
+        case Window(): return print_window(axis)
         case Concat(parts): return "^".join(part.name if isinstance(part, Label) else str(part) for part in parts)
         case Merged(parts): return f"({' '.join(part.name for part in parts)})"
         case _: assert_never(axis)
 
 
-def _print_window(axis: Window) -> str:
+def print_window(axis: Window, padding: Padding | None = None) -> str:
+    """The window as it is written, with another mark if one is given."""
     alone = axis.kernel is None and axis.offset == 0  # `1*o` is a window, `o` a label
     over = axis.over if axis.stride == 1 and not alone else f"{axis.stride}*{axis.over}"
     offset = f"+{axis.offset}" if axis.offset else ""
     if axis.kernel is None:
         return over + offset
     kernel = axis.kernel if axis.dilation == 1 else f"{axis.dilation}*{axis.kernel}"
-    return f"{over}{axis.padding.value}{offset}+{kernel}"
+    return f"{over}{(padding or axis.padding).value}{offset}+{kernel}"

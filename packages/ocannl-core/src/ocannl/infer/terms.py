@@ -8,8 +8,8 @@ Two cells that must agree become one (a cell that was joined to another has a `l
 of its neighbours, so that unrelated tensors never meet and everything is collected with the last tensor that needs it.
 
 The order `res <= opnd` says that an operand may be stretched to a result. An axis fits under an equal one, and under
-one of size 1 without a unit. A row fits under another if axes can be inserted in front of the latter, as in NumPy, so that
-each pair fits, counted from the last.
+one of size 1 without a unit. A row fits under another if axes can be inserted in front of the latter, as in NumPy, so
+that each pair fits, counted from the last.
 """
 
 from __future__ import annotations
@@ -237,8 +237,10 @@ def sizes_of(row: Row) -> Sizes:
 
 
 def print_dim(dim: Dim) -> str:
-    size = find(dim).size
-    return "?" if size is None else str(size)
+    """The size behind the unit, if there is one: `3`, `rgb 3`, `?`."""
+    dim = find(dim)
+    size = "?" if dim.size is None else str(dim.size)
+    return size if dim.unit is None else f"{dim.unit} {size}"
 
 
 def print_row(row: Row) -> str:

@@ -49,6 +49,12 @@ class Total:
         return [var for row in self.rows if (var := resolve(row).var) is not None]
 
     @property
+    def remainder(self) -> RowVar:
+        """The open row that takes what is left: the batch row, else the output row."""
+        first = resolve(self.rows[0]).var
+        return first if first is not None else self.row_vars[-1]
+
+    @property
     def missing(self) -> int | None:
         """By what the sizes have to be multiplied, when everything is known but a row's end."""
         sizes = [axis.size for axis in self.axes]

@@ -13,7 +13,7 @@ from ocannl.ir.precision import int32
 from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role
 from ocannl.lang.ambient import site
-from ocannl.lang.application import Application
+from ocannl.lang.application import Application, describe
 from ocannl.lang.casts import refuse_loss, type_stored
 from ocannl.lang.code import recorder
 from ocannl.lang.declare.axes import logic_of
@@ -66,6 +66,7 @@ def write(active: Writing, lhs: Tensor, accum: Op | None, clear: bool, value: ob
         _take_type(lhs, t.typing)
     if shape is not None:
         _refuse_composed(shape, app)
+        _refuse_second_logic(shape, t, app)
         if app is not None and _fits(shape, len(app.operands)):
             active.consumed.add(t)
             logic = logic_of(shape, len(app.operands))
@@ -85,6 +86,16 @@ def _refuse_composed(shape: object, app: Application | None) -> None:
     """What does not distribute over a sum is no tensor multiplication."""
     if shape in ("@", "compose") and app is not None and app.operation.name in ("div", "pow"):
         raise CodeError(f'`{app.operation.name}` has no meaning with "@"; multiply, add, or write the loops as a spec')
+
+
+def _refuse_second_logic(shape: object, value: Tensor, app: Application | None) -> None:
+    """One of two specs would be ignored."""
+    if app is not None and not _is_pointwise(app):
+        written = app.operation.logic.spec.text or app.operation.logic.name
+        raise CodeError(
+            f"`{describe(value)}` has loops of its own ({written}), and {shape!r} gives others: leave one of them out, "
+            f"or compute the value into a tensor first"
+        )
 
 
 def _is_pointwise(app: Application) -> bool:

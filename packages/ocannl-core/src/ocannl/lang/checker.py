@@ -10,6 +10,7 @@ from ocannl.infer.logic import einsum
 from ocannl.infer.parse import parse, parse_shape
 from ocannl.infer.shape import Shape, relate
 from ocannl.infer.spec import Fixed, ShapeSpec
+from ocannl.infer.tensor_shape import TensorShape
 from ocannl.infer.terms import Provenance
 from ocannl.lang.ambient import no_grad, site
 from ocannl.lang.given import check_arity, split_names
@@ -17,7 +18,7 @@ from ocannl.lang.leaves import placeholder
 from ocannl.lang.tensor import Tensor
 
 
-def infer(spec: str, *shapes: Any, **names: Any) -> Shape:
+def infer(spec: str, *shapes: Any, **names: Any) -> TensorShape:
     """The shape that `oc.einsum(spec, ...)` (or `oc.concat`) gives for operands of these shapes.
 
     A shape is a text such as `"32|28,28->10"` (a row `...` is inferred), sizes of output axes, an array or a tensor.
@@ -30,7 +31,7 @@ def infer(spec: str, *shapes: Any, **names: Any) -> Shape:
     source = Provenance("the result", "result", lambda: f'infer("{spec}", ...)', where)
     made = relate(einsum(read), operands, None, source, sizes=sizes, captures=captures)
     made.dims  # noqa: B018  whatever disagrees is said now
-    return made
+    return TensorShape(made)
 
 
 def shape_of(function: Callable[..., Any], *shapes: Any, **arguments: Any) -> Any:
@@ -56,7 +57,7 @@ def _shapes(result: Any) -> Any:
 
 def rows_of(given: Any) -> dict[str, list[Any] | None]:
     """The rows that a text, sizes or a shape stand for; None where a row is to be inferred."""
-    if isinstance(given, Shape):
+    if isinstance(given, TensorShape):
         rows = {"batch": given.batch, "input": given.input, "output": given.output}
         return {kind: [a.size if a.unit is None else (a.unit, a.size) for a in row] for kind, row in rows.items()}
     if isinstance(given, str):
@@ -79,7 +80,7 @@ def _read(spec: ShapeSpec, text: str) -> dict[str, list[Any] | None]:
 
 def _leaf(name: str, given: Any, where: str) -> Shape:
     if isinstance(given, Tensor):
-        return given.shape
+        return given.handle
     rows = rows_of(given)
     source = Provenance(name, "data", None, where)
     return Shape.leaf(source, batch=rows["batch"], input=rows["input"], output=rows["output"])

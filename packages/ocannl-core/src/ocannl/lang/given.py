@@ -11,7 +11,7 @@ import numpy as np
 from ocannl.base.errors import CodeError
 from ocannl.infer.explain import table
 from ocannl.infer.parse import one_line
-from ocannl.infer.spec import Spec
+from ocannl.infer.spec import KINDS, Spec, ellipsis_var
 from ocannl.lang.capture import Dim
 from ocannl.lang.tensor import Tensor
 
@@ -35,23 +35,28 @@ def check_arity(read: Spec, spec: str, operands: Sequence[object]) -> None:
 
 
 def split_names(read: Spec, spec: str, names: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, Any]]:
-    """Keyword names of a spec: sizes and coefficients, and captures."""
+    """Keyword names of a spec: sizes and coefficients, and captures.
+
+    `batch`, `input` and `output` are the `...` of these rows, unless they are labels.
+    """
     known = read.names()
+    ellipses: dict[str, str] = {kind: ellipsis_var(kind) for kind in KINDS if ellipsis_var(kind) in read.row_vars()}
+    ellipses = {kind: var for kind, var in ellipses.items() if kind not in known}
     sizes: dict[str, int] = {}
     captures: dict[str, Any] = {}
     for name, value in names.items():
-        if name not in known:
+        if name not in known and name not in ellipses:
             has = f"its names are {', '.join(f'`{other}`' for other in known)}" if known else "it has no names"
             problem = f"`{name}`, given as {name}={value!r}, is no name of the spec: {has}"[:200]
             raise refused(problem, spec, None, table((), near(name, spec, known)))
         if isinstance(value, Dim):
-            captures[name] = value.cell
+            captures[ellipses.get(name, name)] = value.cell
         elif isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < 0:
             problem = f"`{name}` of the spec is given as {name}={value!r}"[:200]
             fix = "give a size or a coefficient, an integer from 0, or an oc.Dim to capture the size"
             raise refused(problem, spec, place(spec, name), table((), fix))
         else:
-            sizes[name] = int(value)
+            sizes[ellipses.get(name, name)] = int(value)
     return sizes, captures
 
 

@@ -117,7 +117,8 @@ def tensor(
     Shapes: of an array, the first `batch_axes` axes are batch, the last `input_axes` input, the rest output; of nested
     literals, a list is an output axis, a tuple an input axis, `oc.batch(...)` a batch axis; a number has no axes.
     With `shape="infer"` only the number of elements is a fact: how they divide into axes follows from use.
-    Units: `units` names the axes of an array, in its own order.
+    Units: `units` names the axes of an array, in its own order; of a literal, those of the array that it makes (batch,
+    output, input); of a number, which has no axes, one output axis of size 1.
     Raises: DataError for ragged, mixed or empty literals; DtypeError for elements that are not real numbers.
     """
     at = site()
@@ -126,6 +127,8 @@ def tensor(
         raise CodeError(f"`{data.label}` is a tensor already")
     if is_truth(data):
         raise _truth()
+    if is_number(data) and units:
+        data = [data]  # an axis of size 1 carries the unit
     if is_number(data) and grad:
         return param(name or "tensor", data, batch=[], input=[], output=[], dtype=dtype)
     if is_number(data):
@@ -136,11 +139,10 @@ def tensor(
             raise CodeError("the nesting of a literal tells its axes; `batch_axes` and `input_axes` are for arrays")
         array, rows = nested(data)
         array = array if dtype is None else array_of(array, dtype)
-        sizes: Sizes = dict(rows.items())
-        axis_names = None
+        sizes = _split(array, len(rows["batch"]), len(rows["input"]), units)
     else:
         array = array_of(data, dtype)
-        sizes, axis_names = _split(array, batch_axes, input_axes, units), units
+        sizes = _split(array, batch_axes, input_axes, units)
     if shape is not None:
         if shape != "infer" or batch_axes or input_axes or units is not None or grad:
             raise CodeError('`shape="infer"` stands alone: the axes of the data are then inferred from use')
@@ -149,8 +151,6 @@ def tensor(
         held = HostArray(array.reshape(-1).copy())
         title = name or "data"
         return leaf(title, Role.DATA, kind, infer, where=at.where, contents=held, cells=array.size, named=bool(name))
-    if axis_names is None and units is not None:
-        raise CodeError("`units` names the axes of an array, not of a literal")
     if grad:
         given = data if weak else array if dtype is not None else _floating(array)
         batch, input, output = (sizes[kind] for kind in KINDS)
@@ -417,6 +417,8 @@ def node(
 ) -> Tensor:
     """A node of code, kept between calls; what its code reads before writing it starts as `init`, once per context.
 
+    Shapes: without any row, inferred from use; a node that is given some rows has exactly these.
+
     In the rules of `oc.defop`, `slot=v1` makes a node like that argument, which lives while the rule's code runs.
     """
     at = site()
@@ -424,6 +426,8 @@ def node(
         return cast("Tensor", like_slot(name_of(label, at) or "node", slot))
     kind = None if dtype is None else precision(dtype)
     rows = rows_of(batch, input, output, None, None, None)
+    if any(row is not None for row in rows.values()):
+        rows = {name: [] if row is None else row for name, row in rows.items()}
     if not is_number(init):
         raise DtypeError(f"oc.node starts as a number, not as {init!r}")
     start = Constant(exact(init))

@@ -13,6 +13,7 @@ import numpy as np
 
 from ocannl.base.errors import CodeError, DataError
 from ocannl.infer.shape import Shape
+from ocannl.infer.tensor_shape import TensorShape
 from ocannl.infer.terms import Provenance
 from ocannl.ir.assign import Assign, Index, Number, Origin
 from ocannl.ir.precision import Precision, int32, precision
@@ -91,9 +92,9 @@ class Tensor(Operators):
         return self.emit()
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> TensorShape:
         """Rows, sizes and units; reading them finishes inference of everything connected."""
-        return self.emit()
+        return TensorShape(self.emit())
 
     @property
     def dims(self) -> tuple[int, ...]:

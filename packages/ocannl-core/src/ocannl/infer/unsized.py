@@ -1,0 +1,54 @@
+"""Names of a spec whose size follows from no operand: they need a number, or an equation.
+
+A label or row variable that stands only in the result would be as large as some later use of the result, and a window
+without a mark (`o+k`) leaves open at how many places it is put.
+"""
+
+from __future__ import annotations
+
+from ocannl.infer.spec import Padding, Spec, Window, axis_labels, print_row_var, print_window
+
+
+def unsized_names(spec: Spec) -> tuple[str, ...]:
+    """Labels and row variables, by first appearance, whose size follows from no operand; a leaf fits its uses."""
+    if not spec.operands:
+        return ()
+    rows = [row for shape in spec.operands for _, row in shape.rows]
+    sized = {row.var for row in rows}
+    for axis in (axis for row in rows for axis in row.axes):
+        if not is_unmarked(axis):
+            sized.update(axis_labels(axis))
+    return tuple(name for name in (*spec.labels(), *spec.row_vars()) if name not in sized)
+
+
+def result_names(spec: Spec) -> set[str]:
+    """Labels and row variables of the result: a tensor that exists already gives them sizes."""
+    rows = [row for _, row in spec.result.rows]
+    labels = {name for row in rows for axis in row.axes for name in axis_labels(axis)}
+    return labels | {row.var for row in rows if row.var is not None}
+
+
+def is_unmarked(axis: object) -> bool:
+    return isinstance(axis, Window) and axis.kernel is not None and axis.padding is Padding.UNSTATED
+
+
+def is_ellipsis(var: str, text: str) -> bool:
+    """The row variable of a row's own `...`, not written as `..batch..` and the like."""
+    return var.startswith("...") and print_row_var(var) not in text.replace(" ", "")
+
+
+def missing_size(spec: Spec, name: str) -> tuple[str, str]:
+    """What is wrong with an unsized name, and the way out."""
+    text = spec.text or str(spec)
+    if name in spec.row_vars():
+        written = "..." if is_ellipsis(name, text) else print_row_var(name)
+        said = f"`{written}` stands only in the result of `{text}`: nothing says which axes these are"
+        return said, f"write `{written}` in an operand, or leave it out"
+    axes = (axis for shape in spec.operands for _, row in shape.rows for axis in row.axes)
+    window = next((a for a in axes if isinstance(a, Window) and is_unmarked(a) and name in axis_labels(a)), None)
+    if window is None:
+        said = f"`{name}` stands only in the result of `{text}`: nothing says how large that axis is"
+        return said, f"give its size, {name}=..., or write `{name}` in an operand"
+    said = f"`{print_window(window)}` does not say how large `{name}` is in `{text}`"
+    ways = [f"`{print_window(window, padding)}`" for padding in (Padding.VALID, Padding.SAME)]
+    return said, f"write {ways[0]} (windows inside the axis), {ways[1]} (padded with zeros), or give {name}=..."
