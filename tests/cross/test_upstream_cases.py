@@ -389,7 +389,7 @@ def under(*pairs: tuple[Row, Row]) -> bool:
     trail = Trail()
     try:
         for res, opnd in pairs:
-            order_rows(trail, res, opnd, len(opnd.lead), 0, False)
+            order_rows(trail, res, opnd, 0, False)
         propagate(trail)
     except Mismatch:
         return False

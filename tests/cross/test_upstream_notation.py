@@ -527,9 +527,9 @@ def test_shapes_print_as_sizes():
 
 
 @case("PT-03")
-def test_units_are_asked_for():
+def test_units_are_printed():
     shape = oc.placeholder(b=[], i=[], o=[("height", 28), 32]).shape
-    assert str(shape) == "28,32" and [axis.unit for axis in shape.output] == ["height", None]
+    assert str(shape) == "height=28,32" and [axis.unit for axis in shape.output] == ["height", None]
 
 
 @case("PT-04", "PT-07")

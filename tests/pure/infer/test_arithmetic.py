@@ -191,14 +191,18 @@ def test_windows_in_specs(net):
     assert net.shapes(y, x) == ["4", "9"]
 
 
-def test_the_size_of_a_use_tells_what_arithmetic_leaves_open(net):
-    x = net.x("5")
-    head = net.einsum("a^b => a", x)
-    net.add(head, net.x("3", "k"))
-    assert str(head) == "3"
-    windows = net.einsum("o<+k => o, k", net.x("5"))
-    net.add(windows, net.x("3", "k"))
-    assert str(windows) == "3,3"
+def test_a_use_does_not_size_what_arithmetic_leaves_open(net):
+    head = net.einsum("a^b => a", net.x("5"))
+    net.refuses("what is left in `a\\^b` is 5", net.add, head, net.x("3", "k"))
+    assert str(head) == "5"
+    net.refuses(r"nothing says how `o<\+k` divides", net.einsum, "o<+k => o, k", net.x("5"))
+
+
+def test_leaves_in_arithmetic_grow_to_the_uses_of_what_is_computed(net):
+    x = net.x("?", "x")
+    windows = net.einsum("o<+k => o", x, k=3)
+    net.add(windows, net.x("6", "k"))
+    assert net.shapes(x, windows) == ["8", "6"]
 
 
 def test_spare_parts_vanish(net):
@@ -208,11 +212,10 @@ def test_spare_parts_vanish(net):
 
 
 def test_what_arithmetic_leaves_ambiguous_is_refused_by_name(net):
-    y = net.einsum("(a b) => a, b", net.x("12"))
-    net.refuses(r"nothing says how `\(a b\)` divides output axis 1 of `x`, which is 12", lambda: str(y))
+    x = net.x("12")
+    net.refuses(r"nothing says how `\(a b\)` divides output axis 1 of `x`, which is 12", net.einsum, "(a b) => a, b", x)
     assert str(net.einsum("(a b) => a, b", net.x("12"), a=3)) == "3,4"
-    y = net.einsum("a^b => a, b", net.x("12"))
-    net.refuses("nothing says how `a\\^b` divides", lambda: str(y))
+    net.refuses("nothing says how `a\\^b` divides", net.einsum, "a^b => a, b", x)
     assert str(net.einsum("(a b) => a, b", net.x("1"))) == "1,1"
 
 

@@ -31,7 +31,7 @@ def leaf(**rows):
         ({"batch": [], "input": [], "output": []}, "", ()),
         ({"batch": [2], "input": [3], "output": []}, "2|3->", (2, 3)),
         ({"batch": (0, 2), "input": [], "output": (np.int64(4), 1)}, "0,2|4,1", (0, 2, 4, 1)),
-        ({"batch": [], "input": [], "output": [("rgb", 3), (None, 2)]}, "3,2", (3, 2)),
+        ({"batch": [], "input": [], "output": [("rgb", 3), (None, 2)]}, "rgb=3,2", (3, 2)),
     ],
     ids=str,
 )

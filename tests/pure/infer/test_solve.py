@@ -30,6 +30,17 @@ def growing(net):
     return b
 
 
+@needs("operands have the axes of their results", "1")
+def fitting_operands(net):
+    a, b = net.x("?", "a"), net.x("?", "b")
+    both = net.add(b, a)
+    rest = net.einsum("i, ...; i, ... => ...", both, both)
+    net.einsum("... => 0, ...", rest)
+    net.add(rest, both, b)
+    net.add(a, a, both)
+    return both
+
+
 @needs("axes of counted rows fit their uses", "4|3")
 def fitting_counted(net):
     x = net.leaf("x", "?|?->?", "data", cells=12)
@@ -71,7 +82,7 @@ def indexing(net):
 
 @needs("axes in arithmetic fit their uses", "3")
 def fitting_arithmetic(net):
-    head = net.einsum("a^b => a", net.x("5"))
+    head = net.einsum("a^b => a", net.x("?"))
     net.add(head, net.x("3", "k"))
     return head
 

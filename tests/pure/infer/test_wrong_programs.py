@@ -130,9 +130,9 @@ def a_maximum_of_axes_that_differ():
 
 @wrong("""
 output axis 1 of `image` is rgb 3, but output axis 1 of `point` is xyz 3: their units differ
-  in     image + point  file.py:N
-  image  ...|...->3     placeholder, file.py:N
-  point  ...|...->3     placeholder, file.py:N
+  in     image + point   file.py:N
+  image  ...|...->rgb=3  placeholder, file.py:N
+  point  ...|...->xyz=3  placeholder, file.py:N
   fix    give both the same unit, or leave one out
 """)
 def units_that_clash():
@@ -144,8 +144,8 @@ def units_that_clash():
 @wrong("""
 output axis 1 of `seen` is h 4, but output axis 1 of `turned` is w 4: their units differ
   in      seen * turned  file.py:N
-  seen    4,6            data, file.py:N
-  turned  4,6            data, file.py:N
+  seen    h=4,w=6        data, file.py:N
+  turned  w=4,h=6        data, file.py:N
   fix     give both the same unit, or leave one out
 """)
 def units_of_data_that_clash():
@@ -156,9 +156,9 @@ def units_of_data_that_clash():
 
 @wrong("""
 output axis 1 of `gray` is gray 1, but output axis 1 of `x` is 5
-  in    gray * x    file.py:N
-  gray  ...|...->1  placeholder, file.py:N
-  x     ...|...->5  placeholder, file.py:N
+  in    gray * x         file.py:N
+  gray  ...|...->gray=1  placeholder, file.py:N
+  x     ...|...->5       placeholder, file.py:N
   fix   leave out the unit of the axis of size 1, so that it stretches
 """)
 def a_single_axis_with_a_unit_stretches_to_nothing():
@@ -172,9 +172,9 @@ output axis 1 of `image` is rgb 3, but output axis 1 of `point` is xyz 3: their 
   in      bright + point   file.py:N
   via     relu(image * 2)  file.py:N
   via     image * 2        file.py:N
-  image   ...|...->3       placeholder, file.py:N
-  point   ...|...->3       placeholder, file.py:N
-  bright  ...|...->3       result, file.py:N
+  image   ...|...->rgb=3   placeholder, file.py:N
+  point   ...|...->xyz=3   placeholder, file.py:N
+  bright  ...|...->rgb=3   result, file.py:N
   fix     give both the same unit, or leave one out
 """)
 def units_that_clash_after_a_journey():
@@ -186,9 +186,9 @@ def units_that_clash_after_a_journey():
 
 @wrong("""
 input axis 1 of `w` is xyz 3, but output axis 1 of `image` is rgb 3: their units differ
-  in     w @ image   file.py:N
-  w      3->8        param, file.py:N
-  image  ...|...->3  placeholder, file.py:N
+  in     w @ image       file.py:N
+  w      xyz=3->8        param, file.py:N
+  image  ...|...->rgb=3  placeholder, file.py:N
   fix    give both the same unit, or leave one out
 """)
 def units_that_clash_in_a_contraction():
@@ -200,8 +200,8 @@ def units_that_clash_in_a_contraction():
 @wrong("""
 output axis 1 of `below` is h 3, but output axis 1 of `left` is w 3: their units differ
   in     concat("a; b => a^b", left, below)  file.py:N
-  below  ...|...->3                          placeholder, file.py:N
-  left   ...|...->3                          placeholder, file.py:N
+  below  ...|...->h=3                        placeholder, file.py:N
+  left   ...|...->w=3                        placeholder, file.py:N
   fix    give both the same unit, or leave one out
 """)
 def units_that_clash_in_a_concatenation():
@@ -651,7 +651,7 @@ def heads_that_do_not_divide():
 @wrong("""
 nothing says how `(a b)` divides output axis 1 of `x`, which is 10
   in   einsum("(a b) => a,b", x)  file.py:N
-  x    10                         placeholder, file.py:N
+  x    ...|...->10                placeholder, file.py:N
   fix  give the size of a part by its name
 """)
 def a_split_without_sizes():
@@ -1648,11 +1648,11 @@ def a_row_variable_that_three_operands_share():
 
 @wrong("""
 output axis 1 of `u` is rgb 4, but output axis 1 of `v` is xyz 4: their units differ
-  in   w + v       file.py:N
-  via  w + u       file.py:N
-  u    ...|...->4  placeholder, file.py:N
-  v    ...|...->4  placeholder, file.py:N
-  w    ...|...->4  placeholder, file.py:N
+  in   w + v           file.py:N
+  via  w + u           file.py:N
+  u    ...|...->rgb=4  placeholder, file.py:N
+  v    ...|...->xyz=4  placeholder, file.py:N
+  w    ...|...->rgb=4  placeholder, file.py:N
   fix  give both the same unit, or leave one out
 """)
 def units_that_were_told_to_what_had_none():
@@ -1743,10 +1743,10 @@ the size that `o<+k` leaves is h 8, but output axis 1 of `y` is w 8: their units
   via    einsum("o<+k; k => o", x, k)  file.py:N
   since  10 = (8 - 1) + (3 - 1) + 1    the size that `o<+k` leaves
   since  h                             the unit of output axis 1 of `x`
-  y      ...|...->8                    placeholder, file.py:N
-  x      10                            placeholder, file.py:N
+  y      ...|...->w=8                  placeholder, file.py:N
+  x      h=10                          placeholder, file.py:N
   k      3                             param, file.py:N
-  relu   8                             result, file.py:N
+  relu   h=8                           result, file.py:N
   fix    give both the same unit, or leave one out
 """)
 def units_that_came_through_a_window():
@@ -1762,10 +1762,10 @@ output axis 1 of `b` is h 3, but output axis 1 of `z` is w 3: their units differ
   in     relu(b) + z                  file.py:N
   via    concat("a; b => a^b", a, b)  file.py:N
   since  h                            the unit of output axis 1 of `a`
-  b      3                            placeholder, file.py:N
-  z      3                            placeholder, file.py:N
-  a      2                            placeholder, file.py:N
-  relu   3                            result, file.py:N
+  b      h=3                          placeholder, file.py:N
+  z      w=3                          placeholder, file.py:N
+  a      h=2                          placeholder, file.py:N
+  relu   h=3                          result, file.py:N
   fix    give both the same unit, or leave one out
 """)
 def units_that_came_from_the_other_part_of_a_whole():

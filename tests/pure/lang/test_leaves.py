@@ -45,7 +45,9 @@ KNOWN = (
         (lambda: oc.param([[1.0, 2.0], [3.0, 4.0]]), "2,2"),
         (lambda: oc.param([(1.0, 2.0), (3.0, 4.0), (5.0, 6.0)]), "2->3"),
         (lambda: oc.param(np.ones((2, 3)), i=[3], o=[2]), "3->2"),
-        (lambda: oc.placeholder("x", batch=[7], output=[("rgb", 3)], input=[]), "7|3"),
+        (lambda: oc.placeholder("x", batch=[7], output=[("rgb", 3)], input=[]), "7|rgb=3"),
+        (lambda: oc.tensor(2.0, units=("q",)), "q=1"),
+        (lambda: oc.tensor([(1, 2, 3), (4, 5, 6)], units=("row", None)), "3->row=2"),
         (lambda: oc.arange(5), "5"),
         (lambda: oc.arange(0), "0"),
         (lambda: oc.full(2.0, output=[3], b=[], i=[]), "3"),
@@ -316,7 +318,8 @@ AXIS = "an axis is a size"
             "the nesting of a literal tells its axes; `batch_axes` and `input_axes` are for arrays",
             lambda: oc.tensor([1], batch_axes=1),
         ),
-        (oc.CodeError, "`units` names the axes of an array, not of a literal", lambda: oc.tensor([1], units=("a",))),
+        (oc.DataError, "2 units are given for the 1 axes of (1,)", lambda: oc.tensor([1], units=("a", "b"))),
+        (oc.DataError, "2 units are given for the 1 axes of (1,)", lambda: oc.tensor(1, units=("a", "b"))),
         # arrays
         (
             oc.DataError,

@@ -19,16 +19,16 @@ def test_the_tree_is_printed_as_far_as_it_is_known(capsys):
     oc.show_shapes(y)
     assert capsys.readouterr().out == (
         """
-y             ...,32|...->...,4  (gelu * 2) + (w @ x)
-  mul         ...,32|...->...,4  gelu * 2
-    gelu      ...,32|...->...,4  gelu(w @ x)
-      matmul  ...,32|...->...,4  w @ x
-        w     ...,8->4           param
-        x     32|8               placeholder
-    2         scalar             result
-  matmul      ...,32|...->...,4  w @ x
-    w         ...,8->4           param
-    x         32|8               placeholder
+y             32|4      (gelu * 2) + (w @ x)
+  mul         32|4      gelu * 2
+    gelu      32|4      gelu(w @ x)
+      matmul  32|4      w @ x
+        w     ...,8->4  param
+        x     32|8      placeholder
+    2         scalar    result
+  matmul      32|4      w @ x
+    w         ...,8->4  param
+    x         32|8      placeholder
 """.lstrip("\n")
     )
 

@@ -8,7 +8,7 @@ from math import prod
 from ocannl.infer.arithmetic import Law, Product, Strided, Sum
 from ocannl.infer.close import AxisClosing, Closing, Open, Place, refuse_unsized, refuse_untold
 from ocannl.infer.mismatch import Mismatch
-from ocannl.infer.spec import KINDS
+from ocannl.infer.spec import KINDS, Padding
 from ocannl.infer.terms import Dim, find, resolve
 from ocannl.infer.totals import Total
 from ocannl.infer.trail import Trail
@@ -80,11 +80,26 @@ def reach_indices(it: Open) -> list[Closing]:
 
 
 def fit_arithmetic(it: Open) -> list[Closing]:
-    """Axes that windows, concatenations and products are about get the size of their uses: they are not mere copies."""
+    """Axes in arithmetic with axes of leaves get the size of their uses, so that these leaves grow."""
+    grow = reached_from_leaves(it.axes)
     return [
         fit(axis) for axis in it.axes
-        if axis.lower is not None and not axis.is_rigid and laws(axis) and axis not in it.unsized
+        if axis in grow and axis.lower is not None and not axis.is_rigid and laws(axis) and axis not in it.unsized
     ]  # fmt: skip
+
+
+def reached_from_leaves(axes: list[Dim]) -> set[Dim]:
+    """Open axes that depend on an open axis of a leaf, by arithmetic or since they are stretched from it."""
+    todo = [axis for axis in axes if axis.leaf is not None]
+    found = set(todo)
+    while todo:
+        axis = todo.pop()
+        cells = [cell for law in laws(axis) for cell in (law.whole, *law.parts)]
+        for other in map(find, (*cells, *(axis.below or ()))):
+            if other.size is None and other not in found:
+                found.add(other)
+                todo.append(other)
+    return found
 
 
 def drop_spare(it: Open) -> list[Closing]:
@@ -231,10 +246,12 @@ def refuse_ambiguous(it: Open) -> None:
         for law in laws(axis):
             whole, parts = find(law.whole), Counter(map(find, law.parts))
             unknown = [part for part in parts if part.size is None]
-            if whole.size is None or len(unknown) < 2 or isinstance(law, Strided):
+            if whole.size is None or len(unknown) < 2:
                 continue
             known = [part.size for part in parts.elements() if part.size is not None]
-            if isinstance(law, Sum):
+            if isinstance(law, Strided):
+                is_one = law.padding is not Padding.VALID or whole.size == law.offset + 1
+            elif isinstance(law, Sum):
                 is_one = whole.size == law.constant + sum(known) + sum(parts[part] for part in unknown)
             else:
                 is_one = whole.size == law.factor * prod(known)

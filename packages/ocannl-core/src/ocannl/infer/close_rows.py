@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from ocannl.infer.broadcast import Order
 from ocannl.infer.close import Closing, Open, Place, RowClosing, refuse_unsized, refuse_untold
-from ocannl.infer.growth import Growth, above, below
+from ocannl.infer.growth import Growth, above, below, beside
+from ocannl.infer.results import BroadcastRow, distinct_rows
 from ocannl.infer.spec import KINDS
 from ocannl.infer.terms import EMPTY, MAX_AXES, Dim, Fact, Row, RowVar, find, fresh, resolve
 from ocannl.infer.totals import Total
@@ -33,6 +34,32 @@ def grow_leaves(it: Open) -> list[Closing]:
     return closings
 
 
+def fit_operands(it: Open) -> list[Closing]:
+    """Where a result has axes that none of its operands has, those operands get them that may grow."""
+    watching = dict.fromkeys(c for var in it.row_vars for c in var.watchers or () if isinstance(c, BroadcastRow))
+    broadcasts = [(resolve(c.result), distinct_rows(c.operands)) for c in watching if c.result is not None]
+    may_grow = growing(it.row_vars, broadcasts)
+    closings: dict[RowVar, Closing] = {}
+    for result, rows in broadcasts:
+        if result.count > max((row.count for row in rows), default=0):
+            for row in rows:
+                if row.var is not None and row.var in may_grow and row.var is not result.var:
+                    more = fresh(result.count - row.count)
+                    closings[row.var] = RowClosing(row.var, Row((), RowVar(depth=row.var.depth + len(more)), more))
+    return list(closings.values())
+
+
+def growing(row_vars: Sequence[RowVar], broadcasts: Sequence[tuple[Row, Sequence[Row]]]) -> set[RowVar]:
+    """Rows of leaves, and of results of which an operand may grow."""
+    found = {var for var in row_vars if var.leaf is not None}
+    while True:
+        results = {result.var for result, rows in broadcasts if any(row.var in found for row in rows)}
+        more = {var for var in results if var is not None} - found
+        if not more:
+            return found
+        found |= more
+
+
 def fill_counted(it: Open) -> list[Closing]:
     """Where the number of cells is known and not reached yet, one more axis reaches it: in the batch row, if open."""
     closings: dict[RowVar, Closing] = {}
@@ -45,13 +72,16 @@ def fill_counted(it: Open) -> list[Closing]:
 
 
 def end_rows(it: Open) -> list[Closing]:
-    """Rows get no further axes, those first that how many axes others need depends on."""
+    """Rows get no further axes, those first on whose length that of others depends: rows that equal others, of those
+    that are not stretched to open rows."""
     refuse_untold(untold(it))
     for var in it.row_vars:
         if var in it.unsized:
             refuse_unsized(*it.unsized[var])
     later = waiting(it.row_vars)
-    return [RowClosing(var, EMPTY) for var in it.row_vars if var not in later or len(later) == len(it.row_vars)]
+    ready = [var for var in it.row_vars if var not in later or len(later) == len(it.row_vars)]
+    equal = [var for var in ready if any(True for _ in beside(var))]
+    return [RowClosing(var, EMPTY) for var in equal or ready]
 
 
 def waiting(row_vars: list[RowVar]) -> set[RowVar]:

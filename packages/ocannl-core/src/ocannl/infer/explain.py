@@ -20,6 +20,12 @@ DEPTH = 3
 BETWEEN = 4
 """So many operations between a fact and its use are shown; of more, those at either end."""
 
+SHOWN_DECIDED = 2
+"""So many leaves are shown whose shapes ended since they were asked for."""
+
+MAX_ANCESTORS = 500
+"""Among so many tensors these are looked for."""
+
 Line = tuple[str, str, str]
 
 
@@ -32,8 +38,29 @@ def explain(mismatch: Mismatch, cause: Cause | None, trail: Trail) -> ShapeError
         if isinstance(c, Relation):
             owners.update(dict.fromkeys(o for o in c.operands if not is_number(o) and not is_inside(o, c)))
     trail.undo()
-    lines = [*(line("in", c.provenance) for c in causes), *found.lines([c.provenance for c in causes])]
+    decided = decided_leaves([owner for c in causes if isinstance(c, Relation) for owner in c.operands])
+    owners.update(dict.fromkeys(decided))
+    asked = [("asked", f"the shape of `{leaf.provenance.label}`, fixed since", leaf.decided_at) for leaf in decided]
+    lines = [*(line("in", c.provenance) for c in causes), *found.lines([c.provenance for c in causes]), *asked]
     return ShapeError("\n".join([mismatch.problem, *table(owners, mismatch.fix or usual_fix(cause), lines)]))
+
+
+def decided_leaves(operands: Iterable[Owner]) -> list[Owner]:
+    """The nearest leaves that operands are computed from whose rows or sizes ended when somebody asked for a shape."""
+    found: list[Owner] = []
+    todo = list(dict.fromkeys(operands))
+    seen = set(todo)
+    for owner in todo:
+        if owner.decided_at:
+            found.append(owner)
+        if len(found) == SHOWN_DECIDED or len(todo) > MAX_ANCESTORS:
+            break
+        origin = owner.origin
+        for other in origin.operands if isinstance(origin, Relation) else ():
+            if other not in seen:
+                seen.add(other)
+                todo.append(other)
+    return found
 
 
 def refuse(problem: str, who: Provenance, fix: str) -> ShapeError:

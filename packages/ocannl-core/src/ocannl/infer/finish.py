@@ -8,6 +8,7 @@ from typing import TypeVar
 from weakref import ref
 
 from ocannl.base.collector import resting
+from ocannl.base.frames import user_line
 from ocannl.infer.close import Open
 from ocannl.infer.endless import endless
 from ocannl.infer.explain import explain
@@ -70,11 +71,8 @@ def close(shape: Owner) -> None:
 def decide_connected(start: Iterable[Owner]) -> None:
     """Decides everything that is open about some shapes and those connected to them by what is open."""
     shapes, relations = connected(start)
-    rows: list[Row] = []
-    for relation in relations:
-        if relation.logic.equal:  # else nothing has a name but rows of the result
-            rows.extend(relation.row_vars.values())
-            rows.append(Row((), None, (*relation.labels.values(), *(capture.cell for capture in relation.captures))))
+    rows = [row for relation in relations for row in named_rows(relation)]
+    leaves = [shape for shape in shapes if shape.origin is None]
 
     def act(trail: Trail) -> None:
         decide(trail, Open(shapes, rows))
@@ -83,6 +81,9 @@ def decide_connected(start: Iterable[Owner]) -> None:
 
     with resting():
         attempt(None, act)
+    where = user_line() if leaves else ""
+    for shape in leaves:
+        shape.decided_at = where
     for shape in shapes:
         shape.uses = (*shape.uses, *[ref(relation) for relation in shape.relations])
         shape.relations.clear()
@@ -90,6 +91,14 @@ def decide_connected(start: Iterable[Owner]) -> None:
     for relation in relations:
         relation.labels = {name: find(cell) for name, cell in relation.labels.items()}
         relation.row_vars = {name: compact(row) for name, row in relation.row_vars.items()}
+
+
+def named_rows(relation: Relation) -> list[Row]:
+    """What the names of an operation stand for, as rows to decide."""
+    if not relation.logic.equal:  # nothing has a name but rows of the result
+        return []
+    cells = (*relation.labels.values(), *(capture.cell for capture in relation.captures))
+    return [*relation.row_vars.values(), Row((), None, cells)]
 
 
 def connected(start: Iterable[Owner]) -> tuple[list[Owner], list[Relation]]:

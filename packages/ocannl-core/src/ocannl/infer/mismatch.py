@@ -29,7 +29,7 @@ class Mismatch(Exception):
 def state(dim: Dim) -> str:
     """`input axis 1 of `w` is 784`"""
     dim = find(dim)
-    return f"{dim.fact or 'an axis'} is {print_dim(dim)}"
+    return f"{dim.fact or 'an axis'} is {print_dim(dim).replace('=', ' ')}"
 
 
 def sizes_differ(a: Dim, b: Dim) -> Mismatch:

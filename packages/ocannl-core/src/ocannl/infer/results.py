@@ -31,7 +31,7 @@ def broadcast_rows(trail: Trail, operands: Sequence[tuple[Row, int]]) -> Row:
     result = RowVar()
     for row, slot in operands:
         order_rows(trail, result, row, slot, False)
-    BroadcastRow(result, rows, trail.cause, operands[0][1]).watch(trail, ())
+    BroadcastRow(result, rows, trail.cause, operands[0][1]).watch(trail, rows)
     return result
 
 

@@ -9,15 +9,16 @@ from typing import SupportsIndex
 from weakref import ref
 
 from ocannl.infer.capture import Capture
+from ocannl.infer.close import Open
 from ocannl.infer.explain import refuse
-from ocannl.infer.finish import MAX_CELLS, attempt, check_cells, finish_all
+from ocannl.infer.finish import MAX_CELLS, attempt, check_cells, finish_all, named_rows
 from ocannl.infer.generate import emit
 from ocannl.infer.logic import Logic
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.project import project
 from ocannl.infer.reasons import Reasons
 from ocannl.infer.relation import Relation
-from ocannl.infer.solve import propagate
+from ocannl.infer.solve import decide, propagate
 from ocannl.infer.spec import KINDS, Kind
 from ocannl.infer.terms import (
     Axis,
@@ -52,11 +53,12 @@ class Shape:
     given        the kinds of rows that were given with the tensor
     asked        a parameter that an operation reads as more than a number
     is_finished  everything that it depends on is decided
+    decided_at   where the user asked for a shape, which ended what was open about this leaf
     """
 
     __slots__ = (
-        "__weakref__", "_dims", "_extents", "_is_solved", "asked", "given", "is_finished", "origin", "provenance",
-        "relations", "role", "rows", "uses",
+        "__weakref__", "_dims", "_extents", "_is_solved", "asked", "decided_at", "given", "is_finished", "origin",
+        "provenance", "relations", "role", "rows", "uses",
     )  # fmt: skip
 
     def __init__(self, provenance: Provenance, rows: tuple[Row, Row, Row], role: str = "result") -> None:
@@ -67,6 +69,7 @@ class Shape:
         self.uses: tuple[Callable[[], Cause | None], ...] = ()
         self.asked = False
         self.is_finished = False
+        self.decided_at = ""
         self.given: tuple[Kind, ...] = ()
         self.origin: Cause | None = None
         self._dims: tuple[int, ...] | None = None
@@ -249,14 +252,18 @@ def related(
         shape.origin = relation
         return shape
 
+    solved_before = {shape for shape in (*operands, result) if shape is not None and shape._is_solved}
+
     def act(trail: Trail) -> Relation:
         made = emit(trail, relation, result, make)
         assert isinstance(made, Shape)
         for name, capture in captures.items():
             capture.bind(trail, relation, name)
         propagate(trail)
+        if result is None and operands and not captures and all(is_solved(row) for t in operands for row in t.rows):
+            decide(trail, Open((made,), named_rows(relation)))
         for shape in dict.fromkeys((*operands, made)):
-            was_solved = shape._is_solved
+            was_solved = shape in solved_before
             if not shape.is_solved:
                 trail.push(shape.relations, relation)
             elif not was_solved and shape is not made:

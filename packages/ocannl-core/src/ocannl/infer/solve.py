@@ -16,6 +16,7 @@ from ocannl.infer.trail import Trail
 
 STAGES: tuple[tuple[str, Stage], ...] = (
     ("rows of leaves grow to their uses", close_rows.grow_leaves),
+    ("operands have the axes of their results", close_rows.fit_operands),
     ("axes of counted rows fit their uses", close_axes.fit_counted),
     ("counted rows are filled", close_rows.fill_counted),
     ("equal rows are laid over each other", close_rows.overlap_rows),

@@ -68,6 +68,7 @@ class Owner(Protocol):
     asked: bool  # an operation needs to know its axes
     given: tuple[Kind, ...]  # the kinds of rows that were given with it
     is_finished: bool  # everything that it depends on is decided
+    decided_at: str  # where the user asked for a shape, which ended what was open about this leaf
     relations: list[Cause]  # the operations that are still to tell something about it
     uses: tuple[Callable[[], Cause | None], ...]  # those that have told it, as long as they exist
 
@@ -237,10 +238,10 @@ def sizes_of(row: Row) -> Sizes:
 
 
 def print_dim(dim: Dim) -> str:
-    """The size behind the unit, if there is one: `3`, `rgb 3`, `?`."""
+    """The size behind the unit, if there is one: `3`, `rgb=3`, `?`."""
     dim = find(dim)
     size = "?" if dim.size is None else str(dim.size)
-    return size if dim.unit is None else f"{dim.unit} {size}"
+    return size if dim.unit is None else f"{dim.unit}={size}"
 
 
 def print_row(row: Row) -> str:

@@ -1,12 +1,12 @@
 """Names of a spec whose size follows from no operand: they need a number, or an equation.
 
-A label or row variable that stands only in the result would be as large as some later use of the result, and a window
-without a mark (`o+k`) leaves open at how many places it is put.
+A label or row variable that stands only in the result would be as large as some later use of the result, a window
+without a mark (`o+k`) leaves open at how many places it is put, and a padded one (`o=+k`) how long it is.
 """
 
 from __future__ import annotations
 
-from ocannl.infer.spec import Padding, Spec, Window, axis_labels, print_row_var, print_window
+from ocannl.infer.spec import AxisSpec, Padding, Spec, Window, axis_labels, print_row_var, print_window
 
 
 def unsized_names(spec: Spec) -> tuple[str, ...]:
@@ -16,8 +16,7 @@ def unsized_names(spec: Spec) -> tuple[str, ...]:
     rows = [row for shape in spec.operands for _, row in shape.rows]
     sized = {row.var for row in rows}
     for axis in (axis for row in rows for axis in row.axes):
-        if not is_unmarked(axis):
-            sized.update(axis_labels(axis))
+        sized.update(sized_by(axis))
     return tuple(name for name in (*spec.labels(), *spec.row_vars()) if name not in sized)
 
 
@@ -28,8 +27,12 @@ def result_names(spec: Spec) -> set[str]:
     return labels | {row.var for row in rows if row.var is not None}
 
 
-def is_unmarked(axis: object) -> bool:
-    return isinstance(axis, Window) and axis.kernel is not None and axis.padding is Padding.UNSTATED
+def sized_by(axis: AxisSpec) -> tuple[str, ...]:
+    """The labels that follow from an axis of known size, if all others in it are known."""
+    match axis:
+        case Window(padding=Padding.UNSTATED, kernel=str()): return ()
+        case Window(padding=Padding.SAME): return (axis.over,)
+        case _: return axis_labels(axis)
 
 
 def is_ellipsis(var: str, text: str) -> bool:
@@ -45,10 +48,12 @@ def missing_size(spec: Spec, name: str) -> tuple[str, str]:
         said = f"`{written}` stands only in the result of `{text}`: nothing says which axes these are"
         return said, f"write `{written}` in an operand, or leave it out"
     axes = (axis for shape in spec.operands for _, row in shape.rows for axis in row.axes)
-    window = next((a for a in axes if isinstance(a, Window) and is_unmarked(a) and name in axis_labels(a)), None)
+    window = next((axis for axis in axes if isinstance(axis, Window) and name in axis_labels(axis)), None)
     if window is None:
         said = f"`{name}` stands only in the result of `{text}`: nothing says how large that axis is"
         return said, f"give its size, {name}=..., or write `{name}` in an operand"
     said = f"`{print_window(window)}` does not say how large `{name}` is in `{text}`"
+    if window.padding is Padding.SAME:
+        return said, f"give {name}=..., or write `{name}` in another operand"
     ways = [f"`{print_window(window, padding)}`" for padding in (Padding.VALID, Padding.SAME)]
     return said, f"write {ways[0]} (windows inside the axis), {ways[1]} (padded with zeros), or give {name}=..."

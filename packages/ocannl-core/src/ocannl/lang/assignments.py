@@ -89,8 +89,8 @@ def _refuse_composed(shape: object, app: Application | None) -> None:
 
 
 def _refuse_second_logic(shape: object, value: Tensor, app: Application | None) -> None:
-    """One of two specs would be ignored."""
-    if app is not None and not _is_pointwise(app):
+    """Of two different specs, one would be ignored."""
+    if app is not None and not _is_pointwise(app) and app.operation.logic != logic_of(shape, len(app.operands)):
         written = app.operation.logic.spec.text or app.operation.logic.name
         raise CodeError(
             f"`{describe(value)}` has loops of its own ({written}), and {shape!r} gives others: leave one of them out, "
