@@ -1,4 +1,21 @@
-"""Sums over the rows that a nest goes through anyway, in parts."""
+"""Sums over the rows that a nest goes through anyway, in parts.
+
+Taking a sum along is fusion of loops, and legal where no dependence between the two is turned round (Kennedy and
+McKinley 1993). Let R be the nest over rows, S the sums that it takes along already, and G another sum. Where they are
+one, R, the terms of S, and the terms of G are executed row by row, in this order; the totals of S and of G, with what
+is done with them, come after the last row, in this order. So
+
+- what R does in a row happens before all that G does: if G stood before R, neither may write what the other one
+  touches;
+- the total of G comes after all that R does, as does whatever it reads besides the terms: if G stood behind R, these
+  dependences are kept, be they what they may;
+- a term of G may read what R writes only in cells of its own row: R writes those of later rows later;
+- a term of G may not read the total of a sum in S: it is complete when the last row is through, and not before. That R
+  itself is such a reader is excluded by the first rule. All other dependences go from S to G, which stood behind S, and
+  are kept: terms that G's total overwrites have been read, and totals are written in the old order.
+
+Statements that stood between R and G must not mind that either of them moves, see `Places.may_move`.
+"""
 
 from __future__ import annotations
 
@@ -38,16 +55,22 @@ class Carried:
 
     @property
     def late(self) -> set[Buf]:
-        """What is read when all rows are through."""
+        """What is read or written when all rows are through."""
         (each,) = self.group.sums
-        return {ref.buf for value in (each.start, *(stmt.value for stmt in self.group.tail)) for ref in loads(value)}
+        read = {ref.buf for value in (each.start, *(stmt.value for stmt in self.group.tail)) for ref in loads(value)}
+        return read | {ref.buf for ref in self.group.writes}
 
 
 def carried(
-    loops: Sequence[For], reads: Sequence[Ref], writes: Sequence[Ref], group: Group, far_bytes: int
+    loops: Sequence[For],
+    reads: Sequence[Ref],
+    writes: Sequence[Ref],
+    sums: Sequence[Carried],
+    group: Group,
+    far_bytes: int,
 ) -> Carried | None:
-    """The group, if its sum can be taken along by a nest that goes through rows by these loops, and reads and writes
-    these cells: if a row is enough for a row's term, of which a lot is there already."""
+    """The group, if its sum can be taken along by a nest that goes through rows by these loops, reads and writes these
+    cells, and takes these sums along: if a row is enough for a row's term, of which a lot is there already."""
     extent = loops[0].sym.extent
     if len(group.sums) != 1 or parts_of(extent) < min(FEW, extent):
         return None
@@ -63,6 +86,9 @@ def carried(
     known = {storage(ref.buf) for ref in (*reads, *writes)}
     again = {ref.buf for ref in terms if storage(ref.buf) in known}
     if not syms or sum(buf.nbytes for buf in again) < far_bytes:
+        return None
+    totals = {storage(ref.buf) for other in sums for ref in other.group.writes}
+    if any(storage(ref.buf) in totals for ref in terms):
         return None
     met = [(one, its) for one in writes for its in terms if storage(one.buf) == storage(its.buf)]
     return Carried(group, syms) if all(_same(loops, one, each.syms, its) == syms for one, its in met) else None

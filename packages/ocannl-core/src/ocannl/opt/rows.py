@@ -148,7 +148,7 @@ class _Sharing:
                 continue
             if not self.places.may_move(at, place):
                 continue
-            found = carried(other.loops, tuple(other.reads), tuple(other.writes), group, self.far_bytes)
+            found = carried(other.loops, tuple(other.reads), tuple(other.writes), other.sums, group, self.far_bytes)
             if found is not None:
                 self.rows[place] = replace(other, sums=(*other.sums, found))
                 del self.rows[at]
