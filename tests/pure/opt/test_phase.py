@@ -14,7 +14,7 @@ from ocannl.ir.assign import Apply, Assign, Comp, Piece, Read, Seq, Value
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Affine, Sym
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import For, Home, Local, Proc
+from ocannl.ir.loops import Access, Buf, For, Home, Load, Local, Proc, Ref, Store, loop, row_major
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import float32
 from ocannl.ir.stack import BLOCK_BYTES
@@ -27,6 +27,7 @@ from ocannl.opt import pad as padding
 from ocannl.opt.nest import is_claimed
 from ocannl.opt.outer import outer
 from ocannl.opt.pad import pad
+from ocannl.opt.phase import phase
 from ocannl.opt.pipeline import optimize
 from ocannl.opt.settle import settle
 from ocannl.opt.substitute import replace_buffers
@@ -171,3 +172,31 @@ def test_what_a_turn_hands_on_lies_side_by_side() -> None:
     assert all(map(is_claimed, after.body))
     assert [buf.strides for buf in after.bufs if buf.home is Home.ARENA] == [(64, 1)]
     verify(after, "optimized")
+
+
+def test_a_loop_that_cannot_share_keeps_its_symbol() -> None:
+    """The first of three claimed loops writes cells of which no axis counts its iterations."""
+
+    def put(of: Buf, to: Buf, name: str, digits: bool = False) -> For:
+        b, i = Sym(name, 0, 7), Sym(f"{name}_i", 0, 3)
+        cell = (Affine(((4, b), (1, i))),) if digits else (Affine.of(b), Affine.of(i))
+        store = Store(Ref(to, cell), Load(Ref(of, (Affine.of(b), Affine.of(i)))))
+        return replace(loop(b, (loop(i, (store,)),)), claimed=1)
+
+    def kept(name: str, role: Role, *dims: int) -> Buf:
+        node = TNode(name, role, lambda: dims, lambda: float32)
+        access = Access.IN if role is Role.PLACEHOLDER else Access.OUT
+        return Buf(name, float32, dims, row_major(dims), Home.POOL, access, node)
+
+    x, merged = kept("x", Role.PLACEHOLDER, 8, 4), kept("merged", Role.RESULT, 32)
+    first, second = (kept(name, Role.RESULT, 8, 4) for name in ("first", "second"))
+    body = (put(x, merged, "a", digits=True), put(x, first, "b"), put(first, second, "c"))
+    before = Proc("step", (x, merged, first, second), (), body)
+    verify(before, "optimized")
+    after = phase(before)
+    verify(after, "optimized")
+    assert [stmt.sym.name for stmt in after.body if isinstance(stmt, For)] == ["a", "b"]
+    assert len(after.body[1].body) == 2
+    value = np.arange(32, dtype=np.float32).reshape(8, 4)
+    got = interpret(after, {x.node: value})
+    assert all(np.array_equal(got[buf.node].reshape(8, 4), value) for buf in (merged, first, second))

@@ -40,6 +40,9 @@ def phase(proc: Proc) -> Proc:
 
 
 def _merged(body: list[Stmt]) -> list[Stmt]:
+    """The statements with one loop for as many claimed loops as can share it, and then the same of those that come
+    after it. The loop has the symbol of the first one that it holds: those that cannot share it keep theirs, as they
+    stand before or after it."""
     turns = [stmt for stmt in body if isinstance(stmt, For) and stmt.claimed]
     if len(turns) < 2:
         return body
@@ -47,12 +50,15 @@ def _merged(body: list[Stmt]) -> list[Stmt]:
     same = {turn.sym for turn in turns if (turn.sym.lo, turn.sym.hi) == (sym.lo, sym.hi)}
     heads = [stmt.sym if isinstance(stmt, For) and stmt.sym in same else None for stmt in body]
     found = divided([Touched(touches((stmt,))) for stmt in body], heads)
+    members = [stmt for at in found.inside if isinstance(stmt := body[at], For)]
+    if not members:
+        return body
+    first = members[0]
     inner: list[Stmt] = []
-    for stmt in (body[at] for at in found.inside):
-        assert isinstance(stmt, For)
-        inner += substitute_statements(stmt.body, {stmt.sym: Affine.of(sym)})
+    for stmt in members:
+        inner += substitute_statements(stmt.body, {stmt.sym: Affine.of(first.sym)})
     before, after = ([body[at] for at in places] for places in (found.before, found.after))
-    return [*before, loop(sym, tuple(inner), turns[0].origin), *_merged(after)]
+    return [*before, loop(first.sym, tuple(inner), first.origin), *_merged(after)]
 
 
 def _with_locals(proc: Proc) -> Proc:
