@@ -498,6 +498,33 @@ def test_a_tensor_given_by_its_name_is_given() -> None:
     assert y.label == "layer_image"
 
 
+@oc.op
+def weighted_difference(x, y, *, rate=2.0):
+    return oc.param("w", 3.0, o=[]) * (x - rate * y)
+
+
+def test_a_block_takes_tensors_by_name() -> None:
+    block = weighted_difference(rate=10.0)
+    one, two = oc.tensor(1.0), oc.tensor(2.0)
+    assert block(y=one, x=two).numpy() == block(two, y=one).numpy() == block(two, one).numpy() == -24.0
+
+
+@pytest.mark.parametrize(
+    ("inputs", "named", "message"),
+    [
+        ((1.0, 2.0), {"rate": 3.0}, "`rate` is no positional argument of `weighted_difference(x, y, *, rate=2.0)`"),
+        ((1.0, 2.0), {"z": 3.0}, "`z` is no positional argument of `weighted_difference(x, y, *, rate=2.0)`"),
+        ((1.0,), {"x": 3.0}, "`weighted_difference(x, y, *, rate=2.0)`: multiple values for argument 'x'"),
+        ((), {"x": 3.0}, "`weighted_difference(x, y, *, rate=2.0)`: missing a required argument: 'y'"),
+    ],
+)
+def test_a_block_refuses_other_names(inputs: Any, named: Any, message: str) -> None:
+    block = weighted_difference(label="scaled")
+    with pytest.raises(oc.CodeError) as caught:
+        block(*inputs, **named)
+    assert str(caught.value).startswith(message)
+
+
 def test_what_is_handed_through_keeps_its_name() -> None:
     same = oc.op(lambda x: x)
     x = data(1)

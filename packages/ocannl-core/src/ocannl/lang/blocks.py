@@ -142,8 +142,10 @@ class Block:
             else:
                 yield f"{prefix}{name}", member
 
-    def __call__(self, *inputs: Any, label: str | None = None) -> Any:
+    def __call__(self, *inputs: Any, label: str | None = None, **named: Any) -> Any:
         name = None if label is None else checked_label(label)
+        if named:
+            inputs = self._in_order(inputs, named)
         outer, first = applying.get(), next_id()
         if outer is not None:
             outer.meet(self)
@@ -160,6 +162,19 @@ class Block:
             given = next((i.label for i in inputs if hasattr(i, "rename_if_unnamed")), "")
             result.rename_if_unnamed(f"{self.label}_{given}" if given else self.label)
         return result
+
+    def _in_order(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
+        """All positional arguments, of which some are given by name."""
+        signature = _signature(self.function)
+        for name in named:
+            p = signature.parameters.get(name)
+            if p is None or p.kind is not p.POSITIONAL_OR_KEYWORD:
+                raise CodeError(
+                    f"`{name}` is no positional argument of `{called(self.function)}{signature}`, "
+                    f"and block `{self.label}` is configured: its application takes those alone"
+                )
+        check_call(self.function, inputs, {**self.arguments, **named})
+        return signature.bind(*inputs, **self.arguments, **named).args
 
     def _apply(self, outer: Applying | None, inputs: tuple[Any, ...]) -> Any:
         mine = Applying(self, outer)
