@@ -162,6 +162,19 @@ def test_ids_outside_give_zeros(oracle: Any) -> None:
     np.testing.assert_array_equal(oracle(table.take(ids)), [[[0, 1], [6, 7]], [[0, 0], [0, 0]]])
 
 
+@pytest.mark.parametrize("factor", ["data", "parameter"])  # beside a parameter the rows may have more axes
+def test_ids_without_a_batch_row_hold_for_the_batch(oracle: Any, factor: str) -> None:
+    values, ids = np.arange(1.0, 37.0).reshape(3, 6, 2), np.array([[4, 1, 1], [0, 5, 9]])
+    w = oc.param("w", np.ones((6, 2))) if factor == "parameter" else oc.tensor(np.ones((6, 2)))
+    rows = (oc.tensor(values, batch_axes=1) * w).take(ids)
+    want = np.concatenate([values, np.zeros((3, 4, 2))], 1)[:, ids]
+    np.testing.assert_array_equal(oracle(rows), want)
+    assert str(rows.shape) == "3|2,3,2"
+    if factor == "parameter":
+        counts = np.array([(ids == v).sum() for v in range(6)])
+        np.testing.assert_array_equal(gradients_of(rows.sum(), w)[0], counts[:, None] * values.sum(0))
+
+
 def test_a_row_that_is_not_taken_says_nothing(oracle: Any) -> None:
     table = oc.tensor(np.array([[1.0, 2.0], [np.nan, INF]]))
     np.testing.assert_array_equal(oracle(table.take(np.array([0, 0]))), [[1, 2], [1, 2]])

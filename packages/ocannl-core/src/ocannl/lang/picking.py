@@ -27,22 +27,23 @@ def take(t: object, ids: object, *, label: str | None = None) -> Tensor:
     An id outside of the table gives zeros, it never wraps.
 
     Shapes: `v, ..r..; ..b..|s => ..b..|s, ..r..`, for any number of axes `s`; their number, or that of `r`, must be
-            known when this is written. Batch and input rows that `t` is known to have stay: the batch row is that of
-            `ids`, too.
+            known when this is written. Batch and input rows that `t` is known to have stay. The batch row is also that
+            of `ids`, unless these have none: then each cell of the batch row takes the same rows.
     Grad:   what arrives is added to the rows that were taken; ids have none.
     Raises: DtypeError for ids that are not integers; ShapeError.
     """
     table, places = embed(t), embed(ids)
     _refuse_fractions(places, "take")
     rest, asked = axes_known(table, OUTPUT), axes_known(places, OUTPUT)
-    batch = "...|" if axes_known(table, BATCH) else ""
-    input = "..i.. -> " if axes_known(table, INPUT) else ""
+    batch = "...|" if _has_axes(table, BATCH) else ""
+    input = "..i.. -> " if _has_axes(table, INPUT) else ""
+    of_ids = "" if batch and axes_known(places, BATCH) == 0 else "...|"
     if rest is not None and rest >= 1:
         axes = "".join(f", r{n}" for n in range(rest - 1))
-        spec = f"{batch}{input}v{axes}; ...|..s.. => ...|{input}..s..{axes}"
+        spec = f"{batch}{input}v{axes}; {of_ids}..s.. => ...|{input}..s..{axes}"
     elif asked is not None:
         axes = "".join(f"s{n}, " for n in range(asked))
-        spec = f"{batch}{input}v, ..r..; ...|{axes.removesuffix(', ')} => ...|{input}{axes}..r.."
+        spec = f"{batch}{input}v, ..r..; {of_ids}{axes.removesuffix(', ')} => ...|{input}{axes}..r.."
     else:
         raise ShapeError(
             f"`{table.label}.take({places.label})`: nothing says how many output axes either of them has"
@@ -97,6 +98,11 @@ def axes_known(t: Tensor, kind: int) -> int | None:
     """How many axes a row has, if that is known."""
     row = resolve(t.handle.rows[kind])
     return None if row.var is not None else row.count
+
+
+def _has_axes(t: Tensor, kind: int) -> bool:
+    """Whether a row is known to have axes, however many."""
+    return resolve(t.handle.rows[kind]).count > 0
 
 
 def _refuse_fractions(ids: Tensor, name: str) -> None:
