@@ -474,7 +474,7 @@ SPEC_OF_ONE = """the spec has 1 operand, and 2 are given
             lambda x, n: write(oc.tensor(3), ..., 1.0),
             "`3` is a number and cannot be assigned",
         ),
-        (lambda x, n: x.grad, "`x` has no gradient: it is not a parameter and depends on none"),
+        (lambda x, n: x.grad, "`x` has no gradient: it depends on no parameter, or was built inside oc.no_grad()"),
         (
             lambda x, n: write(n, ("=:+", 3), x),
             "the axes of an operation are a text such as 'pointwise' or 'ij;jk => ik', not 3",

@@ -56,3 +56,15 @@ def test_momentum_keeps_a_velocity_for_each_parameter(loss):
 def test_a_loss_without_parameters_is_refused(make, words):
     with pytest.raises(oc.CodeError, match=words):
         train.grad_update(make())
+
+
+@pytest.mark.parametrize("update", [train.sgd, train.adam, train.adamw])
+def test_parameters_without_a_gradient_stay_as_they_are(update):
+    w = oc.param("w", [3.0, 4.0])
+    with oc.no_grad():
+        target = 2 * oc.param("v", [1.0, 2.0])
+    loss = ((w - target) ** 2).sum().with_label("loss")
+    assert list(loss.params) == ["w", "v"]
+    lines = text(update(loss, 0.5)).splitlines()
+    assert any(line.lstrip().startswith("w[o0] =") for line in lines)
+    assert not any(line.lstrip().startswith("v[o0] =") for line in lines)

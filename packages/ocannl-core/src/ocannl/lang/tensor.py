@@ -126,7 +126,8 @@ class Tensor(Operators):
         """The gradient, to be read and assigned in code; None when the tensor has none."""
         if not self.has_gradient:
             if recorder.get() is not None:
-                raise CodeError(f"`{self.label}` has no gradient: it is not a parameter and depends on none")
+                reason = "it was" if self.is_parameter else "it depends on no parameter, or was"
+                raise CodeError(f"`{self.label}` has no gradient: {reason} built inside oc.no_grad()")
             return None
         if self._gradient is None:
             typing = dtypes.gradient(self.typing)

@@ -11,6 +11,7 @@ from ocannl.lang.leaves import companion, node
 from ocannl.lang.primitives import PRIMITIVES
 from ocannl.lang.tensor import Tensor
 from ocannl.lang.terms import Term, apply, convert
+from ocannl.train.step import learned
 
 sqrt = PRIMITIVES["sqrt"]
 Betas = tuple[float, float]
@@ -48,7 +49,7 @@ def _adam(loss: Tensor, rate: float, betas: Betas, eps: float, decay: float, shr
         norm[...] = 1 / sqrt(second)
     updates = [
         adam_one(p, step=step, norm=norm, betas=betas, eps=eps, decay=decay, shrink=shrink)
-        for p in loss.params.values()
+        for p in learned(loss)
     ]
     return titled(lambda: f"{loss.label} {title} update", seq(weigh, *updates))
 

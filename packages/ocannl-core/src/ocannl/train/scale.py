@@ -24,7 +24,7 @@ from ocannl.lang.pointwise import isfinite as is_finite
 from ocannl.lang.primitives import PRIMITIVES
 from ocannl.lang.reductions import all_
 from ocannl.lang.tensor import Tensor
-from ocannl.train.step import grad_update
+from ocannl.train.step import grad_update, learned
 
 where = PRIMITIVES["where"]
 
@@ -67,9 +67,8 @@ class LossScale:
         code: Code
         with cd() as code:
             self._is_finite["=:"] = 1
-            for p in loss.params.values():
-                if p.has_gradient:
-                    self._is_finite &= all_(is_finite(p.grad))
+            for p in learned(loss):
+                self._is_finite &= all_(is_finite(p.grad))
         return code
 
     def _adapt(self) -> Code:

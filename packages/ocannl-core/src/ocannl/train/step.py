@@ -23,9 +23,14 @@ def grad_update(loss: Tensor, *, scale: Tensor | float | None = None) -> Code:
     assert loss.grad is not None
     with cd() as seed:
         loss.grad["=:"] = 1.0 if scale is None else scale
-    divided = [] if scale is None else [_divided(p, scale) for p in loss.params.values() if p.has_gradient]
+    divided = [] if scale is None else [_divided(p, scale) for p in learned(loss)]
     code = seq(loss.forward, loss.zero_grads, seed, loss.backprop, *divided)
     return titled(lambda: f"{loss.label} grad update", code)
+
+
+def learned(loss: Tensor) -> list[Tensor]:
+    """The parameters of the loss that have a gradient; those made inside `oc.no_grad()` have none."""
+    return [p for p in loss.params.values() if p.has_gradient]
 
 
 @cd
@@ -55,10 +60,10 @@ def sgd_one(
 def sgd(
     loss: Tensor, learning_rate: float, *, momentum: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False
 ) -> Code:
-    """Stochastic gradient descent over all parameters of `loss`, from the gradients that are there."""
+    """Stochastic gradient descent over the parameters of `loss` that have gradients, from what these hold."""
     rate = learning_rate
     updates = [
         sgd_one(p, learning_rate=rate, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov)
-        for p in loss.params.values()
+        for p in learned(loss)
     ]
     return titled(lambda: f"{loss.label} sgd update", seq(*updates))
