@@ -425,6 +425,12 @@ def test_assignments_outside_a_recorder_are_refused(statement: str, shown: str) 
     assert str(caught.value) == f"`{shown}` {RECORDED}"
 
 
+def test_a_result_that_is_added_to_names_the_expression(x: Any) -> None:
+    total = x * 2
+    with pytest.raises(oc.CodeError, match="for a new tensor write `total = total [+] ...`, else put it into a function"):
+        total += x
+
+
 @pytest.mark.parametrize("operator", ["@=", "%=", "^=", "//=", "<<=", ">>="])
 def test_augmented_operators_without_a_meaning_are_refused(operator: str, x: Any, n: Any) -> None:
     for scope in ({"n": n, "x": x}, {"n": n.T, "x": 2}):

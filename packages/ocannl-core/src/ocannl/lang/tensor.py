@@ -326,7 +326,10 @@ class MergeBuffer(Tensor):
 def in_place(lhs: Tensor, spelling: str, value: object) -> Tensor:
     """`lhs += value` and its likes."""
     sign = {"=||": "|", "=&&": "&"}.get(spelling, spelling[1:])
-    _recorded(f"{lhs.label} {sign}= ...").assign_in_place(lhs, spelling, value)
+    name = lhs.label
+    is_result = lhs.application is not None and lhs.application.operation.name != "slice"
+    instead = f"for a new tensor write `{name} = {name} {sign} ...`, else " if is_result else ""
+    _recorded(f"{name} {sign}= ...", instead).assign_in_place(lhs, spelling, value)
     return lhs
 
 
@@ -334,12 +337,12 @@ def _meaningless(sign: str) -> CodeError:
     return CodeError(f"`{sign}` is no assignment of tensors; there are += -= *= /= **= |= &= and `lhs[...] = e`")
 
 
-def _recorded(what: str) -> Recorder:
+def _recorded(what: str, instead: str = "") -> Recorder:
     active = recorder.get()
     if active is None:
         raise CodeError(
-            f"`{what}` assigns, and assignments are recorded: put it into a function decorated with @oc.cd, or into "
-            f'`with oc.cd("title"):`, and run the code with ctx.run'
+            f"`{what}` assigns, and assignments are recorded: {instead}put it into a function decorated with @oc.cd, "
+            f'or into `with oc.cd("title"):`, and run the code with ctx.run'
         )
     return active
 
