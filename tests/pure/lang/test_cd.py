@@ -427,7 +427,7 @@ def test_assignments_outside_a_recorder_are_refused(statement: str, shown: str) 
 
 def test_a_result_that_is_added_to_names_the_expression(x: Any) -> None:
     total = x * 2
-    with pytest.raises(oc.CodeError, match="for a new tensor write `total = total [+] ...`, else put it into a function"):
+    with pytest.raises(oc.CodeError, match="for a new tensor write `total = total [+] ...`, else put it into"):
         total += x
 
 
