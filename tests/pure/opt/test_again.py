@@ -17,6 +17,7 @@ from ocannl.opt import pipeline
 from ocannl.opt.again import again
 from ocannl.opt.online import online
 from ocannl.opt.pipeline import optimize
+from ocannl.testing.evaluate import evaluate
 
 GRID = Capabilities(scheduled=False, grouped=True, online=True)
 HEADS, WIDTH, BLOCK = 2, 4, 8
@@ -114,3 +115,19 @@ def test_other_programs_stay_as_they_are():
     stages = {}
     optimize(lower(code.comp, "step"), dict(code.asked), GRID, stages.__setitem__)
     assert stages["again"] is stages["layout"]
+
+
+def test_what_weights_are_made_of_is_not_written_over_while_they_are_made_again():
+    size = 40
+    arrays = [normal(size, WIDTH, seed=n) for n in range(2)]
+    x, w = (oc.placeholder(label, o=[size, WIDTH]) for label in "xw")
+    weights = oc.softmax(oc.einsum("sd; td => st", x, x), "st => s")
+    y, z = oc.einsum("st; td => sd", weights, w), oc.einsum("st; sd => td", weights, w)
+    with oc.cd() as update:
+        x[...] = z
+    code = oc.seq((y.sum() + z.sum()).forward, update).elaborate()
+    proc = optimize(lower(code.comp, "step"), dict(code.asked), GRID)
+    verify(proc, "placed", alignment_bytes=GRID.alignment_bytes)
+    given = dict(zip((x.node, w.node), arrays, strict=True))
+    wanted, got = evaluate(code.comp, given), interpret(proc, given)
+    np.testing.assert_allclose(got[x.node], wanted[x.node], rtol=2e-5, atol=2e-6)

@@ -104,7 +104,8 @@ def again(proc: Proc, keys: int = KEYS, least: int = LEAST) -> Proc:
                                                                 z[t_5] = mixed
 
     So do those that read what is computed from the weights cell by cell, such as their gradients. An array is made
-    again by all who read it, but for the softmax itself, or kept. Blocks in which all terms are zero, by an affine
+    again by all who read it, but for the softmax itself, or kept: what it is made of must be as it was when it was made
+    first, while all rows are gone through. Blocks in which all terms are zero, by an affine
     condition, are left out.
     """
     return _Again(proc, keys, least).result()
@@ -133,7 +134,8 @@ class _Made:
         self.sums: dict[Sum, Buf] = {}
         self.met: set[int] = set()
         self.needed: set[int] = set()  # who makes the factors of products
-        self.is_same = True  # what stays: nobody has written it since it was read
+        self.written = {storage(ref.buf) for ref in again.groups[place].writes}
+        self.is_same = True  # what stays: nobody has written it since it was read, nor does the statement itself
 
     def value(self, ref: Ref, before: int) -> Expr:
         at = self.again.places.newest(ref.buf, before)
@@ -165,7 +167,8 @@ class _Made:
 
     def stays(self, ref: Ref, before: int) -> None:
         newest = self.again.places.newest
-        self.is_same = self.is_same and newest(ref.buf, before) == newest(ref.buf, self.place)
+        is_kept = newest(ref.buf, before) == newest(ref.buf, self.place) and storage(ref.buf) not in self.written
+        self.is_same = self.is_same and is_kept
 
     def score(self, each: Sum, at: int) -> Ref:
         if each not in self.sums:
