@@ -168,3 +168,84 @@ def test_rows_that_are_longer_than_a_block(size, monkeypatch):
     assert len(nests(proc)) == 1
     powers = np.exp(data.astype(np.float64) - data.max(1, keepdims=True))
     np.testing.assert_allclose(got[y.node], powers / powers.sum(1, keepdims=True), rtol=1e-4, atol=1e-9)
+
+
+def agrees(code, inputs, asked=()):
+    """Whether the program computes what its code says; how many nests it has after the pass."""
+    made, stages = code.elaborate(), {}
+    asked = dict.fromkeys((each.node for each in asked), "kept") | dict(made.asked)
+    proc = optimize(lower(made.comp, "step"), asked, GRID, stages.__setitem__)
+    verify(proc, "placed", alignment_bytes=GRID.alignment_bytes)
+    arrays = {each.node: array for each, array in inputs.items()}
+    wanted = evaluate(made.comp, arrays)
+    for node, array in interpret(proc, arrays).items():
+        np.testing.assert_allclose(array, wanted.get(node, arrays.get(node)), rtol=1e-5, atol=1e-6, err_msg=node.label)
+    return len(nests(stages["online"]))
+
+
+def square(*labels):
+    return {
+        oc.placeholder(label, b=[20], o=[20]): normal(20, 20, seed=n) for n, label in enumerate(labels)
+    }  # fmt: skip
+
+
+def mixed(p, v):
+    return oc.einsum("s|t; t|d => s|d", p, v)
+
+
+def test_a_mixture_of_what_another_one_mixes_stays_outside():
+    """It reads rows that are not there yet."""
+    x, v = inputs = square("x", "v")
+    p = oc.softmax(x)
+    assert agrees(mixed(p, mixed(p, v)).forward, inputs) == 2
+
+
+def test_sums_over_rows_are_no_mixtures():
+    arrays = [normal(*shape, seed=n) for n, shape in enumerate([(2, 20, 8), (2, 24, 8), (20, 8)])]
+    labels = ("q", "k", "g")
+    q, k, g = inputs = {
+        oc.placeholder(label, o=array.shape): array for label, array in zip(labels, arrays, strict=True)
+    }  # fmt: skip
+    p = oc.softmax(oc.einsum("hsd; htd => hst", q, k), "hst => hs")
+    agrees(oc.einsum("hst; sd => htd", p, g).forward, inputs)
+
+
+@pytest.mark.parametrize("spec", ["s|t => s|t", "s|t => t|s"])
+@pytest.mark.parametrize("kept", [False, True])
+def test_scores_are_not_written_over_by_what_is_mixed(spec, kept):
+    """Other rows, or those who want the parts, still read them."""
+    x, v = inputs = square("x", "v")
+    p = oc.softmax(oc.einsum(spec, x))
+    y = mixed(p, v)
+    with oc.cd() as update:
+        x[...] = y
+    agrees(oc.seq(y.forward, update), inputs, [p] if kept else [])
+
+
+def test_factors_of_scores_are_not_written_over_by_what_is_mixed():
+    x, v = inputs = square("x", "v")
+    y = mixed(oc.softmax(oc.einsum("s|d; t|d => s|t", x, x)), v)
+    with oc.cd() as update:
+        x[...] = y
+    agrees(oc.seq(y.forward, update), inputs)
+
+
+def test_powers_and_parts_in_one_array():
+    x, v = inputs = square("x", "v")
+    with oc.cd() as code:
+        x[...] = oc.exp(x - x.max("s|t => s|0"))
+        y = mixed(x, v)
+        v[...] = y
+        x[...] = x / x.sum("s|t => s|0")
+        v += mixed(x, v)
+    agrees(code, inputs)
+
+
+def test_mixtures_that_go_into_the_same_cells():
+    """Row by row, in the order of the program."""
+    x, v, w, y = inputs = square("x", "v", "w", "y")
+    p = oc.softmax(x)
+    with oc.cd() as update:
+        y[...] = mixed(p, v)
+        y += mixed(p, w)
+    agrees(oc.seq(p.forward, update), inputs)

@@ -9,6 +9,7 @@ from math import prod
 from ocannl.ir.index import Sym
 from ocannl.ir.loops import Access, Apply, Buf, Home, Num, Proc, Stmt, Store
 from ocannl.ir.names import Namer
+from ocannl.ir.touch import storage
 from ocannl.opt.group import Group, group_of
 from ocannl.opt.nest import grid, is_whole, loads, names_of
 from ocannl.opt.places import Places
@@ -131,7 +132,10 @@ class _Online:
         return mine - kept | ({source.ref.buf} if source else set())
 
     def source(self, found: Softmax) -> Source | None:
-        """The group that makes the scores for this softmax alone, if it multiplies matrices."""
+        """The group that makes the scores for this softmax alone, if it multiplies matrices; what it reads must stay
+        while rows are gone through."""
+        written = {storage(store.ref.buf) for store in found.words.stores}
+        written |= {storage(ref.buf) for each in found.mixtures for ref in each.writes}
         for ref in dict.fromkeys(loads(found.words.score)):
             place = self.places.newest(ref.buf, found.places[0])
             if place not in self.groups or ref.buf.home is not Home.ARENA or ref.buf.access is not Access.TEMP:
@@ -142,7 +146,7 @@ class _Online:
                 case Group(loops, cond, (each,), (Store(made),)) as group if cond.is_true and made.buf is ref.buf:
                     if not isinstance(each.start, Num) or not all(map(is_whole, (*loops, *each.loops))):
                         continue
-                    if grid(made, loops) != set(group.syms):
+                    if grid(made, loops) != set(group.syms) or any(storage(r.buf) in written for r in group.reads):
                         continue
                     values = {s: its for mine, its in zip(made.at, ref.at, strict=True) if (s := mine.only_sym)}
                     whole = group.substituted(values)

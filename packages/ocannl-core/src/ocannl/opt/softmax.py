@@ -5,6 +5,12 @@
     total[i] = sum_t e[i, t]
     p[i, t] = e[i, t] / total[i]                   parts, if somebody asks for them
     y[i, d] = sum_t p[i, t] * v[t, d]              mixtures, of powers or of parts
+
+One nest can make all of it row by row. In each row it reads scores and the factors of mixtures first; what is done with
+the sums comes after that, in the order of the program, and in the end scores are read once more if powers or parts are
+kept. That is legal where no dependence is turned round: nothing that the nest writes may be among the scores or the
+factors, be they those of another row, and what two mixtures touch after their sums, if one of them writes it, must be
+cells of one row. A mixture for which this does not hold is none.
 """
 
 from __future__ import annotations
@@ -16,6 +22,7 @@ from ocannl.ir.index import Affine, Sym
 from ocannl.ir.loops import Apply, Buf, Cast, Expr, For, Let, Load, Num, Ref, Store, Update
 from ocannl.ir.ops import ADD, BY_NAME, DIV, MAX, MUL, SUB
 from ocannl.ir.precision import Family
+from ocannl.ir.touch import storage
 from ocannl.opt.group import Group, Sum
 from ocannl.opt.nest import grid, is_whole, loads
 
@@ -32,6 +39,7 @@ class Seen:
     place: int
     group: Group
     known: frozenset[Sym]  # its symbols that are rows or the key
+    key: Sym | None  # that of them which is the key
 
     @property
     def own(self) -> tuple[For, ...]:
@@ -42,7 +50,7 @@ class Seen:
         """Its only sum, from zero on, over keys alone."""
         match self.group.sums:
             case (Sum(Num(start), (key,), when, Update(_, op)) as found,):
-                if start == 0 and op is ADD and when.is_true and is_whole(key) and key.sym in self.known:
+                if start == 0 and op is ADD and when.is_true and is_whole(key) and key.sym is self.key:
                     return found
         return None
 
@@ -75,6 +83,12 @@ class Words:
     def stores(self) -> list[Store]:
         return [store for store in (self.top, self.powers, self.total, self.parts) if store is not None]
 
+    @property
+    def is_lasting(self) -> bool:
+        """Whether no word is written to where scores or other words are."""
+        written = [storage(store.ref.buf) for store in self.stores]
+        return len(set(written)) == len(written) and not {storage(buf) for buf in read(self.score)} & set(written)
+
     def is_power(self, value: Expr) -> bool:
         """Whether it is one, or where one is kept."""
         match bare(value):
@@ -106,6 +120,15 @@ class Mixture:
     factor: Expr
     is_part: bool
     tail: tuple[Let | Store | Update, ...]
+
+    @property
+    def writes(self) -> list[Ref]:
+        return [stmt.ref for stmt in self.tail if not isinstance(stmt, Let)]
+
+    @property
+    def touched(self) -> list[Ref]:
+        """By what is done with the sum."""
+        return [*self.writes, *(ref for stmt in self.tail for ref in loads(stmt.value))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +169,14 @@ def softmax_at(place: int, group: Group, readers: Readers) -> Softmax | None:
         case _:
             return None
     words, places = Words(bare(score), top), [place]
-    seen = list(_seen(ref, readers(place, ref.buf), key.sym))
+    seen = list(_seen(ref, readers(place, ref.buf), key.sym, is_named=False))
     every = (*rows, key)
     for each in seen:
         if words.powers is None and (store := each.kept(every)) is not None and words.is_power(store.value):
             words.powers = store
             places.append(each.place)
     if words.powers is not None:
-        seen = list(_seen(words.powers.ref, readers(places[-1], words.powers.ref.buf)))
+        seen = list(_seen(words.powers.ref, readers(places[-1], words.powers.ref.buf), key.sym))
     total = next((each for each in seen if _is_total(each, rows, words)), None)
     if total is None or total.sum is None or total.store is None:
         return None
@@ -163,9 +186,11 @@ def softmax_at(place: int, group: Group, readers: Readers) -> Softmax | None:
         if words.parts is None and (store := each.kept(every)) is not None and words.is_part(store.value):
             words.parts = store
             places.append(each.place)
-            seen += _seen(store.ref, readers(each.place, store.ref.buf))
+            seen += _seen(store.ref, readers(each.place, store.ref.buf), key.sym)
+    if not words.is_lasting:
+        return None
     mixed = [_mixture(each, words) for each in seen if each.place not in places]
-    found = tuple([each for each in mixed if each is not None])
+    found = _together(words, rows, [each for each in mixed if each is not None])
     return Softmax(rows, key, words, total.sum, total.store, found, tuple(places))
 
 
@@ -189,8 +214,42 @@ def _mixture(seen: Seen, words: Words) -> Mixture | None:
     return None
 
 
-def _seen(ref: Ref, readers: Iterable[tuple[int, Group]], key: Sym | None = None) -> Iterator[Seen]:
-    """The readers in the symbols of a cell; one more symbol of theirs that is like the key is taken for it."""
+def _together(words: Words, rows: Sequence[For], mixtures: Sequence[Mixture]) -> tuple[Mixture, ...]:
+    """Those that one nest can make, the first ones rather than others."""
+    taken: list[Mixture] = []
+    before = {storage(buf) for buf in read(words.score)}  # the sums are there
+    for each in sorted(mixtures, key=lambda each: each.place):
+        early = before | {storage(buf) for buf in read(each.factor)}
+        written = {storage(store.ref.buf) for store in words.stores}
+        written |= {storage(ref.buf) for other in (*taken, each) for ref in other.writes}
+        if early & written:
+            continue
+        if all(_of_one_row(other.writes, each.touched, rows) for other in taken) and all(
+            _of_one_row(each.writes, other.touched, rows) for other in taken
+        ):
+            taken.append(each)
+            before = early
+    return tuple(taken)
+
+
+def _of_one_row(writes: Iterable[Ref], touched: Sequence[Ref], rows: Sequence[For]) -> bool:
+    """Whether cells that are written, and touched elsewhere, are those of the same row."""
+    return all(
+        ref.buf is other.buf and all(_tells(ref, other, row.sym) for row in rows)
+        for ref in writes
+        for other in touched
+        if storage(ref.buf) == storage(other.buf)
+    )
+
+
+def _tells(one: Ref, other: Ref, sym: Sym) -> bool:
+    """Whether the same axis of both is counted by the symbol."""
+    return any(a.only_sym is sym and b.only_sym is sym for a, b in zip(one.at, other.at, strict=True))
+
+
+def _seen(ref: Ref, readers: Iterable[tuple[int, Group]], key: Sym, *, is_named: bool = True) -> Iterator[Seen]:
+    """The readers in the symbols of a cell. Where the cell does not name the key, one more symbol of theirs that is
+    like the key is taken for it."""
     for place, group in readers:
         reads = {each for each in group.reads if each.buf is ref.buf}
         if len(reads) != 1 or not group.cond.is_true or not all(map(is_whole, group.loops)):
@@ -207,6 +266,7 @@ def _seen(ref: Ref, readers: Iterable[tuple[int, Group]], key: Sym | None = None
                 values[other] = mine
         else:
             rest = [s for s in (*group.syms, *(s for each in group.sums for s in each.syms)) if s not in values]
-            if key is not None and len(rest) == 1 and (rest[0].lo, rest[0].hi) == (key.lo, key.hi):
+            if not is_named and len(rest) == 1 and (rest[0].lo, rest[0].hi) == (key.lo, key.hi):
                 values[rest[0]] = Affine.of(key)
-            yield Seen(place, group.substituted(values), frozenset(values))
+            named = next((sym for sym, value in values.items() if value.only_sym is key), None)
+            yield Seen(place, group.substituted(values), frozenset(values), named)
