@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -9,9 +10,13 @@ import pytest
 
 import ocannl as oc
 from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.index import Affine, Sym
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import For, Proc
+from ocannl.ir.loops import Access, Buf, For, Home, Load, Proc, Ref, Store, Update, loop, row_major
+from ocannl.ir.ops import ADD
+from ocannl.ir.precision import float32
 from ocannl.ir.text import print_proc
+from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.ir.walk import walk
 from ocannl.lower.lower import lower
@@ -96,3 +101,26 @@ def test_programs_of_a_grid_share_rows_and_take_tiles_of_products() -> None:
 
 def loops_of(stmt: For) -> list[For]:
     return [node for node in walk(stmt) if isinstance(node, For)]
+
+
+def test_a_claimed_loop_takes_no_update_that_meets_cells_in_several_iterations(always: None) -> None:
+    """As the gradient of a dilated convolution whose stride has a divisor in common with its dilation."""
+
+    def kept(name: str, access: Access, *dims: int) -> Buf:
+        node = TNode(name, Role.STATE, lambda: dims, lambda: float32)
+        return Buf(name, float32, dims, row_major(dims), Home.POOL, access, node)
+
+    x, h, z = kept("x", Access.IN, 8, 4), kept("h", Access.OUT, 8, 4), kept("z", Access.INOUT, 18, 4)
+    b, i, o, k, j = (Sym(name, 0, size - 1) for name, size in zip("biokj", (8, 4, 8, 2, 4), strict=True))
+    store = Store(Ref(h, (Affine.of(b), Affine.of(i))), Load(Ref(x, (Affine.of(b), Affine.of(i)))))
+    cell = Ref(z, (Affine(((2, k), (2, o))), Affine.of(j)))
+    update = Update(cell, ADD, Load(Ref(h, (Affine.of(o), Affine.of(j)))))
+    first = replace(loop(b, (loop(i, (store,)),)), claimed=1)
+    before = Proc("step", (x, h, z), (), (first, loop(o, (loop(k, (loop(j, (update,)),)),))))
+    verify(before, "optimized")
+    verify(rows(before, TARGET), "optimized")
+    update = replace(update, ref=replace(cell, at=(Affine.of(o), Affine.of(j))))
+    before = Proc("step", (x, h, z), (), (first, loop(o, (loop(j, (update,)),))))
+    after = rows(before, TARGET)
+    verify(after, "optimized")
+    assert len(after.body) == 1

@@ -12,7 +12,7 @@ from ocannl.ir.index import TRUE, Affine, Sym
 from ocannl.ir.loops import Access, Body, Buf, Expr, For, Home, Load, Local, Proc, Ref, Stmt, loop
 from ocannl.ir.names import Namer
 from ocannl.ir.stack import ROW_BYTES
-from ocannl.ir.touch import storage
+from ocannl.ir.touch import Touch, are_independent, storage
 from ocannl.opt.carry import Carried, carried, in_parts
 from ocannl.opt.group import Group, group_of, multiplies, scratch
 from ocannl.opt.nest import around, is_claimed, is_whole, loads, names_of
@@ -74,6 +74,11 @@ class _Row:
     @property
     def writes(self) -> Iterator[Ref]:
         return (ref for each in self.members for ref in each.writes)
+
+    def are_independent(self, sym: Sym) -> bool:
+        """Whether no iteration over the symbol touches what another one writes: updates may meet a cell in several."""
+        found = [*(Touch(ref, True) for ref in self.writes), *(Touch(ref, False) for ref in self.reads)]
+        return are_independent(found, sym, (), sums=False)
 
 
 class _Sharing:
@@ -173,6 +178,8 @@ class _Sharing:
         begin = _within(first, set(shared.values()))
         end = [each.substituted(values) for each in _within(then, set(shared))]
         whole = _Row(tuple([one[sym] for sym in one if sym in shared.values()]), (*begin, *end))
+        if not all(whole.are_independent(loop.sym) for loop in whole.loops if loop.claimed):
+            return None
         arrays = {ref.buf for ref in (*whole.reads, *whole.writes)}
         if len(whole.members) > MEMBERS or len(arrays) > ARRAYS:
             return None
