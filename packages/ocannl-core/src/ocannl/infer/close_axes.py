@@ -8,6 +8,7 @@ from math import prod
 from ocannl.infer.arithmetic import Law, Product, Strided, Sum
 from ocannl.infer.close import AxisClosing, Closing, Open, Place, refuse_unsized, refuse_untold
 from ocannl.infer.mismatch import Mismatch
+from ocannl.infer.results import BroadcastAxis
 from ocannl.infer.spec import KINDS, Padding
 from ocannl.infer.terms import Dim, find, resolve
 from ocannl.infer.totals import Total
@@ -116,10 +117,10 @@ def drop_spare(it: Open) -> list[Closing]:
 
 def free_leaves(it: Open) -> list[Closing]:
     """Axes of leaves that nothing says anything about have size 1; those of parameters had to be told. What arithmetic
-    gives waits for what it is made of."""
+    gives waits for what it is made of, and so does what is used beside it."""
     refuse_untold(untold(it))
     later = computed(it.axes)
-    leaves = [axis for axis in it.axes if axis.leaf is not None and axis not in later]
+    leaves = [axis for axis in it.axes if axis.leaf is not None and axis not in later and not is_beside(axis, later)]
     refuse_unpaired(it, leaves)
     return [AxisClosing(axis, 1, "an axis that nothing tells a size", "nothing tells its size") for axis in leaves]
 
@@ -193,9 +194,10 @@ def shrink_computed(it: Open) -> list[Closing]:
 
 
 def computed_last(axes: list[Dim]) -> list[Dim]:
-    """Those that no arithmetic gives when the others are known, if there are any."""
+    """Those that do not follow when the others are known, if there are any."""
     later, wholes = computed(axes), wholes_of(axes)
     first = [axis for axis in axes if axis not in later]
+    first = [axis for axis in first if not is_beside(axis, later)] or first
     return first or [axis for axis in axes if axis not in wholes] or axes
 
 
@@ -211,9 +213,18 @@ def computed(axes: list[Dim]) -> set[Dim]:
     return found
 
 
+def is_beside(axis: Dim, later: set[Dim]) -> bool:
+    """The axis meets one of these in a result, which it is to fit."""
+    if axis.leaf is None:
+        return False
+    return any(find(up) in later and find(up) is not use for use in uses(axis) for up in use.above or ())
+
+
 def wholes_of(axes: list[Dim]) -> set[Dim]:
-    every = (law for axis in axes for law in axis.laws or ())
-    return {find(law.whole) for law in every if isinstance(law, Strided | Sum | Product | Total)}
+    """What follows from the parts of arithmetic, or from the operands of a result, when these are known."""
+    every = [law for axis in axes for law in axis.laws or ()]
+    wholes = {find(law.whole) for law in every if isinstance(law, Strided | Sum | Product | Total)}
+    return wholes | {find(law.result) for law in every if isinstance(law, BroadcastAxis) and not law.is_settled}
 
 
 def refuse_unpaired(it: Open, closing: list[Dim]) -> None:
