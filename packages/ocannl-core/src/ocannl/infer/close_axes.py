@@ -252,7 +252,7 @@ def refuse_unpaired(it: Open, closing: list[Dim]) -> None:
 
 
 def refuse_ambiguous(it: Open) -> None:
-    """A known whole does not say how it divides."""
+    """A known whole does not say how it divides, unless only parts of size 1 make it; parts of a sum may be empty."""
     for axis in it.axes:
         for law in laws(axis):
             whole, parts = find(law.whole), Counter(map(find, law.parts))
@@ -260,12 +260,10 @@ def refuse_ambiguous(it: Open) -> None:
             if whole.size is None or len(unknown) < 2:
                 continue
             known = [part.size for part in parts.elements() if part.size is not None]
-            if isinstance(law, Strided):
-                is_one = law.padding is not Padding.VALID or whole.size == law.offset + 1
-            elif isinstance(law, Sum):
-                is_one = whole.size == law.constant + sum(known) + sum(parts[part] for part in unknown)
-            else:
-                is_one = whole.size == law.factor * prod(known)
+            match law:
+                case Strided(): is_one = law.padding is not Padding.VALID or whole.size == law.offset + 1
+                case Sum(): is_one = False
+                case Product(): is_one = whole.size == law.factor * prod(known)
             if not is_one:
                 raise Mismatch(
                     f"nothing says how `{law.text}` divides {whole.fact or 'the whole'}, which is {whole.size}",
