@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
-from itertools import chain, product
+from collections.abc import Collection
+from dataclasses import replace
 from math import inf, prod
 
 from ocannl.ir.capabilities import Capabilities
@@ -12,14 +11,14 @@ from ocannl.ir.index import TRUE, Affine, Sym
 from ocannl.ir.loops import Access, Body, Buf, Expr, For, Home, Load, Local, Proc, Ref, Stmt, loop
 from ocannl.ir.names import Namer
 from ocannl.ir.stack import ROW_BYTES
-from ocannl.ir.touch import Touch, are_independent, storage
-from ocannl.opt.carry import Carried, carried, in_parts
+from ocannl.opt.carry import carried, in_parts
 from ocannl.opt.group import Group, group_of, multiplies, scratch
 from ocannl.opt.nest import around, is_claimed, is_whole, loads, names_of
 from ocannl.opt.parts import parts_of
 from ocannl.opt.places import Places
 from ocannl.opt.plan.model import best
 from ocannl.opt.plan.tiled import subject_of
+from ocannl.opt.row import Row, are_dependent, equal_loops, within
 from ocannl.opt.substitute import map_statements, substitute_statements
 
 MEMBERS = 24  # of one row
@@ -59,40 +58,18 @@ def rows(proc: Proc, capabilities: Capabilities, far_bytes: int = FAR_BYTES) -> 
     return _Sharing(proc, capabilities, far_bytes).result()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Row:
-    """Groups one after the other in each iteration of the loops; their own loops are the others."""
-
-    loops: tuple[For, ...]
-    members: tuple[Group, ...]
-    sums: tuple[Carried, ...] = ()  # over the loops
-
-    @property
-    def reads(self) -> Iterator[Ref]:
-        return (ref for each in self.members for ref in each.reads)
-
-    @property
-    def writes(self) -> Iterator[Ref]:
-        return (ref for each in self.members for ref in each.writes)
-
-    def are_independent(self, sym: Sym) -> bool:
-        """Whether no iteration over the symbol touches what another one writes: updates may meet a cell in several."""
-        found = [*(Touch(ref, True) for ref in self.writes), *(Touch(ref, False) for ref in self.reads)]
-        return are_independent(found, sym, (), sums=False)
-
-
 class _Sharing:
     def __init__(self, proc: Proc, capabilities: Capabilities, far_bytes: int) -> None:
         self.proc, self.capabilities, self.names = proc, capabilities, Namer(names_of(proc))
         self.far_bytes = far_bytes
         self.stmts: list[Stmt | None] = list(proc.body)
         self.places = Places(self.stmts)
-        self.rows: dict[int, _Row] = {}
-        self.alone: dict[_Row, float] = {}  # cycles of rows as they are
+        self.rows: dict[int, Row] = {}
+        self.alone: dict[Row, float] = {}  # cycles of rows as they are
         for at, stmt in enumerate(proc.body):
             group = group_of(stmt, self.names)
             if group is not None and group.cond.is_true and all(map(is_whole, group.loops)):
-                self.rows[at] = _Row(group.loops, (replace(group, loops=()),))
+                self.rows[at] = Row(group.loops, (replace(group, loops=()),))
 
     def result(self) -> Proc:
         for at in sorted(self.rows):
@@ -147,7 +124,7 @@ class _Sharing:
         group = replace(row.members[0], loops=row.loops)
         for place in self.places.touching([ref.buf for ref in row.reads], at):
             other = self.rows.get(place)
-            if other is None or len(other.members) == 1 or (at < place and _meet(other, row)):
+            if other is None or len(other.members) == 1 or (at < place and are_dependent(other, row)):
                 continue
             if any(loop.claimed for loop in other.loops):
                 continue
@@ -161,8 +138,8 @@ class _Sharing:
                 self.places.merge(at, place)
                 return
 
-    def together(self, first: _Row, then: _Row) -> _Row | None:
-        pairs = _told(first, then)
+    def together(self, first: Row, then: Row) -> Row | None:
+        pairs = equal_loops(first, then)
         one, other = ({loop.sym: loop for loop in row.loops} for row in (first, then))
         shared = {its: mine for mine, its in pairs.items() if mine in one and its in other}
         claimed = {loop.sym for row in (first, then) for loop in row.loops if loop.claimed}
@@ -175,9 +152,9 @@ class _Sharing:
         if len(then.members) > 1 and len(shared) < len(then.loops):
             return None
         values = {its: Affine.of(mine) for its, mine in shared.items()}
-        begin = _within(first, set(shared.values()))
-        end = [each.substituted(values) for each in _within(then, set(shared))]
-        whole = _Row(tuple([one[sym] for sym in one if sym in shared.values()]), (*begin, *end))
+        begin = within(first, set(shared.values()))
+        end = [each.substituted(values) for each in within(then, set(shared))]
+        whole = Row(tuple([one[sym] for sym in one if sym in shared.values()]), (*begin, *end))
         if not all(whole.are_independent(loop.sym) for loop in whole.loops if loop.claimed):
             return None
         arrays = {ref.buf for ref in (*whole.reads, *whole.writes)}
@@ -193,9 +170,9 @@ class _Sharing:
         limit, turns = LOSS * sum(map(self.before, (first, then))) - _traffic(whole), prod(s.extent for s in shared)
         return whole if self.cycles(whole.members, limit / turns) + far / BANDWIDTH <= limit / turns else None
 
-    def before(self, row: _Row) -> float:
+    def before(self, row: Row) -> float:
         if row not in self.alone:
-            self.alone[row] = self.cycles(_within(row, set())) + _traffic(row)
+            self.alone[row] = self.cycles(within(row, set())) + _traffic(row)
         return self.alone[row]
 
     def cycles(self, groups: tuple[Group, ...], limit: float = inf) -> float:
@@ -211,7 +188,7 @@ class _Sharing:
 
     # ------------------------------------------------------------------------------------------------------- the result
 
-    def built(self, at: int, row: _Row) -> tuple[Body, set[Buf], list[Buf]]:
+    def built(self, at: int, row: Row) -> tuple[Body, set[Buf], list[Buf]]:
         """The statements, the arrays of which a row of their own is enough, and those of parts of sums."""
         syms = {loop.sym for loop in row.loops}
         own: dict[Buf, set[tuple[int, ...]]] = {}  # the axes that a row of it has, in each place
@@ -259,34 +236,7 @@ class _Sharing:
         return (stmt, *(each.after for each in parts)), set(mine), [each.buf for each in parts]
 
 
-def _meet(first: _Row, then: _Row) -> bool:
-    """Whether one of them writes what the other one touches."""
-    pairs = chain(product(first.writes, (*then.writes, *then.reads)), product(first.reads, then.writes))
-    return any(storage(one.buf) == storage(other.buf) for one, other in pairs)
-
-
-def _told(first: _Row, then: _Row) -> dict[Sym, Sym]:
-    """Loops of the first row with those of the second that they are equal to wherever both touch one cell, if one of
-    them writes it."""
-    found: dict[Sym, Sym] | None = None
-    for mine, its in ((first.writes, (*then.reads, *then.writes)), (first.reads, tuple(then.writes))):
-        for one in mine:
-            for other in its:
-                if storage(one.buf) != storage(other.buf):
-                    continue
-                if one.buf is not other.buf:
-                    return {}
-                same = {
-                    a.only_sym: b.only_sym
-                    for a, b in zip(one.at, other.at, strict=True)
-                    if a.only_sym is not None and b.only_sym is not None
-                    and (a.only_sym.lo, a.only_sym.hi) == (b.only_sym.lo, b.only_sym.hi)
-                }  # fmt: skip
-                found = same if found is None else {a: b for a, b in found.items() if same.get(a) is b}
-    return found or {}
-
-
-def _traffic(row: _Row) -> float:
+def _traffic(row: Row) -> float:
     """Cycles until everything has come or gone once."""
     return sum(buf.nbytes for buf in {ref.buf for ref in (*row.reads, *row.writes)}) / BANDWIDTH
 
@@ -299,9 +249,3 @@ def _is_line(ref: Ref, shared: Collection[Sym]) -> bool:
 
 def _mentions(ref: Ref, syms: set[Sym]) -> bool:
     return any(sym in syms for place in ref.at for sym in place.syms)
-
-
-def _within(row: _Row, shared: set[Sym]) -> tuple[Group, ...]:
-    """The members with the loops of their own that are left when these are shared."""
-    rest = tuple([loop for loop in row.loops if loop.sym not in shared])
-    return tuple([replace(each, loops=(*rest, *each.loops)) for each in row.members])
