@@ -6,8 +6,9 @@ import numpy as np
 
 import ocannl as oc
 
-from .compare import ids, network, normal, torch
 from .layers import F, conv, dense, he, image, t_conv, t_dense
+from .network import ids, network, normal
+from .twin import torch
 
 # LeNet-5: LeCun, Bottou, Bengio and Haffner 1998, section II.B; the connections of layer C3 are those of its table I.
 C3_ROWS = (

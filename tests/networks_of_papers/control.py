@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ocannl as oc
 
-from .compare import Input, bits, ids, network, normal, torch
 from .layers import F, conv, dense, image, t_conv, t_dense
+from .network import Input, bits, ids, network, normal
+from .twin import torch
 
 
 def frames(*dims):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ocannl as oc
 
-from .compare import ids, network, torch, uniform
 from .layers import F, dense, t_dense
+from .network import ids, network, uniform
+from .twin import torch
 
 
 @network(seconds=60, learning_rate=0.02, x=uniform(64, 784), y=ids(10, 64))

@@ -6,8 +6,9 @@ import numpy as np
 
 import ocannl as oc
 
-from .compare import bits, ids, network, torch, uniform
 from .layers import F, dense, t_dense
+from .network import bits, ids, network, uniform
+from .twin import torch
 
 
 @network(seconds=20, learning_rate=0.5, center=ids(30000, 256), context=ids(30000, 256), negative=ids(30000, 256, 5))

@@ -10,7 +10,7 @@ from typing import Any
 
 import ocannl as oc
 
-from .compare import Weights, torch
+from .twin import Weights, torch
 
 F = torch.nn.functional
 
@@ -24,6 +24,24 @@ def dense(x, *, outputs):
     w = oc.param(oc.kaiming(), o=[outputs])
     b = oc.param(oc.normal(std=0.1), o=[outputs])
     return w @ x + b
+
+
+@oc.op
+def layer_norm(x):
+    """Over the last axis."""
+    gain = oc.param(oc.uniform(0.5, 1.5), o=[x.dims[-1]])
+    bias = oc.param(o=[x.dims[-1]])
+    centered = x - x.mean("...|..a.., d => ...|..a.., 0")
+    return gain * centered * oc.recip_sqrt((centered**2).mean("...|..a.., d => ...|..a.., 0") + 1e-5) + bias
+
+
+@oc.op
+def batch_norm(x):
+    """Over the batch and all positions of an image."""
+    gain = oc.param(oc.uniform(0.5, 1.5), o=[x.dims[-1]])
+    bias = oc.param(o=[x.dims[-1]])
+    centered = x - x.mean("...|h,w,c => c")
+    return gain * centered * oc.recip_sqrt((centered**2).mean("...|h,w,c => c") + 1e-5) + bias
 
 
 @oc.op
@@ -55,6 +73,14 @@ def image(x: Any) -> Any:
 
 def t_dense(x: Any, w: Weights) -> Any:
     return F.linear(x, w["w"].flatten(1), w["b"])
+
+
+def t_layer_norm(x: Any, w: Weights) -> Any:
+    return F.layer_norm(x, x.shape[-1:], w["gain"], w["bias"])
+
+
+def t_batch_norm(x: Any, w: Weights) -> Any:
+    return F.batch_norm(x, None, None, w["gain"], w["bias"], training=True)
 
 
 def t_conv(x: Any, w: Weights, **settings: Any) -> Any:

@@ -15,12 +15,13 @@ import pytest
 
 pytest.importorskip("torch")
 
-from . import classifiers, control, deep, embeddings, generative, text  # noqa: F401
-from .compare import check_gradients, check_steps, selection
+from . import audio, capsules, classifiers, control, deep, embeddings, flows, generative, graphs, mixer, rendering, text  # noqa: F401
+from .compare import check_gradients, check_steps
+from .network import selection
 
 BUDGET = 60.0  # seconds
 BACKENDS = "llvm", "c"
-NAMES = tuple(selection(os.environ.get("OCANNL_TEST_PAPERS", ""), BUDGET))
+NAMES = selection(os.environ.get("OCANNL_TEST_PAPERS", ""), BUDGET)
 
 
 def for_each_network(test: Callable[..., None]) -> Callable[..., None]:

@@ -6,8 +6,9 @@ import numpy as np
 
 import ocannl as oc
 
-from .compare import ids, network, torch
 from .layers import F, dense, t_dense
+from .network import ids, network
+from .twin import torch
 
 VECTORS = np.random.default_rng(3).uniform(-0.25, 0.25, (18765, 300)).astype("float32")
 
