@@ -34,7 +34,7 @@ def scale_and_shift(x, *, features, channels):
     """What a coupling computes from the part that it leaves alone."""
     h = residual_network(x, features=features, channels=2 * channels)
     scale = oc.param(oc.uniform(0.5, 1.0), o=[channels])
-    s = scale * oc.tanh(oc.concat("...|s^t => ...|s", h, s=channels))
+    s = scale * oc.tanh(oc.concat("...|h,w,s^t => ...|h,w,s", h, s=channels))
     return s, oc.concat("...|h,w,s^t => ...|h,w,t", h, t=channels)
 
 

@@ -15,7 +15,23 @@ import pytest
 
 pytest.importorskip("torch")
 
-from . import audio, capsules, classifiers, control, deep, embeddings, flows, generative, graphs, mixer, rendering, text  # noqa: F401
+from . import (  # noqa: F401
+    audio,
+    capsules,
+    classifiers,
+    control,
+    deep,
+    embeddings,
+    flows,
+    generative,
+    graphs,
+    language,
+    mixer,
+    rendering,
+    residual,
+    text,
+    transformers,
+)
 from .compare import check_gradients, check_steps
 from .network import selection
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -15,10 +15,10 @@ from .network import NETWORKS, Array, Arrays, Network, arrays_of, build
 
 torch = pytest.importorskip("torch")
 
-TOLERANCE = 2e-3
+TOLERANCE = 2e-3  # of the root mean square of an array
 MAX_TOLERANCE = 0.03
 PERTURBATION = 1e-5  # what sums of very many terms in float32 may be off by
-NOISE_FLOOR = 1e-5  # of the largest element of all arrays: smaller arrays are compared with that
+NOISE_FLOOR = 1e-5  # of the largest array: smaller arrays are compared with that
 
 
 class Weights:
@@ -48,7 +48,7 @@ class Gradients(NamedTuple):
 
 def differentiate(network: Network, weights: Arrays, dtype: Any = torch.float64) -> Gradients:
     """The loss and its gradients; a weight without a gradient is left out."""
-    leaves = {path: torch.tensor(array, dtype=dtype, requires_grad=True) for path, array in weights.items()}
+    leaves = {path: torch.as_tensor(array, dtype=dtype).requires_grad_() for path, array in weights.items()}
     tensors = {name: torch.tensor(array) for name, array in arrays_of(network).items()}
     inputs = {name: t.to(dtype) if t.is_floating_point() else t.long() for name, t in tensors.items()}
     loss = network.reference(Weights(leaves), **inputs)
@@ -74,7 +74,7 @@ def reference_of(name: str) -> Reference:
     sensitivity = 0.0
     for relative, dtype in (0.0, torch.float32), (PERTURBATION, torch.float64), (-PERTURBATION, torch.float64):
         inexact = differentiate(network, perturbed(weights, relative), dtype)
-        sensitivity = max(sensitivity, *errors(inexact.arrays, exact.arrays).values())
+        sensitivity = max(sensitivity, *errors(inexact.arrays, exact.arrays, root_mean_square).values())
     return Reference(exact, min(max(TOLERANCE, 4 * sensitivity), MAX_TOLERANCE))
 
 
@@ -84,12 +84,15 @@ def perturbed(weights: Arrays, relative: float) -> Arrays:
     return {path: w * (1 + relative * rng.uniform(-1, 1, w.shape)) for path, w in weights.items()}
 
 
-def errors(arrays: Arrays, exact: Arrays) -> dict[str, float]:
-    """The largest error of each array, relative to its largest element."""
-    assert arrays.keys() == exact.keys()
-    floor = NOISE_FLOOR * max(magnitude(array) for array in exact.values())
-    return {path: magnitude(arrays[path] - want) / max(magnitude(want), floor) for path, want in exact.items()}
+def errors(arrays: Arrays, exact: Arrays, size: Callable[[Array], float]) -> dict[str, float]:
+    """How large the error of each array is, relative to the array."""
+    floor = NOISE_FLOOR * max(map(size, exact.values()))
+    return {path: size(arrays[path] - want) / max(size(want), floor) for path, want in exact.items()}
 
 
-def magnitude(array: Array) -> float:
+def root_mean_square(array: Array) -> float:
+    return float(np.sqrt(np.mean(np.square(array, dtype="float64")))) if array.size else 0.0
+
+
+def largest(array: Array) -> float:
     return float(np.abs(array).max(initial=0.0))
