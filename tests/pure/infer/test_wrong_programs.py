@@ -420,6 +420,19 @@ def a_spec_with_too_few_axes():
 
 
 @wrong("""
+`hd,` in `...|s,hd; hd => ...|s` has 1 axis, but the output row of `w` is 8,64
+  in   einsum("...|s,hd; hd => ...|s", x, w)  file.py:N
+  w    ...|...->8,64                          placeholder, file.py:N
+  x    2|...->24,512                          placeholder, file.py:N
+  fix  write `h,d` for 2 axes; names in this spec are whole words, so `hd` is one
+""")
+def letters_that_a_comma_makes_a_word():
+    x = oc.placeholder(b=[2], o=[24, 512])
+    w = oc.placeholder(o=[8, 64])
+    return oc.einsum("...|s,hd; hd => ...|s", x, w)
+
+
+@wrong("""
 `..., i, j, k` in `...ijk => ...` has at least 3 axes, but the output row of `x` is 4
   in   einsum("...ijk => ...", x)  file.py:N
   x    ...|...->4                  placeholder, file.py:N

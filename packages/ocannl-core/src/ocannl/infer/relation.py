@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ocannl.infer.logic import Logic
 from ocannl.infer.mismatch import Mismatch
-from ocannl.infer.spec import KINDS, Coef, Kind, RowSpec, ShapeSpec, print_shape
+from ocannl.infer.spec import KINDS, Coef, Kind, Label, RowSpec, ShapeSpec, print_shape
 from ocannl.infer.terms import Dim, Owner, Provenance, Row, print_row
 
 if TYPE_CHECKING:
@@ -72,8 +72,20 @@ class Relation:
                 fix = f"write {count(actual)} there, or `...` for any number"
                 if actual.var is not None:
                     problem, fix = f"{problem}: {reason}", "give one of the tensors all its axes"
+                fix = self.letters_apart(slot, actual) or fix
         owners = tuple(o for o in (other, owner) if o is not None)
         return Mismatch(problem, dims=said.axes + actual.axes, owners=owners, causes=(self,), fix=fix)
+
+    def letters_apart(self, slot: int, actual: Row) -> str | None:
+        """The remedy where names of several letters would be as many axes as there are, were they letters."""
+        row = self.said(slot)
+        names = [axis.name for axis in (*row.lead, *row.trail) if isinstance(axis, Label)]
+        long = next((name for name in names if len(name) > 1 and name.isalpha()), None)
+        letters = sum(map(len, names))
+        fits = actual.count <= letters if actual.var is not None else actual.count == letters
+        if long is None or not fits:
+            return None
+        return f"write `{','.join(long)}` for {len(long)} axes; names in this spec are whole words, so `{long}` is one"
 
     def owner(self, slot: int) -> Owner | None:
         return self.owners[slot // 3] if slot // 3 < len(self.owners) else None
@@ -93,10 +105,14 @@ class Relation:
         others = (use.slot for use in uses if use.spec == spec and use.slot < slot)
         return next(others, None)
 
+    def said(self, slot: int) -> RowSpec:
+        """What the spec says of a row."""
+        return next(use.spec for use in (*self.logic.equal, *self.logic.result) if use.slot == slot)
+
     def written(self, slot: int) -> str:
         """The row as the spec has it."""
         kind: Kind = KINDS[slot % 3]
-        row = next(use.spec for use in (*self.logic.equal, *self.logic.result) if use.slot == slot)
+        row = self.said(slot)
         if row == RowSpec():
             return f"the {kind} row that is not written in {self.logic}"
         return f"`{print_shape(ShapeSpec(**{kind: row})).removesuffix('|').removesuffix('->')}` in {self.logic}"
