@@ -25,9 +25,9 @@ def attention(x, y, *, mask):
     width = WIDTH // HEADS
     q, k, v = (oc.param(name, oc.xavier(), o=[HEADS, width]) for name in "qkv")
     out = oc.param(oc.xavier(), o=[WIDTH])
-    scores = oc.einsum("b,s|hd; b,t|hd => b,s|ht", q @ x, k @ y) / width**0.5
+    scores = oc.einsum("b,s|h,d; b,t|h,d => b,s|h,t", q @ x, k @ y) / width**0.5
     weights = oc.softmax(oc.where(mask, scores, -np.inf), "...|ht => ...|h")
-    return out @ oc.einsum("b,s|ht; b,t|hd => b,s|hd", weights, v @ y)
+    return out @ oc.einsum("b,s|h,t; b,t|h,d => b,s|h,d", weights, v @ y)
 
 
 @oc.op
