@@ -95,7 +95,7 @@ def rnn_search():
     def aligned(s, annotations, keys):
         """The annotations, weighted by how well they fit the state."""
         v = oc.param(he(UNITS), o=[UNITS])
-        query = oc.param(he(UNITS), o=[UNITS]) @ s
+        query = oc.param("query", he(UNITS), o=[UNITS]) @ s
         scores = oc.einsum("t,b|d; d => b|t", oc.tanh(keys + query), v)
         return oc.einsum("b|t; t,b|d => b|d", oc.softmax(scores), annotations)
 
