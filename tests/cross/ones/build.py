@@ -15,11 +15,12 @@ import ocannl as oc
 @dataclass
 class Built:
     """`refused` are the errors of statements, by their names; `asking` the errors of tensors that were asked for their
-    shape."""
+    shape, and `answers` what they answered while the program was written."""
 
     tensors: dict[str, oc.Tensor] = field(default_factory=dict)
     refused: dict[str, oc.OcannlError] = field(default_factory=dict)
     asking: dict[str, oc.OcannlError] = field(default_factory=dict)
+    answers: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def errors(self) -> dict[str, oc.OcannlError]:
@@ -37,7 +38,9 @@ def build(program: Program, values: bool = False, until_refused: bool = False) -
         if not write(statement, number, scope, built) and until_refused:
             return built
         if statement.name in program.asked and statement.name in built.tensors:
-            ask(statement.name, built)
+            dims = ask(statement.name, built)
+            if dims is not None:
+                built.answers[statement.name] = dims
     return built
 
 

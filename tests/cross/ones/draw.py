@@ -11,7 +11,7 @@ from ones.program import Leaf, Line, Statement
 from ones.rows import SCALAR, Axis, Refused, Row, Rows, Unspecified, broadcast_shapes, cells
 
 SIZES, WEIGHTS = (1, 2, 3, 4, 5, 6), (45, 20, 16, 7, 7, 5)
-UNITS = ("u", "v")
+UNIT = "u"  # axes that have none may take this one from what they meet
 LENGTHS = ((0, 0, 1, 1, 1, 2, 2, 3), (0, 0, 0, 1, 1, 2), (0, 1, 1, 2, 2, 3))  # batch, input, output
 MAX_CELLS = 240
 MAX_AXES = 5  # of a row
@@ -49,7 +49,8 @@ class Pool:
         return self.random.choices(SIZES, WEIGHTS)[0]
 
     def axis(self) -> Axis:
-        return Axis(self.size(), self.random.choice(UNITS) if self.units and self.chance(0.25) else None)
+        size = self.size()
+        return Axis(size, UNIT if self.units and size > 1 and self.chance(0.4) else None)
 
     def row(self, kind: int) -> Row:
         return tuple(self.axis() for _ in range(self.random.choice(LENGTHS[kind])))
@@ -88,18 +89,16 @@ class Pool:
 
     # --- tensors ---
 
-    def leaf(self, rows: Rows, closed: bool = False) -> str:
-        """A new leaf."""
+    def leaf(self, rows: Rows, decided: Sequence[int] = ()) -> str:
+        """A new leaf. Rows of the kinds `decided` follow from its use, and may be left out."""
         if cells(rows) > MAX_CELLS:
             rows = SCALAR
         role = self.random.choice(("data", "data", "data", "param", "param", "placeholder", "node"))
         hidden: frozenset[int] = frozenset()
-        if not closed and self.chance(self.share_open):
-            role = self.random.choice(("param", "param", "param", "placeholder"))
-            kinds = [k for k in range(3) if self.chance(0.6) and not (role == "param" and k == 0)]
-            if role == "param" and rows[0]:
-                kinds = kinds if self.chance(0.5) else []
-            hidden = frozenset(kinds)
+        if self.chance(self.share_open):
+            role = self.random.choice(("param", "param", "placeholder"))
+            kinds = [k for k in range(3) if (self.chance(0.8) if k in decided else self.chance(0.05))]
+            hidden = frozenset(k for k in kinds if role != "param" or k)
         leaf = Leaf(self.name("x"), rows, role, self.random.randrange(1000), hidden)
         self.statements.append(leaf)
         self.rows[leaf.name] = rows
@@ -127,6 +126,8 @@ class Pool:
             if fine:
                 return self.random.choice(fine)
         rows = shapes[-1]
+        if self.chance(self.share_open):
+            return self.leaf(rows, range(3))
         beside = self.beside(rows[0]), self.beside(rows[1]), self.beside(rows[2])
         return self.leaf(self.spoiled(beside) if self.chance(0.12) else beside)
 

@@ -49,7 +49,8 @@ class Writer(Pool):
         if self.chance(0.12):
             input = (self.axis(), *input)
         rows = self.beside(batch) if self.chance(0.5) else (), input, self.row(2)
-        return self.apply(ops.MATMUL, [self.leaf(self.spoiled(rows) if self.chance(0.1) else rows), y], self.ill)
+        x = self.leaf(self.spoiled(rows) if self.chance(0.1) else rows, (1,))
+        return self.apply(ops.MATMUL, [x, y], self.ill)
 
     def transpose(self) -> Line | None:
         return self.apply(ops.TRANSPOSE, [self.pick()])
@@ -57,7 +58,7 @@ class Writer(Pool):
     def slice(self) -> Line | None:
         x = self.pick(lambda rows: bool(rows[0]) or self.chance(0.05))
         size = self.rows[x][0][0].size if self.rows[x][0] else 1
-        return self.apply(ops.batch_slice(self.random.choice((0, 0, max(0, size - 1), size, 5))), [x], 0.3)
+        return self.apply(ops.batch_slice(self.random.choice((0, 0, max(0, size - 1), size, 5))), [x], min(self.ill, 0.3))
 
     def total(self) -> Line | None:
         return self.apply(ops.total(self.random.choice(list(ops.TOTALS))), [self.pick()])
@@ -96,13 +97,13 @@ class Writer(Pool):
         if len(names) < 3 and self.chance(0.7 if draw.taps else 0.35):
             shape, rows = draw.operand_of_names()
             shapes.append(shape)
-            names.append(self.leaf(rows, closed=self.chance(0.7)))
+            names.append(self.leaf(rows, range(3) if self.chance(0.3) else ()))
         spec = draw.spec(shapes)
         if self.chance(0.06):
             spec = spoil(self.random, spec)
         if self.chance(0.06):
             n = self.random.randrange(len(names))
-            names[n] = self.leaf(self.spoiled(self.rows[names[n]]), closed=True)
+            names[n] = self.leaf(self.spoiled(self.rows[names[n]]))
         reduce = self.random.choice(("add", "add", "max", "min")) if len(names) == 1 and draw.is_onto else "add"
         combine = "add" if len(names) > 1 and self.chance(0.1) else "mul"
         return self.apply(ops.einsum(spec, reduce, combine), names, self.ill)
@@ -166,7 +167,8 @@ class Writer(Pool):
             shape = [tuple(map(bare, r)) for r in rows]
             shape[kind] = tuple(row)
             changed = shape[0], shape[1], shape[2]
-            names.append(self.leaf(self.spoiled(changed) if self.chance(0.12) else changed))
+            decided = [k for k in range(3) if k != kind]
+            names.append(self.leaf(self.spoiled(changed) if self.chance(0.12) else changed, decided))
         shapes = tuple(at(whole, kind, insert(whole[kind], n, (letter,))) for letter in letters)
         parts: list[str | int] = list(letters)
         if self.chance(0.25):
@@ -185,7 +187,7 @@ class Writer(Pool):
             if alike and self.chance(0.6):
                 names.append(self.random.choice(alike))
             else:
-                names.append(self.leaf(self.spoiled(rows) if self.chance(0.12) else rows))  # type: ignore[arg-type]
+                names.append(self.leaf(self.spoiled(rows) if self.chance(0.12) else rows, range(3)))  # type: ignore[arg-type]
         self.random.shuffle(names)
         return self.apply(ops.stack(self.random.randrange(3), len(names), self.chance(0.3)), names, self.ill)
 
@@ -216,7 +218,7 @@ class Writer(Pool):
         if len(axes) != 2:
             return None
         taps, stride, mark = self.random.choice((1, 1, 2, 3)), self.random.choice((1, 1, 2)), "<="[self.chance(0.3)]
-        kernel = self.leaf(((), (), (Axis(taps), bare(axes[1]), self.axis())))
+        kernel = self.leaf(((), (), (Axis(taps), bare(axes[1]), self.axis())), (0, 1))
         all_batch = RowSpec((), "...", 0)
         walk = Window("e", "k", stride, mark)
         spec = Spec(
@@ -292,6 +294,7 @@ def generate(random: Random, operations: int = 7, share_open: float = 0.0) -> Pr
         random, units=random.random() < 0.15, empty=random.random() < 0.15,
         share_open=share_open,
     )  # fmt: skip
+    writer.ill = 0.0 if share_open else Writer.ill
     writer.leaf(writer.some_rows())
     for _ in range(4 * operations):
         if sum(isinstance(s, Line) for s in writer.statements) >= operations:

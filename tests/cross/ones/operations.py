@@ -221,7 +221,7 @@ def take(ids: Array, batch_axes: int) -> Operation:
         found = np.stack([table[at] for table, at in zip(tables, flat, strict=True)])
         return found.reshape(dims(shape(shapes)))
 
-    data = f"np.array({ids.tolist()}).reshape({ids.shape})"
+    data = f"np.array({ids.tolist()}, int).reshape({ids.shape})"
     axes = f", batch_axes={batch_axes}" if batch_axes else ""
     return Operation("take", f"oc.take({{0}}, oc.tensor({data}{axes}))", shape, value)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
-from string import ascii_lowercase
+from string import ascii_letters
 
 from ones.rows import KINDS, Axis, Row, Rows
 from ones.specs import Any, At, Merged, Name, RowSpec, Shape, Spec, Term, Window
@@ -19,7 +19,7 @@ class SpecDraw:
 
     def __init__(self, random: Random) -> None:
         self.random = random
-        letters = [letter for letter in ascii_lowercase if letter not in "crs"]  # these are row variables
+        letters = [letter for letter in ascii_letters if letter not in "crsZ"]  # these are row variables
         random.shuffle(letters)
         self.letters = iter(letters)
         self.bound: dict[str, int] = {}
