@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from ones.program import Program, Statement, cells, code, zeros
-from ones.rows import Axis, Rows
 
 import ocannl as oc
+from ones.program import Program, Statement, cells, zeros
+from ones.rows import Axis, Rows
 
 
 @dataclass
@@ -32,10 +32,10 @@ def build(program: Program, values: bool = False, until_refused: bool = False) -
     what would use it. With `values`, data hold their cells, else zeros."""
     built = Built()
     scope: dict[str, Any] = {"oc": oc, "np": np, "cells": cells if values else zeros}
-    for number, statement in enumerate(program.statements):
+    for statement in program.statements:
         if not all(name in built.tensors for name in statement.operands):
             continue
-        if not write(statement, number, scope, built) and until_refused:
+        if not write(statement, scope, built) and until_refused:
             return built
         if statement.name in program.asked and statement.name in built.tensors:
             dims = ask(statement.name, built)
@@ -44,9 +44,9 @@ def build(program: Program, values: bool = False, until_refused: bool = False) -
     return built
 
 
-def write(statement: Statement, number: int, scope: dict[str, Any], built: Built) -> bool:
+def write(statement: Statement, scope: dict[str, Any], built: Built) -> bool:
     try:
-        exec(code(statement, number), scope)
+        exec(statement.code, scope)
     except oc.OcannlError as error:
         built.refused[statement.name] = error
         return False

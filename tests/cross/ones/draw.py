@@ -60,7 +60,7 @@ class Pool:
         return rows if cells(rows) <= MAX_CELLS else (rows[0][:1], (), rows[2][:1])
 
     def beside(self, row: Row) -> Row:
-        """A row that broadcasts with this one: shorter or longer, some axes 1 where this one is larger or the reverse."""
+        """A row that broadcasts with this one: shorter or longer, with some sizes 1, and some 1 replaced."""
         if self.chance(0.25):
             row = row[self.random.randint(0, len(row)) :]
         elif self.chance(0.2) and len(row) < 3:

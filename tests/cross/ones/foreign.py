@@ -1,4 +1,4 @@
-"""Statements between those of a program that share no open leaf with it: uses of its tensors that fit, and that do not."""
+"""Statements among those of a program that share no open leaf with it: uses of its tensors, fitting or not."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from random import Random
 
 import numpy as np
+
 from ones import operations as ops
 from ones.draw import Pool, broadcasts
 from ones.program import Line, Program, Statement
@@ -58,7 +59,8 @@ class Writer(Pool):
     def slice(self) -> Line | None:
         x = self.pick(lambda rows: bool(rows[0]) or self.chance(0.05))
         size = self.rows[x][0][0].size if self.rows[x][0] else 1
-        return self.apply(ops.batch_slice(self.random.choice((0, 0, max(0, size - 1), size, 5))), [x], min(self.ill, 0.3))
+        index = self.random.choice((0, 0, max(0, size - 1), size, 5))
+        return self.apply(ops.batch_slice(index), [x], min(self.ill, 0.3))
 
     def total(self) -> Line | None:
         return self.apply(ops.total(self.random.choice(list(ops.TOTALS))), [self.pick()])
@@ -200,7 +202,8 @@ class Writer(Pool):
         if not self.rows[x][2]:
             return None
         many = 2 if len(self.rows[x][2]) > 1 and self.chance(0.6) else 1
-        window, stride, mark = self.random.choice((1, 1, 2, 2, 3)), self.random.choice((1, 1, 2)), "<="[self.chance(0.3)]
+        window, stride = self.random.choice((1, 1, 2, 2, 3)), self.random.choice((1, 1, 2))
+        mark = "<="[self.chance(0.3)]
         over = ["e", "f"][:many]
         walk = [Window(name, name.upper(), stride, mark) for name in over]
         operand = RowSpec((), "...", 0), RowSpec(), RowSpec(tuple(walk), "..c..", many)
@@ -219,12 +222,13 @@ class Writer(Pool):
             return None
         taps, stride, mark = self.random.choice((1, 1, 2, 3)), self.random.choice((1, 1, 2)), "<="[self.chance(0.3)]
         kernel = self.leaf(((), (), (Axis(taps), bare(axes[1]), self.axis())), (0, 1))
-        all_batch = RowSpec((), "...", 0)
-        walk = Window("e", "k", stride, mark)
-        spec = Spec(
-            ((all_batch, RowSpec(), RowSpec((walk, Name("i")))), (RowSpec(), RowSpec(), RowSpec((Name("k"), Name("i"), Name("o"))))),
-            (all_batch, RowSpec(), RowSpec((Name("e"), Name("o")))),
-        )  # fmt: skip
+        batch, empty = RowSpec((), "...", 0), RowSpec()
+        rows = [
+            RowSpec(terms) for terms in (
+                (Window("e", "k", stride, mark), Name("i")), (Name("k"), Name("i"), Name("o")), (Name("e"), Name("o"))
+            )
+        ]  # fmt: skip
+        spec = Spec(((batch, empty, rows[0]), (empty, empty, rows[1])), (batch, empty, rows[2]))
         text = f'oc.conv1d({{0}}, {{1}}, stride={stride}, padding="{"none" if mark == "<" else "same"}")'
         return self.apply(ops.renamed(ops.einsum(spec), text, "conv"), [x, kernel], self.ill)
 
@@ -283,7 +287,8 @@ def differ_at(rows: Rows, like: Rows, kind: int, n: int) -> bool:
 
 def contracts(left: Rows, right: Rows) -> bool:
     try:
-        return sizes(broadcast([left[1], right[2]])) == sizes(left[1]) and broadcasts([left[:1] + ((), ()), right[:1] + ((), ())])
+        fits = sizes(broadcast([left[1], right[2]])) == sizes(left[1])
+        return fits and broadcasts([(left[0], (), ()), (right[0], (), ())])
     except Refused:
         return False
 

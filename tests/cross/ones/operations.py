@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
+
 from ones import spec_values
 from ones.rows import (
     MEMORY,
@@ -125,7 +126,8 @@ def einsum(spec: Spec, reduce: str = "add", combine: str = "mul", function: str 
     words = "".join(f', {key}="{word}"' for key, word, plain in (("reduce", reduce, "add"), ("combine", combine, "mul"))
                     if word != plain)  # fmt: skip
     return Operation(
-        "einsum", f'{function}("{spec.text}", {operands}{spec.arguments}{words})', lambda shapes: shape_of(spec, shapes),
+        "einsum", f'{function}("{spec.text}", {operands}{spec.arguments}{words})',
+        lambda shapes: shape_of(spec, shapes),
         lambda shapes, arrays: spec_values.contract(spec, shapes, arrays, reduce, combine), reduce == "add",
     )  # fmt: skip
 

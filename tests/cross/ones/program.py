@@ -1,4 +1,4 @@
-"""A program: leaves and operations in the order in which they are written, each with the shape that NumPy's rules give."""
+"""A program: leaves and operations in the order in which they are written, with the shapes of NumPy's rules."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from types import CodeType
 from typing import Any
 
 import numpy as np
+
 from ones.operations import Operation
 from ones.rows import KINDS, MEMORY, SCALAR, Row, Rows, dims
 from ones.spec_values import Array
@@ -63,6 +64,10 @@ class Leaf:
                 if k not in self.hidden]  # fmt: skip
         return f"{self.name} = oc.{self.role}({', '.join([*rows, 'dtype=oc.float64'])})"
 
+    @cached_property
+    def code(self) -> CodeType:
+        return compiled(self.text, self.name)
+
     @property
     def data(self) -> str:
         """Arguments of `oc.tensor`."""
@@ -70,6 +75,11 @@ class Leaf:
         units = [axis.unit for k in MEMORY for axis in self.rows[k]]
         marks = f", units={tuple(units)!r}" if any(units) else ""
         return f"cells({', '.join(map(str, (self.seed, *dims(self.rows))))}){axes}{marks}"
+
+
+def compiled(text: str, name: str) -> CodeType:
+    """The statement on a line of its own, with the number of its name."""
+    return compile("\n" * int(name.rpartition("_")[2][1:]) + text, "program.py", "exec")
 
 
 def written(row: Row) -> list[Any]:
@@ -90,11 +100,15 @@ class Line:
     def text(self) -> str:
         return f"{self.name} = {self.operation.text.format(*self.operands)}"
 
+    @cached_property
+    def code(self) -> CodeType:
+        return compiled(self.text, self.name)
+
 
 Statement = Leaf | Line
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Program:
     """`asked` are the names whose `.dims` is asked as soon as they are written; `foreign` are names of statements that
     share no open leaf with the others, and whose results nothing but foreign statements uses."""
@@ -120,7 +134,7 @@ class Program:
         """The shapes by NumPy's rules, of all that is not refused."""
         return {s.name: s.rows for s in self.statements if not s.rule}
 
-    @property
+    @cached_property
     def own(self) -> Program:
         """Without what is foreign."""
         return replace(self, statements=tuple(s for s in self.statements if s.name not in self.foreign))
@@ -166,11 +180,6 @@ class Program:
             if s.name in self.asked:
                 out.append(f"{s.name}.dims")
         return HEADER + "\n".join(out) + "\n"
-
-
-def code(statement: Statement, number: int) -> CodeType:
-    """The statement alone, on a line of the program's text of its own."""
-    return compile("\n" * number + statement.text, "program.py", "exec")
 
 
 def needed(program: Program, names: Sequence[str]) -> Program:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
-from ones.judges import Judge
+from ones.closed_judges import Judge
 from ones.program import Leaf, Line, Program, Statement
 
 TRIES = 400
@@ -53,7 +53,8 @@ def smaller(program: Program) -> Iterator[Program]:
             statements = (*program.statements[:number], leaf, *program.statements[number + 1 :])
             yield replace(program, statements=statements)
         if isinstance(statement, Leaf) and statement.role != "data" and not statement.hidden:
-            statements = (*program.statements[:number], replace(statement, role="data"), *program.statements[number + 1 :])
+            leaf = replace(statement, role="data")
+            statements = (*program.statements[:number], leaf, *program.statements[number + 1 :])
             yield replace(program, statements=statements)
     for name in sorted(program.asked):
         yield replace(program, asked=program.asked - {name})

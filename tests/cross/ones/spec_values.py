@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any as Anything
 
 import numpy as np
+
 from ones.rows import MEMORY, Rows, dims
 from ones.specs import Any, At, Joined, Merged, Name, Reading, RowSpec, Shape, Spec, Term, Window
 

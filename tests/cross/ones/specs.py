@@ -1,4 +1,4 @@
-"""Specs as data, their text, and the shapes that they give: names are bound by the operands, then read by the result."""
+"""Specs as data, their text, and the shapes that they give: the operands bind names, the result reads them."""
 
 from __future__ import annotations
 

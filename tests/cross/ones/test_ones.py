@@ -10,13 +10,15 @@ import os
 from random import Random
 
 import pytest
-from ones import judges
+
 from ones.foreign import with_foreign
 from ones.generate import generate
-from ones.judges import KNOWN, OPEN, VALUES, Judge
+from ones.judges import CLOSED, OPEN, VALUES, Judge
+from ones.open_judges import outcome
 from ones.program import Program
 from ones.rows import RULES
 from ones.shrink import complaint_of, shrink
+from ones.value_judges import computes_numpy
 
 COUNT = int(os.environ.get("OCANNL_TEST_ONES", "4000"))
 FIRST = int(os.environ.get("OCANNL_TEST_FIRST", "0"))
@@ -38,7 +40,7 @@ def open_program(seed: int) -> Program:
 
 def part_of(program: Program, judge: Judge) -> Program:
     """Foreign statements matter to isolation, and to values."""
-    return program if "isolated" in judge.__name__ or judge is judges.computes_numpy else program.own
+    return program if "isolated" in judge.__name__ or judge is computes_numpy else program.own
 
 
 def check(program: Program, judge: Judge, seed: int) -> None:
@@ -54,7 +56,7 @@ def check(program: Program, judge: Judge, seed: int) -> None:
 def test_closed_programs(chunk: range) -> None:
     for seed in chunk:
         program = closed_program(seed)
-        for judge in KNOWN:
+        for judge in CLOSED:
             check(program, judge, seed)
 
 
@@ -104,5 +106,5 @@ def test_most_programs_with_open_leaves_have_shapes() -> None:
     programs = [open_program(seed).own for seed in range(300)]
     programs = [program for program in programs if any(leaf.is_open for leaf in program.leaves)]
     assert len(programs) > 200
-    refused = [judges.outcome(program).error for program in programs]
+    refused = [outcome(program).error for program in programs]
     assert 0.02 < sum(error is not None for error in refused) / len(programs) < 0.4
