@@ -1,7 +1,8 @@
 """Random systems of shapes, judged by definitions that share no code with the solver.
 
-Every answer must satisfy each operation (*sound*), have leaves as large as their uses (*committed*), walk the cells
-that the specs say, and be the same in whatever order the operations were built. What is refused at once must be
+Every answer must satisfy each operation (*sound*), make results exactly the broadcast of their operands (*least*), have
+leaves as large as their uses (*committed*), walk the cells that the specs say, and be the same in whatever topological
+order the operations were built. What is refused at once must be
 unsatisfiable, as far as trying all small shapes can tell; what is refused later, though a solution was hidden in it,
 must name tensors or sizes that help when they are given. OCANNL_TEST_SHAPES says how many systems are tried.
 """
@@ -15,13 +16,13 @@ from statistics import median
 
 import pytest
 
-from ocannl.base.errors import ShapeError
-from ocannl.infer.logic import einsum
+from ocannl.infer.logic import einsum, pointwise
 from ocannl.infer.parse import parse
 from ocannl.infer.spec import Concat, Fixed, Label, Merged, Wild, Window
 from ocannl.testing.families import CERTAIN, FAMILIES, SMALL, refused_without_need
-from ocannl.testing.shapes import fits, holds
-from ocannl.testing.systems import AT_ONCE, judge, outcome, traces
+from ocannl.testing.laws import judge, traces
+from ocannl.testing.shapes import broadcast, fits, holds, makes
+from ocannl.testing.systems import AT_ONCE
 
 SYSTEMS = int(os.environ.get("OCANNL_TEST_SHAPES", "4000"))
 CHUNK = 250
@@ -50,32 +51,6 @@ def test_what_is_refused_leaves_no_trace(family, start):
 @pytest.mark.parametrize("start", CHUNKS)
 def test_what_is_refused_though_it_can_be_satisfied_is_rare_and_names_what_would_help(start):
     assert not refused_without_need(range(start, start + CHUNK))
-
-
-@pytest.mark.parametrize("start", CHUNKS)
-def test_where_axes_are_inserted_is_told_by_what_makes_a_tensor(start):
-    """Results that the operations make themselves, in any order, are what they are when they exist before."""
-    for seed in range(start, start + CHUNK):
-        random = Random(f"fronts {seed}")
-        system = FAMILIES["fronts"](random)
-        made = [None if n in system.fronts else shape for n, shape in enumerate(system.tensors())]
-        todo = [*range(system.steps)]
-        said = outcome(system.solve(todo))
-        try:
-            while todo:
-                ready = [n for n in todo if all(made[k] is not None for k in system.operations[n].operands)]
-                ready = [n for n in ready if made[system.operations[n].result] or is_first(system, n)]
-                todo.remove(n := random.choice(ready))
-                made[system.operations[n].result] = system.operate(made, n)
-        except ShapeError:
-            assert said == "refused", f"fronts {seed}\n{system}"
-            continue
-        assert all(made[n].fronts == fronts for n, fronts in system.fronts.items())
-        assert outcome(system.answer(made)) == said, f"fronts {seed}\n{system}"
-
-
-def is_first(system, n):
-    return n == next(k for k, it in enumerate(system.operations) if it.result == system.operations[n].result)
 
 
 # --- what is tried ----------------------------------------------------------------------------------------------------
@@ -136,11 +111,14 @@ def test_every_form_of_constraint_is_tried():
 
 
 def test_the_oracle_knows_its_subject():
-    def row(*sizes, gap=0):
-        return tuple((size, None) for size in sizes), gap
+    def row(*sizes):
+        return tuple((size, None) for size in sizes)
 
-    assert fits(row(2, 3), row(3)) and fits(row(2, 3), row(1, 3, gap=1))
-    assert not fits(row(2, 3), row(3, gap=1)) and not fits(row(3), row(1, 3))
+    assert fits(row(2, 3), row(3)) and fits(row(2, 3), row(1, 3))
+    assert not fits(row(2, 3), row(2)) and not fits(row(3), row(1, 3))
+    assert broadcast([row(2, 1), row(3), row()]) == row(2, 3)
+    assert broadcast([row(1, 1), row(1)]) == row(1, 1)
+    assert broadcast([row(2), row(3)]) is None
     for spec, rows, possible in [
         ("ij => ji", [(2, 3), (3, 2)], True), ("ij => ji", [(2, 3), (2, 3)], False), ("ii => i", [(2, 3), (2,)], False),
         ("2*o<+k; k => o", [(7,), (3,), (3,)], True), ("2*o<+k; k => o", [(8,), (3,), (3,)], False),
@@ -149,3 +127,11 @@ def test_the_oracle_knows_its_subject():
         ("i1 => i", [(3, 2), (3,)], True), ("i1 => i", [(3, 1), (3,)], False), ("_ _ => 0", [(3, 2), (1,)], True),
     ]:  # fmt: skip
         assert holds(einsum(parse(spec)), [(row(), row(), row(*sizes)) for sizes in rows]) is possible, (spec, rows)
+    for spec, rows, possible in [
+        ("i => i, 0", [(3,), (3, 1)], True), ("i => i, 0", [(3,), (3, 2)], False), ("i => i, 2", [(3,), (3, 3)], True),
+        ("i; j => i+j", [(3,), (2,), (4,)], True), ("i; j => i+j", [(3,), (2,), (5,)], False),
+    ]:  # fmt: skip
+        assert makes(einsum(parse(spec)), [(row(), row(), row(*sizes)) for sizes in rows]) is possible, (spec, rows)
+    two = [(row(), row(), row(*sizes)) for sizes in ((2, 1), (1,), (2, 1), (2, 3))]
+    assert makes(pointwise(2), two[:3]) and holds(pointwise(2), two[:3])
+    assert not makes(pointwise(2), [*two[:2], two[3]]) and holds(pointwise(2), [*two[:2], two[3]])

@@ -27,7 +27,7 @@ from ocannl.infer.spec import Padding
 from ocannl.infer.terms import Dim, find, resolve
 from ocannl.ir.index import Affine
 from ocannl.testing.families import CERTAIN, FAMILIES, SMALL, refused_without_need
-from ocannl.testing.systems import judge, traces
+from ocannl.testing.laws import judge, traces
 
 MOST = 2000
 """So many systems of each family are tried before a bug counts as missed."""

@@ -7,7 +7,7 @@ from random import Random
 
 from ocannl.infer.logic import COMPOSE, COMPOSE_ACCUMULATE, TRANSPOSE, Logic, einsum, pointwise
 from ocannl.infer.parse import parse
-from ocannl.testing.shapes import Fronts, Operation, fronts
+from ocannl.testing.shapes import Operation, unsized
 from ocannl.testing.systems import Given, System
 
 
@@ -23,97 +23,108 @@ ROWS = [
 KINDS = [
     pointwise(1), pointwise(2), pointwise(2), COMPOSE, COMPOSE, COMPOSE, TRANSPOSE, COMPOSE_ACCUMULATE,
     *specs("...|i->o => ...|o->i", "...|...->... => ...|...->...", "...|...->... => ...->..."),
-    *specs("..v..|...->... => ...|..v..->...", "...|...i; ...|...i => ...|i"),
+    *specs("..v..|...->... => |..v..->...", "...|...i; ...|...i => ...|i"),
 ]  # fmt: skip
 SUMS = [
     pointwise(1), pointwise(2),
     *specs("2*o<+k; k => o", "o<+k; k => o", "o=+k; k => o", "2*o=+k; k => o", "2*i => i", "i => 2*i", "i+1 => i"),
-    *specs("x; y => x^y", "2^x => x", "x => 1^x", "x^y => y", "x^y; x => y", "(a b) => a, b", "a, b => (a b)"),
-    *specs("o<+2*k; k => o", "o+k; k => o", "i; j => i", "i => i", "i => ij", "_ => 0", "i; j => ij"),
+    *specs("x; y => x^y", "i; j => i+j", "2^x => x", "x => 1^x", "x^y => y", "x^y; x => y", "(a b) => a, b"),
+    *specs("a, b => (a b)", "o<+2*k; k => o", "o+k; k => o", "i; j => i", "i => i", "i => ij", "_ => 0", "i; j => ij"),
 ]  # fmt: skip
 FLANKS = specs(
     "i, ... => ..., i", "..., i => i, ...", "i, ..., j => j, ..., i", "i, ... => ..., i", "... => ...", "i, j => j, i",
     "..., i => ..., i", "i, ... => i, ...", "i, ... => ...", "..., i => ...", "i, ...; ... => i, ...",
     "..., i, i => i, ...", "i, ... => i", "i, ... => i", "..., i => i", "..., i, j => i, j",
 )
-FRONTS = [
+INSERTED = [
     pointwise(1), pointwise(2), pointwise(2), pointwise(2), pointwise(2), pointwise(3),
     *specs("i, ... => i, ...", "i, ..., j => i, ..., j", "i; ... => i, ...", "..., i => i, ...", "i, ... => ..., i"),
     *specs("... => ...", "i, j, ... => j, i, ...", "...; ... => ...", "i, ...; i, ... => ...", "i, ... => ..."),
-    *specs("i, ...; ..., i => ...", "..., i => ..."),
+    *specs("i, ...; ..., i => ...", "..., i => ...", "... => 0, ...", "..., i => ..., 0", "... => ..., 2"),
 ]  # fmt: skip
 ENDS = specs("i, ... => i", "..., i => i", "i, j, ... => i", "..., i, j => j", "... => ...")
 
 
-def by_chance(
-    random: Random, logics: Sequence[Logic], count: int, number: int, ordered: bool = False
-) -> list[Operation]:
-    operations = []
-    for _ in range(number):
-        logic, result = random.choice(logics), random.randrange(count)
-        earlier = max(1, result) if ordered else count
-        operations.append(Operation(logic, [random.randrange(earlier) for _ in range(logic.arity)], result))
-    return operations
+class Chance:
+    """Leaves, and operations on any tensors: each makes a result, or writes into what exists."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.roles: list[str] = []
+        self.rows: list[tuple[Given, Given, Given]] = []
+        self.operations: list[Operation] = []
+
+    def leaf(self, role: str, batch: Given, input: Given, output: Given) -> None:
+        self.roles.append(role)
+        self.rows.append((batch, input, output))
+
+    def operate(self, logic: Logic, sizes: dict[str, int] | None = None, write: float = 0.0) -> None:
+        """One more operation; names that no operand sizes are mostly given sizes."""
+        count, sizes = len(self.roles), dict(sizes or {})
+        operands = [self.random.randrange(count) for _ in range(logic.arity)]
+        result = self.random.randrange(count) if self.random.random() < write else count
+        for name in sorted(unsized(logic)):
+            if name in logic.spec.labels() and self.random.random() < 0.9:
+                sizes[name] = self.random.choice((1, 2, 2, 3))
+        self.operations.append(Operation(logic, operands, result, sizes))
+        if result == count:
+            self.roles.append("result")
+            self.rows.append((None, None, None))
+
+    def system(self) -> System:
+        return System(self.roles, self.rows, self.operations)
+
+
+def some_sizes(random: Random, sizes: Sequence[int], counts: Sequence[int], known: float) -> Given:
+    row = tuple((random.choice(sizes), None) for _ in range(random.choice(counts)))
+    return row if random.random() < known else None
 
 
 def random_rows(random: Random) -> System:
-    """Output rows alone, of unknown lengths; results may be anything, themselves included."""
-    count = random.randint(2, 5)
-    roles = [random.choice(["data", "param", "result", "result"]) for _ in range(count)]
-    rows: list[tuple[Given, Given, Given]] = []
-    for role in roles:
-        known = random.random() < (0.1 if role == "result" else 0.5)
-        sizes = tuple((random.choice((1, 2, 2, 3)), None) for _ in range(random.randint(0, 2)))
-        rows.append(((), (), sizes if known else None))
-    return System(roles, rows, by_chance(random, ROWS, count, random.randint(1, count + 1)))
+    """Output rows alone, of unknown lengths; what is written into may be anything, operands included."""
+    chance = Chance(random)
+    for _ in range(random.randint(2, 3)):
+        chance.leaf(random.choice(["data", "param"]), (), (), some_sizes(random, (1, 1, 2, 2, 3), (0, 1, 2), 0.5))
+    for _ in range(random.randint(1, 4)):
+        chance.operate(random.choice(ROWS), write=0.35)
+    return chance.system()
 
 
 def random_kinds(random: Random) -> System:
-    """All three rows, of tensors that mostly are computed from earlier ones."""
-    count = random.randint(2, 5)
-    roles = [random.choice(["data", "param", "result", "result"]) for _ in range(count)]
-    rows: list[tuple[Given, Given, Given]] = []
-    for role in roles:
-        row: list[Given] = [
-            None if role == "result" or random.random() < 0.4
-            else tuple((random.choice((1, 2)), None) for _ in range(random.choice((0, 0, 1, 1, 2))))
-            for _ in range(3)
-        ]  # fmt: skip
-        rows.append((() if role == "param" else row[0], row[1], row[2]))
-    number, ordered = random.randint(1, count), random.random() < 0.6
-    return System(roles, rows, by_chance(random, KINDS, count, number, ordered))
+    """All three rows."""
+    chance = Chance(random)
+    for _ in range(random.randint(1, 3)):
+        role = random.choice(["data", "param"])
+        batch, input, output = (some_sizes(random, (1, 2), (0, 0, 1, 1, 2), 0.6) for _ in range(3))
+        chance.leaf(role, () if role == "param" else batch, input, output)
+    for _ in range(random.randint(1, 4)):
+        chance.operate(random.choice(KINDS), write=0.3)
+    return chance.system()
 
 
 def random_sums(random: Random) -> System:
     """Short output rows with units, in windows and concatenations."""
-    count = random.randint(2, 5)
-    roles = [random.choice(["data", "result"]) for _ in range(count)]
-    rows: list[tuple[Given, Given, Given]] = []
-    for role in roles:
-        known = random.random() < (0.1 if role == "result" else 0.6)
+    chance = Chance(random)
+    for _ in range(random.randint(2, 3)):
         units = ("a", "b", *(None,) * 8)
         length = random.choice((1, 1, 1, 2))
-        sizes = tuple((random.choice((1, 2, 3, 4, 4, 6)), random.choice(units)) for _ in range(length))
-        rows.append(((), (), sizes if known else None))
-    number, ordered = random.randint(1, count), random.random() < 0.8
-    return System(roles, rows, by_chance(random, SUMS, count, number, ordered))
+        sizes = tuple((random.choice((1, 1, 2, 3, 4, 4, 6)), random.choice(units)) for _ in range(length))
+        chance.leaf("data", (), (), sizes if random.random() < 0.6 else None)
+    for _ in range(random.randint(1, 4)):
+        chance.operate(random.choice(SUMS), write=0.25)
+    return chance.system()
 
 
 def random_flanks(random: Random) -> System:
     """Output rows that are equal, with axes in front and behind, some of given sizes."""
-    count = random.randint(2, 5)
-    roles = [random.choice(["data", "result"]) for _ in range(count)]
-    rows: list[tuple[Given, Given, Given]] = []
-    for role in roles:
-        known = random.random() < (0.1 if role == "result" else 0.4)
-        sizes = tuple((random.choice((1, 2, 2, 3)), None) for _ in range(random.randint(0, 3)))
-        rows.append(((), (), sizes if known else None))
-    number, ordered = random.randint(1, count), random.random() < 0.7
-    operations = by_chance(random, FLANKS, count, number, ordered)
-    for n, it in enumerate(operations):
-        given = {name: random.choice((1, 2, 3)) for name in it.logic.spec.labels() if random.random() < 0.3}
-        operations[n] = it._replace(sizes=given)
-    return System(roles, rows, operations)
+    chance = Chance(random)
+    for _ in range(random.randint(1, 3)):
+        chance.leaf("data", (), (), some_sizes(random, (1, 2, 2, 3), (0, 1, 2, 3), 0.4))
+    for _ in range(random.randint(1, 4)):
+        logic = random.choice(FLANKS)
+        sizes = {name: random.choice((1, 2, 3)) for name in logic.spec.labels() if random.random() < 0.3}
+        chance.operate(logic, sizes, write=0.35)
+    return chance.system()
 
 
 def random_ends(random: Random) -> System:
@@ -125,48 +136,30 @@ def random_ends(random: Random) -> System:
     operations = []
     for n in range(random.randint(2, 6)):
         logic = random.choice(ENDS)
-        given = {name: random.choice((1, 2, 2, 3)) for name in logic.spec.labels() if random.random() < 0.5}
-        operations.append(Operation(logic, [random.randrange(count)], count + n, given))
+        sizes = {name: random.choice((1, 2, 2, 3)) for name in logic.spec.labels() if random.random() < 0.5}
+        operations.append(Operation(logic, [random.randrange(count)], count + n, sizes))
     roles = ["data"] * count + ["result"] * len(operations)
     return System(roles, [((), (), None) for _ in roles], operations)
 
 
 def random_stretches(random: Random) -> System:
     """Output rows, some given and some not, that broadcasting stretches in several ways, also by way of each other."""
-    count = random.randint(3, 5)
-    roles = [random.choice(["data", "param"]) for _ in range(count)]
-    rows: list[tuple[Given, Given, Given]] = []
-    for _ in roles:
-        sizes = tuple((random.choice((1, 2, 2, 3)), None) for _ in range(random.choice((0, 1, 1, 2))))
-        rows.append(((), (), sizes if random.random() < 0.6 else None))
-    operations = []
+    chance = Chance(random)
+    for _ in range(random.randint(3, 5)):
+        chance.leaf(random.choice(["data", "param"]), (), (), some_sizes(random, (1, 1, 2, 2, 3), (0, 1, 1, 2), 0.6))
     for _ in range(random.randint(2, 5)):
-        logic = random.choice([pointwise(1), pointwise(2), pointwise(2), pointwise(3)])
-        operations.append(Operation(logic, [random.randrange(len(rows)) for _ in range(logic.arity)], len(rows)))
-        roles.append("result")
-        rows.append(((), (), None))
-    return System(roles, rows, operations)
+        chance.operate(random.choice([pointwise(1), pointwise(2), pointwise(2), pointwise(3)]), write=0.15)
+    return chance.system()
 
 
-def random_fronts(random: Random) -> System:
-    """Output rows into which broadcasting inserts axes in front, in the middle or behind, as what made them says."""
-    count = random.randint(2, 3)
-    roles = [random.choice(["data", "data", "param"]) for _ in range(count)]
-    rows: list[tuple[Given, Given, Given]] = []
-    for _ in roles:
-        sizes = tuple((random.choice((1, 2, 2, 3)), None) for _ in range(random.choice((0, 1, 1, 2, 2, 3))))
-        rows.append(((), (), sizes if random.random() < 0.6 else None))
-    operations: list[Operation] = []
-    places: dict[int, Fronts] = {}
+def random_inserted(random: Random) -> System:
+    """Output rows into which broadcasting inserts axes, in front whatever specs write in front of a row variable."""
+    chance = Chance(random)
+    for _ in range(random.randint(2, 3)):
+        row = some_sizes(random, (1, 1, 2, 2, 3), (0, 1, 1, 2, 2, 3), 0.6)
+        chance.leaf(random.choice(["data", "data", "param"]), (), (), row)
     for _ in range(random.randint(2, 5)):
-        logic = random.choice(FRONTS)
-        operands = [random.randrange(len(rows)) for _ in range(logic.arity)]
-        given = {name: random.choice((1, 2, 3)) for name in logic.spec.labels() if random.random() < 0.2}
-        if len(rows) > count and random.random() < 0.15:
-            operations.append(Operation(logic, operands, random.randrange(count, len(rows)), given))
-            continue
-        operations.append(Operation(logic, operands, len(rows), given))
-        places[len(rows)] = fronts(logic, [places.get(n, (0, 0, 0)) for n in operands])
-        roles.append("result")
-        rows.append(((), (), None))
-    return System(roles, rows, operations, fronts=places)
+        logic = random.choice(INSERTED)
+        sizes = {name: random.choice((1, 2, 3)) for name in logic.spec.labels() if random.random() < 0.2}
+        chance.operate(logic, sizes, write=0.15)
+    return chance.system()

@@ -8,23 +8,24 @@ from random import Random
 from ocannl.testing.chance import (
     random_ends,
     random_flanks,
-    random_fronts,
+    random_inserted,
     random_kinds,
     random_rows,
     random_stretches,
     random_sums,
 )
+from ocannl.testing.laws import unhelpful
 from ocannl.testing.planted import random_planted
-from ocannl.testing.systems import AT_ONCE, System, unhelpful
+from ocannl.testing.systems import AT_ONCE, System
 
 FAMILIES: dict[str, Callable[[Random], System]] = {
     "rows": random_rows, "kinds": random_kinds, "sums": random_sums, "flanks": random_flanks, "ends": random_ends,
-    "stretches": random_stretches, "fronts": random_fronts, "planted": random_planted,
+    "stretches": random_stretches, "inserted": random_inserted, "planted": random_planted,
 }  # fmt: skip
 
 SMALL = {
     "rows": ((1, 2, 3), 2), "kinds": ((1, 2), 1), "flanks": ((1, 2, 3), 2), "stretches": ((1, 2, 3), 2),
-    "fronts": ((1, 2, 3), 2),
+    "inserted": ((1, 2, 3), 2),
 }  # fmt: skip
 """Sizes, and numbers of axes, that are all tried to see whether a system of a family can be satisfied."""
 

@@ -9,7 +9,20 @@ from random import Random
 from ocannl.infer.logic import COMPOSE, COMPOSE_ACCUMULATE, TRANSPOSE, Logic, pointwise, slice_batch
 from ocannl.infer.spec import AxisSpec, Concat, Fixed, Label, Merged, Padding, RowSpec, Window, axis_labels
 from ocannl.testing.chance import specs
-from ocannl.testing.shapes import Axis, Names, Operation, Rows, fits, holds, means, number, size_of
+from ocannl.testing.shapes import (
+    Axis,
+    Names,
+    Operation,
+    Rows,
+    fits,
+    holds,
+    makes,
+    means,
+    number,
+    result_names,
+    size_of,
+    unsized,
+)
 from ocannl.testing.spoil import spoil
 from ocannl.testing.systems import Claim, Given, System
 
@@ -17,9 +30,9 @@ PLANTED = [
     pointwise(1), pointwise(2), pointwise(2), pointwise(2), pointwise(3), COMPOSE, COMPOSE, COMPOSE, TRANSPOSE,
     COMPOSE_ACCUMULATE, slice_batch(0), slice_batch(1),
     *specs(
-        "...|i->o => ...|o->i", "...|...->... => ...|...->...", "..v..|...->... => ...|..v..->...",
+        "...|i->o => ...|o->i", "...|...->... => ...|...->...", "..v..|...->... => |..v..->...",
         "...|...i; ...|...i => ...|i", "..v..; ..v..i => ..v..", "...|..a..->..b.. => ...|..b..->..a..",
-        "ij => ji", "i; j => ij", "ii => i", "i => ii", "...ii => ...i", "...i; ...i => ...", "...1 => ...",
+        "ij => ji", "i; j => ij", "ii => i", "i => ii", "i => i k", "i; j => i+j", "... => ..., 2", "...ii => ...i", "...i; ...i => ...", "...1 => ...",
         "...|...2 => ...|...0", "...i => ...i1", "..._ => ...", "_ _ => 0", "i j; j k; k l => i l",
         "s*o<+d*k; k => o", "2*o<+k, ..c..; k => o, ..c..", "o=+k; k => o", "3*o=+2*k; k => o", "o<+1+3*k; k => o",
         "2*i => i", "s*i+1 => i", "i => 2*i", "o+k; k => o", "2*o<+k; ..c.., k => ..c.., o",
@@ -67,33 +80,40 @@ class Planter:
             old = operands[use.slot // 3]
             if old is not None:
                 row = self.rows[old][use.slot % 3]
-                if not means(use.spec, row, names) or not self.divide(use.spec, row[0], names, coefs):
+                if not means(use.spec, row, names) or not self.divide(use.spec, row, names, coefs):
                     return
         self.invent(logic, operands, names)
         rows: list[Rows] = []
         for n, old in enumerate(operands):
             rows.append(self.rows[old] if old is not None else self.instance(logic, n, names, coefs))
         shortest(logic, rows, names)
-        result = tuple((self.row(use.spec, names, coefs), 0) for use in logic.result)
-        if any(x[0] > 200 for shape in (*rows, result) for row, _ in shape for x in row if x[0]):
+        result = tuple(self.row(use.spec, names, coefs) for use in logic.result)
+        if any(x[0] > 200 for shape in (*rows, result) for row in shape for x in row if x[0]):
             return
-        if any(len(row) > 4 for shape in (*rows, result) for row, _ in shape):
+        if any(len(row) > 4 for shape in (*rows, result) for row in shape):
             return
         names = Names()
-        if not holds(logic, [*rows, result], coefs, names):
+        if not makes(logic, [*rows, result], coefs, names):
             return
         slots = [old if old is not None else self.add(rows[n], logic) for n, old in enumerate(operands)]
-        same = [k for k, other in enumerate(self.rows) if other == result and self.roles[k] == "result"]
-        to = random.choice(same) if same and random.random() < 0.15 else self.add(result, None)
-        self.operations.append(Operation(logic, slots, to, *self.extras(logic, names, coefs)))
+        wide = [k for k, target in enumerate(self.rows) if holds(logic, [*rows, target], coefs)]
+        if wide and random.random() < 0.2:
+            to, names = random.choice(wide), Names()
+            holds(logic, [*rows, self.rows[to]], coefs, names)
+            self.operations.append(Operation(logic, slots, to, *self.extras(logic, names, coefs, True)))
+        else:
+            self.operations.append(Operation(logic, slots, self.add(result, None), *self.extras(logic, names, coefs)))
 
-    def extras(self, logic: Logic, names: Names, coefs: dict[str, int]) -> tuple[dict[str, int], dict[str, int]]:
-        """Sizes that are given by keyword, and captures."""
+    def extras(
+        self, logic: Logic, names: Names, coefs: dict[str, int], writes: bool = False
+    ) -> tuple[dict[str, int], dict[str, int]]:
+        """Sizes that are given by keyword, and captures; what no operand sizes is given, or equated by a write."""
         sizes, captures = dict(coefs), {}
+        needed = unsized(logic) - (result_names(logic) if writes else set())
         for name in logic.spec.names():
             size = number(names, name)
             if size is not None and name not in coefs:
-                if self.random.random() < 0.12:
+                if self.random.random() < (0.97 if name in needed else 0.12):
                     sizes[name] = size
                 if self.random.random() < 0.2:
                     captures[name] = len(self.captured)
@@ -135,7 +155,7 @@ class Planter:
         for use in logic.stretch:
             old, key = operands[use.slot // 3], f"..{use.spec.var}"
             if old is not None:
-                row, _ = self.rows[old][use.slot % 3]
+                row = self.rows[old][use.slot % 3]
                 known = names.get(key)
                 names[key] = row if known is None else merged(known, row)  # type: ignore[arg-type]
         for var in logic.spec.row_vars():
@@ -152,7 +172,7 @@ class Planter:
             if stretched and self.random.random() < 0.35:
                 row = row[self.random.randint(0, len(row)) :]
                 row = tuple((1, None) if self.random.random() < 0.2 else axis for axis in row)
-            rows.append((row, 0))
+            rows.append(row)
         return tuple(rows)
 
     def row(self, spec: RowSpec, names: Names, coefs: dict[str, int]) -> tuple[Axis, ...]:
@@ -187,7 +207,7 @@ class Planter:
 
     def add(self, rows: Rows, logic: Logic | None) -> int:
         role = "result" if logic is None else "data"
-        if role == "data" and logic is not None and logic.name != "slice" and not rows[0][0]:
+        if role == "data" and logic is not None and logic.name != "slice" and not rows[0]:
             role = self.random.choice(("data", "param", "param"))
         self.roles.append(role)
         self.rows.append(rows)
@@ -203,19 +223,19 @@ class Planter:
         sliced = {it.operands[0] for it in self.operations if it.logic.name == "slice"} | self.given_batch
         for n, (role, actual) in enumerate(zip(self.roles, self.rows, strict=True)):
             keep = random.choice((0.3, 0.9))
-            given = [self.forgetful(row) if random.random() < keep else None for row, _ in actual]
+            given = [self.forgetful(row) if random.random() < keep else None for row in actual]
             if role == "result":
                 given = [None, None, None]
             elif role == "param":
                 given[0] = ()
             elif n in sliced:
-                given[0] = self.forgetful(actual[0][0])
+                given[0] = self.forgetful(actual[0])
             rows.append((given[0], given[1], given[2]))
             if role != "result":
-                if actual[1][0] == actual[2][0] and random.random() < 0.3:
+                if actual[1] == actual[2] and random.random() < 0.3:
                     square.add(n)
                 if random.random() < 0.12:
-                    total[n] = prod(axis[0] or 0 for row, _ in actual for axis in row)
+                    total[n] = prod(axis[0] or 0 for row in actual for axis in row)
         captured = self.captured
         claims = [Claim(n, size) for n, size in enumerate(captured) if random.random() < 0.2]
         for a, size in enumerate(captured):
@@ -235,7 +255,7 @@ def merged(a: tuple[Axis, ...], b: tuple[Axis, ...]) -> tuple[Axis, ...]:
     a, b = (a, b) if len(a) >= len(b) else (b, a)
     longer = a[: len(a) - len(b)]
     both = (*longer, *(y if x == (1, None) else x for x, y in zip(a[len(longer) :], b, strict=True)))
-    return both if fits((both, 0), (b, 0)) else a
+    return both if fits(both, b) else a
 
 
 def shortest(logic: Logic, rows: Sequence[Rows], names: Names) -> None:
@@ -244,7 +264,7 @@ def shortest(logic: Logic, rows: Sequence[Rows], names: Names) -> None:
     rows_of: dict[str, tuple[Axis, ...]] = {}
     for use in logic.stretch:
         if use.spec.var not in bound:
-            row, _ = rows[use.slot // 3][use.slot % 3]
+            row = rows[use.slot // 3][use.slot % 3]
             key = f"..{use.spec.var}"
             rows_of[key] = merged(rows_of.get(key, ()), row)
     names.update(rows_of)

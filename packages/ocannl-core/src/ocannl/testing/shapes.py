@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
@@ -12,42 +13,32 @@ from ocannl.infer.logic import Logic
 from ocannl.infer.spec import AxisSpec, Concat, Fixed, Label, Merged, Padding, RowSpec, Wild, Window, axis_labels
 
 Axis = tuple[int | None, str | None]
-Ground = tuple[tuple[Axis, ...], int]
-"""The axes of a row, and where broadcasting inserts more."""
-Rows = tuple[Ground, ...]
-Fronts = tuple[int, int, int]
-Names = dict[str, tuple[Axis, ...] | Axis]
+Row = tuple[Axis, ...]
+Rows = tuple[Row, ...]
+Names = dict[str, Row | Axis]
 POINTS = 600  # at most so many iterations are compared
+STRETCHABLE: Axis = (1, None)
 
 
-def fits(res: Ground, opnd: Ground) -> bool:
-    """Axes can be inserted at the gap of `opnd`, so that each of its axes equals its partner or is a plain 1."""
-    (long, _), (short, gap) = res, opnd
-    back = len(short) - gap
+def fits(long: Row, short: Row) -> bool:
+    """Axes can be inserted in front of `short`, so that each of its axes equals its partner or is a plain 1."""
     if len(long) < len(short):
         return False
-    met = long[:gap] + (long[len(long) - back :] if back else ())
-    return all(y in (x, (1, None)) for x, y in zip(met, short, strict=True))
+    return all(y in (x, STRETCHABLE) for x, y in zip(long[len(long) - len(short) :], short, strict=True))
 
 
-def fronts(logic: Logic, operands: Sequence[Fronts]) -> Fronts:
-    """Where broadcasting inserts axes into the rows of what an operation makes: behind the axes that the spec writes in
-    front of a row variable, and behind what is in front in rows that the variable is the whole of."""
-    found = []
-    for _, row in logic.spec.result.rows:
-        inside = [
-            front
-            for shape, fronts in zip(logic.spec.operands, operands, strict=True)
-            for (_, other), front in zip(shape.rows, fronts, strict=True)
-            if other == RowSpec((), row.var, ())
-        ]
-        found.append(len(row.lead) + max(inside, default=0) if row.var is not None else 0)
-    return found[0], found[1], found[2]
+def broadcast(rows: Sequence[Row]) -> Row | None:
+    """The least row that all rows stretch to; None if there is none."""
+    length = max(map(len, rows), default=0)
+    padded = [(STRETCHABLE,) * (length - len(row)) + row for row in rows]
+    positions = [{axis for axis in axes if axis != STRETCHABLE} for axes in zip(*padded, strict=True)]
+    if any(len(sizes) > 1 for sizes in positions):
+        return None
+    return tuple(sizes.pop() if sizes else STRETCHABLE for sizes in positions)
 
 
-def means(spec: RowSpec, row: Ground, names: Names) -> bool:
+def means(spec: RowSpec, axes: Row, names: Names) -> bool:
     """The axes are what the spec says, given and completing what its names stand for."""
-    axes, _ = row
     front, back = len(spec.lead), len(spec.trail)
     if len(axes) < front + back or (spec.var is None and len(axes) != front + back):
         return False
@@ -116,8 +107,7 @@ def holds(logic: Logic, rows: Sequence[Rows], sizes: Mapping[str, int] = {}, nam
     for use in logic.stretch:
         if use.spec.var is not None:  # all of them may be stretched, so that the row of the result says it
             template = names.get(f"..{use.spec.var}")
-            opnd = rows[use.slot // 3][use.slot % 3]
-            if template is not None and not fits((template, 0), opnd):  # type: ignore[arg-type]
+            if template is not None and not fits(template, rows[use.slot // 3][use.slot % 3]):  # type: ignore[arg-type]
                 return False
     if not all(number(names, name) in (None, size) for name, size in sizes.items()):
         return False
@@ -125,11 +115,58 @@ def holds(logic: Logic, rows: Sequence[Rows], sizes: Mapping[str, int] = {}, nam
         if name in sizes:
             names.setdefault(name, (sizes[name], None))
     for use in equal:
-        axes, _ = rows[use.slot // 3][use.slot % 3]
+        axes = rows[use.slot // 3][use.slot % 3]
         met = [*zip(use.spec.lead, axes, strict=False), *zip(reversed(use.spec.trail), reversed(axes), strict=False)]
         if not all(adds_up(a, x[0] or 0, names, sizes) and counts_alike(a, x, names, sizes) for a, x in met):
             return False
     return True
+
+
+def unsized(logic: Logic) -> set[str]:
+    """Names that no operand sizes; a window without a mark sizes none."""
+    rows = [row for shape in logic.spec.operands for _, row in shape.rows]
+    axes = [axis for row in rows for axis in row.axes if not is_unmarked(axis)]
+    sized = {name for axis in axes for name in axis_labels(axis)} | {row.var for row in rows}
+    return {*logic.spec.labels(), *logic.spec.row_vars()} - sized
+
+
+def is_unmarked(axis: AxisSpec) -> bool:
+    return isinstance(axis, Window) and axis.kernel is not None and axis.padding is Padding.UNSTATED
+
+
+def result_names(logic: Logic) -> set[str]:
+    rows = [row for _, row in logic.spec.result.rows]
+    return {name for row in rows for axis in row.axes for name in axis_labels(axis)} | {row.var or "" for row in rows}
+
+
+def makes(logic: Logic, rows: Sequence[Rows], sizes: Mapping[str, int] = {}, names: Names | None = None) -> bool:
+    """The operation makes a result of exactly these rows: the broadcast of rows that are stretched, and no more cells
+    than the spec writes."""
+    names = {} if names is None else names
+    if not holds(logic, rows, sizes, names):
+        return False
+    bound = {use.spec.var for use in logic.equal}
+    stretched: dict[str, list[Row]] = {}
+    for use in logic.stretch:
+        if use.spec.var is not None and use.spec.var not in bound:
+            stretched.setdefault(use.spec.var, []).append(rows[use.slot // 3][use.slot % 3])
+    if any(names.get(f"..{var}") != broadcast(operands) for var, operands in stretched.items()):
+        return False
+    for use in logic.result:
+        axes = rows[-1][use.slot % 3]
+        ends = [*zip(use.spec.lead, axes, strict=False), *zip(reversed(use.spec.trail), reversed(axes), strict=False)]
+        if not all(is_least(axis, size or 0, names, sizes) for axis, (size, _) in ends):
+            return False
+    return True
+
+
+def is_least(axis: AxisSpec, size: int, names: Names, sizes: Mapping[str, int]) -> bool:
+    """An axis of a new result reaches its index, and the sum of its indices, and no further."""
+    match axis:
+        case Fixed(int(index)): return size == index + 1
+        case Window() if is_unmarked(axis):
+            return adds_up(replace(axis, padding=Padding.VALID), size, names, sizes)
+        case _: return True
 
 
 def number(names: Names, name: str) -> int | None:
@@ -166,7 +203,7 @@ def walk(it: Operation, rows: Sequence[Rows], names: Names) -> Counter[object] |
                 extents.update(((spec.var, i), x[0]) for i, x in enumerate(names[f"..{spec.var}"]))  # type: ignore[index, misc]
             for i, axis in enumerate(spec.axes):
                 if isinstance(axis, Wild):
-                    extents[n, k, i] = actual[k][0][i if i < len(spec.lead) else i - len(spec.axes)][0] or 0
+                    extents[n, k, i] = actual[k][i if i < len(spec.lead) else i - len(spec.axes)][0] or 0
                 for name in axis_labels(axis):
                     extents[name] = size_of(names, name) or 0
     groups = [set(axis_labels(a)) for s in shapes for _, r in s.rows for a in r.axes if isinstance(a, Concat)]
@@ -204,11 +241,9 @@ def place(
                 index.append(one)
             if part is lead and spec.var is not None:
                 index += [at[spec.var, i] for i in range(count)]
-        axes, gap = rows[k]
         if stretched[k]:
-            back = len(axes) - gap
-            index = index[:gap] + index[len(index) - back :] if back else index[:gap]
-            index = [0 if x == (1, None) or x[0] == 1 else i for i, x in zip(index, axes, strict=True)]
+            met = index[len(index) - len(rows[k]) :]
+            index = [0 if size == 1 else i for i, (size, _) in zip(met, rows[k], strict=True)]
         cell += index
     return tuple(cell)
 

@@ -1,9 +1,8 @@
-"""Systems of operations between tensors, and the laws that the solver's answers obey."""
+"""Systems of operations between tensors: how they are built, and what an answer to them violates."""
 
 from __future__ import annotations
 
 import itertools
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -15,11 +14,24 @@ from ocannl.base.errors import ShapeError
 from ocannl.infer.capture import Capture
 from ocannl.infer.project import project
 from ocannl.infer.shape import Provenance, Shape, finish, relate
-from ocannl.infer.spec import Fixed
-from ocannl.infer.terms import NO_FRONTS, Dim, Row, RowVar, find, fresh, resolve
-from ocannl.testing.shapes import Axis, Fronts, Ground, Names, Operation, Rows, holds, number, size_of, walk
+from ocannl.infer.terms import Row as InferredRow
+from ocannl.infer.terms import find, resolve
+from ocannl.testing.shapes import (
+    Axis,
+    Names,
+    Operation,
+    Row,
+    Rows,
+    holds,
+    makes,
+    number,
+    result_names,
+    size_of,
+    unsized,
+    walk,
+)
 
-Given = tuple[Axis, ...] | None
+Given = Row | None
 AT_ONCE = "at once: "
 
 
@@ -34,9 +46,10 @@ class Claim(NamedTuple):
 
 @dataclass
 class System:
-    """Tensors with some of their rows, and operations between them; `planted` are rows that are known to satisfy it.
+    """Leaves with some of their rows, and operations. The first operation with a result makes it, and is built after
+    its operands; further ones write into it, and so do operations whose result is a leaf.
 
-    `fronts` tells behind how many axes broadcasting inserts more, where that is not in front of all.
+    `planted` are rows that are known to satisfy it.
     """
 
     roles: list[str]
@@ -46,19 +59,18 @@ class System:
     square: frozenset[int] = frozenset()
     cells: dict[int, int] = field(default_factory=dict)
     captures: int = 0
-    fronts: dict[int, Fronts] = field(default_factory=dict)
     planted: list[Rows] | None = None
     found: list[int | None] = field(default_factory=list)  # what captures were found to be by the last answer
 
     def __str__(self) -> str:
         tensors = [
             f"{n}: {role} {rows}{' square' * (n in self.square)}{f' cells={self.cells[n]}' if n in self.cells else ''}"
-            f"{f' fronts={self.fronts[n]}' if n in self.fronts else ''}"
             for n, (role, rows) in enumerate(zip(self.roles, self.rows, strict=True))
         ]
         operations = [
-            f"{it.logic.name} {it.logic.spec} {it.operands} => {it.result} {it.sizes or ''}{it.captures or ''}"
-            for it in self.operations
+            f"{it.logic.name} {it.logic.spec} {it.operands} {'=>' if self.is_maker(n) else 'writes'} {it.result} "
+            f"{it.sizes or ''}{it.captures or ''}"
+            for n, it in enumerate(self.operations)
         ]
         return "\n".join([*tensors, *operations, *map(str, self.claims)])
 
@@ -66,27 +78,59 @@ class System:
     def variables(self) -> int:
         """Rows of leaves that are not given, and the names of operations: what a search would have to try."""
         names = sum(len(it.logic.spec.labels()) + len(it.logic.spec.row_vars()) for it in self.operations)
-        return names + sum(row is None for rows in self.rows for row in rows)
+        leaves = (rows for rows, role in zip(self.rows, self.roles, strict=True) if role != "result")
+        return names + sum(row is None for rows in leaves for row in rows)
 
     @property
     def steps(self) -> int:
         return len(self.operations) + len(self.claims)
 
+    # --- orders ---
+
+    def is_maker(self, n: int) -> bool:
+        """Whether an operation makes its result."""
+        result = self.operations[n].result
+        first = next(k for k, it in enumerate(self.operations) if it.result == result)
+        return self.roles[result] == "result" and first == n
+
+    def is_ready(self, n: int, exists: Sequence[bool]) -> bool:
+        """Whether a step can be built, since its tensors exist."""
+        if n >= len(self.operations):
+            return True
+        it = self.operations[n]
+        return all(exists[k] for k in it.operands) and (exists[it.result] or self.is_maker(n))
+
+    def an_order(self, random: Random) -> list[int]:
+        """Steps in some topological order."""
+        exists = [role != "result" for role in self.roles]
+        waiting, order = [*range(self.steps)], list[int]()
+        while waiting:
+            n = random.choice([n for n in waiting if self.is_ready(n, exists)])
+            waiting.remove(n)
+            order.append(n)
+            if n < len(self.operations):
+                exists[self.operations[n].result] = True
+        return order
+
+    # --- the solver's answer ---
+
     def build(self, order: Sequence[int]) -> list[Shape]:
         shapes = self.tensors()
         for n in order:
             self.operate(shapes, n)
-        return shapes
+        return [shape for shape in shapes if shape is not None]
 
-    def operate(self, shapes: list[Shape], n: int) -> Shape | None:
+    def operate(self, shapes: list[Shape | None], n: int) -> None:
+        """Build one step."""
         if n >= len(self.operations):
             self.claim(self.claims[n - len(self.operations)])
-            return None
+            return
         it = self.operations[n]
         captures = {name: self.cells_of[k] for name, k in it.captures.items()}
-        who = Provenance(f"operation {n}")
-        operands = [shapes[k] for k in it.operands]
-        return relate(it.logic, operands, shapes[it.result], who, sizes=it.sizes, captures=captures)
+        operands = [shape for k in it.operands if (shape := shapes[k]) is not None]
+        result = None if self.is_maker(n) else shapes[it.result]
+        who = Provenance(f"t{it.result}" if result is None else f"operation {n}")
+        shapes[it.result] = relate(it.logic, operands, result, who, sizes=it.sizes, captures=captures)
 
     def claim(self, it: Claim) -> None:
         if it.other is None:
@@ -96,26 +140,20 @@ class System:
         else:
             self.cells_of[it.capture].scale(self.cells_of[it.other], it.factor)
 
-    def tensors(self) -> list[Shape]:
+    def tensors(self) -> list[Shape | None]:
+        """The leaves; results do not exist yet."""
         self.cells_of = [Capture(f"c{n}") for n in range(self.captures)]
-        shapes = []
+        shapes: list[Shape | None] = []
         for n, (role, rows) in enumerate(zip(self.roles, self.rows, strict=True)):
-            who = Provenance(f"t{n}", role)
             if role == "result":
-                fronts = self.fronts.get(n, NO_FRONTS)
-                batch, input, output = (
-                    Row(fresh(front), RowVar(), ()) if row is None else Row((), None, cells(row))
-                    for row, front in zip(rows, fronts, strict=True)
-                )
-                shapes.append(Shape(who, (batch, input, output), fronts=fronts))
-            else:
-                batch_, input_, output_ = (None if row is None else [written(axis) for axis in row] for row in rows)
-                square, total = n in self.square, self.cells.get(n)
-                shapes.append(
-                    Shape.leaf(
-                        who, batch=batch_, input=input_, output=output_, role=role, square=square, cells=total,
-                    )
-                )  # fmt: skip
+                shapes.append(None)
+                continue
+            batch, input, output = (None if row is None else [written(axis) for axis in row] for row in rows)
+            square, total = n in self.square, self.cells.get(n)
+            who = Provenance(f"t{n}", role)
+            shapes.append(
+                Shape.leaf(who, batch=batch, input=input, output=output, role=role, square=square, cells=total)
+            )
         return shapes
 
     def solve(self, order: Sequence[int]) -> list[Rows] | str:
@@ -126,31 +164,43 @@ class System:
             return f"{AT_ONCE}{error}"
         return self.answer(shapes)
 
-    def answer(self, shapes: list[Shape]) -> list[Rows] | str:
+    def answer(self, shapes: Sequence[Shape | None]) -> list[Rows] | str:
+        existing = [shape for shape in shapes if shape is not None]
         try:
-            for shape in shapes:
+            for shape in existing:
                 finish(shape)
         except ShapeError as error:
             return str(error)
         self.found = [capture.known for capture in self.cells_of]
-        return [tuple(map(ground, shape.rows, self.fronts.get(n, NO_FRONTS))) for n, shape in enumerate(shapes)]
+        return [tuple(map(ground, shape.rows)) for shape in existing]
+
+    # --- its judgement ---
+
+    def permits(self, n: int, rows: Sequence[Rows], names: Names | None = None) -> bool:
+        """Whether an operation is possible on these rows of all tensors."""
+        it = self.operations[n]
+        judge = makes if self.is_maker(n) else holds
+        equated = result_names(it.logic) if judge is holds else set()
+        if unsized(it.logic) - it.sizes.keys() - it.captures.keys() - equated:
+            return False
+        return judge(it.logic, [rows[k] for k in (*it.operands, it.result)], it.sizes, names)
 
     def unsound(self, answer: list[Rows]) -> str:
         """What the answer violates, in words; empty if nothing."""
         for n, given in enumerate(self.rows):
-            for said, (axes, _) in zip(given, answer[n], strict=True):
+            for said, axes in zip(given, answer[n], strict=True):
                 if said is not None and not agrees(said, axes):
                     return f"{n} is {axes}, not {said}"
-            if n in self.square and answer[n][1][0] != answer[n][2][0]:
+            if n in self.square and answer[n][1] != answer[n][2]:
                 return f"{n} is not square"
-            if n in self.cells and prod(x[0] or 0 for row in answer[n] for x in row[0]) != self.cells[n]:
+            if n in self.cells and prod(x[0] or 0 for row in answer[n] for x in row) != self.cells[n]:
                 return f"{n} has not {self.cells[n]} cells"
         known: dict[int, int] = {n: size for n, size in enumerate(self.found) if size is not None}
-        for it in self.operations:
+        for n, it in enumerate(self.operations):
             names: Names = {}
-            rows = [answer[n] for n in (*it.operands, it.result)]
-            if not holds(it.logic, rows, it.sizes, names):
-                return f"{it.logic.spec} does not hold for {rows}"
+            if not self.permits(n, answer, names):
+                rows = [answer[k] for k in (*it.operands, it.result)]
+                return f"{it.logic.spec} does not {'make' if self.is_maker(n) else 'hold for'} {rows}"
             for name, k in it.captures.items():
                 size = number(names, name)
                 if size is not None and known.setdefault(k, size) != size:
@@ -190,27 +240,19 @@ class System:
 
     def witness(self, sizes: tuple[int, ...], most: int, tries: int) -> list[Rows] | None:
         """Some shapes that satisfy everything, rows not given having up to `most` axes; None if `tries` find none."""
-        choice: list[tuple[Axis, ...]] = [
+        choice: list[Row] = [
             tuple((size, None) for size in row)
             for count in range(most + 1)
             for row in itertools.product(sizes, repeat=count)
         ]
-        options: list[list[Ground]] = [
-            [(x, front) for x in (choice if row is None else [row]) if len(x) >= front]
-            for n, rows in enumerate(self.rows)
-            for row, front in zip(rows, self.fronts.get(n, NO_FRONTS), strict=True)
-        ]
-        chosen: list[Ground] = []
+        options = [choice if row is None else [row] for rows in self.rows for row in rows]
+        chosen: list[Row] = []
         ready = [3 * max(*it.operands, it.result) + 2 for it in self.operations]
 
         def possible() -> bool:
             last = len(chosen) - 1
-            for when, it in zip(ready, self.operations, strict=True):
-                if when == last:
-                    rows = [tuple(chosen[3 * n : 3 * n + 3]) for n in (*it.operands, it.result)]
-                    if not holds(it.logic, rows, it.sizes):
-                        return False
-            return True
+            rows = [tuple(chosen[n : n + 3]) for n in range(0, len(chosen), 3)]
+            return all(self.permits(n, rows) for n, when in enumerate(ready) if when == last)
 
         def search() -> bool:
             nonlocal tries
@@ -229,8 +271,10 @@ class System:
         if not search():
             return None
         self.found = []
-        rows = [tuple(chosen[n : n + 3]) for n in range(0, len(chosen), 3)]
+        rows: list[Rows] = [tuple(chosen[n : n + 3]) for n in range(0, len(chosen), 3)]
         return rows if not self.unsound(rows) else None
+
+    # --- what would help ---
 
     def told(self, names: Sequence[str]) -> System | None:
         """The system with the planted rows of the leaves that are named; None if these are given already."""
@@ -238,7 +282,7 @@ class System:
         rows = list(self.rows)
         for n, (role, given) in enumerate(zip(self.roles, self.rows, strict=True)):
             if f"t{n}" in names and role != "result" and None in given:
-                batch, input, output = (axes for axes, _ in self.planted[n])
+                batch, input, output = self.planted[n]
                 rows[n] = batch, input, output
         return replace(self, rows=rows) if rows != self.rows else None
 
@@ -257,13 +301,9 @@ class System:
         return replace(self, operations=operations) if operations != self.operations else None
 
 
-def agrees(said: tuple[Axis, ...], axes: tuple[Axis, ...]) -> bool:
+def agrees(said: Row, axes: Row) -> bool:
     """What was given without a unit may have got one."""
     return len(said) == len(axes) and all(a in (b, (b[0], None)) for a, b in zip(said, axes, strict=True))
-
-
-def cells(row: Given) -> tuple[Dim, ...]:
-    return () if row is None else tuple(Dim(size, unit) for size, unit in row)
 
 
 def written(axis: Axis) -> int | tuple[str, int]:
@@ -272,113 +312,5 @@ def written(axis: Axis) -> int | tuple[str, int]:
     return size if unit is None else (unit, size)
 
 
-def ground(row: Row, front: int) -> Ground:
-    return tuple((find(axis).size, find(axis).unit) for axis in resolve(row).axes), front
-
-
-# --- what decisions are to be -----------------------------------------------------------------------------------------
-
-
-def uncommitted(system: System, answer: list[Rows]) -> str:
-    """A leaf that could be as large as what it is stretched to, all else being the same.
-
-    Where fixed places are read, axes are as large as these ask for, before they are as large as their uses.
-    """
-    specs = [row for it in system.operations for shape in it.logic.spec.shapes for _, row in shape.rows]
-    if any(isinstance(axis, Fixed) for row in specs for axis in row.axes):
-        return ""
-    for it in system.operations:
-        names: Names = {}
-        holds(it.logic, [answer[n] for n in (*it.operands, it.result)], it.sizes, names)
-        for use in it.logic.stretch:
-            n, k = it.operands[use.slot // 3], use.slot % 3
-            (row, _), other = answer[n][k], names[f"..{use.spec.var}"]
-            is_open = system.roles[n] != "result" and system.rows[n][k] is None
-            if is_open and count(other) > count(row):  # type: ignore[arg-type]
-                changed = [*answer]
-                rows = ((other, 0) if j == k else r for j, r in enumerate(answer[n]))
-                changed[n] = tuple(rows)  # type: ignore[arg-type]
-                if not system.unsound(changed):
-                    return f"row {k} of {n} is {row}, but could be {other} as its use"
-    return ""
-
-
-def count(row: tuple[Axis, ...]) -> int:
-    return prod(size or 0 for size, _ in row)
-
-
-def unhelpful(system: System, error: str) -> str:
-    """An error about a system that can be satisfied which does not name leaves, or sizes, that help when given."""
-    assert system.planted is not None
-    answer: list[Rows] | str = error
-    while isinstance(answer, str):
-        if answer.startswith(AT_ONCE):
-            return answer
-        names = re.findall(r"\bt\d+\b", answer)
-        told = system.told(names)
-        if told is None:
-            told = next((s for part in re.findall(r"`([^`]*)`", answer) if (s := system.named(part))), None)
-        if told is None:
-            return f"{answer}\nnames nothing that could be given in\n{system}"
-        system = told
-        answer = system.solve(range(system.steps))
-    return ""
-
-
-def judge(
-    system: System, random: Random, small: tuple[tuple[int, ...], int] | None = None, guesses: bool = True
-) -> str:
-    """What is wrong with the solver's answer, in words; empty if nothing.
-
-    `small` are shapes that are all tried; without `guesses`, nothing is refused but at once or for want of facts.
-    """
-    order = [*range(system.steps)]
-    answer = system.solve(order)
-    for _ in range(2):
-        random.shuffle(order)
-        other = system.solve(order)
-        if outcome(other) != outcome(answer):
-            return f"in the order {order}: {other}\nbut else: {answer}"
-    if not isinstance(answer, str):
-        if wrong := system.unsound(answer) or uncommitted(system, answer):
-            return wrong
-        shapes = system.build(range(system.steps))
-        again = system.answer(shapes)
-        return "another answer" if isinstance(again, str) else system.misprojected(shapes, again)
-    if system.planted is not None:
-        return answer if answer.startswith(AT_ONCE) else ""
-    if not guesses and not answer.startswith(AT_ONCE) and "nothing says" not in answer:
-        return f"a guess was wrong: {answer}"
-    if small is not None and answer.startswith(AT_ONCE):
-        witness = system.witness(*small, 1500)
-        return f"{answer}\nbut {witness}" if witness is not None else ""
-    return ""
-
-
-def traces(system: System) -> str:
-    """What an operation that was refused has left behind."""
-    kept: list[int] = []
-    try:
-        shapes = system.tensors()
-    except ShapeError:  # what is given of one tensor disagrees
-        return ""
-    for n in range(system.steps):
-        before = [shape.known for shape in shapes]
-        try:
-            system.operate(shapes, n)
-            kept.append(n)
-        except ShapeError:
-            if [shape.known for shape in shapes] != before:
-                return f"operation {n} was refused, but told something"
-    answer = system.answer(shapes)
-    other = system.solve(kept)
-    if answer != other:
-        return f"{answer}\nbut without what was refused: {other}"
-    if isinstance(answer, str) and (again := system.answer(shapes)) != answer:
-        return f"{answer}\nbut asked again: {again}"
-    return ""
-
-
-def outcome(answer: list[Rows] | str) -> object:
-    """What must not depend on the order: all but the words of an error."""
-    return "refused" if isinstance(answer, str) else answer
+def ground(row: InferredRow) -> Row:
+    return tuple((find(axis).size, find(axis).unit) for axis in resolve(row).axes)
