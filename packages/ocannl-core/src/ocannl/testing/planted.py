@@ -66,6 +66,7 @@ class Planter:
         self.operations: list[Operation] = []
         self.captured: list[int] = []
         self.given_batch: set[int] = set()
+        self.is_sized = True  # every name has a size, so that nothing is to be refused
 
     def operate(self) -> None:
         """Add an operation on tensors that exist and on new ones, if what is drawn fits together."""
@@ -118,6 +119,7 @@ class Planter:
                 if self.random.random() < 0.2:
                     captures[name] = len(self.captured)
                     self.captured.append(size)
+        self.is_sized &= needed <= sizes.keys() | captures.keys()
         return sizes, captures
 
     def divide(self, spec: RowSpec, axes: tuple[Axis, ...], names: Names, coefs: dict[str, int]) -> bool:
@@ -242,8 +244,9 @@ class Planter:
             for b, other in enumerate(captured):
                 if a != b and other and size % other == 0 and random.random() < 0.5:
                     claims.append(Claim(a, other=b, factor=size // other))
+        planted = list(self.rows) if self.is_sized else None
         return System(
-            self.roles, rows, self.operations, claims, frozenset(square), total, len(captured), planted=list(self.rows)
+            self.roles, rows, self.operations, claims, frozenset(square), total, len(captured), planted=planted
         )
 
     def forgetful(self, row: tuple[Axis, ...]) -> Given:
