@@ -107,7 +107,8 @@ def batch_slice(index: int) -> Operation:
 
 
 TOTALS: dict[str, Callable[[Array], Array]] = {
-    "{0}.sum()": np.sum, "{0}.mean()": np.mean, "{0}.max()": lambda x: np.max(x, initial=-np.inf),
+    "{0}.sum()": np.sum, "{0}.mean()": lambda x: np.sum(x) / x.size if x.size else np.asarray(np.nan),
+    "{0}.max()": lambda x: np.max(x, initial=-np.inf),
 }  # fmt: skip
 
 
@@ -135,7 +136,7 @@ def einsum(spec: Spec, reduce: str = "add", combine: str = "mul", function: str 
 def mean(spec: Spec) -> Operation:
     def value(shapes: Shapes, arrays: Arrays) -> Array:
         total = spec_values.contract(spec, shapes, arrays)
-        return total / spec_values.contract(spec, shapes, [np.ones(dims(shapes[0]))]).max(initial=1.0)
+        return total / spec_values.contract(spec, shapes, [np.ones(dims(shapes[0]))])
 
     text = f'{{0}}.mean("{spec.text}"{spec.arguments})'
     return Operation("mean", text, lambda shapes: shape_of(spec, shapes), value)
@@ -218,6 +219,8 @@ def take(ids: Array, batch_axes: int) -> Operation:
         (rows,), (x,) = shapes, arrays
         if not rows[0]:
             return np.asarray(x[ids])
+        if not ids.size:
+            return np.zeros(dims(shape(shapes)))
         flat = ids.reshape(prod(ids.shape[:batch_axes]), -1)
         tables = x.reshape(len(flat), *x.shape[batch_axes:])
         found = np.stack([table[at] for table, at in zip(tables, flat, strict=True)])

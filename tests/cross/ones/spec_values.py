@@ -113,12 +113,15 @@ def contract(
 
 
 def reduced(out: Array, ufunc: np.ufunc, values: Array, box: Box, spec: Spec) -> Array:
+    """The values accumulated at the indices of the result; what falls outside is dropped."""
     values = np.broadcast_to(values, box.extent)
     to = box.index(spec.result)
     assert to is not None
     if not to:
         return np.asarray(ufunc.reduce(values.reshape(-1)))
-    ufunc.at(out, tuple(np.broadcast_to(index, values.shape) for index in to), values)
+    indices = [np.broadcast_to(index, values.shape) for index in to]
+    inside = np.all([(index >= 0) & (index < size) for index, size in zip(indices, out.shape, strict=True)], axis=0)
+    ufunc.at(out, tuple(index[inside] for index in indices), values[inside])
     return out
 
 

@@ -68,6 +68,8 @@ def counts_cells_once(program: Program, random: Random, backend: str = "numpy") 
         return ""
     loss = sum((built.tensors[n] * oc.tensor(w, **axes_of(program.by_name[n].rows))).sum() for n, w in weights.items())
     assert isinstance(loss, oc.Tensor)
+    if loss.grad is None:
+        return ""
     reached = [leaf for leaf in params if built.tensors[leaf.name] in loss.params.values()]
     gradients = [built.tensors[leaf.name].grad for leaf in reached]
     ctx = run(program, built, backend, train.grad_update(loss), [*gradients, loss])
