@@ -238,7 +238,8 @@ class Writer(Pool):
         if x in self.open or not output or not output[0].size:
             return None
         places = [self.random.choice((1, 1, 2, 3)) for _ in range(self.random.choice((0, 1, 1, 2)))]
-        front = list(sizes(batch)) if batch else [self.size() for _ in range(self.random.choice((0, 0, 1)))]
+        front = list(sizes(batch)) if self.chance(0.7) else []
+        front = front or [self.size() for _ in range(0 if batch else self.random.choice((0, 0, 1)))]
         shape = (*front, *places)
         ids = np.array([self.random.randrange(output[0].size) for _ in range(int(np.prod(shape)))], dtype=int)
         return self.apply(ops.take(ids.reshape(shape), len(front)), [x])

@@ -198,17 +198,16 @@ def stack(kind: int, number: int, nested: bool = False) -> Operation:
 
 
 def take(ids: Array, batch_axes: int) -> Operation:
-    """Rows of the leading output axis, at the output axes of `ids`."""
-    places: Rows = (
-        tuple(map(Axis, ids.shape[:batch_axes])), (), tuple(map(Axis, ids.shape[batch_axes:]))
-    )  # fmt: skip
+    """Rows of the leading output axis, at the output axes of `ids`; a batch row of either, or the same of both."""
+    places: Rows = (tuple(map(Axis, ids.shape[:batch_axes])), (), tuple(map(Axis, ids.shape[batch_axes:])))
     letters = [Name(f"s{n}") for n in range(ids.ndim - batch_axes)]
 
     def spec(table: Rows) -> Spec:
         axes = [Name(f"r{n}") for n in range(len(table[2]) - 1)]
         batch, input = RowSpec((), "...", 0), RowSpec((), "..i..", 0) if table[1] else RowSpec()
         operand: Shape = (batch if table[0] else RowSpec(), input, RowSpec((Name("v"), *axes)))
-        return Spec((operand, (batch, RowSpec(), RowSpec(tuple(letters)))), (batch, input, RowSpec((*letters, *axes))))
+        picks = batch if batch_axes or not table[0] else RowSpec()
+        return Spec((operand, (picks, RowSpec(), RowSpec(tuple(letters)))), (batch, input, RowSpec((*letters, *axes))))
 
     def shape(shapes: Shapes) -> Rows:
         if not shapes[0][2]:
@@ -217,14 +216,15 @@ def take(ids: Array, batch_axes: int) -> Operation:
 
     def value(shapes: Shapes, arrays: Arrays) -> Array:
         (rows,), (x,) = shapes, arrays
+        to = dims(shape(shapes))
         if not rows[0]:
             return np.asarray(x[ids])
-        if not ids.size:
-            return np.zeros(dims(shape(shapes)))
-        flat = ids.reshape(prod(ids.shape[:batch_axes]), -1)
-        tables = x.reshape(len(flat), *x.shape[batch_axes:])
-        found = np.stack([table[at] for table, at in zip(tables, flat, strict=True)])
-        return found.reshape(dims(shape(shapes)))
+        if not prod(to):
+            return np.zeros(to)
+        batch = sizes(rows[0])
+        tables = x.reshape(prod(batch), *x.shape[len(batch) :])
+        picks = np.broadcast_to(ids, batch + ids.shape[batch_axes:]).reshape(len(tables), -1)
+        return np.stack([table[at] for table, at in zip(tables, picks, strict=True)]).reshape(to)
 
     data = f"np.array({ids.tolist()}, int).reshape({ids.shape})"
     axes = f", batch_axes={batch_axes}" if batch_axes else ""
