@@ -152,7 +152,7 @@ class Writer(Pool):
             part = self.random.choice((0, 1, size - 1, size)) if size else 0
             left = self.random.choice((("p", "q"), (part, "p"), ("p", part), ("p", 1, "q")))
             right = self.random.choice((("p",), ("p",), ("q", "p") if "q" in left else (1, "p")))
-            given = {"p": max(0, part)} if "q" in left else {}
+            given = {"p": max(0, part)} if "q" in left and self.chance(0.8) else {}
         operand, result = (at(whole, kind, insert(whole[kind], n, parts)) for parts in (left, right))
         return self.apply(ops.concat(Spec((operand,), result, given)), [x], self.ill)
 

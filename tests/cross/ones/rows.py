@@ -35,7 +35,7 @@ RULES = {
     "window": "a window fits its axis to the cell, and has a tap and a place",
     "unmarked": "a window without a mark does not size an axis: `<+` and `=+` do",
     "ambiguous": "an axis that several names without sizes share is not divided by guessing",
-    "unsized": "a name or row variable of the result has a size",
+    "unsized": "a name that only the result has, or a padded window, has a size that is given",
     "contract": "the output row of the second operand of `@` stretches to the input row of the first",
     "batch": "a slice is taken of a batch axis",
 }

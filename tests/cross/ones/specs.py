@@ -188,17 +188,30 @@ class Reading:
         waiting = arithmetic
         while waiting:
             blocked = [pair for pair in waiting if not self.learn(*pair)]
-            if len(blocked) == len(waiting):
+            if len(blocked) == len(waiting) and not any(self.drop_spare(term) for term, _ in blocked):
                 raise self.stuck([term for term, _ in blocked])
             waiting = blocked
         for term, axis in arithmetic:
             self.share_units(term, axis)
 
+    def drop_spare(self, term: Term) -> bool:
+        """Parts of a concatenation that nothing else mentions vanish, all but one if there is nothing else."""
+        if not isinstance(term, Joined):
+            return False
+        rows = [row for shape in (*self.spec.operands, self.spec.result) for row in shape]
+        often = Counter(name for row in rows for written in row.terms for name in names_of(written))
+        unknown = [name for name in names_of(term) if name not in self.names]
+        spare = [name for name in unknown if often[name] == 1]
+        gone = spare[len(spare) == len(unknown) :]
+        self.names |= {name: Axis(0) for name in gone}
+        return bool(gone)
+
     def stuck(self, terms: list[Term]) -> Exception:
-        kinds = {type(term) for term in terms}
-        if kinds == {Window} and all(term.mark == "" for term in terms if isinstance(term, Window)):
+        """The rule by which what is left is refused."""
+        windows = [term for term in terms if isinstance(term, Window)]
+        if any(term.mark == "" for term in windows):
             return Refused("unmarked")
-        return Refused("ambiguous") if kinds == {Merged} else Unspecified()
+        return Refused("unsized" if any(term.mark == "=" for term in windows) else "ambiguous")
 
     def learn(self, term: Term, axis: Axis) -> bool:
         """Bind the name that is left, if there is only one; whether all are bound then."""
@@ -215,10 +228,12 @@ class Reading:
         return True
 
     def split_one(self, term: Term, axis: Axis, unknown: Counter[str]) -> bool:
-        """An axis whose other parts make all of it has parts of size 1, or of size 0, for the rest."""
+        """An axis that leaves nothing to divide: the rest are parts of size 1, or of size 0."""
         bound = [self.size(name) for name in names_of(term)]
         match term:
             case Merged() if axis.size and prod(n for n in bound if n is not None) == axis.size:
+                self.names |= {name: Axis(1) for name in unknown}
+            case Window(mark="<", offset=offset) if axis.size == offset + 1:
                 self.names |= {name: Axis(1) for name in unknown}
             case Joined(parts) if sum(n for n in (*bound, *parts) if isinstance(n, int)) == axis.size:
                 self.names |= {name: Axis(0) for name in unknown}

@@ -11,6 +11,9 @@ from ocannl.infer.spec import Fixed
 from ocannl.testing.shapes import Names, Row, Rows, holds
 from ocannl.testing.systems import AT_ONCE, System
 
+ASKS = "nothing says"
+"""Stands in errors that ask for what an operation cannot know; it may ask at once."""
+
 
 def uncommitted(system: System, answer: list[Rows]) -> str:
     """A leaf that could be as large as what it is stretched to, all else being the same.
@@ -44,7 +47,7 @@ def unhelpful(system: System, error: str) -> str:
     assert system.planted is not None
     answer: list[Rows] | str = error
     while isinstance(answer, str):
-        if answer.startswith(AT_ONCE):
+        if answer.startswith(AT_ONCE) and ASKS not in answer:
             return answer
         names = re.findall(r"\bt\d+\b", answer)
         told = system.told(names)
@@ -77,7 +80,7 @@ def judge(
         again = system.answer(shapes)
         return "another answer" if isinstance(again, str) else system.misprojected(shapes, again)
     if system.planted is not None:
-        return answer if answer.startswith(AT_ONCE) else ""
+        return answer if answer.startswith(AT_ONCE) and ASKS not in answer else ""
     if not guesses and not answer.startswith(AT_ONCE) and "nothing says" not in answer:
         return f"a guess was wrong: {answer}"
     if small is not None and answer.startswith(AT_ONCE):

@@ -21,6 +21,7 @@ from ocannl.testing.shapes import (
     number,
     result_names,
     size_of,
+    spare_parts,
     unsized,
 )
 from ocannl.testing.spoil import spoil
@@ -32,8 +33,9 @@ PLANTED = [
     *specs(
         "...|i->o => ...|o->i", "...|...->... => ...|...->...", "..v..|...->... => |..v..->...",
         "...|...i; ...|...i => ...|i", "..v..; ..v..i => ..v..", "...|..a..->..b.. => ...|..b..->..a..",
-        "ij => ji", "i; j => ij", "ii => i", "i => ii", "i => i k", "i; j => i+j", "... => ..., 2", "...ii => ...i", "...i; ...i => ...", "...1 => ...",
-        "...|...2 => ...|...0", "...i => ...i1", "..._ => ...", "_ _ => 0", "i j; j k; k l => i l",
+        "ij => ji", "i; j => ij", "ii => i", "i => ii", "i => i k", "i; j => i+j", "... => ..., 2",
+        "...ii => ...i", "...i; ...i => ...", "...1 => ...", "...|...2 => ...|...0",
+        "...i => ...i1", "..._ => ...", "_ _ => 0", "i j; j k; k l => i l",
         "s*o<+d*k; k => o", "2*o<+k, ..c..; k => o, ..c..", "o=+k; k => o", "3*o=+2*k; k => o", "o<+1+3*k; k => o",
         "2*i => i", "s*i+1 => i", "i => 2*i", "o+k; k => o", "2*o<+k; ..c.., k => ..c.., o",
         "x; y => x^y", "2^x => x", "x => 1^x^2", "x^y; x => y", "x; y; z => x^y^z", "x^y => y", "x, i; y, i => x^y, i",
@@ -94,7 +96,7 @@ class Planter:
         if any(len(row) > 4 for shape in (*rows, result) for row in shape):
             return
         names = Names()
-        if not makes(logic, [*rows, result], coefs, names):
+        if not makes(logic, [*rows, result], coefs, names, spare_parts(logic)):
             return
         slots = [old if old is not None else self.add(rows[n], logic) for n, old in enumerate(operands)]
         wide = [k for k, target in enumerate(self.rows) if holds(logic, [*rows, target], coefs)]
@@ -110,7 +112,7 @@ class Planter:
     ) -> tuple[dict[str, int], dict[str, int]]:
         """Sizes that are given by keyword, and captures; what no operand sizes is given, or equated by a write."""
         sizes, captures = dict(coefs), {}
-        needed = unsized(logic) - (result_names(logic) if writes else set())
+        needed = unsized(logic) - result_names(logic) if writes else unsized(logic) | spare_parts(logic)
         for name in logic.spec.names():
             size = number(names, name)
             if size is not None and name not in coefs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import NamedTuple
@@ -139,7 +139,10 @@ def result_names(logic: Logic) -> set[str]:
     return {name for row in rows for axis in row.axes for name in axis_labels(axis)} | {row.var or "" for row in rows}
 
 
-def makes(logic: Logic, rows: Sequence[Rows], sizes: Mapping[str, int] = {}, names: Names | None = None) -> bool:
+def makes(
+    logic: Logic, rows: Sequence[Rows], sizes: Mapping[str, int] = {}, names: Names | None = None,
+    captured: Iterable[str] = (),
+) -> bool:  # fmt: skip
     """The operation makes a result of exactly these rows: the broadcast of rows that are stretched, and no more cells
     than the spec writes."""
     names = {} if names is None else names
@@ -152,12 +155,36 @@ def makes(logic: Logic, rows: Sequence[Rows], sizes: Mapping[str, int] = {}, nam
             stretched.setdefault(use.spec.var, []).append(rows[use.slot // 3][use.slot % 3])
     if any(names.get(f"..{var}") != broadcast(operands) for var, operands in stretched.items()):
         return False
-    for use in logic.result:
-        axes = rows[-1][use.slot % 3]
-        ends = [*zip(use.spec.lead, axes, strict=False), *zip(reversed(use.spec.trail), reversed(axes), strict=False)]
-        if not all(is_least(axis, size or 0, names, sizes) for axis, (size, _) in ends):
-            return False
+    plain = {a.name for shape in logic.spec.operands for _, row in shape.rows for a in row.axes if isinstance(a, Label)}
+    sized, spare = {*sizes, *captured, *plain}, spare_parts(logic)
+    for use in (*logic.equal, *logic.result):
+        is_result = use.slot // 3 == logic.arity
+        for axis, size in written_axes(use.spec, rows[use.slot // 3][use.slot % 3]):
+            if not (is_least(axis, size, names, sizes) if is_result else is_whole(axis, size, names, spare, sized)):
+                return False
     return True
+
+
+def written_axes(spec: RowSpec, axes: Row) -> list[tuple[AxisSpec, int]]:
+    ends = [*zip(spec.lead, axes, strict=False), *zip(reversed(spec.trail), reversed(axes), strict=False)]
+    return [(axis, size or 0) for axis, (size, _) in ends]
+
+
+def spare_parts(logic: Logic) -> set[str]:
+    """Parts of concatenations that nothing else mentions."""
+    axes = [axis for shape in logic.spec.shapes for _, row in shape.rows for axis in row.axes]
+    often = Counter(name for axis in axes for name in axis_labels(axis))
+    return {name for axis in axes if isinstance(axis, Concat) for name in axis_labels(axis) if often[name] == 1}
+
+
+def is_whole(axis: AxisSpec, size: int, names: Names, spare: set[str], sized: set[str]) -> bool:
+    """Of parts of a concatenation that nothing sizes, the spare ones vanish beside those that something mentions."""
+    unknown = set(axis_labels(axis)) - sized if isinstance(axis, Concat) else set()
+    if not isinstance(axis, Concat) or not unknown & spare or unknown <= spare:
+        return True
+    parts = [part for part in axis.parts if isinstance(part, int) or part.name not in unknown & spare]
+    lengths = [part if isinstance(part, int) else size_of(names, part.name) for part in parts]
+    return None in lengths or sum(n for n in lengths if n is not None) == size
 
 
 def is_least(axis: AxisSpec, size: int, names: Names, sizes: Mapping[str, int]) -> bool:

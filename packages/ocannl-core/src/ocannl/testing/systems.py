@@ -179,11 +179,11 @@ class System:
     def permits(self, n: int, rows: Sequence[Rows], names: Names | None = None) -> bool:
         """Whether an operation is possible on these rows of all tensors."""
         it = self.operations[n]
-        judge = makes if self.is_maker(n) else holds
-        equated = result_names(it.logic) if judge is holds else set()
-        if unsized(it.logic) - it.sizes.keys() - it.captures.keys() - equated:
-            return False
-        return judge(it.logic, [rows[k] for k in (*it.operands, it.result)], it.sizes, names)
+        tensors = [rows[k] for k in (*it.operands, it.result)]
+        unknown = unsized(it.logic) - it.sizes.keys() - it.captures.keys()
+        if self.is_maker(n):
+            return not unknown and makes(it.logic, tensors, it.sizes, names, it.captures)
+        return unknown <= result_names(it.logic) and holds(it.logic, tensors, it.sizes, names)
 
     def unsound(self, answer: list[Rows]) -> str:
         """What the answer violates, in words; empty if nothing."""
