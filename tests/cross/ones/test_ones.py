@@ -11,36 +11,18 @@ from random import Random
 
 import pytest
 
-from ones.foreign import with_foreign
-from ones.generate import generate
 from ones.judges import CLOSED, OPEN, VALUES, Judge
 from ones.open_judges import outcome
 from ones.program import Program
 from ones.rows import RULES
+from ones.samples import SAMPLE, closed_program, open_program, part_of
 from ones.shrink import complaint_of, shrink
-from ones.value_judges import computes_numpy
 
 COUNT = int(os.environ.get("OCANNL_TEST_ONES", "4000"))
 FIRST = int(os.environ.get("OCANNL_TEST_FIRST", "0"))
 CHUNK = 250
-SAMPLE = 10  # of so many programs, the values of one are computed, and the gradients of one
 
 CHUNKS = [range(n, min(n + CHUNK, FIRST + COUNT // 2)) for n in range(FIRST, FIRST + COUNT // 2, CHUNK)]
-
-
-def closed_program(seed: int) -> Program:
-    random = Random(f"closed {seed}")
-    return with_foreign(generate(random), random)
-
-
-def open_program(seed: int) -> Program:
-    random = Random(f"open {seed}")
-    return with_foreign(generate(random, share_open=0.7), random)
-
-
-def part_of(program: Program, judge: Judge) -> Program:
-    """Foreign statements matter to isolation, and to values."""
-    return program if "isolated" in judge.__name__ or judge is computes_numpy else program.own
 
 
 def check(program: Program, judge: Judge, seed: int) -> None:
@@ -80,31 +62,31 @@ def test_values_and_gradients(chunk: range) -> None:
 
 
 def test_every_operation_and_every_rule_is_tried() -> None:
-    programs = [closed_program(seed) for seed in range(1500)]
+    programs = [closed_program(seed) for seed in range(800)]
     operations = [line.operation.name for program in programs for line in program.lines]
     wanted = {
         "pointwise", "matmul", "transpose", "slice", "total", "einsum", "mean", "concat", "softmax", "stack", "take",
         "pool", "conv",
     }  # fmt: skip
     assert wanted == set(operations)
-    assert min(operations.count(name) for name in wanted) >= 50
+    assert min(operations.count(name) for name in wanted) >= 25
     rules = [line.rule for program in programs for line in program.lines if line.rule]
     assert RULES.keys() == set(rules)
-    assert min(rules.count(rule) for rule in RULES) >= 5
+    assert min(rules.count(rule) for rule in RULES) >= 2
     assert 0.01 < len(rules) / len(operations) < 0.2
 
 
 def test_half_of_the_axes_have_size_1() -> None:
     axes = [
-        axis.size for seed in range(300) for s in closed_program(seed).statements for row in s.rows for axis in row
+        axis.size for seed in range(200) for s in closed_program(seed).statements for row in s.rows for axis in row
     ]  # fmt: skip
     assert 0.4 < axes.count(1) / len(axes) < 0.8
     assert {0, 1, 2, 3, 4, 5, 6} <= set(axes)
 
 
 def test_most_programs_with_open_leaves_have_shapes() -> None:
-    programs = [open_program(seed).own for seed in range(300)]
+    programs = [open_program(seed).own for seed in range(200)]
     programs = [program for program in programs if any(leaf.is_open for leaf in program.leaves)]
-    assert len(programs) > 200
+    assert len(programs) > 130
     refused = [outcome(program).error for program in programs]
     assert 0.02 < sum(error is not None for error in refused) / len(programs) < 0.4
