@@ -1,0 +1,1 @@
+"""Random networks, as differential tests of the whole compiler; see `generate`."""
