@@ -56,7 +56,7 @@ def broadcast_axis(trail: Trail, operands: Sequence[Dim]) -> Dim:
     cells = list(dict.fromkeys(map(find, operands)))
     if len(cells) == 1:
         return cells[0]
-    proper = [cell for cell in cells if not is_stretchable(cell)]
+    proper = [cell for cell in cells if not cell.is_stretchable]
     result = proper[0] if len(proper) == 1 else next((cell for cell in proper if cell.is_rigid), None)
     if result is None:
         result = Dim(None if proper else 1, None, None if proper else cells[0].fact)
@@ -65,11 +65,6 @@ def broadcast_axis(trail: Trail, operands: Sequence[Dim]) -> Dim:
     if find(result).size is None and len(proper) > 1:
         BroadcastAxis(result, tuple(proper), trail.cause).attach(trail)
     return result
-
-
-def is_stretchable(axis: Dim) -> bool:
-    """The size is 1, without a unit."""
-    return axis.size == 1 and not axis.is_rigid
 
 
 class BroadcastRow:
@@ -136,7 +131,7 @@ class BroadcastAxis:
         if self.is_settled:
             return
         result = find(self.result)
-        proper = [cell for cell in dict.fromkeys(map(find, self.operands)) if not is_stretchable(cell)]
+        proper = [cell for cell in dict.fromkeys(map(find, self.operands)) if not cell.is_stretchable]
         if len(proper) > 1 and result not in proper and not any(cell.is_rigid for cell in proper):
             return
         trail.set(self, "is_settled", True)

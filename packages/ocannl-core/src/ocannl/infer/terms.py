@@ -152,6 +152,11 @@ class Dim:
         self.laws: list[Constraint] | None = None
 
     @property
+    def is_stretchable(self) -> bool:
+        """The size is 1, without a unit."""
+        return self.size == 1 and not self.is_rigid
+
+    @property
     def is_rigid(self) -> bool:
         """Never stretched: what fits under it equals it."""
         return self.unit is not None or self.least > 1 or (self.size is not None and self.size != 1)
