@@ -21,7 +21,7 @@ def t_causal(x, w, dilation):
     return F.conv1d(F.pad(x, (dilation, 0)), w["kernel"].permute(2, 1, 0), dilation=dilation)
 
 
-@network(seconds=120, learning_rate=0.02, x=ids(256, 1, LENGTH + 1, batch_axes=1))
+@network(seconds=160, learning_rate=0.02, x=ids(256, 1, LENGTH + 1, batch_axes=1))
 def wavenet():
     """One stack of WaveNet (van den Oord et al. 2016): dilations 1 to 512, 64 channels, 256 skip channels."""
 

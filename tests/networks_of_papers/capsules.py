@@ -16,7 +16,7 @@ def squash(s):
     return s * oc.sqrt(square + 1e-9) / (1 + square)
 
 
-@network(seconds=120, learning_rate=0.01, x=uniform(8, 28, 28, 1), y=ids(10, 8))
+@network(seconds=100, learning_rate=0.01, x=uniform(8, 28, 28, 1), y=ids(10, 8))
 def capsule_network():
     """CapsNet for MNIST (Sabour, Frosst and Hinton 2017): three rounds of routing, margin loss and reconstruction."""
 

@@ -29,7 +29,7 @@ def t_q_network(x, w):
 
 
 @network(
-    seconds=30, learning_rate=0.02, state=frames(32, 84, 84, 4), action=ids(18, 32), reward=normal(32), ended=bits(32),
+    seconds=25, learning_rate=0.02, state=frames(32, 84, 84, 4), action=ids(18, 32), reward=normal(32), ended=bits(32),
     following=frames(32, 84, 84, 4),
 )  # fmt: skip
 def dqn():

@@ -11,7 +11,7 @@ from .network import bits, ids, network, uniform
 from .twin import torch
 
 
-@network(seconds=20, learning_rate=0.5, center=ids(30000, 256), context=ids(30000, 256), negative=ids(30000, 256, 5))
+@network(seconds=60, learning_rate=0.5, center=ids(30000, 256), context=ids(30000, 256), negative=ids(30000, 256, 5))
 def word2vec():
     """Skip-gram with five negative samples for each pair (Mikolov et al. 2013), 300 dimensions, 30000 words."""
 
@@ -50,7 +50,7 @@ def t_relu_mlp(x, w, depth):
     return x
 
 
-@network(seconds=20, learning_rate=0.02, x=uniform(128, 13, high=5.0), category=ids(2**20, 128, 26), y=bits(128))
+@network(seconds=21, learning_rate=0.02, x=uniform(128, 13, high=5.0), category=ids(2**20, 128, 26), y=bits(128))
 def dlrm():
     """Vectors of 26 categories and of the numbers, the dot products of all pairs, and a network on top."""
 

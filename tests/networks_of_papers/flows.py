@@ -38,7 +38,7 @@ def scale_and_shift(x, *, features, channels):
     return s, oc.concat("...|h,w,s^t => ...|h,w,t", h, t=channels)
 
 
-@network(seconds=300, learning_rate=0.01, x=normal(2, 32, 32, 3))
+@network(seconds=202, learning_rate=0.01, x=normal(2, 32, 32, 3))
 def real_nvp():
     """RealNVP for CIFAR-10 (Dinh, Sohl-Dickstein and Bengio 2017): ten couplings on two scales, each with two residual
     blocks of the eight, without batch normalization."""

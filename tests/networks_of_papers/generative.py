@@ -9,7 +9,7 @@ from .network import bits, network, normal
 from .twin import torch
 
 
-@network(seconds=20, learning_rate=1e-4, x=bits(100, 784, probability=0.2), noise=normal(100, 20))
+@network(seconds=18, learning_rate=1e-4, x=bits(100, 784, probability=0.2), noise=normal(100, 20))
 def vae():
     """The variational autoencoder of Kingma and Welling 2014 for MNIST: 500 hidden units, 20 latent variables."""
 
@@ -43,7 +43,7 @@ def vae():
     return loss, reference
 
 
-@network(seconds=300, learning_rate=0.002, x=normal(8, 64, 64, 3, std=0.5), z=normal(8, 100))
+@network(seconds=313, learning_rate=0.002, x=normal(8, 64, 64, 3, std=0.5), z=normal(8, 100))
 def dcgan():
     """Generator and discriminator of Radford, Metz and Chintala 2016 for 64x64 images, both learning the same loss."""
 

@@ -24,7 +24,7 @@ def links(count, probability):
 
 
 @network(
-    seconds=60, learning_rate=0.05, x=normal(NODES, 1433, std=0.1), adjacency=links(NODES, 0.002), y=ids(7, NODES)
+    seconds=75, learning_rate=0.05, x=normal(NODES, 1433, std=0.1), adjacency=links(NODES, 0.002), y=ids(7, NODES)
 )
 def gat():
     """The graph attention network of Velickovic et al. 2018 for Cora, on 1024 nodes: eight heads of eight, then one."""
@@ -81,7 +81,7 @@ def clouds(count, points):
     return Input(draw, 2)
 
 
-@network(seconds=60, learning_rate=0.001, x=clouds(8, 1024), y=ids(40, 8))
+@network(seconds=110, learning_rate=0.001, x=clouds(8, 1024), y=ids(40, 8))
 def point_net():
     """The classifier of Qi et al. 2017 for ModelNet40: 1024 points, both alignment networks, without dropout."""
 

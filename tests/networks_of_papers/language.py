@@ -22,7 +22,7 @@ def lstm_cell(x, h, c):
 
 
 @network(
-    seconds=300, learning_rate=1.0, x=ids(WORDS, STEPS + 1, 20), h=normal(2, 20, 200, batch_axes=2, std=0.3),
+    seconds=137, learning_rate=1.0, x=ids(WORDS, STEPS + 1, 20), h=normal(2, 20, 200, batch_axes=2, std=0.3),
     c=normal(2, 20, 200, batch_axes=2, std=0.5),
 )  # fmt: skip
 def lstm():
@@ -87,7 +87,7 @@ def t_gru_cell(x, h, w):
     return (1 - update) * h + update * torch.tanh(given[2] + (reset * h) @ w["candidate"].T)
 
 
-@network(seconds=600, learning_rate=0.05, x=ids(LEXICON, SOURCE, 4), y=ids(LEXICON, TARGET + 1, 4))
+@network(seconds=234, learning_rate=0.05, x=ids(LEXICON, SOURCE, 4), y=ids(LEXICON, TARGET + 1, 4))
 def rnn_search():
     """A bidirectional encoder, a decoder that attends to it, and a maxout layer, unrolled over eight words each."""
 

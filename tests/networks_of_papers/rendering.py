@@ -40,7 +40,7 @@ def t_encoding(x, levels):
 
 
 @network(
-    seconds=60, learning_rate=0.05, origin=normal(RAYS, 3, std=0.1), direction=directions(RAYS),
+    seconds=95, learning_rate=0.05, origin=normal(RAYS, 3, std=0.1), direction=directions(RAYS),
     depth=depths(RAYS, SAMPLES), color=uniform(RAYS, 3),
 )  # fmt: skip
 def nerf():

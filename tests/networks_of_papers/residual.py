@@ -9,7 +9,7 @@ from .network import ids, network, normal
 from .twin import torch
 
 
-@network(seconds=900, learning_rate=0.01, x=normal(2, 224, 224, 3), y=ids(1000, 2))
+@network(seconds=145, learning_rate=0.01, x=normal(2, 224, 224, 3), y=ids(1000, 2))
 def resnet_18():
     """The network of 18 layers of He et al. 2016."""
 
@@ -62,7 +62,7 @@ INCEPTIONS = {
 }  # fmt: skip
 
 
-@network(seconds=900, learning_rate=0.01, x=normal(1, 224, 224, 3), y=ids(1000, 1))
+@network(seconds=222, learning_rate=0.0005, x=normal(1, 224, 224, 3), y=ids(1000, 1))
 def googlenet():
     """Inception v1 of Szegedy et al. 2015, with both auxiliary classifiers and without dropout."""
 
@@ -190,7 +190,7 @@ def efficientnet_b0():
     return loss, reference
 
 
-@network(seconds=900, learning_rate=0.01, x=normal(2, 227, 227, 3), y=ids(1000, 2))
+@network(seconds=193, learning_rate=0.01, x=normal(2, 227, 227, 3), y=ids(1000, 2))
 def alexnet():
     """The network of Krizhevsky, Sutskever and Hinton 2012 with its two groups, without dropout."""
 

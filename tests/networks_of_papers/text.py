@@ -13,7 +13,7 @@ from .twin import torch
 VECTORS = np.random.default_rng(3).uniform(-0.25, 0.25, (18765, 300)).astype("float32")
 
 
-@network(seconds=30, learning_rate=0.05, x=ids(18765, 50, 56), y=ids(2, 50))
+@network(seconds=100, learning_rate=0.05, x=ids(18765, 50, 56), y=ids(2, 50))
 def text_cnn():
     """Windows of 3, 4 and 5 words over two channels of word vectors, one of them fixed (Kim 2014, CNN-multichannel)."""
 

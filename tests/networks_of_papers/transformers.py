@@ -59,7 +59,7 @@ def t_feed_forward(x, w):
 
 
 @network(
-    seconds=600, learning_rate=0.05, x=ids(VOCABULARY, 2, 24), y=ids(VOCABULARY, 2, 21),
+    seconds=171, learning_rate=0.05, x=ids(VOCABULARY, 2, 24), y=ids(VOCABULARY, 2, 21),
     length=Input(lambda rng: np.array([24, 17], "int32"), 1),
 )  # fmt: skip
 def transformer():

@@ -47,20 +47,22 @@ class Gradients(NamedTuple):
 
 
 def differentiate(network: Network, weights: Arrays, dtype: Any = torch.float64) -> Gradients:
-    """The loss and its gradients; a weight without a gradient is left out."""
+    """The loss and its gradients, rounded to float32; a weight without a gradient is left out."""
     leaves = {path: torch.as_tensor(array, dtype=dtype).requires_grad_() for path, array in weights.items()}
     tensors = {name: torch.tensor(array) for name, array in arrays_of(network).items()}
     inputs = {name: t.to(dtype) if t.is_floating_point() else t.long() for name, t in tensors.items()}
     loss = network.reference(Weights(leaves), **inputs)
     loss.backward()
-    return Gradients(loss.item(), {path: p.grad.numpy() for path, p in leaves.items() if p.grad is not None})
+    return Gradients(loss.item(), {path: p.grad.float().numpy() for path, p in leaves.items() if p.grad is not None})
 
 
 class Reference(NamedTuple):
-    """The gradients of the initial weights, and the tolerance of their arrays."""
+    """The gradients of the initial weights, and what float32 is allowed: `tolerance` is relative to each array, and
+    `noise` is the largest relative error of arrays that are smaller than rounding errors, such as those that are 0."""
 
     gradients: Gradients
     tolerance: float
+    noise: float
 
 
 @lru_cache(maxsize=1)  # of large networks no more than one fits
@@ -71,11 +73,14 @@ def reference_of(name: str) -> Reference:
     with oc.Context("numpy") as ctx:
         weights = build(network, ctx).weights()
     exact = differentiate(network, weights)
-    sensitivity = 0.0
+    sensitivity, noise = 0.0, 0.0
     for relative, dtype in (0.0, torch.float32), (PERTURBATION, torch.float64), (-PERTURBATION, torch.float64):
         inexact = differentiate(network, perturbed(weights, relative), dtype)
-        sensitivity = max(sensitivity, *errors(inexact.arrays, exact.arrays, root_mean_square).values())
-    return Reference(exact, min(max(TOLERANCE, 4 * sensitivity), MAX_TOLERANCE))
+        error = errors(inexact.arrays, exact.arrays, root_mean_square)
+        tiny = negligible(exact.arrays)
+        sensitivity = max(sensitivity, *(e for path, e in error.items() if path not in tiny))
+        noise = max(noise, *(error[path] for path in tiny), 0.0)
+    return Reference(exact, min(max(TOLERANCE, 4 * sensitivity), MAX_TOLERANCE), max(TOLERANCE, 4 * noise))
 
 
 def perturbed(weights: Arrays, relative: float) -> Arrays:
@@ -90,8 +95,15 @@ def errors(arrays: Arrays, exact: Arrays, size: Callable[[Array], float]) -> dic
     return {path: size(arrays[path] - want) / max(size(want), floor) for path, want in exact.items()}
 
 
+def negligible(exact: Arrays) -> set[str]:
+    """The arrays below the noise floor."""
+    sizes = {path: root_mean_square(array) for path, array in exact.items()}
+    return {path for path, size in sizes.items() if size < NOISE_FLOOR * max(sizes.values())}
+
+
 def root_mean_square(array: Array) -> float:
-    return float(np.sqrt(np.mean(np.square(array, dtype="float64")))) if array.size else 0.0
+    cells = array.ravel()
+    return float(np.sqrt(np.einsum("i,i->", cells, cells, dtype="float64") / max(array.size, 1)))
 
 
 def largest(array: Array) -> float:
