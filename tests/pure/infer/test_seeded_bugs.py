@@ -17,6 +17,7 @@ from ocannl.infer import (
     generate,
     growth,
     project,
+    results,
     shape,
     solve,
     totals,
@@ -199,31 +200,29 @@ def flanks_swapped(patch):
 
 @bug
 def axes_paired_from_the_front(patch):
-    def ends(opnd, front, real=broadcast.ends):
-        return (opnd.axes, ()) if opnd.var is None else real(opnd, front)
+    def positions(rows):
+        axes = [row.axes for row in rows]
+        return [[row[n] for row in axes if len(row) > n] for n in range(max(map(len, axes)))]
 
-    patch.setattr(broadcast, "ends", ends)
-
-
-@bug
-def axes_inserted_one_too_far_in_front(patch):
-    def order_rows(trail, res, opnd, front, *more, real=broadcast.order_rows):
-        real(trail, res, opnd, max(0, front - 1), *more)
-
-    everywhere(patch, "order_rows", order_rows)
+    patch.setattr(results, "positions", positions)
 
 
 @bug
-def axes_paired_while_a_row_is_open(patch):
-    def ends(opnd, front, real=broadcast.ends):
-        return (opnd.lead, opnd.trail) if opnd.var is not None else real(opnd, front)
+def a_result_as_short_as_its_shortest_operand(patch):
+    def positions(rows, real=results.positions):
+        return real(rows)[-min(row.count for row in rows) :]
 
-    patch.setattr(broadcast, "ends", ends)
+    patch.setattr(results, "positions", positions)
+
+
+@bug
+def results_of_open_rows_left_open(patch):
+    patch.setattr(results.BroadcastRow, "fire", lambda self, trail: None)
 
 
 @bug
 def results_not_longer_than_told_at_once(patch):
-    patch.setattr(close_rows, "stretch", lambda res, opnd, front: [])
+    patch.setattr(close_rows, "stretch", lambda res, opnd: [])
 
 
 @bug
@@ -233,7 +232,7 @@ def all_rows_end_together(patch):
 
 @bug
 def a_result_not_lengthened(patch):
-    patch.setattr(broadcast, "lengthen", lambda trail, res, opnd, front, short: res)
+    patch.setattr(broadcast, "lengthen", lambda trail, res, opnd, short: res)
 
 
 @bug
@@ -445,9 +444,8 @@ def an_attribute_set_without_the_log(patch):
 
 @bug
 def a_stretched_axis_moves(patch):
-    def stretch(written, front, extents):
-        back = len(extents) - front
-        return written[:front] + written[len(written) - back :]
+    def stretch(written, extents):
+        return written[len(written) - len(extents) :]
 
     patch.setattr(project, "stretch", stretch)
 

@@ -107,14 +107,13 @@ class Strided:
         )  # fmt: skip
 
     def share_unit(self, trail: Trail) -> None:
-        """The axis counts what the places count, and what the window counts; a plain 1 fits any unit."""
+        """The axis counts what the places count, and what the window counts."""
         axis, over = find(self.axis), find(self.over)
         taps = find(self.taps) if self.taps is not None else None
         of = axis if axis.unit else over if over.unit else taps
         if of is not None and (unit := of.unit) is not None:
-            for cell in (axis, over):
-                if not cell.is_stretchable:
-                    set_unit(trail, cell, unit, of)
+            set_unit(trail, axis, unit, of)
+            set_unit(trail, over, unit, of)
             if taps is not None and taps.unit not in (None, unit):
                 set_unit(trail, taps, unit, of)
 
@@ -154,6 +153,7 @@ class Sum:
         return " + ".join((*([str(self.constant)] if self.constant else ()), *sizes(self.parts)))
 
     def share_unit(self, trail: Trail) -> None:
+        """Parts count what the whole counts; a plain 1 fits any unit."""
         cells = [find(cell) for cell in (self.whole, *self.parts)]
         of = next((cell for cell in cells if cell.unit is not None), None)
         if of is not None and of.unit is not None:

@@ -90,12 +90,13 @@ def adds_up(axis: AxisSpec, size: int, names: Names, sizes: Mapping[str, int]) -
 
 
 def counts_alike(axis: AxisSpec, whole: Axis, names: Names, sizes: Mapping[str, int]) -> bool:
-    """Concatenated axes have the unit of the whole, and so have the places of a window."""
+    """Concatenated axes have the unit of the whole, unless they are a plain 1, and so have the places of a window."""
     match axis:
-        case Window(over=over): parts = [over]
-        case Concat(): parts = [*axis_labels(axis)]
+        case Window(over=over): parts, plain = [over], set[Axis]()
+        case Concat(): parts, plain = [*axis_labels(axis)], {(1, None)}
         case _: return True
-    return all(names[name][1] == whole[1] for name in parts if name in names and name not in sizes)
+    cells = [names[name] for name in parts if name in names and name not in sizes]
+    return whole in plain or all(cell in plain or cell[1] == whole[1] for cell in cells)
 
 
 def holds(logic: Logic, rows: Sequence[Rows], sizes: Mapping[str, int] = {}, names: Names | None = None) -> bool:
