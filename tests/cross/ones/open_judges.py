@@ -8,7 +8,6 @@ from random import Random
 
 import ocannl as oc
 from ones.build import ask, build, rows_of
-from ones.closed_judges import differs
 from ones.program import Program
 from ones.rows import Refused, Rows, show, sizes
 
@@ -51,7 +50,7 @@ def leastness(program: Program, rows: dict[str, Rows]) -> str:
                 return f"`{leaf.name}` is {show(leaves[leaf.name])}, though it is given as {leaf.text}"
     try:
         for line, expected in program.shapes(leaves):
-            if differs(rows[line.name], expected):
+            if list(map(sizes, rows[line.name])) != list(map(sizes, expected)):  # units come from any use
                 operands = ", ".join(f"`{name}` of {show(rows[name])}" for name in line.operands)
                 return f"`{line.name}` is {show(rows[line.name])}, and {operands} make it {show(expected)}"
     except Refused as refused:
@@ -78,8 +77,8 @@ def told(result: Outcome) -> str:
 
 
 def asking_commits(program: Program, random: Random) -> str:
-    """A shape that was asked early stays what it was; what contradicts it later is an error that names it, and all
-    results are still the least."""
+    """A shape that was asked early stays what it was; what contradicts it later is an error that names it, or the leaf
+    whose shape it fixed with the line that asked, and all results are still the least."""
     eager = program.asking(random, random.choice((0.1, 0.3)))
     built = build(eager, until_refused=True)
     error = next(iter(built.refused.values()), None)
@@ -87,7 +86,8 @@ def asking_commits(program: Program, random: Random) -> str:
         built.asking.clear()
         error = next((built.asking[name] for name in built.tensors if ask(name, built) is None), None)
     if error is not None:
-        if outcome(program).error or any(f"`{name}`" in str(error) for name in built.answers):
+        named = any(f"`{name}`" in str(error) for name in built.answers) or "  asked  the shape of" in str(error)
+        if named or outcome(program).error:
             return ""
         return f"refused: {error}\nnames none of {sorted(built.answers)} in\n{eager}"
     for name, dims in built.answers.items():
