@@ -19,7 +19,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("kind", "tolerance"), [("float64", 1e-13), ("float32", 1e-6)])
-@pytest.mark.parametrize(("ours", "theirs", "settings"), CASES, ids=lambda case: getattr(case, "__name__", str(case)) if case else "")
+@pytest.mark.parametrize(
+    ("ours", "theirs", "settings"), CASES, ids=lambda case: getattr(case, "__name__", str(case)) if case else ""
+)
 def test_adam_is_that_of_torch(ours, theirs, settings, kind, tolerance, backend):
     rng = np.random.default_rng(0)
     starts = [rng.normal(size=size).astype(kind) for size in ((), (4,), (3, 2))]

@@ -119,18 +119,20 @@ class Strided:
 
 
 class Sum:
-    """Axes laid one after another; `spare` are parts that nothing but this concatenation mentions."""
+    """Axes laid one after another; `spare` are parts that nothing but this concatenation mentions; it `waits` where an
+    equation may still size a part."""
 
-    __slots__ = ("cause", "constant", "parts", "spare", "text", "whole")
+    __slots__ = ("cause", "constant", "parts", "spare", "text", "waits", "whole")
 
     def __init__(
-        self, whole: Dim, parts: tuple[Dim, ...], *, constant: int = 0, spare: tuple[Dim, ...] = (), text: str = "",
-        cause: Cause | None = None,
+        self, whole: Dim, parts: tuple[Dim, ...], *, constant: int = 0, spare: tuple[Dim, ...] = (),
+        waits: bool = False, text: str = "", cause: Cause | None = None,
     ) -> None:  # fmt: skip
         self.whole = whole
         self.parts = parts
         self.constant = constant
         self.spare = spare
+        self.waits = waits
         self.text = text
         self.cause = cause
 
@@ -148,6 +150,16 @@ class Sum:
             if rest == 0 or len(unknown) == 1:
                 for part in unknown:
                     set_size(trail, part, rest // parts[part], Fact(text=f"what is left in `{self.text}`"))
+            else:
+                for part in self.superfluous(unknown):
+                    set_size(trail, part, 0, Fact(text=f"a part of `{self.text}` that nothing needs"))
+
+    def superfluous(self, unknown: list[Dim]) -> list[Dim]:
+        """Parts that nothing else mentions, all but one if there is nothing else; with captured parts, none yet."""
+        if self.waits:
+            return []
+        spare = [part for part in dict.fromkeys(map(find, self.spare)) if part.size is None]
+        return spare[len(spare) == len(unknown) :]
 
     def show(self) -> str:
         return " + ".join((*([str(self.constant)] if self.constant else ()), *sizes(self.parts)))

@@ -207,7 +207,8 @@ def add_law(trail: Trail, it: Relation, axis: Window | Concat | Merged, cell: Di
         case Concat(parts):
             named = tuple(label(trail, it, part.name) for part in parts if isinstance(part, Label))
             constant = sum(part for part in parts if isinstance(part, int))
-            attach(trail, Sum(cell, named, constant=constant, spare=spare_parts(it, axis), text=text, cause=it))
+            spare, waits = spare_parts(it, axis), not it.captured.isdisjoint(axis_labels(axis))
+            attach(trail, Sum(cell, named, constant=constant, spare=spare, waits=waits, text=text, cause=it))
         case Merged(parts):
             cells = tuple(label(trail, it, part.name) for part in parts)
             attach(trail, Product(cell, cells, text=text, cause=it))

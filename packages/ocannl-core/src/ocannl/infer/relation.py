@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from ocannl.infer.logic import Logic
@@ -17,16 +17,25 @@ if TYPE_CHECKING:
 class Relation:
     """The rows of tensors are numbered: row `k` of operand `n` is slot `3 * n + k`, the result counts as one more."""
 
-    __slots__ = ("__weakref__", "captures", "labels", "logic", "operands", "provenance", "result", "row_vars", "sizes")
+    __slots__ = (
+        "__weakref__", "captured", "captures", "labels", "logic", "operands", "provenance", "result", "row_vars",
+        "sizes",
+    )  # fmt: skip
 
     def __init__(
-        self, logic: Logic, operands: tuple[Owner, ...], provenance: Provenance, sizes: Mapping[str, int]
+        self,
+        logic: Logic,
+        operands: tuple[Owner, ...],
+        provenance: Provenance,
+        sizes: Mapping[str, int],
+        captured: Collection[str] = (),
     ) -> None:
         self.logic = logic
         self.operands = operands
         self.provenance = provenance
         self.sizes = sizes
         self.result: Owner | None = None
+        self.captured = frozenset(captured)  # names of the spec, which equations may size later
         self.captures: tuple[Capture, ...] = ()
         self.labels: dict[str, Dim] = {}
         self.row_vars: dict[str, Row] = {}

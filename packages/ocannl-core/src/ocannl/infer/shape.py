@@ -245,7 +245,8 @@ def related(
     """The same; gives the operation itself."""
     check_arguments(logic, operands, provenance, sizes, captures)
     check_sizes(logic, result is None, provenance, sizes, captures)
-    relation = Relation(logic, tuple(operands), provenance, {name: operator.index(n) for name, n in sizes.items()})
+    numbers = {name: operator.index(n) for name, n in sizes.items()}
+    relation = Relation(logic, tuple(operands), provenance, numbers, captures)
 
     def make(rows: tuple[Row, Row, Row]) -> Shape:
         shape = Shape(provenance, rows)
