@@ -393,7 +393,7 @@ def a_row_is_enough_of_what_others_read(patch: Patch) -> None:
 @bug(a_chain_is_wrong)
 def rows_are_shared_by_loops_of_the_same_length(patch: Patch) -> None:
     patch.setattr(rows, "LOSS", 1e9)
-    patch.setattr(rows, "_told", lambda first, then: {
+    patch.setattr(rows, "equal_loops", lambda first, then: {
         a.sym: b.sym for a, b in zip(first.loops, then.loops, strict=False)
         if (a.sym.lo, a.sym.hi) == (b.sym.lo, b.sym.hi)
     })  # fmt: skip
