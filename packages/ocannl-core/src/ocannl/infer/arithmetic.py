@@ -150,14 +150,12 @@ class Sum:
             if rest == 0 or len(unknown) == 1:
                 for part in unknown:
                     set_size(trail, part, rest // parts[part], Fact(text=f"what is left in `{self.text}`"))
-            else:
+            elif not self.waits:
                 for part in self.superfluous(unknown):
                     set_size(trail, part, 0, Fact(text=f"a part of `{self.text}` that nothing needs"))
 
     def superfluous(self, unknown: list[Dim]) -> list[Dim]:
-        """Parts that nothing else mentions, all but one if there is nothing else; with captured parts, none yet."""
-        if self.waits:
-            return []
+        """Of the unknown parts those that nothing else mentions, all but one if there is nothing else."""
         spare = [part for part in dict.fromkeys(map(find, self.spare)) if part.size is None]
         return spare[len(spare) == len(unknown) :]
 

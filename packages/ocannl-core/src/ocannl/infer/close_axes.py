@@ -109,9 +109,8 @@ def drop_spare(it: Open) -> list[Closing]:
     for axis in it.axes:
         for law in laws(axis):
             if isinstance(law, Sum):
-                unknown = [part for part in map(find, law.parts) if part.size is None]
-                cells = [find(part) for part in law.spare if find(part).size is None]
-                spare.update(dict.fromkeys(cells[len(cells) == len(unknown) :]))
+                unknown = [part for part in dict.fromkeys(map(find, law.parts)) if part.size is None]
+                spare.update(dict.fromkeys(law.superfluous(unknown)))
     return [AxisClosing(axis, 0, "a part that nothing needs", "nothing needs it") for axis in spare]
 
 

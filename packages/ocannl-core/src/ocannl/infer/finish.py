@@ -45,7 +45,8 @@ def finish_all(start: Iterable[Owner]) -> None:
     if undecided:
         decide_connected(undecided)
     for shape in ancestors:
-        close(shape)
+        if not shape.is_finished:
+            close(shape)
 
 
 def unfinished(start: Iterable[Owner]) -> list[Owner]:
