@@ -54,17 +54,22 @@ def gated(net: Builder, x: Value) -> Value | None:
         return None
     rows, spaces, half = net.rows(x), "".join(f"{a}, " for a in x.axes[:-1]), x.channels // 2
     act, act_there = net.choices.pick((("sigmoid", "torch.sigmoid"), ("gelu", "gelu"), ("silu", "F.silu")))
+    split: tuple[str, ...]
+    halves: tuple[str, ...]
     if net.choices.chance(50):
         split = (f'oc.concat("{rows}|{spaces}c^r => {rows}|{spaces}c", {x.name}, c={half})',
                  f'oc.concat("{rows}|{spaces}r^c => {rows}|{spaces}c", {x.name}, c={half})')  # fmt: skip
+        halves = (f"{x.name}[..., :{half}]", f"{x.name}[..., {half}:]")
     else:
+        axis = -1 - len(x.dims)
         two = net.let("z", f'oc.einsum("{rows}|{spaces}(g c) => {rows}|g, {spaces}c", {x.name}, g=2)',
-                      f"{x.name}.unflatten(-1, (2, {half})).movedim(-2, {-1 - len(x.dims)})", "gates",
+                      f"{x.name}.unflatten(-1, (2, {half})).movedim(-2, {axis})", "gates",
                       (2, *x.dims[:-1], half), like=x).name  # fmt: skip
-        split = tuple(f'oc.einsum("...|{n}, {spaces}c => ...|{spaces}c", {two})' for n in (0, 1))  # type: ignore
+        split = tuple(f'oc.einsum("...|{n}, {spaces}c => ...|{spaces}c", {two})' for n in (0, 1))
+        halves = tuple(f"{two}.select({axis}, {n})" for n in (0, 1))
     dims = x.with_channels(half)
-    a = net.let("z", split[0], f"{x.name}[..., :{half}]", x.form, dims, like=x)
-    b = net.let("z", split[1], f"{x.name}[..., {half}:]", x.form, dims, like=x)
+    a = net.let("z", split[0], halves[0], x.form, dims, like=x)
+    b = net.let("z", split[1], halves[1], x.form, dims, like=x)
     return net.let("h", f"{a.name} * oc.{act}({b.name})", f"{a.name} * {act_there}({b.name})", x.form, dims, like=x)
 
 
