@@ -16,7 +16,7 @@ import numpy as np
 import ocannl as oc
 from ocannl import train
 from ocannl.ir.assign import assigns
-from ocannl.lang import graph
+from ocannl.lang.core import graph
 from ocannl.lower.lower import lower
 
 SIZES = (250, 500, 1000, 2000, 4000)

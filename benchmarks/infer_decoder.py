@@ -25,7 +25,7 @@ from typing import Any
 
 import ocannl as oc
 from ocannl import train
-from ocannl.lang import graph
+from ocannl.lang.core import graph
 
 VOCABULARY, WIDTH, HEADS, LENGTH, BATCH = 1000, 256, 8, 64, 4
 HEAD = WIDTH // HEADS

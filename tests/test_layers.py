@@ -166,7 +166,7 @@ def write(root: Path, files: dict[str, str]) -> Path:
 @pytest.mark.parametrize(
     "statement",
     [
-        "import ocannl.lang.tensor",
+        "import ocannl.lang.core.tensor",
         "import ocannl.lang as l",
         "from ocannl.lang import tensor",
         "from ocannl import lang",
@@ -177,7 +177,7 @@ def write(root: Path, files: dict[str, str]) -> Path:
         "from ocannl import Context",
         "import ocannl._version",
         "def f():\n    from ocannl.lang import tensor",
-        "if TYPE_CHECKING:\n    from ocannl.lang.tensor import Tensor",
+        "if TYPE_CHECKING:\n    from ocannl.lang.core.tensor import Tensor",
         "try:\n    pass\nfinally:\n    import ocannl.testing",
         "importlib.import_module('ocannl.lang')",
     ],

@@ -11,7 +11,7 @@ import pytest
 import ocannl as oc
 from ocannl.opt import search
 from ocannl.opt.plan import rivals
-from ocannl.runtime.timer import Timer
+from ocannl.runtime.benchmark import Timer
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ocannl.codegen import cnest, cstyle, cvalues
+from ocannl.codegen.c_family import dialect, expressions, function
 from ocannl.codegen.nests import Claim
 from ocannl.ir.index import Affine, Cond
 from ocannl.ir.loops import Proc, Ref, Store
@@ -20,7 +20,7 @@ from ocannl.ir.ops import Op
 from ocannl.ir.precision import Precision
 from ocannl.opt import inline, memory, pipeline
 from ocannl.opt.share import share
-from ocannl.runtime import reuse
+from ocannl.runtime import compile_cache
 from ocannl.testing.expressions import generate
 from ocannl.testing.judges import Judged, backends_agree, judged
 
@@ -165,17 +165,17 @@ def equalities_of_a_condition_dropped(patch: Patch) -> None:
 
 @bug("c")
 def constant_of_a_place_lost(patch: Patch) -> None:
-    wrap(patch, cvalues.Values, "place", lambda f, self, ref: f(self, without_constants(ref)))
+    wrap(patch, expressions.Values, "place", lambda f, self, ref: f(self, without_constants(ref)))
 
 
 @bug("c")
 def last_round_lost(patch: Patch) -> None:
-    wrap(patch, cvalues.Values, "limit", one_less)
+    wrap(patch, expressions.Values, "limit", one_less)
 
 
 @bug("c")
 def facts_of_a_condition_dropped(patch: Patch) -> None:
-    wrap(patch, cvalues.Values, "condition", lambda f, self, cond: f(self, Cond(cond.ge0[:1])))
+    wrap(patch, expressions.Values, "condition", lambda f, self, cond: f(self, Cond(cond.ge0[:1])))
 
 
 @bug("c")
@@ -183,22 +183,22 @@ def operands_reversed(patch: Patch) -> None:
     def around(f: Any, self: Any, op: Op, precision: Precision, args: list[Any]) -> Any:
         return f(self, op, precision, args[::-1] if op.name in ("sub", "div", "lt", "where") else args)
 
-    wrap(patch, cvalues.Values, "compute", around)
+    wrap(patch, expressions.Values, "compute", around)
 
 
 @bug("c")
 def accumulators_start_at_one(patch: Patch) -> None:
-    wrap(patch, cnest._Function, "local", lambda f, self, buf, fill: f(self, buf, None if fill is None else 1))
+    wrap(patch, function._Function, "local", lambda f, self, buf, fill: f(self, buf, None if fill is None else 1))
 
 
 @bug("c")
 def updates_forget(patch: Patch) -> None:
-    wrap(patch, cnest._Function, "update", lambda f, self, s: self.statement(Store(s.ref, s.value, s.origin)))
+    wrap(patch, function._Function, "update", lambda f, self, s: self.statement(Store(s.ref, s.value, s.origin)))
 
 
 @bug("c")
 def sign_lost(patch: Patch) -> None:
-    wrap(patch, cvalues, "_without_sign", lambda f, expr: (False, f(expr)[1]))
+    wrap(patch, expressions, "_without_sign", lambda f, expr: (False, f(expr)[1]))
 
 
 @bug("c")
@@ -206,12 +206,12 @@ def numbers_cut(patch: Patch) -> None:
     def around(f: Any, self: Any, value: Any, precision: Precision) -> Any:
         return f(self, float(f"{value:.3g}") if precision.is_float else value, precision)
 
-    wrap(patch, cstyle.Dialect, "literal", around)
+    wrap(patch, dialect.Dialect, "literal", around)
 
 
 @bug("c")
 def powers_too_high(patch: Patch) -> None:
-    wrap(patch, cvalues.Values, "_power", lambda f, self, x, exponent, work: f(self, x, exponent + 1, work))
+    wrap(patch, expressions.Values, "_power", lambda f, self, x, exponent, work: f(self, x, exponent + 1, work))
 
 
 @bug("c")
@@ -239,9 +239,9 @@ def first_difference(backend: str, tries: int = TRIES) -> str:
 @pytest.fixture
 def forgetful() -> Iterator[None]:
     """What was compiled with a bug is of no use to anyone else."""
-    reuse.forget()
+    compile_cache.forget()
     yield
-    reuse.forget()
+    compile_cache.forget()
 
 
 def test_there_are_enough() -> None:

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from ocannl.lang import operation, pointwise, running, terms
+from ocannl.lang.core import operation, terms
+from ocannl.lang.ops import elementwise, scans
 from ocannl.testing.expressions import generate
 from ocannl.testing.judges import Wrong, gradients_check, is_free
 from ocannl.testing.program import Program
@@ -77,9 +78,9 @@ BUGS: dict[str, Seed] = {
     "a factor receives itself": rule("mul", 0, lambda g, v, x, y: g * x),
     "the smaller of two receives it": rule("max", 1, lambda g, v, x, y: terms.apply("where", x > y, g, 0.0)),
     "a product counts all factors": part(operation, "_other_factors", lambda s, factor: s.value),
-    "a walk back goes on": part(running, "ON", running.BACK),
-    "an extreme hands its share to all before it": part(running, "_kept", lambda condition, value: value),
-    "soft functions have a slope of one half": part(pointwise, "_sigmoid", lambda x: 0.0 * x + 0.5),
+    "a walk back goes on": part(scans, "ON", scans.BACK),
+    "an extreme hands its share to all before it": part(scans, "_kept", lambda condition, value: value),
+    "soft functions have a slope of one half": part(elementwise, "_sigmoid", lambda x: 0.0 * x + 0.5),
 }
 
 

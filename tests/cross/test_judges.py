@@ -16,7 +16,8 @@ from ocannl import train
 from ocannl.ir.assign import Apply, Convert, Number, Read, assigns
 from ocannl.ir.index import SymKind
 from ocannl.ir.ops import OPS, Domain
-from ocannl.lang import graph, reductions, slots, tensor, terms
+from ocannl.lang.core import graph, slots, tensor, terms
+from ocannl.lang.ops import reductions
 from ocannl.testing.expressions import generate
 from ocannl.testing.judges import Wrong, backends_agree, differs, gradients_are_slopes, judged, values_are_right
 from ocannl.testing.meanings import BINARY, INTEGERS, NUMBERS, TERNARY, TOTALS, UNARY, joined, matmul

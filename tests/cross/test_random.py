@@ -17,7 +17,7 @@ from ml_dtypes import finfo
 import ocannl as oc
 from ocannl import train
 from ocannl.ir.threefry import threefry4x32
-from ocannl.lang.random import unit_uniform
+from ocannl.lang.core.random import unit_uniform
 
 Array = np.ndarray[Any, Any]
 

@@ -21,7 +21,7 @@ import numpy as np
 from programs import Warnings, check
 
 import ocannl as oc
-from ocannl.runtime import cache, reuse
+from ocannl.runtime import compile_cache, disk_cache
 
 BACKEND, RUNS, SEED = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 FOLDER = Path(os.environ["OCANNL_CACHE_DIR"])
@@ -31,7 +31,7 @@ TEMPORARY = ".new-"
 def work(n: int, rounds: int) -> None:
     """Compiles programs, and passes a node round between contexts, its value growing by one at each stop."""
     for k in range(rounds):
-        reuse.forget()
+        compile_cache.forget()
         check(n + k, oc.Context(BACKEND))
         transfer(n + k)
 
@@ -91,7 +91,7 @@ def left_behind() -> Counter[str]:
         if path.name.startswith(TEMPORARY):
             found["temporary"] += 1
         else:
-            cache._checked(path, path.name.partition(".")[0])
+            disk_cache._checked(path, path.name.partition(".")[0])
             found["records"] += 1
     return found
 
@@ -100,10 +100,10 @@ def sweep() -> int:
     """How many temporary files are left once they are old and something is stored beside them."""
     for path in (FOLDER / "code").glob(f"*/{TEMPORARY}*"):
         os.utime(path, (0, 0))
-    kept = cache.open_cache()
+    kept = disk_cache.open_cache()
     assert kept is not None
     for place in (FOLDER / "code").iterdir():
-        kept.store(place.name + "0" * 62, cache.Record({}, b""))
+        kept.store(place.name + "0" * 62, disk_cache.Record({}, b""))
     return left_behind()["temporary"]
 
 

@@ -21,7 +21,7 @@ from random import Random
 from programs import Warnings, check
 
 import ocannl as oc
-from ocannl.runtime import cache, reuse
+from ocannl.runtime import compile_cache, disk_cache
 
 WORKERS, PROGRAMS = 8, 12
 BACKEND, SECONDS, SEED = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
@@ -29,13 +29,13 @@ FOLDER = Path(os.environ["OCANNL_CACHE_DIR"])
 STORED = FOLDER.parent / "stored"
 
 
-def digest(key: str, record: cache.Record) -> Path:
+def digest(key: str, record: disk_cache.Record) -> Path:
     header = json.dumps(record.header, sort_keys=True).encode()
     return STORED / hashlib.sha256(b"\0".join([key.encode(), header, record.blob])).hexdigest()
 
 
 def watch(counts: Counter[str]) -> None:
-    load, store = cache.Cache.load, cache.Cache.store
+    load, store = disk_cache.Cache.load, disk_cache.Cache.store
 
     def watched_load(self, key):
         record = load(self, key)
@@ -47,7 +47,7 @@ def watch(counts: Counter[str]) -> None:
         digest(key, record).touch()
         store(self, key, record)
 
-    cache.Cache.load, cache.Cache.store = watched_load, watched_store
+    disk_cache.Cache.load, disk_cache.Cache.store = watched_load, watched_store
 
 
 def work(number: int) -> Counter[str]:
@@ -56,7 +56,7 @@ def work(number: int) -> Counter[str]:
     context = oc.Context(BACKEND)
     end = time.monotonic() + SECONDS
     while time.monotonic() < end:
-        reuse.forget()
+        compile_cache.forget()
         check(random.randrange(PROGRAMS), context)
         counts["runs"] += 1
     counts["warnings"] = len(warnings.said)
@@ -122,7 +122,7 @@ def calm() -> int:
     context = oc.Context(BACKEND)
     for _ in range(2):
         warnings = Warnings()
-        reuse.forget()
+        compile_cache.forget()
         for n in range(PROGRAMS):
             check(n, context)
     return len(warnings.said)

@@ -15,21 +15,21 @@ import numpy as np
 import pytest
 
 import ocannl as oc
-from ocannl.runtime import reuse
+from ocannl.runtime import compile_cache
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch, caplog):
     caplog.set_level(logging.WARNING, "ocannl")
     monkeypatch.setenv("OCANNL_CACHE_DIR", str(tmp_path / "cache"))
-    reuse.forget()
+    compile_cache.forget()
     yield tmp_path / "cache"
-    reuse.forget()
+    compile_cache.forget()
 
 
 def compiles(backend):
     """Compiles a program, perhaps with what is kept, and looks at its result."""
-    reuse.forget()
+    compile_cache.forget()
     with oc.Context(backend) as context:
         x = oc.placeholder("x", o=[3])
         context[x] = [1, 2, 3]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ocannl as oc
-from ocannl.runtime import reuse
+from ocannl.runtime import compile_cache
 
 THREADS = 8
 ROUNDS = 25
@@ -18,7 +18,7 @@ ROUNDS = 25
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("OCANNL_CACHE_DIR", str(tmp_path))
-    reuse.forget()
+    compile_cache.forget()
 
 
 @pytest.fixture(params=["inline", "threaded"])

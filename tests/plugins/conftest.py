@@ -19,7 +19,7 @@ GOOD = """
     @hookimpl
     def ocannl_backend({arguments}):
         {inside}
-        from ocannl.backend.reference import ReferenceBackend
+        from ocannl.backend.reference.backend import ReferenceBackend
 
         return BackendInfo(
             name={name!r}, api_version={api}, description="for tests", priority={priority},

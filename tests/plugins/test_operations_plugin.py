@@ -156,7 +156,7 @@ def test_operations_of_packages_are_rows_and_broken_ones_are_told(good_and_broke
     assert [row.call for row in rows if isinstance(row, Row)] == ["oc.ops.powers.cube", "oc.ops.square"]
     for row in rows:
         assert isinstance(row, Row)
-        assert str(row.signature) == "(x: object, *, label: str | None = None) -> ocannl.lang.tensor.Tensor"
+        assert str(row.signature) == "(x: object, *, label: str | None = None) -> ocannl.lang.core.tensor.Tensor"
         assert oc.testing.check_operation(row) == 1
 
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from ocannl.backend import registry
-from ocannl.backend.reference import ReferenceBackend
+from ocannl.backend.reference.backend import ReferenceBackend
 from ocannl.backend.registry import backends, discover, resolve
 from ocannl.base.config import settings, use_backend
 from ocannl.base.errors import (

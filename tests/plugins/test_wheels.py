@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason=
 
 LIAR = """
 from dataclasses import replace
-from ocannl.backend.reference import ReferenceBackend
+from ocannl.backend.reference.backend import ReferenceBackend
 from ocannl.ir.loops import Apply, Num, Store
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.walk import rewrite_body

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ocannl.backend import Backend, Location, OutOfMemory
-from ocannl.backend.cpu import CpuDevice, cores
-from ocannl.backend.cpu_queue import InlineQueue, Passed, ThreadedQueue
+from ocannl.backend.cpu.device import CpuDevice, cores
+from ocannl.backend.cpu.queue import InlineQueue, Passed, ThreadedQueue
 from ocannl_backend_example.backend import ExampleBackend
 
 LIES: list[tuple[str, str, Callable[[], Backend]]] = []

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ocannl.backend import CompileError
-from ocannl.backend.native import MAGIC
+from ocannl.backend.cpu.native import MAGIC
 from ocannl.ir.index import Affine, Sym
 from ocannl.ir.loops import Access, Apply, Idx, Load, Num, Proc, Ref, Store, loop
 from ocannl.ir.ops import ADD, BY_NAME, MUL

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ocannl.backend import Capabilities, CompileError, Location, Unsupported
-from ocannl.backend.native import MAGIC
+from ocannl.backend.cpu.native import MAGIC
 from ocannl.ir.index import Affine, Sym, SymKind
 from ocannl.ir.loops import Access, Apply, Idx, Load, Num, Poll, Proc, Ref, Stamp, Store, Update, loop
 from ocannl.ir.ops import ADD, BY_NAME, MUL

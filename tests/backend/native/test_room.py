@@ -12,9 +12,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ocannl.backend import room
-from ocannl.backend.room import ALWAYS_BYTES
-from ocannl.backend.threads import stack_bytes
+from ocannl.backend.cpu import stack_guard
+from ocannl.backend.cpu.stack_guard import ALWAYS_BYTES
+from ocannl.backend.cpu.stack_threads import stack_bytes
 from ocannl.base.errors import CompileError
 from ocannl.codegen import signature
 from ocannl.ir.index import Affine, Sym, SymKind
@@ -102,14 +102,14 @@ def test_errors_reach_the_caller_from_elsewhere():
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        room.with_room(fails, 1 << 40, Control())()
-    assert room.with_room(lambda: 7, 1 << 40, Control())() == 7
+        stack_guard.with_room(fails, 1 << 40, Control())()
+    assert stack_guard.with_room(lambda: 7, 1 << 40, Control())() == 7
 
 
 def test_an_interrupt_ends_what_runs_elsewhere(run, monkeypatch):
     proc, y, _ = kept(run, 50_000, 0, turns=64, rounds=1000, claimed=1)
     entry = run.backend.link(run.backend.compile([proc]), "kept", run.queue, run.locations(proc, [y]))
-    monkeypatch.setattr(room, "stack_bytes", lambda: 0)
+    monkeypatch.setattr(stack_guard, "stack_bytes", lambda: 0)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()

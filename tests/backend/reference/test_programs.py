@@ -7,9 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from ocannl.backend import reference_grid
 from ocannl.backend.api import Location
-from ocannl.backend.reference import ReferenceBackend
+from ocannl.backend.reference.backend import ReferenceBackend, grid
 from ocannl.base.errors import VerifyError
 from ocannl.ir.index import Affine, Bound, Cond, Sym, SymKind, inside
 from ocannl.ir.loops import (
@@ -228,10 +227,10 @@ class Programs:
         return tuple(out)
 
 
-@pytest.mark.parametrize("limit", [1, 5, reference_grid.LIMIT])
+@pytest.mark.parametrize("limit", [1, 5, grid.LIMIT])
 @pytest.mark.parametrize("batch", range(12))
 def test_generated_programs_agree_with_the_scalar_interpreter(limit, batch, monkeypatch):
-    monkeypatch.setattr(reference_grid, "LIMIT", limit)
+    monkeypatch.setattr(grid, "LIMIT", limit)
     for seed in range(100 * batch, 100 * (batch + 1)):
         proc = Programs(seed).proc
         rng = np.random.default_rng(seed)

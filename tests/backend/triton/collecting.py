@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import ocannl as oc
 from ocannl.backend import registry
-from ocannl.backend.cpu import devices
+from ocannl.backend.cpu.device import devices
 from ocannl_backend_triton.backend import TritonBackend
 from ocannl_backend_triton.kernel import Kernel, Module
 

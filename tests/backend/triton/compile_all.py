@@ -14,7 +14,7 @@ import pytest
 from collecting import CollectingMachine, distinct, of_workloads
 
 from ocannl.backend import CompileError, registry
-from ocannl.backend.cpu import cores
+from ocannl.backend.cpu.device import cores
 from ocannl_backend_triton.backend import TritonBackend
 from ocannl_backend_triton.compile import binaries
 from ocannl_backend_triton.kernel import Kernel, Module

@@ -17,7 +17,7 @@ import ocannl as oc
 from ocannl.backend import CompileError, registry
 from ocannl.lower.lower import lower
 from ocannl.opt.pipeline import optimize
-from ocannl.runtime import reuse, timer, tune
+from ocannl.runtime import autotune_variants, benchmark, compile_cache
 from ocannl_backend_triton.backend import CAPABILITIES, TritonBackend
 from ocannl_backend_triton.compile import binaries
 from ocannl_backend_triton.fit import fitted, sizes_of
@@ -151,14 +151,14 @@ def test_the_interpreter_has_one_way(triton):
 def searched(tmp_path, monkeypatch):
     """A backend on a simulated GPU, and what the search has compared."""
     monkeypatch.setenv("OCANNL_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(timer, "_known", {})
-    monkeypatch.setattr(timer, "ROUNDS", 1)
-    monkeypatch.setattr(timer, "STRETCH_S", 0.0)
-    monkeypatch.setattr(tune, "LONG", 0)
-    reuse.forget()
+    monkeypatch.setattr(benchmark, "_known", {})
+    monkeypatch.setattr(benchmark, "ROUNDS", 1)
+    monkeypatch.setattr(benchmark, "STRETCH_S", 0.0)
+    monkeypatch.setattr(autotune_variants, "LONG", 0)
+    compile_cache.forget()
     with patch.dict(registry._backends, triton=made(FakeCuda())):
         yield registry._backends["triton"]
-    reuse.forget()
+    compile_cache.forget()
 
 
 def product(ctx, rng):
@@ -180,7 +180,7 @@ def test_ways_are_timed_on_the_gpu(searched, queue):
     with oc.settings(search=100):
         _, got, wanted = product(oc.Context("triton", queue=queue), np.random.default_rng(0))
     assert np.array_equal(got, wanted)
-    assert timer._known and searched._machine.fake.launched
+    assert benchmark._known and searched._machine.fake.launched
 
 
 def test_the_fastest_way_is_taken_and_known_again(searched, monkeypatch):
@@ -190,15 +190,15 @@ def test_the_fastest_way_is_taken_and_known_again(searched, monkeypatch):
         asked.append(len(codes))
         return [1.0] * (len(codes) - 1) + [0.1]
 
-    monkeypatch.setattr(timer.Timer, "compared", compared)
+    monkeypatch.setattr(benchmark.Timer, "compared", compared)
     rng = np.random.default_rng(0)
     plain, *_ = product(oc.Context("triton"), rng)
     with oc.settings(search=100):
         tried, second, wanted = product(oc.Context("triton"), rng)
     assert np.array_equal(second, wanted)
     assert kernels(tried) != kernels(plain) and asked
-    reuse.forget()
-    timer._known.clear()
+    compile_cache.forget()
+    benchmark._known.clear()
     with oc.settings(search=100):
         again, third, wanted = product(oc.Context("triton"), rng)
     assert np.array_equal(third, wanted)
@@ -207,7 +207,8 @@ def test_the_fastest_way_is_taken_and_known_again(searched, monkeypatch):
 
 def test_way_that_the_compiler_refuses_is_left_out(searched, monkeypatch):
     seen = []
-    monkeypatch.setattr(timer.Timer, "compared", lambda self, rivals, codes: seen.extend(codes) or [1.0] * len(codes))
+    compared = lambda self, rivals, codes: seen.extend(codes) or [1.0] * len(codes)  # noqa: E731
+    monkeypatch.setattr(benchmark.Timer, "compared", compared)
     real = type(searched).compile_in
 
     def compile_in(self, procs, ways):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ocannl.backend import Location, OutOfMemory
-from ocannl.backend.cpu import ALIGNMENT_BYTES, CpuDevice, caches, memory_bytes
+from ocannl.backend.cpu.device import ALIGNMENT_BYTES, CpuDevice, caches, memory_bytes
 from ocannl.ir.capabilities import Caches
 
 
@@ -34,7 +34,7 @@ def test_what_no_machine_has_is_refused(size):
 
 
 def test_all_slabs_together_are_limited(monkeypatch):
-    monkeypatch.setattr("ocannl.backend.cpu.memory_bytes", lambda: 1000)
+    monkeypatch.setattr("ocannl.backend.cpu.device.memory_bytes", lambda: 1000)
     device = CpuDevice()
     slab = device.alloc_pool(900)
     with pytest.raises(OutOfMemory, match="no 101 bytes of memory to give; 900 of 1000 are in use"):
@@ -47,7 +47,7 @@ def test_a_refusal_of_the_system_is_out_of_memory(monkeypatch):
     def empty(*_):
         raise MemoryError
 
-    monkeypatch.setattr("ocannl.backend.cpu.np.empty", empty)
+    monkeypatch.setattr("ocannl.backend.cpu.device.np.empty", empty)
     with pytest.raises(OutOfMemory):
         CpuDevice().alloc_pool(8)
 

@@ -10,7 +10,7 @@ import weakref
 
 import pytest
 
-from ocannl.backend.cpu import CpuDevice
+from ocannl.backend.cpu.device import CpuDevice
 from ocannl.base.errors import BackendError
 
 
@@ -42,7 +42,7 @@ def test_work_is_done_in_order_and_the_caller_does_not_wait(queue):
 
 
 def test_a_full_queue_makes_the_caller_wait(queue, monkeypatch):
-    monkeypatch.setattr("ocannl.backend.line.LIMIT", 3)
+    monkeypatch.setattr("ocannl.backend.cpu.work_queue.LIMIT", 3)
     seen = []
     for n in range(50):
         queue.submit(lambda n: (time.sleep(0.001), seen.append(n))[1], n)
@@ -173,7 +173,7 @@ def test_a_forked_child_has_queues_that_work(queue, busy):
 def test_a_process_ends_with_work_in_its_queue():
     script = (
         "import time\n"
-        "from ocannl.backend.cpu import CpuDevice\n"
+        "from ocannl.backend.cpu.device import CpuDevice\n"
         "queue = CpuDevice().queue(threaded=True)\n"
         "def long():\n"
         "    while not queue.control.cancelled: time.sleep(0.001)\n"
@@ -207,7 +207,7 @@ def test_who_has_waited_finds_nothing_running(queue):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_child_does_not_wait_for_an_allocation_of_its_parent():
-    from ocannl.backend.cpu import devices
+    from ocannl.backend.cpu.device import devices
 
     with devices()[0]._lock:
         child = os.fork()

@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from ocannl.backend.reference_numbers import accumulate, compute, constant, convert, neutral, reduce, scatter, wider
+from ocannl.backend.reference.numbers import accumulate, compute, constant, convert, neutral, reduce, scatter, wider
 from ocannl.ir.ops import BY_NAME, OPS, Domain
 from ocannl.ir.precision import PRECISIONS, bool_, float16, float32, int32, int64, precision, uint8, uint64
 

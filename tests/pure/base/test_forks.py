@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from ocannl.base.collector import resting
 from ocannl.base.forks import undivided
+from ocannl.base.gc_pause import resting
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork"),

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from ocannl.codegen.infix import CLEARER, PRECEDENCE, Term, binary, call, element, ternary, unary
+from ocannl.codegen.c_family.infix import CLEARER, PRECEDENCE, Term, binary, call, element, ternary, unary
 
 PYTHON = {"|": operator.or_, "^": operator.xor, "&": operator.and_, "<<": operator.lshift, ">>": operator.rshift,
           "+": operator.add, "-": operator.sub, "*": operator.mul}  # fmt: skip

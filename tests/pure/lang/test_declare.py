@@ -215,7 +215,8 @@ def test_the_page_shows_all_results(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(oc.ops, "both", both, raising=False)
     row = declared("oc.ops.both", both)
-    assert str(row.signature.return_annotation) == "tuple[ocannl.lang.tensor.Tensor, ocannl.lang.tensor.Tensor]"
+    tensor = "ocannl.lang.core.tensor.Tensor"
+    assert str(row.signature.return_annotation) == f"tuple[{tensor}, {tensor}]"
     assert ">>> [t.numpy() for t in oc.ops.both(x)]\n[array([1., 2.]), array([-1., -2.])]\n" in section(row)
     assert stubs.functions([row]).endswith(
         'def both(x: object, *, label: str | None = None) -> tuple[Tensor, Tensor]:\n'

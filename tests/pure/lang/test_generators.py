@@ -13,8 +13,8 @@ from ocannl.lang.declare.generators import GENERATORS
 ROOT = Path(__file__).resolve().parents[3]
 SOURCE = ROOT / "packages" / "ocannl-core" / "src" / "ocannl"
 FILES = {
-    "functions": SOURCE / "lang" / "functions.pyi",
-    "methods": SOURCE / "lang" / "methods.pyi",
+    "functions": SOURCE / "lang" / "ops" / "functions.pyi",
+    "methods": SOURCE / "lang" / "ops" / "methods.pyi",
     "reference": ROOT / "docs" / "reference.md",
 }
 

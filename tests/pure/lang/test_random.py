@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ocannl as oc
-from ocannl.lang.random import uniform_bits, unit_uniform
+from ocannl.lang.core.random import uniform_bits, unit_uniform
 
 # --- streams ---------------------------------------------------------------------------------------------------------
 

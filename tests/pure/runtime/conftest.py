@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ocannl.backend import registry
-from ocannl.backend.cpu import CpuDevice
+from ocannl.backend.cpu.device import CpuDevice
 from ocannl.base.errors import CompileError
 from ocannl.ir.assign import Apply, Assign, Number, Piece, Read, Seq
 from ocannl.ir.capabilities import Capabilities
@@ -19,7 +19,7 @@ from ocannl.ir.ops import ADD, BY_NAME, MUL
 from ocannl.ir.precision import float32
 from ocannl.ir.text import print_proc
 from ocannl.ir.tnode import Role, TNode
-from ocannl.runtime import reuse
+from ocannl.runtime import compile_cache
 from ocannl.runtime.context import Context
 
 
@@ -31,9 +31,9 @@ def own_cache(tmp_path, monkeypatch):
     for name in ("OCANNL_BACKEND", "OCANNL_CACHE", "OCANNL_SEED", "OCANNL_THREADS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("OCANNL_VERIFY", "every")
-    reuse.forget()
+    compile_cache.forget()
     yield folder / "code"
-    reuse.forget()
+    compile_cache.forget()
 
 
 @pytest.fixture(params=["numpy", "llvm"])

@@ -3,7 +3,7 @@ import gc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ocannl.backend.cpu import CpuDevice
+from ocannl.backend.cpu.device import CpuDevice
 from ocannl.runtime.arrays import Arrays
 from ocannl.runtime.pools import Slab, packed
 

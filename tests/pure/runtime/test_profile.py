@@ -9,7 +9,7 @@ import ocannl as oc
 from ocannl import train
 from ocannl.ir.loops import Home, Stamp
 from ocannl.ir.walk import walk
-from ocannl.runtime import reuse
+from ocannl.runtime import compile_cache
 from ocannl.runtime.profile import _Clock, cut
 from ocannl.runtime.program import links
 
@@ -137,7 +137,7 @@ def test_code_that_was_kept_is_cut_as_well(ctx):
     _, first = compiled(ctx)
     first()
     rows = first.profile(calls=1).rows
-    reuse.forget()  # what is on disk stays
+    compile_cache.forget()  # what is on disk stays
     with oc.Context(ctx.backend.name) as other:
         _, again = compiled(other)
         again()

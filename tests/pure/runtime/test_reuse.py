@@ -9,7 +9,7 @@ import pytest
 from ocannl.base.config import settings
 from ocannl.base.errors import CodeError, VerifyError
 from ocannl.ir.capabilities import Capabilities
-from ocannl.runtime import reuse
+from ocannl.runtime import compile_cache
 from ocannl.runtime.compile import Job, compile_programs
 
 
@@ -37,7 +37,7 @@ def labels(links):
 def test_a_hit_gives_the_same_program_and_the_same_decisions(build, fake, warm, asked):
     cold, first = compiled(build, fake, asked)
     if warm == "disk":
-        reuse.forget()
+        compile_cache.forget()
     hit, second = compiled(build, fake, asked)
     assert (fake.compiled, fake.restored) == (1, 1 if warm == "disk" else 0)
     assert labels(hit.links) == labels(cold.links)
@@ -97,7 +97,7 @@ def test_a_changed_source_of_ours_misses(build, fake, monkeypatch):
 
 def test_code_that_does_not_fit_the_machine_is_compiled_anew(build, fake, warnings):
     compiled(build, fake)
-    reuse.forget()
+    compile_cache.forget()
     fake.refuses = True
     compiled(build, fake)
     assert fake.compiled == 2
@@ -110,14 +110,14 @@ def test_code_that_does_not_fit_the_machine_is_compiled_anew(build, fake, warnin
 )
 def test_a_record_of_another_form_is_a_miss(build, fake, warnings, monkeypatch, change):
     compiled(build, fake)
-    reuse.forget()
-    load = reuse.Record
+    compile_cache.forget()
+    load = compile_cache.Record
 
     def twisted(self, key):
         return load({} if change is None else {**header, **change}, b"proc")
 
     header = {"links": [], "syms": [], "arena": 0, "facts": [], "stages": []}
-    monkeypatch.setattr("ocannl.runtime.cache.Cache.load", twisted)
+    monkeypatch.setattr("ocannl.runtime.disk_cache.Cache.load", twisted)
     compiled(build, fake)
     assert fake.compiled == 2
     assert "has another form" in warnings.text
@@ -126,7 +126,7 @@ def test_a_record_of_another_form_is_a_miss(build, fake, warnings, monkeypatch, 
 def test_off_means_off(build, fake, own_cache):
     with settings(cache=False):
         compiled(build, fake)
-        reuse.forget()
+        compile_cache.forget()
         compiled(build, fake)
     assert fake.compiled == 2
     assert not own_cache.exists()
@@ -190,31 +190,31 @@ def test_a_failed_compilation_leaves_no_lock(build, fake):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_child_of_a_fork_can_compile(build, fake):
-    with reuse.one_at_a_time("key"):
+    with compile_cache.one_at_a_time("key"):
         child = os.fork()
         if child == 0:
-            with reuse.one_at_a_time("key"):
+            with compile_cache.one_at_a_time("key"):
                 os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_a_turn_lasts_until_all_have_had_it():
     def waits() -> None:
-        with reuse.one_at_a_time("key"):
+        with compile_cache.one_at_a_time("key"):
             pass
 
     others = [threading.Thread(target=waits) for _ in range(3)]
-    with reuse.one_at_a_time("key"):
-        turn = reuse._running["key"]
+    with compile_cache.one_at_a_time("key"):
+        turn = compile_cache._running["key"]
         for other in others:
             other.start()
         while turn.users < 4:
             time.sleep(0.001)
-        assert reuse._running["key"] is turn
+        assert compile_cache._running["key"] is turn
     for other in others:
         other.join()
     assert not turn.users
-    assert "key" not in reuse._running
+    assert "key" not in compile_cache._running
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")

@@ -5,7 +5,7 @@ import pytest
 
 import ocannl as oc
 from ocannl.base.errors import CodeError, DataError, UninitializedError
-from ocannl.runtime import reuse
+from ocannl.runtime import compile_cache
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ def test_several_pieces_of_code_are_compiled_in_one_run(monkeypatch):
     )
     ctx[x] = [1, 2, 3]
     with oc.settings(cache=False):
-        reuse.forget()
+        compile_cache.forget()
         first, second, third = ctx.compile_all([y.forward, z.forward, y.forward])
         assert runs == [["y_forward", "z_forward", "y_forward_2"]]
         first(), second(), third()

@@ -17,18 +17,18 @@ from ocannl.lower.lower import lower
 from ocannl.opt import search as module
 from ocannl.opt.pipeline import optimize
 from ocannl.opt.search import alone
-from ocannl.runtime import reuse, timer
+from ocannl.runtime import benchmark, compile_cache
+from ocannl.runtime.benchmark import Searcher
 from ocannl.runtime.context import Context
-from ocannl.runtime.timer import Searcher
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed")
 
 
 @pytest.fixture(autouse=True)
 def nothing_known(monkeypatch):
-    monkeypatch.setattr(timer, "_known", {})
-    monkeypatch.setattr(timer, "ROUNDS", 2)
-    monkeypatch.setattr(timer, "STRETCH_S", 1e-6)
+    monkeypatch.setattr(benchmark, "_known", {})
+    monkeypatch.setattr(benchmark, "ROUNDS", 2)
+    monkeypatch.setattr(benchmark, "STRETCH_S", 1e-6)
     monkeypatch.setattr(module, "LONG", 0)
 
 
@@ -113,7 +113,7 @@ def nest(build, backend, rows=8):
 def test_choices_are_known_again_by_what_the_nest_is(build, backend, warm):
     searcher(backend).timer().remember(nest(build, backend), (3, 0))
     if warm == "disk":
-        timer._known.clear()
+        benchmark._known.clear()
     assert searcher(backend).timer().recall(nest(build, backend)) == (3, 0)  # other nodes
     assert searcher(backend).timer().recall(nest(build, backend, rows=9)) is None
     assert searcher(backend, threads=2).timer().recall(nest(build, backend)) is None
@@ -121,7 +121,7 @@ def test_choices_are_known_again_by_what_the_nest_is(build, backend, warm):
 
 def test_a_damaged_record_is_none(build, backend, own_cache, warnings):
     searcher(backend).timer().remember(nest(build, backend), (3, 0))
-    timer._known.clear()
+    benchmark._known.clear()
     (path,) = (own_cache.parent / "plans").glob("*/*")
     path.write_bytes(path.read_bytes()[:-2] + b"1]")
     assert searcher(backend).timer().recall(nest(build, backend)) is None
@@ -147,7 +147,7 @@ def compiled(build, ctx):
 
 def fastest(monkeypatch, number):
     monkeypatch.setattr(
-        timer.Timer, "seconds", lambda self, rivals: [0.1 if n == number else 1.0 for n in range(len(rivals))]
+        benchmark.Timer, "seconds", lambda self, rivals: [0.1 if n == number else 1.0 for n in range(len(rivals))]
     )
 
 
@@ -159,7 +159,7 @@ def test_a_routine_has_the_plans_that_were_found(build, backend, monkeypatch):
     assert tried._program.choices and not plain._program.choices
     assert tried.stages()["schedule"] != plain.stages()["schedule"]
     assert got.tobytes() == wanted.tobytes()
-    reuse.forget()  # what is on disk is the same
+    compile_cache.forget()  # what is on disk is the same
     with settings(search=10):
         again, _ = compiled(build, Context("llvm", threads=1))
     assert again._program.choices == tried._program.choices
@@ -168,7 +168,7 @@ def test_a_routine_has_the_plans_that_were_found(build, backend, monkeypatch):
 
 def test_a_routine_whose_time_was_up_is_tried_again(build, backend, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(timer, "perf_counter", iter(range(0, 10**6, 1000)).__next__)
+        patch.setattr(benchmark, "perf_counter", iter(range(0, 10**6, 1000)).__next__)
         with settings(search=10):
             first, _ = compiled(build, Context("llvm", threads=1))
     assert not first._program.choices
@@ -183,7 +183,7 @@ def test_a_search_that_is_on_times(build, backend):
         compiled(build, Context("llvm", threads=2))
         batches = len(backend.batches)
         assert batches > 1
-        reuse.forget()
+        compile_cache.forget()
         compiled(build, Context("llvm", threads=2))
     assert len(backend.batches) == batches  # all is on disk
     compiled(build, Context("llvm", threads=2))

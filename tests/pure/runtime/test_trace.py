@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import ocannl as oc
-from ocannl.runtime import reuse
+from ocannl.runtime import compile_cache
 
 
 @pytest.fixture(params=["inline", "threaded"])
@@ -130,10 +130,10 @@ def test_compiling_tells_where_time_went_and_where_code_was_found(messages):
 
     compile()
     compile()
-    reuse.forget()
+    compile_cache.forget()
     compile()
     with oc.settings(cache=False):
-        reuse.forget()
+        compile_cache.forget()
         compile()
     made = messages("runtime.compile")
     assert len(made) == 2 and all(
@@ -171,7 +171,7 @@ def test_stages_and_source_are_the_same_when_code_is_found(ctx):
 
     first = routine(ctx)
     stages, source = first.stages(), first.source()
-    for forget in (lambda: None, reuse.forget):
+    for forget in (lambda: None, compile_cache.forget):
         forget()
         with oc.Context(ctx.backend.name) as other:
             again = routine(other)

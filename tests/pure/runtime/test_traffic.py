@@ -8,9 +8,9 @@ from ocannl import train
 from ocannl.codegen.nests import nests
 from ocannl.ir.index import SymKind
 from ocannl.ir.loops import Apply, Cast, For, If, Let, Load, Local, Store, Update, When
-from ocannl.lang.tensor import Tensor
+from ocannl.lang.core.tensor import Tensor
 from ocannl.lower.lower import lower
-from ocannl.runtime.traffic import traffic
+from ocannl.runtime.memory_traffic import traffic
 
 
 class Enumeration:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ocannl.backend import Capabilities, Code, Entry, Location, Queue
-from ocannl.backend.cpu import CpuDevice, caches, devices
-from ocannl.backend.native import NativeCode, Package, check, release
+from ocannl.backend.cpu.device import CpuDevice, caches, devices
+from ocannl.backend.cpu.native import NativeCode, Package, check, release
 from ocannl.codegen import signature
 from ocannl.ir.loops import Proc
 from ocannl_backend_c import toolchain

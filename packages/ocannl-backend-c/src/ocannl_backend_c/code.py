@@ -12,7 +12,7 @@ import weakref
 from pathlib import Path
 
 from ocannl.backend import CompileError
-from ocannl.backend.native import NativeCode, Package
+from ocannl.backend.cpu.native import NativeCode, Package
 from ocannl_backend_c.direct import DIRECT
 from ocannl_backend_c.emit import symbol
 from ocannl_backend_c.toolchain import WORK

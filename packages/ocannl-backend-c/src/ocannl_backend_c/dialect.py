@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ocannl.codegen.cstyle import Dialect, Function
-from ocannl.codegen.params import PATIENCE_NS
+from ocannl.codegen.abi import PATIENCE_NS
+from ocannl.codegen.c_family.dialect import Dialect, Function
 from ocannl.ir.precision import (
     bfloat16,
     bool_,

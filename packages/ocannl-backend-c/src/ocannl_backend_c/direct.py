@@ -1,4 +1,4 @@
-"""A call of a program by Python itself, in C: see `direct` in `ocannl.codegen.params`."""
+"""A call of a program by Python itself, in C: see `direct` in `ocannl.codegen.abi`."""
 
 DIRECT = "direct"  # the symbols of programs begin with another word
 TEXT = """

@@ -2,7 +2,7 @@
 
     int ocannl_step(void *const addresses[], const int64_t symbols[], struct control *control)
 
-See `ocannl.codegen.params` for what these are.
+See `ocannl.codegen.abi` for what these are.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from ocannl.backend import CompileError
 from ocannl.codegen import Document, Nest, brief, distinct, nests, pool_bufs, with_parts
-from ocannl.codegen.cnest import CLAIM, CONTROL, FRAME, fitted, print_nests, reserved
-from ocannl.codegen.cstyle import Library
+from ocannl.codegen.c_family.dialect import Library
+from ocannl.codegen.c_family.function import CLAIM, CONTROL, FRAME, fitted, print_nests, reserved
 from ocannl.ir.index import Sym
 from ocannl.ir.loops import Buf, Home, Proc
 from ocannl.ir.names import Namer, identifier

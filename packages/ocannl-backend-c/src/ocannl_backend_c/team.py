@@ -1,4 +1,4 @@
-"""The native half of a team of threads (see `ocannl.backend.team`), in C.
+"""The native half of a team of threads (see `ocannl.backend.cpu.thread_pool`), in C.
 
     share   makes a job, tells the others by raising `generation`, takes claims itself, closes the job, and waits until
             nobody is inside any more
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from ocannl.backend.team import PRIVATE_BYTES, TeamCode
+from ocannl.backend.cpu.thread_pool import PRIVATE_BYTES, TeamCode
 from ocannl_backend_c.code import Library
 from ocannl_backend_c.toolchain import build, toolchain
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ocannl.backend import Capabilities, Code, CompileError, Device, Entry, Location, Queue
-from ocannl.backend.cpu import CpuDevice, devices
+from ocannl.backend.cpu.device import CpuDevice, devices
 from ocannl.codegen.numbers import rounded
 from ocannl.ir.loops import Proc
 from ocannl.ir.ops import BY_NAME

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import cache
 
 from ocannl.backend import Capabilities, Code, Entry, Location, Queue
-from ocannl.backend.cpu import CpuDevice, caches, devices
-from ocannl.backend.native import NativeCode, check, release, undivided
+from ocannl.backend.cpu.device import CpuDevice, caches, devices
+from ocannl.backend.cpu.native import NativeCode, check, release, undivided
 from ocannl.codegen import signature
 from ocannl.ir.loops import Proc
 from ocannl_backend_llvm import engine

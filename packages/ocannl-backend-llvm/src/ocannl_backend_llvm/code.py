@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import cache
 
-from ocannl.backend.native import NativeCode, Package, Source
+from ocannl.backend.cpu.native import NativeCode, Package, Source
 from ocannl.codegen import Signature
 from ocannl_backend_llvm import engine, objects
 from ocannl_backend_llvm.direct import DIRECT, TEXT

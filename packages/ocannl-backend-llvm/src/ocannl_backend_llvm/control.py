@@ -1,12 +1,12 @@
-"""The control structure that programs and nests are given (see `ocannl.codegen.params`), and what looks into it."""
+"""The control structure that programs and nests are given (see `ocannl.codegen.abi`), and what looks into it."""
 
 from __future__ import annotations
 
-from ocannl.codegen.params import PATIENCE_NS
+from ocannl.codegen.abi import PATIENCE_NS
 from ocannl_backend_llvm.build import Builder
 
 CANCEL, RELEASE, ACQUIRE, ENSURE, RESTORE, SIGNALS, CLOCK, ASKED, TEAM, THREADS, DEAF = range(1, 12)
-"""Fields of the control structure, in words: see `ocannl.codegen.params`."""
+"""Fields of the control structure, in words: see `ocannl.codegen.abi`."""
 
 
 def _fields(**fields: int) -> str:

@@ -1,4 +1,4 @@
-"""A call of a program by Python itself, as LLVM text: see `direct` in `ocannl.codegen.params`."""
+"""A call of a program by Python itself, as LLVM text: see `direct` in `ocannl.codegen.abi`."""
 
 DIRECT = "ocannl-direct"  # no program's symbol
 TEXT = f"""

@@ -21,7 +21,7 @@ import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
 from ocannl.backend import CompileError
-from ocannl.backend.cpu import cores
+from ocannl.backend.cpu.device import cores
 from ocannl_backend_llvm.engine import CODEGEN_LEVEL, Target, host, machine
 
 if TYPE_CHECKING:

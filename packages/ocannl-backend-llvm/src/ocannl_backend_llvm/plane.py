@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 
 from ocannl.codegen import Document
-from ocannl.codegen.planes import Turning, exchanges, square
+from ocannl.codegen.transpose import Turning, exchanges, square
 from ocannl.ir.loops import For, Home, Let, Load, Ref, Stmt, Store, Update
 from ocannl.ir.names import identifier
 from ocannl.ir.touch import storage

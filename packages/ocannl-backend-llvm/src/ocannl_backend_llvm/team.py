@@ -1,4 +1,4 @@
-"""The native half of a team of threads (see `ocannl.backend.team`), as LLVM text.
+"""The native half of a team of threads (see `ocannl.backend.cpu.thread_pool`), as LLVM text.
 
     share   makes a job, tells the others by raising `generation`, takes claims itself, closes the job, and waits until
             nobody is inside any more
@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
-from ocannl.backend.cpu import cores
-from ocannl.backend.team import TeamCode
+from ocannl.backend.cpu.device import cores
+from ocannl.backend.cpu.thread_pool import TeamCode
 from ocannl_backend_llvm import engine, objects
 
 SPINS = 4000  # looks of a waiting thread before it sleeps: about a tenth of a millisecond

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ocannl import codegen
 from ocannl.backend import Capabilities, Code, Device, Entry, Location, Queue
-from ocannl.backend.native import check
+from ocannl.backend.cpu.native import check
 from ocannl.base.config import ONLINE_SOFTMAX, PRODUCTS
 from ocannl.ir.loops import Proc
 from ocannl_backend_triton.fit import fitted, sizes_of

@@ -15,8 +15,8 @@ from ctypes import byref, c_uint64, c_void_p
 from functools import cache
 
 from ocannl.backend import CompileError, Location
-from ocannl.backend.native import refuse_overlap
-from ocannl.codegen.params import Region
+from ocannl.backend.cpu.native import refuse_overlap
+from ocannl.codegen.abi import Region
 from ocannl_backend_triton.device import CudaDevice, Scratch
 from ocannl_backend_triton.driver import FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES, KernelNode
 from ocannl_backend_triton.kernel import SCRATCH, STATICS, Module

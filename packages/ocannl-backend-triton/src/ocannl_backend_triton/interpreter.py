@@ -22,8 +22,8 @@ from triton.runtime import interpreter
 from triton.runtime.interpreter import InterpretedFunction, TensorHandle
 
 from ocannl.backend import CompileError, Entry, Location, Queue
-from ocannl.backend.cpu import CpuDevice, devices
-from ocannl.backend.cpu_queue import CpuQueue
+from ocannl.backend.cpu.device import CpuDevice, devices
+from ocannl.backend.cpu.queue import CpuQueue
 from ocannl_backend_triton.kernel import SCRATCH, STATICS, Argument, Module
 from ocannl_backend_triton.load import load
 from ocannl_backend_triton.package import Binaries, Package

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import numpy as np
 
 from ocannl.backend import Location
-from ocannl.backend.line import Line, Point
+from ocannl.backend.cpu.work_queue import Line, Point
 from ocannl.base.errors import BackendError
 from ocannl_backend_triton.dlpack import GPU, Kind, Lent, borrow
 from ocannl_backend_triton.driver import EVENT_DISABLE_TIMING, STREAM_NON_BLOCKING

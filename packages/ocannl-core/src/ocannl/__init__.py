@@ -26,9 +26,9 @@ from ocannl.lang import api as _lang
 from ocannl.lang import types as _types
 from ocannl.lang.api import *  # noqa: F403
 from ocannl.lang.blocks import Function as _Function
-from ocannl.lang.functions import *  # noqa: F403
-from ocannl.lang.methods import Methods as _Methods
-from ocannl.lang.operators import Operators as _Operators
+from ocannl.lang.core.operators import Operators as _Operators
+from ocannl.lang.ops.functions import *  # noqa: F403
+from ocannl.lang.ops.methods import Methods as _Methods
 from ocannl.lang.types import *  # noqa: F403
 from ocannl.runtime.context import Context as Context
 from ocannl.runtime.context import default_context as default_context

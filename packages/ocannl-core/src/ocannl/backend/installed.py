@@ -52,7 +52,8 @@ def discover() -> dict[str, tuple[Candidate, ...]]:
     """The candidates of each name, by name; the one built in keeps its own."""
     from importlib.metadata import EntryPoint
 
-    builtin = Candidate(REFERENCE, CORE, core_version(), EntryPoint(REFERENCE, "ocannl.backend.reference", GROUP))
+    entry = EntryPoint(REFERENCE, "ocannl.backend.reference.backend", GROUP)
+    builtin = Candidate(REFERENCE, CORE, core_version(), entry)
     found = [builtin]
     for entry in entries():
         dist = entry.dist

@@ -17,7 +17,7 @@ from typing import NoReturn
 
 import pluggy
 
-from ocannl.backend import vet
+from ocannl.backend import plugin_check
 from ocannl.backend.api import API_VERSION, Backend, BackendInfo
 from ocannl.backend.hooks import BackendHooks
 from ocannl.backend.installed import CORE, Candidate, core_version, discover
@@ -153,7 +153,7 @@ def _row(candidate: Candidate, candidates: tuple[Candidate, ...], harm: Mapping[
 
 def _harm(found: Mapping[str, tuple[Candidate, ...]]) -> dict[Candidate, str]:
     """What would come of asking those that can be asked at all and are not the core itself."""
-    return vet.harm(only for only, *others in found.values() if not others and not only.is_builtin)
+    return plugin_check.harm(only for only, *others in found.values() if not others and not only.is_builtin)
 
 
 def only(candidates: tuple[Candidate, ...], wanted: Candidate) -> Candidate:

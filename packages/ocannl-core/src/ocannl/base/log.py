@@ -4,7 +4,7 @@ Warnings reach standard error even in a program that configures nothing, which i
 `log_level` prints more without a line of code.
 
     ocannl.runtime.compile    INFO   what was compiled, and how long each stage took
-    ocannl.runtime.reuse      DEBUG  where code was found, or why it had to be compiled
+    ocannl.runtime.compile_cache      DEBUG  where code was found, or why it had to be compiled
     ocannl.runtime.context    DEBUG  what routines were bound to
     ocannl.runtime.arrays     DEBUG  values on their way to the device and back; `runtime.transfer`: between contexts
     ocannl.trace              DEBUG  every cell that a call writes, if the setting `trace` asks for it

@@ -10,7 +10,7 @@ import typer
 
 from ocannl.backend.installed import discover
 from ocannl.backend.registry import only
-from ocannl.backend.trial import Outcome, trials
+from ocannl.backend.sandbox import Outcome, trials
 from ocannl.base.errors import DuplicateBackend, UnknownBackend
 from ocannl.cli.probe import UNAVAILABLE
 from ocannl.cli.table import show

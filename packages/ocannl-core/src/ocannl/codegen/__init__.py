@@ -1,9 +1,9 @@
 """A toolkit for backends that print text: documents, signatures, and programs cut into nests."""
 
-from ocannl.codegen.alike import distinct
+from ocannl.codegen.abi import Region, Signature, brief, pool_bufs, signature
+from ocannl.codegen.deduplicate import distinct
 from ocannl.codegen.document import Document, printable
 from ocannl.codegen.nests import Claim, Nest, nests, with_parts
-from ocannl.codegen.params import Region, Signature, brief, pool_bufs, signature
 
 __all__ = [
     "Claim",

@@ -7,8 +7,8 @@ from math import prod
 from typing import TypeVar
 from weakref import ref
 
-from ocannl.base.collector import resting
 from ocannl.base.frames import user_line
+from ocannl.base.gc_pause import resting
 from ocannl.infer.close import Open
 from ocannl.infer.endless import endless
 from ocannl.infer.explain import explain

@@ -2,22 +2,23 @@
 
 from ocannl.base.errors import CodeError
 from ocannl.ir.tnode import Placement
-from ocannl.lang import functions, graph
-from ocannl.lang.ambient import no_grad
-from ocannl.lang.assignments import assign
 from ocannl.lang.blocks import Block, op
-from ocannl.lang.capture import Dim
-from ocannl.lang.cd import cd, comment
 from ocannl.lang.checker import infer, shape_of
-from ocannl.lang.code import Code, seq
-from ocannl.lang.defop import defop
-from ocannl.lang.dtypes import use_precision
-from ocannl.lang.functions import *  # noqa: F403
-from ocannl.lang.initializers import arange, full, init, kaiming, xavier
-from ocannl.lang.leaves import from_file, node, param, placeholder, tensor
-from ocannl.lang.literals import batch
-from ocannl.lang.symbols import Symbol, symbol
-from ocannl.lang.tensor import Tensor
+from ocannl.lang.core import graph
+from ocannl.lang.core.captured_sizes import Dim
+from ocannl.lang.core.context_vars import no_grad
+from ocannl.lang.core.dtypes import use_precision
+from ocannl.lang.core.leaves import from_file, node, param, placeholder, tensor
+from ocannl.lang.core.literals import batch
+from ocannl.lang.core.symbols import Symbol, symbol
+from ocannl.lang.core.tensor import Tensor
+from ocannl.lang.declare.defop import defop
+from ocannl.lang.ops import functions
+from ocannl.lang.ops.functions import *  # noqa: F403
+from ocannl.lang.ops.initializers import arange, full, init, kaiming, xavier
+from ocannl.lang.record.assignments import assign
+from ocannl.lang.record.code import Code, seq
+from ocannl.lang.record.recorder import cd, comment
 
 
 def forward(*tensors: Tensor) -> Code:

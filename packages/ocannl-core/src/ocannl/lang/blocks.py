@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, overload
 
 from ocannl.base.errors import CodeError
 from ocannl.ir.tnode import next_id
-from ocannl.lang.ambient import checked_label, site
-from ocannl.lang.code import recorder
-from ocannl.lang.paths import unique
+from ocannl.lang.core.context_vars import checked_label, site
+from ocannl.lang.core.paths import unique
+from ocannl.lang.record.code import recorder
 
 if TYPE_CHECKING:
-    from ocannl.lang.tensor import Tensor
+    from ocannl.lang.core.tensor import Tensor
 
 
 class Applying:

@@ -12,10 +12,10 @@ from ocannl.infer.shape import Shape, relate
 from ocannl.infer.spec import Fixed, ShapeSpec
 from ocannl.infer.tensor_shape import TensorShape
 from ocannl.infer.terms import Provenance
-from ocannl.lang.ambient import no_grad, site
-from ocannl.lang.given import check_arity, split_names
-from ocannl.lang.leaves import placeholder
-from ocannl.lang.tensor import Tensor
+from ocannl.lang.core.context_vars import no_grad, site
+from ocannl.lang.core.einsum_arguments import check_arity, split_names
+from ocannl.lang.core.leaves import placeholder
+from ocannl.lang.core.tensor import Tensor
 
 
 def infer(spec: str, *shapes: Any, **names: Any) -> TensorShape:

@@ -15,8 +15,8 @@ from ocannl.backend.api import Event, Location, Queue
 from ocannl.base.errors import BackendError, DtypeError, OutOfMemory, ShapeError
 from ocannl.base.log import logger
 from ocannl.ir.tnode import TNode
+from ocannl.runtime.context_lock import Turn
 from ocannl.runtime.pools import Slab, packed
-from ocannl.runtime.turn import Turn
 
 Array = np.ndarray[Any, Any]
 P = ParamSpec("P")

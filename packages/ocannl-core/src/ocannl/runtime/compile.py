@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from ocannl.backend.api import Backend, Code, Tunable
-from ocannl.base.collector import resting
 from ocannl.base.config import VERIFY
 from ocannl.base.errors import CodeError
+from ocannl.base.gc_pause import resting
 from ocannl.base.log import logger
 from ocannl.ir.assign import Comp
 from ocannl.ir.canon import canonical
@@ -28,10 +28,10 @@ from ocannl.lower.lower import lower
 from ocannl.opt.pipeline import optimize
 from ocannl.opt.schedule import BY_MODEL, Choices
 from ocannl.opt.search import search
-from ocannl.runtime import reuse
+from ocannl.runtime import compile_cache
+from ocannl.runtime.autotune_variants import tuned
+from ocannl.runtime.benchmark import Searcher
 from ocannl.runtime.program import Program, links
-from ocannl.runtime.timer import Searcher
-from ocannl.runtime.tune import tuned
 
 _log = logger("runtime.compile")
 
@@ -57,18 +57,19 @@ def _compiled(jobs: Sequence[Job], backend: Backend, searcher: Searcher | None) 
     for canon in canons:
         _refuse_ambiguous(canon.statics)
     plans = searcher.words if searcher else "by the model"
-    keys = [reuse.key(canon, job.name, backend, plans) for canon, job in zip(canons, jobs, strict=True)]
+    keys = [compile_cache.key(canon, job.name, backend, plans) for canon, job in zip(canons, jobs, strict=True)]
     with ExitStack() as held:
         for key in sorted(keys):  # one order for all threads
-            held.enter_context(reuse.one_at_a_time(key))
-        found = [reuse.recall(*known, backend) for known in zip(keys, canons, [j.name for j in jobs], strict=True)]
+            held.enter_context(compile_cache.one_at_a_time(key))
+        names = [job.name for job in jobs]
+        found = [compile_cache.recall(*known, backend) for known in zip(keys, canons, names, strict=True)]
         rest = [job for job, program in zip(jobs, found, strict=True) if program is None]
         new = iter(_built(rest, backend, searcher))
         programs = []
         for key, canon, known in zip(keys, canons, found, strict=True):
             program, final = next(new) if known is None else (known, False)
             if final:
-                reuse.remember(key, canon, program)
+                compile_cache.remember(key, canon, program)
             programs.append(program)
     for fact in (fact for program in programs for fact in program.facts):
         fact.node.decided = Decision(fact.placement, fact.author)

@@ -16,7 +16,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from ocannl.backend.api import Code, Entry, Sharing
-from ocannl.backend.cpu import cores
+from ocannl.backend.cpu.device import cores
 from ocannl.backend.registry import resolve
 from ocannl.base import config, log
 from ocannl.base.config import QUEUE, SEARCH, SEED, THREADS
@@ -25,15 +25,15 @@ from ocannl.ir.assign import Comp, assigns
 from ocannl.ir.loops import Access
 from ocannl.ir.names import Namer, identifier
 from ocannl.ir.tnode import Role, TNode
-from ocannl.lang import graph
-from ocannl.lang.code import Elaborated
+from ocannl.lang.core import graph
+from ocannl.lang.record.code import Elaborated
 from ocannl.runtime import host
 from ocannl.runtime.arrays import Arrays, Resident, Usage
+from ocannl.runtime.benchmark import Searcher
 from ocannl.runtime.compile import Job, compile_programs
 from ocannl.runtime.pools import Slab
 from ocannl.runtime.program import Link, Program
 from ocannl.runtime.routine import Routine, routine
-from ocannl.runtime.timer import Searcher
 
 _log = log.logger("runtime.context")
 

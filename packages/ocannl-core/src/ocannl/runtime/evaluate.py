@@ -8,12 +8,12 @@ from typing import Any, overload
 import numpy as np
 
 from ocannl.base.errors import CodeError
-from ocannl.lang.ambient import no_grad
-from ocannl.lang.code import recorder
-from ocannl.lang.graph import forward, parameters
-from ocannl.lang.primitives import PRIMITIVES
-from ocannl.lang.symbols import Symbol
-from ocannl.lang.tensor import NOTHING, Tensor
+from ocannl.lang.core.context_vars import no_grad
+from ocannl.lang.core.graph import forward, parameters
+from ocannl.lang.core.symbols import Symbol
+from ocannl.lang.core.tensor import NOTHING, Tensor
+from ocannl.lang.ops.primitives import PRIMITIVES
+from ocannl.lang.record.code import recorder
 from ocannl.runtime.context import Context, default_context
 
 Array = np.ndarray[Any, Any]

@@ -51,8 +51,8 @@ from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.walk import walk
 from ocannl.opt.nest import names_of
 from ocannl.opt.substitute import replace_buffers
+from ocannl.runtime.memory_traffic import traffic
 from ocannl.runtime.program import Program, links
-from ocannl.runtime.traffic import traffic
 
 if TYPE_CHECKING:
     from ocannl.backend.api import Code, Entry

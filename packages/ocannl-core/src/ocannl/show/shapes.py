@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterator
 
 from ocannl.base.errors import CodeError
-from ocannl.lang.tensor import Tensor
+from ocannl.lang.core.tensor import Tensor
 
 Line = tuple[int, str, str, str]  # depth, label, shape, how it is made
 

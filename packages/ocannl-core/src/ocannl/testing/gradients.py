@@ -14,10 +14,10 @@ from ocannl.base.errors import CodeError, DtypeError, OcannlError
 from ocannl.ir.assign import Comp, nodes
 from ocannl.ir.precision import float64
 from ocannl.ir.tnode import TNode
-from ocannl.lang import graph
-from ocannl.lang.leaves import embed, param, tensor
-from ocannl.lang.literals import array_of
-from ocannl.lang.tensor import Tensor
+from ocannl.lang.core import graph
+from ocannl.lang.core.leaves import embed, param, tensor
+from ocannl.lang.core.literals import array_of
+from ocannl.lang.core.tensor import Tensor
 from ocannl.testing.evaluate import evaluate
 from ocannl.train import grad_update
 

@@ -11,8 +11,8 @@ from ocannl.base.config import SEED, settings
 from ocannl.ir.assign import Comp, nodes
 from ocannl.ir.canon import canonical
 from ocannl.ir.tnode import Role, TNode
-from ocannl.lang.code import Elaborated, seq
-from ocannl.lang.tensor import Tensor
+from ocannl.lang.core.tensor import Tensor
+from ocannl.lang.record.code import Elaborated, seq
 from ocannl.runtime.context import Context
 from ocannl.testing.einsums import Array
 from ocannl.testing.evaluate import evaluate

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from ocannl.base.config import SEED
-from ocannl.lang.random import unit_uniform
+from ocannl.lang.core.random import unit_uniform
 from ocannl.testing.einsums import SOFT, Array, Rigid, Rows
 from ocannl.testing.meanings import SCALAR, dims_of
 from ocannl.testing.program import Compute, Line

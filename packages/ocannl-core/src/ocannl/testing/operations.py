@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from ocannl.base.errors import CodeError
+from ocannl.lang.core.leaves import param, tensor
+from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.declare.catalogue import Row, declared
 from ocannl.lang.declare.samples import Draw, Sample
-from ocannl.lang.leaves import param, tensor
-from ocannl.lang.tensor import Tensor
 from ocannl.testing.gradients import gradcheck
 
 SAYS_NONE = re.compile(r"^Grad: +none\.", re.MULTILINE)

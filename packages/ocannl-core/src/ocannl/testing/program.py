@@ -18,7 +18,7 @@ import numpy as np
 from ocannl.ir.index import Sym
 from ocannl.ir.tnode import TNode
 from ocannl.lang import api
-from ocannl.lang.tensor import Tensor
+from ocannl.lang.core.tensor import Tensor
 from ocannl.testing.einsums import Array, Rows
 
 Env = dict[str, Array]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ocannl.base.errors import CodeError
 from ocannl.ir.precision import float32, float64, promote
-from ocannl.lang.cd import cd
-from ocannl.lang.code import Code, seq, titled
-from ocannl.lang.formula import cellwise
-from ocannl.lang.leaves import companion, node
-from ocannl.lang.primitives import PRIMITIVES
-from ocannl.lang.tensor import Tensor
-from ocannl.lang.terms import Term, apply, convert
+from ocannl.lang.core.leaves import companion, node
+from ocannl.lang.core.tensor import Tensor
+from ocannl.lang.core.terms import Term, apply, convert
+from ocannl.lang.ops.elementwise_decorator import cellwise
+from ocannl.lang.ops.primitives import PRIMITIVES
+from ocannl.lang.record.code import Code, seq, titled
+from ocannl.lang.record.recorder import cd
 from ocannl.train.step import learned
 
 sqrt = PRIMITIVES["sqrt"]

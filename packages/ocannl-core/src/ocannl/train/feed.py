@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ocannl.base.errors import CodeError
-from ocannl.lang.symbols import Symbol
+from ocannl.lang.core.symbols import Symbol
 from ocannl.runtime.context import Context
 
 Feed = Mapping[Any, Any]

@@ -9,9 +9,9 @@ from time import perf_counter
 import numpy as np
 
 from ocannl.base.errors import CodeError
-from ocannl.lang.code import Code, seq
-from ocannl.lang.symbols import Symbol
-from ocannl.lang.tensor import Tensor
+from ocannl.lang.core.symbols import Symbol
+from ocannl.lang.core.tensor import Tensor
+from ocannl.lang.record.code import Code, seq
 from ocannl.runtime.context import Context
 from ocannl.runtime.routine import Routine
 from ocannl.train.feed import Feed, given

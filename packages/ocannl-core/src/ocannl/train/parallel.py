@@ -15,9 +15,9 @@ from itertools import islice
 import numpy as np
 
 from ocannl.base.errors import CodeError
-from ocannl.lang.cd import cd
-from ocannl.lang.code import Code
-from ocannl.lang.tensor import Tensor
+from ocannl.lang.core.tensor import Tensor
+from ocannl.lang.record.code import Code
+from ocannl.lang.record.recorder import cd
 from ocannl.runtime.context import Context
 from ocannl.runtime.transfer import transfer
 from ocannl.train.feed import Feed, given

@@ -16,14 +16,14 @@ from ocannl.ir.index import Affine, Sym
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import float32, int32
 from ocannl.ir.tnode import Role, TNode
-from ocannl.lang.cd import cd
-from ocannl.lang.code import Code, seq, titled
-from ocannl.lang.leaves import node
-from ocannl.lang.operations import maximum
-from ocannl.lang.pointwise import isfinite as is_finite
-from ocannl.lang.primitives import PRIMITIVES
-from ocannl.lang.reductions import all_
-from ocannl.lang.tensor import Tensor
+from ocannl.lang.core.leaves import node
+from ocannl.lang.core.tensor import Tensor
+from ocannl.lang.ops.einsum import maximum
+from ocannl.lang.ops.elementwise import isfinite as is_finite
+from ocannl.lang.ops.primitives import PRIMITIVES
+from ocannl.lang.ops.reductions import all_
+from ocannl.lang.record.code import Code, seq, titled
+from ocannl.lang.record.recorder import cd
 from ocannl.train.step import grad_update, learned
 
 where = PRIMITIVES["where"]

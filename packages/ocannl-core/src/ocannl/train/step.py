@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ocannl.base.errors import CodeError, DtypeError
 from ocannl.ir.precision import float32, promote
-from ocannl.lang.cd import cd
-from ocannl.lang.code import Code, seq, titled
-from ocannl.lang.leaves import companion
-from ocannl.lang.tensor import Tensor
+from ocannl.lang.core.leaves import companion
+from ocannl.lang.core.tensor import Tensor
+from ocannl.lang.record.code import Code, seq, titled
+from ocannl.lang.record.recorder import cd
 
 
 def grad_update(loss: Tensor, *, scale: Tensor | float | None = None) -> Code:

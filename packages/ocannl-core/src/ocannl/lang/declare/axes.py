@@ -6,7 +6,7 @@ from ocannl.base.errors import CodeError
 from ocannl.infer.logic import COMPOSE, COMPOSE_ACCUMULATE, EQUAL, TRANSPOSE, Logic, einsum, pointwise
 from ocannl.infer.parse import parse
 from ocannl.infer.spec import Spec
-from ocannl.lang.given import check_arity, count
+from ocannl.lang.core.einsum_arguments import check_arity, count
 
 WORDS = {"@": "compose", "T": "transpose", ".": "pointwise"}
 NAMED = {("compose", 2): COMPOSE, ("compose", 3): COMPOSE_ACCUMULATE, ("transpose", 1): TRANSPOSE}

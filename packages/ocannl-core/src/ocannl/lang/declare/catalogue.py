@@ -12,15 +12,15 @@ from inspect import Parameter
 from typing import Any
 
 from ocannl.base.errors import PluginError
-from ocannl.lang import functions
+from ocannl.lang.core.operators import REGISTRY
+from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.declare import packages
 from ocannl.lang.declare.builtin import SAMPLES
 from ocannl.lang.declare.declaration import POSITIONAL, Declaration
 from ocannl.lang.declare.samples import Draw, Sample
-from ocannl.lang.methods import METHODS, Methods
-from ocannl.lang.operators import REGISTRY
-from ocannl.lang.primitives import LABEL
-from ocannl.lang.tensor import Tensor
+from ocannl.lang.ops import functions
+from ocannl.lang.ops.methods import METHODS, Methods
+from ocannl.lang.ops.primitives import LABEL
 
 
 @dataclass(frozen=True)

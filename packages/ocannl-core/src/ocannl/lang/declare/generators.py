@@ -20,8 +20,8 @@ GROUP = "ocannl.generators"
 Generator = Callable[[Sequence[Row]], str]
 
 GENERATORS: dict[str, Generator] = {
-    "functions": stubs.functions,  # lang/functions.pyi
-    "methods": stubs.methods,  # lang/methods.pyi
+    "functions": stubs.functions,  # lang/ops/functions.pyi
+    "methods": stubs.methods,  # lang/ops/methods.pyi
     "reference": reference,  # docs/reference.md
 }
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.declare.catalogue import Row, operands
 from ocannl.lang.declare.declaration import POSITIONAL, Declaration
 from ocannl.lang.declare.samples import Draw, Sample
 from ocannl.lang.declare.text import literal, parameters, unqualified
-from ocannl.lang.tensor import Tensor
 
 BEGIN = """>>> import numpy as np
 >>> import ocannl as oc"""

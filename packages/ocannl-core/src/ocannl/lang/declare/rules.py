@@ -20,11 +20,11 @@ from typing import Any
 from ocannl.base.errors import CodeError
 from ocannl.ir.assign import Apply, Number
 from ocannl.ir.tnode import Role, TNode
+from ocannl.lang.core.operation import Slots, ruling
+from ocannl.lang.core.slots import Slot, SlotAssign
+from ocannl.lang.core.terms import Hole, Term, Tree, tree_of
 from ocannl.lang.declare.conditions import Facts
 from ocannl.lang.declare.declaration import Declaration
-from ocannl.lang.operation import Slots, ruling
-from ocannl.lang.slots import Slot, SlotAssign
-from ocannl.lang.terms import Hole, Term, Tree, tree_of
 
 Place = tuple[str, int]  # of what kind a slot is, and of which operand or output
 

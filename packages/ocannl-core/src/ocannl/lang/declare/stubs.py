@@ -9,7 +9,7 @@ from inspect import Parameter
 
 from ocannl.lang.declare.catalogue import Row, operands
 from ocannl.lang.declare.text import annotation, parameters, unqualified
-from ocannl.lang.methods import METHODS
+from ocannl.lang.ops.methods import METHODS
 
 WIDTH = 120
 MADE = "Made from the table of operations; not to be edited."

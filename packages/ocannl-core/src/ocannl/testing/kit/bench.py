@@ -15,7 +15,7 @@ import pytest
 
 from ocannl.backend.api import Backend, Code, Device, Entry, Location, Queue
 from ocannl.base.errors import Unsupported
-from ocannl.codegen.params import READ_ONLY
+from ocannl.codegen.abi import READ_ONLY
 from ocannl.ir.loops import Proc
 from ocannl.ir.precision import PRECISIONS, Precision, float32
 from ocannl.ir.text import print_proc

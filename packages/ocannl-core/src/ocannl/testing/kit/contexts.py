@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ocannl.backend.reference import NAME as REFERENCE
+from ocannl.backend.reference.backend import NAME as REFERENCE
 from ocannl.base.config import settings
-from ocannl.lang.cd import cd
-from ocannl.lang.tensor import Tensor
+from ocannl.lang.core.tensor import Tensor
+from ocannl.lang.record.recorder import cd
 from ocannl.runtime.context import Context
 from ocannl.runtime.transfer import transfer
 from ocannl.testing.kit.area import Area

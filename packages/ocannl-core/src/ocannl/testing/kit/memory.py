@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ocannl.backend.api import Device, Location, Pool, Queue
-from ocannl.backend.cpu import CpuDevice
+from ocannl.backend.cpu.device import CpuDevice
 from ocannl.base.errors import OutOfMemory
 from ocannl.ir.loops import Access, Update, loop
 from ocannl.ir.ops import ADD

@@ -17,7 +17,7 @@ from ocannl.ir.loops import Access, Home, Local, Proc, Ref
 from ocannl.ir.precision import float32
 from ocannl.ir.tnode import Role
 from ocannl.ir.walk import walk
-from ocannl.lang.code import seq
+from ocannl.lang.record.code import seq
 from ocannl.lower.lower import lower
 from ocannl.opt.memory import memory
 from ocannl.opt.pipeline import optimize

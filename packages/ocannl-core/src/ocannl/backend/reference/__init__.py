@@ -1,0 +1,1 @@
+"""The reference backend: interprets loop programs in NumPy; slow, exact, the oracle of every other backend."""

@@ -1,0 +1,96 @@
+"""The reference backend, "numpy": slow, exact, always there; the judge of every other one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ocannl.backend.api import Backend, BackendInfo, Code, Device, Entry, Location, Queue
+from ocannl.backend.cpu.device import CpuDevice, devices
+from ocannl.backend.cpu.queue import CpuQueue
+from ocannl.backend.hooks import hookimpl
+from ocannl.backend.reference.analysis import Analysis, analyse
+from ocannl.backend.reference.grid import entry
+from ocannl.base.errors import CompileError
+from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.loops import Buf, Home, Proc
+from ocannl.ir.text import print_proc
+
+NAME = "numpy"
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceCode:
+    """Programs with what was found out about their loops."""
+
+    programs: dict[str, Analysis]
+
+    @property
+    def source(self) -> str:
+        return "\n".join(print_proc(a.proc) for a in self.programs.values())
+
+    @property
+    def blob(self) -> None:
+        return None
+
+
+class ReferenceBackend:
+    """Implements `Backend`."""
+
+    name = NAME
+    capabilities = Capabilities(scheduled=False)
+
+    @property
+    def version(self) -> str:
+        return f"numpy {np.__version__}"
+
+    def compile(self, procs: Sequence[Proc]) -> Code:
+        return ReferenceCode({proc.name: analyse(proc) for proc in procs})
+
+    def restore(self, blob: bytes) -> Code:
+        raise CompileError("the reference backend makes no code that could be kept")
+
+    def link(self, code: Code, name: str, queue: Queue, locations: Sequence[Location]) -> Entry:
+        device = queue.device
+        assert isinstance(code, ReferenceCode) and isinstance(device, CpuDevice) and isinstance(queue, CpuQueue)
+        control = queue.control
+        analysis = code.programs[name]
+        proc = analysis.proc
+        pooled = [b for b in proc.bufs if b.home is Home.POOL]
+        buffers = {b: _flat(device, where, b) for b, where in zip(pooled, locations, strict=False)}
+        if proc.arena:
+            start = locations[len(pooled)]
+            for buf in proc.bufs:
+                if buf.home is Home.ARENA:
+                    assert buf.offset is not None
+                    buffers[buf] = _flat(device, Location(start.pool, start.offset_bytes + buf.offset), buf)
+        return entry(analysis, buffers, proc.syms, lambda: control.cancelled)
+
+    def device_count(self) -> int:
+        return len(devices())
+
+    def device(self, ordinal: int) -> Device:
+        return devices()[ordinal]
+
+
+def _flat(device: CpuDevice, where: Location, buf: Buf) -> np.ndarray[Any, Any]:
+    return device.window(where, buf.nbytes).view(buf.precision.numpy)
+
+
+@hookimpl
+def ocannl_backend() -> BackendInfo:
+    return BackendInfo(
+        name=NAME,
+        api_version=1,
+        description="the reference: NumPy on index grids, exact and slow",
+        priority=-100,
+        probe=lambda: None,
+        load=_load,
+    )
+
+
+def _load() -> Backend:
+    return ReferenceBackend()

@@ -1,0 +1,1 @@
+"""Tensors: the expression graph, shapes, gradients and leaves."""

@@ -1,0 +1,165 @@
+"""Python's operators on tensors and on what stands for a number in an expression."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+import numpy as np
+
+from ocannl.base.errors import CodeError
+from ocannl.lang.ops.methods import Methods
+
+if TYPE_CHECKING:
+    from ocannl.lang.core.tensor import Tensor
+
+REGISTRY: dict[str, Callable[..., Any]] = {}
+"""Every declared operation by name; `operations` fills it, plugins may add to it."""
+
+
+class Operators(Methods):
+    """Operators build expressions; whatever would need a value now says where values come from."""
+
+    __slots__ = ()
+    __array_ufunc__ = None  # np.float64(2) * t builds a tensor
+    __iter__ = None
+    __contains__ = None
+
+    def __add__(self, other: object) -> Tensor:
+        return _binary("add", self, other)
+
+    def __radd__(self, other: object) -> Tensor:
+        return _binary("add", other, self)
+
+    def __sub__(self, other: object) -> Tensor:
+        return _binary("sub", self, other)
+
+    def __rsub__(self, other: object) -> Tensor:
+        return _binary("sub", other, self)
+
+    def __mul__(self, other: object) -> Tensor:
+        return _binary("mul", self, other)
+
+    def __rmul__(self, other: object) -> Tensor:
+        return _binary("mul", other, self)
+
+    def __truediv__(self, other: object) -> Tensor:
+        return _binary("div", self, other)
+
+    def __rtruediv__(self, other: object) -> Tensor:
+        return _binary("div", other, self)
+
+    def __pow__(self, other: object) -> Tensor:
+        return _binary("pow", self, other)
+
+    def __rpow__(self, other: object) -> Tensor:
+        return _binary("pow", other, self)
+
+    def __mod__(self, other: object) -> Tensor:
+        return _binary("mod", self, other)
+
+    def __rmod__(self, other: object) -> Tensor:
+        return _binary("mod", other, self)
+
+    def __matmul__(self, other: object) -> Tensor:
+        return _binary("matmul", self, other)
+
+    def __rmatmul__(self, other: object) -> Tensor:
+        return _binary("matmul", other, self)
+
+    def __lt__(self, other: object) -> Tensor:
+        return _binary("lt", self, other)
+
+    def __le__(self, other: object) -> Tensor:
+        return _binary("le", self, other)
+
+    def __gt__(self, other: object) -> Tensor:
+        return _binary("gt", self, other)
+
+    def __ge__(self, other: object) -> Tensor:
+        return _binary("ge", self, other)
+
+    def __and__(self, other: object) -> Tensor:
+        return _binary("and_", self, other)
+
+    def __rand__(self, other: object) -> Tensor:
+        return _binary("and_", other, self)
+
+    def __or__(self, other: object) -> Tensor:
+        return _binary("or_", self, other)
+
+    def __ror__(self, other: object) -> Tensor:
+        return _binary("or_", other, self)
+
+    def __neg__(self) -> Tensor:
+        return _unary("neg", self)
+
+    def __pos__(self) -> Tensor:
+        return _unary("id", self)
+
+    def __abs__(self) -> Tensor:
+        return _unary("abs", self)
+
+    def __invert__(self) -> Tensor:
+        return _unary("not_", self)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Operators) or not is_number_like(other):
+            return self is other
+        raise CodeError("`==` between tensors is identity; to compare values write oc.eq(a, b)")
+
+    def __ne__(self, other: object) -> bool:
+        if isinstance(other, Operators) or not is_number_like(other):
+            return self is not other
+        raise CodeError("`!=` between tensors is identity; to compare values write oc.ne(a, b)")
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> NoReturn:
+        raise CodeError("an expression has no truth value before it is run; use oc.where, or ctx.run and ctx[t]")
+
+    def __len__(self) -> NoReturn:
+        raise CodeError("a tensor has no length; its sizes are t.dims")
+
+    def __float__(self) -> NoReturn:
+        raise CodeError("an expression has no value before it is run; use t.numpy(), or ctx.run and ctx[t]")
+
+    __int__ = __complex__ = __float__
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            raise CodeError(f"an expression has no value to print as {spec!r}; use t.numpy(), or ctx.run and ctx[t]")
+        return str(self)
+
+    def __index__(self) -> NoReturn:
+        raise CodeError("a tensor is no index; x[n] takes an int or a static symbol (oc.symbol)")
+
+    def __copy__(self) -> NoReturn:
+        raise CodeError("tensors cannot be copied; share them, or save values with oc.save")
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        raise CodeError("tensors cannot be copied; share them, or save values with oc.save")
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise CodeError("tensors cannot be pickled; save values with oc.save")
+
+    @property
+    def T(self) -> Tensor:
+        """Input and output rows change places."""
+        return _unary("transpose", self)
+
+    def __getitem__(self, index: object) -> Tensor:
+        """The leftmost batch axis at an int or a static symbol."""
+        return _binary("slice", self, index)
+
+
+def is_number_like(value: object) -> bool:
+    return isinstance(value, int | float | complex | np.ndarray | np.generic)
+
+
+def _binary(name: str, left: object, right: object) -> Tensor:
+    return cast("Tensor", REGISTRY[name](left, right))
+
+
+def _unary(name: str, operand: object) -> Tensor:
+    return cast("Tensor", REGISTRY[name](operand))

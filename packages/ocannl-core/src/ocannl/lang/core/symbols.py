@@ -1,0 +1,40 @@
+"""Static indices: integers chosen when a routine is called."""
+
+from __future__ import annotations
+
+import keyword
+import operator
+
+from ocannl.base.errors import CodeError
+from ocannl.ir.index import Sym, SymKind
+from ocannl.ir.names import identifier
+from ocannl.lang.core.operators import Operators
+
+
+class Symbol(Sym, Operators):
+    """A static index; inside an expression it is its value. It equals itself only: the compiler compares indices."""
+
+    __slots__ = ()
+    __eq__ = object.__eq__
+    __ne__ = object.__ne__
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return f"<symbol {self.name} in {self.lo}..{self.hi + 1}>"
+
+
+def symbol(name: str, low: int, high: int) -> Symbol:
+    """A static index `low <= name < high`, given at each call of a routine: `step(n=3)`."""
+    if not isinstance(name, str) or identifier(name) != name or keyword.iskeyword(name):
+        raise CodeError(f"a symbol is called by a plain identifier, since calls name it; not {name!r}")
+    try:
+        if isinstance(low, bool) or isinstance(high, bool):
+            raise TypeError
+        low, high = operator.index(low), operator.index(high)
+    except TypeError:
+        raise CodeError(f"the bounds of symbol `{name}` are integers, not {low!r} and {high!r}") from None
+    if not -(2**62) <= low <= high <= 2**62:
+        raise CodeError(f"the bounds of symbol `{name}` fit 63 bits; {low} and {high} do not")
+    if high <= low:
+        raise CodeError(f"symbol `{name}` has no value at all: {low} <= {name} < {high}")
+    return Symbol(name, low, high - 1, SymKind.STATIC)

@@ -1,0 +1,160 @@
+"""The operations everyone starts with: contractions, and what follows from primitives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce as fold
+from typing import Any, cast
+
+import numpy as np
+
+from ocannl.base.errors import CodeError
+from ocannl.infer.logic import COMPOSE, TRANSPOSE, pointwise, slice_batch
+from ocannl.infer.logic import einsum as einsum_logic
+from ocannl.infer.parse import parse
+from ocannl.infer.spec import Concat, Spec
+from ocannl.ir.index import Sym
+from ocannl.ir.ops import ADD, BY_NAME, OPS, Op
+from ocannl.lang.core import terms
+from ocannl.lang.core.context_vars import composite
+from ocannl.lang.core.einsum_arguments import check_arity, split_names
+from ocannl.lang.core.leaves import embed
+from ocannl.lang.core.operation import contraction
+from ocannl.lang.core.operators import REGISTRY
+from ocannl.lang.core.symbols import Symbol
+from ocannl.lang.core.tensor import Tensor, apply
+from ocannl.lang.core.terms import Term
+from ocannl.lang.ops.primitives import PRIMITIVES, WORDS
+
+_MATMUL = contraction("matmul", COMPOSE, lambda x, y: x * y, ADD, text="{0} @ {1}")
+
+
+def matmul(left: object, right: object, *, label: str | None = None) -> Tensor:
+    """`left @ right`: the input row of `left` contracts with the output row of `right`.
+
+    Shapes: `..b..|..k..->..o..; ..b..|..i..->..k.. => ..b..|..i..->..o..`, rows broadcasting.
+    Grad:   to `left` `g @ right.T`, to `right` `left.T @ g`, summed over what they were repeated along.
+    Raises: ShapeError.
+    """
+    return apply(_MATMUL, [embed(left), embed(right)], label=label)
+
+
+REGISTRY["matmul"] = matmul
+
+
+def einsum(
+    spec: str, *xs: object, reduce: str = "add", combine: str = "mul", label: str | None = None, **names: Any
+) -> Tensor:
+    """Generalized einsum of one to three operands.
+
+    `combine` is any primitive of as many operands as there are (`mul` and `add` of any number), `reduce` an
+    accumulating one. Keyword names are identifiers of the spec: an int fixes a size or supplies a coefficient, an
+    `oc.Dim` captures the solved size.
+
+    Shapes: those of the spec.
+    Grad:   through a sum or a product the derivative of what is combined; through a largest or smallest value the same,
+            shared equally by the points that attain it; none through truth values and bits.
+    Raises: CodeError for names of no primitive; EinsumSyntaxError with a caret under the mistake; ShapeError.
+    """
+    read = parse(spec)
+    refuse_concat(read, spec)
+    operands = [embed(x) for x in xs]
+    check_arity(read, spec, operands)
+    sizes, captures = split_names(read, spec, names)
+    accumulate = _accumulator(reduce)
+    operation = contraction(
+        "einsum",
+        einsum_logic(read),
+        _combiner(combine, len(operands)),
+        accumulate,
+        text=einsum_text("einsum", spec, len(operands)),
+        sizes=sizes,
+    )
+    return apply(operation, operands, captures=captures, label=label)
+
+
+def einsum_text(name: str, spec: str, operands: int) -> str:
+    quoted = spec.replace("{", "{{").replace("}", "}}")
+    return f'{name}("{quoted}", {", ".join(f"{{{n}}}" for n in range(operands))})'
+
+
+def refuse_concat(read: Spec, spec: str) -> None:
+    if any(isinstance(axis, Concat) for shape in read.shapes for _, row in shape.rows for axis in row.axes):
+        raise CodeError(f"axes are laid one after another by oc.concat({spec!r}, ...)")
+
+
+def _accumulator(name: object) -> Op:
+    op = BY_NAME.get(name) if isinstance(name, str) else None
+    if op is None or not op.monoid:
+        known = ", ".join(o.name for o in OPS if o.monoid)
+        raise CodeError(f"reduce={name!r} is not an operation that accumulates in any order; there are {known}")
+    return op
+
+
+def _combiner(name: object, operands: int) -> Callable[..., Term]:
+    if operands == 1:
+        return lambda x: x
+    op = BY_NAME.get(WORDS_BACK.get(name, name)) if isinstance(name, str) else None
+    if op is not None and op.arity == operands:
+        return lambda *xs: terms.apply(op.name, *xs)
+    if op is not None and op.monoid:
+        return lambda *xs: fold(lambda x, y: terms.apply(op.name, x, y), xs)
+    known = ", ".join(o.name for o in OPS if o.arity == operands or (o.monoid and o.arity == 2))
+    raise CodeError(f"combine={name!r} is no primitive of {operands} operands; there are {known}")
+
+
+WORDS_BACK = {v: k for k, v in WORDS.items()}
+
+
+def transpose(x: Tensor) -> Tensor:
+    """Input and output rows change places."""
+    return apply(contraction("transpose", TRANSPOSE, lambda v: v, None, text="{0}.T"), [x])
+
+
+def batch_slice(x: Tensor, index: object) -> Tensor:
+    """`x[n]`: the leftmost batch axis at an int or a static symbol."""
+    if isinstance(index, bool | np.bool_) or not isinstance(index, int | np.integer | Symbol):
+        raise CodeError(f"`{x.label}[...]` takes an int or a static symbol (oc.symbol), not {index!r}")
+    at: int | Sym = index if isinstance(index, Symbol) else int(index)
+    if isinstance(at, int) and at < 0:
+        raise CodeError(f"`{x.label}[{at}]`: an index counts from the front; sizes may not be known yet")
+    text = f"{{0}}[{at.name if isinstance(at, Sym) else at}]"
+    return apply(contraction("slice", slice_batch(at), lambda v: v, None, text=text), [x])
+
+
+_STOP = contraction("stop_gradient", pointwise(1), lambda v: v, None, differentiable=False)
+
+
+def stop_gradient(x: object, *, label: str | None = None) -> Tensor:
+    """The same values, with no gradient through them.
+
+    Shapes: `...|...->... => ...|...->...`.
+    Grad:   none.
+    """
+    return apply(_STOP, [embed(x)], label=label)
+
+
+@composite
+def gelu(x: object) -> Tensor:
+    """`0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x**3)))`.
+
+    Shapes: `...|...->... => ...|...->...`.
+    Grad:   the derivative of this formula, times `g`.
+    Source: Hendrycks, Gimpel 2016.
+    """
+    t = _operand(x)
+    bent: Tensor = PRIMITIVES["tanh"](0.7978845608028654 * (t + 0.044715 * (t * t * t)))
+    return 0.5 * t * (1.0 + bent)
+
+
+def _operand(x: object) -> Tensor:
+    """A term of a formula has the same operators, and stays one."""
+    return cast("Tensor", x if isinstance(x, Term) else embed(x))
+
+
+minimum, maximum = PRIMITIVES["min"], PRIMITIVES["max"]
+
+REGISTRY.update(
+    gelu=gelu, stop_gradient=stop_gradient, transpose=transpose, slice=batch_slice,
+    minimum=minimum, maximum=maximum, einsum=einsum,
+)  # fmt: skip

@@ -1,0 +1,266 @@
+"""Functions of each cell that are formulas over the primitives; every row broadcasts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from ocannl.base.errors import CodeError
+from ocannl.ir.ops import Domain
+from ocannl.lang.core.context_vars import composite
+from ocannl.lang.core.leaves import embed
+from ocannl.lang.core.operators import REGISTRY
+from ocannl.lang.core.tensor import Tensor
+from ocannl.lang.core.terms import Term, apply
+from ocannl.lang.ops.einsum import maximum, minimum
+from ocannl.lang.ops.elementwise_decorator import formula
+from ocannl.lang.ops.primitives import PRIMITIVES
+
+
+def _where(condition: object, yes: object, no: object) -> Term:
+    return apply("where", condition, yes, no)
+
+
+def _eq(x: object, y: object) -> Term:
+    return apply("eq", x, y)
+
+
+def _abs(x: Term) -> Term:
+    return apply("abs", x)
+
+
+def _exp(x: Term) -> Term:
+    return apply("exp", x)
+
+
+def _log(x: Term) -> Term:
+    return apply("log", x)
+
+
+def _trunc(x: Term) -> Term:
+    return apply("trunc", x)
+
+
+def _sigmoid(x: Term) -> Term:
+    return apply("recip", 1.0 + _exp(-x))
+
+
+def _log1p(x: Term) -> Term:
+    """What `1 + x` loses is made up for by the quotient. Source: Kahan, Pracniques 1979."""
+    u = 1.0 + x
+    return _where(_eq(u, 1.0), x, _where(_eq(u, x), _log(u), _log(u) * (x / (u - 1.0))))
+
+
+def _expm1(x: Term) -> Term:
+    """The same for the inverse function."""
+    u = _exp(x)
+    v = u - 1.0
+    return _where(_eq(v, 0.0), x, _where(_eq(v, -1.0) | _eq(v, u), v, v * (x / _log(u))))
+
+
+# --- what a number is ------------------------------------------------------------------------------------------------
+
+
+@formula(domain=Domain.ANY, differentiable=False)
+def isnan(x: Term) -> Term:
+    """1 where the value is not a number, else 0.
+
+    Grad:   none.
+    """
+    return apply("ne", x, x)
+
+
+@formula(domain=Domain.ANY, differentiable=False)
+def isfinite(x: Term) -> Term:
+    """1 where the value is a number and not infinite, else 0.
+
+    Grad:   none.
+    """
+    return _eq(x - x, 0)
+
+
+@formula(domain=Domain.ANY, differentiable=False)
+def isinf(x: Term) -> Term:
+    """1 where the value is an infinity, else 0.
+
+    Grad:   none.
+    """
+    return _eq(x, x) & apply("ne", x - x, 0)
+
+
+@formula(domain=Domain.ANY, differentiable=False)
+def sign(x: Term) -> Term:
+    """1, 0 or -1, as the value is positive, zero or negative; NaN stays.
+
+    Grad:   none.
+    """
+    return _where(x > 0, 1, _where(x < 0, -1, x))
+
+
+# --- whole numbers ---------------------------------------------------------------------------------------------------
+
+
+def _whole(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Integers are whole already."""
+
+    @wraps(function)
+    def call(x: object, *, label: str | None = None) -> Any:
+        is_integer = not isinstance(x, Term) and not embed(x).typing.is_float
+        return (PRIMITIVES["id"] if is_integer else function)(x, label=label)
+
+    REGISTRY[function.__name__] = call
+    return call
+
+
+@_whole
+@formula(differentiable=False)
+def floor(x: Term) -> Term:
+    """The largest integer that is not larger.
+
+    Grad:   none.
+    """
+    part = _trunc(x)
+    return part - (x < part)
+
+
+@_whole
+@formula(differentiable=False)
+def ceil(x: Term) -> Term:
+    """The smallest integer that is not smaller.
+
+    Grad:   none.
+    """
+    part = _trunc(x)
+    return part + (x > part)
+
+
+@_whole
+@formula(differentiable=False)
+def round(x: Term) -> Term:
+    """The nearest integer; of two, the even one.
+
+    Grad:   none.
+    """
+    part = _trunc(x)
+    rest = _abs(x - part)
+    is_odd = apply("ne", part, 2.0 * _trunc(0.5 * part))
+    away = (rest > 0.5) | (_eq(rest, 0.5) & is_odd)
+    return part + _where(away, _where(x < 0.0, -1.0, 1.0), 0.0)
+
+
+# --- exponentials ----------------------------------------------------------------------------------------------------
+
+
+@formula(lambda g, v, x: g / (1.0 + x))
+def log1p(x: Term) -> Term:
+    """`log(1 + x)`, exact where `x` is small.
+
+    Grad:   `g / (1 + x)`.
+    """
+    return _log1p(x)
+
+
+@formula(lambda g, v, x: g * (v + 1.0))
+def expm1(x: Term) -> Term:
+    """`exp(x) - 1`, exact where `x` is small.
+
+    Grad:   `g * exp(x)`.
+    """
+    return _expm1(x)
+
+
+def _apart(x: Term, y: Term) -> Term:
+    """How much larger `x` is; equal infinities are not."""
+    return _where(_eq(x, y), 0.0, x - y)
+
+
+@formula(lambda g, v, x, y: g * _sigmoid(_apart(x, y)), lambda g, v, x, y: g * _sigmoid(_apart(y, x)))
+def logaddexp(x: Term, y: Term) -> Term:
+    """`log(exp(x) + exp(y))`, without an exponential that overflows.
+
+    Grad:   to `x` `g * sigmoid(x - y)`; to `y` `g * sigmoid(y - x)`.
+    Raises: ShapeError.
+    """
+    return apply("max", x, y) + _log1p(_exp(-_abs(_apart(x, y))))
+
+
+@formula(lambda g, v, x: g * _sigmoid(x))
+def softplus(x: Term) -> Term:
+    """`log(1 + exp(x))`, without an exponential that overflows.
+
+    Grad:   `g * sigmoid(x)`.
+    Source: Dugas, Bengio, Bélisle, Nadeau, Garcia 2000.
+    """
+    return apply("relu", x) + _log1p(_exp(-_abs(x)))
+
+
+@formula(lambda g, v, x: g * (v * (1.0 - v)))
+def sigmoid(x: Term) -> Term:
+    """`1 / (1 + exp(-x))`: exact at both infinities, and small where `x` is far below zero, not zero.
+
+    Grad:   `g * v * (1 - v)`.
+    """
+    return _sigmoid(x)
+
+
+# --- rectifiers ------------------------------------------------------------------------------------------------------
+
+
+@formula(lambda g, v, x: g * (_sigmoid(x) + v * (1.0 - _sigmoid(x))))
+def silu(x: Term) -> Term:
+    """`x * sigmoid(x)`.
+
+    Grad:   `g * (sigmoid(x) + v * (1 - sigmoid(x)))`.
+    Source: Elfwing, Uchibe, Doya 2018.
+    """
+    return x * _sigmoid(x)
+
+
+@formula()
+def leaky_relu(x: Term, *, slope: float = 0.01) -> Term:
+    """The value where it is positive, else `slope` times the value.
+
+    Grad:   `g` where the value is positive, else `slope * g`.
+    Source: Maas, Hannun, Ng 2013.
+    """
+    return _where(x > 0.0, x, slope * x)
+
+
+@formula(lambda g, v, x, alpha=1.0: _where(x > 0.0, g, g * (v + alpha)))
+def elu(x: Term, *, alpha: float = 1.0) -> Term:
+    """The value where it is positive, else `alpha * (exp(x) - 1)`.
+
+    Grad:   `g` where the value is positive, else `alpha * exp(x) * g`.
+    Source: Clevert, Unterthiner, Hochreiter 2015.
+    """
+    return _where(x > 0.0, x, alpha * _expm1(x))
+
+
+@formula(lambda g, v, x: _where(_eq(v, 0.0), 0.0, g / (2.0 * v)))
+def root_(x: Term) -> Term:
+    """The square root of a sum of squares: at 0, where a length has no gradient, that is taken to be 0."""
+    return apply("sqrt", x)
+
+
+@formula(lambda g, v, x: _where(_eq(x, 0.0), 0.0, g / x))
+def log_of_sum_(x: Term) -> Term:
+    """The logarithm of a sum of exponentials: where all of them vanish, there is nothing to share a gradient among."""
+    return apply("log", x)
+
+
+@composite
+def clip(x: object, low: object = None, high: object = None) -> Tensor:
+    """The value, but not less than `low` and not more than `high`; NaN stays.
+
+    Shapes: `...|...->...; ...|...->...; ...|...->... => ...|...->...`, every row broadcasting.
+    Grad:   `g` inside, nothing outside, half of it at a limit; limits that are tensors receive the rest.
+    Raises: CodeError when neither limit is given; ShapeError.
+    """
+    if low is None and high is None:
+        raise CodeError("oc.clip(x, low, high) takes at least one limit")
+    clipped: Any = x if low is None else maximum(x, low)
+    return clipped if high is None else minimum(clipped, high)  # type: ignore[no-any-return]
+
+
+REGISTRY.update(clip=clip)

@@ -1,0 +1,89 @@
+"""Operations that are one formula of each cell: what defines them is their body.
+
+    @formula()
+    def leaky_relu(x, *, slope=0.01):
+        return where(x > 0, x, slope * x)
+
+The gradient follows from the formula, unless a derivative is stated: for each operand what it receives from `g`, given
+the value `v` and the operands.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+from typing import Any
+
+from ocannl.base.errors import CodeError
+from ocannl.infer.logic import pointwise
+from ocannl.ir.ops import ADD, Domain
+from ocannl.lang.core.leaves import embed
+from ocannl.lang.core.operation import Operation, Slots, contraction
+from ocannl.lang.core.operators import REGISTRY
+from ocannl.lang.core.tensor import Tensor, apply
+from ocannl.lang.core.terms import Term, tree_of
+from ocannl.lang.ops.primitives import LABEL, cells
+
+Derivative = Callable[..., Term]
+
+
+def formula(
+    *derivative: Derivative, domain: Domain = Domain.FLOAT, differentiable: bool = True
+) -> Callable[[Callable[..., Term]], Callable[..., Any]]:
+    """Makes an operation of tensors of a formula of terms; keyword arguments are its settings."""
+
+    def declare(body: Callable[..., Term]) -> Callable[..., Any]:
+        signature = inspect.signature(body, eval_str=True)
+        bare = signature.replace(
+            parameters=[p.replace(annotation=p.empty) for p in signature.parameters.values()],
+            return_annotation=signature.empty,
+        )
+        arity = sum(p.kind is not p.KEYWORD_ONLY for p in signature.parameters.values())
+
+        def built(settings: dict[str, Any]) -> Operation:
+            def combine(*xs: Term) -> Term:
+                return body(*xs, **settings)
+
+            made = contraction(body.__name__, pointwise(arity), combine, None, domain=domain)
+            if not differentiable:
+                return replace(made, gradient=None)
+            return replace(made, gradient=_handing(derivative, settings)) if derivative else made
+
+        @wraps(body)
+        def call(*inputs: object, label: str | None = None, **settings: Any) -> Any:
+            try:
+                signature.bind(*inputs, **settings)
+            except TypeError as wrong:
+                raise CodeError(f"oc.{body.__name__}{bare}: {wrong}") from None
+            if any(isinstance(i, Term) for i in inputs):
+                return body(*(i if isinstance(i, Term) else Term(tree_of(i)) for i in inputs), **settings)
+            return apply(built(settings), [embed(i) for i in inputs], label=label)
+
+        call.__signature__ = _signature(signature)  # type: ignore[attr-defined]
+        call.__doc__ = (inspect.getdoc(body) or "").replace("Grad:", f"{cells(arity)}\nGrad:", 1)
+        REGISTRY[body.__name__] = call
+        return call
+
+    return declare
+
+
+def cellwise(name: str, body: Callable[..., Term], *operands: Tensor) -> Tensor:
+    """A formula of the cells of tensors as one operation, which has no gradient."""
+    return apply(contraction(name, pointwise(len(operands)), body, None, differentiable=False), operands)
+
+
+def _signature(of_body: inspect.Signature) -> inspect.Signature:
+    """That of the function of tensors."""
+    operands = [p.replace(annotation=object) for p in of_body.parameters.values() if p.kind is not p.KEYWORD_ONLY]
+    settings = [p for p in of_body.parameters.values() if p.kind is p.KEYWORD_ONLY]
+    return inspect.Signature([*operands, *settings, LABEL], return_annotation=Tensor)
+
+
+def _handing(derivative: tuple[Derivative, ...], settings: dict[str, Any]) -> Callable[[Slots], None]:
+    def gradient(s: Slots) -> None:
+        for number, rule in enumerate(derivative, 1):
+            s.operand_gradient(number).write(ADD, False, rule(s.gradient(), s.value, *s.operands, **settings))
+
+    return gradient

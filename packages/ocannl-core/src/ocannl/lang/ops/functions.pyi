@@ -1,0 +1,440 @@
+"""The operations, as functions. Made from the table of operations; not to be edited."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from ocannl.lang.core.tensor import Tensor
+
+__all__ = [
+    "abs", "add", "and_", "argmax", "argmin", "avg_pool1d", "avg_pool2d", "avg_pool3d", "bernoulli", "bitwise_and",
+    "bitwise_or", "bitwise_xor", "block", "cast", "ceil", "clip", "concat", "conv1d", "conv2d", "conv3d",
+    "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cos", "count_nonzero", "cross_entropy", "cummax",
+    "cummin", "cumprod", "cumsum", "diag", "diagonal", "div", "dot", "dropout", "einsum", "elu", "eq", "exp", "exp2",
+    "expm1", "flip", "floor", "fma", "fst", "ge", "gelu", "gt", "id", "iota", "isfinite", "isinf", "isnan", "le",
+    "leaky_relu", "left_shift", "log", "log1p", "log2", "log_softmax", "logaddexp", "logsumexp", "lt", "matmul",
+    "max_pool1d", "max_pool2d", "max_pool3d", "maximum", "minimum", "mod", "mul", "ne", "neg", "norm", "normal",
+    "not_", "one_hot", "or_", "outer", "pick", "pow", "prod", "randint", "recip", "recip_sqrt", "relu", "relu_gate",
+    "right_shift", "roll", "sat01", "sat01_gate", "sigmoid", "sign", "silu", "sin", "snd", "softmax", "softplus",
+    "sqrt", "stack", "std", "stop_gradient", "sub", "take", "tanh", "threefry4x32", "threefry4x32_12",
+    "threefry4x32_20", "trace", "tril", "triu", "trunc", "uniform", "var", "where",
+]  # fmt: skip
+
+def abs(x: object, /, *, label: str | None = None) -> Tensor:
+    """The absolute value."""
+
+def add(x: object, y: object, /, *, label: str | None = None) -> Tensor:
+    """The sum."""
+
+def and_(x: object, y: object, /, *, label: str | None = None) -> Tensor:
+    """1 where both are nonzero, else 0."""
+
+def argmax(x: object, spec: str | None = None, **names: Any) -> Tensor:
+    """Where the largest value is along one axis, as int32: the axis that the spec takes away, or the one output
+    axis. The first of equals; the first NaN, if there is one.
+    """
+
+def argmin(x: object, spec: str | None = None, **names: Any) -> Tensor:
+    """Where the smallest value is along one axis, as int32: the axis that the spec takes away, or the one output
+    axis. The first of equals; the first NaN, if there is one.
+    """
+
+def avg_pool1d(
+    x: object, window: int | Sequence[int], stride: int | Sequence[int] | None = None, *,
+    dilation: int | Sequence[int] = 1, padding: str = "none"
+) -> Tensor:
+    """The mean of each window of `x`; windows that touch unless `stride` says else."""
+
+def avg_pool2d(
+    x: object, window: int | Sequence[int], stride: int | Sequence[int] | None = None, *,
+    dilation: int | Sequence[int] = 1, padding: str = "none"
+) -> Tensor:
+    """The mean of each window of `x`; windows that touch unless `stride` says else."""
+
+def avg_pool3d(
+    x: object, window: int | Sequence[int], stride: int | Sequence[int] | None = None, *,
+    dilation: int | Sequence[int] = 1, padding: str = "none"
+) -> Tensor:
+    """The mean of each window of `x`; windows that touch unless `stride` says else."""
+
+def bernoulli(p: object, *, key: str | None = None, counter: object = None, **sizes: Any) -> Tensor:
+    """1 with probability `p`, a number or a tensor, else 0: fresh ones at each call, or those of `counter`."""
+
+def bitwise_and(x: object, y: object, /, *, label: str | None = None) -> Tensor:
+    """The bits that are set in both."""
+
+def bitwise_or(x: object, y: object, /, *, label: str | None = None) -> Tensor:
+    """The bits that are set in one."""
+
+def bitwise_xor(x: object, y: object, /, *, label: str | None = None) -> Tensor:
+    """The bits that are set in just one."""
+
+def block(nested: Any) -> Tensor:
+    """Tensors of one shape in nested lists (output axes), tuples (input axes) and `oc.batch` (batch axes)."""
+
+def cast(x: object, dtype: object, *, label: str | None = None) -> Tensor:
+    """The values in another type: to a float the nearest there is, from a float to an integer the integral part, to
+    bool whether they are not 0. Between integers they wrap; a float that has no place in an integer type gives
+    any.
+    """
+
+def ceil(x: object, *, label: str | None = None) -> Tensor:
+    """The smallest integer that is not smaller."""
+
+def clip(x: object, low: object = None, high: object = None) -> Tensor:
+    """The value, but not less than `low` and not more than `high`; NaN stays."""
+
+def concat(spec: str, *xs: object, label: str | None = None, **names: Any) -> Tensor:
+    """Lays axes one after another, or takes them apart: `"a; b => a^b"`, `"a^b => b"`, `"a => 3^a"` (zeros before
+    `a`).
+    """
+
+def conv1d(
+    x: object, kernel: object, *, stride: int | Sequence[int] = 1, dilation: int | Sequence[int] = 1,
+    padding: str = "none", groups: int = 1
+) -> Tensor:
+    """The sum of each window of `x` times a kernel; `groups` part the channels into as many convolutions."""
+
+def conv2d(
+    x: object, kernel: object, *, stride: int | Sequence[int] = 1, dilation: int | Sequence[int] = 1,
+    padding: str = "none", groups: int = 1
+) -> Tensor:
+    """The sum of each window of `x` times a kernel; `groups` part the channels into as many convolutions."""
+
+def conv3d(
+    x: object, kernel: object, *, stride: int | Sequence[int] = 1, dilation: int | Sequence[int] = 1,
+    padding: str = "none", groups: int = 1
+) -> Tensor:
+    """The sum of each window of `x` times a kernel; `groups` part the channels into as many convolutions."""
+
+def conv_transpose1d(
+    x: object, kernel: object, *, stride: int | Sequence[int] = 1, dilation: int | Sequence[int] = 1,
+    padding: str = "none", groups: int = 1
+) -> Tensor:
+    """The kernel times each cell of `x`, summed where these windows overlap: what hands on the gradient of a
+    convolution, with the same settings.
+    """
+
+def conv_transpose2d(
+    x: object, kernel: object, *, stride: int | Sequence[int] = 1, dilation: int | Sequence[int] = 1,
+    padding: str = "none", groups: int = 1
+) -> Tensor:
+    """The kernel times each cell of `x`, summed where these windows overlap: what hands on the gradient of a
+    convolution, with the same settings.
+    """
+
+def conv_transpose3d(
+    x: object, kernel: object, *, stride: int | Sequence[int] = 1, dilation: int | Sequence[int] = 1,
+    padding: str = "none", groups: int = 1
+) -> Tensor:
+    """The kernel times each cell of `x`, summed where these windows overlap: what hands on the gradient of a
+    convolution, with the same settings.
+    """
+
+def cos(x: object, /, *, label: str | None = None) -> Tensor:
+    """The cosine, of radians."""
+
+def count_nonzero(x: object, spec: str | None = None, **names: Any) -> Tensor:
+    """How many cells are not 0, as int32, by a spec of one operand, or over all axes."""
+
+def cross_entropy(logits: object, target: object) -> Tensor:
+    """`-log(softmax(logits))` of the class `target`, for each cell of the batch row."""
+
+def cummax(x: object, spec: str | None = None, **names: Any) -> Tensor:
+    """The largest value up to each place of one axis: the axis that the spec takes away, or the one output axis."""
+
+def cummin(x: object, spec: str | None = None, **names: Any) -> Tensor:
+    """The smallest value up to each place of one axis: the axis that the spec takes away, or the one output axis."""
+
+def cumprod(x: object, spec: str | None = None, **names: Any) -> Tensor:
+    """The product up to each place of one axis: the axis that the spec takes away, or the one output axis."""
+
+def cumsum(x: object, spec: str | None = None, **names: Any) -> Tensor:
+    """The sum up to each place of one axis: the axis that the spec takes away, or the one output axis."""
+
+def diag(x: object) -> Tensor:
+    """The matrix with a vector on its diagonal, and zeros beside it."""
+
+def diagonal(x: object) -> Tensor:
+    """The diagonal of a square matrix."""
+
+def div(x: object, y: object, /, *, label: str | None = None) -> Tensor:
+    """The quotient; of integers, as float32."""
+
+def dot(x: object, y: object) -> Tensor:
+    """The sum of the products of cells, over the whole output row."""
+
+def dropout(x: object, rate: float = 0.5, *, key: str | None = None, counter: object = None) -> Tensor:
+    """`x` with each cell zero with probability `rate`, and the others divided by 1 - rate: another choice at each
+    call, or that of `counter`; the backward pass sees the choice of the forward pass.
+    """
+
+def einsum(
+    spec: str, *xs: object, reduce: str = "add", combine: str = "mul", label: str | None = None, **names: Any
+) -> Tensor:
+    """Generalized einsum of one to three operands."""
+
+def elu(x: object, *, alpha: float = 1.0, label: str | None = None) -> Tensor:
+    """The value where it is positive, else `alpha * (exp(x) - 1)`."""
+
+def eq(x: object, y: object, /, *, label: str | None = None) -> Tensor:
+    """1 where both are equal, else 0."""
+
+def exp(x: object, /, *, label: str | None = None) -> Tensor:
+    """Euler's number to the power of the value."""
+
+def exp2(x: object, /, *, label: str | None = None) -> Tensor:
+    """2 to the power of the value."""
+
+def expm1(x: object, *, label: str | None = None) -> Tensor:
+    """`exp(x) - 1`, exact where `x` is small."""
+
+def flip(x: object, spec: str | None = None, **names: Any) -> Tensor:
+    """Back to front along one axis: the axis that the spec takes away, or the one output axis."""
+
+def floor(x: object, *, label: str | None = None) -> Tensor:
+    """The largest integer that is not larger."""
+
+def fma(x: object, y: object, z: object, /, *, label: str | None = None) -> Tensor:
+    """The first times the second, plus the third."""
+
+def fst(x: object, y: object, /, *, label: str | None = None) -> Tensor:
+    """The first."""
+
+def ge(x: object, y: object, /, *, label: str | None = None) -> Tensor:
+    """1 where the first is at least the second, else 0."""
+
+def gelu(x: object) -> Tensor:
+    """`0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x**3)))`."""
+
+def gt(x: object, y: object, /, *, label: str | None = None) -> Tensor:
+    """1 where the first is greater than the second, else 0."""
+
+def id(x: object, /, *, label: str | None = None) -> Tensor:
+    """The value itself."""
+
+def iota(n: int, *, dtype: object = None, label: str | None = None) -> Tensor:
+    """0, 1, 2, ..., n-1 along one output axis, as int32: an expression without operands, of which nothing is stored."""
+
+def isfinite(x: object, *, label: str | None = None) -> Tensor:
+    """1 where the value is a number and not infinite, else 0."""
+
+def isinf(x: object, *, label: str | None = None) -> Tensor:
+    """1 where the value is an infinity, else 0."""
+
+def isnan(x: object, *, label: str | None = None) -> Tensor:
+    """1 where the value is not a number, else 0."""
+
+def le(x: object, y: object, /, *, label: str | None = None) -> Tensor:
+    """1 where the first is at most the second, else 0."""
+
+def leaky_relu(x: object, *, slope: float = 0.01, label: str | None = None) -> Tensor:
+    """The value where it is positive, else `slope` times the value."""
+
+def left_shift(x: object, y: object, /, *, label: str | None = None) -> Tensor:
+    """The bits of the first, moved up by the second."""
+
+def log(x: object, /, *, label: str | None = None) -> Tensor:
+    """The natural logarithm."""
+
+def log1p(x: object, *, label: str | None = None) -> Tensor:
+    """`log(1 + x)`, exact where `x` is small."""
+
+def log2(x: object, /, *, label: str | None = None) -> Tensor:
+    """The logarithm to base 2."""
+
+def log_softmax(x: object, spec: str | None = None, **names: Any) -> Tensor:
+    """The logarithm of `softmax`, exact where probabilities vanish."""
+
+def logaddexp(x: object, y: object, *, label: str | None = None) -> Tensor:
+    """`log(exp(x) + exp(y))`, without an exponential that overflows."""
+
+def logsumexp(x: object, spec: str | None = None, **names: Any) -> Tensor:
+    """`log(sum(exp(x)))`: over the output row, or over the axes that `spec` takes away."""
+
+def lt(x: object, y: object, /, *, label: str | None = None) -> Tensor:
+    """1 where the first is less than the second, else 0."""
+
+def matmul(left: object, right: object, *, label: str | None = None) -> Tensor:
+    """`left @ right`: the input row of `left` contracts with the output row of `right`."""
+
+def max_pool1d(
+    x: object, window: int | Sequence[int], stride: int | Sequence[int] | None = None, *,
+    dilation: int | Sequence[int] = 1, padding: str = "none"
+) -> Tensor:
+    """The largest value of each window of `x`; windows that touch unless `stride` says else."""
+
+def max_pool2d(
+    x: object, window: int | Sequence[int], stride: int | Sequence[int] | None = None, *,
+    dilation: int | Sequence[int] = 1, padding: str = "none"
+) -> Tensor:
+    """The largest value of each window of `x`; windows that touch unless `stride` says else."""
+
+def max_pool3d(
+    x: object, window: int | Sequence[int], stride: int | Sequence[int] | None = None, *,
+    dilation: int | Sequence[int] = 1, padding: str = "none"
+) -> Tensor:
+    """The largest value of each window of `x`; windows that touch unless `stride` says else."""
+
+def maximum(x: object, y: object, /, *, label: str | None = None) -> Tensor:
+    """The larger of two; NaN if one is."""
+
+def minimum(x: object, y: object, /, *, label: str | None = None) -> Tensor:
+    """The smaller of two; NaN if one is."""
+
+def mod(x: object, y: object, /, *, label: str | None = None) -> Tensor:
+    """The remainder, with the sign of the second."""
+
+def mul(x: object, y: object, /, *, label: str | None = None) -> Tensor:
+    """The product."""
+
+def ne(x: object, y: object, /, *, label: str | None = None) -> Tensor:
+    """1 where both differ, else 0."""
+
+def neg(x: object, /, *, label: str | None = None) -> Tensor:
+    """The value with the other sign."""
+
+def norm(x: object, spec: str | None = None, *, ord: float = 2, **names: Any) -> Tensor:
+    """The length by a spec of one operand, or over all axes: `ord` is 1, 2 (Euclid's) or `math.inf`, the largest."""
+
+def normal(
+    mean: float = 0.0, std: float = 1.0, *, key: str | None = None, counter: object = None, **sizes: Any
+) -> Tensor:
+    """Normally distributed random numbers: fresh ones at each call, or those of `counter`."""
+
+def not_(x: object, /, *, label: str | None = None) -> Tensor:
+    """1 where the value is 0, else 0."""
+
+def one_hot(ids: object, n: int, *, dtype: object = None, label: str | None = None) -> Tensor:
+    """1 at the integer `ids`, 0 elsewhere along a new last output axis of size `n`, as `dtype`, or as its users
+    demand, or as float32.
+    """
+
+def or_(x: object, y: object, /, *, label: str | None = None) -> Tensor:
+    """1 where one is nonzero, else 0."""
+
+def outer(x: object, y: object) -> Tensor:
+    """The product of each cell with each cell."""
+
+def pick(x: object, ids: object, *, label: str | None = None) -> Tensor:
+    """The cell of the one output axis of `x` at the integer `ids`, for each cell of the batch row."""
+
+def pow(x: object, y: object, /, *, label: str | None = None) -> Tensor:
+    """The first to the power of the second."""
+
+def prod(x: object, spec: str | None = None, **names: Any) -> Tensor:
+    """The product by a spec of one operand, or over all axes; of nothing, 1."""
+
+def randint(low: int, high: int, *, key: str | None = None, counter: object = None, **sizes: Any) -> Tensor:
+    """Random integers, `low <= n < high`, as int32 unless `dtype` says otherwise: fresh ones at each call, or those
+    of `counter`.
+    """
+
+def recip(x: object, /, *, label: str | None = None) -> Tensor:
+    """1 divided by the value."""
+
+def recip_sqrt(x: object, /, *, label: str | None = None) -> Tensor:
+    """1 divided by the square root."""
+
+def relu(x: object, /, *, label: str | None = None) -> Tensor:
+    """The larger of the value and 0; NaN stays."""
+
+def relu_gate(x: object, y: object, /, *, label: str | None = None) -> Tensor:
+    """The second where the first is positive, else 0."""
+
+def right_shift(x: object, y: object, /, *, label: str | None = None) -> Tensor:
+    """The bits of the first, moved down by the second; the sign stays."""
+
+def roll(x: object, shift: int, spec: str | None = None, **names: Any) -> Tensor:
+    """Each cell `shift` places further along one axis, from its end to its start: the axis that the spec takes away,
+    or the one output axis.
+    """
+
+def sat01(x: object, /, *, label: str | None = None) -> Tensor:
+    """The value clipped to [0, 1]; NaN stays."""
+
+def sat01_gate(x: object, y: object, /, *, label: str | None = None) -> Tensor:
+    """The second where the first lies between 0 and 1, else 0."""
+
+def sigmoid(x: object, *, label: str | None = None) -> Tensor:
+    """`1 / (1 + exp(-x))`: exact at both infinities, and small where `x` is far below zero, not zero."""
+
+def sign(x: object, *, label: str | None = None) -> Tensor:
+    """1, 0 or -1, as the value is positive, zero or negative; NaN stays."""
+
+def silu(x: object, *, label: str | None = None) -> Tensor:
+    """`x * sigmoid(x)`."""
+
+def sin(x: object, /, *, label: str | None = None) -> Tensor:
+    """The sine, of radians."""
+
+def snd(x: object, y: object, /, *, label: str | None = None) -> Tensor:
+    """The second."""
+
+def softmax(x: object, spec: str | None = None, **names: Any) -> Tensor:
+    """`exp(x) / sum(exp(x))`: over the output row, or over the axes that `spec` takes away."""
+
+def softplus(x: object, *, label: str | None = None) -> Tensor:
+    """`log(1 + exp(x))`, without an exponential that overflows."""
+
+def sqrt(x: object, /, *, label: str | None = None) -> Tensor:
+    """The square root."""
+
+def stack(tensors: Any, axis: Literal['batch', 'input', 'output'] = "output") -> Tensor:
+    """Tensors of one shape along a new leading axis of a kind."""
+
+def std(x: object, spec: str | None = None, *, sample: bool = False, **names: Any) -> Tensor:
+    """The standard deviation: the square root of `var`."""
+
+def stop_gradient(x: object, *, label: str | None = None) -> Tensor:
+    """The same values, with no gradient through them."""
+
+def sub(x: object, y: object, /, *, label: str | None = None) -> Tensor:
+    """The difference."""
+
+def take(t: object, ids: object, *, label: str | None = None) -> Tensor:
+    """Rows of the leading output axis of `t`, at the integers `ids`: the axes of `ids`, then the rest of `t`."""
+
+def tanh(x: object, /, *, label: str | None = None) -> Tensor:
+    """The hyperbolic tangent."""
+
+def threefry4x32(key: object, counter: object, rounds: int = 20, *, label: str | None = None) -> Tensor:
+    """Random bits: a bijection of the counter's 128 bits, another one for each key."""
+
+def threefry4x32_12(
+    x1: object, x2: object, x3: object, x4: object, x5: object, x6: object, x7: object, x8: object, x9: object, /, *,
+    label: str | None = None
+) -> Tensor:
+    """One word of Threefry-4x32, 12 rounds: four words of the key, four of the counter, and which word of the
+    result.
+    """
+
+def threefry4x32_20(
+    x1: object, x2: object, x3: object, x4: object, x5: object, x6: object, x7: object, x8: object, x9: object, /, *,
+    label: str | None = None
+) -> Tensor:
+    """One word of Threefry-4x32, 20 rounds: four words of the key, four of the counter, and which word of the
+    result.
+    """
+
+def trace(x: object) -> Tensor:
+    """The sum of the diagonal of a square matrix."""
+
+def tril(x: object, k: int = 0) -> Tensor:
+    """A matrix with zeros above its diagonal, or above the one `k` places to the right."""
+
+def triu(x: object, k: int = 0) -> Tensor:
+    """A matrix with zeros below its diagonal, or below the one `k` places to the right."""
+
+def trunc(x: object, /, *, label: str | None = None) -> Tensor:
+    """The integral part, towards 0."""
+
+def uniform(
+    low: float = 0.0, high: float = 1.0, *, key: str | None = None, counter: object = None, **sizes: Any
+) -> Tensor:
+    """Uniform random numbers in [low, high): fresh ones at each call, or those of `counter`."""
+
+def var(x: object, spec: str | None = None, *, sample: bool = False, **names: Any) -> Tensor:
+    """The variance by a spec of one operand, or over all axes; of integers, as float32."""
+
+def where(condition: object, x: object, y: object, /, *, label: str | None = None) -> Tensor:
+    """The second where the first is nonzero, else the third."""

@@ -1,0 +1,64 @@
+"""Initializers as tensors: their shape comes from arguments or from use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ocannl.base.errors import CodeError, DataError, DtypeError
+from ocannl.ir.assign import Number
+from ocannl.ir.precision import precision
+from ocannl.ir.tnode import Contents, Role
+from ocannl.lang.core.context_vars import site
+from ocannl.lang.core.leaves import leaf, name_of, rows_of
+from ocannl.lang.core.literals import Function, HostArray, exact, is_number, is_truth
+from ocannl.lang.core.random import Draw, Fanned
+from ocannl.lang.core.tensor import Tensor
+
+
+def _initializer(name: str, contents: Contents | None, sizes: dict[str, Any], **more: Any) -> Tensor:
+    at = site()
+    dtype = sizes.pop("dtype", None)
+    label = name_of(sizes.pop("label", None), at)
+    known = {"batch", "input", "output", "b", "i", "o", "shape"}
+    unknown = set(sizes) - known
+    if unknown:
+        raise CodeError(f"oc.{name} has no argument {min(unknown)!r}; sizes are given by {', '.join(sorted(known))}")
+    rows = rows_of(*(sizes.get(k) for k in ("batch", "input", "output", "b", "i", "o", "shape")))
+    kind = None if dtype is None else precision(dtype)
+    role = Role.DATA if contents is not None else Role.RESULT
+    return leaf(label or name, role, kind, rows, where=at.where, contents=contents, named=bool(label), **more)
+
+
+def full(value: float, **sizes: Any) -> Tensor:
+    """A tensor with `value` in every cell. Shapes: from the arguments (`output=[3]`), or from use."""
+    if not is_number(value):
+        raise DtypeError(f"oc.full takes a number, not {value!r}")
+    number = exact(value)
+    return _initializer("full", None, sizes, literal=lambda: Number(number))
+
+
+def arange(n: int, **sizes: Any) -> Tensor:
+    """0, 1, ..., n-1 along one output axis."""
+    if is_truth(n) or not isinstance(n, int | np.integer) or n < 0:
+        raise DataError(f"oc.arange takes the number of its elements, not {n!r}")
+    return _initializer("arange", HostArray(np.arange(n)), {"output": [n], "batch": [], "input": [], **sizes})
+
+
+def init(fn: Callable[..., Any], **sizes: Any) -> Tensor:
+    """Values from a function of index arrays, one for each axis in memory order."""
+    if not callable(fn):
+        raise CodeError(f"oc.init takes a function of index arrays, not {fn!r}")
+    return _initializer("init", Function(fn), sizes)
+
+
+def kaiming(*, gain: float = 2.0, normal: bool = False) -> Tensor:
+    """Variance gain / fan_in. Source: He, Zhang, Ren, Sun 2015. Only as the initial value of a parameter."""
+    return _initializer("kaiming", Draw(Fanned(normal, gain, ("input",))), {})
+
+
+def xavier(*, gain: float = 1.0, normal: bool = False) -> Tensor:
+    """Variance 2 gain / (fan_in + fan_out). Source: Glorot, Bengio 2010. Only as the initial value of a parameter."""
+    return _initializer("xavier", Draw(Fanned(normal, 2.0 * gain, ("input", "output"))), {})

@@ -1,0 +1,1 @@
+"""Recorded code: assignments over nodes."""
