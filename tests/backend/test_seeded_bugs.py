@@ -37,7 +37,7 @@ def usable(name: str) -> bool:
 
 USABLE = {name: usable(name) for name in ("llvm", "c")}
 if USABLE["llvm"]:
-    from ocannl_backend_llvm import arith, indices, nest, straight
+    from ocannl_backend_llvm import arith, function, indices, scalar
 
 
 def bug(backend: str) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
@@ -107,17 +107,17 @@ def symbols_in_another_order(patch: Patch) -> None:
 
 @bug("llvm")
 def outside_everywhere(patch: Patch) -> None:
-    wrap(patch, straight.Straight, "when", lambda f, self, cond, then, orelse: self.value(orelse))
+    wrap(patch, scalar.Straight, "when", lambda f, self, cond, then, orelse: self.value(orelse))
 
 
 @bug("llvm")
 def less_taken_for_at_most(patch: Patch) -> None:
-    wrap(patch, straight, "compare", lambda f, b, name, *rest: f(b, {"lt": "le"}.get(name, name), *rest))
+    wrap(patch, scalar, "compare", lambda f, b, name, *rest: f(b, {"lt": "le"}.get(name, name), *rest))
 
 
 @bug("llvm")
 def sign_of_a_fused_product_lost(patch: Patch) -> None:
-    wrap(patch, straight, "_without_sign", lambda f, expr: (False, f(expr)[1]))
+    wrap(patch, scalar, "_without_sign", lambda f, expr: (False, f(expr)[1]))
 
 
 @bug("llvm")
@@ -137,22 +137,22 @@ def constant_of_an_index_lost(patch: Patch) -> None:
 
 @bug("llvm")
 def locals_not_filled(patch: Patch) -> None:
-    wrap(patch, nest.Function, "local", lambda f, self, buf, fill: f(self, buf, None if fill is None else 1))
+    wrap(patch, function.Function, "local", lambda f, self, buf, fill: f(self, buf, None if fill is None else 1))
 
 
 @bug("llvm")
 def numbers_of_three_digits(patch: Patch) -> None:
-    wrap(patch, straight, "constant", lambda f, value, kind: f(float(f"{value:.3g}") if kind.is_float else value, kind))
+    wrap(patch, scalar, "constant", lambda f, value, kind: f(float(f"{value:.3g}") if kind.is_float else value, kind))
 
 
 @bug("llvm")
 def powers_one_too_high(patch: Patch) -> None:
-    wrap(patch, straight, "power", lambda f, b, precision, x, exponent: f(b, precision, x, exponent + 1))
+    wrap(patch, scalar, "power", lambda f, b, precision, x, exponent: f(b, precision, x, exponent + 1))
 
 
 @bug("llvm")
 def store_instead_of_update(patch: Patch) -> None:
-    wrap(patch, straight.Straight, "update", lambda f, self, s: self.store(Store(s.ref, s.value, s.origin)))
+    wrap(patch, scalar.Straight, "update", lambda f, self, s: self.store(Store(s.ref, s.value, s.origin)))
 
 
 @bug("llvm")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import ocannl as oc
-from ocannl.backend.cpu.thread_pool import Team, TeamCode
+from ocannl.backend.cpu.thread_pool import TeamCode, ThreadPool
 
 MAKERS = [b for b in ("llvm", "c") if find_spec(f"ocannl_backend_{b}.team")]
 BODY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
@@ -24,7 +24,7 @@ class Crew:
     """A team of its own, beside that of the process."""
 
     def __init__(self, code: TeamCode, size: int) -> None:
-        self.team, self.code = Team(1, 1), code
+        self.team, self.code = ThreadPool(1, 1), code
         self.of_team(code.start)
         work = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(code.work)
         self.threads = [

@@ -14,9 +14,9 @@ from ocannl.ir.index import Affine, Sym
 from ocannl.ir.loops import Access, Apply, Idx, Load, Num, Proc, Ref, Store, loop
 from ocannl.ir.ops import ADD, BY_NAME, MUL
 from ocannl.ir.precision import float32
-from ocannl_backend_llvm import engine, objects, ocannl_backend
+from ocannl_backend_llvm import jit, objects, ocannl_backend
 from ocannl_backend_llvm.code import restored
-from ocannl_backend_llvm.engine import host
+from ocannl_backend_llvm.jit import host
 from ocannl_backend_llvm.objects import compile_text
 
 A = Affine.of
@@ -82,7 +82,7 @@ def test_refused_text_is_kept_and_named(text, reason):
 def test_symbols_that_nobody_defines_are_an_error():
     text = "declare void @ocannl.nowhere()\ndefine void @ocannl.f() {\n  call void @ocannl.nowhere()\n  ret void\n}"
     with pytest.raises(CompileError, match=r"cannot link.*ocannl\.f"):
-        engine.load([compile_text(text, host())], ["ocannl.f"])
+        jit.load([compile_text(text, host())], ["ocannl.f"])
 
 
 def test_the_description_imports_nothing_heavy():

@@ -10,7 +10,7 @@ from ocannl.ir.precision import float16, float32, float64
 from ocannl.testing.numbers import assert_same, near, patterns
 from ocannl_backend_llvm.code import compiled
 from ocannl_backend_llvm.emit import emit
-from ocannl_backend_llvm.engine import Target, host
+from ocannl_backend_llvm.jit import Target, host
 
 WIDE = [float32, float64]
 

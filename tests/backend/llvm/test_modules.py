@@ -13,7 +13,7 @@ from ocannl.testing.samples import SAMPLES
 from ocannl_backend_llvm import emit as module
 from ocannl_backend_llvm import objects
 from ocannl_backend_llvm.emit import emit
-from ocannl_backend_llvm.engine import host
+from ocannl_backend_llvm.jit import host
 
 
 @pytest.fixture(params=[1, 2, 5])

@@ -10,12 +10,12 @@ from ocannl.lower.lower import lower
 from ocannl.opt.pipeline import optimize
 from ocannl.testing.generate import generate
 from ocannl.testing.samples import SAMPLES
-from ocannl_backend_llvm import engine, objects
+from ocannl_backend_llvm import jit, objects
 from ocannl_backend_llvm.emit import emit
 
-ARM = engine.Target("aarch64-unknown-linux-gnu", "cortex-a72", "+neon,+fp-armv8")
-OLD = engine.Target("x86_64-unknown-linux-gnu", "x86-64", "")
-FAIR = engine.Target("x86_64-unknown-linux-gnu", "haswell", "+avx,+avx2,+f16c,+fma")
+ARM = jit.Target("aarch64-unknown-linux-gnu", "cortex-a72", "+neon,+fp-armv8")
+OLD = jit.Target("x86_64-unknown-linux-gnu", "x86-64", "")
+FAIR = jit.Target("x86_64-unknown-linux-gnu", "haswell", "+avx,+avx2,+f16c,+fma")
 VECTORS = {ARM: (16, 32), OLD: (16, 16), FAIR: (32, 16)}
 MACHINES = {"aarch64": 183, "x86_64": 62}  # as ELF names them
 

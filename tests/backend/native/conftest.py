@@ -42,15 +42,15 @@ PROCESSORS = {  # what LLVM and a C compiler are told, and the vectors that ther
 @contextmanager
 def llvm_for(processor):
     """The LLVM backend, as if this were another processor."""
-    from ocannl_backend_llvm import backend, engine
+    from ocannl_backend_llvm import backend, jit
 
     features, _, vectors = PROCESSORS[processor]
-    target = engine.Target(engine.host().triple, processor, features)
+    target = jit.Target(jit.host().triple, processor, features)
     made = registry.resolve("llvm")
     width, registers = target.vectors
     claimed = replace(made.capabilities, vector_bytes=width, vector_registers=registers)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "host", lambda: target)
+        patch.setattr(jit, "host", lambda: target)
         patch.setattr(backend, "_capabilities", lambda: claimed)
         yield made
     assert target.vectors == vectors

@@ -8,8 +8,8 @@ import pytest
 pytest.importorskip("triton")
 
 from ocannl.backend import CompileError
-from ocannl_backend_triton.alike import texts
 from ocannl_backend_triton.compile import binaries
+from ocannl_backend_triton.deduplicate import texts
 from ocannl_backend_triton.kernel import Argument, Kernel, Module
 from ocannl_backend_triton.package import Package
 from ocannl_backend_triton.target import KNOWN

@@ -20,9 +20,9 @@ from ocannl.opt.pipeline import optimize
 from ocannl.runtime import autotune_variants, benchmark, compile_cache
 from ocannl_backend_triton.backend import CAPABILITIES, TritonBackend
 from ocannl_backend_triton.compile import binaries
-from ocannl_backend_triton.fit import fitted, sizes_of
+from ocannl_backend_triton.launch_config import LEAST, USUAL, Sizes
 from ocannl_backend_triton.package import Binary
-from ocannl_backend_triton.sizes import LEAST, USUAL, Sizes
+from ocannl_backend_triton.shrink_to_shared_memory import fitted, sizes_of
 from ocannl_backend_triton.source import module
 from ocannl_backend_triton.target import KIB, KNOWN
 

@@ -35,7 +35,7 @@ class Library:
 
 
 def loaded(package: Package) -> NativeCode:
-    from ocannl_backend_c.team import team_code  # which loads code, too
+    from ocannl_backend_c.thread_pool import team_code  # which loads code, too
 
     (code,) = package.objects
     library = Library(code)

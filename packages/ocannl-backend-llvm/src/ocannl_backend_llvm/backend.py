@@ -10,14 +10,14 @@ from ocannl.backend.cpu.device import CpuDevice, caches, devices
 from ocannl.backend.cpu.native import NativeCode, check, release, undivided
 from ocannl.codegen import signature
 from ocannl.ir.loops import Proc
-from ocannl_backend_llvm import engine
+from ocannl_backend_llvm import jit
 from ocannl_backend_llvm.code import compiled, restored
 from ocannl_backend_llvm.types import HELD
 
 
 @cache
 def _capabilities() -> Capabilities:
-    width, registers = engine.host().vectors
+    width, registers = jit.host().vectors
     names = frozenset(precision.name for precision in HELD)
     return Capabilities(names, vector_bytes=width, vector_registers=registers, caches=caches(), stamps=True)
 
@@ -33,7 +33,7 @@ class LlvmBackend:
 
     @property
     def version(self) -> str:
-        return f"{release('ocannl-backend-llvm', __file__)} {engine.llvm_version()} {engine.host()}"
+        return f"{release('ocannl-backend-llvm', __file__)} {jit.llvm_version()} {jit.host()}"
 
     @property
     def capabilities(self) -> Capabilities:
@@ -44,11 +44,11 @@ class LlvmBackend:
             from ocannl_backend_llvm.emit import emit  # code that is kept needs nothing of it
 
         check(procs, _capabilities(), self.name)
-        target = engine.host()
+        target = jit.host()
         return compiled([signature(proc) for proc in procs], emit(procs, target.instructions), target)
 
     def restore(self, blob: bytes) -> NativeCode:
-        return restored(blob, engine.host())
+        return restored(blob, jit.host())
 
     def link(self, code: Code, name: str, queue: Queue, locations: Sequence[Location]) -> Entry:
         assert isinstance(code, NativeCode)

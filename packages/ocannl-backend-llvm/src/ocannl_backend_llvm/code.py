@@ -8,10 +8,10 @@ from functools import cache
 
 from ocannl.backend.cpu.native import NativeCode, Package, Source
 from ocannl.codegen import Signature
-from ocannl_backend_llvm import engine, objects
+from ocannl_backend_llvm import jit, objects
 from ocannl_backend_llvm.direct import DIRECT, TEXT
-from ocannl_backend_llvm.engine import Target, symbol
-from ocannl_backend_llvm.team import prepared, team_code
+from ocannl_backend_llvm.jit import Target, symbol
+from ocannl_backend_llvm.thread_pool import prepared, team_code
 
 
 def compiled(programs: Sequence[Signature], modules: Iterable[str], target: Target) -> NativeCode:
@@ -43,7 +43,7 @@ def _loaded(package: Package) -> NativeCode:
     symbols = [symbol(program.name) for program in package.programs]
     if any(program.brief for program in package.programs):
         symbols.append(DIRECT)
-    library = engine.load(package.objects, symbols)
+    library = jit.load(package.objects, symbols)
     return NativeCode(
         package, library, lambda name: library.address(symbol(name)), team_code, lambda: library.address(DIRECT)
     )

@@ -19,8 +19,8 @@ from ocannl.ir.names import identifier
 from ocannl.ir.text import print_proc
 from ocannl_backend_llvm.build import Builder, Instructions, Module
 from ocannl_backend_llvm.control import ACQUIRE, RELEASE, SHARE, SHARE_TEXT, address, element
-from ocannl_backend_llvm.engine import symbol
-from ocannl_backend_llvm.nest import Function, comment, declare
+from ocannl_backend_llvm.function import Function, comment, declare
+from ocannl_backend_llvm.jit import symbol
 
 MODULE_LINES = 2500  # after which a new module begins: long enough for what LLVM does once for each
 CLAIM = ("ptr", "i64", "i64")  # types of the parameters of the function of a claim

@@ -22,7 +22,7 @@ from llvmlite.binding import ffi
 
 from ocannl.backend import CompileError
 from ocannl.backend.cpu.device import cores
-from ocannl_backend_llvm.engine import CODEGEN_LEVEL, Target, host, machine
+from ocannl_backend_llvm.jit import CODEGEN_LEVEL, Target, host, machine
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future

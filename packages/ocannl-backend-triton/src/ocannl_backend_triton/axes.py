@@ -16,11 +16,11 @@ from math import prod
 from ocannl.ir.index import Affine, Sym
 from ocannl.ir.loops import Body, Buf, For, Load, Local, Store, Update
 from ocannl.ir.walk import walk
+from ocannl_backend_triton.launch_config import USUAL, Sizes
 from ocannl_backend_triton.nests import Strides, lanes, parallel
-from ocannl_backend_triton.owner import Share, share
+from ocannl_backend_triton.owner_computes_scatter import Share, share
 from ocannl_backend_triton.products import TILE, Product, contraction
 from ocannl_backend_triton.products import WIDEST as WIDEST_TILE
-from ocannl_backend_triton.sizes import USUAL, Sizes
 
 WIDEST = 8192  # of a row that is summed
 MOST_AXES = 4  # of a block, but for what is summed

@@ -14,9 +14,9 @@ from ocannl.backend import Capabilities, Code, Device, Entry, Location, Queue
 from ocannl.backend.cpu.native import check
 from ocannl.base.config import ONLINE_SOFTMAX, PRODUCTS
 from ocannl.ir.loops import Proc
-from ocannl_backend_triton.fit import fitted, sizes_of
 from ocannl_backend_triton.machine import Machine
 from ocannl_backend_triton.package import Package
+from ocannl_backend_triton.shrink_to_shared_memory import fitted, sizes_of
 from ocannl_backend_triton.source import module
 from ocannl_backend_triton.types import HELD
 

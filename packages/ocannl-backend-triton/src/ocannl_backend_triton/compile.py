@@ -24,7 +24,7 @@ from triton.compiler import ASTSource
 
 from ocannl.backend import CompileError
 from ocannl.backend.cpu.device import cores
-from ocannl_backend_triton.alike import shape, texts
+from ocannl_backend_triton.deduplicate import shape, texts
 from ocannl_backend_triton.kernel import Kernel, Module
 from ocannl_backend_triton.load import load
 from ocannl_backend_triton.package import Binary

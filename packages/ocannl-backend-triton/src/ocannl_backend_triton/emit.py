@@ -41,7 +41,7 @@ from ocannl.ir.loops import (
 from ocannl.ir.names import Namer
 from ocannl.ir.ops import Op
 from ocannl.ir.walk import walk
-from ocannl_backend_triton import multiply, owner
+from ocannl_backend_triton import dot, owner_computes_scatter
 from ocannl_backend_triton.axes import Axis, Layout
 from ocannl_backend_triton.hazards import Hazards
 from ocannl_backend_triton.memory import Memory, Register
@@ -64,7 +64,7 @@ class Emitter:
         self.memory = Memory(self.scope, operations, hazards, parameters, layout)
         self.blocks: dict[Sym, str] = {}  # the number of the block that a program takes
         self.starts: dict[Sym, Index] = {}  # the first iteration of a block
-        self.factors: tuple[multiply.Factor, ...] = ()  # of the product that is being summed
+        self.factors: tuple[dot.Factor, ...] = ()  # of the product that is being summed
         self.conds: list[Cond] = []  # that let a term of it through
 
     def kernel(self, body: Body) -> None:
@@ -76,7 +76,7 @@ class Emitter:
             is_outermost = axis is grid[0] and self.layout.shared is None
             number = pid if is_outermost else f"{pid} % {axis.count}"
             self.blocks[axis.sym] = number if axis.count > 1 else ""
-        multiply.near(self)
+        dot.near(self)
         self.statements(body)
 
     def statements(self, body: Body) -> None:
@@ -97,7 +97,7 @@ class Emitter:
             case If(cond, then, orelse): self.choice(cond, then, orelse)
             case Pick(sym, value, inner): self.pick(sym, value, inner)
             case Store(ref, value): self.memory.store(ref, self.value(value))
-            case Update() if self.factors: multiply.add(self, stmt)
+            case Update() if self.factors: dot.add(self, stmt)
             case Update(ref, op, value): self.memory.update(ref, op, self.value(value))
             case Let(name, value):
                 made = self.operations.typed(self.value(value))
@@ -115,11 +115,11 @@ class Emitter:
             return
         axis, shared = self.layout.axes.get(loop.sym), self.layout.shared
         if shared is not None and loop is shared.loop:
-            owner.search(self, shared)
+            owner_computes_scatter.search(self, shared)
         elif axis is None:
             self.serial(loop)
         elif loop.sym in self.layout.products:
-            multiply.products(self, axis, self.layout.products[loop.sym])
+            dot.products(self, axis, self.layout.products[loop.sym])
         elif axis.grid or axis.count == 1:
             self.enter(axis, self.blocks.get(axis.sym, ""))
         else:

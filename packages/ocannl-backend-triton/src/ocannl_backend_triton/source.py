@@ -24,8 +24,8 @@ from ocannl_backend_triton.collapse import collapsed
 from ocannl_backend_triton.emit import Emitter
 from ocannl_backend_triton.hazards import Hazards
 from ocannl_backend_triton.kernel import SCRATCH, STATICS, Argument, Kernel, Module
+from ocannl_backend_triton.launch_config import USUAL, Sizes
 from ocannl_backend_triton.nests import hoisted, parallel, written
-from ocannl_backend_triton.sizes import USUAL, Sizes
 from ocannl_backend_triton.types import held
 from ocannl_backend_triton.values import Operations
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import numpy as np
 
 from ocannl.backend import Location
-from ocannl.backend.cpu.work_queue import Line, Point
+from ocannl.backend.cpu.work_queue import Point, WorkQueue
 from ocannl.base.errors import BackendError
 from ocannl_backend_triton.dlpack import GPU, Kind, Lent, borrow
 from ocannl_backend_triton.driver import EVENT_DISABLE_TIMING, STREAM_NON_BLOCKING
@@ -230,7 +230,7 @@ class ThreadedStreamQueue:
     def __init__(self, device: CudaDevice) -> None:
         self.device = device
         self._inner = StreamQueue(device)
-        self._line = Line(SimpleNamespace(cancelled=False))  # a kernel that runs cannot be cancelled
+        self._line = WorkQueue(SimpleNamespace(cancelled=False))  # a kernel that runs cannot be cancelled
         weakref.finalize(self, self._line.end)
 
     @property

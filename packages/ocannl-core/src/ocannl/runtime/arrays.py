@@ -15,7 +15,7 @@ from ocannl.backend.api import Event, Location, Queue
 from ocannl.base.errors import BackendError, DtypeError, OutOfMemory, ShapeError
 from ocannl.base.log import logger
 from ocannl.ir.tnode import TNode
-from ocannl.runtime.context_lock import Turn
+from ocannl.runtime.context_lock import ContextLock
 from ocannl.runtime.pools import Slab, packed
 
 Array = np.ndarray[Any, Any]
@@ -60,7 +60,7 @@ class Arrays:
 
     def __init__(self, queue: Queue, alignment_bytes: int) -> None:
         self.queue = queue
-        self.turn = Turn()
+        self.turn = ContextLock()
         self._alignment = alignment_bytes
         self._residents: weakref.WeakKeyDictionary[TNode, Resident] = weakref.WeakKeyDictionary()
         self._merged: weakref.WeakKeyDictionary[TNode, Resident] = weakref.WeakKeyDictionary()

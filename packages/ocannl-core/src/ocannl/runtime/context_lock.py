@@ -9,7 +9,7 @@ from ocannl.backend.api import Number
 HELD = -1
 
 
-class Turn:
+class ContextLock:
     """Whoever holds it is alone with the arrays, and alone changes their `state`. `open` tells that while nobody holds
     it, and else `HELD`."""
 

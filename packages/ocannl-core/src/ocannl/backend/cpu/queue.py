@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ocannl.backend.api import Event, Location
-from ocannl.backend.cpu.work_queue import Line, Point
+from ocannl.backend.cpu.work_queue import Point, WorkQueue
 from ocannl.base.errors import BackendError
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class ThreadedQueue(CpuQueue):
     def __init__(self, device: CpuDevice, threads: int = 1) -> None:
         self.device = device
         self.control = Control.new(threads, handles_signals=False)
-        self._line = Line(self.control)
+        self._line = WorkQueue(self.control)
         weakref.finalize(self, self._line.end)
 
     def submit(self, work: Callable[..., object], *values: int) -> None:

@@ -18,7 +18,7 @@ from ocannl.backend.cpu.stack_threads import start
 PRIVATE_BYTES = 1024
 
 
-class Team(ctypes.Structure):
+class ThreadPool(ctypes.Structure):
     _fields_ = (
         ("version", ctypes.c_int32),
         ("size", ctypes.c_int32),
@@ -38,7 +38,7 @@ class TeamCode:
     holds: object
 
 
-_team = Team(1, 1)
+_team = ThreadPool(1, 1)
 _code: TeamCode | None = None
 _threads: list[threading.Thread] = []
 _guard = threading.Lock()

@@ -51,7 +51,7 @@ class Point:
             raise BackendError(f"work that this waits for has failed: {self.error}") from self.error
 
 
-class Line:
+class WorkQueue:
     """What a queue shares with its thread, which ends with the queue."""
 
     def __init__(self, control: Cancellable) -> None:
@@ -143,7 +143,7 @@ class Line:
         self._broken = BackendError("this process was forked while work waited in a queue") if lost else broken
 
 
-_lines: weakref.WeakSet[Line] = weakref.WeakSet()
+_lines: weakref.WeakSet[WorkQueue] = weakref.WeakSet()
 
 
 @atexit.register

@@ -16,7 +16,7 @@ from ocannl.ir.precision import Precision, int64
 from ocannl_backend_llvm.arith import apply
 from ocannl_backend_llvm.build import MANGLED, Builder
 from ocannl_backend_llvm.convert import convert
-from ocannl_backend_llvm.straight import Straight
+from ocannl_backend_llvm.scalar import Straight
 from ocannl_backend_llvm.types import HELD
 
 FOLDED = frozenset({"add", "mul", "max", "min"})  # halves of a vector are combined; other lanes one by one

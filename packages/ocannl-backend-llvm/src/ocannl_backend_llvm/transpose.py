@@ -15,9 +15,9 @@ from ocannl.ir.loops import For, Home, Let, Load, Ref, Stmt, Store, Update
 from ocannl.ir.names import identifier
 from ocannl.ir.touch import storage
 from ocannl_backend_llvm.build import MANGLED, WIDE, Builder, Module
-from ocannl_backend_llvm.lanes import Lanes, Wide
-from ocannl_backend_llvm.straight import Straight
+from ocannl_backend_llvm.scalar import Straight
 from ocannl_backend_llvm.types import HELD
+from ocannl_backend_llvm.vector import Lanes, Wide
 
 ROWS, CELLS = ("%rows", "%apart"), ("%cells", "%step")
 PARAMS = "ptr noalias %rows, i64 %apart, ptr noalias %cells, i64 %step"

@@ -21,7 +21,7 @@ from functools import cache
 
 from ocannl.backend.cpu.device import cores
 from ocannl.backend.cpu.thread_pool import TeamCode
-from ocannl_backend_llvm import engine, objects
+from ocannl_backend_llvm import jit, objects
 
 SPINS = 4000  # looks of a waiting thread before it sleeps: about a tenth of a millisecond
 
@@ -39,9 +39,9 @@ PAUSE = {"x86_64": "llvm.x86.sse2.pause()", "aarch64": "llvm.aarch64.hint(i32 1)
 
 @cache
 def team_code() -> TeamCode:
-    target = engine.host()
+    target = jit.host()
     names = ("start", "share", "work", "stop")
-    library = engine.load([objects.compile_text(text(target.triple), target)], [f"ocannl-team.{n}" for n in names])
+    library = jit.load([objects.compile_text(text(target.triple), target)], [f"ocannl-team.{n}" for n in names])
     start, share, work, stop = (library.address(f"ocannl-team.{name}") for name in names)
     return TeamCode(start=start, share=share, work=work, stop=stop, holds=library)
 

@@ -45,10 +45,10 @@ from ocannl.ir.text import print_proc
 from ocannl_backend_llvm.build import WIDE, Builder, Module
 from ocannl_backend_llvm.control import DEAF, POLL, POLL_TEXT, STAMP, STAMP_TEXT, element
 from ocannl_backend_llvm.indices import Indices
-from ocannl_backend_llvm.lanes import Lanes
-from ocannl_backend_llvm.plane import Plane
-from ocannl_backend_llvm.straight import Straight
+from ocannl_backend_llvm.scalar import Straight
+from ocannl_backend_llvm.transpose import Plane
 from ocannl_backend_llvm.types import HELD, constant
+from ocannl_backend_llvm.vector import Lanes
 
 UNROLLED_FILL = 16  # cells of a local array that are filled one by one
 

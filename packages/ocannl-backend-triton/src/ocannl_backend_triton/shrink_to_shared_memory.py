@@ -8,9 +8,9 @@ from ocannl.backend import CompileError
 from ocannl.base.config import PRODUCTS
 from ocannl.ir.loops import Proc
 from ocannl_backend_triton.kernel import Kernel, Module
+from ocannl_backend_triton.launch_config import USUAL, Sizes
 from ocannl_backend_triton.machine import Machine
 from ocannl_backend_triton.package import Binaries, Binary
-from ocannl_backend_triton.sizes import USUAL, Sizes
 from ocannl_backend_triton.source import module
 from ocannl_backend_triton.target import Target
 
