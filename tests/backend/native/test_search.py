@@ -18,6 +18,7 @@ from ocannl.ir.ops import ADD, MUL
 from ocannl.ir.precision import Family, float32
 from ocannl.ir.text import print_proc
 from ocannl.lower.lower import lower
+from ocannl.opt import machine_model as machine
 from ocannl.opt import search
 from ocannl.opt.group import group_of
 from ocannl.opt.memory import memory
@@ -101,7 +102,7 @@ TERMS = {
 @pytest.mark.parametrize("term", TERMS.values(), ids=TERMS)
 def test_plans_that_round_otherwise_are_no_rivals(native, run, term, monkeypatch):
     module = sys.modules["ocannl.opt.plan.rivals"]
-    monkeypatch.setattr(module, "WORTH", 1e3)
+    monkeypatch.setattr(machine, "MAX_CANDIDATE_COST_RATIO", 1e3)
     nest = loop(I, (loop(J, (loop(K, (Update(cell(Y, I, J), ADD, term),)),)),))
     bufs = (A, B, C, Y)
     made = group_of(nest, Namer("abcyijk"))
@@ -142,7 +143,7 @@ class Chance:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_any_choice_gives_the_same_bits(native, run, seed, monkeypatch):
-    monkeypatch.setattr(search, "LONG", 0)
+    monkeypatch.setattr(machine, "MIN_AUTOTUNED_OPS", 0)
     random = Random(f"search {seed}")
     taken = 0
     for number in range(BATCH):

@@ -16,8 +16,9 @@ from test_simulated import made
 import ocannl as oc
 from ocannl.backend import CompileError, registry
 from ocannl.lower.lower import lower
+from ocannl.opt import machine_model as machine
 from ocannl.opt.pipeline import optimize
-from ocannl.runtime import autotune_variants, benchmark, compile_cache
+from ocannl.runtime import benchmark, compile_cache
 from ocannl_backend_triton.backend import CAPABILITIES, TritonBackend
 from ocannl_backend_triton.compile import binaries
 from ocannl_backend_triton.launch_config import LEAST, USUAL, Sizes
@@ -154,7 +155,7 @@ def searched(tmp_path, monkeypatch):
     monkeypatch.setattr(benchmark, "_known", {})
     monkeypatch.setattr(benchmark, "ROUNDS", 1)
     monkeypatch.setattr(benchmark, "STRETCH_S", 0.0)
-    monkeypatch.setattr(autotune_variants, "LONG", 0)
+    monkeypatch.setattr(machine, "MIN_AUTOTUNED_OPS", 0)
     compile_cache.forget()
     with patch.dict(registry._backends, triton=made(FakeCuda())):
         yield registry._backends["triton"]

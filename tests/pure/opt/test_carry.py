@@ -15,8 +15,8 @@ from ocannl.ir.loops import Proc
 from ocannl.ir.text import print_proc
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
-from ocannl.opt import rows as module
-from ocannl.opt.parts import PARTS, parts, parts_of
+from ocannl.opt import machine_model as machine
+from ocannl.opt.parts import parts, parts_of
 from ocannl.opt.pipeline import optimize
 from ocannl.opt.rows import rows
 from ocannl.opt.share import share
@@ -61,12 +61,12 @@ def test_random_programs_compute_the_same(make: Callable[[Chain], Proc]) -> None
 
 def test_parts_are_of_equal_length() -> None:
     assert [parts_of(n) for n in (1, 7, 64, 96, 4096, 4099)] == [1, 7, 64, 48, 64, 1]
-    assert all(n % parts_of(n) == 0 and parts_of(n) <= PARTS for n in range(1, 500))
+    assert all(n % parts_of(n) == 0 and parts_of(n) <= machine.MAX_REDUCTION_PARTS for n in range(1, 500))
 
 
 def test_terms_do_not_read_the_total_of_a_sum_that_is_taken_along(monkeypatch: pytest.MonkeyPatch) -> None:
     """As deviations from the mean of a batch: they are known when the mean is complete."""
-    monkeypatch.setattr(module, "LOSS", 1e9)
+    monkeypatch.setattr(machine, "MAX_FUSION_SLOWDOWN", 1e9)
     x = oc.tensor(np.arange(96, dtype=np.float32).reshape(16, 6) % 7 - 3, batch_axes=1)
     y = oc.softmax(x)
     centred = y - y.mean("n|c => c")

@@ -19,7 +19,7 @@ from ocannl.ir.text import print_proc
 from ocannl.ir.tnode import Placement, Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
-from ocannl.opt import fuse as module
+from ocannl.opt import machine_model as machine
 from ocannl.opt.fuse import fuse
 from ocannl.opt.settle import settle
 
@@ -348,11 +348,11 @@ def test_writers_in_between_are_seen() -> None:
 
 
 def test_a_group_has_no_more_arrays_than_memory_has_streams() -> None:
-    xs = [data(f"x{n}", 3) for n in range(2 * module.ARRAYS)]
+    xs = [data(f"x{n}", 3) for n in range(2 * machine.MAX_EPILOGUE_STREAMS)]
     sums = [xs[0], *(temp(f"t{n}", 3) for n in range(1, len(xs) - 1)), node("y", 3)]
     code = [each(now, "add", before, x) for before, now, x in zip(sums, sums[1:], xs[1:], strict=False)]
     for group in re.split(r"^  for", fused(*code), flags=re.MULTILINE)[1:]:
-        assert 1 < len(set(re.findall(r"(\w+)\[", group))) <= module.ARRAYS
+        assert 1 < len(set(re.findall(r"(\w+)\[", group))) <= machine.MAX_EPILOGUE_STREAMS
 
 
 def test_a_group_has_no_more_work_than_it_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -360,7 +360,7 @@ def test_a_group_has_no_more_work_than_it_can_hold(monkeypatch: pytest.MonkeyPat
     nodes = [x, *(temp(f"t{n}", 3) for n in range(9)), node("y", 3)]
     code = [each(now, "tanh", before) for before, now in pairwise(nodes)]
     assert nests(fused(*code)) == 1
-    monkeypatch.setattr(module, "NODES", 10)
+    monkeypatch.setattr(machine, "MAX_EPILOGUE_NODES", 10)
     assert nests(fused(*code)) > 1
 
 

@@ -16,7 +16,7 @@ from ocannl.ir.loops import For
 from ocannl.ir.text import print_proc
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
-from ocannl.opt import online as module
+from ocannl.opt import machine_model as machine
 from ocannl.opt import pipeline
 from ocannl.opt.online import online
 from ocannl.opt.pipeline import optimize
@@ -158,7 +158,7 @@ def test_gradients(dtype):
 
 @pytest.mark.parametrize("size", [4097, 8192, 9001])
 def test_rows_that_are_longer_than_a_block(size, monkeypatch):
-    monkeypatch.setattr(module, "MANY", 2)
+    monkeypatch.setattr(machine, "MIN_BUSY_ROWS", 2)
     monkeypatch.setattr(pipeline, "online", lambda proc: online(proc, longest=4096))
     data = normal(2, size, seed=1) * 5
     data[1, :size // 2] = -math.inf

@@ -22,8 +22,8 @@ from ocannl.ir.text import print_proc
 from ocannl.ir.tnode import Placement, Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
+from ocannl.opt import machine_model as machine
 from ocannl.opt import outer as module
-from ocannl.opt import pad as padding
 from ocannl.opt.nest import is_claimed
 from ocannl.opt.outer import outer
 from ocannl.opt.pad import pad
@@ -46,7 +46,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_is_near", lambda *args: True)
     monkeypatch.setattr(outer, "__defaults__", (2, 0, 1e9))
     monkeypatch.setattr(pad, "__defaults__", (8,))
-    monkeypatch.setattr(padding, "WAYS", 1)
+    monkeypatch.setattr(machine, "L1_MIN_WAYS", 1)
 
 
 def merged(stages: dict[str, Proc]) -> int:

@@ -15,9 +15,9 @@ from ocannl.ir.names import Namer
 from ocannl.ir.text import print_proc
 from ocannl.ir.verify import verify
 from ocannl.ir.walk import walk
+from ocannl.opt import machine_model as machine
 from ocannl.opt.group import group_of
 from ocannl.opt.plan import Plan, Tiled, plan
-from ocannl.opt.realize import tiled
 from ocannl.testing.groups import Made, group, plain_plan, realized, tiled_plan
 
 TARGETS = [Capabilities(vector_bytes=size, vector_registers=16 * (1 + size // 64)) for size in (0, 16, 32, 64)]
@@ -29,9 +29,9 @@ def plans(random: Random, made: Made) -> list[Plan]:
     return [*chosen, plain_plan(random, made.group), *(tile for tile in tiles if tile is not None)]
 
 
-@pytest.mark.parametrize("short", [0, tiled.SHORT])
+@pytest.mark.parametrize("short", [0, machine.MAX_UNROLLED_EPILOGUE_OPS])
 def test_any_plan_computes_the_same(seeds: range, short: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiled, "SHORT", short)
+    monkeypatch.setattr(machine, "MAX_UNROLLED_EPILOGUE_OPS", short)
     for seed in seeds:
         random = Random(seed)
         made = group(random)

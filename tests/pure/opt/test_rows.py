@@ -20,7 +20,7 @@ from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.ir.walk import walk
 from ocannl.lower.lower import lower
-from ocannl.opt import rows as module
+from ocannl.opt import machine_model as machine
 from ocannl.opt.fuse import fuse
 from ocannl.opt.pipeline import optimize
 from ocannl.opt.rows import rows
@@ -35,7 +35,7 @@ TARGET = Capabilities(vector_bytes=16)
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever it costs."""
-    monkeypatch.setattr(module, "LOSS", 1e9)
+    monkeypatch.setattr(machine, "MAX_FUSION_SLOWDOWN", 1e9)
 
 
 def test_rows_of_chains(seeds: range, always: None) -> None:

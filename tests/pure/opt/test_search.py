@@ -17,7 +17,7 @@ from ocannl.ir.text import print_proc
 from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
-from ocannl.opt import search as module
+from ocannl.opt import machine_model as machine
 from ocannl.opt.group import Group
 from ocannl.opt.nest import names_of
 from ocannl.opt.pipeline import optimize
@@ -104,7 +104,7 @@ def found(told: Told, seed: int) -> tuple[Choices, Proc]:
 
 @pytest.fixture(autouse=True)
 def every_nest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LONG", 0)
+    monkeypatch.setattr(machine, "MIN_AUTOTUNED_OPS", 0)
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def test_without_time_nests_stay_as_the_model_has_them(seed: int) -> None:
 
 
 def test_long_nests_alone_are_worth_it(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LONG", 10**9)
+    monkeypatch.setattr(machine, "MIN_AUTOTUNED_OPS", 10**9)
     told = Told()
     assert found(told, seed)[0] == {} and not told.tried
 

@@ -22,6 +22,7 @@ from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
 from ocannl.opt import division, fuse, invert, layout, memory, nest, pad, phase, places, poll, rows, share
 from ocannl.opt import group as group_module
+from ocannl.opt import machine_model as machine
 from ocannl.opt.nest import names_of
 from ocannl.opt.outer import outer
 from ocannl.opt.pipeline import optimize, passes
@@ -304,7 +305,7 @@ def a_row_that_is_alone_is_the_first(patch: Patch) -> None:
 
 @bug(a_group_is_wrong)
 def a_long_tail_has_the_sums_of_the_first_row(patch: Patch) -> None:
-    patch.setattr(tiled, "SHORT", 0)
+    patch.setattr(machine, "MAX_UNROLLED_EPILOGUE_OPS", 0)
 
     def sums(f: Any, region: Any, stmts: Any, names: Any, accs: Any, mode: Any = Mode.UNROLLED) -> Any:
         body = f(region, stmts, names, accs, mode)
@@ -386,13 +387,13 @@ def an_old_copy_is_read(patch: Patch) -> None:
 
 @bug(a_chain_is_wrong)
 def a_row_is_enough_of_what_others_read(patch: Patch) -> None:
-    patch.setattr(rows, "LOSS", 1e9)
+    patch.setattr(machine, "MAX_FUSION_SLOWDOWN", 1e9)
     patch.setattr(places.Places, "only", lambda self, buf, place: True)
 
 
 @bug(a_chain_is_wrong)
 def rows_are_shared_by_loops_of_the_same_length(patch: Patch) -> None:
-    patch.setattr(rows, "LOSS", 1e9)
+    patch.setattr(machine, "MAX_FUSION_SLOWDOWN", 1e9)
     patch.setattr(rows, "equal_loops", lambda first, then: {
         a.sym: b.sym for a, b in zip(first.loops, then.loops, strict=False)
         if (a.sym.lo, a.sym.hi) == (b.sym.lo, b.sym.hi)
@@ -401,7 +402,7 @@ def rows_are_shared_by_loops_of_the_same_length(patch: Patch) -> None:
 
 @bug(a_chain_is_wrong)
 def members_keep_the_symbols_that_they_had(patch: Patch) -> None:
-    patch.setattr(rows, "LOSS", 1e9)
+    patch.setattr(machine, "MAX_FUSION_SLOWDOWN", 1e9)
     wrap(patch, group_module.Group, "substituted", lambda f, self, values: self)
 
 

@@ -14,6 +14,7 @@ from ocannl.base.config import settings
 from ocannl.base.errors import CompileError, OutOfMemory
 from ocannl.ir.loops import Home
 from ocannl.lower.lower import lower
+from ocannl.opt import machine_model as machine
 from ocannl.opt import search as module
 from ocannl.opt.pipeline import optimize
 from ocannl.opt.search import alone
@@ -29,7 +30,7 @@ def nothing_known(monkeypatch):
     monkeypatch.setattr(benchmark, "_known", {})
     monkeypatch.setattr(benchmark, "ROUNDS", 2)
     monkeypatch.setattr(benchmark, "STRETCH_S", 1e-6)
-    monkeypatch.setattr(module, "LONG", 0)
+    monkeypatch.setattr(machine, "MIN_AUTOTUNED_OPS", 0)
 
 
 class Watched:

@@ -23,10 +23,10 @@ class Varying:
 
     def __call__(self, expr: Expr) -> bool:
         if id(expr) not in self._known:
-            self._known[id(expr)] = expr, self._differs(expr)
+            self._known[id(expr)] = expr, self._compute(expr)
         return self._known[id(expr)][1]
 
-    def _differs(self, expr: Expr) -> bool:
+    def _compute(self, expr: Expr) -> bool:
         match expr:
             case Load(ref):
                 return ref.stride(self.sym) != 0

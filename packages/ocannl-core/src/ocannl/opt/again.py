@@ -29,6 +29,7 @@ from ocannl.ir.loops import (
 from ocannl.ir.names import Namer
 from ocannl.ir.ops import ADD
 from ocannl.ir.touch import storage
+from ocannl.opt import machine_model as machine
 from ocannl.opt.cost import cost
 from ocannl.opt.group import Group, Sum, group_of, multiplies, scratch
 from ocannl.opt.nest import around, block, grid, is_whole, loads, names_of, touched
@@ -39,16 +40,10 @@ from ocannl.opt.reached import walked
 from ocannl.opt.softmax import softmax_at
 from ocannl.opt.substitute import map_expr, substitute
 
-KEYS = 64  # gone through at a time
-LEAST = 16  # keys that are worth it
-SHORT = 256  # terms of a sum that is made again, and numbers that are mixed for a row
-NODES = 400  # of what is computed for a key
-LARGER = 4  # times what it is made of is an array that is not kept
-
 Tail = tuple[Let | Store | Update, ...]
 
 
-def again(proc: Proc, keys: int = KEYS, least: int = LEAST) -> Proc:
+def again(proc: Proc, keys: int | None = None, least: int | None = None) -> Proc:
     """Has sums over the weights of a softmax, other than its own, make these block by block.
 
         proc step                                           proc step
@@ -108,7 +103,8 @@ def again(proc: Proc, keys: int = KEYS, least: int = LEAST) -> Proc:
     first, while all rows are gone through. Blocks in which all terms are zero, by an affine
     condition, are left out.
     """
-    return _Again(proc, keys, least).result()
+    keys = machine.KEY_BLOCK if keys is None else keys
+    return _Again(proc, keys, machine.MIN_KEYS if least is None else least).result()
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,11 +233,13 @@ class _Again:
             if len(buf.shape) < 2 or min(buf.shape[-2:]) < self.least or grid(stmt.ref, loops) != set(group.syms):
                 return False
         for each in group.sums:
-            if len(each.loops) != 1 or not is_whole(each.loops[0]) or each.loops[0].sym.extent > SHORT:
+            if len(each.loops) != 1 or not is_whole(each.loops[0]):
+                return False
+            if each.loops[0].sym.extent > machine.MAX_RECOMPUTED_TERMS:
                 return False
             if not isinstance(each.start, Num) or not each.cond.is_true or not multiplies(group):
                 return False
-            large = LARGER * max(ref.buf.size for ref in loads(each.update.value))
+            large = machine.MIN_SIZE_RATIO * max(ref.buf.size for ref in loads(each.update.value))
             if any(stmt.ref.buf.size < large for stmt in stores):
                 return False
         return True
@@ -276,14 +274,14 @@ class _Again:
         own = tuple([turn for turn in group.loops if turn not in rows])
         if known != {frozenset((key.sym, *(turn.sym for turn in rows)))} or not rows:
             return None
-        if len(own) > 1 or prod(turn.sym.extent for turn in own) > SHORT:
+        if len(own) > 1 or prod(turn.sym.extent for turn in own) > machine.MAX_VALUE_WIDTH:
             return None
         if any(isinstance(stmt, Update) for stmt in group.tail):
             return None
         made = _Made(self, makers, at, key.sym)
         values = {ref: made.value(ref, at) for ref in refs}
         term = map_expr(value, lambda node: values.get(node.ref, node) if isinstance(node, Load) else node)
-        if not made.is_same or not made.sums or not made.met & self.own or cost(term).nodes > NODES:
+        if not made.is_same or not made.sums or not made.met & self.own or cost(term).nodes > machine.MAX_NODES_PER_KEY:
             return None
         return _Reader(group, rows, own, refs, term, frozenset(made.met), frozenset(made.needed))
 

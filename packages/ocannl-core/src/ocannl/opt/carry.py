@@ -28,13 +28,12 @@ from ocannl.ir.index import TRUE, Affine, Sym
 from ocannl.ir.loops import Buf, Expr, For, Load, Ref, Stmt, Store
 from ocannl.ir.names import Namer
 from ocannl.ir.touch import storage
+from ocannl.opt import machine_model as machine
 from ocannl.opt.group import Group, Sum, scratch
 from ocannl.opt.nest import is_whole, loads
-from ocannl.opt.parts import FEW, parts_of, renamed, room_of
+from ocannl.opt.parts import parts_of, renamed, room_of
 from ocannl.opt.plan.plain import REORDERED
 from ocannl.opt.substitute import substitute
-
-NEAR_BYTES = 1 << 14  # of a part, which every row adds to
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +71,16 @@ def carried(
     """The group, if its sum can be taken along by a nest that goes through rows by these loops, reads and writes these
     cells, and takes these sums along: if a row is enough for a row's term, of which a lot is there already."""
     extent = loops[0].sym.extent
-    if len(group.sums) != 1 or parts_of(extent) < min(FEW, extent):
+    if len(group.sums) != 1 or parts_of(extent) < min(machine.MIN_REDUCTION_PARTS, extent):
         return None
     (each,) = group.sums
     terms = loads(each.update.value)
     size = prod(sym.extent for sym in group.syms) * each.acc.precision.nbytes
     if each.update.op not in REORDERED or not each.cond.is_true or not all(map(is_whole, each.loops)):
         return None
-    if size > NEAR_BYTES or not any(all(ref.stride(s) for s in group.syms + each.syms) for ref in terms):
+    if size > machine.MAX_PARTIAL_SUMS_BYTES:
+        return None
+    if not any(all(ref.stride(s) for s in group.syms + each.syms) for ref in terms):
         return None
     pairs = product((*writes, *reads), terms)
     syms = next((same for one, its in pairs if (same := _same(loops, one, each.syms, its))), ())

@@ -11,8 +11,6 @@ HEAVY = {
     "exp": 18, "exp2": 16, "log": 28, "log2": 27, "sin": 26, "cos": 28, "tanh": 34, "pow": 80,
     "threefry4x32_20": 170, "threefry4x32_12": 110,
 }  # fmt: skip
-CHEAP = 4  # additions that cost no more than writing a cell and reading it again
-LARGE = 64  # nodes of an expression that grows no further
 FREE = ("id", "fst", "snd")
 
 

@@ -9,15 +9,13 @@ from ocannl.ir.index import TRUE, Affine, Sym
 from ocannl.ir.loops import Access, Cast, Expr, Home, Let, Load, Num, Proc, Ref, Stmt, Store, Update, Var
 from ocannl.ir.names import Namer
 from ocannl.ir.touch import storage
+from ocannl.opt import machine_model as machine
 from ocannl.opt.cost import cost
 from ocannl.opt.group import Group, of_nest
 from ocannl.opt.nest import Table, names_of, nest_of, touched
 from ocannl.opt.places import Places
 from ocannl.opt.start import Starts
 from ocannl.opt.substitute import map_expr
-
-ARRAYS = 12  # that one group goes through: memory is fast for so many streams at a time
-NODES = 200  # of the expressions of one group
 
 
 def fuse(proc: Proc) -> Proc:
@@ -138,9 +136,9 @@ def joined(first: Group, then: Group, names: Namer) -> Group | None:
         begin.append(stmt)
     whole = Group(first.loops, TRUE, first.sums, (*begin, *_forwarded(tail, known)))
     arrays = {ref.buf for ref in (*whole.reads, *whole.writes)}
-    if len(arrays) > ARRAYS or sum(cost(value).nodes for value in whole.values) > NODES:
+    if len(arrays) > machine.MAX_EPILOGUE_STREAMS:
         return None
-    return whole
+    return whole if sum(cost(value).nodes for value in whole.values) <= machine.MAX_EPILOGUE_NODES else None
 
 
 def _stays(value: Expr) -> bool:

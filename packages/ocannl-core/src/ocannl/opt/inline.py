@@ -11,7 +11,8 @@ from ocannl.ir.index import Affine, Sym
 from ocannl.ir.loops import Buf, Cast, Expr, Home, Load, Proc, Ref, Store, Update, When
 from ocannl.ir.projections import is_injective
 from ocannl.ir.walk import walk
-from ocannl.opt.cost import CHEAP, LARGE, cost
+from ocannl.opt import machine_model as machine
+from ocannl.opt.cost import cost
 from ocannl.opt.fold import fold_expr
 from ocannl.opt.nest import Nest, Table, grid, loads, nest_of, same, walked, with_leaf
 from ocannl.opt.substitute import map_expr, substitute
@@ -108,7 +109,7 @@ def _is_rounded(value: Expr) -> bool:
 
 def _pays(nest: Nest, readers: Sequence[Nest], shares: bool) -> bool:
     price = cost(nest.leaf.value)
-    if price.nodes > LARGE:
+    if price.nodes > machine.MAX_EXPR_NODES:
         return False
     if price.work == 0 and not _is_guarded(nest.leaf.value):
         return True
@@ -118,7 +119,7 @@ def _pays(nest: Nest, readers: Sequence[Nest], shares: bool) -> bool:
     if any(reader.iterations > prod(buf.shape) for reader in readers):
         return False
     uses = [(n, ref.at) for n, reader in enumerate(readers) for ref in loads(reader.leaf.value) if ref.buf is buf]
-    return len(set(uses) if shares else uses) == 1 or cost(nest.leaf.value, shares).work <= CHEAP
+    return len(set(uses) if shares else uses) == 1 or cost(nest.leaf.value, shares).work <= machine.MAX_RECOMPUTED_OPS
 
 
 def _is_guarded(value: Expr) -> bool:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from ocannl.ir.index import TRUE
 from ocannl.ir.loops import Apply, Expr, Idx, Num, Proc, Stmt, Store, Update, When
 from ocannl.ir.walk import walk
-from ocannl.opt.cost import CHEAP, LARGE, cost
+from ocannl.opt import machine_model as machine
+from ocannl.opt.cost import cost
 from ocannl.opt.exact import is_exact
 from ocannl.opt.fold import fold_expr
 from ocannl.opt.nest import Nest, Table, around, is_whole, nest_of, same, walked
@@ -64,7 +65,7 @@ def _joined(start: Start, nest: Nest) -> Store | None:
     """The store that does what the fill and the update do, unless it would be too much at once."""
     update = nest.leaf
     assert isinstance(update, Update)
-    if cost(start.value).nodes + cost(update.value).nodes > LARGE:
+    if cost(start.value).nodes + cost(update.value).nodes > machine.MAX_EXPR_NODES:
         return None
     met: Expr = Apply(update.op, (start.value, update.value))
     if not nest.cond.is_true:
@@ -86,7 +87,7 @@ def _in_part(starts: Starts, at: int, nest: Nest) -> tuple[int, Nest] | None:
     values, there = solution
     there = there & nest.cond.substitute(values)
     first, value = fill.leaf.value, substitute(leaf.value, values)
-    if cost(value).work > CHEAP:
+    if cost(value).work > machine.MAX_RECOMPUTED_OPS:
         return None  # vectors compute both sides of a guard
     if not all(is_exact(e.index, e.precision) for e in walk(value) if isinstance(e, Idx)):
         return None  # outside of the guard, an index of a narrow type would overflow
@@ -97,6 +98,6 @@ def _in_part(starts: Starts, at: int, nest: Nest) -> tuple[int, Nest] | None:
         value = Apply(leaf.op, (begun, value))
     whole = fold_expr(When(there, value, first))
     apart = {s for guard in guards(whole) for s in guard.syms}
-    if cost(whole).nodes > LARGE or any(fill.leaf.ref.stride(sym) == 1 for sym in apart):
+    if cost(whole).nodes > machine.MAX_EXPR_NODES or any(fill.leaf.ref.stride(sym) == 1 for sym in apart):
         return None
     return place, Nest(fill.loops, TRUE, Store(fill.leaf.ref, whole, leaf.origin))

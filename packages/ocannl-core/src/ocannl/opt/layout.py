@@ -12,17 +12,13 @@ from ocannl.ir.index import TRUE, Affine, Sym
 from ocannl.ir.loops import Access, Buf, Home, Let, Load, Proc, Ref, Stmt, Store, loop, row_major
 from ocannl.ir.names import Namer
 from ocannl.ir.touch import storage
+from ocannl.opt import machine_model as machine
 from ocannl.opt.group import Group, group_of
 from ocannl.opt.nest import Table, around, grid, names_of
-from ocannl.opt.plan.model import SURE, Shape, Strides, cycles
+from ocannl.opt.plan.model import Shape, Strides, cycles
 from ocannl.opt.plan.tiled import Subject, subject_of
 from ocannl.opt.substitute import replace_buffers
 from ocannl.opt.ties import Ties
-
-NEAR_BYTES = 1 << 18  # of an array that is not, whatever the machine: the order of summation may depend on it
-FAR = 0.5  # cycles that it takes to read and write an element of an array that is too large for the core's cache
-OFTEN = 512  # terms that read a cell of an intermediate result, for a copy of it to be thought of
-GAIN = 0.97  # of the cycles before, at most, for another order to be worth its while
 
 Orders = dict[Buf, Strides]
 
@@ -85,7 +81,7 @@ class _Search:
             movable = tuple([buf for buf in bufs if buf in self.orders])
             summed = [buf for buf in bufs if group.sums and buf in alone]
             written = {ref.buf for ref in group.writes}
-            kept = [buf for buf in summed if buf.home is Home.POOL or _terms(group) >= OFTEN * prod(buf.shape)]
+            kept = [buf for buf in summed if buf.home is Home.POOL or _is_read_often(buf, group)]
             copied = tuple([buf for buf in kept if buf not in written and _is_done(buf, at, table)])
             filled = tuple([buf for buf in summed if buf.home is Home.POOL and buf in written and _fills(group, buf)])
             ideal = _ideal(subject, {*movable, *copied, *filled})
@@ -109,7 +105,7 @@ class _Search:
         copies: Orders = {}
         price = _cycles(item.subject, mine)
         while True:
-            least, better = GAIN * price, copies
+            least, better = machine.MAX_LAYOUT_COST_RATIO * price, copies
             for buf in (*item.copied, *item.filled):
                 for order in _others(buf, mine) if buf not in copies else ():
                     some = {**copies, buf: order}
@@ -147,7 +143,7 @@ class _Search:
         """Whether these take less than with the orders so far."""
         now = [self.cost(item, self.orders)[0] for item in items]
         least = [self.least(item, orders) for item in items]
-        limit, price = GAIN * sum(now), sum(least)
+        limit, price = machine.MAX_LAYOUT_COST_RATIO * sum(now), sum(least)
         for n in sorted(range(len(items)), key=lambda n: least[n] - now[n]):  # what is known least about, first
             item, before = items[n], least[n]
             if price >= limit:
@@ -235,7 +231,7 @@ def _cycles(subject: Subject, orders: Orders, limit: float = inf) -> float:
 
 def _ideal(subject: Subject, bufs: set[Buf]) -> float:
     """Cycles that it takes at least, whatever the order of these."""
-    return SURE * cycles(subject.shape(without=bufs))
+    return machine.BOUND_SLACK * cycles(subject.shape(without=bufs))
 
 
 def _last(shape: tuple[int, ...], axis: int) -> Strides:
@@ -250,7 +246,7 @@ def _copied(buf: Buf, own: Strides, order: Strides, capabilities: Capabilities) 
     lanes = capabilities.vector_bytes // max(4, buf.precision.nbytes)
     free = (True,) * len(buf.shape)
     shape = Shape(buf.shape, (), free, free, (own,), (), (order,), 1, 0, lanes, capabilities.vector_registers)
-    far = FAR * prod(buf.shape) if buf.nbytes > NEAR_BYTES else 0
+    far = machine.FAR_ELEMENT_CYCLES * prod(buf.shape) if buf.nbytes > machine.MAX_CHEAP_COPY_BYTES else 0
     return far + cycles(shape)
 
 
@@ -258,6 +254,10 @@ def _terms(group: Group) -> int:
     """Of the sums of a group."""
     each = [prod([sym.extent for sym in found.syms]) for found in group.sums]
     return prod([sym.extent for sym in group.syms]) * sum(each)
+
+
+def _is_read_often(buf: Buf, group: Group) -> bool:
+    return _terms(group) >= machine.MIN_TERMS_PER_COPIED_CELL * prod(buf.shape)
 
 
 def _is_done(buf: Buf, at: int, table: Table) -> bool:

@@ -11,10 +11,9 @@ import numpy as np
 from ocannl.ir.index import Sym
 from ocannl.ir.loops import Body, Buf, For, Home, Load, Local, Mode, Proc, Stmt, Store, Update
 from ocannl.ir.walk import walk
+from ocannl.opt import machine_model as machine
 from ocannl.opt.nest import touched
 from ocannl.opt.substitute import replace_buffers, with_buffers
-
-LARGE_BYTES = 1 << 14  # of local arrays that compilers are not to find places for
 
 
 def memory(proc: Proc, alignment_bytes: int) -> Proc:
@@ -51,7 +50,7 @@ def _with_stack(stmt: Stmt, alignment_bytes: int) -> Stmt:
     if local:
         walked = _walked(stmt.body)
         local = [buf for buf in local if buf in walked]
-    if len(local) < 2 and sum(buf.nbytes for buf in local) < LARGE_BYTES:
+    if len(local) < 2 and sum(buf.nbytes for buf in local) < machine.MAX_SCALAR_REPLACED_BYTES:
         return stmt
     new, _ = _placed(local, stmt.body, alignment_bytes)
     body = [Local(new.get(each.buf, each.buf), each.fill) if isinstance(each, Local) else each for each in stmt.body]

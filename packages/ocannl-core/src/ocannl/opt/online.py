@@ -10,21 +10,15 @@ from ocannl.ir.index import Sym
 from ocannl.ir.loops import Access, Apply, Buf, Home, Num, Proc, Stmt, Store
 from ocannl.ir.names import Namer
 from ocannl.ir.touch import storage
+from ocannl.opt import machine_model as machine
 from ocannl.opt.group import Group, group_of
 from ocannl.opt.nest import grid, is_whole, loads, names_of
 from ocannl.opt.places import Places
 from ocannl.opt.running import Running, Source
 from ocannl.opt.softmax import Mixture, Softmax, softmax_at
 
-KEYS = 64  # gone through at a time, where tiles are multiplied
-NUMBERS = 4096  # where rows lie in memory
-LEAST = 16  # keys that are worth it
-WIDEST = 256  # numbers that are mixed for a row
-LONGEST = 1 << 13  # keys of a row that a program of a grid holds in registers
-MANY = 64  # rows that keep such programs busy
 
-
-def online(proc: Proc, keys: int = KEYS, least: int = LEAST, longest: int = LONGEST) -> Proc:
+def online(proc: Proc, keys: int | None = None, least: int | None = None, longest: int | None = None) -> Proc:
     """Makes one nest of a softmax and of the sums that it weighs. A row goes through its keys block by block, and knows
     the largest score so far: what is summed is rescaled when there is a larger one.
 
@@ -73,7 +67,9 @@ def online(proc: Proc, keys: int = KEYS, least: int = LEAST, longest: int = LONG
     Scores that are products are made where they are needed; blocks in which a row has none, by an affine condition,
     are left out.
     """
-    return _Online(proc, keys, least, longest).result()
+    keys = machine.KEY_BLOCK if keys is None else keys
+    least = machine.MIN_KEYS if least is None else least
+    return _Online(proc, keys, least, machine.MAX_REGISTER_ROW if longest is None else longest).result()
 
 
 class _Online:
@@ -108,7 +104,7 @@ class _Online:
         extent = found.key.sym.extent
         mixtures = [each for each in found.mixtures if extent >= self.least and is_tile(found, each)]
         found = replace(found, mixtures=tuple(mixtures))
-        long = extent > self.longest and prod(turn.sym.extent for turn in found.rows) >= MANY
+        long = extent > self.longest and prod(turn.sym.extent for turn in found.rows) >= machine.MIN_BUSY_ROWS
         if not (mixtures or long):
             return set()
         source = self.source(found)
@@ -126,7 +122,7 @@ class _Online:
         for at in members:
             self.stmts[at] = None
             del self.groups[at]
-        size = self.keys if mixtures or source else NUMBERS
+        size = self.keys if mixtures or source else machine.SOFTMAX_BLOCK
         self.stmts[place] = Running(found, source, kept, size, self.names).stmt()
         self.places = places
         return mine - kept | ({source.ref.buf} if source else set())
@@ -157,7 +153,9 @@ class _Online:
 
 def is_tile(found: Softmax, each: Mixture) -> bool:
     """Whether rows share what is mixed, and a few numbers are: matrices can be multiplied for it."""
-    if len(each.own) != 1 or each.own[0].sym.extent > WIDEST or each.sum.acc.precision is not found.sum.acc.precision:
+    if len(each.own) != 1 or each.own[0].sym.extent > machine.MAX_VALUE_WIDTH:
+        return False
+    if each.sum.acc.precision is not found.sum.acc.precision:
         return False
     named = {sym for ref in loads(each.factor) for at in ref.at for sym in at.syms}
     return each.own[0].sym in named and any(turn.sym not in named for turn in found.rows)

@@ -11,6 +11,7 @@ from ocannl.ir.index import Sym
 from ocannl.ir.loops import Buf, For, Home, Mode, Proc, Stmt
 from ocannl.ir.names import Namer
 from ocannl.ir.touch import Touch, touches
+from ocannl.opt import machine_model as machine
 from ocannl.opt.division import Touched, divided, without_axis
 from ocannl.opt.group import group_of
 from ocannl.opt.nest import is_whole, names_of
@@ -19,13 +20,13 @@ from ocannl.opt.plan.tiled import subject_of
 from ocannl.opt.substitute import replace_buffers
 from ocannl.opt.ties import Ties
 
-TURNS = 8  # for threads to take, at least
-NEAR_BYTES = 1 << 20  # that a core's cache holds
-LOSS = 1.1  # by which nests may get slower, if what they hand to each other is near
-
 
 def outer(
-    proc: Proc, capabilities: Capabilities, turns: int = TURNS, far_bytes: int = NEAR_BYTES, loss: float = LOSS
+    proc: Proc,
+    capabilities: Capabilities,
+    turns: int | None = None,
+    far_bytes: int | None = None,
+    loss: float | None = None,
 ) -> Proc:
     """Puts that loop outside, claimed, which most nests can share. Here 4096 bytes are near already:
 
@@ -47,6 +48,9 @@ def outer(
     """
     if not capabilities.vector_bytes:
         return proc
+    turns = machine.MIN_HOISTED_TRIPS if turns is None else turns
+    far_bytes = machine.MIN_HOISTED_BYTES if far_bytes is None else far_bytes
+    loss = machine.MAX_HOISTING_SLOWDOWN if loss is None else loss
     nests = [_Nest(stmt, _loops(stmt), touches((stmt,))) for stmt in proc.body]
     touched = [Touched(nest.touched) for nest in nests]
     homes = {each.sym: at for at, nest in enumerate(nests) for each in nest.loops}
@@ -134,7 +138,8 @@ def _shared(touched: Sequence[Touched], heads: Sequence[Sym | None]) -> Touched:
 def _is_near(touched: Sequence[Touched], heads: Sequence[Sym | None], far_bytes: int) -> bool:
     """Whether the nests inside go through more memory than that, and an iteration of each through less than is near."""
     for nest, sym in zip(touched, heads, strict=True):
-        if sym and sum(_turn_bytes(buf, axes) for buf, axes in nest.along(sym).axes.values()) > NEAR_BYTES:
+        axes_of = nest.along(sym).axes.values() if sym else ()
+        if sum(_turn_bytes(buf, axes) for buf, axes in axes_of) > machine.MAX_HOISTED_ITERATION_BYTES:
             return False
     return sum(buf.nbytes for buf, _ in _shared(touched, heads).axes.values()) > far_bytes
 

@@ -7,15 +7,12 @@ from dataclasses import replace
 
 from ocannl.ir.loops import Buf, Home, Proc
 from ocannl.ir.touch import storage
+from ocannl.opt import machine_model as machine
 from ocannl.opt.plan.model import Strides
 from ocannl.opt.substitute import replace_buffers
 
-PAGE_BYTES = 1 << 12  # lines of memory so far apart compete for a place in the first cache,
-WAYS = 4  # which has room for so many of them, at least
-LINE_BYTES = 64
 
-
-def pad(proc: Proc, page_bytes: int = PAGE_BYTES) -> Proc:
+def pad(proc: Proc, page_bytes: int | None = None) -> Proc:
     """Makes rows a line of cache longer that lie whole pages apart. Here a page has 128 bytes:
 
         proc step                       proc step
@@ -31,6 +28,7 @@ def pad(proc: Proc, page_bytes: int = PAGE_BYTES) -> Proc:
 
     What is kept stays as it is.
     """
+    page_bytes = machine.CONFLICT_STRIDE_BYTES if page_bytes is None else page_bytes
     views = Counter(storage(buf) for buf in proc.bufs)
     new: dict[Buf, Buf] = {}
     for buf in proc.bufs:
@@ -47,8 +45,8 @@ def _padded(buf: Buf, page_bytes: int) -> Strides:
     end = 1
     for axis in sorted(range(len(strides)), key=lambda n: (buf.strides[n], -n)):
         if buf.shape[axis] > 1:
-            if buf.shape[axis] > WAYS and end * buf.precision.nbytes % page_bytes == 0:
-                end += LINE_BYTES // buf.precision.nbytes
+            if buf.shape[axis] > machine.L1_MIN_WAYS and end * buf.precision.nbytes % page_bytes == 0:
+                end += machine.LINE_BYTES // buf.precision.nbytes
             strides[axis] = end
             end *= buf.shape[axis]
     return tuple(strides)

@@ -9,22 +9,15 @@ from math import prod
 from ocannl.ir.index import TRUE, Affine, Cond, Sym
 from ocannl.ir.loops import Access, Buf, For, Home, Load, Num, Proc, Ref, Stmt, Store, loop, row_major
 from ocannl.ir.names import Namer
+from ocannl.opt import machine_model as machine
 from ocannl.opt.group import Group, Sum, group_of, multiplies, scratch
 from ocannl.opt.nest import is_claimed, is_whole, loads, names_of
 from ocannl.opt.plan.plain import REORDERED
 from ocannl.opt.realize.plain import neutral
 from ocannl.opt.substitute import substitute
 
-PARTS = 64  # of a sum, at most
-FEW = 8  # parts that are too few for threads to share
-LONG = 1 << 20  # iterations from which on a sum is divided
-PROGRAM_PARTS = 256  # of a sum, at most, where programs of a grid take them
-TILE_TERMS, COLUMN_TERMS, ROW_TERMS = 32, 64, 2048  # that a program takes at a time, in products and other sums
-TILE_RESULTS = 2  # for each of the lanes that would be busy otherwise
-TURNS = 16  # that a program has to take at least
 
-
-def parts(proc: Proc, long: int = LONG, lanes: int = 0) -> Proc:
+def parts(proc: Proc, long: int | None = None, lanes: int = 0) -> Proc:
     """Divides sums that go through much memory but for few results. Here a sum is long from 192 on:
 
         proc step                       proc step
@@ -47,6 +40,7 @@ def parts(proc: Proc, long: int = LONG, lanes: int = 0) -> Proc:
     Parts are consecutive, and as many as sizes say: the result is the same whatever the number of threads. Those for
     programs of a grid are as many as it takes to keep so many `lanes` busy; the last one may have fewer terms.
     """
+    long = machine.MIN_SPLIT_ITERATIONS if long is None else long
     names = Namer(names_of(proc))
     body: list[Stmt] = []
     bufs: list[Buf] = []
@@ -64,7 +58,7 @@ def parts(proc: Proc, long: int = LONG, lanes: int = 0) -> Proc:
 
 def parts_of(extent: int) -> int:
     """So many parts of equal length as a loop is divided into."""
-    return max(n for n in range(1, PARTS + 1) if extent % n == 0) if extent else 0
+    return max(n for n in range(1, machine.MAX_REDUCTION_PARTS + 1) if extent % n == 0) if extent else 0
 
 
 def _among_threads(group: Group, long: int) -> tuple[Sym, int] | None:
@@ -78,7 +72,7 @@ def _among_threads(group: Group, long: int) -> tuple[Sym, int] | None:
         return None
     outer = max(syms, key=lambda sym: abs(whole.stride(sym)))
     many = parts_of(outer.extent)
-    return (outer, many) if outer in each.syms and many >= min(FEW, outer.extent) else None
+    return (outer, many) if outer in each.syms and many >= min(machine.MIN_REDUCTION_PARTS, outer.extent) else None
 
 
 def _among_programs(group: Group, lanes: int) -> tuple[Sym, int] | None:
@@ -92,10 +86,10 @@ def _among_programs(group: Group, lanes: int) -> tuple[Sym, int] | None:
         return None
     most = max(read, key=lambda ref: prod(sym.extent for at in ref.at for sym in at.syms))
     along = any(abs(most.stride(sym)) == 1 for sym in each.syms)
-    taken = TILE_TERMS if multiplies(group) else ROW_TERMS if along else COLUMN_TERMS
-    busy = -(-results // TILE_RESULTS) if multiplies(group) else results * min(terms, taken)
+    taken = machine.PRODUCT_TERMS if multiplies(group) else machine.ROW_TERMS if along else machine.COLUMN_TERMS
+    busy = -(-results // machine.RESULTS_PER_LANE) if multiplies(group) else results * min(terms, taken)
     sym = max(each.syms, key=lambda sym: sym.extent)
-    many = min(lanes // busy, terms // (taken * TURNS), sym.extent, PROGRAM_PARTS)
+    many = min(lanes // busy, terms // (taken * machine.MIN_PROGRAM_TRIPS), sym.extent, machine.MAX_PROGRAM_PARTS)
     return (sym, many) if many > 1 else None
 
 

@@ -8,11 +8,12 @@ from dataclasses import replace
 from ocannl.ir.index import Affine, Bound, Sym
 from ocannl.ir.loops import Body, For, If, Mode, Poll, Proc, Stmt
 from ocannl.ir.names import Namer
-from ocannl.ir.work import STRETCH, iterations, work_of
+from ocannl.ir.work import iterations, work_of
+from ocannl.opt import machine_model as machine
 from ocannl.opt.nest import names_of
 
 
-def poll(proc: Proc, stretch: int = STRETCH) -> Proc:
+def poll(proc: Proc, stretch: int | None = None) -> Proc:
     """Puts polls between statements and into long loops, so that no more than a stretch of work lies between two. Here
     it is 40:
 
@@ -25,6 +26,7 @@ def poll(proc: Proc, stretch: int = STRETCH) -> Proc:
 
     The order of execution stays.
     """
+    stretch = machine.POLL_INTERVAL_OPS if stretch is None else stretch
     amounts = list(map(work_of, proc.body))
     if sum(amounts) <= stretch:
         return proc

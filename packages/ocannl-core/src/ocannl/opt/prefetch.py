@@ -27,15 +27,13 @@ from ocannl.ir.loops import (
 from ocannl.ir.names import Namer
 from ocannl.ir.touch import is_there
 from ocannl.ir.walk import walk
+from ocannl.opt import machine_model as machine
 from ocannl.opt.nest import names_of, same
 from ocannl.opt.stream import is_far
 from ocannl.opt.substitute import substitute_statements
 
-LARGE_BYTES = 1 << 20  # of an array that does not stay in a cache of the core
-ROW_BYTES = 1 << 16  # that fit there while another row is worked on
 
-
-def prefetch(proc: Proc, far_bytes: int, large_bytes: int = LARGE_BYTES) -> Proc:
+def prefetch(proc: Proc, far_bytes: int, large_bytes: int | None = None) -> Proc:
     """Lets the loops that read a row fetch the same part of the next one: the first of them waits for memory itself, if
     there is another. And lets tiles fetch what they add their sums to before they sum. Here every array is large:
 
@@ -50,6 +48,7 @@ def prefetch(proc: Proc, far_bytes: int, large_bytes: int = LARGE_BYTES) -> Proc
               z[i, k] = x[i, k] + 2           for k in 0..8 lanes:
                                                 z[i, k] = x[i, k] + 2
     """
+    large_bytes = machine.MIN_PREFETCHED_BYTES if large_bytes is None else large_bytes
     body = tuple([_ahead(stmt, large_bytes) if is_far(stmt, far_bytes) else stmt for stmt in proc.body])
     body = _Tiles(Namer(names_of(proc)), large_bytes).body(body)
     return proc if same(body, proc.body) else replace(proc, body=body)
@@ -87,7 +86,8 @@ class _Rows:
 
     def is_large(self, ref: Ref) -> bool:
         row = abs(ref.stride(self.sym)) * ref.buf.precision.nbytes
-        return ref.buf.access is Access.IN and ref.buf.nbytes >= self.large_bytes and 0 < row <= ROW_BYTES
+        large = ref.buf.access is Access.IN and ref.buf.nbytes >= self.large_bytes
+        return large and 0 < row <= machine.MAX_PREFETCHED_ROW_BYTES
 
     def body(self, body: Body) -> Body:
         out: list[Stmt] = []

@@ -11,6 +11,7 @@ from ocannl.ir.index import TRUE, Affine, Sym
 from ocannl.ir.loops import Access, Body, Buf, Expr, For, Home, Load, Local, Proc, Ref, Stmt, loop
 from ocannl.ir.names import Namer
 from ocannl.ir.stack import ROW_BYTES
+from ocannl.opt import machine_model as machine
 from ocannl.opt.carry import carried, in_parts
 from ocannl.opt.group import Group, group_of, multiplies, scratch
 from ocannl.opt.nest import around, is_claimed, is_whole, loads, names_of
@@ -21,17 +22,8 @@ from ocannl.opt.plan.tiled import subject_of
 from ocannl.opt.row import Row, are_dependent, equal_loops, within
 from ocannl.opt.substitute import map_statements, substitute_statements
 
-MEMBERS = 24  # of one row
-ARRAYS = 16  # that a row goes through, of those that others see: memory is fast for so many streams at a time
-LOSS = 1.3  # by which the whole may get slower, for one nest less
-NEAR_BYTES = 1 << 15  # that every row may read again
-BANDWIDTH = 32  # bytes in a cycle that come or go from further away
-SHARERS = 3  # of a loop that is outside, at least
-LONGEST = 1 << 13  # cells of a row that a program of a grid holds in registers
-FAR_BYTES = 1 << 19  # that are worth not to be read once more
 
-
-def rows(proc: Proc, capabilities: Capabilities, far_bytes: int = FAR_BYTES) -> Proc:
+def rows(proc: Proc, capabilities: Capabilities, far_bytes: int | None = None) -> Proc:
     """Puts a group under the outer loops of another that it follows on, as a softmax on its maximum.
 
         proc step                           proc step
@@ -55,7 +47,7 @@ def rows(proc: Proc, capabilities: Capabilities, far_bytes: int = FAR_BYTES) -> 
     """
     if not (capabilities.vector_bytes or capabilities.grouped):
         return proc
-    return _Sharing(proc, capabilities, far_bytes).result()
+    return _Sharing(proc, capabilities, machine.MIN_BYTES_SAVED if far_bytes is None else far_bytes).result()
 
 
 class _Sharing:
@@ -112,7 +104,7 @@ class _Sharing:
 
     def give_up(self) -> None:
         """Loops that `outer` has put outside are as any others where rows have left hardly any to share them."""
-        if not 0 < sum(stmt is not None and is_claimed(stmt) for stmt in self.stmts) < SHARERS:
+        if not 0 < sum(stmt is not None and is_claimed(stmt) for stmt in self.stmts) < machine.MIN_SHARING_NESTS:
             return
         for at, row in self.rows.items():
             self.rows[at] = replace(row, loops=tuple([replace(loop, claimed=0) for loop in row.loops]))
@@ -158,17 +150,20 @@ class _Sharing:
         if not all(whole.are_independent(loop.sym) for loop in whole.loops if loop.claimed):
             return None
         arrays = {ref.buf for ref in (*whole.reads, *whole.writes)}
-        if len(whole.members) > MEMBERS or len(arrays) > ARRAYS:
+        if len(whole.members) > machine.MAX_FUSED_GROUPS or len(arrays) > machine.MAX_FUSED_STREAMS:
             return None
         again = {ref.buf for each in whole.members for ref in each.reads if not _mentions(ref, set(shared.values()))}
-        far = sum(buf.nbytes for buf in again if buf.nbytes > NEAR_BYTES)
+        far = sum(buf.nbytes for buf in again if buf.nbytes > machine.MAX_REREAD_BYTES_PER_ROW)
         if self.capabilities.grouped:
-            fits = all(prod(loop.sym.extent for loop in each.loops) <= LONGEST for each in whole.members)
+            longest = max(prod(loop.sym.extent for loop in each.loops) for each in whole.members)
+            fits = longest <= machine.MAX_REGISTER_ROW
             handed = {ref.buf for ref in first.writes} & {ref.buf for ref in (*then.reads, *then.writes)}
             lines = all(_is_line(ref, shared.values()) for ref in (*whole.writes, *whole.reads) if ref.buf in handed)
             return whole if fits and lines and not far and not any(map(multiplies, whole.members)) else None
-        limit, turns = LOSS * sum(map(self.before, (first, then))) - _traffic(whole), prod(s.extent for s in shared)
-        return whole if self.cycles(whole.members, limit / turns) + far / BANDWIDTH <= limit / turns else None
+        before = sum(map(self.before, (first, then)))
+        limit = (machine.MAX_FUSION_SLOWDOWN * before - _traffic(whole)) / prod(s.extent for s in shared)
+        cycles = self.cycles(whole.members, limit) + far / machine.MEMORY_BYTES_PER_CYCLE
+        return whole if cycles <= limit else None
 
     def before(self, row: Row) -> float:
         if row not in self.alone:
@@ -238,7 +233,7 @@ class _Sharing:
 
 def _traffic(row: Row) -> float:
     """Cycles until everything has come or gone once."""
-    return sum(buf.nbytes for buf in {ref.buf for ref in (*row.reads, *row.writes)}) / BANDWIDTH
+    return sum(buf.nbytes for buf in {ref.buf for ref in (*row.reads, *row.writes)}) / machine.MEMORY_BYTES_PER_CYCLE
 
 
 def _is_line(ref: Ref, shared: Collection[Sym]) -> bool:

@@ -11,14 +11,12 @@ from ocannl.ir.loops import Access, Home, Proc, Stmt
 from ocannl.ir.names import Namer
 from ocannl.ir.touch import touches
 from ocannl.ir.work import work_of
+from ocannl.opt import machine_model as machine
 from ocannl.opt.nest import names_of
 from ocannl.opt.pipeline import finished
 from ocannl.opt.plan import rivals
 from ocannl.opt.schedule import Choices, groups
 from ocannl.opt.substitute import replace_buffers
-
-GAIN = 0.97  # of the time that the usual way takes, at most, for another one to be taken
-LONG = 10_000  # of work in a nest that is worth it: less is over before it can be timed
 
 
 class Timer(Protocol):
@@ -44,7 +42,7 @@ def search(proc: Proc, capabilities: Capabilities, timer: Timer) -> Choices:
     found: dict[int, tuple[int, ...]] = {}
     amounts = {place: work_of(stmt) for place, stmt in enumerate(proc.body)}
     for place in sorted(amounts, key=lambda place: (-amounts[place], place)):
-        if amounts[place] < LONG:
+        if amounts[place] < machine.MIN_AUTOTUNED_OPS:
             break
         nest = alone(proc, proc.body[place])
         names = Namer(names_of(nest))
@@ -96,4 +94,4 @@ def _fastest(nest: Proc, many: list[int], capabilities: Capabilities, timer: Tim
 def winner(took: Sequence[float]) -> int:
     """The first, unless another one is faster by enough."""
     best = min(range(len(took)), key=took.__getitem__)
-    return best if took[best] < GAIN * took[0] else 0
+    return best if took[best] < machine.MAX_AUTOTUNED_TIME_RATIO * took[0] else 0

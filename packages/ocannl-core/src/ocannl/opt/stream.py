@@ -6,12 +6,11 @@ from dataclasses import replace
 
 from ocannl.ir.loops import Body, Buf, For, If, Mode, Proc, Stmt, Store
 from ocannl.ir.touch import is_aligned, storage, touches
+from ocannl.opt import machine_model as machine
 from ocannl.opt.nest import same
 
-NEAR_BYTES = 1 << 20  # of a result that is still in a cache when it is read, whatever else the nest goes through
 
-
-def stream(proc: Proc, far_bytes: int, near_bytes: int = NEAR_BYTES) -> Proc:
+def stream(proc: Proc, far_bytes: int, near_bytes: int | None = None) -> Proc:
     """Streams what a nest writes that goes through more memory than caches hold. Here they hold 64 bytes:
 
         proc step                                      proc step
@@ -24,6 +23,7 @@ def stream(proc: Proc, far_bytes: int, near_bytes: int = NEAR_BYTES) -> Proc:
     A line of memory that is not streamed is read before it is written. What the nest itself reads stays as it is: it is
     in a cache at that moment. So does what is small enough to be there when others read it.
     """
+    near_bytes = machine.MIN_NONTEMPORAL_BYTES if near_bytes is None else near_bytes
     body = tuple([_streamed(stmt, far_bytes, near_bytes) for stmt in proc.body])
     return proc if same(body, proc.body) else replace(proc, body=body)
 

@@ -7,7 +7,8 @@ from ocannl.base.errors import CompileError
 from ocannl.codegen.nests import nests
 from ocannl.ir.loops import Proc
 from ocannl.ir.work import work
-from ocannl.opt.search import LONG, winner
+from ocannl.opt import machine_model as machine
+from ocannl.opt.search import winner
 from ocannl.runtime.benchmark import Timer
 from ocannl.runtime.profile import program_of
 
@@ -20,7 +21,7 @@ def tuned(proc: Proc, backend: Tunable, timer: Timer) -> tuple[int, ...]:
     for place in sorted(range(len(pieces)), key=lambda place: (-amounts[place], place)):
         piece, ways = pieces[place], backend.ways(pieces[place])
         found[place] = ways[0]
-        if amounts[place] < LONG or len(ways) == 1:
+        if amounts[place] < machine.MIN_AUTOTUNED_OPS or len(ways) == 1:
             continue
         known = timer.recall(piece)
         if known is None or len(known) != 1 or known[0] not in ways:

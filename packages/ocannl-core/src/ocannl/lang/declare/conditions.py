@@ -17,7 +17,7 @@ from typing import Any
 
 from ocannl.base.errors import CodeError, DtypeError, OcannlError, ShapeError
 
-Facts = Mapping[str, Any]
+Arguments = Mapping[str, Any]
 """Inputs, as tensors or tuples of them, and settings, by name."""
 
 
@@ -27,7 +27,7 @@ class Condition:
 
     words: str
     names: tuple[str, ...]
-    test: Callable[[Facts], bool | None]
+    test: Callable[[Arguments], bool | None]
     error: type[OcannlError] = ShapeError
     fix: str = ""
 
@@ -86,7 +86,7 @@ def _any(found: Iterator[bool | None]) -> bool | None:
 def same_type(*names: str) -> Condition:
     """All have one data type; mere numbers have every one."""
 
-    def test(facts: Facts) -> bool:
+    def test(facts: Arguments) -> bool:
         return len({t.typing.known for t in _tensors(facts, names) if t.literal is None and not t.typing.is_open}) <= 1
 
     return Condition(f"same_type({', '.join(names)})", names, test, DtypeError)
@@ -114,7 +114,7 @@ Row = tuple[int, ...]
 
 
 def _of_shapes(word: str, names: tuple[str, ...], fit: Callable[[list[tuple[Row, ...]]], bool]) -> Condition:
-    def test(facts: Facts) -> bool | None:
+    def test(facts: Arguments) -> bool | None:
         tensors = _tensors(facts, names)
         return fit([_rows(t) for t in tensors]) if all(t.handle.is_solved for t in tensors) else None
 
@@ -125,7 +125,7 @@ def _rows(t: Any) -> tuple[Row, ...]:
     return tuple(tuple(axis.size for axis in row) for row in (t.shape.batch, t.shape.input, t.shape.output))
 
 
-def _tensors(facts: Facts, names: tuple[str, ...]) -> list[Any]:
+def _tensors(facts: Arguments, names: tuple[str, ...]) -> list[Any]:
     found = [(name, t) for name in names for t in (facts[name] if isinstance(facts[name], tuple) else (facts[name],))]
     for name, t in found:
         if not hasattr(t, "handle"):
@@ -142,7 +142,7 @@ class Quantity:
 
     words: str
     names: tuple[str, ...]
-    of: Callable[[Facts], Any]
+    of: Callable[[Arguments], Any]
     error: type[OcannlError] = ShapeError
 
     def __lt__(self, other: object) -> Condition:
@@ -204,7 +204,7 @@ def size(name: str, axis: int) -> Quantity:
 def count(name: str) -> Quantity:
     """How many tensors an input `*xs` is."""
 
-    def of(facts: Facts) -> int:
+    def of(facts: Arguments) -> int:
         if not isinstance(facts[name], tuple):
             raise CodeError(f"`{name}` is no number of tensors; counted are inputs such as `*{name}`")
         return len(facts[name])
@@ -215,7 +215,7 @@ def count(name: str) -> Quantity:
 def value(name: str) -> Quantity:
     """What a setting is."""
 
-    def of(facts: Facts) -> Any:
+    def of(facts: Arguments) -> Any:
         if isinstance(facts[name], tuple) or hasattr(facts[name], "handle"):
             raise CodeError(f"`{name}` is an input, and its value is not known before code runs")
         return facts[name]
@@ -223,7 +223,7 @@ def value(name: str) -> Quantity:
     return Quantity(name, (name,), of, CodeError)
 
 
-def _sizes(facts: Facts, name: str, of: Callable[[tuple[int, ...]], int]) -> int | None:
+def _sizes(facts: Arguments, name: str, of: Callable[[tuple[int, ...]], int]) -> int | None:
     if isinstance(facts[name], tuple):
         raise CodeError(f"`{name}` is any number of tensors; rank and size are those of one")
     (t,) = _tensors(facts, (name,))
@@ -239,7 +239,7 @@ def _operand(given: object) -> Quantity:
 def _both(left: Quantity, sign: str, given: object) -> Quantity:
     right = _operand(given)
 
-    def of(facts: Facts) -> Any:
+    def of(facts: Arguments) -> Any:
         x, y = left.of(facts), right.of(facts)
         try:
             return None if x is None or y is None else SIGNS[sign](x, y)

@@ -13,7 +13,7 @@ from ocannl.infer.logic import Logic
 from ocannl.infer.reasons import said
 from ocannl.ir.precision import Precision, precision
 from ocannl.lang.declare.axes import logic_of
-from ocannl.lang.declare.conditions import Condition, Facts
+from ocannl.lang.declare.conditions import Condition, Arguments
 from ocannl.lang.declare.inputs import Input
 from ocannl.lang.declare.samples import Sample
 from ocannl.lang.declare.settings import Default, Setting, fits, kind_text, resolve
@@ -54,7 +54,7 @@ class Declaration:
         kind = Parameter.VAR_POSITIONAL
         return next((p.name for p in self.signature.parameters.values() if p.kind is kind), None)
 
-    def each(self, facts: Facts) -> Iterable[tuple[str, Any]]:
+    def each(self, facts: Arguments) -> Iterable[tuple[str, Any]]:
         """The operands with the names of the inputs that they are."""
         for name in self.inputs:
             for operand in facts[name] if name == self.variadic else (facts[name],):
@@ -62,7 +62,7 @@ class Declaration:
 
     # --- one call ----------------------------------------------------------------------------------------------------
 
-    def bind(self, args: tuple[Any, ...], settings: Mapping[str, Any], embed: Callable[[Any], Any]) -> Facts:
+    def bind(self, args: tuple[Any, ...], settings: Mapping[str, Any], embed: Callable[[Any], Any]) -> Arguments:
         """Inputs, embedded, and settings by name, defaults included. Raises: CodeError, DtypeError."""
         try:
             bound = self.signature.bind(*args, **settings)
@@ -89,7 +89,7 @@ class Declaration:
         """How the axes of each output are walked, as it was declared."""
         return self.shape if isinstance(self.shape, tuple) else (self.shape,) * len(self.outputs)
 
-    def logics(self, facts: Facts, operands: int) -> tuple[Logic, ...]:
+    def logics(self, facts: Arguments, operands: int) -> tuple[Logic, ...]:
         """How the axes of each output are walked."""
         shape = self._told(self.shape, facts)
         shapes = shape if isinstance(shape, tuple) else (shape,) * len(self.outputs)
@@ -97,18 +97,18 @@ class Declaration:
             raise CodeError(f"`{self.title}` has {len(self.outputs)} outputs, and axes for {len(shapes)}")
         return tuple(logic_of(one, operands) for one in shapes)
 
-    def precisions(self, facts: Facts) -> tuple[Precision | None, ...]:
+    def precisions(self, facts: Arguments) -> tuple[Precision | None, ...]:
         told = (self._told(kind, facts) for kind in self.kinds)
         return tuple(None if kind is None else precision(kind) for kind in told)
 
-    def _told(self, given: object, facts: Facts) -> object:
+    def _told(self, given: object, facts: Arguments) -> object:
         if not inspect.isfunction(given):
             return given
         return given(*(facts[name] for name in inspect.signature(given).parameters))
 
     # --- what must hold ----------------------------------------------------------------------------------------------
 
-    def check_types(self, facts: Facts) -> None:
+    def check_types(self, facts: Arguments) -> None:
         for name, t in self.each(facts):
             if not (self.inputs[name].takes(t.typing.known) or (t.literal is not None and self._takes_numbers(name))):
                 wants = " or ".join(self.inputs[name].words)
@@ -119,7 +119,7 @@ class Declaration:
     def _takes_numbers(self, name: str) -> bool:
         return self.inputs[name].has_gradient  # a mere number is a float where that is wanted
 
-    def check(self, conditions: Iterable[Condition], facts: Facts) -> tuple[Condition, ...]:
+    def check(self, conditions: Iterable[Condition], facts: Arguments) -> tuple[Condition, ...]:
         """Refuses a call of which some condition does not hold; gives those of which that is not known yet."""
         unknown = []
         for condition in conditions:
@@ -133,7 +133,7 @@ class Declaration:
                 raise condition.error("\n".join([problem, *table((), fix, lines)]))
         return tuple(unknown)
 
-    def _all(self, name: str, facts: Facts) -> tuple[Any, ...]:
+    def _all(self, name: str, facts: Arguments) -> tuple[Any, ...]:
         return tuple(facts[name]) if name == self.variadic else (facts[name],)
 
 

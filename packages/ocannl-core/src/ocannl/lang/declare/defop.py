@@ -23,7 +23,7 @@ from ocannl.lang.core.operation import Operation, Slots
 from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.core.terms import Term, tree_of
 from ocannl.lang.declare.axes import reading
-from ocannl.lang.declare.conditions import Condition, Facts
+from ocannl.lang.declare.conditions import Condition, Arguments
 from ocannl.lang.declare.declaration import Declaration
 from ocannl.lang.declare.part import Part
 from ocannl.lang.declare.rules import rules_of
@@ -100,7 +100,7 @@ def _term(given: Any) -> Term:
     return given if isinstance(given, Term) else Term(tree_of(given))
 
 
-def _apply(declared: Declaration, facts: Facts, label: str | None) -> Any:
+def _apply(declared: Declaration, facts: Arguments, label: str | None) -> Any:
     declared.check_types(facts)
     pending = declared.check(declared.where, facts)
     operands = tuple(t for _, t in declared.each(facts))

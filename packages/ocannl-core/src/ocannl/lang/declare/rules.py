@@ -23,7 +23,7 @@ from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.core.operation import Slots, ruling
 from ocannl.lang.core.slots import Slot, SlotAssign
 from ocannl.lang.core.terms import Hole, Term, Tree, tree_of
-from ocannl.lang.declare.conditions import Facts
+from ocannl.lang.declare.conditions import Arguments
 from ocannl.lang.declare.declaration import Declaration
 
 Place = tuple[str, int]  # of what kind a slot is, and of which operand or output
@@ -107,7 +107,7 @@ class Rules:
         return made
 
 
-def rules_of(declared: Declaration, facts: Facts, operands: int) -> Rules:
+def rules_of(declared: Declaration, facts: Arguments, operands: int) -> Rules:
     """What the declaring function gives for one call. Raises: CodeError where that does not fit the declaration."""
     given = [operand for name in declared.inputs for operand in declared._all(name, facts)]
     own = inspect.signature(declared.rules).parameters.values()
@@ -151,7 +151,7 @@ def _reads(
     return {name: slots[name] for name in names}
 
 
-def _refuse_missing(declared: Declaration, facts: Facts, reads: dict[str, Place]) -> None:
+def _refuse_missing(declared: Declaration, facts: Arguments, reads: dict[str, Place]) -> None:
     """A gradient is added to every operand that can have one."""
     if ("operand gradient", 0) in reads.values():
         return

@@ -10,19 +10,11 @@ from math import prod
 from ocannl.ir.capabilities import Caches
 from ocannl.ir.index import Sym
 from ocannl.ir.loops import Update
+from ocannl.opt import machine_model as machine
 from ocannl.opt.group import Group
 from ocannl.opt.nest import loads
-from ocannl.opt.plan.near import LINE_BYTES, in_blocks, near
+from ocannl.opt.plan.near import in_blocks, near
 from ocannl.opt.plan.tiled import Tiled
-
-FROM_ALL = 3.0  # cycles for a line that comes from the cache that cores share
-FROM_MEMORY = 8.0  # and for one that comes from memory
-APART = 16.0  # more if the next tile does not go on where it lies
-FEW = 16  # turns of the outermost loop that threads should have to share
-MOST = 4  # loops whose orders are all tried
-STRETCHES = (2, 4, 8, 16, 32, 64)
-MUCH = 0.05  # of the time of a group that another order must save
-GAIN = 0.9  # of what the order of the tiles alone takes, at most
 
 Walk = tuple[tuple[Sym, int], ...]
 """Loops, and how many turns each of them has; one that is there twice has its stretches first."""
@@ -44,18 +36,19 @@ def _in_order(group: Group, plan: Tiled, caches: Caches) -> Tiled:
     if plan.across is not None and not group.sums:
         return _along_lines(group, plan)
     turns = plan.turns
-    if not may_be_arranged(group, plan) or not 2 <= len(turns) <= MOST:
+    if not may_be_arranged(group, plan) or not 2 <= len(turns) <= machine.MAX_PERMUTED_LOOPS:
         return plan
     cycles = prod(s.extent for s in (*group.syms, *plan.reduced)) / plan.lanes / 2
     usual = _afar(group, plan, tuple(turns.items()), caches)
-    if usual < MUCH * cycles:
+    if usual < machine.MIN_LOOP_ORDER_SAVING * cycles:
         return plan
     least, best = usual, plan
     for made, walk in _ways(plan):
         cost = _afar(group, made, walk, caches)
         if cost < least:
             least, best = cost, made
-    return best if least < GAIN * usual and usual - least > MUCH * cycles else plan
+    is_worth = usual - least > machine.MIN_LOOP_ORDER_SAVING * cycles
+    return best if is_worth and least < machine.MAX_LOOP_ORDER_COST_RATIO * usual else plan
 
 
 def _along_lines(group: Group, plan: Tiled) -> Tiled:
@@ -68,7 +61,8 @@ def _along_lines(group: Group, plan: Tiled) -> Tiled:
     (write, *_) = group.writes
     inner = min(many, key=lambda sym: abs(write.stride(sym)) * max(1, sizes[sym]))
     outermost = many[inner is many[0]]
-    if inner is many[-1] or turns[outermost] < min(FEW, turns[many[0]]):  # threads may share the outermost loop
+    enough = min(machine.MIN_OUTER_TRIPS, turns[many[0]])  # threads may share the outermost loop
+    if inner is many[-1] or turns[outermost] < enough:
         return plan
     return replace(plan, loops=(*(each for each in plan.loops if each[0] is not inner), (inner, sizes[inner])))
 
@@ -105,9 +99,10 @@ def _afar(group: Group, plan: Tiled, walk: Walk, caches: Caches) -> float:
     if plan.block:
         first, place = plan.reduced[0], len(walk) - plan.inside
         walk = (*walk[:place], (first, -(-first.extent // plan.block)), *walk[place:])
-    into_core, into_all = (_moved(operands, walk, room) for room in (caches.core_bytes // 2, caches.far_bytes))
-    lines = FROM_ALL * into_core + FROM_MEMORY * into_all + APART * _apart(group, walk, caches)
-    return lines / LINE_BYTES
+    near_bytes = caches.core_bytes // machine.OPERAND_CACHE_DIVISOR
+    into_core, into_all = (_moved(operands, walk, room) for room in (near_bytes, caches.far_bytes))
+    cost = machine.LLC_LINE_CYCLES * into_core + machine.DRAM_LINE_CYCLES * into_all
+    return (cost + machine.SHORT_RUN_CYCLES * _apart(group, walk, caches)) / machine.LINE_BYTES
 
 
 def _apart(group: Group, walk: Walk, caches: Caches) -> int:
@@ -140,7 +135,7 @@ def _moved(operands: Sequence[_Operand], walk: Walk, room: int) -> float:
 def _ways(plan: Tiled) -> Iterator[tuple[Tiled, Walk]]:
     """Plans with other orders, of which threads can share the outermost loop as well."""
     turns = plan.turns
-    enough = min(FEW, next(iter(turns.values())))
+    enough = min(machine.MIN_OUTER_TRIPS, next(iter(turns.values())))
     for loops in permutations(plan.loops):
         if not loops[-1][1]:
             continue
@@ -149,7 +144,7 @@ def _ways(plan: Tiled) -> Iterator[tuple[Tiled, Walk]]:
         if walk[0][1] >= enough:
             yield made, walk
         for sym, _ in loops[1:]:
-            for many in STRETCHES:
+            for many in machine.STRIP_SIZES:
                 blocks = -(-turns[sym] // many)
                 if enough <= blocks and 1 < blocks < turns[sym]:
                     inner = tuple([(each, many if each is sym else count) for each, count in walk])

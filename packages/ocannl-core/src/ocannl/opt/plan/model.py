@@ -15,31 +15,10 @@ from math import inf, prod
 from operator import mul
 from typing import NamedTuple
 
-SHAPES = (
-    (1, 8), (1, 4), (1, 2), (1, 1), (2, 4), (4, 4), (6, 4), (4, 2), (6, 2), (8, 3), (12, 2), (4, 1), (8, 1), (14, 1)
-)  # fmt: skip
-"""Tiles to choose from where lanes are cells: rows, and vectors in a row."""
-MOST = max(rows for rows, _ in SHAPES)
-AREA = max(rows * vectors for rows, vectors in SHAPES)
-ALONE = max(vectors for rows, vectors in SHAPES if rows == 1)
-BLOCKS = (
-    (1, 1, 8), (1, 1, 4), (1, 1, 2), (1, 1, 1), (6, 1, 4), (8, 1, 3), (4, 1, 4), (4, 1, 2), (2, 2, 2), (4, 2, 1),
-    (4, 4, 1), (5, 4, 1),
-)  # fmt: skip
-"""Tiles to choose from where lanes are parts of a sum: rows, columns, and vectors."""
-PARTS = max(map(prod, BLOCKS))
-LATENCY = 4  # cycles until a sum can be added to again
-TURN = 0.2  # cycles of a loop itself, which mostly hide behind others
-TILE = 12  # cycles until a tile runs as fast as it can
-FOLD = 5  # cycles for the total of a vector
-ROW = 3.5  # cycles that it takes to go on with another row of memory, for each of those that are read at a time
-NEAR = 1 << 13  # cells that the first cache holds
-LINE = 16  # cells that come into it together
-FETCH = 2  # loads that one could do while they come from the next one
-ONCE = [(1, 1)]  # a loop of one iteration, in parts
-LIGHT = 6  # additions up to which several vectors of a map are worked on together
+from ocannl.opt import machine_model as machine
 
-SURE = 0.999  # of a bound, which is computed in another order
+ONCE = [(1, 1)]  # a loop of one iteration, in parts
+
 
 Strides = tuple[int, ...]
 
@@ -142,11 +121,12 @@ class _Family(NamedTuple):
 def _families(shape: Shape) -> Iterator[_Family]:
     extents = shape.kept + shape.reduced
     rows, places = _rows(shape), count()
-    cells, steps = prod(shape.kept) * SURE, prod(shape.reduced)
+    cells, steps = prod(shape.kept) * machine.BOUND_SLACK, prod(shape.reduced)
     for vector in (n for n, extent in enumerate(extents) if extent > 1 and shape.wide[n]):
         turns = -(-extents[vector] // shape.lanes) / extents[vector]
         if vector >= len(shape.kept):
-            step = max(shape.work / 2, (LATENCY + TURN) / PARTS)
+            latency = machine.ADD_LATENCY_CYCLES + machine.LOOP_OVERHEAD_CYCLES
+            step = max(shape.work / 2, latency / machine.MAX_PARTIAL_SUMS)
             yield _Family(cells * (steps * turns * step + _end(shape)), next(places), vector)
             continue
         for row in (None, *(n for n in rows if n != vector)):
@@ -160,15 +140,18 @@ def _rows(shape: Shape) -> list[int]:
 
 def _least(shape: Shape, vector: int, row: int | None) -> float:
     """Cycles of a vector of cells."""
-    high, area = (1, ALONE) if row is None else (max(MOST, shape.lanes), max(AREA, shape.lanes))
+    high, area = 1, machine.MAX_VECTORS_ONE_ROW
+    if row is not None:
+        high, area = max(machine.MAX_TILE_ROWS, shape.lanes), max(machine.MAX_TILE_AREA, shape.lanes)
 
     def moved(ref: Strides) -> float:
         return 1 if row is not None and ref[row] == 1 else _cells(ref[vector], shape.lanes)
 
     loads = sum([moved(ref) / (1 if row is None or ref[row] else high) for ref in shape.terms if ref[vector]])
     once = shape.after / 2 + sum(map(moved, shape.writes)) + sum(map(moved, shape.others)) / 2
-    wait, start = (LATENCY, TILE) if shape.reduced else (0, 0)
-    return prod(shape.reduced) * (max(shape.work / 2, loads / 2, wait / area) + TURN / area) + once + start / area
+    wait, start = (machine.ADD_LATENCY_CYCLES, machine.TILE_STARTUP_CYCLES) if shape.reduced else (0, 0)
+    step = max(shape.work / 2, loads / 2, wait / area) + machine.LOOP_OVERHEAD_CYCLES / area
+    return prod(shape.reduced) * step + once + start / area
 
 
 def _columns(shape: Shape, vector: int, row: int | None) -> Iterator[Tile]:
@@ -184,8 +167,9 @@ def _columns(shape: Shape, vector: int, row: int | None) -> Iterator[Tile]:
     held = sum(ref[vector] != 0 and (row is None or ref[row] == 0) for ref in shape.terms)
     cycles = _column(shape, vector, row)
     tried: set[tuple[int, int]] = set()
-    for high, wide in (*SHAPES, (lanes, 1)):
-        if (high > 1) is not (row is not None) or (not shape.reduced and wide > 1 and shape.work > LIGHT):
+    is_light = shape.work <= machine.MAX_UNROLLED_OPS
+    for high, wide in (*machine.TILE_SHAPES, (lanes, 1)):
+        if (high > 1) is not (row is not None) or (not shape.reduced and wide > 1 and not is_light):
             continue
         tile, vectors = _balanced(length, high), _balanced(turns, wide)
         if (tile, vectors) in tried:
@@ -212,11 +196,16 @@ def _column(shape: Shape, vector: int, row: int | None) -> Callable[[int, int], 
         for ref in shape.terms
     ]
     again = [prod([n for n, _ in walk]) for walk in walks]  # how often other lines come in a tile
-    often = [n / steps * min([1, *(step / LINE for _, step in walk)]) for n, walk in zip(again, walks, strict=True)]
+    line, l1, fill, overhead = (
+        machine.ELEMENTS_PER_LINE, machine.L1_ELEMENTS, machine.LINE_FILL_LOADS, machine.LOOP_OVERHEAD_CYCLES
+    )  # fmt: skip
+    often = [n / steps * min([1, *(step / line for _, step in walk)]) for n, walk in zip(again, walks, strict=True)]
     work, after = shape.work / 2, shape.after / 2
-    least, start = (LATENCY, TILE) if shape.reduced else (0, 0)  # tiles without sums overlap
+    least = start = 0  # tiles without sums overlap
+    if shape.reduced:
+        least, start = machine.ADD_LATENCY_CYCLES, machine.TILE_STARTUP_CYCLES
     dense = [(_share(each.along) * lanes, _share(each.down)) for each in terms]
-    near = NEAR / LINE / sum(again) if shape.reduced and again else inf  # cells of a tile whose lines surely stay near
+    near = l1 / line / sum(again) if shape.reduced and again else inf  # cells of a tile whose lines surely stay near
 
     plain = after + store.of_cell(None) + read.of_cell(None) / 2
 
@@ -227,9 +216,9 @@ def _column(shape: Shape, vector: int, row: int | None) -> Callable[[int, int], 
         loads = load.of_tile(rows, vectors, turned)
         if area * lanes > near:
             lines = [max(1, along * vectors) * max(1, down * rows) for along, down in dense]
-            if sum(map(mul, lines, again)) * LINE > NEAR:
-                loads += FETCH * sum(map(mul, lines, often))
-        step = max(area * work, loads / 2, least) + TURN
+            if sum(map(mul, lines, again)) * line > l1:
+                loads += fill * sum(map(mul, lines, often))
+        step = max(area * work, loads / 2, least) + overhead
         once = plain if turned is None else after + store.of_cell(turned) + read.of_cell(turned) / 2
         return steps * step + area * once + start
 
@@ -338,7 +327,7 @@ def _sums(shape: Shape, vector: int, row: int | None = None) -> Iterator[Tile]:
     def reads(some: tuple[int, ...]) -> tuple[_Reads, _Reads, _Reads]:
         return _Reads.of(wide, some), _Reads.of(priced, some), _Reads.of(single, some)
 
-    for high, low, across in BLOCKS:
+    for high, low, across in machine.REDUCTION_TILE_SHAPES:
         vectors = _balanced(turns, across)
         for some in permutations(rows, (high > 1) + (low > 1)):
             sizes = tuple([_balanced(extents[n], most) for n, most in zip(some, (high, low), strict=False)])
@@ -353,12 +342,14 @@ def _sums(shape: Shape, vector: int, row: int | None = None) -> Iterator[Tile]:
             firsts, seconds, *_ = (*[_parts(extents[n], size) for n, size in zip(some, sizes, strict=True)], ONCE, ONCE)
             for p, many in firsts:
                 for q, often in seconds:
-                    area, rows_read = p * q, ROW * streams.of_tile(p, q)
+                    area, rows_read = p * q, machine.ROW_SWITCH_CYCLES * streams.of_tile(p, q)
                     loaded = loads.of_tile(p, q) * vectors + cast.of_tile(p, q)
-                    if streams.of_tile(p, q) * steps * extents[vector] > NEAR:
-                        loaded += FETCH * streams.of_tile(p, q) * vectors
-                    step = max(area * vectors * work, loaded / 2, LATENCY) + TURN
-                    tile = steps * (turns / vectors * step + rows_read) + area * (end + 2 * (vectors - 1)) + TILE
+                    if streams.of_tile(p, q) * steps * extents[vector] > machine.L1_ELEMENTS:
+                        loaded += machine.LINE_FILL_LOADS * streams.of_tile(p, q) * vectors
+                    step = max(area * vectors * work, loaded / 2, machine.ADD_LATENCY_CYCLES)
+                    step += machine.LOOP_OVERHEAD_CYCLES
+                    tile = steps * (turns / vectors * step + rows_read) + area * (end + 2 * (vectors - 1))
+                    tile += machine.TILE_STARTUP_CYCLES
                     total += many * often * tile
             cycles = total * cells / prod([extents[n] for n in some])
             yield Tile(cycles, vector, vectors, tuple(zip(some, sizes, strict=True)))
@@ -366,7 +357,7 @@ def _sums(shape: Shape, vector: int, row: int | None = None) -> Iterator[Tile]:
 
 def _end(shape: Shape) -> float:
     """Cycles for a cell whose sum is done."""
-    return FOLD + shape.after / 2 + len(shape.others) / 2 + len(shape.writes)
+    return machine.HORIZONTAL_SUM_CYCLES + shape.after / 2 + len(shape.others) / 2 + len(shape.writes)
 
 
 def _balanced(extent: int, most: int) -> int:
@@ -382,7 +373,7 @@ def _cells(step: int, lanes: int) -> float:
 
 def _share(step: int) -> float:
     """Of a line, that lies between two cells."""
-    return min(abs(step), LINE) / LINE
+    return min(abs(step), machine.ELEMENTS_PER_LINE) / machine.ELEMENTS_PER_LINE
 
 
 @cache

@@ -11,16 +11,10 @@ from ocannl.ir.loops import Ref, When
 from ocannl.ir.projections import is_injective
 from ocannl.ir.touch import is_there, storage
 from ocannl.ir.walk import walk
+from ocannl.opt import machine_model as machine
 from ocannl.opt.group import Group
 from ocannl.opt.nest import loads
 from ocannl.opt.plan.tiled import Tiled
-
-LINE_BYTES = 64
-FETCH = 1.0  # cycles for a line that comes from beyond the cache of the core
-COPY = 1.0  # cycles for a cell of an array that is copied
-SHARE = 4  # of the cache of the core, for what all tiles of a loop read: others pass through it as well
-LEAST = 256  # terms of a sum between two times that it comes from memory
-AGAIN = 8  # tiles for which it is worth it
 
 
 def near(group: Group, plan: Tiled, caches: Caches) -> Tiled:
@@ -75,10 +69,10 @@ def in_blocks(group: Group, plan: Tiled, caches: Caches) -> Tiled:
         cells = prod(tiles[sym] for sym in tiles if ref.stride(sym))
         return cells * prod(sym.extent for sym in others if ref.stride(sym)) * ref.buf.precision.nbytes
 
-    most = caches.core_bytes // SHARE // max(1, sum(map(share, shared)))
-    long = most * prod(sym.extent for sym in others) >= LEAST
+    most = caches.core_bytes // machine.BLOCK_CACHE_DIVISOR // max(1, sum(map(share, shared)))
+    long = most * prod(sym.extent for sym in others) >= machine.MIN_REDUCTION_PER_BLOCK
     again = prod(turns[sym] for sym in loops[len(loops) - inside :])
-    if not inside or not long or again < AGAIN or first.extent < 2 * most:
+    if not inside or not long or again < machine.MIN_OPERAND_REUSE or first.extent < 2 * most:
         return plan
     return replace(plan, block=-(-first.extent // -(-first.extent // most)), inside=inside)
 
@@ -96,5 +90,5 @@ def _pays(ref: Ref, plan: Tiled, caches: Caches) -> bool:
     if steps * max(apart, span * nbytes) <= caches.core_bytes:
         return False
     again = prod(turns for each, turns in plan.turns.items() if each is not sym and not ref.stride(each))
-    lines = -(-size * nbytes // LINE_BYTES)
-    return FETCH * (again - 1) * lines > COPY * size
+    lines = -(-size * nbytes // machine.LINE_BYTES)
+    return machine.PRIVATE_MISS_LINE_CYCLES * (again - 1) * lines > machine.COPY_ELEMENT_CYCLES * size

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from ocannl.ir.index import Sym
 from ocannl.ir.loops import Ref
 from ocannl.ir.ops import ADD, MAX, MIN
+from ocannl.opt import machine_model as machine
 from ocannl.opt.group import Group, Sum
 from ocannl.opt.nest import loads
 
-WAYS = 4  # an addition takes about four cycles, and one can begin in each
 REORDERED = (ADD, MAX, MIN)  # of a product, one part may overflow where another is zero
-SMALL = 4  # loads in a term of a sum above which its latency no longer counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +38,9 @@ def plain(group: Group) -> Plain:
 def _reduced(each: Sum) -> Reduced:
     terms = loads(each.update.value)
     order = along(each.syms, terms)
-    deep = bool(order) and order[-1].extent >= 2 * WAYS and len(terms) <= SMALL and each.acc.precision.is_float
-    return Reduced(order, WAYS if deep and each.update.op in REORDERED else 1)
+    deep = bool(order) and order[-1].extent >= 2 * machine.SCALAR_PARTIAL_SUMS and each.acc.precision.is_float
+    deep = deep and len(terms) <= machine.MAX_LATENCY_BOUND_LOADS
+    return Reduced(order, machine.SCALAR_PARTIAL_SUMS if deep and each.update.op in REORDERED else 1)
 
 
 def along(syms: tuple[Sym, ...], refs: Sequence[Ref]) -> tuple[Sym, ...]:

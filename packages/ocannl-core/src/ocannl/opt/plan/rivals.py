@@ -10,6 +10,7 @@ from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Sym
 from ocannl.ir.loops import Buf, Expr, Idx, Load, Update, Var, When
 from ocannl.ir.walk import walk
+from ocannl.opt import machine_model as machine
 from ocannl.opt.group import Group
 from ocannl.opt.plan.arrange import arranged
 from ocannl.opt.plan.model import tiles
@@ -17,15 +18,13 @@ from ocannl.opt.plan.near import may_be_packed, near
 from ocannl.opt.plan.plain import Plain, plain
 from ocannl.opt.plan.tiled import Tiled, guards, in_tiles, subject_of, tiled
 
-MOST = 24  # plans for a group, that of the model among them
-WORTH = 2.0  # times the cycles of the best tile: the model is not as wrong as that
-
 
 def rivals(
-    group: Group, capabilities: Capabilities, shared: bool = False, most: int = MOST
+    group: Group, capabilities: Capabilities, shared: bool = False, most: int | None = None
 ) -> tuple[Plain | Tiled, ...]:
     """Plans of which every result has the same bits, each once: that of the model first, then those that it likes
     best."""
+    most = machine.MAX_CANDIDATES if most is None else most
     tile = tiled(group, capabilities, shared)
     if tile is None:
         return (plain(group),)
@@ -62,7 +61,7 @@ def _tiles(group: Group, first: Tiled, capabilities: Capabilities) -> Iterator[T
     assert subject is not None
     some = tiles(subject.shape())
     for tile in some:
-        if tile.cycles > WORTH * some[0].cycles:
+        if tile.cycles > machine.MAX_CANDIDATE_COST_RATIO * some[0].cycles:
             return
         made = in_tiles(group, subject, tile)
         yield made if first.vector in first.reduced else replace(made, reduced=first.reduced)

@@ -12,16 +12,12 @@ from ocannl.ir.loops import Buf, Cast, Expr, Idx, Load, Ref, Var, When
 from ocannl.ir.projections import is_injective
 from ocannl.ir.touch import is_there
 from ocannl.ir.walk import walk
+from ocannl.opt import machine_model as machine
 from ocannl.opt.cost import cost
 from ocannl.opt.group import Group
 from ocannl.opt.nest import loads
 from ocannl.opt.plan.model import Shape, Strides, Tile, alike, best
 from ocannl.opt.plan.plain import REORDERED, along
-
-LONG = 8_000  # cycles of a group, about, that threads share
-THREADS = (2, 4)  # for which it is to be divided well: plans are the same for any number
-WAIT = 0.15  # of the time that some of them have nothing to do counts
-HIGH = 6  # rows from which on vectors come fast enough even from the second cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +67,12 @@ def tiled(group: Group, capabilities: Capabilities, shared: bool = False) -> Til
     if subject is None or tile is None:
         return None
     first = in_tiles(group, subject, tile)
-    if not (shared and first.turns) or tile.cycles < LONG:
+    if not (shared and first.turns) or tile.cycles < machine.MIN_PARALLEL_TILE_CYCLES:
         return first
-    high = [each for each in alike(subject.shape(), tile) if each.tiles and each.tiles[0][1] >= HIGH]
+    rows = machine.MIN_L2_TILE_ROWS
+    high = [each for each in alike(subject.shape(), tile) if each.tiles and each.tiles[0][1] >= rows]
     some = [(tile.cycles, first), *((each.cycles, in_tiles(group, subject, each)) for each in high)]
-    return min(some, key=lambda each: each[0] * (1 + WAIT * idle(each[1])))[1]
+    return min(some, key=lambda each: each[0] * (1 + machine.IMBALANCE_WEIGHT * idle(each[1])))[1]
 
 
 def idle(plan: Tiled) -> float:
@@ -83,7 +80,8 @@ def idle(plan: Tiled) -> float:
     iterations of the outermost loop."""
     sym, turns = next(iter(plan.turns.items()))
     exact = sym.extent / plan.tiles.get(sym, 1)
-    return sum(-(-turns // threads) * threads / exact - 1 for threads in THREADS) / len(THREADS)
+    counts = machine.BALANCED_THREADS
+    return sum(-(-turns // threads) * threads / exact - 1 for threads in counts) / len(counts)
 
 
 def in_tiles(group: Group, subject: Subject, tile: Tile) -> Tiled:
@@ -184,7 +182,7 @@ def subject_of(group: Group, capabilities: Capabilities) -> Subject | None:
         lanes=capabilities.vector_bytes // width,
         registers=capabilities.vector_registers,
     )
-    near = capabilities.caches.core_bytes // 2
+    near = capabilities.caches.core_bytes // machine.OPERAND_CACHE_DIVISOR
     return Subject(syms, tuple(terms), tuple(others), tuple(group.writes), numbers, near)
 
 

@@ -12,6 +12,7 @@ from operator import and_
 from ocannl.ir.index import Affine, Bound, Cond, Sym
 from ocannl.ir.loops import Body, Buf, For, If, Load, Local, Mode, Num, Ref, Store, Update, loop
 from ocannl.ir.names import Namer
+from ocannl.opt import machine_model as machine
 from ocannl.opt.cost import cost
 from ocannl.opt.fold import fold_expr
 from ocannl.opt.group import Group, Sum, scratch
@@ -23,7 +24,6 @@ from ocannl.opt.realize.region import Grid, Region, Rows, strips_of
 from ocannl.opt.realize.shared import in_cells
 
 NONE: Mapping[Sym, Sym] = {}
-SHORT = 200  # additions up to which what follows on the sums of a tile is written out
 
 
 def realize_tiled(
@@ -137,7 +137,7 @@ class _Realizer:
         region, tail = replace(region, across=self.plan.across), self.group.tail
         rows = prod(row.count for row in region.rows if row.sym is not region.across)
         vectors = sum(strip.vectors for strip in region.strips)
-        long = rows * max(1, vectors) * sum(cost(stmt.value).work for stmt in tail) > SHORT
+        long = rows * max(1, vectors) * sum(cost(stmt.value).work for stmt in tail) > machine.MAX_UNROLLED_EPILOGUE_OPS
         if not cells or rows == 1 or not long:
             return (*body, *in_cells(region, tail, self.names, cells))
         return (*body, *self.rolled(region, cells))
