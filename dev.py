@@ -32,7 +32,7 @@ LARGE = ("ziglang",)  # what an extra brings for machines that lack it: tests sk
 # the chores stand in noxfile.py.
 TASKS = {
     "demo": ("train a network on handwritten digits", ["ocannl demo digits --backend llvm"]),
-    "test": ("run the tests", ["pytest -n auto --maxprocesses 8 --dist worksteal"]),
+    "test": ("run a sample of the tests, or with --all everything", ["pytest -n auto --maxprocesses 8 --dist worksteal"]),
     "lint": ("judge the text of the source", ["python changes/collect.py --check", "ruff check"]),
     "types": ("judge its types", ["mypy"]),
     "docs": (
@@ -68,6 +68,8 @@ def main(arguments: list[str]) -> int:
     if task == "pins":
         Path(*rest).write_text(pins(), encoding="utf-8")
         return 0
+    if task == "test":
+        rest = [argument for argument in rest if argument != "--all"] if rest else ["--quick"]
     environment = Path(sys.prefix) if here else prepare(Path(os.environ.get("DEV_VENV", ROOT / ".venv")).absolute())
     return perform(environment, TASKS[task][1], rest)
 

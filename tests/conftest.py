@@ -1,4 +1,4 @@
-"""What all tests share: Hypothesis profiles and golden texts."""
+"""Configuration of all tests: Hypothesis profiles, the quick sample, golden texts."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from ocannl.ir.tnode import reset_ids
 
+QUICK_CASES = 4  # of each parametrized test
 GOLDEN = Path(__file__).parent / "golden"
 FAILED_EXPECTATION = re.compile(r"ERROR:|FAILED|Traceback|should have", re.IGNORECASE)
 
@@ -23,7 +25,25 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="run a sample of the cases, and no test marked `slow`")
     parser.addoption("--update-golden", action="store_true", help="write the golden texts anew instead of comparing")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With `--quick`, keeps `QUICK_CASES` cases of each test function, the same ones in every run."""
+    if not config.getoption("--quick"):
+        return
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("slow") is None:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    chosen = {item for group in cases.values() for item in sorted(group, key=_digest)[:QUICK_CASES]}
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    items[:] = [item for item in items if item in chosen]
+
+
+def _digest(item: pytest.Item) -> int:
+    return crc32(item.nodeid.encode())
 
 
 @pytest.fixture
