@@ -1,0 +1,83 @@
+"""Identifiers are nouns and verbs of the field: the share of filler words in them is bounded, package by package."""
+
+from __future__ import annotations
+
+import io
+import keyword
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGES = Path(__file__).resolve().parents[1] / "packages"
+FILLERS = frozenset(
+    ["it", "its", "mine", "one", "other", "others", "each", "some", "many", "most", "least", "made", "found", "known", "here", "there", "then", "given", "held", "asked", "told", "whole", "own", "rest", "this", "these", "those", "what", "who", "way", "ways", "thing", "things", "words", "said", "turn", "turns", "place", "places"]
+)
+EXEMPT = frozenset({"one_hot", "zero_one", "one_hot_to_gather", "_one_hot"})  # terms of the field
+BINARY_METHOD = re.compile(r"def __\w+__\(self, other\b")
+BUDGET = {  # identifiers with a filler, in 1000; a budget may only fall
+    "ocannl-core": 3.0,
+    "ocannl-backend-c": 3.0,
+    "ocannl-backend-example": 3.0,
+    "ocannl-backend-llvm": 3.0,
+    "ocannl-backend-triton": 3.0,
+}
+TERMS = {  # the standard name of a technique occurs where the technique is implemented
+    "opt/analysis/disjoint_sets.py": "union-find",
+    "opt/analysis/dependences.py": "dependence",
+    "opt/fusion/fuse_outer_loops.py": "loop fusion",
+    "opt/idioms/attention/recompute.py": "rematerialization",
+    "opt/parallel/split_reductions.py": "split-K",
+    "opt/schedule/build/hoist.py": "loop-invariant",
+    "opt/schedule/plan/register_tiles.py": "tiling",
+    "opt/simplify/common_subexpressions.py": "common-subexpression",
+    "opt/simplify/dead_code.py": "dead-code",
+    "opt/simplify/equal_arrays.py": "value numbering",
+}
+
+
+def identifiers(text: str) -> Iterator[str]:
+    """All names of a source text, without `other` in signatures of binary special methods, which is Python's own."""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        conventional = token.string == "other" and BINARY_METHOD.search(token.line)
+        if token.type == tokenize.NAME and not keyword.iskeyword(token.string) and not conventional:
+            yield token.string
+
+
+def words(name: str) -> list[str]:
+    """`maxTile_rows` -> max, tile, rows."""
+    return [word.lower() for part in name.split("_") for word in re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])", part)]
+
+
+def is_filler(name: str) -> bool:
+    return name not in EXEMPT and not FILLERS.isdisjoint(words(name))
+
+
+def sources(package: str) -> list[Path]:
+    return [path for path in sorted((PACKAGES / package / "src").rglob("*.py")) if "testing" not in path.parts]
+
+
+@pytest.mark.parametrize("package", BUDGET)
+def test_few_identifiers_contain_a_filler_word(package: str) -> None:
+    total, fillers = 0, dict[str, int]()
+    for path in sources(package):
+        for name in identifiers(path.read_text(encoding="utf-8")):
+            total += 1
+            if is_filler(name):
+                label = f"{path.relative_to(PACKAGES / package / 'src')}: {name}"
+                fillers[label] = fillers.get(label, 0) + 1
+    worst = sorted(fillers.items(), key=lambda item: -item[1])[:20]
+    share = 1000 * sum(fillers.values()) / total
+    assert share <= BUDGET[package], f"{share:.1f} of 1000 identifiers contain a filler word: {worst}"
+
+
+@pytest.mark.parametrize("path", TERMS)
+def test_a_technique_is_called_by_its_name(path: str) -> None:
+    text = (PACKAGES / "ocannl-core" / "src" / "ocannl" / path).read_text(encoding="utf-8")
+    assert TERMS[path].lower() in " ".join(text.lower().split())
+
+
+def test_every_package_has_a_budget() -> None:
+    assert {path.name for path in PACKAGES.iterdir() if path.is_dir()} == BUDGET.keys()
