@@ -34,10 +34,10 @@ def obstacle() -> str | None:
     if find_spec("ocannl_backend_triton") is None:
         return "ocannl-backend-triton is not installed"
     from ocannl.backend import BackendUnavailable
-    from ocannl_backend_triton.driver import cuda
+    from ocannl_backend_triton.driver import system_driver
 
     try:
-        cuda()
+        system_driver()
     except BackendUnavailable as wrong:
         return str(wrong)
     return None if find_spec("triton") else "triton is not installed"
@@ -47,9 +47,9 @@ def copied_bytes_per_s() -> tuple[str, float]:
     """The card, and how fast it copies within its memory: bytes read and bytes written."""
     from ocannl.backend import Location
     from ocannl_backend_triton.device import devices
-    from ocannl_backend_triton.driver import cuda
+    from ocannl_backend_triton.driver import system_driver
 
-    device = devices(cuda())[0]
+    device = devices(system_driver())[0]
     queue, (one, two) = device.queue(False), (device.alloc_pool(COPIED_BYTES) for _ in range(2))
     best = 0.0
     for _ in range(5):

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from ocannl.ir.tnode import reset_ids
 
-QUICK_CASES = 4  # of each parametrized test
+QUICK_CASES = 2  # of each parametrized test
 GOLDEN = Path(__file__).parent / "golden"
 FAILED_EXPECTATION = re.compile(r"ERROR:|FAILED|Traceback|should have", re.IGNORECASE)
 
@@ -25,21 +25,34 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--quick", action="store_true", help="run a sample of the cases, and no test marked `slow`")
+    parser.addoption("--quick", action="store_true", help="run a small sample of the cases and no `slow` tests")
+    parser.addoption("--complete", action="store_true", help="run all cases, also of tests marked `sample`")
     parser.addoption("--update-golden", action="store_true", help="write the golden texts anew instead of comparing")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With `--quick`, keeps `QUICK_CASES` cases of each test function, the same ones in every run."""
-    if not config.getoption("--quick"):
+    """Limits the cases of each test function: `QUICK_CASES` with `--quick`, else the `n` of a marker `sample(n)`.
+
+    The choice depends on the names of the cases alone, so it is the same in every run. `--complete` lifts all limits.
+    """
+    if config.getoption("--complete"):
         return
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if item.get_closest_marker("slow") is None:
-            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    chosen = {item for group in cases.values() for item in sorted(group, key=_digest)[:QUICK_CASES]}
+        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    limit = _quick_limit if config.getoption("--quick") else _sample_limit
+    chosen = {item for group in cases.values() for item in sorted(group, key=_digest)[: limit(group[0])]}
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = [item for item in items if item in chosen]
+
+
+def _quick_limit(item: pytest.Item) -> int:
+    return 0 if item.get_closest_marker("slow") else QUICK_CASES
+
+
+def _sample_limit(item: pytest.Item) -> int | None:
+    marker = item.get_closest_marker("sample")
+    return None if marker is None else marker.args[0]
 
 
 def _digest(item: pytest.Item) -> int:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import ocannl as oc
-from ocannl.opt import search
-from ocannl.opt.plan import rivals
-from ocannl.runtime.benchmark import Timer
+from ocannl.opt import autotune
+from ocannl.opt.schedule.plan import candidate_plans
+from ocannl.runtime.benchmark import Benchmark
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
@@ -79,11 +79,11 @@ def test_a_search_changes_no_bit(backend, name, monkeypatch, tmp_path):
     wanted = trained(backend, name, monkeypatch, 1)
     random, taken = Random(f"{name} {backend}"), []
     monkeypatch.setenv("OCANNL_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(search, "rivals", partial(rivals, most=5))
-    monkeypatch.setattr(Timer, "remember", lambda self, nest, chosen: taken.append(any(chosen)))
-    monkeypatch.setattr(Timer, "seconds", lambda self, rivals: [random.random() for _ in rivals])
+    monkeypatch.setattr(autotune, "candidate_plans", partial(candidate_plans, limit=5))
+    monkeypatch.setattr(Benchmark, "insert", lambda self, nest, chosen: taken.append(any(chosen)))
+    monkeypatch.setattr(Benchmark, "seconds", lambda self, candidates: [random.random() for _ in candidates])
     for threads in (1, 2, 3):
-        with oc.settings(search=100):
+        with oc.settings(autotune=100):
             assert trained(backend, name, monkeypatch, threads) == wanted
     assert sum(taken) > 10
 
@@ -126,7 +126,7 @@ def test_steps_are_the_same_bit_by_bit_with_any_number_of_threads_and_every_time
             run.call()
         run.sync()
         (loss,) = run.model.results
-        shared = "claimed by" in run.call.stages()["share"]
+        shared = "claimed by" in run.call.stages()["parallelize"]
         return shared, [run.value(), *(run.context[p] for p in loss.params.values())]
 
     shared, first = trained(1)

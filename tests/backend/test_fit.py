@@ -1,4 +1,4 @@
-"""The training loop, on every backend that works here."""
+"""The training loop, on every usable backend."""
 
 import numpy as np
 import pytest
@@ -16,8 +16,8 @@ def ctx(request):
     return oc.Context(request.param)
 
 
-def line(x, t):
-    """The mean square error of a line that starts at zero."""
+def linear_loss(x, t):
+    """The mean squared error of a linear model with zero parameters."""
     w = oc.param("w", 0.0, output=[1])
     b = oc.param("b", 0.0)
     return ((w @ x + b - t) ** 2).mean().with_label("loss")
@@ -25,18 +25,18 @@ def line(x, t):
 
 def by_symbol():
     n = oc.symbol("n", 0, len(XS))
-    loss = line(oc.tensor(XS, batch_axes=2)[n], oc.tensor(TS, batch_axes=2)[n])
+    loss = linear_loss(oc.tensor(XS, batch_axes=2)[n], oc.tensor(TS, batch_axes=2)[n])
     return loss, n
 
 
 def by_feeds():
     x = oc.placeholder("x", batch=[4], output=[3])
     t = oc.placeholder("t", batch=[4], output=[1])
-    return line(x, t), [{x: a, t: b} for a, b in zip(XS, TS, strict=True)]
+    return linear_loss(x, t), [{x: a, t: b} for a, b in zip(XS, TS, strict=True)]
 
 
 def reference(order, rate):
-    """The losses, by NumPy."""
+    """The losses computed by NumPy."""
     w, b, losses = np.zeros((3, 1)), np.zeros(1), []
     for k in order:
         error = XS[k] @ w + b - TS[k]
@@ -46,7 +46,7 @@ def reference(order, rate):
 
 
 @pytest.mark.parametrize("make", [by_symbol, by_feeds])
-def test_every_batch_is_a_step_of_every_epoch(ctx, make):
+def test_every_epoch_has_a_step_for_each_batch(ctx, make):
     loss, batches = make()
     fitted = train.fit(ctx, loss, train.sgd(loss, 0.1), batches, epochs=3)
     np.testing.assert_allclose(fitted.losses, reference([*range(5)] * 3, 0.1), rtol=1e-4)
@@ -55,7 +55,7 @@ def test_every_batch_is_a_step_of_every_epoch(ctx, make):
     assert fitted.watched == []
 
 
-def test_a_shuffled_epoch_takes_every_batch_once_in_an_order_that_the_seed_decides(ctx):
+def test_shuffled_epochs_permute_the_batches_by_the_seed(ctx):
     order = np.random.default_rng(7)
     orders = [k for _ in range(2) for k in order.permutation(5)]
     for make in (by_symbol, by_feeds):
@@ -64,7 +64,7 @@ def test_a_shuffled_epoch_takes_every_batch_once_in_an_order_that_the_seed_decid
         np.testing.assert_allclose(fitted.losses, reference(orders, 0.1), rtol=1e-4)
 
 
-def test_parameters_that_have_a_value_keep_it(ctx):
+def test_initialized_parameters_are_preserved(ctx):
     loss, n = by_symbol()
     ctx.init(loss)
     ctx[loss.params["w"]] = [[1.0, -2.0, 0.5]]
@@ -73,7 +73,7 @@ def test_parameters_that_have_a_value_keep_it(ctx):
     assert max(fitted.losses) < 1e-10
 
 
-def test_what_watches_is_asked_after_each_epoch(ctx):
+def test_watch_is_called_after_each_epoch(ctx):
     loss, n = by_symbol()
     seen = []
 
@@ -82,19 +82,19 @@ def test_what_watches_is_asked_after_each_epoch(ctx):
         return {"seen": seen[-1]}
 
     fitted = train.fit(ctx, loss, train.sgd(loss, 0.1), n, epochs=3, watch=watch)
-    assert [figures["seen"] for figures in fitted.watched] == seen
+    assert [metrics["seen"] for metrics in fitted.watched] == seen
     assert seen == [fitted.losses[k] for k in (4, 9, 14)]
 
 
-def test_symbols_and_arrays_may_be_fed_together(ctx):
+def test_feeds_may_mix_symbols_and_arrays(ctx):
     n = oc.symbol("n", 0, 5)
     t = oc.placeholder("t", batch=[4], output=[1])
-    loss = line(oc.tensor(XS, batch_axes=2)[n], t)
+    loss = linear_loss(oc.tensor(XS, batch_axes=2)[n], t)
     fitted = train.fit(ctx, loss, train.sgd(loss, 0.1), ({n: k, t: TS[k]} for k in range(5)))
     np.testing.assert_allclose(fitted.losses, reference(range(5), 0.1), rtol=1e-4)
 
 
-def test_no_batches_and_no_mapping_are_refused(ctx):
+def test_invalid_batches_are_rejected(ctx):
     loss, _ = by_feeds()
     with pytest.raises(oc.CodeError, match="no batches"):
         train.fit(ctx, loss, train.sgd(loss, 0.1), [])

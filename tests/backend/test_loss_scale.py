@@ -1,4 +1,4 @@
-"""Loss scaling: float16 in the middle of a model trains where its gradients would be zero, on every backend."""
+"""Loss scaling: float16 layers train although their unscaled gradients underflow, on every backend."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ BACKENDS = [row.name for row in oc.backends() if row.usable]
 RNG = np.random.default_rng(0)
 XS = RNG.normal(size=(32, 4)).astype("float32")
 TS = np.sin(XS.sum(1, keepdims=True))
-WEIGHT = 2.0**-24  # of the loss: gradients of float32 do not mind, those of float16 are zero
+WEIGHT = 2.0**-24  # of the loss: gradients of float16 underflow, those of float32 do not
 RATE = 0.05 / WEIGHT
 
 
 @pytest.fixture(params=BACKENDS)
 def ctx(request):
-    with oc.Context(request.param) as made:
-        yield made
+    with oc.Context(request.param) as context:
+        yield context
 
 
 def network(kind: str) -> oc.Tensor:
-    """The loss of a small network that keeps its parameters in float32 and computes in `kind`."""
+    """The loss of a small network with float32 parameters that computes in `kind`."""
     rng = np.random.default_rng(1)
 
     def dense(x, n, fan):
@@ -42,20 +42,20 @@ def losses(ctx: oc.Context, loss: oc.Tensor, scale: float | train.LossScale | No
     return np.array(seen) / WEIGHT
 
 
-def test_gradients_of_float16_vanish_unless_the_loss_is_scaled(ctx):
+def test_float16_gradients_underflow_without_loss_scaling(ctx):
     wide = losses(ctx, network("float32"), None)
-    lost = losses(ctx, network("float16"), None)
+    underflowed = losses(ctx, network("float16"), None)
     assert wide[-1] < 0.1 * wide[0]
-    assert np.all(lost == lost[0])
+    assert np.all(underflowed == underflowed[0])
     for scale in (2.0**20, train.LossScale(2.0**20)):
         scaled = losses(ctx, network("float16"), scale)
         np.testing.assert_allclose(scaled, wide, rtol=0.1, atol=0.02 * wide[0])
         assert scaled[-1] < 0.1 * wide[0]
 
 
-def test_a_scale_that_is_too_large_spoils_everything_or_adapts(ctx):
-    spoiled = losses(ctx, network("float16"), 2.0**45)
-    assert np.isnan(spoiled[-1])
+def test_too_large_scale_overflows_or_adapts(ctx):
+    overflowed = losses(ctx, network("float16"), 2.0**45)
+    assert np.isnan(overflowed[-1])
     scale = train.LossScale(2.0**45, backoff=0.25)
     adapted = losses(ctx, network("float16"), scale)
     skipped, value = int(ctx[scale.skipped]), float(ctx[scale.value])
@@ -63,7 +63,7 @@ def test_a_scale_that_is_too_large_spoils_everything_or_adapts(ctx):
     assert np.all(adapted[: skipped + 1] == adapted[0]) and adapted[-1] < 0.1 * adapted[0]
 
 
-def test_a_scale_of_a_power_of_two_changes_no_gradient_that_is_there(ctx):
+def test_power_of_two_scale_preserves_gradients_exactly(ctx):
     w = oc.param("w", XS[0])
     loss = (w * w * oc.tensor(XS[1])).sum()
     ctx.init(loss)
@@ -81,8 +81,8 @@ UPDATES = {
 
 
 @pytest.mark.parametrize("rule", UPDATES)
-def test_a_skipped_step_changes_nothing_that_is_kept(ctx, rule):
-    """Steps with infinite gradients in between leave what the same steps without them leave."""
+def test_skipped_step_preserves_persistent_nodes(ctx, rule):
+    """Interleaved steps with infinite gradients do not affect the results."""
     x = oc.placeholder("x", batch=[], input=[], output=[3])
     results = []
     for infinite in (False, True):
@@ -105,7 +105,7 @@ def test_a_skipped_step_changes_nothing_that_is_kept(ctx, rule):
     assert np.all(np.isfinite(results[0])) and np.all(results[0] != [0.5, -1.0, 2.0])
 
 
-def test_the_scale_grows_after_finite_steps_and_shrinks_to_one(ctx):
+def test_scale_grows_after_finite_steps_and_backs_off_to_one(ctx):
     x = oc.placeholder("x", batch=[], input=[], output=[])
     loss = (oc.param("w", 1.0, o=[]) * x).sum()
     scale = train.LossScale(4.0, growth=3.0, backoff=0.25, interval=2)
@@ -120,7 +120,7 @@ def test_the_scale_grows_after_finite_steps_and_shrinks_to_one(ctx):
     assert int(ctx[scale.skipped]) == 3 and int(ctx[scale.finite_steps]) == 0
 
 
-def test_a_scale_grows_no_further_than_its_type():
+def test_scale_growth_is_limited_by_its_type():
     with oc.Context("numpy") as ctx:
         loss = (oc.param("w", 0.0, o=[]) * 0.0).sum()
         scale = train.LossScale(2.0**127, interval=1)
@@ -129,15 +129,16 @@ def test_a_scale_grows_no_further_than_its_type():
         assert float(ctx[scale.value]) == 2.0**127
 
 
-def test_gradients_that_cannot_be_scaled_down_are_refused():
+def test_gradients_too_narrow_for_unscaling_are_rejected():
     loss = (oc.param("w", o=[3], dtype="float16") ** 2).sum()
     with pytest.raises(oc.DtypeError, match=r"the gradient of `w` is of type float16.*\n  fix  hold .* grad_dtype="):
         train.grad_update(loss, scale=1024.0)
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"initial": 0.5}, {"initial": np.inf}, {"growth": 0.5}, {"backoff": 1.0}, {"backoff": 0}, {"interval": 0}]
+    "settings",
+    [{"initial": 0.5}, {"initial": np.inf}, {"growth": 0.5}, {"backoff": 1.0}, {"backoff": 0}, {"interval": 0}],
 )
-def test_factors_that_do_not_adapt_are_refused(wrong):
+def test_invalid_settings_are_rejected(settings):
     with pytest.raises(oc.CodeError, match="a loss scale starts as at least 1"):
-        train.LossScale(**wrong)
+        train.LossScale(**settings)

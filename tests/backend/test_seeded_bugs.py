@@ -13,13 +13,15 @@ from typing import Any
 import pytest
 
 from ocannl.codegen.c_family import dialect, expressions, function
-from ocannl.codegen.nests import Claim
+from ocannl.codegen.nests import ParallelLoop
 from ocannl.ir.index import Affine, Cond
 from ocannl.ir.loops import Proc, Ref, Store
 from ocannl.ir.ops import Op
 from ocannl.ir.precision import Precision
-from ocannl.opt import inline, memory, pipeline
-from ocannl.opt.share import share
+from ocannl.opt import pipeline
+from ocannl.opt.fusion import inline_producers
+from ocannl.opt.memory import allocate
+from ocannl.opt.parallel.parallelize import parallelize
 from ocannl.runtime import compile_cache
 from ocannl.testing.expressions import generate
 from ocannl.testing.judges import Judged, backends_agree, judged
@@ -60,7 +62,7 @@ def one_less(f: Any, *args: Any) -> Any:
 
 
 def without_constants(ref: Ref) -> Ref:
-    return replace(ref, at=tuple(Affine(index.terms) for index in ref.at))
+    return replace(ref, indices=tuple(Affine(index.terms) for index in ref.indices))
 
 
 # --- optimization, seen on LLVM --------------------------------------------------------------------------------------
@@ -68,12 +70,12 @@ def without_constants(ref: Ref) -> Ref:
 
 @bug("llvm")
 def memory_lives_too_short(patch: Patch) -> None:
-    wrap(patch, memory, "_lives", lambda f, proc: {buf: (first, first) for buf, (first, _) in f(proc).items()})
+    wrap(patch, allocate, "_lives", lambda f, proc: {buf: (first, first) for buf, (first, _) in f(proc).items()})
 
 
 @bug("llvm")
 def values_move_past_what_changes_them(patch: Patch) -> None:
-    patch.setattr(inline, "_sees_same", lambda *given: True)
+    patch.setattr(inline_producers, "_sees_same", lambda *given: True)
 
 
 @bug("llvm")
@@ -82,14 +84,14 @@ def inlined_at_the_wrong_cell(patch: Patch) -> None:
         found = f(written, read)
         return dict(zip(found, reversed(found.values()), strict=True))
 
-    wrap(patch, inline, "matching", around)
+    wrap(patch, inline_producers, "matching", around)
 
 
 @bug("llvm")
 def last_claim_lost(patch: Patch) -> None:
-    wrap(patch, pipeline, "share", lambda f, proc: share(proc, 1, 1))
-    original = Claim.count.fget  # type: ignore[attr-defined]
-    patch.setattr(Claim, "count", property(lambda claim: max(1, original(claim) - 1)))
+    wrap(patch, pipeline, "parallelize", lambda f, proc: parallelize(proc, 1, 1))
+    original = ParallelLoop.num_chunks.fget  # type: ignore[attr-defined]
+    patch.setattr(ParallelLoop, "num_chunks", property(lambda loop: max(1, original(loop) - 1)))
 
 
 @bug("llvm")
@@ -107,7 +109,7 @@ def symbols_in_another_order(patch: Patch) -> None:
 
 @bug("llvm")
 def outside_everywhere(patch: Patch) -> None:
-    wrap(patch, scalar.Straight, "when", lambda f, self, cond, then, orelse: self.value(orelse))
+    wrap(patch, scalar.ScalarCode, "when", lambda f, self, cond, then, orelse: self.value(orelse))
 
 
 @bug("llvm")
@@ -117,12 +119,12 @@ def less_taken_for_at_most(patch: Patch) -> None:
 
 @bug("llvm")
 def sign_of_a_fused_product_lost(patch: Patch) -> None:
-    wrap(patch, scalar, "_without_sign", lambda f, expr: (False, f(expr)[1]))
+    wrap(patch, scalar, "_strip_negation", lambda f, expr: (False, f(expr)[1]))
 
 
 @bug("llvm")
 def operands_swapped(patch: Patch) -> None:
-    wrap(patch, arith, "_float", lambda f, b, op, precision, args: f(b, op, precision, args[::-1]))
+    wrap(patch, arith, "_apply_float", lambda f, b, op, precision, args: f(b, op, precision, args[::-1]))
 
 
 @bug("llvm")
@@ -132,12 +134,12 @@ def last_iteration_lost(patch: Patch) -> None:
 
 @bug("llvm")
 def constant_of_an_index_lost(patch: Patch) -> None:
-    wrap(patch, indices.Indices, "offset", lambda f, self, ref: f(self, without_constants(ref)))
+    wrap(patch, indices.Indices, "element_offset", lambda f, self, ref: f(self, without_constants(ref)))
 
 
 @bug("llvm")
 def locals_not_filled(patch: Patch) -> None:
-    wrap(patch, function.Function, "local", lambda f, self, buf, fill: f(self, buf, None if fill is None else 1))
+    wrap(patch, function.FunctionEmitter, "local", lambda f, self, buf, fill: f(self, buf, None if fill is None else 1))
 
 
 @bug("llvm")
@@ -152,7 +154,7 @@ def powers_one_too_high(patch: Patch) -> None:
 
 @bug("llvm")
 def store_instead_of_update(patch: Patch) -> None:
-    wrap(patch, scalar.Straight, "update", lambda f, self, s: self.store(Store(s.ref, s.value, s.origin)))
+    wrap(patch, scalar.ScalarCode, "update", lambda f, self, s: self.store(Store(s.ref, s.value, s.origin)))
 
 
 @bug("llvm")
@@ -165,17 +167,17 @@ def equalities_of_a_condition_dropped(patch: Patch) -> None:
 
 @bug("c")
 def constant_of_a_place_lost(patch: Patch) -> None:
-    wrap(patch, expressions.Values, "place", lambda f, self, ref: f(self, without_constants(ref)))
+    wrap(patch, expressions.ScalarExpressions, "cell", lambda f, self, ref: f(self, without_constants(ref)))
 
 
 @bug("c")
 def last_round_lost(patch: Patch) -> None:
-    wrap(patch, expressions.Values, "limit", one_less)
+    wrap(patch, expressions.ScalarExpressions, "limit", one_less)
 
 
 @bug("c")
 def facts_of_a_condition_dropped(patch: Patch) -> None:
-    wrap(patch, expressions.Values, "condition", lambda f, self, cond: f(self, Cond(cond.ge0[:1])))
+    wrap(patch, expressions.ScalarExpressions, "condition", lambda f, self, cond: f(self, Cond(cond.ge0[:1])))
 
 
 @bug("c")
@@ -183,22 +185,22 @@ def operands_reversed(patch: Patch) -> None:
     def around(f: Any, self: Any, op: Op, precision: Precision, args: list[Any]) -> Any:
         return f(self, op, precision, args[::-1] if op.name in ("sub", "div", "lt", "where") else args)
 
-    wrap(patch, expressions.Values, "compute", around)
+    wrap(patch, expressions.ScalarExpressions, "compute", around)
 
 
 @bug("c")
 def accumulators_start_at_one(patch: Patch) -> None:
-    wrap(patch, function._Function, "local", lambda f, self, buf, fill: f(self, buf, None if fill is None else 1))
+    wrap(patch, function._FunctionPrinter, "local", lambda f, self, buf, fill: f(self, buf, None if fill is None else 1))
 
 
 @bug("c")
 def updates_forget(patch: Patch) -> None:
-    wrap(patch, function._Function, "update", lambda f, self, s: self.statement(Store(s.ref, s.value, s.origin)))
+    wrap(patch, function._FunctionPrinter, "update", lambda f, self, s: self.statement(Store(s.ref, s.value, s.origin)))
 
 
 @bug("c")
 def sign_lost(patch: Patch) -> None:
-    wrap(patch, expressions, "_without_sign", lambda f, expr: (False, f(expr)[1]))
+    wrap(patch, expressions, "_strip_negation", lambda f, expr: (False, f(expr)[1]))
 
 
 @bug("c")
@@ -211,12 +213,12 @@ def numbers_cut(patch: Patch) -> None:
 
 @bug("c")
 def powers_too_high(patch: Patch) -> None:
-    wrap(patch, expressions.Values, "_power", lambda f, self, x, exponent, work: f(self, x, exponent + 1, work))
+    wrap(patch, expressions.ScalarExpressions, "_power", lambda f, self, x, exponent, work: f(self, x, exponent + 1, work))
 
 
 @bug("c")
 def blocks_share_memory(patch: Patch) -> None:
-    wrap(patch, memory, "_lives", lambda f, proc: {buf: (last, last) for buf, (_, last) in f(proc).items()})
+    wrap(patch, allocate, "_lives", lambda f, proc: {buf: (last, last) for buf, (_, last) in f(proc).items()})
 
 
 # --- the verdict -----------------------------------------------------------------------------------------------------
@@ -239,9 +241,9 @@ def first_difference(backend: str, tries: int = TRIES) -> str:
 @pytest.fixture
 def forgetful() -> Iterator[None]:
     """What was compiled with a bug is of no use to anyone else."""
-    compile_cache.forget()
+    compile_cache.clear()
     yield
-    compile_cache.forget()
+    compile_cache.clear()
 
 
 def test_there_are_enough() -> None:

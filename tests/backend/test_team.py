@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import ocannl as oc
-from ocannl.backend.cpu.thread_pool import TeamCode, ThreadPool
+from ocannl.backend.cpu.thread_pool import ThreadPoolCode, ThreadPool
 
-MAKERS = [b for b in ("llvm", "c") if find_spec(f"ocannl_backend_{b}.team")]
+MAKERS = [b for b in ("llvm", "c") if find_spec(f"ocannl_backend_{b}.thread_pool")]
 BODY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 SHARE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, BODY, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
@@ -23,7 +23,7 @@ SHARE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, BODY, ctypes.c_void_p,
 class Crew:
     """A team of its own, beside that of the process."""
 
-    def __init__(self, code: TeamCode, size: int) -> None:
+    def __init__(self, code: ThreadPoolCode, size: int) -> None:
         self.team, self.code = ThreadPool(1, 1), code
         self.of_team(code.start)
         work = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(code.work)
@@ -54,7 +54,7 @@ def crew(request):
     made = []
 
     def make(size: int) -> Crew:
-        made.append(Crew(import_module(f"ocannl_backend_{request.param}.team").team_code(), size))
+        made.append(Crew(import_module(f"ocannl_backend_{request.param}.thread_pool").thread_pool_code(), size))
         return made[-1]
 
     yield make
@@ -159,7 +159,7 @@ def results(backend, threads, queue="inline"):
     ctx = oc.Context(backend, threads=threads, queue=queue)
     ctx[x], ctx[w] = rng.normal(size=(2, 300, 300))
     routine = ctx.compile(oc.forward(z, s))
-    assert "claimed by" in routine.stages()["share"]
+    assert "claimed by" in routine.stages()["parallelize"]
     for _ in range(5):
         routine()
     return ctx[z].tobytes(), ctx[s].tobytes()

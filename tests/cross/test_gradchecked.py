@@ -78,7 +78,7 @@ BUGS: dict[str, Seed] = {
     "a factor receives itself": rule("mul", 0, lambda g, v, x, y: g * x),
     "the smaller of two receives it": rule("max", 1, lambda g, v, x, y: terms.apply("where", x > y, g, 0.0)),
     "a product counts all factors": part(operation, "_other_factors", lambda s, factor: s.value),
-    "a walk back goes on": part(scans, "ON", scans.BACK),
+    "a walk back goes on": part(scans, "ON", scans.PRECEDING),
     "an extreme hands its share to all before it": part(scans, "_kept", lambda condition, value: value),
     "soft functions have a slope of one half": part(elementwise, "_sigmoid", lambda x: 0.0 * x + 0.5),
 }

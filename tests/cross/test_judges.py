@@ -84,11 +84,11 @@ def test_programs_reach_every_primitive_and_every_kind_of_loop() -> None:
                         applied.add(value.op.name)
                     if isinstance(value, Read) and value.outside is not None:
                         seen.add("padded")
-                    if isinstance(value, Read) and any(len(index.terms) > 1 for index in value.at):
+                    if isinstance(value, Read) and any(len(index.terms) > 1 for index in value.indices):
                         seen.add("window")
                     if isinstance(value, Read) and value.node is assign.lhs:
                         seen.add("state")
-                    if isinstance(value, Read) and any(s.kind is SymKind.STATIC for i in value.at for s in i.syms):
+                    if isinstance(value, Read) and any(s.kind is SymKind.STATIC for i in value.indices for s in i.syms):
                         seen.add("symbol")
     wanted = {op.name for op in OPS if op.domain is not Domain.WORD}  # words of 128 bits are judged by known answers
     assert applied >= wanted, wanted - applied
@@ -165,8 +165,8 @@ def backprop_in_the_wrong_order(patch: pytest.MonkeyPatch) -> None:
 
 
 def mean_that_counts_one_more(patch: pytest.MonkeyPatch) -> None:
-    original = reductions.count
-    patch.setattr(reductions, "count", lambda *of: original(*of) + 1)
+    original = reductions.cells_per_result
+    patch.setattr(reductions, "cells_per_result", lambda *of: original(*of) + 1)
 
 
 def numbers_rounded(patch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Data-parallel training comes to the same as training with all batches in one context."""
+"""Data-parallel training equals training with all batches in one context."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 import ocannl as oc
 from ocannl import train
-from ocannl.train.parallel import pairs
+from ocannl.train.parallel import reduction_tree
 
 
 @oc.op
@@ -30,10 +30,10 @@ def data(steps: int, size: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize(("count", "stages"), [(1, 0), (2, 1), (3, 2), (4, 2), (5, 3), (8, 3), (13, 4)])
-def test_pairs_reach_everyone_and_are_few_deep(count: int, stages: int) -> None:
+def test_reduction_tree_is_complete_and_shallow(count: int, stages: int) -> None:
     has = [{n} for n in range(count)]
     depth = [0] * count
-    for target, source in pairs(count):
+    for target, source in reduction_tree(count):
         assert not has[target] & has[source]
         has[target] |= has[source]
         depth[target] = max(depth[target], depth[source]) + 1
@@ -42,7 +42,7 @@ def test_pairs_reach_everyone_and_are_few_deep(count: int, stages: int) -> None:
 
 @pytest.mark.parametrize("queue", ["inline", "threaded"])
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
-def test_parameters_are_those_of_one_context(backend: str, queue: str, count: int) -> None:
+def test_parameters_equal_those_of_a_single_context(backend: str, queue: str, count: int) -> None:
     steps, shard = 6, 4
     xs, ts = data(steps, shard * count)
 
@@ -70,14 +70,14 @@ def test_parameters_are_those_of_one_context(backend: str, queue: str, count: in
         for d in range(count)
     ]
     losses = list(parallel.each(shards))
-    np.testing.assert_allclose([found.mean() for found in losses], wanted, rtol=1e-5)
+    np.testing.assert_allclose([step_losses.mean() for step_losses in losses], wanted, rtol=1e-5)
     for p, q in zip(small.params.values(), loss.params.values(), strict=True):
         for ctx in contexts:
             np.testing.assert_allclose(ctx[p], alone[q], rtol=1e-5, atol=1e-6)
             np.testing.assert_array_equal(ctx[p], contexts[0][p])
 
 
-def test_a_last_step_with_fewer_batches_is_the_mean_of_those(backend: str) -> None:
+def test_incomplete_last_step_averages_its_batches(backend: str) -> None:
     loss, x, t = model(4)
     xs, ts = data(2, 4)
     contexts = [oc.Context(backend, device=n) for n in range(3)]
@@ -93,15 +93,15 @@ def test_a_last_step_with_fewer_batches_is_the_mean_of_those(backend: str) -> No
             ctx[key] = value
         ctx.compile(train.grad_update(loss), keep=[p.grad for p in loss.params.values()])()
         slopes.append({name: ctx[p.grad] for name, p in loss.params.items()})
-    (found,) = parallel.each(feeds)
-    assert found.shape == (2,)
+    (losses,) = parallel.each(feeds)
+    assert losses.shape == (2,)
     for name, p in loss.params.items():
         wanted = before[name] - 0.05 * (slopes[0][name] + slopes[1][name]) / 2
         for ctx in contexts:
             np.testing.assert_allclose(ctx[p], wanted, rtol=1e-5, atol=1e-6)
 
 
-def test_sums_instead_of_means(backend: str) -> None:
+def test_gradients_can_be_summed(backend: str) -> None:
     w, x = oc.param("w", init=[1.0, 2.0]), oc.placeholder("x", o=[2])
     loss = (w * x).sum()
     contexts = [oc.Context(backend, device=n) for n in range(3)]
@@ -111,7 +111,7 @@ def test_sums_instead_of_means(backend: str) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 3])
-def test_the_number_of_batches_is_that_of_contexts(backend: str, count: int) -> None:
+def test_number_of_batches_is_limited_by_contexts(backend: str, count: int) -> None:
     loss, x, t = model(4)
     parallel = train.DataParallel([oc.Context(backend, device=n) for n in range(2)], loss, train.sgd(loss, 0.05))
     with pytest.raises(oc.CodeError, match=f"a step takes 1 to 2 batches, one for each context, not {count}"):
@@ -150,11 +150,11 @@ def test_code_is_compiled_once_for_all_contexts(backend: str, monkeypatch: pytes
     monkeypatch.setattr(kind, "compile", lambda self, procs: (compiled.extend(procs), original(self, procs))[1])
     with oc.settings(cache=False):
         train.DataParallel(contexts, loss, train.sgd(loss, 0.0501))
-    if backend != "numpy":  # which makes no code that could be kept
+    if backend != "numpy":  # which generates no code
         assert sorted(proc.name for proc in compiled) == ["loss_grad_update", "loss_sgd_update"]
 
 
 @pytest.mark.parametrize("loss", [3, oc.tensor([1.0])])
-def test_a_loss_has_a_gradient(loss: object) -> None:
+def test_loss_without_gradient_is_rejected(loss: object) -> None:
     with pytest.raises(oc.CodeError, match="has no gradient"):
         train.DataParallel([oc.Context("numpy")], loss, oc.seq())  # type: ignore[arg-type]

@@ -166,7 +166,7 @@ def test_constant_powers(ctx, p):
     slopes(ctx, x**p)
     np.testing.assert_allclose(ctx[x.grad], p * xs ** (p - 1), rtol=1e-12)
     stages = ctx.compile(train.grad_update((x**p).sum())).stages()
-    assert "**" not in stages["sweep"] or p not in (1, 2)
+    assert "**" not in stages["eliminate_dead_code"] or p not in (1, 2)
 
 
 # --- tensor puzzles ---------------------------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ def hot(places: Any) -> oc.Tensor:
 
 def loops(ctx: oc.Context, t: oc.Tensor) -> int:
     """How deep the loops are before they are scheduled."""
-    lines = ctx.compile(t.forward).stages()["sweep"].splitlines()
+    lines = ctx.compile(t.forward).stages()["eliminate_dead_code"].splitlines()
     deepest = 0
     open_at: list[int] = []
     for line in lines:

@@ -19,7 +19,7 @@ import ocannl as oc
 from ocannl import train
 from ocannl.base import config
 from ocannl.base.config import SETTINGS, Setting
-from ocannl.runtime.pools import packed
+from ocannl.runtime.pools import pack
 
 AREAS = {
     "MB": "01 03 05",
@@ -237,7 +237,7 @@ def test_a_slice_inside_of_a_routine_has_no_array(ctx):
     run(b=1)
     with pytest.raises(oc.UninitializedError, match="`row` holds no value in this context: it is temporary"):
         ctx[row]
-    assert "row" not in run.stages()["memory"].replace("row_", "")
+    assert "row" not in run.stages()["allocate_memory"].replace("row_", "")
     ctx.compile(out.forward, keep=[row])(b=1)
     assert ctx[row].tolist() == [4, 5, 6]
 
@@ -287,7 +287,7 @@ def test_arrays_that_are_linked_together_share_a_slab(backend):
     ],
 )
 def test_arrays_follow_one_another_and_no_slab_is_too_long(sizes, offsets, total):
-    assert packed(sizes, 64) == (offsets, total)
+    assert pack(sizes, 64) == (offsets, total)
 
 
 @case("CX-17")
@@ -392,7 +392,7 @@ def test_who_says_so_first(monkeypatch, tmp_path):
     below.mkdir()
     monkeypatch.chdir(below)
     monkeypatch.delenv("OCANNL_SEED", raising=False)
-    assert (config.SEED.get(), config.SEED.find().source) == (42, "default")
+    assert (config.SEED.get(), config.SEED.resolve().source) == (42, "default")
     (tmp_path / "ocannl.toml").write_text("seed = 1")
     assert config.SEED.get() == 1
     (below / "ocannl.toml").write_text("seed = 2")

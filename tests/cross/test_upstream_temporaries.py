@@ -39,10 +39,10 @@ def run(ctx: oc.Context, code: oc.Code) -> oc.Routine:
 
 def arrays(routine: oc.Routine) -> list[str]:
     """Temporaries that are stored."""
-    return re.findall(r"^  (\S+) +: .* arena", routine.stages()["sweep"], re.MULTILINE)
+    return re.findall(r"^  (\S+) +: .* arena", routine.stages()["eliminate_dead_code"], re.MULTILINE)
 
 
-def stores(routine: oc.Routine, name: str, stage: str = "sweep") -> list[str]:
+def stores(routine: oc.Routine, name: str, stage: str = "eliminate_dead_code") -> list[str]:
     """What is written to an array, without the loops."""
     return re.findall(rf"^ +{name}(?:\[.*?\])? \+?= (.*)$", routine.stages()[stage], re.MULTILINE)
 
@@ -205,8 +205,8 @@ def test_a_sum_begins_with_its_fill_and_is_cleared_again_where_the_program_says(
     routine = run(ctx, code)
     np.testing.assert_array_equal(ctx[before], 2 * m.sum(1))
     np.testing.assert_array_equal(ctx[after], 2 * m.sum(0))
-    if "fuse" in routine.stages():  # the fills are where the sums begin
-        assert not stores(routine, "total", "fuse") and len(stores(routine, r"acc\w*", "fuse")) == 4
+    if "fuse_epilogues" in routine.stages():  # the fills are where the sums begin
+        assert not stores(routine, "total", "fuse_epilogues") and len(stores(routine, r"acc\w*", "fuse_epilogues")) == 4
 
 
 @case("VN-23")

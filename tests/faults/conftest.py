@@ -12,7 +12,7 @@ import pytest
 
 from ocannl.backend.registry import backends
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -33,7 +33,7 @@ def script(tmp_path):
             "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
             "PYTHONWARNINGS": "ignore::DeprecationWarning",  # of forks
         }
-        command = [sys.executable, str(HERE / name), *map(str, arguments)]
+        command = [sys.executable, str(FOLDER / name), *map(str, arguments)]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
         print(done.stdout)
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr[-4000:]}"

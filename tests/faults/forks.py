@@ -48,9 +48,9 @@ class Use:
         routine()
         assert np.array_equal(self.context[y], wanted(n))
 
-    def send(self, other: Use) -> None:
-        oc.transfer(self.x, src=self.context, dst=other.context, into="node")()
-        assert (other.context[self.x] == self.count).all()
+    def send(self, peer: Use) -> None:
+        oc.transfer(self.x, src=self.context, dst=peer.context, into="node")()
+        assert (peer.context[self.x] == self.count).all()
 
 
 def everything(uses: list[Use], n: int) -> None:

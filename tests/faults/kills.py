@@ -31,22 +31,22 @@ TEMPORARY = ".new-"
 def work(n: int, rounds: int) -> None:
     """Compiles programs, and passes a node round between contexts, its value growing by one at each stop."""
     for k in range(rounds):
-        compile_cache.forget()
+        compile_cache.clear()
         check(n + k, oc.Context(BACKEND))
         transfer(n + k)
 
 
 def transfer(n: int) -> None:
     ring = [oc.Context(BACKEND, device=d, queue=("inline", "threaded")[(n + d) % 2]) for d in range(3)]
-    x, one = oc.placeholder("x", o=[1 << 16]), oc.placeholder("one", o=[1 << 16])
+    x, increment = oc.placeholder("x", o=[1 << 16]), oc.placeholder("one", o=[1 << 16])
     for context in ring:
-        context[one] = 1
+        context[increment] = 1
     ring[0][x] = np.arange(1 << 16) % 1000 + n
     with oc.cd("add") as add:
-        x += one
+        x += increment
     legs = []
-    for here, there in zip(ring, [*ring[1:], ring[0]], strict=True):
-        legs.append((oc.transfer(x, src=here, dst=there, into="node"), there.compile(add)))
+    for source, target in zip(ring, [*ring[1:], ring[0]], strict=True):
+        legs.append((oc.transfer(x, src=source, dst=target, into="node"), target.compile(add)))
     for _ in range(4):
         for copy, step in legs:
             copy()
@@ -65,7 +65,7 @@ def forked(n: int, rounds: int = 1) -> int:
     try:
         warnings = Warnings()
         work(n, rounds)
-        assert not warnings.said, warnings.said
+        assert not warnings.messages, warnings.messages
         status = 0
     except BaseException:
         traceback.print_exc()
@@ -86,14 +86,14 @@ def killed(n: int, delay_seconds: float) -> int:
 
 def left_behind() -> Counter[str]:
     """What lies in the cache: whole records, and temporary files of writers that are gone."""
-    found: Counter[str] = Counter()
+    tally: Counter[str] = Counter()
     for path in (FOLDER / "code").glob("*/*"):
         if path.name.startswith(TEMPORARY):
-            found["temporary"] += 1
+            tally["temporary"] += 1
         else:
-            disk_cache._checked(path, path.name.partition(".")[0])
-            found["records"] += 1
-    return found
+            disk_cache._read_verified(path, path.name.partition(".")[0])
+            tally["records"] += 1
+    return tally
 
 
 def sweep() -> int:
@@ -102,8 +102,8 @@ def sweep() -> int:
         os.utime(path, (0, 0))
     kept = disk_cache.open_cache()
     assert kept is not None
-    for place in (FOLDER / "code").iterdir():
-        kept.store(place.name + "0" * 62, disk_cache.Record({}, b""))
+    for folder in (FOLDER / "code").iterdir():
+        kept.store(folder.name + "0" * 62, disk_cache.Record({}, b""))
     return left_behind()["temporary"]
 
 

@@ -56,10 +56,10 @@ def work(number: int) -> Counter[str]:
     context = oc.Context(BACKEND)
     end = time.monotonic() + SECONDS
     while time.monotonic() < end:
-        compile_cache.forget()
+        compile_cache.clear()
         check(random.randrange(PROGRAMS), context)
         counts["runs"] += 1
-    counts["warnings"] = len(warnings.said)
+    counts["warnings"] = len(warnings.messages)
     return counts
 
 
@@ -106,10 +106,10 @@ def disturb() -> Counter[str]:
     return counts
 
 
-def child(number: int, place: Path) -> None:
+def child(number: int, report: Path) -> None:
     """In a fork: what it counted is written to its file, and a file that lacks is a failure."""
     try:
-        place.write_text(json.dumps(disturb() if number == WORKERS else work(number)))
+        report.write_text(json.dumps(disturb() if number == WORKERS else work(number)))
     except BaseException:
         traceback.print_exc()
         os._exit(1)
@@ -122,27 +122,27 @@ def calm() -> int:
     context = oc.Context(BACKEND)
     for _ in range(2):
         warnings = Warnings()
-        compile_cache.forget()
+        compile_cache.clear()
         for n in range(PROGRAMS):
             check(n, context)
-    return len(warnings.said)
+    return len(warnings.messages)
 
 
 def main() -> int:
     STORED.mkdir()
     check(0, oc.Context(BACKEND))  # imports everything before the forks; its record is nobody's
     shutil.rmtree(FOLDER)
-    places = [FOLDER.parent / f"counts-{number}" for number in range(WORKERS + 1)]
+    paths = [FOLDER.parent / f"counts-{number}" for number in range(WORKERS + 1)]
     children = []
-    for number, place in enumerate(places):
+    for number, report in enumerate(paths):
         pid = os.fork()
         if pid == 0:
-            child(number, place)
+            child(number, report)
         children.append(pid)
     statuses = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
     total: Counter[str] = Counter()
-    for place in places:
-        total.update(json.loads(place.read_text()) if place.exists() else {})
+    for report in paths:
+        total.update(json.loads(report.read_text()) if report.exists() else {})
     print(json.dumps({"seed": SEED, "statuses": statuses, "left": calm(), **total}))
     return 0 if not any(statuses) else 1
 

@@ -22,14 +22,14 @@ from ocannl.runtime import compile_cache
 def folder(tmp_path, monkeypatch, caplog):
     caplog.set_level(logging.WARNING, "ocannl")
     monkeypatch.setenv("OCANNL_CACHE_DIR", str(tmp_path / "cache"))
-    compile_cache.forget()
+    compile_cache.clear()
     yield tmp_path / "cache"
-    compile_cache.forget()
+    compile_cache.clear()
 
 
 def compiles(backend):
     """Compiles a program, perhaps with what is kept, and looks at its result."""
-    compile_cache.forget()
+    compile_cache.clear()
     with oc.Context(backend) as context:
         x = oc.placeholder("x", o=[3])
         context[x] = [1, 2, 3]
@@ -50,7 +50,7 @@ ERRORS = ["EACCES", "EROFS", "ENOSPC", "EIO", "EMFILE", "ESTALE", "ENOENT", "EDQ
 
 @pytest.mark.parametrize("where", FAILING, ids=lambda w: f"{w[0].__name__}.{w[1]}")
 @pytest.mark.parametrize("kept", [False, True], ids=["empty", "kept"])
-def test_a_refusal_of_the_disk_is_a_miss(compiled, folder, monkeypatch, where, kept):
+def test_disk_error_is_a_miss(compiled, folder, monkeypatch, where, kept):
     if kept:
         compiles(compiled)
     for name in ERRORS:
@@ -66,16 +66,17 @@ def refusal(module, name, folder, number):
     real = getattr(module, name)
 
     def refuse(*arguments, **named):
-        asked = arguments[0] if arguments else named.get("dir")
-        asked = os.readlink(f"/proc/self/fd/{asked}") if isinstance(asked, int) else str(named.get("dir") or asked)
-        if asked.startswith(str(folder)):
-            raise OSError(number, os.strerror(number), asked)
+        requested = arguments[0] if arguments else named.get("dir")
+        is_descriptor = isinstance(requested, int)
+        requested = os.readlink(f"/proc/self/fd/{requested}") if is_descriptor else str(named.get("dir") or requested)
+        if requested.startswith(str(folder)):
+            raise OSError(number, os.strerror(number), requested)
         return real(*arguments, **named)
 
     return refuse
 
 
-def test_the_folder_is_deleted_while_it_is_used(compiled, folder):
+def test_folder_deleted_during_use(compiled, folder):
     for _ in range(3):
         compiles(compiled)
         assert len(records(folder)) == 1
@@ -92,9 +93,9 @@ def test_the_folder_is_a_link(compiled, folder, tmp_path, caplog):
 
 def test_a_folder_inside_is_a_link(compiled, folder, tmp_path, caplog):
     compiles(compiled)
-    (place,) = (folder / "code").iterdir()
-    place.rename(tmp_path / "elsewhere")
-    place.symlink_to(tmp_path / "elsewhere")
+    (folder_path,) = (folder / "code").iterdir()
+    folder_path.rename(tmp_path / "elsewhere")
+    folder_path.symlink_to(tmp_path / "elsewhere")
     before = [(p.name, p.stat().st_mtime_ns) for p in (tmp_path / "elsewhere").iterdir()]
     compiles(compiled)
     assert "is a link" in caplog.text
@@ -102,24 +103,24 @@ def test_a_folder_inside_is_a_link(compiled, folder, tmp_path, caplog):
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="there are no owners")
-def test_the_folder_belongs_to_somebody_else(compiled, folder, monkeypatch, caplog):
+def test_folder_of_another_user(compiled, folder, monkeypatch, caplog):
     compiles(compiled)
     before = records(folder)
-    mine = os.geteuid()
-    monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
+    user = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
     compiles(compiled)
     assert "belongs to another user" in caplog.text and records(folder) == before
 
 
-@pytest.mark.parametrize("what", ["file", "missing parent", "nowhere", "a file above"])
-def test_there_is_no_place_for_the_folder(compiled, tmp_path, monkeypatch, caplog, what):
+@pytest.mark.parametrize("kind", ["file", "missing parent", "nowhere", "a file above"])
+def test_folder_cannot_be_created(compiled, tmp_path, monkeypatch, caplog, kind):
     caplog.set_level(logging.WARNING, "ocannl")
     (tmp_path / "file").write_text("")
-    place = {"file": tmp_path / "file", "missing parent": tmp_path / "a/b/c", "nowhere": Path("/proc/none"),
-             "a file above": tmp_path / "file" / "below"}[what]  # fmt: skip
-    monkeypatch.setenv("OCANNL_CACHE_DIR", str(place))
+    folder_path = {"file": tmp_path / "file", "missing parent": tmp_path / "a/b/c", "nowhere": Path("/proc/none"),
+             "a file above": tmp_path / "file" / "below"}[kind]  # fmt: skip
+    monkeypatch.setenv("OCANNL_CACHE_DIR", str(folder_path))
     compiles(compiled)
-    assert bool(caplog.text) == (what != "missing parent")
+    assert bool(caplog.text) == (kind != "missing parent")
 
 
 FULL = """
@@ -137,7 +138,7 @@ print(context[y].tolist())
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="there are no limits")
-def test_a_file_that_may_not_grow_is_left_out(tmp_path):
+def test_file_size_limit_is_a_miss(tmp_path):
     path = os.pathsep.join(p for p in sys.path if p)
     environment = {**os.environ, "OCANNL_CACHE_DIR": str(tmp_path), "PYTHONPATH": path}
     done = subprocess.run([sys.executable, "-c", FULL, "llvm"], env=environment, capture_output=True, text=True)

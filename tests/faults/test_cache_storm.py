@@ -12,8 +12,8 @@ SECONDS = float(os.environ.get("OCANNL_TEST_STORM", "3"))
 
 
 def test_a_shared_cache_under_damage(compiled, script):
-    found = script("storm.py", compiled, SECONDS, 0)
-    assert found["statuses"] == [0] * 9
-    assert found["runs"] >= 8 and found["hits"] and found["misses"] and found["warnings"]
-    assert found["left"] == 0
-    assert found["flip"] and found["delete"] and found["cut"]
+    report = script("storm.py", compiled, SECONDS, 0)
+    assert report["statuses"] == [0] * 9
+    assert report["runs"] >= 8 and report["hits"] and report["misses"] and report["warnings"]
+    assert report["left"] == 0
+    assert report["flip"] and report["delete"] and report["cut"]

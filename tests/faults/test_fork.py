@@ -10,5 +10,5 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no for
 
 
 def test_contexts_work_on_both_sides_of_a_fork(backend, script):
-    found = script("forks.py", backend, 0)
-    assert found["statuses"] == [0] * found["forks"]
+    report = script("forks.py", backend, 0)
+    assert report["statuses"] == [0] * report["forks"]

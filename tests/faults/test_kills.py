@@ -12,6 +12,6 @@ RUNS = int(os.environ.get("OCANNL_TEST_KILLS", "40"))
 
 
 def test_killed_while_compiling_and_transferring(compiled, script):
-    found = script("kills.py", compiled, RUNS, 0)
-    assert found["killed"] == found["survived"] == RUNS
-    assert found["records"] > 0 and not found.get("unswept")
+    report = script("kills.py", compiled, RUNS, 0)
+    assert report["killed"] == report["survived"] == RUNS
+    assert report["records"] > 0 and not report.get("unswept")

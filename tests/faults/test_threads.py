@@ -16,9 +16,9 @@ ROUNDS = 25
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
+def private_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("OCANNL_CACHE_DIR", str(tmp_path))
-    compile_cache.forget()
+    compile_cache.clear()
 
 
 @pytest.fixture(params=["inline", "threaded"])
@@ -79,7 +79,7 @@ def test_in_one_context(backend, queue):
         together(lambda n: train(n, context))
 
 
-def test_in_contexts_of_their_own(backend, queue):
+def test_context_per_thread(backend, queue):
     with ExitStack() as stack:
         contexts = [stack.enter_context(oc.Context(backend, device=n % 2, queue=queue)) for n in range(THREADS)]
         together(lambda n: train(n, contexts[n]))
@@ -94,7 +94,7 @@ def test_contexts_come_and_go(backend, queue):
     together(work)
 
 
-def test_one_routine_is_called_by_all(backend, queue):
+def test_routine_shared_by_threads(backend, queue):
     """Calls exclude each other: nothing is counted twice, or not at all."""
     with oc.Context(backend, queue=queue) as context:
         x = oc.placeholder("x", o=[1000])

@@ -14,8 +14,8 @@ from unittest import mock
 
 from ocannl.ir.capabilities import Caches, Capabilities
 
-SMALL = Caches(core_bytes=1 << 14, core_ways=4, all_bytes=1 << 18)
-MEDIUM = Caches(core_bytes=1 << 18, core_ways=8, all_bytes=1 << 21)
+SMALL = Caches(private_bytes=1 << 14, associativity=4, shared_bytes=1 << 18)
+MEDIUM = Caches(private_bytes=1 << 18, associativity=8, shared_bytes=1 << 21)
 
 MACHINES: dict[str, Callable[[Capabilities], Capabilities]] = {
     "here": lambda given: given,

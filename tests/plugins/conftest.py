@@ -80,9 +80,9 @@ def site(tmp_path, monkeypatch):
     monkeypatch.setenv("OCANNL_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(registry, "_infos", {})
     monkeypatch.setattr(registry, "_backends", {})
-    ours = set(registry.KNOWN.values())
-    found = installed.entries
-    monkeypatch.setattr(installed, "entries", lambda: [e for e in found() if e.dist.name not in ours])
+    ours = set(registry.DISTRIBUTIONS.values())
+    entry_points = installed.entry_points
+    monkeypatch.setattr(installed, "entry_points", lambda: [e for e in entry_points() if e.dist.name not in ours])
     return Site(folder)
 
 

@@ -26,9 +26,9 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason=
 
 def run(*command: object, **how: object) -> str:
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("OCANNL_", "PYTEST_", "PYTHON"))}
-    words = list(map(str, command))
-    done = subprocess.run(words, env=clean, capture_output=True, text=True, timeout=300, **how)
-    assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout[-4000:]}{done.stderr[-2000:]}"
+    arguments = list(map(str, command))
+    done = subprocess.run(arguments, env=clean, capture_output=True, text=True, timeout=300, **how)
+    assert done.returncode == 0, f"{' '.join(arguments)}\n{done.stdout[-4000:]}{done.stderr[-2000:]}"
     return done.stdout
 
 
@@ -42,16 +42,16 @@ def build(folder: Path, into: Path) -> Path:
 
 def needed(*names: str) -> list[Distribution]:
     """Distributions, and what they need in turn."""
-    found: dict[str, Distribution] = {}
+    by_name: dict[str, Distribution] = {}
     waiting = list(names)
     while waiting:
         name = canonicalize_name(waiting.pop())
-        if name in found:
+        if name in by_name:
             continue
-        found[name] = distribution(name)
-        wanted = [Requirement(text) for text in found[name].requires or ()]
+        by_name[name] = distribution(name)
+        wanted = [Requirement(text) for text in by_name[name].requires or ()]
         waiting += [r.name for r in wanted if r.marker is None or r.marker.evaluate({"extra": ""})]
-    return list(found.values())
+    return list(by_name.values())
 
 
 @pytest.fixture(scope="module")
@@ -64,9 +64,9 @@ def fresh(folder: Path, *wheels: Path) -> Path:
     venv.create(folder, symlinks=True)
     (site,) = folder.glob("lib/python*/site-packages")
     outside = [d for d in needed("ocannl-core", "pytest") if canonicalize_name(d.name) != "ocannl-core"]
-    for found in outside:
-        for top in {file.parts[0] for file in found.files or () if file.parts[0] not in ("..", "__pycache__")}:
-            (site / top).symlink_to(Path(str(found.locate_file(top))))
+    for distribution_ in outside:
+        for top in {file.parts[0] for file in distribution_.files or () if file.parts[0] not in ("..", "__pycache__")}:
+            (site / top).symlink_to(Path(str(distribution_.locate_file(top))))
     python = folder / "bin" / "python"
     pip = [sys.executable, "-m", "pip", "--python", python, "install", "-qq", "--disable-pip-version-check"]
     run(*pip, "--no-index", "--no-deps", *wheels)
@@ -79,23 +79,23 @@ def test_the_example_passes_the_kit(tmp_path: Path, core: Path) -> None:
     listed = run(python, "-c", "import ocannl as oc; print(*(row.name for row in oc.backends()), oc.Context())")
     assert listed.strip() == "example numpy <context on example:0>"
     kit = [python, "-m", "pytest", "-p", "no:cacheprovider", "--pyargs", "ocannl.testing", "--ocannl-backend=example"]
-    said = run(*kit, cwd=tmp_path)
-    assert "ocannl backend: example of ocannl-backend-example 0.1.0, on ocannl-core 0.1.0" in said
-    assert " passed in " in said
+    output = run(*kit, cwd=tmp_path)
+    assert "ocannl backend: example of ocannl-backend-example 0.1.0, on ocannl-core 0.1.0" in output
+    assert " passed in " in output
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the environment is put together from links")
 def test_a_backend_from_the_template_passes_the_kit(tmp_path: Path, core: Path) -> None:
     pytest.importorskip("copier")
-    made = tmp_path / "made"
+    generated = tmp_path / "made"
     answers = ["--data", "name=my_own", "--data", "author=Ann O'Nym"]
-    run(sys.executable, "-m", "copier", "copy", "--quiet", "--defaults", *answers, TEMPLATE, made)
-    assert "Ann O'Nym" in (made / "README.md").read_text(encoding="utf-8")
-    python = fresh(tmp_path / "env", core, build(made, tmp_path / "dist"))
-    said = run(python, "-m", "pytest", "-p", "no:cacheprovider", cwd=made)
-    assert "ocannl backend: my_own of ocannl-backend-my-own 0.1.0, on ocannl-core 0.1.0" in said
-    assert "  precisions: bool, float32, float64, int32, int64, uint16, uint32, uint64, uint8" in said
-    assert " passed" in said and " failed" not in said
+    run(sys.executable, "-m", "copier", "copy", "--quiet", "--defaults", *answers, TEMPLATE, generated)
+    assert "Ann O'Nym" in (generated / "README.md").read_text(encoding="utf-8")
+    python = fresh(tmp_path / "env", core, build(generated, tmp_path / "dist"))
+    output = run(python, "-m", "pytest", "-p", "no:cacheprovider", cwd=generated)
+    assert "ocannl backend: my_own of ocannl-backend-my-own 0.1.0, on ocannl-core 0.1.0" in output
+    assert "  precisions: bool, float32, float64, int32, int64, uint16, uint32, uint64, uint8" in output
+    assert " passed" in output and " failed" not in output
 
 
 @pytest.mark.parametrize(
@@ -106,9 +106,10 @@ def test_a_backend_from_the_template_passes_the_kit(tmp_path: Path, core: Path) 
         (["name=fine", 'author="""'], "a name"),
     ],
 )
-def test_the_template_refuses_what_is_no_name(tmp_path: Path, answers: list[str], says: str) -> None:
+def test_template_rejects_invalid_names(tmp_path: Path, answers: list[str], says: str) -> None:
     pytest.importorskip("copier")
-    given = [word for answer in answers for word in ("--data", answer)]
-    command = [sys.executable, "-m", "copier", "copy", "--quiet", "--defaults", *given, TEMPLATE, tmp_path / "made"]
+    data_options = [word for answer in answers for word in ("--data", answer)]
+    copier = [sys.executable, "-m", "copier", "copy", "--quiet", "--defaults"]
+    command = [*copier, *data_options, TEMPLATE, tmp_path / "made"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode != 0 and says in done.stderr

@@ -9,13 +9,13 @@ import pytest
 from ocannl.cli.doctor import examine
 
 
-def one(code, limit_seconds=30.0):
+def examine_single(code, limit_seconds=30.0):
     (finding,) = examine([code], limit_seconds, "builtins:exec")
-    return finding.works, finding.words
+    return finding.works, finding.reason
 
 
 @pytest.mark.parametrize(
-    ("code", "works", "words"),
+    ("code", "works", "message"),
     [
         ("print('noise'); print('fine')", True, "fine"),
         ("print('bad luck'); exit(1)", False, "bad luck"),
@@ -29,28 +29,28 @@ def one(code, limit_seconds=30.0):
         ("import sys; sys.stdout.buffer.write(bytes([255, 10])); exit(1)", False, "\N{REPLACEMENT CHARACTER}"),
     ],
 )
-def test_what_a_probe_may_do(code, works, words):
-    assert one(code) == (works, words)
+def test_probe_outcomes(code, works, message):
+    assert examine_single(code) == (works, message)
 
 
-def test_a_probe_that_hangs_is_ended():
+def test_hanging_probe_is_killed():
     start = time.monotonic()
-    assert one("import time; time.sleep(60)", 0.5) == (
+    assert examine_single("import time; time.sleep(60)", 0.5) == (
         False,
         "it did not answer within 0.5 seconds; --limit gives it more",
     )
     assert time.monotonic() - start < 20
 
 
-def test_a_grandchild_that_lives_on_does_not_hold_us_up():
+def test_surviving_grandchild_does_not_block():
     start = time.monotonic()
     child = "[sys.executable, '-c', 'import time; time.sleep(9)']"
-    assert one(f"import subprocess, sys; subprocess.Popen({child}); print('done')") == (True, "done")
+    assert examine_single(f"import subprocess, sys; subprocess.Popen({child}); print('done')") == (True, "done")
     assert time.monotonic() - start < 8
 
 
-def test_all_are_tried_at_the_same_time():
+def test_probes_run_concurrently():
     codes = [f"import time; time.sleep(1); print({n})" for n in range(9)]
     start = time.monotonic()
-    assert [f.words for f in examine(codes, 30.0, "builtins:exec")] == [str(n) for n in range(9)]
+    assert [f.reason for f in examine(codes, 30.0, "builtins:exec")] == [str(n) for n in range(9)]
     assert time.monotonic() - start < 9

@@ -13,7 +13,7 @@ import pytest
 
 import ocannl as oc
 from ocannl.cli import ops
-from ocannl.lang.declare.catalogue import Row, catalogue, installed
+from ocannl.lang.declare.catalogue import OperationRow, catalogue, installed_rows
 from ocannl.lang.declare.generators import generator
 
 GOOD = """
@@ -59,7 +59,7 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Packages:
     return Packages(tmp_path)
 
 
-def test_an_operation_of_a_package_is_loaded_when_it_is_asked_for(packages: Packages) -> None:
+def test_package_operations_load_lazily(packages: Packages) -> None:
     module = packages.add("cube", GOOD.format(namespace=""))
     assert dir(oc.ops) == ["cube"]
     assert module not in sys.modules
@@ -93,7 +93,7 @@ BROKEN = {
     ),
     "rules": (
         GOOD.format(namespace="").replace("forward, gradient", "forward"),
-        "the declaration of `powers.cube` gives `forward, gradient`, not <function",
+        "the declaration of `powers.cube` returns `forward, gradient`, not <function",
     ),
     "default": (
         GOOD.format(namespace="").replace("cube(x)", "cube(x, *, by: int = 2.5)"),
@@ -104,19 +104,19 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_a_broken_package_harms_nobody_else(packages: Packages, kind: str) -> None:
-    text, words = BROKEN[kind]
+def test_broken_package_is_isolated(packages: Packages, kind: str) -> None:
+    text, message = BROKEN[kind]
     packages.add("cube", text.replace("powers.", ""))
     packages.add("powers", GOOD.format(namespace="powers"))
     assert dir(oc.ops) == ["cube", "powers"]
     oc.ops.powers.cube(1.0)
-    with pytest.raises(oc.PluginError, match=re.escape(words.replace("powers.", ""))) as caught:
+    with pytest.raises(oc.PluginError, match=re.escape(message.replace("powers.", ""))) as caught:
         _ = oc.ops.cube
     assert str(caught.value).startswith("operations `cube` of test-cube 1.0 are broken: ")
     assert str(caught.value).endswith("repair it or run: pip uninstall test-cube")
 
 
-def test_a_call_that_meets_no_condition_is_refused_as_anywhere(packages: Packages) -> None:
+def test_call_without_matching_condition_raises(packages: Packages) -> None:
     text = GOOD.format(namespace="powers").replace("samples=", "where=[declare.rank('x') == 1], samples=")
     packages.add("powers", text.replace("Draw()", "Draw(dims=(2,))"))
     assert oc.testing.check_operation(oc.ops.powers.cube) == 1
@@ -125,14 +125,14 @@ def test_a_call_that_meets_no_condition_is_refused_as_anywhere(packages: Package
         oc.ops.powers.cube(matrix)
 
 
-def test_two_packages_with_one_name_are_both_named(packages: Packages) -> None:
+def test_name_clash_of_packages_names_both(packages: Packages) -> None:
     for dist in ("one", "other"):
         packages.add("cube", GOOD.format(namespace=""), dist=dist)
     with pytest.raises(oc.PluginError, match="^operations `cube` are provided by one 1.0 and other 1.0; uninstall one"):
         _ = oc.ops.cube
 
 
-def test_a_name_that_nobody_brings_is_no_attribute(packages: Packages) -> None:
+def test_unknown_name_raises_attribute_error(packages: Packages) -> None:
     assert not hasattr(oc.ops, "cube")
     packages.add("cube", GOOD.format(namespace=""))
     with pytest.raises(AttributeError, match="^no installed package brings operations `cubes`; did you mean `cube`?"):
@@ -150,30 +150,30 @@ def good_and_broken(packages: Packages) -> Packages:
     return packages
 
 
-def test_operations_of_packages_are_rows_and_broken_ones_are_told(good_and_broken: Packages) -> None:
-    broken, *rows = installed()
+def test_package_operations_are_listed_and_broken_packages_reported(good_and_broken: Packages) -> None:
+    broken, *rows = installed_rows()
     assert "no luck" in str(broken)
-    assert [row.call for row in rows if isinstance(row, Row)] == ["oc.ops.powers.cube", "oc.ops.square"]
+    assert [row.call for row in rows if isinstance(row, OperationRow)] == ["oc.ops.powers.cube", "oc.ops.square"]
     for row in rows:
-        assert isinstance(row, Row)
+        assert isinstance(row, OperationRow)
         assert str(row.signature) == "(x: object, *, label: str | None = None) -> ocannl.lang.core.tensor.Tensor"
         assert oc.testing.check_operation(row) == 1
 
 
-def test_they_are_listed_with_what_is_wrong(good_and_broken: Packages, capsys: pytest.CaptureFixture[str]) -> None:
+def test_operations_are_listed_with_problems(good_and_broken: Packages, capsys: pytest.CaptureFixture[str]) -> None:
     ops.command(["pow", "square", "tanh"])
-    said, told = capsys.readouterr()
-    assert said.splitlines() == [
+    stdout, stderr = capsys.readouterr()
+    assert stdout.splitlines() == [
         "operation\tabout",
         "oc.pow(x, y, /, *, label: str | None = None)\tThe first to the power of the second.",
         "oc.tanh(x, /, *, label: str | None = None)\tThe hyperbolic tangent.",
         "oc.ops.powers.cube(x, *, label: str | None = None)\t",
         "oc.ops.square(x, *, label: str | None = None)\t",
     ]
-    assert told.startswith("PluginError: operations `cube` of test-cube 1.0 are broken: ")
+    assert stderr.startswith("PluginError: operations `cube` of test-cube 1.0 are broken: ")
     ops.command(["powers"], generate="reference")
-    said, _ = capsys.readouterr()
-    assert ">>> oc.ops.powers.cube(x).numpy().round(3)\narray(" in said
+    stdout, _ = capsys.readouterr()
+    assert ">>> oc.ops.powers.cube(x).numpy().round(3)\narray(" in stdout
 
 
 def test_an_operation_without_samples_is_not_checked(packages: Packages) -> None:
@@ -182,13 +182,13 @@ def test_an_operation_without_samples_is_not_checked(packages: Packages) -> None
         oc.testing.check_operation(oc.ops.cube)
 
 
-def test_a_wrong_gradient_of_a_package_is_found(packages: Packages) -> None:
+def test_wrong_gradient_of_a_package_is_detected(packages: Packages) -> None:
     packages.add("cube", GOOD.format(namespace="").replace("3 * g", "2 * g"))
     with pytest.raises(oc.testing.GradientMismatch):
         oc.testing.check_operation(oc.ops.cube)
 
 
-def test_an_operation_without_gradient_says_so(packages: Packages) -> None:
+def test_operation_without_gradient_is_reported(packages: Packages) -> None:
     text = GOOD.format(namespace="").replace("forward, gradient", "forward, None")
     packages.add("cube", text)
     with pytest.raises(oc.CodeError, match=r"^`cube` has a gradient on none of its samples, and its text does not say"):
@@ -207,16 +207,16 @@ def test_a_package_adds_a_generator(packages: Packages) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "entry", "words"),
+    ("text", "entry", "message"),
     [
         ("raise RuntimeError('no luck')", "", "cannot be imported: RuntimeError: no luck"),
         ("", ":names", "cannot be imported: AttributeError"),
         ("names = 3", ":names", "is 3, and no function from rows to text"),
     ],
 )
-def test_a_broken_generator_is_told_to_whoever_asks(packages: Packages, text: str, entry: str, words: str) -> None:
+def test_broken_generator_is_reported(packages: Packages, text: str, entry: str, message: str) -> None:
     packages.add("names", text, entry=entry, group="generators")
-    with pytest.raises(oc.PluginError, match="^generator `names` of test-names 1.0 " + re.escape(words)):
+    with pytest.raises(oc.PluginError, match="^generator `names` of test-names 1.0 " + re.escape(message)):
         generator("names")
     with pytest.raises(oc.PluginError, match="^there is no generator `name`; there are .*, reference, names$"):
         generator("name")

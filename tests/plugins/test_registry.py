@@ -24,11 +24,11 @@ from ocannl.base.errors import (
 
 
 def row(name):
-    (found,) = [r for r in backends() if r.name == name]
-    return found
+    (match,) = [r for r in backends() if r.name == name]
+    return match
 
 
-def test_the_reference_is_always_there(site):
+def test_reference_is_always_available(site):
     assert [r.name for r in backends()] == ["numpy"]
     assert row("numpy").usable and row("numpy").reason is None
     assert row("numpy").distribution == "ocannl-core"
@@ -38,8 +38,8 @@ def test_the_reference_is_always_there(site):
 
 def test_a_good_plugin_is_listed_and_chosen(site):
     site.plugin("good", dist="some-dist", version="2.3")
-    found = row("good")
-    assert (found.distribution, found.version, found.usable, found.priority) == ("some-dist", "2.3", True, 5)
+    listed = row("good")
+    assert (listed.distribution, listed.version, listed.usable, listed.priority) == ("some-dist", "2.3", True, 5)
     assert resolve("good") is resolve()  # the only compiled one
 
 
@@ -51,14 +51,14 @@ def test_discovery_imports_nothing(site):
     assert module not in sys.modules
 
 
-def test_asking_for_one_imports_only_that_one(site):
-    one, other = site.plugin("one"), site.plugin("other", "raise RuntimeError('imported')")
+def test_named_backend_imports_no_plugins_besides(site):
+    named, unnamed = site.plugin("one"), site.plugin("other", "raise RuntimeError('imported')")
     resolve("one")
-    assert one in sys.modules
-    assert other not in sys.modules
+    assert named in sys.modules
+    assert unnamed not in sys.modules
 
 
-def test_of_several_the_priority_decides_then_the_name(site):
+def test_selection_by_priority_then_name(site):
     site.plugin("b", priority=7)
     site.plugin("a", priority=7)
     site.plugin("z", priority=6)
@@ -79,7 +79,7 @@ def test_precedence_of_names(site, monkeypatch, tmp_path):
         assert resolve("first") is not resolve()
 
 
-def test_an_unknown_name_lists_what_there_is(site):
+def test_unknown_name_lists_installed_backends(site):
     site.plugin("good")
     with pytest.raises(UnknownBackend, match="`nothing`; installed: good, numpy; known, but not installed: c, llvm"):
         resolve("nothing")
@@ -87,7 +87,7 @@ def test_an_unknown_name_lists_what_there_is(site):
         resolve("goood")
 
 
-def test_who_asked_is_named(site, monkeypatch, tmp_path):
+def test_error_names_the_source_of_the_setting(site, monkeypatch, tmp_path):
     monkeypatch.setenv("OCANNL_BACKEND", "nothing")
     with pytest.raises(UnknownBackend, match=r"`nothing` \(asked for by OCANNL_BACKEND\)"):
         resolve()
@@ -100,14 +100,14 @@ def test_who_asked_is_named(site, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["llvm", "c", "triton"])
-def test_known_but_not_installed_gives_the_pip_line(site, name):
+def test_backend_not_installed_names_the_pip_command(site, name):
     with pytest.raises(BackendNotInstalled) as caught:
         resolve(name)
     assert str(caught.value) == f"backend `{name}` is not installed; run: pip install ocannl-backend-{name}"
 
 
 HOOK = "from ocannl.backend import hookimpl\n@hookimpl\ndef ocannl_backend"
-OTHER = "\n@hookimpl\ndef ocannl_frontend(): pass"
+UNKNOWN_HOOK = "\n@hookimpl\ndef ocannl_frontend(): pass"
 
 
 @pytest.mark.parametrize(
@@ -119,13 +119,13 @@ OTHER = "\n@hookimpl\ndef ocannl_frontend(): pass"
         ("raise SystemExit(3)", "failed with SystemExit: 3"),
         ("x = 1", "implements no hook `ocannl_backend`"),
         (f"{HOOK}(device): pass", "PluginValidationError: .*ocannl_backend"),
-        (f"{HOOK}(): return 3{OTHER}", "unknown hook 'ocannl_frontend'"),
+        (f"{HOOK}(): return 3{UNKNOWN_HOOK}", "unknown hook 'ocannl_frontend'"),
         (f"{HOOK}(): return 3", "gives int, not BackendInfo"),
         (f"{HOOK}(): pass", "gives NoneType, not BackendInfo"),
         (f"{HOOK}(): 1 / 0", "ZeroDivisionError"),
     ],
 )
-def test_a_broken_plugin_is_reported_and_harms_no_other(site, text, says):
+def test_broken_plugin_is_reported_and_isolated(site, text, says):
     site.plugin("good")
     site.plugin("broken", text, dist="bad-dist", version="0.3")
     with pytest.raises(BackendImportError, match=f"(?s)`broken` of bad-dist 0.3 is broken.*{says}.*") as caught:
@@ -157,7 +157,7 @@ def test_a_backend_has_the_name_of_its_entry_point(site, source):
         resolve("outer")
 
 
-def test_an_older_plugin_is_to_be_upgraded(site):
+def test_older_plugin_needs_upgrade(site):
     site.plugin("old", api=0, dist="old-dist", version="0.0.9")
     with pytest.raises(
         BackendApiMismatch,
@@ -168,13 +168,13 @@ def test_an_older_plugin_is_to_be_upgraded(site):
     assert "version 0" in row("old").reason
 
 
-def test_a_newer_plugin_wants_a_newer_core(site):
+def test_newer_plugin_needs_newer_core(site):
     site.plugin("new", api=2, dist="new-dist")
     with pytest.raises(BackendApiMismatch, match="run: pip install --upgrade ocannl-core"):
         resolve("new")
 
 
-def test_nothing_heavy_is_loaded_before_the_version_is_checked(site):
+def test_version_is_checked_before_loading(site):
     site.plugin("old", api=0, load="1 / 0")  # would raise when loaded, or even when the description is made
     with pytest.raises(BackendError):
         resolve("old")
@@ -189,7 +189,7 @@ def test_nothing_heavy_is_loaded_before_the_version_is_checked(site):
         ("''", "it does not say why"),
     ],
 )
-def test_an_unusable_backend_says_why_and_never_falls_back(site, probe, says):
+def test_unusable_backend_raises_without_fallback(site, probe, says):
     site.plugin("poor", probe=probe)
     with pytest.raises(BackendUnavailable, match=f"of plugin-poor 1.0 does not work here: {says}; these work: numpy"):
         resolve("poor")
@@ -208,18 +208,18 @@ def test_a_backend_that_fails_to_load(site, caplog):
     assert "loading it failed" in caplog.text
 
 
-def test_two_distributions_with_one_name(site):
+def test_duplicate_backend_names(site):
     site.plugin("twin", dist="dist-a", version="1.1")
     site.plugin("twin", dist="dist-b", version="2.2")
     with pytest.raises(DuplicateBackend, match=r"`twin` is provided by dist-a 1.1 and dist-b 2.2; uninstall one"):
         resolve("twin")
-    found = [r for r in backends() if r.name == "twin"]
-    assert [r.distribution for r in found] == ["dist-a", "dist-b"]
-    assert not any(r.usable for r in found)
+    rows = [r for r in backends() if r.name == "twin"]
+    assert [r.distribution for r in rows] == ["dist-a", "dist-b"]
+    assert not any(r.usable for r in rows)
     assert resolve().name == "numpy"
 
 
-def test_nobody_takes_the_name_of_the_reference(site):
+def test_name_of_the_reference_is_reserved(site):
     site.plugin("numpy", dist="imposter")
     assert isinstance(resolve("numpy"), ReferenceBackend)
     builtin, imposter = [r for r in backends() if r.name == "numpy"]
@@ -233,23 +233,23 @@ def test_a_name_is_a_text(site, name):
         resolve(name)
 
 
-def test_the_table_of_what_is_known_agrees_with_the_workspace():
+def test_distribution_table_matches_the_workspace():
     from pathlib import Path
 
     folders = {p.name for p in (Path(__file__).parents[2] / "packages").glob("ocannl-backend-*")}
-    assert set(registry.KNOWN.values()) <= folders | {"ocannl-backend-example"}
+    assert set(registry.DISTRIBUTIONS.values()) <= folders | {"ocannl-backend-example"}
 
 
 # ------------------------------------------------------------------------------------------ versions meeting each other
 
 
-def test_a_plugin_takes_the_arguments_that_it_wants(site):
+def test_plugin_may_omit_hook_arguments(site):
     site.plugin("asking", arguments="api_version", inside="assert api_version == 1", api="api_version")
     site.plugin("plain")
     assert row("asking").usable and row("plain").usable
 
 
-def test_a_plugin_that_speaks_several_versions_answers_in_ours(site, monkeypatch):
+def test_plugin_with_several_versions_uses_the_core_version(site, monkeypatch):
     site.plugin("both", arguments="api_version", api="min(api_version, 2)")
     site.plugin("one", dist="one-dist")
     monkeypatch.setattr(registry, "API_VERSION", 2)
@@ -259,7 +259,7 @@ def test_a_plugin_that_speaks_several_versions_answers_in_ours(site, monkeypatch
         resolve("one")
 
 
-def test_an_older_plugin_meets_more_arguments_and_fields(site, monkeypatch):
+def test_older_plugin_with_newer_interface(site, monkeypatch):
     """What a newer core would have: another argument of the hook, and another field, which has a default."""
     from dataclasses import dataclass
 
@@ -291,7 +291,7 @@ def test_an_older_plugin_meets_more_arguments_and_fields(site, monkeypatch):
         ({"arguments": "api_version, machine"}, "machine"),
     ],
 )
-def test_a_newer_plugin_that_gives_or_wants_more_is_told(site, details, says):
+def test_newer_plugin_with_unknown_fields_or_arguments_raises(site, details, says):
     site.plugin("newer", **details)
     with pytest.raises(BackendImportError, match=f"(?s){says}.*these work: numpy"):
         resolve("newer")
@@ -311,7 +311,7 @@ def test_names_are_any_text(site, name):
 @pytest.mark.parametrize(
     "value", ["", "no module!", ":", "a:", "os.path:nothing", "..", "json:dumps", "ocannl.nothing"]
 )
-def test_an_entry_that_names_no_module(site, value):
+def test_entry_point_without_module(site, value):
     site.plugin("good")
     site.plugin("stray", entry=value, dist="stray-dist")
     with pytest.raises(BackendImportError, match="`stray` of stray-dist 1.0 is broken"):
@@ -333,7 +333,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
-def test_damaged_metadata_hides_no_other(site, kind):
+def test_damaged_metadata_is_isolated(site, kind):
     site.plugin("good", priority=9)
     site.plugin("damaged", dist="damaged")
     file, content = DAMAGE[kind]
@@ -343,7 +343,7 @@ def test_damaged_metadata_hides_no_other(site, kind):
     assert resolve() is resolve("good")
 
 
-def test_the_first_distribution_of_a_name_counts(site, tmp_path, monkeypatch):
+def test_first_distribution_of_a_name_takes_precedence(site, tmp_path, monkeypatch):
     site.plugin("good", dist="The.Dist", version="1.0")
     shadowing = type(site)(tmp_path / "first")
     shadowing.folder.mkdir()
@@ -358,7 +358,7 @@ def test_the_first_distribution_of_a_name_counts(site, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "raised", ["SystemExit(2)", "GeneratorExit", "BaseException('odd')", "BaseExceptionGroup('g', [SystemExit()])"]
 )
-def test_whatever_a_named_plugin_raises_is_told(site, raised):
+def test_exceptions_of_a_named_plugin_are_reported(site, raised):
     for where, details in {
         "hook": {"inside": f"raise {raised}"},
         "module": {"before": f"raise {raised}"},
@@ -378,7 +378,7 @@ DYING = {
 
 
 @pytest.mark.parametrize("where", DYING)
-def test_a_plugin_that_dies_is_passed_over(site, where, caplog):
+def test_crashing_plugin_is_skipped(site, where, caplog):
     site.plugin("good", priority=1)
     site.plugin("dying", dist="dying-dist", priority=100, **DYING[where])
     with caplog.at_level(logging.WARNING, "ocannl"):
@@ -388,16 +388,21 @@ def test_a_plugin_that_dies_is_passed_over(site, where, caplog):
     assert len([r for r in caplog.records if "run: pip uninstall dying-dist" in r.getMessage()]) == 1  # told once
 
 
-def test_what_answered_is_not_asked_again_until_something_changes(site, monkeypatch):
-    asked = []
-    trials = registry.vet.trials
-    monkeypatch.setattr(registry.vet, "trials", lambda f, them, limit: asked.extend(them) or trials(f, them, limit))
+def test_successful_check_is_cached_until_installation_changes(site, monkeypatch):
+    checked = []
+    run_isolated = registry.plugin_check.run_isolated
+
+    def watched(function, arguments, limit_seconds):
+        checked.extend(arguments)
+        return run_isolated(function, arguments, limit_seconds)
+
+    monkeypatch.setattr(registry.plugin_check, "run_isolated", watched)
 
     def ask():  # as a new process would
-        monkeypatch.setattr(registry.vet, "_harm", {})
-        asked.clear()
+        monkeypatch.setattr(registry.plugin_check, "_verdicts", {})
+        checked.clear()
         backends()
-        return [name for name, _ in asked]
+        return [name for name, _ in checked]
 
     module = site.plugin("good")
     assert ask() == ["good"]

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason=
 LIAR = """
 from dataclasses import replace
 from ocannl.backend.reference.backend import ReferenceBackend
-from ocannl.ir.loops import Apply, Num, Store
+from ocannl.ir.loops import Apply, Const, Store
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.walk import rewrite_body
 
@@ -51,7 +51,7 @@ ABORT, SLEEP = "__import__('os').abort()", "__import__('time').sleep(1000)"
 WORKS = "works: "
 SEEDS = range(3)
 ALWAYS = "good", "other", "aborting", "slow"
-OTHERS = 6  # of the other kinds in each environment, so that the processor has no more than it can do in the time
+SAMPLED_KINDS = 6  # additional kinds per environment, limited by the time of a test
 TWINS = "provided by test-twin-a 1.0 and test-twin-b 1.0"
 
 
@@ -84,7 +84,7 @@ def plugins(source):
             liar(
                 "rounder",
                 "if isinstance(node, Store) and node.ref.buf.precision.name == 'bfloat16':"
-                " return replace(node, value=Num(1.0, node.ref.buf.precision))",
+                " return replace(node, value=Const(1.0, node.ref.buf.precision))",
             ),
             None,
             "it gets precision `bfloat16` wrong: 1 instead of 4",
@@ -137,8 +137,8 @@ class Environment:
 
     def run(self, *arguments):
         child = self.start(*arguments)
-        said, complaint = child.communicate(timeout=60)
-        return subprocess.CompletedProcess(arguments, child.returncode, said, complaint)
+        stdout, complaint = child.communicate(timeout=60)
+        return subprocess.CompletedProcess(arguments, child.returncode, stdout, complaint)
 
     def pip(self, *commands):
         """Several commands in one process, in order."""
@@ -168,30 +168,31 @@ def wheels(tmp_path_factory, table, wheel):
 
 def sample(table, seed):
     """Distributions in the order in which they are installed."""
-    random, others = Random(seed), sorted(set(table) - {*ALWAYS, "twin-b"})
-    chosen = [*ALWAYS, *(others[n % len(others)] for n in range(seed * OTHERS, (seed + 1) * OTHERS))]
+    random, remaining_kinds = Random(seed), sorted(set(table) - {*ALWAYS, "twin-b"})
+    numbers = range(seed * SAMPLED_KINDS, (seed + 1) * SAMPLED_KINDS)
+    chosen = [*ALWAYS, *(remaining_kinds[n % len(remaining_kinds)] for n in numbers)]
     return random.sample(chosen, len(chosen)) + ["twin-b"] * ("twin-a" in chosen)
 
 
 @pytest.fixture(scope="module")
 def environments(tmp_path_factory, table, wheels):
     """An environment for each seed."""
-    made = {}
+    built = {}
 
     def environment(seed):
-        if seed not in made:
+        if seed not in built:
             folder = tmp_path_factory.mktemp("environment")
             venv.EnvBuilder(with_pip=False).create(folder)
-            made[seed] = Environment(folder)
+            built[seed] = Environment(folder)
             order = sample(table, seed)
             print(f"seed {seed}: {', '.join(order)}")
-            made[seed].install(*(wheels[dist] for dist in order))
-        return made[seed]
+            built[seed].install(*(wheels[dist] for dist in order))
+        return built[seed]
 
     return environment
 
 
-def test_every_kind_is_installed_somewhere(table):
+def test_all_kinds_are_installed(table):
     assert {dist for seed in SEEDS for dist in sample(table, seed)} == set(table)
 
 
@@ -205,16 +206,16 @@ print(json.dumps([[asdict(row) for row in rows], found.tolist()]))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_list_is_true_and_the_good_ones_work(environments, table, seed):
+def test_list_is_correct_and_good_plugins_work(environments, table, seed):
     done = environments(seed).run("-c", LIST)
     assert done.returncode == 0, done.stderr
     rows, product = json.loads(done.stdout.splitlines()[-1])
     assert product == [2.0, 4.0, 6.0]
-    found = {row["distribution"].removeprefix("test-"): row for row in rows}
-    assert found["ocannl-core"]["usable"]
-    assert found.keys() >= set(sample(table, seed))
+    rows_ = {row["distribution"].removeprefix("test-"): row for row in rows}
+    assert rows_["ocannl-core"]["usable"]
+    assert rows_.keys() >= set(sample(table, seed))
     for dist in sample(table, seed):
-        row, plugin = found[dist], table[dist]
+        row, plugin = rows_[dist], table[dist]
         assert row["name"] == plugin.name
         assert row["usable"] == (plugin.listed is None), row
         assert (plugin.listed or "") in (row["reason"] or ""), row
@@ -229,15 +230,15 @@ def timed(environment, *arguments):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_doctor_tells_the_truth_in_time(environments, table, seed):
+def test_doctor_is_correct_within_the_time_limit(environments, table, seed):
     idle, _ = timed(environments(seed), "-m", "ocannl.cli", "doctor", "--help")
     seconds, done = timed(environments(seed), "-m", "ocannl.cli", "doctor")
     lines = [line.split("\t") for line in done.stdout.splitlines()[1:]]
     for plugin in (table[dist] for dist in sample(table, seed)):
-        verdicts = [(verdict, words) for name, verdict, words in lines if name == plugin.name]
+        verdicts = [(verdict, message) for name, verdict, message in lines if name == plugin.name]
         wanted = "PASS" if plugin.examined == WORKS else "FAIL"
-        assert any(verdict == wanted and plugin.examined in words for verdict, words in verdicts), verdicts
-    assert [verdict for name, verdict, words in lines if name == "numpy" and WORKS in words] == ["PASS"]
+        assert any(verdict == wanted and plugin.examined in message for verdict, message in verdicts), verdicts
+    assert [verdict for name, verdict, message in lines if name == "numpy" and WORKS in message] == ["PASS"]
     assert done.returncode == 1 and not done.stderr
     assert seconds < 3 + max(2, 4 * idle)  # the limit, and what it has to do: more where others are at work
 
@@ -270,20 +271,20 @@ print(*sorted(map(str, seen)))
 
 def test_uninstalled_while_running(tmp_path, wheels):
     """One process has it loaded, and another asks for what there is again and again."""
-    here = Environment(tmp_path)
+    environment_ = Environment(tmp_path)
     venv.EnvBuilder(with_pip=False).create(tmp_path)
     good = wheels["good"], wheels["other"]
-    here.install(*good)
-    user, watcher = here.start("-c", USE), here.start("-c", WATCH, "4")
+    environment_.install(*good)
+    user, watcher = environment_.start("-c", USE), environment_.start("-c", WATCH, "4")
     assert user.stdout.readline() == "[2.0, 3.0]\n"
     for _ in range(3):
-        here.uninstall("test-good", "test-other")
-        here.install(*good)
-    here.uninstall("test-good", "test-other")
-    said, wrong = user.communicate("\n", timeout=60)
-    first, second = said.splitlines()
+        environment_.uninstall("test-good", "test-other")
+        environment_.install(*good)
+    environment_.uninstall("test-good", "test-other")
+    stdout, wrong = user.communicate("\n", timeout=60)
+    first, second = stdout.splitlines()
     assert first.startswith("[3.0, 6.0] [5.0, 10.0] [") and "numpy" in first and "fine" not in first
     assert second == "gone" and user.returncode == 0 and not wrong
-    said, wrong = watcher.communicate(timeout=60)
+    stdout, wrong = watcher.communicate(timeout=60)
     assert watcher.returncode == 0, wrong
-    assert "True" in said.split() and "None" in said.split()
+    assert "True" in stdout.split() and "None" in stdout.split()

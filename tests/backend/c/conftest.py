@@ -1,4 +1,4 @@
-"""The C backend, and a way to run a hand-written program on arrays."""
+"""The C backend, and a runner of hand-written programs on arrays."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The printed text of a few programs, which are also run."""
+"""Golden files: the printed text of sample programs, which are also run."""
 
 from pathlib import Path
 
@@ -21,10 +21,10 @@ def test_printed_text(request, run, program, check):
     check(run)
 
 
-def test_compilers_find_nothing_to_warn_of(tmp_path):
-    """But parameters that a program has no use for, as every one is given the same."""
+def test_generated_code_has_no_warnings(tmp_path):
+    """Except for unused parameters, because all programs have the same parameters."""
     path = tmp_path / "samples.c"
     path.write_text(emit([program() for program, _ in SAMPLES]), encoding="ascii")
     flags = ("-Wall", "-Wextra", "-pedantic", "-Werror", "-Wno-unused-parameter", "-fsyntax-only")
-    status, _, said = toolchain.run([*toolchain.command(), *toolchain.MEANING, *flags, str(path)], tmp_path)
-    assert (status, said) == (0, b"")
+    status, _, output = toolchain.run([*toolchain.command(), *toolchain.SEMANTICS, *flags, str(path)], tmp_path)
+    assert (status, output) == (0, b"")

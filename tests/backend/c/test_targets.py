@@ -1,4 +1,4 @@
-"""Processors with narrower vectors than this one, by the compiler's flags: code for them runs here, too."""
+"""Code for CPUs with narrower vectors, selected by compiler flags, which also runs on this CPU."""
 
 import numpy as np
 import pytest
@@ -14,16 +14,16 @@ TARGETS = {"-mno-avx512f": (32, 16), "-mno-avx": (16, 16), "-mno-avx512f -mno-fm
 
 @pytest.fixture(params=TARGETS)
 def target(request, c):
-    here = c.capabilities
+    host = c.capabilities
     with settings(c_compiler=" ".join([*toolchain.command(), request.param])):
         status, _, _ = toolchain.run([*toolchain.command(), "-E", "-x", "c", "/dev/null"], ".")
         if status:
             pytest.skip("not a processor of this kind")
-        claimed = c.capabilities
-        wanted = TARGETS[request.param]
-        if wanted is not None and here.vector_bytes >= wanted[0]:
-            assert (claimed.vector_bytes, claimed.vector_registers) == wanted
-        yield claimed
+        capabilities = c.capabilities
+        expected = TARGETS[request.param]
+        if expected is not None and host.vector_bytes >= expected[0]:
+            assert (capabilities.vector_bytes, capabilities.vector_registers) == expected
+        yield capabilities
 
 
 @pytest.mark.parametrize("check", [check for _, check in SAMPLES], ids=lambda f: f.__name__)
@@ -38,8 +38,8 @@ def test_a_layer(target, dtype):
     kind = precision(dtype).numpy
     y = oc.relu(oc.tensor(w.astype(kind), input_axes=1) @ oc.tensor(x.astype(kind), batch_axes=1) + 1)
     with oc.settings(cache=False), oc.Context("c") as ctx:
-        got = ctx.compile(y.forward)
-        got()
+        routine = ctx.compile(y.forward)
+        routine()
         np.testing.assert_array_equal(ctx[y], np.maximum(x @ w.T + 1, 0).astype(kind))
         if dtype == "float32" and target.vector_bytes:
-            assert f"f32x{min(16, target.vector_bytes // 4)}" in got.source()
+            assert f"f32x{min(16, target.vector_bytes // 4)}" in routine.source()

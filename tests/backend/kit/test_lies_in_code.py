@@ -111,20 +111,20 @@ def no_steps(node):
 
 @rewriting("quotients of lower bounds round down", "Loops")
 def lower_quotients(node):
-    if isinstance(node, ir.For) and any(d > 1 for _, d in node.lo.of):
-        return replace(node, lo=Bound(tuple((a - d + 1, d) for a, d in node.lo.of)))
+    if isinstance(node, ir.For) and any(d > 1 for _, d in node.lo.quotients):
+        return replace(node, lo=Bound(tuple((a - d + 1, d) for a, d in node.lo.quotients)))
     return node
 
 
 @rewriting("of several bounds only the first one counts", "Loops")
 def one_bound(node):
-    return replace(node, hi=Bound(node.hi.of[:1])) if isinstance(node, ir.For) else node
+    return replace(node, hi=Bound(node.hi.quotients[:1])) if isinstance(node, ir.For) else node
 
 
 @rewriting("triangular loops end one too soon", "Loops")
 def short_triangles(node):
     if isinstance(node, ir.For) and node.hi.constant is None:
-        return replace(node, hi=Bound(tuple((a - d, d) for a, d in node.hi.of)))
+        return replace(node, hi=Bound(tuple((a - d, d) for a, d in node.hi.quotients)))
     return node
 
 
@@ -137,8 +137,8 @@ def late_loops(node):
 
 @rewriting("the last iterations are claimed by nobody", "Loops")
 def unclaimed(node):
-    if isinstance(node, ir.For) and node.claimed:
-        return replace(node, hi=Bound(tuple((a - (node.sym.extent % node.claimed) * d, d) for a, d in node.hi.of)))
+    if isinstance(node, ir.For) and node.parallel_chunk:
+        return replace(node, hi=Bound(tuple((a - (node.sym.extent % node.parallel_chunk) * d, d) for a, d in node.hi.quotients)))
     return node
 
 
@@ -154,7 +154,7 @@ def no_else(node):
 
 @rewriting("local arrays start as zero", "Loops")
 def zero_locals(node):
-    return replace(node, fill=0) if isinstance(node, ir.Local) else node
+    return replace(node, init=0) if isinstance(node, ir.Local) else node
 
 
 @rewriting("named values are computed where they are used", "Loops")
@@ -168,7 +168,7 @@ def late_values(node):
 def eager_choices(node):
     if not isinstance(node, ir.When):
         return node
-    zero = ir.Num(0, node.precision)
+    zero = ir.Const(0, node.precision)
     then, orelse = (
         ir.Apply(ADD, (one, ir.Apply(MUL, (other, zero))))
         for one, other in ((node.then, node.orelse), (node.orelse, node.then))
@@ -183,22 +183,22 @@ def no_updates(node):
 
 @rewriting("constants are cut off", "Operations")
 def whole_constants(node):
-    if isinstance(node, ir.Num) and np.isfinite(node.value):
+    if isinstance(node, ir.Const) and np.isfinite(node.value):
         return replace(node, value=type(node.value)(int(node.value)))
     return node
 
 
 @rewriting("indices only count upwards", "Layouts")
 def upwards(node):
-    if isinstance(node, ir.Load) and any(c < 0 for a in node.ref.at for c, _ in a.terms):
-        return ir.Load(ir.Ref(node.ref.buf, tuple(Affine(tuple((abs(c), s) for c, s in a.terms)) for a in node.ref.at)))
+    if isinstance(node, ir.Load) and any(c < 0 for a in node.ref.indices for c, _ in a.terms):
+        return ir.Load(ir.Ref(node.ref.buf, tuple(Affine(tuple((abs(c), s) for c, s in a.terms)) for a in node.ref.indices)))
     return node
 
 
 @rewriting("constants in indices are ignored", "Layouts")
 def no_constants(node):
     if isinstance(node, ir.Load):
-        return ir.Load(ir.Ref(node.ref.buf, tuple(Affine(a.terms) for a in node.ref.at)))
+        return ir.Load(ir.Ref(node.ref.buf, tuple(Affine(a.terms) for a in node.ref.indices)))
     return node
 
 
@@ -337,7 +337,7 @@ class Touching(Mutant):
 
         def run(*values):
             entry(*values)
-            for buf, where in zip((b for b in proc.bufs if b.home is ir.Home.POOL), locations, strict=False):
+            for buf, where in zip((b for b in proc.bufs if b.space is ir.MemorySpace.GLOBAL), locations, strict=False):
                 self.touch(queue.device, where, buf)
 
         return run
@@ -352,7 +352,7 @@ class Beyond(Touching):
 @lie("what may only be read is written", "Layouts")
 class Scribbling(Touching):
     def touch(self, device, where, buf):
-        if buf.access is ir.Access.IN and buf.nbytes:
+        if buf.access is ir.AccessMode.IN and buf.nbytes:
             device.window(where, 1)[:] += 1
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from ocannl.backend import Backend, Location, OutOfMemory
 from ocannl.backend.cpu.device import CpuDevice, cores
-from ocannl.backend.cpu.queue import InlineQueue, Passed, ThreadedQueue
+from ocannl.backend.cpu.queue import InlineQueue, CompletedEvent, ThreadedQueue
 from ocannl_backend_example.backend import ExampleBackend
 
 LIES: list[tuple[str, str, Callable[[], Backend]]] = []
@@ -77,7 +77,7 @@ def queueing(what, area, **methods):
 
 
 queueing("nobody waits for events", "Queues", wait=lambda self, event: None)
-queueing("events have passed at once", "Queues", record=lambda self: Passed())
+queueing("events have passed at once", "Queues", record=lambda self: CompletedEvent())
 queueing("synchronizing does not wait", "Queues", synchronize=lambda self: None, only=("threaded",))
 # fmt: off
 queueing("zeroing goes one byte too far", "Memory",

@@ -1,4 +1,4 @@
-"""The LLVM backend, and a way to run a hand-written program on arrays."""
+"""The LLVM backend, and a runner of hand-written programs on arrays."""
 
 import pytest
 

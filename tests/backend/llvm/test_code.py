@@ -1,4 +1,4 @@
-"""Compiled code: bytes that travel, refusals, linking, and what keeps what alive."""
+"""Compiled code: serialization, rejected inputs, linking and lifetimes."""
 
 import json
 import subprocess
@@ -11,11 +11,11 @@ import pytest
 from ocannl.backend import CompileError
 from ocannl.backend.cpu.native import MAGIC
 from ocannl.ir.index import Affine, Sym
-from ocannl.ir.loops import Access, Apply, Idx, Load, Num, Proc, Ref, Store, loop
+from ocannl.ir.loops import AccessMode, Apply, Const, IndexValue, Load, Proc, Ref, Store, loop
 from ocannl.ir.ops import ADD, BY_NAME, MUL
 from ocannl.ir.precision import float32
 from ocannl_backend_llvm import jit, objects, ocannl_backend
-from ocannl_backend_llvm.code import restored
+from ocannl_backend_llvm.code import restore_package
 from ocannl_backend_llvm.jit import host
 from ocannl_backend_llvm.objects import compile_text
 
@@ -24,18 +24,18 @@ A = Affine.of
 
 def scale(run, x, name="scale", by=2.0, syms=()):
     """`y[i] = tanh(x[i]) * by + sum of symbols`."""
-    bufs = run.like("x", x, Access.IN), run.like("y", x, Access.OUT)
+    bufs = run.like("x", x, AccessMode.IN), run.like("y", x, AccessMode.OUT)
     i = Sym("i", 0, x.size - 1)
-    value = Apply(MUL, (Apply(BY_NAME["tanh"], (Load(Ref(bufs[0], (A(i),))),)), Num(by, float32)))
+    value = Apply(MUL, (Apply(BY_NAME["tanh"], (Load(Ref(bufs[0], (A(i),))),)), Const(by, float32)))
     for sym in syms:
-        value = Apply(ADD, (value, Idx(A(sym), float32)))
+        value = Apply(ADD, (value, IndexValue(A(sym), float32)))
     return Proc(name, bufs, tuple(syms), (loop(i, (Store(Ref(bufs[1], (A(i),)), value),)),))
 
 
 X = np.linspace(-2, 2, 9, dtype=np.float32)
 
 
-def test_restoring_does_no_work_on_text(llvm, run, monkeypatch):
+def test_restoring_compiles_nothing(llvm, run, monkeypatch):
     blob = llvm.compile([scale(run, X)]).blob
 
     def never(*_):
@@ -51,13 +51,13 @@ def test_restoring_does_no_work_on_text(llvm, run, monkeypatch):
 )
 def test_a_blob_for_another_target_is_refused(llvm, run, change):
     blob = llvm.compile([scale(run, X)]).blob
-    line, _, rest = blob.partition(b"\n")
+    line, _, objects = blob.partition(b"\n")
     header = json.loads(line[len(MAGIC) :])
     header["target"] = str(replace(host(), **change))
     with pytest.raises(CompileError, match="the code was compiled for .*, and this is "):
-        llvm.restore(MAGIC + json.dumps(header).encode() + b"\n" + rest)
+        llvm.restore(MAGIC + json.dumps(header).encode() + b"\n" + objects)
     with pytest.raises(CompileError, match="the code was compiled for"):
-        restored(blob, replace(host(), **change))
+        restore_package(blob, replace(host(), **change))
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_blob_for_another_target_is_refused(llvm, run, change):
         ),
     ],
 )
-def test_refused_text_is_kept_and_named(text, reason):
+def test_rejected_source_is_saved(text, reason):
     with pytest.raises(CompileError, match=reason) as e:
         compile_text(text, host())
     path = str(e.value).split("kept in ")[1].split(": ")[0]
@@ -79,13 +79,13 @@ def test_refused_text_is_kept_and_named(text, reason):
         assert kept.read() == text
 
 
-def test_symbols_that_nobody_defines_are_an_error():
+def test_undefined_symbols_are_an_error():
     text = "declare void @ocannl.nowhere()\ndefine void @ocannl.f() {\n  call void @ocannl.nowhere()\n  ret void\n}"
     with pytest.raises(CompileError, match=r"cannot link.*ocannl\.f"):
         jit.load([compile_text(text, host())], ["ocannl.f"])
 
 
-def test_the_description_imports_nothing_heavy():
+def test_the_plugin_entry_imports_no_llvm():
     program = """
 import sys
 from ocannl_backend_llvm import ocannl_backend
@@ -98,12 +98,12 @@ assert "llvmlite" in sys.modules
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_the_probe_says_what_is_missing(monkeypatch):
+def test_the_probe_names_the_missing_package(monkeypatch):
     monkeypatch.setattr("ocannl_backend_llvm.find_spec", lambda name: None)
     assert ocannl_backend().probe() == "llvmlite is not installed: pip install llvmlite"
 
 
-def test_the_version_names_everything_that_decides_the_code(llvm):
+def test_the_version_identifies_the_target(llvm):
     target = host()
     for part in ("llvmlite-", "llvm-", target.triple, target.cpu, "features-"):
         assert part in llvm.version

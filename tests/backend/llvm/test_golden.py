@@ -1,4 +1,4 @@
-"""The printed text of a few programs, which are also run."""
+"""Golden files: the printed text of sample programs, which are also run."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Programs of several modules: the same results, whoever translates them, and nothing left open after an error."""
+"""Programs of several modules: results do not depend on threads, and errors leave no resources open."""
 
 from functools import partial
 from random import Random
@@ -17,48 +17,48 @@ from ocannl_backend_llvm.jit import host
 
 
 @pytest.fixture(params=[1, 2, 5])
-def split(request, monkeypatch):
-    """Every nest in a module of its own, on so many processors."""
+def separate_modules(request, monkeypatch):
+    """Emits a module per nest and compiles on 1, 2 or 5 threads."""
     monkeypatch.setattr(objects, "cores", lambda: request.param)
     monkeypatch.setattr(module, "emit", partial(module.emit, lines=0))
 
 
 @pytest.mark.parametrize(("program", "check"), SAMPLES, ids=lambda f: f.__name__)
-def test_samples(split, run, program, check):
+def test_samples(separate_modules, run, program, check):
     check(run)
 
 
-def many(llvm, count=8):
-    """Long programs, and the texts of their modules."""
+def module_texts(llvm, count=8):
+    """Long programs and the texts of their modules."""
     random = Random("modules")
     procs = [optimize(lower(generate(random, 6).code, f"p{n}"), {}, llvm.capabilities) for n in range(count)]
     return procs, list(emit(procs, host().instructions, lines=0))
 
 
-def test_objects_are_those_of_the_modules_one_by_one(llvm, split):
-    _, texts = many(llvm)
+def test_parallel_compilation_equals_serial_compilation(llvm, separate_modules):
+    _, texts = module_texts(llvm)
     assert len(texts) > 8
     assert objects.compile_texts(texts, host()) == [objects.compile_text(text, host()) for text in texts]
 
 
-def test_modules_tell_each_other_what_they_define_once(llvm):
-    _, texts = many(llvm)
+def test_functions_are_defined_once(llvm):
+    _, texts = module_texts(llvm)
     defined = [line.split("(")[0] for text in texts for line in text.splitlines() if line.startswith("define ")]
     assert len(set(defined)) == len(defined)
 
 
-@pytest.mark.parametrize("place", [0, 1, 7])
-def test_a_module_that_is_refused_stops_the_others(llvm, split, place):
-    _, texts = many(llvm)
-    texts[place:place] = ["define void @f() { ret i32 0 }"]
+@pytest.mark.parametrize("position", [0, 1, 7])
+def test_a_rejected_module_stops_compilation(llvm, separate_modules, position):
+    _, texts = module_texts(llvm)
+    texts[position:position] = ["define void @f() { ret i32 0 }"]
     with pytest.raises(CompileError, match="function result type"):
         objects.compile_texts(texts, host())
-    assert objects.compile_texts(texts[place + 1 :], host())
+    assert objects.compile_texts(texts[position + 1 :], host())
 
 
-def test_an_error_while_text_is_written_goes_through(llvm, split):
+def test_errors_during_emission_propagate(llvm, separate_modules):
     def broken():
-        yield from many(llvm)[1][:5]
+        yield from module_texts(llvm)[1][:5]
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""Code for processors that are not this one: LLVM takes it, and makes an object for them."""
+"""Code for other targets than the host: LLVM compiles it to an object."""
 
 from dataclasses import replace
 from random import Random
@@ -14,10 +14,10 @@ from ocannl_backend_llvm import jit, objects
 from ocannl_backend_llvm.emit import emit
 
 ARM = jit.Target("aarch64-unknown-linux-gnu", "cortex-a72", "+neon,+fp-armv8")
-OLD = jit.Target("x86_64-unknown-linux-gnu", "x86-64", "")
-FAIR = jit.Target("x86_64-unknown-linux-gnu", "haswell", "+avx,+avx2,+f16c,+fma")
-VECTORS = {ARM: (16, 32), OLD: (16, 16), FAIR: (32, 16)}
-MACHINES = {"aarch64": 183, "x86_64": 62}  # as ELF names them
+X86_64 = jit.Target("x86_64-unknown-linux-gnu", "x86-64", "")
+HASWELL = jit.Target("x86_64-unknown-linux-gnu", "haswell", "+avx,+avx2,+f16c,+fma")
+VECTORS = {ARM: (16, 32), X86_64: (16, 16), HASWELL: (32, 16)}
+MACHINES = {"aarch64": 183, "x86_64": 62}  # `e_machine` of ELF
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -40,8 +40,8 @@ def machine(code):
     return int.from_bytes(code[18:20], "little")
 
 
-def test_vectors_are_those_of_the_target(target):
-    assert target.vectors == VECTORS[target]
+def test_vector_registers_of_targets(target):
+    assert target.vector_registers == VECTORS[target]
 
 
 @pytest.mark.parametrize("program", [program for program, _ in SAMPLES], ids=lambda f: f.__name__)
@@ -52,8 +52,8 @@ def test_samples(target, program):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_random_programs(llvm, target, seed):
-    width, registers = target.vectors
-    claimed = replace(llvm.capabilities, vector_bytes=width, vector_registers=registers)
+    width, registers = target.vector_registers
+    capabilities = replace(llvm.capabilities, vector_bytes=width, vector_registers=registers)
     random = Random(f"targets {seed}")
-    procs = [optimize(lower(generate(random, 3).code, f"p{n}"), {}, claimed) for n in range(12)]
+    procs = [optimize(lower(generate(random, 3).code, f"p{n}"), {}, capabilities) for n in range(12)]
     assert all(objects.compile_texts(emit(procs, target.instructions), target))

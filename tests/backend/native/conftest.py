@@ -1,5 +1,4 @@
-"""Each backend that compiles for the processor and can do so here, a way to run hand-written programs, and the same
-backends as if the processor were one with narrower vectors."""
+"""The available native backends, a runner of hand-written programs, and backends for CPUs with narrower vectors."""
 
 import platform
 from contextlib import contextmanager
@@ -31,9 +30,9 @@ def run(native):
     return Runner(native)
 
 
-# --- processors with narrower vectors, whose code runs here, too ------------------------------------------------------
+# --- CPUs with narrower vectors, whose code also runs on this CPU -----------------------------------------------------
 
-PROCESSORS = {  # what LLVM and a C compiler are told, and the vectors that there are
+PROCESSORS = {  # LLVM features, compiler flags, and the vector registers
     "haswell": ("+avx,+avx2,+f16c,+fma", "-mno-avx512f", (32, 16)),
     "x86-64": ("", "-mno-avx", (16, 16)),
 }
@@ -41,31 +40,31 @@ PROCESSORS = {  # what LLVM and a C compiler are told, and the vectors that ther
 
 @contextmanager
 def llvm_for(processor):
-    """The LLVM backend, as if this were another processor."""
+    """The LLVM backend with another CPU as its host target."""
     from ocannl_backend_llvm import backend, jit
 
     features, _, vectors = PROCESSORS[processor]
     target = jit.Target(jit.host().triple, processor, features)
-    made = registry.resolve("llvm")
-    width, registers = target.vectors
-    claimed = replace(made.capabilities, vector_bytes=width, vector_registers=registers)
+    native_backend = registry.resolve("llvm")
+    width, registers = target.vector_registers
+    capabilities = replace(native_backend.capabilities, vector_bytes=width, vector_registers=registers)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(jit, "host", lambda: target)
-        patch.setattr(backend, "_capabilities", lambda: claimed)
-        yield made
-    assert target.vectors == vectors
+        patch.setattr(backend, "_capabilities", lambda: capabilities)
+        yield native_backend
+    assert target.vector_registers == vectors
 
 
 @contextmanager
 def c_for(processor):
-    """The C backend, told to do without some instructions."""
+    """The C backend with flags that disable some instructions."""
     from ocannl_backend_c import toolchain
 
     _, flag, vectors = PROCESSORS[processor]
     with settings(c_compiler=" ".join([*toolchain.command(), flag])):
-        made = registry.resolve("c")
-        assert (made.capabilities.vector_bytes, made.capabilities.vector_registers) == vectors
-        yield made
+        native_backend = registry.resolve("c")
+        assert (native_backend.capabilities.vector_bytes, native_backend.capabilities.vector_registers) == vectors
+        yield native_backend
 
 
 NARROWED = [(name, processor) for name in ("llvm", "c") for processor in PROCESSORS]

@@ -1,4 +1,4 @@
-"""Products on processors with caches of any size: the same bits, with copies of operands and blocks or without."""
+"""Products on CPUs with caches of any size: packing and cache blocking do not change results."""
 
 from dataclasses import replace
 from importlib import import_module
@@ -14,9 +14,9 @@ LARGE, SMALL, TINY = Caches(1 << 24, 16, 1 << 28), Caches(1 << 16, 8, 1 << 18), 
 
 
 def computed(native, monkeypatch, caches, threads):
-    """The products, some with more done to them, on the same numbers; and the programs."""
-    claimed = replace(native.capabilities, vector_bytes=32, vector_registers=16, caches=caches)
-    monkeypatch.setattr(import_module(f"ocannl_backend_{native.name}.backend"), "_capabilities", lambda: claimed)
+    """The results of products, some with epilogues; the expected results; and the printed stages."""
+    capabilities = replace(native.capabilities, vector_bytes=32, vector_registers=16, caches=caches)
+    monkeypatch.setattr(import_module(f"ocannl_backend_{native.name}.backend"), "_capabilities", lambda: capabilities)
     random = np.random.default_rng(0)
     results, wants, programs = [], [], []
     for spec in SPECS:
@@ -40,11 +40,11 @@ def test_caches_change_plans_and_no_bits(native, monkeypatch):
     plain, wants, programs = computed(native, monkeypatch, LARGE, 1)
     for got, want in zip(plain, wants, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-3)
-    seen = ""
+    all_stages = ""
     for caches, threads in ((SMALL, 1), (TINY, 1), (TINY, 3)):
-        others, _, by_others = computed(native, monkeypatch, caches, threads)
-        for spec, one, other in zip(SPECS, plain, others, strict=True):
-            assert np.array_equal(one, other), f"{spec} with {caches}"
-        assert all(mine != other for mine, other in zip(programs, by_others, strict=True))
-        seen += "".join(by_others)
-    assert "_sums" in seen and "_sums" not in "".join(programs)  # what blocks leave in memory
+        results, _, stages = computed(native, monkeypatch, caches, threads)
+        for spec, expected, actual in zip(SPECS, plain, results, strict=True):
+            assert np.array_equal(expected, actual), f"{spec} with {caches}"
+        assert all(reference_stages != actual for reference_stages, actual in zip(programs, stages, strict=True))
+        all_stages += "".join(stages)
+    assert "_sums" in all_stages and "_sums" not in "".join(programs)  # partial sums between cache blocks

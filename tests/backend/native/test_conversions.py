@@ -1,11 +1,11 @@
-"""Casts between all precisions, and constants of each."""
+"""Conversions between all precisions, and constants of all precisions."""
 
 import numpy as np
 import pytest
 
 from ocannl.codegen.numbers import integer
 from ocannl.ir.index import Affine, Sym
-from ocannl.ir.loops import Access, Apply, Cast, Idx, Load, Num, Proc, Ref, Store, loop
+from ocannl.ir.loops import AccessMode, Apply, Cast, Const, IndexValue, Load, Proc, Ref, Store, loop
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import PRECISIONS, Family, bool_, float32, float64, int32, int64
 from ocannl.testing.numbers import assert_same, near, patterns
@@ -15,7 +15,7 @@ WIDE = [float32, float64]
 
 
 def cast_program(run, array, target):
-    x, y = run.like("x", array, Access.IN), run.like("y", np.zeros(array.size, target.numpy), Access.OUT)
+    x, y = run.like("x", array, AccessMode.IN), run.like("y", np.zeros(array.size, target.numpy), AccessMode.OUT)
     at = (Affine.of(i := Sym("i", 0, array.size - 1)),)
     return Proc("cast", (x, y), (), (loop(i, (Store(Ref(y, at), Cast(Load(Ref(x, at)), target)),)),))
 
@@ -24,22 +24,22 @@ def cast(run, array, target, code=None):
     return run(cast_program(run, array, target), array, np.zeros(array.size, target.numpy), code=code)[1]
 
 
-@pytest.mark.parametrize("wide", WIDE, ids=str)
+@pytest.mark.parametrize("target", WIDE, ids=str)
 @pytest.mark.parametrize("p", NARROW, ids=str)
-def test_every_narrow_number_widens(run, p, wide):
-    every = patterns(p)
+def test_every_narrow_number_widens(run, p, target):
+    values = patterns(p)
     with np.errstate(invalid="ignore"):
-        want = every.astype(wide.numpy)
-    assert_same(cast(run, every, wide), want)
+        want = values.astype(target.numpy)
+    assert_same(cast(run, values, target), want)
 
 
-@pytest.mark.parametrize("wide", WIDE, ids=str)
+@pytest.mark.parametrize("source", WIDE, ids=str)
 @pytest.mark.parametrize("p", NARROW, ids=str)
-def test_rounding_to_narrow_numbers(run, p, wide):
-    places = near(p, wide)
+def test_rounding_to_narrow_numbers(run, p, source):
+    inputs = near(p, source)
     with np.errstate(all="ignore"):
-        want = places.astype(p.numpy)
-    assert_same(cast(run, places, p), want)
+        want = inputs.astype(p.numpy)
+    assert_same(cast(run, inputs, p), want)
 
 
 def table(p):
@@ -89,13 +89,16 @@ def table(p):
 
 
 def converted(x, source, target):
-    """NumPy's conversion, with the cases that it leaves to the processor filled in: floats saturate, NaN becomes 0."""
+    """NumPy's conversion, except that floats saturate and NaN becomes 0, which NumPy leaves undefined."""
     with np.errstate(all="ignore"):
         if target is bool_ or not source.is_float or target.is_float:
             return x.astype(target.numpy)
         info = np.iinfo(target.numpy)
-        wide = x.astype(np.float64)
-        out = [0 if np.isnan(v) else info.max if v > info.max else info.min if v < info.min else int(v) for v in wide]
+        float64_values = x.astype(np.float64)
+        out = [
+            0 if np.isnan(v) else info.max if v > info.max else info.min if v < info.min else int(v)
+            for v in float64_values
+        ]
         return np.array([min(max(v, info.min), info.max) for v in out], target.numpy)
 
 
@@ -129,8 +132,8 @@ def test_constants(run, p):
         -0.0,
     ]
     y = np.zeros(len(numbers), p.numpy)
-    buf = run.like("y", y, Access.OUT)
-    body = tuple(Store(Ref(buf, (Affine.of(n),)), Num(value, p)) for n, value in enumerate(numbers))
+    buf = run.like("y", y, AccessMode.OUT)
+    body = tuple(Store(Ref(buf, (Affine.of(n),)), Const(value, p)) for n, value in enumerate(numbers))
     (got,) = run(Proc("constants", (buf,), (), body), y)
     if p.is_float:
         with np.errstate(all="ignore"):
@@ -143,9 +146,9 @@ def test_constants(run, p):
 @pytest.mark.parametrize("p", PRECISIONS, ids=str)
 def test_indices_as_numbers(run, p):
     y = np.zeros(20, p.numpy)
-    buf = run.like("y", y, Access.OUT)
+    buf = run.like("y", y, AccessMode.OUT)
     i = Sym("i", 0, 19)
-    body = (loop(i, (Store(Ref(buf, (Affine.of(i),)), Idx(3 * Affine.of(i) - 5, p)),)),)
+    body = (loop(i, (Store(Ref(buf, (Affine.of(i),)), IndexValue(3 * Affine.of(i) - 5, p)),)),)
     (got,) = run(Proc("ramp", (buf,), (), body), y)
     want = 3 * np.arange(20) - 5
     want = np.maximum(want, want.dtype.type(-(10**9))).astype(p.numpy)
@@ -156,10 +159,10 @@ def test_indices_as_numbers(run, p):
 def test_a_comparison_becomes_a_number_of_another_type(run, p):
     x = np.arange(-3, 4).astype(np.float32)
     y = np.zeros(7, p.numpy)
-    bufs = run.like("x", x, Access.IN), run.like("y", y, Access.OUT)
+    bufs = run.like("x", x, AccessMode.IN), run.like("y", y, AccessMode.OUT)
     i = Sym("i", 0, 6)
     at = (Affine.of(i),)
-    test = Apply(BY_NAME["gt"], (Load(Ref(bufs[0], at)), Num(0, float32)))
+    test = Apply(BY_NAME["gt"], (Load(Ref(bufs[0], at)), Const(0, float32)))
     got = run(Proc("above", bufs, (), (loop(i, (Store(Ref(bufs[1], at), Cast(test, p)),)),)), x, y)[1]
     assert_same(got, (x > 0).astype(p.numpy))
 

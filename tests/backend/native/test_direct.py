@@ -1,4 +1,4 @@
-"""Calls that go to compiled code with no Python in between are checked like any other's."""
+"""Direct (vectorcall) calls of compiled code are validated like all other calls."""
 
 import gc
 import threading
@@ -13,8 +13,8 @@ from ocannl.runtime.routine import DirectRoutine
 
 @pytest.fixture
 def ctx(native):
-    with oc.Context(native.name, threads=1, queue="inline") as made:
-        yield made
+    with oc.Context(native.name, threads=1, queue="inline") as context:
+        yield context
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def x():
 
 
 def counting(ctx, x):
-    """A routine that adds one to a node at each call."""
+    """A routine that adds `x` to a node at each call."""
     total = oc.node("total")
     with oc.cd("count") as code:
         total["=+"] = x
@@ -52,7 +52,7 @@ def test_every_call_counts(ctx, x):
     assert ctx[total].tolist() == [12, 12, 12]
 
 
-def test_what_was_never_set_is_missed(ctx, x):
+def test_unset_nodes_are_reported(ctx, x):
     step, total = counting(ctx, x)
     with pytest.raises(oc.UninitializedError, match="`x`: it was never set"):
         step()
@@ -74,14 +74,14 @@ def test_a_closed_context_refuses(ctx, x):
 def test_symbols_come_by_name(ctx):
     step, picked = sliced(ctx)
     for _ in range(2):  # checked by Python, then by compiled code
-        for given in ({"i": 1, "j": 2}, {"j": 2, "i": 1}, {"i": np.int64(1), "j": np.uint8(2)}, {"i": 1, "j": 2}):
+        for symbols in ({"i": 1, "j": 2}, {"j": 2, "i": 1}, {"i": np.int64(1), "j": np.uint8(2)}, {"i": 1, "j": 2}):
             step(i=0, j=0)
-            step(**given)
+            step(**symbols)
             assert ctx[picked].tolist() == [20, 21, 22, 23]
 
 
 @pytest.mark.parametrize(
-    ("given", "error", "message"),
+    ("symbols", "error", "message"),
     [
         ({"i": 2, "j": 0}, oc.DataError, "holds 0 <= i < 2, and is given as 2"),
         ({"i": 0, "j": -1}, oc.DataError, "holds 0 <= j < 3, and is given as -1"),
@@ -95,37 +95,37 @@ def test_symbols_come_by_name(ctx):
         ({"i": 1, "k": 0}, oc.CodeError, "needs the symbol `j`"),
     ],
 )
-def test_a_wrong_symbol_changes_nothing(ctx, given, error, message):
+def test_a_wrong_symbol_changes_nothing(ctx, symbols, error, message):
     step, picked = sliced(ctx)
     step(i=0, j=1)
     step(i=0, j=1)
     with pytest.raises(error, match=message):
-        step(**given)
+        step(**symbols)
     assert ctx[picked].tolist() == [4, 5, 6, 7]
 
 
-def test_values_by_position_are_refused(ctx):
+def test_positional_arguments_are_refused(ctx):
     step, _ = sliced(ctx)
     step(i=0, j=1)
     with pytest.raises(TypeError, match="positional"):
         step(0, 1)
 
 
-def test_another_thread_waits_for_its_turn(ctx, x):
+def test_calls_wait_for_the_lock(ctx, x):
     ctx[x] = 1
     step, total = counting(ctx, x)
     step()
-    other = threading.Thread(target=step)
+    thread = threading.Thread(target=step)
     with ctx.lock:
-        other.start()
-        other.join(0.1)
-        assert other.is_alive()
+        thread.start()
+        thread.join(0.1)
+        assert thread.is_alive()
         assert ctx[total].tolist() == [1, 1, 1]
-    other.join()
+    thread.join()
     assert ctx[total].tolist() == [2, 2, 2]
 
 
-def test_a_routine_goes_when_nobody_refers_to_it(ctx, x):
+def test_routines_are_freed_by_reference_counting(ctx, x):
     ctx[x] = 1
     gc.disable()
     try:
@@ -138,7 +138,7 @@ def test_a_routine_goes_when_nobody_refers_to_it(ctx, x):
         gc.enable()
 
 
-def test_what_is_left_of_a_routine_does_no_harm(ctx, x):
+def test_calls_of_a_deleted_routine(ctx, x):
     ctx[x] = 1
     step, total = counting(ctx, x)
     step()
@@ -152,21 +152,21 @@ def test_what_is_left_of_a_routine_does_no_harm(ctx, x):
         call()
 
 
-def test_long_programs_are_called_with_care(ctx):
+def test_long_programs_are_not_called_directly(ctx):
     x = oc.placeholder("x", batch=[1 << 20], input=[], output=[])
     assert not isinstance(ctx.compile((x + 1.0).forward), DirectRoutine)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_threads_share_what_is_called_so(native, threads):
+def test_direct_calls_of_parallel_programs(native, threads):
     numbers = np.random.default_rng(0)
     left, right = (numbers.integers(-9, 10, (64, 64)).astype("float32") for _ in range(2))
-    with oc.Context(native.name, threads=threads, queue="inline") as made:
+    with oc.Context(native.name, threads=threads, queue="inline") as context:
         a, b = oc.placeholder("a", batch=[64, 64], input=[], output=[]), oc.tensor(right, batch_axes=2)
         product = oc.einsum("ik|; kj| => ij|", a, b)
-        step = made.compile(product.forward)
+        step = context.compile(product.forward)
         assert isinstance(step, DirectRoutine) and "claimed" in str(step.stages())
-        for turn in range(20):
-            made[a] = left + turn
+        for iteration in range(20):
+            context[a] = left + iteration
             step()
-            assert np.array_equal(made[product], (left + turn) @ right)
+            assert np.array_equal(context[product], (left + iteration) @ right)

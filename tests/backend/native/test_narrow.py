@@ -1,4 +1,4 @@
-"""Whole programs on processors with narrower vectors than this one: LLVM makes code for another, C is told by flags."""
+"""Programs on CPUs with narrower vectors, simulated by another LLVM target or by C compiler flags."""
 
 import numpy as np
 import pytest
@@ -22,5 +22,5 @@ def test_code_has_vectors_of_that_width_and_no_wider_ones(narrowed):
         routine()
         np.testing.assert_array_equal(ctx[y], 2 * x + 1)
     lanes, text = narrowed.capabilities.vector_bytes // 4, routine.source()
-    spelled = {"c": "f32x{}", "llvm": "<{} x float>"}[narrowed.name]
-    assert spelled.format(lanes) in text and spelled.format(2 * lanes) not in text
+    vector_type = {"c": "f32x{}", "llvm": "<{} x float>"}[narrowed.name]
+    assert vector_type.format(lanes) in text and vector_type.format(2 * lanes) not in text

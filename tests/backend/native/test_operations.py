@@ -1,4 +1,4 @@
-"""Every operation on every precision has the values of its NumPy meaning."""
+"""All operations equal NumPy in all precisions."""
 
 from itertools import product
 
@@ -7,7 +7,7 @@ import pytest
 
 from ocannl.backend import CompileError
 from ocannl.ir.index import Affine, Sym
-from ocannl.ir.loops import Access, Apply, Load, Num, Proc, Ref, Store, Update, loop
+from ocannl.ir.loops import AccessMode, Apply, Const, Load, Proc, Ref, Store, Update, loop
 from ocannl.ir.ops import BY_NAME, OPS, Domain
 from ocannl.ir.precision import PRECISIONS, Family, bool_, uint32
 
@@ -16,7 +16,7 @@ ULPS = {"exp": 2, "exp2": 2, "log": 2, "log2": 2, "sin": 2, "cos": 2, "tanh": 3,
 
 
 def specials(p):
-    """Values where mistakes hide, then random ones."""
+    """Edge cases, followed by random values."""
     random = np.random.default_rng(0)
     if p is bool_:
         return np.array([False, True])
@@ -55,8 +55,8 @@ def specials(p):
 
 def program(run, name, op, arrays, result, args=None):
     """`y[i] = op(...)` over all of the arrays."""
-    bufs = [run.like(f"x{n}", a, Access.IN) for n, a in enumerate(arrays)]
-    y = run.like("y", result, Access.OUT)
+    bufs = [run.like(f"x{n}", a, AccessMode.IN) for n, a in enumerate(arrays)]
+    y = run.like("y", result, AccessMode.OUT)
     i = Sym("i", 0, result.size - 1)
     at = (Affine.of(i),)
     value = Apply(op, args(*(Load(Ref(b, at)) for b in bufs)) if args else tuple(Load(Ref(b, at)) for b in bufs))
@@ -68,7 +68,7 @@ def elementwise(run, op, arrays, result, args=None):
 
 
 def meaning(op, p, *arrays):
-    """What NumPy says, in the type arithmetic runs in; truth values are computed with as bytes."""
+    """NumPy's result, computed in the arithmetic type; bool is computed as uint8."""
     kind = np.uint8 if p is bool_ else p.arithmetic.numpy
     with np.errstate(all="ignore"):
         value = np.asarray(op.numpy(*(a.astype(kind) for a in arrays)))
@@ -76,15 +76,15 @@ def meaning(op, p, *arrays):
 
 
 def differences(got, want, ulps):
-    """Where they differ by more than so many units in the last place; zeros are equal, and so are all NaN."""
+    """Positions that differ by more than `ulps`; zeros of any sign are equal, and so are all NaN."""
     if not np.issubdtype(want.dtype, np.floating) and want.dtype.kind != "V" and want.dtype.kind in "biu":
         return np.flatnonzero(got != want)
     with np.errstate(all="ignore"):
-        same = (got == want) | (np.isnan(got) & np.isnan(want))
+        is_equal = (got == want) | (np.isnan(got) & np.isnan(want))
         finite = np.isfinite(got) & np.isfinite(want)
         step = np.spacing(np.abs(want)).astype(np.float64)
-        near = finite & (np.abs(got.astype(np.float64) - want.astype(np.float64)) <= ulps * step)
-    return np.flatnonzero(~(same | near))
+        is_near = finite & (np.abs(got.astype(np.float64) - want.astype(np.float64)) <= ulps * step)
+    return np.flatnonzero(~(is_equal | is_near))
 
 
 def agree(op, p, got, want, operands, ulps):
@@ -94,9 +94,9 @@ def agree(op, p, got, want, operands, ulps):
 
 
 def operands(op, p):
-    table = specials(p)
-    columns = [np.array(c, p.numpy) for c in zip(*product(table, repeat=min(op.arity, 2)), strict=True)]
-    columns += [np.resize(np.roll(table[::-1], n), len(columns[0])) for n in range(op.arity - len(columns))]
+    values = specials(p)
+    columns = [np.array(c, p.numpy) for c in zip(*product(values, repeat=min(op.arity, 2)), strict=True)]
+    columns += [np.resize(np.roll(values[::-1], n), len(columns[0])) for n in range(op.arity - len(columns))]
     if op.name == "pow" and p.family is Family.SIGNED:
         columns[1] = np.abs(columns[1] // 2)  # NumPy refuses negative exponents
     if op.name == "fma" and p.is_float:
@@ -106,7 +106,7 @@ def operands(op, p):
 
 @pytest.mark.parametrize("p", PRECISIONS, ids=str)
 @pytest.mark.parametrize("op", OPS, ids=str)
-def test_an_operation_has_its_numpy_meaning(run, op, p):
+def test_operations_equal_numpy(run, op, p):
     columns = operands(op, p)
     result = np.zeros(len(columns[0]), p.numpy)
     if (op.domain is Domain.INTEGER and p.is_float) or (op.domain is Domain.WORD and p is not uint32):
@@ -125,29 +125,29 @@ def test_an_operation_has_its_numpy_meaning(run, op, p):
     if op.name == "fma" and p.is_float:
         x, y, z = (c.astype(np.float64) for c in columns)
         with np.errstate(all="ignore"):
-            size = np.abs(x * y) + np.abs(z)
-            fine = np.abs(got.astype(np.float64) - (x * y + z)) <= 2 * np.spacing(size.astype(p.numpy)).astype(
+            magnitude = np.abs(x * y) + np.abs(z)
+            is_near = np.abs(got.astype(np.float64) - (x * y + z)) <= 2 * np.spacing(magnitude.astype(p.numpy)).astype(
                 np.float64
             )
-        got = np.where(fine, want, got)
+        got = np.where(is_near, want, got)
     ulps = ULPS.get(op.name, 0) if p.arithmetic is p else min(ULPS.get(op.name, 0), 1)
     agree(op, p, got, want, columns, ulps)
 
 
 def quotients(x, y):
-    """Cut off towards zero, nothing for division by zero."""
+    """Quotients truncated towards zero; 0 for division by zero."""
     exact = [
         0 if int(b) == 0 else abs(int(a)) // abs(int(b)) * (-1 if (a < 0) != (b < 0) else 1)
         for a, b in zip(x, y, strict=True)
     ]
-    wide = np.array([q % 2**64 for q in exact], np.uint64)
-    return wide.astype(x.dtype)
+    unsigned = np.array([q % 2**64 for q in exact], np.uint64)
+    return unsigned.astype(x.dtype)
 
 
 @pytest.mark.parametrize(
     "op", [op for op in OPS if op.name not in ("neg", "sub", "pow", "mod", "trunc", "div", "sat01_gate")], ids=str
 )
-def test_truth_values_mean_what_numpy_says_of_bool(run, op):
+def test_operations_on_bool_equal_numpy(run, op):
     if op.domain in (Domain.FLOAT, Domain.WORD):
         return
     columns = operands(op, bool_)
@@ -163,19 +163,19 @@ def test_constant_operands(native, run, p, name, left):
     values = (0, 1, 2, -1) if not p.is_float else (0.0, 1.0, -0.5, float("nan"), float("inf"), -1e300)
     values = [v for v in values if not (p.family in (Family.UNSIGNED, Family.BOOL) and v < 0)]
 
-    def given(x, other):
-        pair = (other, x) if left else (x, other)
+    def operands_of(x, constant):
+        pair = (constant, x) if left else (x, constant)
         return (x, *pair) if op.arity == 3 else pair
 
     result = np.zeros(table.size, p.numpy)
     procs = [
-        program(run, f"{name}_{n}", op, [table], result, lambda x, v=v: given(x, Num(v, p)))
+        program(run, f"{name}_{n}", op, [table], result, lambda x, v=v: operands_of(x, Const(v, p)))
         for n, v in enumerate(values)
     ]
     code = native.compile(procs)
     for proc, value in zip(procs, values, strict=True):
         with np.errstate(all="ignore"):
-            arrays = given(table, np.full(table.shape, value).astype(p.numpy))
+            arrays = operands_of(table, np.full(table.shape, value).astype(p.numpy))
         agree(op, p, run(proc, table, result, code=code)[-1], meaning(op, p, *arrays), arrays, 0)
 
 
@@ -183,13 +183,13 @@ def test_constant_operands(native, run, p, name, left):
 @pytest.mark.parametrize("exponent", [0, 1, 2, 3, 4, 5])
 def test_small_powers(run, p, exponent):
     table = specials(p)
-    got = elementwise(run, BY_NAME["pow"], [table], np.zeros(table.size, p.numpy), lambda x: (x, Num(exponent, p)))
+    got = elementwise(run, BY_NAME["pow"], [table], np.zeros(table.size, p.numpy), lambda x: (x, Const(exponent, p)))
     want = meaning(BY_NAME["pow"], p, table, np.full(table.shape, exponent, p.numpy))
     agree(BY_NAME["pow"], p, got, want, [table], 2 if p.arithmetic is p else 1)
 
 
 @pytest.mark.parametrize("p", [p for p in PRECISIONS if p.family is Family.SIGNED], ids=str)
-def test_negative_powers_of_integers_are_cut_off(run, p):
+def test_negative_powers_of_integers_truncate(run, p):
     x = np.array([0, 1, -1, -1, 2, -2, 5], p.numpy)
     n = np.array([-1, -3, -3, -2, -1, -1, np.iinfo(p.numpy).min], p.numpy)
     got = elementwise(run, BY_NAME["pow"], [x, n], np.zeros(x.size, p.numpy))
@@ -205,7 +205,7 @@ def test_a_reduction_by_updates(run, op, p):
     if op.name in ("add", "mul") and p.is_float:
         rows = np.random.default_rng(1).uniform(0.5, 1.5, rows.shape).astype(p.numpy)
     start = rows[:, 0].copy()
-    x, y = run.like("x", rows, Access.IN), run.like("y", start, Access.INOUT)
+    x, y = run.like("x", rows, AccessMode.IN), run.like("y", start, AccessMode.INOUT)
     i, j = Sym("i", 0, rows.shape[0] - 1), Sym("j", 0, rows.shape[1] - 1)
     update = Update(Ref(y, (Affine.of(i),)), op, Load(Ref(x, (Affine.of(i), Affine.of(j)))))
     got = run(Proc("reduce", (x, y), (), (loop(i, (loop(j, (update,)),)),)), rows, start)[-1]
@@ -217,11 +217,11 @@ def test_a_reduction_by_updates(run, op, p):
 
 @pytest.mark.parametrize("p", PRECISIONS, ids=str)
 @pytest.mark.parametrize("negate", [False, True])
-def test_a_product_that_is_added_is_rounded_at_most_once_more(run, p, negate):
+def test_updates_by_products(run, p, negate):
     random = np.random.default_rng(2)
     a, b = (random.integers(0, 9, (2, 5, 7)) / 4).astype(p.numpy)
     start = np.ones(5, p.numpy)
-    bufs = [run.like("a", a, Access.IN), run.like("b", b, Access.IN), run.like("y", start, Access.INOUT)]
+    bufs = [run.like("a", a, AccessMode.IN), run.like("b", b, AccessMode.IN), run.like("y", start, AccessMode.INOUT)]
     i, j = Sym("i", 0, 4), Sym("j", 0, 6)
     term = Apply(BY_NAME["mul"], tuple(Load(Ref(x, (Affine.of(i), Affine.of(j)))) for x in bufs[:2]))
     update = Update(Ref(bufs[2], (Affine.of(i),)), BY_NAME["add"], Apply(BY_NAME["neg"], (term,)) if negate else term)
@@ -239,5 +239,5 @@ def test_a_product_that_is_added_is_rounded_at_most_once_more(run, p, negate):
     np.testing.assert_array_equal(got, want)
 
 
-def test_every_precision_is_claimed(native):
+def test_all_precisions_are_supported(native):
     assert native.capabilities.precisions == {p.name for p in PRECISIONS}

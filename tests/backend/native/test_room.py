@@ -1,4 +1,4 @@
-"""Programs whose local arrays need more of the stack than the thread has that calls them."""
+"""Programs whose local arrays exceed the stack of the calling thread."""
 
 import os
 import resource
@@ -13,42 +13,57 @@ import numpy as np
 import pytest
 
 from ocannl.backend.cpu import stack_guard
-from ocannl.backend.cpu.stack_guard import ALWAYS_BYTES
+from ocannl.backend.cpu.stack_guard import GUARANTEED_STACK_BYTES
 from ocannl.backend.cpu.stack_threads import stack_bytes
 from ocannl.base.errors import CompileError
 from ocannl.codegen import signature
 from ocannl.ir.index import Affine, Sym, SymKind
-from ocannl.ir.loops import Access, Apply, Buf, Home, Idx, Load, Local, Poll, Proc, Ref, Store, Update, loop, row_major
+from ocannl.ir.loops import (
+    AccessMode,
+    Apply,
+    Buf,
+    IndexValue,
+    Load,
+    Local,
+    MemorySpace,
+    Poll,
+    Proc,
+    Ref,
+    Store,
+    Update,
+    loop,
+    row_major,
+)
 from ocannl.ir.ops import ADD, BY_NAME
 from ocannl.ir.precision import float32
-from ocannl.ir.stack import BLOCK_BYTES
+from ocannl.ir.stack import MAX_LOCAL_BYTES
 
 A = Affine.of
 SMALL = 1 << 18  # bytes of a stack
 
 
-def kept(run, cells, offset, turns=8, rounds=1, claimed=0):
-    """`y[n] = sum over i of n + i + s`, by way of an array on the stack that is as long."""
-    y = np.zeros(turns, np.float32)
-    out = run.like("y", y, Access.OUT)
-    local = Buf("kept", float32, (cells,), row_major((cells,)), Home.REG, Access.TEMP, offset=offset)
-    n, i, j, k = (Sym(name, 0, size - 1) for name, size in zip("nijk", (turns, cells, cells, rounds), strict=True))
+def sum_over_local(run, cells, offset, trip_count=8, rounds=1, parallel_chunk=0):
+    """`y[n] = sum over i of n + i + s`, using a local array of `cells` elements."""
+    y = np.zeros(trip_count, np.float32)
+    out = run.like("y", y, AccessMode.OUT)
+    local = Buf("kept", float32, (cells,), row_major((cells,)), MemorySpace.LOCAL, AccessMode.TEMP, offset=offset)
+    n, i, j, k = (Sym(name, 0, size - 1) for name, size in zip("nijk", (trip_count, cells, cells, rounds), strict=True))
     s = Sym("s", 0, 9, SymKind.STATIC)
     sine = Apply(BY_NAME["sin"], (Load(Ref(local, (A(j),))),))
     total = Update(Ref(out, (A(n),)), ADD, Load(Ref(local, (A(j),))) if rounds == 1 else sine)
     body = (
         Local(local),
-        loop(i, (Store(Ref(local, (A(i),)), Idx(A(n) + A(i) + s, float32)),)),
-        Store(Ref(out, (A(n),)), Idx(A(0), float32)),
+        loop(i, (Store(Ref(local, (A(i),)), IndexValue(A(n) + A(i) + s, float32)),)),
+        Store(Ref(out, (A(n),)), IndexValue(A(0), float32)),
         loop(k, (loop(j, (total,)), *[Poll()] * (rounds > 1))),
     )
-    proc = Proc("kept", (out,), (s,), (replace(loop(n, body), claimed=claimed),))
-    wanted = [float(cells) * (m + 3) + cells * (cells - 1) / 2 for m in range(turns)]
+    proc = Proc("kept", (out,), (s,), (replace(loop(n, body), parallel_chunk=parallel_chunk),))
+    wanted = [float(cells) * (m + 3) + cells * (cells - 1) / 2 for m in range(trip_count)]
     return proc, y, wanted
 
 
-def in_a_small_thread(call):
-    """What it gives, and the room there was."""
+def run_in_small_thread(call):
+    """Calls a function on a thread with a small stack; returns the stack size and the results."""
     results = []
     usual = threading.stack_size(SMALL)
     try:
@@ -60,40 +75,42 @@ def in_a_small_thread(call):
     return results
 
 
-@pytest.mark.parametrize("claimed", [0, 1])
+@pytest.mark.parametrize("parallel_chunk", [0, 1])
 @pytest.mark.parametrize("offset", [None, 0, 128])
-@pytest.mark.parametrize("cells", [(BLOCK_BYTES - 4096) // 4, 50_000, 1000, 0])
-def test_any_thread_can_call_any_program(run, cells, offset, claimed):
-    proc, y, wanted = kept(run, cells, offset, claimed=claimed)
+@pytest.mark.parametrize("cells", [(MAX_LOCAL_BYTES - 4096) // 4, 50_000, 1000, 0])
+def test_threads_with_small_stacks(run, cells, offset, parallel_chunk):
+    proc, y, wanted = sum_over_local(run, cells, offset, parallel_chunk=parallel_chunk)
     code = run.backend.compile([proc])
-    size, (got,) = in_a_small_thread(lambda: run(proc, y, syms=[3], code=code))
+    size, (got,) = run_in_small_thread(lambda: run(proc, y, syms=[3], code=code))
     assert SMALL <= size < 2 * SMALL
     np.testing.assert_allclose(got, wanted, rtol=1e-4)
     np.testing.assert_array_equal(run(proc, y, syms=[3], code=code)[0], got)
 
 
-def test_what_a_program_needs_is_told(run):
+def test_stack_bytes_of_signatures(run):
     for cells, offset in ((1000, None), (1000, 64), (100_000, 0)):
-        proc, *_ = kept(run, cells, offset)
+        proc, *_ = sum_over_local(run, cells, offset)
         assert signature(proc).stack_bytes == 4 * cells + (offset or 0)
-    two = Proc("two", (), (), (*kept(run, 1000, None)[0].body, *kept(run, 3000, None)[0].body))
-    assert signature(two).stack_bytes == 12_000
-    inside = Proc("inside", (), (), kept(run, 1000, 0)[0].body + kept(run, 500, None)[0].body[0].body[:1])
-    assert signature(inside).stack_bytes == 4000 + 2000
-    too_much, *_ = kept(run, BLOCK_BYTES // 4 + 1, None)
+    both = Proc("two", (), (), (*sum_over_local(run, 1000, None)[0].body, *sum_over_local(run, 3000, None)[0].body))
+    assert signature(both).stack_bytes == 12_000
+    nested = Proc(
+        "inside", (), (), sum_over_local(run, 1000, 0)[0].body + sum_over_local(run, 500, None)[0].body[0].body[:1]
+    )
+    assert signature(nested).stack_bytes == 4000 + 2000
+    too_large, *_ = sum_over_local(run, MAX_LOCAL_BYTES // 4 + 1, None)
     with pytest.raises(CompileError, match="bytes of stack"):
-        run.backend.compile([too_much])
+        run.backend.compile([too_large])
 
 
-def test_short_programs_that_need_little_are_called_by_python_itself(run):
-    for cells, direct in ((1000, True), (ALWAYS_BYTES // 4 + 1, False)):
-        proc, y, _ = kept(run, cells, None, turns=1)
-        assert signature(proc).brief
+def test_direct_calls_need_little_stack(run):
+    for cells, direct in ((1000, True), (GUARANTEED_STACK_BYTES // 4 + 1, False)):
+        proc, y, _ = sum_over_local(run, cells, None, trip_count=1)
+        assert signature(proc).holds_gil
         entry = run.backend.link(run.backend.compile([proc]), "kept", run.queue, run.locations(proc, [y]))
         assert hasattr(entry, "direct") == direct
 
 
-def test_errors_reach_the_caller_from_elsewhere():
+def test_errors_propagate_to_the_caller():
     class Control:
         cancelled = False
 
@@ -102,12 +119,12 @@ def test_errors_reach_the_caller_from_elsewhere():
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        stack_guard.with_room(fails, 1 << 40, Control())()
-    assert stack_guard.with_room(lambda: 7, 1 << 40, Control())() == 7
+        stack_guard.with_stack(fails, 1 << 40, Control())()
+    assert stack_guard.with_stack(lambda: 7, 1 << 40, Control())() == 7
 
 
-def test_an_interrupt_ends_what_runs_elsewhere(run, monkeypatch):
-    proc, y, _ = kept(run, 50_000, 0, turns=64, rounds=1000, claimed=1)
+def test_interrupts_during_calls_on_a_large_stack(run, monkeypatch):
+    proc, y, _ = sum_over_local(run, 50_000, 0, trip_count=64, rounds=1000, parallel_chunk=1)
     entry = run.backend.link(run.backend.compile([proc]), "kept", run.queue, run.locations(proc, [y]))
     monkeypatch.setattr(stack_guard, "stack_bytes", lambda: 0)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -124,7 +141,7 @@ def test_an_interrupt_ends_what_runs_elsewhere(run, monkeypatch):
     assert not run.queue.control.cancelled
 
 
-def test_the_first_thread_may_have_little(native):
+def test_a_main_thread_with_a_small_stack(native):
     code = f"""
 import sys
 sys.path.insert(0, {os.path.dirname(__file__)!r})
@@ -132,7 +149,7 @@ import test_room, ocannl
 from ocannl.backend import registry
 from ocannl.testing.runner import Runner
 run = Runner(registry.resolve({native.name!r}))
-proc, y, wanted = test_room.kept(run, 250_000, 0)
+proc, y, wanted = test_room.sum_over_local(run, 250_000, 0)
 print(test_room.stack_bytes(), run(proc, y, syms=[3])[0].tolist() == test_room.np.float32(wanted).tolist())
 """
     limit = lambda: resource.setrlimit(resource.RLIMIT_STACK, (900_000, 900_000))  # noqa: E731

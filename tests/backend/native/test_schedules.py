@@ -1,6 +1,6 @@
-"""However a program is scheduled, compiled code computes the same, bit by bit with 1, 2 and 3 threads and every time.
+"""Schedules do not change results, which are bitwise reproducible with 1, 2 and 3 threads.
 
-OCANNL_TEST_SCHEDULES says how many random programs there are, from the seed OCANNL_TEST_FIRST on.
+OCANNL_TEST_SCHEDULES is the number of random programs, starting with the seed OCANNL_TEST_FIRST.
 """
 
 import os
@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from ocannl.ir.loops import Access, Home
+from ocannl.ir.loops import AccessMode, MemorySpace
 from ocannl.ir.text import print_proc
 from ocannl.lower.lower import lower
 from ocannl.testing.chains import SHAPES
@@ -33,26 +33,41 @@ def test_any_schedule_computes_the_same(native, runners, first):
     cases = []
     for seed in range(first, min(first + BATCH, FIRST + COUNT)):
         random = Random(f"schedules {seed}")
-        made, asked = sample(random, LARGER)
-        cases.append((seed, made, drawn(random, lower(made.code, f"p{seed}"), asked, native.capabilities)))
-    code = native.compile([some.proc for _, _, some in cases])
-    for seed, made, some in cases:
-        proc = some.proc
-        pools = [buf for buf in proc.bufs if buf.home is Home.POOL]
-        given = [(made.merged if buf.access is Access.MERGE else made.arrays).get(buf.node) for buf in pools]
+        sample_program, kept_nodes = sample(random, LARGER)
+        cases.append(
+            (
+                seed,
+                sample_program,
+                drawn(random, lower(sample_program.code, f"p{seed}"), kept_nodes, native.capabilities),
+            )
+        )
+    code = native.compile([schedule.proc for _, _, schedule in cases])
+    for seed, sample_program, schedule in cases:
+        proc = schedule.proc
+        pools = [buf for buf in proc.bufs if buf.space is MemorySpace.GLOBAL]
+        inputs = [
+            (sample_program.merged if buf.access is AccessMode.MERGE else sample_program.arrays).get(buf.node)
+            for buf in pools
+        ]
         arrays = [
             np.full(buf.nbytes, 0xFF, np.uint8).view(buf.precision.numpy) if array is None else array
-            for array, buf in zip(given, pools, strict=True)
+            for array, buf in zip(inputs, pools, strict=True)
         ]
-        syms = [made.symbols[sym] for sym in proc.syms]
+        syms = [sample_program.symbols[sym] for sym in proc.syms]
         results = [run(proc, *arrays, syms=syms, code=code) for run in runners]
         got = {
             buf.node: array.reshape(buf.node.dims)
             for buf, array in zip(pools, results[0], strict=True)
-            if buf.access is not Access.MERGE
+            if buf.access is not AccessMode.MERGE
         }
-        wrong = difference(evaluate(made.code, made.arrays, made.symbols, made.merged), got, made.tolerance)
-        assert not wrong, f"seed {seed}: {some.words}\n{print_proc(proc)}\n{wrong}"
-        for others in results[1:]:
-            for buf, one, other in zip(pools, results[0], others, strict=True):
-                assert one.tobytes() == other.tobytes(), f"seed {seed}: {some.words}\n{print_proc(proc)}\n{buf}"
+        message = difference(
+            evaluate(sample_program.code, sample_program.arrays, sample_program.symbols, sample_program.merged),
+            got,
+            sample_program.tolerance,
+        )
+        assert not message, f"seed {seed}: {schedule.words}\n{print_proc(proc)}\n{message}"
+        for repeated in results[1:]:
+            for buf, expected, actual in zip(pools, results[0], repeated, strict=True):
+                assert expected.tobytes() == actual.tobytes(), (
+                    f"seed {seed}: {schedule.words}\n{print_proc(proc)}\n{buf}"
+                )

@@ -1,4 +1,4 @@
-"""Contractions and maps for vectors of any width, this machine's or another's: the same numbers."""
+"""Contractions and pointwise operations do not depend on the vector width."""
 
 from dataclasses import replace
 from importlib import import_module
@@ -16,7 +16,7 @@ DTYPES = ("float32", "float64", "bfloat16", "float16", "int32", "uint8")
 
 
 def product(spec, dtype):
-    """A contraction of small whole numbers, of which no sum is rounded, and what it is."""
+    """A contraction of small integers, whose sums are exact, and its expected result."""
     random = np.random.default_rng(len(spec))
     inputs, output = spec.split("=>")
     arrays = [random.integers(0, 2, [SIZES[axis] for axis in axes]) for axes in inputs.split(";")]
@@ -30,16 +30,16 @@ def product(spec, dtype):
 @pytest.mark.parametrize("vectors", VECTORS, ids=str)
 def test_contractions(native, monkeypatch, vectors, dtype):
     width, registers = vectors
-    claimed = replace(native.capabilities, vector_bytes=width, vector_registers=registers)
+    capabilities = replace(native.capabilities, vector_bytes=width, vector_registers=registers)
     module = import_module(f"ocannl_backend_{native.name}.backend")
-    monkeypatch.setattr(module, "_capabilities", lambda: claimed)
+    monkeypatch.setattr(module, "_capabilities", lambda: capabilities)
     ys, wants = zip(*(product(spec, dtype) for spec in SPECS), strict=True)
     mapped = [oc.where(y > 3, y * 2, y + 1) for y in ys]
     with oc.settings(cache=False), oc.Context(native.name) as ctx:
         routine = ctx.compile(oc.forward(*ys, *mapped))
         routine()
         for spec, y, z, want in zip(SPECS, ys, mapped, wants, strict=True):
-            chosen = np.where(want > 3, want * 2, want + 1)  # of uint8, some wrap
+            chosen = np.where(want > 3, want * 2, want + 1)  # uint8 may wrap
             np.testing.assert_array_equal(ctx[y], want.astype(precision(dtype).numpy), spec)
             np.testing.assert_array_equal(ctx[z], chosen.astype(precision(dtype).numpy), spec)
     if dtype == "float32":

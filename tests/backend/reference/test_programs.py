@@ -10,20 +10,20 @@ import pytest
 from ocannl.backend.api import Location
 from ocannl.backend.reference.backend import ReferenceBackend, grid
 from ocannl.base.errors import VerifyError
-from ocannl.ir.index import Affine, Bound, Cond, Sym, SymKind, inside
+from ocannl.ir.index import Affine, Bound, Cond, Sym, SymKind, bounds_condition
 from ocannl.ir.loops import (
-    Access,
+    AccessMode,
     Apply,
     Buf,
     Cast,
     For,
-    Home,
-    Idx,
+    MemorySpace,
+    IndexValue,
     If,
     Let,
     Load,
     Local,
-    Num,
+    Const,
     Proc,
     Ref,
     Store,
@@ -35,7 +35,7 @@ from ocannl.ir.loops import (
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import float64, int64
 from ocannl.ir.text import print_proc
-from ocannl.ir.touch import told
+from ocannl.ir.accesses import determined_symbols
 
 
 class Scalar:
@@ -48,8 +48,8 @@ class Scalar:
         for stmt in body:
             match stmt:
                 case For(sym, lo, hi, inner, step):
-                    low = max(-(-a.evaluate(self.syms) // d) for a, d in lo.of)
-                    high = min(a.evaluate(self.syms) // d + 1 for a, d in hi.of)
+                    low = max(-(-a.evaluate(self.syms) // d) for a, d in lo.quotients)
+                    high = min(a.evaluate(self.syms) // d + 1 for a, d in hi.quotients)
                     for value in range(low, high, step):
                         self.syms[sym] = value
                         self.run(inner)
@@ -66,7 +66,7 @@ class Scalar:
                     self.arrays[buf] = np.full(buf.shape, fill, buf.precision.numpy)
 
     def at(self, ref):
-        at = tuple(a.evaluate(self.syms) for a in ref.at)
+        at = tuple(a.evaluate(self.syms) for a in ref.indices)
         assert all(0 <= i < n for i, n in zip(at, ref.buf.shape, strict=True))
         return at
 
@@ -75,9 +75,9 @@ class Scalar:
 
     def value(self, expr):
         match expr:
-            case Num(value, precision):
+            case Const(value, precision):
                 return precision.numpy.type(value)
-            case Idx(index, precision):
+            case IndexValue(index, precision):
                 return precision.numpy.type(index.evaluate(self.syms))
             case Var(name, _):
                 return self.names[name]
@@ -91,7 +91,7 @@ class Scalar:
                 return self.value(inner).astype(precision.numpy)
 
 
-def buffer(name, shape, access=Access.INOUT, precision=int64, home=Home.POOL):
+def buffer(name, shape, access=AccessMode.INOUT, precision=int64, home=MemorySpace.GLOBAL):
     return Buf(name, precision, shape, row_major(shape), home, access)
 
 
@@ -135,7 +135,7 @@ class Programs:
     def __init__(self, seed):
         self.draw = random.Random(seed)
         self.count = 0
-        self.ins = [buffer(f"X{n}", self.shape(2), Access.IN) for n in range(2)]
+        self.ins = [buffer(f"X{n}", self.shape(2), AccessMode.IN) for n in range(2)]
         self.outs = [buffer(f"Y{n}", self.shape(3)) for n in range(2)]
         self.static = Sym("n", 0, 2, SymKind.STATIC)
         body = tuple(self.loop([], [self.static], [], 0) for _ in range(self.draw.randint(1, 2)))
@@ -164,7 +164,7 @@ class Programs:
             at.append(Affine.of(loops[n]) + 1 if plain else self.index(syms))
         cond = Cond()
         for a, n in zip(at, buf.shape, strict=True):
-            cond = cond & inside(a, n)
+            cond = cond & bounds_condition(a, n)
         return Ref(buf, tuple(at)), cond
 
     def value(self, locals_, syms, names, depth=0):
@@ -178,14 +178,14 @@ class Programs:
         if kind == "var" and names:
             return Var(self.draw.choice(names), int64)
         if kind == "idx":
-            return Idx(self.index(syms), int64)
+            return IndexValue(self.index(syms), int64)
         if kind == "num":
-            return Num(self.draw.randint(-3, 3), int64)
+            return Const(self.draw.randint(-3, 3), int64)
         scope = locals_ if locals_ and self.chance(0.3) else self.outs if self.chance(0.15) else self.ins
         where, cond = self.ref(self.draw.choice(scope), syms)
         if len(cond.ge0) == 1 and self.chance(0.3):
-            return When(Cond((-cond.ge0[0] - 1,)), Num(-7, int64), Load(where))
-        return Load(where) if cond.is_true else When(cond, Load(where), Num(-7, int64))
+            return When(Cond((-cond.ge0[0] - 1,)), Const(-7, int64), Load(where))
+        return Load(where) if cond.is_true else When(cond, Load(where), Const(-7, int64))
 
     def condition(self, syms):
         return Cond((self.index(syms),), ()) if self.chance(0.6) else Cond((), (self.index(syms),))
@@ -196,9 +196,9 @@ class Programs:
         if len(syms) > 1 and self.chance(0.4):
             limit, div = self.index(syms), self.draw.choice([1, 1, 2])
             if self.chance(0.5):
-                hi = Bound((*hi.of, (limit + self.draw.randint(0, 2), div)))
+                hi = Bound((*hi.quotients, (limit + self.draw.randint(0, 2), div)))
             else:
-                lo = Bound((*lo.of, (limit - self.draw.randint(0, 2), div)))
+                lo = Bound((*lo.quotients, (limit - self.draw.randint(0, 2), div)))
         step = 2 if self.chance(0.2) else 1
         return For(sym, lo, hi, self.body(locals_, [*syms, sym], names, depth + 1), step)
 
@@ -215,7 +215,7 @@ class Programs:
                 out.append(Let(self.fresh("v"), self.value(locals_, syms, names)))
                 names.append(out[-1].name)
             elif kind == "local":
-                locals_.append(buffer(self.fresh("L"), self.shape(1), Access.TEMP, home=Home.REG))
+                locals_.append(buffer(self.fresh("L"), self.shape(1), AccessMode.TEMP, home=MemorySpace.LOCAL))
                 out.append(Local(locals_[-1], self.draw.randint(-1, 1)))
             else:
                 target = self.draw.choice(locals_ if locals_ and self.chance(0.4) else self.outs)
@@ -230,7 +230,7 @@ class Programs:
 @pytest.mark.parametrize("limit", [1, 5, grid.LIMIT])
 @pytest.mark.parametrize("batch", range(12))
 def test_generated_programs_agree_with_the_scalar_interpreter(limit, batch, monkeypatch):
-    monkeypatch.setattr(grid, "LIMIT", limit)
+    monkeypatch.setattr(grid, "MAX_TEMPORARY_ELEMENTS", limit)
     for seed in range(100 * batch, 100 * (batch + 1)):
         proc = Programs(seed).proc
         rng = np.random.default_rng(seed)
@@ -243,20 +243,20 @@ def at(*syms):
 
 
 def test_a_recurrence_keeps_its_order_and_opens_the_loop_around_it():
-    y, x = buffer("y", (3, 5)), buffer("x", (3, 5), Access.IN)
+    y, x = buffer("y", (3, 5)), buffer("x", (3, 5), AccessMode.IN)
     b, i = Sym("b", 0, 2), Sym("i", 1, 4)
     value = Apply(BY_NAME["add"], (Load(Ref(y, (Affine.of(b), Affine.of(i) - 1))), Load(Ref(x, at(b, i)))))
     inner = For(i, Bound.lower(1), Bound.upper(5), (Store(Ref(y, at(b, i)), value),))
     nest = For(b, Bound.lower(0), Bound.upper(3), (inner,))
     proc = Proc("scan", (y, x), (), (nest,))
     (analysis,) = ReferenceBackend().compile([proc]).programs.values()
-    assert analysis.may_open(nest) and not analysis.may_open(inner)
+    assert analysis.can_vectorize(nest) and not analysis.can_vectorize(inner)
     rng = np.random.default_rng(0)
     agree(proc, {"y": rng.integers(0, 9, (3, 5)), "x": rng.integers(0, 9, (3, 5))})
 
 
 def test_of_a_store_that_does_not_mention_a_loop_the_last_one_stays():
-    y, x = buffer("y", (3,)), buffer("x", (3, 4), Access.IN)
+    y, x = buffer("y", (3,)), buffer("x", (3, 4), AccessMode.IN)
     i, k = Sym("i", 0, 2), Sym("k", 0, 3)
     body = For(k, Bound.lower(0), Bound.upper(4), (Store(Ref(y, at(i)), Load(Ref(x, at(i, k)))),))
     proc = Proc("last", (y, x), (), (For(i, Bound.lower(0), Bound.upper(3), (body,)),))
@@ -267,7 +267,7 @@ def test_of_a_store_that_does_not_mention_a_loop_the_last_one_stays():
 
 def test_overlapping_updates_add_up():
     """The gradient of a window: cells that several iterations meet."""
-    y, x = buffer("y", (6,)), buffer("x", (4,), Access.IN)
+    y, x = buffer("y", (6,)), buffer("x", (4,), AccessMode.IN)
     o, k = Sym("o", 0, 3), Sym("k", 0, 2)
     update = Update(Ref(y, (Affine.of(o) + k,)), BY_NAME["add"], Load(Ref(x, at(o))))
     inner = For(k, Bound.lower(0), Bound.upper(3), (update,))
@@ -280,7 +280,7 @@ def test_a_value_named_before_a_store_is_what_it_was():
     i = Sym("i", 0, 3)
     body = (
         Let("old", Load(Ref(y, at(i)))),
-        Store(Ref(y, at(i)), Num(0, int64)),
+        Store(Ref(y, at(i)), Const(0, int64)),
         Store(Ref(y, at(i)), Apply(BY_NAME["add"], (Var("old", int64), Load(Ref(y, at(i)))))),
     )
     proc = Proc("swap", (y,), (), (For(i, Bound.lower(0), Bound.upper(4), body),))
@@ -290,22 +290,22 @@ def test_a_value_named_before_a_store_is_what_it_was():
 def test_a_loop_of_steps_that_starts_where_another_one_is():
     y = buffer("y", (5, 9))
     i, j = Sym("i", 0, 4), Sym("j", 0, 8)
-    store = Store(Ref(y, at(i, j)), Apply(BY_NAME["add"], (Idx(Affine.of(i), int64), Idx(Affine.of(j), int64))))
+    store = Store(Ref(y, at(i, j)), Apply(BY_NAME["add"], (IndexValue(Affine.of(i), int64), IndexValue(Affine.of(j), int64))))
     inner = For(j, Bound.lower(Affine.of(i)), Bound.upper(9), (store,), step=2)
     proc = Proc("steps", (y,), (), (For(i, Bound.lower(0), Bound.upper(5), (inner,)),))
     agree(proc, {"y": np.zeros((5, 9), np.int64)})
 
 
 def test_storage_made_in_a_loop_does_not_keep_it_closed():
-    y, x = buffer("y", (3,)), buffer("x", (3, 4), Access.IN)
-    acc = buffer("acc", (), Access.TEMP, home=Home.REG)
+    y, x = buffer("y", (3,)), buffer("x", (3, 4), AccessMode.IN)
+    acc = buffer("acc", (), AccessMode.TEMP, home=MemorySpace.LOCAL)
     i, k = Sym("i", 0, 2), Sym("k", 0, 3)
     inner = For(k, Bound.lower(0), Bound.upper(4), (Update(Ref(acc, ()), BY_NAME["add"], Load(Ref(x, at(i, k)))),))
     body = (Local(acc, 0), inner, Store(Ref(y, at(i)), Load(Ref(acc, ()))))
     nest = For(i, Bound.lower(0), Bound.upper(3), body)
     proc = Proc("rows", (y, x), (), (nest,))
     (analysis,) = ReferenceBackend().compile([proc]).programs.values()
-    assert analysis.may_open(nest) and analysis.may_open(inner)
+    assert analysis.can_vectorize(nest) and analysis.can_vectorize(inner)
     agree(proc, {"y": np.zeros(3, np.int64), "x": np.arange(12).reshape(3, 4)})
 
 
@@ -318,15 +318,15 @@ def test_an_index_tells_its_symbols_when_they_are_its_digits(coefs, tells):
     index = Affine.sum(zip(coefs, (i, j), strict=True))
     cells = [index.evaluate({i: a, j: b}) for a in range(4) for b in range(3)]
     assert (len(set(cells)) == 12) == tells  # the rows are right
-    assert (told([index], ()) == {i, j}) == tells
-    assert told([index], [i]) == {j}
-    assert told([index, Affine.of(i)], ()) == {i, j}
+    assert (determined_symbols([index], ()) == {i, j}) == tells
+    assert determined_symbols([index], [i]) == {j}
+    assert determined_symbols([index, Affine.of(i)], ()) == {i, j}
 
 
 def test_a_program_that_leaves_an_array_is_refused():
     y = buffer("y", (3,))
     i = Sym("i", 0, 3)
-    proc = Proc("far", (y,), (), (For(i, Bound.lower(0), Bound.upper(4), (Store(Ref(y, at(i)), Num(0, int64)),)),))
+    proc = Proc("far", (y,), (), (For(i, Bound.lower(0), Bound.upper(4), (Store(Ref(y, at(i)), Const(0, int64)),)),))
     with pytest.raises(VerifyError, match=r"program `far` leaves array `y` of sizes \(3,\) at \[i\]"):
         both(proc, {"y": np.zeros(3, np.int64)})
 

@@ -1,4 +1,4 @@
-"""Kernels of the programs that backends are judged and measured by, without running any."""
+"""Collects the kernels of the conformance kit and of the benchmarks, without running them."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
 WORKLOADS = ("W2", "W4", "W5", "W6_chain", "W6_layernorm", "W6_softmax", "W6_sum", "W7_qk")
 
 
-class NothingRuns(Exception):
+class NotExecuted(Exception):
     pass
 
 
-def refuse() -> None:
-    raise NothingRuns
+def raise_not_executed() -> None:
+    raise NotExecuted
 
 
 class CollectingMachine:
-    """Implements `Machine`: keeps the programs that it is given. Linking one ends by what `leave` raises."""
+    """Implements `Machine`: collects the modules it compiles. Linking calls `on_link`, which raises an exception."""
 
-    words = "collecting"
+    fingerprint = "collecting"
     targets = ()
 
-    def __init__(self, leave: Callable[[], object] = refuse) -> None:
+    def __init__(self, on_link: Callable[[], object] = raise_not_executed) -> None:
         self.modules: list[Module] = []
-        self._leave = leave
+        self._on_link = on_link
 
     def devices(self):
         return devices()
@@ -46,26 +46,26 @@ class CollectingMachine:
         return {}
 
     def link(self, package, number, queue, locations):
-        self._leave()
+        self._on_link()
 
 
-def of_workloads(names: Iterable[str] = WORKLOADS) -> list[Module]:
-    """What the workloads of the benchmarks are on a GPU."""
+def workload_modules(names: Iterable[str] = WORKLOADS) -> list[Module]:
+    """The modules of the benchmarks' workloads."""
     from compare.models import model
-    from compare.workloads import WORKLOADS as KNOWN
+    from compare.workloads import WORKLOADS as BENCHMARKS
 
     machine = CollectingMachine()
     with patch.dict(registry._backends, triton=TritonBackend(machine)), oc.settings(cache=False):
         context = oc.Context("triton")
         for name in names:
-            made = model(KNOWN[name]())
-            with suppress(NothingRuns):
-                context.compile(made.code, name=name, keep=made.results)
+            compared_model = model(BENCHMARKS[name]())
+            with suppress(NotExecuted):
+                context.compile(compared_model.code, name=name, keep=compared_model.results)
     return machine.modules
 
 
-def distinct(modules: Iterable[Module]) -> Iterator[tuple[Module, Kernel]]:
-    """The kernels that differ in more than names."""
+def distinct_kernels(modules: Iterable[Module]) -> Iterator[tuple[Module, Kernel]]:
+    """Kernels without duplicates that differ only in their names."""
     seen = set()
     for module in modules:
         for kernel in module.kernels:

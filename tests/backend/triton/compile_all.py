@@ -1,4 +1,4 @@
-"""Every kernel that the conformance kit and the workloads of the benchmarks make becomes machine code, GPU or none.
+"""Compiles every kernel of the conformance kit and of the benchmarks' workloads to machine code; needs no GPU.
 
     python tests/backend/triton/compile_all.py [sm ...]
 """
@@ -11,20 +11,20 @@ from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
-from collecting import CollectingMachine, distinct, of_workloads
+from collecting import CollectingMachine, distinct_kernels, workload_modules
 
 from ocannl.backend import CompileError, registry
 from ocannl.backend.cpu.device import cores
 from ocannl_backend_triton.backend import TritonBackend
-from ocannl_backend_triton.compile import binaries
+from ocannl_backend_triton.compile import compile_kernels
 from ocannl_backend_triton.kernel import Kernel, Module
-from ocannl_backend_triton.target import KNOWN
+from ocannl_backend_triton.target import TARGETS
 
 STANDARD = (80, 90)
 
 
-def of_kit() -> list[Module]:
-    machine = CollectingMachine(leave=lambda: pytest.skip("only compiled"))
+def kit_modules() -> list[Module]:
+    machine = CollectingMachine(on_link=lambda: pytest.skip("only compiled"))
     with patch.dict(registry._backends, triton=TritonBackend(machine)):
         arguments = ["-q", "--no-header", "-p", "no:cacheprovider", "-W", "ignore", "--tb=no"]
         pytest.main([*arguments, "--pyargs", "ocannl.testing", "--ocannl-backend=triton"])
@@ -32,24 +32,24 @@ def of_kit() -> list[Module]:
 
 
 def refusal(task: tuple[Module, Kernel, int]) -> str | None:
-    """Why the kernel does not become machine code."""
+    """The compiler's error for a kernel, or None."""
     module, kernel, sm = task
     try:
-        binaries(replace(module, kernels=(kernel,)), KNOWN[sm])
-    except CompileError as wrong:
-        return f"{module.name}: {wrong}"
+        compile_kernels(replace(module, kernels=(kernel,)), TARGETS[sm])
+    except CompileError as error:
+        return f"{module.name}: {error}"
     return None
 
 
 def main() -> int:
-    wanted = list(map(int, sys.argv[1:])) or STANDARD
-    kernels = list(distinct([*of_workloads(), *of_kit()]))
-    tasks = [(module, kernel, sm) for sm in wanted for module, kernel in kernels]
-    print(f"{len(kernels)} different kernels for {', '.join(str(KNOWN[sm]) for sm in wanted)}", flush=True)
+    targets = list(map(int, sys.argv[1:])) or STANDARD
+    kernels = list(distinct_kernels([*workload_modules(), *kit_modules()]))
+    tasks = [(module, kernel, sm) for sm in targets for module, kernel in kernels]
+    print(f"{len(kernels)} different kernels for {', '.join(str(TARGETS[sm]) for sm in targets)}", flush=True)
     with ProcessPoolExecutor(cores()) as pool:
-        refused = [said for said in pool.map(refusal, tasks, chunksize=8) if said]
-    print("\n\n".join([*refused, f"{len(tasks) - len(refused)} are machine code, {len(refused)} are refused"]))
-    return bool(refused)
+        messages = [message for message in pool.map(refusal, tasks, chunksize=8) if message]
+    print("\n\n".join([*messages, f"{len(tasks) - len(messages)} are machine code, {len(messages)} are refused"]))
+    return bool(messages)
 
 
 if __name__ == "__main__":

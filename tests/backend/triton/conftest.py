@@ -1,4 +1,4 @@
-"""The backend in triton's interpreter, a way to run a hand-written program on arrays, and the simulated driver."""
+"""Fixtures: the backend in Triton's interpreter, and a runner of hand-written programs."""
 
 import sys
 from pathlib import Path
@@ -27,6 +27,6 @@ def run(triton):
 
 @pytest.fixture
 def context(triton, monkeypatch):
-    """One in the interpreter, in whatever mode triton was imported."""
+    """A context in the interpreter, in whatever mode Triton was imported."""
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     return oc.Context("triton")

@@ -1,7 +1,7 @@
-"""A CUDA driver made of host memory, behind the same table of functions, called through the same C signatures.
+"""A simulated CUDA driver on host memory, behind the table of functions and C signatures of the real one.
 
-It does work as late as it can: nothing in a stream happens before somebody waits for it, and the kernels of a graph run
-in a random order that their dependences allow. So what relies on more than it was promised comes out wrong.
+Work is done as late as possible: nothing in a stream runs before a synchronization requires it, and the kernels of a
+graph run in a random order that respects their dependences. Missing synchronization therefore gives wrong results.
 """
 
 from __future__ import annotations
@@ -18,38 +18,38 @@ from ocannl_backend_triton.driver import KernelNode, MemAccess, MemPoolProps, si
 
 INVALID_VALUE, OUT_OF_MEMORY, INVALID_CONTEXT, INVALID_HANDLE, NOT_READY, ILLEGAL_ADDRESS = 1, 2, 201, 400, 600, 700
 LAUNCH_FAILED = 719
-SOILED = 1 << 16  # bytes of what is given and taken back, at most, that hold something surprising
+MAX_POISONED_BYTES = 1 << 16  # allocated and freed memory is overwritten up to this size
 NAMES = {2: "CUDA_ERROR_OUT_OF_MEMORY", 100: "CUDA_ERROR_NO_DEVICE", 700: "CUDA_ERROR_ILLEGAL_ADDRESS"}
-FREE = {"cuInit", "cuGetErrorName", "cuGetErrorString", "cuDriverGetVersion", "cuDevicePrimaryCtxRetain",
+CONTEXT_FREE = {"cuInit", "cuGetErrorName", "cuGetErrorString", "cuDriverGetVersion", "cuDevicePrimaryCtxRetain",
         "cuCtxPushCurrent_v2", "cuMemPoolCreate", "cuMemPoolSetAttribute", "cuMemPoolSetAccess"}  # fmt: skip
-Body = Callable[..., None]  # of a kernel: its grid, then its arguments as addresses
+KernelBody = Callable[..., None]  # takes the grid, then the arguments as addresses
 
 
-class Refused(Exception):
+class StatusError(Exception):
     def __init__(self, status: int) -> None:
         self.status = status
 
 
 @dataclass
 class Stream:
-    waiting: list[Callable[[], None]] = field(default_factory=list)
+    pending: list[Callable[[], None]] = field(default_factory=list)
     done: int = 0
 
     @property
     def length(self) -> int:
-        return self.done + len(self.waiting)
+        return self.done + len(self.pending)
 
 
 @dataclass
 class Event:
     stream: Stream | None = None
-    place: int = 0
+    position: int = 0
 
 
 @dataclass
 class Function:
     name: str
-    body: Body
+    body: KernelBody
     parameters: int
     shared_allowed: int = 48 * 1024
 
@@ -77,44 +77,45 @@ class FakeCuda:
         self.devices = [Device(total, attributes) for _ in range(devices)]
         self.random = random.Random(seed)
         self.version = 12080
-        self.kernels: dict[bytes, tuple[Body, int]] = {}  # by the image of the module: what it does, its parameters
-        self.failing: dict[str, int] = {}  # the next call of a function, or all: what it says
+        self.kernels: dict[bytes, tuple[KernelBody, int]] = {}  # body and number of parameters, by image
+        self.failing: dict[str, int] = {}  # the status of the next call of a function
         self.sticky = 0
         self.objects: dict[int, object] = {}
         self.memory: dict[int, tuple[np.ndarray, Device, int]] = {}
         self.launched: list[str] = []
-        self.broken: list[Exception] = []
+        self.errors: list[Exception] = []
         self.calls: list[str] = []
         self._next = 0x1000
         self._lock = threading.RLock()
         self._thread = threading.local()
         self.functions = {
-            name: ctypes.CFUNCTYPE(ctypes.c_int, *takes)(self._answering(name)) for name, takes in signatures().items()
+            name: ctypes.CFUNCTYPE(ctypes.c_int, *parameter_types)(self._checked(name))
+            for name, parameter_types in signatures().items()
         }
 
-    def _answering(self, name: str) -> Callable[..., int]:
+    def _checked(self, name: str) -> Callable[..., int]:
         function = getattr(self, name)
 
-        def answer(*arguments: int) -> int:
+        def call(*arguments: int) -> int:
             with self._lock:
                 self.calls.append(name)
                 if name in self.failing:
                     return self.failing.pop(name)
                 if self.sticky and not name.startswith("cuGetError"):
                     return self.sticky
-                needs_context = name not in FREE and not name.startswith("cuDevice") and name[:6] != "cuCtxP"
+                needs_context = name not in CONTEXT_FREE and not name.startswith("cuDevice") and name[:6] != "cuCtxP"
                 if needs_context and not self._stack():
                     return INVALID_CONTEXT
                 try:
                     function(*arguments)
-                except Refused as wrong:
-                    return wrong.status
-                except Exception as wrong:  # a kernel that is broken: nothing can be raised through C
-                    self.broken.append(wrong)
+                except StatusError as error:
+                    return error.status
+                except Exception as error:  # in a kernel; exceptions cannot be raised through C
+                    self.errors.append(error)
                     self.sticky = LAUNCH_FAILED
                 return self.sticky
 
-        return answer
+        return call
 
     def _stack(self) -> list[int]:
         if not hasattr(self._thread, "stack"):
@@ -123,23 +124,23 @@ class FakeCuda:
 
     # --- objects ---
 
-    def _made(self, out: int, thing: object) -> None:
+    def _create(self, out: int, value: object) -> None:
         self._next += 0x10
-        self.objects[self._next] = thing
+        self.objects[self._next] = value
         ctypes.c_uint64.from_address(out).value = self._next
 
-    def _known(self, handle: int, kind: type):
-        found = self.objects.get(handle)
-        if not isinstance(found, kind):
-            raise Refused(INVALID_HANDLE)
-        return found
+    def _lookup(self, handle: int, kind: type):
+        value = self.objects.get(handle)
+        if not isinstance(value, kind):
+            raise StatusError(INVALID_HANDLE)
+        return value
 
-    def _gone(self, handle: int, kind: type) -> None:
-        self._known(handle, kind)
+    def _destroy(self, handle: int, kind: type) -> None:
+        self._lookup(handle, kind)
         del self.objects[handle]
 
-    def alive(self, kind: type) -> int:
-        return sum(isinstance(thing, kind) for thing in self.objects.values())
+    def count_alive(self, kind: type) -> int:
+        return sum(isinstance(value, kind) for value in self.objects.values())
 
     # --- devices ---
 
@@ -148,12 +149,12 @@ class FakeCuda:
     def cuDriverGetVersion(self, out): ctypes.c_int.from_address(out).value = self.version
 
     def cuGetErrorName(self, status, out):
-        self._name = ctypes.create_string_buffer(NAMES.get(status, f"CUDA_ERROR_{status}").encode())
-        ctypes.c_uint64.from_address(out).value = ctypes.addressof(self._name)
+        self._error_name = ctypes.create_string_buffer(NAMES.get(status, f"CUDA_ERROR_{status}").encode())
+        ctypes.c_uint64.from_address(out).value = ctypes.addressof(self._error_name)
 
     def cuGetErrorString(self, status, out):
-        self._words = ctypes.create_string_buffer(b"in words")
-        ctypes.c_uint64.from_address(out).value = ctypes.addressof(self._words)
+        self._error_text = ctypes.create_string_buffer(b"in words")
+        ctypes.c_uint64.from_address(out).value = ctypes.addressof(self._error_text)
 
     def cuDeviceGetCount(self, out): ctypes.c_int.from_address(out).value = len(self.devices)
 
@@ -178,47 +179,47 @@ class FakeCuda:
 
     def cuCtxPopCurrent_v2(self, out): ctypes.c_uint64.from_address(out).value = self._stack().pop()
 
-    # --- memory: what a device holds lies in host memory, at the address that it says ---
+    # --- memory: device memory is host memory at the same address ---
 
     def cuMemPoolCreate(self, out, props):
-        given = MemPoolProps.from_address(props)
-        assert (given.allocType, given.location.type) == (1, 1) and not any(given.reserved)
-        self._made(out, self.devices[given.location.id])
+        properties = MemPoolProps.from_address(props)
+        assert (properties.allocType, properties.location.type) == (1, 1) and not any(properties.reserved)
+        self._create(out, self.devices[properties.location.id])
 
     def cuMemPoolSetAttribute(self, pool, attribute, value):
         assert attribute == 4 and ctypes.c_uint64.from_address(value).value == 2**64 - 1
 
     def cuMemPoolSetAccess(self, pool, descriptions, count):
-        for each in (MemAccess * count).from_address(descriptions):
-            assert each.flags == 3 and self.devices[each.location.id] is not self._known(pool, Device)
+        for access in (MemAccess * count).from_address(descriptions):
+            assert access.flags == 3 and self.devices[access.location.id] is not self._lookup(pool, Device)
 
-    def cuMemPoolTrimTo(self, pool, keep): self._known(pool, Device)
+    def cuMemPoolTrimTo(self, pool, keep): self._lookup(pool, Device)
 
     def cuMemAllocFromPoolAsync(self, out, size, pool, stream):
-        self._known(stream, Stream)
-        device = self._known(pool, Device)
+        self._lookup(stream, Stream)
+        device = self._lookup(pool, Device)
         if device.used + size > device.total:
-            raise Refused(OUT_OF_MEMORY)
+            raise StatusError(OUT_OF_MEMORY)
         self._allocate(out, size, device)
 
     def _allocate(self, out, size, device):
         memory = np.empty(size + 256, np.uint8)
         address = (memory.ctypes.data + 255) // 256 * 256
-        ctypes.memset(address, 0xA5, min(size, SOILED))
+        ctypes.memset(address, 0xA5, min(size, MAX_POISONED_BYTES))
         device.used += size
         self.memory[address] = memory, device, size
         ctypes.c_uint64.from_address(out).value = address
 
     def cuMemFreeAsync(self, address, stream):
         if address not in self.memory:
-            raise Refused(INVALID_VALUE)
+            raise StatusError(INVALID_VALUE)
 
         def free():
             _, device, size = self.memory.pop(address)
             device.used -= size
-            ctypes.memset(address, 0x5A, min(size, SOILED))  # whoever still uses it sees
+            ctypes.memset(address, 0x5A, min(size, MAX_POISONED_BYTES))  # exposes use after free
 
-        self._known(stream, Stream).waiting.append(free)
+        self._lookup(stream, Stream).pending.append(free)
 
     def cuMemHostAlloc(self, out, size, flags): self._allocate(out, size, Device(1 << 60, {}))
 
@@ -226,7 +227,7 @@ class FakeCuda:
 
     def _inside(self, address, size):
         if not any(start <= address and address + size <= start + m[2] for start, m in self.memory.items()):
-            raise Refused(ILLEGAL_ADDRESS)
+            raise StatusError(ILLEGAL_ADDRESS)
 
     def _move(self, target, source, size, stream, *checked):
         for address in checked:
@@ -237,7 +238,7 @@ class FakeCuda:
                 self._inside(address, size)
             ctypes.memmove(target, source, size)
 
-        self._known(stream, Stream).waiting.append(move)
+        self._lookup(stream, Stream).pending.append(move)
 
     def cuMemcpyHtoDAsync_v2(self, to, source, size, stream): self._move(to, source, size, stream, to, source)
 
@@ -245,125 +246,125 @@ class FakeCuda:
 
     def cuMemcpyDtoDAsync_v2(self, to, source, size, stream): self._move(to, source, size, stream, to, source)
 
-    def cuMemcpyPeerAsync(self, to, here, source, there, size, stream):
-        assert here != there
+    def cuMemcpyPeerAsync(self, to, target_context, source, source_context, size, stream):
+        assert target_context != source_context
         self._move(to, source, size, stream, to, source)
 
     def cuMemsetD8Async(self, address, value, size, stream):
         self._inside(address, size)
-        self._known(stream, Stream).waiting.append(lambda: ctypes.memset(address, value, size))
+        self._lookup(stream, Stream).pending.append(lambda: ctypes.memset(address, value, size))
 
     # --- streams and events ---
 
     def cuStreamCreate(self, out, flags):
         assert flags == 1
-        self._made(out, Stream())
+        self._create(out, Stream())
 
     def cuStreamDestroy_v2(self, stream):
-        self._run(self._known(stream, Stream))
-        self._gone(stream, Stream)
+        self._run(self._lookup(stream, Stream))
+        self._destroy(stream, Stream)
 
     def _run(self, stream: Stream, until: int | None = None) -> None:
         until = stream.length if until is None else until
         while stream.done < until:
             stream.done += 1
             try:
-                stream.waiting.pop(0)()
-            except Refused as wrong:
-                self.sticky = wrong.status
+                stream.pending.pop(0)()
+            except StatusError as error:
+                self.sticky = error.status
             if self.sticky:
-                stream.done += len(stream.waiting)
-                stream.waiting.clear()
+                stream.done += len(stream.pending)
+                stream.pending.clear()
 
-    def cuStreamSynchronize(self, stream): self._run(self._known(stream, Stream))
+    def cuStreamSynchronize(self, stream): self._run(self._lookup(stream, Stream))
 
     def cuStreamWaitEvent(self, stream, event, flags):
-        found = self._known(event, Event)
-        other, place = found.stream, found.place
-        if other is not None:
-            self._known(stream, Stream).waiting.append(lambda: self._run(other, place))
+        record = self._lookup(event, Event)
+        awaited, position = record.stream, record.position
+        if awaited is not None:
+            self._lookup(stream, Stream).pending.append(lambda: self._run(awaited, position))
 
-    def cuEventCreate(self, out, flags): self._made(out, Event())
+    def cuEventCreate(self, out, flags): self._create(out, Event())
 
-    def cuEventDestroy_v2(self, event): self._gone(event, Event)
+    def cuEventDestroy_v2(self, event): self._destroy(event, Event)
 
     def cuEventRecord(self, event, stream):
-        found = self._known(event, Event)
-        found.stream = self._known(stream, Stream)
-        found.place = found.stream.length
+        record = self._lookup(event, Event)
+        record.stream = self._lookup(stream, Stream)
+        record.position = record.stream.length
 
     def cuEventQuery(self, event):
-        found = self._known(event, Event)
-        if found.stream is not None and found.stream.done < found.place:
-            self._run(found.stream, found.stream.done + 1)  # time passes
-            raise Refused(NOT_READY)
+        record = self._lookup(event, Event)
+        if record.stream is not None and record.stream.done < record.position:
+            self._run(record.stream, record.stream.done + 1)  # time advances
+            raise StatusError(NOT_READY)
 
     def cuEventSynchronize(self, event):
-        found = self._known(event, Event)
-        if found.stream is not None:
-            self._run(found.stream, found.place)
+        record = self._lookup(event, Event)
+        if record.stream is not None:
+            self._run(record.stream, record.position)
 
     # --- kernels and graphs ---
 
     def cuModuleLoadData(self, out, image):
         name = ctypes.string_at(image)
         if name not in self.kernels:
-            raise Refused(200)
-        self._made(out, self.kernels[name])
+            raise StatusError(200)
+        self._create(out, self.kernels[name])
 
-    def cuModuleUnload(self, module): self._gone(module, tuple)
+    def cuModuleUnload(self, module): self._destroy(module, tuple)
 
     def cuModuleGetFunction(self, out, module, name):
-        body, parameters = self._known(module, tuple)
-        self._made(out, Function(ctypes.string_at(name).decode(), body, parameters))
+        body, parameters = self._lookup(module, tuple)
+        self._create(out, Function(ctypes.string_at(name).decode(), body, parameters))
 
     def cuFuncSetAttribute(self, function, attribute, value):
         assert attribute == 8
-        self._known(function, Function).shared_allowed = value
+        self._lookup(function, Function).shared_allowed = value
 
-    def cuGraphCreate(self, out, flags): self._made(out, [])
+    def cuGraphCreate(self, out, flags): self._create(out, [])
 
-    def cuGraphDestroy(self, graph): self._gone(graph, list)
+    def cuGraphDestroy(self, graph): self._destroy(graph, list)
 
     def _node(self, address) -> Node:
-        given = KernelNode.from_address(address)
-        function = self._known(given.func, Function)
-        if given.sharedMemBytes > function.shared_allowed or not all((*given.grid, *given.block)):
-            raise Refused(INVALID_VALUE)
-        pointers = (ctypes.c_uint64 * function.parameters).from_address(given.kernelParams or 0)
+        parameters = KernelNode.from_address(address)
+        function = self._lookup(parameters.func, Function)
+        if parameters.sharedMemBytes > function.shared_allowed or not all((*parameters.grid, *parameters.block)):
+            raise StatusError(INVALID_VALUE)
+        pointers = (ctypes.c_uint64 * function.parameters).from_address(parameters.kernelParams or 0)
         arguments = [ctypes.c_uint64.from_address(pointer).value for pointer in pointers]
-        return Node(function, tuple(given.grid), tuple(given.block), given.sharedMemBytes, arguments)
+        return Node(function, tuple(parameters.grid), tuple(parameters.block), parameters.sharedMemBytes, arguments)
 
     def cuGraphAddKernelNode_v2(self, out, graph, dependences, count, params):
-        nodes: list[Node] = self._known(graph, list)
+        nodes: list[Node] = self._lookup(graph, list)
         node = self._node(params)
         handles = (ctypes.c_uint64 * count).from_address(dependences) if count else ()
-        node.after = [nodes.index(self._known(handle, Node)) for handle in handles]
+        node.after = [nodes.index(self._lookup(handle, Node)) for handle in handles]
         nodes.append(node)
-        self._made(out, node)
+        self._create(out, node)
 
     def cuGraphInstantiateWithFlags(self, out, graph, flags):
-        self._made(out, {id(node): node for node in self._known(graph, list)})
+        self._create(out, {id(node): node for node in self._lookup(graph, list)})
 
-    def cuGraphExecDestroy(self, executable): self._gone(executable, dict)
+    def cuGraphExecDestroy(self, executable): self._destroy(executable, dict)
 
     def cuGraphExecKernelNodeSetParams_v2(self, executable, node, params):
-        nodes, known = self._known(executable, dict), self._known(node, Node)
+        nodes, original = self._lookup(executable, dict), self._lookup(node, Node)
         changed = self._node(params)
-        assert changed.function is known.function
-        changed.after = known.after
-        nodes[id(known)] = changed
+        assert changed.function is original.function
+        changed.after = original.after
+        nodes[id(original)] = changed
 
     def cuGraphLaunch(self, executable, stream):
-        nodes = list(self._known(executable, dict).values())  # as they are now: later changes are of later launches
-        self._known(stream, Stream).waiting.append(lambda: self._launch(nodes))
+        nodes = list(self._lookup(executable, dict).values())  # a copy: later updates apply to later launches
+        self._lookup(stream, Stream).pending.append(lambda: self._launch(nodes))
 
     def _launch(self, nodes: list[Node]) -> None:
         done: set[int] = set()
         while len(done) < len(nodes):
             ready = [n for n, node in enumerate(nodes) if n not in done and set(node.after) <= done]
-            chosen = self.random.choice(ready)
-            node = nodes[chosen]
+            index = self.random.choice(ready)
+            node = nodes[index]
             self.launched.append(node.function.name)
             node.function.body(node.grid, *node.arguments)
-            done.add(chosen)
+            done.add(index)

@@ -1,4 +1,4 @@
-"""Machine code, made without a GPU."""
+"""Compilation to machine code, without a GPU."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,11 +8,11 @@ import pytest
 pytest.importorskip("triton")
 
 from ocannl.backend import CompileError
-from ocannl_backend_triton.compile import binaries
-from ocannl_backend_triton.deduplicate import texts
+from ocannl_backend_triton.compile import compile_kernels
+from ocannl_backend_triton.deduplicate import canonical_texts
 from ocannl_backend_triton.kernel import Argument, Kernel, Module
 from ocannl_backend_triton.package import Package
-from ocannl_backend_triton.target import KNOWN
+from ocannl_backend_triton.target import TARGETS
 
 SOURCE = '''
 import triton
@@ -59,22 +59,22 @@ MODULE = Module("program", SOURCE, (PRODUCT, LARGEST), (("a", 1 << 20), ("b", 1 
 
 @pytest.mark.parametrize("sm", [80, 90])
 def test_kernels_become_machine_code(sm):
-    product, largest = binaries(MODULE, KNOWN[sm])
+    product, largest = compile_kernels(MODULE, TARGETS[sm])
     for binary, kernel in ((product, PRODUCT), (largest, LARGEST)):
         assert binary.image.startswith(b"\x7fELF") and binary.name == kernel.name
         assert binary.threads == 32 * kernel.num_warps
-        assert not any(binary.scratch) and 0 <= binary.shared_bytes <= KNOWN[sm].shared_bytes
+        assert not any(binary.scratch) and 0 <= binary.shared_bytes <= TARGETS[sm].shared_bytes
     assert product.shared_bytes > largest.shared_bytes
 
 
-def test_what_was_compiled_is_remembered(monkeypatch):
-    first = binaries(MODULE, KNOWN[90])
+def test_compiled_kernels_are_cached(monkeypatch):
+    first = compile_kernels(MODULE, TARGETS[90])
     monkeypatch.setattr("triton.compile", None)
-    assert binaries(MODULE, KNOWN[90]) == first
+    assert compile_kernels(MODULE, TARGETS[90]) == first
 
 
-def test_kernels_that_differ_in_names_alone_have_one_code():
-    other = """
+def test_alpha_equivalent_kernels_share_code():
+    more_source = """
 @triton.jit
 def smaller(a, b):
     return tl.minimum(a, b)
@@ -95,36 +95,36 @@ def smallest(a, c, BLOCK: tl.constexpr):
     narrow = replace(renamed, arguments=(x, replace(y, type="bf16")))
     shifted = replace(renamed, arguments=(replace(x, offset_bytes=4), y))
     kernels = LARGEST, renamed, longer, narrow, shifted, replace(LARGEST, name="smallest")
-    made = binaries(replace(MODULE, source=SOURCE + other, kernels=kernels), KNOWN[90])
-    assert made[0] is made[1] and made[0].name == "largest"
-    assert len({binary.image for binary in made}) == 5
-    what = texts(replace(MODULE, source=SOURCE + other, kernels=kernels))
-    assert what["largest"] == what["largest_2"] != what["smallest"]
+    compiled = compile_kernels(replace(MODULE, source=SOURCE + more_source, kernels=kernels), TARGETS[90])
+    assert compiled[0] is compiled[1] and compiled[0].name == "largest"
+    assert len({binary.image for binary in compiled}) == 5
+    canonical = canonical_texts(replace(MODULE, source=SOURCE + more_source, kernels=kernels))
+    assert canonical["largest"] == canonical["largest_2"] != canonical["smallest"]
 
 
-def test_nothing_is_left_where_triton_keeps_code(tmp_path, monkeypatch):
+def test_triton_cache_stays_empty(tmp_path, monkeypatch):
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    binaries(replace(MODULE, source=SOURCE + "# another"), KNOWN[80])
+    compile_kernels(replace(MODULE, source=SOURCE + "# another"), TARGETS[80])
     assert not list(tmp_path.rglob("*"))
 
 
-def test_a_refusal_shows_the_place_and_keeps_the_text():
-    wrong = replace(MODULE, source=SOURCE.replace("tl.maximum(a, b)", "tl.maximum(a, unknown)"))
+def test_errors_show_the_location_and_save_the_source():
+    invalid = replace(MODULE, source=SOURCE.replace("tl.maximum(a, b)", "tl.maximum(a, unknown)"))
     with pytest.raises(CompileError, match=r"Triton refused kernel `largest` for sm_90; its text is kept in") as caught:
-        binaries(wrong, KNOWN[90])
-    kept = str(caught.value).partition("kept in ")[2].splitlines()[0]
-    assert Path(kept).read_text() == wrong.source
+        compile_kernels(invalid, TARGETS[90])
+    path = str(caught.value).partition("kept in ")[2].splitlines()[0]
+    assert Path(path).read_text() == invalid.source
     assert "unknown is not defined" in str(caught.value)
 
 
-def test_machine_code_comes_back_from_its_bytes():
-    package = Package("here", (MODULE,), {sm: [binaries(MODULE, KNOWN[sm])] for sm in (80, 90)})
-    again = Package.read(package.blob, "here")
-    assert again.modules == package.modules and again.source == SOURCE
-    assert {sm: tuple(map(tuple, made)) for sm, made in again.binaries.items()} == {
-        sm: tuple(map(tuple, made)) for sm, made in package.binaries.items()
+def test_packages_round_trip():
+    package = Package("here", (MODULE,), {sm: [compile_kernels(MODULE, TARGETS[sm])] for sm in (80, 90)})
+    restored = Package.read(package.blob, "here")
+    assert restored.modules == package.modules and restored.source == SOURCE
+    assert {sm: tuple(map(tuple, compiled)) for sm, compiled in restored.binaries.items()} == {
+        sm: tuple(map(tuple, compiled)) for sm, compiled in package.binaries.items()
     }
-    assert again.blob == package.blob
+    assert restored.blob == package.blob
     with pytest.raises(CompileError, match="was compiled for here, and this is elsewhere"):
         Package.read(package.blob, "elsewhere")
     blob = package.blob

@@ -12,13 +12,13 @@ from ocannl.lower.lower import lower
 from ocannl.opt.pipeline import optimize
 from ocannl.testing.samples import SAMPLES
 from ocannl_backend_triton.backend import CAPABILITIES
-from ocannl_backend_triton.source import module
+from ocannl_backend_triton.source import generate_module
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "triton"
 programs = pytest.mark.parametrize(("program", "check"), SAMPLES, ids=lambda f: f.__name__)
 
 
-def compare(request, name, text):
+def assert_golden(request, name, text):
     path = GOLDEN / f"{name}.py.txt"
     if request.config.getoption("--update-golden", default=False):
         path.write_text(text, encoding="ascii")
@@ -26,13 +26,13 @@ def compare(request, name, text):
 
 
 @programs
-def test_printed_text(request, program, check):
-    compare(request, program.__name__, module(program()).source)
+def test_generated_source(request, program, check):
+    assert_golden(request, program.__name__, generate_module(program()).source)
 
 
-def attention(make):
-    """Causal, of 256 places; `test_kernels` runs smaller ones."""
-    q, k, v = (make(label, o=[4, 256, 64], dtype="bfloat16") for label in "qkv")
+def attention(create):
+    """Causal attention over 256 positions; `test_kernels` runs smaller ones."""
+    q, k, v = (create(label, o=[4, 256, 64], dtype="bfloat16") for label in "qkv")
     places = oc.iota(256)
     past = oc.einsum("s; t => st", places, places, combine="ge")
     scores = oc.where(past, oc.einsum("hsd; htd => hst", q, k) * 0.125, -math.inf)
@@ -40,23 +40,25 @@ def attention(make):
     return (q, k, v), y
 
 
-def printed(code, name, kept):
+def generate_source(code, name, results):
     code = code.elaborate()
-    asked = dict.fromkeys((each.node for each in kept), "kept") | dict(code.asked)
-    return module(optimize(lower(code.comp, name), asked, replace(CAPABILITIES, online=True))).source
+    keep_reasons = dict.fromkeys((result.node for result in results), "kept") | dict(code.keep_reasons)
+    capabilities = replace(CAPABILITIES, wants_online_softmax=True)
+    return generate_module(optimize(lower(code.comp, name), keep_reasons, capabilities)).source
 
 
 def test_printed_attention(request):
     _, y = attention(oc.placeholder)
-    compare(request, "attention", printed(y.forward, "attention", [y]))
+    assert_golden(request, "attention", generate_source(y.forward, "attention", [y]))
 
 
 def test_printed_gradients_of_attention(request):
     params, y = attention(oc.param)
     code = train.grad_update((y * y).sum())
-    compare(request, "attention_gradients", printed(code, "attention_gradients", [p.grad for p in params]))
+    gradients = [param.grad for param in params]
+    assert_golden(request, "attention_gradients", generate_source(code, "attention_gradients", gradients))
 
 
 @programs
-def test_what_was_printed_runs(run, program, check):
+def test_generated_source_runs(run, program, check):
     check(run)

@@ -1,4 +1,4 @@
-"""Programs as graphs, on a driver that runs kernels in any order that the graph allows."""
+"""CUDA graphs, on a driver that runs kernels in any order that the dependences allow."""
 
 import ctypes
 import gc
@@ -14,9 +14,9 @@ from fake_cuda import FakeCuda, Function
 
 from ocannl.backend import CompileError, DeviceLost, Location
 from ocannl_backend_triton.device import devices
-from ocannl_backend_triton.driver import opened
-from ocannl_backend_triton.graph import Launch, put
-from ocannl_backend_triton.kernel import SCRATCH, STATICS, Argument, Kernel, Module
+from ocannl_backend_triton.driver import open_driver
+from ocannl_backend_triton.graph import GraphLaunch, symbol_writer
+from ocannl_backend_triton.kernel import SCRATCH_REGION, STATICS_REGION, Argument, Kernel, Module
 from ocannl_backend_triton.package import Binary
 
 CELLS = 8
@@ -26,11 +26,11 @@ def cells(address, count=CELLS):
     return np.ctypeslib.as_array((ctypes.c_int64 * count).from_address(address))
 
 
-def put_body(grid, address, *values):
+def write_symbols(grid, address, *values):
     cells(address, len(values))[:] = np.array(values, np.uint64).view(np.int64)
 
 
-def add(grid, to, one, other): cells(to)[:] = cells(one) + cells(other)
+def add(grid, to, left, right): cells(to)[:] = cells(left) + cells(right)
 
 
 def double(grid, to): cells(to)[:] *= 2
@@ -50,8 +50,8 @@ def kernel(name, *arguments, grid=(1, 1, 1)):
     return Kernel(name, name, arguments, grid)
 
 
-def module(*kernels, regions=3, **given):
-    return Module("program", "text", kernels, tuple((f"r{n}", 8 * CELLS) for n in range(regions)), **given)
+def module(*kernels, regions=3, **fields):
+    return Module("program", "text", kernels, tuple((f"r{n}", 8 * CELLS) for n in range(regions)), **fields)
 
 
 @pytest.fixture(params=range(5))
@@ -60,13 +60,13 @@ def fake(request):
     for name, (body, count) in BODIES.items():
         fake.kernels[name.encode()] = body, count
     for symbols in range(1, 4):
-        fake.kernels[put(symbols).image[:-1]] = put_body, 1 + symbols
+        fake.kernels[symbol_writer(symbols).image[:-1]] = write_symbols, 1 + symbols
     return fake
 
 
 @pytest.fixture
 def device(fake):
-    return devices(opened(fake.functions))[0]
+    return devices(open_driver(fake.functions))[0]
 
 
 @pytest.fixture(params=[False, True], ids=["inline", "threaded"])
@@ -78,11 +78,11 @@ def binary(name, shared=0, scratch=()):
     return Binary(name, name.encode(), 128, shared, scratch)
 
 
-def linked(program, queue, locations, **given):
-    return Launch(program, [binary(k.name, **given) for k in program.kernels], queue, locations)
+def link(program, queue, locations, **fields):
+    return GraphLaunch(program, [binary(k.name, **fields) for k in program.kernels], queue, locations)
 
 
-def placed(queue, *arrays):
+def allocate(queue, *arrays):
     slabs = [queue.device.alloc_pool(8 * CELLS) for _ in arrays]
     for slab, array in zip(slabs, arrays, strict=True):
         queue.from_host(Location(slab, 0), np.asarray(array, np.int64))
@@ -103,7 +103,7 @@ def read(queue, where):
     return out
 
 
-def test_kernels_run_in_the_order_of_what_they_share(queue):
+def test_kernels_run_in_order_of_dependences(queue):
     n = np.arange(CELLS)
     program = module(
         kernel("double", argument("b", 1, writes=True)),
@@ -112,59 +112,59 @@ def test_kernels_run_in_the_order_of_what_they_share(queue):
         kernel("double", argument("a", 0, writes=True)),
         kernel("double", argument("b", 1, writes=True)),
     )
-    assert program.edges == ((0, 1), (1, 2), (1, 3), (1, 4))
-    places = placed(queue, 0 * n, n, 10 + n)
-    entry = linked(program, queue, places)
-    for times in range(1, 3):
+    assert program.dependences == ((0, 1), (1, 2), (1, 3), (1, 4))
+    locations = allocate(queue, 0 * n, n, 10 + n)
+    entry = link(program, queue, locations)
+    for repetitions in range(1, 3):
         call(queue, entry)
-        b, c = 4 ** (times - 1) * n, 2 ** (times - 1) * (10 + n)
+        b, c = 4 ** (repetitions - 1) * n, 2 ** (repetitions - 1) * (10 + n)
         want = 2 * (2 * b + c), 4 * b, 2 * c
-        for place, wanted in zip(places, want, strict=True):
-            assert np.array_equal(read(queue, place), wanted)
+        for location, expected in zip(locations, want, strict=True):
+            assert np.array_equal(read(queue, location), expected)
 
 
 def test_a_routine_is_one_launch(fake, device):
     queue = device.queue(False)
     program = module(*[kernel("double", argument("a", n, writes=True)) for n in range(3)])
-    entry = linked(program, queue, placed(queue, *np.ones((3, CELLS))))
+    entry = link(program, queue, allocate(queue, *np.ones((3, CELLS))))
     before = len(fake.calls)
     entry()
     assert fake.calls[before:] == ["cuCtxPushCurrent_v2", "cuGraphLaunch", "cuCtxPopCurrent_v2"]
 
 
-def test_each_launch_has_its_own_symbols(queue):
-    statics = Argument("statics", "i64", STATICS, 0, 16, True, False)
+def test_launches_use_separate_symbol_values(queue):
+    statics = Argument("statics", "i64", STATICS_REGION, 0, 16, True, False)
     program = module(kernel("increase", argument("a", 0, True, True), statics), regions=1, symbols=2)
-    (place,) = places = placed(queue, np.zeros(CELLS))
-    entry = linked(program, queue, places)
-    for value in (1, 10, -3, 2**40, -(2**40)):  # none of them has been done yet when the next is submitted
+    (location,) = locations = allocate(queue, np.zeros(CELLS))
+    entry = link(program, queue, locations)
+    for value in (1, 10, -3, 2**40, -(2**40)):  # each is still pending when the next is submitted
         call(queue, entry, 99, value)
-    assert read(queue, place).tolist() == [8] * CELLS
+    assert read(queue, location).tolist() == [8] * CELLS
 
 
-def test_scratch_memory_is_the_program_s_own(queue):
+def test_scratch_memory_is_private(queue):
     program = module(
-        kernel("add", argument("s", SCRATCH, False, True), argument("a", 0), argument("a", 0)),
-        kernel("add", argument("a", 0, False, True), argument("s", SCRATCH), argument("s", SCRATCH)),
+        kernel("add", argument("s", SCRATCH_REGION, False, True), argument("a", 0), argument("a", 0)),
+        kernel("add", argument("a", 0, False, True), argument("s", SCRATCH_REGION), argument("s", SCRATCH_REGION)),
         regions=1, scratch_bytes=8 * CELLS,
     )  # fmt: skip
-    (place,) = places = placed(queue, np.ones(CELLS))
-    call(queue, linked(program, queue, places))
-    assert read(queue, place).tolist() == [4] * CELLS
+    (location,) = locations = allocate(queue, np.ones(CELLS))
+    call(queue, link(program, queue, locations))
+    assert read(queue, location).tolist() == [4] * CELLS
 
 
-def test_parts_of_a_region_are_where_they_should_be(queue):
+def test_arguments_start_at_offsets_in_regions(queue):
     half = 8 * CELLS
     only = kernel("double", argument("a", 0, writes=True, offset=half))
     program = Module("program", "", (only,), (("arena", 2 * half),))
     slab = queue.device.alloc_pool(3 * half)
     queue.from_host(Location(slab, half), np.arange(2 * CELLS))
-    call(queue, linked(program, queue, [Location(slab, half)]))
+    call(queue, link(program, queue, [Location(slab, half)]))
     assert read(queue, Location(slab, half)).tolist() == list(range(CELLS))
     assert read(queue, Location(slab, 2 * half)).tolist() == list(range(2 * CELLS, 4 * CELLS, 2))
 
 
-def test_what_a_version_of_triton_adds_is_given(fake, device):
+def test_scratch_pointers_are_appended(fake, device):
     seen = []
 
     def body(grid, to, scratch, profile):
@@ -174,16 +174,16 @@ def test_what_a_version_of_triton_adds_is_given(fake, device):
     fake.kernels[b"odd"] = body, 3
     queue = device.queue(False)
     program = module(kernel("odd", argument("a", 0, writes=True), grid=(2, 1, 2)), regions=1)
-    linked(program, queue, placed(queue, np.zeros(CELLS)), scratch=(8, 0))()
+    link(program, queue, allocate(queue, np.zeros(CELLS)), scratch=(8, 0))()
     queue.synchronize()
     ((scratch, profile),) = seen
     assert scratch and profile == 0 and fake.memory[scratch][2] == 4 * 8
 
 
-def test_much_shared_memory_is_asked_for(fake, device):
+def test_large_shared_memory_sets_the_function_attribute(fake, device):
     queue = device.queue(False)
     program = module(kernel("double", argument("a", 0, writes=True)), regions=1)
-    entry = linked(program, queue, placed(queue, np.ones(CELLS)), shared=200 * 1024)
+    entry = link(program, queue, allocate(queue, np.ones(CELLS)), shared=200 * 1024)
     entry()
     queue.synchronize()
     assert fake.calls.count("cuFuncSetAttribute") == 1
@@ -191,49 +191,49 @@ def test_much_shared_memory_is_asked_for(fake, device):
     assert allowed == {200 * 1024}
 
 
-def test_kernels_that_do_nothing_keep_the_order_of_others(queue):
+def test_empty_kernels_keep_transitive_dependences(queue):
     a, b = argument("a", 0, writes=True), argument("b", 1, writes=True)
     program = module(
         kernel("double", a), kernel("add", a, b, b, grid=(0, 1, 1)), kernel("add", b, a, a), regions=2
     )
-    assert program.edges == ((0, 1), (1, 2))
-    places = placed(queue, np.ones(CELLS), np.ones(CELLS))
-    call(queue, linked(program, queue, places))
-    assert read(queue, places[1]).tolist() == [4] * CELLS
-    call(queue, linked(module(regions=0), queue, []))
+    assert program.dependences == ((0, 1), (1, 2))
+    locations = allocate(queue, np.ones(CELLS), np.ones(CELLS))
+    call(queue, link(program, queue, locations))
+    assert read(queue, locations[1]).tolist() == [4] * CELLS
+    call(queue, link(module(regions=0), queue, []))
     queue.synchronize()
 
 
 def test_equal_kernels_are_loaded_once_and_unloaded(fake, device):
     queue = device.queue(False)
     program = module(*[kernel("double", argument("a", n, writes=True)) for n in range(3)])
-    entries = [linked(program, queue, placed(queue, *np.ones((3, CELLS)))) for _ in range(3)]
+    entries = [link(program, queue, allocate(queue, *np.ones((3, CELLS)))) for _ in range(3)]
     assert fake.calls.count("cuModuleLoadData") == 1
     for entry in entries:
         entry()
     del entry, entries
     gc.collect()
-    assert fake.alive(tuple) and not fake.alive(dict) and not fake.alive(list)
+    assert fake.count_alive(tuple) and not fake.count_alive(dict) and not fake.count_alive(list)
     queue.synchronize()
-    device.clear()
-    assert not fake.alive(tuple) and fake.launched == ["double"] * 9
+    device.drain()
+    assert not fake.count_alive(tuple) and fake.launched == ["double"] * 9
 
 
-def test_memory_that_would_be_shared_is_refused(queue):
+def test_overlapping_regions_are_rejected(queue):
     program = module(kernel("double", argument("a", 0, writes=True)), regions=2)
     slab = queue.device.alloc_pool(200)
     with pytest.raises(CompileError, match="shares memory"):
-        linked(program, queue, [Location(slab, 0), Location(slab, 8)])
+        link(program, queue, [Location(slab, 0), Location(slab, 8)])
     with pytest.raises(CompileError, match="works on 2 regions of memory and is given 1"):
-        linked(program, queue, [Location(slab, 0)])
+        link(program, queue, [Location(slab, 0)])
 
 
-def test_a_kernel_that_fails_is_told_at_the_latest_when_somebody_waits(fake, device):
-    def lost(grid, to): fake.sticky = 700
+def test_kernel_failure_is_raised_by_synchronize(fake, device):
+    def fail(grid, to): fake.sticky = 700
 
-    fake.kernels[b"lost"] = lost, 1
+    fake.kernels[b"lost"] = fail, 1
     queue = device.queue(False)
-    entry = linked(module(kernel("lost", argument("a", 0, writes=True)), regions=1), queue, placed(queue, np.ones(8)))
+    entry = link(module(kernel("lost", argument("a", 0, writes=True)), regions=1), queue, allocate(queue, np.ones(8)))
     entry()
     with pytest.raises(DeviceLost, match="CUDA_ERROR_ILLEGAL_ADDRESS"):
         queue.synchronize()
@@ -242,16 +242,16 @@ def test_a_kernel_that_fails_is_told_at_the_latest_when_somebody_waits(fake, dev
 
 
 @pytest.mark.parametrize("symbols", [1, 3, 40])
-def test_the_assembler_takes_the_node_that_puts_symbols(symbols, tmp_path):
+def test_ptxas_assembles_the_symbol_writer(symbols, tmp_path):
     spec = find_spec("triton")
     bundled = Path(str(spec and spec.origin)).parent / "backends" / "nvidia" / "bin" / "ptxas"
-    found = shutil.which("ptxas") or (bundled if bundled.exists() else None)
-    if found is None:
+    ptxas = shutil.which("ptxas") or (bundled if bundled.exists() else None)
+    if ptxas is None:
         pytest.skip("needs ptxas")
-    text = put(symbols).image[:-1].decode()
+    text = symbol_writer(symbols).image[:-1].decode()
     assert len(re.findall(r"st\.global\.u64", text)) == symbols
     (tmp_path / "put.ptx").write_text(text)
     for sm in (80, 90):
-        command = [found, f"-arch=sm_{sm}", "-o", tmp_path / "put.cubin", tmp_path / "put.ptx"]
+        command = [ptxas, f"-arch=sm_{sm}", "-o", tmp_path / "put.cubin", tmp_path / "put.ptx"]
         subprocess.run(command, check=True)
     assert (tmp_path / "put.cubin").read_bytes().startswith(b"\x7fELF")

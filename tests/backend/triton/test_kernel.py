@@ -1,4 +1,4 @@
-"""Which kernels wait for which."""
+"""Dependences between kernels."""
 
 import pytest
 
@@ -10,12 +10,12 @@ def argument(region, start, end, access):
 
 
 def edges(*kernels):
-    made = [Kernel(f"k{n}", "", tuple(given), (1, 1, 1)) for n, given in enumerate(kernels)]
-    return list(Module("m", "", tuple(made), ()).edges)
+    kernel_list = [Kernel(f"k{n}", "", tuple(arguments), (1, 1, 1)) for n, arguments in enumerate(kernels)]
+    return list(Module("m", "", tuple(kernel_list), ()).dependences)
 
 
 @pytest.mark.parametrize(
-    ("first", "then", "waits"),
+    ("first", "second", "waits"),
     [
         ((0, 0, 8, "w"), (0, 0, 8, "r"), True),
         ((0, 0, 8, "r"), (0, 0, 8, "w"), True),
@@ -27,16 +27,16 @@ def edges(*kernels):
         ((0, 8, 16, "r"), (0, 0, 9, "w"), True),
     ],
 )
-def test_a_kernel_waits_for_what_it_shares_bytes_with(first, then, waits):
-    assert edges([argument(*first)], [argument(*then)]) == ([(0, 1)] if waits else [])
+def test_dependence_of_two_kernels(first, second, waits):
+    assert edges([argument(*first)], [argument(*second)]) == ([(0, 1)] if waits else [])
 
 
-def test_what_others_wait_for_is_left_out():
+def test_transitive_dependences_are_omitted():
     a, b, c = (argument(n, 0, 8, "w") for n in range(3))
     read = [argument(n, 0, 8, "r") for n in range(3)]
     assert edges([a], [read[0], b], [read[1], c], [read[0], read[2]]) == [(0, 1), (1, 2), (2, 3)]
 
 
-def test_kernels_that_share_nothing_stand_side_by_side():
+def test_independent_kernels_are_unordered():
     a, b = (argument(n, 0, 8, "w") for n in range(2))
     assert edges([a], [b], [argument(0, 0, 8, "r"), argument(1, 0, 8, "r")]) == [(0, 2), (1, 2)]

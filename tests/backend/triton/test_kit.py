@@ -1,4 +1,4 @@
-"""The conformance kit, in a process in which triton interprets."""
+"""The conformance kit in Triton's interpreter, in a process of its own."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ def test_the_kit():
     pytest.importorskip("triton")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--pyargs", "ocannl.testing"]
     environment = os.environ | {"TRITON_INTERPRET": "1"}
-    judged = subprocess.run(
+    process = subprocess.run(
         [*command, "--ocannl-backend=triton"], env=environment, capture_output=True, text=True, check=False
     )
-    assert judged.returncode == 0, judged.stdout
+    assert process.returncode == 0, process.stdout

@@ -1,7 +1,7 @@
-"""The conformance kit on simulated GPUs: everything but the machine code is what runs on real ones.
+"""The conformance kit on simulated GPUs: everything except machine code is what runs on real ones.
 
-The driver is simulated, and does work as late as it can; kernels run in triton's interpreter. What a program computes
-is judged elsewhere; here it is judged that it is computed on the right memory, in the right order.
+The simulated driver does work as late as possible, and kernels run in Triton's interpreter. These tests check memory
+and the order of execution; other tests check the results of kernels.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ pytest.importorskip("triton")
 
 import triton.language as tl
 from fake_cuda import FakeCuda
-from test_dlpack import Elsewhere
+from test_dlpack import DeviceArray
 from triton.runtime.interpreter import TensorHandle
 
 import ocannl as oc
@@ -28,14 +28,14 @@ from ocannl.base.errors import DtypeError, ShapeError
 from ocannl.testing import kit
 from ocannl_backend_triton import cuda, interpreter
 from ocannl_backend_triton.backend import TritonBackend
-from ocannl_backend_triton.driver import opened
-from ocannl_backend_triton.graph import put
+from ocannl_backend_triton.driver import open_driver
+from ocannl_backend_triton.graph import symbol_writer
 from ocannl_backend_triton.package import Binary
 
 
 class SimulatedMachine(cuda.CudaMachine):
     def __init__(self, fake):
-        super().__init__(opened(fake.functions))
+        super().__init__(open_driver(fake.functions))
         self.fake = fake
 
     def compile(self, modules):
@@ -43,49 +43,49 @@ class SimulatedMachine(cuda.CudaMachine):
 
     def binaries(self, module):
         digest = hashlib.sha256(repr(module).encode()).hexdigest()
-        made = []
+        result = []
         for number, kernel in enumerate(module.kernels):
             image = f"{digest} {number}".encode()
             self.fake.kernels[image] = interpreted(module, kernel), len(kernel.arguments)
-            made.append(Binary(kernel.name, image, 32 * kernel.num_warps, 0, ()))
-        return made
+            result.append(Binary(kernel.name, image, 32 * kernel.num_warps, 0, ()))
+        return result
 
 
 def interpreted(module, kernel):
-    """What the kernel does with addresses."""
+    """The kernel as a function of the grid and addresses."""
 
     @cache
     def function():
-        return interpreter.functions(module)[kernel.name]
+        return interpreter.interpreted_kernels(module)[kernel.name]
 
     def body(grid, *addresses):
         pointers = []
         for address, argument in zip(addresses, kernel.arguments, strict=True):
-            kind = tl.pointer_type(tl.str_to_ty(argument.type, None))
-            pointers.append(tl.tensor(TensorHandle(np.array([address], np.uint64), kind), kind))
+            element_type = tl.pointer_type(tl.str_to_ty(argument.type, None))
+            pointers.append(tl.tensor(TensorHandle(np.array([address], np.uint64), element_type), element_type))
         with interpreter.interpreting():
             function()[grid](*pointers, *(value for _, value in kernel.constants))
 
     return body
 
 
-def put_body(grid, address, *values):
+def write_symbols(grid, address, *values):
     (ctypes.c_uint64 * len(values)).from_address(address)[:] = values
 
 
-CODE = {}  # what images of kernels do, for whatever driver they are loaded by
+CODE = {}  # bodies of kernels by image, for all simulated drivers
 
 
-def made(fake):
+def simulated_backend(fake):
     fake.kernels = CODE
     for symbols in range(1, 8):
-        fake.kernels[put(symbols).image[:-1]] = put_body, 1 + symbols
+        fake.kernels[symbol_writer(symbols).image[:-1]] = write_symbols, 1 + symbols
     return TritonBackend(SimulatedMachine(fake))
 
 
 @cache
 def simulated():
-    return made(FakeCuda(devices=2))
+    return simulated_backend(FakeCuda(devices=2))
 
 
 class Simulated:
@@ -125,7 +125,7 @@ class TestConcurrency(Simulated, kit.Concurrency):
 
 
 class TestSharing(Simulated):
-    """Arrays of other libraries set nodes without a detour, and nodes are theirs to use."""
+    """Nodes are set from arrays of other libraries, and shared with them, without copies through the host."""
 
     @pytest.fixture(params=["inline", "threaded"])
     def ctx(self, tested, request):
@@ -138,12 +138,12 @@ class TestSharing(Simulated):
         x = oc.placeholder("x", output=[2, 3])
         array = np.arange(6, dtype=np.float32).reshape(2, 3)
         fake.memory[array.ctypes.data] = array, fake.devices[0], array.nbytes
-        ctx[x] = Elsewhere(array)
+        ctx[x] = DeviceArray(array)
         assert np.array_equal(ctx[x], array)
         with pytest.raises(ShapeError, match=r"`x` has the sizes \(2, 3\), and the array that is to set it \(3, 2\)"):
-            ctx[x] = Elsewhere(array.reshape(3, 2))
+            ctx[x] = DeviceArray(array.reshape(3, 2))
         with pytest.raises(DtypeError, match="`x` is of type float32, and the array is of type int32: convert it"):
-            ctx[x] = Elsewhere(array.astype(np.int32))
+            ctx[x] = DeviceArray(array.astype(np.int32))
         assert np.array_equal(ctx[x], array)
         ctx.close()
         del fake.memory[array.ctypes.data]
@@ -156,7 +156,7 @@ class TestSharing(Simulated):
 
 
 class TestFaults:
-    """What goes wrong is told in the documented words; the context is usable, or says what it is not."""
+    """Failures raise the documented errors; afterwards the context is usable, or raises the reason why not."""
 
     @pytest.fixture
     def fake(self):
@@ -164,7 +164,7 @@ class TestFaults:
 
     @pytest.fixture(params=["inline", "threaded"])
     def ctx(self, fake, request):
-        with patch.dict(registry._backends, triton=made(fake)), oc.settings(cache=False):
+        with patch.dict(registry._backends, triton=simulated_backend(fake)), oc.settings(cache=False):
             yield oc.Context("triton", queue=request.param)
 
     def test_out_of_memory(self, ctx):

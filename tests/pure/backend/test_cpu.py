@@ -26,14 +26,14 @@ def test_slabs_are_aligned_and_counted(size):
 
 
 @pytest.mark.parametrize("size", [1 << 50, 1 << 62, 1 << 70])
-def test_what_no_machine_has_is_refused(size):
+def test_allocation_beyond_memory_raises(size):
     device = CpuDevice()
     with pytest.raises(OutOfMemory, match=f"no {size} bytes of memory to give; 0 of {memory_bytes()} are in use"):
         device.alloc_pool(size)
     assert device.bytes_in_use == 0
 
 
-def test_all_slabs_together_are_limited(monkeypatch):
+def test_total_allocation_is_limited(monkeypatch):
     monkeypatch.setattr("ocannl.backend.cpu.device.memory_bytes", lambda: 1000)
     device = CpuDevice()
     slab = device.alloc_pool(900)
@@ -43,7 +43,7 @@ def test_all_slabs_together_are_limited(monkeypatch):
     device.alloc_pool(1000)
 
 
-def test_a_refusal_of_the_system_is_out_of_memory(monkeypatch):
+def test_memory_error_becomes_out_of_memory(monkeypatch):
     def empty(*_):
         raise MemoryError
 
@@ -59,34 +59,34 @@ def queue(request):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.bool_, np.int64, ml_dtypes.bfloat16, ml_dtypes.float8_e5m2])
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0), (5,), (2, 3, 4)])
-def test_arrays_come_back(queue, dtype, shape):
+def test_round_trip_of_arrays(queue, dtype, shape):
     where = Location(queue.device.alloc_pool(512), 64)
-    given = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
-    given.flags.writeable = False
-    queue.from_host(where, given)
+    data = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
+    data.flags.writeable = False
+    queue.from_host(where, data)
     out = np.empty(shape, dtype)
     queue.to_host(where, out)
     queue.synchronize()
-    np.testing.assert_array_equal(out, given)
+    np.testing.assert_array_equal(out, data)
 
 
 def test_copies_and_zeros_on_the_device(queue):
-    one, two = queue.device.alloc_pool(64), queue.device.alloc_pool(64)
-    queue.from_host(Location(one, 0), np.arange(64, dtype=np.uint8))
-    queue.zero(Location(two, 0), 64)
-    queue.copy(Location(one, 10), Location(two, 20), 5)
+    first, second = queue.device.alloc_pool(64), queue.device.alloc_pool(64)
+    queue.from_host(Location(first, 0), np.arange(64, dtype=np.uint8))
+    queue.zero(Location(second, 0), 64)
+    queue.copy(Location(first, 10), Location(second, 20), 5)
     out = np.empty(64, np.uint8)
-    queue.to_host(Location(two, 0), out)
+    queue.to_host(Location(second, 0), out)
     queue.synchronize()
     np.testing.assert_array_equal(out[18:27], [0, 0, 10, 11, 12, 13, 14, 0, 0])
-    queue.copy(Location(one, 0), Location(one, 1), 10)  # as if there were another buffer between
-    queue.to_host(Location(one, 0), out)
+    queue.copy(Location(first, 0), Location(first, 1), 10)  # as if there were another buffer between
+    queue.to_host(Location(first, 0), out)
     queue.synchronize()
     np.testing.assert_array_equal(out[:12], [0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11])
 
 
 @pytest.mark.parametrize(("offset", "size"), [(-1, 1), (60, 5), (64, 1), (0, 65)])
-def test_nothing_reaches_outside_a_slab(queue, offset, size):
+def test_out_of_bounds_access_raises(queue, offset, size):
     slab = queue.device.alloc_pool(64)
     for act in (
         lambda where: queue.from_host(where, np.zeros(size, np.uint8)),
@@ -98,13 +98,13 @@ def test_nothing_reaches_outside_a_slab(queue, offset, size):
             act(Location(slab, offset))
 
 
-def test_arrays_with_gaps_are_refused(queue):
+def test_non_contiguous_arrays_raise(queue):
     where = Location(queue.device.alloc_pool(64), 0)
     with pytest.raises(ValueError, match="must be contiguous"):
         queue.to_host(where, np.zeros((4, 4), np.float32).T[:, :2])
 
 
-def test_threads_count_together():
+def test_accounting_is_thread_safe():
     device = CpuDevice()
 
     def work():
@@ -120,10 +120,10 @@ def test_threads_count_together():
     assert device.bytes_in_use == 800
 
 
-def test_caches_are_those_that_the_system_tells(tmp_path):
-    told = [("1", "Data", "48K", "12"), ("1", "Instruction", "64K", "8"), ("2", "Unified", "512K", "8"),
+def test_caches_from_sysfs(tmp_path):
+    entries = [("1", "Data", "48K", "12"), ("1", "Instruction", "64K", "8"), ("2", "Unified", "512K", "8"),
             ("3", "Unified", "8192K", "16")]  # fmt: skip
-    for n, texts in enumerate(told):
+    for n, texts in enumerate(entries):
         folder = tmp_path / f"index{n}"
         folder.mkdir()
         for name, text in zip(("level", "type", "size", "ways_of_associativity"), texts, strict=True):
@@ -131,7 +131,7 @@ def test_caches_are_those_that_the_system_tells(tmp_path):
     assert caches(tmp_path) == Caches(512 << 10, 8, 8 << 20)
 
 
-def test_caches_are_usual_ones_where_the_system_says_nothing_or_nonsense(tmp_path):
+def test_default_caches_without_valid_sysfs(tmp_path):
     assert caches(tmp_path) == Caches()
     folder = tmp_path / "index0"
     folder.mkdir()

@@ -19,7 +19,7 @@ def queue():
     return CpuDevice().queue(threaded=True)
 
 
-def test_an_inline_queue_has_done_it_when_the_call_returns():
+def test_inline_queue_is_synchronous():
     queue, seen = CpuDevice().queue(threaded=False), []
     queue.submit(seen.append, 1)
     assert seen == [1] and queue.record().is_done()
@@ -29,7 +29,7 @@ def test_an_inline_queue_has_done_it_when_the_call_returns():
     assert seen == [1, 2]
 
 
-def test_work_is_done_in_order_and_the_caller_does_not_wait(queue):
+def test_work_executes_in_order_without_blocking(queue):
     seen, go = [], threading.Event()
     queue.submit(lambda: go.wait() and None)
     for n in range(1000):
@@ -41,8 +41,8 @@ def test_work_is_done_in_order_and_the_caller_does_not_wait(queue):
     assert seen == list(range(1000)) and point.is_done()
 
 
-def test_a_full_queue_makes_the_caller_wait(queue, monkeypatch):
-    monkeypatch.setattr("ocannl.backend.cpu.work_queue.LIMIT", 3)
+def test_full_queue_blocks_the_caller(queue, monkeypatch):
+    monkeypatch.setattr("ocannl.backend.cpu.work_queue.MAX_PENDING", 3)
     seen = []
     for n in range(50):
         queue.submit(lambda n: (time.sleep(0.001), seen.append(n))[1], n)
@@ -51,11 +51,11 @@ def test_a_full_queue_makes_the_caller_wait(queue, monkeypatch):
     assert seen == list(range(50))
 
 
-def test_a_queue_waits_for_another(queue):
-    other, seen, go = CpuDevice().queue(threaded=True), [], threading.Event()
-    other.submit(lambda: go.wait() and None)
-    other.submit(seen.append, 1)
-    queue.wait(other.record())
+def test_wait_for_event_of_second_queue(queue):
+    second_queue, seen, go = CpuDevice().queue(threaded=True), [], threading.Event()
+    second_queue.submit(lambda: go.wait() and None)
+    second_queue.submit(seen.append, 1)
+    queue.wait(second_queue.record())
     queue.submit(seen.append, 2)
     assert not seen
     go.set()
@@ -63,7 +63,7 @@ def test_a_queue_waits_for_another(queue):
     assert seen == [1, 2]
 
 
-def test_an_inline_queue_waits_in_the_caller(queue):
+def test_inline_wait_blocks_the_caller(queue):
     seen, inline = [], CpuDevice().queue(threaded=False)
     queue.submit(lambda: (time.sleep(0.02), seen.append(1))[1])
     inline.wait(queue.record())
@@ -71,7 +71,7 @@ def test_an_inline_queue_waits_in_the_caller(queue):
     assert seen == [1, 2]
 
 
-def test_what_follows_a_failure_is_dropped_and_the_failure_is_told_once(queue):
+def test_failure_drops_pending_work_and_raises_once(queue):
     seen, go = [], threading.Event()
     queue.submit(lambda: go.wait() and None)
     queue.submit(lambda: 1 / 0)
@@ -87,28 +87,28 @@ def test_what_follows_a_failure_is_dropped_and_the_failure_is_told_once(queue):
     assert seen == [2]
 
 
-def test_a_failure_reaches_those_who_wait_for_it(queue):
-    other, seen, go = CpuDevice().queue(threaded=True), [], threading.Event()
-    other.submit(lambda: go.wait() and None)
-    other.submit(lambda: 1 / 0)
-    queue.wait(other.record())
+def test_failure_propagates_to_waiting_queues(queue):
+    second_queue, seen, go = CpuDevice().queue(threaded=True), [], threading.Event()
+    second_queue.submit(lambda: go.wait() and None)
+    second_queue.submit(lambda: 1 / 0)
+    queue.wait(second_queue.record())
     queue.submit(seen.append, 1)
     go.set()
     with pytest.raises(BackendError, match="division by zero"):
         queue.synchronize()
     assert not seen
     with pytest.raises(ZeroDivisionError):
-        other.submit(seen.append, 2)
-        other.synchronize()
+        second_queue.submit(seen.append, 2)
+        second_queue.synchronize()
 
 
-def test_work_that_says_it_was_cancelled_is_a_failure(queue):
+def test_cancelled_work_is_a_failure(queue):
     queue.submit(lambda: 1)
     with pytest.raises(BackendError, match="cancelled"):
         queue.synchronize()
 
 
-def test_an_interrupt_while_waiting_cancels(queue, monkeypatch):
+def test_interrupt_cancels_work(queue, monkeypatch):
     seen = []
 
     def interrupted(*_):
@@ -131,11 +131,11 @@ def test_an_interrupt_while_waiting_cancels(queue, monkeypatch):
     assert seen == [2]
 
 
-def test_the_thread_ends_with_the_queue():
+def test_thread_ends_with_the_queue():
     queue = CpuDevice().queue(threaded=True)
     queue.submit(int)
     queue.synchronize()
-    (thread,) = [t for t in threading.enumerate() if t is queue._line._thread]
+    (thread,) = [t for t in threading.enumerate() if t is queue._work_queue._thread]
     gone = weakref.ref(queue)
     del queue
     gc.collect()
@@ -146,7 +146,7 @@ def test_the_thread_ends_with_the_queue():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 @pytest.mark.parametrize("busy", [False, True])
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_has_queues_that_work(queue, busy):
+def test_queues_work_in_forked_child(queue, busy):
     go = threading.Event()
     queue.submit(int)
     queue.synchronize()
@@ -170,7 +170,7 @@ def test_a_forked_child_has_queues_that_work(queue, busy):
     queue.synchronize()
 
 
-def test_a_process_ends_with_work_in_its_queue():
+def test_process_exits_with_pending_work():
     script = (
         "import time\n"
         "from ocannl.backend.cpu.device import CpuDevice\n"
@@ -187,7 +187,7 @@ def test_a_process_ends_with_work_in_its_queue():
     assert (done.returncode, done.stdout, done.stderr) == (0, "cancelled\n", "")
 
 
-def test_who_has_waited_finds_nothing_running(queue):
+def test_no_work_is_running_after_synchronize(queue):
     """So that a fork at that moment does not take the work before for lost."""
     go, running = threading.Event(), []
     queue.submit(lambda: go.wait() and None)
@@ -195,7 +195,7 @@ def test_who_has_waited_finds_nothing_running(queue):
 
     class Spy(threading.Event):
         def set(self):
-            running.append(queue._line._running)
+            running.append(queue._work_queue._running)
             super().set()
 
     point.done = Spy()
@@ -206,7 +206,7 @@ def test_who_has_waited_finds_nothing_running(queue):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_child_does_not_wait_for_an_allocation_of_its_parent():
+def test_forked_child_does_not_deadlock_on_allocation():
     from ocannl.backend.cpu.device import devices
 
     with devices()[0]._lock:

@@ -3,7 +3,16 @@ import itertools
 import numpy as np
 import pytest
 
-from ocannl.backend.reference.numbers import accumulate, compute, constant, convert, neutral, reduce, scatter, wider
+from ocannl.backend.reference.numbers import (
+    accumulate,
+    accumulator_type,
+    compute,
+    constant,
+    convert,
+    neutral,
+    reduce,
+    scatter,
+)
 from ocannl.ir.ops import BY_NAME, OPS, Domain
 from ocannl.ir.precision import PRECISIONS, bool_, float16, float32, int32, int64, precision, uint8, uint64
 
@@ -26,7 +35,7 @@ def quiet():
     [(op, p) for op in OPS for p in PRECISIONS if op.domain is Domain.ANY or (op.domain is Domain.FLOAT) == p.is_float],
     ids=str,
 )
-def test_every_operation_stays_in_its_type(op, p):
+def test_operations_preserve_type(op, p):
     out = compute(op, p, [sample(p)] * op.arity)
     assert out.dtype == p.numpy
     assert out.shape == (4,)
@@ -41,14 +50,14 @@ def test_narrow_floats_compute_in_float32_and_round_once(name, p):
     np.testing.assert_array_equal(compute(op, p, args).astype("f4"), wanted.astype("f4"))
 
 
-def test_comparisons_and_logic_give_one_and_zero():
+def test_comparisons_and_logic_return_zero_or_one_values():
     for name in ("lt", "le", "gt", "ge", "eq", "ne", "and", "or"):
         out = compute(BY_NAME[name], float32, [np.float32([0, 1, np.nan, 2]), np.float32([1, 1, np.nan, 0])])
         assert set(out.tolist()) <= {0.0, 1.0}
     np.testing.assert_array_equal(compute(BY_NAME["not"], float32, [np.float32([0, -0.0, 2, np.nan])]), [1, 1, 0, 0])
 
 
-def test_nan_passes_through():
+def test_nan_propagates():
     nan = np.float32([np.nan])
     for name in ("relu", "sat01"):
         assert np.isnan(compute(BY_NAME[name], float32, [nan]))
@@ -68,7 +77,7 @@ def test_integers_to_negative_powers_truncate():
 
 
 @pytest.mark.parametrize(
-    ("given", "target", "wanted"),
+    ("number", "target", "wanted"),
     [
         ([2.9, -2.9, 0.5], "int32", [2, -2, 0]),
         ([1e30, -1e30, np.nan, np.inf, -np.inf], "int32", [2**31 - 1, -(2**31), 0, 2**31 - 1, -(2**31)]),
@@ -78,8 +87,8 @@ def test_integers_to_negative_powers_truncate():
         ([0.0, -0.0, 1e-30, np.nan], "bool", [False, False, True, True]),
     ],
 )
-def test_casts_from_floats(given, target, wanted):
-    out = convert(np.array(given), precision(target))
+def test_casts_from_floats(number, target, wanted):
+    out = convert(np.array(number), precision(target))
     assert out.dtype == np.dtype(target)
     assert out.tolist() == wanted
 
@@ -93,14 +102,14 @@ def test_casts_between_integers_wrap():
 
 @pytest.mark.parametrize("source", PRECISIONS, ids=str)
 @pytest.mark.parametrize("target", PRECISIONS, ids=str)
-def test_zero_and_one_are_themselves_in_every_type(source, target):
+def test_zero_one_are_exact_in_every_type(source, target):
     out = convert(constant(1, source).reshape(1), target)
     assert out.dtype == target.numpy
     assert float(out[0]) == 1
     assert float(convert(constant(0, source), target)) == 0
 
 
-def test_constants_that_no_integer_has():
+def test_constants_not_representable_as_integers():
     assert constant(float("-inf"), int32) == -(2**31)
     assert constant(float("inf"), uint8) == 255
     assert constant(float("-inf"), uint8) == 0
@@ -111,9 +120,9 @@ def test_constants_that_no_integer_has():
 
 @pytest.mark.parametrize("p", PRECISIONS, ids=str)
 @pytest.mark.parametrize("op", MONOIDS, ids=str)
-def test_reducing_meets_the_values_one_by_one(op, p):
+def test_reduction_equals_sequential_accumulation(op, p):
     values = np.stack([sample(p)[::-1], sample(p)])
-    wide = wider(p)
+    wide = accumulator_type(p)
     for axes in ((), (0,), (1,), (0, 1)):
         out = reduce(op, values, axes, p)
         assert out.dtype == (wide.numpy if axes else out.dtype)
@@ -128,20 +137,20 @@ def test_reducing_meets_the_values_one_by_one(op, p):
 
 @pytest.mark.parametrize("p", PRECISIONS, ids=str)
 @pytest.mark.parametrize("op", MONOIDS, ids=str)
-def test_scattering_meets_the_cells_one_by_one(op, p):
+def test_scatter_equals_sequential_accumulation(op, p):
     flat = sample(p).copy()
     cells, values = np.array([3, 1, 1, 3, 3]), sample(p)[[1, 2, 3, 2, 1]]
-    wanted = flat.astype(wider(p).numpy)
-    for cell, value in zip(cells, convert(values, wider(p)), strict=True):
-        wanted[cell] = compute(op, wider(p), [wanted[cell], value])
+    wanted = flat.astype(accumulator_type(p).numpy)
+    for cell, value in zip(cells, convert(values, accumulator_type(p)), strict=True):
+        wanted[cell] = compute(op, accumulator_type(p), [wanted[cell], value])
     wanted = convert(wanted, p)
     wanted[[0, 2]] = flat[[0, 2]]
     scatter(op, flat, cells, values, p)
     np.testing.assert_array_equal(flat.astype("f8"), wanted.astype("f8"))
 
 
-def test_sums_of_narrow_floats_do_not_stall():
+def test_narrow_float_sums_do_not_stagnate():
     ones = np.ones(4096, np.float16)
     assert accumulate(BY_NAME["add"], np.float16([0]), reduce(BY_NAME["add"], ones, (0,), float16), float16) == 4096
-    many = np.full(2**25, 1, np.float32)
-    assert reduce(BY_NAME["add"], many, (0,), float32) == 2**25
+    cells = np.full(2**25, 1, np.float32)
+    assert reduce(BY_NAME["add"], cells, (0,), float32) == 2**25

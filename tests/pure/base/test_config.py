@@ -14,8 +14,8 @@ def bare(monkeypatch, tmp_path):
 
 
 def test_the_table_has_a_default_for_every_row():
-    for setting, found in config.explain():
-        assert found.source == "default"
+    for setting, resolved in config.explain():
+        assert resolved.source == "default"
         assert setting.get() == setting.default
         assert setting.variable == f"OCANNL_{setting.name.upper()}"
     assert (BACKEND.get(), SEED.get(), THREADS.get(), CACHE.get(), VERIFY.get()) == (None, 42, None, True, "ends")
@@ -23,28 +23,28 @@ def test_the_table_has_a_default_for_every_row():
 
 def test_precedence_argument_manager_environment_file_default(monkeypatch, tmp_path):
     (tmp_path / "ocannl.toml").write_text("seed = 1\n")
-    assert SEED.find() == config.Found(1, str(tmp_path / "ocannl.toml"))
+    assert SEED.resolve() == config.Resolved(1, str(tmp_path / "ocannl.toml"))
     monkeypatch.setenv("OCANNL_SEED", "2")
-    assert SEED.find() == config.Found(2, "OCANNL_SEED")
+    assert SEED.resolve() == config.Resolved(2, "OCANNL_SEED")
     with config.settings(seed=3):
-        assert SEED.find() == config.Found(3, "context manager")
+        assert SEED.resolve() == config.Resolved(3, "context manager")
         with config.settings(seed=4):
             assert SEED.get() == 4
             with config.settings(seed=None):
                 assert SEED.get() == 2  # None gives way
         assert SEED.get() == 3
-        assert SEED.find(5) == config.Found(5, "argument")
+        assert SEED.resolve(5) == config.Resolved(5, "argument")
     assert SEED.get() == 2
 
 
-def test_a_manager_is_undone_by_an_error():
+def test_override_is_reset_after_an_error():
     with pytest.raises(ZeroDivisionError), config.use_backend("x"):
         assert BACKEND.get() == "x"
         raise ZeroDivisionError
     assert BACKEND.get() is None
 
 
-def test_the_nearest_file_counts(monkeypatch, tmp_path):
+def test_nearest_file_takes_precedence(monkeypatch, tmp_path):
     (tmp_path / "pyproject.toml").write_text("[tool.ocannl]\nbackend = 'outer'\n")
     inner = tmp_path / "a" / "b"
     inner.mkdir(parents=True)
@@ -53,7 +53,7 @@ def test_the_nearest_file_counts(monkeypatch, tmp_path):
     (tmp_path / "a" / "pyproject.toml").write_text("[tool.other]\nname = 'ocannl'\n")  # no table of ours: go on
     assert BACKEND.get() == "outer"
     (inner / "ocannl.toml").write_text("backend = 'inner'\n")
-    assert BACKEND.find() == config.Found("inner", str(inner / "ocannl.toml"))
+    assert BACKEND.resolve() == config.Resolved("inner", str(inner / "ocannl.toml"))
 
 
 def test_a_changed_file_is_read_again(tmp_path):
@@ -64,7 +64,7 @@ def test_a_changed_file_is_read_again(tmp_path):
     assert SEED.get() == 12
 
 
-def test_a_broken_file_of_somebody_else_is_not_our_business(tmp_path):
+def test_broken_unrelated_file_is_ignored(tmp_path):
     (tmp_path / "pyproject.toml").write_text("[tool.black\n")
     assert config.project_file() is None
     assert isinstance(ProjectFile(tmp_path, {}), ProjectFile)
@@ -83,7 +83,7 @@ def test_a_broken_file_of_somebody_else_is_not_our_business(tmp_path):
         ("ocannl.toml", "seed = -1", "an integer of at least 0 is wanted"),
     ],
 )
-def test_a_wrong_file_is_refused(tmp_path, file, text, says):
+def test_invalid_file_raises(tmp_path, file, text, says):
     (tmp_path / file).write_text(text)
     with pytest.raises(ConfigError, match=says):
         SEED.get()
@@ -107,7 +107,7 @@ def test_variables_are_read(monkeypatch, setting, text, value):
     assert setting.get() == value
 
 
-def test_a_folder_is_absolute_and_knows_home(monkeypatch, tmp_path):
+def test_folder_is_absolute_and_expands_home(monkeypatch, tmp_path):
     monkeypatch.setenv("OCANNL_CACHE_DIR", "here")
     assert CACHE_DIR.get() == tmp_path / "here"
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -125,13 +125,13 @@ def test_a_folder_is_absolute_and_knows_home(monkeypatch, tmp_path):
         (LOG_LEVEL, "loud", "one of debug, info"),
     ],
 )
-def test_a_wrong_variable_is_refused(monkeypatch, setting, text, says):
+def test_invalid_variable_raises(monkeypatch, setting, text, says):
     monkeypatch.setenv(setting.variable, text)
     with pytest.raises(ConfigError, match=says):
         setting.get()
 
 
-def test_a_wrong_argument_is_refused():
+def test_invalid_argument_raises():
     with pytest.raises(ConfigError, match="seed = -1, from argument"):
         SEED.get(-1)
     with pytest.raises(ConfigError, match="no setting `sede` .context manager.; did you mean `seed`"), config.settings(
@@ -142,7 +142,7 @@ def test_a_wrong_argument_is_refused():
         pass
 
 
-def test_a_misspelt_variable_is_refused_and_a_stranger_reported(monkeypatch):
+def test_misspelt_variable_raises_and_unknown_is_reported(monkeypatch):
     monkeypatch.setenv("OCANNL_SOMETHING_ELSE", "1")
     assert "OCANNL_SOMETHING_ELSE" in config.check()
     monkeypatch.setenv("OCANNL_BAKEND", "llvm")

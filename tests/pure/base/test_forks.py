@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from ocannl.base.forks import undivided
-from ocannl.base.gc_pause import resting
+from ocannl.base.forks import import_lock
+from ocannl.base.gc_pause import gc_paused
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork"),
@@ -37,8 +37,8 @@ def meanwhile(context):
     return thread, leave
 
 
-def test_the_collector_works_in_a_child_though_it_rests_in_the_parent():
-    thread, leave = meanwhile(resting())
+def test_gc_is_enabled_in_forked_child():
+    thread, leave = meanwhile(gc_paused())
     try:
         assert not gc.isenabled()
         assert in_child(gc.isenabled)
@@ -48,33 +48,33 @@ def test_the_collector_works_in_a_child_though_it_rests_in_the_parent():
     assert gc.isenabled()
 
 
-def test_the_collector_rests_and_works_again_whoever_forks():
-    with resting():
+def test_gc_is_reenabled_despite_forks():
+    with gc_paused():
         assert in_child(lambda: True)
         assert not gc.isenabled()
     assert gc.isenabled()
 
 
-def test_a_collector_that_is_off_stays_off():
+def test_disabled_gc_stays_disabled():
     gc.disable()
     try:
-        with resting():
+        with gc_paused():
             assert in_child(lambda: not gc.isenabled())
         assert not gc.isenabled()
     finally:
         gc.enable()
 
 
-def test_a_fork_waits_for_what_is_undivided():
-    thread, leave = meanwhile(undivided)
+def test_fork_waits_for_import_lock():
+    thread, leave = meanwhile(import_lock)
     timer = threading.Timer(0.2, leave.set)
     timer.start()
-    assert in_child(lambda: leave.is_set() and undivided.acquire(timeout=1))
+    assert in_child(lambda: leave.is_set() and import_lock.acquire(timeout=1))
     thread.join()
 
 
-def test_whoever_holds_it_may_fork():
-    with undivided:
+def test_holder_of_import_lock_can_fork():
+    with import_lock:
         assert in_child(lambda: True)
-    assert undivided.acquire(blocking=False)
-    undivided.release()
+    assert import_lock.acquire(blocking=False)
+    import_lock.release()

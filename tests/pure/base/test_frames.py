@@ -59,24 +59,24 @@ def frames(error):
         (by_a_name, ["by_a_name"]),
     ],
 )
-def test_each_line_of_the_user_and_one_that_says_where_the_rest_is(program, lines):
+def test_traceback_contains_user_frames_only(program, lines):
     with pytest.raises(oc.OcannlError) as caught:
         program(oc.placeholder("x", o=[4]))
-    found = frames(caught.value)
-    assert [name for file, name in found if file == "test_frames.py"] == lines
-    assert [entry for entry in found if entry[0] != "test_frames.py"] == [("frames.py", "call")]
+    entries = frames(caught.value)
+    assert [name for file, name in entries if file == "test_frames.py"] == lines
+    assert [entry for entry in entries if entry[0] != "test_frames.py"] == [("frames.py", "call")]
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None or caught.value.__suppress_context__
 
 
-def test_all_frames_if_asked_for():
+def test_full_traceback_setting():
     with oc.settings(traceback="full"), pytest.raises(oc.ShapeError) as caught:
         model(oc.placeholder("x", o=[4]))
     assert ("finish.py", "attempt") in frames(caught.value)
 
 
 @pytest.mark.parametrize("kind", [ZeroDivisionError, VerifyError])
-def test_a_defect_keeps_its_frames(kind):
+def test_internal_error_keeps_all_frames(kind):
     scope = {"__name__": "ocannl.pretended", "kind": kind}
     exec("def inner(): raise kind('x')\ndef outer(): inner()", scope)
     with pytest.raises(kind) as caught:
@@ -84,7 +84,7 @@ def test_a_defect_keeps_its_frames(kind):
     assert [name for _, name in frames(caught.value)] == ["call", "outer", "inner"]
 
 
-def test_a_refusal_loses_those_of_the_framework_alone():
+def test_user_error_drops_framework_frames_only():
     scope = {"__name__": "ocannl.pretended", "kind": OcannlError}
     exec("def inner(): raise kind('x')\ndef outer(f): return f() if f else inner()", scope)
     outer = public(scope["outer"])

@@ -1,4 +1,4 @@
-"""Text that grows in several places, and words of users in it."""
+"""Documents with several insertion points, and escaping of user text."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def test_sections_stay_open():
     assert list(head.lines()) == ["b", "c"]
 
 
-def test_an_empty_document_is_no_text():
+def test_an_empty_document_has_no_text():
     doc = Document()
     doc.section().section()
     assert doc.text() == ""
@@ -34,5 +34,5 @@ def test_an_empty_document_is_no_text():
         ("\x7f\x1b[31m", "\\x7f\\x1b[31m"),
     ],
 )
-def test_printable_text_is_one_line_of_ascii(text, shown):
+def test_printable_text_is_a_line_of_ascii(text, shown):
     assert printable(text) == shown

@@ -1,5 +1,4 @@
-"""Printed expressions: read back, they mean what was said, and no pair of parentheses could be left out but those that
-spare the reader the table."""
+"""Printed expressions: they have the expected value, and no redundant parentheses except for readability."""
 
 import ast
 import operator
@@ -7,15 +6,15 @@ from random import Random
 
 import pytest
 
-from ocannl.codegen.c_family.infix import CLEARER, PRECEDENCE, Term, binary, call, element, ternary, unary
+from ocannl.codegen.c_family.infix import PARENTHESIZED, PRECEDENCE, Term, binary, call, element, ternary, unary
 
 PYTHON = {"|": operator.or_, "^": operator.xor, "&": operator.and_, "<<": operator.lshift, ">>": operator.rshift,
           "+": operator.add, "-": operator.sub, "*": operator.mul}  # fmt: skip
-"""Those that bind in Python as in C."""
+"""Operators with the same precedence in Python and C."""
 
 
 def expression(random, depth):
-    """A term, and its value."""
+    """A random term and its value."""
     if depth == 0 or random.random() < 0.1:
         number = random.randrange(9)
         return Term(str(number)), number
@@ -23,13 +22,13 @@ def expression(random, depth):
         term, value = expression(random, depth - 1)
         return unary("-", term), -value
     symbol = random.choice(list(PYTHON))
-    shift = symbol in ("<<", ">>")  # by a small number
+    shift = symbol in ("<<", ">>")  # shift counts are small
     (x, a), (y, b) = expression(random, depth - 1), expression(random, 0 if shift else depth - 1)
     return binary(symbol, x, y), PYTHON[symbol](a, b)
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_what_is_printed_means_what_was_said(seed):
+def test_printed_expressions_have_the_expected_value(seed):
     random = Random(seed)
     for _ in range(25):
         term, value = expression(random, 4)
@@ -63,9 +62,9 @@ def test_parentheses(term, text):
     assert term.text == text
 
 
-def test_the_table_is_that_of_c():
+def test_precedence_is_that_of_c():
     order = [{"?"}, {"||"}, {"&&"}, {"|"}, {"^"}, {"&"}, {"==", "!="}, {"<", "<=", ">", ">="}, {"<<", ">>"}, {"+", "-"}]
     for weak, strong in zip(order, [*order[1:], {"*", "/", "%"}], strict=True):
         assert max(PRECEDENCE[s] for s in weak) < min(PRECEDENCE[s] for s in strong)
-    assert all(PRECEDENCE[inner] > PRECEDENCE[outer] or inner == outer for outer in CLEARER for inner in CLEARER[outer]
-               if outer != "==")  # fmt: skip
+    pairs = [(outer, inner) for outer, operators in PARENTHESIZED.items() for inner in operators if outer != "=="]
+    assert all(PRECEDENCE[inner] > PRECEDENCE[outer] or inner == outer for outer, inner in pairs)

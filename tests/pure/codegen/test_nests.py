@@ -1,23 +1,23 @@
-"""Programs cut into functions, and what each needs."""
+"""Splitting programs into nests, and the interface of each nest."""
 
 import pytest
 
 from ocannl.codegen import Region, nests, signature
-from ocannl.codegen.nests import STRAIGHT
+from ocannl.codegen.nests import MAX_STRAIGHT_LINE_STMTS
 from ocannl.ir.assign import Origin
 from ocannl.ir.index import Affine, Bound, Cond, Sym, SymKind
 from ocannl.ir.loops import (
-    Access,
+    AccessMode,
     Buf,
     Comment,
+    Const,
     For,
-    Home,
-    Idx,
     If,
+    IndexValue,
     Let,
     Load,
     Local,
-    Num,
+    MemorySpace,
     Prefetch,
     Proc,
     Ref,
@@ -33,78 +33,82 @@ from ocannl.ir.precision import bfloat16, float32
 A = Affine.of
 
 
-def buf(name, size=4, access=Access.INOUT, offset=None):
-    home = Home.POOL if offset is None else Home.ARENA
+def buf(name, size=4, access=AccessMode.INOUT, offset=None):
+    home = MemorySpace.GLOBAL if offset is None else MemorySpace.ARENA
     return Buf(name, float32, (size,), (1,), home, access, offset=offset)
 
 
-def put(target, at=0, value=None):
-    return Store(Ref(target, (A(at),)), value or Num(1, float32))
+def store(target, at=0, value=None):
+    return Store(Ref(target, (A(at),)), value or Const(1, float32))
 
 
-def each(target, name="i"):
+def loop_over(target, name="i"):
     i = Sym(name, 0, 3)
-    return loop(i, (put(target, i),), Origin(target.name))
+    return loop(i, (store(target, i),), Origin(target.name))
 
 
 X, Y, Z = buf("x"), buf("y"), buf("z")
 
 
 def shapes(*body):
-    """How many statements each nest holds, comments apart."""
+    """The number of statements of each nest, without comments."""
     return [sum(not isinstance(s, Comment) for s in nest.body) for nest in nests(Proc("p", (X, Y, Z), (), body))]
 
 
-def test_every_loop_nest_is_a_piece():
-    assert shapes(each(X), each(Y), each(Z)) == [1, 1, 1]
+def test_every_loop_nest_is_a_nest():
+    assert shapes(loop_over(X), loop_over(Y), loop_over(Z)) == [1, 1, 1]
 
 
-def test_statements_without_loops_go_together():
-    assert shapes(put(X), put(Y), each(X), put(Z), put(X), put(Y)) == [2, 1, 3]
-    assert shapes(*[put(X)] * (2 * STRAIGHT + 1)) == [STRAIGHT, STRAIGHT, 1]
+def test_straight_line_statements_are_grouped():
+    assert shapes(store(X), store(Y), loop_over(X), store(Z), store(X), store(Y)) == [2, 1, 3]
+    assert shapes(*[store(X)] * (2 * MAX_STRAIGHT_LINE_STMTS + 1)) == [
+        MAX_STRAIGHT_LINE_STMTS,
+        MAX_STRAIGHT_LINE_STMTS,
+        1,
+    ]
 
 
 def test_a_loop_under_a_condition_counts_as_a_loop():
-    assert shapes(put(X), If(Cond((A(0),)), (each(X),)), put(Y)) == [1, 1, 1]
+    assert shapes(store(X), If(Cond((A(0),)), (loop_over(X),)), store(Y)) == [1, 1, 1]
 
 
-def test_a_definition_reaches_to_the_end():
-    assert shapes(each(X), Let("v", Num(1, float32)), each(Y), put(Z, 0, Var("v", float32))) == [1, 3]
-    local = Buf("l", float32, (), (), Home.REG, Access.TEMP)
-    assert shapes(put(X), Local(local, 0), each(Y), each(Z)) == [4]
+def test_a_definition_extends_to_the_end():
+    assert shapes(loop_over(X), Let("v", Const(1, float32)), loop_over(Y), store(Z, 0, Var("v", float32))) == [1, 3]
+    local = Buf("l", float32, (), (), MemorySpace.LOCAL, AccessMode.TEMP)
+    assert shapes(store(X), Local(local, 0), loop_over(Y), loop_over(Z)) == [4]
 
 
-def test_comments_stand_before_what_they_speak_of():
-    parts = nests(Proc("p", (), (), (Comment("a"), put(X), Comment("b"), Comment("c"), each(Y), Comment("d"))))
-    assert [[s.text for s in part.body if isinstance(s, Comment)] for part in parts] == [["a"], ["b", "c"]]
+def test_comments_belong_to_the_next_statement():
+    pieces = nests(Proc("p", (), (), (Comment("a"), store(X), Comment("b"), Comment("c"), loop_over(Y), Comment("d"))))
+    assert [[s.text for s in piece.body if isinstance(s, Comment)] for piece in pieces] == [["a"], ["b", "c"]]
     assert nests(Proc("p", (), (), (Comment("alone"),))) == ()
-    (part,) = nests(Proc("p", (), (), (Comment("a"), each(Y))))
-    assert part.body[0] == Comment("a")
+    (piece,) = nests(Proc("p", (), (), (Comment("a"), loop_over(Y))))
+    assert piece.body[0] == Comment("a")
 
 
-def test_what_is_fetched_ahead_goes_with_what_follows():
-    fetch = Prefetch(Ref(Z, (A(0),)), 4)
-    assert shapes(put(X), Comment("b"), fetch, each(Y), fetch) == [1, 2]
-    (nest,) = nests(Proc("p", (Y, Z), (), (fetch, each(Y))))
+def test_prefetches_belong_to_the_next_statement():
+    prefetch = Prefetch(Ref(Z, (A(0),)), 4)
+    assert shapes(store(X), Comment("b"), prefetch, loop_over(Y), prefetch) == [1, 2]
+    (nest,) = nests(Proc("p", (Y, Z), (), (prefetch, loop_over(Y))))
     assert nest.bufs == (Z, Y)
 
 
-def test_local_arrays_have_a_place_even_if_they_are_empty():
+def test_empty_local_arrays_occupy_stack():
     for offset, size, wanted in ((None, 4, 0), (64, 4, 80), (64, 0, 65)):
-        local = Buf("l", float32, (size,), (1,), Home.REG, Access.TEMP, offset=offset)
-        (nest,) = nests(Proc("p", (X,), (), (Local(local), each(X))))
+        local = Buf("l", float32, (size,), (1,), MemorySpace.LOCAL, AccessMode.TEMP, offset=offset)
+        (nest,) = nests(Proc("p", (X,), (), (Local(local), loop_over(X))))
         assert nest.stack_bytes == wanted
 
 
-def test_a_nest_knows_what_it_needs():
+def test_free_variables_of_a_nest():
     n, m, k, never = (Sym(name, 0, 3, SymKind.STATIC) for name in ("n", "m", "k", "never"))
     i = Sym("i", 0, 3)
-    tile = Buf("tile", float32, (4,), (1,), Home.REG, Access.TEMP)
-    value = When(Cond((A(m) - A(i),)), Load(Ref(Y, (A(i),))), Idx(A(k), float32))
+    tile = Buf("tile", float32, (4,), (1,), MemorySpace.LOCAL, AccessMode.TEMP)
+    value = When(Cond((A(m) - A(i),)), Load(Ref(Y, (A(i),))), IndexValue(A(k), float32))
     body = (
         Local(tile, 0),
         For(i, Bound.lower(0), Bound.upper(A(n)), (Update(Ref(tile, (A(i),)), ADD, value, Origin("t")),)),
-        put(Z, 0, Load(Ref(tile, (A(0),)))),
+        store(Z, 0, Load(Ref(tile, (A(0),)))),
     )
     (nest,) = nests(Proc("p", (X, Y, Z), (n, m, k, never), body))
     assert nest.bufs == (Y, Z)
@@ -113,7 +117,7 @@ def test_a_nest_knows_what_it_needs():
 
 
 @pytest.mark.parametrize(
-    ("blocks", "apart"),
+    ("blocks", "unaliased"),
     [
         ([(0, 16), (64, 16)], "ab"),
         ([(0, 16), (60, 16), (64, 16)], "a"),
@@ -124,22 +128,22 @@ def test_a_nest_knows_what_it_needs():
         ([(0, 5), (4, 4)], ""),
     ],
 )
-def test_blocks_of_the_arena_that_share_bytes_are_not_apart(blocks, apart):
-    """Places and sizes are given in cells of four bytes."""
+def test_overlapping_arena_blocks_are_aliased(blocks, unaliased):
+    """Offsets and sizes are in cells of 4 bytes."""
     bufs = [buf(name, size, offset=4 * offset) for name, (offset, size) in zip("abcd", blocks, strict=False)]
-    (nest,) = nests(Proc("p", tuple(bufs), (), tuple(put(b) for b in (X, *bufs))))
-    assert {b.name for b in nest.disjoint} == {"x", *apart}
+    (nest,) = nests(Proc("p", tuple(bufs), (), tuple(store(b) for b in (X, *bufs))))
+    assert {b.name for b in nest.unaliased_bufs} == {"x", *unaliased}
 
 
-def test_the_signature_lists_pools_and_then_the_arena():
+def test_the_arena_is_the_last_region_of_a_signature():
     n = Sym("n", 0, 3, SymKind.STATIC)
-    w = Buf("w.grad\n", bfloat16, (3, 5), (8, 1), Home.POOL, Access.OUT)
+    w = Buf("w.grad\n", bfloat16, (3, 5), (8, 1), MemorySpace.GLOBAL, AccessMode.OUT)
     bufs = (
-        buf("x", access=Access.CONST),
+        buf("x", access=AccessMode.CONST),
         buf("t", offset=0),
         w,
-        buf("m", access=Access.MERGE),
-        buf("p", access=Access.IN),
+        buf("m", access=AccessMode.MERGE),
+        buf("p", access=AccessMode.IN),
     )
     got = signature(Proc("step", bufs, (n,), (), arena=128))
     assert (got.name, got.symbols) == ("step", 1)

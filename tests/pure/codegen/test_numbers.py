@@ -37,12 +37,12 @@ def test_numbers_as_floats(p, value):
 
 
 @pytest.mark.parametrize("p", FORMATS, ids=str)
-def test_formats_say_where_the_bits_are(p):
+def test_bit_layouts_of_narrow_floats(p):
     fmt = FORMATS[p]
-    every = np.arange(fmt.sign, dtype=f"u{p.nbytes}").view(p.numpy).astype(np.float64)
-    assert every[1] == 2.0**fmt.smallest_step and np.all(np.isfinite(every[: fmt.top]))
-    assert not np.any(np.isfinite(every[fmt.top :])) and np.isnan(every[fmt.nan])
-    assert np.isinf(every[fmt.top]) == fmt.infinities
+    values = np.arange(fmt.sign, dtype=f"u{p.nbytes}").view(p.numpy).astype(np.float64)
+    assert values[1] == 2.0**fmt.smallest_step and np.all(np.isfinite(values[: fmt.top]))
+    assert not np.any(np.isfinite(values[fmt.top :])) and np.isnan(values[fmt.nan])
+    assert np.isinf(values[fmt.top]) == fmt.infinities
 
 
 @pytest.mark.parametrize("p", [p for p in PRECISIONS if p.numpy.kind in "iu"], ids=str)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ocannl.ir.index import TRUE, Affine, Bound, Cond, Sym, SymKind, inside
+from ocannl.ir.index import TRUE, Affine, Bound, Cond, Sym, SymKind, bounds_condition
 
 I, J, N = Sym("i", 0, 3), Sym("j", -1, 2), Sym("n", 2, 4, SymKind.STATIC)
 SYMS = (I, J, N)
@@ -46,14 +46,14 @@ def test_range_is_attained(a: Affine) -> None:
 
 @given(affine, st.integers(1, 6))
 def test_inside_says_just_what_ranges_leave_open(a: Affine, size: int) -> None:
-    cond = inside(a, size)
+    cond = bounds_condition(a, size)
     for at in POINTS:
         assert all(f.evaluate(at) >= 0 for f in cond.ge0) == (0 <= a.evaluate(at) < size)
     assert cond.is_true == all(0 <= a.evaluate(at) < size for at in POINTS)
 
 
 def test_inside_an_empty_loop_is_never_asked() -> None:
-    assert inside(Affine.of(Sym("e", 0, -1)) - 7, 2) == TRUE
+    assert bounds_condition(Affine.of(Sym("e", 0, -1)) - 7, 2) == TRUE
 
 
 @pytest.mark.parametrize(

@@ -10,20 +10,20 @@ from ocannl.ir import precision as P
 from ocannl.ir.index import Affine, Bound, Cond, Sym, SymKind
 from ocannl.ir.interpret import Cell, Write, interpret
 from ocannl.ir.loops import (
-    Access,
+    AccessMode,
     Apply,
     Buf,
     Cast,
     Comment,
     Expr,
     For,
-    Home,
-    Idx,
+    MemorySpace,
+    IndexValue,
     If,
     Let,
     Load,
     Local,
-    Num,
+    Const,
     Proc,
     Ref,
     Stmt,
@@ -43,9 +43,9 @@ I, J, N = Sym("i", 0, 3), Sym("j", 0, 3), Sym("n", 0, 9, SymKind.STATIC)
 i, j, n = map(Affine.of, (I, J, N))
 
 
-def pool(name: str, *shape: int, kind: Precision = F32, access: Access = Access.INOUT) -> Buf:
+def pool(name: str, *shape: int, kind: Precision = F32, access: AccessMode = AccessMode.INOUT) -> Buf:
     node = TNode(name, Role.RESULT, lambda: shape, lambda: kind)
-    return Buf(name, kind, shape, row_major(shape), Home.POOL, access, node)
+    return Buf(name, kind, shape, row_major(shape), MemorySpace.GLOBAL, access, node)
 
 
 X, Y = pool("x", 4), pool("y", 4)
@@ -55,8 +55,8 @@ def ref(of: Buf, *at: Affine | int) -> Ref:
     return Ref(of, tuple(map(Affine.of, at)))
 
 
-def num(value: float, kind: Precision = F32) -> Num:
-    return Num(value, kind)
+def num(value: float, kind: Precision = F32) -> Const:
+    return Const(value, kind)
 
 
 def run(*body: Stmt, bufs: tuple[Buf, ...] = (X, Y), n: int = 0, arena: int = 0, **arrays: object) -> dict[str, list]:
@@ -88,10 +88,10 @@ def test_bounds_and_steps() -> None:
 
 
 def test_locals_are_new_each_time() -> None:
-    acc = Buf("acc", F32, (2,), (1,), Home.REG, Access.TEMP)
+    acc = Buf("acc", F32, (2,), (1,), MemorySpace.LOCAL, AccessMode.TEMP)
     body = (
         Local(acc, 1),
-        Update(ref(acc, 1), ADD, Cast(Idx(i, P.int32), F32)),
+        Update(ref(acc, 1), ADD, Cast(IndexValue(i, P.int32), F32)),
         Let("v", Load(ref(acc, 1))),
         Store(ref(Y, i), Apply(MUL, (Var("v", F32), Load(ref(acc, 0))))),
     )
@@ -99,8 +99,8 @@ def test_locals_are_new_each_time() -> None:
 
 
 def test_memory_that_nothing_wrote_is_poisoned() -> None:
-    acc = Buf("acc", F32, (), (), Home.REG, Access.TEMP)
-    temp = Buf("t", F32, (4,), (1,), Home.ARENA, Access.TEMP)
+    acc = Buf("acc", F32, (), (), MemorySpace.LOCAL, AccessMode.TEMP)
+    temp = Buf("t", F32, (4,), (1,), MemorySpace.ARENA, AccessMode.TEMP)
     assert np.isnan(run(Local(acc), Store(ref(Y, 0), Load(ref(acc))))["y"][0])
     assert np.isnan(run(Store(ref(Y, 0), Load(ref(temp, 1))), bufs=(X, Y, temp))["y"][0])
     got = interpret(Proc("p", (Y,), (), (Store(ref(Y, 0), num(1)),)), {})
@@ -108,24 +108,24 @@ def test_memory_that_nothing_wrote_is_poisoned() -> None:
 
 
 def test_buffers_share_the_bytes_of_a_placed_arena() -> None:
-    a = Buf("a", F32, (2,), (1,), Home.ARENA, Access.TEMP, offset=0)
-    b = Buf("b", F32, (2,), (1,), Home.ARENA, Access.TEMP, offset=4)
+    a = Buf("a", F32, (2,), (1,), MemorySpace.ARENA, AccessMode.TEMP, offset=0)
+    b = Buf("b", F32, (2,), (1,), MemorySpace.ARENA, AccessMode.TEMP, offset=4)
     body = (Store(ref(a, 1), num(5)), Store(ref(b, 0), num(6)), Store(ref(Y, 0), Load(ref(a, 1))))
     assert run(*body, bufs=(X, Y, a, b), arena=16)["y"][0] == 6
 
 
 def test_strides() -> None:
-    back = Buf("t", F32, (2, 2), (1, 2), Home.ARENA, Access.TEMP)
+    back = Buf("t", F32, (2, 2), (1, 2), MemorySpace.ARENA, AccessMode.TEMP)
     cells = [ref(back, r, c) for r in (0, 1) for c in (0, 1)]
     body = [Store(cell, num(m)) for m, cell in enumerate(cells)]
     body += [Store(ref(Y, m), Load(cell)) for m, cell in enumerate(cells)]
     assert run(*body, bufs=(X, Y, back))["y"] == [0, 1, 2, 3]
-    other = Buf("x_t", F32, (2, 2), (1, 2), Home.POOL, Access.IN, X.node)  # the cells of x in columns
+    other = Buf("x_t", F32, (2, 2), (1, 2), MemorySpace.GLOBAL, AccessMode.IN, X.node)  # the cells of x in columns
     assert run(Store(ref(Y, 0), Load(ref(other, 0, 1))), bufs=(X, Y, other))["y"][0] == 2
 
 
 def test_merge_buffers_are_other_arrays() -> None:
-    merge = Buf("x_merge", F32, (4,), (1,), Home.POOL, Access.MERGE, X.node)
+    merge = Buf("x_merge", F32, (4,), (1,), MemorySpace.GLOBAL, AccessMode.MERGE, X.node)
     body = (Store(ref(Y, 0), Apply(ADD, (Load(ref(X, 3)), Load(ref(merge, 3))))),)
     got = interpret(Proc("p", (X, Y, merge), (), body), {X.node: np.arange(4)}, merged={X.node: np.full(4, 10)})
     assert got[Y.node][0] == 13 and got[X.node].tolist() == [0, 1, 2, 3]
@@ -156,7 +156,7 @@ def test_numbers() -> None:
     assert one(Apply(BY_NAME["lt"], (num(1, P.int32), num(2, P.int32))), P.int32) == 1
     assert one(When(Cond((Affine.of(-1),)), num(1), num(2)), F32) == 2
     assert one(Apply(BY_NAME["where"], (num(0), num(1), num(2))), F32) == 2
-    assert one(Idx(Affine.of(7), P.int64), P.int64) == 7
+    assert one(IndexValue(Affine.of(7), P.int64), P.int64) == 7
 
 
 def test_the_side_of_a_when_that_is_not_taken_is_not_evaluated() -> None:

@@ -15,19 +15,19 @@ from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Affine, Bound, Cond, Sym, SymKind
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import (
-    Access,
+    AccessMode,
     Apply,
     Buf,
     Comment,
     For,
-    Home,
-    Idx,
+    MemorySpace,
+    IndexValue,
     If,
     Let,
     Load,
     Local,
     Mode,
-    Num,
+    Const,
     Poll,
     Proc,
     Ref,
@@ -47,7 +47,7 @@ from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.ir.walk import Node, rewrite, rewrite_body, walk
 from ocannl.lower.lower import lower
-from ocannl.opt.nest import names_of
+from ocannl.opt.analysis.nests import bound_names
 from ocannl.opt.pipeline import optimize
 from ocannl.testing.generate import difference, generate
 from ocannl.testing.modes import moded
@@ -55,16 +55,16 @@ from ocannl.testing.modes import moded
 F32 = P.float32
 
 
-def buf(name: str, *shape: int, access: Access = Access.INOUT, kind: Precision = F32) -> Buf:
+def buf(name: str, *shape: int, access: AccessMode = AccessMode.INOUT, kind: Precision = F32) -> Buf:
     node = TNode(name, Role.RESULT, lambda: shape, lambda: kind)
-    return Buf(name, kind, shape, row_major(shape), Home.POOL, access, node)
+    return Buf(name, kind, shape, row_major(shape), MemorySpace.GLOBAL, access, node)
 
 
 I, J = Sym("i", 0, 4), Sym("j", 0, 2)
 N = Sym("n", 0, 2, SymKind.STATIC)
 i, j, n = map(Affine.of, (I, J, N))
-X, Y, W, S = buf("x", 16, access=Access.IN), buf("y", 16), buf("w", 5, 5), buf("s")
-A = Buf("a", F32, (5,), (1,), Home.REG, Access.TEMP)
+X, Y, W, S = buf("x", 16, access=AccessMode.IN), buf("y", 16), buf("w", 5, 5), buf("s")
+A = Buf("a", F32, (5,), (1,), MemorySpace.LOCAL, AccessMode.TEMP)
 
 
 def ref(of: Buf, *at: Affine | int) -> Ref:
@@ -75,12 +75,12 @@ def load(of: Buf, *at: Affine | int) -> Load:
     return Load(ref(of, *at))
 
 
-def num(value: float) -> Num:
-    return Num(value, F32)
+def num(value: float) -> Const:
+    return Const(value, F32)
 
 
 def lanes(*body: Stmt) -> For:
-    return loop(I, body, mode=Mode.LANES)
+    return loop(I, body, mode=Mode.VECTORIZED)
 
 
 def proc(stmt: Stmt) -> Proc:
@@ -98,7 +98,7 @@ LEGAL = {
     "even cells, and the odd ones": lanes(Store(ref(Y, 2 * i), load(Y, 2 * i + 1))),
     "all add to one cell": lanes(Update(ref(S), ADD, load(X, i)), Update(ref(S), ADD, num(1))),
     "all add to a few cells": lanes(Update(ref(Y, 0), MAX, load(X, i)), Update(ref(Y, 1), MAX, num(1))),
-    "a choice between numbers": lanes(Store(ref(Y, i), When(Cond((i - 2,)), num(1), Idx(i, F32)))),
+    "a choice between numbers": lanes(Store(ref(Y, i), When(Cond((i - 2,)), num(1), IndexValue(i, F32)))),
     "a choice of what exists": lanes(Store(ref(Y, i), When(Cond((i - 2,)), load(X, i), num(0)))),
     "one choice for all": lanes(Store(ref(Y, i), When(Cond((n - 1,)), load(X, i), num(0)))),
     "from one": replace(lanes(Store(ref(Y, i), num(1))), lo=Bound.lower(1)),
@@ -224,10 +224,10 @@ def test_modes_are_printed_and_compared() -> None:
 def by_statements(made: Proc) -> Proc:
     """Each statement of a loop over lanes in all of them before the next one, and these in any order: definitions are
     arrays then."""
-    names = Namer(names_of(made))
+    names = Namer(bound_names(made))
 
     def turned(node: Node) -> Node:
-        if not isinstance(node, For) or node.mode is not Mode.LANES:
+        if not isinstance(node, For) or node.mode is not Mode.VECTORIZED:
             return node
         lets: dict[str, Buf] = {}
         body: list[Stmt] = []
@@ -236,10 +236,10 @@ def by_statements(made: Proc) -> Proc:
             values = {node.sym: Affine.of(lane)}
             if isinstance(stmt, Let):
                 kind, cells = stmt.value.precision, (node.sym.hi + 1,)
-                held = lets[stmt.name] = Buf(names(stmt.name), kind, cells, (1,), Home.REG, Access.TEMP)
+                held = lets[stmt.name] = Buf(names(stmt.name), kind, cells, (1,), MemorySpace.LOCAL, AccessMode.TEMP)
                 body.append(Local(held))
                 stmt = Store(Ref(held, (Affine.of(node.sym),)), stmt.value)
-            body.append(replace(node, sym=lane, body=(moved(stmt, values, lets),), claimed=1, mode=Mode.SERIAL))
+            body.append(replace(node, sym=lane, body=(moved(stmt, values, lets),), parallel_chunk=1, mode=Mode.SERIAL))
         return If(Cond(), tuple(body))
 
     return replace(made, body=rewrite_body(made.body, turned))
@@ -249,12 +249,12 @@ def moved(stmt: Stmt, values: dict[Sym, Affine], lets: dict[str, Buf]) -> Stmt:
     lane = next(iter(values.values()))
 
     def at(old: Ref) -> Ref:
-        return Ref(old.buf, tuple([index.substitute(values) for index in old.at]))
+        return Ref(old.buf, tuple([index.substitute(values) for index in old.indices]))
 
     def rule(node: Node) -> Node:
         match node:
             case Load(old): return Load(at(old))
-            case Idx(index, kind): return Idx(index.substitute(values), kind)
+            case IndexValue(index, kind): return IndexValue(index.substitute(values), kind)
             case When(cond, then, orelse): return When(cond.substitute(values), then, orelse)
             case Var(name, _) if name in lets: return Load(Ref(lets[name], (lane,)))
             case Store(old, value): return Store(at(old), value)
@@ -271,7 +271,7 @@ def test_lanes_take_turns_at_each_statement(block: int) -> None:
         program = generate(random, 4)
         plain = lower(program.code, "law")
         if seed % 3:
-            late = {"share", "poll", "memory"} | ({"schedule"} if random.random() < 0.5 else set())
+            late = {"parallelize", "insert_polls", "allocate_memory"} | ({"schedule"} if random.random() < 0.5 else set())
             plain = optimize(plain, {}, Capabilities(vector_bytes=16), without=frozenset(late))
         made = moded(plain, random, "optimized" if seed % 3 else "lowered")
         symbols = {s: program.symbols[s] for s in plain.syms}
@@ -287,4 +287,4 @@ def test_enough_of_them_are_in_lanes() -> None:
         random = Random(seed)
         made = moded(lower(generate(random, 4).code, "law"), random, "lowered")
         seen.update(node.mode.name for node in walk(made.body) if isinstance(node, For))
-    assert min(seen["LANES"], seen["UNROLLED"]) > 50
+    assert min(seen["VECTORIZED"], seen["UNROLLED"]) > 50

@@ -60,8 +60,8 @@ def test_claims_hold_in_random_loops() -> None:
             says = region.is_inside(index, size)
         values = []
         for o in range(outer.hi + 1):
-            low = max(-(-a.evaluate({outer: o}) // d) for a, d in lo.of)
-            high = min(a.evaluate({outer: o}) // d for a, d in hi.of)
+            low = max(-(-a.evaluate({outer: o}) // d) for a, d in lo.quotients)
+            high = min(a.evaluate({outer: o}) // d for a, d in hi.quotients)
             values += [index.evaluate({outer: o, inner: n}) for n in range(max(low, -20), min(high, 20) + 1)]
         true = all(0 <= v < size for v in values)
         assert true or not says

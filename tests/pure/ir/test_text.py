@@ -11,20 +11,20 @@ from ocannl.ir import precision as P
 from ocannl.ir.assign import Origin
 from ocannl.ir.index import Affine, Bound, Cond, Sym, SymKind
 from ocannl.ir.loops import (
-    Access,
+    AccessMode,
     Apply,
     Buf,
     Cast,
     Comment,
     Expr,
     For,
-    Home,
-    Idx,
+    MemorySpace,
+    IndexValue,
     If,
     Let,
     Load,
     Local,
-    Num,
+    Const,
     Proc,
     Ref,
     Store,
@@ -35,13 +35,13 @@ from ocannl.ir.loops import (
     row_major,
 )  # fmt: skip
 from ocannl.ir.ops import ADD, BY_NAME, MAX
-from ocannl.ir.text import number, print_comp, print_proc, short, show, show_stmt
+from ocannl.ir.text import format_number, print_comp, print_proc, short_name, format_expr, format_stmt
 from ocannl.ir.tnode import Role, TNode
 
 F32 = P.float32
 I, J, N = Sym("i", 0, 3), Sym("j", 0, 3), Sym("n", 0, 9, SymKind.STATIC)
 i, j = Affine.of(I), Affine.of(J)
-X = Buf("x", F32, (4,), (1,), Home.POOL, Access.IN)
+X = Buf("x", F32, (4,), (1,), MemorySpace.GLOBAL, AccessMode.IN)
 A, B, C = Var("a", F32), Var("b", F32), Var("c", F32)
 
 
@@ -62,8 +62,8 @@ EXPRESSIONS = [
     (op("and", op("lt", A, B), op("or", B, C)), "a < b && (b || c)"),
     (op("not", op("eq", A, B)), "!(a == b)"),
     (op("max", op("add", A, B), C), "max(a + b, c)"),
-    (op("pow", Num(-2, F32), A), "(-2) ** a"),
-    (op("mul", Idx(i + 1, F32), A), "(i+1) * a"),
+    (op("pow", Const(-2, F32), A), "(-2) ** a"),
+    (op("mul", IndexValue(i + 1, F32), A), "(i+1) * a"),
     (op("add", When(Cond((i - 1,)), A, B), C), "(a if i-1 >= 0 else b) + c"),
     (Cast(op("add", A, B), P.float16), "f16(a + b)"),
     (Load(Ref(X, (2 * i - 1,))), "x[2*i-1]"),
@@ -74,7 +74,7 @@ EXPRESSIONS = [
 
 @pytest.mark.parametrize(("expr", "text"), EXPRESSIONS)
 def test_expression(expr: Expr, text: str) -> None:
-    assert show(expr) == text
+    assert format_expr(expr) == text
 
 
 @pytest.mark.parametrize(
@@ -82,30 +82,30 @@ def test_expression(expr: Expr, text: str) -> None:
     [(1, "1"), (1.0, "1"), (0.1, "0.1"), (-0.0, "-0.0"), (1e300, "1e+300"), (float("inf"), "inf"), (-2.5, "-2.5")],
 )
 def test_number(value: float, text: str) -> None:
-    assert number(value) == text
+    assert format_number(value) == text
     assert float(text) == value
 
 
 def test_short_names_of_types() -> None:
-    assert " ".join(short(p) for p in P.PRECISIONS) == (
+    assert " ".join(short_name(p) for p in P.PRECISIONS) == (
         "bool u8 u16 u32 u64 i32 i64 float8_e5m2 float8_e4m3fn f16 bfloat16 f32 f64"
     )
 
 
 def test_every_statement() -> None:
-    acc = Buf("acc", F32, (2,), (1,), Home.REG, Access.TEMP)
-    y = Buf("y", F32, (4,), (1,), Home.ARENA, Access.TEMP, offset=64)
-    scalar = Buf("loss", P.float16, (), (), Home.POOL, Access.OUT)
+    acc = Buf("acc", F32, (2,), (1,), MemorySpace.LOCAL, AccessMode.TEMP)
+    y = Buf("y", F32, (4,), (1,), MemorySpace.ARENA, AccessMode.TEMP, offset=64)
+    scalar = Buf("loss", P.float16, (), (), MemorySpace.GLOBAL, AccessMode.OUT)
     body = (
         Comment("a heading\nof two lines"),
         For(I, Bound(((Affine.of(0), 1), (Affine.of(N), 2))), Bound(((Affine.of(3), 1), (Affine.of(N), 3))), (
             Local(acc, 0.5),
-            Local(Buf("raw", F32, (), (), Home.REG, Access.TEMP)),
+            Local(Buf("raw", F32, (), (), MemorySpace.LOCAL, AccessMode.TEMP)),
             Let("v", Load(Ref(X, (i,)))),
-            If(Cond((i - 1,), (i - 2,)), (Store(Ref(y, (i,)), A),), (Update(Ref(y, (i,)), ADD, Num(1, F32)),)),
-            Update(Ref(y, (i,)), MAX, Num(1, F32)),
+            If(Cond((i - 1,), (i - 2,)), (Store(Ref(y, (i,)), A),), (Update(Ref(y, (i,)), ADD, Const(1, F32)),)),
+            Update(Ref(y, (i,)), MAX, Const(1, F32)),
         ), step=2),
-        Store(Ref(scalar, ()), Num(0, P.float16)),
+        Store(Ref(scalar, ()), Const(0, P.float16)),
     )  # fmt: skip
     assert print_proc(Proc("step", (X, y, scalar), (N,), body)) == dedent("""\
         proc step(n in 0..10)
@@ -124,7 +124,7 @@ def test_every_statement() -> None:
             y[i] = max(y[i], 1)
           loss = 0
         """)
-    assert show_stmt(body[1]) == "for i in max(0, ceil(n, 2))..min(4, floor(n, 3)+1) step 2:"
+    assert format_stmt(body[1]) == "for i in max(0, ceil(n, 2))..min(4, floor(n, 3)+1) step 2:"
 
 
 def test_origins_stand_once_at_the_margin() -> None:
@@ -147,7 +147,7 @@ def node(label: str, *dims: int) -> TNode:
 
 def test_computations() -> None:
     w, x = node("w", 4, 4), node("x y", 4)
-    y = TNode("", Role.GRADIENT, lambda: (4,), lambda: F32, of=x)
+    y = TNode("", Role.GRADIENT, lambda: (4,), lambda: F32, gradient_of=x)
     product = comp.Apply(BY_NAME["mul"], (comp.Read(w, (i, j)), comp.Read(x, (j,))))
     window = comp.Apply(BY_NAME["max"], (comp.Read(x, (i - 1,), outside=0.0), comp.Read(x, (i,), merge=True)))
     code = comp.Seq((
@@ -168,4 +168,4 @@ def test_computations() -> None:
 def test_row_major_strides() -> None:
     assert row_major((2, 3, 4)) == (12, 4, 1)
     assert row_major(()) == () and row_major((3, 0, 2)) == (2, 2, 1)
-    assert (X.size, X.nbytes, Buf("e", F32, (3, 0), (1, 1), Home.POOL, Access.IN).nbytes) == (4, 16, 0)
+    assert (X.size, X.nbytes, Buf("e", F32, (3, 0), (1, 1), MemorySpace.GLOBAL, AccessMode.IN).nbytes) == (4, 16, 0)

@@ -17,7 +17,7 @@ from ocannl.ir import precision as P
 from ocannl.ir.index import Affine, Bound, Cond, Sym, SymKind
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import (
-    Access,
+    AccessMode,
     Apply,
     Body,
     Buf,
@@ -26,17 +26,17 @@ from ocannl.ir.loops import (
     Expr,
     Fact,
     For,
-    Home,
-    Idx,
+    MemorySpace,
+    IndexValue,
     If,
     Let,
     Load,
     Local,
-    Num,
-    Pick,
+    Const,
+    BindIndex,
     Proc,
     Ref,
-    Stamp,
+    ReadClock,
     Stmt,
     Store,
     Update,
@@ -60,27 +60,27 @@ def node(label: str, *dims: int, kind: Precision = F32) -> TNode:
     return TNode(label, Role.RESULT, lambda: dims, lambda: kind)
 
 
-def buf(name: str, *shape: int, kind: Precision = F32, access: Access = Access.INOUT) -> Buf:
-    return Buf(name, kind, shape, row_major(shape), Home.POOL, access, node(name, *shape, kind=kind))
+def buf(name: str, *shape: int, kind: Precision = F32, access: AccessMode = AccessMode.INOUT) -> Buf:
+    return Buf(name, kind, shape, row_major(shape), MemorySpace.GLOBAL, access, node(name, *shape, kind=kind))
 
 
 def temp(name: str, *shape: int, offset: int | None = None, kind: Precision = F32) -> Buf:
-    return Buf(name, kind, shape, row_major(shape), Home.ARENA, Access.TEMP, offset=offset)
+    return Buf(name, kind, shape, row_major(shape), MemorySpace.ARENA, AccessMode.TEMP, offset=offset)
 
 
 def reg(name: str, *shape: int, kind: Precision = F32) -> Buf:
-    return Buf(name, kind, shape, row_major(shape), Home.REG, Access.TEMP)
+    return Buf(name, kind, shape, row_major(shape), MemorySpace.LOCAL, AccessMode.TEMP)
 
 
 I, J, K = Sym("i", 0, 4), Sym("j", 0, 2), Sym("k", 0, 4)
 N = Sym("n", 0, 2, SymKind.STATIC)
 i, j, k, n = map(Affine.of, (I, J, K, N))
 
-X, Y, H = buf("x", 5, access=Access.IN), buf("y", 5), buf("h", 5, kind=P.float16, access=Access.IN)
-W = buf("w", 5, 3, access=Access.CONST)
+X, Y, H = buf("x", 5, access=AccessMode.IN), buf("y", 5), buf("h", 5, kind=P.float16, access=AccessMode.IN)
+W = buf("w", 5, 3, access=AccessMode.CONST)
 TIMES = buf("times", 5, kind=P.int64)
 M, C = buf("m", 5, kind=P.int32), buf("c", 5, kind=P.bool_)
-OUT, T, A = buf("out", 5, access=Access.OUT), temp("t", 5), reg("a")
+OUT, T, A = buf("out", 5, access=AccessMode.OUT), temp("t", 5), reg("a")
 
 
 def ref(of: Buf, *at: Affine | Sym | int) -> Ref:
@@ -91,8 +91,8 @@ def load(of: Buf, *at: Affine | Sym | int) -> Load:
     return Load(ref(of, *at))
 
 
-def num(value: float, kind: Precision = F32) -> Num:
-    return Num(value, kind)
+def num(value: float, kind: Precision = F32) -> Const:
+    return Const(value, kind)
 
 
 def copy(into: Buf, of: Buf) -> For:
@@ -169,7 +169,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
     ),
     (
         "lowered",
-        proc(store(Idx(j, F32))),
+        proc(store(IndexValue(j, F32))),
         """
         `j` is not in scope
           in  y[i] = j
@@ -313,7 +313,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
     ),
     (
         "lowered",
-        proc(store(Cast(Idx(100 * i, P.uint8), F32))),
+        proc(store(Cast(IndexValue(100 * i, P.uint8), F32))),
         """
         400 is not a number of type uint8
           in  y[i] = f32(100*i)
@@ -445,7 +445,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
     ),
     (
         "lowered",
-        proc(bufs=(replace(Y, home=Home.ARENA),)),
+        proc(bufs=(replace(Y, space=MemorySpace.ARENA),)),
         """
         `y` is `inout` and lives in `arena`
           of  proc step, lowered""",
@@ -537,7 +537,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
     ),
     (
         "optimized",
-        replace(proc(copy(Y, X), bufs=(X, Y)), facts=(Fact(Y.node, Placement.TEMPORARY, "settle"),)),
+        replace(proc(copy(Y, X), bufs=(X, Y)), facts=(Fact(Y.node, Placement.TEMPORARY, "decide_placement"),)),
         """
         `y` is temporary, and lives in `pool`
           of  proc step, optimized""",
@@ -545,7 +545,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
     # the time is a whole number
     (
         "optimized",
-        proc(over(I, Stamp(ref(Y, I))), bufs=(Y,)),
+        proc(over(I, ReadClock(ref(Y, I))), bufs=(Y,)),
         """
         a value of type int64 is stamped into `y[i]`, which is float32
           in  stamp y[i]
@@ -554,7 +554,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
     ),
     (
         "optimized",
-        proc(over(I, Stamp(ref(TIMES, i + 1))), bufs=(TIMES,)),
+        proc(over(I, ReadClock(ref(TIMES, i + 1))), bufs=(TIMES,)),
         """
         `times[i+1]` is not proved inside axis 0 of `times`, of size 5
           in  stamp times[i+1]
@@ -658,22 +658,22 @@ ACCEPTED: list[Body] = [
         ),
     ),
     (store(num(float("nan"))), over(K, Store(ref(C, K), num(1, P.bool_)))),
-    (store(Cast(load(H, I), F32)), over(K, Store(ref(M, K), Idx(k, P.int32)))),
-    (over(I, Stamp(ref(TIMES, I))),),
+    (store(Cast(load(H, I), F32)), over(K, Store(ref(M, K), IndexValue(k, P.int32)))),
+    (over(I, ReadClock(ref(TIMES, I))),),
 ]
 
 
 @pytest.mark.parametrize("body", ACCEPTED, ids=lambda x: "")
 def test_acceptance(body: Body) -> None:
     program = proc(*body)
-    written = {node.ref.buf for node in walk(body) if isinstance(node, Store | Update | Stamp)}
-    bufs = tuple(b for b in program.bufs if b.access is not Access.INOUT or b in written)
+    written = {node.ref.buf for node in walk(body) if isinstance(node, Store | Update | ReadClock)}
+    bufs = tuple(b for b in program.bufs if b.access is not AccessMode.INOUT or b in written)
     verify(replace(program, bufs=bufs), "placed")
 
 
 def displaced(program: Proc, random: Random) -> Proc:
     """The program with one index moved by one, or without one of the facts that a condition asks for."""
-    refs = [n.ref for n in walk(program.body) if isinstance(n, Load | Store | Update) and n.ref.at]
+    refs = [n.ref for n in walk(program.body) if isinstance(n, Load | Store | Update) and n.ref.indices]
     conds = [n.cond for n in walk(program.body) if isinstance(n, If | When) and n.cond.ge0]
     if not refs and not conds:
         return program
@@ -682,7 +682,7 @@ def displaced(program: Proc, random: Random) -> Proc:
     def move(node: Node) -> Node:
         match node:
             case Load(place) | Store(place) | Update(place) if place is chosen:
-                at = tuple(a + off * (n == axis % len(place.at)) for n, a in enumerate(place.at))
+                at = tuple(a + off * (n == axis % len(place.indices)) for n, a in enumerate(place.indices))
                 return replace(node, ref=Ref(place.buf, at))
             case If(cond) | When(cond) if cond is chosen:
                 return replace(node, cond=Cond(cond.ge0[1:], cond.eq0))
@@ -711,7 +711,7 @@ def test_what_is_accepted_stays_in_its_buffers() -> None:
             except IndexError:
                 leaves = True
         assert not (accepted and leaves)
-        if not leaves and any(isinstance(node, Pick) for node in walk(program.body)):
+        if not leaves and any(isinstance(node, BindIndex) for node in walk(program.body)):
             continue  # with other integers in memory it might
         verdicts[accepted, leaves] += 1
     assert verdicts[False, True] > 200 and verdicts[True, False] > 100

@@ -7,18 +7,18 @@ from random import Random
 from ocannl.ir import precision as P
 from ocannl.ir.index import Affine, Bound, Cond, Sym
 from ocannl.ir.loops import (
-    Access,
+    AccessMode,
     Apply,
     Buf,
     Cast,
     Comment,
-    Home,
-    Idx,
+    MemorySpace,
+    IndexValue,
     If,
     Let,
     Load,
     Local,
-    Num,
+    Const,
     Ref,
     Store,
     Update,
@@ -32,16 +32,16 @@ from ocannl.lower.lower import lower
 from ocannl.testing.generate import generate
 
 I = Sym("i", 0, 3)
-X = Buf("x", P.float32, (4,), (1,), Home.POOL, Access.INOUT)
+X = Buf("x", P.float32, (4,), (1,), MemorySpace.GLOBAL, AccessMode.INOUT)
 AT = Ref(X, (Affine.of(I),))
 LATER = Cond((Affine.of(I) - 1,))
-ONE, TWO = Num(1.0, P.float32), Num(2.0, P.float32)
+ONE, TWO = Const(1.0, P.float32), Const(2.0, P.float32)
 
 EVERYTHING = (
     Comment("all there is"),
     loop(I, (
-        Local(Buf("a", P.float32, (), (), Home.REG, Access.TEMP), 0),
-        Let("v", Apply(ADD, (Load(AT), Cast(Idx(Affine.of(I), P.int32), P.float32)))),
+        Local(Buf("a", P.float32, (), (), MemorySpace.LOCAL, AccessMode.TEMP), 0),
+        Let("v", Apply(ADD, (Load(AT), Cast(IndexValue(Affine.of(I), P.int32), P.float32)))),
         If(LATER, (Store(AT, When(LATER, Var("v", P.float32), ONE)),), (Comment(""),)),
         Update(AT, ADD, Apply(MUL, (Load(AT), ONE))),
     )),
@@ -51,7 +51,7 @@ EVERYTHING = (
 def test_walk_meets_everything_in_the_order_of_the_program() -> None:
     names = [type(node).__name__ for node in walk(EVERYTHING)]
     assert " ".join(names) == (
-        "Comment For Local Let Apply Load Cast Idx If Store When Var Num Comment Update Apply Load Num"
+        "Comment For Local Let Apply Load Cast IndexValue If Store When Var Const Comment Update Apply Load Const"
     )
 
 
@@ -78,7 +78,7 @@ def test_rewriting_goes_from_the_leaves_up() -> None:
         return node
 
     rewrite(Apply(ADD, (Load(AT), Cast(ONE, P.float32))), note)  # type: ignore[arg-type]
-    assert order == ["Load", "Num", "Cast", "Apply"]
+    assert order == ["Load", "Const", "Cast", "Apply"]
 
 
 def test_origins_and_steps_survive() -> None:

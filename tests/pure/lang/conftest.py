@@ -1,4 +1,4 @@
-"""What code means, by the oracle of computations: no backend takes part."""
+"""The oracle: values of code by the reference semantics, without a backend."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ Array = np.ndarray[Any, Any]
 
 
 class Oracle:
-    """Runs code on arrays, starting from what data and parameters hold."""
+    """Evaluates code on arrays, starting from the contents of data and parameters."""
 
-    def __call__(self, t: oc.Tensor, given: Mapping[oc.Tensor, Any] | None = None, **symbols: int) -> Array:
-        """The value of a tensor, its parameters initialized."""
-        return self.after(oc.seq(t.init_params, t.forward), t, given=given, **symbols)[0]
+    def __call__(self, t: oc.Tensor, feeds: Mapping[oc.Tensor, Any] | None = None, **symbols: int) -> Array:
+        """The value of a tensor after initialization of its parameters."""
+        return self.after(oc.seq(t.init_params, t.forward), t, feeds=feeds, **symbols)[0]
 
     def after(
-        self, code: oc.Code, *wanted: oc.Tensor, given: Mapping[oc.Tensor, Any] | None = None, **symbols: int
+        self, code: oc.Code, *outputs: oc.Tensor, feeds: Mapping[oc.Tensor, Any] | None = None, **symbols: int
     ) -> list[Array]:
-        """What tensors hold after the code has run."""
+        """The values of tensors after the code has run."""
         comp = code.elaborate().comp
-        mentioned = [*nodes(comp), *(t.value for t in wanted)]
-        held = {n: n.contents.array(n.dims, n.precision, 42) for n in mentioned if n.contents is not None}
-        held |= {t.value: np.asarray(a) for t, a in (given or {}).items()}
+        mentioned = [*nodes(comp), *(t.value for t in outputs)]
+        values = {n: n.contents.array(n.dims, n.precision, 42) for n in mentioned if n.contents is not None}
+        values |= {t.value: np.asarray(a) for t, a in (feeds or {}).items()}
         used = {s: symbols[s.name] for s in self._statics(comp)}
-        state = {**held, **evaluate(comp, held, used)}
-        return [state[t.value] for t in wanted]
+        state = {**values, **evaluate(comp, values, used)}
+        return [state[t.value] for t in outputs]
 
     @staticmethod
     def _statics(comp: Any) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Blocks: tensor functions that own parameters, made once and met again by name and order."""
+"""Blocks: tensor functions that own parameters, created once and reused by name and order."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def data(n: int, features: int = 5, label: str = "x") -> oc.Tensor:
     return oc.tensor(np.ones((n, features)), batch_axes=1, label=label)
 
 
-# --- what is configured and what is applied --------------------------------------------------------------------------
+# --- configuration and application ------------------------------------------------------------------------------------
 
 
 def test_without_tensors_a_function_is_configured_with_them_applied() -> None:
@@ -103,7 +103,7 @@ def test_a_lambda_a_method_and_a_decorator_call_will_do() -> None:
     assert list(called(data(2)).params) == ["w"]
 
 
-def test_what_a_function_returns_is_returned() -> None:
+def test_results_are_passed_through() -> None:
     @oc.op
     def pair(x):
         w = oc.param()
@@ -117,7 +117,7 @@ def test_what_a_function_returns_is_returned() -> None:
 # --- sharing ---------------------------------------------------------------------------------------------------------
 
 
-def test_parameters_are_made_once_and_shared() -> None:
+def test_parameters_are_created_once_and_shared() -> None:
     block = layer(hidden=2)
     p, q = block(data(3)), block(data(7))
     assert list(block.params) == ["w", "b"]
@@ -127,10 +127,10 @@ def test_parameters_are_made_once_and_shared() -> None:
     assert list((p.sum() + q.sum()).params) == ["w", "b"]
 
 
-def test_two_blocks_of_one_function_share_nothing() -> None:
-    one, other = layer(hidden=2), layer(hidden=2)
-    total = one(data(3)).sum() + other(data(3)).sum()
-    assert one.params["w"] is not other.params["w"]
+def test_two_blocks_of_a_function_share_nothing() -> None:
+    first, second = layer(hidden=2), layer(hidden=2)
+    total = first(data(3)).sum() + second(data(3)).sum()
+    assert first.params["w"] is not second.params["w"]
     assert list(total.params) == ["w", "b", "w_2", "b_2"]
 
 
@@ -144,7 +144,7 @@ def test_blocks_nest_and_paths_are_dotted() -> None:
     assert list((y.sum() + z.sum()).params) == list(net.params)
 
 
-def test_a_block_that_was_made_outside_belongs_where_it_is_applied() -> None:
+def test_a_block_created_outside_is_a_member_of_the_applying_block() -> None:
     shared = layer(hidden=5, label="shared")
 
     @oc.op
@@ -158,12 +158,12 @@ def test_a_block_that_was_made_outside_belongs_where_it_is_applied() -> None:
     assert block(data(4)).params["shared.w"] is y.params["shared.w"]
 
 
-def test_blocks_made_in_a_loop_and_kept_in_a_list() -> None:
+def test_blocks_created_in_a_loop() -> None:
     @oc.op
     def deep(x, *, depth):
         layers = [layer(hidden=5) for _ in range(depth)]
-        for each in layers:
-            x = each(x)
+        for block in layers:
+            x = block(x)
         return x
 
     net = deep(depth=3)
@@ -172,7 +172,7 @@ def test_blocks_made_in_a_loop_and_kept_in_a_list() -> None:
     assert net(data(4)).dims == (4, 5)
 
 
-def test_parameters_of_one_name_are_numbered() -> None:
+def test_parameters_of_equal_names_are_numbered() -> None:
     @oc.op
     def model(x):
         for _ in range(3):
@@ -253,7 +253,7 @@ def test_parameters_before_the_first_application_are_refused() -> None:
 
 
 def changing(*programs: Callable[[oc.Tensor], oc.Tensor]) -> oc.Block:
-    """A block that does something else at every application."""
+    """A block that runs another program at every application."""
     calls = iter(programs)
 
     @oc.op
@@ -263,7 +263,7 @@ def changing(*programs: Callable[[oc.Tensor], oc.Tensor]) -> oc.Block:
     return moody(label="moody")
 
 
-def one(x: oc.Tensor) -> oc.Tensor:
+def only_a(x: oc.Tensor) -> oc.Tensor:
     return oc.param("a", 1.0) * x
 
 
@@ -279,8 +279,8 @@ def inner(x: oc.Tensor) -> oc.Tensor:
     return layer(hidden=5)(x)
 
 
-ONE_MORE = (
-    "block `moody` owns `a` since it was first applied, and asks now for one more, "
+ADDED_PARAMETER = (
+    "block `moody` owns `a` since its first application, and now requests one more, "
     "parameter `z`"
 )
 
@@ -289,34 +289,34 @@ ONE_MORE = (
     ("programs", "message"),
     [
         (
-            (one, more),
-            "block `moody` made `a` when it was first applied, and asks now for parameter `b`",
+            (only_a, more),
+            "block `moody` created `a` in its first application, and now requests parameter `b`",
         ),
         (
             (more, lambda x: oc.param("c", 1.0) * more(x)),
-            "block `moody` made `b` when it was first applied, and asks now for parameter `c`",
+            "block `moody` created `b` in its first application, and now requests parameter `c`",
         ),
         (
-            (one, lambda x: oc.param("b", 1.0) * one(x)),
-            "block `moody` made `a` when it was first applied, and asks now for parameter `b`",
+            (only_a, lambda x: oc.param("b", 1.0) * only_a(x)),
+            "block `moody` created `a` in its first application, and now requests parameter `b`",
         ),
         (
-            (one, lambda x: one(x) * oc.param("z", 1.0)),
-            ONE_MORE,
+            (only_a, lambda x: only_a(x) * oc.param("z", 1.0)),
+            ADDED_PARAMETER,
         ),
-        ((one, none), "block `moody` did not meet `a`, which its first application made"),
-        ((inner, none), "block `moody` did not meet `layer`, which its first application made"),
+        ((only_a, none), "block `moody` did not use `a`, which its first application created"),
+        ((inner, none), "block `moody` did not use `layer`, which its first application created"),
         (
-            (one, inner),
-            "block `moody` made `a` when it was first applied, and asks now for block `layer`",
+            (only_a, inner),
+            "block `moody` created `a` in its first application, and now requests block `layer`",
         ),
         (
-            (inner, one),
-            "block `moody` made `layer` when it was first applied, and asks now for parameter `a`",
+            (inner, only_a),
+            "block `moody` created `layer` in its first application, and now requests parameter `a`",
         ),
     ],
 )
-def test_a_later_application_that_asks_for_other_parameters_is_refused(programs: Any, message: str) -> None:
+def test_a_repeated_application_with_different_parameters_is_an_error(programs: Any, message: str) -> None:
     block = changing(*programs)
     block(data(2))
     before = dict(block.params)
@@ -332,7 +332,7 @@ def test_a_failing_first_application_leaves_no_trace() -> None:
         layer(hidden=5)(x)
         raise RuntimeError(f"after making {w.label}")
 
-    block = changing(broken, one)
+    block = changing(broken, only_a)
     with pytest.raises(RuntimeError, match="after making w"):
         block(data(2))
     with pytest.raises(oc.CodeError, match="before it is first applied"):
@@ -346,7 +346,7 @@ def test_a_failing_inner_application_leaves_the_outer_usable() -> None:
         oc.param("w", 1.0)
         raise RuntimeError
 
-    failing = changing(broken, one)
+    failing = changing(broken, only_a)
 
     @oc.op
     def outer(x):
@@ -370,7 +370,7 @@ def test_a_shape_error_inside_leaves_the_block_to_be_applied_to_something_else()
 
 
 @pytest.mark.parametrize(
-    ("what", "message"),
+    ("call", "message"),
     [
         (lambda: layer(data(2)), "`layer(x, *, hidden)`: missing a required argument: 'hidden'"),
         (lambda: layer(), "`layer(x, *, hidden)`: missing a required argument: 'hidden'"),
@@ -387,14 +387,14 @@ def test_a_shape_error_inside_leaves_the_block_to_be_applied_to_something_else()
         ),
     ],
 )
-def test_what_is_called_wrongly_says_how_it_is_called(what: Callable[[], object], message: str) -> None:
+def test_errors_for_wrong_arguments_show_the_signature(call: Callable[[], object], message: str) -> None:
     with pytest.raises(oc.CodeError) as caught:
-        what()
+        call()
     assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("inputs", [(), (1.0, 2.0)])
-def test_a_block_says_how_it_is_applied(inputs: Any) -> None:
+def test_errors_for_wrong_inputs_show_the_signature(inputs: Any) -> None:
     with pytest.raises(oc.CodeError, match="`layer"):
         layer(hidden=2)(*inputs)
 
@@ -426,7 +426,7 @@ def test_a_recorder_is_suspended_inside(listing: Any) -> None:
     assert listing(code)[-1].strip() == "total_w[o0] =+ net_x[o0]    over o0<2"
 
 
-# --- what functions may be --------------------------------------------------------------------------------------------
+# --- kinds of functions -----------------------------------------------------------------------------------------------
 
 
 class Owner:
@@ -465,22 +465,22 @@ def scaled(x, *, by, power=1):
     ("function", "name"),
     [(Scaled(), "Scaled"), (functools.partial(scaled, power=2), "scaled"), (oc.op(scaled), "scaled")],
 )
-def test_whatever_can_be_called_will_do(function: Any, name: str) -> None:
+def test_any_callable_is_accepted(function: Any, name: str) -> None:
     op = oc.op(function)
     assert list(op(by=2.0)(data(2)).params) == ["s"]
     assert op(data(2), by=2.0).label == f"{name}_x"
 
 
-def test_what_says_nothing_about_its_arguments_is_refused() -> None:
-    with pytest.raises(oc.CodeError, match="`max` does not say what arguments it takes"):
+def test_a_function_without_a_signature_is_an_error() -> None:
+    with pytest.raises(oc.CodeError, match="`max` has no signature"):
         oc.op(max)
 
 
-def test_a_function_has_no_label_of_its_own() -> None:
+def test_a_parameter_called_label_is_an_error() -> None:
     with pytest.raises(oc.CodeError, match="every oc.op function takes `label=`"):
 
         @oc.op
-        def mine(x, *, label=None):
+        def labelled(x, *, label=None):
             return x
 
 
@@ -492,7 +492,7 @@ def test_a_label_of_a_block_is_a_text(label: Any) -> None:
         layer(hidden=2)(data(1), label=label)
 
 
-def test_a_tensor_given_by_its_name_is_given() -> None:
+def test_tensors_may_be_passed_by_keyword() -> None:
     y = layer(x=data(3, label="image"), hidden=2)
     assert isinstance(y, oc.Tensor)
     assert y.label == "layer_image"
@@ -505,8 +505,8 @@ def weighted_difference(x, y, *, rate=2.0):
 
 def test_a_block_takes_tensors_by_name() -> None:
     block = weighted_difference(rate=10.0)
-    one, two = oc.tensor(1.0), oc.tensor(2.0)
-    assert block(y=one, x=two).numpy() == block(two, y=one).numpy() == block(two, one).numpy() == -24.0
+    a, b = oc.tensor(1.0), oc.tensor(2.0)
+    assert block(y=a, x=b).numpy() == block(b, y=a).numpy() == block(b, a).numpy() == -24.0
 
 
 @pytest.mark.parametrize(
@@ -518,26 +518,26 @@ def test_a_block_takes_tensors_by_name() -> None:
         ((), {"x": 3.0}, "`weighted_difference(x, y, *, rate=2.0)`: missing a required argument: 'y'"),
     ],
 )
-def test_a_block_refuses_other_names(inputs: Any, named: Any, message: str) -> None:
+def test_unknown_keywords_of_a_block_are_errors(inputs: Any, named: Any, message: str) -> None:
     block = weighted_difference(label="scaled")
     with pytest.raises(oc.CodeError) as caught:
         block(*inputs, **named)
     assert str(caught.value).startswith(message)
 
 
-def test_what_is_handed_through_keeps_its_name() -> None:
+def test_an_input_passed_through_keeps_the_name() -> None:
     same = oc.op(lambda x: x)
     x = data(1)
     assert same(x, label="other") is x
     assert same()(x, label="other").label == "x"
 
 
-def test_what_inner_blocks_share_has_one_path() -> None:
+def test_a_block_shared_by_inner_blocks_has_a_single_path() -> None:
     shared = layer(hidden=5, label="shared")
-    one, other = oc.op(lambda x: shared(x)), oc.op(lambda x: shared(x))
-    net = oc.op(lambda x: other(one(x, label="one"), label="other"))()
+    first, second = oc.op(lambda x: shared(x)), oc.op(lambda x: shared(x))
+    net = oc.op(lambda x: second(first(x, label="first"), label="second"))()
     y = net(data(2))
-    assert list(net.params) == list(y.params) == ["one.shared.w", "one.shared.b"]
+    assert list(net.params) == list(y.params) == ["first.shared.w", "first.shared.b"]
 
 
 def test_paths_that_dots_make_equal_are_numbered() -> None:
@@ -557,23 +557,23 @@ def test_several_threads_make_parameters_once() -> None:
         time.sleep(0.01)
         return w @ x
 
-    block, made = slow(), []
-    threads = [threading.Thread(target=lambda: made.append(block(data(2)).params["w"])) for _ in range(4)]
+    block, params = slow(), []
+    threads = [threading.Thread(target=lambda: params.append(block(data(2)).params["w"])) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(made) == 4
-    assert set(made) == {block.params["w"]}
+    assert len(params) == 4
+    assert set(params) == {block.params["w"]}
 
 
-def test_a_parameter_that_is_met_again_is_as_it_was() -> None:
+def test_a_recalled_parameter_must_agree() -> None:
     sizes, kinds = iter([2, 3]), iter(["float32", "float64"])
     block = oc.op(lambda x: oc.param("w", o=[next(sizes)]) @ x)()
     block(data(1))
-    with pytest.raises(oc.ShapeError, match="`w` has the output sizes .2. since its block .* asked with .3."):
+    with pytest.raises(oc.ShapeError, match="`w` has the output sizes .2. since .* of its block, .* with .3."):
         block(data(1))
     block = oc.op(lambda x: oc.param("w", 1.0, dtype=next(kinds)) * x)()
     block(data(1))
-    with pytest.raises(oc.DtypeError, match="`w` is of type float32 .* is asked as float64"):
+    with pytest.raises(oc.DtypeError, match="`w` has type float32 .* is requested as float64"):
         block(data(1))

@@ -1,4 +1,4 @@
-"""Recorded code: every spelling of an assignment, what the right side becomes, splices, headings, and refusals."""
+"""Recorded code: spellings of assignments, merging of the right side, splices, headings, and errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ACCUMULATE = {
     "=*": (N * X, X),
     "=/": (N / X, 1 / X),
     "=**": (N**X, 1**X),
-    "=?/": (X, X),  # what is positive lets pass
+    "=?/": (X, X),  # a positive operand passes the value
     "=?^": ([0, 0], X),
     "=||": ([1, 1], [1, 1]),
     "=&&": ([1, 1], [1, 1]),
@@ -48,10 +48,10 @@ def test_every_accumulation_with_and_without_clearing(spelling: str, x: Any, n: 
     kept, cleared = ACCUMULATE[spelling]
     with oc.cd("kept") as code:
         n[spelling] = x
-    np.testing.assert_allclose(oracle.after(code, n, given={n: N})[0], kept)
+    np.testing.assert_allclose(oracle.after(code, n, feeds={n: N})[0], kept)
     with oc.cd("cleared") as code:
         n[spelling.replace("=", "=:")] = x
-    np.testing.assert_allclose(oracle.after(code, n, given={n: N})[0], cleared)
+    np.testing.assert_allclose(oracle.after(code, n, feeds={n: N})[0], cleared)
 
 
 @pytest.mark.parametrize(
@@ -77,10 +77,10 @@ def test_augmented_assignments_are_accumulations(statement: str, spelling: str, 
 def test_plain_stores(x: Any, n: Any, oracle: Any) -> None:
     with oc.cd() as code:
         n["=:"] = x * 2
-    assert oracle.after(code, n, given={n: N})[0].tolist() == [6, -2]
+    assert oracle.after(code, n, feeds={n: N})[0].tolist() == [6, -2]
     with oc.cd() as code:
         n[...] = 7
-    assert oracle.after(code, n, given={n: N})[0].tolist() == [7, 7]
+    assert oracle.after(code, n, feeds={n: N})[0].tolist() == [7, 7]
 
 
 def test_the_natural_store_follows_the_root(x: Any, n: Any, listing: Any) -> None:
@@ -105,7 +105,7 @@ def test_the_natural_store_follows_the_root(x: Any, n: Any, listing: Any) -> Non
     ]
 
 
-def test_loops_can_be_given(oracle: Any, listing: Any) -> None:
+def test_explicit_loops(oracle: Any, listing: Any) -> None:
     a, b = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
     left, right = oc.tensor(a, label="a"), oc.tensor(b, label="b")
     c = oc.placeholder("c", dtype="float64")
@@ -116,7 +116,7 @@ def test_loops_can_be_given(oracle: Any, listing: Any) -> None:
     assert listing(code) == ["c[i, k] =:+ a[i, j] * b[j, k]    over i<2 k<4 j<3"]
 
 
-def test_loops_of_the_other_kinds(x: Any, n: Any, listing: Any) -> None:
+def test_explicit_loops_by_keyword(x: Any, n: Any, listing: Any) -> None:
     w = oc.placeholder("w", batch=[], input=[2], output=[2], dtype="float64")
     v = oc.placeholder("v", batch=[], input=[2], output=[], dtype="float64")
     with oc.cd() as code:
@@ -154,10 +154,10 @@ def test_the_plain_spelling_writes_the_same(x: Any, n: Any, listing: Any) -> Non
     assert listing(sugar) == listing(plain)
 
 
-# --- what the right side becomes -------------------------------------------------------------------------------------
+# --- merging of the right side ---------------------------------------------------------------------------------------
 
 
-def test_the_root_is_taken_apart_and_the_rest_stands_before(x: Any, n: Any, listing: Any) -> None:
+def test_only_the_root_merges_into_the_assignment(x: Any, n: Any, listing: Any) -> None:
     with oc.cd() as code:
         n += oc.relu(x) * n + 3
     assert listing(code) == [
@@ -167,32 +167,32 @@ def test_the_root_is_taken_apart_and_the_rest_stands_before(x: Any, n: Any, list
     ]
 
 
-def test_a_named_expression_is_computed_where_it_was_written(x: Any, n: Any, oracle: Any) -> None:
+def test_a_named_expression_is_computed_in_recorded_order(x: Any, n: Any, oracle: Any) -> None:
     with oc.cd() as code:
         before = n * 2
         n += 100
         after = n * 2
         n[...] = before + after
-    assert oracle.after(code, n, given={n: N})[0].tolist() == (2 * N + 2 * (N + 100)).tolist()
+    assert oracle.after(code, n, feeds={n: N})[0].tolist() == (2 * N + 2 * (N + 100)).tolist()
 
 
-def test_a_named_root_is_computed_where_it_was_written(n: Any, oracle: Any) -> None:
+def test_a_named_root_is_computed_in_recorded_order(n: Any, oracle: Any) -> None:
     with oc.cd() as code:
         e = n * 2
         n += 100
         n[...] = e
-    assert oracle.after(code, n, given={n: N})[0].tolist() == (2 * N).tolist()
+    assert oracle.after(code, n, feeds={n: N})[0].tolist() == (2 * N).tolist()
 
 
-def test_an_expression_used_twice_has_one_value(n: Any, oracle: Any) -> None:
+def test_an_expression_used_twice_is_computed_once(n: Any, oracle: Any) -> None:
     with oc.cd() as code:
         e = n * 2
         n += e
         n += e
-    assert oracle.after(code, n, given={n: N})[0].tolist() == (5 * N).tolist()
+    assert oracle.after(code, n, feeds={n: N})[0].tolist() == (5 * N).tolist()
 
 
-def test_dead_expressions_vanish(x: Any, n: Any, listing: Any) -> None:
+def test_dead_expressions_are_eliminated(x: Any, n: Any, listing: Any) -> None:
     with oc.cd() as code:
         x * 3
         used = x * 5
@@ -202,15 +202,15 @@ def test_dead_expressions_vanish(x: Any, n: Any, listing: Any) -> None:
     assert listing(code) == ["used[o0] =: x[o0] * 5    over o0<2", "n[o0] =+ used[o0] * used[o0]    over o0<2"]
 
 
-def test_the_right_side_reads_everything_as_it_was_before(n: Any, oracle: Any) -> None:
+def test_the_right_side_reads_values_before_the_assignment(n: Any, oracle: Any) -> None:
     a = np.arange(9.0).reshape(3, 3)
     m = oc.placeholder("m", batch=[], input=[], output=[3, 3], dtype="float64")
     with oc.cd() as code:
         m["=:", "ij=>ji"] = m
-    assert np.array_equal(oracle.after(code, m, given={m: a})[0], a.T)
+    assert np.array_equal(oracle.after(code, m, feeds={m: a})[0], a.T)
     with oc.cd() as code:
         m["=:+", "ik;kj=>ij"] = m * m
-    assert np.array_equal(oracle.after(code, m, given={m: a})[0], a @ a)
+    assert np.array_equal(oracle.after(code, m, feeds={m: a})[0], a @ a)
 
 
 def test_tensors_from_outside_are_only_read(x: Any, n: Any, listing: Any) -> None:
@@ -238,36 +238,36 @@ def test_a_gradient_takes_part_and_is_updated(oracle: Any) -> None:
         p.grad += p * 3
         p.grad[...] = p.grad * 2
         p -= 0.5 * p.grad
-    got = oracle.after(code, p, p.grad, given={p: [1.0, 2.0], p.grad: [10.0, 20.0]})
-    assert got[1].tolist() == [26, 52]
-    assert got[0].tolist() == [1 - 13, 2 - 26]
+    results = oracle.after(code, p, p.grad, feeds={p: [1.0, 2.0], p.grad: [10.0, 20.0]})
+    assert results[1].tolist() == [26, 52]
+    assert results[0].tolist() == [1 - 13, 2 - 26]
 
 
-def test_a_slice_is_updated_in_its_parent(oracle: Any) -> None:
+def test_a_slice_update_writes_to_the_parent(oracle: Any) -> None:
     table = oc.placeholder("table", batch=[3, 2], input=[], output=[2], dtype="float64")
-    given = np.arange(12.0).reshape(3, 2, 2)
+    initial = np.arange(12.0).reshape(3, 2, 2)
     k = oc.symbol("k", 0, 3)
     with oc.cd() as code:
         table[k] += 100
         table[0][1] *= 2
         table[2][...] = 7
-    (got,) = oracle.after(code, table, given={table: given}, k=1)
-    want = given.copy()
-    want[1] += 100
-    want[0, 1] *= 2
-    want[2] = 7
-    np.testing.assert_array_equal(got, want)
+    (result,) = oracle.after(code, table, feeds={table: initial}, k=1)
+    expected = initial.copy()
+    expected[1] += 100
+    expected[0, 1] *= 2
+    expected[2] = 7
+    np.testing.assert_array_equal(result, expected)
 
 
 def test_a_slice_of_a_slice_is_read_and_written_together(oracle: Any) -> None:
     table = oc.placeholder("table", batch=[3], input=[], output=[2], dtype="float64")
     with oc.cd() as code:
         table[0][...] = table[1] + table[2]
-    (got,) = oracle.after(code, table, given={table: np.arange(6.0).reshape(3, 2)})
-    assert got.tolist() == [[6, 8], [2, 3], [4, 5]]
+    (result,) = oracle.after(code, table, feeds={table: np.arange(6.0).reshape(3, 2)})
+    assert result.tolist() == [[6, 8], [2, 3], [4, 5]]
 
 
-def test_a_node_is_called_after_its_name_and_the_parameter_beside_it() -> None:
+def test_a_state_node_is_named_after_a_stored_parameter() -> None:
     w = oc.param("w", [1.0])
 
     @oc.cd
@@ -283,7 +283,7 @@ def test_a_node_is_called_after_its_name_and_the_parameter_beside_it() -> None:
     assert names == {"w", "w.grad", "delta"} or names == {"w", "w.grad", "delta.w"}
 
 
-def test_a_node_takes_the_shape_of_what_is_written_into_it() -> None:
+def test_the_shape_of_a_node_follows_from_stores() -> None:
     w = oc.param("w", np.ones((2, 3)), i=[3], o=[2])
     m = oc.node("m")
     with oc.cd() as code:
@@ -295,21 +295,21 @@ def test_a_node_takes_the_shape_of_what_is_written_into_it() -> None:
 # --- splices and headings --------------------------------------------------------------------------------------------
 
 
-def test_calling_code_splices_it_and_mentioning_it_does_not(x: Any, n: Any, listing: Any) -> None:
+def test_a_call_splices_code_and_a_reference_does_not(x: Any, n: Any, listing: Any) -> None:
     y = (x * 2).with_label("y")
 
     @oc.cd
-    def add(what):
+    def add(t):
         n_ = n
-        n_ += what
+        n_ += t
 
     with oc.cd() as code:
         y.forward  # noqa: B018
         y.forward()
-        add(y)  # made, not called
+        add(y)  # recorded, not spliced
         add(y)()
     assert listing(code) == ["y[o0] =: x[o0] * 2    over o0<2", "# add", "  n[o0] =+ y[o0]    over o0<2"]
-    assert list(code.asked) == [y.value]
+    assert list(code.keep_reasons) == [y.value]
 
 
 def test_splices_nest(x: Any, n: Any, oracle: Any) -> None:
@@ -325,7 +325,7 @@ def test_splices_nest(x: Any, n: Any, oracle: Any) -> None:
     with oc.cd("all") as code:
         for _ in range(2):
             quadruple()()
-    assert oracle.after(code, n, given={n: N})[0].tolist() == (16 * N).tolist()
+    assert oracle.after(code, n, feeds={n: N})[0].tolist() == (16 * N).tolist()
 
 
 def test_headings_name_code(x: Any, n: Any, listing: Any) -> None:
@@ -346,28 +346,28 @@ def test_headings_name_code(x: Any, n: Any, listing: Any) -> None:
     assert code.elaborate().name == "the title"
 
 
-def test_an_expression_under_a_heading_may_be_used_after_it(x: Any, n: Any, oracle: Any) -> None:
+def test_an_expression_under_a_heading_may_be_used_later(x: Any, n: Any, oracle: Any) -> None:
     with oc.cd() as code:
         with oc.comment("first"):
             e = x * 2
         n[...] = e + 1
-    assert oracle.after(code, n, given={n: N})[0].tolist() == (2 * X + 1).tolist()
+    assert oracle.after(code, n, feeds={n: N})[0].tolist() == (2 * X + 1).tolist()
 
 
 def test_a_function_records_anew_at_every_call_with_python_in_between(x: Any, n: Any, oracle: Any) -> None:
     @oc.cd
-    def many(times, *, twice=False):
+    def repeated(times, *, twice=False):
         for k in range(times):
             oc.assign(n, "add", n, float(k + 1))
         if twice:
             oc.assign(n, "mul", n, 2.0)
 
-    assert oracle.after(many(3), n, given={n: N})[0].tolist() == (N + 6).tolist()
-    assert oracle.after(many(2, twice=True), n, given={n: N})[0].tolist() == (2 * (N + 3)).tolist()
-    assert many.__name__ == "many"
+    assert oracle.after(repeated(3), n, feeds={n: N})[0].tolist() == (N + 6).tolist()
+    assert oracle.after(repeated(2, twice=True), n, feeds={n: N})[0].tolist() == (2 * (N + 3)).tolist()
+    assert repeated.__name__ == "repeated"
 
 
-def test_a_recorder_inside_a_recorder_is_its_own(x: Any, n: Any, listing: Any) -> None:
+def test_a_nested_recorder_is_independent(x: Any, n: Any, listing: Any) -> None:
     with oc.cd("outer") as outer:
         n += x
         with oc.cd("inner") as inner:
@@ -440,33 +440,33 @@ def test_augmented_operators_without_a_meaning_are_refused(operator: str, x: Any
             exec(f"n {operator} x", scope)
 
 
-KNOWN = (
+ASSIGNMENTS = (
     "is not an assignment; there are =: (store) and =+ =- =* =/ =** =?/ =?^ =|| =&& =@^ =@-, "
     "each also as =: with that sign"
 )
 ACCUMULATING = "add, sub, mul, div, pow, max, min, and, or, relu_gate, sat01_gate"
-OF_ONE = "id, neg, abs, relu, sat01, not, trunc, exp, exp2, log, log2, sin, cos, tanh, sqrt, recip, recip_sqrt"
+UNARY = "id, neg, abs, relu, sat01, not, trunc, exp, exp2, log, log2, sin, cos, tanh, sqrt, recip, recip_sqrt"
 
 
 @pytest.mark.parametrize("spelling", ["+", "=", "=::", "=:x", "==", "", "=+:", "add"])
-def test_an_unknown_spelling_lists_those_there_are(spelling: str, x: Any, n: Any) -> None:
+def test_the_error_for_an_unknown_spelling_lists_all_spellings(spelling: str, x: Any, n: Any) -> None:
     with pytest.raises(oc.CodeError) as caught, oc.cd():
         n[spelling] = x
-    assert str(caught.value) == f"{spelling!r} {KNOWN}"
+    assert str(caught.value) == f"{spelling!r} {ASSIGNMENTS}"
 
 
 def write(target: Any, key: Any, value: Any) -> None:
     target[key] = value
 
 
-SPEC_OF_ONE = """the spec has 1 operand, and 2 are given
+UNARY_SPEC_ERROR = """the spec has 1 operand, and 2 are given
   i=>i
    ^
-  fix  give 1 less, or write a part for each, set apart by `;`: `...; ... => ...`"""
+  fix  give 1 less, or write a part for each, separated by `;`: `...; ... => ...`"""
 
 
 @pytest.mark.parametrize(
-    ("what", "message"),
+    ("call", "message"),
     [
         (
             lambda x, n: write(n, 3, x),
@@ -490,7 +490,7 @@ SPEC_OF_ONE = """the spec has 1 operand, and 2 are given
         (lambda x, n: oc.assign(n, "mul", x, x, logic="T"), "`T` does not fit an operation of 2 operands"),
         (
             lambda x, n: oc.assign(n, "mul", x, x, logic="i=>i"),
-            SPEC_OF_ONE,
+            UNARY_SPEC_ERROR,
         ),
         (
             lambda x, n: oc.assign(n, "add", x, x, accum="lt"),
@@ -498,18 +498,18 @@ SPEC_OF_ONE = """the spec has 1 operand, and 2 are given
         ),
         (
             lambda x, n: oc.assign(n, "add", x),
-            f"'add' is no primitive of 1 operands; there are {OF_ONE}",
+            f"'add' is no primitive of 1 operands; there are {UNARY}",
         ),
     ],
 )
-def test_what_cannot_be_recorded_is_refused(what: Any, message: str, x: Any, n: Any) -> None:
+def test_errors_of_assignments(call: Any, message: str, x: Any, n: Any) -> None:
     with pytest.raises(oc.CodeError) as caught, oc.cd():
-        what(x, n)
+        call(x, n)
     assert str(caught.value) == message
 
 
 @pytest.mark.parametrize(
-    ("what", "message"),
+    ("call", "message"),
     [
         (lambda n: oc.cd(3), "oc.cd decorates a function or takes a title, not 3"),
         (
@@ -519,9 +519,9 @@ def test_what_cannot_be_recorded_is_refused(what: Any, message: str, x: Any, n: 
         (lambda n: oc.comment("a").__enter__(), "oc.comment heads code inside `oc.cd`"),
     ],
 )
-def test_recorders_out_of_place(what: Any, message: str, n: Any) -> None:
+def test_errors_of_recorders(call: Any, message: str, n: Any) -> None:
     with pytest.raises(oc.CodeError) as caught:
-        what(n)
+        call(n)
     assert str(caught.value) == message
 
 
@@ -551,7 +551,7 @@ def test_a_recorder_is_used_once(n: Any) -> None:
         pass
 
 
-def test_a_recorder_ends_where_it_began_and_is_gone_in_any_case(n: Any) -> None:
+def test_a_recorder_must_end_in_the_function_where_recording_began(n: Any) -> None:
     def misuse() -> None:
         recorder = oc.cd()
         (lambda: recorder.__enter__())()
@@ -564,7 +564,7 @@ def test_a_recorder_ends_where_it_began_and_is_gone_in_any_case(n: Any) -> None:
     copy_context().run(misuse)
 
 
-def test_code_is_used_after_its_recorder_has_ended(n: Any) -> None:
+def test_code_is_complete_when_the_recorder_has_ended(n: Any) -> None:
     with oc.cd() as code:
         n += 1
         with pytest.raises(oc.CodeError, match="code cannot contain itself"):
@@ -574,7 +574,7 @@ def test_code_is_used_after_its_recorder_has_ended(n: Any) -> None:
     code.elaborate()
 
 
-def test_slices_and_gradients_accept_only_what_was_just_updated(x: Any) -> None:
+def test_slices_and_gradients_cannot_be_replaced(x: Any) -> None:
     p = oc.param("p", b=[2], o=[2], i=[])
     with oc.cd():
         p.grad += 1
@@ -603,10 +603,10 @@ def test_after_a_refusal_the_recorder_goes_on(x: Any, n: Any, oracle: Any) -> No
         with pytest.raises(oc.ShapeError):
             n += oc.tensor([1.0, 2.0, 3.0])
         n += 1
-    assert oracle.after(code, n, given={n: N})[0].tolist() == (N + 2).tolist()
+    assert oracle.after(code, n, feeds={n: N})[0].tolist() == (N + 2).tolist()
 
 
-# --- what can be recorded, and where ---------------------------------------------------------------------------------
+# --- kinds of functions and recorders --------------------------------------------------------------------------------
 
 
 def grow(t: oc.Tensor, *, by: float = 2.0) -> None:
@@ -633,11 +633,11 @@ class Grow:
         (oc.cd(lambda t: t.__imul__(2.0)), "code"),
     ],
 )
-def test_whatever_can_be_called_records(function: Any, title: str, n: Any, listing: Any) -> None:
+def test_any_callable_can_be_recorded(function: Any, title: str, n: Any, listing: Any) -> None:
     assert listing(function(n)) == [f"# {title}", "  n[o0] =* 2    over o0<2"]
 
 
-def test_a_name_that_python_takes_for_a_local_one_is_explained(n: Any) -> None:
+def test_a_hint_explains_unbound_local_variables(n: Any) -> None:
     @oc.cd
     def outer_name():
         n += 1  # noqa: F823, F841
@@ -652,14 +652,14 @@ def test_a_name_that_python_takes_for_a_local_one_is_explained(n: Any) -> None:
         assert "oc.assign" in "".join(caught.value.__notes__)
 
 
-def test_a_generator_does_not_leave_its_recorder_to_others(n: Any) -> None:
+def test_a_suspended_generator_does_not_leak_a_recorder(n: Any) -> None:
     def generates():
         with oc.cd():
             yield
 
     left = generates()
     next(left)
-    with pytest.raises(oc.CodeError, match="`generates` was left inside its `with oc.cd"):
+    with pytest.raises(oc.CodeError, match="`generates` was suspended inside its `with oc.cd"):
         n["=+"] = 1
     with pytest.raises(oc.CodeError, match="assignments are recorded"):
         n["=+"] = 1
@@ -667,7 +667,7 @@ def test_a_generator_does_not_leave_its_recorder_to_others(n: Any) -> None:
         next(left)
 
 
-def test_tasks_record_each_their_own(n: Any, listing: Any) -> None:
+def test_concurrent_tasks_record_independently(n: Any, listing: Any) -> None:
     async def task(k: float) -> list[str]:
         with oc.cd() as code:
             n["=+"] = k
@@ -681,7 +681,7 @@ def test_tasks_record_each_their_own(n: Any, listing: Any) -> None:
     assert asyncio.run(both()) == [[f"n[o0] =+ {k}    over o0<2", f"n[o0] =* {k}    over o0<2"] for k in (1, 2)]
 
 
-def test_no_gradient_is_wanted_again_and_again_and_in_functions() -> None:
+def test_no_grad_is_reusable_and_decorates_functions() -> None:
     without = oc.no_grad()
     for _ in range(2):
         with without, without:
@@ -691,7 +691,7 @@ def test_no_gradient_is_wanted_again_and_again_and_in_functions() -> None:
     assert doubled(oc.param("w", 1.0)).grad is None
 
 
-def test_projections_of_a_tensor_walk_an_assignment(oracle: Any) -> None:
+def test_assignment_with_projections_of_a_tensor(oracle: Any) -> None:
     a, b = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
     left, right = oc.tensor(a), oc.tensor(b)
     product = oc.einsum("ij; jk => ik", left, right)
@@ -702,7 +702,7 @@ def test_projections_of_a_tensor_walk_an_assignment(oracle: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "message", "what"),
+    ("error", "message", "call"),
     [
         (oc.CodeError, "no `logic=` beside it", lambda n, p: oc.assign(n, "relu", n, projections=p, logic=".")),
         (oc.CodeError, "takes t.projections", lambda n, p: oc.assign(n, "relu", n, projections="ij=>i")),
@@ -710,9 +710,9 @@ def test_projections_of_a_tensor_walk_an_assignment(oracle: Any) -> None:
         (oc.ShapeError, r"`n` is \(2,\), .* walk \(3,\)", lambda n, p: oc.assign(n, "id", n, projections=p)),
     ],
 )
-def test_projections_that_do_not_fit_are_refused(error: Any, message: str, what: Any, n: Any) -> None:
-    other = oc.relu(oc.tensor([1.0, 2.0, 3.0]))
+def test_mismatched_projections_are_errors(error: Any, message: str, call: Any, n: Any) -> None:
+    longer = oc.relu(oc.tensor([1.0, 2.0, 3.0]))
     with pytest.raises(error, match=message):
         with oc.cd() as code:
-            what(n, other.projections)
+            call(n, longer.projections)
         code.elaborate()

@@ -1,4 +1,4 @@
-"""What a spec or a function gives for shapes, without data."""
+"""Shape checking without data: `oc.infer` and `oc.shape_of`."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ import ocannl as oc
         ("ij =>", ((2, 3),), {}, ""),
     ],
 )
-def test_what_a_spec_gives(spec: str, shapes: tuple[Any, ...], names: dict[str, Any], result: str) -> None:
+def test_result_shape_of_a_spec(spec: str, shapes: tuple[Any, ...], names: dict[str, Any], result: str) -> None:
     assert str(oc.infer(spec, *shapes, **names)) == result
 
 
-def test_a_size_is_captured() -> None:
+def test_size_capture() -> None:
     n = oc.Dim("n")
     assert oc.infer("o<+k; k => o", (10,), (3,), o=n).dims == (8,)
     assert int(n) == 8
@@ -44,10 +44,10 @@ def perceptron(x, *, hidden, out):
 
 
 class Two(NamedTuple):
-    """A result with names."""
+    """A named tuple of results."""
 
-    whole: Any
-    turned: Any
+    value: Any
+    transposed: Any
 
 
 @pytest.mark.parametrize(
@@ -65,27 +65,27 @@ class Two(NamedTuple):
         (lambda: oc.tensor([1.0, 2.0]), (), "2"),
     ],
 )
-def test_what_a_function_gives(function: Any, shapes: tuple[Any, ...], result: Any) -> None:
-    def texts(found: Any) -> Any:
-        match found:
+def test_result_shape_of_a_function(function: Any, shapes: tuple[Any, ...], result: Any) -> None:
+    def texts(result: Any) -> Any:
+        match result:
             case dict():
-                return {name: texts(shape) for name, shape in found.items()}
+                return {name: texts(shape) for name, shape in result.items()}
             case Two():
-                return Two(*map(texts, found))
+                return Two(*map(texts, result))
             case tuple() | list():
-                return type(found)(map(texts, found))
+                return type(result)(map(texts, result))
             case _:
-                return str(found)
+                return str(result)
 
     assert texts(oc.shape_of(function, *shapes)) == result
 
 
-def test_configuration_is_passed_on() -> None:
+def test_keyword_arguments_are_passed_on() -> None:
     assert str(oc.shape_of(perceptron, "32|784", hidden=128, out=10)) == "32|10"
 
 
 @pytest.mark.parametrize(
-    ("what", "message"),
+    ("call", "message"),
     [
         (lambda: oc.infer("i => i", 5), "5 is no shape: write a text such as '32|784->10', or a tuple of sizes"),
         (lambda: oc.infer("i => i", "i"), "'i': a shape holds sizes, not names"),
@@ -112,7 +112,7 @@ def test_configuration_is_passed_on() -> None:
         ),
     ],
 )
-def test_what_is_refused(what: Any, message: str) -> None:
+def test_errors(call: Any, message: str) -> None:
     with pytest.raises(oc.OcannlError) as caught:
-        what()
+        call()
     assert str(caught.value).startswith(message)

@@ -1,4 +1,4 @@
-"""Code: what `forward`, `backprop`, `zero_grads` and `init_params` consist of, and how pieces are put together."""
+"""Code: the steps of `forward`, `backprop`, `zero_grads` and `init_params`, and concatenation of code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ocannl import train
 
 
 def labels(code: oc.Code) -> list[str]:
-    """What is written, in order."""
+    """Labels of the written nodes, in order."""
     from ocannl.ir.assign import assigns
 
     return [a.lhs.label for a in assigns(code.elaborate().comp)]
@@ -26,7 +26,7 @@ def data(label: str = "x") -> oc.Tensor:
 # --- forward ---------------------------------------------------------------------------------------------------------
 
 
-def test_forward_computes_each_tensor_once_operands_first() -> None:
+def test_forward_computes_every_tensor_once_operands_first() -> None:
     x = data()
     a = x * 2
     b = a + a
@@ -45,7 +45,7 @@ def test_code_next_to_code_is_both_and_forward_of_both_shares() -> None:
     assert labels(oc.forward()) == []
 
 
-def test_leaves_need_no_code_and_parameters_are_not_initialized_by_it() -> None:
+def test_forward_of_leaves_is_empty_and_initializes_no_parameters() -> None:
     w = oc.param("w", 0.5)
     y = data() * w
     assert labels(w.forward) == []
@@ -72,18 +72,18 @@ def test_asking_for_code_does_not_infer_but_elaborating_does() -> None:
     assert v.dims == ()
 
 
-def test_what_was_asked_for_is_kept() -> None:
+def test_forward_keeps_the_roots() -> None:
     a = data() * 2
     b = a + 1
-    assert list(b.forward.asked) == [b.value]
-    assert set(oc.seq(a.forward, b.forward).asked) == {a.value, b.value}
-    assert list((b * 1).forward.elaborate().asked.values()) == ["forward was asked for"]
+    assert list(b.forward.keep_reasons) == [b.value]
+    assert set(oc.seq(a.forward, b.forward).keep_reasons) == {a.value, b.value}
+    assert list((b * 1).forward.elaborate().keep_reasons.values()) == ["result of forward"]
 
 
 # --- gradients -------------------------------------------------------------------------------------------------------
 
 
-def test_backprop_goes_the_other_way_and_seeds_nothing() -> None:
+def test_backprop_is_in_reverse_order_and_seeds_nothing() -> None:
     w = oc.param("w", 1.0)
     a = w * 2
     b = oc.sin(a)
@@ -100,7 +100,7 @@ def test_a_gradient_update_zeroes_runs_seeds_and_goes_back() -> None:
     assert code.elaborate().name == "y grad update"
 
 
-def test_what_has_no_gradient_contributes_no_code() -> None:
+def test_tensors_without_gradient_contribute_no_code() -> None:
     w, x = oc.param("w", 1.0, o=[3]), data()
     y = (w * x) * (x + 1)
     assert labels(y.backprop) == ["mul.grad", "w.grad"]
@@ -110,7 +110,7 @@ def test_what_has_no_gradient_contributes_no_code() -> None:
     assert labels(z.backprop) == ["w.grad"]
 
 
-def test_without_gradient_there_is_no_backprop() -> None:
+def test_backprop_without_gradient_is_an_error() -> None:
     for t in (data(), data() * 2, oc.stop_gradient(oc.param("w", 1.0)), oc.param("v", 1.0) > 0):
         message = f"`{t.label}` has no gradient: it depends on no parameter, or was built inside oc.no_grad()"
         with pytest.raises(oc.CodeError) as caught:
@@ -146,8 +146,8 @@ def test_initial_values_are_filled_copied_or_computed(listing: Any) -> None:
     text = "\n".join(listing(y.init_params))
     assert "a[i0] =: 0.5    over i0<2" in text
     assert "c[o0] =: mul[o0]    over o0<2" in text
-    assert "b[" not in text  # it is given by contents
-    assert set(y.init_params.asked) == {a.value, b.value, c.value}
+    assert "b[" not in text  # initialized by contents
+    assert set(y.init_params.keep_reasons) == {a.value, b.value, c.value}
 
 
 # --- putting code together -------------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def test_seq_is_flat_and_keeps_headings(listing: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "message"),
+    ("call", "message"),
     [
         (
             lambda x: oc.seq(1),
@@ -180,9 +180,9 @@ def test_seq_is_flat_and_keeps_headings(listing: Any) -> None:
         ),
     ],
 )
-def test_code_out_of_place_says_where_it_belongs(what: Any, message: str) -> None:
+def test_errors_for_misplaced_code(call: Any, message: str) -> None:
     with pytest.raises(oc.CodeError) as caught:
-        what(data())
+        call(data())
     assert str(caught.value) == message
 
 
@@ -205,7 +205,7 @@ def test_long_chains_need_no_recursion() -> None:
     assert len(labels(t.backprop)) > 3000
 
 
-def test_values_of_a_small_network_are_those_of_numpy(oracle: Any) -> None:
+def test_values_of_a_small_network_equal_numpy(oracle: Any) -> None:
     rng = np.random.default_rng(0)
     xs, w, b = rng.normal(size=(5, 4)), rng.normal(size=(3, 4)), rng.normal(size=3)
     x = oc.tensor(xs, batch_axes=1)

@@ -1,4 +1,4 @@
-"""What declarations say: each item of the vocabulary, and what they refuse."""
+"""The vocabulary of declarations, and errors of invalid declarations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import ocannl as oc
 from ocannl import declare as d
 from ocannl.lang.declare import stubs
-from ocannl.lang.declare.catalogue import declared
+from ocannl.lang.declare.catalogue import row_of_declaration
 from ocannl.lang.declare.reference import section
 
 A = np.array([1.0, 2.0, 3.0])
@@ -31,8 +31,8 @@ def total(*xs, n: int = 1):
         v["=:"] = sum(vs[1:], vs[0])
 
     def gradient(g, gs):
-        for each in gs:
-            each += g
+        for slot in gs:
+            slot += g
 
     return forward, gradient
 
@@ -45,7 +45,7 @@ def untyped(x, *, n):
     return store, None
 
 
-# --- what can be said ------------------------------------------------------------------------------------------------
+# --- valid declarations ----------------------------------------------------------------------------------------------
 
 
 def test_a_declaration_needs_no_arguments(oracle: Any) -> None:
@@ -53,7 +53,7 @@ def test_a_declaration_needs_no_arguments(oracle: Any) -> None:
     np.testing.assert_allclose(oracle(oc.defop(total)(oc.tensor(A), 1.0)), A + 1)
 
 
-def test_inputs_are_given_by_their_names_too(oracle: Any) -> None:
+def test_inputs_can_be_passed_by_keyword(oracle: Any) -> None:
     np.testing.assert_allclose(oracle(oc.defop(odd)(x=oc.tensor(A))), A)
 
 
@@ -63,17 +63,17 @@ def test_defaults_follow_from_types_shapes_and_settings(oracle: Any) -> None:
         x,
         y=d.follows(lambda x: oc.full(2.0, output=[x.dims[-1]])),  # noqa: B008
         *,
-        least: float = d.follows(lambda x: 0.5 if x.dtype is oc.float64 else 0.25),
-        most: float = d.follows(lambda least, x: least * x.dims[0]),
+        low: float = d.follows(lambda x: 0.5 if x.dtype is oc.float64 else 0.25),
+        high: float = d.follows(lambda low, x: low * x.dims[0]),
     ):
         def forward(v, v1, v2):
-            v["=:"] = v1 * v2 + least + 100 * most
+            v["=:"] = v1 * v2 + low + 100 * high
 
         return forward, None
 
     np.testing.assert_allclose(oracle(spread(oc.tensor(A))), 2 * A + 0.5 + 150)
     np.testing.assert_allclose(oracle(spread(oc.tensor(A.astype("float32")), 1.0)), A + 0.25 + 75)
-    np.testing.assert_allclose(oracle(spread(oc.tensor(A), most=0.0)), 2 * A + 0.5)
+    np.testing.assert_allclose(oracle(spread(oc.tensor(A), high=0.0)), 2 * A + 0.5)
 
 
 def test_axes_follow_from_inputs(oracle: Any) -> None:
@@ -93,7 +93,7 @@ def test_axes_follow_from_inputs(oracle: Any) -> None:
     oc.testing.gradcheck(main_diagonal, cube)
 
 
-def test_one_configuration_serves_several_operations(oracle: Any) -> None:
+def test_parts_are_shared_by_operations(oracle: Any) -> None:
     scaling = d.Part(
         settings={"scale": d.Setting(float, 1.0), "side": d.Setting(Literal["left", "right"], "left")},
         inputs={"x": "float", "y": d.Input("float", differentiable=False)},
@@ -118,16 +118,16 @@ def test_one_configuration_serves_several_operations(oracle: Any) -> None:
 
         return forward, None
 
-    x, whole = oc.tensor(A, label="x"), oc.tensor(np.array([1, 2, 3], "int32"), label="n")
+    x, n = oc.tensor(A, label="x"), oc.tensor(np.array([1, 2, 3], "int32"), label="n")
     configuration = {"scale": 2.0, "side": "right"}
     np.testing.assert_allclose(oracle(plus(x, x, **configuration)), 4 * A)
-    np.testing.assert_allclose(oracle(times(x, whole, **configuration)), 2 * A * A)
-    np.testing.assert_allclose(oracle(times(x, whole)), 3 * A * A)
-    for fn, other in ((plus, x), (times, whole)):
+    np.testing.assert_allclose(oracle(times(x, n, **configuration)), 2 * A * A)
+    np.testing.assert_allclose(oracle(times(x, n)), 3 * A * A)
+    for fn, operand in ((plus, x), (times, n)):
         with pytest.raises(oc.CodeError, match="side='up' is not one of 'left', 'right'"):
-            fn(x, other, side="up")
+            fn(x, operand, side="up")
         with pytest.raises(oc.CodeError, match=f"`{fn.__name__}` needs scale > 0"):
-            fn(x, other, scale=-1.0)
+            fn(x, operand, scale=-1.0)
         with pytest.raises(oc.ShapeError, match=f"`{fn.__name__}` needs same_shape"):
             fn(x, 1.0 if fn is plus else 1)
     with pytest.raises(oc.DtypeError, match="`times` takes int as `y`"):
@@ -143,13 +143,13 @@ def test_a_namespace_is_part_of_the_title() -> None:
 
 def test_inputs_are_counted_in_conditions(oracle: Any) -> None:
     fn = oc.defop(where=[(d.count("xs") % 2 == 0) | (d.count("xs") == 1)])(total)
-    for given in (1, 2, 4):
-        assert oracle(fn(*[oc.tensor(A)] * given)).tolist() == (given * A).tolist()
+    for count in (1, 2, 4):
+        assert oracle(fn(*[oc.tensor(A)] * count)).tolist() == (count * A).tolist()
     with pytest.raises(oc.CodeError, match=re.escape("`total` needs (count(xs) % 2) == 0 or count(xs) == 1\n  xs")):
         fn(*[oc.tensor(A)] * 3)
 
 
-def test_conditions_are_about_all_of_any_number_of_inputs() -> None:
+def test_conditions_cover_all_variadic_inputs() -> None:
     fn = oc.defop(where=[d.same_shape("xs"), d.same_type("xs")])(total)
     fn(oc.tensor(A), oc.tensor(A))
     with pytest.raises(oc.ShapeError, match=r"needs same_shape\(xs\)"):
@@ -158,7 +158,7 @@ def test_conditions_are_about_all_of_any_number_of_inputs() -> None:
         fn(oc.tensor(A), oc.tensor(A.astype("float32")))
 
 
-def test_the_page_of_an_operation_says_what_was_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reference_page_documents_the_declaration(monkeypatch: pytest.MonkeyPatch) -> None:
     @oc.defop(
         shape="..., i => ...",
         inputs={"x": "float", "xs": d.Input("int | bool", count=d.at_most(2))},
@@ -181,7 +181,7 @@ def test_the_page_of_an_operation_says_what_was_declared(monkeypatch: pytest.Mon
         return forward, gradient
 
     monkeypatch.setattr(oc.ops, "summed", summed, raising=False)
-    assert section(declared("oc.ops.summed", summed)) == """## summed
+    assert section(row_of_declaration("oc.ops.summed", summed)) == """## summed
 
 ```text
 oc.ops.summed(x, *xs, n: int = 1, label: str | None = None)
@@ -203,7 +203,7 @@ np.float32(0.2)
 """
 
 
-def test_the_page_shows_all_results(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reference_page_shows_all_results(monkeypatch: pytest.MonkeyPatch) -> None:
     @oc.defop(outputs=("v", "w"), samples=[d.sample(np.array([1.0, 2.0]))])
     def both(x):
         """The value, and its negative."""
@@ -214,7 +214,7 @@ def test_the_page_shows_all_results(monkeypatch: pytest.MonkeyPatch) -> None:
         return forward, None
 
     monkeypatch.setattr(oc.ops, "both", both, raising=False)
-    row = declared("oc.ops.both", both)
+    row = row_of_declaration("oc.ops.both", both)
     tensor = "ocannl.lang.core.tensor.Tensor"
     assert str(row.signature.return_annotation) == f"tuple[{tensor}, {tensor}]"
     assert ">>> [t.numpy() for t in oc.ops.both(x)]\n[array([1., 2.]), array([-1., -2.])]\n" in section(row)
@@ -224,7 +224,7 @@ def test_the_page_shows_all_results(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-# --- what cannot be --------------------------------------------------------------------------------------------------
+# --- errors ----------------------------------------------------------------------------------------------------------
 
 
 def part(**settings: d.Setting) -> d.Part:
@@ -232,15 +232,15 @@ def part(**settings: d.Setting) -> d.Part:
 
 
 N_OF_X = d.Part(settings={"x": d.Setting(int, 1)})
-REFUSED: dict[str, tuple[Callable[[], object], str]] = {
+INVALID: dict[str, tuple[Callable[[], object], str]] = {
     "no function": (lambda: oc.defop()(3), "oc.defop decorates functions, not 3"),
     "a name": (
         lambda: oc.defop(name="a b")(odd),
-        "an operation and its namespace are called by names, not 'a b' and ''",
+        "the names of operations and namespaces are identifiers, not 'a b' and ''",
     ),
     "a namespace": (
         lambda: oc.defop(namespace="a.b")(odd),
-        "an operation and its namespace are called by names, not 'odd' and 'a.b'",
+        "the names of operations and namespaces are identifiers, not 'odd' and 'a.b'",
     ),
     "a text": (lambda: oc.defop(doc=3)(odd), "`doc` of `odd` is a text, not 3"),
     "inputs": (
@@ -251,8 +251,8 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         lambda: oc.defop(inputs={"x": 3})(odd),
         "an input is declared by a class of types such as 'float', or a declare.Input, not 3",
     ),
-    "a count": (lambda: d.between(3, 1), "no number of tensors is 3 to 1"),
-    "a negative count": (lambda: d.exactly(-1), "no number of tensors is -1 to -1"),
+    "a count": (lambda: d.between(3, 1), "a number of tensors cannot be 3 to 1"),
+    "a negative count": (lambda: d.exactly(-1), "a number of tensors cannot be -1 to -1"),
     "a count of one": (
         lambda: oc.defop(inputs={"x": d.Input(count=d.exactly(2))})(odd),
         "`x` of `odd` is one tensor; a count is for inputs such as `*x`",
@@ -264,7 +264,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "two parts": (
         lambda: oc.defop(parts=[part(m=d.Setting(int, 1)), part(m=d.Setting(int, 2))])(odd),
-        "two parts of `odd` declare `m`, each in its own way",
+        "two parts of `odd` declare `m` differently",
     ),
     "a label": (
         lambda: oc.defop(parts=[part(label=d.Setting(str, "a"))])(odd),
@@ -281,7 +281,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "no rule of a default": (
         lambda: d.follows(3),
-        "a default follows by a function, called with what its arguments name; not by 3",
+        "declare.follows takes a function of inputs and settings, not 3",
     ),
     "what axes follow from": (
         lambda: oc.defop(shape=lambda m: "pointwise")(odd),
@@ -305,8 +305,8 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         "`g1` is a slot of `odd` already; call the output something else",
     ),
     "conditions": (lambda: oc.defop(where=[True])(odd), "`where` of `odd` is a list of declare.Condition, not [True]"),
-    "nothing joined": (lambda: d.all_of(), "joined are conditions, at least one; not nothing"),
-    "no conditions joined": (lambda: d.any_of(True), "joined are conditions, at least one; not True"),
+    "nothing joined": (lambda: d.all_of(), "all_of and any_of take one or more conditions, not nothing"),
+    "no conditions joined": (lambda: d.any_of(True), "all_of and any_of take one or more conditions, not True"),
     "a sample": (
         lambda: oc.defop(samples=[d.sample(d.Draw(), m=3)])(odd),
         "a sample of `odd(x, *, n: int = 1)` does not fit: got an unexpected keyword argument 'm'",
@@ -315,15 +315,15 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "samples": (lambda: oc.defop(samples=[3])(odd), "`samples` of `odd` is a list of declare.Sample, not [3]"),
     "the rank of a setting": (
         lambda: oc.defop(where=[d.rank("n") == 1])(odd),
-        "`n` is a setting, and has no axes or type of data: ask declare.value('n')",
+        "`n` is a setting, and has no axes or data type: use declare.value('n')",
     ),
     "the rank of many": (
         lambda: oc.defop(where=[d.rank("xs") == 1])(total)(oc.tensor(A)),
-        "`xs` is any number of tensors; rank and size are those of one",
+        "`xs` is a variadic input; declare.rank and declare.size are for one tensor",
     ),
     "the count of one": (
         lambda: oc.defop(where=[d.count("x") == 1])(odd)(oc.tensor(A)),
-        "`x` is no number of tensors; counted are inputs such as `*x`",
+        "`x` is one tensor; declare.count is for variadic inputs such as `*x`",
     ),
     "the value of an input": (
         lambda: oc.defop(where=[d.value("x") == 1])(odd)(oc.tensor(A)),
@@ -331,27 +331,27 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "what cannot be compared": (
         lambda: oc.defop(where=[d.size("x", 0) < "a"])(odd)(oc.tensor(A)),
-        "size(x, 0) < 'a' cannot be told of 3 and 'a': '<' not supported between instances of 'int' and 'str'",
+        "size(x, 0) < 'a' is undefined for 3 and 'a': '<' not supported between instances of 'int' and 'str'",
     ),
     "what cannot be computed": (
         lambda: oc.defop(where=[d.size("x", 0) % d.value("n") == 0])(late)(oc.tensor(A), n=0),
-        "size(x, 0) % n cannot be told of 3 and 0: integer modulo by zero",
+        "size(x, 0) % n is undefined for 3 and 0: integer modulo by zero",
     ),
     "a size in a spec": (
         lambda: oc.defop(shape="n,i => i")(untyped)(oc.tensor(A), n=1.5),
-        "`untyped`: `n` is a number of cells in its spec, and not 1.5",
+        "`untyped`: `n` is a size in its spec, and not 1.5",
     ),
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
-def test_what_cannot_be_is_refused_in_words(what: str) -> None:
-    made, message = REFUSED[what]
+@pytest.mark.parametrize("case", INVALID)
+def test_invalid_declarations_are_rejected(case: str) -> None:
+    declare, message = INVALID[case]
     with pytest.raises(oc.CodeError) as caught:
-        made()
+        declare()
     assert str(caught.value) == message
 
 
-def test_a_type_that_there_is_not_is_refused() -> None:
+def test_unknown_data_type_is_rejected() -> None:
     with pytest.raises(oc.DtypeError, match="^'floaty' is not a data type of tensors; there are bool, uint8"):
         oc.defop(kind="floaty")(odd)

@@ -1,4 +1,4 @@
-"""Declared operations: slots, configuration, use in formulas of others, and declarations that are refused."""
+"""Declared operations: slots, settings, inlining into formulas, conditions, several results and errors."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def masked(caught: Any) -> str:
 # --- values and gradients --------------------------------------------------------------------------------------------
 
 
-def test_a_declared_operation_is_applied_configured_and_named(oracle: Any) -> None:
+def test_declared_operations_take_settings_and_labels(oracle: Any) -> None:
     x = oc.tensor(A, label="x")
     np.testing.assert_allclose(oracle(leaky_relu(x)), np.where(A > 0, A, 0.01 * A))
     np.testing.assert_allclose(oracle(leaky_relu(x, slope=0.5)), np.where(A > 0, A, 0.5 * A))
@@ -172,10 +172,10 @@ def test_gradients_can_be_subtracted_and_spelled() -> None:
     oc.testing.gradcheck(negated, A)
 
 
-# --- in the formula of another ---------------------------------------------------------------------------------------
+# --- inlining into formulas ------------------------------------------------------------------------------------------
 
 
-def test_an_operation_stands_in_the_formula_of_another(oracle: Any) -> None:
+def test_operations_are_inlined_into_formulas(oracle: Any) -> None:
     @oc.defop()
     def bent(x, y):
         def forward(v, v1, v2):
@@ -187,7 +187,7 @@ def test_an_operation_stands_in_the_formula_of_another(oracle: Any) -> None:
     np.testing.assert_allclose(oracle(bent(oc.tensor(A), oc.tensor(2 * A))), want)
 
 
-def test_only_one_plain_assignment_stands_in_a_formula() -> None:
+def test_only_a_single_assignment_can_be_inlined() -> None:
     @oc.defop()
     def twice(x):
         def forward(v, v1):
@@ -205,7 +205,7 @@ def test_only_one_plain_assignment_stands_in_a_formula() -> None:
 
     with pytest.raises(oc.CodeError) as caught:
         uses(oc.tensor(A)).forward.elaborate()
-    assert str(caught.value) == "only an operation of one plain assignment can stand in the formula of another"
+    assert str(caught.value) == "only an operation of one plain assignment can be inlined into a formula"
 
 
 def test_formulas_have_all_operators(oracle: Any) -> None:
@@ -226,17 +226,17 @@ def test_formulas_have_all_operators(oracle: Any) -> None:
     np.testing.assert_allclose(oracle(all_of(oc.tensor(x), oc.tensor(y))), want)
 
 
-# --- refusals --------------------------------------------------------------------------------------------------------
+# --- errors ----------------------------------------------------------------------------------------------------------
 
 
 def declare(forward: Any, gradient: Any = None, *, shape: Any = "pointwise", operands: int = 1) -> Callable[..., Any]:
-    def one(x):
+    def unary(x):
         return forward, gradient
 
-    def two(x, y):
+    def binary(x, y):
         return forward, gradient
 
-    return oc.defop(shape=shape, name="odd")(one if operands == 1 else two)
+    return oc.defop(shape=shape, name="odd")(unary if operands == 1 else binary)
 
 
 def store(v, v1):
@@ -250,7 +250,7 @@ SPEC_OF_TWO = """the spec has 2 operands, and 1 is given
 
 
 @pytest.mark.parametrize(
-    ("what", "message"),
+    ("call", "message"),
     [
         (
             lambda: declare(lambda v, v2: None),
@@ -290,22 +290,22 @@ SPEC_OF_TWO = """the spec has 2 operands, and 1 is given
         (lambda: leaky_relu("a"), "'a' cannot take part in an expression of tensors"),
     ],
 )
-def test_a_declaration_or_call_that_does_not_fit_is_refused(what: Callable[[], object], message: str) -> None:
+def test_invalid_rules_and_calls_are_rejected(call: Callable[[], object], message: str) -> None:
     with pytest.raises(oc.CodeError) as caught:
-        what()
+        call()
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize("given", [None, store, (store,), (store, None, None), (None, None)])
-def test_a_declaration_gives_two_rules(given: Any) -> None:
-    with pytest.raises(oc.CodeError, match="the declaration of `gives` gives `forward, gradient`"):
+@pytest.mark.parametrize("rules", [None, store, (store,), (store, None, None), (None, None)])
+def test_the_declaring_function_returns_two_rules(rules: Any) -> None:
+    with pytest.raises(oc.CodeError, match="the declaration of `gives` returns `forward, gradient`"):
 
         @oc.defop()
         def gives(x):
-            return given
+            return rules
 
 
-def test_with_required_configuration_slots_are_checked_at_the_first_call() -> None:
+def test_with_required_settings_slots_are_checked_at_the_first_call() -> None:
     @oc.defop()
     def power(x, *, by):
         return (lambda v, w: None), None
@@ -314,37 +314,37 @@ def test_with_required_configuration_slots_are_checked_at_the_first_call() -> No
         power(oc.tensor(A), by=2)
 
 
-def test_a_spelling_or_a_value_that_means_nothing_in_a_rule_is_refused() -> None:
+def test_invalid_assignments_in_rules_are_rejected() -> None:
     def spelled(v, v1):
         v["=?"] = v1
 
     def valued(v, v1):
         v["=:"] = "a"
 
-    def asked(v, v1):
+    def tested(v, v1):
         v["=:"] = v1 if v1 > 0 else 0
 
     for rule, message in (
         (spelled, "'=?' is not an assignment"),
         (valued, "'a' cannot stand in the formula of an operation; slots and numbers can"),
-        (asked, "the formula of an operation has no truth value; use oc.where"),
+        (tested, "the formula of an operation has no truth value; use oc.where"),
     ):
         with pytest.raises(oc.CodeError, match=re.escape(message)):
             declare(rule)(oc.tensor(A)).forward.elaborate()
 
 
-def test_a_spec_that_cannot_be_read_has_a_caret() -> None:
+def test_syntax_error_in_a_spec_has_a_caret() -> None:
     with pytest.raises(oc.EinsumSyntaxError, match="\\^"):
         declare(store, shape="i => => i")
 
 
-# --- what a declaration says of inputs, settings and results ---------------------------------------------------------
+# --- inputs, settings and results ------------------------------------------------------------------------------------
 
 
-def scaled(**more: Any) -> Callable[..., Any]:
-    """Any number of inputs, of which the sum is scaled; declared as the arguments say."""
+def scaled(**arguments: Any) -> Callable[..., Any]:
+    """Declares a scaled sum of any number of inputs, with additional arguments of `oc.defop`."""
 
-    @oc.defop(name="scaled", **more)
+    @oc.defop(name="scaled", **arguments)
     def declared(x, *xs, scale: float = 1.0, mode: Literal["up", "down"] = "up"):
         factor = scale if mode == "up" else 1 / scale
 
@@ -352,8 +352,8 @@ def scaled(**more: Any) -> Callable[..., Any]:
             v["=:"] = sum(vs[1:], vs[0]) * factor
 
         def gradient(g, gs):
-            for each in gs:
-                each += g * factor
+            for slot in gs:
+                slot += g * factor
 
         return forward, gradient
 
@@ -368,7 +368,7 @@ def test_any_number_of_inputs(oracle: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "fine", "words"),
+    ("count", "valid", "words"),
     [
         (d.exactly(1), {1}, "exactly 1"),
         (d.at_least(2), {2, 3}, "at least 2"),
@@ -376,17 +376,17 @@ def test_any_number_of_inputs(oracle: Any) -> None:
         (d.between(1, 2), {1, 2}, "1 to 2"),
     ],
 )
-def test_inputs_are_counted(count: d.Count, fine: set[int], words: str) -> None:
+def test_arity_of_variadic_inputs(count: d.Count, valid: set[int], words: str) -> None:
     fn = scaled(inputs={"xs": d.Input(count=count)})
-    for given in range(4):
-        if given in fine:
-            fn(*[1.0] * (given + 1))
+    for n in range(4):
+        if n in valid:
+            fn(*[1.0] * (n + 1))
         else:
-            with pytest.raises(oc.CodeError, match=rf"^`scaled` takes {words} of `\*xs`, and {given} (is|are) given$"):
-                fn(*[1.0] * (given + 1))
+            with pytest.raises(oc.CodeError, match=rf"^`scaled` takes {words} of `\*xs`, and {n} (is|are) given$"):
+                fn(*[1.0] * (n + 1))
 
 
-def test_types_are_of_a_class() -> None:
+def test_data_types_of_inputs() -> None:
     fn = scaled(inputs={"x": "float", "xs": "int | bool"})
     x, n = oc.tensor(A, label="x"), oc.tensor(np.array([1, 2, 3], "int32"), label="n")
     fn(x, n, n)
@@ -409,7 +409,7 @@ def test_types_are_of_a_class() -> None:
         ({"mode": "left"}, "`scaled`: mode='left' is not one of 'up', 'down'"),
     ],
 )
-def test_settings_are_of_their_types(settings: Any, message: str) -> None:
+def test_types_of_settings(settings: Any, message: str) -> None:
     with pytest.raises(oc.CodeError) as caught:
         scaled()(oc.tensor(A), **settings)
     assert str(caught.value) == message
@@ -424,15 +424,15 @@ def test_settings_are_of_their_types(settings: Any, message: str) -> None:
         (3, Any, True),
     ],
 )  # fmt: skip
-def test_a_value_fits_an_annotation(value: Any, kind: Any, fits: bool) -> None:
+def test_values_are_checked_against_annotations(value: Any, kind: Any, fits: bool) -> None:
     assert settings.fits(value, kind) is fits
 
 
 def test_defaults_follow_from_inputs_and_settings(oracle: Any) -> None:
-    least = d.follows(lambda x, most: min(x.dims[0], most))
+    smaller = d.follows(lambda x, limit: min(x.dims[0], limit))
 
     @oc.defop()
-    def damped(x, y=d.follows(lambda x: x), *, by: float = least, most: int = 9):  # noqa: B008
+    def damped(x, y=d.follows(lambda x: x), *, by: float = smaller, limit: int = 9):  # noqa: B008
         def forward(v, v1, v2):
             v["=:"] = v1 * v2 / by
 
@@ -440,10 +440,10 @@ def test_defaults_follow_from_inputs_and_settings(oracle: Any) -> None:
 
     x = oc.tensor(A)
     assert str(inspect.signature(damped)) == (
-        "(x, y=<follows x>, *, by: float = <follows x, most>, most: int = 9)"
+        "(x, y=<follows x>, *, by: float = <follows x, limit>, limit: int = 9)"
     )
     np.testing.assert_allclose(oracle(damped(x)), A * A / 3)
-    np.testing.assert_allclose(oracle(damped(x, 2.0, most=2)), A)
+    np.testing.assert_allclose(oracle(damped(x, 2.0, limit=2)), A)
     np.testing.assert_allclose(oracle(damped(x, by=1.0)), A * A)
     with pytest.raises(oc.CodeError, match="^`circular`: the defaults of `a`, `b` wait for each other$"):
 
@@ -511,7 +511,7 @@ def test_axes_may_follow_from_settings(oracle: Any) -> None:
     oc.testing.gradcheck(lambda t: total(t, keep=True), x)
 
 
-def test_the_type_of_a_result_is_as_declared() -> None:
+def test_declared_type_of_a_result() -> None:
     @oc.defop(kind="int32")
     def sign(x):
         def forward(v, v1):
@@ -548,7 +548,7 @@ X23, Y3, Y2, F32 = np.ones((2, 3)), np.ones(3), np.ones(2), np.ones(3, "float32"
 
 
 @pytest.mark.parametrize(
-    ("condition", "words", "fine", "wrong"),
+    ("condition", "text", "valid", "invalid"),
     [
         (d.same_type("x", "y"), "same_type(x, y)", [(X23, Y3), (X23, 1.0)], [(X23, F32)]),
         (d.same_shape("x", "y"), "same_shape(x, y)", [(Y3, Y3)], [(X23, Y3), (X23, 1.0)]),
@@ -569,13 +569,13 @@ X23, Y3, Y2, F32 = np.ones((2, 3)), np.ones(3), np.ones(2), np.ones(3, "float32"
         ((d.size("x", 0) + 1 - 1) * 2 // 2 > 2, "((((size(x, 0) + 1) - 1) * 2) // 2) > 2", [(Y3,)], [(X23,)]),
     ],
 )
-def test_conditions_hold_or_name_the_tensors(condition: d.Condition, words: str, fine: Any, wrong: Any) -> None:
+def test_conditions(condition: d.Condition, text: str, valid: Any, invalid: Any) -> None:
     fn = two(condition)
-    for given in fine:
-        fn(*(g if isinstance(g, float) else oc.tensor(g) for g in given))
-    for given in wrong:
-        with pytest.raises((oc.ShapeError, oc.DtypeError), match=re.escape(f"`two` needs {words}\n  x ")):
-            fn(*(g if isinstance(g, float) else oc.tensor(g) for g in given))
+    for operands in valid:
+        fn(*(x if isinstance(x, float) else oc.tensor(x) for x in operands))
+    for operands in invalid:
+        with pytest.raises((oc.ShapeError, oc.DtypeError), match=re.escape(f"`two` needs {text}\n  x ")):
+            fn(*(x if isinstance(x, float) else oc.tensor(x) for x in operands))
 
 
 def test_a_condition_names_the_tensors_of_the_user() -> None:
@@ -591,7 +591,7 @@ def test_a_condition_names_the_tensors_of_the_user() -> None:
     )
 
 
-def test_what_is_not_known_at_the_call_is_checked_once_it_is(oracle: Any) -> None:
+def test_unsolved_sizes_are_checked_later(oracle: Any) -> None:
     fn = two(d.size("x", 0) == 3)
     w = oc.param("w")
     y = fn(w)
@@ -600,7 +600,7 @@ def test_what_is_not_known_at_the_call_is_checked_once_it_is(oracle: Any) -> Non
         oracle(y)
 
 
-def test_a_condition_has_no_truth_and_is_about_what_there_is() -> None:
+def test_invalid_conditions_are_rejected() -> None:
     with pytest.raises(oc.CodeError, match="^conditions are joined by & | ~"):
         1 < d.rank("x") < 3  # noqa: B015
     with pytest.raises(oc.CodeError, match="^`two` has no input or setting `z`; there are x, y, n$"):
@@ -646,16 +646,16 @@ def test_several_results(oracle: Any) -> None:
     np.testing.assert_allclose(oracle(variance), x.var(1))
 
 
-def test_several_results_have_gradients_one_by_one_and_together() -> None:
+def test_gradients_of_several_results_separately_and_together() -> None:
     x = np.random.default_rng(0).normal(size=(2, 4))
-    for which in range(2):
-        oc.testing.gradcheck(lambda t, which=which: sine_and_cosine(t)[which], A)
-        oc.testing.gradcheck(lambda t, which=which: moments(t, n=4)[which], x)
+    for output in range(2):
+        oc.testing.gradcheck(lambda t, output=output: sine_and_cosine(t)[output], A)
+        oc.testing.gradcheck(lambda t, output=output: moments(t, n=4)[output], x)
     oc.testing.gradcheck(lambda t: oc.einsum("i;i => i", *sine_and_cosine(t)), A)
     oc.testing.gradcheck(lambda t: oc.einsum("i;i => i", *moments(t, n=4)), x)
 
 
-def test_the_gradient_of_a_result_that_is_not_used_makes_no_nan(oracle: Any) -> None:
+def test_unused_result_does_not_turn_the_gradient_into_nan(oracle: Any) -> None:
     @oc.defop(outputs=("v", "w"))
     def twice_and_root(x):
         def forward(v, w, v1):
@@ -672,7 +672,7 @@ def test_the_gradient_of_a_result_that_is_not_used_makes_no_nan(oracle: Any) -> 
     assert got.tolist() == [2, 2]
 
 
-def test_several_results_stand_in_a_formula(oracle: Any) -> None:
+def test_several_results_are_inlined(oracle: Any) -> None:
     @oc.defop()
     def tangent(x):
         def forward(v, v1):
@@ -684,7 +684,7 @@ def test_several_results_stand_in_a_formula(oracle: Any) -> None:
     np.testing.assert_allclose(oracle(tangent(oc.tensor(A))), np.tan(A))
 
 
-def test_results_are_declared_in_the_order_in_which_they_need_each_other(oracle: Any) -> None:
+def test_results_read_only_earlier_results(oracle: Any) -> None:
     @oc.defop(outputs=("v", "w"))
     def backwards(x):
         def forward(v, w, v1):
@@ -698,10 +698,10 @@ def test_results_are_declared_in_the_order_in_which_they_need_each_other(oracle:
         oracle(backwards(oc.tensor(A))[0])
 
 
-# --- what is forgotten -----------------------------------------------------------------------------------------------
+# --- incomplete rules ------------------------------------------------------------------------------------------------
 
 
-def test_a_gradient_that_leaves_out_an_operand_is_refused() -> None:
+def test_missing_gradient_of_an_operand_is_rejected() -> None:
     def gradient(g, v2, g1):
         g1 += g * v2
 
@@ -711,11 +711,11 @@ def test_a_gradient_that_leaves_out_an_operand_is_refused() -> None:
         "the gradient of `odd` adds nothing to that of `y`: take the slot `g2`, or declare "
         "inputs={'y': declare.Input(differentiable=False)}"
     )
-    for fine in ({"y": d.Input(differentiable=False)}, {"y": "int"}):
-        oc.defop(name="odd", inputs=fine)(lambda x, y: (store, gradient))
+    for inputs in ({"y": d.Input(differentiable=False)}, {"y": "int"}):
+        oc.defop(name="odd", inputs=inputs)(lambda x, y: (store, gradient))
 
 
-def test_a_result_that_nothing_is_assigned_to_is_refused(oracle: Any) -> None:
+def test_unassigned_result_is_rejected(oracle: Any) -> None:
     fn = declare(lambda v, v1: None)
     with pytest.raises(oc.CodeError, match="^`forward` of `odd` assigns nothing to `v`$"):
         oracle(fn(oc.tensor(A)))
@@ -745,7 +745,7 @@ def test_with_samples_slots_are_checked_at_the_declaration() -> None:
             return (lambda v, w: None), None
 
 
-def test_what_is_only_read_hands_on_no_gradient(oracle: Any) -> None:
+def test_reads_of_earlier_results_have_no_gradient(oracle: Any) -> None:
     @oc.defop(outputs=("v", "w"))
     def root_and_square(x):
         def forward(v, w, v1):
@@ -758,17 +758,17 @@ def test_what_is_only_read_hands_on_no_gradient(oracle: Any) -> None:
         return forward, gradient
 
     p = oc.param("p", [0.0, 1.0])
-    for made, want in ((root_and_square(p)[1], [0, 2]), (oc.stop_gradient(oc.log(p)) + p, [1, 1])):
-        (got,) = gradients_of(made.sum(), p)
+    for result, want in ((root_and_square(p)[1], [0, 2]), (oc.stop_gradient(oc.log(p)) + p, [1, 1])):
+        (got,) = gradients_of(result.sum(), p)
         assert got.tolist() == want
 
 
-# --- nodes of a rule --------------------------------------------------------------------------------------------------
+# --- local nodes ------------------------------------------------------------------------------------------------------
 
 
 @oc.defop(shape="pointwise")
 def product_plus(x, y):
-    """X * y + x, by nodes of its own."""
+    """X * y + x, computed through local nodes."""
 
     def forward(v, v1, v2):
         twice = oc.node("twice", slot=v1)
@@ -788,8 +788,8 @@ def product_plus(x, y):
 
 
 @oc.defop(shape="pointwise", outputs=("s", "c"))
-def turned(x):
-    """Sine and cosine, with nodes for what their gradients hand on."""
+def rotation(x):
+    """Sine and cosine, whose gradient uses local nodes."""
 
     def forward(s, c, v1):
         s["=:"], c["=:"] = oc.sin(v1), oc.cos(v1)
@@ -807,7 +807,7 @@ def turned(x):
 
 @oc.defop(shape="ij; jk => ik")
 def twice_product(x, y):
-    """Twice the product of matrices, of which one is doubled first."""
+    """Twice a matrix product, with one operand doubled first."""
 
     def forward(v, v1, v2):
         n = oc.node("n", slot=v2)
@@ -831,22 +831,22 @@ def test_a_rule_may_have_nodes(oracle: Any, listing: Any) -> None:
     oc.testing.gradcheck(twice_product, np.ones((2, 3)), np.arange(6.0).reshape(3, 2))
 
 
-def test_nodes_of_several_results_hand_on_what_is_there() -> None:
-    for which in range(2):
-        oc.testing.gradcheck(lambda t, which=which: turned(t)[which], A)
-    oc.testing.gradcheck(lambda t: oc.einsum("i;i => i", *turned(t)), A)
+def test_local_nodes_with_several_results() -> None:
+    for output in range(2):
+        oc.testing.gradcheck(lambda t, output=output: rotation(t)[output], A)
+    oc.testing.gradcheck(lambda t: oc.einsum("i;i => i", *rotation(t)), A)
 
 
 @pytest.mark.parametrize("slot", [3, oc.tensor(1.0), "v1"])
-def test_nodes_like_an_argument_belong_to_rules(slot: object) -> None:
+def test_slot_argument_of_nodes_requires_a_rule(slot: object) -> None:
     with pytest.raises(oc.CodeError, match="`slot=` takes an argument of the oc.defop rule"):
         oc.node("n", slot=slot)
 
 
-def test_a_node_is_like_an_argument_and_not_like_a_formula(oracle: Any) -> None:
+def test_slot_argument_of_nodes_is_not_a_formula(oracle: Any) -> None:
     @oc.defop(shape="pointwise")
     def odd(x):
-        """Refused when its code is made."""
+        """Rejected when its code is elaborated."""
 
         def forward(v, v1):
             n = oc.node("n", slot=v1 * 2)

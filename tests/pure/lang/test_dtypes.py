@@ -1,4 +1,4 @@
-"""Which data type tensors have: what is said, what follows from operands, what is demanded of leaves."""
+"""Data type inference: explicit types, types of results, and types that consumers determine."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def types(*tensors: oc.Tensor) -> str:
     return " ".join(t.dtype.name for t in tensors)
 
 
-def test_a_leaf_takes_what_its_users_need() -> None:
+def test_a_leaf_takes_the_type_of_the_consumer() -> None:
     w, x = oc.param("w"), oc.tensor(HALF)
     y = w @ x
     assert types(w, x, y, w.grad, y.grad) == "float16 float16 float16 float16 float16"
 
 
-def test_several_users_need_what_holds_all_their_results() -> None:
+def test_a_leaf_takes_the_promoted_type_of_several_consumers() -> None:
     w = oc.param("w", o=[3])
     narrow = w * oc.tensor(HALF)
     brain = w * oc.placeholder("x", o=[3], dtype=oc.bfloat16)
@@ -57,17 +57,17 @@ LEAVES = {
 }
 
 
-@pytest.mark.parametrize("made", LEAVES)
-def test_every_leaf_is_open_until_it_is_told(made: str) -> None:
-    t = LEAVES[made]()
+@pytest.mark.parametrize("name", LEAVES)
+def test_every_leaf_is_open_until_used(name: str) -> None:
+    t = LEAVES[name]()
     assert types(t * oc.tensor(HALF), t) == "float16 float16"
-    assert types(LEAVES[made]()) == "float32"
+    assert types(LEAVES[name]()) == "float32"
     with oc.use_precision("bfloat16"):
-        t = LEAVES[made]()
+        t = LEAVES[name]()
     assert types(t + 1, t) == "bfloat16 bfloat16"
 
 
-SAID = {
+EXPLICIT = {
     "array": lambda: oc.tensor(np.ones(3)),
     "literal": lambda: oc.tensor([1.0, 2.0, 3.0], dtype=float),
     "param": lambda: oc.param("w", o=[3], dtype=float),
@@ -81,20 +81,20 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("made", SAID)
-def test_what_is_said_wins(made: str) -> None:
+@pytest.mark.parametrize("name", EXPLICIT)
+def test_explicit_types_take_precedence(name: str) -> None:
     with oc.use_precision("bfloat16"):
-        t = SAID[made]()
+        t = EXPLICIT[name]()
     assert types(t * oc.tensor(HALF), t) == "float64 float64"
 
 
-def test_a_cast_demands_nothing() -> None:
+def test_a_cast_does_not_constrain_the_operand() -> None:
     w = oc.param("w", o=[3])
     y = w.astype("float16") * oc.tensor(HALF)
     assert types(y, w, w.grad) == "float16 float32 float32"
 
 
-def test_conditions_and_picked_places_demand_nothing() -> None:
+def test_conditions_do_not_constrain_types() -> None:
     on, x = oc.placeholder("on", o=[3]), oc.tensor(HALF)
     assert types(oc.where(on, x, 0.0), on) == "float16 float32"
 
@@ -115,7 +115,7 @@ def test_sums_of_narrow_numbers_are_means_of_their_type() -> None:
     assert types(y, x) == "bfloat16 bfloat16"
 
 
-def test_numbers_demand_nothing_and_take_what_is_demanded() -> None:
+def test_numbers_do_not_constrain_types() -> None:
     assert types(oc.tensor(HALF) * 2.5, 1 - oc.tensor(HALF)) == "float16 float16"
     two = oc.tensor(2.0)
     assert types(two * oc.tensor(HALF), two) == "float16 float16"
@@ -124,7 +124,7 @@ def test_numbers_demand_nothing_and_take_what_is_demanded() -> None:
 # --- settling --------------------------------------------------------------------------------------------------------
 
 
-def test_looking_settles_nothing() -> None:
+def test_printing_settles_no_types() -> None:
     w = oc.param("w", o=[3])
     assert repr(w) == "<w: ...->3 float32>"
     y = w * oc.tensor(HALF)
@@ -152,7 +152,7 @@ REFUSALS = {
     ),
     "said where it was made": (
         lambda _: oc.tensor(HALF).with_dtype("float32"),
-        r"`data` \(.*\) is float16, settled by what it was made with; with_dtype .* asks for float32",
+        r"`data` \(.*\) is float16, settled by its creation; with_dtype .* asks for float32",
     ),
     "relied on by a leaf": (
         lambda x: ((y := x * 2), x.dtype, y.with_dtype("float16")),
@@ -167,9 +167,9 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize("wrong", REFUSALS)
-def test_to_say_otherwise_is_refused(wrong: str) -> None:
-    act, message = REFUSALS[wrong]
+@pytest.mark.parametrize("case", REFUSALS)
+def test_contradicting_types_are_errors(case: str) -> None:
+    act, message = REFUSALS[case]
     with pytest.raises(oc.DtypeError, match=message):
         act(oc.placeholder("x", o=[3]))
 
@@ -177,7 +177,7 @@ def test_to_say_otherwise_is_refused(wrong: str) -> None:
 # --- gradients -------------------------------------------------------------------------------------------------------
 
 
-def test_gradients_have_a_type_of_their_own() -> None:
+def test_gradient_types_may_differ_from_value_types() -> None:
     with oc.use_precision("bfloat16", gradients="float32"):
         w, x = oc.param("w", o=[2]), oc.placeholder("x", o=[3])
         y = oc.relu(w @ x)
@@ -186,13 +186,13 @@ def test_gradients_have_a_type_of_their_own() -> None:
     assert types(w.grad, y.grad, loss.grad) == "float32 float32 float32"
 
 
-def test_one_parameter_says_what_its_gradient_holds() -> None:
+def test_gradient_type_of_a_single_parameter() -> None:
     w = oc.param("w", o=[3], dtype="bfloat16", grad_dtype="float32")
     y = w * oc.param("v", dtype="float16")
     assert types(w, y, w.grad, y.grad) == "bfloat16 float32 float32 float32"
 
 
-def test_a_gradient_can_be_told_too() -> None:
+def test_explicit_type_of_a_gradient() -> None:
     w = oc.param("w", o=[3], dtype="bfloat16")
     assert w.grad is not None
     w.grad.with_dtype("float32")
@@ -209,7 +209,7 @@ def test_master_weights_receive_wide_gradients() -> None:
 # --- code ------------------------------------------------------------------------------------------------------------
 
 
-def test_nodes_of_code_take_what_is_stored_in_them() -> None:
+def test_state_nodes_take_the_type_of_stored_values() -> None:
     w = oc.param("w", o=[3])
     loss = (w * oc.tensor(np.ones(3))).sum()
     with oc.cd():
@@ -221,7 +221,7 @@ def test_nodes_of_code_take_what_is_stored_in_them() -> None:
     assert str(w.typing).startswith("float64, settled by `mul` (")
 
 
-def test_an_optimizer_does_not_change_what_a_model_says() -> None:
+def test_an_optimizer_does_not_change_types_of_the_model() -> None:
     w = oc.param("w", o=[3])
     loss = (w * oc.tensor(HALF)).sum()
     train.sgd(loss, 0.1, momentum=0.9, weight_decay=0.1)
@@ -238,7 +238,7 @@ def test_a_literal_in_code_stays_weak() -> None:
 # --- settings --------------------------------------------------------------------------------------------------------
 
 
-def test_settings_say_what_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_types_from_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OCANNL_PRECISION", "bfloat16")
     monkeypatch.setenv("OCANNL_GRADIENT_PRECISION", "float32")
     w = oc.param("w", o=[3])
@@ -248,7 +248,7 @@ def test_settings_say_what_is_the_default(monkeypatch: pytest.MonkeyPatch) -> No
     assert types(w, w.grad) == "float64 float64"
 
 
-def test_the_default_is_that_of_where_a_leaf_was_made() -> None:
+def test_the_default_applies_where_a_leaf_is_created() -> None:
     with oc.use_precision("float64"):
         w = oc.param("w", o=[3])
     assert types(w * 2, oc.param("v", o=[3]) * 2) == "float64 float32"

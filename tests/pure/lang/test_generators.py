@@ -1,4 +1,4 @@
-"""What is made from the table of operations: it is checked in, and nobody edits it."""
+"""Files generated from the catalogue of operations are checked in and up to date."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", GENERATORS)
-def test_what_is_checked_in_is_what_the_generator_makes(name: str) -> None:
+def test_generated_files_are_up_to_date(name: str) -> None:
     with oc.use_backend("numpy"):
-        made = GENERATORS[name](catalogue())
-    assert FILES[name].read_text(encoding="utf-8") == made, f"run: ocannl ops --generate {name} > {FILES[name]}"
+        generated = GENERATORS[name](catalogue())
+    assert FILES[name].read_text(encoding="utf-8") == generated, f"run: ocannl ops --generate {name} > {FILES[name]}"

@@ -1,4 +1,4 @@
-"""Leaves: data, parameters, placeholders, nodes, initializers, numbers; and what cannot become one."""
+"""Leaves: data, parameters, placeholders, nodes, initializers, numbers; and errors of their creation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 import ocannl as oc
 
-KNOWN = (
+DTYPE_NAMES = (
     "bool, uint8, uint16, uint32, uint64, int32, int64, float8_e5m2, float8_e4m3fn, float16, bfloat16, float32, float64"
 )
 
@@ -21,7 +21,7 @@ KNOWN = (
 
 
 @pytest.mark.parametrize(
-    ("made", "shape"),
+    ("make", "shape"),
     [
         (lambda: oc.tensor(3), ""),
         (lambda: oc.tensor([1, 2, 3]), "3"),
@@ -53,8 +53,8 @@ KNOWN = (
         (lambda: oc.full(2.0, output=[3], b=[], i=[]), "3"),
     ],
 )
-def test_rows_are_those_that_were_given(made: Callable[[], oc.Tensor], shape: str) -> None:
-    assert str(made().shape) == shape
+def test_rows_of_leaves(make: Callable[[], oc.Tensor], shape: str) -> None:
+    assert str(make().shape) == shape
 
 
 def test_memory_order_is_batch_output_input() -> None:
@@ -62,7 +62,7 @@ def test_memory_order_is_batch_output_input() -> None:
     assert oc.tensor(np.ones((2, 3, 4)), batch_axes=1, input_axes=1).dims == (2, 3, 4)
 
 
-def test_what_is_not_known_yet_prints_as_dots_and_asking_changes_nothing() -> None:
+def test_unsolved_rows_print_as_dots_and_printing_solves_nothing() -> None:
     w = oc.param("w", o=[3])
     assert w.known_shape == "...->3"
     assert repr(w) == "<w: ...->3 float32>"
@@ -77,7 +77,7 @@ def test_units_name_axes() -> None:
     assert x.shape.batch[0].unit is None
 
 
-def test_rows_of_a_parameter_follow_from_its_use() -> None:
+def test_rows_of_a_parameter_are_inferred_from_use() -> None:
     x = oc.tensor(np.ones((5, 3, 4)), batch_axes=1, input_axes=1)
     w, b = oc.param(o=[2]), oc.param()
     (w @ x) + b
@@ -89,7 +89,7 @@ def test_rows_of_a_parameter_follow_from_its_use() -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "dtype"),
+    ("make", "dtype"),
     [
         (lambda: oc.tensor([1, 2]), oc.float32),
         (lambda: oc.tensor(1), oc.float32),
@@ -117,8 +117,8 @@ def test_rows_of_a_parameter_follow_from_its_use() -> None:
         (lambda: oc.arange(3, dtype="float32"), oc.float32),
     ],
 )
-def test_types_are_kept_and_literals_are_weak(made: Callable[[], oc.Tensor], dtype: Any) -> None:
-    assert made().dtype is dtype
+def test_types_are_kept_and_literals_are_weak(make: Callable[[], oc.Tensor], dtype: Any) -> None:
+    assert make().dtype is dtype
 
 
 @pytest.mark.parametrize(
@@ -142,19 +142,19 @@ def test_numbers_take_the_type_of_their_partner(left: Any, right: Any, dtype: An
 
 
 def test_literals_are_laid_out_by_kind_of_bracket(oracle: Any) -> None:
-    nested = oc.tensor(oc.batch([(1, 2, 3), (4, 5, 6)], [(7, 8, 9), (10, 11, 12)]))
-    assert oracle(nested + 0).tolist() == np.arange(1.0, 13).reshape(2, 2, 3).tolist()
+    blocks = oc.tensor(oc.batch([(1, 2, 3), (4, 5, 6)], [(7, 8, 9), (10, 11, 12)]))
+    assert oracle(blocks + 0).tolist() == np.arange(1.0, 13).reshape(2, 2, 3).tolist()
     columns = oc.tensor(([1, 2, 3], [4, 5, 6]))  # input axis outside: memory has the output axis first
     assert oracle(columns + 0).tolist() == [[1, 4], [2, 5], [3, 6]]
 
 
-def test_arrays_of_any_layout_are_taken_as_they_read(oracle: Any) -> None:
+def test_arrays_of_any_layout(oracle: Any) -> None:
     base = np.arange(24, dtype="float32").reshape(4, 6)
     for view in (base[::2, ::-1], base.T, np.broadcast_to(base[0], (3, 6)), base.astype(">f4")):
         assert np.array_equal(oracle(oc.tensor(view) + 0), view)
 
 
-def test_a_read_only_array_is_taken_and_a_later_change_is_not_seen(oracle: Any) -> None:
+def test_arrays_are_copied(oracle: Any) -> None:
     a = np.array([1.0, 2.0])
     x = oc.tensor(a)
     a[0] = 5
@@ -164,9 +164,9 @@ def test_a_read_only_array_is_taken_and_a_later_change_is_not_seen(oracle: Any) 
 
 
 def test_non_finite_literals_are_numbers(oracle: Any) -> None:
-    got = oracle(oc.tensor([float("nan"), float("inf"), -float("inf")]) * 1)
-    assert np.isnan(got[0])
-    assert got[1:].tolist() == [np.inf, -np.inf]
+    result = oracle(oc.tensor([float("nan"), float("inf"), -float("inf")]) * 1)
+    assert np.isnan(result[0])
+    assert result[1:].tolist() == [np.inf, -np.inf]
 
 
 def test_objects_with_dlpack_or_array_interface_are_data(oracle: Any) -> None:
@@ -187,7 +187,7 @@ def test_objects_with_dlpack_or_array_interface_are_data(oracle: Any) -> None:
     assert oracle(oc.tensor(Dlpack()) + 0).tolist() == [3, 4]
 
 
-def test_parameters_start_as_told(oracle: Any) -> None:
+def test_initial_values_of_parameters(oracle: Any) -> None:
     assert oracle(oc.param(0.5, o=[2]) + 0).tolist() == [0.5, 0.5]
     assert oracle(oc.param([1.0, 2.0]) + 0).tolist() == [1, 2]
     assert oracle(oc.param("w", oc.arange(3)) + 0).tolist() == [0, 1, 2]
@@ -212,18 +212,18 @@ def test_data_with_grad_is_a_parameter() -> None:
     assert list((x * 2).params) == ["x"]
 
 
-def test_a_number_stands_for_itself_in_code(listing: Any) -> None:
+def test_a_number_is_a_constant_in_code(listing: Any) -> None:
     k = oc.tensor(3)
     t = (oc.placeholder("x", o=[2]) * k).with_label("t")
     assert listing(t.forward) == ["t[o0] =: x[o0] * 3    over o0<2"]
 
 
-def test_a_number_asked_for_itself_is_stored(listing: Any) -> None:
+def test_forward_stores_a_number(listing: Any) -> None:
     assert listing(oc.tensor(3, label="k").forward) == ["k =: 3"]
     assert listing(oc.full(2.5, output=[2], label="f").forward) == ["f[i0] =: 2.5    over i0<2"]
 
 
-def test_a_symbol_in_an_expression_is_its_value(oracle: Any) -> None:
+def test_a_symbol_in_an_expression_is_a_number(oracle: Any) -> None:
     n = oc.symbol("n", 0, 10)
     assert oracle(oc.tensor([1.0, 2.0]) * n, n=7).tolist() == [7, 14]
     assert oracle(n * 2 + n, n=3) == 9
@@ -232,24 +232,24 @@ def test_a_symbol_in_an_expression_is_its_value(oracle: Any) -> None:
 # --- refusals --------------------------------------------------------------------------------------------------------
 
 
-def refused(error: type[Exception], message: str, what: Callable[[], object]) -> None:
+def check_error(error: type[Exception], message: str, call: Callable[[], object]) -> None:
     with pytest.raises(error) as caught:
-        what()
-    first, *rest = str(caught.value).splitlines()
+        call()
+    first, *details = str(caught.value).splitlines()
     assert first == message
     assert type(caught.value) is error
-    assert not rest or error in (oc.ShapeError, oc.EinsumSyntaxError)
+    assert not details or error in (oc.ShapeError, oc.EinsumSyntaxError)
 
 
-NO_TYPE = f" is not a data type of tensors; there are {KNOWN}"
+NO_TYPE = f" is not a data type of tensors; there are {DTYPE_NAMES}"
 ROUND = " do not all fit {}; round or clip them first"
 ODD = "an array of {} cannot become a tensor: its elements must be real numbers"
-EMPTY = "an empty literal says nothing about its sizes; give an array of the shape you mean"
+EMPTY = "an empty literal does not determine its sizes; give an array of the intended shape"
 AXIS = "an axis is a size"
 
 
 @pytest.mark.parametrize(
-    ("error", "message", "what"),
+    ("error", "message", "call"),
     [
         # types
         (oc.DtypeError, f"'int8'{NO_TYPE}", lambda: oc.tensor([1], dtype="int8")),
@@ -304,18 +304,22 @@ AXIS = "an axis is a size"
         ),
         (
             oc.DataError,
-            "batch axes of a literal stand outside its output and input axes",
+            "batch axes of a literal must be outside its output and input axes",
             lambda: oc.tensor([oc.batch(1, 2)]),
         ),
-        (oc.DataError, "a literal holds numbers at its innermost level; [2] is none", lambda: oc.tensor([1, [2]])),
-        (oc.DataError, "a literal holds numbers at its innermost level; True is none", lambda: oc.tensor([1, True])),
-        (oc.DataError, "a literal holds numbers at its innermost level; None is none", lambda: oc.tensor([None])),
-        (oc.DataError, "a literal holds numbers at its innermost level; 'a' is none", lambda: oc.param(["a"])),
-        (oc.DataError, "a literal holds numbers at its innermost level; 1j is none", lambda: oc.tensor([1j])),
+        (oc.DataError, "a literal holds numbers at its innermost level; [2] is no number", lambda: oc.tensor([1, [2]])),
+        (
+            oc.DataError,
+            "a literal holds numbers at its innermost level; True is no number",
+            lambda: oc.tensor([1, True]),
+        ),
+        (oc.DataError, "a literal holds numbers at its innermost level; None is no number", lambda: oc.tensor([None])),
+        (oc.DataError, "a literal holds numbers at its innermost level; 'a' is no number", lambda: oc.param(["a"])),
+        (oc.DataError, "a literal holds numbers at its innermost level; 1j is no number", lambda: oc.tensor([1j])),
         (oc.DataError, "a literal holds integers beyond 64 bits", lambda: oc.tensor([10**30])),
         (
             oc.CodeError,
-            "the nesting of a literal tells its axes; `batch_axes` and `input_axes` are for arrays",
+            "the nesting of a literal determines its axes; `batch_axes` and `input_axes` are for arrays",
             lambda: oc.tensor([1], batch_axes=1),
         ),
         (oc.DataError, "2 units are given for the 1 axes of (1,)", lambda: oc.tensor([1], units=("a", "b"))),
@@ -323,7 +327,7 @@ AXIS = "an axis is a size"
         # arrays
         (
             oc.DataError,
-            "3 batch and 0 input axes are asked of an array of 2 axes, (2, 3)",
+            "3 batch and 0 input axes are requested of an array of 2 axes, (2, 3)",
             lambda: oc.tensor(np.ones((2, 3)), batch_axes=3),
         ),
         (oc.CodeError, "`batch_axes` is a number of axes, not -1", lambda: oc.tensor(np.ones(2), batch_axes=-1)),
@@ -377,7 +381,7 @@ AXIS = "an axis is a size"
         (oc.DataError, "oc.arange takes the number of its elements, not -1", lambda: oc.arange(-1)),
         (oc.DataError, "oc.arange takes the number of its elements, not 2.0", lambda: oc.arange(2.0)),
         (oc.CodeError, "oc.init takes a function of index arrays, not 3", lambda: oc.init(3)),
-        (oc.CodeError, "symbol `n` has no value at all: 5 <= n < 5", lambda: oc.symbol("n", 5, 5)),
+        (oc.CodeError, "symbol `n` has an empty range: 5 <= n < 5", lambda: oc.symbol("n", 5, 5)),
         (
             oc.CodeError,
             "a symbol is called by a plain identifier, since calls name it; not 'n m'",
@@ -390,10 +394,10 @@ AXIS = "an axis is a size"
         ),
     ],
 )
-def test_what_cannot_be_a_leaf_is_refused_in_words(
-    error: type[Exception], message: str, what: Callable[[], object]
+def test_errors_of_leaves(
+    error: type[Exception], message: str, call: Callable[[], object]
 ) -> None:
-    refused(error, message, what)
+    check_error(error, message, call)
 
 
 def test_a_product_of_sizes_that_no_memory_holds_is_refused_and_the_session_goes_on(oracle: Any) -> None:
@@ -411,11 +415,11 @@ def test_a_number_that_no_float_holds_is_refused(make: Callable[[Any], object], 
         make(huge)
 
 
-@pytest.mark.parametrize("given", [True, False, np.True_])
-def test_truth_values_are_no_numbers(given: object) -> None:
+@pytest.mark.parametrize("value", [True, False, np.True_])
+def test_truth_values_are_no_numbers(value: object) -> None:
     for make in (oc.tensor, oc.param, oc.full, lambda v: oc.tensor([v]), lambda v: oc.tensor([1.0]) + v):
         with pytest.raises((oc.DtypeError, oc.DataError)):
-            make(given)
+            make(value)
 
 
 def test_numpy_scalars_of_python_type_count_as_numbers() -> None:
@@ -423,7 +427,7 @@ def test_numpy_scalars_of_python_type_count_as_numbers() -> None:
     assert (oc.tensor([1.0]) * np.float64(3)).dtype is oc.float32
 
 
-def test_the_start_of_a_node_is_checked_when_it_is_made() -> None:
+def test_the_initial_value_of_a_node_is_checked_at_creation() -> None:
     for wrong in ("a", None, True, [1.0]):
         with pytest.raises(oc.OcannlError):
             oc.node("n", init=wrong)
@@ -444,14 +448,14 @@ def test_bounds_of_a_symbol_are_integers() -> None:
 # --- axes inferred from a count --------------------------------------------------------------------------------------
 
 
-def test_only_the_number_of_elements_may_be_a_fact(oracle: Any) -> None:
+def test_axes_inferred_from_the_number_of_elements(oracle: Any) -> None:
     x = oc.tensor(np.arange(12.0), shape="infer")
     y = oc.einsum("...|a,b => ...|b,a", x, a=3)
     assert (x.dims, y.dims) == ((3, 4), (4, 3))
     np.testing.assert_array_equal(oracle(y), np.arange(12.0).reshape(3, 4).T)
 
 
-def test_a_file_is_data_of_which_the_length_is_known(oracle: Any, tmp_path: Any) -> None:
+def test_a_file_fixes_the_number_of_elements(oracle: Any, tmp_path: Any) -> None:
     path = tmp_path / "numbers.bin"
     np.arange(6, dtype="float32").tofile(path)
     table = oc.from_file(path, "float32") + oc.tensor(np.zeros((2, 3), "float32"))

@@ -1,4 +1,4 @@
-"""Names: a tensor without a label takes the name that it is bound to, wherever Python binds names."""
+"""Names: a tensor without a label takes the name of the variable it is assigned to."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_at_module_level_and_in_a_function() -> None:
     assert (at_module_level.label, local.label) == ("at_module_level", "local")
 
 
-def test_a_label_that_was_given_stays() -> None:
+def test_an_explicit_label_is_kept() -> None:
     a = oc.param("given")
     b = a
     c = oc.placeholder("x") * 2
@@ -36,14 +36,14 @@ def test_a_label_that_was_given_stays() -> None:
     assert (a.label, b.label, c.label, d is c) == ("given", "given", "y", True)
 
 
-def test_the_first_binding_of_an_expression_names_it() -> None:
+def test_the_first_assignment_names_an_expression() -> None:
     x = oc.placeholder("x")
     doubled = x * 2
-    again = doubled
-    assert again.label == "doubled"
-    made = oc.relu(x * 3)
-    assert made.label == "made"
-    assert made.application.operands[0].label == "mul"  # it was never bound
+    alias = doubled
+    assert alias.label == "doubled"
+    activated = oc.relu(x * 3)
+    assert activated.label == "activated"
+    assert activated.application.operands[0].label == "mul"  # never assigned
 
 
 def test_by_walrus() -> None:
@@ -56,16 +56,16 @@ def test_by_walrus() -> None:
 def test_by_walrus_in_a_comprehension_and_a_condition() -> None:
     if (p := oc.param()) is not None:
         assert p.label == "p"
-    made = [(inner := oc.param()) for _ in range(2)]
-    assert [m.label for m in made] == ["inner", "inner"]
-    assert inner is made[1]
+    params = [(inner := oc.param()) for _ in range(2)]
+    assert [p.label for p in params] == ["inner", "inner"]
+    assert inner is params[1]
 
 
 def test_in_a_lambda_nothing_is_bound() -> None:
     make = lambda: oc.param()  # noqa: E731
     assert make().label == "param"
     bound = make()
-    assert bound.label == "param"  # it was made in the lambda, and passed on
+    assert bound.label == "param"  # created in the lambda
     named = (lambda: [w := oc.param(), w * 2][0])()
     assert named.label == "w"
 
@@ -116,13 +116,13 @@ def test_in_closures_and_globals() -> None:
     assert scope["g"].label == "g"
 
 
-def test_in_loops_each_time() -> None:
-    made = []
+def test_in_every_iteration_of_a_loop() -> None:
+    params = []
     for _ in range(3):
         w = oc.param()
-        made.append(w)
-    assert [t.label for t in made] == ["w", "w", "w"]
-    total = made[0] * made[1] * made[2]
+        params.append(w)
+    assert [t.label for t in params] == ["w", "w", "w"]
+    total = params[0] * params[1] * params[2]
     assert list(total.params) == ["w", "w_2", "w_3"]
 
 
@@ -132,8 +132,8 @@ def test_several_names_are_bound_at_once() -> None:
     [f, g, h, i] = oc.param(), oc.param(), oc.param(), oc.param("given")
     model = SimpleNamespace(inner=SimpleNamespace())
     model.x, model.inner.y = oc.param(), oc.sigmoid(a)
-    made = [a, b, c, d, e, f, g, h, i, model.x, model.inner.y]
-    assert [t.label for t in made] == ["a", "b", "c", "d", "e", "f", "g", "h", "given", "x", "y"]
+    tensors = [a, b, c, d, e, f, g, h, i, model.x, model.inner.y]
+    assert [t.label for t in tensors] == ["a", "b", "c", "d", "e", "f", "g", "h", "given", "x", "y"]
     assert [run("a, b = oc.param(), oc.param()")[name].label for name in "ab"] == ["a", "b"]
 
 
@@ -143,34 +143,34 @@ def test_by_a_condition() -> None:
     assert (a.label, b.label) == ("a", "b")
 
 
-def test_what_is_not_bound_by_itself_has_no_name() -> None:
+def test_no_names_from_unpacking_and_containers() -> None:
     (a, b), c = (oc.param(), oc.param()), [oc.param()]
     d = {"e": oc.param()}
     f, g = (oc.param() for _ in range(2))
     pair = oc.op(lambda x: (x * 2, x * 3))
     h, i = pair(a)
-    first, *rest = oc.param(), oc.param()
+    first, *tail = oc.param(), oc.param()
     j = (oc.param() + 1).sum()
     k = oc.param(),
-    assert {t.label for t in (a, b, c[0], d["e"], f, g, first, *rest, *k)} == {"param"}
+    assert {t.label for t in (a, b, c[0], d["e"], f, g, first, *tail, *k)} == {"param"}
     assert (h.label, i.label, j.label) == ("mul", "mul", "j")
-    with oc.no_grad(), SimpleContext(oc.param()) as held:
-        assert held.label == "param"
+    with oc.no_grad(), SimpleContext(oc.param()) as w:
+        assert w.label == "param"
 
 
 class SimpleContext:
-    def __init__(self, held: oc.Tensor) -> None:
-        self.held = held
+    def __init__(self, tensor: oc.Tensor) -> None:
+        self.tensor = tensor
 
     def __enter__(self) -> oc.Tensor:
-        return self.held
+        return self.tensor
 
     def __exit__(self, *exception: object) -> None:
         pass
 
 
-def test_long_functions_are_read_where_they_are_asked() -> None:
-    """Each name is looked for by itself: what a list of thousands holds is not followed to its end."""
+def test_name_lookup_in_long_functions_is_bounded() -> None:
+    """The search for a name is bounded: a list of thousands of items is not followed to its end."""
     items = ", ".join(["oc.param()"] * 3000)
     scope = run(f"many = [{items}]\nlast = oc.param()")
     assert {t.label for t in scope["many"]} == {"param"}
@@ -212,7 +212,7 @@ def test_names_across_lines_and_long_functions() -> None:
     run(f"def f():\n{lines}\nf()")
 
 
-def test_where_a_tensor_was_made_is_the_line_of_the_user() -> None:
+def test_call_site_is_the_line_of_the_user() -> None:
     w = oc.param()
     assert w.value.where.startswith("test_names.py:")
     y = oc.sigmoid(w)
@@ -248,8 +248,8 @@ def test_code_may_be_of_any_module(name: Any) -> None:
 
 
 def test_in_a_console_and_in_cells_of_a_notebook(capsys: pytest.CaptureFixture[str]) -> None:
-    made = "@oc.op\ndef layer(x):\n    v = oc.param()\n    return v @ x\n\nb = layer()\ny = b(x)\n"
-    text = f"w = oc.param()\n{made}w += 1\n"
+    definitions = "@oc.op\ndef layer(x):\n    v = oc.param()\n    return v @ x\n\nb = layer()\ny = b(x)\n"
+    text = f"w = oc.param()\n{definitions}w += 1\n"
     scope: dict[str, Any] = {"oc": oc, "x": oc.tensor([1.0, 2.0], label="x")}
     console = code.InteractiveConsole(scope)
     for line in text.splitlines():
@@ -264,8 +264,8 @@ def test_in_a_console_and_in_cells_of_a_notebook(capsys: pytest.CaptureFixture[s
     assert names == [cells["w"].label, cells["b"].label, *cells["b"].params, cells["y"].label] == ["w", "b", "v", "b_x"]
 
 
-def test_without_debug_information_only_places_are_lost() -> None:
+def test_names_without_debug_information() -> None:
     function = run("def make():\n    w = oc.param()\n    return w")["make"]
     bare = function.__code__.replace(co_linetable=b"", co_filename="")
-    made = FunctionType(bare, {"oc": oc})()
-    assert made.label == "w"
+    w = FunctionType(bare, {"oc": oc})()
+    assert w.label == "w"

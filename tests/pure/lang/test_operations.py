@@ -1,4 +1,4 @@
-"""Operations: values as NumPy has them, NaN and infinities included; gradients as finite differences have them."""
+"""Values of operations against NumPy, including NaN and infinities; gradients against finite differences."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ ODD = np.array([NAN, INF, -INF, 0.0, -0.0, 1.0, -1.0, 0.5, 2.0])
 
 def function(name: str) -> Callable[..., oc.Tensor]:
     names = {"max": "maximum", "min": "minimum", "not": "not_", "and": "and_", "or": "or_"}
-    found: Callable[..., oc.Tensor] = getattr(oc, names.get(name, name))
-    return found
+    result: Callable[..., oc.Tensor] = getattr(oc, names.get(name, name))
+    return result
 
 
 # --- values ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
-def test_every_primitive_has_a_function_and_means_its_row_of_the_table(op: Any, oracle: Any) -> None:
+def test_primitives_equal_numpy(op: Any, oracle: Any) -> None:
     rng = np.random.default_rng(0)
     values = np.arange(9, dtype=np.uint32) if op.domain in (Domain.INTEGER, Domain.WORD) else ODD
     grids = [rng.permutation(np.tile(values, 3)) for _ in range(op.arity)]
-    got = oracle(function(op.name)(*(oc.tensor(g) for g in grids)))
+    actual = oracle(function(op.name)(*(oc.tensor(g) for g in grids)))
     with np.errstate(all="ignore"):
-        np.testing.assert_allclose(got, op.numpy(*grids), rtol=1e-15)
+        np.testing.assert_allclose(actual, op.numpy(*grids), rtol=1e-15)
 
 
 @pytest.mark.parametrize(
-    ("made", "want"),
+    ("call", "expected"),
     [
         (lambda x: oc.relu(x), [NAN, INF, 0, 0, 0, 1, 0, 0.5, 2]),
         (lambda x: oc.sat01(x), [NAN, 1, 0, 0, 0, 1, 0, 0.5, 1]),
@@ -53,8 +53,8 @@ def test_every_primitive_has_a_function_and_means_its_row_of_the_table(op: Any, 
         (lambda x: oc.sigmoid(x), [NAN, 1, 0, 0.5, 0.5, 0.7310585786, 0.2689414214, 0.6224593312, 0.8807970780]),
     ],
 )
-def test_what_is_not_a_number_goes_through_where_it_should(made: Any, want: Any, oracle: Any) -> None:
-    np.testing.assert_allclose(oracle(made(oc.tensor(ODD))), want, rtol=1e-9)
+def test_propagation_of_nan(call: Any, expected: Any, oracle: Any) -> None:
+    np.testing.assert_allclose(oracle(call(oc.tensor(ODD))), expected, rtol=1e-9)
 
 
 def test_the_remainder_has_the_sign_of_the_right_operand(oracle: Any) -> None:
@@ -62,28 +62,29 @@ def test_the_remainder_has_the_sign_of_the_right_operand(oracle: Any) -> None:
     np.testing.assert_allclose(oracle(oc.tensor(a) % oc.tensor(b)), [2.5, 0.5, -0.5, -2.5])
 
 
-def test_the_largest_and_smallest_of_nothing_but_nan(oracle: Any) -> None:
+def test_reductions_propagate_nan(oracle: Any) -> None:
     x = oc.tensor([1.0, NAN, 3.0])
     assert np.isnan(oracle(x.max()))
     assert np.isnan(oracle(x.min()))
     assert np.isnan(oracle(x.sum()))
 
 
-def test_integers_stay_integers_where_they_can(oracle: Any) -> None:
+def test_integer_operations_preserve_the_type(oracle: Any) -> None:
     i = oc.tensor(np.array([7, -3, 2], "int32"))
-    for made in (i + 1, i * i, i - 2, -i, abs(i), oc.maximum(i, 0), i % 4, i > 0):
-        assert made.dtype is oc.int32
+    for result in (i + 1, i * i, i - 2, -i, abs(i), oc.maximum(i, 0), i % 4, i > 0):
+        assert result.dtype is oc.int32
     assert (i / 2).dtype is oc.float32
     assert oc.exp(i).dtype is oc.float32
     np.testing.assert_array_equal(oracle(i % 4), [3, 1, 2])
     np.testing.assert_allclose(oracle(i / 2), [3.5, -1.5, 1])
 
 
-def test_a_fraction_makes_integers_floats(oracle: Any) -> None:
+def test_float_literals_promote_integers(oracle: Any) -> None:
     i = oc.tensor(np.array([7, -3, 2], "int32"))
-    for made, want in ((i + 0.5, [7.5, -2.5, 2.5]), (2.5 * i, [17.5, -7.5, 5]), (oc.maximum(i, 0.5), [7, 0.5, 2])):
-        assert made.dtype is oc.float32
-        np.testing.assert_allclose(oracle(made), want)
+    maximum = oc.maximum(i, 0.5)
+    for result, expected in ((i + 0.5, [7.5, -2.5, 2.5]), (2.5 * i, [17.5, -7.5, 5]), (maximum, [7, 0.5, 2])):
+        assert result.dtype is oc.float32
+        np.testing.assert_allclose(oracle(result), expected)
 
 
 # --- reductions ------------------------------------------------------------------------------------------------------
@@ -104,11 +105,11 @@ A = np.arange(24.0).reshape(2, 3, 4)
 def test_reductions_by_spec(spec: str, axis: Any, oracle: Any) -> None:
     x = oc.tensor(A, batch_axes=1, input_axes=1)
     for name in ("sum", "max", "min", "mean"):
-        got = oracle(getattr(x, name)(spec))
-        np.testing.assert_allclose(got.squeeze(), getattr(np, name)(A, axis=axis), err_msg=name)
+        actual = oracle(getattr(x, name)(spec))
+        np.testing.assert_allclose(actual.squeeze(), getattr(np, name)(A, axis=axis), err_msg=name)
 
 
-def test_reductions_of_everything_have_no_axes(oracle: Any) -> None:
+def test_full_reductions_have_no_axes(oracle: Any) -> None:
     x = oc.tensor(A, batch_axes=1, input_axes=1)
     for name in ("sum", "max", "min", "mean"):
         t = getattr(x, name)()
@@ -116,7 +117,7 @@ def test_reductions_of_everything_have_no_axes(oracle: Any) -> None:
         assert oracle(t) == getattr(np, name)(A)
 
 
-def test_a_mean_divides_by_what_was_summed(oracle: Any) -> None:
+def test_mean_divides_by_the_number_of_summed_cells(oracle: Any) -> None:
     square = oc.tensor(A[0, :, :3])
     assert oracle(square.mean("ii => ")) == np.trace(A[0, :, :3]) / 3
     assert oracle(square.mean("i0 => i")).tolist() == A[0, :, 0].tolist()
@@ -124,7 +125,7 @@ def test_a_mean_divides_by_what_was_summed(oracle: Any) -> None:
     assert oracle(oc.tensor(np.ones((1, 3))).mean("ij => i")).tolist() == [1]
 
 
-def test_nothing_sums_to_zero(oracle: Any) -> None:
+def test_empty_reductions(oracle: Any) -> None:
     empty = oc.tensor(np.ones((0, 3)))
     assert oracle(empty.sum()) == 0
     assert oracle(empty.sum("ij => j")).tolist() == [0, 0, 0]
@@ -140,7 +141,7 @@ V = np.array([1.0, 2.0, 3.0])
 
 
 @pytest.mark.parametrize(
-    ("spec", "arrays", "want"),
+    ("spec", "arrays", "expected"),
     [
         ("ij;jk => ik", (A[0], A[0].T), A[0] @ A[0].T),
         ("i;j => ij", (V, V), np.outer(V, V)),
@@ -162,12 +163,12 @@ V = np.array([1.0, 2.0, 3.0])
         ("i;j => ", (V, V), V.sum() ** 2),
     ],
 )
-def test_einsums_of_output_rows(spec: str, arrays: Any, want: Any, oracle: Any) -> None:
-    np.testing.assert_allclose(oracle(oc.einsum(spec, *map(oc.tensor, arrays))), want)
+def test_einsums_of_output_rows(spec: str, arrays: Any, expected: Any, oracle: Any) -> None:
+    np.testing.assert_allclose(oracle(oc.einsum(spec, *map(oc.tensor, arrays))), expected)
 
 
 @pytest.mark.parametrize(
-    ("keywords", "want"),
+    ("keywords", "expected"),
     [
         ({"reduce": "max"}, (A[0][:, :, None] * A[0].T[None]).max(1)),
         ({"reduce": "max", "combine": "add"}, (A[0][:, :, None] + A[0].T[None]).max(1)),
@@ -179,12 +180,12 @@ def test_einsums_of_output_rows(spec: str, arrays: Any, want: Any, oracle: Any) 
         ({"reduce": "and", "combine": "lt"}, (A[0][:, :, None] < A[0].T[None]).all(1)),
     ],
 )
-def test_other_operations_take_the_place_of_sum_and_product(keywords: Any, want: Any, oracle: Any) -> None:
-    got = oracle(oc.einsum("ij;jk => ik", oc.tensor(A[0]), oc.tensor(A[0].T), **keywords))
-    np.testing.assert_allclose(got, want)
+def test_einsum_with_reduce_and_combine(keywords: Any, expected: Any, oracle: Any) -> None:
+    actual = oracle(oc.einsum("ij;jk => ik", oc.tensor(A[0]), oc.tensor(A[0].T), **keywords))
+    np.testing.assert_allclose(actual, expected)
 
 
-def test_three_operands_combine_by_primitives_of_three(oracle: Any) -> None:
+def test_ternary_primitives_combine_three_operands(oracle: Any) -> None:
     c = np.array([1.0, 0.0, 1.0])
     x, y = oc.tensor(V), oc.tensor(10 * V)
     assert oracle(oc.einsum("i;i;i => i", oc.tensor(c), x, y, combine="where")).tolist() == [1, 20, 3]
@@ -192,10 +193,10 @@ def test_three_operands_combine_by_primitives_of_three(oracle: Any) -> None:
     assert oracle(oc.einsum("i;i;i => ", x, y, x, combine="add", reduce="max")) == 36
 
 
-def test_captured_sizes_are_numbers(oracle: Any) -> None:
+def test_captured_sizes(oracle: Any) -> None:
     d, r = oc.Dim("d"), oc.Dim("r")
     x = oc.tensor(A)
-    total = oc.einsum("i ..rest.. => ", x, i=d, rest=r)
+    total = oc.einsum("i ..tail.. => ", x, i=d, tail=r)
     mean = total / d / r
     assert oracle(mean) == A.mean()
     assert (int(d), int(r), d.number(), float(r)) == (2, 12, 2, 12.0)
@@ -203,15 +204,15 @@ def test_captured_sizes_are_numbers(oracle: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "message"),
+    ("call", "message"),
     [
         (
             lambda x: oc.einsum("i=>i", x, reduce="sub"),
-            "reduce='sub' is not an operation that accumulates in any order; there are add, mul, max, min, and, or",
+            "reduce='sub' is not an associative and commutative operation; there are add, mul, max, min, and, or",
         ),
         (
             lambda x: oc.einsum("i=>i", x, reduce=3),
-            "reduce=3 is not an operation that accumulates in any order; there are add, mul, max, min, and, or",
+            "reduce=3 is not an associative and commutative operation; there are add, mul, max, min, and, or",
         ),
         (
             lambda x: oc.einsum("i;i;i=>i", x, x, x, combine="sub"),
@@ -220,13 +221,13 @@ def test_captured_sizes_are_numbers(oracle: Any) -> None:
         (lambda x: x.sum(k=3), "names such as 'k' belong to a spec: x.sum(spec, ...)"),
     ],
 )
-def test_a_spec_that_does_not_fit_is_refused(what: Any, message: str) -> None:
+def test_invalid_reduce_combine_and_names_are_rejected(call: Any, message: str) -> None:
     with pytest.raises(oc.CodeError) as caught:
-        what(oc.tensor([1.0, 2.0]))
+        call(oc.tensor([1.0, 2.0]))
     assert str(caught.value) == message
 
 
-OTHERWISE = {
+INVALID_CALLS = {
     "too few": (
         lambda x, y: oc.einsum("ij; jk; kl => il", x),
         """
@@ -254,7 +255,7 @@ the spec has 1 operand, and 2 are given
        ^
   x    2,3  data, file.py:N
   y    3    data, file.py:N
-  fix  give 1 less, or write a part for each, set apart by `;`: `...; ... => ...`
+  fix  give 1 less, or write a part for each, separated by `;`: `...; ... => ...`
 """,
     ),
     "too many to sum": (
@@ -339,9 +340,9 @@ the spec has 2 operands, and 1 is given
 }
 
 
-@pytest.mark.parametrize("name", OTHERWISE)
-def test_what_is_given_beside_a_spec_is_counted_and_known(name: str) -> None:
-    program, message = OTHERWISE[name]
+@pytest.mark.parametrize("name", INVALID_CALLS)
+def test_invalid_operands_and_names_of_a_spec_are_rejected(name: str) -> None:
+    program, message = INVALID_CALLS[name]
     x = oc.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     y = oc.tensor([1.0, 2.0, 3.0])
     with pytest.raises(oc.CodeError) as caught:
@@ -351,7 +352,7 @@ def test_what_is_given_beside_a_spec_is_counted_and_known(name: str) -> None:
 
 # --- gradients -------------------------------------------------------------------------------------------------------
 
-SMOOTH = {  # where to look, if not everywhere
+SMOOTH = {  # restricted ranges of operands
     "abs": (0.5, 2), "relu": (0.5, 2), "sat01": (0.2, 0.8), "log": (0.5, 2), "log2": (0.5, 2), "sqrt": (0.5, 2),
     "recip": (0.5, 2), "recip_sqrt": (0.5, 2), "div": (0.5, 2), "pow": (0.5, 2), "relu_gate": (0.5, 2),
     "sat01_gate": (0.2, 0.8), "where": (0.5, 2),
@@ -359,7 +360,7 @@ SMOOTH = {  # where to look, if not everywhere
 
 
 @pytest.mark.parametrize("name", DERIVATIVES)
-def test_every_derivative_is_that_of_finite_differences(name: str) -> None:
+def test_derivatives_equal_finite_differences(name: str) -> None:
     arity = next(op.arity for op in OPS if op.name == name)
     low, high = SMOOTH.get(name, (-2, 2))
     rng = np.random.default_rng(1)
@@ -373,7 +374,7 @@ def test_every_derivative_is_that_of_finite_differences(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["abs", "relu", "sat01"])
-def test_on_the_other_side_of_the_kink(name: str) -> None:
+def test_derivatives_below_a_kink(name: str) -> None:
     oc.testing.gradcheck(function(name), [-0.5, -2.0, 3.0])
 
 
@@ -388,7 +389,7 @@ def test_powers_by_a_number(exponent: float) -> None:
 
 
 @pytest.mark.parametrize("exponent", [1, 2, 3])
-def test_whole_powers_of_negative_numbers_and_zero(exponent: int) -> None:
+def test_integer_powers_of_negative_numbers_and_zero(exponent: int) -> None:
     oc.testing.gradcheck(lambda x: x**exponent, [-1.5, 0.0, 2.0])
 
 
@@ -399,25 +400,25 @@ def test_reductions_and_einsums_have_gradients() -> None:
         oc.testing.gradcheck(lambda t, name=name: getattr(t, name)(), x)
         oc.testing.gradcheck(lambda t, name=name: getattr(t, name)("ij => i"), x)
     oc.testing.gradcheck(lambda t: oc.einsum("ij => i", t, reduce="mul"), x)
-    ways = ({}, {"reduce": "max"}, {"combine": "add"}, {"combine": "sub", "reduce": "min"}, {"combine": "div"})
-    for keywords in ways:
+    variants = ({}, {"reduce": "max"}, {"combine": "add"}, {"combine": "sub", "reduce": "min"}, {"combine": "div"})
+    for keywords in variants:
         oc.testing.gradcheck(lambda a, b, keywords=keywords: oc.einsum("ij;jk => ik", a, b, **keywords), x, y)
     oc.testing.gradcheck(lambda a: oc.einsum("ij;ij;ik => jk", a, a, a), x)
 
 
-def test_ties_share_equally() -> None:
+def test_ties_split_the_gradient_equally() -> None:
     tied = oc.param("tied", [[2.0, 2.0, 1.0], [3.0, 3.0, 3.0]], dtype="float64")
-    (got,) = gradients_of(tied.max("ij => i").sum(), tied)
-    np.testing.assert_allclose(got, [[0.5, 0.5, 0], [1 / 3, 1 / 3, 1 / 3]])
-    (got,) = gradients_of(oc.maximum(tied, 2.0).sum(), tied)
-    np.testing.assert_allclose(got, [[0.5, 0.5, 0], [1, 1, 1]])
-    (got,) = gradients_of(oc.minimum(tied, tied).sum(), tied)
-    np.testing.assert_allclose(got, np.ones((2, 3)))
+    (actual,) = gradients_of(tied.max("ij => i").sum(), tied)
+    np.testing.assert_allclose(actual, [[0.5, 0.5, 0], [1 / 3, 1 / 3, 1 / 3]])
+    (actual,) = gradients_of(oc.maximum(tied, 2.0).sum(), tied)
+    np.testing.assert_allclose(actual, [[0.5, 0.5, 0], [1, 1, 1]])
+    (actual,) = gradients_of(oc.minimum(tied, tied).sum(), tied)
+    np.testing.assert_allclose(actual, np.ones((2, 3)))
 
 
-def test_gradients_at_kinks_are_what_was_decided() -> None:
+def test_gradients_at_kinks() -> None:
     w = oc.param("w", [0.0, 1.0], dtype="float64")
-    for made, want in (
+    for result, expected in (
         (oc.relu(w), [0, 1]),
         (oc.sat01(w), [0, 0]),
         (abs(w), [0, 1]),
@@ -425,21 +426,21 @@ def test_gradients_at_kinks_are_what_was_decided() -> None:
         (w**1, [1, 1]),
         (oc.relu_gate(w, w), [0, 1]),
     ):
-        (got,) = gradients_of(made.sum(), w)
-        np.testing.assert_array_equal(got, want)
+        (actual,) = gradients_of(result.sum(), w)
+        np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("name", ["lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not", "trunc"])
-def test_what_jumps_has_no_gradient(name: str) -> None:
+def test_discontinuous_operations_have_no_gradient(name: str) -> None:
     w = oc.param("w", [0.5, 1.0])
     arity = next(op.arity for op in OPS if op.name == name)
     assert function(name)(*[w] * arity).grad is None
 
 
-# --- how tensors are laid together -----------------------------------------------------------------------------------
+# --- concatenation and stacks ----------------------------------------------------------------------------------------
 
 
-def test_concatenation_and_its_parts(oracle: Any) -> None:
+def test_concatenation_and_split(oracle: Any) -> None:
     a, b = oc.tensor([1.0, 2.0, 3.0]), oc.tensor([4.0, 5.0])
     assert oracle(oc.concat("a; b => a^b", a, b)).tolist() == [1, 2, 3, 4, 5]
     assert oracle(oc.concat("2^a => a", oc.tensor(V))).tolist() == [3]

@@ -1,4 +1,4 @@
-"""Programs of users who try things: each prints what `programs.txt` says, and leaves everything usable."""
+"""Programs with typical user errors: the output equals `programs.txt`, and the state stays usable."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ TEXT = (Path(__file__).parent / "programs.txt").read_text(encoding="utf-8")
 PROGRAMS = [part.partition("\n") for part in TEXT.split("=== ")[1:]]
 
 
-def attempt(what: Callable[[], object]) -> None:
-    """Prints what comes of it: a value, or the kind of error and the first line of its message."""
-    with told():
-        print(what())
+def attempt(call: Callable[[], object]) -> None:
+    """Prints the value of a call, or the type of its error and the first line of the message."""
+    with printed_errors():
+        print(call())
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def printed_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:
@@ -48,7 +48,7 @@ def names() -> dict[str, Any]:
 def test_program(title: str, capsys: pytest.CaptureFixture[str]) -> None:
     (text,) = (text for name, _, text in PROGRAMS if name == title)
     program, _, printed = text.partition("---\n")
-    with oc.use_backend("numpy"), told():
+    with oc.use_backend("numpy"), printed_errors():
         exec(compile(program, f"<{title}>", "exec"), names())
     assert capsys.readouterr().out.rstrip().splitlines() == printed.rstrip().splitlines()
     y = oc.param() * oc.tensor([1.0, 2.0])

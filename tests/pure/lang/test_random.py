@@ -1,4 +1,4 @@
-"""Random contents: streams that depend on seed and path alone."""
+"""Random contents: streams depend on seed, path and ordinal only."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from ocannl.lang.core.random import uniform_bits, unit_uniform
 # --- streams ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_stream_is_a_prefix_of_its_longer_self() -> None:
+def test_shorter_streams_are_prefixes() -> None:
     for count in (0, 1, 3, 4, 5, 100):
         assert np.array_equal(uniform_bits(42, "w", 0, count), uniform_bits(42, "w", 0, 1000)[:count])
 
 
 def test_streams_differ_by_seed_path_and_ordinal() -> None:
     base = uniform_bits(42, "w", 0, 64)
-    for other in (
+    for stream in (
         uniform_bits(43, "w", 0, 64),
         uniform_bits(42 + 2**32, "w", 0, 64),
         uniform_bits(42, "v", 0, 64),
         uniform_bits(42, "w", 1, 64),
         uniform_bits(42, "", 0, 64),
     ):
-        assert not np.array_equal(base, other)
-        assert np.mean(base == other) < 0.05
+        assert not np.array_equal(base, stream)
+        assert np.mean(base == stream) < 0.05
 
 
 def test_unit_uniform_numbers_are_in_the_half_open_interval() -> None:
@@ -43,7 +43,7 @@ def test_unit_uniform_numbers_are_in_the_half_open_interval() -> None:
         assert np.abs(np.histogram(numbers, 20)[0] / 1000 - 1).max() < 0.12
 
 
-def test_the_largest_number_is_less_than_one() -> None:
+def test_the_maximum_is_below_1() -> None:
     top = np.full(4, 0xFFFFFFFF, np.uint32)
     assert np.float32(top[0] >> np.uint32(8)) * np.float32(2.0**-24) < 1
     assert np.float64(np.uint64(2**64 - 1) >> np.uint64(11)) * 2.0**-53 < 1
@@ -56,7 +56,7 @@ def drawn(t: oc.Tensor, oracle: Any, **symbols: int) -> np.ndarray:
     return oracle(t * 1, **symbols)
 
 
-def test_a_parameter_draws_from_the_stream_of_its_path_whatever_else_is_built(oracle: Any) -> None:
+def test_the_stream_of_a_parameter_depends_on_the_path_only(oracle: Any) -> None:
     def weights(before: int) -> np.ndarray:
         for n in range(before):
             oc.param(f"other{n}", o=[4]).init_params.elaborate()
@@ -67,15 +67,15 @@ def test_a_parameter_draws_from_the_stream_of_its_path_whatever_else_is_built(or
     assert np.array_equal(weights(0), unit_uniform(42, "w", 0, 5) * np.float32(0.5) - np.float32(0.25))
 
 
-def test_parameters_of_one_graph_draw_apart(oracle: Any) -> None:
+def test_parameters_of_a_graph_draw_from_different_streams(oracle: Any) -> None:
     a, b = oc.param("w", o=[50]), oc.param("w", o=[50])
     both = a * 1 + b * 0
     first = oracle(both)
-    other = oracle(a * 0 + b * 1)
-    assert not np.array_equal(first, other)
+    second = oracle(a * 0 + b * 1)
+    assert not np.array_equal(first, second)
 
 
-def test_random_leaves_of_one_initial_value_draw_apart(oracle: Any) -> None:
+def test_random_leaves_of_an_initial_value_draw_from_different_streams(oracle: Any) -> None:
     w = oc.param("w", oc.uniform(o=[100]) - oc.uniform(o=[100]))
     difference = drawn(w, oracle)
     assert np.abs(difference).min() > 0
@@ -106,7 +106,7 @@ def test_uniform_numbers_have_their_bounds(oracle: Any) -> None:
         (lambda: oc.xavier(normal=True), 2 / 400),
     ],
 )
-def test_fans_are_those_of_the_inferred_shape(make: Any, variance: float, oracle: Any) -> None:
+def test_fans_follow_from_the_inferred_shape(make: Any, variance: float, oracle: Any) -> None:
     w = oc.param("w", make(), o=[100])
     w @ oc.tensor(np.ones((30, 10)))
     numbers = drawn(w, oracle)
@@ -120,7 +120,7 @@ def test_float64_parameters_draw_53_bits(oracle: Any) -> None:
     assert not np.array_equal(numbers, numbers.astype("float32"))
 
 
-def test_outside_parameters_a_random_leaf_has_a_key_of_its_own(oracle: Any) -> None:
+def test_random_leaves_outside_parameters_need_a_key(oracle: Any) -> None:
     a, b = oc.uniform(o=[4], key="a"), oc.uniform(o=[4], key="b")
     assert not np.array_equal(oracle(a + 0), oracle(b + 0))
     assert np.array_equal(oracle(oc.uniform(o=[4], key="a") + 0), oracle(a + 0))

@@ -1,4 +1,4 @@
-"""The page of short and plain spellings: every row of its tables says the same twice."""
+"""The page of short and plain spellings: both cells of every row are equivalent."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ ROWS = [(title, *(cell.replace(r"\|", "|") for cell in row)) for title, rows in 
 
 
 def names() -> dict[str, Any]:
-    """What the page's own block makes."""
-    found = re.search(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    assert found is not None
-    made: dict[str, Any] = {}
-    exec(found[1], made)
-    return made
+    """The names that the code block of the page defines."""
+    block = re.search(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    assert block is not None
+    scope: dict[str, Any] = {}
+    exec(block[1], scope)
+    return scope
 
 
-def made(program: str) -> tuple[oc.Tensor, ...]:
-    """What the last statement of a cell gives, or binds."""
+def last_value(program: str) -> tuple[oc.Tensor, ...]:
+    """The value of the last statement of a cell."""
     scope, statements = names(), ast.parse(program).body
     last = statements[-1]
     if isinstance(last, ast.Expr):
@@ -50,20 +50,20 @@ def recorded(program: str) -> str:
 
 
 @pytest.mark.parametrize(("section", "short", "plain"), ROWS, ids=[f"{short} == {plain}" for _, short, plain in ROWS])
-def test_a_row_says_the_same_twice(section: str, short: str, plain: str, oracle: Any) -> None:
+def test_short_and_plain_spelling_are_equivalent(section: str, short: str, plain: str, oracle: Any) -> None:
     if section == "Code":
         assert recorded(short) == recorded(plain) != ""
         return
-    for one, other in zip(made(short), made(plain), strict=True):
-        assert list(one.params) == list(other.params)
+    for left, right in zip(last_value(short), last_value(plain), strict=True):
+        assert list(left.params) == list(right.params)
         if section == "Names":
-            assert one.label == other.label
+            assert left.label == right.label
         else:
-            assert str(one.shape) == str(other.shape)
-            np.testing.assert_array_equal(oracle(one), oracle(other))
+            assert str(left.shape) == str(right.shape)
+            np.testing.assert_array_equal(oracle(left), oracle(right))
 
 
-def test_every_line_of_a_table_is_read() -> None:
+def test_every_table_row_is_tested() -> None:
     lines = [line for line in PAGE.splitlines() if line.startswith("|") and line not in HEAD]
     assert len(ROWS) == len(lines)
     assert set(SECTIONS) == {"Names", "Numbers, data, parameters", "Expressions", "Blocks", "Code"}

@@ -1,4 +1,4 @@
-"""Tensors: operators build expressions, equality is identity, and what needs a value says where values come from."""
+"""Tensors: operators build expressions, equality is identity, and conversions that need a value are errors."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def y() -> oc.Tensor:
 
 # --- operators -------------------------------------------------------------------------------------------------------
 
-BOTH = [
+BINARY = [
     operator.add, operator.sub, operator.mul, operator.truediv, operator.mod, operator.lt, operator.le, operator.gt,
     operator.ge,
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("op", BOTH)
-def test_operators_of_two_mean_what_numpy_means(op: Callable[[Any, Any], Any], x: Any, y: Any, oracle: Any) -> None:
+@pytest.mark.parametrize("op", BINARY)
+def test_binary_operators_equal_numpy(op: Callable[[Any, Any], Any], x: Any, y: Any, oracle: Any) -> None:
     np.testing.assert_array_equal(oracle(op(x, y)), op(A, B))
     np.testing.assert_array_equal(oracle(op(x, 2.0)), op(A, 2.0))
     np.testing.assert_array_equal(oracle(op(2, y)), op(2, B))
@@ -52,7 +52,7 @@ def test_powers(y: Any, oracle: Any) -> None:
     np.testing.assert_allclose(oracle(2**y), 2.0**B)
 
 
-def test_logic_counts_what_is_not_zero_as_true(x: Any, y: Any, oracle: Any) -> None:
+def test_logic_operators_take_nonzero_as_true(x: Any, y: Any, oracle: Any) -> None:
     np.testing.assert_array_equal(oracle(x & y), [1, 1, 0, 1])
     np.testing.assert_array_equal(oracle(x | 0), [1, 1, 0, 1])
     np.testing.assert_array_equal(oracle(1 & x), [1, 1, 0, 1])
@@ -60,7 +60,7 @@ def test_logic_counts_what_is_not_zero_as_true(x: Any, y: Any, oracle: Any) -> N
     np.testing.assert_array_equal(oracle(~x), [0, 0, 1, 0])
 
 
-def test_operators_of_one(x: Any, oracle: Any) -> None:
+def test_unary_operators(x: Any, oracle: Any) -> None:
     np.testing.assert_array_equal(oracle(-x), -A)
     np.testing.assert_array_equal(oracle(+x), A)
     np.testing.assert_array_equal(oracle(abs(x)), abs(A))
@@ -73,12 +73,12 @@ def test_methods_are_the_functions(x: Any, oracle: Any) -> None:
         np.testing.assert_array_equal(oracle(getattr(abs(x) + 1, name)()), oracle(getattr(oc, name)(abs(x) + 1)))
 
 
-def test_rows_broadcast_one_by_one(oracle: Any) -> None:
+def test_rows_broadcast_independently(oracle: Any) -> None:
     a, b = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
     left, right = oc.tensor(a, batch_axes=1), oc.tensor(b, input_axes=1)  # 2|3 and 4->3
-    made = left + right
-    assert str(made.shape) == "2|4->3"
-    np.testing.assert_array_equal(oracle(made), a[:, :, None] + b)
+    total = left + right
+    assert str(total.shape) == "2|4->3"
+    np.testing.assert_array_equal(oracle(total), a[:, :, None] + b)
     tall = oc.tensor(a.reshape(2, 1, 3)) * oc.tensor(b.reshape(4, 3)[:1])
     assert str(tall.shape) == "2,1,3"
 
@@ -86,9 +86,9 @@ def test_rows_broadcast_one_by_one(oracle: Any) -> None:
 def test_matmul_contracts_rows(oracle: Any) -> None:
     rng = np.random.default_rng(0)
     w, x = rng.normal(size=(2, 3, 4, 5)), rng.normal(size=(7, 4, 5))
-    made = oc.tensor(w, input_axes=2) @ oc.tensor(x, batch_axes=1)
-    assert str(made.shape) == "7|2,3"
-    np.testing.assert_allclose(oracle(made), np.einsum("abij,nij->nab", w, x))
+    product = oc.tensor(w, input_axes=2) @ oc.tensor(x, batch_axes=1)
+    assert str(product.shape) == "7|2,3"
+    np.testing.assert_allclose(oracle(product), np.einsum("abij,nij->nab", w, x))
     two = oc.tensor(w[0, 0], input_axes=1) @ oc.tensor(rng.normal(size=(5, 6)), input_axes=1)
     assert str(two.shape) == "6->4"
     np.testing.assert_allclose(oracle(np.eye(4)[0] * oc.tensor(x[0, :, 0])), np.eye(4)[0] * x[0, :, 0])
@@ -111,7 +111,7 @@ def test_a_slice_takes_the_leftmost_batch_axis(oracle: Any) -> None:
     assert str(x[n].shape) == "3|4"
 
 
-def test_a_slice_of_an_expression_keeps_its_shape(oracle: Any) -> None:
+def test_a_slice_of_an_expression_keeps_the_shape(oracle: Any) -> None:
     a = np.arange(6.0).reshape(2, 3)
     doubled = oc.tensor(a, batch_axes=1) * 2
     row = doubled[1]
@@ -139,7 +139,7 @@ def test_equality_between_tensors_is_identity(x: Any, y: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "message"),
+    ("call", "message"),
     [
         (lambda x: x == 1, "`==` between tensors is identity; to compare values write oc.eq(a, b)"),
         (lambda x: x == 1.0, "`==` between tensors is identity; to compare values write oc.eq(a, b)"),
@@ -174,16 +174,16 @@ def test_equality_between_tensors_is_identity(x: Any, y: Any) -> None:
         (lambda x: x.find("nope"), "`x` depends on nothing called 'nope'; parameters are []"),
     ],
 )
-def test_what_an_expression_cannot_do_it_refuses_with_a_way_out(x: Any, what: Any, message: str) -> None:
+def test_errors_name_an_alternative(x: Any, call: Any, message: str) -> None:
     with pytest.raises(oc.CodeError) as caught:
-        what(x)
+        call(x)
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize("what", [list, tuple, sum, lambda x: 1 in x, lambda x: [*x]])
-def test_a_tensor_is_no_sequence(x: Any, what: Callable[[Any], object]) -> None:
+@pytest.mark.parametrize("call", [list, tuple, sum, lambda x: 1 in x, lambda x: [*x]])
+def test_a_tensor_is_no_sequence(x: Any, call: Callable[[Any], object]) -> None:
     with pytest.raises(TypeError):
-        what(x)
+        call(x)
 
 
 @pytest.mark.parametrize("wrong", [True, False, np.True_])
@@ -198,7 +198,7 @@ def test_truth_values_take_no_part(x: Any, wrong: Any) -> None:
 # --- labels, parameters, gradients -----------------------------------------------------------------------------------
 
 
-def test_an_expression_reads_as_it_was_written() -> None:
+def test_errors_show_expressions_in_source_form() -> None:
     w, x = oc.param("w", o=[3]), oc.placeholder("x", o=[4], b=[2], i=[])
     with pytest.raises(oc.ShapeError) as caught:
         str((oc.relu(w @ x) * oc.tensor([1.0, 2.0], label="y")).shape)
@@ -210,9 +210,9 @@ def test_an_expression_reads_as_it_was_written() -> None:
 def test_parameters_come_in_order_of_creation_whatever_the_order_of_use() -> None:
     a, b, c = oc.param("a", 1.0), oc.param("b", 1.0), oc.param("c", 1.0)
     assert list(((c * b) + (a * c)).params) == ["a", "b", "c"]
-    again = oc.param("a", 2.0)
-    assert list((again * a).params) == ["a", "a_2"]
-    assert (again * a).params["a_2"] is again
+    second = oc.param("a", 2.0)
+    assert list((second * a).params) == ["a", "a_2"]
+    assert (second * a).params["a_2"] is second
     assert (c * b).find("b") is b
 
 
@@ -221,7 +221,7 @@ def test_inputs_are_the_leaves_that_are_neither_parameters_nor_numbers() -> None
     assert (d * (w * x + 2) * x).inputs() == [x, d]
 
 
-def test_who_has_a_gradient() -> None:
+def test_tensors_with_and_without_gradient() -> None:
     w, x = oc.param("w", 1.0), oc.placeholder("x", o=[2])
     assert w.grad is not None
     assert w.grad is w.grad
@@ -246,13 +246,13 @@ def test_a_gradient_is_updated_not_replaced() -> None:
         assert str(caught.value) == message
 
 
-def test_labels_are_names_until_told_otherwise() -> None:
+def test_labels_default_to_variable_names() -> None:
     x = oc.placeholder()
     assert (x.label, x.with_label("h").label, x.value.label) == ("x", "h", "h")
     assert oc.relu(x * 1).application.operands[0].label == "mul"
 
 
-def test_asking_whether_there_is_an_attribute_infers_nothing() -> None:
+def test_hasattr_infers_nothing() -> None:
     w = oc.param("w", o=[3])
     assert all(hasattr(w, name) for name in ("shape", "grad", "value", "params", "forward", "__array__"))
     assert w.known_shape == "...->3"
@@ -279,10 +279,10 @@ def test_a_broadcast_operand_receives_the_sum() -> None:
 
 def test_a_gradient_flows_through_slices_and_transposes() -> None:
     a = np.arange(1.0, 25).reshape(2, 3, 4)
-    given = oc.tensor(a, batch_axes=1, input_axes=1)
-    oc.testing.gradcheck(lambda x: x[1] * x[0] + x.T[0].T, given)
+    x = oc.tensor(a, batch_axes=1, input_axes=1)
+    oc.testing.gradcheck(lambda x: x[1] * x[0] + x.T[0].T, x)
 
 
-def test_a_gradient_to_an_operand_used_by_name_and_inside_stops_where_told() -> None:
+def test_gradcheck_reports_a_stopped_gradient() -> None:
     with pytest.raises(oc.testing.GradientMismatch, match="argument 1, `x1`"):
         oc.testing.gradcheck(lambda x: x * oc.stop_gradient(x), [2.0])

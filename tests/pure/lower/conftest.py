@@ -29,8 +29,8 @@ class Judged:
     @staticmethod
     @cache
     def program(seed: int) -> tuple[Program, dict[TNode, np.ndarray]]:
-        made = generate(Random(seed))
-        return made, evaluate(made.code, made.arrays, made.symbols, made.merged)
+        program_ = generate(Random(seed))
+        return program_, evaluate(program_.code, program_.arrays, program_.symbols, program_.merged)
 
 
 @pytest.fixture(scope="session")

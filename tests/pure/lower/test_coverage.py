@@ -20,18 +20,18 @@ def touched(piece: Piece, statics: dict[Sym, int], arrays: Arrays) -> Counter[tu
     cells: Counter[tuple[int, ...]] = Counter()
     for point in product(*(range(s.lo, s.hi + 1) for s in piece.loops)):
         values = dict(zip(piece.loops, point, strict=True)) | statics
-        for pick in piece.picks:
+        for pick in piece.indirect:
             assert isinstance(pick.value, Read)
-            values[pick.sym] = int(arrays[pick.value.node][tuple(a.evaluate(values) for a in pick.value.at)])
-        if any(not pick.sym.lo <= values[pick.sym] <= pick.sym.hi for pick in piece.picks):
+            values[pick.sym] = int(arrays[pick.value.node][tuple(a.evaluate(values) for a in pick.value.indices)])
+        if any(not pick.sym.lo <= values[pick.sym] <= pick.sym.hi for pick in piece.indirect):
             continue
         holds = all(a.evaluate(values) >= 0 for a in piece.when.ge0)
         if holds and all(a.evaluate(values) == 0 for a in piece.when.eq0):
-            cells[tuple(a.evaluate(values) for a in piece.at)] += 1
+            cells[tuple(a.evaluate(values) for a in piece.indices)] += 1
     return cells
 
 
-def test_claims_hold_on_random_statements() -> None:
+def test_coverage_of_random_statements() -> None:
     claims: Counter[tuple[bool, bool, bool, bool]] = Counter()
     for seed in range(1500):
         program = generate(Random(seed))
@@ -39,20 +39,20 @@ def test_claims_hold_on_random_statements() -> None:
             cells: Counter[tuple[int, ...]] = Counter()
             for piece in assign.pieces:
                 cells += touched(piece, program.symbols, program.arrays)
-            once = all(n == 1 for n in cells.values())
-            whole = len(cells) == prod(assign.lhs.dims)
-            says_once, says_whole = is_injective(assign.pieces), is_surjective(assign.pieces, assign.lhs.dims)
-            assert once or not says_once
-            assert whole or not says_whole
-            if not any(piece.picks for piece in assign.pieces):  # which nobody can know beforehand
-                claims[once, says_once, whole, says_whole] += 1
-    missed_once = sum(n for (once, says, _, _), n in claims.items() if once and not says)
-    missed_whole = sum(n for (_, _, whole, says), n in claims.items() if whole and not says)
+            injective = all(n == 1 for n in cells.values())
+            surjective = len(cells) == prod(assign.lhs.dims)
+            says_injective, says_surjective = is_injective(assign.pieces), is_surjective(assign.pieces, assign.lhs.dims)
+            assert injective or not says_injective
+            assert surjective or not says_surjective
+            if not any(piece.indirect for piece in assign.pieces):  # which nobody can know beforehand
+                claims[injective, says_injective, surjective, says_surjective] += 1
+    missed_once = sum(n for (injective, says, _, _), n in claims.items() if injective and not says)
+    missed_surjective = sum(n for (_, _, surjective, says), n in claims.items() if surjective and not says)
     assert missed_once < 0.06 * claims.total()
-    assert missed_whole < 0.15 * claims.total()  # masks may hold everywhere, and windows cover
+    assert missed_surjective < 0.15 * claims.total()  # masks may hold everywhere, and windows cover
 
 
-I, J, K, ONE, NONE = Sym("i", 0, 2), Sym("j", 0, 3), Sym("k", 0, 1), Sym("one", 0, 0), Sym("none", 0, -1)
+I, J, K, SINGLE, NONE = Sym("i", 0, 2), Sym("j", 0, 3), Sym("k", 0, 1), Sym("one", 0, 0), Sym("none", 0, -1)
 N = Sym("n", 0, 1, SymKind.STATIC)
 
 
@@ -66,8 +66,8 @@ CASES = [  # pieces, dims, injective, surjective
     ([piece((I, J), I, J)], (3, 4), True, True),
     ([piece((J, I), I, J)], (4, 3), True, True),
     ([piece((I,), I, J)], (3,), False, True),  # a reduction
-    ([piece((I,), I, ONE)], (3,), True, True),  # over one value
-    ([piece((), ONE)], (), True, True),
+    ([piece((I,), I, SINGLE)], (3,), True, True),  # over one value
+    ([piece((), SINGLE)], (), True, True),
     ([piece((), I)], (), False, True),
     ([piece((-i + 2,), I)], (3,), True, True),
     ([piece((I, I), I)], (3, 3), True, False),  # a diagonal
@@ -95,6 +95,6 @@ CASES = [  # pieces, dims, injective, surjective
 ]
 
 
-@pytest.mark.parametrize(("pieces", "dims", "once", "whole"), CASES)
-def test_case(pieces: list[Piece], dims: tuple[int, ...], once: bool, whole: bool) -> None:
-    assert (is_injective(pieces), is_surjective(pieces, dims)) == (once, whole)
+@pytest.mark.parametrize(("pieces", "dims", "injective", "surjective"), CASES)
+def test_case(pieces: list[Piece], dims: tuple[int, ...], injective: bool, surjective: bool) -> None:
+    assert (is_injective(pieces), is_surjective(pieces, dims)) == (injective, surjective)

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import Access
+from ocannl.ir.loops import AccessMode
 from ocannl.ir.text import print_comp, print_proc
 from ocannl.ir.tnode import TNode
 from ocannl.ir.verify import verify
@@ -39,22 +39,22 @@ def test_lowering_is_faithful_for_hypothesis(random: Random) -> None:
     check(program, evaluate(program.code, program.arrays, program.symbols, program.merged))
 
 
-def test_a_program_that_is_lowered_twice_is_the_same() -> None:
+def test_lowering_is_deterministic() -> None:
     for seed in range(100):
         code = generate(Random(seed)).code
         assert print_proc(lower(code, "a"), origins=True) == print_proc(lower(code, "a"), origins=True)
 
 
-def test_outputs_hold_no_old_values(judged: Any) -> None:
+def test_outputs_contain_no_stale_values(judged: Any) -> None:
     """What is `out` does not depend on what was there before; `in` and `const` stay as they were."""
     for seed in range(300):
         program, _ = judged.program(seed)
         proc = lower(program.code, "routine")
-        written = [b.node for b in proc.bufs if b.access is Access.OUT]
+        written = [b.node for b in proc.bufs if b.access is AccessMode.OUT]
         kept = {n: a for n, a in program.arrays.items() if n not in written}
         want = interpret(proc, program.arrays, program.symbols, program.merged)
         got = interpret(proc, kept, program.symbols, program.merged)
         assert not difference(want, got, dict.fromkeys(want, 0.0))
         for buf in proc.bufs:
-            if buf.access in (Access.IN, Access.CONST):
+            if buf.access in (AccessMode.IN, AccessMode.CONST):
                 assert not difference({buf.node: program.arrays[buf.node]}, {buf.node: got[buf.node]}, {buf.node: 0.0})

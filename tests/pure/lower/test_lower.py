@@ -11,9 +11,9 @@ import pytest
 from ocannl.base.errors import CodeError, DtypeError
 from ocannl.ir import precision as P
 from ocannl.ir.assign import Apply, Assign, Block, Comp, Convert, Index, Number, Origin, Piece, Read, Seq, Value
-from ocannl.ir.index import TRUE, Affine, Cond, Sym, SymKind, inside
+from ocannl.ir.index import TRUE, Affine, Cond, Sym, SymKind, bounds_condition
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import Access, Home, Proc
+from ocannl.ir.loops import AccessMode, MemorySpace, Proc
 from ocannl.ir.ops import ADD, AND, BY_NAME, DIV, MAX, MUL, SUB, WHERE, Op
 from ocannl.ir.precision import Precision
 from ocannl.ir.text import print_proc
@@ -42,7 +42,7 @@ def mul(a: Value, b: Value) -> Apply:
     return Apply(MUL, (a, b))
 
 
-def one(
+def assign(
     lhs: TNode, index: tuple[Affine, ...], value: Value, *loops: Sym, op: Op | None = None, clear: bool = False,
     when: Cond = TRUE,
 ) -> Assign:  # fmt: skip
@@ -51,27 +51,27 @@ def one(
 
 def matrix_product() -> Comp:
     w, x, y = node("w", 2, 3, role=Role.PARAMETER), node("x", 3, role=Role.DATA), node("y", 2)
-    return Block("y fwd", one(y, at(I), mul(read(w, I, J), read(x, J)), J, I, op=ADD, clear=True))
+    return Block("y fwd", assign(y, at(I), mul(read(w, I, J), read(x, J)), J, I, op=ADD, clear=True))
 
 
 def pointwise() -> Comp:
     x, y = node("x", 2, 3), node("y", 2, 3)
-    return one(y, at(I, J), Apply(BY_NAME["relu"], (read(x, I, J),)), I, J)
+    return assign(y, at(I, J), Apply(BY_NAME["relu"], (read(x, I, J),)), I, J)
 
 
 def accumulated_gradient() -> Comp:
-    g, w = node("g", 2), TNode("", Role.GRADIENT, lambda: (2,), lambda: P.float32, of=node("w", 2))
-    return one(w, at(I), mul(read(g, I), Number(2)), I, op=ADD)
+    g, w = node("g", 2), TNode("", Role.GRADIENT, lambda: (2,), lambda: P.float32, gradient_of=node("w", 2))
+    return assign(w, at(I), mul(read(g, I), Number(2)), I, op=ADD)
 
 
 def descent() -> Comp:
     w, g = node("w", 2, role=Role.PARAMETER), node("w.grad", 2)
-    return one(w, at(I), mul(Number(0.1), read(g, I)), I, op=SUB)
+    return assign(w, at(I), mul(Number(0.1), read(g, I)), I, op=SUB)
 
 
 def diagonal() -> Comp:
     x, y = node("x", 2), node("y", 2, 2)
-    return one(y, at(I, I), read(x, I), I, clear=True)
+    return assign(y, at(I, I), read(x, I), I, clear=True)
 
 
 def concatenation() -> Comp:
@@ -83,75 +83,76 @@ def concatenation() -> Comp:
 def padded_pooling() -> Comp:
     x, y = node("x", 4), node("y", 2)
     window = Affine.of(I) * 2 + J - 1
-    return one(y, at(I), read(x, window, outside=float("-inf")), I, J, op=MAX, clear=True)
+    return assign(y, at(I), read(x, window, outside=float("-inf")), I, J, op=MAX, clear=True)
 
 
 def scattered_windows() -> Comp:
     g, x = node("g", 2), node("x", 4)
     window = Affine.of(I) * 2 + J - 1
-    return one(x, (window,), read(g, I), J, I, op=ADD, when=inside(window, 4))
+    return assign(x, (window,), read(g, I), J, I, op=ADD, when=bounds_condition(window, 4))
 
 
-def reversal_in_place() -> Comp:
+def aliased_reversal() -> Comp:
     x = node("x", 3)
-    return one(x, at(J), read(x, -Affine.of(J) + 2), J)
+    return assign(x, at(J), read(x, -Affine.of(J) + 2), J)
 
 
-def in_place() -> Comp:
+def aliased_update() -> Comp:
     x = node("x", 3)
-    return one(x, at(J), mul(read(x, J), read(x, J)), J)
+    return assign(x, at(J), mul(read(x, J), read(x, J)), J)
 
 
 def sum_in_half_precision() -> Comp:
     x, y = node("x", 2, 3, kind=P.float16), node("y", 2, kind=P.float16)
-    return one(y, at(I), read(x, I, J), I, J, op=ADD, clear=True)
+    return assign(y, at(I), read(x, I, J), I, J, op=ADD, clear=True)
 
 
 def running_sum_in_half_precision() -> Comp:
     x, y = node("x", 2, kind=P.bfloat16), node("y", 2, kind=P.bfloat16)
-    return one(y, at(I), mul(read(x, I), Number(0.5)), I, op=ADD)
+    return assign(y, at(I), mul(read(x, I), Number(0.5)), I, op=ADD)
 
 
 def repeated_division() -> Comp:
     x, y = node("x", 2, 3), node("y", 2)
-    return one(y, at(I), Apply(ADD, (Number(1), Apply(BY_NAME["abs"], (read(x, I, J),)))), J, I, op=DIV)
+    return assign(y, at(I), Apply(ADD, (Number(1), Apply(BY_NAME["abs"], (read(x, I, J),)))), J, I, op=DIV)
 
 
 def slice_by_a_static_symbol() -> Comp:
     x, y = node("x", 2, 3), node("y", 2, 3)
-    return one(y, at(N, J), Apply(ADD, (read(x, N, J), Index(Affine.of(N) + 1))), J)
+    return assign(y, at(N, J), Apply(ADD, (read(x, N, J), Index(Affine.of(N) + 1))), J)
 
 
 def everything_true() -> Comp:
     x, y = node("x", 2, 3), node("y", 2)
     test = Apply(BY_NAME["lt"], (read(x, I, J), Number(0.5)))
-    return one(y, at(I), test, I, J, op=AND, clear=True)
+    return assign(y, at(I), test, I, J, op=AND, clear=True)
 
 
 def mixed_types() -> Comp:
     c, a, b = node("c", 2, kind=P.float64), node("a", 2, kind=P.uint8), node("b", 2, kind=P.bfloat16)
     y = node("y", 2, kind=P.float32)
     scaled = mul(Apply(ADD, (read(a, I), Number(0.5))), Index(Affine.of(I)))
-    return one(y, at(I), Apply(WHERE, (read(c, I), Apply(ADD, (scaled, read(b, I))), Convert(read(a, I), P.int32))), I)
+    chosen = Apply(WHERE, (read(c, I), Apply(ADD, (scaled, read(b, I))), Convert(read(a, I), P.int32)))
+    return assign(y, at(I), chosen, I)
 
 
 def empty_sum() -> Comp:
     nothing = Sym("e", 0, -1)
     x, y = node("x", 2, 0), node("y", 2)
-    return one(y, at(I), read(x, I, nothing), I, nothing, op=ADD, clear=True)
+    return assign(y, at(I), read(x, I, nothing), I, nothing, op=ADD, clear=True)
 
 
 def merged_average() -> Comp:
     w = node("w", 2, role=Role.PARAMETER)
     return Seq((
-        one(w, at(I), mul(Number(0.5), read(w, I, merge=True)), I, op=ADD),
-        one(node("done", kind=P.bool_), (), Number(1)),
+        assign(w, at(I), mul(Number(0.5), read(w, I, merge=True)), I, op=ADD),
+        assign(node("done", kind=P.bool_), (), Number(1)),
     ))  # fmt: skip
 
 
 def same_names() -> Comp:
     x, y, z = node("h", 2), node("h", 2), node("i", 2)
-    return Seq((one(y, at(I), read(x, I), I), one(z, at(I), read(y, I), I)))
+    return Seq((assign(y, at(I), read(x, I), I), assign(z, at(I), read(y, I), I)))
 
 
 PROGRAMS: dict[Callable[[], Comp], str] = {
@@ -228,8 +229,8 @@ PROGRAMS: dict[Callable[[], Comp], str] = {
               if 2*i+j-1 >= 0:
                 x[2*i+j-1] += g[i]
         """,
-    reversal_in_place: """
-        proc reversal_in_place
+    aliased_reversal: """
+        proc aliased_reversal
           x        : f32[3]  inout
           x_before : f32[3]  arena
           for i in 0..3:
@@ -237,8 +238,8 @@ PROGRAMS: dict[Callable[[], Comp], str] = {
           for j in 0..3:
             x[j] = x_before[-j+2]
         """,
-    in_place: """
-        proc in_place
+    aliased_update: """
+        proc aliased_update
           x : f32[3]  inout
           for j in 0..3:
             x[j] = x[j] * x[j]
@@ -354,9 +355,10 @@ def test_origins_stay() -> None:
 
 
 def test_nodes_live_in_pools_and_copies_in_the_arena() -> None:
-    bufs = {b.name: b for b in lower(reversal_in_place(), "step").bufs}
-    assert (bufs["x"].home, bufs["x"].access) == (Home.POOL, Access.INOUT)
-    assert (bufs["x_before"].home, bufs["x_before"].access, bufs["x_before"].node) == (Home.ARENA, Access.TEMP, None)
+    bufs = {b.name: b for b in lower(aliased_reversal(), "step").bufs}
+    assert (bufs["x"].space, bufs["x"].access) == (MemorySpace.GLOBAL, AccessMode.INOUT)
+    before = bufs["x_before"]
+    assert (before.space, before.access, before.node) == (MemorySpace.ARENA, AccessMode.TEMP, None)
 
 
 @pytest.mark.parametrize(
@@ -377,46 +379,46 @@ def test_access(build: Callable[[], Comp], access: dict[str, str]) -> None:
 
 def test_long_and_deep_programs() -> None:
     x = node("x", 2)
-    code: Comp = one(x, at(I), Number(0), I)
+    code: Comp = assign(x, at(I), Number(0), I)
     for n in range(5000):
-        code = Block(f"{n}", Seq((code, one(x, at(I), Number(1), I, op=ADD))))
+        code = Block(f"{n}", Seq((code, assign(x, at(I), Number(1), I, op=ADD))))
     proc = lower(code, "deep")
     verify(proc, "lowered")
     assert len(proc.body) == 10001
 
 
 def clash() -> Comp:
-    other = Sym("n", 0, 1, SymKind.STATIC)
+    second = Sym("n", 0, 1, SymKind.STATIC)
     x = node("x", 2, 2)
-    return one(x, at(N, other), Number(1))
+    return assign(x, at(N, second), Number(1))
 
 
 REFUSED: list[tuple[Callable[[], Comp], type[Exception], str]] = [
     (clash, CodeError, "two different static symbols are called `n`; give one of them another name"),
     (
-        lambda: one(node("x", 2), at(Sym("batch no", 0, 1, SymKind.STATIC)), Number(1)),
+        lambda: assign(node("x", 2), at(Sym("batch no", 0, 1, SymKind.STATIC)), Number(1)),
         CodeError,
         "a static symbol is called 'batch no'; name it with letters, digits and underscores",
     ),
-    (lambda: one(node("x", 2), at(I), Number(1)), CodeError, "`i` is not a loop of the piece that mentions it"),
-    (lambda: one(node("x", 2), at(I), Number(1), I, I), CodeError, "a piece runs over one loop twice: i, i"),
-    (lambda: one(node("x", 2), at(), Number(1)), CodeError, "`x` has 1 axes, and is written at 0 indices"),
+    (lambda: assign(node("x", 2), at(I), Number(1)), CodeError, "`i` is not a loop of the piece that mentions it"),
+    (lambda: assign(node("x", 2), at(I), Number(1), I, I), CodeError, "a piece runs over one loop twice: i, i"),
+    (lambda: assign(node("x", 2), at(), Number(1)), CodeError, "`x` has 1 axes, and is written at 0 indices"),
     (
-        lambda: one(node("x", 2), at(I), read(node("y", 2), I, I), I),
+        lambda: assign(node("x", 2), at(I), read(node("y", 2), I, I), I),
         CodeError,
         "`y` has 1 axes, and is read at 2 indices",
     ),
     (
-        lambda: one(node("x", 2), at(I), Number(1), I, op=BY_NAME["lt"], clear=True),
+        lambda: assign(node("x", 2), at(I), Number(1), I, op=BY_NAME["lt"], clear=True),
         CodeError,
         "`lt` has no neutral element to start from; write the statement without clearing",
     ),
     (
-        lambda: one(node("x", 2), at(I), Number(1), I, op=BY_NAME["neg"]),
+        lambda: assign(node("x", 2), at(I), Number(1), I, op=BY_NAME["neg"]),
         CodeError,
         "`neg` cannot accumulate into `x`: it takes 1 operands, not 2",
     ),
-    (lambda: one(node("x", 2), at(I), Apply(ADD, (Number(1),)), I), CodeError, "`add` takes 2 operands, not 1"),
+    (lambda: assign(node("x", 2), at(I), Apply(ADD, (Number(1),)), I), CodeError, "`add` takes 2 operands, not 1"),
 ]
 
 
@@ -432,5 +434,5 @@ def test_an_operation_on_integers_refuses_floats() -> None:
 
     shift = Op("shift", 2, "A shift.", np.left_shift, domain=Domain.INTEGER)
     with pytest.raises(DtypeError) as caught:
-        lower(one(node("x", 2), at(I), Apply(shift, (read(node("y", 2), I), Number(1))), I), "step")
+        lower(assign(node("x", 2), at(I), Apply(shift, (read(node("y", 2), I), Number(1))), I), "step")
     assert str(caught.value) == "`shift` is an operation on integers, not on float32"

@@ -12,7 +12,7 @@ from ocannl.base.errors import DtypeError
 from ocannl.ir import assign as comp
 from ocannl.ir.index import TRUE, Affine, Bound, Cond
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import Access, Apply, Cast, Comment, Load, Ref, Store, Update, When
+from ocannl.ir.loops import AccessMode, Apply, Cast, Comment, Load, Ref, Store, Update, When
 from ocannl.ir.ops import ADD, AND, BY_NAME, ID, MAX, MIN, MUL, OR, Domain
 from ocannl.ir.precision import Family, int32
 from ocannl.lower import coverage, types
@@ -54,7 +54,7 @@ def finite_neutral(patch: Patch) -> None:
 
 
 @bug
-def cleared_though_nobody_asked(patch: Patch) -> None:
+def cleared_without_request(patch: Patch) -> None:
     wrap(patch, lowering._Routine, "assign", lambda f, self, a: f(
         self, a if a.accum is None or a.accum.neutral is None else replace(a, clear=True)))  # fmt: skip
 
@@ -76,12 +76,14 @@ def pieces_never_overlap(patch: Patch) -> None:
 
 @bug
 def reductions_ignored_by_coverage(patch: Patch) -> None:
-    wrap(patch, coverage, "determined", lambda f, at, syms: f(at, [s for s in syms if any(a.coef(s) for a in at)]))
+    wrap(patch, coverage, "indices_are_injective", lambda f, at, syms: f(
+        at, [s for s in syms if any(a.coef(s) for a in at)]
+    ))  # fmt: skip
 
 
 @bug
 def digits_may_touch(patch: Patch) -> None:
-    wrap(patch, coverage, "determined", lambda f, at, syms: all(any(a.coef(s) for a in at) for s in syms))
+    wrap(patch, coverage, "indices_are_injective", lambda f, at, syms: all(any(a.coef(s) for a in at) for s in syms))
 
 
 @bug
@@ -90,7 +92,7 @@ def masks_ignored_by_coverage(patch: Patch) -> None:
 
 
 @bug
-def first_value_of_logic_stored_as_it_is(patch: Patch) -> None:
+def first_logic_value_not_normalized(patch: Patch) -> None:
     patch.setattr(lowering, "TRUE_NEUTRAL", (ADD, MUL, MAX, MIN, AND, OR))
 
 
@@ -99,17 +101,17 @@ def first_value_of_logic_stored_as_it_is(patch: Patch) -> None:
 
 @bug
 def last_iteration_lost(patch: Patch) -> None:
-    wrap(patch, lowering, "loop", lambda f, sym, *rest: replace(f(sym, *rest), hi=Bound.upper(sym.hi)))
+    wrap(patch, lowering, "loop", lambda f, sym, *more: replace(f(sym, *more), hi=Bound.upper(sym.hi)))
 
 
 @bug
 def first_iteration_lost(patch: Patch) -> None:
-    wrap(patch, lowering, "loop", lambda f, sym, *rest: replace(f(sym, *rest), lo=Bound.lower(sym.lo + 1)))
+    wrap(patch, lowering, "loop", lambda f, sym, *more: replace(f(sym, *more), lo=Bound.lower(sym.lo + 1)))
 
 
 @bug
-def one_iteration_too_many(patch: Patch) -> None:
-    wrap(patch, lowering, "loop", lambda f, sym, *rest: replace(f(sym, *rest), hi=Bound.upper(sym.hi + 2)))
+def extra_iteration(patch: Patch) -> None:
+    wrap(patch, lowering, "loop", lambda f, sym, *more: replace(f(sym, *more), hi=Bound.upper(sym.hi + 2)))
 
 
 @bug
@@ -129,7 +131,7 @@ def pieces_in_reverse(patch: Patch) -> None:
 
 @bug
 def offset_lost(patch: Patch) -> None:
-    wrap(patch, lowering._Box, "index", lambda f, self, index: Affine(f(self, index).terms))
+    wrap(patch, lowering._RenamedLoops, "index", lambda f, self, index: Affine(f(self, index).terms))
 
 
 @bug
@@ -138,7 +140,7 @@ def stride_of_an_index_lost(patch: Patch) -> None:
         out = f(self, index)
         return Affine(tuple((max(min(c, 1), -1), s) for c, s in out.terms), out.const)
 
-    wrap(patch, lowering._Box, "index", around)
+    wrap(patch, lowering._RenamedLoops, "index", around)
 
 
 @bug
@@ -147,7 +149,7 @@ def sign_of_an_index_lost(patch: Patch) -> None:
         out = f(self, index)
         return Affine(tuple((abs(c), s) for c, s in out.terms), out.const)
 
-    wrap(patch, lowering._Box, "index", around)
+    wrap(patch, lowering._RenamedLoops, "index", around)
 
 
 @bug
@@ -164,11 +166,11 @@ def statements_in_reverse(patch: Patch) -> None:
 
 
 @bug
-def static_symbol_taken_for_its_least_value(patch: Patch) -> None:
+def static_symbol_replaced_by_lower_bound(patch: Patch) -> None:
     def around(f: Any, self: Any, index: Affine) -> Affine:
         return f(self, index).substitute({s: Affine.of(s.lo) for s in index.syms if s.kind.value == "static"})
 
-    wrap(patch, lowering._Box, "index", around)
+    wrap(patch, lowering._RenamedLoops, "index", around)
 
 
 # --- statements ---
@@ -180,12 +182,12 @@ def store_instead_of_update(patch: Patch) -> None:
         out = f(*args, **kw)
         return Store(out.ref, out.value, out.origin) if isinstance(out, Update) else out
 
-    wrap(patch, lowering, "_meet", around)
+    wrap(patch, lowering, "_accumulate", around)
 
 
 @bug
 def update_instead_of_store(patch: Patch) -> None:
-    wrap(patch, lowering, "_meet", lambda f, *args, first: f(*args, first=False))
+    wrap(patch, lowering, "_accumulate", lambda f, *args, is_first: f(*args, is_first=False))
 
 
 @bug
@@ -202,45 +204,45 @@ def operands_of_accumulation_swapped(patch: Patch) -> None:
                 return Store(ref, Apply(op, (b, a)), origin)
         return out
 
-    wrap(patch, lowering, "_meet", around)
+    wrap(patch, lowering, "_accumulate", around)
 
 
 @bug
 def alias_not_copied(patch: Patch) -> None:
-    patch.setattr(lowering, "_overwrites_what_it_reads", lambda assign, early: False)
+    patch.setattr(lowering, "_reads_overwritten_cells", lambda assign, early: False)
 
 
 @bug
 def alias_copied_only_when_indices_differ(patch: Patch) -> None:
-    wrap(patch, lowering, "_overwrites_what_it_reads", lambda f, assign, early: f(assign, False))
+    wrap(patch, lowering, "_reads_overwritten_cells", lambda f, assign, early: f(assign, False))
 
 
 @bug
 def mask_dropped(patch: Patch) -> None:
-    patch.setattr(lowering._Box, "cond", lambda self, cond: TRUE)
+    patch.setattr(lowering._RenamedLoops, "cond", lambda self, cond: TRUE)
 
 
 @bug
 def equality_of_a_mask_dropped(patch: Patch) -> None:
-    wrap(patch, lowering._Box, "cond", lambda f, self, cond: Cond(f(self, cond).ge0))
+    wrap(patch, lowering._RenamedLoops, "cond", lambda f, self, cond: Cond(f(self, cond).ge0))
 
 
 @bug
 def merge_buffer_not_used(patch: Patch) -> None:
     def around(f: Any, self: Any, node: Any) -> Any:
-        return self._own.get(node) or f(self, node)
+        return self._node_bufs.get(node) or f(self, node)
 
-    wrap(patch, lowering._Routine, "_merge", around)
+    wrap(patch, lowering._Routine, "_merge_buf", around)
 
 
 @bug
 def sums_do_not_start_from_the_old_value(patch: Patch) -> None:
     def around(f: Any, self: Any, target: Any, source: Any, origin: Any) -> Any:
-        if target.access is Access.TEMP and target.name.endswith("_sum"):
+        if target.access is AccessMode.TEMP and target.name.endswith("_sum"):
             return self._fill(target, 0, origin)
         return f(self, target, source, origin)
 
-    wrap(patch, lowering._Routine, "_convert", around)
+    wrap(patch, lowering._Routine, "_copy_converted", around)
 
 
 @bug
@@ -249,12 +251,12 @@ def sums_not_stored(patch: Patch) -> None:
         out = f(self, target, source, origin)
         return Comment("not stored") if source.name.endswith("_sum") else out
 
-    wrap(patch, lowering._Routine, "_convert", around)
+    wrap(patch, lowering._Routine, "_copy_converted", around)
 
 
 @bug
 def sums_in_the_narrow_type(patch: Patch) -> None:
-    patch.setattr(lowering, "_is_summed_apart", lambda own, kind: False)
+    patch.setattr(lowering, "_needs_wide_accumulator", lambda storage_type, compute_type: False)
 
 
 # --- values and types ---
@@ -276,16 +278,16 @@ def outside_reads_the_nearest_neighbour(patch: Patch) -> None:
 
 @bug
 def upper_edge_of_windows_forgotten(patch: Patch) -> None:
-    wrap(patch, lowering, "inside", lambda f, index, size: f(index, 10**6))
+    wrap(patch, lowering, "bounds_condition", lambda f, index, size: f(index, 10**6))
 
 
 @bug
 def lower_edge_of_windows_forgotten(patch: Patch) -> None:
-    wrap(patch, lowering, "inside", lambda f, index, size: f(index + 10**6, size + 10**6))
+    wrap(patch, lowering, "bounds_condition", lambda f, index, size: f(index + 10**6, size + 10**6))
 
 
 @bug
-def narrow_floats_compute_in_their_own_type(patch: Patch) -> None:
+def narrow_floats_compute_in_storage_type(patch: Patch) -> None:
     wrap(patch, types, "compute_type", lambda f, op, kind: kind if kind.is_float else f(op, kind))
 
 
@@ -311,8 +313,8 @@ def weak_fractions_become_integers(patch: Patch) -> None:
 
 @bug
 def conversion_skipped(patch: Patch) -> None:
-    def around(f: Any, self: Any, value: Any, *rest: Any) -> Any:
-        return f(self, value.value if isinstance(value, comp.Convert) else value, *rest)
+    def around(f: Any, self: Any, value: Any, *more: Any) -> Any:
+        return f(self, value.value if isinstance(value, comp.Convert) else value, *more)
 
     wrap(patch, lowering._Routine, "_value", around)
 
@@ -348,7 +350,7 @@ def operands_swapped(patch: Patch) -> None:
 
 
 @bug
-def the_other_side(patch: Patch) -> None:
+def swapped_branches(patch: Patch) -> None:
     wrap(patch, types, "apply", lambda f, op, operands: f(BY_NAME["fst"] if op.name == "snd" else op, operands))
 
 
@@ -357,7 +359,7 @@ def reads_transposed(patch: Patch) -> None:
     def around(f: Any, load: Load, cond: Cond, outside: float) -> Any:
         buf = load.ref.buf
         if len(buf.shape) == 2 and buf.shape[0] == buf.shape[1]:
-            load = Load(Ref(buf, load.ref.at[::-1]))
+            load = Load(Ref(buf, load.ref.indices[::-1]))
         return f(load, cond, outside)
 
     wrap(patch, types, "guarded", around)
@@ -379,7 +381,7 @@ def first_difference(judged: Any) -> str:
     return ""
 
 
-def test_there_are_enough() -> None:
+def test_number_of_mutations() -> None:
     assert len(BUGS) >= 40
 
 

@@ -8,10 +8,10 @@ from ocannl.base.errors import DtypeError
 from ocannl.ir import assign as comp
 from ocannl.ir import precision as P
 from ocannl.ir.index import Affine, Sym
-from ocannl.ir.loops import Access, Buf, Cast, Home, Idx, Load, Num, Ref
+from ocannl.ir.loops import AccessMode, Buf, Cast, Const, IndexValue, Load, MemorySpace, Ref
 from ocannl.ir.ops import BY_NAME, OPS, Domain
 from ocannl.ir.precision import PRECISIONS, Precision
-from ocannl.ir.text import show
+from ocannl.ir.text import format_expr
 from ocannl.lower import types
 from ocannl.lower.types import Operand
 
@@ -20,7 +20,7 @@ I = comp.Index(Affine.of(ROW))
 
 
 def cell(kind: Precision) -> Load:
-    return Load(Ref(Buf(kind.name.replace("float", "f"), kind, (), (), Home.POOL, Access.IN), ()))
+    return Load(Ref(Buf(kind.name.replace("float", "f"), kind, (), (), MemorySpace.GLOBAL, AccessMode.IN), ()))
 
 
 def number(value: float) -> comp.Number:
@@ -28,7 +28,7 @@ def number(value: float) -> comp.Number:
 
 
 def typed(operand: Operand) -> str:
-    return show(operand) + " : " + operand.precision.name if not isinstance(operand, types.Weak) else "weak"
+    return format_expr(operand) + " : " + operand.precision.name if not isinstance(operand, types.Weak) else "weak"
 
 
 F16, BF16, F32, F64, F8 = map(cell, (P.float16, P.bfloat16, P.float32, P.float64, P.float8_e4m3fn))
@@ -95,7 +95,7 @@ def test_application(name: str, operands: list[Operand], text: str) -> None:
     assert typed(types.apply(BY_NAME[name], operands)) == text
 
 
-def test_decided_conditions_are_not_decided_again() -> None:
+def test_truth_values_are_not_compared_again() -> None:
     less = types.apply(BY_NAME["lt"], [F64, number(0)])
     assert typed(types.apply(BY_NAME["where"], [less, F32, F32])) == "where(f32(f64 < 0), f32, f32) : float32"
 
@@ -103,16 +103,16 @@ def test_decided_conditions_are_not_decided_again() -> None:
 CAST: list[tuple[Operand, Precision, object]] = [
     (F32, P.float32, F32),
     (F32, P.float16, Cast(F32, P.float16)),
-    (number(0.1), P.float64, Num(0.1, P.float64)),
-    (number(3), P.uint8, Num(3, P.uint8)),
-    (number(2.0), P.int32, Num(2, P.int32)),
-    (number(2.5), P.int32, Cast(Num(2.5, P.float32), P.int32)),
-    (number(300), P.uint8, Cast(Num(300, P.int32), P.uint8)),
-    (number(2), P.bool_, Cast(Num(2, P.int32), P.bool_)),
-    (I, P.float32, Idx(I.index, P.float32)),
-    (I, P.float16, Cast(Idx(I.index, P.int32), P.float16)),
-    (I, P.uint8, Cast(Idx(I.index, P.int32), P.uint8)),
-    (I, P.uint16, Idx(I.index, P.uint16)),
+    (number(0.1), P.float64, Const(0.1, P.float64)),
+    (number(3), P.uint8, Const(3, P.uint8)),
+    (number(2.0), P.int32, Const(2, P.int32)),
+    (number(2.5), P.int32, Cast(Const(2.5, P.float32), P.int32)),
+    (number(300), P.uint8, Cast(Const(300, P.int32), P.uint8)),
+    (number(2), P.bool_, Cast(Const(2, P.int32), P.bool_)),
+    (I, P.float32, IndexValue(I.index, P.float32)),
+    (I, P.float16, Cast(IndexValue(I.index, P.int32), P.float16)),
+    (I, P.uint8, Cast(IndexValue(I.index, P.int32), P.uint8)),
+    (I, P.uint16, IndexValue(I.index, P.uint16)),
 ]
 
 
@@ -130,11 +130,11 @@ NEUTRAL = [
 
 @pytest.mark.parametrize(("name", "kind", "value"), NEUTRAL)
 def test_neutral(name: str, kind: Precision, value: float) -> None:
-    assert types.neutral(BY_NAME[name], kind) == Num(value, kind)
+    assert types.neutral(BY_NAME[name], kind) == Const(value, kind)
 
 
 @pytest.mark.parametrize("op", OPS, ids=repr)
-def test_every_operation_computes_in_one_type_that_it_is_defined_on(op) -> None:
+def test_compute_type_is_in_the_domain_of_the_operation(op) -> None:
     for first in PRECISIONS:
         for last in PRECISIONS:
             both = P.promote(first, last) if op.domain is Domain.INTEGER else first if first.is_float else last

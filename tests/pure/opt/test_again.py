@@ -14,12 +14,12 @@ from ocannl.ir.text import print_proc
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
 from ocannl.opt import pipeline
-from ocannl.opt.again import again
-from ocannl.opt.online import online
+from ocannl.opt.idioms.attention.online_softmax import online_softmax
+from ocannl.opt.idioms.attention.recompute import recompute_attention
 from ocannl.opt.pipeline import optimize
 from ocannl.testing.evaluate import evaluate
 
-GRID = Capabilities(scheduled=False, grouped=True, online=True)
+GRID = Capabilities(wants_schedule=False, wants_fusion_groups=True, wants_online_softmax=True)
 HEADS, WIDTH, BLOCK = 2, 4, 8
 COMPARED = {None: None, "past": "ge", "future": "le"}
 
@@ -30,8 +30,8 @@ def normal(*shape, seed):
 
 @pytest.fixture(autouse=True)
 def blocks(monkeypatch):
-    monkeypatch.setattr(pipeline, "again", lambda proc: again(proc, BLOCK))
-    monkeypatch.setattr(pipeline, "online", lambda proc: online(proc, BLOCK))
+    monkeypatch.setattr(pipeline, "recompute_attention", lambda proc: recompute_attention(proc, BLOCK))
+    monkeypatch.setattr(pipeline, "online_softmax", lambda proc: online_softmax(proc, BLOCK))
 
 
 def attended(queries, keys, mask, *, kept=False):
@@ -54,7 +54,7 @@ def attended(queries, keys, mask, *, kept=False):
     asked = [q.grad, k.grad, v.grad, *([weights] if kept else [])]
     code = train.grad_update(loss).elaborate()
     stages = {}
-    nodes = dict.fromkeys((each.node for each in asked), "kept") | dict(code.asked)
+    nodes = dict.fromkeys((each.node for each in asked), "kept") | dict(code.keep_reasons)
     proc = optimize(lower(code.comp, "step"), nodes, GRID, stages.__setitem__)
     verify(proc, "placed", alignment_bytes=GRID.alignment_bytes)
     given = dict(zip((each.node for each in (q, k, v, g)), arrays, strict=True))
@@ -77,9 +77,9 @@ def test_gradients(queries, keys, mask):
     stages, got, wanted = attended(queries, keys, mask)
     for mine, its in zip(got, wanted, strict=True):
         np.testing.assert_allclose(mine, its, rtol=2e-5, atol=2e-6)
-    large = [buf.name for buf in stages["memory"].bufs if buf.size >= HEADS * queries * keys]
-    assert not large, print_proc(stages["memory"])
-    assert len(stages["again"].body) < len(stages["layout"].body)
+    large = [buf.name for buf in stages["allocate_memory"].bufs if buf.size >= HEADS * queries * keys]
+    assert not large, print_proc(stages["allocate_memory"])
+    assert len(stages["recompute_attention"].body) < len(stages["choose_layouts"].body)
 
 
 UP_TO, FROM = r"{0}\w*block in 0..min\(3, floor\({1}\w+, 8\)\+1\)", r"{0}\w*block in max\(0, ceil\({1}\w+-7, 8\)\)..3"
@@ -88,7 +88,7 @@ UP_TO, FROM = r"{0}\w*block in 0..min\(3, floor\({1}\w+, 8\)\+1\)", r"{0}\w*bloc
 @pytest.mark.parametrize(("mask", "of_keys", "of_queries"), [("past", FROM, UP_TO), ("future", UP_TO, FROM)])
 def test_blocks_that_nobody_sees_are_left_out(mask, of_keys, of_queries):
     stages, _, _ = attended(24, 24, mask)
-    text = print_proc(stages["again"])
+    text = print_proc(stages["recompute_attention"])
     assert len(re.findall(of_keys.format('s_', 't_'), text)) == 2, text  # gradients of keys and of values
     assert len(re.findall(of_queries.format('t_', 's_'), text)) == 2, text  # of queries, and of the sums of powers
 
@@ -97,13 +97,13 @@ def test_weights_that_somebody_looks_at_are_kept():
     stages, got, wanted = attended(24, 24, "past", kept=True)
     for mine, its in zip(got, wanted, strict=True):
         np.testing.assert_allclose(mine, its, rtol=2e-5, atol=2e-6)
-    assert any(buf.size == HEADS * 24 * 24 for buf in stages["memory"].bufs)
+    assert any(buf.size == HEADS * 24 * 24 for buf in stages["allocate_memory"].bufs)
 
 
 def test_short_rows_are_kept():
     """What an array is made of is not much smaller."""
     stages, got, wanted = attended(17, 15, None)
-    assert stages["again"] is stages["layout"]
+    assert stages["recompute_attention"] is stages["choose_layouts"]
     for mine, its in zip(got, wanted, strict=True):
         np.testing.assert_allclose(mine, its, rtol=2e-5, atol=2e-6)
 
@@ -113,8 +113,8 @@ def test_other_programs_stay_as_they_are():
     loss = (oc.tanh(oc.einsum("ik; kj => ij", x, w)) ** 2).sum()
     code = train.grad_update(loss).elaborate()
     stages = {}
-    optimize(lower(code.comp, "step"), dict(code.asked), GRID, stages.__setitem__)
-    assert stages["again"] is stages["layout"]
+    optimize(lower(code.comp, "step"), dict(code.keep_reasons), GRID, stages.__setitem__)
+    assert stages["recompute_attention"] is stages["choose_layouts"]
 
 
 def test_what_weights_are_made_of_is_not_written_over_while_they_are_made_again():
@@ -126,7 +126,7 @@ def test_what_weights_are_made_of_is_not_written_over_while_they_are_made_again(
     with oc.cd() as update:
         x[...] = z
     code = oc.seq((y.sum() + z.sum()).forward, update).elaborate()
-    proc = optimize(lower(code.comp, "step"), dict(code.asked), GRID)
+    proc = optimize(lower(code.comp, "step"), dict(code.keep_reasons), GRID)
     verify(proc, "placed", alignment_bytes=GRID.alignment_bytes)
     given = dict(zip((x.node, w.node), arrays, strict=True))
     wanted, got = evaluate(code.comp, given), interpret(proc, given)

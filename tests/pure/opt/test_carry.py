@@ -16,25 +16,25 @@ from ocannl.ir.text import print_proc
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
 from ocannl.opt import machine_model as machine
-from ocannl.opt.parts import parts, parts_of
+from ocannl.opt.fusion.fuse_outer_loops import fuse_outer_loops
+from ocannl.opt.parallel.parallelize import parallelize
+from ocannl.opt.parallel.split_reductions import split_reductions, parts_of
 from ocannl.opt.pipeline import optimize
-from ocannl.opt.rows import rows
-from ocannl.opt.share import share
 from ocannl.testing.chains import Chain, chain
 from ocannl.testing.evaluate import evaluate
 
 TARGET = Capabilities(vector_bytes=16)
-LATE = frozenset({"rows", "parts", "schedule", "number", "stream", "share", "poll", "memory"})
+LATE = frozenset({"fuse_outer_loops", "split_reductions", "schedule", "eliminate_common_subexpressions", "use_nontemporal_stores", "parallelize", "insert_polls", "allocate_memory"})
 
 
 def taken(made: Chain) -> Proc:
     """With every sum taken along that may be."""
-    return rows(optimize(lower(made.code, "step"), made.asked, TARGET, without=LATE), TARGET, far_bytes=0)
+    return fuse_outer_loops(optimize(lower(made.code, "step"), made.asked, TARGET, without=LATE), TARGET, far_bytes=0)
 
 
 def divided(made: Chain) -> Proc:
     """With every sum divided that may be."""
-    return parts(optimize(lower(made.code, "step"), made.asked, TARGET, without=LATE), long=1)
+    return split_reductions(optimize(lower(made.code, "step"), made.asked, TARGET, without=LATE), long=1)
 
 
 def carries(proc: Proc) -> bool:
@@ -50,7 +50,7 @@ def test_random_programs_compute_the_same(make: Callable[[Chain], Proc]) -> None
         if not carries(proc):
             continue
         found += 1
-        proc = share(proc, 1, 1)
+        proc = parallelize(proc, 1, 1)
         verify(proc, "optimized")
         wanted = evaluate(made.code, made.arrays, {}, {})
         for node, array in interpret(proc, made.arrays, claims=Random(seed)).items():
@@ -72,7 +72,7 @@ def test_terms_do_not_read_the_total_of_a_sum_that_is_taken_along(monkeypatch: p
     centred = y - y.mean("n|c => c")
     z = (centred * centred).sum()
     code = z.forward.elaborate().comp
-    proc = rows(optimize(lower(code, "step"), {}, TARGET, without=LATE | {"layout"}), TARGET, far_bytes=0)
+    proc = fuse_outer_loops(optimize(lower(code, "step"), {}, TARGET, without=LATE | {"choose_layouts"}), TARGET, far_bytes=0)
     assert [buf.name for buf in proc.bufs if "_parts" in buf.name] == ["mean_parts"]
     verify(proc, "optimized")
     wanted = evaluate(code, {}, {}, {})

@@ -9,31 +9,31 @@ import numpy as np
 
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import Access, Apply, Cast, Idx, Num, Proc, Var, When
+from ocannl.ir.loops import AccessMode, Apply, Cast, IndexValue, Const, Proc, Var, When
 from ocannl.ir.text import print_proc
 from ocannl.ir.verify import verify
 from ocannl.ir.walk import walk
 from ocannl.lower.lower import lower
-from ocannl.opt.fuse import fuse
+from ocannl.opt.fusion.fuse_epilogues import fuse_epilogues
+from ocannl.opt.memory.decide_placement import decide_placement
+from ocannl.opt.parallel.insert_polls import insert_polls
+from ocannl.opt.parallel.parallelize import parallelize
 from ocannl.opt.pipeline import optimize, passes
-from ocannl.opt.poll import poll
-from ocannl.opt.settle import settle
-from ocannl.opt.share import share
 from ocannl.testing.chains import Chain, chain
 from ocannl.testing.claims import Claims
 from ocannl.testing.evaluate import evaluate
 
 TARGETS = [Capabilities(vector_bytes=size) for size in (0, 16, 32, 64)]
-OTHERS = [each.name for each in passes({}, TARGETS[0]) if each.name not in ("settle", "fuse")]
+OTHERS = [each.name for each in passes({}, TARGETS[0]) if each.name not in ("decide_placement", "fuse_epilogues")]
 
 
 def procs(made: Chain, random: Random) -> tuple[Proc, dict[str, Proc]]:
     """A program as it is, and what becomes of it."""
     lowered = lower(made.code, "step")
-    before = settle(lowered, made.asked)
+    before = decide_placement(lowered, made.asked)
     some = frozenset(name for name in OTHERS if random.random() < 0.4)
     after = {
-        "fused": fuse(before),
+        "fused": fuse_epilogues(before),
         "whole": optimize(lowered, made.asked, random.choice(TARGETS)),
         "divided": divided(lowered, made, random),
         f"without {sorted(some)}": optimize(lowered, made.asked, random.choice(TARGETS), without=some),
@@ -43,16 +43,16 @@ def procs(made: Chain, random: Random) -> tuple[Proc, dict[str, Proc]]:
 
 def divided(lowered: Proc, made: Chain, random: Random) -> Proc:
     """Threads share what they can, and look for signals everywhere."""
-    late = frozenset({"share", "poll", "memory"})
+    late = frozenset({"parallelize", "insert_polls", "allocate_memory"})
     proc = optimize(lowered, made.asked, random.choice(TARGETS), without=late)
-    return poll(share(proc, 1, random.choice((1, 10, 100))), random.choice((1, 20, 10**6)))
+    return insert_polls(parallelize(proc, 1, random.choice((1, 10, 100))), random.choice((1, 20, 10**6)))
 
 
 def test_all_that_is_computed_is_exact(seeds: range) -> None:
     """Integers of any size would be rounded in floats."""
     for seed in seeds:
         proc = lower(chain(Random(seed)).code, "step")
-        kinds = {node.precision for node in walk(proc.body) if isinstance(node, Num | Idx | Var | Apply | When | Cast)}
+        kinds = {node.precision for node in walk(proc.body) if isinstance(node, Const | IndexValue | Var | Apply | When | Cast)}
         assert not any(kind.is_float for kind in kinds), f"chain {seed}\n{print_proc(proc)}"
 
 
@@ -84,5 +84,5 @@ def test_there_is_something_to_fuse() -> None:
         two = after["fused"]
         seen["before"] += len(one.body)
         seen["after"] += len(two.body)
-        seen["gone"] += sum(b.access is Access.TEMP for b in one.bufs) - sum(b.access is Access.TEMP for b in two.bufs)
+        seen["gone"] += sum(b.access is AccessMode.TEMP for b in one.bufs) - sum(b.access is AccessMode.TEMP for b in two.bufs)
     assert seen["after"] < 0.7 * seen["before"] and seen["gone"] > 10

@@ -14,37 +14,37 @@ from ocannl.ir.assign import Apply, Assign, Comp, Index, Number, Piece, Read, Se
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Affine, Sym
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import Home, Proc
+from ocannl.ir.loops import MemorySpace, Proc
 from ocannl.ir.ops import ADD, BY_NAME, Op
 from ocannl.ir.precision import Precision, float32, float64, int32
 from ocannl.ir.text import print_proc
 from ocannl.ir.tnode import Placement, Role, TNode
 from ocannl.lower.lower import lower
-from ocannl.opt.again import again
-from ocannl.opt.fold import fold
-from ocannl.opt.fuse import fuse
-from ocannl.opt.gather import gather
-from ocannl.opt.inline import inline
-from ocannl.opt.invert import invert
-from ocannl.opt.join import join
-from ocannl.opt.layout import layout
-from ocannl.opt.memory import memory
-from ocannl.opt.number import number
-from ocannl.opt.online import online
-from ocannl.opt.outer import outer
-from ocannl.opt.pad import pad
-from ocannl.opt.parts import parts
-from ocannl.opt.phase import phase
+from ocannl.opt.fusion.fuse_epilogues import fuse_epilogues
+from ocannl.opt.fusion.fuse_outer_loops import fuse_outer_loops
+from ocannl.opt.fusion.fuse_parallel_loops import fuse_parallel_loops
+from ocannl.opt.fusion.hoist_parallel_loop import hoist_parallel_loop
+from ocannl.opt.fusion.inline_producers import inline_producers
+from ocannl.opt.fusion.merge_initialization import merge_initialization
+from ocannl.opt.idioms.attention.online_softmax import online_softmax
+from ocannl.opt.idioms.attention.recompute import recompute_attention
+from ocannl.opt.idioms.one_hot_to_gather import one_hot_to_gather
+from ocannl.opt.idioms.scatter_to_gather import scatter_to_gather
+from ocannl.opt.memory.allocate import allocate_memory
+from ocannl.opt.memory.choose_layouts import choose_layouts
+from ocannl.opt.memory.decide_placement import decide_placement
+from ocannl.opt.memory.nontemporal_stores import use_nontemporal_stores
+from ocannl.opt.memory.pad_rows import pad_rows
+from ocannl.opt.memory.prefetch import prefetch
+from ocannl.opt.parallel.insert_polls import insert_polls
+from ocannl.opt.parallel.parallelize import parallelize
+from ocannl.opt.parallel.split_reductions import split_reductions
 from ocannl.opt.pipeline import passes
-from ocannl.opt.poll import poll
-from ocannl.opt.prefetch import prefetch
-from ocannl.opt.rows import rows
-from ocannl.opt.schedule import schedule
-from ocannl.opt.settle import settle
-from ocannl.opt.share import share
-from ocannl.opt.stream import stream
-from ocannl.opt.sweep import sweep
-from ocannl.opt.unite import unite
+from ocannl.opt.schedule.schedule import schedule
+from ocannl.opt.simplify.common_subexpressions import eliminate_common_subexpressions
+from ocannl.opt.simplify.dead_code import eliminate_dead_code
+from ocannl.opt.simplify.equal_arrays import eliminate_equal_arrays
+from ocannl.opt.simplify.simplify import simplify
 
 TARGET = Capabilities()
 
@@ -104,7 +104,7 @@ def to_inline() -> Proc:
     code, nodes = chain("t:relu")
     i, y = loop(3), node("y", 3)
     last = put(y, (i,), apply("mul", Read(nodes[1], at(Affine.of(i) + 2)), Number(2)))
-    return settle(lower(Seq((code, last)), "step"), {})
+    return decide_placement(lower(Seq((code, last)), "step"), {})
 
 
 def to_gather() -> Proc:
@@ -116,10 +116,10 @@ def to_gather() -> Proc:
 
 def to_sweep() -> Proc:
     x, t, y = node("x", 5, role=Role.PLACEHOLDER), node("t", 5), node("y", 5)
-    t.requested.settle(Placement.TEMPORARY, "oc.virtual")
+    t.requested.set(Placement.TEMPORARY, "oc.virtual")
     i, k = loop(5), loop(5)
     first = put(t, (i,), apply("add", Read(x, at(i)), Number(1)))
-    return settle(lower(Seq((first, put(y, (k,), apply("mul", Read(x, at(k)), Number(2))))), "step"), {})
+    return decide_placement(lower(Seq((first, put(y, (k,), apply("mul", Read(x, at(k)), Number(2))))), "step"), {})
 
 
 def to_unite() -> Proc:
@@ -127,7 +127,7 @@ def to_unite() -> Proc:
     i, k, n = loop(5), loop(5, "k"), loop(5, "n")
     twice = (put(made, (sym,), apply("exp", Read(x, at(sym)))) for made, sym in ((s, i), (t, k)))
     product = put(y, (n,), apply("mul", Read(s, at(n)), Read(t, at(n))))
-    return settle(lower(Seq((*twice, product)), "step"), {})
+    return decide_placement(lower(Seq((*twice, product)), "step"), {})
 
 
 def to_invert() -> Proc:
@@ -139,40 +139,40 @@ def to_invert() -> Proc:
 
 def to_layout() -> Proc:
     x, h, y = node("x", 16, 32, role=Role.PLACEHOLDER), node("h", 32, 16), node("y", 16, 32)
-    h.requested.settle(Placement.TEMPORARY, "oc.virtual")
+    h.requested.set(Placement.TEMPORARY, "oc.virtual")
     (i, j), (k, l) = (loop(32), loop(16, "j")), (loop(16), loop(32, "j"))
     first = put(h, (i, j), apply("mul", Read(x, at(j, i)), Number(2)))
-    return settle(lower(Seq((first, put(y, (k, l), apply("add", Read(h, at(l, k)), Number(1))))), "step"), {})
+    return decide_placement(lower(Seq((first, put(y, (k, l), apply("add", Read(h, at(l, k)), Number(1))))), "step"), {})
 
 
 def to_fuse() -> Proc:
     w, y, i, j = node("w", 5, 7, role=Role.PLACEHOLDER), node("y", 5), loop(5), loop(7, "j")
     z, k = node("z", 5), loop(5)
-    y.requested.settle(Placement.TEMPORARY, "oc.virtual")
+    y.requested.set(Placement.TEMPORARY, "oc.virtual")
     total = put(y, (i, j), Read(w, at(i, j)), ADD)
-    return settle(lower(Seq((total, put(z, (k,), apply("tanh", Read(y, at(k)))))), "step"), {})
+    return decide_placement(lower(Seq((total, put(z, (k,), apply("tanh", Read(y, at(k)))))), "step"), {})
 
 
 def to_outer() -> Proc:
     x, h, y = node("x", 16, 64, role=Role.PLACEHOLDER), node("h", 16, 64), node("y", 16, 64)
-    h.requested.settle(Placement.TEMPORARY, "oc.virtual")
+    h.requested.set(Placement.TEMPORARY, "oc.virtual")
     (i, b), (c, j) = (loop(64), loop(16, "b")), (loop(16, "b"), loop(64, "j"))
     first = Assign(h, None, True, (Piece((i, b), at(b, i), apply("exp", Read(x, at(b, i)))),))
     last = put(y, (c, j), apply("mul", Read(h, at(c, -Affine.of(j) + 63)), Number(2)))
-    return settle(lower(Seq((first, last)), "step"), {})
+    return decide_placement(lower(Seq((first, last)), "step"), {})
 
 
 def to_pad() -> Proc:
     x, h, y = node("x", 8, 32, role=Role.PLACEHOLDER), node("h", 8, 32), node("y", 8)
-    h.requested.settle(Placement.TEMPORARY, "oc.virtual")
+    h.requested.set(Placement.TEMPORARY, "oc.virtual")
     (i, j), (k, l) = (loop(8), loop(32, "j")), (loop(8), loop(32, "j"))
     first = put(h, (i, j), apply("exp", Read(x, at(i, j))))
     last = Assign(y, ADD, False, (Piece((k, l), at(k), Read(h, at(k, l))),))
-    return settle(lower(Seq((first, last)), "step"), {})
+    return decide_placement(lower(Seq((first, last)), "step"), {})
 
 
 def to_phase() -> Proc:
-    return outer(to_outer(), Capabilities(vector_bytes=64), far_bytes=4096)
+    return hoist_parallel_loop(to_outer(), Capabilities(vector_bytes=64), far_bytes=4096)
 
 
 def to_again() -> Proc:
@@ -180,7 +180,7 @@ def to_again() -> Proc:
     z = node("z", 8)
     c, m, e, s = (node(label, *dims) for label, *dims in (("c", 8, 8), ("m", 8), ("e", 8, 8), ("s", 8)))
     for each in (c, m, e, s):
-        each.requested.settle(Placement.TEMPORARY, "oc.virtual")
+        each.requested.set(Placement.TEMPORARY, "oc.virtual")
     (i, j, o, n, r), (t, u, v, w, x) = [loop(8, name) for name in "ijons"], [loop(8, "t") for _ in range(5)]
     d = loop(2, "d")
     code: list[Comp] = [
@@ -190,7 +190,7 @@ def to_again() -> Proc:
         Assign(s, ADD, True, (Piece((o, v), at(o), Read(e, at(o, v))),)),
         Assign(z, ADD, True, (Piece((w, n), at(w), apply("div", Read(e, at(n, w)), Read(s, at(n)))),)),
     ]
-    return fuse(settle(lower(Seq(tuple(code)), "step"), {}))
+    return fuse_epilogues(decide_placement(lower(Seq(tuple(code)), "step"), {}))
 
 
 def to_online() -> Proc:
@@ -198,7 +198,7 @@ def to_online() -> Proc:
     y = node("y", 2, 3, kind=float64)
     m, e, s = (node(label, *dims, kind=float64) for label, *dims in (("m", 2), ("e", 2, 4), ("s", 2)))
     for each in (m, e, s):
-        each.requested.settle(Placement.TEMPORARY, "oc.virtual")
+        each.requested.set(Placement.TEMPORARY, "oc.virtual")
     code: list[Comp] = []
     rows = [loop(2) for _ in range(4)]
     keys = [loop(4, "t") for _ in range(4)]
@@ -208,7 +208,7 @@ def to_online() -> Proc:
     code.append(Assign(s, ADD, True, (Piece((k, w), at(k), Read(e, at(k, w))),)))
     part = apply("div", Read(e, at(n, z)), Read(s, at(n)))
     code.append(Assign(y, ADD, True, (Piece((n, d, z), at(n, d), apply("mul", part, Read(v, at(z, d)))),)))
-    return fuse(settle(lower(Seq(tuple(code)), "step"), {}))
+    return fuse_epilogues(decide_placement(lower(Seq(tuple(code)), "step"), {}))
 
 
 def to_rows() -> Proc:
@@ -216,7 +216,7 @@ def to_rows() -> Proc:
     i, j, k, n = loop(4), loop(64, "j"), loop(4, "k"), loop(64, "n")
     total = Assign(t, ADD, True, (Piece((i, j), at(i), Read(x, at(i, j))),))
     shares = put(y, (k, n), apply("div", Read(x, at(k, n)), Read(t, at(k))))
-    return fuse(settle(lower(Seq((total, shares)), "step"), {}))
+    return fuse_epilogues(decide_placement(lower(Seq((total, shares)), "step"), {}))
 
 
 def to_parts() -> Proc:
@@ -237,14 +237,14 @@ def to_number() -> Proc:
 
 def to_prefetch() -> Proc:
     x, y, z = (
-        ir.Buf(name, float32, (4, 8), (8, 1), Home.POOL, access, node(name, 4, 8, role=Role.PLACEHOLDER))
-        for name, access in (("x", ir.Access.IN), ("y", ir.Access.OUT), ("z", ir.Access.OUT))
+        ir.Buf(name, float32, (4, 8), (8, 1), MemorySpace.GLOBAL, access, node(name, 4, 8, role=Role.PLACEHOLDER))
+        for name, access in (("x", ir.AccessMode.IN), ("y", ir.AccessMode.OUT), ("z", ir.AccessMode.OUT))
     )
     i, j, k = loop(4), loop(8, "j"), loop(8, "k")
 
     def lanes(to: ir.Buf, sym: Sym, op: str) -> ir.Stmt:
-        value = ir.Apply(BY_NAME[op], (ir.Load(ir.Ref(x, at(i, sym))), ir.Num(2, float32)))
-        return ir.loop(sym, (ir.Store(ir.Ref(to, at(i, sym)), value),), mode=ir.Mode.LANES)
+        value = ir.Apply(BY_NAME[op], (ir.Load(ir.Ref(x, at(i, sym))), ir.Const(2, float32)))
+        return ir.loop(sym, (ir.Store(ir.Ref(to, at(i, sym)), value),), mode=ir.Mode.VECTORIZED)
 
     return Proc("step", (x, y, z), (), (ir.loop(i, (lanes(y, j, "mul"), lanes(z, k, "add"))),))
 
@@ -252,48 +252,48 @@ def to_prefetch() -> Proc:
 def to_stream() -> Proc:
     x, y, i = node("x", 64, role=Role.PLACEHOLDER), node("y", 64), loop(64)
     added = put(y, (i,), apply("exp", Read(x, at(i))))
-    return schedule(settle(lower(added, "step"), {}), Capabilities(vector_bytes=64))
+    return schedule(decide_placement(lower(added, "step"), {}), Capabilities(vector_bytes=64))
 
 
 def to_share() -> Proc:
     x, y, i, j = node("x", 6, 2, role=Role.PLACEHOLDER), node("y", 6, 2), loop(6), loop(2, "j")
-    return settle(lower(put(y, (i, j), apply("tanh", Read(x, at(i, j)))), "step"), {})
+    return decide_placement(lower(put(y, (i, j), apply("tanh", Read(x, at(i, j)))), "step"), {})
 
 
 def to_poll() -> Proc:
     x, i = node("x", 90, role=Role.PLACEHOLDER), loop(90)
-    return settle(lower(put(x, (i,), apply("add", Read(x, at(i)), Number(1))), "step"), {})
+    return decide_placement(lower(put(x, (i,), apply("add", Read(x, at(i)), Number(1))), "step"), {})
 
 
 def to_memory() -> Proc:
-    return settle(lower(chain("s:exp t:exp u:exp y:exp", 64)[0], "step"), {})
+    return decide_placement(lower(chain("s:exp t:exp u:exp y:exp", 64)[0], "step"), {})
 
 
 TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc], Proc]]] = {
-    "settle": (settle, to_settle, lambda proc: settle(proc, {})),
-    "fold": (fold, to_fold, fold),
-    "join": (join, to_join, join),
-    "inline": (inline, to_inline, lambda proc: inline(proc, True)),
-    "gather": (gather, to_gather, gather),
-    "unite": (unite, to_unite, unite),
-    "sweep": (sweep, to_sweep, sweep),
-    "invert": (invert, to_invert, invert),
-    "fuse": (fuse, to_fuse, fuse),
-    "layout": (layout, to_layout, lambda proc: layout(proc, Capabilities(vector_bytes=32))),
-    "outer": (outer, to_outer, lambda proc: outer(proc, Capabilities(vector_bytes=64), far_bytes=4096)),
-    "pad": (pad, to_pad, lambda proc: pad(proc, 128)),
-    "again": (again, to_again, lambda proc: again(proc, 2, 2)),
-    "online": (online, to_online, lambda proc: online(proc, 2, 2)),
-    "rows": (rows, to_rows, lambda proc: rows(proc, Capabilities(vector_bytes=16))),
-    "parts": (parts, to_parts, lambda proc: parts(proc, 192)),
+    "decide_placement": (decide_placement, to_settle, lambda proc: decide_placement(proc, {})),
+    "simplify": (simplify, to_fold, simplify),
+    "merge_initialization": (merge_initialization, to_join, merge_initialization),
+    "inline_producers": (inline_producers, to_inline, lambda proc: inline_producers(proc, True)),
+    "one_hot_to_gather": (one_hot_to_gather, to_gather, one_hot_to_gather),
+    "eliminate_equal_arrays": (eliminate_equal_arrays, to_unite, eliminate_equal_arrays),
+    "eliminate_dead_code": (eliminate_dead_code, to_sweep, eliminate_dead_code),
+    "scatter_to_gather": (scatter_to_gather, to_invert, scatter_to_gather),
+    "fuse_epilogues": (fuse_epilogues, to_fuse, fuse_epilogues),
+    "choose_layouts": (choose_layouts, to_layout, lambda proc: choose_layouts(proc, Capabilities(vector_bytes=32))),
+    "hoist_parallel_loop": (hoist_parallel_loop, to_outer, lambda proc: hoist_parallel_loop(proc, Capabilities(vector_bytes=64), far_bytes=4096)),
+    "pad_rows": (pad_rows, to_pad, lambda proc: pad_rows(proc, 128)),
+    "recompute_attention": (recompute_attention, to_again, lambda proc: recompute_attention(proc, 2, 2)),
+    "online_softmax": (online_softmax, to_online, lambda proc: online_softmax(proc, 2, 2)),
+    "fuse_outer_loops": (fuse_outer_loops, to_rows, lambda proc: fuse_outer_loops(proc, Capabilities(vector_bytes=16))),
+    "split_reductions": (split_reductions, to_parts, lambda proc: split_reductions(proc, 192)),
     "schedule": (schedule, to_schedule, lambda proc: schedule(proc, TARGET)),
-    "number": (number, to_number, number),
+    "eliminate_common_subexpressions": (eliminate_common_subexpressions, to_number, eliminate_common_subexpressions),
     "prefetch": (prefetch, to_prefetch, lambda proc: prefetch(proc, 0, 0)),
-    "stream": (stream, to_stream, lambda proc: stream(proc, 64, 0)),
-    "phase": (phase, to_phase, phase),
-    "share": (share, to_share, lambda proc: share(proc, 200, 120)),
-    "poll": (poll, to_poll, lambda proc: poll(proc, 40)),
-    "memory": (memory, to_memory, lambda proc: memory(proc, 64)),
+    "use_nontemporal_stores": (use_nontemporal_stores, to_stream, lambda proc: use_nontemporal_stores(proc, 64, 0)),
+    "fuse_parallel_loops": (fuse_parallel_loops, to_phase, fuse_parallel_loops),
+    "parallelize": (parallelize, to_share, lambda proc: parallelize(proc, 200, 120)),
+    "insert_polls": (insert_polls, to_poll, lambda proc: insert_polls(proc, 40)),
+    "allocate_memory": (allocate_memory, to_memory, lambda proc: allocate_memory(proc, 64)),
 }
 
 
@@ -327,11 +327,11 @@ def test_both_programs_compute_the_same(name: str) -> None:
     arrays = {b.node: numbers.normal(size=b.shape).astype(b.precision.numpy) for b in before.bufs if b.node is not None}
     wanted, got = interpret(before, arrays), interpret(after, arrays)
     for buf in after.bufs:
-        if buf.home is Home.POOL and buf.node is not None:
+        if buf.space is MemorySpace.GLOBAL and buf.node is not None:
             np.testing.assert_allclose(got[buf.node], wanted[buf.node], rtol=1e-6)
 
 
 def test_the_authors_that_settle_shows() -> None:
-    after = settle(to_settle(), {})
-    shown = re.findall(r"# (.*)", inspect.getdoc(settle) or "")
-    assert [f"{fact.placement}: {fact.author}" for fact in after.facts] == shown
+    after = decide_placement(to_settle(), {})
+    shown = re.findall(r"# (.*)", inspect.getdoc(decide_placement) or "")
+    assert [f"{fact.placement}: {fact.pass_name}" for fact in after.facts] == shown

@@ -12,16 +12,16 @@ from ocannl.ir import precision as P
 from ocannl.ir.index import Affine, Cond, Sym, SymKind
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import (
-    Access,
+    AccessMode,
     Apply,
     Buf,
     Cast,
     Expr,
-    Home,
-    Idx,
+    MemorySpace,
+    IndexValue,
     If,
     Load,
-    Num,
+    Const,
     Proc,
     Ref,
     Stmt,
@@ -32,17 +32,17 @@ from ocannl.ir.loops import (
 )
 from ocannl.ir.ops import ADD, AND, BY_NAME, MUL, OPS, Domain
 from ocannl.ir.precision import Precision, float32, int32, uint8
-from ocannl.ir.text import print_proc, show
+from ocannl.ir.text import print_proc, format_expr
 from ocannl.ir.tnode import Role, TNode
-from ocannl.opt.fold import fold, fold_expr
+from ocannl.opt.simplify.simplify import simplify, simplify_expr
 
 I, J, N = Sym("i", 0, 4), Sym("j", 0, 4), Sym("n", 0, 9, SymKind.STATIC)
 
 
-def buf(name: str, kind: Precision = float32, *shape: int, access: Access = Access.IN) -> Buf:
+def buf(name: str, kind: Precision = float32, *shape: int, access: AccessMode = AccessMode.IN) -> Buf:
     node = TNode(name, Role.PLACEHOLDER, lambda: shape, lambda: kind)
     strides = tuple(int(np.prod(shape[n + 1 :])) for n in range(len(shape)))
-    return Buf(name, kind, shape, strides, Home.POOL, access, node)
+    return Buf(name, kind, shape, strides, MemorySpace.GLOBAL, access, node)
 
 
 X, Y, Z = (Load(Ref(buf(name), ())) for name in "xyz")
@@ -53,12 +53,12 @@ def op(name: str, *args: Expr) -> Expr:
     return Apply(BY_NAME[name], args)
 
 
-def num(value: float, kind: Precision = float32) -> Num:
-    return Num(value, kind)
+def num(value: float, kind: Precision = float32) -> Const:
+    return Const(value, kind)
 
 
-def idx(*syms: Sym, const: int = 0, kind: Precision = float32) -> Idx:
-    return Idx(Affine.sum(((1, s) for s in syms), const), kind)
+def idx(*syms: Sym, const: int = 0, kind: Precision = float32) -> IndexValue:
+    return IndexValue(Affine.sum(((1, s) for s in syms), const), kind)
 
 
 def ge0(index: Affine) -> Cond:
@@ -151,24 +151,24 @@ TABLE: list[tuple[Expr, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "text"), TABLE, ids=[show(e) for e, _ in TABLE])
+@pytest.mark.parametrize(("given", "text"), TABLE, ids=[format_expr(e) for e, _ in TABLE])
 def test_what_becomes_what(given: Expr, text: str) -> None:
-    folded = fold_expr(given)
-    assert show(folded) == text
+    folded = simplify_expr(given)
+    assert format_expr(folded) == text
     assert folded.precision is given.precision
-    assert fold_expr(folded) is folded  # once is enough, and what does not change stays the same object
+    assert simplify_expr(folded) is folded  # once is enough, and what does not change stays the same object
 
 
 def test_what_numpy_refuses_is_left_alone() -> None:
     expr = op("pow", num(2, int32), num(-1, int32))
-    assert fold_expr(expr) is expr
+    assert simplify_expr(expr) is expr
 
 
 SPECIAL = [0.0, 1.0, -1.0, 2.0, 2.5, -3.0, float("inf"), float("-inf"), float("nan")]
 
 
 def value(expr: Expr, arrays: dict[TNode, np.ndarray], syms: dict[Sym, int]) -> float:
-    out = buf("out", expr.precision, access=Access.OUT)
+    out = buf("out", expr.precision, access=AccessMode.OUT)
     used = [load.ref.buf for load in (X, Y, Z, K, L)]
     proc = Proc("p", (*used, out), tuple(syms), (Store(Ref(out, ()), expr),))
     assert out.node is not None
@@ -179,9 +179,9 @@ def same(a: float, b: float) -> bool:
     return a == b or (np.isnan(a) and np.isnan(b)) or bool(np.isclose(a, b, rtol=1e-6))
 
 
-@pytest.mark.parametrize(("given", "text"), TABLE, ids=[show(e) for e, _ in TABLE])
+@pytest.mark.parametrize(("given", "text"), TABLE, ids=[format_expr(e) for e, _ in TABLE])
 def test_values_stay(given: Expr, text: str) -> None:
-    folded = fold_expr(given)
+    folded = simplify_expr(given)
     for x, y in product(SPECIAL, SPECIAL[3:]):
         arrays = {
             load.ref.buf.node: np.array(v if load.precision.is_float else 7, load.precision.numpy)
@@ -211,22 +211,22 @@ def test_values_of_random_expressions_stay(block: int) -> None:
     for seed in range(block * 100, block * 100 + 100):
         random = Random(seed)
         given = random_expr(random, 4)
-        folded = fold_expr(given)
+        folded = simplify_expr(given)
         for _ in range(6):
             arrays = {load.ref.buf.node: np.array(random.choice(SPECIAL)) for load in (X, Y) if load.ref.buf.node}
             point = {I: random.randrange(5), J: random.randrange(5), N: random.randrange(10)}
             a, b = value(given, arrays, point), value(folded, arrays, point)
-            assert same(a, b), f"{show(given)} = {a}, {show(folded)} = {b} at {point} {arrays}"
+            assert same(a, b), f"{format_expr(given)} = {a}, {format_expr(folded)} = {b} at {point} {arrays}"
 
 
 def statement(*body: Stmt) -> str:
-    y = buf("y", access=Access.INOUT)
+    y = buf("y", access=AccessMode.INOUT)
     proc = Proc("p", (y, X.ref.buf), (N,), tuple(body))
-    return print_proc(fold(proc)).split("\n", 3)[3]
+    return print_proc(simplify(proc)).split("\n", 3)[3]
 
 
 def test_statements() -> None:
-    y = Ref(buf("y", access=Access.TEMP), ())
+    y = Ref(buf("y", access=AccessMode.TEMP), ())
     store = Store(y, X)
     assert statement(If(ge0(n), (store,))) == "  y = x\n"
     assert statement(If(ge0(n - 10), (store,), (Store(y, Y),))) == "  y = y\n"
@@ -236,14 +236,14 @@ def test_statements() -> None:
 
 
 def test_updates_by_the_neutral_element_are_gone_unless_somebody_waits_for_them() -> None:
-    kept = Ref(buf("kept", access=Access.INOUT), ())
-    temp = Ref(Buf("t", float32, (), (), Home.ARENA, Access.TEMP), ())
+    kept = Ref(buf("kept", access=AccessMode.INOUT), ())
+    temp = Ref(Buf("t", float32, (), (), MemorySpace.ARENA, AccessMode.TEMP), ())
     proc = Proc("p", (kept.buf, temp.buf), (), (
         Update(temp, ADD, num(0)), Update(temp, MUL, num(1)), Update(temp, AND, num(1)), Update(kept, ADD, num(0)),
     ))  # fmt: skip
-    assert [s.ref.buf.name for s in fold(proc).body if isinstance(s, Update)] == ["t", "kept"]
+    assert [s.ref.buf.name for s in simplify(proc).body if isinstance(s, Update)] == ["t", "kept"]
 
 
 def test_nothing_to_do_is_the_same_program() -> None:
-    proc = Proc("p", (X.ref.buf,), (), (Store(Ref(buf("y", access=Access.OUT), ()), op("add", X, Y)),))
-    assert fold(proc) is proc
+    proc = Proc("p", (X.ref.buf,), (), (Store(Ref(buf("y", access=AccessMode.OUT), ()), op("add", X, Y)),))
+    assert simplify(proc) is proc

@@ -12,7 +12,7 @@ import pytest
 from ocannl.ir.assign import Apply, Assign, Comp, Number, Piece, Read, Seq, Value
 from ocannl.ir.index import TRUE, Affine, Cond, Sym
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import Home, Proc
+from ocannl.ir.loops import MemorySpace, Proc
 from ocannl.ir.ops import ADD, BY_NAME, MAX, MUL, Op
 from ocannl.ir.precision import float32
 from ocannl.ir.text import print_proc
@@ -20,8 +20,8 @@ from ocannl.ir.tnode import Placement, Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
 from ocannl.opt import machine_model as machine
-from ocannl.opt.fuse import fuse
-from ocannl.opt.settle import settle
+from ocannl.opt.fusion.fuse_epilogues import fuse_epilogues
+from ocannl.opt.memory.decide_placement import decide_placement
 
 
 def node(label: str, *dims: int, role: Role = Role.RESULT) -> TNode:
@@ -34,7 +34,7 @@ def data(label: str, *dims: int) -> TNode:
 
 def temp(label: str, *dims: int) -> TNode:
     made = node(label, *dims)
-    made.requested.settle(Placement.TEMPORARY, "oc.virtual")
+    made.requested.set(Placement.TEMPORARY, "oc.virtual")
     return made
 
 
@@ -71,13 +71,13 @@ def rows(lhs: TNode, x: TNode, accum: Op = ADD) -> Assign:
 
 def judged(before: Proc) -> Proc:
     """The program fused: as good as it was."""
-    after = fuse(before)
+    after = fuse_epilogues(before)
     verify(after, "optimized")
     numbers = np.random.default_rng(1)
     arrays = {b.node: numbers.normal(size=b.node.dims).astype(np.float32) for b in before.bufs if b.node is not None}
     wanted, got = interpret(before, arrays), interpret(after, arrays)
     for buf in before.bufs:
-        if buf.home is Home.POOL and buf.node is not None and buf.node in got:
+        if buf.space is MemorySpace.GLOBAL and buf.node is not None and buf.node in got:
             np.testing.assert_array_equal(got[buf.node], wanted[buf.node])
     assert {b for b in before.bufs if b.access.value in ("out", "inout")} <= set(after.bufs)
     return after
@@ -85,7 +85,7 @@ def judged(before: Proc) -> Proc:
 
 def fused(*code: Comp, asked: Iterable[TNode] = ()) -> str:
     """What becomes of the statements."""
-    proc = judged(settle(lower(Seq(code), "step"), dict.fromkeys(asked, "keep=")))
+    proc = judged(decide_placement(lower(Seq(code), "step"), dict.fromkeys(asked, "keep=")))
     return "\n".join(line for line in print_proc(proc).splitlines()[1:] if " : " not in line)
 
 
@@ -366,13 +366,13 @@ def test_a_group_has_no_more_work_than_it_can_hold(monkeypatch: pytest.MonkeyPat
 
 def test_nothing_to_fuse_is_left_as_it_is() -> None:
     x, y = data("x", 3), node("y", 3)
-    proc = settle(lower(each(y, "neg", x), "step"), {})
+    proc = decide_placement(lower(each(y, "neg", x), "step"), {})
     assert judged(proc).body == proc.body
 
 
 def test_loops_that_never_turn() -> None:
     x, s, y = data("x", 0, 4), temp("s", 0), node("y", 0)
-    judged(settle(lower(Seq((rows(s, x), each(y, "tanh", s))), "step"), {}))
+    judged(decide_placement(lower(Seq((rows(s, x), each(y, "tanh", s))), "step"), {}))
     x, s, y = data("x", 4, 0), temp("s", 4), node("y", 4)
     fused(rows(s, x, MUL), each(y, "tanh", s))
 

@@ -13,14 +13,14 @@ import ocannl as oc
 from ocannl.ir.assign import nodes
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import Body, For, If, Pick, Proc
+from ocannl.ir.loops import Body, For, If, BindIndex, Proc
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
 from ocannl.opt.pipeline import optimize, passes
 from ocannl.testing.evaluate import evaluate
 
 NAMES = frozenset(each.name for each in passes({}, Capabilities()))
-BEFORE = NAMES - {"settle", "fold", "inline", "gather", "sweep"}
+BEFORE = NAMES - {"decide_placement", "simplify", "inline_producers", "one_hot_to_gather", "eliminate_dead_code"}
 
 X = np.array([[1.0, np.nan], [np.inf, 2.0], [-np.inf, 3.0], [4.0, 5.0]])
 IDS = np.array([3, 0, 7, -1, 2])
@@ -81,7 +81,7 @@ def shape(body: Body) -> tuple[int, int]:
             case For(body=inner) | If(then=inner):
                 below, more = shape(inner)
                 depth, picks = max(depth, below + isinstance(stmt, For)), max(picks, more)
-            case Pick(body=inner):
+            case BindIndex(body=inner):
                 below, more = shape(inner)
                 depth, picks = max(depth, below), max(picks, more + 1)
     return depth, picks
@@ -94,7 +94,7 @@ def optimized(t: oc.Tensor, without: frozenset[str]) -> tuple[Proc, Proc, dict[A
     asked = {t.node: "kept"}
 
     def judge(name: str, proc: Proc) -> None:
-        verify(proc, "placed" if name == "memory" else "optimized")
+        verify(proc, "placed" if name == "allocate_memory" else "optimized")
 
     return lowered, optimize(lowered, asked, Capabilities(), judge, without), arrays
 

@@ -9,19 +9,19 @@ import pytest
 
 from ocannl.ir.index import TRUE, Affine, Bound, Cond, Sym
 from ocannl.ir.loops import (
-    Access,
+    AccessMode,
     Apply,
     Body,
     Buf,
     Expr,
     For,
-    Home,
+    MemorySpace,
     If,
     Let,
     Load,
     Local,
-    Num,
-    Pick,
+    Const,
+    BindIndex,
     Poll,
     Proc,
     Ref,
@@ -36,12 +36,12 @@ from ocannl.ir.names import Namer
 from ocannl.ir.ops import ADD, MAX, MUL
 from ocannl.ir.precision import float32, int64
 from ocannl.ir.text import print_proc
-from ocannl.opt.group import Group, group_of, of_nest, scratch
-from ocannl.opt.nest import nest_of
+from ocannl.opt.analysis.fusion_group import FusionGroup, group_of, group_of_nest, local_buffer
+from ocannl.opt.analysis.nests import nest_of
 
 
 def buf(name: str, *shape: int) -> Buf:
-    return Buf(name, float32, shape, row_major(shape), Home.ARENA, Access.TEMP)
+    return Buf(name, float32, shape, row_major(shape), MemorySpace.ARENA, AccessMode.TEMP)
 
 
 def sym(name: str, extent: int) -> Sym:
@@ -65,15 +65,15 @@ def nested(syms: tuple[Sym, ...], *body: Stmt) -> Stmt:
 
 X, Y, S, W = buf("x", 8), buf("y", 8), buf("s"), buf("w", 8, 8)
 I, J, K, M, O = sym("i", 8), sym("j", 8), sym("k", 8), sym("m", 3), sym("o", 4)
-ACC, B = scratch("acc", float32, ()), scratch("b", float32, ())
-ZERO = Num(0, float32)
+ACC, B = local_buffer("acc", float32, ()), local_buffer("b", float32, ())
+ZERO = Const(0, float32)
 
 
 def lines(stmt: Stmt) -> list[str]:
     return [line.strip() for line in print_proc(Proc("it", (), (), (stmt,))).splitlines()[1:]]
 
 
-def group(stmt: Stmt) -> Group:
+def group(stmt: Stmt) -> FusionGroup:
     made = group_of(stmt, Namer())
     assert made is not None
     return made
@@ -88,7 +88,7 @@ def summed(acc: Buf = ACC, start: Expr = ZERO, over: Sym = K) -> Body:
 
 def test_a_map_is_a_group_without_sums() -> None:
     made = group(nested((I, J), Store(ref(W, J, I), load(X, I))))
-    assert (made.syms, made.sums, len(made.tail)) == ((I, J), (), 1)
+    assert (made.syms, made.reductions, len(made.epilogue)) == ((I, J), (), 1)
     assert made.writes == [ref(W, J, I)] and made.reads == [ref(X, I)]
 
 
@@ -102,22 +102,22 @@ def test_a_sum_moves_into_a_register() -> None:
 def test_guards_go_where_their_loops_are() -> None:
     guard = Cond((Affine.of(I) - 1, Affine.of(K) - 2))
     made = group(nested((I, K), If(guard, (Update(ref(Y, I), MAX, load(W, I, K)),))))
-    assert str(made.cond) == "i-1 >= 0" and str(made.sums[0].cond) == "k-2 >= 0"
+    assert str(made.cond) == "i-1 >= 0" and str(made.reductions[0].cond) == "k-2 >= 0"
 
 
 def test_with_a_start_all_cells_are_written() -> None:
     guard = Cond((Affine.of(I) - 1,))
     nest = nest_of(nested((I, K), If(guard, (Update(ref(Y, I), MAX, load(W, I, K)),))))
     assert nest is not None
-    made = of_nest(nest, Namer(), ZERO)
-    assert made is not None and made.cond == TRUE and made.sums[0].cond == guard and made.sums[0].start == ZERO
+    made = group_of_nest(nest, Namer(), ZERO)
+    assert made is not None and made.cond == TRUE and made.reductions[0].cond == guard and made.reductions[0].init == ZERO
 
 
 def test_an_update_that_meets_each_cell_once_needs_no_register() -> None:
     made = group(nested((I,), Update(ref(Y, I), ADD, load(X, I))))
-    assert made.sums == () and isinstance(made.tail[0], Update)
+    assert made.reductions == () and isinstance(made.epilogue[0], Update)
     own = group(nested((I,), Update(ref(Y, I), MUL, load(Y, I))))
-    assert own.sums == () and own.reads == [ref(Y, I)]
+    assert own.reductions == () and own.reads == [ref(Y, I)]
 
 
 def test_a_statement_alone_is_a_group_of_one_cell() -> None:
@@ -134,7 +134,7 @@ NO_GROUP: dict[str, Callable[[], Stmt]] = {
     "a loop over a part of its range": lambda: replace(nested((I,), Store(ref(Y, I), ZERO)), lo=Bound.lower(1)),
     "every other iteration": lambda: replace(nested((I,), Store(ref(Y, I), ZERO)), step=2),
     "two branches": lambda: If(Cond((Affine.of(I),)), (Store(ref(S), ZERO),), (Store(ref(S), load(X, 0)),)),
-    "a picked place": lambda: Pick(K, Num(1, int64), (Store(ref(Y, K), ZERO),)),
+    "a picked place": lambda: BindIndex(K, Const(1, int64), (Store(ref(Y, K), ZERO),)),
     "a poll": lambda: nested((I,), Poll(), Store(ref(Y, I), ZERO)),
     "two loops": lambda: nested((I,), nested((J,), Store(ref(W, I, J), ZERO)), nested((K,), Store(ref(W, I, K), ZERO))),
     "a filled array": lambda: nested((I,), Local(ACC, 0), Store(ref(Y, I), load(ACC))),
@@ -158,7 +158,7 @@ def test_sums_and_what_follows() -> None:
     tail = Let("h", total), Store(ref(Y, I), Var("h", float32)), Update(ref(W, I, I), ADD, Var("h", float32))
     stmt = nested((I,), *summed(), *other, *tail)
     made = group(stmt)
-    assert [each.acc for each in made.sums] == [ACC, B] and made.tail == tail and made.syms == (I,)
+    assert [each.acc for each in made.reductions] == [ACC, B] and made.epilogue == tail and made.syms == (I,)
     assert made.writes == [ref(Y, I), ref(W, I, I)]
     assert made.reads == [ref(X, K), ref(Y, I), ref(X, J)]  # and not of registers
     assert made.stmt() == stmt
@@ -172,6 +172,6 @@ def test_a_group_of_one_cell_is_a_block() -> None:
 def test_names_are_new() -> None:
     nest = nest_of(nested((I, K), Update(ref(Y, I), ADD, load(W, I, K))))
     assert nest is not None
-    made = of_nest(nest, Namer(["acc"]))
-    assert made is not None and made.sums[0].acc.name == "acc_2"
+    made = group_of_nest(nest, Namer(["acc"]))
+    assert made is not None and made.reductions[0].acc.name == "acc_2"
     assert isinstance(made.stmt(), For)

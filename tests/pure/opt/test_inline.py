@@ -12,9 +12,9 @@ from ocannl.ir.precision import Precision, bfloat16, float32
 from ocannl.ir.text import print_proc
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lower.lower import lower
-from ocannl.opt.inline import inline
-from ocannl.opt.settle import settle
-from ocannl.opt.sweep import sweep
+from ocannl.opt.fusion.inline_producers import inline_producers
+from ocannl.opt.memory.decide_placement import decide_placement
+from ocannl.opt.simplify.dead_code import eliminate_dead_code
 
 
 def node(label: str, *dims: int, role: Role = Role.RESULT, kind: Precision = float32) -> TNode:
@@ -42,7 +42,7 @@ def put(
 
 def left(*code: Comp, shares: bool = True) -> list[str]:
     """The statements that remain, without their loops."""
-    proc = sweep(inline(settle(lower(Seq(code), "step"), {}), shares))
+    proc = eliminate_dead_code(inline_producers(decide_placement(lower(Seq(code), "step"), {}), shares))
     return [line.strip() for line in body(proc) if not line.strip().startswith("for ")]
 
 
@@ -240,8 +240,8 @@ def test_parts_of_a_concatenation_stay() -> None:
 def test_kept_nodes_stay() -> None:
     y = node("kept", 5, role=Role.STATE)
     code = Seq((put(y, (I,), x_i), put(Y, (K,), Read(y, at(K)))))
-    proc = settle(lower(code, "step"), {})
-    assert inline(proc, True) is proc
+    proc = decide_placement(lower(code, "step"), {})
+    assert inline_producers(proc, True) is proc
 
 
 def test_what_comes_to_read_what_it_writes_stays() -> None:

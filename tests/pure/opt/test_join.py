@@ -11,7 +11,7 @@ from ocannl.ir.precision import float32
 from ocannl.ir.text import print_proc
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lower.lower import lower
-from ocannl.opt.join import join
+from ocannl.opt.fusion.merge_initialization import merge_initialization
 
 
 def node(label: str, *dims: int) -> TNode:
@@ -32,7 +32,7 @@ WHERE = Sym("i", 0, 4)
 
 
 def left(*code: Comp) -> list[str]:
-    proc = join(lower(Seq(code), "step"))
+    proc = merge_initialization(lower(Seq(code), "step"))
     lines = [line.strip() for line in print_proc(proc).splitlines()[1:] if " : " not in line]
     return [line for line in lines if not line.startswith("for ")]
 
@@ -125,4 +125,4 @@ def test_expressions_stop_growing() -> None:
 
 def test_nothing_to_do_is_the_same_program() -> None:
     proc = lower(Seq((put(G, Z), put(Y, X))), "step")
-    assert join(proc) is proc
+    assert merge_initialization(proc) is proc

@@ -15,7 +15,7 @@ from ocannl.ir.assign import Apply, Assign, Comp, Convert, Index, Number, Origin
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import TRUE, Affine, Cond, Sym, SymKind
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import Access, Home, Proc
+from ocannl.ir.loops import AccessMode, MemorySpace, Proc
 from ocannl.ir.ops import ADD, AND, BY_NAME, MAX, MIN, MUL, OR, SUB, Op
 from ocannl.ir.precision import Precision
 from ocannl.ir.text import print_proc
@@ -187,7 +187,7 @@ def program(seed: int, statements: int = 8, parts: int = 0) -> Program:
 
 
 def judge(name: str, proc: Proc) -> None:
-    verify(proc, "placed" if name == "memory" else "optimized", alignment_bytes=TARGET.alignment_bytes)
+    verify(proc, "placed" if name == "allocate_memory" else "optimized", alignment_bytes=TARGET.alignment_bytes)
 
 
 def check(made: Program, without: frozenset[str], target: Capabilities = TARGET) -> Proc:
@@ -196,14 +196,14 @@ def check(made: Program, without: frozenset[str], target: Capabilities = TARGET)
     final = optimize(lowered, made.asked, target, judge, without)
     symbols = {s: made.symbols[s] for s in lowered.syms}
     wanted, got = interpret(lowered, made.arrays, symbols), interpret(final, made.arrays, symbols)
-    kept = [b.node for b in final.bufs if b.home is Home.POOL and b.node is not None]
+    kept = [b.node for b in final.bufs if b.space is MemorySpace.GLOBAL and b.node is not None]
     for node in kept:
         ok = np.allclose(
             got[node].astype(float), wanted[node].astype(float), rtol=1e-2 if node.precision.nbytes < 4 else 1e-4,
             atol=1e-4, equal_nan=True,
         )  # fmt: skip
         assert ok, f"{node}\n{wanted[node]}\n{got[node]}\n{print_proc(lowered)}\n{print_proc(final)}"
-    written = {b.node for b in lowered.bufs if b.access in (Access.OUT, Access.INOUT)}
+    written = {b.node for b in lowered.bufs if b.access in (AccessMode.OUT, AccessMode.INOUT)}
     assert written & set(made.asked) <= set(kept)
     return final
 
@@ -243,7 +243,7 @@ def test_targets_with_vectors(block: int) -> None:
 
 def test_a_target_without_schedules() -> None:
     for seed in range(3000, 3050):
-        check(program(seed), frozenset(), Capabilities(scheduled=False))
+        check(program(seed), frozenset(), Capabilities(wants_schedule=False))
 
 
 @pytest.mark.parametrize("block", range(20))

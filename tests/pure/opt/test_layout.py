@@ -18,17 +18,17 @@ from ocannl.ir.text import print_proc
 from ocannl.ir.tnode import Placement, Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
-from ocannl.opt import layout as module
-from ocannl.opt.fuse import fuse
-from ocannl.opt.layout import layout
+from ocannl.opt.fusion.fuse_epilogues import fuse_epilogues
+from ocannl.opt.memory import choose_layouts as module
+from ocannl.opt.memory.choose_layouts import choose_layouts
+from ocannl.opt.memory.decide_placement import decide_placement
 from ocannl.opt.pipeline import optimize
-from ocannl.opt.settle import settle
 from ocannl.testing.chains import chain
 from ocannl.testing.evaluate import evaluate
 from ocannl.testing.generate import difference, generate
 
 TARGET = Capabilities(vector_bytes=16)
-EARLY = frozenset({"memory"})
+EARLY = frozenset({"allocate_memory"})
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_any_order_of_any_array(at_random: None) -> None:
     turned = copied = 0
     for seed in range(150):
         made = chain(Random(seed))
-        without = EARLY | {"rows"} | (frozenset() if seed % 2 else {"inline", "fuse"})
+        without = EARLY | {"fuse_outer_loops"} | (frozenset() if seed % 2 else {"inline_producers", "fuse_epilogues"})
         stages: dict[str, Proc] = {}
         proc = optimize(lower(made.code, "step"), made.asked, TARGET, stages.__setitem__, without)
         verify(proc, "optimized")
@@ -52,7 +52,7 @@ def test_any_order_of_any_array(at_random: None) -> None:
         for node, array in got.items():
             assert np.array_equal(array, wanted.get(node, made.arrays[node])), f"{seed}\n{print_proc(proc)}"
         turned += sum(buf.strides != row_major(buf.shape) for buf in proc.bufs)
-        copied += len(stages["layout"].body) - len(stages["fuse" if seed % 2 else "invert"].body)
+        copied += len(stages["choose_layouts"].body) - len(stages["fuse_epilogues" if seed % 2 else "scatter_to_gather"].body)
     assert turned > 50
     assert copied > 50
 
@@ -91,15 +91,15 @@ def test_what_two_sums_want_in_different_orders_is_copied_for_one() -> None:
         node(name, rows, size, role=Role.PLACEHOLDER) for name, rows in (("x", batch), ("w", size), ("g", batch))
     )
     h, y, d = node("h", batch, size), node("y", batch, size), node("d", size, size)
-    h.requested.settle(Placement.TEMPORARY, "oc.virtual")
+    h.requested.set(Placement.TEMPORARY, "oc.virtual")
     b, i = Sym("b", 0, batch - 1), Sym("i", 0, size - 1)
     code = Seq((
         Assign(h, None, True, (Piece((b, i), at(b, i), Apply(BY_NAME["exp"], (Read(x, at(b, i)),))),)),
         product(y, (batch, size, size), (h, "ik"), (w, "jk")),
         product(d, (size, size, batch), (g, "ki"), (h, "kj")),
     ))  # fmt: skip
-    before = fuse(settle(lower(code, "step"), {}))
-    after = layout(before, Capabilities(vector_bytes=64, vector_registers=32))
+    before = fuse_epilogues(decide_placement(lower(code, "step"), {}))
+    after = choose_layouts(before, Capabilities(vector_bytes=64, vector_registers=32))
     verify(after, "optimized")
     own, copy = (next(buf for buf in after.bufs if buf.name == name) for name in ("h", "h_2"))
     assert own.strides == (size, 1) and copy.strides == (1, batch)

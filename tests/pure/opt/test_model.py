@@ -1,4 +1,4 @@
-"""What the model of tiles says before it looks at them: less than any of them takes."""
+"""Branch and bound in the cost model: lower bounds of tile classes, and the best tile."""
 
 from __future__ import annotations
 
@@ -8,61 +8,67 @@ from random import Random
 
 import pytest
 
-from ocannl.opt.plan import model
-from ocannl.opt.plan.model import Shape
+from ocannl.opt.schedule.plan import cost_model
+from ocannl.opt.schedule.plan.cost_model import NestShape
 
 
-def shape(random: Random) -> Shape:
-    """Of a group with up to three kept and two reduced loops, in any order in memory, some guarded."""
-    kept, reduced = (
-        tuple([random.choice((1, 2, 3, 7, 16, 33, 64, 250)) for _ in range(random.randint(*how_many))])
-        for how_many in ((1, 3), (0, 2))
+def random_shape(random: Random) -> NestShape:
+    """Returns a shape with up to three parallel and two reduction loops, arbitrary strides, and guards."""
+    parallel, reduction = (
+        tuple([random.choice((1, 2, 3, 7, 16, 33, 64, 250)) for _ in range(random.randint(*depth))])
+        for depth in ((1, 3), (0, 2))
     )
+    depth = len(parallel + reduction)
 
-    def refs(least: int, loops: int) -> tuple[tuple[int, ...], ...]:
-        rest = (0,) * (len(kept + reduced) - loops)
-        steps = (0, 0, 1, 1, -1, 2, 3, 5, 16, 64, 1000)
-        return tuple([(*random.choices(steps, k=loops), *rest) for _ in range(random.randint(least, 3))])
+    def refs(min_count: int, loops: int) -> tuple[tuple[int, ...], ...]:
+        invariant = (0,) * (depth - loops)
+        strides = (0, 0, 1, 1, -1, 2, 3, 5, 16, 64, 1000)
+        return tuple([(*random.choices(strides, k=loops), *invariant) for _ in range(random.randint(min_count, 3))])
 
-    return Shape(
-        kept, reduced,
-        rows=tuple([random.random() < 0.9 for _ in kept]), wide=tuple([random.random() < 0.9 for _ in kept + reduced]),
-        terms=refs(1, len(kept + reduced)), others=refs(0, len(kept)) if reduced else (), writes=refs(1, len(kept)),
-        work=random.choice((1, 1, 2, 9, 30)), after=random.choice((0, 1, 5, 40)) if reduced else 0,
-        lanes=random.choice((1, 2, 4, 8, 16)), registers=random.choice((16, 32)),
+    return NestShape(
+        parallel, reduction,
+        tileable=tuple([random.random() < 0.9 for _ in parallel]),
+        vectorizable=tuple([random.random() < 0.9 for _ in range(depth)]),
+        reduction_reads=refs(1, depth),
+        epilogue_reads=refs(0, len(parallel)) if reduction else (),
+        writes=refs(1, len(parallel)),
+        ops_per_term=random.choice((1, 1, 2, 9, 30)),
+        ops_per_cell=random.choice((0, 1, 5, 40)) if reduction else 0,
+        lanes=random.choice((1, 2, 4, 8, 16)),
+        registers=random.choice((16, 32)),
     )  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_no_tile_takes_less_than_its_family_at_least(seed: int) -> None:
+def test_lower_bounds_of_tile_classes_hold(seed: int) -> None:
     random = Random(f"model {seed}")
     for _ in range(50):
-        some = shape(random)
-        for family in model._families(some):
-            for tile in family.tiles(some):
-                assert tile.cycles >= family.least, (some, tile)
+        shape = random_shape(random)
+        for tile_class in cost_model._tile_classes(shape):
+            for tile in tile_class.tiles(shape):
+                assert tile.cycles >= tile_class.lower_bound, (shape, tile)
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_best_tile_is_the_first_of_all_those_that_take_least(seed: int) -> None:
+def test_the_best_tile_is_the_first_of_minimal_cost(seed: int) -> None:
     random = Random(f"best {seed}")
     for _ in range(50):
-        some = shape(random)
-        tiles = [tile for family in model._families(some) for tile in family.tiles(some)]
-        assert model.best(some) == min(tiles, key=lambda tile: tile.cycles, default=None)
+        shape = random_shape(random)
+        tiles = [tile for tile_class in cost_model._tile_classes(shape) for tile in tile_class.tiles(shape)]
+        assert cost_model.best_tile(shape) == min(tiles, key=lambda tile: tile.cycles, default=None)
 
 
-def test_threads_that_look_at_a_time_find_the_same() -> None:
+def test_concurrent_searches_find_the_same_tile() -> None:
     random = Random(0)
-    usual = sys.getswitchinterval()
+    interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:
         for _ in range(30):
-            some = shape(random)
-            model._families_of.cache_clear()
+            shape = random_shape(random)
+            cost_model._tile_classes_of.cache_clear()
             with ThreadPoolExecutor(4) as threads:
-                found = list(threads.map(model.best, [some] * 8))
-            model._families_of.cache_clear()
-            assert found == [model.best(some)] * 8
+                tiles = list(threads.map(cost_model.best_tile, [shape] * 8))
+            cost_model._tile_classes_of.cache_clear()
+            assert tiles == [cost_model.best_tile(shape)] * 8
     finally:
-        sys.setswitchinterval(usual)
+        sys.setswitchinterval(interval)

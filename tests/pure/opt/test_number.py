@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from ocannl.ir.index import Affine, Cond, Sym
-from ocannl.ir.loops import Access, Apply, Buf, Cast, Expr, Home, Idx, Load, Num, Proc, Ref, Store, Update, When, loop
+from ocannl.ir.loops import AccessMode, Apply, Buf, Cast, Expr, MemorySpace, IndexValue, Load, Const, Proc, Ref, Store, Update, When, loop
 from ocannl.ir.ops import ADD, BY_NAME
 from ocannl.ir.precision import float32, float64
 from ocannl.ir.text import print_proc
-from ocannl.opt.number import number
+from ocannl.opt.simplify.common_subexpressions import eliminate_common_subexpressions
 
 I = Sym("i", 0, 4)
-X = Buf("x", float32, (5,), (1,), Home.ARENA, Access.TEMP)
-Y = Buf("y", float32, (5,), (1,), Home.ARENA, Access.TEMP)
+X = Buf("x", float32, (5,), (1,), MemorySpace.ARENA, AccessMode.TEMP)
+Y = Buf("y", float32, (5,), (1,), MemorySpace.ARENA, AccessMode.TEMP)
 i = Affine.of(I)
 x, here = Load(Ref(X, (i,))), Ref(Y, (i,))
 
@@ -22,12 +22,12 @@ def op(name: str, *args: Expr) -> Expr:
 
 def body(value: Expr) -> list[str]:
     proc = Proc("p", (X, Y), (), (loop(I, (Store(here, value),)),))
-    return [line.strip() for line in print_proc(number(proc)).splitlines()[4:]]
+    return [line.strip() for line in print_proc(eliminate_common_subexpressions(proc)).splitlines()[4:]]
 
 
 def test_the_largest_equal_part_is_named() -> None:
     e = op("exp", op("neg", x))
-    assert body(op("mul", e, op("sub", Num(1.0, float32), e))) == ["let v = exp(-x[i])", "y[i] = v * (1 - v)"]
+    assert body(op("mul", e, op("sub", Const(1.0, float32), e))) == ["let v = exp(-x[i])", "y[i] = v * (1 - v)"]
 
 
 def test_parts_of_parts() -> None:
@@ -36,19 +36,19 @@ def test_parts_of_parts() -> None:
 
 
 def test_numbers_and_indices_need_no_name() -> None:
-    two = op("mul", Num(2.0, float32), Num(2.0, float32))
-    assert body(op("add", Idx(i, float32), op("mul", Idx(i, float32), Num(2.0, float32)))) == ["y[i] = i + i * 2"]
+    two = op("mul", Const(2.0, float32), Const(2.0, float32))
+    assert body(op("add", IndexValue(i, float32), op("mul", IndexValue(i, float32), Const(2.0, float32)))) == ["y[i] = i + i * 2"]
     assert body(op("add", two, two)) == ["let v = 2 * 2", "y[i] = v + v"]
 
 
 def test_types_tell_values_apart() -> None:
-    a, b = Cast(x, float64), Cast(Cast(Num(1.0, float32), float64), float64)
+    a, b = Cast(x, float64), Cast(Cast(Const(1.0, float32), float64), float64)
     wide = op("add", a, op("mul", a, b))
     assert body(Cast(wide, float32)) == ["let v = f64(x[i])", "y[i] = f32(v + v * f64(f64(1)))"]
 
 
 def test_conditions_tell_values_apart() -> None:
-    a, b = (When(Cond((i - n,)), x, Num(0.0, float32)) for n in (1, 2))
+    a, b = (When(Cond((i - n,)), x, Const(0.0, float32)) for n in (1, 2))
     assert body(op("add", a, b)) == ["y[i] = (x[i] if i-1 >= 0 else 0) + (x[i] if i-2 >= 0 else 0)"]
     assert body(op("add", a, a)) == ["let v = x[i] if i-1 >= 0 else 0", "y[i] = v + v"]
 
@@ -57,19 +57,19 @@ def test_what_may_not_exist_is_not_computed_early() -> None:
     far = Load(Ref(X, (i - 1,)))
     cond = Cond((i - 1,))
     both = op("mul", far, far)
-    assert body(When(cond, both, Num(0.0, float32))) == ["y[i] = x[i-1] * x[i-1] if i-1 >= 0 else 0"]
-    assert body(op("add", x, When(cond, op("mul", x, far), Num(0.0, float32)))) == [
+    assert body(When(cond, both, Const(0.0, float32))) == ["y[i] = x[i-1] * x[i-1] if i-1 >= 0 else 0"]
+    assert body(op("add", x, When(cond, op("mul", x, far), Const(0.0, float32)))) == [
         "let v = x[i]", "y[i] = v + (v * x[i-1] if i-1 >= 0 else 0)",
     ]  # fmt: skip
 
 
 def test_nothing_equal_is_the_same_program() -> None:
     proc = Proc("p", (X, Y), (), (loop(I, (Update(here, ADD, op("exp", x)),)),))
-    assert number(proc) is proc
+    assert eliminate_common_subexpressions(proc) is proc
 
 
 def test_a_single_statement_keeps_its_names_to_itself() -> None:
     cell = Load(Ref(X, (Affine(),)))
     proc = Proc("p", (X, Y), (), (Store(Ref(Y, (Affine(),)), op("mul", cell, cell)),))
-    lines = print_proc(number(proc)).splitlines()[3:]
+    lines = print_proc(eliminate_common_subexpressions(proc)).splitlines()[3:]
     assert lines == ["  if true:", "    let v = x[0]", "    y[0] = v * v"]

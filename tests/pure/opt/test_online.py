@@ -18,11 +18,11 @@ from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
 from ocannl.opt import machine_model as machine
 from ocannl.opt import pipeline
-from ocannl.opt.online import online
+from ocannl.opt.idioms.attention.online_softmax import online_softmax
 from ocannl.opt.pipeline import optimize
 from ocannl.testing.evaluate import evaluate
 
-GRID = Capabilities(scheduled=False, grouped=True, online=True)
+GRID = Capabilities(wants_schedule=False, wants_fusion_groups=True, wants_online_softmax=True)
 HEADS, WIDTH, BLOCK = 2, 8, 16
 
 
@@ -60,17 +60,17 @@ def strictly_past(s, t):
 
 @pytest.fixture(autouse=True)
 def blocks(monkeypatch):
-    monkeypatch.setattr(pipeline, "online", lambda proc: online(proc, BLOCK))
+    monkeypatch.setattr(pipeline, "online_softmax", lambda proc: online_softmax(proc, BLOCK))
 
 
 def computed(y, inputs, without=frozenset(), asked=()):
     code = y.forward.elaborate()
     stages = {}
-    asked = dict.fromkeys((y.node, *asked), "kept") | dict(code.asked)
+    asked = dict.fromkeys((y.node, *asked), "kept") | dict(code.keep_reasons)
     proc = optimize(lower(code.comp, "step"), asked, GRID, stages.__setitem__, without)
-    verify(proc, "optimized" if "memory" in without else "placed", alignment_bytes=GRID.alignment_bytes)
+    verify(proc, "optimized" if "allocate_memory" in without else "placed", alignment_bytes=GRID.alignment_bytes)
     arrays = {each.node: each.numpy(oc.Context("numpy")) for each in inputs}
-    return stages.get("online", proc), interpret(proc, arrays)
+    return stages.get("online_softmax", proc), interpret(proc, arrays)
 
 
 def nests(proc):
@@ -99,7 +99,7 @@ def test_numbers_of_two_bytes_are_summed_as_wide_ones():
     inputs, y, _ = attention(19, 48, past, "bfloat16")
     proc, got = computed(y, inputs)
     assert len(nests(proc)) == 1
-    _, usual = computed(y, inputs, frozenset({"online"}))
+    _, usual = computed(y, inputs, frozenset({"online_softmax"}))
     (q, k, v), numbers = [np.asarray(each.numpy(oc.Context("numpy")), np.float64) for each in inputs], got[y.node]
     scores = np.where(np.tri(19, 48, dtype=bool), np.einsum("hsd,htd->hst", q, k) * WIDTH**-0.5, -np.inf)
     powers = np.exp(scores - scores.max(-1, keepdims=True))
@@ -114,7 +114,7 @@ def test_parts_that_somebody_reads_are_written(keys):
     (parts,) = [each for each in nodes(y.forward.elaborate().comp) if each.label == "softmax"]
     proc, got = computed(y, inputs, asked=[parts])
     assert len(nests(proc)) == 1, print_proc(proc)
-    _, usual = computed(y, inputs, frozenset({"online"}), [parts])
+    _, usual = computed(y, inputs, frozenset({"online_softmax"}), [parts])
     np.testing.assert_allclose(got[parts], usual[parts], rtol=2e-6, atol=1e-7)
     np.testing.assert_allclose(got[y.node], wanted, rtol=2e-5, atol=2e-6)
 
@@ -122,9 +122,9 @@ def test_parts_that_somebody_reads_are_written(keys):
 def test_whoever_wants_it_leaves_it_out():
     _, y, _ = attention(19, 40, past)
     stages = {}
-    target = replace(GRID, online=False)
+    target = replace(GRID, wants_online_softmax=False)
     proc = optimize(lower(y.forward.elaborate().comp, "step"), {y.node: "kept"}, target, stages.__setitem__)
-    assert "online" not in stages and len(nests(proc)) == 3
+    assert "online_softmax" not in stages and len(nests(proc)) == 3
 
 
 @pytest.mark.parametrize("dtype", [None, "bfloat16"])
@@ -145,10 +145,10 @@ def test_gradients(dtype):
     assert len(grads) == 3, sorted(found)
     wanted = evaluate(made.comp, arrays)
     stages = {}
-    asked = dict.fromkeys(grads, "kept") | dict(made.asked)
+    asked = dict.fromkeys(grads, "kept") | dict(made.keep_reasons)
     proc = optimize(lower(made.comp, "step"), asked, GRID, stages.__setitem__)
     verify(proc, "placed", alignment_bytes=GRID.alignment_bytes)
-    assert len(stages["online"].body) == len(stages["layout"].body) - 5
+    assert len(stages["online_softmax"].body) == len(stages["choose_layouts"].body) - 5
     got = interpret(proc, arrays)
     for each in grads:
         want = np.asarray(wanted[each], np.float64)
@@ -159,7 +159,7 @@ def test_gradients(dtype):
 @pytest.mark.parametrize("size", [4097, 8192, 9001])
 def test_rows_that_are_longer_than_a_block(size, monkeypatch):
     monkeypatch.setattr(machine, "MIN_BUSY_ROWS", 2)
-    monkeypatch.setattr(pipeline, "online", lambda proc: online(proc, longest=4096))
+    monkeypatch.setattr(pipeline, "online_softmax", lambda proc: online_softmax(proc, longest=4096))
     data = normal(2, size, seed=1) * 5
     data[1, :size // 2] = -math.inf
     x = oc.tensor(data, batch_axes=1)
@@ -173,14 +173,14 @@ def test_rows_that_are_longer_than_a_block(size, monkeypatch):
 def agrees(code, inputs, asked=()):
     """Whether the program computes what its code says; how many nests it has after the pass."""
     made, stages = code.elaborate(), {}
-    asked = dict.fromkeys((each.node for each in asked), "kept") | dict(made.asked)
+    asked = dict.fromkeys((each.node for each in asked), "kept") | dict(made.keep_reasons)
     proc = optimize(lower(made.comp, "step"), asked, GRID, stages.__setitem__)
     verify(proc, "placed", alignment_bytes=GRID.alignment_bytes)
     arrays = {each.node: array for each, array in inputs.items()}
     wanted = evaluate(made.comp, arrays)
     for node, array in interpret(proc, arrays).items():
         np.testing.assert_allclose(array, wanted.get(node, arrays.get(node)), rtol=1e-5, atol=1e-6, err_msg=node.label)
-    return len(nests(stages["online"]))
+    return len(nests(stages["online_softmax"]))
 
 
 def square(*labels):

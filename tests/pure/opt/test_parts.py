@@ -11,14 +11,14 @@ from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
 from ocannl.opt.pipeline import optimize
 
-GRID = Capabilities(scheduled=False, grouped=True, lanes=1 << 12)
+GRID = Capabilities(wants_schedule=False, wants_fusion_groups=True, grid_threads=1 << 12)
 
 
 def computed(tensor, given):
     stages = {}
     proc = optimize(lower(tensor.forward.elaborate().comp, "step"), {tensor.node: "kept"}, GRID, stages.__setitem__)
     verify(proc, "placed", alignment_bytes=GRID.alignment_bytes)
-    return stages["parts"], interpret(proc, {given.node: given.numpy(oc.Context("numpy"))})[tensor.node]
+    return stages["split_reductions"], interpret(proc, {given.node: given.numpy(oc.Context("numpy"))})[tensor.node]
 
 
 @pytest.mark.parametrize(("rows", "columns", "many"), [

@@ -14,48 +14,48 @@ from ocannl.ir.assign import Apply, Assign, Comp, Piece, Read, Seq, Value
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Affine, Sym
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import Access, Buf, For, Home, Load, Local, Proc, Ref, Store, loop, row_major
+from ocannl.ir.loops import AccessMode, Buf, For, MemorySpace, Load, Local, Proc, Ref, Store, loop, row_major
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import float32
-from ocannl.ir.stack import BLOCK_BYTES
+from ocannl.ir.stack import MAX_LOCAL_BYTES
 from ocannl.ir.text import print_proc
 from ocannl.ir.tnode import Placement, Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
 from ocannl.opt import machine_model as machine
-from ocannl.opt import outer as module
-from ocannl.opt.nest import is_claimed
-from ocannl.opt.outer import outer
-from ocannl.opt.pad import pad
-from ocannl.opt.phase import phase
+from ocannl.opt.analysis.nests import is_parallel_loop
+from ocannl.opt.analysis.substitution import replace_buffers
+from ocannl.opt.fusion import hoist_parallel_loop as module
+from ocannl.opt.fusion.fuse_parallel_loops import fuse_parallel_loops
+from ocannl.opt.fusion.hoist_parallel_loop import hoist_parallel_loop
+from ocannl.opt.memory.decide_placement import decide_placement
+from ocannl.opt.memory.pad_rows import pad_rows
 from ocannl.opt.pipeline import optimize
-from ocannl.opt.settle import settle
-from ocannl.opt.substitute import replace_buffers
 from ocannl.testing.chains import chain
 from ocannl.testing.claims import Claims
 from ocannl.testing.evaluate import evaluate
 from ocannl.testing.generate import difference, generate
 
 TARGET = Capabilities(vector_bytes=16)
-SOME = ("inline", "fuse", "layout", "rows", "schedule", "number", "share", "poll", "pad")
+SOME = ("inline_producers", "fuse_epilogues", "choose_layouts", "fuse_outer_loops", "schedule", "eliminate_common_subexpressions", "parallelize", "insert_polls", "pad_rows")
 
 
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever it costs, and however short loops and rows are."""
     monkeypatch.setattr(module, "_is_near", lambda *args: True)
-    monkeypatch.setattr(outer, "__defaults__", (2, 0, 1e9))
-    monkeypatch.setattr(pad, "__defaults__", (8,))
-    monkeypatch.setattr(machine, "L1_MIN_WAYS", 1)
+    monkeypatch.setattr(hoist_parallel_loop, "__defaults__", (2, 0, 1e9))
+    monkeypatch.setattr(pad_rows, "__defaults__", (8,))
+    monkeypatch.setattr(machine, "L1_MIN_ASSOCIATIVITY", 1)
 
 
 def merged(stages: dict[str, Proc]) -> int:
     """How many loops hold several nests, in the end."""
-    return sum(isinstance(stmt, For) and len(stmt.body) > 1 for stmt in stages["phase"].body)
+    return sum(isinstance(stmt, For) and len(stmt.body) > 1 for stmt in stages["fuse_parallel_loops"].body)
 
 
 def local(stages: dict[str, Proc]) -> int:
-    loops = [stmt for stmt in stages["phase"].body if isinstance(stmt, For)]
+    loops = [stmt for stmt in stages["fuse_parallel_loops"].body if isinstance(stmt, For)]
     return sum(isinstance(stmt, Local) and bool(stmt.buf.shape) for loop in loops for stmt in loop.body)
 
 
@@ -118,15 +118,15 @@ def test_the_stack_of_an_iteration_is_bounded(always: None) -> None:
     at = (Affine.of(b), Affine.of(i), Affine.of(j))
     total = fold(lambda one, other: Apply(BY_NAME["add"], (one, other)), [Read(node, at) for node in made])
     code.append(Assign(y, None, True, (Piece((b, i, j), at, total),)))
-    proc = optimize(lower(Seq(tuple(code)), "step"), {}, Capabilities(vector_bytes=64), without=frozenset({"rows"}))
+    proc = optimize(lower(Seq(tuple(code)), "step"), {}, Capabilities(vector_bytes=64), without=frozenset({"fuse_outer_loops"}))
     verify(proc, "placed")
     blocks = [
         [each.buf for each in stmt.body if isinstance(each, Local) and each.buf.offset is not None]
         for stmt in proc.body if isinstance(stmt, For)
     ]  # fmt: skip
     ends = [max((buf.offset or 0) + buf.nbytes for buf in block) for block in blocks if block]
-    assert ends and max(ends) <= BLOCK_BYTES + 64 * many
-    assert x.dims and sum(buf.home is Home.ARENA and buf.nbytes > size * size for buf in proc.bufs) >= many - 4
+    assert ends and max(ends) <= MAX_LOCAL_BYTES + 64 * many
+    assert x.dims and sum(buf.space is MemorySpace.ARENA and buf.nbytes > size * size for buf in proc.bufs) >= many - 4
 
 
 def test_a_copy_in_another_order_stays_outside() -> None:
@@ -134,7 +134,7 @@ def test_a_copy_in_another_order_stays_outside() -> None:
 
     def temporary(name: str, *dims: int) -> TNode:
         made = TNode(name, Role.RESULT, lambda: dims, lambda: float32)
-        made.requested.settle(Placement.TEMPORARY, "oc.virtual")
+        made.requested.set(Placement.TEMPORARY, "oc.virtual")
         return made
 
     def put(to: TNode, value: Callable[[Sym, Sym], Value]) -> Assign:
@@ -149,8 +149,8 @@ def test_a_copy_in_another_order_stays_outside() -> None:
     copy, first, second = (temporary(name, 16, 4096) for name in ("copy", "first", "second"))
     copied = put(copy, lambda b, i: Read(x, (Affine.of(i), Affine.of(b))))
     code = Seq((copied, put(first, read(copy)), put(second, read(first)), put(y, read(second))))
-    proc = outer(settle(lower(code, "step"), {}), Capabilities(vector_bytes=64), far_bytes=0)
-    assert [is_claimed(stmt) for stmt in proc.body] == [False, True, True, True]
+    proc = hoist_parallel_loop(decide_placement(lower(code, "step"), {}), Capabilities(vector_bytes=64), far_bytes=0)
+    assert [is_parallel_loop(stmt) for stmt in proc.body] == [False, True, True, True]
 
 
 def test_what_a_turn_hands_on_lies_side_by_side() -> None:
@@ -158,19 +158,19 @@ def test_what_a_turn_hands_on_lies_side_by_side() -> None:
         return TNode(name, role, lambda: (16, 64), lambda: float32)
 
     x, h, y = node("x", Role.PLACEHOLDER), node("h", Role.RESULT), node("y", Role.RESULT)
-    h.requested.settle(Placement.TEMPORARY, "oc.virtual")
+    h.requested.set(Placement.TEMPORARY, "oc.virtual")
 
     def put(to: TNode, of: TNode, turned: bool) -> Assign:
         b, i = Sym("b", 0, 15), Sym("i", 0, 63)
         read = Read(of, (Affine.of(b), -Affine.of(i) + 63 if turned else Affine.of(i)))
         return Assign(to, None, True, (Piece((b, i), (Affine.of(b), Affine.of(i)), Apply(BY_NAME["exp"], (read,))),))
 
-    proc = settle(lower(Seq((put(h, x, False), put(y, h, True))), "step"), {})
-    (temporary,) = (buf for buf in proc.bufs if buf.home is Home.ARENA)
+    proc = decide_placement(lower(Seq((put(h, x, False), put(y, h, True))), "step"), {})
+    (temporary,) = (buf for buf in proc.bufs if buf.space is MemorySpace.ARENA)
     proc = replace_buffers(proc, {temporary: replace(temporary, strides=(1, 16))})
-    after = outer(proc, Capabilities(vector_bytes=64), far_bytes=0, loss=1e9)
-    assert all(map(is_claimed, after.body))
-    assert [buf.strides for buf in after.bufs if buf.home is Home.ARENA] == [(64, 1)]
+    after = hoist_parallel_loop(proc, Capabilities(vector_bytes=64), far_bytes=0, loss=1e9)
+    assert all(map(is_parallel_loop, after.body))
+    assert [buf.strides for buf in after.bufs if buf.space is MemorySpace.ARENA] == [(64, 1)]
     verify(after, "optimized")
 
 
@@ -181,19 +181,19 @@ def test_a_loop_that_cannot_share_keeps_its_symbol() -> None:
         b, i = Sym(name, 0, 7), Sym(f"{name}_i", 0, 3)
         cell = (Affine(((4, b), (1, i))),) if digits else (Affine.of(b), Affine.of(i))
         store = Store(Ref(to, cell), Load(Ref(of, (Affine.of(b), Affine.of(i)))))
-        return replace(loop(b, (loop(i, (store,)),)), claimed=1)
+        return replace(loop(b, (loop(i, (store,)),)), parallel_chunk=1)
 
     def kept(name: str, role: Role, *dims: int) -> Buf:
         node = TNode(name, role, lambda: dims, lambda: float32)
-        access = Access.IN if role is Role.PLACEHOLDER else Access.OUT
-        return Buf(name, float32, dims, row_major(dims), Home.POOL, access, node)
+        access = AccessMode.IN if role is Role.PLACEHOLDER else AccessMode.OUT
+        return Buf(name, float32, dims, row_major(dims), MemorySpace.GLOBAL, access, node)
 
     x, merged = kept("x", Role.PLACEHOLDER, 8, 4), kept("merged", Role.RESULT, 32)
     first, second = (kept(name, Role.RESULT, 8, 4) for name in ("first", "second"))
     body = (put(x, merged, "a", digits=True), put(x, first, "b"), put(first, second, "c"))
     before = Proc("step", (x, merged, first, second), (), body)
     verify(before, "optimized")
-    after = phase(before)
+    after = fuse_parallel_loops(before)
     verify(after, "optimized")
     assert [stmt.sym.name for stmt in after.body if isinstance(stmt, For)] == ["a", "b"]
     assert len(after.body[1].body) == 2

@@ -16,15 +16,15 @@ from ocannl.ir.text import print_proc
 from ocannl.ir.verify import verify
 from ocannl.ir.walk import walk
 from ocannl.opt import machine_model as machine
-from ocannl.opt.group import group_of
-from ocannl.opt.plan import Plan, Tiled, plan
+from ocannl.opt.analysis.fusion_group import group_of
+from ocannl.opt.schedule.plan import Plan, TilePlan, model_plan
 from ocannl.testing.groups import Made, group, plain_plan, realized, tiled_plan
 
 TARGETS = [Capabilities(vector_bytes=size, vector_registers=16 * (1 + size // 64)) for size in (0, 16, 32, 64)]
 
 
 def plans(random: Random, made: Made) -> list[Plan]:
-    chosen = [plan(made.group, target) for target in TARGETS]
+    chosen = [model_plan(made.group, target) for target in TARGETS]
     tiles = [tiled_plan(random, made.group) for _ in range(3)]
     return [*chosen, plain_plan(random, made.group), *(tile for tile in tiles if tile is not None)]
 
@@ -53,10 +53,10 @@ def test_any_plan_computes_the_same(seeds: range, short: int, monkeypatch: pytes
 def test_a_statement_is_the_group_that_it_was_made_from(seeds: range) -> None:
     for seed in seeds:
         made = group(Random(seed)).group
-        if made.sums or len(made.tail) > 1 or not isinstance(made.tail[0], Update):
+        if made.reductions or len(made.epilogue) > 1 or not isinstance(made.epilogue[0], Update):
             again = group_of(made.stmt(), Namer())
             assert again is not None and again.stmt() == made.stmt()
-            assert (again.syms, len(again.sums), again.tail) == (made.syms, len(made.sums), made.tail)
+            assert (again.syms, len(again.reductions), again.epilogue) == (made.syms, len(made.reductions), made.epilogue)
 
 
 @pytest.fixture(scope="module")
@@ -67,29 +67,29 @@ def seen() -> Counter[str]:
         random = Random(seed)
         made = group(random)
         one = made.group
-        found.update([f"{len(one.loops)} kept", f"{len(one.tail)} in the tail"])
-        found.update(f"{len(each.loops)} reduced by {each.update.op}" for each in one.sums)
-        found.update(type(stmt).__name__ for stmt in one.tail)
+        found.update([f"{len(one.loops)} kept", f"{len(one.epilogue)} in the tail"])
+        found.update(f"{len(each.loops)} reduced by {each.update.op}" for each in one.reductions)
+        found.update(type(stmt).__name__ for stmt in one.epilogue)
         found.update(["guarded group"] if not one.cond.is_true else [])
-        found.update("guarded sum" for each in one.sums if not each.cond.is_true)
+        found.update("guarded sum" for each in one.reductions if not each.cond.is_true)
         found.update("choice" for value in one.values for node in walk(value) if isinstance(node, When))
         found.update(["in place"] if {r.buf for r in one.reads} & {r.buf for r in one.writes} else [])
         for how in plans(random, made):
             found.update([type(how).__name__])
-            if isinstance(how, Tiled):
-                found.update([f"{len(how.tiles)} tiles", "dot form" if how.vector in how.reduced else "columns"])
-                found.update(["panels"] if how.panels else [])
-                found.update(["blocks"] if how.block else [])
+            if isinstance(how, TilePlan):
+                found.update([f"{len(how.tile_sizes)} tiles", "dot form" if how.vector in how.reduction_syms else "columns"])
+                found.update(["panels"] if how.packed_operands else [])
+                found.update(["blocks"] if how.k_block else [])
                 loops = [s for s in walk(realized(made.proc(one.stmt()), one, how).body) if isinstance(s, For)]
                 found.update(loop.mode.value for loop in loops)
-                found.update("odd lanes" for s in loops if s.mode is Mode.LANES and s.sym.extent not in (4, 8, 16))
+                found.update("odd lanes" for s in loops if s.mode is Mode.VECTORIZED and s.sym.extent not in (4, 8, 16))
     return found
 
 
 @pytest.mark.parametrize("what", [
     *(f"{n} kept" for n in range(4)), "1 reduced by add", "2 reduced by add", "3 reduced by add", "0 reduced by add",
     "1 reduced by max", "1 reduced by mul", "1 in the tail", "2 in the tail", "3 in the tail", "4 in the tail", "Let",
-    "Store", "Update", "guarded group", "guarded sum", "choice", "in place", "Plain", "Tiled", "1 tiles", "2 tiles",
+    "Store", "Update", "guarded group", "guarded sum", "choice", "in place", "ScalarPlan", "TilePlan", "1 tiles", "2 tiles",
     "3 tiles", "0 tiles", "dot form", "columns", "panels", "blocks", "lanes", "unrolled", "odd lanes",
 ])  # fmt: skip
 def test_there_is_some_of_everything(seen: Counter[str], what: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Affine, Bound, Sym
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import Access, Apply, Buf, For, Home, If, Load, Mode, Num, Poll, Proc, Ref, Stmt, Store, row_major
+from ocannl.ir.loops import AccessMode, Apply, Buf, For, MemorySpace, If, Load, Mode, Const, Poll, Proc, Ref, Stmt, Store, row_major
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import float32
 from ocannl.ir.text import print_proc
@@ -19,22 +19,22 @@ from ocannl.ir.verify import verify
 from ocannl.ir.walk import walk
 from ocannl.ir.work import work
 from ocannl.lower.lower import lower
-from ocannl.opt.memory import memory
+from ocannl.opt.memory.allocate import allocate_memory
+from ocannl.opt.parallel.insert_polls import insert_polls
 from ocannl.opt.pipeline import optimize
-from ocannl.opt.poll import poll
 from ocannl.testing.evaluate import evaluate
 from ocannl.testing.generate import difference, generate
 
 
 def buffer(name: str, *shape: int) -> Buf:
     node = TNode(name, Role.PLACEHOLDER, lambda: shape, lambda: float32)
-    return Buf(name, float32, shape, row_major(shape), Home.POOL, Access.INOUT, node)
+    return Buf(name, float32, shape, row_major(shape), MemorySpace.GLOBAL, AccessMode.INOUT, node)
 
 
 def increments(buf: Buf, stem: str) -> Stmt:
     syms = [Sym(f"{stem}{n}", 0, size - 1) for n, size in enumerate(buf.shape)]
     ref = Ref(buf, tuple(map(Affine.of, syms)))
-    stmt: Stmt = Store(ref, Apply(BY_NAME["add"], (Load(ref), Num(1, float32))))
+    stmt: Stmt = Store(ref, Apply(BY_NAME["add"], (Load(ref), Const(1, float32))))
     for sym in reversed(syms):
         stmt = For(sym, Bound.lower(0), Bound.upper(sym.hi + 1), (stmt,))
     return stmt
@@ -43,7 +43,7 @@ def increments(buf: Buf, stem: str) -> Stmt:
 def test_a_long_loop_is_divided_and_a_poll_stands_before_each_part() -> None:
     x = buffer("x", 9_000_000)
     before = Proc("step", (x,), (), (increments(x, "i"),))
-    after = poll(before)
+    after = insert_polls(before)
     verify(after, "optimized")
     assert print_proc(after) == (
         "proc step\n"
@@ -58,13 +58,13 @@ def test_a_long_loop_is_divided_and_a_poll_stands_before_each_part() -> None:
 def test_a_short_program_stays_as_it_is() -> None:
     x = buffer("x", 1000, 1000)
     before = Proc("step", (x,), (), (increments(x, "i"),))
-    assert poll(before) is before
+    assert insert_polls(before) is before
 
 
 def test_many_short_nests_are_apart_by_polls() -> None:
     x = buffer("x", 500, 1000)
-    after = poll(Proc("step", (x,), (), tuple(increments(x, f"i{n}_") for n in range(10))))
-    assert ["poll" if isinstance(s, Poll) else "nest" for s in after.body] == ["nest", "nest", "poll"] * 4 + [
+    after = insert_polls(Proc("step", (x,), (), tuple(increments(x, f"i{n}_") for n in range(10))))
+    assert ["insert_polls" if isinstance(s, Poll) else "nest" for s in after.body] == ["nest", "nest", "insert_polls"] * 4 + [
         "nest",
         "nest",
     ]
@@ -94,8 +94,8 @@ def test_random_programs_with_polls_everywhere(seed: int) -> None:
     random = Random(seed)
     program = generate(random)
     stretch = random.choice((1, 20, 50, 200))
-    skipped = frozenset(["memory", *random.sample(["number", "schedule", "inline"], 1)])
-    proc = memory(poll(optimize(lower(program.code, "p"), {}, Capabilities(), without=skipped), stretch), 64)
+    skipped = frozenset(["allocate_memory", *random.sample(["eliminate_common_subexpressions", "schedule", "inline_producers"], 1)])
+    proc = allocate_memory(insert_polls(optimize(lower(program.code, "p"), {}, Capabilities(), without=skipped), stretch), 64)
     verify(proc, "placed", alignment_bytes=64)
     heaviest = max((work((s,)) for s in walk(proc.body) if isinstance(s, Store)), default=0)
     assert longest(proc.body) <= stretch + heaviest + 400  # what has no loops is not divided
@@ -110,9 +110,9 @@ def test_lanes_are_not_divided() -> None:
     assert isinstance(outer, For)
     inner = outer.body[0]
     assert isinstance(inner, For)
-    rows = replace(outer, body=(replace(inner, mode=Mode.LANES),), mode=Mode.UNROLLED)
-    after = poll(Proc("step", (x,), (), (rows,)), 1)
+    rows = replace(outer, body=(replace(inner, mode=Mode.VECTORIZED),), mode=Mode.UNROLLED)
+    after = insert_polls(Proc("step", (x,), (), (rows,)), 1)
     verify(after, "optimized")
     assert [line.strip() for line in print_proc(after).splitlines()[2:5]] == [
-        "for i0 in 0..4 unrolled:", "poll", "for i1 in 0..8 lanes:",
+        "for i0 in 0..4 unrolled:", "insert_polls", "for i1 in 0..8 lanes:",
     ]  # fmt: skip

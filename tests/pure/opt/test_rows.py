@@ -12,7 +12,7 @@ import ocannl as oc
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Affine, Sym
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import Access, Buf, For, Home, Load, Proc, Ref, Store, Update, loop, row_major
+from ocannl.ir.loops import AccessMode, Buf, For, MemorySpace, Load, Proc, Ref, Store, Update, loop, row_major
 from ocannl.ir.ops import ADD
 from ocannl.ir.precision import float32
 from ocannl.ir.text import print_proc
@@ -21,10 +21,10 @@ from ocannl.ir.verify import verify
 from ocannl.ir.walk import walk
 from ocannl.lower.lower import lower
 from ocannl.opt import machine_model as machine
-from ocannl.opt.fuse import fuse
+from ocannl.opt.fusion.fuse_epilogues import fuse_epilogues
+from ocannl.opt.fusion.fuse_outer_loops import fuse_outer_loops
+from ocannl.opt.memory.decide_placement import decide_placement
 from ocannl.opt.pipeline import optimize
-from ocannl.opt.rows import rows
-from ocannl.opt.settle import settle
 from ocannl.testing.chains import chain
 from ocannl.testing.evaluate import evaluate
 from ocannl.testing.generate import difference, generate
@@ -43,12 +43,12 @@ def test_rows_of_chains(seeds: range, always: None) -> None:
         random = Random(seed)
         made = chain(random)
         lowered = lower(made.code, "step")
-        before = settle(lowered, made.asked)
-        some = frozenset(name for name in ("inline", "fuse", "layout", "schedule", "number") if random.random() < 0.3)
+        before = decide_placement(lowered, made.asked)
+        some = frozenset(name for name in ("inline_producers", "fuse_epilogues", "choose_layouts", "schedule", "eliminate_common_subexpressions") if random.random() < 0.3)
         after = {
-            "alone": rows(before, TARGET),
-            "of what was fused": rows(fuse(before), TARGET),
-            f"without {sorted(some)}": optimize(lowered, made.asked, TARGET, without=some | {"memory"}),
+            "alone": fuse_outer_loops(before, TARGET),
+            "of what was fused": fuse_outer_loops(fuse_epilogues(before), TARGET),
+            f"without {sorted(some)}": optimize(lowered, made.asked, TARGET, without=some | {"allocate_memory"}),
         }
         wanted = evaluate(made.code, made.arrays, {}, {})
         for name, proc in after.items():
@@ -67,8 +67,8 @@ def test_rows_of_programs_of_every_kind(always: None) -> None:
     for seed in range(200):
         made = generate(Random(seed), 6)
         stages: dict[str, Proc] = {}
-        proc = optimize(lower(made.code, "step"), {}, TARGET, stages.__setitem__, frozenset({"memory"}))
-        shared += len(stages["fuse"].body) - len(stages["rows"].body)
+        proc = optimize(lower(made.code, "step"), {}, TARGET, stages.__setitem__, frozenset({"allocate_memory"}))
+        shared += len(stages["fuse_epilogues"].body) - len(stages["fuse_outer_loops"].body)
         verify(proc, "optimized")
         wanted = evaluate(made.code, made.arrays, made.symbols, made.merged)
         got = interpret(proc, made.arrays, {s: made.symbols[s] for s in proc.syms}, made.merged)
@@ -76,7 +76,7 @@ def test_rows_of_programs_of_every_kind(always: None) -> None:
     assert shared > 20
 
 
-GRID = Capabilities(scheduled=False, grouped=True)
+GRID = Capabilities(wants_schedule=False, wants_fusion_groups=True)
 
 
 def test_rows_of_chains_for_programs_of_a_grid(seeds: range) -> None:
@@ -106,21 +106,21 @@ def loops_of(stmt: For) -> list[For]:
 def test_a_claimed_loop_takes_no_update_that_meets_cells_in_several_iterations(always: None) -> None:
     """As the gradient of a dilated convolution whose stride has a divisor in common with its dilation."""
 
-    def kept(name: str, access: Access, *dims: int) -> Buf:
+    def kept(name: str, access: AccessMode, *dims: int) -> Buf:
         node = TNode(name, Role.STATE, lambda: dims, lambda: float32)
-        return Buf(name, float32, dims, row_major(dims), Home.POOL, access, node)
+        return Buf(name, float32, dims, row_major(dims), MemorySpace.GLOBAL, access, node)
 
-    x, h, z = kept("x", Access.IN, 8, 4), kept("h", Access.OUT, 8, 4), kept("z", Access.INOUT, 18, 4)
+    x, h, z = kept("x", AccessMode.IN, 8, 4), kept("h", AccessMode.OUT, 8, 4), kept("z", AccessMode.INOUT, 18, 4)
     b, i, o, k, j = (Sym(name, 0, size - 1) for name, size in zip("biokj", (8, 4, 8, 2, 4), strict=True))
     store = Store(Ref(h, (Affine.of(b), Affine.of(i))), Load(Ref(x, (Affine.of(b), Affine.of(i)))))
     cell = Ref(z, (Affine(((2, k), (2, o))), Affine.of(j)))
     update = Update(cell, ADD, Load(Ref(h, (Affine.of(o), Affine.of(j)))))
-    first = replace(loop(b, (loop(i, (store,)),)), claimed=1)
+    first = replace(loop(b, (loop(i, (store,)),)), parallel_chunk=1)
     before = Proc("step", (x, h, z), (), (first, loop(o, (loop(k, (loop(j, (update,)),)),))))
     verify(before, "optimized")
-    verify(rows(before, TARGET), "optimized")
-    update = replace(update, ref=replace(cell, at=(Affine.of(o), Affine.of(j))))
+    verify(fuse_outer_loops(before, TARGET), "optimized")
+    update = replace(update, ref=replace(cell, indices=(Affine.of(o), Affine.of(j))))
     before = Proc("step", (x, h, z), (), (first, loop(o, (loop(j, (update,)),))))
-    after = rows(before, TARGET)
+    after = fuse_outer_loops(before, TARGET)
     verify(after, "optimized")
     assert len(after.body) == 1

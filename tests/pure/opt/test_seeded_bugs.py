@@ -20,15 +20,19 @@ from ocannl.ir.names import Namer
 from ocannl.ir.tnode import TNode
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
-from ocannl.opt import division, fuse, invert, layout, memory, nest, pad, phase, places, poll, rows, share
-from ocannl.opt import group as group_module
 from ocannl.opt import machine_model as machine
-from ocannl.opt.nest import names_of
-from ocannl.opt.outer import outer
+from ocannl.opt.analysis import dependences, loop_distribution, nests
+from ocannl.opt.analysis import fusion_group as group_module
+from ocannl.opt.analysis.nests import bound_names
+from ocannl.opt.analysis.substitution import map_statements
+from ocannl.opt.fusion import fuse_epilogues, fuse_outer_loops, fuse_parallel_loops
+from ocannl.opt.fusion.hoist_parallel_loop import hoist_parallel_loop
+from ocannl.opt.idioms import scatter_to_gather
+from ocannl.opt.memory import allocate, choose_layouts, pad_rows
+from ocannl.opt.parallel import insert_polls, parallelize
 from ocannl.opt.pipeline import optimize, passes
-from ocannl.opt.plan import plan
-from ocannl.opt.realize import plain, realize, region, shared, tiled
-from ocannl.opt.substitute import map_statements
+from ocannl.opt.schedule.build import hoist, plain, build_loops, region, tiled
+from ocannl.opt.schedule.plan import model_plan
 from ocannl.testing.chains import Chain, chain
 from ocannl.testing.claims import Claims
 from ocannl.testing.evaluate import evaluate
@@ -67,10 +71,10 @@ def computed(seed: int) -> tuple[Program, Arrays]:
 def a_group_is_wrong(seed: int) -> bool:
     made, before, wanted = planned(seed)
     random = Random(seed)
-    plans = [plan(made.group, VECTORS[seed % 2]), plain_plan(random, made.group), tiled_plan(random, made.group)]
+    plans = [model_plan(made.group, VECTORS[seed % 2]), plain_plan(random, made.group), tiled_plan(random, made.group)]
     for how in plans:
         if how is not None:
-            proc = made.proc(realize(made.group, how, Namer(names_of(before))))
+            proc = made.proc(build_loops(made.group, how, Namer(bound_names(before))))
             verify(proc, "optimized")
             got = interpret(proc, made.arrays)
             if any(not np.array_equal(got[node], array) for node, array in wanted.items()):
@@ -78,7 +82,7 @@ def a_group_is_wrong(seed: int) -> bool:
     return False
 
 
-def a_chain_is_wrong(seed: int, statements: int = 12, without: frozenset[str] = frozenset({"memory"})) -> bool:
+def a_chain_is_wrong(seed: int, statements: int = 12, without: frozenset[str] = frozenset({"allocate_memory"})) -> bool:
     made, wanted = chained(seed, statements)
     proc = optimize(lower(made.code, "step"), made.asked, VECTORS[seed % 2], without=without)
     verify(proc, "optimized")
@@ -87,7 +91,7 @@ def a_chain_is_wrong(seed: int, statements: int = 12, without: frozenset[str] = 
 
 
 def a_long_chain_is_wrong(seed: int) -> bool:
-    return a_chain_is_wrong(seed, 40, frozenset({"memory", "rows"}))
+    return a_chain_is_wrong(seed, 40, frozenset({"allocate_memory", "fuse_outer_loops"}))
 
 
 def a_program_is_wrong(seed: int) -> bool:
@@ -111,10 +115,10 @@ def a_schedule_is_wrong(seed: int) -> bool:
 
 def a_shared_loop_is_wrong(seed: int) -> bool:
     made, wanted = chained(seed, 12)
-    own = {"outer": lambda proc: outer(proc, VECTORS[0], 2, 0, 1e9), "pad": lambda proc: pad.pad(proc, 8)}
+    own = {"hoist_parallel_loop": lambda proc: hoist_parallel_loop(proc, VECTORS[0], 2, 0, 1e9), "pad_rows": lambda proc: pad_rows.pad_rows(proc, 8)}
     proc = lower(made.code, "step")
     for each in passes(made.asked, VECTORS[0]):
-        if each.name not in ("inline", "fuse", "rows"):
+        if each.name not in ("inline_producers", "fuse_epilogues", "fuse_outer_loops"):
             proc = own.get(each.name, each.run)(proc)
     claims = Claims(seed)
     got = interpret(proc, made.arrays, {}, {}, claims.watch, claims)
@@ -145,7 +149,7 @@ def wrap(patch: Patch, owner: Any, name: str, around: Callable[..., Any]) -> Non
 
 @bug(a_chain_is_wrong)
 def groups_move_past_anything(patch: Patch) -> None:
-    patch.setattr(places.Places, "may_move", lambda self, at, to: True)
+    patch.setattr(dependences.AccessIndex, "can_move_next_to", lambda self, at, to: True)
 
 
 @bug(a_chain_is_wrong)
@@ -153,9 +157,9 @@ def groups_move_past_readers(patch: Patch) -> None:
     def may_move(self: Any, at: int, to: int) -> bool:
         first, last = min(at, to), max(at, to)
         keys = self._read[at] | self._written[at]
-        return not any(places._between(self._writers.get(key), first, last) for key in keys)
+        return not any(dependences._has_between(self._writers.get(key), first, last) for key in keys)
 
-    patch.setattr(places.Places, "may_move", may_move)
+    patch.setattr(dependences.AccessIndex, "can_move_next_to", may_move)
 
 
 @bug(a_chain_is_wrong)
@@ -163,14 +167,14 @@ def groups_move_past_writers_of_what_they_read(patch: Patch) -> None:
     def may_move(self: Any, at: int, to: int) -> bool:
         first, last = min(at, to), max(at, to)
         tables = (self._writers, self._readers)
-        return not any(places._between(t.get(key), first, last) for key in self._written[at] for t in tables)
+        return not any(dependences._has_between(t.get(key), first, last) for key in self._written[at] for t in tables)
 
-    patch.setattr(places.Places, "may_move", may_move)
+    patch.setattr(dependences.AccessIndex, "can_move_next_to", may_move)
 
 
 @bug(a_chain_is_wrong)
 def cells_of_other_iterations_are_not_minded(patch: Patch) -> None:
-    patch.setattr(fuse, "_meet_only_here", lambda first, second: True)
+    patch.setattr(fuse_epilogues, "_meet_only_here", lambda first, second: True)
 
 
 @bug(a_chain_is_wrong)
@@ -180,8 +184,8 @@ def loops_are_matched_in_their_order(patch: Patch) -> None:
             return None
         return {its: Affine.of(mine) for its, mine in zip(then.syms, first.syms, strict=True)}
 
-    patch.setattr(fuse, "_matched", matched)
-    patch.setattr(fuse, "_meet_only_here", lambda first, second: True)
+    patch.setattr(fuse_epilogues, "_matched", matched)
+    patch.setattr(fuse_epilogues, "_meet_only_here", lambda first, second: True)
 
 
 @bug(a_chain_is_wrong)
@@ -190,12 +194,12 @@ def a_stored_value_is_remembered_for_ever(patch: Patch) -> None:
         def pop(self, *args: Any) -> None:
             pass
 
-    wrap(patch, fuse, "_forwarded", lambda f, tail, known: f(tail, Sticky(known)))
+    wrap(patch, fuse_epilogues, "_forwarded", lambda f, tail, known: f(tail, Sticky(known)))
 
 
 @bug(a_chain_is_wrong)
 def what_others_read_is_not_stored(patch: Patch) -> None:
-    patch.setattr(places.Places, "is_read", lambda self, buf: False)
+    patch.setattr(dependences.AccessIndex, "is_read", lambda self, buf: False)
 
 
 @bug(a_chain_is_wrong)
@@ -206,28 +210,28 @@ def what_a_sum_begins_with_is_not_seen(patch: Patch) -> None:
             read.clear()
         self._readers.clear()
 
-    wrap(patch, places.Places, "__init__", init)
+    wrap(patch, dependences.AccessIndex, "__init__", init)
 
 
 @bug(a_chain_is_wrong)
 def fills_are_taken_from_their_readers(patch: Patch) -> None:
-    patch.setattr(nest.Table, "read_between", lambda self, buf, first, last: False)
+    patch.setattr(nests.AccessTable, "read_between", lambda self, buf, first, last: False)
 
 
 @bug(a_chain_is_wrong)
 def fills_are_taken_past_writers(patch: Patch) -> None:
-    patch.setattr(nest.Table, "written_between", lambda self, buf, first, last: False)
+    patch.setattr(nests.AccessTable, "written_between", lambda self, buf, first, last: False)
 
 
 @bug(a_chain_is_wrong)
 def a_guarded_group_is_taken_for_a_whole_one(patch: Patch) -> None:
-    original = fuse.of_nest
+    original = fuse_epilogues.group_of_nest
 
     def unguarded(*args: Any) -> Any:
         made = original(*args)
         return None if made is None else replace(made, cond=TRUE)
 
-    patch.setattr(fuse, "of_nest", unguarded)
+    patch.setattr(fuse_epilogues, "group_of_nest", unguarded)
 
 
 # -------------------------------------------------------------------------------------------------------------- plans
@@ -238,7 +242,7 @@ def a_cell_of_the_last_tile_is_lost(patch: Patch) -> None:
     def turns(f: Any, self: Any, sym: Any, size: int, part: Any) -> Any:
         return f(self, sym, size, lambda first, count: part(first, count if count == size else max(1, count - 1)))
 
-    wrap(patch, tiled._Realizer, "turns", turns)
+    wrap(patch, tiled._TileBuilder, "tile_loop", turns)
 
 
 @bug(a_group_is_wrong)
@@ -246,18 +250,18 @@ def the_last_tile_begins_at_the_first_cell(patch: Patch) -> None:
     def turns(f: Any, self: Any, sym: Any, size: int, part: Any) -> Any:
         return f(self, sym, size, lambda first, count: part(first if count == size else Affine((), sym.lo), count))
 
-    wrap(patch, tiled._Realizer, "turns", turns)
+    wrap(patch, tiled._TileBuilder, "tile_loop", turns)
 
 
 @bug(a_group_is_wrong)
 def lanes_of_the_tail_are_those_of_the_first_vector(patch: Patch) -> None:
-    wrap(patch, tiled, "strips_of", lambda f, first, count, lanes: tuple(
+    wrap(patch, tiled, "vector_strips", lambda f, first, count, lanes: tuple(
         replace(strip, first=first) if strip.lanes < lanes else strip for strip in f(first, count, lanes)))  # fmt: skip
 
 
 @bug(a_group_is_wrong)
 def the_tail_has_the_place_of_the_first_vector(patch: Patch) -> None:
-    wrap(patch, tiled, "strips_of", lambda f, *args: tuple(replace(strip, before=0) for strip in f(*args)))
+    wrap(patch, tiled, "vector_strips", lambda f, *args: tuple(replace(strip, offset=0) for strip in f(*args)))
 
 
 @bug(a_group_is_wrong)
@@ -266,17 +270,17 @@ def the_fold_of_lanes_loses_one(patch: Patch) -> None:
         fewer = replace(self.plan, lanes=max(1, self.plan.lanes - 1))
         return f(replace(self, plan=fewer), each, total, acc)
 
-    wrap(patch, tiled._Realizer, "folds", folds)
+    wrap(patch, tiled._TileBuilder, "horizontal_reduction", folds)
 
 
 @bug(a_group_is_wrong)
 def the_fold_of_vectors_loses_all_but_the_first(patch: Patch) -> None:
-    wrap(patch, tiled._Realizer, "folds", lambda f, self, *args: f(self, *args)[-1:])
+    wrap(patch, tiled._TileBuilder, "horizontal_reduction", lambda f, self, *args: f(self, *args)[-1:])
 
 
 @bug(a_group_is_wrong)
 def parts_begin_with_one(patch: Patch) -> None:
-    patch.setattr(tiled, "neutral", lambda op, kind: 1)
+    patch.setattr(tiled, "neutral_element", lambda op, kind: 1)
 
 
 @bug(a_group_is_wrong)
@@ -285,7 +289,7 @@ def a_part_is_hoisted_over_an_unrolled_row(patch: Patch) -> None:
         found = f(self, expr)
         return None if found is None else (found[0][:-1], found[1])
 
-    wrap(patch, shared._Shared, "_shared_with", shared_with)
+    wrap(patch, hoist._InvariantHoister, "invariant_in", shared_with)
 
 
 @bug(a_group_is_wrong)
@@ -294,12 +298,12 @@ def a_part_is_the_same_in_all_lanes(patch: Patch) -> None:
         found = f(self, expr)
         return None if found is None else (found[0], False)
 
-    wrap(patch, shared._Shared, "_shared_with", shared_with)
+    wrap(patch, hoist._InvariantHoister, "invariant_in", shared_with)
 
 
 @bug(a_group_is_wrong)
 def a_row_that_is_alone_is_the_first(patch: Patch) -> None:
-    wrap(patch, region.Grid, "__init__", lambda f, self, of, *more: f(self, replace(of, rows=tuple(
+    wrap(patch, region.TileLoops, "__init__", lambda f, self, of, *more: f(self, replace(of, rows=tuple(
         replace(row, first=Affine((), row.sym.lo)) if row.count == 1 else row for row in of.rows)), *more))  # fmt: skip
 
 
@@ -312,47 +316,47 @@ def a_long_tail_has_the_sums_of_the_first_row(patch: Patch) -> None:
         if mode is Mode.UNROLLED:
             return body
         own = set(accs.values())
-        first = lambda ref: Ref(ref.buf, (Affine(), *ref.at[1:])) if ref.buf in own else ref  # noqa: E731
+        first = lambda ref: Ref(ref.buf, (Affine(), *ref.indices[1:])) if ref.buf in own else ref  # noqa: E731
         return map_statements(body, first, lambda e: Load(first(e.ref)) if isinstance(e, Load) else e)
 
-    wrap(patch, tiled, "in_cells", sums)
+    wrap(patch, tiled, "emit_cells", sums)
 
 
 @bug(a_group_is_wrong)
 def guards_of_sums_are_lost(patch: Patch) -> None:
     for owner in (plain, tiled):
-        wrap(patch, owner, "clipped", lambda f, loops, cond, body: f(loops, TRUE, body))
+        wrap(patch, owner, "wrap_with_bounds", lambda f, loops, cond, body: f(loops, TRUE, body))
 
 
 @bug(a_group_is_wrong)
 def equalities_of_guards_are_lost(patch: Patch) -> None:
     for owner in (plain, tiled):
-        wrap(patch, owner, "clipped", lambda f, loops, cond, body: f(loops, Cond(cond.ge0), body))
+        wrap(patch, owner, "wrap_with_bounds", lambda f, loops, cond, body: f(loops, Cond(cond.ge0), body))
 
 
 @bug(a_group_is_wrong)
 def a_choice_always_falls_on_its_first_side(patch: Patch) -> None:
-    original = shared._Shared._value
+    original = hoist._InvariantHoister._value
 
     def value(self: Any, expr: Any, *rest: Any) -> Any:
         return value(self, expr.then, *rest) if isinstance(expr, When) else original(self, expr, *rest)
 
-    patch.setattr(shared._Shared, "_value", value)
+    patch.setattr(hoist._InvariantHoister, "_value", value)
 
 
 @bug(a_group_is_wrong)
 def a_partial_sum_is_lost(patch: Patch) -> None:
-    wrap(patch, plain, "_total", lambda f, op, parts: f(op, parts[:-1] or parts))
+    wrap(patch, plain, "_combine", lambda f, op, parts: f(op, parts[:-1] or parts))
 
 
 @bug(a_group_is_wrong)
 def a_definition_has_the_value_of_the_one_before(patch: Patch) -> None:
     def name(f: Any, self: Any, *args: Any) -> Any:
-        if self._named:
-            return next(iter(self._named.values()))
+        if self._hoisted:
+            return next(iter(self._hoisted.values()))
         return f(self, *args)
 
-    wrap(patch, shared._Shared, "_name", name)
+    wrap(patch, hoist._InvariantHoister, "_hoist", name)
 
 
 # ----------------------------------------------------------------------------------------------------- around the plans
@@ -360,41 +364,41 @@ def a_definition_has_the_value_of_the_one_before(patch: Patch) -> None:
 
 @bug(a_program_is_wrong)
 def windows_are_gathered_from_the_wrong_side(patch: Patch) -> None:
-    original = invert._turned
+    original = scatter_to_gather._turned
 
     def turned(*args: Any) -> Any:
         made = original(*args)
         return made if made is None else replace(made, cond=Cond(made.cond.ge0[1:], made.cond.eq0))
 
-    patch.setattr(invert, "_turned", turned)
+    patch.setattr(scatter_to_gather, "_turned", turned)
 
 
 @bug(a_long_chain_is_wrong)
 def an_old_copy_is_read(patch: Patch) -> None:
     """Of an array that is written meanwhile."""
     random = Random(0)
-    patch.setattr(layout, "_cycles", lambda *args: random.random())
-    patch.setattr(layout, "_copied", lambda *args: 0)
-    patch.setattr(layout, "_ideal", lambda *args: 0)
+    patch.setattr(choose_layouts, "_cycles", lambda *args: random.random())
+    patch.setattr(choose_layouts, "_copied", lambda *args: 0)
+    patch.setattr(choose_layouts, "_ideal", lambda *args: 0)
 
     def table(f: Any, body: Any) -> Any:
         made = f(body)
         made.writers.clear()
         return made
 
-    wrap(patch, layout, "Table", table)
+    wrap(patch, choose_layouts, "AccessTable", table)
 
 
 @bug(a_chain_is_wrong)
 def a_row_is_enough_of_what_others_read(patch: Patch) -> None:
     patch.setattr(machine, "MAX_FUSION_SLOWDOWN", 1e9)
-    patch.setattr(places.Places, "only", lambda self, buf, place: True)
+    patch.setattr(dependences.AccessIndex, "is_sole_accessor", lambda self, buf, place: True)
 
 
 @bug(a_chain_is_wrong)
 def rows_are_shared_by_loops_of_the_same_length(patch: Patch) -> None:
     patch.setattr(machine, "MAX_FUSION_SLOWDOWN", 1e9)
-    patch.setattr(rows, "equal_loops", lambda first, then: {
+    patch.setattr(fuse_outer_loops, "equal_loops", lambda first, then: {
         a.sym: b.sym for a, b in zip(first.loops, then.loops, strict=False)
         if (a.sym.lo, a.sym.hi) == (b.sym.lo, b.sym.hi)
     })  # fmt: skip
@@ -403,7 +407,7 @@ def rows_are_shared_by_loops_of_the_same_length(patch: Patch) -> None:
 @bug(a_chain_is_wrong)
 def members_keep_the_symbols_that_they_had(patch: Patch) -> None:
     patch.setattr(machine, "MAX_FUSION_SLOWDOWN", 1e9)
-    wrap(patch, group_module.Group, "substituted", lambda f, self, values: self)
+    wrap(patch, group_module.FusionGroup, "substituted", lambda f, self, values: self)
 
 
 # ------------------------------------------------------------------------------------------- threads, polls and memory
@@ -411,7 +415,7 @@ def members_keep_the_symbols_that_they_had(patch: Patch) -> None:
 
 @bug(a_schedule_is_wrong)
 def threads_share_what_is_not_independent(patch: Patch) -> None:
-    patch.setattr(share, "are_independent", lambda *args, **how: True)
+    patch.setattr(parallelize, "has_no_loop_carried_dependence", lambda *args, **how: True)
 
 
 @bug(a_schedule_is_wrong)
@@ -420,34 +424,34 @@ def the_last_iteration_before_a_poll_is_lost(patch: Patch) -> None:
         made = f(stmt, many, names)
         look, inner = made.body
         end = (Affine.of(made.sym) + max(many - 2, 0), 1)
-        return replace(made, body=(look, replace(inner, hi=Bound((end, *inner.hi.of[1:])))))
+        return replace(made, body=(look, replace(inner, hi=Bound((end, *inner.hi.quotients[1:])))))
 
-    wrap(patch, poll, "_in_parts", parts)
+    wrap(patch, insert_polls, "_in_parts", parts)
 
 
 @bug(a_schedule_is_wrong)
 def an_array_is_given_away_before_its_readers(patch: Patch) -> None:
-    wrap(patch, memory, "_lives", lambda f, *args: {buf: (first, first) for buf, (first, _) in f(*args).items()})
+    wrap(patch, allocate, "_lives", lambda f, *args: {buf: (first, first) for buf, (first, _) in f(*args).items()})
 
 
 @bug(a_shared_loop_is_wrong)
 def nests_share_a_loop_whatever_they_touch(patch: Patch) -> None:
-    patch.setattr(division.Touched, "admits", lambda self, other: True)
+    patch.setattr(loop_distribution.AccessSummary, "can_share_loop_with", lambda self, other: True)
 
 
 @bug(a_shared_loop_is_wrong)
 def nests_share_a_loop_past_anything(patch: Patch) -> None:
-    patch.setattr(division.Touched, "meets", lambda self, other: False)
+    patch.setattr(loop_distribution.AccessSummary, "conflicts_with", lambda self, other: False)
 
 
 @bug(a_shared_loop_is_wrong)
 def what_must_come_before_a_loop_comes_after_it(patch: Patch) -> None:
-    wrap(patch, phase, "divided", lambda f, *args: replace(f(*args), before=f(*args).after, after=f(*args).before))
+    wrap(patch, fuse_parallel_loops, "partition_for_shared_loop", lambda f, *args: replace(f(*args), before=f(*args).after, after=f(*args).before))
 
 
 @bug(a_shared_loop_is_wrong)
 def padded_rows_overlap(patch: Patch) -> None:
-    wrap(patch, pad, "_padded", lambda f, *args: tuple(max(1, step - 1) for step in f(*args)))
+    wrap(patch, pad_rows, "_padded", lambda f, *args: tuple(max(1, step - 1) for step in f(*args)))
 
 
 # ---------------------------------------------------------------------------------------------------------- the verdict

@@ -7,12 +7,12 @@ import pytest
 from ocannl.base.errors import CodeError
 from ocannl.ir.assign import Apply, Assign, Comp, Piece, Read, Seq, nodes
 from ocannl.ir.index import Affine, Sym
-from ocannl.ir.loops import Access, Home
+from ocannl.ir.loops import AccessMode, MemorySpace
 from ocannl.ir.ops import ADD, BY_NAME
 from ocannl.ir.precision import float32
 from ocannl.ir.tnode import Placement, Role, TNode
 from ocannl.lower.lower import lower
-from ocannl.opt.settle import settle
+from ocannl.opt.memory.decide_placement import decide_placement
 
 KEPT, TEMPORARY = Placement.KEPT, Placement.TEMPORARY
 
@@ -30,11 +30,11 @@ def put(lhs: TNode, *reads: TNode, clear: bool = True, accumulate: bool = False)
 
 
 def decided(code: Comp, asked: dict[TNode, str] | None = None) -> dict[str, tuple[Placement, str]]:
-    proc = settle(lower(code, "step"), asked or {})
-    facts = {fact.node.label: (fact.placement, fact.author) for fact in proc.facts}
+    proc = decide_placement(lower(code, "step"), asked or {})
+    facts = {fact.node.label: (fact.placement, fact.pass_name) for fact in proc.facts}
     for buf in proc.bufs:
-        if buf.node is not None and buf.access is not Access.MERGE:
-            assert (buf.home is Home.POOL) == (facts[buf.node.label][0] is KEPT)
+        if buf.node is not None and buf.access is not AccessMode.MERGE:
+            assert (buf.space is MemorySpace.GLOBAL) == (facts[buf.node.label][0] is KEPT)
     assert [f.node for f in proc.facts] == [b.node for b in proc.bufs if b.node]
     return facts
 
@@ -65,7 +65,7 @@ def test_what_only_the_routine_sees_is_temporary() -> None:
 
 def test_gradients_of_parameters_are_temporary_once_the_update_took_them() -> None:
     w, x = node("w", Role.PARAMETER), node("x", Role.DATA)
-    grad = TNode("", Role.GRADIENT, lambda: (3,), lambda: float32, of=w)
+    grad = TNode("", Role.GRADIENT, lambda: (3,), lambda: float32, gradient_of=w)
     update = put(w, grad, clear=False, accumulate=True)
     facts = decided(Seq((put(grad, x), update)))
     assert facts["w.grad"] == (TEMPORARY, "read only inside `step`")
@@ -88,13 +88,13 @@ def test_what_is_asked_for_is_kept_and_says_by_whom() -> None:
     x, h, y = node("x"), node("h"), node("y")
     code = Seq((put(h, x), put(y, h)))
     assert decided(code, {h: "keep="})["h"] == (KEPT, "keep=")
-    assert decided(code, {h: "forward was asked for"})["h"] == (KEPT, "forward was asked for")
+    assert decided(code, {h: "result of forward"})["h"] == (KEPT, "result of forward")
 
 
 def test_requests_win_over_rules() -> None:
     x, h, y = node("x"), node("h"), node("y")
-    h.requested.settle(KEPT, "oc.keep")
-    y.requested.settle(TEMPORARY, "oc.virtual")
+    h.requested.set(KEPT, "oc.keep")
+    y.requested.set(TEMPORARY, "oc.virtual")
     facts = decided(Seq((put(h, x), put(y, h))))
     assert facts["h"] == (KEPT, "oc.keep")
     assert facts["y"] == (TEMPORARY, "oc.virtual")
@@ -106,10 +106,10 @@ def test_requests_win_over_rules() -> None:
 )
 def test_contradictions_name_both_authors(asked: str | None, incoming: bool, why: str) -> None:
     x, h, y = node("x"), node("h"), node("y")
-    h.requested.settle(TEMPORARY, "oc.virtual")
+    h.requested.set(TEMPORARY, "oc.virtual")
     code = put(y, h) if incoming else Seq((put(h, x), put(y, h)))
     with pytest.raises(CodeError) as caught:
-        settle(lower(code, "step"), {h: asked} if asked else {})
+        decide_placement(lower(code, "step"), {h: asked} if asked else {})
     assert str(caught.value) == (
         f"the placement of `h` is temporary, settled by oc.virtual; `step` has to keep it: {why}"
     )
@@ -120,6 +120,6 @@ def test_merge_buffers_are_not_settled() -> None:
     i = Sym("i", 0, 2)
     at = (Affine.of(i),)
     code = Assign(p, ADD, False, (Piece((i,), at, Apply(BY_NAME["id"], (Read(p, at, merge=True),))),))
-    proc = settle(lower(code, "step"), {})
+    proc = decide_placement(lower(code, "step"), {})
     assert [fact.node for fact in proc.facts] == list(nodes(code)) == [p]
-    assert [b.access for b in proc.bufs if b.node is p and b.access is Access.MERGE] == [Access.MERGE]
+    assert [b.access for b in proc.bufs if b.node is p and b.access is AccessMode.MERGE] == [AccessMode.MERGE]

@@ -10,7 +10,7 @@ from ocannl.base.errors import VerifyError
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Affine, Bound, Sym
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import Access, Apply, Buf, For, Home, Load, Local, Num, Proc, Ref, Stmt, Store, Update, row_major
+from ocannl.ir.loops import AccessMode, Apply, Buf, For, MemorySpace, Load, Local, Const, Proc, Ref, Stmt, Store, Update, row_major
 from ocannl.ir.ops import ADD, BY_NAME
 from ocannl.ir.precision import float32
 from ocannl.ir.text import print_proc
@@ -18,10 +18,10 @@ from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.ir.walk import walk
 from ocannl.lower.lower import lower
-from ocannl.opt.memory import memory
+from ocannl.opt.memory.allocate import allocate_memory
+from ocannl.opt.parallel.insert_polls import insert_polls
+from ocannl.opt.parallel.parallelize import parallelize
 from ocannl.opt.pipeline import optimize
-from ocannl.opt.poll import poll
-from ocannl.opt.share import share
 from ocannl.testing.claims import Claims
 from ocannl.testing.evaluate import evaluate
 from ocannl.testing.generate import difference, generate
@@ -31,9 +31,9 @@ from ocannl.testing.generate import difference, generate
 def test_random_programs_with_claims_in_random_order(seed: int) -> None:
     random = Random(seed)
     program = generate(random)
-    skipped = frozenset(["share", "poll", "memory", *random.sample(["number", "schedule", "inline"], 1)])
+    skipped = frozenset(["parallelize", "insert_polls", "allocate_memory", *random.sample(["eliminate_common_subexpressions", "schedule", "inline_producers"], 1)])
     proc = optimize(lower(program.code, "p"), {}, Capabilities(), without=skipped)
-    proc = memory(poll(share(proc, 1, random.choice((1, 10, 100))), random.choice((20, 10**6))), 64)
+    proc = allocate_memory(insert_polls(parallelize(proc, 1, random.choice((1, 10, 100))), random.choice((20, 10**6))), 64)
     verify(proc, "placed", alignment_bytes=64)
     want = evaluate(program.code, program.arrays, program.symbols, program.merged)
     for claims in (Claims(seed), Claims(f"other {seed}")):
@@ -46,21 +46,21 @@ def test_most_long_nests_are_shared() -> None:
     nests = shared = 0
     for seed in range(200):
         program = generate(Random(seed))
-        proc = share(optimize(lower(program.code, "p"), {}, Capabilities(), without=frozenset(["share"])), 1, 1)
+        proc = parallelize(optimize(lower(program.code, "p"), {}, Capabilities(), without=frozenset(["parallelize"])), 1, 1)
         loops = [s for s in proc.body if isinstance(s, For) and s.sym.extent > 1]
         nests += len(loops)
-        shared += sum(bool(s.claimed) for s in loops)
+        shared += sum(bool(s.parallel_chunk) for s in loops)
     assert shared > 0.6 * nests
 
 
 def buffer(name: str, *shape: int) -> Buf:
     node = TNode(name, Role.PLACEHOLDER, lambda: shape, lambda: float32)
-    return Buf(name, float32, shape, row_major(shape), Home.POOL, Access.INOUT, node)
+    return Buf(name, float32, shape, row_major(shape), MemorySpace.GLOBAL, AccessMode.INOUT, node)
 
 
 I, J = Sym("i", 0, 4), Sym("j", 0, 4)
 X, Y = buffer("x", 5, 5), buffer("y", 25)
-ONE = Num(1, float32)
+ONE = Const(1, float32)
 
 
 def at(*places: object) -> tuple[Affine, ...]:
@@ -71,8 +71,8 @@ def over(sym: Sym, *body: Stmt) -> For:
     return For(sym, Bound.lower(0), Bound.upper(5), body)
 
 
-VIEW = Buf("v", float32, (5, 5), (5, 1), Home.POOL, Access.IN, Y.node)
-REG = Buf("acc", float32, (), (), Home.REG, Access.TEMP)
+VIEW = Buf("v", float32, (5, 5), (5, 1), MemorySpace.GLOBAL, AccessMode.IN, Y.node)
+REG = Buf("acc", float32, (), (), MemorySpace.LOCAL, AccessMode.TEMP)
 CASES = {
     "own rows": (over(I, over(J, Store(Ref(X, at(I, J)), ONE))), True),
     "own columns": (over(I, over(J, Store(Ref(X, at(J, I)), ONE))), True),
@@ -92,9 +92,9 @@ def test_only_what_is_independent_is_shared(name: str) -> None:
     stmt, independent = CASES[name]
     assert isinstance(stmt, For)
     bufs = tuple({n.ref.buf: 0 for n in walk(stmt) if isinstance(n, Store | Update | Load) and n.ref.buf is not REG})
-    (made,) = share(Proc("p", bufs, (), (stmt,)), 1, 1).body
-    assert isinstance(made, For) and bool(made.claimed) == independent
-    forced = Proc("p", bufs, (), (For(stmt.sym, stmt.lo, stmt.hi, stmt.body, claimed=2),))
+    (made,) = parallelize(Proc("p", bufs, (), (stmt,)), 1, 1).body
+    assert isinstance(made, For) and bool(made.parallel_chunk) == independent
+    forced = Proc("p", bufs, (), (For(stmt.sym, stmt.lo, stmt.hi, stmt.body, parallel_chunk=2),))
     if independent:
         verify(forced, "optimized")
     else:
@@ -103,7 +103,7 @@ def test_only_what_is_independent_is_shared(name: str) -> None:
 
 
 def test_a_claimed_loop_stands_alone() -> None:
-    inner = For(J, Bound.lower(0), Bound.upper(5), (Store(Ref(X, at(I, J)), ONE),), claimed=1)
+    inner = For(J, Bound.lower(0), Bound.upper(5), (Store(Ref(X, at(I, J)), ONE),), parallel_chunk=1)
     with pytest.raises(VerifyError, match="a claimed loop stands alone, takes steps of 1 and has constant bounds"):
         verify(Proc("p", (X,), (), (over(I, inner),)), "optimized")
 
@@ -111,4 +111,4 @@ def test_a_claimed_loop_stands_alone() -> None:
 def test_short_nests_are_left_alone() -> None:
     value = Apply(BY_NAME["exp"], (Load(Ref(X, at(I, J))),))
     proc = Proc("p", (X,), (), (over(I, over(J, Store(Ref(X, at(I, J)), value))),))
-    assert share(proc) is proc
+    assert parallelize(proc) is proc

@@ -7,7 +7,7 @@ from random import Random
 
 from ocannl.ir.index import Affine, Cond, Sym
 from ocannl.ir.loops import loop
-from ocannl.opt.solve import solved
+from ocannl.opt.analysis.affine_equations import solve_affine_equations
 
 
 def value(index: Affine, at: dict[Sym, int]) -> int:
@@ -27,7 +27,7 @@ def test_a_diagonal_that_is_shifted() -> None:
     i, j = Sym("i", 0, 2), Sym("j", 0, 4)
     a, b, c = (Sym(name, 0, 4) for name in "abc")
     places, cell = (Affine.of(i) + 2, Affine.of(j), Affine.of(i)), tuple(map(Affine.of, (a, b, c)))
-    found = solved(places, cell, (loop(i, ()), loop(j, ())))
+    found = solve_affine_equations(places, cell, (loop(i, ()), loop(j, ())))
     assert found is not None
     values, there = found
     assert values == {i: Affine.of(a) - 2, j: Affine.of(b)} and there.eq0 == (Affine.of(a) - c - 2,)
@@ -41,7 +41,7 @@ def test_what_is_found_is_the_only_point() -> None:
         syms = [Sym(f"s{n}", low, low + random.randrange(3)) for n, low in enumerate(lows)]
         cells = [Sym(f"c{n}", 0, 3) for n in range(random.randrange(1, 4))]
         places = [place(syms, random) for _ in cells]
-        solution = solved(places, [Affine.of(c) for c in cells], [loop(sym, ()) for sym in syms])
+        solution = solve_affine_equations(places, [Affine.of(c) for c in cells], [loop(sym, ()) for sym in syms])
         points = [dict(zip(syms, at, strict=True)) for at in product(*(range(s.lo, s.hi + 1) for s in syms))]
         if solution is None:
             continue

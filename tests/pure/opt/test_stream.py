@@ -11,7 +11,7 @@ from ocannl.base.errors import VerifyError
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Affine, Sym
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import Access, Apply, Buf, Expr, Home, Load, Mode, Num, Proc, Ref, Stmt, Store, loop, row_major
+from ocannl.ir.loops import AccessMode, Apply, Buf, Expr, MemorySpace, Load, Mode, Const, Proc, Ref, Stmt, Store, loop, row_major
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import float32
 from ocannl.ir.text import print_proc
@@ -19,36 +19,36 @@ from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.ir.walk import walk
 from ocannl.lower.lower import lower
+from ocannl.opt.memory.nontemporal_stores import use_nontemporal_stores
 from ocannl.opt.pipeline import optimize
-from ocannl.opt.stream import stream
 from ocannl.testing.evaluate import evaluate
 from ocannl.testing.generate import difference, generate
 
 
 def buffer(name: str, *shape: int) -> Buf:
     node = TNode(name, Role.PLACEHOLDER, lambda: shape, lambda: float32)
-    return Buf(name, float32, shape, row_major(shape), Home.POOL, Access.INOUT, node)
+    return Buf(name, float32, shape, row_major(shape), MemorySpace.GLOBAL, AccessMode.INOUT, node)
 
 
 I, L = Sym("i", 0, 7), Sym("l", 0, 3)
-X, Y = replace(buffer("x", 64), access=Access.IN), buffer("y", 64)
+X, Y = replace(buffer("x", 64), access=AccessMode.IN), buffer("y", 64)
 
 
 def cell(buf: Buf, lane: int = 1, turn: int = 4, first: int = 0) -> Ref:
     return Ref(buf, (Affine.sum(((lane, L), (turn, I)), first),))
 
 
-ONE = Num(1, float32)
+ONE = Const(1, float32)
 
 
-def over(ref: Ref, value: Expr = ONE, mode: Mode = Mode.LANES) -> Stmt:
+def over(ref: Ref, value: Expr = ONE, mode: Mode = Mode.VECTORIZED) -> Stmt:
     return loop(I, (loop(L, (Store(ref, value),), mode=mode),))
 
 
 def streams(stmt: Stmt) -> list[bool]:
-    proc = stream(Proc("p", (X, Y), (), (stmt,)), 0, 0)
+    proc = use_nontemporal_stores(Proc("p", (X, Y), (), (stmt,)), 0, 0)
     verify(proc, "optimized")
-    return [node.streamed for node in walk(proc.body) if isinstance(node, Store)]
+    return [node.nontemporal for node in walk(proc.body) if isinstance(node, Store)]
 
 
 CASES = {
@@ -77,21 +77,21 @@ def test_whole_vectors_of_what_is_not_read_are_streamed(name: str) -> None:
 def marked(stmt: Stmt) -> Stmt:
     match stmt:
         case Store():
-            return replace(stmt, streamed=True)
+            return replace(stmt, nontemporal=True)
         case _:
             return replace(stmt, body=tuple(map(marked, stmt.body)))  # type: ignore[union-attr, call-arg]
 
 
 def test_a_small_nest_is_left_alone() -> None:
     proc = Proc("p", (X, Y), (), (over(cell(Y)),))
-    assert stream(proc, Y.nbytes, 0) is proc
+    assert use_nontemporal_stores(proc, Y.nbytes, 0) is proc
 
 
 @pytest.mark.parametrize("seed", range(200))
 def test_random_programs_compute_the_same(seed: int) -> None:
     program = generate(Random(seed))
-    before = optimize(lower(program.code, "p"), {}, Capabilities(vector_bytes=16), without=frozenset(["poll"]))
-    proc = stream(before, 0, 0)
+    before = optimize(lower(program.code, "p"), {}, Capabilities(vector_bytes=16), without=frozenset(["insert_polls"]))
+    proc = use_nontemporal_stores(before, 0, 0)
     verify(proc, "placed", alignment_bytes=64)
     want = evaluate(program.code, program.arrays, program.symbols, program.merged)
     got = interpret(proc, program.arrays, program.symbols, program.merged)
@@ -102,16 +102,16 @@ def test_some_random_programs_are_streamed() -> None:
     found = 0
     for seed in range(60):
         before = optimize(lower(generate(Random(seed)).code, "p"), {}, Capabilities(vector_bytes=16))
-        found += any(isinstance(n, Store) and n.streamed for n in walk(stream(before, 0, 0).body))
+        found += any(isinstance(n, Store) and n.nontemporal for n in walk(use_nontemporal_stores(before, 0, 0).body))
     assert found > 5
 
 
 def test_what_others_find_in_a_cache_is_not_streamed() -> None:
-    x = replace(buffer("x", 1 << 24), access=Access.IN)
+    x = replace(buffer("x", 1 << 24), access=AccessMode.IN)
     for cells, wanted in ((1 << 16, False), (1 << 20, True)):
         y = buffer("y", cells)
         turn = Sym("i", 0, cells // 4 - 1)
         place = (Affine.sum(((1, L), (4, turn)), 0),)
-        copy = loop(turn, (loop(L, (Store(Ref(y, place), Load(Ref(x, place))),), mode=Mode.LANES),))
-        proc = stream(Proc("p", (x, y), (), (copy,)), 1 << 20)
-        assert [node.streamed for node in walk(proc.body) if isinstance(node, Store)] == [wanted]
+        copy = loop(turn, (loop(L, (Store(Ref(y, place), Load(Ref(x, place))),), mode=Mode.VECTORIZED),))
+        proc = use_nontemporal_stores(Proc("p", (x, y), (), (copy,)), 1 << 20)
+        assert [node.nontemporal for node in walk(proc.body) if isinstance(node, Store)] == [wanted]

@@ -10,8 +10,8 @@ from ocannl.ir.text import print_proc
 from ocannl.ir.tnode import Placement, Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
-from ocannl.opt.settle import settle
-from ocannl.opt.sweep import sweep
+from ocannl.opt.memory.decide_placement import decide_placement
+from ocannl.opt.simplify.dead_code import eliminate_dead_code
 
 
 def node(label: str, *dims: int, role: Role = Role.RESULT) -> TNode:
@@ -20,7 +20,7 @@ def node(label: str, *dims: int, role: Role = Role.RESULT) -> TNode:
 
 def virtual(label: str, *dims: int) -> TNode:
     made = node(label, *dims)
-    made.requested.settle(Placement.TEMPORARY, "oc.virtual")
+    made.requested.set(Placement.TEMPORARY, "oc.virtual")
     return made
 
 
@@ -35,7 +35,7 @@ def copy(lhs: TNode, source: TNode) -> Assign:
 
 
 def left(*code: Comp) -> list[str]:
-    proc = sweep(settle(lower(Seq(code), "step"), {}))
+    proc = eliminate_dead_code(decide_placement(lower(Seq(code), "step"), {}))
     verify(proc, "optimized")
     lines = [line.strip() for line in print_proc(proc).splitlines()[1:] if " : " not in line]
     return [line for line in lines if not line.startswith("for ")]
@@ -91,6 +91,6 @@ def test_loops_that_never_turn() -> None:
 
 def test_buffers_that_nothing_mentions_are_gone() -> None:
     x, t, y = node("x", 5), virtual("t", 5), node("y", 5)
-    proc = sweep(settle(lower(Seq((copy(t, x), fill(y, 1))), "step"), {}))
+    proc = eliminate_dead_code(decide_placement(lower(Seq((copy(t, x), fill(y, 1))), "step"), {}))
     assert [b.name for b in proc.bufs] == ["y"]
     assert {fact.node for fact in proc.facts} == {t, x, y}  # which are still decided

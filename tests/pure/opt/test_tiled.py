@@ -12,17 +12,17 @@ from ocannl.ir.capabilities import Caches, Capabilities
 from ocannl.ir.index import TRUE, Affine, Cond, Sym
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import (
-    Access,
+    AccessMode,
     Apply,
     Buf,
     Cast,
     Expr,
     For,
-    Home,
+    MemorySpace,
     Let,
     Load,
     Mode,
-    Num,
+    Const,
     Proc,
     Ref,
     Store,
@@ -39,23 +39,23 @@ from ocannl.ir.text import print_proc
 from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.ir.walk import walk
-from ocannl.opt.group import Group, Sum, scratch
-from ocannl.opt.nest import loads
-from ocannl.opt.plan import Plain, Tiled, plan
-from ocannl.opt.plan.tiled import idle, tiled
-from ocannl.opt.realize import realize
+from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, local_buffer
+from ocannl.opt.analysis.nests import loads
+from ocannl.opt.schedule.build import build_loops
+from ocannl.opt.schedule.plan import ScalarPlan, TilePlan, model_plan
+from ocannl.opt.schedule.plan.register_tiles import load_imbalance, best_tile_plan
 from ocannl.testing.groups import realized
 
 SSE, AVX, AVX512 = (Capabilities(vector_bytes=size, vector_registers=16 + size // 64 * 16) for size in (16, 32, 64))
 
 
-def buf(name: str, *shape: int, access: Access = Access.IN, kind: Precision = float32) -> Buf:
+def buf(name: str, *shape: int, access: AccessMode = AccessMode.IN, kind: Precision = float32) -> Buf:
     node = TNode(name, Role.PLACEHOLDER, lambda: shape, lambda: kind)
-    return Buf(name, kind, shape, row_major(shape), Home.POOL, access, node)
+    return Buf(name, kind, shape, row_major(shape), MemorySpace.GLOBAL, access, node)
 
 
 def out(name: str, *shape: int, kind: Precision = float32) -> Buf:
-    return buf(name, *shape, access=Access.INOUT, kind=kind)
+    return buf(name, *shape, access=AccessMode.INOUT, kind=kind)
 
 
 def sym(name: str, extent: int) -> Sym:
@@ -74,56 +74,56 @@ def apply(name: str, *args: Expr) -> Expr:
     return Apply(BY_NAME[name], args)
 
 
-def num(value: float) -> Num:
-    return Num(value, float32)
+def num(value: float) -> Const:
+    return Const(value, float32)
 
 
-def fed(syms: tuple[Sym, ...], term: Expr, start: Expr, op: Op = ADD, cond: Cond = TRUE) -> tuple[Sum, Load]:
+def fed(syms: tuple[Sym, ...], term: Expr, start: Expr, op: Op = ADD, cond: Cond = TRUE) -> tuple[Reduction, Load]:
     """A sum, and what it comes to."""
-    acc = scratch("acc", term.precision, ())
-    return Sum(start, tuple([loop(s, ()) for s in syms]), cond, Update(Ref(acc, ()), op, term)), Load(Ref(acc, ()))
+    acc = local_buffer("acc", term.precision, ())
+    return Reduction(start, tuple([loop(s, ()) for s in syms]), cond, Update(Ref(acc, ()), op, term)), Load(Ref(acc, ()))
 
 
-def kept(syms: tuple[Sym, ...], *tail: Let | Store | Update, sums: tuple[Sum, ...] = (), cond: Cond = TRUE) -> Group:
-    return Group(tuple([loop(s, ()) for s in syms]), cond, sums, tail)
+def kept(syms: tuple[Sym, ...], *tail: Let | Store | Update, sums: tuple[Reduction, ...] = (), cond: Cond = TRUE) -> FusionGroup:
+    return FusionGroup(tuple([loop(s, ()) for s in syms]), cond, sums, tail)
 
 
-def bufs_of(group: Group) -> tuple[Buf, ...]:
-    accs = {each.acc for each in group.sums}
+def bufs_of(group: FusionGroup) -> tuple[Buf, ...]:
+    accs = {each.acc for each in group.reductions}
     return tuple([b for b in dict.fromkeys(r.buf for r in (*group.reads, *group.writes)) if b not in accs])
 
 
-def product(m: int, n: int, k: int) -> tuple[Group, tuple[Sym, Sym, Sym]]:
+def product(m: int, n: int, k: int) -> tuple[FusionGroup, tuple[Sym, Sym, Sym]]:
     """Rows of `a` by rows of `b`, which lie along memory as the columns of the result do."""
     a, b, c, (i, j, l) = buf("a", m, k), buf("b", k, n), out("c", m, n), (sym("i", m), sym("j", n), sym("k", k))
     each, total = fed((l,), apply("mul", load(a, i, l), load(b, l, j)), num(0))
     return kept((i, j), Store(ref(c, i, j), total), sums=(each,)), (i, j, l)
 
 
-def dots(m: int, n: int, k: int) -> tuple[Group, tuple[Sym, Sym, Sym]]:
+def dots(m: int, n: int, k: int) -> tuple[FusionGroup, tuple[Sym, Sym, Sym]]:
     """As `product`, but what is summed lies along memory."""
     a, b, c, (i, j, l) = buf("a", m, k), buf("b", n, k), out("c", m, n), (sym("i", m), sym("j", n), sym("k", k))
     each, total = fed((l,), apply("mul", load(a, i, l), load(b, j, l)), num(0))
     return kept((i, j), Store(ref(c, i, j), total), sums=(each,)), (i, j, l)
 
 
-Example = tuple[Group, Tiled]
+Example = tuple[FusionGroup, TilePlan]
 
 
 def columns() -> Example:
     group, (i, j, k) = product(4, 16, 3)
-    return group, Tiled(((i, 2), (j, 8)), (k,), j, 4, 2)
+    return group, TilePlan(((i, 2), (j, 8)), (k,), j, 4, 2)
 
 
 def remainders() -> Example:
     """Fewer rows in the last tile, and fewer lanes."""
     group, (i, j, k) = product(5, 11, 3)
-    return group, Tiled(((i, 2), (j, 4)), (k,), j, 4, 1)
+    return group, TilePlan(((i, 2), (j, 4)), (k,), j, 4, 1)
 
 
 def dot_form() -> Example:
     group, (i, j, k) = dots(3, 2, 19)
-    return group, Tiled(((j, 0), (i, 3)), (k,), k, 4, 2)
+    return group, TilePlan(((j, 0), (i, 3)), (k,), k, 4, 2)
 
 
 def tail() -> Example:
@@ -138,22 +138,22 @@ def tail() -> Example:
         Store(ref(c, i, j), h),
         Update(ref(d, i, j), ADD, apply("mul", h, h)),
     )
-    return kept((i, j), *body, sums=(each,)), Tiled(((i, 2), (j, 4)), (l,), j, 4, 1)
+    return kept((i, j), *body, sums=(each,)), TilePlan(((i, 2), (j, 4)), (l,), j, 4, 1)
 
 
 def long_tail() -> Example:
     """So much follows on a sum that it is written once for all rows, the last of which are fewer."""
     group, (i, j, k) = product(7, 6, 3)
-    (store,) = group.tail
+    (store,) = group.epilogue
     assert isinstance(store, Store)
     long = replace(store, value=apply("tanh", apply("add", store.value, load(buf("bias", 7), i))))
-    return replace(group, tail=(long,)), Tiled(((i, 5), (j, 8)), (k,), j, 4, 2)
+    return replace(group, epilogue=(long,)), TilePlan(((i, 5), (j, 8)), (k,), j, 4, 2)
 
 
 def map_in_place() -> Example:
     x, g, (i, j) = out("x", 3, 10), buf("g", 10), (sym("i", 3), sym("j", 10))
     value = apply("sub", load(x, i, j), apply("mul", num(0.5), load(g, j)))
-    return kept((i, j), Store(ref(x, i, j), value)), Tiled(((i, 0), (j, 8)), (), j, 4, 2)
+    return kept((i, j), Store(ref(x, i, j), value)), TilePlan(((i, 0), (j, 8)), (), j, 4, 2)
 
 
 def hoisted() -> Example:
@@ -162,7 +162,7 @@ def hoisted() -> Example:
     i, j, k = sym("i", 4), sym("j", 4), sym("k", 5)
     term = apply("mul", apply("exp", load(x, i)), apply("add", apply("exp", load(y, j)), apply("exp", load(s))))
     each, total = fed((k,), term, num(1))
-    return kept((i, j), Store(ref(z, i, j), total), sums=(each,)), Tiled(((i, 2), (j, 4)), (k,), j, 4, 1)
+    return kept((i, j), Store(ref(z, i, j), total), sums=(each,)), TilePlan(((i, 2), (j, 4)), (k,), j, 4, 1)
 
 
 def not_over_an_unrolled_row() -> Example:
@@ -171,7 +171,7 @@ def not_over_an_unrolled_row() -> Example:
     h, i, j, k = sym("h", 2), sym("i", 3), sym("j", 4), sym("k", 2)
     term = apply("add", apply("exp", load(x, h, i)), apply("exp", load(y, i, j)))
     each, total = fed((k,), term, num(0))
-    return kept((h, i, j), Store(ref(z, h, i, j), total), sums=(each,)), Tiled(
+    return kept((h, i, j), Store(ref(z, h, i, j), total), sums=(each,)), TilePlan(
         ((h, 2), (i, 3), (j, 4)), (k,), j, 4, 1
     )
 
@@ -183,13 +183,13 @@ def guards() -> Example:
     row = Affine.of(k) + l - 1
     each, total = fed((k, l), load(x, row, j), load(y, i, j), cond=Cond((row, Affine.of(5) - row)))
     group = kept((i, j), Store(ref(y, i, j), total), sums=(each,), cond=Cond((Affine.of(i) - 1,)))
-    return group, Tiled(((i, 0), (j, 8)), (k, l), j, 4, 2)
+    return group, TilePlan(((i, 0), (j, 8)), (k, l), j, 4, 2)
 
 
 def largest() -> Example:
     x, y, (i, k) = buf("x", 2, 10), out("y", 2), (sym("i", 2), sym("k", 10))
     each, total = fed((k,), load(x, i, k), num(float("-inf")), MAX)
-    return kept((i,), Store(ref(y, i), total), sums=(each,)), Tiled(((i, 0),), (k,), k, 4, 1)
+    return kept((i,), Store(ref(y, i), total), sums=(each,)), TilePlan(((i, 0),), (k,), k, 4, 1)
 
 
 def apart() -> Example:
@@ -197,39 +197,39 @@ def apart() -> Example:
     x, y, z = buf("x", 16), buf("y", 8, kind=bfloat16), out("z", 16)
     i = sym("i", 8)
     value = apply("add", load(x, -Affine.of(i) * 2 + 15), Cast(load(y, i), float32))
-    return kept((i,), Store(ref(z, Affine.of(i) * 2), value)), Tiled(((i, 4),), (), i, 4, 1)
+    return kept((i,), Store(ref(z, Affine.of(i) * 2), value)), TilePlan(((i, 4),), (), i, 4, 1)
 
 
 def panels() -> Example:
     group, (i, j, k) = product(5, 12, 3)
-    return group, Tiled(((j, 8), (i, 2)), (k,), j, 4, 2, panels=tuple(loads(group.sums[0].update.value)))
+    return group, TilePlan(((j, 8), (i, 2)), (k,), j, 4, 2, packed_operands=tuple(loads(group.reductions[0].update.value)))
 
 
 def blocks() -> Example:
     group, (i, j, k) = product(4, 8, 11)
-    (each,) = group.sums
+    (each,) = group.reductions
     last = apply("add", load(buf("x", 8), j), Load(each.update.ref))
-    written = replace(group, tail=(Store(group.writes[0], last),))
-    return written, Tiled(((j, 4), (i, 4)), (k,), j, 4, 1, block=3)
+    written = replace(group, epilogue=(Store(group.writes[0], last),))
+    return written, TilePlan(((j, 4), (i, 4)), (k,), j, 4, 1, k_block=3)
 
 
 def blocks_in_place() -> Example:
     group, (i, j, k) = product(4, 8, 11)
-    (each,) = group.sums
-    begun = replace(each, start=Load(group.writes[0]))
-    return replace(group, sums=(begun,)), Tiled(((j, 4), (i, 4)), (k,), j, 4, 1, block=6)
+    (each,) = group.reductions
+    begun = replace(each, init=Load(group.writes[0]))
+    return replace(group, reductions=(begun,)), TilePlan(((j, 4), (i, 4)), (k,), j, 4, 1, k_block=6)
 
 
 def blocks_of_what_terms_read() -> Example:
     """The sum goes where its terms still read what was there before."""
     group, (i, j, k) = product(4, 8, 11)
-    (each,) = group.sums
+    (each,) = group.reductions
     read = replace(each.update, value=apply("mul", each.update.value, Load(group.writes[0])))
-    plan = Tiled(((j, 4), (i, 4)), (k,), j, 4, 1, block=3)
-    return replace(group, sums=(replace(each, update=read),)), plan
+    plan = TilePlan(((j, 4), (i, 4)), (k,), j, 4, 1, k_block=3)
+    return replace(group, reductions=(replace(each, update=read),)), plan
 
 
-def batched(b: int, m: int, n: int, k: int) -> tuple[Group, tuple[Sym, Sym, Sym, Sym]]:
+def batched(b: int, m: int, n: int, k: int) -> tuple[FusionGroup, tuple[Sym, Sym, Sym, Sym]]:
     """y[s, i, j], the sum over l of x[s, i, l] * w[l, j]."""
     s, i, j, l = sym("s", b), sym("i", m), sym("j", n), sym("l", k)
     x, w, y = buf("x", b, m, k), buf("w", k, n), out("y", b, m, n)
@@ -239,15 +239,15 @@ def batched(b: int, m: int, n: int, k: int) -> tuple[Group, tuple[Sym, Sym, Sym,
 
 def stretches() -> Example:
     group, (s, i, j, k) = batched(3, 5, 7, 4)
-    return group, Tiled(((j, 4), (s, 0), (i, 2)), (k,), j, 4, 1, stretch=(i, 2))
+    return group, TilePlan(((j, 4), (s, 0), (i, 2)), (k,), j, 4, 1, strip=(i, 2))
 
 
 def blocks_outside() -> Example:
     group, (s, i, j, k) = batched(3, 4, 8, 6)
-    return group, Tiled(((j, 4), (s, 0), (i, 4)), (k,), j, 4, 1, block=4, inside=2, stretch=(s, 2))
+    return group, TilePlan(((j, 4), (s, 0), (i, 4)), (k,), j, 4, 1, k_block=4, blocked_loops=2, strip=(s, 2))
 
 
-def turned(*sizes: int) -> tuple[Group, tuple[Sym, ...]]:
+def turned(*sizes: int) -> tuple[FusionGroup, tuple[Sym, ...]]:
     """y[b, i, j, k] = x[b, j, k, i]"""
     syms = b, i, j, k = tuple([sym(name, size) for name, size in zip("bijk", sizes, strict=True)])
     x = buf("x", *[each.extent for each in (b, j, k, i)])
@@ -256,7 +256,7 @@ def turned(*sizes: int) -> tuple[Group, tuple[Sym, ...]]:
 
 def planes_in_lines() -> Example:
     group, (b, i, j, k) = turned(2, 8, 3, 4)
-    return group, Tiled(((b, 0), (k, 4), (i, 4), (j, 0)), (), i, 4, 1, across=k)
+    return group, TilePlan(((b, 0), (k, 4), (i, 4), (j, 0)), (), i, 4, 1, transposed_loop=k)
 
 
 EXAMPLES: list[Callable[[], Example]] = [
@@ -286,46 +286,46 @@ def test_what_a_plan_becomes(make: Callable[[], Example], golden: Callable[[str]
 
 def test_threads_that_share_a_group_get_the_same() -> None:
     made, (i, *_) = product(128, 64, 784)
-    alone, shared = chosen(made, AVX512), chosen(made, AVX512, shared=True)
-    tiles = [-(-128 // each.tiles[i]) for each in (alone, shared)]
-    assert tiles == [11, 16] and idle(shared) == 0 < idle(alone)
+    alone, shared = chosen(made, AVX512), chosen(made, AVX512, is_parallel=True)
+    tiles = [-(-128 // each.tile_sizes[i]) for each in (alone, shared)]
+    assert tiles == [11, 16] and load_imbalance(shared) == 0 < load_imbalance(alone)
     x, k, total = buf("x", 1 << 20), sym("k", 1 << 20), out("y")
     each, value = fed((k,), load(x, k), num(0))
     one = kept((), Store(ref(total), value), sums=(each,), cond=TRUE)
-    assert chosen(one, AVX512, shared=True) == chosen(one, AVX512)  # which has nothing to share
+    assert chosen(one, AVX512, is_parallel=True) == chosen(one, AVX512)  # which has nothing to share
     small, _ = product(16, 64, 24)
-    assert chosen(small, AVX512, shared=True) == chosen(small, AVX512)
+    assert chosen(small, AVX512, is_parallel=True) == chosen(small, AVX512)
 
 
 def test_loops_are_in_the_order_in_which_least_comes_from_afar() -> None:
     large, (s, _, j, _) = batched(16, 64, 4096, 1024)  # one operand of 16 MB, which every turn of `s` goes through
     made = chosen(large, AVX512)
-    order = list(made.turns)
+    order = list(made.trip_counts)
     assert order.index(j) < order.index(s)
     small, _ = batched(16, 64, 256, 64)
-    assert not chosen(small, AVX512).loops[0][1] and chosen(small, AVX512).stretch is None
+    assert not chosen(small, AVX512).loops[0][1] and chosen(small, AVX512).strip is None
 
 
 def test_large_arrays_are_added_to_along_their_rows() -> None:
     group, (_, j, _) = product(1024, 16384, 64)  # 64 MB, and operands of which one is larger than the core's cache
-    (store,) = group.tail
+    (store,) = group.epilogue
     assert isinstance(store, Store)
     added = replace(store, value=apply("add", store.value, Load(store.ref)))
-    assert list(chosen(group, AVX512).turns)[-1] is not j
-    assert list(chosen(replace(group, tail=(added,)), AVX512).turns)[-1] is j
+    assert list(chosen(group, AVX512).trip_counts)[-1] is not j
+    assert list(chosen(replace(group, epilogue=(added,)), AVX512).trip_counts)[-1] is j
 
 
 def test_planes_are_written_line_by_line() -> None:
     group, (_, _, j, _) = turned(8, 32, 64, 16)
     made = chosen(group, AVX512)
-    assert made.across and made.loops[-1] == (j, 0)  # along the axis before it, lines would be pages apart
+    assert made.transposed_loop and made.loops[-1] == (j, 0)  # along the axis before it, lines would be pages apart
     few, (_, _, j, _) = turned(1, 32, 64, 16)
-    assert next(sym for sym, count in chosen(few, AVX512).turns.items() if count > 1) is j  # for threads to share
+    assert next(sym for sym, count in chosen(few, AVX512).trip_counts.items() if count > 1) is j  # for threads to share
 
 
-def chosen(group: Group, target: Capabilities, shared: bool = False) -> Tiled:
-    made = plan(group, target, shared)
-    assert isinstance(made, Tiled)
+def chosen(group: FusionGroup, target: Capabilities, is_parallel: bool = False) -> TilePlan:
+    made = model_plan(group, target, is_parallel)
+    assert isinstance(made, TilePlan)
     return made
 
 
@@ -333,8 +333,8 @@ def chosen(group: Group, target: Capabilities, shared: bool = False) -> Tiled:
 def test_a_product_has_rows_and_columns_in_registers(target: Capabilities) -> None:
     group, (i, j, k) = product(64, 256, 256)
     made = chosen(group, target)
-    assert made.vector is j and made.reduced == (k,) and made.lanes == target.vector_bytes // 4
-    tiles = made.tiles
+    assert made.vector is j and made.reduction_syms == (k,) and made.lanes == target.vector_bytes // 4
+    tiles = made.tile_sizes
     vectors = tiles[i] * made.vectors
     assert vectors >= 6
     assert vectors + made.vectors + 1 <= target.vector_registers
@@ -362,14 +362,14 @@ def test_a_map_lies_along_memory() -> None:
 def test_what_comes_from_afar_for_every_tile_is_copied_first() -> None:
     """Lines that are a round number of bytes apart share few places of a cache."""
     round_group, (_, j, k) = product(1024, 1024, 1024)
-    panels = chosen(round_group, AVX512).panels
+    panels = chosen(round_group, AVX512).packed_operands
     assert [(panel.buf.name, panel.stride(j), panel.stride(k)) for panel in panels] == [("b", 1, 1024)]
     other, _ = product(1024, 1040, 1024)
-    assert not chosen(other, AVX512).panels
+    assert not chosen(other, AVX512).packed_operands
     few, _ = product(24, 1024, 1024)  # tiles to read it again
-    assert not chosen(few, AVX512).panels
+    assert not chosen(few, AVX512).packed_operands
     small, _ = product(1024, 1024, 128)
-    assert not chosen(small, AVX512).panels
+    assert not chosen(small, AVX512).packed_operands
 
 
 def test_long_sums_of_many_tiles_are_in_blocks() -> None:
@@ -377,10 +377,10 @@ def test_long_sums_of_many_tiles_are_in_blocks() -> None:
     group, (_, j, _) = product(1024, 1024, 5000)
     made = chosen(group, AVX512)
     ((first, size), *_) = made.loops
-    assert first is j and made.block * size * 4 <= AVX512.caches.core_bytes // 4
-    assert made.block * -(-5000 // made.block) - 5000 < 5000 // made.block
+    assert first is j and made.k_block * size * 4 <= AVX512.caches.private_bytes // 4
+    assert made.k_block * -(-5000 // made.k_block) - 5000 < 5000 // made.k_block
     for sizes in ((1024, 1024, 1024), (24, 1024, 5000)):
-        assert not chosen(product(*sizes)[0], AVX512).block
+        assert not chosen(product(*sizes)[0], AVX512).k_block
 
 
 def test_order_of_summation_does_not_depend_on_caches() -> None:
@@ -389,19 +389,19 @@ def test_order_of_summation_does_not_depend_on_caches() -> None:
         small, large = (
             chosen(group, replace(AVX512, caches=Caches(size, 8, 4 * size))) for size in (1 << 17, 1 << 22)
         )
-        assert (small.vector, small.reduced, small.vectors) == (large.vector, large.reduced, large.vectors)
+        assert (small.vector, small.reduction_syms, small.vectors) == (large.vector, large.reduction_syms, large.vectors)
 
 
 def test_without_vectors_there_are_no_tiles() -> None:
     group, _ = product(8, 8, 8)
-    assert isinstance(plan(group, Capabilities()), Plain)
+    assert isinstance(model_plan(group, Capabilities()), ScalarPlan)
 
 
 I, J, K = sym("i", 8), sym("j", 8), sym("k", 8)
 Y8, X8, S8 = out("y", 8), buf("x", 8), out("s", kind=int32)
 
 
-def refused() -> dict[str, Group]:
+def refused() -> dict[str, FusionGroup]:
     product_of, total = fed((K,), load(X8, K), num(1), MUL)
     truth, whether = fed((K,), load(X8, K), num(1), AND)
     two = [fed((sym(f"k{n}", 8),), load(X8, I), num(0)) for n in range(2)]
@@ -423,11 +423,11 @@ def refused() -> dict[str, Group]:
 
 @pytest.mark.parametrize("why", refused())
 def test_no_tile(why: str) -> None:
-    assert tiled(refused()[why], AVX) is None
+    assert best_tile_plan(refused()[why], AVX) is None
 
 
 def test_lanes_of_a_realized_plan_are_as_many_as_it_says() -> None:
     group, (i, j, k) = product(8, 12, 3)
-    stmt = realize(group, Tiled(((i, 4), (j, 8)), (k,), j, 8, 1), Namer())
-    widths = {node.sym.extent for node in walk(stmt) if isinstance(node, For) and node.mode is Mode.LANES}
+    stmt = build_loops(group, TilePlan(((i, 4), (j, 8)), (k,), j, 8, 1), Namer())
+    widths = {node.sym.extent for node in walk(stmt) if isinstance(node, For) and node.mode is Mode.VECTORIZED}
     assert widths == {8, 4}

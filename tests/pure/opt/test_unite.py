@@ -11,9 +11,9 @@ from ocannl.ir.precision import float32
 from ocannl.ir.text import print_proc
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lower.lower import lower
-from ocannl.opt.settle import settle
-from ocannl.opt.sweep import sweep
-from ocannl.opt.unite import unite
+from ocannl.opt.memory.decide_placement import decide_placement
+from ocannl.opt.simplify.dead_code import eliminate_dead_code
+from ocannl.opt.simplify.equal_arrays import eliminate_equal_arrays
 
 
 def node(label: str, *dims: int, role: Role = Role.RESULT) -> TNode:
@@ -47,7 +47,7 @@ def change() -> Assign:
 
 def reads(*code: Comp) -> str:
     """What the last statement is."""
-    proc = sweep(unite(settle(lower(Seq(code), "step"), {})))
+    proc = eliminate_dead_code(eliminate_equal_arrays(decide_placement(lower(Seq(code), "step"), {})))
     return print_proc(proc).splitlines()[-1].strip()
 
 
@@ -90,5 +90,5 @@ def test_zeros_of_two_signs_are_not_equal() -> None:
 
 
 def test_nothing_to_do_is_the_same_program() -> None:
-    proc = settle(lower(Seq((total(ONE, "i", "j"), total(OTHER, "i", "i"), both())), "step"), {})
-    assert unite(proc) is proc
+    proc = decide_placement(lower(Seq((total(ONE, "i", "j"), total(OTHER, "i", "i"), both())), "step"), {})
+    assert eliminate_equal_arrays(proc) is proc

@@ -24,16 +24,16 @@ from ocannl.runtime.context import Context
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
+def private_cache(tmp_path, monkeypatch):
     """A folder of compiled code, and nothing remembered from other tests."""
     folder = tmp_path / "cache"
     monkeypatch.setenv("OCANNL_CACHE_DIR", str(folder))
     for name in ("OCANNL_BACKEND", "OCANNL_CACHE", "OCANNL_SEED", "OCANNL_THREADS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("OCANNL_VERIFY", "every")
-    compile_cache.forget()
+    compile_cache.clear()
     yield folder / "code"
-    compile_cache.forget()
+    compile_cache.clear()
 
 
 @pytest.fixture(params=["numpy", "llvm"])
@@ -107,7 +107,7 @@ class FakeBackend:
 
     version: str = "1"
     name: str = "fake"
-    capabilities: Capabilities = field(default_factory=lambda: Capabilities(scheduled=False))
+    capabilities: Capabilities = field(default_factory=lambda: Capabilities(wants_schedule=False))
     compiled: int = 0
     restored: int = 0
     refuses: bool = False

@@ -20,7 +20,7 @@ def only_file(folder):
     return path
 
 
-def test_what_is_stored_is_found(own_cache):
+def test_stored_record_is_loaded(private_cache):
     cache = open_cache()
     assert cache.load(KEY) is None
     cache.store(KEY, RECORD)
@@ -28,24 +28,24 @@ def test_what_is_stored_is_found(own_cache):
     assert cache.load("0" * 64) is None
 
 
-def test_the_name_holds_the_key_and_the_sha256_of_the_content(own_cache):
+def test_file_name_contains_key_and_sha256(private_cache):
     open_cache().store(KEY, RECORD)
-    path = only_file(own_cache)
+    path = only_file(private_cache)
     assert path.name == f"{KEY}.{hashlib.sha256(path.read_bytes()).hexdigest()}"
     assert path.read_bytes().startswith(MAGIC)
 
 
 @unix
-def test_folders_and_files_are_private(own_cache):
+def test_folders_and_files_are_private(private_cache):
     open_cache().store(KEY, RECORD)
-    modes = [p.stat().st_mode & 0o777 for p in (own_cache, own_cache / KEY[:2], only_file(own_cache))]
+    modes = [p.stat().st_mode & 0o777 for p in (private_cache, private_cache / KEY[:2], only_file(private_cache))]
     assert modes == [0o700, 0o700, 0o600]
 
 
-def test_the_setting_turns_it_off(own_cache):
+def test_setting_disables_the_cache(private_cache):
     with settings(cache=False):
         assert open_cache() is None
-    assert not own_cache.exists()
+    assert not private_cache.exists()
 
 
 def damage(kind, path):
@@ -68,9 +68,9 @@ def damage(kind, path):
             path.unlink()
             os.mkfifo(path)
         case "link":
-            other = path.with_name("other")
-            path.rename(other)
-            path.symlink_to(other)
+            renamed = path.with_name("other")
+            path.rename(renamed)
+            path.symlink_to(renamed)
 
 
 @pytest.mark.parametrize(
@@ -78,10 +78,10 @@ def damage(kind, path):
     ["cut short", "empty", "one bit", "longer", "renamed", "folder",
      pytest.param("pipe", marks=unix), pytest.param("link", marks=unix)],
 )  # fmt: skip
-def test_a_damaged_record_is_a_miss_and_a_warning(own_cache, warnings, kind):
+def test_a_damaged_record_is_a_miss_and_a_warning(private_cache, warnings, kind):
     cache = open_cache()
     cache.store(KEY, RECORD)
-    damage(kind, only_file(own_cache))
+    damage(kind, only_file(private_cache))
     assert cache.load(KEY) is None
     assert "a damaged record of compiled code is left out" in warnings.text
     cache.store(KEY, RECORD)
@@ -104,44 +104,44 @@ def test_a_damaged_record_is_a_miss_and_a_warning(own_cache, warnings, kind):
     ],
     ids=range(7),
 )
-def test_a_record_that_only_its_name_vouches_for_is_read_with_care(own_cache, warnings, content):
+def test_valid_digest_with_malformed_content_is_a_miss(private_cache, warnings, content):
     cache = open_cache()
     cache.store(KEY, RECORD)
-    path = only_file(own_cache)
+    path = only_file(private_cache)
     path.write_bytes(content)
     path.rename(path.with_name(f"{KEY}.{hashlib.sha256(content).hexdigest()}"))
     assert cache.load(KEY) is None
     assert "damaged" in warnings.text
 
 
-def test_a_second_good_record_makes_up_for_a_damaged_one(own_cache, warnings):
+def test_second_record_replaces_damaged_record(private_cache, warnings):
     cache = open_cache()
     cache.store(KEY, RECORD)
-    (own_cache / KEY[:2] / f"{KEY}.{'0' * 64}").write_bytes(b"broken")
+    (private_cache / KEY[:2] / f"{KEY}.{'0' * 64}").write_bytes(b"broken")
     assert cache.load(KEY) == RECORD
 
 
 @unix
-def test_a_folder_that_others_can_write_is_not_trusted(own_cache, warnings):
+def test_world_writable_folder_is_not_trusted(private_cache, warnings):
     cache = open_cache()
     cache.store(KEY, RECORD)
-    (own_cache / KEY[:2]).chmod(0o777)
+    (private_cache / KEY[:2]).chmod(0o777)
     assert cache.load(KEY) is None
     assert "can be written by others; run: chmod 700" in warnings.text
-    (own_cache / KEY[:2]).chmod(0o700)
-    own_cache.chmod(0o770)
+    (private_cache / KEY[:2]).chmod(0o700)
+    private_cache.chmod(0o770)
     assert open_cache() is None
 
 
 @unix
-def test_a_file_that_others_can_write_is_not_trusted(own_cache, warnings):
+def test_world_writable_file_is_not_trusted(private_cache, warnings):
     cache = open_cache()
     cache.store(KEY, RECORD)
-    only_file(own_cache).chmod(0o666)
+    only_file(private_cache).chmod(0o666)
     assert cache.load(KEY) is None
 
 
-def test_a_folder_that_cannot_be_is_no_error(tmp_path, monkeypatch, warnings):
+def test_impossible_folder_is_no_error(tmp_path, monkeypatch, warnings):
     file = tmp_path / "file"
     file.write_text("")
     monkeypatch.setenv("OCANNL_CACHE_DIR", str(file))
@@ -149,7 +149,7 @@ def test_a_folder_that_cannot_be_is_no_error(tmp_path, monkeypatch, warnings):
     assert "is not used" in warnings.text
 
 
-def test_a_full_disk_is_no_error_and_leaves_nothing(own_cache, monkeypatch, warnings):
+def test_a_full_disk_is_no_error_and_leaves_nothing(private_cache, monkeypatch, warnings):
     cache = open_cache()
 
     def full(handle):
@@ -158,26 +158,26 @@ def test_a_full_disk_is_no_error_and_leaves_nothing(own_cache, monkeypatch, warn
     monkeypatch.setattr(os, "fsync", full)
     cache.store(KEY, RECORD)
     assert "could not be kept: [Errno 28] No space left on device" in warnings.text
-    assert list((own_cache / KEY[:2]).iterdir()) == []
+    assert list((private_cache / KEY[:2]).iterdir()) == []
     assert cache.load(KEY) is None
 
 
-def test_a_deleted_folder_is_made_again(own_cache):
+def test_deleted_folder_is_recreated(private_cache):
     import shutil
 
     cache = open_cache()
     cache.store(KEY, RECORD)
-    shutil.rmtree(own_cache)
+    shutil.rmtree(private_cache)
     assert cache.load(KEY) is None
     open_cache().store(KEY, RECORD)
     assert cache.load(KEY) == RECORD
 
 
-def test_what_killed_writers_left_is_swept_after_a_while(own_cache):
+def test_stale_temporary_files_are_removed(private_cache):
     cache = open_cache()
     cache.store(KEY, RECORD)
-    place = own_cache / KEY[:2]
-    old, new = place / ".new-old", place / ".new-new"
+    shard = private_cache / KEY[:2]
+    old, new = shard / ".new-old", shard / ".new-new"
     old.write_bytes(b"x")
     new.write_bytes(b"x")
     os.utime(old, (time.time() - 7200,) * 2)
@@ -185,16 +185,16 @@ def test_what_killed_writers_left_is_swept_after_a_while(own_cache):
     assert not old.exists() and new.exists()
 
 
-def test_what_was_not_used_for_longest_makes_room(own_cache):
+def test_least_recently_used_records_are_evicted(private_cache):
     cache = open_cache()
     keys = [f"{KEY[:2]}{n:062x}" for n in range(40)]
     for n, key in enumerate(keys):
         cache.store(key, RECORD)
-        (path,) = (own_cache / KEY[:2]).glob(f"{key}.*")
+        (path,) = (private_cache / KEY[:2]).glob(f"{key}.*")
         os.utime(path, (n, n))
         if n == 30:
             assert cache.load(keys[0]) == RECORD  # used now
-    assert len(list((own_cache / KEY[:2]).iterdir())) == 32
+    assert len(list((private_cache / KEY[:2]).iterdir())) == 32
     assert cache.load(keys[0]) == cache.load(keys[-1]) == RECORD
     assert cache.load(keys[1]) is None
 
@@ -211,7 +211,7 @@ for n in range(100):
 """
 
 
-def test_processes_share_it(own_cache):
+def test_processes_share_the_cache(private_cache):
     command = [sys.executable, "-c", WRITER]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     children = [subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(3)]

@@ -10,11 +10,11 @@ from ocannl.ir.precision import float16, float64
 from ocannl.ir.tnode import Placement, Role
 
 
-def text(code, asked=None):
-    return canonical(code, asked or {}).text
+def text(code, keep_reasons=None):
+    return canonical(code, keep_reasons or {}).text
 
 
-def test_what_it_looks_like(build):
+def test_canonical_text(build):
     nodes, code = build.layer()
     assert text(Block("a layer", code), {nodes["h"]: "keep="}).splitlines() == [
         'n0 "h" float32[2,3] result asked "keep="',
@@ -31,11 +31,11 @@ def test_what_it_looks_like(build):
 
 
 def test_equal_computations_have_equal_texts_and_matching_nodes(build):
-    (one, first), (two, second) = build.layer(), build.layer()
+    (first_nodes, first), (second_nodes, second) = build.layer(), build.layer()
     a, b = canonical(first, {}), canonical(second, {})
     assert a.text == b.text
     assert [n.label for n in a.nodes] == [n.label for n in b.nodes]
-    assert set(a.nodes) == set(one.values()) and set(b.nodes) == set(two.values())
+    assert set(a.nodes) == set(first_nodes.values()) and set(b.nodes) == set(second_nodes.values())
 
 
 def test_names_of_loops_and_origins_do_not_matter(build):
@@ -65,9 +65,9 @@ def variants(build):
     i, n, m = Sym("i", 0, 3), build.static("n", 0, 4), build.static("n", 0, 5)
     at = (Affine.of(i),)
     kept = build.result("y", 4)
-    kept.requested.settle(Placement.KEPT, "keep(y)")
+    kept.requested.set(Placement.KEPT, "keep(y)")
     temporary = build.result("y", 4)
-    temporary.requested.settle(Placement.TEMPORARY, "virtual(y)")
+    temporary.requested.set(Placement.TEMPORARY, "virtual(y)")
 
     def code(lhs=y, accum=ADD, clear=True, value=None, loops=(i,), at=at, when=None):
         value = Apply(MUL, (Read(x, (Affine.of(i),)), Read(x, (Affine.of(i),)))) if value is None else value
@@ -113,13 +113,13 @@ def variants(build):
     yield replace(code(), pieces=code().pieces * 2)
 
 
-def test_whatever_differs_shows(build):
+def test_differences_change_the_text(build):
     texts = [text(code) for code in variants(build)]
-    for n, one in enumerate(texts):
-        assert one not in texts[:n], one
+    for n, text_ in enumerate(texts):
+        assert text_ not in texts[:n], text_
 
 
-def test_who_asks_for_what_shows(build):
+def test_keep_reasons_change_the_text(build):
     nodes, code = build.layer()
     texts = {text(code), text(code, {nodes["h"]: "keep="}), text(code, {nodes["h"]: "forward"})}
     texts.add(text(code, {nodes["y"]: "keep="}))
@@ -128,7 +128,7 @@ def test_who_asks_for_what_shows(build):
     assert text(code, {stranger: "keep="}) == text(code)
 
 
-def test_a_hostile_label_cannot_look_like_something_else(build):
+def test_hostile_label_is_escaped(build):
     x = build.node("x", 4)
     plain = build.result("y", 4)
     nasty = build.result('y" float32[4] result\nn1 "x', 4)
@@ -136,9 +136,9 @@ def test_a_hostile_label_cannot_look_like_something_else(build):
 
 
 @pytest.mark.parametrize("count", [10])
-def test_many_assignments_are_fast_enough(build, count):
+def test_large_computation_is_fast_enough(build, count):
     """Not timed: that nothing is quadratic in an obvious way shows in the text's length."""
     x, y = build.node("x", 4), build.result("y", 4)
-    one = len(text(build.pointwise(y, "neg", x)))
-    many = len(text(Seq(tuple(build.pointwise(y, "neg", x) for _ in range(count)))))
-    assert many < count * one
+    single_length = len(text(build.pointwise(y, "neg", x)))
+    total_length = len(text(Seq(tuple(build.pointwise(y, "neg", x) for _ in range(count)))))
+    assert total_length < count * single_length

@@ -40,9 +40,9 @@ class Constant:
         return np.broadcast_to(self.value, dims)
 
 
-def layer(build, ctx, asked=(), name="step"):
+def layer(build, ctx, keep=(), name="step"):
     nodes, code = build.layer()
-    return nodes, ctx.compile_comp(code, {nodes[n]: "keep=" for n in asked}, name)
+    return nodes, ctx.compile_comp(code, {nodes[n]: "keep=" for n in keep}, name)
 
 
 def fill(ctx, rng, *nodes):
@@ -74,10 +74,10 @@ def test_routines_of_a_context_share_its_arrays(build, ctx):
 
 def test_contexts_do_not_share(build, ctx):
     x = build.node("x", 3)
-    with Context(ctx.backend.name) as other:
+    with Context(ctx.backend.name) as second_context:
         ctx.set(x, [1, 2, 3])
-        assert not other.is_initialized(x)
-        other.set(x, 0)
+        assert not second_context.is_initialized(x)
+        second_context.set(x, 0)
         np.testing.assert_array_equal(ctx.get(x), [1, 2, 3])
 
 
@@ -127,7 +127,7 @@ def test_a_routine_without_symbols_takes_none(build, ctx):
 # ----------------------------------------------------------------------------------------------- what is initialized
 
 
-def test_reading_what_nothing_has_written_is_refused_when_run(build, ctx):
+def test_uninitialized_input_raises_when_run(build, ctx):
     nodes, step = layer(build, ctx)
     with pytest.raises(UninitializedError) as caught:
         step()
@@ -154,20 +154,20 @@ def test_reading_what_nothing_has_written_is_refused_when_run(build, ctx):
         (Role.STATE, "never set"),
     ],
 )
-def test_the_message_says_what_would_produce_a_node(build, ctx, role, says):
+def test_message_names_the_remedy(build, ctx, role, says):
     q = build.node("q", 2, role=role)
     with pytest.raises(UninitializedError, match=f"`q` holds no value in this context: .*{says}"):
         ctx.get(q)
 
 
-def test_many_missing_inputs_are_named_up_to_a_point(build, ctx):
+def test_message_limits_missing_inputs(build, ctx):
     xs, y = [build.node(f"x{n}", 2) for n in range(8)], build.result("y", 2)
     code = Seq(tuple(build.pointwise(y, "id", x, accum=ADD, clear=n == 0) for n, x in enumerate(xs)))
     with pytest.raises(UninitializedError, match="`x0`.*`x4`.*; and 3 more$"):
         ctx.compile_comp(code)()
 
 
-def test_reading_a_temporary_names_keep_and_who_settled_it(build, ctx):
+def test_reading_a_temporary_suggests_keep_and_names_the_rule(build, ctx):
     nodes, step = layer(build, ctx)
     ctx.set(nodes["w"], 1)
     ctx.set(nodes["x"], 1)
@@ -187,7 +187,7 @@ def test_reading_a_temporary_names_keep_and_who_settled_it(build, ctx):
     np.testing.assert_array_equal(ctx.get(nodes["h"]), np.full((2, 3), 4))
 
 
-def test_an_older_value_of_a_temporary_is_not_taken_for_a_current_one(build, ctx):
+def test_stale_value_of_a_temporary_is_invalid(build, ctx):
     nodes, code = build.layer()
     kept = ctx.compile_comp(code, {nodes["h"]: "keep="}, "kept")
     step = ctx.compile_comp(code, {}, "step")
@@ -203,7 +203,7 @@ def test_an_older_value_of_a_temporary_is_not_taken_for_a_current_one(build, ctx
             ctx.get(nodes["h"])
 
 
-def test_state_starts_from_its_contents_once(build, ctx):
+def test_state_contents_are_uploaded_once(build, ctx):
     start = Constant(10)
     total, x = build.node("total", 2, role=Role.STATE, contents=start), build.node("x", 2)
     add = build.pointwise(total, "id", x, accum=ADD, clear=False)
@@ -214,8 +214,8 @@ def test_state_starts_from_its_contents_once(build, ctx):
     second()
     np.testing.assert_array_equal(ctx.get(total), [12, 12])
     assert start.seeds == [42]
-    with Context(ctx.backend.name) as other:
-        np.testing.assert_array_equal(other.get(total), [10, 10])
+    with Context(ctx.backend.name) as second_context:
+        np.testing.assert_array_equal(second_context.get(total), [10, 10])
 
 
 def test_contents_are_uploaded_when_code_is_linked_or_read(build, ctx):
@@ -247,7 +247,7 @@ def test_parameters_with_contents_wait_for_init(build, ctx):
         routine()
     with pytest.raises(UninitializedError):
         ctx.get(w)
-    ctx.start(w, seed=3)
+    ctx.upload_contents(w, seed=3)
     assert start.seeds == [3]
     routine()
     np.testing.assert_array_equal(ctx.get(y), [-7, -7])
@@ -260,7 +260,7 @@ def test_the_seed_is_a_setting(build, ctx):
     assert start.seeds == [5]
 
 
-def test_a_call_that_breaks_off_leaves_its_outputs_unknown(build, fake):
+def test_interrupted_call_invalidates_outputs(build, fake):
     ctx = Context("fake")
     nodes, step = layer(build, ctx)
     ctx.set(nodes["w"], 1)
@@ -281,15 +281,15 @@ def test_a_call_that_breaks_off_leaves_its_outputs_unknown(build, fake):
     assert ctx.is_initialized(nodes["y"])
 
 
-def test_repeated_calls_do_not_check_again(build, fake, monkeypatch):
+def test_repeated_calls_skip_checks(build, fake, monkeypatch):
     ctx = Context("fake")
     nodes, step = layer(build, ctx)
     ctx.set(nodes["w"], 1)
     ctx.set(nodes["x"], 1)
     step()
     looked = []
-    require = Context.require
-    monkeypatch.setattr(Context, "require", lambda self, program: looked.append(1) or require(self, program))
+    require = Context.prepare_run
+    monkeypatch.setattr(Context, "prepare_run", lambda self, program: looked.append(1) or require(self, program))
     step()
     ctx.set(nodes["x"], 2)  # it held something before: nothing new is known
     step()
@@ -304,32 +304,32 @@ def test_repeated_calls_do_not_check_again(build, fake, monkeypatch):
 
 def test_setting_and_getting(build, ctx):
     x = build.node("x", 2, 3, precision=float16)
-    given = np.arange(6.0).reshape(3, 2).T
-    ctx[x] = given
+    array_ = np.arange(6.0).reshape(3, 2).T
+    ctx[x] = array_
     out = ctx[x]
     assert out.dtype == np.float16
-    np.testing.assert_array_equal(out, given)
+    np.testing.assert_array_equal(out, array_)
     out[...] = 0
-    np.testing.assert_array_equal(ctx[x], given)  # it was a copy
+    np.testing.assert_array_equal(ctx[x], array_)  # it was a copy
     ctx[x] = 2
     np.testing.assert_array_equal(ctx[x], np.full((2, 3), 2))
 
 
 @pytest.mark.parametrize("queue", ["inline", "threaded"])
-def test_what_was_set_does_not_follow_the_array(build, ctx, queue):
+def test_set_copies_the_array(build, ctx, queue):
     x = build.node("x", 200, 300)
-    given = np.arange(60000, dtype=np.float32).reshape(200, 300)
-    with Context(ctx.backend.name, queue=queue) as own:
+    array_ = np.arange(60000, dtype=np.float32).reshape(200, 300)
+    with Context(ctx.backend.name, queue=queue) as queued_context:
         for shift in range(3):
-            own.set(x, given)
-            given += 1
-            out = own.get(x)
-            np.testing.assert_array_equal(out, given - 1)
+            queued_context.set(x, array_)
+            array_ += 1
+            out = queued_context.get(x)
+            np.testing.assert_array_equal(out, array_ - 1)
             out[...] = shift
-            np.testing.assert_array_equal(own.get(x), given - 1)
+            np.testing.assert_array_equal(queued_context.get(x), array_ - 1)
 
 
-def test_a_value_that_does_not_fit_changes_nothing(build, ctx):
+def test_rejected_value_has_no_effect(build, ctx):
     x = build.node("x", 2, precision=int32)
     ctx[x] = [1, 2]
     for wrong in ([1, 2, 3], [0.5, 1], [2**40, 0], "no", None):
@@ -345,14 +345,14 @@ def test_arrays_of_size_zero(build, ctx):
     assert ctx[y].shape == (0, 3)
 
 
-def test_a_sum_over_nothing_is_the_neutral_element(build, ctx):
+def test_empty_sum_is_the_neutral_element(build, ctx):
     w, x, y = build.node("w", 3, 0), build.node("x", 2, 0), build.result("y", 2, 3)
     ctx[w], ctx[x] = np.zeros((3, 0)), np.zeros((2, 0))
     ctx.compile_comp(build.matmul(y, w, x))()
     np.testing.assert_array_equal(ctx[y], np.zeros((2, 3)))
 
 
-def test_what_is_too_large_is_refused_in_words(build, ctx):
+def test_too_large_node_raises_out_of_memory(build, ctx):
     x, y = build.node("x", 2**20, 2**30), build.result("y", 2**20, 2**30)
     start = Constant(0)
     z = build.node("z", 2**20, 2**30, role=Role.DATA, contents=start)
@@ -366,7 +366,7 @@ def test_what_is_too_large_is_refused_in_words(build, ctx):
     np.testing.assert_array_equal(ctx.get(small), [1, 1])
 
 
-def test_what_is_no_node(build, ctx):
+def test_non_node_raises(build, ctx):
     with pytest.raises(CodeError, match=r"`.grad` of a tensor without gradient is None"):
         ctx[None]
     with pytest.raises(CodeError, match="a tensor or a node is wanted, not 3"):
@@ -376,7 +376,7 @@ def test_what_is_no_node(build, ctx):
 # ------------------------------------------------------------------------------------------------------- refusals, end
 
 
-def test_unknown_backends_and_devices_are_refused():
+def test_unknown_backend_or_device_raises():
     with pytest.raises(UnknownBackend, match="numpy"):
         Context("no_such_backend")
     for device in (10_000, -1, True, "0", None):
@@ -386,7 +386,7 @@ def test_unknown_backends_and_devices_are_refused():
         Context("numpy", threads=0)
 
 
-def test_a_merge_buffer_that_nothing_fills_is_refused(build, ctx):
+def test_unfilled_merge_buffer_raises(build, ctx):
     x, y = build.node("x", 2), build.result("y", 2)
     (i,) = build.over(2)
     code = Assign(y, None, True, (Piece((i,), (Affine.of(i),), Read(x, (Affine.of(i),), merge=True)),))
@@ -402,7 +402,7 @@ def test_names_become_identifiers(build, ctx):
     assert ctx.compile_comp(code, name="...").name == "routine"
 
 
-def test_memory_comes_back(build, ctx):
+def test_memory_is_freed(build, ctx):
     gc.collect()  # what other tests left
     before = ctx.device.bytes_in_use
     nodes, step = layer(build, ctx)
@@ -414,7 +414,7 @@ def test_memory_comes_back(build, ctx):
     assert ctx.device.bytes_in_use == before + arena
 
 
-def test_a_routine_keeps_what_it_is_bound_to(build, ctx, rng):
+def test_routine_keeps_memory_alive(build, ctx, rng):
     nodes, step = layer(build, ctx)
     w, x = fill(ctx, rng, nodes["w"], nodes["x"])
     y = nodes["y"]
@@ -424,21 +424,21 @@ def test_a_routine_keeps_what_it_is_bound_to(build, ctx, rng):
     np.testing.assert_allclose(ctx.get(y), np.maximum(x @ w.T, 0), rtol=1e-5)
 
 
-def test_a_routine_bound_to_a_smaller_arena_goes_on(build, ctx, rng):
+def test_routine_keeps_smaller_arena(build, ctx, rng):
     nodes, step = layer(build, ctx)
     w, x = fill(ctx, rng, nodes["w"], nodes["x"])
     big, bigger, biggest = build.node("big", 4096), build.result("bigger", 4096), build.result("biggest", 4096)
     more = Seq((build.pointwise(bigger, "tanh", big), build.pointwise(biggest, "add", bigger, bigger)))
-    other = ctx.compile_comp(more)
+    second_context = ctx.compile_comp(more)
     ctx.set(big, 1)
-    other()
+    second_context()
     step()
     gc.collect()
     np.testing.assert_allclose(ctx.get(nodes["y"]), np.maximum(x @ w.T, 0), rtol=1e-5)
     np.testing.assert_allclose(ctx.get(biggest)[0], 2 * np.tanh(1), rtol=1e-5)
 
 
-def test_closing_gives_everything_back_and_ends_it(build):
+def test_close_frees_memory(build):
     gc.collect()  # what other tests left
     ctx = Context("numpy")
     before = ctx.device.bytes_in_use
@@ -453,7 +453,7 @@ def test_closing_gives_everything_back_and_ends_it(build):
         step,
         lambda: ctx.get(nodes["y"]),
         lambda: ctx.set(nodes["x"], 1),
-        lambda: ctx.start(nodes["x"]),
+        lambda: ctx.upload_contents(nodes["x"]),
         lambda: layer(build, ctx),
     ):
         with pytest.raises(CodeError, match="this context is closed"):
@@ -462,13 +462,13 @@ def test_closing_gives_everything_back_and_ends_it(build):
 
 def test_contexts_and_routines_are_neither_copied_nor_pickled(build, ctx):
     _, step = layer(build, ctx)
-    for thing, says in ((ctx, "use oc.save and oc.load"), (step, "compile it anew")):
+    for value_, says in ((ctx, "use oc.save and oc.load"), (step, "compile it anew")):
         for act in (copy.copy, copy.deepcopy, pickle.dumps):
             with pytest.raises(CodeError, match=says):
-                act(thing)
+                act(value_)
 
 
-def test_one_default_context_for_each_backend(monkeypatch):
+def test_default_context_per_backend(monkeypatch):
     monkeypatch.setattr(module, "_defaults", {})
     assert default_context("numpy") is default_context("numpy")
     with settings(backend="numpy"):
@@ -491,7 +491,7 @@ def test_threads_may_share_a_context(build, ctx):
             if not (ctx.get(y) == wanted).all():
                 failures.append(wanted)
 
-    threads = [threading.Thread(target=work, args=each) for each in steps]
+    threads = [threading.Thread(target=work, args=pair) for pair in steps]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -499,7 +499,7 @@ def test_threads_may_share_a_context(build, ctx):
     assert not failures
 
 
-def test_what_a_routine_tells(build, ctx):
+def test_routine_attributes(build, ctx):
     nodes, step = layer(build, ctx)
     assert set(step.inputs) == {nodes["w"], nodes["x"]}
     assert step.outputs == (nodes["y"],)
@@ -512,7 +512,7 @@ def test_what_a_routine_tells(build, ctx):
 
 
 @pytest.mark.parametrize("queue", ["inline", "threaded"])
-def test_other_libraries_use_arrays_in_place(queue):
+def test_dlpack_export_shares_memory(queue):
     x, y = (TNode(name, Role.PLACEHOLDER, lambda: (2, 3), lambda: float32) for name in "xy")
     ctx = Context("numpy", queue=queue)
     ctx.set(x, np.arange(6.0).reshape(2, 3))

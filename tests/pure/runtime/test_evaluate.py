@@ -18,14 +18,14 @@ def graph() -> dict[str, Any]:
     return {"x": x, "n": n, "w": w, "y": y, "z": (y * 2).with_label("z")}
 
 
-def test_inputs_are_given_by_name_or_by_themselves(ctx, graph):
+def test_feeds_by_label_or_tensor(ctx, graph):
     x, n, y = (graph[name] for name in "xny")
     for feeds in ({"x": [1, 2], "n": 3}, {x: np.array([1, 2]), n: 3}, {"x": [1, 2], n: np.int64(3)}):
         assert oc.evaluate(y, feeds, ctx).tolist() == [5, 7]
     assert ctx[x].tolist() == [1, 2]
 
 
-def test_what_is_asked_for_comes_as_it_was_asked_for(ctx, graph):
+def test_result_structure_matches_outputs(ctx, graph):
     feeds = {"x": [1, 2], "n": 0}
     y, z, x, w = (graph[name] for name in "yzxw")
     assert [a.tolist() for a in oc.evaluate([y, z, x, w], feeds, ctx)] == [[2, 4], [4, 8], [1, 2], [2, 2]]
@@ -34,14 +34,14 @@ def test_what_is_asked_for_comes_as_it_was_asked_for(ctx, graph):
     assert oc.evaluate(oc.tensor(3.0), ctx=ctx) == 3
 
 
-def test_what_has_a_value_needs_no_feeds(ctx, graph):
+def test_initialized_inputs_need_no_feeds(ctx, graph):
     assert oc.evaluate(graph["w"], ctx=ctx).tolist() == [2, 2]
     ctx[graph["x"]], ctx[graph["w"]] = [1, 2], [5, 6]
     assert oc.evaluate(graph["y"], {"n": 1}, ctx).tolist() == [6, 13]
 
 
 @pytest.mark.parametrize(
-    ("what", "error", "message"),
+    ("call", "error", "message"),
     [
         (lambda g, ctx: oc.evaluate(g["y"], {"q": [1.0]}, ctx), oc.CodeError, "no input is called 'q'; there are x"),
         (lambda g, ctx: oc.evaluate(g["y"], {3: 1}, ctx), oc.CodeError, "no input is called 3"),
@@ -55,12 +55,12 @@ def test_what_has_a_value_needs_no_feeds(ctx, graph):
         (lambda g, ctx: oc.evaluate(g["y"], {}, "llvm"), oc.CodeError, "evaluated in a context"),
     ],
 )
-def test_what_cannot_be_evaluated_is_refused(ctx, graph, what, error, message):
+def test_invalid_outputs_or_feeds_raise(ctx, graph, call, error, message):
     with pytest.raises(error, match=message):
-        what(graph, ctx)
+        call(graph, ctx)
 
 
-def test_inputs_of_one_name_are_given_by_themselves(ctx):
+def test_ambiguous_label_raises(ctx):
     a, b = (oc.placeholder("p", b=[], i=[], o=[1]) for _ in range(2))
     with pytest.raises(oc.CodeError, match="2 inputs are called `p`"):
         oc.evaluate(a + b, {"p": [1]}, ctx)

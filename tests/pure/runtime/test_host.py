@@ -4,11 +4,11 @@ import pytest
 
 from ocannl.base.errors import DataError, DtypeError, ShapeError
 from ocannl.ir.precision import precision
-from ocannl.runtime.host import for_node
+from ocannl.runtime.host import array_for_node
 
 
 def take(value, dims, kind="float32"):
-    return for_node(value, "x", dims, precision(kind))
+    return array_for_node(value, "x", dims, precision(kind))
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def take(value, dims, kind="float32"):
         (range(3), (3,), "int32", [0, 1, 2]),
     ],
 )
-def test_what_is_taken(value, dims, kind, wanted):
+def test_accepted_values(value, dims, kind, wanted):
     out = take(value, dims, kind)
     assert out.dtype == np.dtype(precision(kind).numpy)
     assert out.shape == dims
@@ -43,15 +43,15 @@ def test_what_is_taken(value, dims, kind, wanted):
     np.testing.assert_array_equal(out.astype("f8"), np.asarray(wanted, "f8"))
 
 
-def test_what_fits_is_not_copied():
-    given = np.zeros(3, np.float32)
-    assert take(given, (3,)) is given
-    assert take(given.reshape(3, 1).T, (1, 3)).base is given
-    given.flags.writeable = False
-    assert take(given, (3,)) is given
+def test_matching_array_is_not_copied():
+    array = np.zeros(3, np.float32)
+    assert take(array, (3,)) is array
+    assert take(array.reshape(3, 1).T, (1, 3)).base is array
+    array.flags.writeable = False
+    assert take(array, (3,)) is array
 
 
-def test_other_libraries_give_theirs():
+def test_arrays_of_foreign_libraries():
     class WithArray:
         def __array__(self, dtype=None, copy=None):
             return np.arange(3.0)
@@ -66,8 +66,8 @@ def test_other_libraries_give_theirs():
         def __dlpack_device__(self):
             return self.array.__dlpack_device__()
 
-    for given in (WithArray(), WithDlpack()):
-        np.testing.assert_array_equal(take(given, (3,)), [0, 1, 2])
+    for array in (WithArray(), WithDlpack()):
+        np.testing.assert_array_equal(take(array, (3,)), [0, 1, 2])
 
 
 @pytest.mark.parametrize(
@@ -102,6 +102,6 @@ def test_other_libraries_give_theirs():
         ([1000.0], (1,), "float8_e4m3fn", DataError, "no room for 1000"),
     ],
 )
-def test_what_is_refused(value, dims, kind, error, says):
+def test_rejected_values(value, dims, kind, error, says):
     with pytest.raises(error, match=says):
         take(value, dims, kind)

@@ -5,18 +5,18 @@ from hypothesis import strategies as st
 
 from ocannl.backend.cpu.device import CpuDevice
 from ocannl.runtime.arrays import Arrays
-from ocannl.runtime.pools import Slab, packed
+from ocannl.runtime.pools import Slab, pack
 
 
 @given(st.lists(st.integers(0, 300)), st.sampled_from([1, 16, 64]))
-def test_packed_arrays_are_aligned_and_disjoint(sizes, alignment):
-    offsets, total = packed(sizes, alignment)
+def test_pack_is_aligned_and_disjoint(sizes, alignment):
+    offsets, total = pack(sizes, alignment)
     assert all(offset % alignment == 0 for offset in offsets)
     assert all(a + size <= b for a, size, b in zip(offsets, sizes, [*offsets[1:], total], strict=False))
     assert total < sum(sizes) + alignment * len(sizes) + 1
 
 
-def test_a_slab_goes_with_its_last_owner():
+def test_slab_is_freed_with_its_last_reference():
     device = CpuDevice()
     slab = Slab(device, 100)
     assert device.bytes_in_use == 100
@@ -25,7 +25,7 @@ def test_a_slab_goes_with_its_last_owner():
     assert device.bytes_in_use == 0
 
 
-def test_a_slab_is_given_back_once():
+def test_release_is_idempotent():
     device = CpuDevice()
     slab = Slab(device, 100)
     slab.release()
@@ -34,7 +34,7 @@ def test_a_slab_is_given_back_once():
     assert device.bytes_in_use == 0
 
 
-def test_memory_of_nodes_that_are_gone_comes_back(build):
+def test_memory_of_collected_nodes_is_freed(build):
     device = CpuDevice()
     arrays = Arrays(device.queue(threaded=False), 64)
     x, y = build.node("x", 16), build.node("y", 16)
@@ -65,15 +65,15 @@ def test_an_arena_grows_and_is_shared():
     assert device.bytes_in_use == 0
 
 
-def test_the_state_changes_when_something_becomes_known(build):
+def test_epoch_changes_with_validity(build):
     arrays = Arrays(CpuDevice().queue(threaded=False), 64)
     x = build.node("x", 2)
     arrays.mark(x, True)  # it has no array: nothing happens
-    assert arrays.turn.state == 0 and not arrays.holds(x)
+    assert arrays.lock.epoch == 0 and not arrays.holds(x)
     arrays.allocate([x])
     arrays.mark(x, True)
-    assert arrays.turn.state == 1 and arrays.holds(x)
+    assert arrays.lock.epoch == 1 and arrays.holds(x)
     arrays.mark(x, True)
-    assert arrays.turn.state == 1
+    assert arrays.lock.epoch == 1
     arrays.mark(x, False)
-    assert arrays.turn.state == 2 and not arrays.holds(x) and arrays.held(x)
+    assert arrays.lock.epoch == 2 and not arrays.holds(x) and arrays.was_written(x)

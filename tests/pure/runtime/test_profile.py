@@ -7,7 +7,7 @@ import pytest
 
 import ocannl as oc
 from ocannl import train
-from ocannl.ir.loops import Home, Stamp
+from ocannl.ir.loops import MemorySpace, ReadClock
 from ocannl.ir.walk import walk
 from ocannl.runtime import compile_cache
 from ocannl.runtime.profile import _Clock, cut
@@ -18,8 +18,8 @@ QUEUES = ["inline", "threaded"]
 
 @pytest.fixture(params=QUEUES)
 def context(ctx, request):
-    with oc.Context(ctx.backend.name, queue=request.param) as made:
-        yield made
+    with oc.Context(ctx.backend.name, queue=request.param) as result:
+        yield result
 
 
 def training():
@@ -61,7 +61,7 @@ def test_a_row_for_each_nest(context):
     assert profile.nests_ns == sum(row.median_ns for row in profile.rows)
 
 
-def test_a_profile_leaves_everything_as_it_was(context):
+def test_profile_restores_arrays(context):
     _, step = compiled(context)
     step()
     before = contents(context, step)
@@ -71,15 +71,15 @@ def test_a_profile_leaves_everything_as_it_was(context):
     step()
     after = contents(context, step)
 
-    with oc.Context(context.backend.name) as other:
-        _, plain = compiled(other)
+    with oc.Context(context.backend.name) as second_context:
+        _, plain = compiled(second_context)
         plain()
         plain()
-        for mine, theirs in zip(after, contents(other, plain), strict=True):
-            np.testing.assert_array_equal(mine, theirs)
+        for actual, expected in zip(after, contents(second_context, plain), strict=True):
+            np.testing.assert_array_equal(actual, expected)
 
 
-def test_a_profile_that_breaks_off_leaves_everything_as_it_was(context, monkeypatch):
+def test_interrupted_profile_restores_arrays(context, monkeypatch):
     _, step = compiled(context)
     step()
     before, calls = contents(context, step), []
@@ -98,7 +98,7 @@ def test_a_profile_that_breaks_off_leaves_everything_as_it_was(context, monkeypa
         np.testing.assert_array_equal(old, new)
 
 
-def test_a_profile_before_the_first_call_gives_outputs_no_values(ctx):
+def test_profile_before_the_first_call_leaves_outputs_uninitialized(ctx):
     loss, step = compiled(ctx)
     assert step.profile(calls=1).rows
     assert loss not in ctx
@@ -106,11 +106,11 @@ def test_a_profile_before_the_first_call_gives_outputs_no_values(ctx):
         ctx[loss]
 
 
-def test_the_nests_compute_what_the_routine_does(ctx):
+def test_partitioned_nests_compute_the_routine(ctx):
     _, step = compiled(ctx)
-    pieces = cut(step._program.rebuilt())
+    pieces = cut(step._program.rebuild())
     assert len({piece.proc.name for piece in pieces}) == len(pieces) > 5
-    assert ctx.backend.name == "numpy" or any(buf.home is Home.ARENA for p in pieces for buf in p.proc.bufs)
+    assert ctx.backend.name == "numpy" or any(buf.space is MemorySpace.ARENA for p in pieces for buf in p.proc.bufs)
     inputs = {node: ctx.get(node) for node in step.inputs}
     step()
     wanted = contents(ctx, step)
@@ -120,33 +120,33 @@ def test_the_nests_compute_what_the_routine_does(ctx):
     for piece in pieces:
         entry, _ = ctx.bind(code, piece.proc.name, links(piece.proc), piece.proc.arena)
         entry()
-    for one, other in zip(wanted, contents(ctx, step), strict=True):
-        np.testing.assert_array_equal(one, other)
+    for left, second_context in zip(wanted, contents(ctx, step), strict=True):
+        np.testing.assert_array_equal(left, second_context)
 
 
-def test_nests_whose_parts_are_not_told_apart_have_a_row(ctx):
+def test_nests_without_timestamps_have_a_single_row(ctx):
     _, step = compiled(ctx)
-    proc = step._program.rebuilt()
-    whole, apart = cut(proc, stamped=False), cut(proc)
+    proc = step._program.rebuild()
+    whole, apart = cut(proc, with_timestamps=False), cut(proc)
     assert [piece.proc.name for piece in whole] == [piece.proc.name for piece in apart]
-    assert all(len(piece.members) == 1 and piece.stamps is None for piece in whole)
-    assert not any(isinstance(node, Stamp) for piece in whole for node in walk(piece.proc.body))
+    assert all(len(piece.members) == 1 and piece.timestamps is None for piece in whole)
+    assert not any(isinstance(node, ReadClock) for piece in whole for node in walk(piece.proc.body))
 
 
-def test_code_that_was_kept_is_cut_as_well(ctx):
+def test_profile_of_cached_code(ctx):
     _, first = compiled(ctx)
     first()
     rows = first.profile(calls=1).rows
-    compile_cache.forget()  # what is on disk stays
-    with oc.Context(ctx.backend.name) as other:
-        _, again = compiled(other)
+    compile_cache.clear()  # what is on disk stays
+    with oc.Context(ctx.backend.name) as second_context:
+        _, again = compiled(second_context)
         again()
         assert [(r.name, r.heading, r.read_bytes) for r in again.profile(calls=1).rows] == [
             (r.name, r.heading, r.read_bytes) for r in rows
         ]
 
 
-def test_symbols_are_given_as_in_a_call(context):
+def test_symbols_are_passed_as_in_a_call(context):
     n = oc.symbol("n", 0, 3)
     row = (oc.tensor(np.eye(3, dtype="float32"), batch_axes=1, label="rows")[n] * 2).with_label("row")
     look = context.compile(row.forward)
@@ -158,7 +158,7 @@ def test_symbols_are_given_as_in_a_call(context):
         look.profile(n=3)
 
 
-def test_a_node_may_be_asked_for_since_the_routine_was_compiled(ctx):
+def test_node_kept_after_compilation(ctx):
     x = oc.placeholder("x", o=[2])
     h = (x * 3).with_label("h")
     y = oc.sqrt(h).with_label("y")
@@ -172,25 +172,25 @@ def test_a_node_may_be_asked_for_since_the_routine_was_compiled(ctx):
 
 
 @pytest.mark.parametrize("calls", [0, -1, 1.5, True, "10"])
-def test_a_number_of_calls_is_a_positive_integer(ctx, calls):
+def test_calls_must_be_positive(ctx, calls):
     _, step = compiled(ctx)
     with pytest.raises(oc.CodeError, match="at least one call"):
         step.profile(calls=calls)
 
 
-def test_what_a_call_needs_a_profile_needs(ctx):
+def test_profile_requires_initialized_inputs(ctx):
     x = oc.placeholder("x", o=[2])
     double = ctx.compile((x * 2).forward)
     with pytest.raises(oc.UninitializedError, match="`x`"):
         double.profile()
 
 
-def test_code_that_does_nothing_has_no_rows(ctx):
+def test_empty_code_has_no_rows(ctx):
     profile = ctx.compile(oc.seq(), name="idle").profile()
     assert profile.rows == () and "idle" in str(profile)
 
 
-def test_the_table_is_aligned_and_names_stay_on_their_line(ctx):
+def test_table_is_aligned_and_names_are_single_line(ctx):
     x = oc.placeholder("x\n\x1b[31m", o=[2])
     ctx[x] = 1
     with oc.cd("under\na \x00 heading") as code:
@@ -201,7 +201,7 @@ def test_the_table_is_aligned_and_names_stay_on_their_line(ctx):
     assert lines[1].split()[:2] == ["nest", "under"] and lines[2].startswith("x [31m  under a heading")
 
 
-def test_the_trace_is_what_viewers_read(ctx, tmp_path):
+def test_chrome_trace_format(ctx, tmp_path):
     label = 'h"</script>\n\\ \u2028'
     x = oc.placeholder(label, o=[2])
     ctx[x] = 1

@@ -13,18 +13,18 @@ from ocannl.runtime import compile_cache
 from ocannl.runtime.compile import Job, compile_programs
 
 
-def compile_program(code, asked, name, backend):
-    (program,) = compile_programs([Job(code, asked, name)], backend)
+def compile_program(code, keep_reasons, name, backend):
+    (program,) = compile_programs([Job(code, keep_reasons, name)], backend)
     return program
 
 
 def decisions(nodes):
-    return {name: str(node.decided) for name, node in nodes.items()}
+    return {name: str(node.last_decision) for name, node in nodes.items()}
 
 
-def compiled(build, backend, asked=(), name="step"):
+def compiled(build, backend, keep_reasons=(), name="step"):
     nodes, code = build.layer()
-    program = compile_program(code, {nodes[n]: "keep=" for n in asked}, name, backend)
+    program = compile_program(code, {nodes[n]: "keep=" for n in keep_reasons}, name, backend)
     return program, nodes
 
 
@@ -33,26 +33,26 @@ def labels(links):
 
 
 @pytest.mark.parametrize("warm", ["memory", "disk"])
-@pytest.mark.parametrize("asked", [(), ("h",)])
-def test_a_hit_gives_the_same_program_and_the_same_decisions(build, fake, warm, asked):
-    cold, first = compiled(build, fake, asked)
+@pytest.mark.parametrize("keep_reasons", [(), ("h",)])
+def test_hit_returns_equal_program_and_decisions(build, fake, warm, keep_reasons):
+    cold, first = compiled(build, fake, keep_reasons)
     if warm == "disk":
-        compile_cache.forget()
-    hit, second = compiled(build, fake, asked)
+        compile_cache.clear()
+    hit, second = compiled(build, fake, keep_reasons)
     assert (fake.compiled, fake.restored) == (1, 1 if warm == "disk" else 0)
     assert labels(hit.links) == labels(cold.links)
     assert [link.node for link in hit.links] == [second[link.node.label] for link in cold.links]
     assert hit.stages == cold.stages and list(hit.stages) == list(cold.stages)
     assert hit.code.source == cold.code.source
     assert hit.arena_bytes == cold.arena_bytes
-    assert [(f.node.label, f.placement, f.author) for f in hit.facts] == [
-        (f.node.label, f.placement, f.author) for f in cold.facts
+    assert [(f.node.label, f.placement, f.pass_name) for f in hit.facts] == [
+        (f.node.label, f.placement, f.pass_name) for f in cold.facts
     ]
     assert decisions(first) == decisions(second)
-    assert ("temporary" in decisions(second)["h"]) == (not asked)
+    assert ("temporary" in decisions(second)["h"]) == (not keep_reasons)
 
 
-def test_symbols_are_those_of_the_code_at_hand(build, fake):
+def test_hit_uses_symbols_of_the_new_code(build, fake):
     def code():
         from ocannl.ir.assign import Assign, Piece, Read
         from ocannl.ir.index import Affine
@@ -68,19 +68,19 @@ def test_symbols_are_those_of_the_code_at_hand(build, fake):
     assert fake.compiled == 1
 
 
-@pytest.mark.parametrize("what", ["name", "version", "capabilities", "asked", "backend"])
-def test_whatever_decides_what_comes_out_is_in_the_key(build, fake, what):
+@pytest.mark.parametrize("determinant", ["name", "version", "capabilities", "keep_reasons", "backend"])
+def test_key_covers_all_determinants(build, fake, determinant):
     compiled(build, fake)
-    match what:
+    match determinant:
         case "name":
             compiled(build, fake, name="other")
         case "version":
             fake.version = "2"
             compiled(build, fake)
         case "capabilities":
-            fake.capabilities = Capabilities(scheduled=False, alignment_bytes=128)
+            fake.capabilities = Capabilities(wants_schedule=False, alignment_bytes=128)
             compiled(build, fake)
-        case "asked":
+        case "keep_reasons":
             compiled(build, fake, ["h"])
         case "backend":
             fake.name = "another"
@@ -88,16 +88,16 @@ def test_whatever_decides_what_comes_out_is_in_the_key(build, fake, what):
     assert fake.compiled == 2
 
 
-def test_a_changed_source_of_ours_misses(build, fake, monkeypatch):
+def test_changed_package_source_is_a_miss(build, fake, monkeypatch):
     compiled(build, fake)
-    monkeypatch.setattr("ocannl.runtime.fingerprint.of_package", lambda name: "changed")
+    monkeypatch.setattr("ocannl.runtime.fingerprint.package_fingerprint", lambda name: "changed")
     compiled(build, fake)
     assert fake.compiled == 2
 
 
-def test_code_that_does_not_fit_the_machine_is_compiled_anew(build, fake, warnings):
+def test_code_for_another_target_is_recompiled(build, fake, warnings):
     compiled(build, fake)
-    compile_cache.forget()
+    compile_cache.clear()
     fake.refuses = True
     compiled(build, fake)
     assert fake.compiled == 2
@@ -110,7 +110,7 @@ def test_code_that_does_not_fit_the_machine_is_compiled_anew(build, fake, warnin
 )
 def test_a_record_of_another_form_is_a_miss(build, fake, warnings, monkeypatch, change):
     compiled(build, fake)
-    compile_cache.forget()
+    compile_cache.clear()
     load = compile_cache.Record
 
     def twisted(self, key):
@@ -123,16 +123,16 @@ def test_a_record_of_another_form_is_a_miss(build, fake, warnings, monkeypatch, 
     assert "has another form" in warnings.text
 
 
-def test_off_means_off(build, fake, own_cache):
+def test_disabled_disk_cache(build, fake, private_cache):
     with settings(cache=False):
         compiled(build, fake)
-        compile_cache.forget()
+        compile_cache.clear()
         compiled(build, fake)
     assert fake.compiled == 2
-    assert not own_cache.exists()
+    assert not private_cache.exists()
 
 
-def test_what_has_no_bytes_is_not_kept(build, fake, own_cache):
+def test_code_without_blob_is_not_cached(build, fake, private_cache):
     compile_ = fake.compile
 
     def without(procs):
@@ -144,10 +144,10 @@ def test_what_has_no_bytes_is_not_kept(build, fake, own_cache):
     compiled(build, fake)
     compiled(build, fake)
     assert fake.compiled == 2
-    assert not own_cache.exists() or not any(own_cache.iterdir())
+    assert not private_cache.exists() or not any(private_cache.iterdir())
 
 
-def test_threads_compile_one_thing_once(build, fake):
+def test_concurrent_compilations_are_deduplicated(build, fake):
     compile_, entered = fake.compile, threading.Barrier(4, timeout=20)
 
     def slow(procs):
@@ -190,31 +190,31 @@ def test_a_failed_compilation_leaves_no_lock(build, fake):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_child_of_a_fork_can_compile(build, fake):
-    with compile_cache.one_at_a_time("key"):
+    with compile_cache.single_flight("key"):
         child = os.fork()
         if child == 0:
-            with compile_cache.one_at_a_time("key"):
+            with compile_cache.single_flight("key"):
                 os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_a_turn_lasts_until_all_have_had_it():
+def test_flight_lasts_until_all_threads_leave():
     def waits() -> None:
-        with compile_cache.one_at_a_time("key"):
+        with compile_cache.single_flight("key"):
             pass
 
-    others = [threading.Thread(target=waits) for _ in range(3)]
-    with compile_cache.one_at_a_time("key"):
-        turn = compile_cache._running["key"]
-        for other in others:
-            other.start()
-        while turn.users < 4:
+    waiters = [threading.Thread(target=waits) for _ in range(3)]
+    with compile_cache.single_flight("key"):
+        flight = compile_cache._in_flight["key"]
+        for waiter in waiters:
+            waiter.start()
+        while flight.users < 4:
             time.sleep(0.001)
-        assert compile_cache._running["key"] is turn
-    for other in others:
-        other.join()
-    assert not turn.users
-    assert "key" not in compile_cache._running
+        assert compile_cache._in_flight["key"] is flight
+    for waiter in waiters:
+        waiter.join()
+    assert not flight.users
+    assert "key" not in compile_cache._in_flight
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
@@ -244,12 +244,12 @@ def test_inputs_and_outputs(build, fake):
 def test_the_stages_are_in_order(build, fake):
     program, _ = compiled(build, fake)
     stages = list(program.stages)
-    assert stages[0] == "lower" and stages[-1] == "memory"
-    assert program.code.source == program.stages["memory"]
-    assert "arena at 0" in program.stages["memory"]
+    assert stages[0] == "lower" and stages[-1] == "allocate_memory"
+    assert program.code.source == program.stages["allocate_memory"]
+    assert "arena at 0" in program.stages["allocate_memory"]
 
 
-def test_every_pass_is_checked_when_asked(build, fake, monkeypatch):
+def test_verify_every_pass(build, fake, monkeypatch):
     seen = []
     monkeypatch.setattr("ocannl.runtime.compile.verify", lambda proc, stage, **_: seen.append(stage))
     with settings(verify="every"):
@@ -276,7 +276,7 @@ def test_an_ill_formed_program_is_not_compiled(build, fake, monkeypatch):
     assert fake.compiled == 0
 
 
-def test_two_symbols_of_one_name_are_refused(build, fake):
+def test_duplicate_symbol_names_raise(build, fake):
     from ocannl.ir.assign import Apply, Assign, Index, Piece
     from ocannl.ir.index import Affine
     from ocannl.ir.ops import ADD

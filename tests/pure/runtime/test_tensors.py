@@ -13,7 +13,7 @@ def w():
     return oc.param("w", output=[3], input=[4])
 
 
-def test_init_sets_what_is_missing_and_nothing_else(ctx, w):
+def test_init_initializes_missing_parameters_only(ctx, w):
     y = w @ oc.tensor(np.ones((2, 4), "f4"), batch_axes=1) + oc.param("b", 2.0, output=[3])
     ctx[w] = 1
     ctx.init(y)
@@ -26,9 +26,9 @@ def test_init_sets_what_is_missing_and_nothing_else(ctx, w):
 
 def test_seeds(ctx, w):
     def drawn(**seed):
-        with oc.Context(ctx.backend.name) as other:
-            other.init(w, **seed)
-            return other[w]
+        with oc.Context(ctx.backend.name) as second_context:
+            second_context.init(w, **seed)
+            return second_context[w]
 
     np.testing.assert_array_equal(drawn(), drawn(seed=42))
     assert (drawn(seed=1) != drawn(seed=2)).any()
@@ -36,7 +36,7 @@ def test_seeds(ctx, w):
         np.testing.assert_array_equal(drawn(), drawn(seed=1))
 
 
-def test_code_that_initializes_does_so_each_time(ctx, w):
+def test_init_code_reinitializes(ctx, w):
     ctx.init(w)
     drawn = ctx[w]
     for act in (lambda: ctx.run(w.init_params), lambda: ctx.init(w.init_params)):
@@ -50,7 +50,7 @@ def test_code_that_initializes_does_so_each_time(ctx, w):
     np.testing.assert_array_equal(ctx[w], drawn)
 
 
-def test_a_seed_reaches_the_expression_that_a_parameter_starts_as(ctx):
+def test_seed_applies_to_initial_expression(ctx):
     w = oc.param("w", init=oc.uniform() * 2.0, output=[8])
     ctx.init(w, seed=1)
     first = ctx[w]
@@ -60,7 +60,7 @@ def test_a_seed_reaches_the_expression_that_a_parameter_starts_as(ctx):
     np.testing.assert_array_equal(ctx[w], first)
 
 
-def test_parameters_that_were_lost_are_initialized_again(ctx, w):
+def test_lost_parameters_are_reinitialized(ctx, w):
     ctx.init(w)
     drawn = ctx[w]
     ctx.arrays.mark(w.value, False)  # as after an interrupt
@@ -103,7 +103,7 @@ def test_keep(ctx, w):
     assert ctx.compile(y.forward, "named").name == "named"
 
 
-def test_what_is_no_code_is_refused(ctx, w):
+def test_non_code_raises(ctx, w):
     for wrong, says in [
         (w, "is a tensor, not code; the code that computes it is its `.forward`"),
         (lambda: w, "is a tensor, not code"),
@@ -129,7 +129,7 @@ def test_symbols_of_run(ctx):
         ctx.run(y.forward, n=3)
 
 
-def test_after_an_error_the_context_goes_on(ctx):
+def test_context_is_usable_after_an_error(ctx):
     x = oc.placeholder("x", output=[3])
     y = x * 2.0
     with pytest.raises(UninitializedError, match="`x`"):
@@ -147,7 +147,7 @@ def test_in(ctx, w):
     assert w in ctx
 
 
-def test_several_pieces_of_code_are_compiled_in_one_run(monkeypatch):
+def test_compile_all_is_a_single_run(monkeypatch):
     x = oc.placeholder("x", o=[3])
     y, z = (x * 3.25).with_label("y"), (x + 7.5).with_label("z")
     ctx = oc.Context("llvm")
@@ -158,7 +158,7 @@ def test_several_pieces_of_code_are_compiled_in_one_run(monkeypatch):
     )
     ctx[x] = [1, 2, 3]
     with oc.settings(cache=False):
-        compile_cache.forget()
+        compile_cache.clear()
         first, second, third = ctx.compile_all([y.forward, z.forward, y.forward])
         assert runs == [["y_forward", "z_forward", "y_forward_2"]]
         first(), second(), third()

@@ -12,24 +12,24 @@ import pytest
 from ocannl.backend import registry
 from ocannl.base.config import settings
 from ocannl.base.errors import CompileError, OutOfMemory
-from ocannl.ir.loops import Home
+from ocannl.ir.loops import MemorySpace
 from ocannl.lower.lower import lower
+from ocannl.opt import autotune as module
 from ocannl.opt import machine_model as machine
-from ocannl.opt import search as module
+from ocannl.opt.autotune import standalone_program
 from ocannl.opt.pipeline import optimize
-from ocannl.opt.search import alone
 from ocannl.runtime import benchmark, compile_cache
-from ocannl.runtime.benchmark import Searcher
+from ocannl.runtime.benchmark import Autotuner
 from ocannl.runtime.context import Context
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed")
 
 
 @pytest.fixture(autouse=True)
-def nothing_known(monkeypatch):
-    monkeypatch.setattr(benchmark, "_known", {})
+def empty_cache(monkeypatch):
+    monkeypatch.setattr(benchmark, "_memory", {})
     monkeypatch.setattr(benchmark, "ROUNDS", 2)
-    monkeypatch.setattr(benchmark, "STRETCH_S", 1e-6)
+    monkeypatch.setattr(benchmark, "MIN_SAMPLE_SECONDS", 1e-6)
     monkeypatch.setattr(machine, "MIN_AUTOTUNED_OPS", 0)
 
 
@@ -51,13 +51,13 @@ class Watched:
 
 @pytest.fixture
 def backend(monkeypatch):
-    made = Watched()
-    monkeypatch.setattr("ocannl.runtime.context.resolve", lambda name=None: made)
-    return made
+    watched = Watched()
+    monkeypatch.setattr("ocannl.runtime.context.resolve", lambda name=None: watched)
+    return watched
 
 
 def searcher(backend, seconds=100, threads=1):
-    return Searcher(backend, backend.device(0), threads, seconds)
+    return Autotuner(backend, backend.device(0), threads, seconds)
 
 
 def product(build, rows=8):
@@ -72,31 +72,31 @@ def programs(build, backend, count=3):
     return [replace(proc, name=f"step_{n}") for n in range(count)]
 
 
-def test_every_program_has_a_time(build, backend):
+def test_each_program_is_measured(build, backend):
     device = backend.device(0)
     before = device.bytes_in_use
     times = searcher(backend).timer().seconds(programs(build, backend))
-    assert len(times) == 3 and all(0 < each < 1 for each in times)
+    assert len(times) == 3 and all(0 < time < 1 for time in times)
     assert device.bytes_in_use == before
 
 
-def test_what_the_compiler_refuses_takes_for_ever(build, backend):
+def test_rejected_program_is_infinitely_slow(build, backend):
     backend.refuses = lambda name: name == "step_1"
     times = searcher(backend).timer().seconds(programs(build, backend))
-    assert [math.isinf(each) for each in times] == [False, True, False]
+    assert [math.isinf(time) for time in times] == [False, True, False]
 
 
-def test_when_the_time_is_up_nothing_is_tried(build, backend, monkeypatch):
-    monkeypatch.setattr(module, "finished", None)
+def test_nothing_is_measured_after_the_deadline(build, backend, monkeypatch):
+    monkeypatch.setattr(module, "schedule_and_finish", None)
     late = searcher(backend, seconds=-1).timer()
-    assert not late.is_over
+    assert not late.has_expired
     _, code = product(build)
-    proc = optimize(lower(code, "step"), {}, backend.capabilities, without=frozenset(["schedule", "memory"]))
-    assert module.search(proc, backend.capabilities, late) == {}
-    assert late.is_over and not backend.batches
+    proc = optimize(lower(code, "step"), {}, backend.capabilities, without=frozenset(["schedule", "allocate_memory"]))
+    assert module.autotune(proc, backend.capabilities, late) == {}
+    assert late.has_expired and not backend.batches
 
 
-def test_what_needs_too_much_memory_is_not_timed(build, backend, monkeypatch):
+def test_program_without_memory_is_not_measured(build, backend, monkeypatch):
     def refuse(self, size_bytes):
         raise OutOfMemory("none left")
 
@@ -106,34 +106,34 @@ def test_what_needs_too_much_memory_is_not_timed(build, backend, monkeypatch):
 
 def nest(build, backend, rows=8):
     _, code = product(build, rows)
-    proc = optimize(lower(code, "step"), {}, backend.capabilities, without=frozenset(["schedule", "memory"]))
-    return alone(proc, proc.body[-1])
+    proc = optimize(lower(code, "step"), {}, backend.capabilities, without=frozenset(["schedule", "allocate_memory"]))
+    return standalone_program(proc, proc.body[-1])
 
 
 @pytest.mark.parametrize("warm", ["memory", "disk"])
-def test_choices_are_known_again_by_what_the_nest_is(build, backend, warm):
-    searcher(backend).timer().remember(nest(build, backend), (3, 0))
+def test_choices_are_cached_by_canonical_nest(build, backend, warm):
+    searcher(backend).timer().insert(nest(build, backend), (3, 0))
     if warm == "disk":
-        benchmark._known.clear()
-    assert searcher(backend).timer().recall(nest(build, backend)) == (3, 0)  # other nodes
-    assert searcher(backend).timer().recall(nest(build, backend, rows=9)) is None
-    assert searcher(backend, threads=2).timer().recall(nest(build, backend)) is None
+        benchmark._memory.clear()
+    assert searcher(backend).timer().lookup(nest(build, backend)) == (3, 0)  # other nodes
+    assert searcher(backend).timer().lookup(nest(build, backend, rows=9)) is None
+    assert searcher(backend, threads=2).timer().lookup(nest(build, backend)) is None
 
 
-def test_a_damaged_record_is_none(build, backend, own_cache, warnings):
-    searcher(backend).timer().remember(nest(build, backend), (3, 0))
-    benchmark._known.clear()
-    (path,) = (own_cache.parent / "plans").glob("*/*")
+def test_damaged_record_is_ignored(build, backend, private_cache, warnings):
+    searcher(backend).timer().insert(nest(build, backend), (3, 0))
+    benchmark._memory.clear()
+    (path,) = (private_cache.parent / "plans").glob("*/*")
     path.write_bytes(path.read_bytes()[:-2] + b"1]")
-    assert searcher(backend).timer().recall(nest(build, backend)) is None
+    assert searcher(backend).timer().lookup(nest(build, backend)) is None
     assert "damaged" in warnings.text
 
 
-def test_without_a_cache_on_disk_the_process_remembers(build, backend, own_cache):
+def test_in_memory_cache_without_disk_cache(build, backend, private_cache):
     with settings(cache=False):
-        searcher(backend).timer().remember(nest(build, backend), (3, 0))
-        assert searcher(backend).timer().recall(nest(build, backend)) == (3, 0)
-    assert not (own_cache.parent / "plans").exists()
+        searcher(backend).timer().insert(nest(build, backend), (3, 0))
+        assert searcher(backend).timer().lookup(nest(build, backend)) == (3, 0)
+    assert not (private_cache.parent / "plans").exists()
 
 
 def compiled(build, ctx):
@@ -148,51 +148,51 @@ def compiled(build, ctx):
 
 def fastest(monkeypatch, number):
     monkeypatch.setattr(
-        benchmark.Timer, "seconds", lambda self, rivals: [0.1 if n == number else 1.0 for n in range(len(rivals))]
+        benchmark.Benchmark, "seconds", lambda self, rivals: [0.1 if n == number else 1.0 for n in range(len(rivals))]
     )
 
 
-def test_a_routine_has_the_plans_that_were_found(build, backend, monkeypatch):
+def test_routine_uses_the_fastest_plans(build, backend, monkeypatch):
     plain, wanted = compiled(build, Context("llvm", threads=1))
     fastest(monkeypatch, 2)
-    with settings(search=10):
+    with settings(autotune=10):
         tried, got = compiled(build, Context("llvm", threads=1))
     assert tried._program.choices and not plain._program.choices
     assert tried.stages()["schedule"] != plain.stages()["schedule"]
     assert got.tobytes() == wanted.tobytes()
-    compile_cache.forget()  # what is on disk is the same
-    with settings(search=10):
+    compile_cache.clear()  # what is on disk is the same
+    with settings(autotune=10):
         again, _ = compiled(build, Context("llvm", threads=1))
     assert again._program.choices == tried._program.choices
     assert str(again.stages()) == str(tried.stages())
 
 
-def test_a_routine_whose_time_was_up_is_tried_again(build, backend, monkeypatch):
+def test_incomplete_autotuning_is_repeated(build, backend, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(benchmark, "perf_counter", iter(range(0, 10**6, 1000)).__next__)
-        with settings(search=10):
+        with settings(autotune=10):
             first, _ = compiled(build, Context("llvm", threads=1))
     assert not first._program.choices
     fastest(monkeypatch, 2)
-    with settings(search=10):
+    with settings(autotune=10):
         second, _ = compiled(build, Context("llvm", threads=1))
     assert second._program.choices
 
 
-def test_a_search_that_is_on_times(build, backend):
-    with settings(search=10):
+def test_autotuning_measures(build, backend):
+    with settings(autotune=10):
         compiled(build, Context("llvm", threads=2))
         batches = len(backend.batches)
         assert batches > 1
-        compile_cache.forget()
+        compile_cache.clear()
         compiled(build, Context("llvm", threads=2))
     assert len(backend.batches) == batches  # all is on disk
     compiled(build, Context("llvm", threads=2))
     assert len(backend.batches) == batches + 1  # by the model, which is another program
 
 
-def test_a_backend_without_schedules_searches_nothing(build):
-    with settings(search=10):
+def test_backend_without_schedules_is_not_autotuned(build):
+    with settings(autotune=10):
         routine, _ = compiled(build, Context("numpy"))
     assert not routine._program.choices
-    assert all(buf.home is Home.POOL or buf.offset is not None for buf in routine._program.rebuilt().bufs)
+    assert all(buf.space is MemorySpace.GLOBAL or buf.offset is not None for buf in routine._program.rebuild().bufs)

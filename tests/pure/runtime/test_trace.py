@@ -12,8 +12,8 @@ from ocannl.runtime import compile_cache
 
 @pytest.fixture(params=["inline", "threaded"])
 def context(ctx, request):
-    with oc.Context(ctx.backend.name, queue=request.param) as made:
-        yield made
+    with oc.Context(ctx.backend.name, queue=request.param) as result:
+        yield result
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def added(context, lines=100):
         return c, context.compile(c.forward, name="add")
 
 
-def test_every_cell_written_is_a_line(context, messages):
+def test_each_written_cell_is_logged(context, messages):
     c, run = added(context)
     run()
     lines = messages("trace")
@@ -47,7 +47,7 @@ def test_every_cell_written_is_a_line(context, messages):
     assert messages("trace")[4].split("   ")[1] == "c[0]: 11.0 -> 11.0"
 
 
-def test_sums_and_temporaries_are_shown_as_they_are_written(context, messages):
+def test_trace_of_sums_and_temporaries(context, messages):
     x = oc.placeholder("x", o=[3])
     h = (x * 2).with_label("h")
     y = h.sum().with_label("y")
@@ -90,19 +90,19 @@ def test_lines_are_limited(ctx, messages):
     assert (ctx[y] == 2).all()
 
 
-def test_exactly_as_many_lines_as_cells_leave_nothing_out(ctx, messages):
+def test_limit_equal_to_number_of_cells(ctx, messages):
     _, run = added(ctx, lines=2)
     run()
     assert len(messages("trace")) == 3
 
 
-def test_nothing_is_traced_unless_asked_for(ctx, messages):
+def test_tracing_is_off_by_default(ctx, messages):
     _, run = added(ctx, lines=0)
     run()
     assert not messages("trace")
 
 
-def test_a_logger_that_is_silenced_costs_no_interpretation(ctx, messages, monkeypatch):
+def test_silenced_logger_skips_interpretation(ctx, messages, monkeypatch):
     c, run = added(ctx)
     logging.getLogger("ocannl.trace").setLevel(logging.INFO)
     monkeypatch.setattr("ocannl.runtime.trace.interpret", None)
@@ -110,7 +110,7 @@ def test_a_logger_that_is_silenced_costs_no_interpretation(ctx, messages, monkey
     assert not messages("trace") and ctx[c].tolist() == [11, 2.5]
 
 
-def test_a_refused_call_traces_nothing(ctx, messages):
+def test_rejected_call_is_not_traced(ctx, messages):
     x = oc.placeholder("x", o=[2])
     with oc.settings(trace=9):
         run = ctx.compile((x * 2).forward)
@@ -122,7 +122,7 @@ def test_a_refused_call_traces_nothing(ctx, messages):
 # --- the other loggers ------------------------------------------------------------------------------------------------
 
 
-def test_compiling_tells_where_time_went_and_where_code_was_found(messages):
+def test_compilation_logs_times_and_cache_hits(messages):
     def compile():
         with oc.Context("llvm") as ctx:
             x = oc.placeholder("x", o=[2])
@@ -130,27 +130,27 @@ def test_compiling_tells_where_time_went_and_where_code_was_found(messages):
 
     compile()
     compile()
-    compile_cache.forget()
+    compile_cache.clear()
     compile()
     with oc.settings(cache=False):
-        compile_cache.forget()
+        compile_cache.clear()
         compile()
-    made = messages("runtime.compile")
-    assert len(made) == 2 and all(
+    records = messages("runtime.compile")
+    assert len(records) == 2 and all(
         re.fullmatch(r"compiled `twice` for llvm in \d+\.\d ms: lower \d+\.\d, verify .*, llvm \d+\.\d", m)
-        for m in made
+        for m in records
     )
-    found = [
+    expected = [
         "has to be compiled: it is new to this process, and is not on disk",
         "was compiled by this process before",
         "is on disk",
         "has to be compiled: it is new to this process, and may not be on disk: the setting `cache` is off",
     ]
-    for message, says in zip(messages("runtime.reuse"), found, strict=True):
+    for message, says in zip(messages("runtime.compile_cache"), expected, strict=True):
         assert message.startswith(f"`twice` for llvm {says}")
 
 
-def test_binding_and_moving_are_told(context, messages):
+def test_bindings_and_copies_are_logged(context, messages):
     x = oc.placeholder("x", o=[2])
     context[x] = 1
     context[x]
@@ -163,7 +163,7 @@ def test_binding_and_moving_are_told(context, messages):
     assert moved.startswith(f"transfer of x from <context on {name}:0> into merge buffer of")
 
 
-def test_stages_and_source_are_the_same_when_code_is_found(ctx):
+def test_stages_and_source_of_cached_code(ctx):
     def routine(context):
         oc.reset_ids()
         h = (oc.placeholder("x", o=[3]) * 2).with_label("h")
@@ -171,19 +171,19 @@ def test_stages_and_source_are_the_same_when_code_is_found(ctx):
 
     first = routine(ctx)
     stages, source = first.stages(), first.source()
-    for forget in (lambda: None, compile_cache.forget):
+    for forget in (lambda: None, compile_cache.clear):
         forget()
-        with oc.Context(ctx.backend.name) as other:
-            again = routine(other)
+        with oc.Context(ctx.backend.name) as second:
+            again = routine(second)
             assert (again.stages(), again.source()) == (stages, source)
             assert str(again.stages()) == str(stages)
 
 
-def test_stages_print_as_a_whole(ctx):
+def test_stages_are_printable(ctx):
     x = oc.placeholder("x", o=[3])
     stages = ctx.compile(oc.sqrt(x * 2).with_label("y").forward).stages()
     text = str(stages)
     assert [line.split(":")[0][4:] for line in text.splitlines() if line.startswith("--- ")] == list(stages)
     assert text.startswith("--- lower\nproc y_forward\n")
     assert text.count("proc y_forward") == len(set(stages.values()))
-    assert "--- join: nothing changes\n" in text
+    assert "--- merge_initialization: nothing changes\n" in text

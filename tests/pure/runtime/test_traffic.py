@@ -25,19 +25,19 @@ class Enumeration:
         return sum(buf.precision.nbytes for buf, _ in cells if buf not in self.local)
 
     def cell(self, ref):
-        return ref.buf, tuple(at.evaluate(self.syms) for at in ref.at)
+        return ref.buf, tuple(at.evaluate(self.syms) for at in ref.indices)
 
     def block(self, body):
         for stmt in body:
             match stmt:
                 case For(sym, lo, hi, inner, step):
-                    first = max(-(-a.evaluate(self.syms) // d) for a, d in lo.of)
-                    last = min(a.evaluate(self.syms) // d for a, d in hi.of)
+                    first = max(-(-a.evaluate(self.syms) // d) for a, d in lo.quotients)
+                    last = min(a.evaluate(self.syms) // d for a, d in hi.quotients)
                     for n in range(first, last + 1, step):
                         self.syms[sym] = n
                         self.block(inner)
-                case If(cond, then, orelse):
-                    self.block(then if self.holds(cond) else orelse)
+                case If(cond, if_branch, else_branch):
+                    self.block(if_branch if self.holds(cond) else else_branch)
                 case Store(ref, value) | Update(ref, _, value):
                     self.expr(value)
                     if isinstance(stmt, Update):
@@ -62,8 +62,8 @@ class Enumeration:
                     self.expr(arg)
             case Cast(inner, _):
                 self.expr(inner)
-            case When(cond, then, orelse):
-                self.expr(then if self.holds(cond) else orelse)
+            case When(cond, if_branch, else_branch):
+                self.expr(if_branch if self.holds(cond) else else_branch)
             case _:
                 pass
 
@@ -97,13 +97,13 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("stage", ["lower", "llvm"])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_bytes_are_those_of_the_cells_touched(name, stage):
-    made = PROGRAMS[name]()
-    code = made.forward if isinstance(made, Tensor) else made
+def test_bytes_of_accessed_cells(name, stage):
+    built = PROGRAMS[name]()
+    code = built.forward if isinstance(built, Tensor) else built
     proc = lower(code.elaborate().comp, "p")
     if stage != "lower":
         ctx = oc.Context("llvm")
-        proc = ctx.compile(code)._program.rebuilt()
+        proc = ctx.compile(code)._program.rebuild()
     for nest in nests(proc):
-        found = Enumeration(nest.body, {s: s.hi for s in proc.syms if s.kind is SymKind.STATIC})
-        assert traffic(nest.body) == (found.bytes(found.read), found.bytes(found.written))
+        enumeration = Enumeration(nest.body, {s: s.hi for s in proc.syms if s.kind is SymKind.STATIC})
+        assert traffic(nest.body) == (enumeration.bytes(enumeration.read), enumeration.bytes(enumeration.written))

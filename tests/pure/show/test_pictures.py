@@ -1,4 +1,4 @@
-"""Pictures, by what is on them."""
+"""The elements of plots."""
 
 import sys
 
@@ -20,21 +20,21 @@ def test_the_loss_of_each_step_and_the_mean_of_each_epoch():
 
 
 @pytest.mark.parametrize("losses", [[1.0, 0.0], [1.0, float("nan")], [float("inf"), -1.0], []])
-def test_losses_that_have_no_logarithm_are_drawn_too(losses, tmp_path):
+def test_losses_without_a_logarithm_are_plotted(losses, tmp_path):
     figure = show.page(4, 3)
     axes = figure.subplots()
     show.learning(axes, losses, 1)
     show.save(figure, tmp_path / "a.png")
 
 
-def test_the_last_value_of_a_curve_is_written_out():
+def test_the_last_value_of_a_curve_is_annotated():
     axes = show.page(4, 3).subplots()
     show.curve(axes, [0.5, 0.75], "accuracy")
     assert [text.get_text() for text in axes.texts] == ["0.750"]
     show.curve(show.page(4, 3).subplots(), [], "nothing")
 
 
-def test_what_is_wrong_is_marked():
+def test_wrong_images_are_marked():
     figure = show.page(4, 3)
     show.image_grid(figure, [np.eye(2)] * 3, ["1", "2, not 3", "4"], [False, True, False], 2)
     assert [axes.get_title() for axes in figure.axes] == ["1", "2, not 3", "4", ""]
@@ -49,7 +49,7 @@ def test_a_second_grid_on_a_page_leaves_the_first_alone():
     assert [axes.axison for axes in right.axes] == [True, False]
 
 
-def test_without_matplotlib_it_says_what_to_install(monkeypatch):
+def test_missing_matplotlib_is_reported_with_an_install_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r'pip install "ocannl-core\[viz\]"'):
         show.page(4, 3)

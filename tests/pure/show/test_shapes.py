@@ -14,7 +14,7 @@ def expression():
     return y
 
 
-def test_the_tree_is_printed_as_far_as_it_is_known(capsys):
+def test_unsolved_shapes_are_printed_as_far_as_inferred(capsys):
     y = expression()
     oc.show_shapes(y)
     assert capsys.readouterr().out == (
@@ -33,7 +33,7 @@ y             32|4      (gelu * 2) + (w @ x)
     )
 
 
-def test_what_is_solved_is_shown_solved(capsys):
+def test_solved_shapes_are_printed(capsys):
     y = expression()
     assert y.dims == (32, 4)
     tree = oc.show_shapes(y)
@@ -41,7 +41,7 @@ def test_what_is_solved_is_shown_solved(capsys):
     assert "y             32|4    (gelu * 2) + (w @ x)\n" in str(tree)
 
 
-def test_what_occurs_again_is_shown_without_what_is_below(capsys):
+def test_repeated_subtrees_are_shown_once(capsys):
     x = oc.placeholder(b=[], i=[], o=[3])
     h = oc.relu(x)
     both = oc.exp(h) + h
@@ -58,7 +58,7 @@ both     3  exp(h) + h
     )
 
 
-def test_a_composed_function_is_one_expression(capsys):
+def test_a_composite_function_is_one_expression(capsys):
     a = oc.placeholder(b=[], i=[], o=[3])
     b = oc.placeholder(b=[], i=[], o=[3])
     oc.show_shapes(oc.block([[a, b], [b, oc.relu(a)]]).with_label("blocks"))
@@ -80,7 +80,7 @@ def test_a_table_in_notebooks(capsys):
     assert oc.placeholder("<x>", o=[3]).shape.explain()._repr_html_().startswith("<pre>&lt;x&gt;   3\n")
 
 
-@pytest.mark.parametrize("given", [3, "x", [1.0]])
-def test_anything_else_is_refused(given):
+@pytest.mark.parametrize("value", [3, "x", [1.0]])
+def test_non_tensors_are_rejected(value):
     with pytest.raises(oc.CodeError, match="takes a tensor, not"):
-        oc.show_shapes(given)
+        oc.show_shapes(value)

@@ -63,16 +63,16 @@ def test_there_is_some_of_everything() -> None:
             seen["several pieces"] += len(assign.pieces) > 1
             for piece in assign.pieces:
                 inner = values(piece.value)
-                mine = {s for a in piece.at for s in a.syms}
+                mine = {s for a in piece.indices for s in a.syms}
                 seen.update(type(v).__name__ for v in inner)
                 seen.update(f"op {v.op}" for v in inner if isinstance(v, Apply))
                 seen["empty loop"] += any(s.extent == 0 for s in piece.loops)
                 seen["loop from one"] += any(s.lo == 1 for s in piece.loops)
                 seen["reduction"] += any(s not in mine for s in piece.loops)
-                seen["diagonal"] += sum(len(a.terms) for a in piece.at) > len(mine)
-                seen["window on the left"] += any(len(a.terms) > 1 for a in piece.at)
-                seen["strided"] += any(abs(c) > 1 for a in piece.at for c, _ in a.terms)
-                seen["reversed"] += any(c < 0 for a in piece.at for c, _ in a.terms)
+                seen["diagonal"] += sum(len(a.terms) for a in piece.indices) > len(mine)
+                seen["window on the left"] += any(len(a.terms) > 1 for a in piece.indices)
+                seen["strided"] += any(abs(c) > 1 for a in piece.indices for c, _ in a.terms)
+                seen["reversed"] += any(c < 0 for a in piece.indices for c, _ in a.terms)
                 seen["static on the left"] += any(s.kind is SymKind.STATIC for s in mine)
                 seen["mask"] += bool(piece.when.ge0)
                 seen["equality"] += bool(piece.when.eq0)
@@ -80,9 +80,9 @@ def test_there_is_some_of_everything() -> None:
                     seen["outside"] += read.outside is not None
                     seen["infinite outside"] += read.outside is not None and np.isinf(read.outside)
                     seen["merge"] += read.merge
-                    seen["left side read in place"] += read.node is assign.lhs and read.at == piece.at
-                    seen["left side read elsewhere"] += read.node is assign.lhs and read.at != piece.at
-                    seen["static read"] += any(s.kind is SymKind.STATIC for a in read.at for s in a.syms)
+                    seen["left side read in place"] += read.node is assign.lhs and read.indices == piece.indices
+                    seen["left side read elsewhere"] += read.node is assign.lhs and read.indices != piece.indices
+                    seen["static read"] += any(s.kind is SymKind.STATIC for a in read.indices for s in a.syms)
         seen.update("exact" if t == 0 else "rounded" for t in program.tolerance.values())
     wanted = [f"op {op}" for op in OPS] + [f"type {p}" for p in PRECISIONS]
     cleared = ["None", *(op.name for op in OPS if op.neutral is not None)]

@@ -1,4 +1,4 @@
-"""What the loop refuses before it starts; how it trains is in tests/backend."""
+"""Invalid arguments of the training loop; its results are tested in tests/backend."""
 
 import pytest
 
@@ -9,18 +9,18 @@ N = oc.symbol("n", 0, 4)
 
 
 @pytest.mark.parametrize(
-    ("batches", "more", "words"),
+    ("batches", "settings", "message"),
     [
         (N, {"epochs": 0}, "at least 1, not 0"),
         (N, {"epochs": True}, "at least 1, not True"),
         (N, {"epochs": 1.5}, "at least 1, not 1.5"),
         (3, {}, "a static symbol, or one mapping for each step, not 3"),
-        (iter([{}]), {"epochs": 2}, "walked once"),
+        (iter([{}]), {"epochs": 2}, "one epoch only"),
         ({}.items(), {"shuffle": 0}, "only a symbol or a list"),
     ],
 )
-def test_what_cannot_be_walked_is_refused(batches, more, words):
+def test_invalid_arguments_are_rejected(batches, settings, message):
     w = oc.param("w", [1.0])
     loss = (w * w).sum()
-    with pytest.raises(oc.CodeError, match=words):
-        train.fit(None, loss, train.sgd(loss, 0.1), batches, **more)
+    with pytest.raises(oc.CodeError, match=message):
+        train.fit(None, loss, train.sgd(loss, 0.1), batches, **settings)

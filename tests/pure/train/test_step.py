@@ -18,7 +18,7 @@ def loss():
     return (w * oc.tensor([1.0, 2.0], label="x")).sum().with_label("loss")
 
 
-def test_gradients_are_cleared_seeded_with_one_and_handed_back(loss):
+def test_gradients_are_zeroed_seeded_with_one_and_propagated(loss):
     assert text(train.grad_update(loss)).splitlines() == [
         "# loss grad update",
         "  mul[o0] =: w[o0] * x[o0]    over o0<2",
@@ -40,7 +40,7 @@ def test_plain_sgd_is_one_assignment(loss):
     ]
 
 
-def test_momentum_keeps_a_velocity_for_each_parameter(loss):
+def test_momentum_stores_a_velocity_for_each_parameter(loss):
     lines = text(train.sgd(loss, 0.5, momentum=0.9))
     assert "sgd_momentum_w[o0] =:" in lines
     assert "w[o0] =- 0.5 * sgd_momentum_w[o0]" in lines
@@ -53,13 +53,13 @@ def test_momentum_keeps_a_velocity_for_each_parameter(loss):
         (lambda: 3.0, "3.0 has no gradient"),
     ],
 )
-def test_a_loss_without_parameters_is_refused(make, words):
+def test_loss_without_parameters_is_rejected(make, words):
     with pytest.raises(oc.CodeError, match=words):
         train.grad_update(make())
 
 
 @pytest.mark.parametrize("update", [train.sgd, train.adam, train.adamw])
-def test_parameters_without_a_gradient_stay_as_they_are(update):
+def test_parameters_without_a_gradient_are_not_updated(update):
     w = oc.param("w", [3.0, 4.0])
     with oc.no_grad():
         target = 2 * oc.param("v", [1.0, 2.0])

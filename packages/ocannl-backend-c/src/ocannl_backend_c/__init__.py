@@ -1,4 +1,4 @@
-"""The C backend: its description, which costs nothing to make. The compiler runs when there is something to compile."""
+"""The C backend's plugin entry. Importing it is cheap: the compiler is only run to compile programs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ __all__ = ["ocannl_backend"]
 
 
 def _probe() -> str | None:
-    """Why the backend cannot be used here, or None: whether there is a compiler, not whether it works."""
+    """Why the backend is unavailable, or None. Checks that a compiler exists, not that it works."""
     from ocannl_backend_c import toolchain
 
     try:
         toolchain.command()
-    except BackendUnavailable as why:
-        return str(why)
+    except BackendUnavailable as error:
+        return str(error)
     return None
 
 
@@ -28,7 +28,7 @@ def _load() -> Backend:
 def ocannl_backend() -> BackendInfo:
     return BackendInfo(
         name="c",
-        api_version=1,  # of the interface this was written for, never the one that happens to be installed
+        api_version=1,  # of the interface this backend implements, not of the installed core
         description="C, compiled for the processor by the compiler at hand",
         priority=40,
         probe=_probe,

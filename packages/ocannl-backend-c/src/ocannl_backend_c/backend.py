@@ -1,4 +1,4 @@
-"""The C backend: compiles programs for the processor it runs on, all that are given in one run of the compiler."""
+"""The C backend: compiles programs for the host CPU, with one compiler run per batch of programs."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Sequence
 
 from ocannl.backend import Capabilities, Code, Entry, Location, Queue
 from ocannl.backend.cpu.device import CpuDevice, caches, devices
-from ocannl.backend.cpu.native import NativeCode, Package, check, release
+from ocannl.backend.cpu.native import NativeCode, Package, backend_version, validate
 from ocannl.codegen import signature
 from ocannl.ir.loops import Proc
 from ocannl_backend_c import toolchain
-from ocannl_backend_c.code import loaded
+from ocannl_backend_c.code import load_package
 from ocannl_backend_c.dialect import TYPES
 from ocannl_backend_c.direct import TEXT
 from ocannl_backend_c.emit import emit
 
 
 def _capabilities() -> Capabilities:
-    width, registers = toolchain.toolchain().vectors
+    width, registers = toolchain.toolchain().vector_registers
     names = frozenset(precision.name for precision in TYPES)
-    return Capabilities(names, vector_bytes=width, vector_registers=registers, caches=caches(), stamps=True)
+    return Capabilities(names, vector_bytes=width, vector_registers=registers, caches=caches(), timestamps=True)
 
 
 class CBackend:
@@ -33,21 +33,21 @@ class CBackend:
 
     @property
     def version(self) -> str:
-        return f"{release('ocannl-backend-c', __file__)} {toolchain.toolchain()}"
+        return f"{backend_version('ocannl-backend-c', __file__)} {toolchain.toolchain()}"
 
     @property
     def capabilities(self) -> Capabilities:
         return _capabilities()
 
     def compile(self, procs: Sequence[Proc]) -> NativeCode:
-        check(procs, _capabilities(), self.name)
+        validate(procs, _capabilities(), self.name)
         tools, text = toolchain.toolchain(), emit(procs)
         programs = [signature(proc) for proc in procs]
-        called = TEXT if any(program.brief for program in programs) else ""
-        return loaded(Package.of(tools.target, programs, text, [toolchain.build(text + called, tools)]))
+        direct_text = TEXT if any(program.holds_gil for program in programs) else ""
+        return load_package(Package.of(tools.target, programs, text, [toolchain.build(text + direct_text, tools)]))
 
     def restore(self, blob: bytes) -> NativeCode:
-        return loaded(Package.read(blob, toolchain.toolchain().target))
+        return load_package(Package.read(blob, toolchain.toolchain().target))
 
     def link(self, code: Code, name: str, queue: Queue, locations: Sequence[Location]) -> Entry:
         assert isinstance(code, NativeCode)

@@ -1,9 +1,9 @@
-"""C99 as GCC and Clang understand it, without a single header: no macro can meet a name of the user's."""
+"""The dialect of GCC and Clang (C99 with extensions). No headers are included, so no macro clashes with user names."""
 
 from __future__ import annotations
 
-from ocannl.codegen.abi import PATIENCE_NS
-from ocannl.codegen.c_family.dialect import Dialect, Function
+from ocannl.codegen.abi import SIGNAL_CHECK_INTERVAL_NS
+from ocannl.codegen.c_family.dialect import Definition, Dialect
 from ocannl.ir.precision import (
     bfloat16,
     bool_,
@@ -47,7 +47,7 @@ KEYWORDS = frozenset((
 ))  # fmt: skip
 
 
-POLL = Function(
+POLL = Definition(
     "poll",
     f"""\
 static __attribute__((noinline)) int poll(struct control *control)
@@ -57,14 +57,14 @@ static __attribute__((noinline)) int poll(struct control *control)
   int64_t time[2];
   control->clock(control->clock_id, time);
   int64_t now = time[0] * 1000000000 + time[1];
-  if (now - control->asked_ns < {PATIENCE_NS}) return 0;
+  if (now - control->asked_ns < {SIGNAL_CHECK_INTERVAL_NS}) return 0;
   control->asked_ns = now;
   int state = control->ensure(), raised = control->signals();
   control->restore(state);
   return raised;
 }}""",
 )
-STAMP = Function(
+READ_CLOCK = Definition(
     "stamp",
     """\
 static __attribute__((noinline)) int64_t stamp(struct control *control)
@@ -74,7 +74,7 @@ static __attribute__((noinline)) int64_t stamp(struct control *control)
   return time[0] * 1000000000 + time[1];
 }""",
 )
-SHARE = Function(
+PARALLEL_FOR = Definition(
     "share",
     """\
 static __attribute__((noinline)) int share(
@@ -91,14 +91,15 @@ static __attribute__((noinline)) int share(
 }""",
 )
 AVX512, FMA, F16C = (f"!defined __clang__ && defined __{name}__" for name in ("AVX512F", "FMA", "F16C"))
-"""GCC has these instructions, by names of its own; Clang finds them by itself."""
-ORDERED = "return __builtin_ia32_{}ps512_mask(y, x, y, __builtin_ia32_cmpps512_mask(y, y, 7, -1, 4), 4);"
-"""The instruction gives its second operand where one of them is NaN, and is left out where that may be another."""
-HALVES = "typedef short half __attribute__((vector_size({})));"
-WIDENED = "__builtin_ia32_vcvtph2ps512_mask((half)x, (f32x16){ 0 }, -1, 4)"
-NARROWED = "(u16x16)__builtin_ia32_vcvtps2ph512_mask(x, 4, (half){ 0 }, -1)"
-HALF = "defined __FLT16_MAX__ && (defined __F16C__ || defined __aarch64__)"
-STREAM = """\
+"""Conditions for GCC's builtins of these instructions; Clang selects the instructions without builtins."""
+NAN_PRESERVING = "return __builtin_ia32_{}ps512_mask(y, x, y, __builtin_ia32_cmpps512_mask(y, y, 7, -1, 4), 4);"
+"""A maximum or minimum that propagates NaN: the instruction returns its second operand, x, if an operand is NaN; lanes
+in which y is NaN are masked out and keep y."""
+HALF_VECTOR_TYPE = "typedef short half __attribute__((vector_size({})));"
+WIDEN_HALF = "__builtin_ia32_vcvtph2ps512_mask((half)x, (f32x16){ 0 }, -1, 4)"
+NARROW_HALF = "(u16x16)__builtin_ia32_vcvtps2ph512_mask(x, 4, (half){ 0 }, -1)"
+HAS_HALF = "defined __FLT16_MAX__ && (defined __F16C__ || defined __aarch64__)"
+NONTEMPORAL_STORE = """\
 typedef float whole __attribute__((vector_size({bytes})));
 #if defined __clang__
 __builtin_nontemporal_store((whole)x, (whole *)y);
@@ -117,15 +118,15 @@ DIALECT = Dialect(
     prototype="{type} {name}({params});",
     inline="static inline {type} {name}({params})",
     nest="static __attribute__((noinline)) {type} {name}({params})",
-    choosing="CHOOSING ",
+    conditional_loads="CHOOSING ",
     control="struct control *control",
     poll=POLL,
-    share=SHARE,
-    stamp=STAMP,
+    parallel_for=PARALLEL_FOR,
+    read_clock=READ_CLOCK,
     restrict="restrict",
     comment="/* {} */",
-    ends_comment="*/",
-    fast={
+    comment_end="*/",
+    intrinsics={
         "fma_f32": ("defined __FP_FAST_FMAF", "return __builtin_fmaf(x, y, z);"),
         "fma_f64": ("defined __FP_FAST_FMA", "return __builtin_fma(x, y, z);"),
         "fma_f32_x16": (AVX512, "return __builtin_ia32_vfmaddps512_mask(x, y, z, -1, 4);"),
@@ -134,29 +135,32 @@ DIALECT = Dialect(
         "fma_f64_x4": (FMA, "return __builtin_ia32_vfmaddpd256(x, y, z);"),
         "fma_f32_x4": (FMA, "return __builtin_ia32_vfmaddps(x, y, z);"),
         "fma_f64_x2": (FMA, "return __builtin_ia32_vfmaddpd(x, y, z);"),
-        "max_f32_x16": (AVX512, ORDERED.format("max")),
-        "min_f32_x16": (AVX512, ORDERED.format("min")),
+        "max_f32_x16": (AVX512, NAN_PRESERVING.format("max")),
+        "min_f32_x16": (AVX512, NAN_PRESERVING.format("min")),
         "scale_f32_x16": (AVX512, "return __builtin_ia32_scalefps512_mask(x, n, x, -1, 4);"),
         "scale_f32_x8": (f"{AVX512} && defined __AVX512VL__", "return __builtin_ia32_scalefps256_mask(x, n, x, -1);"),
-        "f16_to_f32_x16": (AVX512, f"{HALVES.format(32)}\nreturn {WIDENED};"),
-        "f32_to_f16_x16": (AVX512, f"{HALVES.format(32)}\nreturn {NARROWED};"),
-        "f16_to_f32_x8": (F16C, f"{HALVES.format(16)}\nreturn __builtin_ia32_vcvtph2ps256((half)x);"),
+        "f16_to_f32_x16": (AVX512, f"{HALF_VECTOR_TYPE.format(32)}\nreturn {WIDEN_HALF};"),
+        "f32_to_f16_x16": (AVX512, f"{HALF_VECTOR_TYPE.format(32)}\nreturn {NARROW_HALF};"),
+        "f16_to_f32_x8": (F16C, f"{HALF_VECTOR_TYPE.format(16)}\nreturn __builtin_ia32_vcvtph2ps256((half)x);"),
         "f32_to_f16_x8": (F16C, "return (u16x8)__builtin_ia32_vcvtps2ph256(x, 4);"),
-        "f16_to_f32": (HALF, "union { uint16_t bits; _Float16 number; } held = { x };\nreturn held.number;"),
-        "f32_to_f16": (HALF, "union { _Float16 number; uint16_t bits; } held = { (_Float16)x };\nreturn held.bits;"),
+        "f16_to_f32": (HAS_HALF, "union { uint16_t bits; _Float16 number; } held = { x };\nreturn held.number;"),
+        "f32_to_f16": (
+            HAS_HALF,
+            "union { _Float16 number; uint16_t bits; } held = { (_Float16)x };\nreturn held.bits;",
+        ),
     },
     vector="typedef {type} {name} __attribute__((vector_size({bytes}), aligned({align})));",
-    streams={
-        nbytes: STREAM.format(bytes=nbytes, feature=feature, instruction=instruction)
+    nontemporal_stores={
+        nbytes: NONTEMPORAL_STORE.format(bytes=nbytes, feature=feature, instruction=instruction)
         for nbytes, feature, instruction in ((64, "__AVX512F__", "512"), (32, "__AVX__", "256"), (16, "__SSE__", ""))
     },
     prefetch="__builtin_prefetch(&{cell} + {ahead});",
     fence="__sync_synchronize();",
     convert="__builtin_convertvector({value}, {type})",
-    inlined="static inline __attribute__((always_inline)) {type} {name}({params})",
-    block="__attribute__((aligned(64))) {type} {name}[{count}];",
-    rolled='_Pragma("GCC unroll 1")',
-    words=KEYWORDS | frozenset(TYPES.values()) | {"CHOOSING"},
+    always_inline="static inline __attribute__((always_inline)) {type} {name}({params})",
+    stack_block="__attribute__((aligned(64))) {type} {name}[{count}];",
+    no_unroll='_Pragma("GCC unroll 1")',
+    reserved_names=KEYWORDS | frozenset(TYPES.values()) | {"CHOOSING"},
 )
 
 PROLOGUE = """\

@@ -1,6 +1,6 @@
-"""A call of a program by Python itself, in C: see `direct` in `ocannl.codegen.abi`."""
+"""The vectorcall entry point of programs, in C: see `direct` in `ocannl.codegen.abi`."""
 
-DIRECT = "direct"  # the symbols of programs begin with another word
+DIRECT = "direct"  # no clash: symbols of programs have a prefix
 TEXT = """
 struct frame {
   int32_t (*program)(void *const *, const int64_t *, struct control *);

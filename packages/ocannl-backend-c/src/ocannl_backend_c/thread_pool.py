@@ -1,32 +1,32 @@
-"""The native half of a team of threads (see `ocannl.backend.cpu.thread_pool`), in C.
+"""The native half of the thread pool (see `ocannl.backend.cpu.thread_pool`), in C.
 
-    share   makes a job, tells the others by raising `generation`, takes claims itself, closes the job, and waits until
-            nobody is inside any more
-    work    waits for a generation it has not seen, spinning for a while, then asleep; goes inside, and takes claims if
-            the job is still open: who comes too late leaves without having touched it
+    share   publishes a job by incrementing `generation`, executes chunks itself, closes the job, and waits until no
+            worker is inside
+    work    waits for a new generation, first spinning, then sleeping; increments `inside`, and executes chunks if the
+            job is still open, so that late workers leave without touching it
 
-Going inside before looking whether the job is open, against closing it before looking whether somebody is inside: both
-in one order for all threads (sequential consistency), so that no thread is ever at work on a job whose owner left it.
+A worker increments `inside` before it reads `open`; the owner clears `open` before it reads `inside`. All these
+accesses are sequentially consistent, so that no worker executes chunks of a job whose owner has returned.
 
-Every other thread takes claims from the back: of loops over the same rows, one after the other, a thread has the same
-rows again as far as that goes, and finds them in its own cache.
+Workers with odd numbers take chunks from the end. In consecutive loops over the same rows, a thread thus tends to get
+the same rows again, which are still in its private cache.
 """
 
 from __future__ import annotations
 
 from functools import cache
 
-from ocannl.backend.cpu.thread_pool import PRIVATE_BYTES, TeamCode
-from ocannl_backend_c.code import Library
+from ocannl.backend.cpu.thread_pool import PRIVATE_BYTES, ThreadPoolCode
+from ocannl_backend_c.code import SharedLibrary
 from ocannl_backend_c.toolchain import build, toolchain
 
 
 @cache
-def team_code() -> TeamCode:
-    library = Library(build(TEXT, toolchain()))
+def thread_pool_code() -> ThreadPoolCode:
+    library = SharedLibrary(build(TEXT, toolchain()))
     names = ("start", "share", "work", "stop")
     start, share, work, stop = (library.address(f"ocannl_team_{name}") for name in names)
-    return TeamCode(start=start, share=share, work=work, stop=stop, holds=library)
+    return ThreadPoolCode(start=start, share=share, work=work, stop=stop, holds=library)
 
 
 TEXT = f"""\

@@ -1,7 +1,7 @@
-"""The C compiler: which one, what it makes code for, and a run of it.
+"""Selects, queries and runs the C compiler.
 
-In this order: the setting `c_compiler`, which may also be said as `CC`, then gcc, clang, cc, then the compiler inside
-the `ziglang` wheel. One that was named is never replaced by another.
+Candidates in order of precedence: the setting `c_compiler` (or the environment variable `CC`), gcc, clang, cc, and the
+compiler of the `ziglang` wheel. A compiler named by the setting is never replaced by another one.
 """
 
 from __future__ import annotations
@@ -29,45 +29,46 @@ from ocannl.backend import BackendUnavailable, CompileError
 from ocannl.base.config import C_COMPILER, COMPILE_SECONDS, child_environment
 
 CANDIDATES = ("gcc", "clang", "cc")
-WIDE = "-mprefer-vector-width=512"  # some processors have it halved: vectors are already as wide as they are to be
-OWN = "-fno-predictive-commoning"  # GCC 12 writes back cells between those of a loop, which other threads may own
-EFFECTS = ("-fno-ipa-pure-const", "-fno-ipa-modref")  # GCC 12 leaves out calls of nests that write from the end
-TUNING = tuple(
+FULL_WIDTH_VECTORS = "-mprefer-vector-width=512"  # overrides CPU defaults of 256
+NO_SPECULATIVE_STORES = "-fno-predictive-commoning"  # GCC 12 stores to cells of other threads otherwise
+NO_EFFECT_ANALYSIS = ("-fno-ipa-pure-const", "-fno-ipa-modref")  # GCC 12 drops calls of nests with reversed stores
+TUNING_CANDIDATES = tuple(
     (*tuning, *careful)
-    for tuning in (("-march=native", WIDE), ("-march=native",), ("-mcpu=native",), ())
-    for careful in ((OWN, *EFFECTS), (OWN, EFFECTS[0]), ())
+    for tuning in (("-march=native", FULL_WIDTH_VECTORS), ("-march=native",), ("-mcpu=native",), ())
+    for careful in ((NO_SPECULATIVE_STORES, *NO_EFFECT_ANALYSIS), (NO_SPECULATIVE_STORES, NO_EFFECT_ANALYSIS[0]), ())
 )
-"""The first that the compiler knows; others than GCC know nothing like `OWN`, and GCC before 11 not the last one."""
-VECTORS = {b"__AVX512F__": (64, 32), b"__AVX__": (32, 16), b"__SSE2__": (16, 16), b"__ARM_NEON": (16, 32)}
-"""Bytes and number of the vector registers that code may use where a macro is predefined; the first one counts."""
+"""The first candidate that the compiler accepts is used. Only GCC accepts `NO_SPECULATIVE_STORES`, and only GCC 11 and
+later accept the last flag of `NO_EFFECT_ANALYSIS`."""
+VECTOR_REGISTERS = {b"__AVX512F__": (64, 32), b"__AVX__": (32, 16), b"__SSE2__": (16, 16), b"__ARM_NEON": (16, 32)}
+"""Size in bytes and number of vector registers, by predefined macro; the first match counts."""
 NO_VECTORS = (0, 16)
-MEANING = (
+SEMANTICS = (
     "-std=c99",
-    "-fwrapv",  # integers wrap
-    "-fno-strict-aliasing",  # arrays of several types share the arena
-    "-ffp-contract=off",  # products are fused with sums where the text says so, and nowhere else
-    "-fno-math-errno",  # nobody reads errno, nor the flags of floating point: no value depends on these two
+    "-fwrapv",  # signed integers wrap around
+    "-fno-strict-aliasing",  # arrays of different types share the arena
+    "-ffp-contract=off",  # only explicit `fma` calls are fused
+    "-fno-math-errno",  # errno and floating-point exception flags are never read
     "-fno-trapping-math",
-    "-fno-tree-slp-vectorize",  # GCC 12 sums the wrong cells where it makes vectors of unrolled sums of three
+    "-fno-tree-slp-vectorize",  # GCC 12 miscompiles unrolled sums of three terms
 )
-WORK = "ocannl-c-work-"  # folders that live as long as a run of the compiler, or as loading what it made
-STALE_SECONDS = 3600
-FLAGS = (*MEANING, "-O3", "-fPIC", "-shared", "-s", "-w")
+WORK_PREFIX = "ocannl-c-work-"  # of temporary folders for compiling and loading
+STALE_AFTER_SECONDS = 3600
+FLAGS = (*SEMANTICS, "-O3", "-fPIC", "-shared", "-s", "-w")
 
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """A compiler that was asked what it is, and the flags that make code for this processor."""
+    """A C compiler, its version, and the flags that generate code for this CPU."""
 
     command: tuple[str, ...]
     tuning: tuple[str, ...]
     version: str
-    macros: str  # a digest of what it predefines: its release, its target, the instructions that it may use
-    vectors: tuple[int, int]  # bytes of a vector register that it may use, and how many there are; 0 bytes: none
+    macros: str  # digest of the predefined macros: release, target, instruction set
+    vector_registers: tuple[int, int]  # size in bytes (0: none) and number
 
     @property
     def target(self) -> str:
-        """What code is made for; a shared object for one target is of no use on another."""
+        """Identifies the target; shared objects are not portable between targets."""
         return f"{sys.platform} {platform.machine()} {self.macros}"
 
     def __str__(self) -> str:
@@ -75,14 +76,14 @@ class Toolchain:
 
 
 def command() -> tuple[str, ...]:
-    """The compiler's command; its first word is a path. Raises `BackendUnavailable`."""
-    asked = C_COMPILER.find()
-    if asked.value is not None:
-        words = _words(asked.value, asked.source)
-        path = shutil.which(words[0])
+    """The compiler command, starting with the path of the executable. Raises `BackendUnavailable`."""
+    setting = C_COMPILER.resolve()
+    if setting.value is not None:
+        args = _split_command(setting.value, setting.source)
+        path = shutil.which(args[0])
         if path is None:
-            raise BackendUnavailable(f"there is no C compiler `{words[0]}`, asked for by {asked.source}")
-        return (path, *words[1:])
+            raise BackendUnavailable(f"there is no C compiler `{args[0]}`, asked for by {setting.source}")
+        return (path, *args[1:])
     for name in CANDIDATES:
         path = shutil.which(name)
         if path is not None:
@@ -95,117 +96,121 @@ def command() -> tuple[str, ...]:
     )
 
 
-def _words(text: str, source: str) -> list[str]:
+def _split_command(text: str, source: str) -> list[str]:
     try:
         return shlex.split(text)
-    except ValueError as wrong:
-        raise BackendUnavailable(f"the C compiler `{text}`, asked for by {source}, cannot be read: {wrong}") from None
+    except ValueError as error:
+        raise BackendUnavailable(f"the C compiler `{text}`, asked for by {source}, cannot be read: {error}") from None
 
 
 def toolchain() -> Toolchain:
-    """The compiler, asked once for each state of its file."""
-    words = command()
-    return _ask(words, os.stat(words[0]).st_mtime_ns)
+    """The compiler's description, cached per modification time of the executable."""
+    compiler = command()
+    return _query_compiler(compiler, os.stat(compiler[0]).st_mtime_ns)
 
 
 @lru_cache(maxsize=16)
-def _ask(words: tuple[str, ...], _mtime_ns: int) -> Toolchain:
-    refusals: list[str] = []
-    for tuning in TUNING:
-        asked = [*words, *MEANING, *tuning, "-dM", "-E", "-x", "c", os.devnull]
-        status, out, err = run(asked, Path(tempfile.gettempdir()))
+def _query_compiler(command: tuple[str, ...], _mtime_ns: int) -> Toolchain:
+    failures: list[str] = []
+    for tuning in TUNING_CANDIDATES:
+        query = [*command, *SEMANTICS, *tuning, "-dM", "-E", "-x", "c", os.devnull]
+        status, out, err = run(query, Path(tempfile.gettempdir()))
         if status == 0 and b"__VERSION__" in out:
-            found = re.search(rb'#define __VERSION__ "(.*)"', out)
-            version = found[1].decode("ascii", "replace") if found else "of unknown version"
-            return Toolchain(words, tuning, version, hashlib.sha256(out).hexdigest()[:16], _vectors(out))
-        refusals.append(f"{shlex.join(asked)}: {err.decode(errors='replace').strip() or f'status {status}'}")
-    raise CompileError("\n".join(["the C compiler does not say what it is", *refusals]))
+            match = re.search(rb'#define __VERSION__ "(.*)"', out)
+            version = match[1].decode("ascii", "replace") if match else "of unknown version"
+            return Toolchain(command, tuning, version, hashlib.sha256(out).hexdigest()[:16], _vector_registers(out))
+        failures.append(f"{shlex.join(query)}: {err.decode(errors='replace').strip() or f'status {status}'}")
+    raise CompileError("\n".join(["the C compiler does not report its version", *failures]))
 
 
-def _vectors(macros: bytes) -> tuple[int, int]:
+def _vector_registers(macros: bytes) -> tuple[int, int]:
     defined = {line.split()[1] for line in macros.splitlines() if line.startswith(b"#define ")}
-    return next((registers for macro, registers in VECTORS.items() if macro in defined), NO_VECTORS)
+    return next((registers for macro, registers in VECTOR_REGISTERS.items() if macro in defined), NO_VECTORS)
 
 
 def build(text: str, tools: Toolchain) -> bytes:
-    """The shared object that C text becomes."""
-    sweep(os.getpid())
+    """Compiles C text to a shared object."""
+    remove_stale_folders(os.getpid())
     try:
-        with tempfile.TemporaryDirectory(prefix=WORK) as name:
+        with tempfile.TemporaryDirectory(prefix=WORK_PREFIX) as name:
             folder = Path(name)
             (folder / "code.c").write_text(text, encoding="ascii")
-            # relative names: the result says nothing of the folder
-            given = [*tools.command, *FLAGS, *tools.tuning, "-o", "code.so", "code.c", "-lm"]
-            status, _, err = run(given, folder, text)
+            # relative names keep the folder out of the object, so that builds are reproducible
+            argv = [*tools.command, *FLAGS, *tools.tuning, "-o", "code.so", "code.c", "-lm"]
+            status, _, err = run(argv, folder, text)
             if status:
-                said = err.decode(errors="replace").strip() or "it says nothing"
-                raise CompileError(_failed(given, f"failed with status {status}", text) + f"\n{said}")
+                output = err.decode(errors="replace").strip() or "no error output"
+                raise CompileError(_failure_message(argv, f"failed with status {status}", text) + f"\n{output}")
             try:
                 return (folder / "code.so").read_bytes()
             except FileNotFoundError:
-                raise CompileError(_failed(given, "succeeded and made nothing", text)) from None
-    except OSError as wrong:
-        raise CompileError(f"no room for the C compiler to work: {wrong}") from None
+                raise CompileError(_failure_message(argv, "succeeded but wrote no output", text)) from None
+    except OSError as error:
+        raise CompileError(f"the C compiler's temporary files cannot be written: {error}") from None
 
 
 @cache
-def sweep(_pid: int) -> None:
-    """Removes, once a process, what processes that were killed have left in the folder for temporary files."""
+def remove_stale_folders(_pid: int) -> None:
+    """Removes, once per process, temporary folders that killed processes have left behind."""
     now = time.time()
     with suppress(OSError):
         for entry in os.scandir(tempfile.gettempdir()):
             with suppress(OSError):
-                found = entry.stat(follow_symlinks=False)
-                ours = entry.name.startswith(WORK) and stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
-                if ours and now - found.st_mtime > STALE_SECONDS:
+                status = entry.stat(follow_symlinks=False)
+                is_stale_folder = (
+                    entry.name.startswith(WORK_PREFIX) and stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+                )
+                if is_stale_folder and now - status.st_mtime > STALE_AFTER_SECONDS:
                     shutil.rmtree(entry.path, ignore_errors=True)
 
 
-def run(given: Sequence[str], folder: Path, text: str | None = None) -> tuple[int, bytes, bytes]:
-    """Status, output and errors of a command. One that does not end is ended, with all that it started."""
+def run(argv: Sequence[str], folder: Path, text: str | None = None) -> tuple[int, bytes, bytes]:
+    """Runs a command and returns its status, stdout and stderr. After a timeout its process group is killed."""
     seconds = COMPILE_SECONDS.get()
     environment = {**child_environment(), "LC_ALL": "C", "TMPDIR": str(folder)}
     try:
         process = subprocess.Popen(
-            given, cwd=folder, env=environment, start_new_session=True,
+            argv, cwd=folder, env=environment, start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
-    except OSError as wrong:
-        raise CompileError(_failed(given, f"cannot be run: {wrong.strerror}", text)) from None
+    except OSError as error:
+        raise CompileError(_failure_message(argv, f"cannot be run: {error.strerror}", text)) from None
     try:
         out, err = process.communicate(timeout=seconds)
-    except BaseException as why:
-        _end(process)
-        if isinstance(why, subprocess.TimeoutExpired):
-            raise CompileError(_failed(given, f"did not end within {seconds} s (`compile_seconds`)", text)) from None
+    except BaseException as reason:
+        _kill(process)
+        if isinstance(reason, subprocess.TimeoutExpired):
+            raise CompileError(
+                _failure_message(argv, f"did not end within {seconds} s (`compile_seconds`)", text)
+            ) from None
         raise
     return process.returncode, out, err
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _kill(process: subprocess.Popen[bytes]) -> None:
     if hasattr(os, "killpg"):
-        os.killpg(process.pid, signal.SIGKILL)  # it leads a session of its own
+        os.killpg(process.pid, signal.SIGKILL)  # the process leads its own session
     else:
         process.kill()
     process.communicate()
 
 
-def _failed(given: Sequence[str], how: str, text: str | None) -> str:
-    kept = "" if text is None else f"; its source is kept in {keep(text)}"
-    return f"the C compiler {how}{kept}\n{shlex.join(given)}"
+def _failure_message(argv: Sequence[str], outcome: str, text: str | None) -> str:
+    source_note = "" if text is None else f"; its source is kept in {save_source(text)}"
+    return f"the C compiler {outcome}{source_note}\n{shlex.join(argv)}"
 
 
 @cache
 def _private_folder(_pid: int) -> Path:
-    """A new folder that only this user can read."""
+    """A new folder that only the current user can read."""
     return Path(tempfile.mkdtemp(prefix="ocannl-c-kept-"))
 
 
-def keep(text: str) -> Path | str:
-    """The file where text that was refused can be looked at."""
+def save_source(text: str) -> Path | str:
+    """Saves rejected source text for inspection and returns its path."""
     try:
         path = _private_folder(os.getpid()) / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.c"
         path.write_text(text, encoding="utf-8")
-    except OSError as wrong:
-        return f"no file: {wrong}"
+    except OSError as error:
+        return f"no file: {error}"
     return path

@@ -17,7 +17,7 @@ def _load() -> Backend:
 def ocannl_backend() -> BackendInfo:
     return BackendInfo(
         name="example",
-        api_version=1,  # of the interface this was written for, never the one that happens to be installed
+        api_version=1,  # of the interface this backend implements, not of the installed core
         description="programs as Python text: slow, and easy to read",
         priority=-50,
         probe=lambda: None,  # works wherever Python does

@@ -1,4 +1,4 @@
-"""The backend itself: text in, functions out, on memory of the processor."""
+"""The backend itself: executes programs as Python functions on CPU memory."""
 
 from __future__ import annotations
 
@@ -17,62 +17,62 @@ from ocannl.codegen.numbers import rounded
 from ocannl.ir.loops import Proc
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import precision
-from ocannl_backend_example.emit import HELD, emit, symbol
+from ocannl_backend_example.emit import CTYPES, emit, symbol
 
-CAPABILITIES = Capabilities(precisions=frozenset(HELD), scheduled=False)
+CAPABILITIES = Capabilities(precisions=frozenset(CTYPES), wants_schedule=False)
 DIGEST = hashlib.sha256().digest_size
 VERSION = hashlib.sha256(b"".join(p.read_bytes() for p in sorted(Path(__file__).parent.glob("*.py")))).hexdigest()[:12]
 
 
-# ---------------------------------------------------------------------------------------------- what the text mentions
+# ----------------------------------------------------------------------------------------------- names used by the text
 
 
 def apply(name: str, kind: str, *values: float) -> float:
-    """An operation as NumPy computes it; it computes with truth values as small integers."""
-    given = np.uint8 if kind == "bool" else precision(kind).numpy.type
+    """Applies an operation with NumPy; bool operands are computed as uint8."""
+    type_ = np.uint8 if kind == "bool" else precision(kind).numpy.type
     with np.errstate(all="ignore"):
-        result: float = np.asarray(BY_NAME[name].numpy(*map(given, values))).item()
+        result: float = np.asarray(BY_NAME[name].numpy(*map(type_, values))).item()
     return result
 
 
 def cast(value: float, source: str, target: str) -> float:
     if precision(source).is_float and not precision(target).is_float:
-        return rounded(float(value), precision(target))  # cut off; what has no room becomes the nearest limit
+        return rounded(float(value), precision(target))  # truncates and saturates
     with np.errstate(all="ignore"):
         result: float = np.asarray(value, precision(source).numpy).astype(precision(target).numpy).item()
     return result
 
 
 def power(base: int, exponent: int) -> int:
-    """Of integers, as far as any type here tells; negative powers are cut off."""
+    """The power of integers modulo 2**64; negative exponents truncate towards zero."""
     if exponent >= 0:
         return pow(base, exponent, 1 << 64)
     return (base if exponent % 2 else 1) if abs(base) == 1 else 0
 
 
-def rounding(held: Any) -> Callable[[float], float]:
-    """To a type: floats to the nearest, integers wrap."""
-    return lambda value: held(value).value
+def rounding_function(ctype: Any) -> Callable[[float], float]:
+    """A function that rounds to a type: floats to nearest, integers wrap around."""
+    return lambda value: ctype(value).value
 
 
 NAMES: dict[str, object] = {"apply": apply, "cast": cast, "inf": inf, "nan": nan, "power": power}
-NAMES |= {held: getattr(ctypes, held) for held in HELD.values()}
-NAMES |= {f"as_{name}": rounding(getattr(ctypes, held)) for name, held in HELD.items()}
+NAMES |= {ctype: getattr(ctypes, ctype) for ctype in CTYPES.values()}
+NAMES |= {f"as_{name}": rounding_function(getattr(ctypes, ctype)) for name, ctype in CTYPES.items()}
 
 
-# ------------------------------------------------------------------------------------------------------------- the seam
+# ---------------------------------------------------------------------------------------------------- backend interface
 
 
 class ExampleCode:
-    """Implements `Code`: text, and the functions that it defines."""
+    """Implements `Code`: Python text and the functions it defines."""
 
     def __init__(self, source: str) -> None:
         self.source = source
         self.functions: dict[str, Any] = dict(NAMES)
         try:
             exec(compile(source, "<ocannl example>", "exec"), self.functions)
-        except (SyntaxError, RecursionError, MemoryError) as error:  # Python nests only so deep
-            raise CompileError(f"Python refused the text of a program: {error}") from None
+        except (SyntaxError, RecursionError, MemoryError) as error:  # nesting exceeds Python's limits
+            raise CompileError(f"Python rejected the text of a program: {error}") from None
 
     @property
     def blob(self) -> bytes:
@@ -96,21 +96,21 @@ class ExampleBackend:
     def restore(self, blob: bytes) -> ExampleCode:
         digest, text = blob[:DIGEST], blob[DIGEST:]
         if hashlib.sha256(text).digest() != digest:
-            raise CompileError("these bytes are not what this backend made")
+            raise CompileError("these bytes are not code of this backend")
         return ExampleCode(text.decode())
 
     def link(self, code: Code, name: str, queue: Queue, locations: Sequence[Location]) -> Entry:
         device = queue.device
         assert isinstance(code, ExampleCode) and isinstance(device, CpuDevice)
 
-        def at(region: int, held: Any, cells: int, offset_bytes: int = 0) -> Any:
-            """The cells behind a location; they keep its slab alive."""
-            kind = held * cells
+        def at(region: int, ctype: Any, cells: int, offset_bytes: int = 0) -> Any:
+            """An array of the cells at a location; it keeps the memory alive."""
+            array_type = ctype * cells
             if not cells:
-                return kind()  # there is no location of an arena of nothing
-            where = locations[region]
-            start = Location(where.pool, where.offset_bytes + offset_bytes)
-            return kind.from_buffer(device.window(start, ctypes.sizeof(kind)))
+                return array_type()  # an empty arena has no location
+            location = locations[region]
+            start = Location(location.pool, location.offset_bytes + offset_bytes)
+            return array_type.from_buffer(device.window(start, ctypes.sizeof(array_type)))
 
         entry: Entry = code.functions[symbol(name)](at)
         return entry

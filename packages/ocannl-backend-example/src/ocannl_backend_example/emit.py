@@ -1,4 +1,4 @@
-"""Programs as Python text.
+"""Prints programs as Python text.
 
     def ocannl_step(at):
         x = at(0, c_float, 12)              # the array behind the first location: 12 cells
@@ -23,21 +23,21 @@ from ocannl.ir.index import Affine, Bound, Cond, Sym
 from ocannl.ir.names import Namer
 from ocannl.ir.precision import Precision
 
-HELD = {  # the types that are claimed, by the type of `ctypes` that holds one
+CTYPES = {  # the supported precisions, by their storage types in `ctypes`
     "bool": "c_bool", "uint8": "c_uint8", "uint16": "c_uint16", "uint32": "c_uint32", "uint64": "c_uint64",
     "int32": "c_int32", "int64": "c_int64", "float32": "c_float", "float64": "c_double",
 }  # fmt: skip
-PYTHON = {  # what Python computes as it is meant, but for the rounding to the type; NumPy computes the others
+PYTHON_OPS = {  # operations that are correct in Python up to rounding to the precision; NumPy computes the others
     "id": "{}", "neg": "-{}", "not": "{} == 0", "add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "lt": "{} < {}",
     "le": "{} <= {}", "gt": "{} > {}", "ge": "{} >= {}", "eq": "{} == {}", "ne": "{} != {}", "fst": "{0}", "snd": "{1}",
     "and": "{} != 0 and {} != 0", "or": "{} != 0 or {} != 0", "where": "{1} if {0} else {2}", "fma": "{} * {} + {}",
 }  # fmt: skip
 HELPERS = ("apply", "at", "cast", "inf", "nan", "power", "range", "max", "min", "run")
-RESERVED = (*keyword.kwlist, *HELPERS, *HELD.values(), *(f"as_{name}" for name in HELD))
+RESERVED = (*keyword.kwlist, *HELPERS, *CTYPES.values(), *(f"as_{name}" for name in CTYPES))
 
 
 def symbol(name: str) -> str:
-    """Of the function of a program: no word of Python."""
+    """The name of a program's function; the prefix avoids clashes with Python's keywords and builtins."""
     return f"ocannl_{name}"
 
 
@@ -48,33 +48,33 @@ def emit(procs: Sequence[ir.Proc]) -> str:
     return doc.text()
 
 
-def held(precision: Precision) -> str:
-    if precision.name not in HELD:
+def ctype_name(precision: Precision) -> str:
+    if precision.name not in CTYPES:
         raise Unsupported(f"{precision} is not among the `precisions` of backend `example`")
-    return HELD[precision.name]
+    return CTYPES[precision.name]
 
 
 class _Program:
-    """One program being written."""
+    """Prints one program."""
 
     def __init__(self, proc: ir.Proc, doc: Document) -> None:
         self.proc = proc
         self.doc = doc
-        self.new = Namer(RESERVED)  # no name means two things
+        self.namer = Namer(RESERVED)  # all names are unique
         self.names: dict[ir.Buf | Sym | str, str] = {}
 
-    def name(self, thing: ir.Buf | Sym | str) -> str:
-        if thing not in self.names:
-            self.names[thing] = self.new(thing if isinstance(thing, str) else thing.name)
-        return self.names[thing]
+    def name(self, entity: ir.Buf | Sym | str) -> str:
+        if entity not in self.names:
+            self.names[entity] = self.namer(entity if isinstance(entity, str) else entity.name)
+        return self.names[entity]
 
     def emit(self) -> None:
         proc, pools = self.proc, pool_bufs(self.proc)
         self.doc.line(f"def {symbol(proc.name)}(at):")
         for buf in proc.bufs:
-            region = len(pools) if buf.home is ir.Home.ARENA else pools.index(buf)
+            region = len(pools) if buf.space is ir.MemorySpace.ARENA else pools.index(buf)
             start = f", {buf.offset}" if buf.offset else ""
-            self.doc.line(f"    {self.name(buf)} = at({region}, {held(buf.precision)}, {buf.size}{start})")
+            self.doc.line(f"    {self.name(buf)} = at({region}, {ctype_name(buf.precision)}, {buf.size}{start})")
         self.doc.line(f"    def run({', '.join(map(self.name, proc.syms))}):")
         self.block(proc.body, "        ")
         self.doc.line("    return run")
@@ -98,28 +98,28 @@ class _Program:
                 steps = f", {step}" if step != 1 else ""
                 line(f"{indent}for {self.name(sym)} in range({self.start(lo)}, {self.stop(hi)}{steps}):")
                 self.block(body, f"{indent}    ")
-            case ir.If(cond, then, orelse):
+            case ir.If(cond, true_body, false_body):
                 line(f"{indent}if {self.cond(cond)}:")
-                self.block(then, f"{indent}    ")
-                if orelse:
+                self.block(true_body, f"{indent}    ")
+                if false_body:
                     line(f"{indent}else:")
-                    self.block(orelse, f"{indent}    ")
-            case ir.Pick(sym, value, body):
+                    self.block(false_body, f"{indent}    ")
+            case ir.BindIndex(sym, value, body):
                 line(f"{indent}{self.name(sym)} = {self.value(value)}")
                 line(f"{indent}if {sym.lo} <= {self.name(sym)} <= {sym.hi}:")
                 self.block(body, f"{indent}    ")
             case ir.Let(name, value):
                 line(f"{indent}{self.name(name)} = {self.value(value)}")
             case ir.Local(buf, fill):
-                held(buf.precision)
+                ctype_name(buf.precision)
                 start = None if fill is None else rounded(fill, buf.precision)
                 line(f"{indent}{self.name(buf)} = [{start}] * {buf.size}")
             case ir.Comment(text):
                 line(f"{indent}# {printable(text)}")
             case ir.Poll():
-                pass  # Ctrl-C ends Python text anywhere
+                pass  # Ctrl-C interrupts Python code anywhere
             case _:
-                raise Unsupported(f"backend `example` knows no statement {type(stmt).__name__}")
+                raise Unsupported(f"backend `example` does not support the statement {type(stmt).__name__}")
 
     # -------------------------------------------------------------------------------------------------------- indices
 
@@ -127,47 +127,48 @@ class _Program:
         return index.format(self.name)
 
     def start(self, bound: Bound) -> str:
-        return self.extreme("max", [self.index(a) if d == 1 else f"-(-({self.index(a)}) // {d})" for a, d in bound.of])
+        quotients = [self.index(a) if d == 1 else f"-(-({self.index(a)}) // {d})" for a, d in bound.quotients]
+        return self.extreme("max", quotients)
 
     def stop(self, bound: Bound) -> str:
-        ends = [self.index(a + 1) if d == 1 else f"({self.index(a)}) // {d} + 1" for a, d in bound.of]
+        ends = [self.index(a + 1) if d == 1 else f"({self.index(a)}) // {d} + 1" for a, d in bound.quotients]
         return self.extreme("min", ends)
 
-    def extreme(self, function: str, parts: list[str]) -> str:
-        return parts[0] if len(parts) == 1 else f"{function}({', '.join(parts)})"
+    def extreme(self, function: str, operands: list[str]) -> str:
+        return operands[0] if len(operands) == 1 else f"{function}({', '.join(operands)})"
 
     def cond(self, cond: Cond) -> str:
-        facts = [f"{self.index(a)} >= 0" for a in cond.ge0] + [f"{self.index(a)} == 0" for a in cond.eq0]
-        return " and ".join(facts) or "True"
+        tests = [f"{self.index(a)} >= 0" for a in cond.ge0] + [f"{self.index(a)} == 0" for a in cond.eq0]
+        return " and ".join(tests) or "True"
 
     def cell(self, ref: ir.Ref) -> str:
-        place = sum((at * stride for at, stride in zip(ref.at, ref.buf.strides, strict=True)), Affine())
-        return f"{self.name(ref.buf)}[{self.index(place)}]"
+        offset = sum((index * stride for index, stride in zip(ref.indices, ref.buf.strides, strict=True)), Affine())
+        return f"{self.name(ref.buf)}[{self.index(offset)}]"
 
     # --------------------------------------------------------------------------------------------------------- values
 
     def value(self, expr: ir.Expr) -> str:
-        """An expression that needs no parentheses around it, and is a value of its type."""
-        held(expr.precision)
+        """An expression without need for parentheses, whose value is representable in its precision."""
+        ctype_name(expr.precision)
         kind = expr.precision.name
         match expr:
             case ir.Load(ref):
                 return self.cell(ref)
-            case ir.Num(value, precision):
+            case ir.Const(value, precision):
                 number = str(rounded(value, precision))
                 return f"({number})" if number.startswith("-") else number
             case ir.Var(name, _):
                 return self.name(name)
-            case ir.Idx(index, _):
+            case ir.IndexValue(index, _):
                 return f"as_{kind}({self.index(index)})"
             case ir.Cast(value, _):
                 return f"cast({self.value(value)}, {value.precision.name!r}, {kind!r})"
-            case ir.When(cond, then, orelse):
-                return f"({self.value(then)} if {self.cond(cond)} else {self.value(orelse)})"
+            case ir.When(cond, on_true, on_false):
+                return f"({self.value(on_true)} if {self.cond(cond)} else {self.value(on_false)})"
             case ir.Apply(op, args):
-                given = [self.value(arg) for arg in args]
-                if op.name in PYTHON:
-                    return f"as_{kind}({PYTHON[op.name].format(*given)})"
+                operands = [self.value(arg) for arg in args]
+                if op.name in PYTHON_OPS:
+                    return f"as_{kind}({PYTHON_OPS[op.name].format(*operands)})"
                 if op.name == "pow" and not expr.precision.is_float:
-                    return f"as_{kind}(power({', '.join(given)}))"
-                return f"as_{kind}(apply({op.name!r}, {kind!r}, {', '.join(given)}))"
+                    return f"as_{kind}(power({', '.join(operands)}))"
+                return f"as_{kind}(apply({op.name!r}, {kind!r}, {', '.join(operands)}))"

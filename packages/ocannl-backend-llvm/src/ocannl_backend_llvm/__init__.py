@@ -1,4 +1,4 @@
-"""The LLVM backend: its description, which costs nothing to make. LLVM is imported when the backend is loaded."""
+"""The LLVM backend's plugin entry. Importing it is cheap: LLVM is only imported when the backend is loaded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["ocannl_backend"]
 
 
 def _probe() -> str | None:
-    """Why the backend cannot be used here, or None."""
+    """Why the backend is unavailable, or None."""
     if find_spec("llvmlite") is None:
         return "llvmlite is not installed: pip install llvmlite"
     return None
@@ -26,7 +26,7 @@ def _load() -> Backend:
 def ocannl_backend() -> BackendInfo:
     return BackendInfo(
         name="llvm",
-        api_version=1,  # of the interface this was written for, never the one that happens to be installed
+        api_version=1,  # of the interface this backend implements, not of the installed core
         description="just-in-time compiled code for the processor",
         priority=50,
         probe=_probe,

@@ -1,7 +1,7 @@
-"""What each primitive operation is in LLVM, with the values its NumPy meaning gives.
+"""Emits primitive operations, with the same results as NumPy.
 
-Operands are float, double or integers: narrower floats were converted before. `where`, comparisons and logic are not
-here, but with the truth values in `emit`. Nothing traps: integers divide by zero to zero and wrap where they overflow.
+Operands are float, double or integers; narrower floats have been converted before. `where` and logic are emitted by
+`scalar`. No operation traps: integer division by zero returns zero, and integer overflow wraps.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from ocannl.backend import CompileError
 from ocannl.codegen.numbers import is_signed
 from ocannl.ir.ops import Op
 from ocannl.ir.precision import Family, Precision, uint8, uint32
-from ocannl_backend_llvm.build import MANGLED, Builder
+from ocannl_backend_llvm.build import MANGLED_TYPES, Builder
 from ocannl_backend_llvm.convert import is_true
 from ocannl_backend_llvm.threefry import ROUNDS, threefry
-from ocannl_backend_llvm.types import HELD
+from ocannl_backend_llvm.types import LLVM_TYPES
 
 INTRINSIC = {
     "abs": "fabs", "trunc": "trunc", "exp": "exp", "exp2": "exp2", "log": "log", "log2": "log2", "sin": "sin",
@@ -26,48 +26,48 @@ BINARY_INTEGER = {
 
 
 def compare(b: Builder, name: str, precision: Precision, x: str, y: str) -> str:
-    """An i1; only `ne` holds where an operand is NaN."""
-    held = HELD[precision]
+    """An i1; of the relations, only `ne` holds if an operand is NaN."""
+    type_ = LLVM_TYPES[precision]
     if precision.is_float:
-        return b.test(f"fcmp {'une' if name == 'ne' else f'o{name}'}", held, x, y)
+        return b.test(f"fcmp {'une' if name == 'ne' else f'o{name}'}", type_, x, y)
     sign = "" if name in ("eq", "ne") else "s" if is_signed(precision) else "u"
-    return b.test(f"icmp {sign}{name}", held, x, y)
+    return b.test(f"icmp {sign}{name}", type_, x, y)
 
 
 def apply(b: Builder, op: Op, precision: Precision, args: tuple[str, ...]) -> str:
-    """The value of an operation on operands of a type that arithmetic runs in."""
+    """Applies an operation to operands of an arithmetic type."""
     if op.name in ("id", "fst"):
         return args[0]
     if op.name == "snd":
         return args[1]
     if precision.is_float:
-        return _float(b, op, precision, args)
+        return _apply_float(b, op, precision, args)
     if precision.family is Family.BOOL:
-        number = _integer(b, op, uint8, args)
+        number = _apply_integer(b, op, uint8, args)
         return b.cast("zext", is_true(b, number, uint8), "i1", "i8")
-    return _integer(b, op, precision, args)
+    return _apply_integer(b, op, precision, args)
 
 
 def power(b: Builder, precision: Precision, x: str, exponent: int) -> str:
-    """`x` to a small constant power, by squaring."""
+    """Raises `x` to a small constant power by repeated squaring."""
     if exponent == 0:
         return "1.0" if precision.is_float else "1"
     mul = "fmul" if precision.is_float else "mul"
     out, square = "", x
     while exponent:
         if exponent & 1:
-            out = b.op(mul, HELD[precision], out, square) if out else square
+            out = b.op(mul, LLVM_TYPES[precision], out, square) if out else square
         exponent >>= 1
         if exponent:
-            square = b.op(mul, HELD[precision], square, square)
+            square = b.op(mul, LLVM_TYPES[precision], square, square)
     return out
 
 
 # ------------------------------------------------------------------------------------------------------------- floats
 
 
-def _float(b: Builder, op: Op, precision: Precision, args: tuple[str, ...]) -> str:
-    t, x = HELD[precision], args[0]
+def _apply_float(b: Builder, op: Op, precision: Precision, args: tuple[str, ...]) -> str:
+    t, x = LLVM_TYPES[precision], args[0]
     match op.name:
         case name if name in BINARY_FLOAT:
             return b.op(BINARY_FLOAT[name], t, *args)
@@ -90,21 +90,21 @@ def _float(b: Builder, op: Op, precision: Precision, args: tuple[str, ...]) -> s
             inside = b.op("and", "i1", b.test("fcmp ogt", t, x, "0.0"), b.test("fcmp olt", t, x, "1.0"))
             return b.select(inside, t, args[1], "0.0")
         case "max" | "min" as name:
-            return _extreme(b, "olt" if name == "max" else "ogt", t, *args)
+            return _min_max(b, "olt" if name == "max" else "ogt", t, *args)
         case "mod":
-            return b.call(t, _helper(b, f"ocannl-mod.{MANGLED[t]}", _MOD, t), t, *args)
+            return b.call(t, _helper(b, f"ocannl-mod.{MANGLED_TYPES[t]}", _MOD, t), t, *args)
         case _:
-            raise _missing(op, precision)
+            raise _unsupported(op, precision)
 
 
-def _extreme(b: Builder, worse: str, t: str, x: str, y: str) -> str:
-    """NaN if either is. `worse` says when `y` is to be preferred."""
+def _min_max(b: Builder, relation: str, t: str, x: str, y: str) -> str:
+    """A maximum or minimum that propagates NaN; `y` is selected where `relation` holds for x and y."""
     if not x.startswith("%"):
         x, y = y, x
-    best = b.select(b.test(f"fcmp {worse}", t, x, y), t, y, x)  # x when x is NaN
+    result = b.select(b.test(f"fcmp {relation}", t, x, y), t, y, x)  # x when x is NaN
     if y.startswith(("%", "0x7FF")):
-        return b.select(b.test("fcmp uno", t, y, "0.0"), t, y, best)
-    return best
+        return b.select(b.test("fcmp uno", t, y, "0.0"), t, y, result)
+    return result
 
 
 _MOD = """\
@@ -125,8 +125,8 @@ define TYPE @HELPER(TYPE %x, TYPE %y) nounwind memory(none) {
 # ----------------------------------------------------------------------------------------------------------- integers
 
 
-def _integer(b: Builder, op: Op, precision: Precision, args: tuple[str, ...]) -> str:
-    t, x, signed = HELD[precision], args[0], is_signed(precision)
+def _apply_integer(b: Builder, op: Op, precision: Precision, args: tuple[str, ...]) -> str:
+    t, x, signed = LLVM_TYPES[precision], args[0], is_signed(precision)
     low, high = ("smin", "smax") if signed else ("umin", "umax")
     match op.name:
         case name if name in BINARY_INTEGER:
@@ -143,7 +143,7 @@ def _integer(b: Builder, op: Op, precision: Precision, args: tuple[str, ...]) ->
             return b.intrinsic(low, t, b.intrinsic("smax", t, x, "0") if signed else x, "1")
         case "relu_gate":
             return b.select(compare(b, "gt", precision, x, "0"), t, args[1], "0")
-        case "sat01_gate":  # no whole number lies between
+        case "sat01_gate":  # no integer lies strictly between 0 and 1
             return "0"
         case "max":
             return b.intrinsic(high, t, *args)
@@ -159,15 +159,15 @@ def _integer(b: Builder, op: Op, precision: Precision, args: tuple[str, ...]) ->
             sign, text = ("s", _SIGNED[name]) if signed else ("u", _UNSIGNED[name])
             return b.call(t, _helper(b, f"ocannl-{name}.{sign}{t[1:]}", text, t), t, *args)
         case _:
-            raise _missing(op, precision)
+            raise _unsupported(op, precision)
 
 
 def _shift(b: Builder, left: bool, precision: Precision, x: str, count: str) -> str:
-    """As many bits as there are, or more, move everything out; of a negative number the sign stays."""
-    t, bits = HELD[precision], 8 * precision.nbytes
+    """Shifts by any count; counts of at least the width shift out all bits, except for copies of the sign bit."""
+    t, bits = LLVM_TYPES[precision], 8 * precision.nbytes
     signed = is_signed(precision) and not left
     opcode = "shl" if left else "ashr" if signed else "lshr"
-    if not count.startswith("%"):  # a number
+    if not count.startswith("%"):  # a constant
         if 0 <= int(count) < bits:
             return b.op(opcode, t, x, count)
         return b.op(opcode, t, x, str(bits - 1)) if signed else "0"
@@ -182,7 +182,7 @@ def _helper(b: Builder, name: str, text: str, type_: str) -> str:
     return name
 
 
-def _missing(op: Op, precision: Precision) -> CompileError:
+def _unsupported(op: Op, precision: Precision) -> CompileError:
     return CompileError(f"`{op.name}` has no meaning in {precision.name}: convert its operands to a float type")
 
 

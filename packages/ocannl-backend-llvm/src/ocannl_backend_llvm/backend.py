@@ -1,4 +1,4 @@
-"""The LLVM backend: compiles programs for the processor it runs on."""
+"""The LLVM backend: compiles programs for the host CPU."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from functools import cache
 
 from ocannl.backend import Capabilities, Code, Entry, Location, Queue
 from ocannl.backend.cpu.device import CpuDevice, caches, devices
-from ocannl.backend.cpu.native import NativeCode, check, release, undivided
+from ocannl.backend.cpu.native import NativeCode, backend_version, import_lock, validate
 from ocannl.codegen import signature
 from ocannl.ir.loops import Proc
 from ocannl_backend_llvm import jit
-from ocannl_backend_llvm.code import compiled, restored
-from ocannl_backend_llvm.types import HELD
+from ocannl_backend_llvm.code import compile_package, restore_package
+from ocannl_backend_llvm.types import LLVM_TYPES
 
 
 @cache
 def _capabilities() -> Capabilities:
-    width, registers = jit.host().vectors
-    names = frozenset(precision.name for precision in HELD)
-    return Capabilities(names, vector_bytes=width, vector_registers=registers, caches=caches(), stamps=True)
+    width, registers = jit.host().vector_registers
+    names = frozenset(precision.name for precision in LLVM_TYPES)
+    return Capabilities(names, vector_bytes=width, vector_registers=registers, caches=caches(), timestamps=True)
 
 
 class LlvmBackend:
@@ -33,22 +33,22 @@ class LlvmBackend:
 
     @property
     def version(self) -> str:
-        return f"{release('ocannl-backend-llvm', __file__)} {jit.llvm_version()} {jit.host()}"
+        return f"{backend_version('ocannl-backend-llvm', __file__)} {jit.llvm_version()} {jit.host()}"
 
     @property
     def capabilities(self) -> Capabilities:
         return _capabilities()
 
     def compile(self, procs: Sequence[Proc]) -> NativeCode:
-        with undivided:
-            from ocannl_backend_llvm.emit import emit  # code that is kept needs nothing of it
+        with import_lock:
+            from ocannl_backend_llvm.emit import emit  # not needed to restore stored code
 
-        check(procs, _capabilities(), self.name)
+        validate(procs, _capabilities(), self.name)
         target = jit.host()
-        return compiled([signature(proc) for proc in procs], emit(procs, target.instructions), target)
+        return compile_package([signature(proc) for proc in procs], emit(procs, target.instructions), target)
 
     def restore(self, blob: bytes) -> NativeCode:
-        return restored(blob, jit.host())
+        return restore_package(blob, jit.host())
 
     def link(self, code: Code, name: str, queue: Queue, locations: Sequence[Location]) -> Entry:
         assert isinstance(code, NativeCode)

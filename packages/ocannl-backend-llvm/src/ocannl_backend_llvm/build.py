@@ -1,4 +1,4 @@
-"""Writing LLVM instructions: fresh names, and the declarations and helper functions that a module turns out to need."""
+"""Emits LLVM instructions under fresh names, and collects the declarations and helper functions a module needs."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from itertools import count
 
 from ocannl.codegen import Document
 
-WIDE = '"prefer-vector-width"="512"'  # some processors have it halved: vectors are already as wide as they are to be
+FULL_WIDTH_VECTORS = '"prefer-vector-width"="512"'  # overrides CPU defaults of 256
 
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
-    """What a target does by a single instruction, and others do not."""
+    """Optional instructions of a target."""
 
     half: bool = False  # converts between float16 and float32
     scale: bool = False  # multiplies float32 by powers of two, in vectors
 
 
-DEFINITION = re.compile(r"define ([^(]*)\((.*?)\)(.*) {")  # the line that begins it
+DEFINITION = re.compile(r"define ([^(]*)\((.*?)\)(.*) {")  # the first line of a function
 
 
 class Module:
-    """Functions, and what they share, each once: helper functions, declarations of others and of intrinsics."""
+    """An LLVM module: functions, helper functions, and declarations of external functions and intrinsics."""
 
-    __slots__ = ("_declared", "_defined", "_functions", "_helpers", "_known", "instructions", "lines")
+    __slots__ = ("_declared", "_defined", "_functions", "_external_helpers", "_helpers", "instructions", "lines")
 
-    def __init__(self, instructions: Instructions, known: Mapping[str, str] | None = None) -> None:
+    def __init__(self, instructions: Instructions, external_helpers: Mapping[str, str] | None = None) -> None:
         self.instructions = instructions
-        self._known = known or {}  # how helpers are declared that an earlier module has
-        self.lines = 0  # of the functions
+        self._external_helpers = external_helpers or {}  # declarations of helpers in earlier modules
+        self.lines = 0  # total length of the functions
         self._declared: dict[str, str] = {}
         self._defined: set[str] = set()
         self._functions: list[str] = []
@@ -46,19 +46,21 @@ class Module:
         if name not in self._defined:
             self._declared.setdefault(name, f"declare {result} @{name}({', '.join(params)})")
 
-    def defines(self, name: str) -> None:
-        """A function here has that name."""
+    def mark_defined(self, name: str) -> None:
+        """Marks a function as defined in this module, so that it is not declared."""
         self._defined.add(name)
 
-    def next(self) -> Module:
-        """An empty one that calls the helpers of this one."""
-        known = {name: _declaration(text) for name, text in self._helpers.items() if text.startswith("define ")}
-        return Module(self.instructions, {**self._known, **known})
+    def successor(self) -> Module:
+        """An empty module that can call the helpers of this one."""
+        external_helpers = {
+            name: _declaration(text) for name, text in self._helpers.items() if text.startswith("define ")
+        }
+        return Module(self.instructions, {**self._external_helpers, **external_helpers})
 
     def has(self, helper: str) -> bool:
-        """Whether the helper can be called; it is declared, if an earlier module has it."""
-        if helper in self._known:
-            self._declared[helper] = self._known[helper]
+        """Whether the helper exists; declares it if it is in an earlier module."""
+        if helper in self._external_helpers:
+            self._declared[helper] = self._external_helpers[helper]
             return True
         return helper in self._helpers
 
@@ -67,7 +69,7 @@ class Module:
             self._helpers[helper] = text
 
     def text(self) -> str:
-        """Functions; helpers and declarations, by name."""
+        """The text of the module; helpers and declarations are sorted by name."""
         helpers = [self._helpers[name] for name in sorted(self._helpers)]
         declared = "".join(f"{self._declared[name]}\n" for name in sorted(self._declared))
         tail = "\n".join([*helpers, *([declared] if declared else [])])
@@ -75,38 +77,41 @@ class Module:
 
 
 def _declaration(text: str) -> str:
-    """Of the function that a text defines."""
+    """The declaration of the function that `text` defines."""
     head, params, attributes = DEFINITION.fullmatch(text.partition("\n")[0]).groups()  # type: ignore[union-attr]
     types = ", ".join(param.rpartition(" %")[0] for param in params.split(", "))
     return f"declare {head}({types}){attributes}"
 
 
 class Builder:
-    """Appends instructions to a document. Generated names end in a dot and a number, so that they never meet those of
-    parameters; nothing here makes phis: what varies lives in allocas, which SROA turns into registers."""
+    """Appends instructions to a document.
+
+    Generated names end in a dot and a number, so that they never clash with parameters. No phi nodes are emitted:
+    mutable values live in allocas, which the SROA pass promotes to registers.
+    """
 
     __slots__ = ("_numbers", "doc", "module", "splats")
-    width = 1  # of what values are
+    width = 1  # lanes per value
 
     def __init__(self, module: Module, doc: Document, numbers: Iterator[int] | None = None) -> None:
         self.module = module
         self.doc = doc
         self._numbers = numbers or count(1)
-        self.splats: dict[tuple[str, str, int], str] = {}  # vectors made in this block, by type, number and width
+        self.splats: dict[tuple[str, str, int], str] = {}  # broadcasts in this block, by type, scalar and width
 
     def at(self, doc: Document) -> Builder:
-        """One that writes elsewhere in the same function."""
+        """A builder that appends elsewhere in the same function."""
         return Builder(self.module, doc, self._numbers)
 
     def fresh(self, stem: str) -> str:
-        """A name without its sigil."""
+        """A fresh name, without sigil."""
         return f"{stem}.{next(self._numbers)}"
 
     def line(self, text: str) -> None:
         self.doc.line(f"  {text}")
 
-    def let(self, instruction: str, stem: str = "v") -> str:
-        """The instruction's value under a fresh name."""
+    def assign(self, instruction: str, stem: str = "v") -> str:
+        """Appends an instruction and returns the fresh name of its value."""
         name = f"%{stem}.{next(self._numbers)}"
         self.doc.line(f"  {name} = {instruction}")
         return name
@@ -118,66 +123,66 @@ class Builder:
     def jump(self, target: str) -> None:
         self.doc.line(f"  br label %{target}")
 
-    def branch(self, condition: str, then: str, orelse: str) -> None:
-        self.doc.line(f"  br i1 {condition}, label %{then}, label %{orelse}")
+    def branch(self, condition: str, on_true: str, on_false: str) -> None:
+        self.doc.line(f"  br i1 {condition}, label %{on_true}, label %{on_false}")
 
-    def type(self, of: str) -> str:
-        """That of a value, of a number's."""
-        return of
+    def type(self, element_type: str) -> str:
+        """The type of values with that element type."""
+        return element_type
 
-    def mangled(self, of: str) -> str:
-        """The type in the names of functions that are written for several."""
-        return MANGLED[of]
+    def mangled(self, element_type: str) -> str:
+        """The mangled type, as in the names of overloaded intrinsics."""
+        return MANGLED_TYPES[element_type]
 
     def operand(self, type_: str, value: str) -> str:
-        """A value, a literal perhaps, as an operand of that type."""
+        """A value or literal as an operand of that type."""
         return value
 
-    def any(self, truth: str) -> str:
-        """An i1: whether an i1 holds, in one lane at least."""
+    def any_lane(self, truth: str) -> str:
+        """An i1: whether `truth` holds in any lane."""
         return truth
 
     def op(self, opcode: str, type_: str, *operands: str) -> str:
-        return self.let(f"{opcode} {self.type(type_)} {', '.join(self.operand(type_, x) for x in operands)}")
+        return self.assign(f"{opcode} {self.type(type_)} {', '.join(self.operand(type_, x) for x in operands)}")
 
     def test(self, comparison: str, type_: str, x: str, y: str) -> str:
-        """An i1, of `icmp` or `fcmp` and a relation."""
+        """An i1; `comparison` is `icmp` or `fcmp` with its relation."""
         return self.op(comparison, type_, x, y)
 
     def cast(self, opcode: str, value: str, source: str, target: str) -> str:
-        return self.let(f"{opcode} {self.type(source)} {self.operand(source, value)} to {self.type(target)}")
+        return self.assign(f"{opcode} {self.type(source)} {self.operand(source, value)} to {self.type(target)}")
 
-    def select(self, condition: str, type_: str, then: str, orelse: str) -> str:
-        return self._selected(self.type("i1"), condition, type_, then, orelse)
+    def select(self, condition: str, type_: str, on_true: str, on_false: str) -> str:
+        return self._emit_select(self.type("i1"), condition, type_, on_true, on_false)
 
-    def either(self, condition: str, type_: str, then: str, orelse: str) -> str:
-        """One of the two in all lanes, which share the i1."""
-        return self._selected("i1", condition, type_, then, orelse)
+    def select_uniform(self, condition: str, type_: str, on_true: str, on_false: str) -> str:
+        """Selects all lanes by one scalar i1."""
+        return self._emit_select("i1", condition, type_, on_true, on_false)
 
-    def _selected(self, truth: str, condition: str, type_: str, then: str, orelse: str) -> str:
-        if then == orelse or condition == "true":
-            return then
+    def _emit_select(self, truth: str, condition: str, type_: str, on_true: str, on_false: str) -> str:
+        if on_true == on_false or condition == "true":
+            return on_true
         if condition == "false":
-            return orelse
-        sides = ", ".join(f"{self.type(type_)} {self.operand(type_, side)}" for side in (then, orelse))
-        return self.let(f"select {truth} {condition}, {sides}")
+            return on_false
+        sides = ", ".join(f"{self.type(type_)} {self.operand(type_, side)}" for side in (on_true, on_false))
+        return self.assign(f"select {truth} {condition}, {sides}")
 
     def intrinsic(self, name: str, type_: str, *operands: str, suffix: str = "") -> str:
-        """An overloaded intrinsic whose operands and result have one type; `suffix` holds more operands, with types."""
-        full, type_of = f"llvm.{name}.{self.mangled(type_)}", self.type(type_)
+        """Calls an overloaded intrinsic with operands and result of one type; `suffix` holds further typed operands."""
+        mangled_name, type_of = f"llvm.{name}.{self.mangled(type_)}", self.type(type_)
         extra = tuple(part.split()[0] for part in suffix.split(", ") if part)
-        self.module.declare(full, type_of, (*(type_of for _ in operands), *extra))
-        given = [*(f"{type_of} {self.operand(type_, x)}" for x in operands), *([suffix] if suffix else [])]
-        return self.let(f"call {type_of} @{full}({', '.join(given)})")
+        self.module.declare(mangled_name, type_of, (*(type_of for _ in operands), *extra))
+        arguments = [*(f"{type_of} {self.operand(type_, x)}" for x in operands), *([suffix] if suffix else [])]
+        return self.assign(f"call {type_of} @{mangled_name}({', '.join(arguments)})")
 
     def to_integer(self, value: str, source: str, target: str, signed: bool) -> str:
-        """A float cut off to an integer, saturating, NaN to zero."""
-        full = f"llvm.fpto{'s' if signed else 'u'}i.sat.{self.mangled(target)}.{self.mangled(source)}"
-        self.module.declare(full, self.type(target), (self.type(source),))
-        return self.let(f"call {self.type(target)} @{full}({self.type(source)} {self.operand(source, value)})")
+        """Truncates a float to an integer; saturates and maps NaN to 0."""
+        name = f"llvm.fpto{'s' if signed else 'u'}i.sat.{self.mangled(target)}.{self.mangled(source)}"
+        self.module.declare(name, self.type(target), (self.type(source),))
+        return self.assign(f"call {self.type(target)} @{name}({self.type(source)} {self.operand(source, value)})")
 
     def call(self, result: str, helper: str, type_: str, *operands: str) -> str:
-        return self.let(f"call {result} @{helper}({', '.join(f'{type_} {x}' for x in operands)})")
+        return self.assign(f"call {result} @{helper}({', '.join(f'{type_} {x}' for x in operands)})")
 
 
-MANGLED = {"float": "f32", "double": "f64", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64"}
+MANGLED_TYPES = {"float": "f32", "double": "f64", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64"}

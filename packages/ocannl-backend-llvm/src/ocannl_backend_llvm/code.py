@@ -1,4 +1,4 @@
-"""Compiled programs: objects loaded into this process."""
+"""Compiles, loads and restores packages of programs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ocannl.codegen import Signature
 from ocannl_backend_llvm import jit, objects
 from ocannl_backend_llvm.direct import DIRECT, TEXT
 from ocannl_backend_llvm.jit import Target, symbol
-from ocannl_backend_llvm.thread_pool import prepared, team_code
+from ocannl_backend_llvm.thread_pool import compile_in_background, thread_pool_code
 
 
-def compiled(programs: Sequence[Signature], modules: Iterable[str], target: Target) -> NativeCode:
+def compile_package(programs: Sequence[Signature], modules: Iterable[str], target: Target) -> NativeCode:
     source = Source()
-    with prepared() if any(program.shares for program in programs) else nullcontext():
-        made = objects.compile_texts(_noted(modules, source), target)
-    if any(program.brief for program in programs):
-        made.append(_direct(target))
-    return _loaded(Package(str(target), tuple(programs), source.packed(), tuple(made)))
+    with compile_in_background() if any(program.is_parallel for program in programs) else nullcontext():
+        compiled = objects.compile_texts(_record_source(modules, source), target)
+    if any(program.holds_gil for program in programs):
+        compiled.append(_direct(target))
+    return _load_package(Package(str(target), tuple(programs), source.packed(), tuple(compiled)))
 
 
 @cache
@@ -28,22 +28,22 @@ def _direct(target: Target) -> bytes:
     return objects.compile_text(TEXT, target)
 
 
-def _noted(modules: Iterable[str], source: Source) -> Iterator[str]:
+def _record_source(modules: Iterable[str], source: Source) -> Iterator[str]:
     for number, text in enumerate(modules):
         source.add(f"\n{text}" if number else text)
         yield text
 
 
-def restored(blob: bytes, target: Target) -> NativeCode:
-    """The same code, without any work by LLVM but loading it."""
-    return _loaded(Package.read(blob, str(target)))
+def restore_package(blob: bytes, target: Target) -> NativeCode:
+    """Loads stored code without compiling it."""
+    return _load_package(Package.read(blob, str(target)))
 
 
-def _loaded(package: Package) -> NativeCode:
+def _load_package(package: Package) -> NativeCode:
     symbols = [symbol(program.name) for program in package.programs]
-    if any(program.brief for program in package.programs):
+    if any(program.holds_gil for program in package.programs):
         symbols.append(DIRECT)
     library = jit.load(package.objects, symbols)
     return NativeCode(
-        package, library, lambda name: library.address(symbol(name)), team_code, lambda: library.address(DIRECT)
+        package, library, lambda name: library.address(symbol(name)), thread_pool_code, lambda: library.address(DIRECT)
     )

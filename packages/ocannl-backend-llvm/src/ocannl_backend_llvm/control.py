@@ -1,20 +1,20 @@
-"""The control structure that programs and nests are given (see `ocannl.codegen.abi`), and what looks into it."""
+"""The control structure passed to programs and nests (see `ocannl.codegen.abi`), and helper functions that use it."""
 
 from __future__ import annotations
 
-from ocannl.codegen.abi import PATIENCE_NS
+from ocannl.codegen.abi import SIGNAL_CHECK_INTERVAL_NS
 from ocannl_backend_llvm.build import Builder
 
-CANCEL, RELEASE, ACQUIRE, ENSURE, RESTORE, SIGNALS, CLOCK, ASKED, TEAM, THREADS, DEAF = range(1, 12)
-"""Fields of the control structure, in words: see `ocannl.codegen.abi`."""
+CANCEL, RELEASE, ACQUIRE, ENSURE, RESTORE, SIGNALS, CLOCK, SIGNALS_CHECKED_NS, TEAM, THREADS, DEAF = range(1, 12)
+"""Fields of the control structure, as offsets in 8-byte words."""
 
 
 def _fields(**fields: int) -> str:
-    """Instructions that load fields of `%control`, each under a name, and keep where it is."""
+    """Instructions that load fields of `%control` under their names, and their addresses under NAME.at."""
     return "".join(
-        f"  %{name}.at = getelementptr inbounds ptr, ptr %control, i64 {place}\n"
-        f"  %{name} = load {'i64' if place in (ASKED, THREADS) else 'ptr'}, ptr %{name}.at\n"
-        for name, place in fields.items()
+        f"  %{name}.at = getelementptr inbounds ptr, ptr %control, i64 {offset}\n"
+        f"  %{name} = load {'i64' if offset in (SIGNALS_CHECKED_NS, THREADS) else 'ptr'}, ptr %{name}.at\n"
+        for name, offset in fields.items()
     )
 
 
@@ -28,7 +28,7 @@ ask:
 {_fields(signals=SIGNALS)}  %deaf = icmp eq ptr %signals, null
   br i1 %deaf, label %go.on, label %look
 look:
-{_fields(clock=CLOCK, asked=ASKED)}  %id.at = getelementptr inbounds i32, ptr %control, i64 1
+{_fields(clock=CLOCK, asked=SIGNALS_CHECKED_NS)}  %id.at = getelementptr inbounds i32, ptr %control, i64 1
   %id = load i32, ptr %id.at
   %time = alloca [2 x i64]
   %status = call i32 %clock(i32 %id, ptr %time)
@@ -38,7 +38,7 @@ look:
   %whole = mul i64 %seconds, 1000000000
   %now = add i64 %whole, %rest
   %since = sub i64 %now, %asked
-  %long = icmp sge i64 %since, {PATIENCE_NS}
+  %long = icmp sge i64 %since, {SIGNAL_CHECK_INTERVAL_NS}
   br i1 %long, label %listen, label %go.on
 listen:
 {_fields(ensure=ENSURE, restore=RESTORE)}  store i64 %now, ptr %asked.at
@@ -53,9 +53,9 @@ go.on:
   ret i1 false
 }}
 """
-STAMP = "ocannl-stamp"
-STAMP_TEXT = f"""\
-define i64 @{STAMP}(ptr %control) nounwind noinline {{
+READ_CLOCK = "ocannl-stamp"
+READ_CLOCK_TEXT = f"""\
+define i64 @{READ_CLOCK}(ptr %control) nounwind noinline {{
 {_fields(clock=CLOCK)}  %id.at = getelementptr inbounds i32, ptr %control, i64 1
   %id = load i32, ptr %id.at
   %time = alloca [2 x i64]
@@ -74,9 +74,9 @@ given:
   ret i64 %now
 }}
 """
-SHARE = "ocannl-share"
-SHARE_TEXT = f"""\
-define i1 @{SHARE}(ptr %control, ptr %body, ptr %frame, i64 %claims) nounwind {{
+PARALLEL_FOR = "ocannl-share"
+PARALLEL_FOR_TEXT = f"""\
+define i1 @{PARALLEL_FOR}(ptr %control, ptr %body, ptr %frame, i64 %claims) nounwind {{
 {_fields(team=TEAM, threads=THREADS)}  %none = icmp eq ptr %team, null
   br i1 %none, label %next, label %together
 together:
@@ -102,9 +102,9 @@ left:
 """
 
 
-def address(b: Builder, type_: str, array: str, place: int) -> str:
-    return b.let(f"getelementptr inbounds {type_}, ptr {array}, i64 {place}", "at") if place else array
+def address(b: Builder, type_: str, array: str, index: int) -> str:
+    return b.assign(f"getelementptr inbounds {type_}, ptr {array}, i64 {index}", "at") if index else array
 
 
-def element(b: Builder, type_: str, array: str, place: int, stem: str) -> str:
-    return b.let(f"load {type_}, ptr {address(b, type_, array, place)}", stem)
+def element(b: Builder, type_: str, array: str, index: int, stem: str) -> str:
+    return b.assign(f"load {type_}, ptr {address(b, type_, array, index)}", stem)

@@ -1,6 +1,6 @@
-"""A call of a program by Python itself, as LLVM text: see `direct` in `ocannl.codegen.abi`."""
+"""The vectorcall entry point of programs, as LLVM IR: see `direct` in `ocannl.codegen.abi`."""
 
-DIRECT = "ocannl-direct"  # no program's symbol
+DIRECT = "ocannl-direct"  # not a symbol of a program, which begins with `ocannl.`
 TEXT = f"""
 define ptr @{DIRECT}(ptr %self, ptr %args, i64 %positional, ptr %names) nounwind {{
   %address = call ptr @PyTuple_GetItem(ptr %self, i64 0)

@@ -1,4 +1,4 @@
-"""LLVM itself: what it makes code for, and object code into this process."""
+"""The LLVM JIT: the host target, and loading of object code."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from ocannl.ir.names import identifier
 from ocannl_backend_llvm.build import Instructions
 
 CODEGEN_LEVEL = 2
-VECTORS = {"+avx512f": (64, 32), "+avx": (32, 16), "+neon": (16, 32)}
-"""Bytes and number of the vector registers that a processor has with a feature; the first one counts."""
-BASELINE = (16, 16)
+VECTOR_REGISTERS = {"+avx512f": (64, 32), "+avx": (32, 16), "+neon": (16, 32)}
+"""Size in bytes and number of vector registers, by CPU feature; the first match counts."""
+BASELINE_REGISTERS = (16, 16)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What code is made for; an object for one target is of no use on another."""
+    """A compilation target; objects are not portable between targets."""
 
     triple: str
     cpu: str
@@ -39,10 +39,12 @@ class Target:
         return Instructions(half, scale="+avx512f" in present and "+avx512vl" in present)
 
     @property
-    def vectors(self) -> tuple[int, int]:
-        """Bytes of a vector register, and how many there are."""
+    def vector_registers(self) -> tuple[int, int]:
+        """Size in bytes and number of vector registers."""
         present = self.features.split(",")
-        return next((registers for feature, registers in VECTORS.items() if feature in present), BASELINE)
+        return next(
+            (registers for feature, registers in VECTOR_REGISTERS.items() if feature in present), BASELINE_REGISTERS
+        )
 
     def __str__(self) -> str:
         digest = hashlib.sha256(self.features.encode("ascii")).hexdigest()[:12]
@@ -58,7 +60,7 @@ def host() -> Target:
 
 
 def symbol(name: str) -> str:
-    """Of the entry of a program, in object files: a name no library has."""
+    """The symbol of a program's entry function; the prefix avoids clashes with libraries."""
     return f"ocannl.{identifier(name)}"
 
 
@@ -67,25 +69,25 @@ def llvm_version() -> str:
 
 
 def machine(target: Target) -> Any:
-    found = llvm.Target.from_triple(target.triple)
-    return found.create_target_machine(
+    llvm_target = llvm.Target.from_triple(target.triple)
+    return llvm_target.create_target_machine(
         cpu=target.cpu, features=target.features, opt=CODEGEN_LEVEL, reloc="pic", codemodel="default", jit=True
     )
 
 
-def _hold_at_forks() -> None:
-    """A child must not wait for llvmlite's lock, which a thread that it does not have may hold in the parent."""
+def _lock_around_forks() -> None:
+    """Acquires llvmlite's lock around forks; a lock held by another thread would never be released in the child."""
     lock: Any = getattr(ffi.lib, "_lock", None)
     if hasattr(os, "register_at_fork") and hasattr(lock, "__exit__"):
         leave = partial(lock.__exit__, None, None, None)
         os.register_at_fork(before=lock.__enter__, after_in_parent=leave, after_in_child=leave)
 
 
-_hold_at_forks()
+_lock_around_forks()
 
 
-class Library:
-    """Object code in this process, for as long as someone holds this."""
+class JitLibrary:
+    """Linked object code, unloaded when this handle is garbage-collected."""
 
     __slots__ = ("_engine", "_tracker")
 
@@ -105,14 +107,14 @@ def _engine() -> Any:
 _libraries = count(1)
 
 
-def load(objects: Iterable[bytes], symbols: Iterable[str]) -> Library:
-    """The objects, linked with each other and with the mathematical functions of this process."""
+def load(objects: Iterable[bytes], symbols: Iterable[str]) -> JitLibrary:
+    """Links objects with each other and with the mathematical functions of this process."""
     builder = llvm.JITLibraryBuilder().add_current_process()
     for code in objects:
         builder.add_object_img(code)
     for symbol in symbols:
         builder.export_symbol(symbol)
     try:
-        return Library(_engine(), builder.link(_engine(), f"ocannl-{next(_libraries)}"))
+        return JitLibrary(_engine(), builder.link(_engine(), f"ocannl-{next(_libraries)}"))
     except RuntimeError as error:
         raise CompileError(f"LLVM cannot link generated code: {str(error).strip()}") from None

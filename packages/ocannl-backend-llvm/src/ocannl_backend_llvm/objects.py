@@ -1,7 +1,7 @@
-"""Text to object code, on all processors.
+"""Compiles LLVM IR to object code, in parallel.
 
-Nearly all of the time goes into one call of LLVM for each module. Other threads make it while this one writes the next
-module; what none of them has begun when there is nothing else to do, this one does itself.
+Nearly all time is spent in one call of LLVM per module. Worker threads make these calls while the main thread emits the
+next module; afterwards the main thread compiles the modules that no worker has begun.
 """
 
 from __future__ import annotations
@@ -27,48 +27,48 @@ from ocannl_backend_llvm.jit import CODEGEN_LEVEL, Target, host, machine
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
 
-LONG = 1 << 16  # characters of a module that another thread begins at once, whether or not more of them come
-AHEAD = 2  # modules that wait for a thread: more would only take memory
+MIN_PARALLEL_CHARS = 1 << 16  # characters of IR from which even a single module is compiled by a worker
+MAX_WAITING_MODULES = 2  # bounds the memory of modules that no worker has begun
 
 
 def compile_text(text: str, target: Target) -> bytes:
-    """The relocatable object that a module's text becomes."""
-    module = _Module(text, target)
-    module.translate()
+    """Compiles a module to a relocatable object."""
+    module = _ModuleCompiler(text, target)
+    module.emit()
     return module.code()
 
 
 def compile_texts(texts: Iterable[str], target: Target) -> list[bytes]:
-    """The objects of several modules."""
-    rest = iter(texts)
-    begin = list(islice(rest, 1))
-    if sum(map(len, begin)) < LONG:
-        begin += islice(rest, 1)
-        if len(begin) < 2:
-            return [compile_text(text, target) for text in begin]
+    """Compiles several modules to relocatable objects, in order."""
+    remaining = iter(texts)
+    first_texts = list(islice(remaining, 1))
+    if sum(map(len, first_texts)) < MIN_PARALLEL_CHARS:
+        first_texts += islice(remaining, 1)
+        if len(first_texts) < 2:
+            return [compile_text(text, target) for text in first_texts]
     try:
-        return _compiled(chain(begin, rest), target)
+        return _compile_parallel(chain(first_texts, remaining), target)
     finally:
-        give_back()
+        trim_heap()
 
 
-def _compiled(texts: Iterator[str], target: Target) -> list[bytes]:
-    if cores() == 1 or not threading.main_thread().is_alive():  # no thread begins when all is over
+def _compile_parallel(texts: Iterator[str], target: Target) -> list[bytes]:
+    if cores() == 1 or not threading.main_thread().is_alive():  # threads cannot be started at interpreter shutdown
         return [compile_text(text, target) for text in texts]
-    from concurrent.futures import ThreadPoolExecutor  # short programs do without
+    from concurrent.futures import ThreadPoolExecutor  # imported lazily, since small programs need no threads
 
-    with ThreadPoolExecutor(cores() - 1) as others:
-        jobs: list[_Job] = []
+    with ThreadPoolExecutor(cores() - 1) as executor:
+        jobs: list[_CompileJob] = []
         try:
             for text in texts:
                 for job in jobs:
-                    if job.done:
-                        job.finish()  # its module takes memory
-                jobs.append(_Job(_Module(text, target), others))
-                if sum(job.waits for job in jobs) > AHEAD:
+                    if job.is_done:
+                        job.finish()  # frees the module
+                jobs.append(_CompileJob(_ModuleCompiler(text, target), executor))
+                if sum(job.is_waiting for job in jobs) > MAX_WAITING_MODULES:
                     jobs[-1].finish()
             for job in reversed(jobs):
-                if job.waits:
+                if job.is_waiting:
                     job.finish()
             return [job.finish() for job in jobs]
         finally:  # after an error
@@ -76,107 +76,110 @@ def _compiled(texts: Iterator[str], target: Target) -> list[bytes]:
                 job.drop()
 
 
-class _Job:
-    """A module that another thread may translate, if it comes first."""
+class _CompileJob:
+    """A module compiled by a worker thread, or by the caller of `finish` if no worker has begun."""
 
-    __slots__ = ("_code", "_module", "_translated")
+    __slots__ = ("_code", "_future", "_module")
 
-    def __init__(self, module: _Module, others: Executor) -> None:
+    def __init__(self, module: _ModuleCompiler, executor: Executor) -> None:
         self._module = module
-        self._translated: Future[None] = others.submit(module.translate)
+        self._future: Future[None] = executor.submit(module.emit)
         self._code: bytes | None = None
 
     @property
-    def waits(self) -> bool:
-        """Nobody has begun it."""
-        return not (self._translated.running() or self._translated.done())
+    def is_waiting(self) -> bool:
+        """Whether no worker has begun the module."""
+        return not (self._future.running() or self._future.done())
 
     @property
-    def done(self) -> bool:
-        return self._translated.done()
+    def is_done(self) -> bool:
+        return self._future.done()
 
     def finish(self) -> bytes:
         if self._code is None:
-            if self._translated.cancel():
-                self._module.translate()
+            if self._future.cancel():
+                self._module.emit()
             else:
-                self._translated.result()
+                self._future.result()
             self._code = self._module.code()
         return self._code
 
     def drop(self) -> None:
-        if not self._translated.cancel():
-            self._translated.exception()
+        if not self._future.cancel():
+            self._future.exception()
         self._module.close()
 
 
-class _Module:
-    """One in a context of its own, ready to be translated."""
+class _ModuleCompiler:
+    """A verified module in its own LLVM context."""
 
-    __slots__ = ("_buffer", "_machine", "_module", "_opened", "_text", "_wrong")
+    __slots__ = ("_errors", "_machine", "_module", "_object_buffer", "_resources", "_text")
 
     def __init__(self, text: str, target: Target) -> None:
-        host()  # LLVM is ready
+        host()  # initializes LLVM
         self._text = text
-        self._buffer: Any = None
-        # Closed in this order: the collector of cycles might free a context before the module that lives in it.
-        self._opened = ExitStack()
-        enter = self._opened.enter_context
+        self._object_buffer: Any = None
+        # Closed in reverse order; the cyclic GC might free a context before its module.
+        self._resources = ExitStack()
+        enter_context = self._resources.enter_context
         try:
-            self._machine = enter(machine(target))
-            self._module = enter(llvm.parse_assembly(text, enter(llvm.create_context())))
-            self._wrong = enter(ffi.OutputString())
+            self._machine = enter_context(machine(target))
+            self._module = enter_context(llvm.parse_assembly(text, enter_context(llvm.create_context())))
+            self._errors = enter_context(ffi.OutputString())
             self._module.verify()
-            with ExitStack() as passing:
-                tuning = passing.enter_context(llvm.create_pipeline_tuning_options(CODEGEN_LEVEL))
-                builder = passing.enter_context(llvm.create_pass_builder(self._machine, tuning))
-                passes = passing.enter_context(llvm.create_new_module_pass_manager())
+            with ExitStack() as scope:
+                tuning = scope.enter_context(llvm.create_pipeline_tuning_options(CODEGEN_LEVEL))
+                builder = scope.enter_context(llvm.create_pass_builder(self._machine, tuning))
+                passes = scope.enter_context(llvm.create_new_module_pass_manager())
                 passes.add_sroa_pass()
                 passes.run(self._module, builder)
         except RuntimeError as error:
-            self._refuse(error)
+            self._raise_rejected(error)
 
-    def translate(self) -> None:
-        """By whichever thread, and side by side with others."""
-        self._buffer = _translate()(self._machine, self._module, 1, self._wrong)
+    def emit(self) -> None:
+        """Emits object code; may run on any thread, concurrently with other modules."""
+        self._object_buffer = _emit_object_function()(self._machine, self._module, 1, self._errors)
 
     def code(self) -> bytes:
-        """What `translate` has made, once."""
-        if not self._buffer:
-            self._refuse(self._wrong)
+        """Returns the object code of `emit` and frees the module; may be called once."""
+        if not self._object_buffer:
+            self._raise_rejected(self._errors)
         try:
-            start, size = ffi.lib.LLVMPY_GetBufferStart(self._buffer), ffi.lib.LLVMPY_GetBufferSize(self._buffer)
+            start, size = (
+                ffi.lib.LLVMPY_GetBufferStart(self._object_buffer),
+                ffi.lib.LLVMPY_GetBufferSize(self._object_buffer),
+            )
             return ctypes.string_at(start, size)
         finally:
             self.close()
 
     def close(self) -> None:
-        if self._buffer:
-            ffi.lib.LLVMPY_DisposeMemoryBuffer(self._buffer)
-            self._buffer = None
-        self._opened.close()
+        if self._object_buffer:
+            ffi.lib.LLVMPY_DisposeMemoryBuffer(self._object_buffer)
+            self._object_buffer = None
+        self._resources.close()
 
-    def _refuse(self, reason: object) -> NoReturn:
-        said = str(reason).strip()
+    def _raise_rejected(self, reason: object) -> NoReturn:
+        message = str(reason).strip()
         self.close()
-        raise CompileError(f"LLVM refused generated code, kept in {keep(self._text)}: {said}") from None
+        raise CompileError(f"LLVM rejected generated code, kept in {save_source(self._text)}: {message}") from None
 
 
 @cache
-def _translate() -> Any:
-    """The function of llvmlite that makes object code. All of them share one lock, so that no two run at once; this one
-    touches nothing but the module it is given, and needs none. Where its library is not found, it has the lock."""
-    locked = ffi.lib.LLVMPY_TargetMachineEmitToMemory
+def _emit_object_function() -> Any:
+    """The function that emits object code. llvmlite's wrapper holds a global lock during the call, which is unnecessary
+    because modules have separate contexts; falls back to the wrapper if the function is not found in the library."""
+    wrapped = ffi.lib.LLVMPY_TargetMachineEmitToMemory
     try:
         function = ctypes.CDLL(ffi.lib._name)["LLVMPY_TargetMachineEmitToMemory"]
     except (AttributeError, TypeError, OSError):
-        return locked
-    function.argtypes, function.restype = locked.argtypes, locked.restype
+        return wrapped
+    function.argtypes, function.restype = wrapped.argtypes, wrapped.restype
     return function
 
 
-def give_back() -> None:
-    """To the system, what LLVM worked in, so that arrays of programs come in its place."""
+def trim_heap() -> None:
+    """Returns the free memory of LLVM's working data to the system."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
@@ -184,12 +187,12 @@ def give_back() -> None:
 
 @cache
 def _private_folder() -> Path:
-    """A new folder that only this user can read."""
+    """A new folder that only the current user can read."""
     return Path(tempfile.mkdtemp(prefix="ocannl-llvm-"))
 
 
-def keep(text: str) -> Path:
-    """The file where text that was refused can be looked at."""
+def save_source(text: str) -> Path:
+    """Saves rejected source text for inspection and returns its path."""
     path = _private_folder() / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.ll"
     path.write_text(text, encoding="utf-8")
     return path

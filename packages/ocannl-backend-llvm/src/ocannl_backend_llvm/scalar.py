@@ -1,4 +1,4 @@
-"""Straight-line code: stores, updates, definitions, and the expressions in them."""
+"""Emits scalar straight-line code: stores, updates, definitions, and their expressions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ocannl.codegen import Document
 from ocannl.codegen.formulas import FORMULAS
 from ocannl.codegen.numbers import rounded
 from ocannl.ir.index import Cond
-from ocannl.ir.loops import Apply, Buf, Cast, Expr, Home, Idx, Load, Num, Ref, Store, Update, Var, When
+from ocannl.ir.loops import Apply, Buf, Cast, Const, Expr, IndexValue, Load, MemorySpace, Ref, Store, Update, Var, When
 from ocannl.ir.names import identifier
 from ocannl.ir.ops import ADD, MUL, NEG, Op
 from ocannl.ir.precision import Precision, float32, int64
@@ -14,108 +14,114 @@ from ocannl.ir.walk import walk
 from ocannl_backend_llvm.arith import apply, compare, power
 from ocannl_backend_llvm.build import Builder
 from ocannl_backend_llvm.convert import convert, is_true, narrow, widen
-from ocannl_backend_llvm.formulas import write
+from ocannl_backend_llvm.formulas import emit_formula
 from ocannl_backend_llvm.indices import Indices
-from ocannl_backend_llvm.types import HELD, constant
+from ocannl_backend_llvm.types import LLVM_TYPES, constant
 
 COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 LOGIC = frozenset({"and", "or", "not"})
-PRODUCTS = range(5)  # constant powers that become products
-OLD = "old value"  # of the cell that an `Update` changes: no name that a program can hold
+UNROLLED_POWERS = range(5)  # constant powers expanded into multiplications
+OLD_VALUE = "old value"  # variable for the cell of an `Update`; not an identifier, hence never a name of the program
 
 
-class Straight:
-    """The code of one iteration."""
+class ScalarCode:
+    """Emits the code of one iteration."""
 
     def __init__(self, b: Builder, indices: Indices, allocas: Document) -> None:
         self.b = b
-        self.flow = b  # writes branches and labels
+        self.flow = b  # emits branches and labels
         self.indices = indices
         self.allocas = allocas
         self.pointers: dict[Buf, str] = {}
-        self.cells: dict[tuple[Buf, int], str] = {}  # pointers to those of locals
-        self.names: dict[str, str] = {}  # of `Let`s
+        self.cells: dict[tuple[Buf, int], str] = {}  # addresses of local arrays' cells at constant offsets
+        self.names: dict[str, str] = {}  # values of `Let` variables
 
     def define(self, name: str, value: Expr) -> None:
         self.names[name] = self.value(value)
 
     def store(self, stmt: Store) -> None:
-        held = self.value(stmt.value)
-        self.b.line(f"store {HELD[stmt.ref.buf.precision]} {held}, ptr {self.place(stmt.ref)}")
+        value = self.value(stmt.value)
+        self.b.line(f"store {LLVM_TYPES[stmt.ref.buf.precision]} {value}, ptr {self.address(stmt.ref)}")
 
     def prefetch(self, ref: Ref, ahead: int) -> None:
-        """For reading, and to stay in all caches."""
+        """Prefetches for reading, into all cache levels."""
         b = self.b
-        at = b.let(f"getelementptr {HELD[ref.buf.precision]}, ptr {self.place(ref)}, i64 {ahead}", "ahead")
+        address = b.assign(
+            f"getelementptr {LLVM_TYPES[ref.buf.precision]}, ptr {self.address(ref)}, i64 {ahead}", "ahead"
+        )
         b.module.declare("llvm.prefetch.p0", "void", ("ptr", "i32", "i32", "i32"))
-        b.line(f"call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 3, i32 1)")
+        b.line(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 3, i32 1)")
 
     def update(self, stmt: Update) -> None:
-        b, held, where = self.b, HELD[stmt.ref.buf.precision], self.place(stmt.ref)
-        old = b.let(f"load {held}, ptr {where}", identifier(stmt.ref.buf.name))
-        b.line(f"store {held} {self.updated(stmt, old)}, ptr {where}")
+        b, type_, address = self.b, LLVM_TYPES[stmt.ref.buf.precision], self.address(stmt.ref)
+        old = b.assign(f"load {type_}, ptr {address}", identifier(stmt.ref.buf.name))
+        b.line(f"store {type_} {self.updated_value(stmt, old)}, ptr {address}")
 
-    def updated(self, stmt: Update, old: str) -> str:
-        """The new value of a cell. A product that is added may be rounded once, together with the sum."""
+    def updated_value(self, stmt: Update, old: str) -> str:
+        """The new value of an updated cell. Products may be fused with the addition (`fmuladd`)."""
         b, precision = self.b, stmt.ref.buf.precision
         work = precision.arithmetic
-        self.names[OLD] = old
-        negated, term = _without_sign(stmt.value)
+        self.names[OLD_VALUE] = old
+        negated, term = _strip_negation(stmt.value)
         if stmt.op is ADD and isinstance(term, Apply) and term.op is MUL and work.is_float:
             x, y = (self.widened(factor, work) for factor in term.args)
-            x = b.op("fneg", HELD[work], x) if negated else x
-            fused = b.intrinsic("fmuladd", HELD[work], x, y, convert(b, old, precision, work))
+            x = b.op("fneg", LLVM_TYPES[work], x) if negated else x
+            fused = b.intrinsic("fmuladd", LLVM_TYPES[work], x, y, convert(b, old, precision, work))
             return convert(b, fused, work, precision)
-        return self.value(Apply(stmt.op, (Var(OLD, precision), stmt.value)))
+        return self.value(Apply(stmt.op, (Var(OLD_VALUE, precision), stmt.value)))
 
     def value(self, expr: Expr) -> str:
-        """An operand that holds the value, in the type that holds its precision."""
+        """The value of an expression, in the storage type of its precision."""
         b = self.b
         match expr:
             case Load(ref):
-                held = HELD[ref.buf.precision]
-                return b.let(f"load {held}, ptr {self.place(ref)}", identifier(ref.buf.name))
+                type_ = LLVM_TYPES[ref.buf.precision]
+                return b.assign(f"load {type_}, ptr {self.address(ref)}", identifier(ref.buf.name))
             case Apply():
                 return self.apply(expr)
-            case Num(value, precision):
+            case Const(value, precision):
                 return constant(value, precision)
             case Var(name, _):
                 return self.names[name]
-            case Idx(index, precision):
-                at = self.indices.affine(index)
-                return constant(at, precision) if isinstance(at, int) else convert(b, at, int64, precision)
+            case IndexValue(index, precision):
+                index_value = self.indices.affine(index)
+                return (
+                    constant(index_value, precision)
+                    if isinstance(index_value, int)
+                    else convert(b, index_value, int64, precision)
+                )
             case Cast(value, precision):
                 if _is_truth(value):
-                    return self.number(self.truth(value), precision)
+                    return self.truth_as_number(self.truth(value), precision)
                 return convert(b, self.value(value), value.precision, precision)
-            case When(cond, then, orelse):
-                return self.when(cond, then, orelse)
+            case When(cond, on_true, on_false):
+                return self.when(cond, on_true, on_false)
 
     def widened(self, expr: Expr, work: Precision) -> str:
-        """The value in the type that arithmetic runs in."""
+        """The value of an expression, in its arithmetic type."""
         value = self.value(expr)
         return value if expr.precision is work else widen(self.b, value, expr.precision)
 
-    def number(self, truth: str, precision: Precision) -> str:
-        """An i1 as 1 or 0."""
-        one, zero = constant(1, precision), constant(0, precision)
+    def truth_as_number(self, truth: str, precision: Precision) -> str:
+        """Converts an i1 to 1 or 0 of a precision."""
+        true_value, false_value = constant(1, precision), constant(0, precision)
         if truth in ("true", "false"):
-            return one if truth == "true" else zero
+            return true_value if truth == "true" else false_value
         if precision.is_float:
-            return self.b.select(truth, HELD[precision], one, zero)
-        return self.b.cast("zext", truth, "i1", HELD[precision])
+            return self.b.select(truth, LLVM_TYPES[precision], true_value, false_value)
+        return self.b.cast("zext", truth, "i1", LLVM_TYPES[precision])
 
     def apply(self, expr: Apply) -> str:
         op, args, precision = expr.op, expr.args, expr.precision
         if _is_truth(expr):
-            return self.number(self.truth(expr), precision)
+            return self.truth_as_number(self.truth(expr), precision)
         if op.name == "where":
             test = self.truth(args[0])
-            return self.b.select(test, HELD[precision], self.value(args[1]), self.value(args[2]))
+            return self.b.select(test, LLVM_TYPES[precision], self.value(args[1]), self.value(args[2]))
         work = precision.arithmetic
         operands = tuple(self.widened(arg, work) for arg in args)
         match expr:
-            case Apply(_, (_, Num(exponent, _))) if op.name == "pow" and exponent in PRODUCTS:
+            case Apply(_, (_, Const(exponent, _))) if op.name == "pow" and exponent in UNROLLED_POWERS:
                 result = power(self.b, work, operands[0], int(exponent))
             case _ if op.name in FORMULAS and work is float32:
                 result = self.formula(op, operands)
@@ -124,25 +130,25 @@ class Straight:
         return result if work is precision else narrow(self.b, result, precision)
 
     def formula(self, op: Op, args: tuple[str, ...]) -> str:
-        """The value of an operation that has a formula; the library is called only if one of the values is beyond."""
-        b, flow, formula, held = self.b, self.flow, FORMULAS[op.name], HELD[float32]
-        values = write(b, formula, args)
+        """Emits an operation that has a formula; branches to the library call if any lane needs the slow path."""
+        b, flow, formula, type_ = self.b, self.flow, FORMULAS[op.name], LLVM_TYPES[float32]
+        values = emit_formula(b, formula, args)
         result = values[formula.result]
-        if not formula.beyond:
+        if not formula.slow_path_test:
             return result
-        slot, beyond = f"%{b.fresh(op.name)}", values[formula.beyond]
-        self.allocas.line(f"  {slot} = alloca {b.type(held)}")
-        far, end = b.fresh("far"), b.fresh("end")
-        b.line(f"store {b.type(held)} {result}, ptr {slot}")
-        flow.branch(b.any(beyond), far, end)
-        flow.label(far)
-        b.line(f"store {b.type(held)} {b.select(beyond, held, apply(b, op, float32, args), result)}, ptr {slot}")
+        slot, is_slow = f"%{b.fresh(op.name)}", values[formula.slow_path_test]
+        self.allocas.line(f"  {slot} = alloca {b.type(type_)}")
+        slow, end = b.fresh("far"), b.fresh("end")
+        b.line(f"store {b.type(type_)} {result}, ptr {slot}")
+        flow.branch(b.any_lane(is_slow), slow, end)
+        flow.label(slow)
+        b.line(f"store {b.type(type_)} {b.select(is_slow, type_, apply(b, op, float32, args), result)}, ptr {slot}")
         flow.jump(end)
         flow.label(end)
-        return b.let(f"load {b.type(held)}, ptr {slot}", op.name)
+        return b.assign(f"load {b.type(type_)}, ptr {slot}", op.name)
 
     def truth(self, expr: Expr) -> str:
-        """An i1: whether the value is not zero."""
+        """An i1: whether the value is nonzero."""
         b = self.b
         match expr:
             case Apply(op, (x, y)) if op.name in COMPARISONS:
@@ -154,45 +160,45 @@ class Straight:
                 return b.op("xor", "i1", self.truth(x), "true")
             case Cast(value, _) if _is_truth(value):
                 return self.truth(value)
-            case Num(value, precision):
+            case Const(value, precision):
                 return "true" if rounded(value, precision) != 0 else "false"
             case _:
                 return is_true(b, self.value(expr), expr.precision)
 
-    def when(self, cond: Cond, then: Expr, orelse: Expr) -> str:
-        b, flow, test, held = self.b, self.flow, self.indices.condition(cond), HELD[then.precision]
+    def when(self, cond: Cond, on_true: Expr, on_false: Expr) -> str:
+        b, flow, test, type_ = self.b, self.flow, self.indices.condition(cond), LLVM_TYPES[on_true.precision]
         if test in ("true", "false"):
-            return self.value(then if test == "true" else orelse)
-        if is_cheap(then) and is_cheap(orelse):
-            return b.either(test, held, self.value(then), self.value(orelse))
+            return self.value(on_true if test == "true" else on_false)
+        if is_cheap(on_true) and is_cheap(on_false):
+            return b.select_uniform(test, type_, self.value(on_true), self.value(on_false))
         slot = f"%{b.fresh('when')}"
-        self.allocas.line(f"  {slot} = alloca {b.type(held)}")
-        yes, no, end = b.fresh("then"), b.fresh("else"), b.fresh("end")
-        flow.branch(test, yes, no)
-        for label, side in ((yes, then), (no, orelse)):
+        self.allocas.line(f"  {slot} = alloca {b.type(type_)}")
+        true_label, false_label, end = b.fresh("then"), b.fresh("else"), b.fresh("end")
+        flow.branch(test, true_label, false_label)
+        for label, side in ((true_label, on_true), (false_label, on_false)):
             flow.label(label)
-            flow.line(f"store {b.type(held)} {b.operand(held, self.value(side))}, ptr {slot}")
+            flow.line(f"store {b.type(type_)} {b.operand(type_, self.value(side))}, ptr {slot}")
             flow.jump(end)
         flow.label(end)
-        return b.let(f"load {b.type(held)}, ptr {slot}", "when")
+        return b.assign(f"load {b.type(type_)}, ptr {slot}", "when")
 
-    def cell(self, buf: Buf, offset: str | int) -> str:
-        """A pointer to it."""
+    def cell_address(self, buf: Buf, offset: str | int) -> str:
+        """The address of the cell at an element offset."""
         if offset == 0:
             return self.pointers[buf]
-        element = f"getelementptr inbounds {HELD[buf.precision]}, ptr {self.pointers[buf]}, i64 {offset}"
-        if buf.home is not Home.REG or isinstance(offset, str):
-            return self.b.let(element, "at")
-        if (buf, offset) not in self.cells:  # a cell of a local is named once, where the local is
-            self.cells[buf, offset] = self.b.at(self.allocas).let(element, identifier(buf.name))
+        element = f"getelementptr inbounds {LLVM_TYPES[buf.precision]}, ptr {self.pointers[buf]}, i64 {offset}"
+        if buf.space is not MemorySpace.LOCAL or isinstance(offset, str):
+            return self.b.assign(element, "at")
+        if (buf, offset) not in self.cells:  # computed once per cell of a local array, in the entry block
+            self.cells[buf, offset] = self.b.at(self.allocas).assign(element, identifier(buf.name))
         return self.cells[buf, offset]
 
-    def place(self, ref: Ref) -> str:
-        return self.cell(ref.buf, self.indices.offset(ref))
+    def address(self, ref: Ref) -> str:
+        return self.cell_address(ref.buf, self.indices.element_offset(ref))
 
 
-def _without_sign(expr: Expr) -> tuple[bool, Expr]:
-    """Whether it is negated, and what is."""
+def _strip_negation(expr: Expr) -> tuple[bool, Expr]:
+    """Whether the expression is a negation, and its operand."""
     return (True, expr.args[0]) if isinstance(expr, Apply) and expr.op is NEG else (False, expr)
 
 
@@ -201,5 +207,5 @@ def _is_truth(expr: Expr) -> bool:
 
 
 def is_cheap(expr: Expr) -> bool:
-    """Neither reads memory nor takes long: evaluating it in vain does no harm."""
+    """Whether speculative evaluation is safe and cheap: no loads and no operations."""
     return not any(isinstance(node, Load | Apply | When) for node in walk(expr))

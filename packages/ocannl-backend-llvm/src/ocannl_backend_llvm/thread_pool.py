@@ -1,15 +1,15 @@
-"""The native half of a team of threads (see `ocannl.backend.cpu.thread_pool`), as LLVM text.
+"""The native half of the thread pool (see `ocannl.backend.cpu.thread_pool`), as LLVM IR.
 
-    share   makes a job, tells the others by raising `generation`, takes claims itself, closes the job, and waits until
-            nobody is inside any more
-    work    waits for a generation it has not seen, spinning for a while, then asleep; goes inside, and takes claims if
-            the job is still open: who comes too late leaves without having touched it
+    share   publishes a job by incrementing `generation`, executes chunks itself, closes the job, and waits until no
+            worker is inside
+    work    waits for a new generation, first spinning, then sleeping; increments `inside`, and executes chunks if the
+            job is still open, so that late workers leave without touching it
 
-Going inside before looking whether the job is open, against closing it before looking whether somebody is inside: both
-in one order for all threads (seq_cst), so that no thread is ever at work on a job that its owner has left.
+A worker increments `inside` before it reads `open`; the owner clears `open` before it reads `inside`. All these
+accesses are sequentially consistent, so that no worker executes chunks of a job whose owner has returned.
 
-Every other thread takes claims from the back: of loops over the same rows, one after the other, a thread has the same
-rows again as far as that goes, and finds them in its own cache.
+Workers with odd numbers take chunks from the end. In consecutive loops over the same rows, a thread thus tends to get
+the same rows again, which are still in its private cache.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from contextlib import contextmanager
 from functools import cache
 
 from ocannl.backend.cpu.device import cores
-from ocannl.backend.cpu.thread_pool import TeamCode
+from ocannl.backend.cpu.thread_pool import ThreadPoolCode
 from ocannl_backend_llvm import jit, objects
 
-SPINS = 4000  # looks of a waiting thread before it sleeps: about a tenth of a millisecond
+SPINS = 4000  # polls of a waiting thread before it sleeps, about 0.1 ms
 
-FIELDS = {  # offsets in bytes; what one thread writes while others look at something else is on lines of its own
+FIELDS = {  # offsets in bytes; separate cache lines avoid false sharing
     "size": 4,
     "busy": 64, "stopped": 68, "broken": 72, "sleepers": 76,
     "inside": 128,
     "generation": 192, "open": 200,
-    "taken": 256,  # claims from the front, and above 32 bits those from the back
+    "taken": 256,  # chunks taken from the front, and from bit 32 on those taken from the end
     "claims": 320, "threads": 328, "body": 336, "frame": 344,
     "lock": 384, "called": 512,
 }  # fmt: skip
@@ -38,21 +38,21 @@ PAUSE = {"x86_64": "llvm.x86.sse2.pause()", "aarch64": "llvm.aarch64.hint(i32 1)
 
 
 @cache
-def team_code() -> TeamCode:
+def thread_pool_code() -> ThreadPoolCode:
     target = jit.host()
     names = ("start", "share", "work", "stop")
     library = jit.load([objects.compile_text(text(target.triple), target)], [f"ocannl-team.{n}" for n in names])
     start, share, work, stop = (library.address(f"ocannl-team.{name}") for name in names)
-    return TeamCode(start=start, share=share, work=work, stop=stop, holds=library)
+    return ThreadPoolCode(start=start, share=share, work=work, stop=stop, holds=library)
 
 
 @contextmanager
-def prepared() -> Iterator[None]:
-    """Another processor makes the team's code meanwhile: the first one still has to say what else there is to make."""
-    if cores() == 1 or team_code.cache_info().currsize or not threading.main_thread().is_alive():
+def compile_in_background() -> Iterator[None]:
+    """Compiles the pool's code in a background thread while the body of the `with` statement emits other modules."""
+    if cores() == 1 or thread_pool_code.cache_info().currsize or not threading.main_thread().is_alive():
         yield
         return
-    thread = threading.Thread(target=team_code, name="ocannl team code", daemon=True)
+    thread = threading.Thread(target=thread_pool_code, name="ocannl team code", daemon=True)
     thread.start()
     try:
         yield
@@ -67,8 +67,10 @@ def text(triple: str) -> str:
     body = _TEXT.replace("PAUSE", call).replace("SPINS", str(SPINS))
     for function in body.split("\n\n"):
         used = [name for name in FIELDS if f"%{name}.at" in function]
-        places = "".join(f"  %{name}.at = getelementptr inbounds i8, ptr %team, i64 {FIELDS[name]}\n" for name in used)
-        body = body.replace(function, function.replace("entry:\n", f"entry:\n{places}", 1))
+        addresses = "".join(
+            f"  %{name}.at = getelementptr inbounds i8, ptr %team, i64 {FIELDS[name]}\n" for name in used
+        )
+        body = body.replace(function, function.replace("entry:\n", f"entry:\n{addresses}", 1))
     return body + declared
 
 

@@ -1,7 +1,7 @@
-"""Straight-line code for a plane of lanes, rows of vectors.
+"""Emits straight-line code for register tiles (rows of vectors).
 
-Cells that lie side by side along the rows, and apart along the lanes, are read or written as vectors of the former and
-turned into the latter in registers.
+Accesses that are contiguous across the rows and strided across the lanes load or store vectors across the rows, which
+are transposed in registers.
 """
 
 from __future__ import annotations
@@ -10,141 +10,156 @@ from collections.abc import Callable, Sequence
 from copy import copy
 
 from ocannl.codegen import Document
-from ocannl.codegen.transpose import Turning, exchanges, square
-from ocannl.ir.loops import For, Home, Let, Load, Ref, Stmt, Store, Update
+from ocannl.codegen.transpose import TransposedAccess, next_power_of_two, transpose_network
+from ocannl.ir.accesses import storage
+from ocannl.ir.loops import For, Let, Load, MemorySpace, Ref, Stmt, Store, Update
 from ocannl.ir.names import identifier
-from ocannl.ir.touch import storage
-from ocannl_backend_llvm.build import MANGLED, WIDE, Builder, Module
-from ocannl_backend_llvm.scalar import Straight
-from ocannl_backend_llvm.types import HELD
-from ocannl_backend_llvm.vector import Lanes, Wide
+from ocannl_backend_llvm.build import FULL_WIDTH_VECTORS, MANGLED_TYPES, Builder, Module
+from ocannl_backend_llvm.scalar import ScalarCode
+from ocannl_backend_llvm.types import LLVM_TYPES
+from ocannl_backend_llvm.vector import VectorBuilder, VectorCode
 
 ROWS, CELLS = ("%rows", "%apart"), ("%cells", "%step")
-PARAMS = "ptr noalias %rows, i64 %apart, ptr noalias %cells, i64 %step"
-"""Rows that are vectors, and cells that lie side by side along the rows, and apart along the lanes."""
+HELPER_PARAMS = "ptr noalias %rows, i64 %apart, ptr noalias %cells, i64 %step"
+"""Parameters of helper functions: rows (vectors, `%apart` elements apart), and cells that are contiguous across rows
+and `%step` elements apart across lanes."""
 
 
-class Plane:
-    """The code of all iterations of a loop over lanes around another one; each statement in all of them before the
-    next. `one` is the code of what they share."""
+class RegisterTile:
+    """Emits a vectorized loop inside an unrolled loop over rows; each statement is executed in all rows before the next
+    one. `scalar` emits uniform code."""
 
-    def __init__(self, one: Straight, rows: For, lanes: For) -> None:
-        first, last = rows.lo.constant, rows.hi.constant
+    def __init__(self, scalar: ScalarCode, row_loop: For, lane_loop: For) -> None:
+        first, last = row_loop.lo.constant, row_loop.hi.constant
         assert first is not None and last is not None
-        self.one, self.sym, self.first = one, rows.sym, first
-        self.rows: list[_Row] = []
+        self.scalar, self.sym, self.first = scalar, row_loop.sym, first
+        self.rows: list[_TileRow] = []
         for _ in range(first, last + 1):
-            mine = copy(one)
-            mine.names = dict(one.names)
-            self.rows.append(_Row(mine, lanes))
-        self.turning = Turning(rows.sym, lanes.sym)
-        self.wide = self.rows[0].wide
-        for stmt in lanes.body:
+            row_scalar = copy(scalar)
+            row_scalar.names = dict(scalar.names)
+            self.rows.append(_TileRow(row_scalar, lane_loop))
+        self.access = TransposedAccess(row_loop.sym, lane_loop.sym)
+        self.builder = self.rows[0].builder
+        for stmt in lane_loop.body:
             self.statement(stmt)
 
     def statement(self, stmt: Stmt) -> None:
-        if isinstance(stmt, Store) and isinstance(stmt.value, Load) and self.moved(stmt.ref, stmt.value.ref):
+        if (
+            isinstance(stmt, Store)
+            and isinstance(stmt.value, Load)
+            and self.try_transposed_copy(stmt.ref, stmt.value.ref)
+        ):
             return
-        reads = self.turning.read(stmt.value) if isinstance(stmt, Let | Store | Update) else ()
-        turned = {ref: self.gather(ref) for ref in reads}
-        rows = self.array(stmt.ref) if isinstance(stmt, Store) and self.turning.turns(stmt.ref) else ""
+        reads = self.access.hoistable_reads(stmt.value) if isinstance(stmt, Let | Store | Update) else ()
+        arrays = {ref: self.gather(ref) for ref in reads}
+        rows = self.allocate_rows(stmt.ref) if isinstance(stmt, Store) and self.access.is_transposed(stmt.ref) else ""
         for n, row in enumerate(self.rows):
-            self.one.indices.bind(self.sym, self.first + n)
-            row.turned = {ref: (array, n) for ref, array in turned.items()}
+            self.scalar.indices.bind(self.sym, self.first + n)
+            row.loaded = {ref: (array, n) for ref, array in arrays.items()}
             if isinstance(stmt, Store) and rows:
-                held = HELD[stmt.value.precision]
-                value = self.wide.operand(held, row.value(stmt.value))
-                self.one.b.line(f"store {self.wide.type(held)} {value}, ptr {_cell(self.wide, held, rows, n)}")
+                type_ = LLVM_TYPES[stmt.value.precision]
+                value = self.builder.operand(type_, row.value(stmt.value))
+                address = _row_address(self.builder, type_, rows, n)
+                self.scalar.b.line(f"store {self.builder.type(type_)} {value}, ptr {address}")
             else:
                 row.statement(stmt)
         if isinstance(stmt, Store) and rows:
             self.scatter(stmt.ref, rows)
 
-    def moved(self, target: Ref, source: Ref) -> bool:
-        """Copies cells from where they lie one way to where they lie the other way, if these are such. What is in
-        registers stays there: it has no place that a function could be told."""
-        row, lane = self.turning.row, self.turning.lane
-        if Home.REG in (target.buf.home, source.buf.home) or target.buf.precision is not source.buf.precision:
+    def try_transposed_copy(self, target: Ref, source: Ref) -> bool:
+        """Emits a copy between a transposed and a contiguous access as one call, if `target` and `source` are such.
+        Register arrays are excluded, because passing their address would force them into memory."""
+        row, lane = self.access.row, self.access.lane
+        if (
+            MemorySpace.LOCAL in (target.buf.space, source.buf.space)
+            or target.buf.precision is not source.buf.precision
+        ):
             return False
         if storage(target.buf) == storage(source.buf):
             return False
-        for made, turned, straight in ((_take, source, target), (_put, target, source)):
-            if self.turning.turns(turned) and straight.stride(lane) == 1:
-                self.turned(made, turned, self.place(straight), straight.stride(row))
+        for define_helper, transposed, contiguous in ((_load_helper, source, target), (_store_helper, target, source)):
+            if self.access.is_transposed(transposed) and contiguous.stride(lane) == 1:
+                self.call_transpose(define_helper, transposed, self.address(contiguous), contiguous.stride(row))
                 return True
         return False
 
     def gather(self, ref: Ref) -> str:
-        """An array with a vector of the cells of each row."""
-        rows = self.array(ref)
-        self.turned(_take, ref, rows, square(self.wide.width))
+        """Loads the cells, transposed, into an array with a vector per row."""
+        rows = self.allocate_rows(ref)
+        self.call_transpose(_load_helper, ref, rows, next_power_of_two(self.builder.width))
         return rows
 
     def scatter(self, ref: Ref, rows: str) -> None:
-        self.turned(_put, ref, rows, square(self.wide.width))
+        self.call_transpose(_store_helper, ref, rows, next_power_of_two(self.builder.width))
 
-    def turned(self, made: Callable[[Module, str, int, int], str], ref: Ref, rows: str, apart: int) -> None:
-        """Between the cells and rows so many cells apart."""
-        name = made(self.one.b.module, HELD[ref.buf.precision], len(self.rows), self.wide.width)
-        cells = f"ptr {self.place(ref)}, i64 {ref.stride(self.turning.lane)}"
-        self.one.b.line(f"call void @{name}(ptr {rows}, i64 {apart}, {cells})")
+    def call_transpose(
+        self, define_helper: Callable[[Module, str, int, int], str], ref: Ref, rows: str, row_stride: int
+    ) -> None:
+        """Calls a helper that copies between the cells and rows `row_stride` elements apart."""
+        name = define_helper(self.scalar.b.module, LLVM_TYPES[ref.buf.precision], len(self.rows), self.builder.width)
+        cells = f"ptr {self.address(ref)}, i64 {ref.stride(self.access.lane)}"
+        self.scalar.b.line(f"call void @{name}(ptr {rows}, i64 {row_stride}, {cells})")
 
-    def array(self, ref: Ref) -> str:
-        """Memory for a vector of each row, which begin as far apart as if the number of lanes were a power of two."""
-        name = f"%{self.one.b.fresh(identifier(ref.buf.name))}"
-        self.one.allocas.line(f"  {name} = alloca [{len(self.rows)} x {self.wide.type(HELD[ref.buf.precision])}]")
+    def allocate_rows(self, ref: Ref) -> str:
+        """Allocates a vector per row; their stride is the number of lanes rounded up to a power of two."""
+        name = f"%{self.scalar.b.fresh(identifier(ref.buf.name))}"
+        row_type = self.builder.type(LLVM_TYPES[ref.buf.precision])
+        self.scalar.allocas.line(f"  {name} = alloca [{len(self.rows)} x {row_type}]")
         return name
 
-    def place(self, ref: Ref) -> str:
-        """Where the cells of the first lane begin."""
-        self.one.indices.bind(self.sym, self.first)
-        return self.one.place(ref)
+    def address(self, ref: Ref) -> str:
+        """The address of the cell of the first row and lane."""
+        self.scalar.indices.bind(self.sym, self.first)
+        return self.scalar.address(ref)
 
 
-class _Row(Lanes):
-    """The lanes of a row; of some cells there are vectors already."""
+class _TileRow(VectorCode):
+    """Emits one row; `loaded` maps cells that were loaded transposed to an array and a row of it."""
 
-    turned: dict[Ref, tuple[str, int]]  # an array, and which of its vectors
+    loaded: dict[Ref, tuple[str, int]]
 
     def gather(self, ref: Ref) -> str:
-        if ref not in self.turned:
+        if ref not in self.loaded:
             return super().gather(ref)
-        held = HELD[ref.buf.precision]
-        return self.wide.let(f"load {self.wide.type(held)}, ptr {_cell(self.wide, held, *self.turned[ref])}", "row")
+        type_ = LLVM_TYPES[ref.buf.precision]
+        address = _row_address(self.builder, type_, *self.loaded[ref])
+        return self.builder.assign(f"load {self.builder.type(type_)}, ptr {address}", "row")
 
 
-def _cell(wide: Wide, held: str, array: str, n: int) -> str:
-    return wide.let(f"getelementptr inbounds {wide.type(held)}, ptr {array}, i64 {n}", "at")
+def _row_address(builder: VectorBuilder, type_: str, array: str, n: int) -> str:
+    return builder.assign(f"getelementptr inbounds {builder.type(type_)}, ptr {array}, i64 {n}", "at")
 
 
-def _put(module: Module, held: str, count: int, width: int) -> str:
-    """The function that writes so many rows into cells that lie side by side along the rows."""
-
-    def body(b: Builder) -> None:
-        rows = [b.let(f"load <{width} x {held}>, ptr {at}, align 1") for at in _steps(b, held, *ROWS, count)]
-        columns = transposed(b, width, held, rows)
-        for at, column in zip(_steps(b, held, *CELLS, width), columns, strict=True):
-            b.line(f"store <{count} x {held}> {column}, ptr {at}, align 1")
-
-    return _helper(module, f"ocannl-put.{count}.v{width}{MANGLED[held]}", body)
-
-
-def _take(module: Module, held: str, count: int, width: int) -> str:
-    """The function that reads the cells as rows."""
+def _store_helper(module: Module, type_: str, count: int, width: int) -> str:
+    """Defines the function that stores `count` rows to cells that are contiguous across the rows."""
 
     def body(b: Builder) -> None:
-        columns = [b.let(f"load <{count} x {held}>, ptr {at}, align 1") for at in _steps(b, held, *CELLS, width)]
-        rows = transposed(b, count, held, columns)
-        for at, row in zip(_steps(b, held, *ROWS, count), rows, strict=True):
-            b.line(f"store <{width} x {held}> {row}, ptr {at}, align 1")
+        addresses = _strided_addresses(b, type_, *ROWS, count)
+        rows = [b.assign(f"load <{width} x {type_}>, ptr {at}, align 1") for at in addresses]
+        columns = transpose_vectors(b, width, type_, rows)
+        for at, column in zip(_strided_addresses(b, type_, *CELLS, width), columns, strict=True):
+            b.line(f"store <{count} x {type_}> {column}, ptr {at}, align 1")
 
-    return _helper(module, f"ocannl-take.{count}.v{width}{MANGLED[held]}", body)
+    return _helper(module, f"ocannl-put.{count}.v{width}{MANGLED_TYPES[type_]}", body)
+
+
+def _load_helper(module: Module, type_: str, count: int, width: int) -> str:
+    """Defines the function that loads such cells into `count` rows."""
+
+    def body(b: Builder) -> None:
+        addresses = _strided_addresses(b, type_, *CELLS, width)
+        columns = [b.assign(f"load <{count} x {type_}>, ptr {at}, align 1") for at in addresses]
+        rows = transpose_vectors(b, count, type_, columns)
+        for at, row in zip(_strided_addresses(b, type_, *ROWS, count), rows, strict=True):
+            b.line(f"store <{width} x {type_}> {row}, ptr {at}, align 1")
+
+    return _helper(module, f"ocannl-take.{count}.v{width}{MANGLED_TYPES[type_]}", body)
 
 
 def _helper(module: Module, name: str, body: Callable[[Builder], None]) -> str:
     if not module.has(name):
         doc = Document()
-        doc.line(f"define void @{name}({PARAMS}) nounwind noinline {WIDE} {{")
+        doc.line(f"define void @{name}({HELPER_PARAMS}) nounwind noinline {FULL_WIDTH_VECTORS} {{")
         body(Builder(module, doc))
         doc.line("  ret void")
         doc.line("}")
@@ -152,30 +167,30 @@ def _helper(module: Module, name: str, body: Callable[[Builder], None]) -> str:
     return name
 
 
-def _steps(b: Builder, held: str, array: str, step: str, count: int) -> list[str]:
-    far = [b.let(f"mul nsw i64 {step}, {n}") for n in range(count)]
-    return [b.let(f"getelementptr inbounds {held}, ptr {array}, i64 {offset}", "at") for offset in far]
+def _strided_addresses(b: Builder, type_: str, array: str, step: str, count: int) -> list[str]:
+    offsets = [b.assign(f"mul nsw i64 {step}, {n}") for n in range(count)]
+    return [b.assign(f"getelementptr inbounds {type_}, ptr {array}, i64 {offset}", "at") for offset in offsets]
 
 
-def transposed(b: Builder, lanes: int, held: str, vectors: list[str]) -> list[str]:
-    """For each lane the vector of what it has in all vectors (see `exchanges`)."""
-    count, size = len(vectors), square(len(vectors))
+def transpose_vectors(b: Builder, lanes: int, type_: str, vectors: list[str]) -> list[str]:
+    """Transposes vectors of `lanes` elements (see `transpose_network`)."""
+    count, size = len(vectors), next_power_of_two(len(vectors))
     width = -(-lanes // size) * size
 
-    def picked(length: int, one: str, other: str, lanes: Sequence[int]) -> str:
+    def shuffle(length: int, left: str, right: str, lanes: Sequence[int]) -> str:
         mask = ", ".join(f"i32 {lane}" for lane in lanes)
-        vector = f"<{length} x {held}>"
-        return b.let(f"shufflevector {vector} {one}, {vector} {other}, <{len(lanes)} x i32> <{mask}>")
+        vector = f"<{length} x {type_}>"
+        return b.assign(f"shufflevector {vector} {left}, {vector} {right}, <{len(lanes)} x i32> <{mask}>")
 
     padded = (*range(lanes), *[0] * (width - lanes))
-    rows = vectors if width == lanes else [picked(lanes, x, "poison", padded) for x in vectors]
+    rows = vectors if width == lanes else [shuffle(lanes, x, "poison", padded) for x in vectors]
     rows = [*rows, *["poison"] * (size - count)]
-    for step, above, below in exchanges(size, width):
+    for step, above, below in transpose_network(size, width):
         for n in range(size):
             if n & step == 0 and rows[n] != "poison":
-                one, other = rows[n], rows[n + step]
-                rows[n], rows[n + step] = (picked(width, one, other, mask) for mask in (above, below))
+                left, right = rows[n], rows[n + step]
+                rows[n], rows[n + step] = (shuffle(width, left, right, mask) for mask in (above, below))
     if width == count:
         return rows[:lanes]
     starts = (lane // size * size for lane in range(lanes))
-    return [picked(width, rows[n % size], "poison", range(x, x + count)) for n, x in enumerate(starts)]
+    return [shuffle(width, rows[n % size], "poison", range(x, x + count)) for n, x in enumerate(starts)]

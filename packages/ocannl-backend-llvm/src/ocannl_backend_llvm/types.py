@@ -1,7 +1,6 @@
-"""How numbers are held: the LLVM type of each precision, and its constants.
+"""The LLVM storage type of each precision, and literals.
 
-A value is held as it is stored. Floats narrower than float32 are held as their bits and converted for arithmetic; bool
-is a byte that is 0 or 1.
+Floats narrower than float32 are stored as their bits and converted for arithmetic; bool is a byte, 0 or 1.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from ocannl.ir.precision import (
     uint64,
 )
 
-HELD: dict[Precision, str] = {
+LLVM_TYPES: dict[Precision, str] = {
     bool_: "i8",
     uint8: "i8",
     uint16: "i16",
@@ -47,8 +46,8 @@ HELD: dict[Precision, str] = {
 
 
 def constant(value: int | float, precision: Precision) -> str:
-    """A literal of the type that holds `precision`."""
-    return _constant(value, str(value), precision)  # 0.0 and -0.0 are equal
+    """A literal of the storage type of `precision`."""
+    return _constant(value, str(value), precision)  # the text distinguishes 0.0 from -0.0 in the cache
 
 
 @lru_cache(maxsize=4096, typed=True)
@@ -60,7 +59,7 @@ def _constant(value: int | float, _text: str, precision: Precision) -> str:
 
 
 def double(value: float) -> str:
-    """A literal of `float` or `double`: in decimal where that is exact and short, else the bits of the double."""
+    """A literal of `float` or `double`: an exact short decimal if there is one, else the bits of the double."""
     text = repr(value)
     if "." in text and "e" not in text and len(text) <= 12 and Fraction(text) == Fraction(value):
         return text

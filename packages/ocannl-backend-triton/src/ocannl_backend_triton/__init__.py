@@ -1,4 +1,4 @@
-"""The Triton backend: its description, which costs nothing to make. Triton is imported when the backend is loaded."""
+"""The Triton backend's plugin entry point. Triton is imported only when the backend is loaded."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from ocannl.backend import Backend, BackendInfo, hookimpl
 __all__ = ["ocannl_backend"]
 
 def _probe() -> str | None:
-    """Why the backend cannot be used here, or None."""
-    from ocannl_backend_triton.machine import obstacle
+    """Reason why the backend is unavailable, or None."""
+    from ocannl_backend_triton.machine import unavailable_reason
 
-    return obstacle()
+    return unavailable_reason()
 
 
 def _load() -> Backend:
     from ocannl_backend_triton.backend import TritonBackend
-    from ocannl_backend_triton.machine import machine
+    from ocannl_backend_triton.machine import current_machine
 
-    return TritonBackend(machine())
+    return TritonBackend(current_machine())
 
 
 @hookimpl
 def ocannl_backend() -> BackendInfo:
     return BackendInfo(
         name="triton",
-        api_version=1,  # of the interface this was written for, never the one that happens to be installed
-        description="kernels for graphics processors, through triton",
+        api_version=1,  # the version this package implements, not the installed one
+        description="GPU kernels, through Triton",
         priority=20,
         probe=_probe,
         load=_load,

@@ -1,4 +1,4 @@
-"""How the loops of a kernel are executed: by programs of a grid, in blocks, or one by one.
+"""Maps the loops of a kernel to programs of the grid, blocks within a program, or serial loops.
 
     for i in 0..1000:          i: programs, in blocks of 32 along axis 0
       local acc                   program n takes i = 32 * n + (0, 1, ... 31)
@@ -16,198 +16,212 @@ from math import prod
 from ocannl.ir.index import Affine, Sym
 from ocannl.ir.loops import Body, Buf, For, Load, Local, Store, Update
 from ocannl.ir.walk import walk
-from ocannl_backend_triton.launch_config import USUAL, Sizes
-from ocannl_backend_triton.nests import Strides, lanes, parallel
-from ocannl_backend_triton.owner_computes_scatter import Share, share
-from ocannl_backend_triton.products import TILE, Product, contraction
-from ocannl_backend_triton.products import WIDEST as WIDEST_TILE
+from ocannl_backend_triton.launch_config import DEFAULT_CONFIG, LaunchConfig
+from ocannl_backend_triton.nests import UnitStrideWeights, blockable_loops, parallel_loops
+from ocannl_backend_triton.owner_computes_scatter import OwnedRows, partition_rows
+from ocannl_backend_triton.products import MAX_INNER_BLOCK, MAX_ROW_TILE, MatrixProduct, match_products
 
-WIDEST = 8192  # of a row that is summed
-MOST_AXES = 4  # of a block, but for what is summed
-SHORT = 64  # of a column that is summed
-LEAST_TILE = 16
-MANY_CELLS = 4096  # of a block: more of them are for more threads
+MAX_ROW_BLOCK = 8192  # of a contiguous row that is reduced
+MAX_COLUMN_BLOCK = 64  # of a strided column that is reduced
+MAX_GRID_AXES = 4  # of a block, not counting the reduction axis
+MIN_DOT_TILE = 16  # `tl.dot` accepts no smaller operands
+MAX_FOUR_WARP_ELEMENTS = 4096  # blocks up to this size get 4 warps, larger ones 8
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A loop that takes `block` iterations at a time, along an axis of the blocks (`place`); in a `grid`, each program
-    takes one of the blocks."""
+    """A loop executed `block_size` iterations at a time, along the axis `position` of the blocks. With `is_grid` each
+    program executes one of these blocks, otherwise all of them."""
 
     loop: For
-    block: int
-    place: int
-    grid: bool
+    block_size: int
+    position: int
+    is_grid: bool
 
     @property
     def sym(self) -> Sym:
         return self.loop.sym
 
     @property
-    def count(self) -> int:
-        """How many blocks there are."""
-        return -(-self.sym.extent // self.block)
+    def num_blocks(self) -> int:
+        """Number of blocks, rounded up."""
+        return -(-self.sym.extent // self.block_size)
 
     @property
     def is_even(self) -> bool:
-        return self.sym.extent % self.block == 0
+        return self.sym.extent % self.block_size == 0
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """Where a local array that is a block lies: its cells along an axis, or a single one along none."""
+class RegisterRow:
+    """A local array in registers, as a block along the axis `position`; a block size of 1 is a scalar."""
 
-    place: int
-    block: int
+    position: int
+    block_size: int
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """The loops of a kernel by their symbols, and of how many axes its blocks are. Matrices are multiplied for the sums
-    of `products`, which are known by the symbols of their loops. `rows` are local arrays that are blocks. Places that
-    memory tells may be `shared` among the programs."""
+class BlockLayout:
+    """The mapping of loops to axes, by symbol, and the rank of the kernel's blocks.
+
+    `products` are the matrix products by the symbol of their reduction loop, `register_rows` the local arrays kept in
+    registers. With `owned_rows` the programs partition the target rows of a scatter.
+    """
 
     axes: Mapping[Sym, Axis]
     rank: int
-    products: Mapping[Sym, Product] = field(default_factory=dict)
-    rows: Mapping[Buf, Row] = field(default_factory=dict)
-    sizes: Sizes = USUAL
-    shared: Share | None = None
+    products: Mapping[Sym, MatrixProduct] = field(default_factory=dict)
+    register_rows: Mapping[Buf, RegisterRow] = field(default_factory=dict)
+    config: LaunchConfig = DEFAULT_CONFIG
+    owned_rows: OwnedRows | None = None
 
     @property
-    def grid(self) -> list[Axis]:
-        return [axis for axis in self.axes.values() if axis.grid]
+    def grid_axes(self) -> list[Axis]:
+        return [axis for axis in self.axes.values() if axis.is_grid]
 
     @property
-    def programs(self) -> int:
-        return prod(axis.count for axis in self.grid) * (self.shared.count if self.shared else 1)
+    def num_programs(self) -> int:
+        owners = self.owned_rows.num_programs if self.owned_rows else 1
+        return prod(axis.num_blocks for axis in self.grid_axes) * owners
 
     @property
     def num_warps(self) -> int:
-        """Groups of 32 threads for each program."""
-        if self.sizes.warps is not None:
-            return self.sizes.warps
-        cells = prod(axis.block for axis in self.grid) * (1 if self.products else self.longest)
-        return 4 if cells <= MANY_CELLS else 8
+        """Warps, groups of 32 threads, per program."""
+        if self.config.num_warps is not None:
+            return self.config.num_warps
+        elements = prod(axis.block_size for axis in self.grid_axes) * (1 if self.products else self.longest_block)
+        return 4 if elements <= MAX_FOUR_WARP_ELEMENTS else 8
 
     @property
     def num_stages(self) -> int:
-        """Turns of a loop whose loads are under way at the same time."""
-        return self.sizes.stages if self.products else min(2, self.sizes.stages)
+        """Software pipelining: iterations of a loop whose loads are in flight."""
+        return self.config.num_stages if self.products else min(2, self.config.num_stages)
 
     @property
-    def longest(self) -> int:
-        return max([axis.block for axis in self.axes.values() if not axis.grid], default=1)
+    def longest_block(self) -> int:
+        return max([axis.block_size for axis in self.axes.values() if not axis.is_grid], default=1)
 
 
-def layout(body: Body, sizes: Sizes) -> Layout:
-    """The outermost loops whose iterations have nothing to do with each other are taken by programs."""
-    chain, inside = parallel(body)
-    products = contraction(chain, inside)
+def choose_layout(body: Body, config: LaunchConfig) -> BlockLayout:
+    """Assigns the outermost parallel loops to programs, and inner loops to blocks."""
+    chain, inside = parallel_loops(body)
+    products = match_products(chain, inside)
     if not products:
-        return _summed(body, chain, inside, sizes)
+        return _reduction_layout(body, chain, inside, config)
     if all(product.columns in chain for product in products):
-        return _multiplied(chain, products, sizes)
-    return _walked(chain, inside, products, sizes)
+        return _product_layout(chain, products, config)
+    return _row_tile_layout(chain, inside, products, config)
 
 
-def _multiplied(chain: Sequence[For], products: Sequence[Product], sizes: Sizes) -> Layout:
-    """Tiles of the two loops; the others of the chain are taken one by one."""
-    tiles = {products[0].rows.sym: 0, products[0].columns.sym: 1}
-    most = sizes.tile or _filling([loop.sym for loop in chain], tiles, sizes)
+def _product_layout(chain: Sequence[For], products: Sequence[MatrixProduct], config: LaunchConfig) -> BlockLayout:
+    """Tiles of the two loops of a product; the other parallel loops have blocks of one iteration."""
+    positions = {products[0].rows.sym: 0, products[0].columns.sym: 1}
+    tile_shape = config.tile or _tile_shape([loop.sym for loop in chain], positions, config)
     axes = {}
     for loop in chain:
-        place = tiles.get(loop.sym)
-        block = 1 if place is None else _tile(loop.sym, most[place])
-        axes[loop.sym] = Axis(loop, block, place or 0, True)
+        position = positions.get(loop.sym)
+        block = 1 if position is None else _tile_size(loop.sym, tile_shape[position])
+        axes[loop.sym] = Axis(loop, block, position or 0, True)
     for product in products:
-        depth = sizes.depth_bytes // product.left.precision.nbytes
-        axes[product.loop.sym] = Axis(product.loop, _tile(product.loop.sym, depth), 1, False)
-    return Layout(axes, 2, {product.loop.sym: product for product in products}, sizes=sizes)
+        loop = product.reduction_loop
+        k_block = config.k_block_bytes // product.left.precision.nbytes
+        axes[loop.sym] = Axis(loop, _tile_size(loop.sym, k_block), 1, False)
+    return BlockLayout(axes, 2, {product.reduction_loop.sym: product for product in products}, config=config)
 
 
-def _filling(chain: Sequence[Sym], tiles: Container[Sym], sizes: Sizes) -> tuple[int, int]:
-    """The largest tile of which there are enough."""
-    for size in sizes.tiles:
-        if prod(-(-sym.extent // size) if sym in tiles else sym.extent for sym in chain) >= sizes.programs:
+def _tile_shape(chain: Sequence[Sym], tiles: Container[Sym], config: LaunchConfig) -> tuple[int, int]:
+    """The largest square tile that yields enough programs."""
+    for size in config.tile_sizes:
+        if prod(-(-sym.extent // size) if sym in tiles else sym.extent for sym in chain) >= config.min_programs:
             return size, size
-    return sizes.tiles[-1], sizes.tiles[-1]
+    return config.tile_sizes[-1], config.tile_sizes[-1]
 
 
-def _walked(chain: Sequence[For], inside: Body, products: Sequence[Product], sizes: Sizes) -> Layout:
-    """Tiles of the rows, which take the loops inside as columns: those of a product, or what it is summed over."""
+def _row_tile_layout(
+    chain: Sequence[For], inside: Body, products: Sequence[MatrixProduct], config: LaunchConfig
+) -> BlockLayout:
+    """Tiles of rows only; loops inside the program are the columns or the reduction loop of a product, as in
+    attention."""
     rows = products[0].rows
-    most = min(TILE, sizes.tile[0] if sizes.tile else sizes.tiles[-1])
-    axes = {loop.sym: Axis(loop, _tile(loop.sym, most) if loop is rows else 1, 0, True) for loop in chain}
-    inner = [loop for loop in lanes(inside, tuple([loop.sym for loop in chain])) if loop not in chain]
+    max_rows = min(MAX_ROW_TILE, config.tile[0] if config.tile else config.tile_sizes[-1])
+    axes = {loop.sym: Axis(loop, _tile_size(loop.sym, max_rows) if loop is rows else 1, 0, True) for loop in chain}
+    inner = [loop for loop in blockable_loops(inside, tuple([loop.sym for loop in chain])) if loop not in chain]
     for loop in (*inner, *(product.columns for product in products)):
-        axes[loop.sym] = Axis(loop, _tile(loop.sym, WIDEST_TILE), 1, False)
+        axes[loop.sym] = Axis(loop, _tile_size(loop.sym, MAX_INNER_BLOCK), 1, False)
     for product in products:
-        depth = WIDEST_TILE if product.is_of_row else sizes.depth_bytes // product.left.precision.nbytes
-        axes[product.loop.sym] = Axis(product.loop, _tile(product.loop.sym, depth), 1, False)
-    return Layout(axes, 2, {product.loop.sym: product for product in products}, dict(_rows(inside, axes)), sizes)
+        loop = product.reduction_loop
+        k_block = config.k_block_bytes // product.left.precision.nbytes
+        if product.has_register_left:
+            k_block = MAX_INNER_BLOCK
+        axes[loop.sym] = Axis(loop, _tile_size(loop.sym, k_block), 1, False)
+    by_loop = {product.reduction_loop.sym: product for product in products}
+    return BlockLayout(axes, 2, by_loop, dict(_register_rows(inside, axes)), config)
 
 
-def _tile(sym: Sym, most: int) -> int:
-    return max(min(power_of_two(sym.extent), most), LEAST_TILE)
+def _tile_size(sym: Sym, limit: int) -> int:
+    return max(min(next_power_of_two(sym.extent), limit), MIN_DOT_TILE)
 
 
-def _summed(body: Body, chain: Sequence[For], inside: Body, sizes: Sizes) -> Layout:
-    """Loops of the chain in blocks, while there is room, and those that are summed along an axis of their own."""
-    inner = [loop for loop in lanes(inside, tuple([loop.sym for loop in chain])) if loop not in chain]
-    strides = Strides(body)
-    summed = 1
+def _reduction_layout(body: Body, chain: Sequence[For], inside: Body, config: LaunchConfig) -> BlockLayout:
+    """Blocks of parallel loops, contiguous ones first, up to a budget of elements; reductions get an extra axis."""
+    inner = [loop for loop in blockable_loops(inside, tuple([loop.sym for loop in chain])) if loop not in chain]
+    strides = UnitStrideWeights(body)
+    reduction_block = 1
     if inner:
-        longest = power_of_two(max(loop.sym.extent for loop in inner))
-        most = max([strides.weight(loop.sym) for loop in chain], default=0)
-        summed = min(longest, WIDEST if any(strides.weight(loop.sym) >= max(most, 1) for loop in inner) else SHORT)
-    room = max(sizes.summed // summed, 1) if inner else sizes.cells
+        longest = next_power_of_two(max(loop.sym.extent for loop in inner))
+        chain_weight = max([strides.weight(loop.sym) for loop in chain], default=0)
+        is_contiguous = any(strides.weight(loop.sym) >= max(chain_weight, 1) for loop in inner)
+        reduction_block = min(longest, MAX_ROW_BLOCK if is_contiguous else MAX_COLUMN_BLOCK)
+    budget = max(config.reduction_elements // reduction_block, 1) if inner else config.block_elements
     blocks: dict[Sym, int] = {}
-    for loop in sorted(chain, key=lambda loop: (-strides.weight(loop.sym), -chain.index(loop)))[:MOST_AXES]:
-        blocks[loop.sym] = min(power_of_two(loop.sym.extent), room)
-        room //= blocks[loop.sym]
+    for loop in sorted(chain, key=lambda loop: (-strides.weight(loop.sym), -chain.index(loop)))[:MAX_GRID_AXES]:
+        blocks[loop.sym] = min(next_power_of_two(loop.sym.extent), budget)
+        budget //= blocks[loop.sym]
     wide = [loop.sym for loop in chain if blocks.get(loop.sym, 1) > 1]
     axes = {
         loop.sym: Axis(loop, blocks.get(loop.sym, 1), wide.index(loop.sym) if loop.sym in wide else 0, True)
         for loop in chain
     }
     for loop in inner:
-        block = min(power_of_two(loop.sym.extent), summed)
+        block = min(next_power_of_two(loop.sym.extent), reduction_block)
         if block > 1:
             axes[loop.sym] = Axis(loop, block, len(wide), False)
-    rank = len(wide) + any(not axis.grid for axis in axes.values())
-    others = prod(axis.count for axis in axes.values() if axis.grid)
-    mine = share(inside, frozenset(loop.sym for loop in chain), sizes.many // max(others, 1))
-    return Layout(axes, rank, rows=dict(_rows(inside, axes)), sizes=sizes, shared=mine)
+    rank = len(wide) + any(not axis.is_grid for axis in axes.values())
+    num_programs = prod(axis.num_blocks for axis in axes.values() if axis.is_grid)
+    max_owners = config.saturating_programs // max(num_programs, 1)
+    owned_rows = partition_rows(inside, frozenset(loop.sym for loop in chain), max_owners)
+    register_rows = dict(_register_rows(inside, axes))
+    return BlockLayout(axes, rank, register_rows=register_rows, config=config, owned_rows=owned_rows)
 
 
-def _rows(body: Body, axes: Mapping[Sym, Axis]) -> Iterator[tuple[Buf, Row]]:
-    """Local arrays of which each access is to all cells at once."""
+def _register_rows(body: Body, axes: Mapping[Sym, Axis]) -> Iterator[tuple[Buf, RegisterRow]]:
+    """Local arrays whose every access covers all elements along one axis, so that they fit into registers."""
     cells: dict[Buf, set[tuple[int, int]]] = {}
     for node in walk(body):
         match node:
             case Local(buf, None) if buf.shape:
                 cells[buf] = set()
             case Load(ref) | Store(ref) | Update(ref) if ref.buf in cells:
-                cells[ref.buf] |= {_along(at, size, axes) for at, size in zip(ref.at, ref.buf.shape, strict=True)}
+                placed = {_index_placement(at, size, axes) for at, size in zip(ref.indices, ref.buf.shape, strict=True)}
+                cells[ref.buf] |= placed
             case _:
                 pass
-    for buf, places in cells.items():
-        places.discard((0, 1))
-        if len(places) <= 1 and (0, 0) not in places and sum(size > 1 for size in buf.shape) <= 1:
-            yield buf, Row(*next(iter(places), (0, 1)))
+    for buf, placements in cells.items():
+        placements.discard((0, 1))
+        if len(placements) <= 1 and (0, 0) not in placements and sum(size > 1 for size in buf.shape) <= 1:
+            yield buf, RegisterRow(*next(iter(placements), (0, 1)))
 
 
-def _along(at: Affine, size: int, axes: Mapping[Sym, Axis]) -> tuple[int, int]:
-    """Where the cells of a place lie, and in how large a block; a single cell in one of one, others in none."""
+def _index_placement(at: Affine, size: int, axes: Mapping[Sym, Axis]) -> tuple[int, int]:
+    """Axis and block size of an index that covers its whole dimension; (0, 1) for size 1, (0, 0) if it does not."""
     if size == 1:
         return 0, 1
     axis = axes.get(at.only_sym) if at.only_sym is not None else None
-    if axis is None or axis.grid or axis.count > 1 or axis.sym.lo or axis.sym.extent != size:
+    if axis is None or axis.is_grid or axis.num_blocks > 1 or axis.sym.lo or axis.sym.extent != size:
         return 0, 0
-    return axis.place, axis.block
+    return axis.position, axis.block_size
 
 
-def power_of_two(count: int) -> int:
-    """The smallest that is at least so much."""
-    return 1 << max(count - 1, 0).bit_length()
+def next_power_of_two(size: int) -> int:
+    """The smallest power of two that is at least `size`."""
+    return 1 << max(size - 1, 0).bit_length()

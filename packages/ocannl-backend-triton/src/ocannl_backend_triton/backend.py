@@ -1,4 +1,4 @@
-"""The Triton backend: kernels for graphics processors, or, without one, in triton's interpreter."""
+"""The Triton backend: kernels for GPUs, or, without one, for Triton's interpreter."""
 
 from __future__ import annotations
 
@@ -11,22 +11,27 @@ from pathlib import Path
 
 from ocannl import codegen
 from ocannl.backend import Capabilities, Code, Device, Entry, Location, Queue
-from ocannl.backend.cpu.native import check
+from ocannl.backend.cpu.native import validate
 from ocannl.base.config import ONLINE_SOFTMAX, PRODUCTS
 from ocannl.ir.loops import Proc
 from ocannl_backend_triton.machine import Machine
 from ocannl_backend_triton.package import Package
-from ocannl_backend_triton.shrink_to_shared_memory import fitted, sizes_of
-from ocannl_backend_triton.source import module
-from ocannl_backend_triton.types import HELD
+from ocannl_backend_triton.shrink_to_shared_memory import compile_to_fit, launch_configs
+from ocannl_backend_triton.source import generate_module
+from ocannl_backend_triton.types import TRITON_TYPES
 
-LANES = 1 << 18  # of the largest GPUs; that smaller ones have the same parts of sums makes their results the same
-CAPABILITIES = Capabilities(frozenset(precision.name for precision in HELD), scheduled=False, grouped=True, lanes=LANES)
+GRID_THREADS = 1 << 18  # of the largest GPUs; smaller ones use it too, so that split reductions give equal results
+CAPABILITIES = Capabilities(
+    frozenset(precision.name for precision in TRITON_TYPES),
+    wants_schedule=False,
+    wants_fusion_groups=True,
+    grid_threads=GRID_THREADS,
+)
 
 
 @cache
-def _text() -> str:
-    """The very text of this package: whatever changes code changes this."""
+def _source_digest() -> str:
+    """Digest of the sources that determine the generated code, part of the cache key."""
     digest = hashlib.sha256()
     for file in (__file__, codegen.__file__):
         for source in sorted(Path(file).parent.rglob("*.py")):
@@ -48,40 +53,40 @@ class TritonBackend:
 
     @property
     def version(self) -> str:
-        return f"{_text()} {self._target} products={PRODUCTS.get()}"
+        return f"{_source_digest()} {self._target} products={PRODUCTS.get()}"
 
     @property
     def _target(self) -> str:
-        return f"triton {metadata.version('triton')} {self._machine.words}"
+        return f"triton {metadata.version('triton')} {self._machine.fingerprint}"
 
     @property
     def capabilities(self) -> Capabilities:
-        return replace(CAPABILITIES, online=ONLINE_SOFTMAX.get())
+        return replace(CAPABILITIES, wants_online_softmax=ONLINE_SOFTMAX.get())
 
     def compile(self, procs: Sequence[Proc]) -> Package:
-        return self.compile_in(procs, [()] * len(procs))
+        return self.compile_variants(procs, [()] * len(procs))
 
-    def ways(self, nest: Proc) -> list[int]:
-        """Of the table of sizes, those that make a difference to the kernels."""
-        table = sizes_of(self._machine)
-        made: dict[tuple[object, ...], int] = {}
-        for number, sizes in enumerate(table):
-            found = module(nest, PRODUCTS.get(), sizes)
-            made.setdefault((found.source, found.kernels), number)
-        return list(made.values())
+    def variants(self, nest: Proc) -> list[int]:
+        """Indices of the launch configurations that generate distinct kernels for the nest."""
+        table = launch_configs(self._machine)
+        configurations: dict[tuple[object, ...], int] = {}
+        for number, config in enumerate(table):
+            generated = generate_module(nest, PRODUCTS.get(), config)
+            configurations.setdefault((generated.source, generated.kernels), number)
+        return list(configurations.values())
 
-    def compile_in(self, procs: Sequence[Proc], ways: Sequence[Sequence[int]]) -> Package:
-        check(procs, CAPABILITIES, self.name)
-        table = sizes_of(self._machine)
-        sizes = [{place: table[way] for place, way in enumerate(mine)} for mine in ways]
-        return Package(self._target, *fitted(procs, sizes, table[0], self._machine))
+    def compile_variants(self, procs: Sequence[Proc], variants: Sequence[Sequence[int]]) -> Package:
+        validate(procs, CAPABILITIES, self.name)
+        table = launch_configs(self._machine)
+        configs = [{nest: table[variant] for nest, variant in enumerate(selection)} for selection in variants]
+        return Package(self._target, *compile_to_fit(procs, configs, table[0], self._machine))
 
     def restore(self, blob: bytes) -> Package:
         return Package.read(blob, self._target)
 
     def link(self, code: Code, name: str, queue: Queue, locations: Sequence[Location]) -> Entry:
         assert isinstance(code, Package)
-        return self._machine.link(code, code.number(name), queue, locations)
+        return self._machine.link(code, code.module_index(name), queue, locations)
 
     def device_count(self) -> int:
         return len(self._machine.devices())

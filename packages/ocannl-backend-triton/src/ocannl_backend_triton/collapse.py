@@ -1,4 +1,4 @@
-"""Two loops that go through all memory as one would become one: blocks need not fit the inner one.
+"""Loop collapsing: fuses nested loops that traverse memory like a single one, so that blocks need not fit the inner.
 
     for i in 0..50:                          for ij in 0..500:
       for j in 0..10:              ==>         y[ij] = x[ij] * 2
@@ -12,52 +12,55 @@ from dataclasses import replace
 from math import prod
 
 from ocannl.ir.index import Affine, Sym
-from ocannl.ir.loops import Body, Buf, For, Idx, If, Load, Local, Ref, Store, Update, When, loop
+from ocannl.ir.loops import Body, Buf, For, If, IndexValue, Load, Local, Ref, Store, Update, When, loop
 from ocannl.ir.walk import Node, rewrite_body, walk
-from ocannl_backend_triton.nests import address, is_whole, parallel
+from ocannl_backend_triton.nests import address, is_full, parallel_loops
 
 
-def collapsed(body: Body) -> tuple[Body, dict[Buf, Buf]]:
-    """The statements, and what the arrays in them are views of."""
+def collapse_loops(body: Body) -> tuple[Body, dict[Buf, Buf]]:
+    """Collapses pairs of loops to a fixpoint; returns the statements, and the array behind each flattened view."""
     views: dict[Buf, Buf] = {}
     refused: set[Sym] = set()
     while True:
-        pair = next((pair for pair in _pairs(body) if pair[0].sym not in refused and _walk_as_one(body, *pair)), None)
+        pairs = (pair for pair in _perfectly_nested_pairs(body) if pair[0].sym not in refused)
+        pair = next((pair for pair in pairs if _can_collapse(body, *pair)), None)
         if pair is None:
             return body, views
-        new, made = _as_one(body, *pair)
-        if _programs(new) < _programs(body):  # what is independent is harder to see in flat arrays
+        collapsed, flattened = _collapse_pair(body, *pair)
+        # the dependence test proves less about flat arrays
+        if _parallel_trip_count(collapsed) < _parallel_trip_count(body):
             refused.add(pair[0].sym)
             continue
-        body, views = new, {flat: views.get(buf, buf) for flat, buf in made.items()} | _kept(views, new)
+        renamed = {flat: views.get(buf, buf) for flat, buf in flattened.items()}
+        body, views = collapsed, renamed | _used_views(views, collapsed)
 
 
-def _pairs(body: Body) -> Iterator[tuple[For, For]]:
-    """Loops with another one that is all they are made of."""
+def _perfectly_nested_pairs(body: Body) -> Iterator[tuple[For, For]]:
+    """Perfectly nested pairs of loops over full, non-empty ranges from 0."""
     for node in walk(body):
         match node:
-            case For(body=(For() as inner,)) as outer if is_whole(outer) and is_whole(inner):
+            case For(body=(For() as inner,)) as outer if is_full(outer) and is_full(inner):
                 if outer.sym.lo == inner.sym.lo == 0 and min(outer.sym.extent, inner.sym.extent) > 0:
                     yield outer, inner
             case _:
                 pass
 
 
-def _walk_as_one(body: Body, outer: For, inner: For) -> bool:
-    """Whether a step of the outer loop is as many steps of the inner one as there are, wherever they are mentioned."""
+def _can_collapse(body: Body, outer: For, inner: For) -> bool:
+    """Whether every use of the two symbols depends on `outer * extent(inner) + inner` only."""
     pair = {outer.sym, inner.sym}
     local = {node.buf for node in walk(body) if isinstance(node, Local)}
     for node in walk(outer.body):
         match node:
             case Load(ref) | Store(ref) | Update(ref):
-                place = address(ref)
-                if place.coef(outer.sym) != place.coef(inner.sym) * inner.sym.extent:
+                offset = address(ref)
+                if offset.coef(outer.sym) != offset.coef(inner.sym) * inner.sym.extent:
                     return False
-                if ref.buf in local and pair & set(place.syms):
+                if ref.buf in local and pair & set(offset.syms):
                     return False
             case If(cond) | When(cond) if pair & set(cond.syms):
                 return False
-            case Idx(index) if pair & set(index.syms):
+            case IndexValue(index) if pair & set(index.syms):
                 return False
             case For(_, lo, hi) if pair & {*lo.syms, *hi.syms}:
                 return False
@@ -66,9 +69,9 @@ def _walk_as_one(body: Body, outer: For, inner: For) -> bool:
     return True
 
 
-def _as_one(body: Body, outer: For, inner: For) -> tuple[Body, dict[Buf, Buf]]:
-    both = Sym(f"{outer.sym.name}_{inner.sym.name}", 0, outer.sym.extent * inner.sym.extent - 1)
-    values = {outer.sym: Affine(), inner.sym: Affine.of(both)}
+def _collapse_pair(body: Body, outer: For, inner: For) -> tuple[Body, dict[Buf, Buf]]:
+    fused = Sym(f"{outer.sym.name}_{inner.sym.name}", 0, outer.sym.extent * inner.sym.extent - 1)
+    values = {outer.sym: Affine(), inner.sym: Affine.of(fused)}
     local = {node.buf for node in walk(body) if isinstance(node, Local)}
     flat: dict[Buf, Buf] = {}
 
@@ -86,19 +89,19 @@ def _as_one(body: Body, outer: For, inner: For) -> tuple[Body, dict[Buf, Buf]]:
             case Store(ref) | Update(ref):
                 return replace(node, ref=cell(ref))
             case For(sym, body=(For(body=inside),)) if sym is outer.sym:
-                return loop(both, inside, node.origin)
+                return loop(fused, inside, node.origin)
             case _:
                 return node
 
     return rewrite_body(body, rule), {view: buf for buf, view in flat.items()}
 
 
-def _programs(body: Body) -> int:
-    """How many iterations are independent."""
-    return prod(each.sym.extent for each in parallel(body)[0])
+def _parallel_trip_count(body: Body) -> int:
+    """Trip count of the outermost parallel loops."""
+    return prod(loop.sym.extent for loop in parallel_loops(body)[0])
 
 
-def _kept(views: dict[Buf, Buf], body: Body) -> dict[Buf, Buf]:
-    """Those that are still mentioned."""
+def _used_views(views: dict[Buf, Buf], body: Body) -> dict[Buf, Buf]:
+    """The views whose arrays the body still accesses."""
     used = {node.ref.buf for node in walk(body) if isinstance(node, Load | Store | Update)}
     return {view: buf for view, buf in views.items() if view in used}

@@ -1,7 +1,7 @@
-"""Kernels as machine code of a GPU: made by Triton's own compiler, which needs neither a GPU nor torch for it.
+"""Compiles kernels to machine code with Triton's compiler, which needs neither a GPU nor torch.
 
-What Triton would keep on disk goes to a folder that is gone afterwards: its cache does not look at what it loads. The
-code of a program is kept, and verified, by whoever keeps `Code`.
+Triton's on-disk cache goes to a temporary directory, since it does not verify what it loads. Compiled code is kept, and
+verified, by the owner of the `Code`.
 """
 
 from __future__ import annotations
@@ -24,84 +24,89 @@ from triton.compiler import ASTSource
 
 from ocannl.backend import CompileError
 from ocannl.backend.cpu.device import cores
-from ocannl_backend_triton.deduplicate import shape, texts
+from ocannl_backend_triton.deduplicate import canonical_texts, specialization
 from ocannl_backend_triton.kernel import Kernel, Module
-from ocannl_backend_triton.load import load
+from ocannl_backend_triton.load import load_module
 from ocannl_backend_triton.package import Binary
 from ocannl_backend_triton.target import Target
 
-WARP = 32  # threads
-ALIGNED = 16  # bytes: what the widest access needs
-SCRATCH = 2  # pointers that versions of Triton add to a kernel's parameters, at most
-REMEMBERED = 1024
+WARP_THREADS = 32
+POINTER_ALIGNMENT_BYTES = 16  # of the widest memory access
+MAX_SCRATCH_POINTERS = 2  # that some versions of Triton append to a kernel's parameters
+MAX_CACHED_BINARIES = 1024
 
 
-def binaries(module: Module, target: Target) -> tuple[Binary, ...]:
-    """Of each kernel, in order; those that differ in names alone have one in common. Raises `CompileError`."""
-    functions, does = load(module), texts(module)
+def compile_kernels(module: Module, target: Target) -> tuple[Binary, ...]:
+    """The machine code of each kernel; kernels equal up to renaming share a binary. Raises `CompileError`."""
+    functions, bodies = load_module(module), canonical_texts(module)
     with _lock, tempfile.TemporaryDirectory(prefix="ocannl-triton-") as folder, knobs.cache.scope():
         knobs.cache.dir = folder
-        keys = [(does[kernel.name], *shape(kernel), target) for kernel in module.kernels]
+        keys = [(bodies[kernel.name], *specialization(kernel), target) for kernel in module.kernels]
         first = dict(zip(reversed(keys), reversed(module.kernels), strict=True))
-        new = {key: kernel for key, kernel in first.items() if key not in _known}
-        with ThreadPoolExecutor(cores()) as pool:  # most of the time is that of ptxas, a process of its own
-            made = {key: pool.submit(_binary, functions[k.name], k, target, module.source) for key, k in new.items()}
-            found = {key: made[key].result() if key in made else _known[key] for key in first}
-        _known.update(found)
-        while len(_known) > REMEMBERED:
-            _known.popitem(last=False)
-        return tuple(found[key] for key in keys)
+        missing = {key: kernel for key, kernel in first.items() if key not in _cache}
+        with ThreadPoolExecutor(cores()) as pool:  # most of the time is spent in ptxas, a subprocess
+            futures = {
+                key: pool.submit(_compile_kernel, functions[kernel.name], kernel, target, module.source)
+                for key, kernel in missing.items()
+            }
+            results = {key: futures[key].result() if key in futures else _cache[key] for key in first}
+        _cache.update(results)
+        while len(_cache) > MAX_CACHED_BINARIES:
+            _cache.popitem(last=False)
+        return tuple(results[key] for key in keys)
 
 
-_lock = threading.Lock()  # Triton's settings belong to the whole process
-_known: OrderedDict[tuple[object, ...], Binary] = OrderedDict()
+_lock = threading.Lock()  # Triton's settings are global
+_cache: OrderedDict[tuple[object, ...], Binary] = OrderedDict()
 
 
-def _binary(function: Any, kernel: Kernel, target: Target, text: str) -> Binary:
-    places = [n for n, argument in enumerate(kernel.arguments) if argument.offset_bytes % ALIGNED == 0]
-    aligned = {(n,): [["tt.divisibility", ALIGNED]] for n in places}
+def _compile_kernel(function: Any, kernel: Kernel, target: Target, text: str) -> Binary:
+    offsets = enumerate(argument.offset_bytes for argument in kernel.arguments)
+    aligned_positions = [n for n, offset in offsets if offset % POINTER_ALIGNMENT_BYTES == 0]
+    aligned = {(n,): [["tt.divisibility", POINTER_ALIGNMENT_BYTES]] for n in aligned_positions}
     options = {"num_warps": kernel.num_warps, "num_stages": kernel.num_stages, "enable_fp_fusion": True}
     try:
         source = ASTSource(function, kernel.signature, dict(kernel.constants), aligned)
-        return _of(triton.compile(source, GPUTarget("cuda", target.sm, WARP), options), kernel)
-    except Exception as wrong:  # Triton has no class of what its compiler raises
-        refusal = f"Triton refused kernel `{kernel.name}` for {target}; its text is kept in {keep(text)}"
-        raise CompileError("\n".join([refusal, *_words(wrong)])) from None
+        return _to_binary(triton.compile(source, GPUTarget("cuda", target.sm, WARP_THREADS), options), kernel)
+    except Exception as error:  # Triton's compiler raises no common class of errors
+        message = f"Triton refused kernel `{kernel.name}` for {target}; its text is kept in {save_source(text)}"
+        raise CompileError("\n".join([message, *_error_chain(error)])) from None
 
 
-def _words(wrong: BaseException | None) -> Iterator[str]:
-    """What went wrong, and what made it go wrong."""
-    while wrong is not None:
-        yield str(wrong).strip() or type(wrong).__name__
-        wrong = wrong.__cause__
+def _error_chain(error: BaseException | None) -> Iterator[str]:
+    """The messages of an exception and its causes."""
+    while error is not None:
+        yield str(error).strip() or type(error).__name__
+        error = error.__cause__
 
 
-def _of(made: Any, kernel: Kernel) -> Binary:
-    about = made.metadata
-    added = _parameters(made.asm["ptx"], about.name) - len(kernel.arguments)
-    if not 0 <= added <= SCRATCH or getattr(about, "num_ctas", 1) != 1:
+def _to_binary(compiled: Any, kernel: Kernel) -> Binary:
+    metadata = compiled.metadata
+    added = _parameter_count(compiled.asm["ptx"], metadata.name) - len(kernel.arguments)
+    if not 0 <= added <= MAX_SCRATCH_POINTERS or getattr(metadata, "num_ctas", 1) != 1:
         raise ValueError(f"this version of Triton, {triton.__version__}, launches kernels in another way")
-    sizes = [getattr(about, name, 0) or 0 for name in ("global_scratch_size", "profile_scratch_size")]
-    return Binary(about.name, made.asm["cubin"], WARP * about.num_warps, about.shared, tuple(sizes[:added]))
+    sizes = [getattr(metadata, name, 0) or 0 for name in ("global_scratch_size", "profile_scratch_size")]
+    threads = WARP_THREADS * metadata.num_warps
+    return Binary(metadata.name, compiled.asm["cubin"], threads, metadata.shared, tuple(sizes[:added]))
 
 
-def _parameters(ptx: str, name: str) -> int:
-    """How many parameters the machine code takes."""
-    found = re.search(rf"\.entry\s+{re.escape(name)}\s*\(([^)]*)\)", ptx)
-    return found[1].count(".param") if found else 0
+def _parameter_count(ptx: str, name: str) -> int:
+    """Number of parameters of an entry function in PTX."""
+    match = re.search(rf"\.entry\s+{re.escape(name)}\s*\(([^)]*)\)", ptx)
+    return match[1].count(".param") if match else 0
 
 
 @cache
-def _private_folder() -> Path:
-    """A new folder that only this user can read."""
+def _private_directory() -> Path:
+    """A new directory readable only by this user."""
     return Path(tempfile.mkdtemp(prefix="ocannl-triton-kept-"))
 
 
-def keep(text: str) -> Path | str:
-    """The file where text that was refused can be looked at."""
+def save_source(text: str) -> Path | str:
+    """Saves rejected source for inspection and returns the path, or the reason why it could not be saved."""
     try:
-        path = _private_folder() / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.py"
+        path = _private_directory() / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.py"
         path.write_text(text, encoding="utf-8")
-    except OSError as wrong:
-        return f"no file: {wrong}"
+    except OSError as error:
+        return f"no file: {error}"
     return path

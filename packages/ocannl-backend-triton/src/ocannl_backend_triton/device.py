@@ -1,7 +1,7 @@
-"""GPUs as devices: slabs out of a pool of the driver's, and queues.
+"""CUDA devices: memory from the driver's stream-ordered pools, and queues.
 
-What is given back is freed when all that was submitted before has been done, so that the host need not wait for it: the
-next who takes memory, or waits for a queue, looks whether it is so.
+Freed memory is released once all work submitted before has completed. The host does not wait for that: later
+allocations and synchronizations check for completed work.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from functools import cached_property
 
 from ocannl.backend import Device, Event, Location, OutOfMemory, Queue
 from ocannl.base.errors import BackendError
-from ocannl_backend_triton.dlpack import Borrowed, Kind
+from ocannl_backend_triton.dlpack import Dtype, ImportedArray
 from ocannl_backend_triton.driver import (
     ACCESS_READ_WRITE,
     ALLOCATION_PINNED,
@@ -37,15 +37,15 @@ from ocannl_backend_triton.target import Target
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class Slab:
-    """Memory of a device, until it is given back."""
+    """A block of device memory, until it is freed."""
 
     device: CudaDevice
     address: int
     size_bytes: int
 
 
-class Scratch:
-    """Memory of a device that is given back when nobody refers to it any more."""
+class ScratchMemory:
+    """Device memory that is freed when the last reference to it is dropped."""
 
     def __init__(self, device: CudaDevice, size_bytes: int) -> None:
         slab = device.alloc_pool(size_bytes)
@@ -56,22 +56,22 @@ class Scratch:
 class CudaDevice:
     """Implements `Device`."""
 
-    def __init__(self, driver: Driver, ordinal: int, others: Sequence[CudaDevice]) -> None:
+    def __init__(self, driver: Driver, ordinal: int, all_devices: Sequence[CudaDevice]) -> None:
         self.driver = driver
         self.ordinal = ordinal
-        self._others = others  # all devices of this process, this one included
-        self._in_use = 0
-        self._sweeping = threading.Lock()
-        self._counting = threading.RLock()
+        self._all_devices = all_devices  # of this process, including this one
+        self._bytes_in_use = 0
+        self._reclaim_lock = threading.Lock()
+        self._count_lock = threading.RLock()
         self._queues: weakref.WeakSet[StreamQueue | ThreadedStreamQueue] = weakref.WeakSet()
-        self._given_up: deque[Callable[[], None]] = deque()
-        self._leaving: deque[tuple[list[Event], list[Callable[[], None]]]] = deque()  # what waits for points in queues
-        self._handle = driver.number("cuDeviceGet", ordinal)
+        self._deferred: deque[Callable[[], None]] = deque()
+        self._pending: deque[tuple[list[Event], list[Callable[[], None]]]] = deque()  # events, actions after them
+        self._handle = driver.get_int("cuDeviceGet", ordinal)
 
-    # ------------------------------------------------------------------------------------------------- what it is
+    # ------------------------------------------------------------------------------------------------- properties
 
     def attribute(self, attribute: Attribute) -> int:
-        return self.driver.number("cuDeviceGetAttribute", attribute, self._handle)
+        return self.driver.get_int("cuDeviceGetAttribute", attribute, self._handle)
 
     @cached_property
     def name(self) -> str:
@@ -81,9 +81,9 @@ class CudaDevice:
 
     @cached_property
     def memory_bytes(self) -> int:
-        found = c_uint64()
-        self.driver("cuDeviceTotalMem_v2", byref(found), self._handle)
-        return found.value
+        total = c_uint64()
+        self.driver("cuDeviceTotalMem_v2", byref(total), self._handle)
+        return total.value
 
     @cached_property
     def target(self) -> Target:
@@ -100,150 +100,152 @@ class CudaDevice:
 
     @cached_property
     def context(self) -> c_void_p:
-        """The one that everybody in the process shares; it is made now, if nobody has yet."""
-        return self.driver.handle("cuDevicePrimaryCtxRetain", self._handle)
+        """The primary context, shared by all libraries of the process and created on first use."""
+        return self.driver.get_handle("cuDevicePrimaryCtxRetain", self._handle)
 
     @contextmanager
     def current(self) -> Iterator[Driver]:
         with self.driver.current(self.context):
             yield self.driver
 
-    def give_back(self, name: str, handle: c_void_p) -> None:
-        """Calls a function that frees something; never fails."""
+    def release(self, name: str, handle: c_void_p) -> None:
+        """Calls a function of the driver that frees a handle; never raises."""
         if self.driver.closed is None:
-            self.driver.give_back("cuCtxPushCurrent_v2", self.context)
-            self.driver.give_back(name, handle)
-            self.driver.give_back("cuCtxPopCurrent_v2", byref(c_void_p()))
+            self.driver.release("cuCtxPushCurrent_v2", self.context)
+            self.driver.release(name, handle)
+            self.driver.release("cuCtxPopCurrent_v2", byref(c_void_p()))
 
     # ---------------------------------------------------------------------------------------------------- memory
 
     @cached_property
     def _stream(self) -> c_void_p:
-        """In which memory is taken and freed, and nothing else happens."""
-        return self.driver.handle("cuStreamCreate", STREAM_NON_BLOCKING)
+        """A stream used only for allocation and deallocation."""
+        return self.driver.get_handle("cuStreamCreate", STREAM_NON_BLOCKING)
 
     @cached_property
     def _pool(self) -> c_void_p:
-        """Keeps what is freed for the next who needs it."""
+        """A memory pool that retains freed memory for reuse."""
         props = MemPoolProps(allocType=ALLOCATION_PINNED, location=MemLocation(LOCATION_DEVICE, self._handle))
-        pool = self.driver.handle("cuMemPoolCreate", byref(props))
-        everything = c_uint64(2**64 - 1)
-        self.driver("cuMemPoolSetAttribute", pool, MEMPOOL_RELEASE_THRESHOLD, byref(everything))
-        near = [other for other in self._others if other is not self and other.sees(self)]
-        if near:
-            places = (MemLocation(LOCATION_DEVICE, other._handle) for other in near)
-            access = (MemAccess * len(near))(*(MemAccess(place, ACCESS_READ_WRITE) for place in places))
-            self.driver("cuMemPoolSetAccess", pool, access, len(near))
+        pool = self.driver.get_handle("cuMemPoolCreate", byref(props))
+        unlimited = c_uint64(2**64 - 1)
+        self.driver("cuMemPoolSetAttribute", pool, MEMPOOL_RELEASE_THRESHOLD, byref(unlimited))
+        peers = [device for device in self._all_devices if device is not self and device.can_access(self)]
+        if peers:
+            locations = (MemLocation(LOCATION_DEVICE, device._handle) for device in peers)
+            access = (MemAccess * len(peers))(*(MemAccess(location, ACCESS_READ_WRITE) for location in locations))
+            self.driver("cuMemPoolSetAccess", pool, access, len(peers))
         return pool
 
     @property
     def bytes_in_use(self) -> int:
-        return self._in_use
+        return self._bytes_in_use
 
     def alloc_pool(self, size_bytes: int) -> Slab:
-        self.sweep()
-        refusal = f"no {size_bytes} bytes to give on {self.name}; {self._in_use} of {self.memory_bytes} are in use"
-        if self._in_use + size_bytes > self.memory_bytes:
-            raise OutOfMemory(refusal)
+        self.reclaim()
+        message = (
+            f"no {size_bytes} bytes to give on {self.name}; {self._bytes_in_use} of {self.memory_bytes} are in use"
+        )
+        if self._bytes_in_use + size_bytes > self.memory_bytes:
+            raise OutOfMemory(message)
         try:
-            address = self._taken(max(1, size_bytes))
+            address = self._allocate(max(1, size_bytes))
         except OutOfMemory:
-            self.clear()
+            self.drain()
             try:
-                address = self._taken(max(1, size_bytes))
-            except OutOfMemory as wrong:
-                raise OutOfMemory(f"{refusal}, and other programs may use some: {wrong}") from None
-        with self._counting:
-            self._in_use += size_bytes
+                address = self._allocate(max(1, size_bytes))
+            except OutOfMemory as error:
+                raise OutOfMemory(f"{message}, and other programs may use some: {error}") from None
+        with self._count_lock:
+            self._bytes_in_use += size_bytes
         return Slab(self, address, size_bytes)
 
-    def _taken(self, size_bytes: int) -> int:
+    def _allocate(self, size_bytes: int) -> int:
         with self.current() as driver:
-            address = driver.handle("cuMemAllocFromPoolAsync", size_bytes, self._pool, self._stream)
+            address = driver.get_handle("cuMemAllocFromPoolAsync", size_bytes, self._pool, self._stream)
             driver("cuStreamSynchronize", self._stream)  # any stream may use it
         assert address.value is not None
         return address.value
 
     def free_pool(self, pool: Slab) -> None:
-        with self._counting:
-            self._in_use -= pool.size_bytes
-        self.later(lambda: self._freed(pool.address))
+        with self._count_lock:
+            self._bytes_in_use -= pool.size_bytes
+        self.defer(lambda: self._free(pool.address))
 
-    def _freed(self, address: int) -> None:
+    def _free(self, address: int) -> None:
         with self.current() as driver:
             driver("cuMemFreeAsync", address, self._stream)
 
-    def later(self, action: Callable[[], None]) -> None:
-        """Does something once nothing that has been submitted so far can need it to be undone.
+    def defer(self, action: Callable[[], None]) -> None:
+        """Runs an action once all work submitted so far has completed.
 
-        Finalizers come here, in whatever thread: so nothing is done now, and no lock taken that others hold for long.
+        Called by finalizers in arbitrary threads: runs nothing immediately and takes no lock.
         """
-        self._given_up.append(action)
+        self._deferred.append(action)
 
-    def sweep(self) -> None:
-        """Does what can be done now of all that was put off; who comes while another does it need not."""
-        if not (self._given_up or self._leaving) or self.driver.closed is not None:
+    def reclaim(self) -> None:
+        """Runs deferred actions whose preceding work has completed; returns at once if another thread does so."""
+        if not (self._deferred or self._pending) or self.driver.closed is not None:
             return
-        if self._sweeping.acquire(blocking=False):
+        if self._reclaim_lock.acquire(blocking=False):
             try:
-                given_up = [self._given_up.popleft() for _ in range(len(self._given_up))]
-                if given_up:
-                    queues = [queue for device in self._others for queue in list(device._queues)]
-                    self._leaving.append(([queue.record() for queue in queues], given_up))
-                while self._leaving and all(_is_past(event) for event in self._leaving[0][0]):
-                    for action in self._leaving.popleft()[1]:
+                actions = [self._deferred.popleft() for _ in range(len(self._deferred))]
+                if actions:
+                    queues = [queue for device in self._all_devices for queue in list(device._queues)]
+                    self._pending.append(([queue.record() for queue in queues], actions))
+                while self._pending and all(_is_reached(event) for event in self._pending[0][0]):
+                    for action in self._pending.popleft()[1]:
                         action()
             finally:
-                self._sweeping.release()
+                self._reclaim_lock.release()
 
-    def clear(self) -> None:
-        """Waits until all that was put off is done, and gives back what the pool keeps."""
-        self.sweep()
-        for event in [event for events, _ in list(self._leaving) for event in events]:
+    def drain(self) -> None:
+        """Waits for all deferred actions, and returns unused memory of the pool to the driver."""
+        self.reclaim()
+        for event in [event for events, _ in list(self._pending) for event in events]:
             with suppress(BackendError):
                 event.synchronize()
-        self.sweep()
+        self.reclaim()
         with self.current() as driver:
             driver("cuStreamSynchronize", self._stream)
             driver("cuMemPoolTrimTo", self._pool, 0)
 
-    def guest(self, array: Borrowed) -> tuple[Location, tuple[int, ...], Kind]:
-        """Memory of another library as a slab, whose owner hears of it when nothing here can need it any more."""
-        size_bytes = math.prod(array.dims, start=array.kind.itemsize)
-        slab = Slab(self._others[array.device[1]], array.address, size_bytes)
-        weakref.finalize(slab, self.later, array.done)
-        return Location(slab, 0), array.dims, array.kind
+    def import_array(self, array: ImportedArray) -> tuple[Location, tuple[int, ...], Dtype]:
+        """Wraps another library's memory in a slab; its owner is notified once no work submitted here can access it."""
+        size_bytes = math.prod(array.dims, start=array.dtype.itemsize)
+        slab = Slab(self._all_devices[array.device[1]], array.address, size_bytes)
+        weakref.finalize(slab, self.defer, array.release)
+        return Location(slab, 0), array.dims, array.dtype
 
-    def address(self, where: Location, size_bytes: int = 0) -> int:
-        slab: Slab = where.pool
-        start, stop = where.offset_bytes, where.offset_bytes + size_bytes
+    def address(self, location: Location, size_bytes: int = 0) -> int:
+        slab: Slab = location.pool
+        start, stop = location.offset_bytes, location.offset_bytes + size_bytes
         if start < 0 or stop > slab.size_bytes:
             raise IndexError(f"bytes {start} to {stop} of a slab of {slab.size_bytes}")
         return slab.address + start
 
     # ---------------------------------------------------------------------------------------------------- queues
 
-    def sees(self, other: CudaDevice) -> bool:
-        """Whether this device can read the other's memory."""
-        return bool(self.driver.number("cuDeviceCanAccessPeer", self._handle, other._handle))
+    def can_access(self, peer: CudaDevice) -> bool:
+        """Whether this device can read the peer's memory."""
+        return bool(self.driver.get_int("cuDeviceCanAccessPeer", self._handle, peer._handle))
 
-    def reaches(self, other: Device) -> bool:
-        return isinstance(other, CudaDevice) and (other is self or self.sees(other))
+    def reaches(self, source: Device) -> bool:
+        return isinstance(source, CudaDevice) and (source is self or self.can_access(source))
 
     def queue(self, threaded: bool, threads: int = 1) -> Queue:
-        made = ThreadedStreamQueue(self) if threaded else StreamQueue(self)
-        self._queues.add(made)
-        return made
+        queue = ThreadedStreamQueue(self) if threaded else StreamQueue(self)
+        self._queues.add(queue)
+        return queue
 
 
-def _is_past(event: Event) -> bool:
-    """A broken queue does not come to the point, and needs nothing any more."""
+def _is_reached(event: Event) -> bool:
+    """Whether nothing before the event is still running; a broken queue runs nothing any more."""
     return event.is_done() or getattr(event, "error", None) is not None
 
 
 def devices(driver: Driver) -> tuple[CudaDevice, ...]:
-    """Those that the driver shows, which environment variables such as CUDA_VISIBLE_DEVICES limit."""
-    found: list[CudaDevice] = []
-    for ordinal in range(driver.number("cuDeviceGetCount")):
-        found.append(CudaDevice(driver, ordinal, found))
-    return tuple(found)
+    """The devices that the driver exposes, which environment variables such as CUDA_VISIBLE_DEVICES limit."""
+    all_devices: list[CudaDevice] = []
+    for ordinal in range(driver.get_int("cuDeviceGetCount")):
+        all_devices.append(CudaDevice(driver, ordinal, all_devices))
+    return tuple(all_devices)

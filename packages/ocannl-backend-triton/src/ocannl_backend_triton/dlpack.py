@@ -1,7 +1,7 @@
-"""Arrays that go from library to library without being copied: DLPack, as far as a GPU's memory needs it.
+"""Zero-copy exchange of device arrays with other libraries, through DLPack.
 
-A capsule holds a `DLManagedTensor`: where the array lies, its type and sizes, and what to call when it is no longer
-needed. Who takes the array out of a capsule renames it.
+A capsule holds a `DLManagedTensor`: address, type and shape of an array, and a deleter. A consumer renames the capsule
+when it takes ownership.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import numpy as np
 from ocannl.base.errors import DataError
 from ocannl.ir.precision import PRECISIONS, Family
 
-GPU = 2  # kDLCUDA
-FRESH, USED = b"dltensor", b"used_dltensor"
+CUDA_DEVICE = 2  # kDLCUDA
+CAPSULE_NAME, USED_CAPSULE_NAME = b"dltensor", b"used_dltensor"
 CODES = {Family.SIGNED: 0, Family.UNSIGNED: 1, Family.FLOAT: 2, Family.BOOL: 6}
-SPECIAL = {"bfloat16": 4, "float8_e4m3fn": 10, "float8_e5m2": 12}
-TYPES = {p.numpy: (SPECIAL.get(p.name, CODES[p.family]), 8 * p.nbytes) for p in PRECISIONS}
-Kind = np.dtype[Any]
+SPECIAL_CODES = {"bfloat16": 4, "float8_e4m3fn": 10, "float8_e5m2": 12}
+TYPES = {p.numpy: (SPECIAL_CODES.get(p.name, CODES[p.family]), 8 * p.nbytes) for p in PRECISIONS}
+Dtype = np.dtype[Any]
 
 
 class _Tensor(ctypes.Structure):
@@ -49,67 +49,67 @@ _Managed._fields_ = (("tensor", _Tensor), ("manager", ctypes.c_void_p), ("delete
 
 
 @dataclass(frozen=True, slots=True)
-class Lent:
-    """An array in the memory of a device, for others to use in place: `torch.from_dlpack(lent)`.
+class ExportedArray:
+    """A device array that other libraries can use in place: `torch.from_dlpack(array)`.
 
-    `holds` is what keeps the memory; `order` makes a stream of the other library wait for what is under way here.
+    `owner` keeps the memory alive; `block_stream` makes a stream of the other library wait for work submitted here.
     """
 
     address: int
     ordinal: int
     dims: tuple[int, ...]
-    kind: Kind
-    holds: object
-    order: Callable[[int], None]
-    device_type: int = GPU
+    dtype: Dtype
+    owner: object
+    block_stream: Callable[[int], None]
+    device_type: int = CUDA_DEVICE
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.device_type, self.ordinal
 
     def __dlpack__(self, *, stream: int | None = None, **_: object) -> object:
-        """The caller says in which stream it will use the array: by the driver's handle, -1 for none."""
+        """`stream` is the consumer's stream, as a handle of the driver; -1 omits synchronization."""
         if stream != -1:
-            self.order(1 if stream is None else stream)
-        code, bits = TYPES[self.kind]
+            self.block_stream(1 if stream is None else stream)
+        code, bits = TYPES[self.dtype]
         shape = (ctypes.c_int64 * len(self.dims))(*self.dims)
         tensor = _Tensor(self.address, self.device_type, self.ordinal, len(self.dims), code, bits, 1, shape, None, 0)
-        managed = _Managed(tensor, None, _forgetting)
+        managed = _Managed(tensor, None, _DELETER)
         address = ctypes.addressof(managed)
-        _lent[address] = managed, shape, self.holds
-        return _new(address, FRESH, ctypes.cast(_destroying, ctypes.c_void_p))
+        _exported[address] = managed, shape, self.owner
+        return _new_capsule(address, CAPSULE_NAME, ctypes.cast(_CAPSULE_DESTRUCTOR, ctypes.c_void_p))
 
 
 @dataclass(frozen=True, slots=True)
-class Borrowed:
-    """An array of another library; `done` is to be called once, when nothing reads it any more."""
+class ImportedArray:
+    """An array of another library; `release` must be called once, when nothing accesses it any more."""
 
     address: int
     device: tuple[int, int]
     dims: tuple[int, ...]
-    kind: Kind
-    done: Callable[[], None]
+    dtype: Dtype
+    release: Callable[[], None]
 
 
-def borrow(array: Any, stream: int) -> Borrowed:
-    """What is behind an object with `__dlpack__`, in order with all that is put into the stream from now on."""
+def import_array(array: Any, stream: int) -> ImportedArray:
+    """Imports an object with `__dlpack__`, ordered before all work submitted to the stream from now on."""
     capsule = array.__dlpack__(stream=stream)
-    address = _pointer(capsule, FRESH)
+    address = _get_pointer(capsule, CAPSULE_NAME)
     managed = _Managed.from_address(address)
-    _rename(capsule, USED)
+    _set_name(capsule, USED_CAPSULE_NAME)
 
-    def done() -> None:
+    def release() -> None:
         if managed.deleter:
             managed.deleter(ctypes.pointer(managed))
 
     tensor = managed.tensor
     dims = tuple(tensor.shape[n] for n in range(tensor.ndim))
-    kinds = [kind for kind, known in TYPES.items() if known == (tensor.code, tensor.bits) and tensor.lanes == 1]
-    if kinds and _is_contiguous(dims, tensor.strides):
-        place = tensor.device_type, tensor.device_id
-        return Borrowed((tensor.data or 0) + tensor.byte_offset, place, dims, kinds[0], done)
-    done()
-    wrong = "is not contiguous" if kinds else f"is of a type that is unknown here, {tensor.code}/{tensor.bits} bits"
-    raise DataError(f"the array {wrong}")
+    dtypes = [dtype for dtype, code in TYPES.items() if code == (tensor.code, tensor.bits) and tensor.lanes == 1]
+    if dtypes and _is_contiguous(dims, tensor.strides):
+        device = tensor.device_type, tensor.device_id
+        return ImportedArray((tensor.data or 0) + tensor.byte_offset, device, dims, dtypes[0], release)
+    release()
+    problem = "is not contiguous" if dtypes else f"is of a type that is unknown here, {tensor.code}/{tensor.bits} bits"
+    raise DataError(f"the array {problem}")
 
 
 def _is_contiguous(dims: tuple[int, ...], strides: Any) -> bool:
@@ -119,33 +119,35 @@ def _is_contiguous(dims: tuple[int, ...], strides: Any) -> bool:
     return all(size == 1 or strides[n] == step for n, (size, step) in enumerate(zip(dims, expected, strict=True)))
 
 
-# ------------------------------------------------------------------------------------------------- Python's capsules
+# ------------------------------------------------------------------------------------------------- Python capsules
 
-_new = ctypes.pythonapi.PyCapsule_New
-_new.argtypes, _new.restype = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p), ctypes.py_object
-_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_pointer.argtypes, _pointer.restype = (ctypes.py_object, ctypes.c_char_p), ctypes.c_void_p
-_rename = ctypes.pythonapi.PyCapsule_SetName
-_rename.argtypes, _rename.restype = (ctypes.py_object, ctypes.c_char_p), ctypes.c_int
-_lent: dict[int, tuple[object, ...]] = {}  # what capsules that somebody has point to
-
-
-def _forget(managed: Any) -> None:
-    _lent.pop(ctypes.addressof(managed.contents), None)
+_new_capsule = ctypes.pythonapi.PyCapsule_New
+_new_capsule.argtypes, _new_capsule.restype = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p), ctypes.py_object
+_get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_get_pointer.argtypes, _get_pointer.restype = (ctypes.py_object, ctypes.c_char_p), ctypes.c_void_p
+_set_name = ctypes.pythonapi.PyCapsule_SetName
+_set_name.argtypes, _set_name.restype = (ctypes.py_object, ctypes.c_char_p), ctypes.c_int
+_exported: dict[int, tuple[object, ...]] = {}  # referents of capsules, by the address of the managed tensor
 
 
-# A capsule that goes has no references left, and must not get one: it is passed on as an address.
-_is_fresh = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
-_behind = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
+def _release_export(managed: Any) -> None:
+    _exported.pop(ctypes.addressof(managed.contents), None)
+
+
+# A destructor gets the capsule without a reference, and must not create one: capsules are passed as addresses.
+_is_capsule_named = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_IsValid", ctypes.pythonapi)
+)
+_capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
 
 
-def _destroy(capsule: int) -> None:
-    """What was taken out of the capsule belongs to who took it."""
-    if _is_fresh(capsule, FRESH):
-        _lent.pop(_behind(capsule, FRESH), None)
+def _destroy_capsule(capsule: int) -> None:
+    """Frees an array that no consumer took out of the capsule."""
+    if _is_capsule_named(capsule, CAPSULE_NAME):
+        _exported.pop(_capsule_pointer(capsule, CAPSULE_NAME), None)
 
 
-_forgetting = _Deleter(_forget)
-_destroying = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_destroy)
+_DELETER = _Deleter(_release_export)
+_CAPSULE_DESTRUCTOR = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_destroy_capsule)

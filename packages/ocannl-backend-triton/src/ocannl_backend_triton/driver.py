@@ -1,9 +1,9 @@
-"""CUDA's driver through `ctypes`: a table of its functions with what they take, and every answer checked.
+"""The CUDA driver API through `ctypes`: a table of functions with their signatures, and checked status codes.
 
-The table is all that stands between this package and a GPU: who gives a `Driver` other functions has another GPU.
+The table is the only access to the GPU, so a `Driver` with other functions simulates one.
 
-After an error that leaves the GPU unusable, and in a child of a process that used it, the driver is closed: everything
-that asks for something is refused, in words, and what is given back is left to the end of the process.
+After an error that makes the GPU unusable, and in a forked child of a process that used it, the driver is closed: calls
+raise `DeviceLost`, and resources are left to the end of the process.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ cuGraphExecKernelNodeSetParams_v2 ppp
 cuGraphExecDestroy                p
 cuGraphLaunch                     pp
 """
-LETTERS = {
+TYPE_CODES = {
     "p": ctypes.c_void_p,  # a pointer, or one of the driver's handles
     "d": ctypes.c_uint64,  # an address on a device
     "z": ctypes.c_size_t,
@@ -81,13 +81,13 @@ Functions = Mapping[str, Callable[..., int]]
 
 
 def signatures() -> dict[str, tuple[type, ...]]:
-    """What each function takes; all of them return a status."""
+    """Parameter types of each function; all of them return a status."""
     rows = (line.split() for line in FUNCTIONS.split("\n") if line)
-    return {name: tuple(LETTERS[letter] for letter in letters) for name, letters in rows}
+    return {name: tuple(TYPE_CODES[letter] for letter in letters) for name, letters in rows}
 
 
 class Attribute(IntEnum):
-    """Of a device."""
+    """Device attributes (CUdevice_attribute)."""
 
     MAX_SHARED_MEMORY_PER_BLOCK = 8
     MULTIPROCESSOR_COUNT = 16
@@ -152,23 +152,23 @@ class MemAccess(ctypes.Structure):
 
 
 OUT_OF_MEMORY, NOT_READY = 2, 600
-LOST = {
+DEVICE_LOST_ERRORS = {
     "DEINITIALIZED": 4, "DEVICE_UNAVAILABLE": 46, "ECC_UNCORRECTABLE": 214, "NVLINK_UNCORRECTABLE": 220,
     "CONTAINED": 226, "ILLEGAL_ADDRESS": 700, "LAUNCH_TIMEOUT": 702, "CONTEXT_IS_DESTROYED": 709, "ASSERT": 710,
     "HARDWARE_STACK_ERROR": 714, "ILLEGAL_INSTRUCTION": 715, "MISALIGNED_ADDRESS": 716, "INVALID_ADDRESS_SPACE": 717,
     "INVALID_PC": 718, "LAUNCH_FAILED": 719, "EXTERNAL_DEVICE": 911,
 }  # fmt: skip
-"""Errors, by their names without CUDA_ERROR_, after which a process can do nothing more on a GPU."""
-REFUSED = {"INVALID_IMAGE": 200, "NO_BINARY_FOR_GPU": 209, "INVALID_PTX": 218, "UNSUPPORTED_PTX_VERSION": 222}
+"""Errors after which a process cannot use its GPU any more, by their names without CUDA_ERROR_."""
+BINARY_ERRORS = {"INVALID_IMAGE": 200, "NO_BINARY_FOR_GPU": 209, "INVALID_PTX": 218, "UNSUPPORTED_PTX_VERSION": 222}
 """Errors of machine code that the driver cannot load."""
 
 
 class Driver:
-    """Calls functions of the driver by name, and raises what goes wrong."""
+    """Calls functions of the driver by name, and raises an exception for an error status."""
 
     def __init__(self, functions: Functions) -> None:
         self._functions = functions
-        self.closed: str | None = None  # why nothing more can be done
+        self.closed: str | None = None  # reason why the GPU can no longer be used
 
     def __call__(self, name: str, *arguments: object) -> None:
         status = self._status(name, *arguments)
@@ -181,32 +181,31 @@ class Driver:
             raise self._error("cuEventQuery", status)
         return status == 0
 
-    def give_back(self, name: str, *arguments: object) -> None:
-        """Calls a function that frees something. It may come when nothing is left to free, and nobody could be told."""
+    def release(self, name: str, *arguments: object) -> None:
+        """Calls a function that frees a resource. Errors are ignored, and a closed driver has nothing to free."""
         if self.closed is None:
             self._functions[name](*arguments)
 
     @contextmanager
     def current(self, context: ctypes.c_void_p) -> Iterator[None]:
-        """What the thread does meanwhile is done in the context, and whoever else uses CUDA in the thread sees nothing
-        of it."""
+        """Makes the context current for this thread, and restores the previous one afterwards."""
         self("cuCtxPushCurrent_v2", context)
         try:
             yield
         finally:
-            self.give_back("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+            self.release("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
 
-    def number(self, name: str, *arguments: int) -> int:
-        """What a function puts into the integer that it takes first."""
-        found = ctypes.c_int()
-        self(name, ctypes.byref(found), *arguments)
-        return found.value
+    def get_int(self, name: str, *arguments: int) -> int:
+        """The integer that a function returns through its first parameter."""
+        result = ctypes.c_int()
+        self(name, ctypes.byref(result), *arguments)
+        return result.value
 
-    def handle(self, name: str, *arguments: object) -> ctypes.c_void_p:
-        """What a function puts into the handle, or the address, that it takes first."""
-        found = ctypes.c_void_p()
-        self(name, ctypes.byref(found), *arguments)
-        return found
+    def get_handle(self, name: str, *arguments: object) -> ctypes.c_void_p:
+        """The handle or address that a function returns through its first parameter."""
+        result = ctypes.c_void_p()
+        self(name, ctypes.byref(result), *arguments)
+        return result
 
     def _status(self, name: str, *arguments: object) -> int:
         if self.closed is not None:
@@ -214,65 +213,66 @@ class Driver:
         return self._functions[name](*arguments)
 
     def _error(self, function: str, status: int) -> BackendError:
-        words = f"{function} says {self._text('cuGetErrorName', status)}: {self._text('cuGetErrorString', status)}"
+        name, description = self._text("cuGetErrorName", status), self._text("cuGetErrorString", status)
+        message = f"{function} returned {name}: {description}"
         if status == OUT_OF_MEMORY:
-            return OutOfMemory(words)
-        if status in REFUSED.values():
-            return CompileError(f"the CUDA driver refused the code of a kernel: {words}")
-        if status in LOST.values():
-            self.closed = f"the GPU can no longer be used by this process, and what it held is lost: {words}"
+            return OutOfMemory(message)
+        if status in BINARY_ERRORS.values():
+            return CompileError(f"the CUDA driver refused the code of a kernel: {message}")
+        if status in DEVICE_LOST_ERRORS.values():
+            self.closed = f"the GPU can no longer be used by this process, and what it held is lost: {message}"
             return DeviceLost(self.closed)
-        return BackendError(f"the CUDA driver failed: {words}")
+        return BackendError(f"the CUDA driver failed: {message}")
 
     def _text(self, function: str, status: int) -> str:
-        found = ctypes.c_char_p()
-        self._functions[function](status, ctypes.byref(found))
-        return (found.value or f"error {status}".encode()).decode(errors="replace")
+        result = ctypes.c_char_p()
+        self._functions[function](status, ctypes.byref(result))
+        return (result.value or f"error {status}".encode()).decode(errors="replace")
 
 
-NODES = ("/dev/nvidiactl", "/dev/dxg")  # through which the driver reaches the GPUs
+DEVICE_FILES = ("/dev/nvidiactl", "/dev/dxg")  # of the kernel driver, on Linux and on WSL
 LIBRARIES = {"win32": ("nvcuda.dll",), "linux": ("libcuda.so.1",)}
-OLDEST = 12000  # as `cuDriverGetVersion` tells it: 12.0
+MIN_VERSION = 12000  # 12.0, as reported by `cuDriverGetVersion`
 
 
 def _library() -> Functions:
-    wrong = "there is no CUDA on this system"
+    reason = "there is no CUDA on this system"
     for name in LIBRARIES.get(sys.platform, ()):
         try:
             library = ctypes.CDLL(name)
         except OSError as error:
-            wrong = f"the CUDA driver cannot be loaded: {error}"
+            reason = f"the CUDA driver cannot be loaded: {error}"
             continue
         functions = {}
-        for function, takes in signatures().items():
-            found = getattr(library, function, None)
-            if found is None:
+        for function, parameter_types in signatures().items():
+            function_pointer = getattr(library, function, None)
+            if function_pointer is None:
                 raise BackendUnavailable(f"the CUDA driver is too old: it has no {function}")
-            found.argtypes, found.restype = takes, ctypes.c_int
-            functions[function] = found
+            function_pointer.argtypes, function_pointer.restype = parameter_types, ctypes.c_int
+            functions[function] = function_pointer
         return functions
-    raise BackendUnavailable(wrong)
+    raise BackendUnavailable(reason)
 
 
-def present() -> None:
-    """Raises `BackendUnavailable` where it is certain that there is no GPU to use. Nothing is begun: a process that has
-    only asked can still be forked."""
+def check_driver() -> None:
+    """Raises `BackendUnavailable` if there is certainly no usable GPU. Does not initialize CUDA, so that the process
+    can still fork."""
     _library()
-    if sys.platform == "linux" and not any(map(os.path.exists, NODES)):
-        raise BackendUnavailable(f"the system shows no GPU to this process: there is no {' nor '.join(NODES)}")
+    if sys.platform == "linux" and not any(map(os.path.exists, DEVICE_FILES)):
+        raise BackendUnavailable(f"the system shows no GPU to this process: there is no {' nor '.join(DEVICE_FILES)}")
 
 
-def opened(functions: Functions) -> Driver:
-    """The driver at work, with at least one device that it can use."""
+def open_driver(functions: Functions) -> Driver:
+    """Initializes the driver. Raises `BackendUnavailable` without a usable device."""
     driver = Driver(functions)
     try:
         driver("cuInit", 0)
-        version, count = driver.number("cuDriverGetVersion"), driver.number("cuDeviceGetCount")
-    except BackendError as wrong:
-        raise BackendUnavailable(f"no GPU can be used: {wrong}") from None
-    if version < OLDEST:
-        spoken = "{}.{}".format(*divmod(version // 10, 100))
-        raise BackendUnavailable(f"the CUDA driver speaks version {spoken}, and 12.0 is needed")
+        version, count = driver.get_int("cuDriverGetVersion"), driver.get_int("cuDeviceGetCount")
+    except BackendError as error:
+        raise BackendUnavailable(f"no GPU can be used: {error}") from None
+    if version < MIN_VERSION:
+        version_text = "{}.{}".format(*divmod(version // 10, 100))
+        raise BackendUnavailable(f"the CUDA driver supports version {version_text}, and 12.0 is needed")
     if count == 0:
         raise BackendUnavailable("the CUDA driver finds no GPU")
     if hasattr(os, "register_at_fork"):
@@ -288,12 +288,12 @@ def _after_fork(driver: Driver) -> None:
 
 
 _lock = threading.Lock()
-_opened: list[Driver] = []
+_drivers: list[Driver] = []
 
 
-def cuda() -> Driver:
+def system_driver() -> Driver:
     """The driver of this machine. Raises `BackendUnavailable`."""
     with _lock:
-        if not _opened:
-            _opened.append(opened(_library()))
-        return _opened[0]
+        if not _drivers:
+            _drivers.append(open_driver(_library()))
+        return _drivers[0]

@@ -1,8 +1,8 @@
-"""One kernel being written: statements of a program, in the words of triton.
+"""Emits the statements of one kernel as Triton code.
 
-Loops that have an axis run in blocks: their symbol is a block of numbers, and all that depends on it varies along the
-axis. Where not all of a block is meant, because a loop has no more iterations or a condition fails for some, loads and
-stores are masked; what is summed is neutral there.
+A loop mapped to an axis runs in blocks: its symbol is a block of integers, and everything that depends on it varies
+along the axis. Where iterations of a block are inactive, past the end of the loop or under a false condition, loads and
+stores are masked and reductions take the neutral element.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from ocannl.codegen import printable
 from ocannl.ir.index import Affine, Cond, Sym
 from ocannl.ir.loops import (
     Apply,
+    BindIndex,
     Body,
     Buf,
     Cast,
     Comment,
+    Const,
     Expr,
     For,
-    Idx,
     If,
+    IndexValue,
     Let,
     Load,
     Local,
-    Num,
-    Pick,
     Poll,
     Prefetch,
     Ref,
@@ -42,70 +42,77 @@ from ocannl.ir.names import Namer
 from ocannl.ir.ops import Op
 from ocannl.ir.walk import walk
 from ocannl_backend_triton import dot, owner_computes_scatter
-from ocannl_backend_triton.axes import Axis, Layout
+from ocannl_backend_triton.axes import Axis, BlockLayout
 from ocannl_backend_triton.hazards import Hazards
 from ocannl_backend_triton.memory import Memory, Register
-from ocannl_backend_triton.nests import is_same, quotients
-from ocannl_backend_triton.scope import Guard, Index, Scope
-from ocannl_backend_triton.values import Operations, Value, neutral
+from ocannl_backend_triton.nests import bound_quotients, is_uniform_in_block
+from ocannl_backend_triton.scope import Guard, IndexText, Scope
+from ocannl_backend_triton.values import Operations, Value, neutral_element
 
 
 class Emitter:
+    """Emits one kernel; `parameters` names the pointer parameters of global arrays."""
+
     def __init__(
-        self, layout: Layout, names: Namer, operations: Operations, hazards: Hazards, parameters: Mapping[Buf, str],
-        products: str,
-    ) -> None:  # fmt: skip
-        self.layout, self.operations, self.products = layout, operations, products
+        self,
+        layout: BlockLayout,
+        names: Namer,
+        operations: Operations,
+        hazards: Hazards,
+        parameters: Mapping[Buf, str],
+        input_precision: str,
+    ) -> None:
+        self.layout, self.operations, self.input_precision = layout, operations, input_precision
         self.scope = Scope(layout.rank, names)
         self.line = self.scope.line
         self.hazards = hazards
-        hazards.wait = lambda: self.line("tl.debug_barrier()")
+        hazards.emit_barrier = lambda: self.line("tl.debug_barrier()")
         self.lets: dict[str, Value] = {}
         self.memory = Memory(self.scope, operations, hazards, parameters, layout)
-        self.blocks: dict[Sym, str] = {}  # the number of the block that a program takes
-        self.starts: dict[Sym, Index] = {}  # the first iteration of a block
-        self.factors: tuple[dot.Factor, ...] = ()  # of the product that is being summed
-        self.conds: list[Cond] = []  # that let a term of it through
+        self.block_numbers: dict[Sym, str] = {}  # of grid axes: which block the program executes
+        self.block_starts: dict[Sym, IndexText] = {}  # the first iteration of a block
+        self.dot_operands: tuple[dot.DotOperand, ...] = ()  # of the product whose reduction loop is being emitted
+        self.dot_conditions: list[Cond] = []  # around its update
 
     def kernel(self, body: Body) -> None:
-        """The statements as the body of a function of one program."""
-        grid, programs = self.layout.grid, 1
+        """Emits the statements as the body of the kernel function."""
+        grid, programs = self.layout.grid_axes, 1
         for axis in reversed(grid):
             pid = "tl.program_id(0)" if programs == 1 else f"tl.program_id(0) // {programs}"
-            programs *= axis.count
-            is_outermost = axis is grid[0] and self.layout.shared is None
-            number = pid if is_outermost else f"{pid} % {axis.count}"
-            self.blocks[axis.sym] = number if axis.count > 1 else ""
-        dot.near(self)
+            programs *= axis.num_blocks
+            is_outermost = axis is grid[0] and self.layout.owned_rows is None
+            number = pid if is_outermost else f"{pid} % {axis.num_blocks}"
+            self.block_numbers[axis.sym] = number if axis.num_blocks > 1 else ""
+        dot.group_programs(self)
         self.statements(body)
 
     def statements(self, body: Body) -> None:
-        rest = list(reversed(body))
-        while rest:
-            stmt = rest.pop()
-            match stmt, rest[-1:]:
-                case Local(buf, None), [Store(Ref(begun, ()), value)] if begun is buf:
-                    self.memory.local(buf, self.value(value))
-                    rest.pop()
+        remaining = list(reversed(body))
+        while remaining:
+            stmt = remaining.pop()
+            match stmt, remaining[-1:]:
+                case Local(buf, None), [Store(Ref(initialized, ()), value)] if initialized is buf:
+                    self.memory.declare_local(buf, self.value(value))
+                    remaining.pop()
                 case _:
                     self.statement(stmt)
 
     def statement(self, stmt: Stmt) -> None:
-        self.hazards.statement()
+        self.hazards.begin_statement()
         match stmt:
             case For(): self.loop(stmt)
-            case If(cond, then, orelse): self.choice(cond, then, orelse)
-            case Pick(sym, value, inner): self.pick(sym, value, inner)
+            case If(cond, body, else_body): self.conditional(cond, body, else_body)
+            case BindIndex(sym, value, inner): self.bind_index(sym, value, inner)
             case Store(ref, value): self.memory.store(ref, self.value(value))
-            case Update() if self.factors: dot.add(self, stmt)
+            case Update() if self.dot_operands: dot.emit_dot(self, stmt)
             case Update(ref, op, value): self.memory.update(ref, op, self.value(value))
             case Let(name, value):
-                made = self.operations.typed(self.value(value))
-                self.lets[name] = replace(made, text=self.scope.let(name, made.text), truth="", constant="")
+                bound = self.operations.with_type(self.value(value))
+                self.lets[name] = replace(bound, text=self.scope.let(name, bound.text), condition="", constant="")
             case Local(buf, fill):
-                self.memory.local(buf, self.operations.number(fill or 0, buf.precision), fill is not None)
+                self.memory.declare_local(buf, self.operations.number(fill or 0, buf.precision), fill is not None)
             case Comment(text): self.line(f"# {printable(text)}")
-            case Poll() | Prefetch(): pass  # whoever launches kernels looks between them
+            case Poll() | Prefetch(): pass  # cancellation is checked between launches
             case _: raise Unsupported(f"backend `triton` knows no statement {type(stmt).__name__}")
 
     # ------------------------------------------------------------------------------------------------------ loops
@@ -113,169 +120,172 @@ class Emitter:
     def loop(self, loop: For) -> None:
         if loop.sym.extent == 0:
             return
-        axis, shared = self.layout.axes.get(loop.sym), self.layout.shared
-        if shared is not None and loop is shared.loop:
-            owner_computes_scatter.search(self, shared)
+        axis, owned_rows = self.layout.axes.get(loop.sym), self.layout.owned_rows
+        if owned_rows is not None and loop is owned_rows.loop:
+            owner_computes_scatter.emit_owned_iterations(self, owned_rows)
         elif axis is None:
-            self.serial(loop)
+            self.serial_loop(loop)
         elif loop.sym in self.layout.products:
-            dot.products(self, axis, self.layout.products[loop.sym])
-        elif axis.grid or axis.count == 1:
-            self.enter(axis, self.blocks.get(axis.sym, ""))
+            dot.emit_product(self, axis, self.layout.products[loop.sym])
+        elif axis.is_grid or axis.num_blocks == 1:
+            self.single_block(axis, self.block_numbers.get(axis.sym, ""))
         else:
-            self.blocked(axis)
+            self.block_loop(axis)
 
-    def enter(self, axis: Axis, block: str) -> None:
-        """One block of iterations; `block` is its number, if there is more than one."""
+    def single_block(self, axis: Axis, block: str) -> None:
+        """One block of iterations; `block` is its number, empty if there is only one."""
         scope = self.scope
         parts = [str(axis.sym.lo)] if axis.sym.lo else []
-        if axis.block == 1:
-            scope.syms[axis.sym] = Index(scope.let(axis.sym.name, " + ".join([block or "0", *parts])))
+        if axis.block_size == 1:
+            scope.syms[axis.sym] = IndexText(scope.let(axis.sym.name, " + ".join([block or "0", *parts])))
             self.statements(axis.loop.body)
             return
-        size = scope.constant(f"BLOCK_{axis.sym.name}", axis.block)
+        size = scope.constant(f"BLOCK_{axis.sym.name}", axis.block_size)
         if block:
             parts.append(f"({block}) * {size}" if " " in block else f"{block} * {size}")
-        self.starts[axis.sym] = Index(" + ".join(parts) or "0")
-        self.within(axis, " + ".join([*parts, scope.arange(size, axis.place)]), size)
+        self.block_starts[axis.sym] = IndexText(" + ".join(parts) or "0")
+        self.block_body(axis, " + ".join([*parts, scope.arange(size, axis.position)]), size)
 
-    def within(self, axis: Axis, value: str, size: str) -> None:
-        """The body for a block of iterations."""
-        self.scope.let_sym(axis.sym, value, frozenset((axis.place,)))
-        with self.scope.along(axis.place, size), self.scope.guarded(*self.edge(axis)):
+    def block_body(self, axis: Axis, value: str, size: str) -> None:
+        """The loop body, for a block of iterations."""
+        self.scope.let_symbol(axis.sym, value, frozenset((axis.position,)))
+        with self.scope.along_axis(axis.position, size), self.scope.guarded(*self.boundary_guards(axis)):
             self.statements(axis.loop.body)
 
-    def edge(self, axis: Axis, place: int | None = None) -> tuple[Guard, ...]:
-        """That there are so many iterations, where the last block has fewer."""
+    def boundary_guards(self, axis: Axis, position: int | None = None) -> tuple[Guard, ...]:
+        """The guard against iterations past the end, unless blocks divide the trip count."""
         if axis.is_even:
             return ()
         inside = self.scope.let(f"{axis.sym.name}_inside", f"{self.scope.sym(axis.sym).text} < {axis.sym.hi + 1}")
-        return (Guard(inside, frozenset((axis.place if place is None else place,)), frozenset((axis.sym,)), True),)
+        varying = frozenset((axis.position if position is None else position,))
+        return (Guard(inside, varying, frozenset((axis.sym,)), is_boundary=True),)
 
-    def blocked(self, axis: Axis) -> None:
-        """A loop over blocks; what is summed is summed place by place first, and folded in the end."""
+    def block_loop(self, axis: Axis) -> None:
+        """A serial loop over blocks. Reductions accumulate blocks elementwise, which are reduced after the loop."""
         scope = self.scope
-        size = scope.constant(f"BLOCK_{axis.sym.name}", axis.block)
-        with scope.along(axis.place, size):
-            sums = list(self.widened(axis))
-        start = self.turn(axis, size)
-        with scope.deeper(), self.hazards.loop(axis.loop.body):
-            self.within(axis, f"{start} + {scope.arange(size, axis.place)}", size)
-        for buf, op, wide, outer in sums:
+        size = scope.constant(f"BLOCK_{axis.sym.name}", axis.block_size)
+        with scope.along_axis(axis.position, size):
+            accumulators = list(self.widen_accumulators(axis))
+        start = self.block_loop_header(axis, size)
+        with scope.indented(), self.hazards.loop(axis.loop.body):
+            self.block_body(axis, f"{start} + {scope.arange(size, axis.position)}", size)
+        for buf, op, wide, outer in accumulators:
             self.memory.locals[buf] = outer
-            with scope.along(axis.place, size):
+            with scope.along_axis(axis.position, size):
                 self.memory.update(Ref(buf, ()), op, Value(wide.name, buf.precision, wide.axes))
 
-    def turn(self, axis: Axis, size: str) -> str:
-        self.hazards.before(axis.loop.body)
-        start = self.scope.new(f"{axis.sym.name}_start")
+    def block_loop_header(self, axis: Axis, size: str) -> str:
+        self.hazards.before_loop(axis.loop.body)
+        start = self.scope.fresh_name(f"{axis.sym.name}_start")
         self.line(f"for {start} in range({axis.sym.lo}, {axis.sym.hi + 1}, {size}):")
         return start
 
-    def widened(self, axis: Axis) -> Iterator[tuple[Buf, Op, Register, Register]]:
-        """Registers that the loop only adds to get a wider one while it runs."""
-        found: dict[Buf, Op] = {}
+    def widen_accumulators(self, axis: Axis) -> Iterator[tuple[Buf, Op, Register, Register]]:
+        """Replaces registers that the loop only updates by blocks along the axis while the loop runs."""
+        updates: dict[Buf, Op] = {}
         for node in walk(axis.loop.body):
             if isinstance(node, Update) and isinstance(self.memory.locals.get(node.ref.buf), Register):
-                found.setdefault(node.ref.buf, node.op)
-        for buf, op in found.items():
+                updates.setdefault(node.ref.buf, node.op)
+        for buf, op in updates.items():
             outer = self.memory.locals[buf]
-            if isinstance(outer, Register) and axis.place not in outer.axes:
-                nothing = self.operations.number(neutral(op, buf.precision), buf.precision)
-                start = self.scope.spread(nothing, outer.axes | {axis.place})
+            if isinstance(outer, Register) and axis.position not in outer.axes:
+                identity = self.operations.number(neutral_element(op, buf.precision), buf.precision)
+                start = self.scope.broadcast(identity, outer.axes | {axis.position})
                 name = self.scope.let(f"{buf.name}_wide", start.text)
                 self.memory.locals[buf] = wide = Register(name, start.axes, len(self.scope.guards))
                 yield buf, op, wide, outer
 
-    def serial(self, loop: For) -> None:
-        """One iteration after the other. Where the bounds vary within a block, those that some lack are masked."""
+    def serial_loop(self, loop: For) -> None:
+        """A loop over single iterations. Bounds that vary within a block become masks in a loop over the full range."""
         scope = self.scope
-        name = scope.new(loop.sym.name)
-        scope.syms[loop.sym] = Index(name)
-        self.hazards.before(loop.body)
+        name = scope.fresh_name(loop.sym.name)
+        scope.syms[loop.sym] = IndexText(name)
+        self.hazards.before_loop(loop.body)
         guards: tuple[Guard, ...] = ()
-        with self.firsts(loop):
-            varies = scope.axes_of(*(index for index, _ in quotients(loop)))
+        with self.uniform_symbols(loop):
+            varies = scope.axes_of(*(index for index, _ in bound_quotients(loop)))
             if not varies:
                 step = f", {loop.step}" if loop.step != 1 else ""
                 self.line(f"for {name} in range({scope.start(loop.lo)}, {scope.stop(loop.hi)}{step}):")
         if varies:
             self.line(f"for {name} in range({loop.sym.lo}, {loop.sym.hi + 1}):")
-            guards = tuple(self.bounds(loop))
-        with scope.deeper(), scope.guarded(*guards), self.hazards.loop(loop.body):
+            guards = tuple(self.bound_guards(loop))
+        with scope.indented(), scope.guarded(*guards), self.hazards.loop(loop.body):
             self.statements(loop.body)
 
     @contextmanager
-    def firsts(self, loop: For) -> Iterator[None]:
-        """Symbols are what they are where their block begins, if the loop has the same bounds in all of it."""
-        syms, same = self.scope.syms, list(quotients(loop))
+    def uniform_symbols(self, loop: For) -> Iterator[None]:
+        """Evaluates symbols at the start of their block if the loop bounds are uniform within it."""
+        syms, quotients = self.scope.syms, list(bound_quotients(loop))
         first = {
-            axis.sym: self.starts[axis.sym] for axis in self.layout.grid
-            if axis.sym in self.starts and all(is_same(index, div, axis.sym, axis.block) for index, div in same)
-        }  # fmt: skip
+            axis.sym: self.block_starts[axis.sym]
+            for axis in self.layout.grid_axes
+            if axis.sym in self.block_starts
+            and all(is_uniform_in_block(index, div, axis.sym, axis.block_size) for index, div in quotients)
+        }
         self.scope.syms = syms | first
         yield
         self.scope.syms = syms
 
-    def bounds(self, loop: For) -> Iterator[Guard]:
-        here = Affine.of(loop.sym)
-        facts = [here * d - a for a, d in loop.lo.of] + [a - here * d for a, d in loop.hi.of]
+    def bound_guards(self, loop: For) -> Iterator[Guard]:
+        iteration = Affine.of(loop.sym)
+        facts = [iteration * d - a for a, d in loop.lo.quotients] + [a - iteration * d for a, d in loop.hi.quotients]
         yield self.scope.guard(Cond(tuple(facts)))
         if loop.step != 1:
             text = f"((({self.scope.syms[loop.sym].text}) - ({self.scope.start(loop.lo)})) % {loop.step} == 0)"
-            yield Guard(text, self.scope.axes_of(*(a for a, _ in loop.lo.of)), frozenset((loop.sym,)))
+            yield Guard(text, self.scope.axes_of(*(a for a, _ in loop.lo.quotients)), frozenset((loop.sym,)))
 
     # ------------------------------------------------------------------------------------------------- conditions
 
-    def choice(self, cond: Cond, then: Body, orelse: Body) -> None:
+    def conditional(self, cond: Cond, body: Body, else_body: Body) -> None:
         scope = self.scope
         if cond.is_true:
-            self.statements(then)
+            self.statements(body)
             return
-        if self.factors:  # each of them is guarded by what it can tell
-            self.conds.append(cond)
-            self.statements(then)
-            self.conds.pop()
+        if self.dot_operands:  # each operand is masked by the conditions that it depends on
+            self.dot_conditions.append(cond)
+            self.statements(body)
+            self.dot_conditions.pop()
             return
         guard = scope.guard(cond)
         if guard.axes:
             guard = replace(guard, text=scope.let("when", guard.text))
             with scope.guarded(guard):
-                self.statements(then)
+                self.statements(body)
             with scope.guarded(guard.negated):
-                self.statements(orelse)
+                self.statements(else_body)
             return
         self.line(f"if {guard.text}:")
-        with scope.deeper(), self.hazards.branch():
-            self.statements(then)
-        if orelse:
+        with scope.indented(), self.hazards.branch():
+            self.statements(body)
+        if else_body:
             self.line("else:")
-            with scope.deeper(), self.hazards.branch():
-                self.statements(orelse)
+            with scope.indented(), self.hazards.branch():
+                self.statements(else_body)
 
-    def pick(self, sym: Sym, value: Expr, inner: Body) -> None:
-        made = self.operations.typed(self.value(value))
-        name = self.scope.let(sym.name, made.text)
-        self.scope.syms[sym] = Index(name, made.axes)
+    def bind_index(self, sym: Sym, value: Expr, inner: Body) -> None:
+        index = self.operations.with_type(self.value(value))
+        name = self.scope.let(sym.name, index.text)
+        self.scope.syms[sym] = IndexText(name, index.axes)
         test = f"({name} >= {sym.lo}) & ({name} <= {sym.hi})"
-        if made.axes:
+        if index.axes:
             inside = self.scope.let(f"{sym.name}_inside", test)
-            with self.scope.guarded(Guard(inside, made.axes, frozenset((sym,)))):
+            with self.scope.guarded(Guard(inside, index.axes, frozenset((sym,)))):
                 self.statements(inner)
             return
         self.line(f"if {test}:")
-        with self.scope.deeper(), self.hazards.branch():
+        with self.scope.indented(), self.hazards.branch():
             self.statements(inner)
 
     # ----------------------------------------------------------------------------------------------------- values
 
     def value(self, expr: Expr) -> Value:
         match expr:
-            case Num(value, precision):
+            case Const(value, precision):
                 return self.operations.number(value, precision)
-            case Idx(index, precision):
-                place = self.scope.index(index)
-                return self.operations.whole_number(place.text, precision, place.axes)
+            case IndexValue(index, precision):
+                formula = self.scope.index(index)
+                return self.operations.index_value(formula.text, precision, formula.axes)
             case Var(name, _):
                 return self.lets[name]
             case Load(ref):
@@ -284,17 +294,17 @@ class Emitter:
                 return self.operations.cast(self.value(value), precision)
             case Apply(op, args):
                 return self.operations.apply(op, [self.value(arg) for arg in args])
-            case When(cond, then, orelse):
-                return self.when(cond, then, orelse)
+            case When(cond, if_true, if_false):
+                return self.select(cond, if_true, if_false)
 
-    def when(self, cond: Cond, then: Expr, orelse: Expr) -> Value:
+    def select(self, cond: Cond, if_true: Expr, if_false: Expr) -> Value:
         if cond.is_true:
-            return self.value(then)
+            return self.value(if_true)
         guard = self.scope.guard(cond)
         with self.scope.guarded(guard):
-            first = self.operations.typed(self.value(then))
+            first = self.operations.with_type(self.value(if_true))
         with self.scope.guarded(guard.negated):
-            second = self.operations.typed(self.value(orelse))
+            second = self.operations.with_type(self.value(if_false))
         text = f"tl.where({guard.text}, {first.text}, {second.text})"
         return Value(text, first.precision, guard.axes | first.axes | second.axes)
 

@@ -1,7 +1,7 @@
-"""A program on a GPU as one graph: its kernels and who waits for whom, launched by a single call.
+"""Programs as CUDA graphs: kernels and their dependences, launched by a single call.
 
-The arguments of kernels never change. The values of static symbols are parameters of a first node, which puts them into
-memory where the kernels read them; before a call with other values, only that node is changed.
+Kernel arguments never change. The values of static symbols are parameters of the first node, which stores them in
+memory read by the kernels; a call with other values updates only this node.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from functools import cache
 from ocannl.backend import CompileError, Location
 from ocannl.backend.cpu.native import refuse_overlap
 from ocannl.codegen.abi import Region
-from ocannl_backend_triton.device import CudaDevice, Scratch
+from ocannl_backend_triton.device import CudaDevice, ScratchMemory
 from ocannl_backend_triton.driver import FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES, KernelNode
-from ocannl_backend_triton.kernel import SCRATCH, STATICS, Module
+from ocannl_backend_triton.kernel import SCRATCH_REGION, STATICS_REGION, Module
 from ocannl_backend_triton.package import Binary
 from ocannl_backend_triton.streams import StreamQueue, ThreadedStreamQueue
 
-MODEST_SHARED_BYTES = 48 * 1024  # what a kernel may use that has not asked for more
-CELL_BYTES = 8  # of a static symbol
+DEFAULT_SHARED_BYTES = 48 * 1024  # per block, without a larger limit set on the function
+SYMBOL_BYTES = 8  # int64
 
 
 @cache
-def put(symbols: int) -> Binary:
-    """The kernel that writes so many numbers where its first parameter points. The driver takes PTX as well."""
+def symbol_writer(symbols: int) -> Binary:
+    """A kernel in PTX that stores the values of static symbols, from the address in its first parameter on."""
     numbers = range(symbols)
     parameters = ", ".join([".param .u64 cells", *(f".param .u64 value_{n}" for n in numbers)])
     stores = "".join(
-        f"    ld.param.u64 %value, [value_{n}];\n    st.global.u64 [%cells+{CELL_BYTES * n}], %value;\n"
+        f"    ld.param.u64 %value, [value_{n}];\n    st.global.u64 [%cells+{SYMBOL_BYTES * n}], %value;\n"
         for n in numbers
     )
     text = f"""\
@@ -51,42 +51,42 @@ def put(symbols: int) -> Binary:
     return Binary("put", text.encode() + b"\0", threads=1, shared_bytes=0, scratch=())
 
 
-class Function:
-    """A kernel in the memory of a device, for as long as somebody holds this."""
+class LoadedKernel:
+    """A kernel loaded on a device, until the last reference to it is dropped."""
 
     def __init__(self, device: CudaDevice, image: bytes, name: str, shared_bytes: int) -> None:
         with device.current() as driver:
-            library = driver.handle("cuModuleLoadData", image)
-            weakref.finalize(self, device.later, lambda: device.give_back("cuModuleUnload", library))
-            self.handle = driver.handle("cuModuleGetFunction", library, name.encode())
-            if shared_bytes > MODEST_SHARED_BYTES:
+            library = driver.get_handle("cuModuleLoadData", image)
+            weakref.finalize(self, device.defer, lambda: device.release("cuModuleUnload", library))
+            self.handle = driver.get_handle("cuModuleGetFunction", library, name.encode())
+            if shared_bytes > DEFAULT_SHARED_BYTES:
                 driver("cuFuncSetAttribute", self.handle, FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes)
 
 
-_loaded: weakref.WeakKeyDictionary[CudaDevice, weakref.WeakValueDictionary[Binary, Function]]
-_loaded = weakref.WeakKeyDictionary()
-_guard = threading.RLock()
+_loaded_kernels: weakref.WeakKeyDictionary[CudaDevice, weakref.WeakValueDictionary[Binary, LoadedKernel]]
+_loaded_kernels = weakref.WeakKeyDictionary()
+_lock = threading.RLock()
 
 
-def loaded(device: CudaDevice, binary: Binary) -> Function:
-    """The kernel, once on each device."""
-    with _guard:
-        functions = _loaded.setdefault(device, weakref.WeakValueDictionary())
+def load_kernel(device: CudaDevice, binary: Binary) -> LoadedKernel:
+    """Loads a kernel, once per device."""
+    with _lock:
+        functions = _loaded_kernels.setdefault(device, weakref.WeakValueDictionary())
         function = functions.get(binary)
         if function is None:
-            function = functions[binary] = Function(device, binary.image, binary.name, binary.shared_bytes)
+            function = functions[binary] = LoadedKernel(device, binary.image, binary.name, binary.shared_bytes)
         return function
 
 
-class Node:
-    """A kernel and what it is launched with; its values stay where the driver finds them."""
+class GraphNode:
+    """A kernel node with its launch parameters, kept at fixed addresses for the driver."""
 
     def __init__(self, device: CudaDevice, binary: Binary, grid: tuple[int, int, int], values: Sequence[int]) -> None:
         self.values = (c_uint64 * len(values))(*values)
         start, step = ctypes.addressof(self.values), ctypes.sizeof(c_uint64)
         self._pointers = (c_void_p * len(values))(*(start + n * step for n in range(len(values))))
-        self._function = loaded(device, binary)
-        self.given = KernelNode(
+        self._function = load_kernel(device, binary)
+        self.params = KernelNode(
             func=self._function.handle,
             grid=grid,
             block=(binary.threads, 1, 1),
@@ -95,27 +95,29 @@ class Node:
         )
 
 
-class Graph:
-    """Nodes and who waits for whom, while a graph is being made."""
+class GraphBuilder:
+    """A CUDA graph under construction."""
 
     def __init__(self, device: CudaDevice) -> None:
         self.device = device
-        self.nodes: list[Node] = []
+        self.nodes: list[GraphNode] = []
         self.handles: list[c_void_p] = []
-        self.handle = device.driver.handle("cuGraphCreate", 0)
-        weakref.finalize(self, device.give_back, "cuGraphDestroy", self.handle)
+        self.handle = device.driver.get_handle("cuGraphCreate", 0)
+        weakref.finalize(self, device.release, "cuGraphDestroy", self.handle)
 
-    def add(self, node: Node, after: Sequence[int]) -> int:
-        """The number of the node, which begins after those of the numbers."""
-        waits = (c_void_p * len(after))(*(self.handles[n].value for n in after))
-        made = self.device.driver.handle("cuGraphAddKernelNode_v2", self.handle, waits, len(after), byref(node.given))
+    def add(self, node: GraphNode, after: Sequence[int]) -> int:
+        """Adds a node that depends on the nodes of the given indices; returns its index."""
+        dependences = (c_void_p * len(after))(*(self.handles[n].value for n in after))
+        handle = self.device.driver.get_handle(
+            "cuGraphAddKernelNode_v2", self.handle, dependences, len(after), byref(node.params)
+        )
         self.nodes.append(node)
-        self.handles.append(made)
+        self.handles.append(handle)
         return len(self.nodes) - 1
 
 
-class Launch:
-    """An entry: calling it puts the program into the stream of its queue."""
+class GraphLaunch:
+    """An entry: a call launches the program's graph in the stream of its queue."""
 
     def __init__(
         self,
@@ -126,62 +128,64 @@ class Launch:
     ) -> None:
         device = self._device = queue.device
         self.stream = queue.stream
-        self._locations = tuple(locations)  # they, and the queue, outlive the entry
+        self._locations = tuple(locations)  # keeps them alive, like the queue
         self._queue = queue
-        self._scratch: list[Scratch] = []
-        starts = self._starts(module)
+        self._scratch: list[ScratchMemory] = []
+        addresses = self._region_addresses(module)
         with device.current() as driver:
-            self._graph = Graph(device)
+            self._graph = GraphBuilder(device)
             if module.symbols:
-                values = [starts[STATICS], *[0] * module.symbols]
-                self._graph.add(Node(device, put(module.symbols), (1, 1, 1), values), ())
-            self._add_kernels(module, binaries, starts)
-            self._executable = driver.handle("cuGraphInstantiateWithFlags", self._graph.handle, 0)
-        weakref.finalize(self, device.give_back, "cuGraphExecDestroy", self._executable)
-        self._first = self._graph.nodes[0] if module.symbols else None
+                values = [addresses[STATICS_REGION], *[0] * module.symbols]
+                self._graph.add(GraphNode(device, symbol_writer(module.symbols), (1, 1, 1), values), ())
+            self._add_kernels(module, binaries, addresses)
+            self._executable = driver.get_handle("cuGraphInstantiateWithFlags", self._graph.handle, 0)
+        weakref.finalize(self, device.release, "cuGraphExecDestroy", self._executable)
+        self._symbol_node = self._graph.nodes[0] if module.symbols else None
 
-    def _starts(self, module: Module) -> dict[int, int]:
-        """Where each region is."""
-        wanted, given = module.regions, self._locations
-        if len(given) != len(wanted):
-            raise CompileError(f"`{module.name}` works on {len(wanted)} regions of memory and is given {len(given)}")
-        found = [self._device.address(where, size) for where, (_, size) in zip(given, wanted, strict=True)]
+    def _region_addresses(self, module: Module) -> dict[int, int]:
+        """The address of each region, allocating the backend's own ones."""
+        regions, locations = module.regions, self._locations
+        if len(locations) != len(regions):
+            needed, passed = len(regions), len(locations)
+            raise CompileError(f"`{module.name}` works on {needed} regions of memory and is given {passed}")
+        starts = [self._device.address(where, size) for where, (_, size) in zip(locations, regions, strict=True)]
         written = {a.region for kernel in module.kernels for a in kernel.arguments if a.writes}
-        refuse_overlap(module.name, [Region(*r, n in written) for n, r in enumerate(wanted)], found)
-        starts = dict(enumerate(found))
-        for region, size in ((SCRATCH, module.scratch_bytes), (STATICS, CELL_BYTES * module.symbols)):
+        refuse_overlap(module.name, [Region(*r, n in written) for n, r in enumerate(regions)], starts)
+        addresses = dict(enumerate(starts))
+        for region, size in ((SCRATCH_REGION, module.scratch_bytes), (STATICS_REGION, SYMBOL_BYTES * module.symbols)):
             if size:
-                starts[region] = self._room(size)
-        return starts
+                addresses[region] = self._allocate_scratch(size)
+        return addresses
 
-    def _room(self, size_bytes: int) -> int:
-        self._scratch.append(Scratch(self._device, size_bytes))
+    def _allocate_scratch(self, size_bytes: int) -> int:
+        self._scratch.append(ScratchMemory(self._device, size_bytes))
         return self._scratch[-1].address
 
-    def _add_kernels(self, module: Module, binaries: Sequence[Binary], starts: Mapping[int, int]) -> None:
-        waits: list[set[int]] = [set() for _ in module.kernels]
-        for earlier, later in module.edges:
-            waits[later].add(earlier)
-        places: list[set[int]] = []  # of each kernel, the nodes that stand for it
-        for kernel, binary, before in zip(module.kernels, binaries, waits, strict=True):
-            after = {node for earlier in before for node in places[earlier]}
-            if any(argument.region == STATICS for argument in kernel.arguments):
+    def _add_kernels(self, module: Module, binaries: Sequence[Binary], addresses: Mapping[int, int]) -> None:
+        predecessors: list[set[int]] = [set() for _ in module.kernels]
+        for earlier, later in module.dependences:
+            predecessors[later].add(earlier)
+        nodes_of_kernels: list[set[int]] = []  # nodes to wait for; several for kernels without programs
+        for kernel, binary, before in zip(module.kernels, binaries, predecessors, strict=True):
+            after = {node for earlier in before for node in nodes_of_kernels[earlier]}
+            if any(argument.region == STATICS_REGION for argument in kernel.arguments):
                 after.add(0)
-            if not all(kernel.grid):  # there is nothing to do
-                places.append(after)
+            if not all(kernel.grid):  # nothing to launch, but transitive dependences to keep
+                nodes_of_kernels.append(after)
                 continue
             programs = math.prod(kernel.grid)
-            values = [starts[argument.region] + argument.offset_bytes for argument in kernel.arguments]
-            values += [self._room(size * programs) if size else 0 for size in binary.scratch]
-            places.append({self._graph.add(Node(self._device, binary, kernel.grid, values), sorted(after))})
+            values = [addresses[argument.region] + argument.offset_bytes for argument in kernel.arguments]
+            values += [self._allocate_scratch(size * programs) if size else 0 for size in binary.scratch]
+            node = GraphNode(self._device, binary, kernel.grid, values)
+            nodes_of_kernels.append({self._graph.add(node, sorted(after))})
 
     def __call__(self, *values: int) -> None:
-        """Two threads must not call the same entry at once: it has one place for the values of its symbols."""
+        """Launches the program. Not thread-safe for one entry: its symbol values have a single buffer."""
         if not self._graph.nodes:
             return
         with self._device.current() as driver:
-            if self._first is not None:
-                self._first.values[1:] = [value % 2**64 for value in values]
-                node, given = self._graph.handles[0], byref(self._first.given)
-                driver("cuGraphExecKernelNodeSetParams_v2", self._executable, node, given)
+            if self._symbol_node is not None:
+                self._symbol_node.values[1:] = [value % 2**64 for value in values]
+                node, params = self._graph.handles[0], byref(self._symbol_node.params)
+                driver("cuGraphExecKernelNodeSetParams_v2", self._executable, node, params)
             driver("cuGraphLaunch", self._executable, self.stream)

@@ -1,8 +1,8 @@
-"""Where the threads of a program have to wait for each other: between accesses to memory that they hand on.
+"""Barriers between the threads of a program, where they hand on data through memory.
 
-A block lies in the registers of many threads, some of its numbers in several; which thread loads or stores a number is
-triton's to decide. So what a statement writes is there for a later one to read after a barrier alone, and what one has
-read may be written by a later one after a barrier alone. Within a statement each number is loaded before it is stored.
+A block is distributed over the registers of many threads, some elements with copies in several; Triton decides which
+thread loads or stores an element. Read-after-write and write-after-read dependences between statements therefore need a
+barrier. Within one statement every element is loaded before it is stored.
 """
 
 from __future__ import annotations
@@ -10,81 +10,82 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 
+from ocannl.ir.accesses import storage
 from ocannl.ir.loops import Body, Buf, Load, Ref, Store, Update
-from ocannl.ir.touch import storage
 from ocannl.ir.walk import walk
 
-Keys = set[Hashable]
+AliasClasses = set[Hashable]
 
 
 class Hazards:
-    """`disjoint` are the arrays that share no memory with others, `views` those of which others are views; `wait` puts
-    a barrier here."""
+    """Tracks accesses since the last barrier. `disjoint` are the arrays that alias no other, `views` maps flattened
+    arrays to the original ones; `emit_barrier` writes a barrier at the current position."""
 
     def __init__(self, body: Body, disjoint: frozenset[Buf], views: Mapping[Buf, Buf]) -> None:
         self.disjoint, self.views = disjoint, views
-        self.wait: Callable[[], None] = lambda: None
-        self.read: Keys = set()  # since the last barrier, by earlier statements
-        self.written: Keys = set()
-        self.here: Keys = set()  # read by this statement
+        self.emit_barrier: Callable[[], None] = lambda: None
+        self.pending_reads: AliasClasses = set()  # of earlier statements, since the last barrier
+        self.pending_writes: AliasClasses = set()
+        self.statement_reads: AliasClasses = set()  # of the current statement
         cells: dict[Hashable, set[Ref]] = {}
         for node in walk(body):
             if isinstance(node, Store | Update):
-                cells.setdefault(self.key(node.ref.buf), set()).add(node.ref)
-        self.rewritten = {key for key, refs in cells.items() if len(refs) > 1}
+                cells.setdefault(self.alias_class(node.ref.buf), set()).add(node.ref)
+        self.written_repeatedly = {alias_class for alias_class, refs in cells.items() if len(refs) > 1}
 
-    def key(self, buf: Buf) -> Hashable:
+    def alias_class(self, buf: Buf) -> Hashable:
         buf = self.views.get(buf, buf)
         return storage(buf) if buf in self.disjoint or buf.offset is None else "arena"
 
-    def statement(self) -> None:
-        """Another one begins."""
-        self.read |= self.here
-        self.here = set()
+    def begin_statement(self) -> None:
+        """Ends the previous statement: its reads become pending."""
+        self.pending_reads |= self.statement_reads
+        self.statement_reads = set()
 
-    def reads(self, buf: Buf) -> None:
-        key = self.key(buf)
-        if key in self.written:
+    def on_read(self, buf: Buf) -> None:
+        alias_class = self.alias_class(buf)
+        if alias_class in self.pending_writes:
             self.barrier()
-        self.here.add(key)
+        self.statement_reads.add(alias_class)
 
-    def writes(self, buf: Buf) -> None:
-        key = self.key(buf)
-        if key in self.read or (key in self.written and key in self.rewritten):
+    def on_write(self, buf: Buf) -> None:
+        alias_class = self.alias_class(buf)
+        is_rewritten = alias_class in self.pending_writes and alias_class in self.written_repeatedly
+        if alias_class in self.pending_reads or is_rewritten:
             self.barrier()
-        self.written.add(key)
+        self.pending_writes.add(alias_class)
 
     def barrier(self) -> None:
-        self.wait()
-        self.read, self.written = set(), set()
+        self.emit_barrier()
+        self.pending_reads, self.pending_writes = set(), set()
 
-    def before(self, body: Body) -> None:
-        """A loop follows: what all of its iterations read is waited for once."""
-        self.statement()
-        if any(isinstance(node, Load) and self.key(node.ref.buf) in self.written for node in walk(body)):
+    def before_loop(self, body: Body) -> None:
+        """Waits once for everything that the iterations of the following loop read."""
+        self.begin_statement()
+        if any(isinstance(node, Load) and self.alias_class(node.ref.buf) in self.pending_writes for node in walk(body)):
             self.barrier()
 
     @contextmanager
     def loop(self, body: Body) -> Iterator[None]:
-        """Each iteration but the first follows on another one."""
-        self.statement()
+        """Body of a loop: every iteration may follow another one, so its own accesses are pending."""
+        self.begin_statement()
         for node in walk(body):
             match node:
-                case Load(ref): self.read.add(self.key(ref.buf))
-                case Store(ref): self.written.add(self.key(ref.buf))
+                case Load(ref): self.pending_reads.add(self.alias_class(ref.buf))
+                case Store(ref): self.pending_writes.add(self.alias_class(ref.buf))
                 case Update(ref):
-                    self.read.add(self.key(ref.buf))
-                    self.written.add(self.key(ref.buf))
+                    self.pending_reads.add(self.alias_class(ref.buf))
+                    self.pending_writes.add(self.alias_class(ref.buf))
                 case _: pass
         with self.branch():
             yield
 
     @contextmanager
     def branch(self) -> Iterator[None]:
-        """What is inside may be left out."""
-        self.statement()
-        read, written = set(self.read), set(self.written)
+        """Body that may be skipped: accesses pending before it stay pending."""
+        self.begin_statement()
+        read, written = set(self.pending_reads), set(self.pending_writes)
         yield
-        self.statement()
-        self.read |= read
-        self.written |= written
+        self.begin_statement()
+        self.pending_reads |= read
+        self.pending_writes |= written

@@ -1,9 +1,9 @@
-"""Kernels run by triton's interpreter, on the memory of the processor.
+"""Runs kernels in Triton's interpreter, on CPU memory.
 
-The interpreter computes with NumPy, one program of the grid after the other. A few things are put right while kernels
-of this backend run: conversions to narrow floats round to the nearest, as hardware does; matrices of bfloat16 are
-multiplied as numbers; a truth value that becomes a block stays one; blocks are folded half onto half instead of one
-number at a time; and functions of the CUDA library are those of NumPy.
+The interpreter executes the programs of the grid one by one, with NumPy. It is patched while kernels of this backend
+run: conversions to narrow floats round to nearest, as hardware does; bfloat16 operands of `tl.dot` are converted to
+values first; booleans broadcast to a block stay booleans; reductions combine halves instead of single elements; and
+libdevice functions are those of NumPy.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from triton.runtime.interpreter import InterpretedFunction, TensorHandle
 from ocannl.backend import CompileError, Entry, Location, Queue
 from ocannl.backend.cpu.device import CpuDevice, devices
 from ocannl.backend.cpu.queue import CpuQueue
-from ocannl_backend_triton.kernel import SCRATCH, STATICS, Argument, Module
-from ocannl_backend_triton.load import load
+from ocannl_backend_triton.kernel import SCRATCH_REGION, STATICS_REGION, Argument, Module
+from ocannl_backend_triton.load import load_module
 from ocannl_backend_triton.package import Binaries, Package
 
 Array = np.ndarray[Any, Any]
-_running = threading.RLock()  # the interpreter keeps the program that it runs in one place
+_lock = threading.RLock()  # the interpreter's state is global
 NARROW = {tl.bfloat16: ml_dtypes.bfloat16, tl.float8e5: ml_dtypes.float8_e5m2, tl.float8e4nv: ml_dtypes.float8_e4m3fn}
 
 
-def functions(module: Module) -> dict[str, Any]:
-    """Kernels by name, to be launched as those of triton are, in whatever mode it was imported."""
-    namespace = load(module)
+def interpreted_kernels(module: Module) -> dict[str, Any]:
+    """Interpreted kernels by name, launched like compiled ones, in whatever mode Triton was imported."""
+    namespace = load_module(module)
     namespace["range"] = _range
     if "libdevice" in namespace:
-        namespace["libdevice"] = LIBRARY
-    made = {name: thing for name, thing in namespace.items() if hasattr(thing, "fn")}
-    interpreted = {name: InterpretedFunction(thing.fn) for name, thing in made.items()}
+        namespace["libdevice"] = LIBDEVICE
+    jitted = {name: value for name, value in namespace.items() if hasattr(value, "fn")}
+    interpreted = {name: InterpretedFunction(value.fn) for name, value in jitted.items()}
     kernels = {kernel.name for kernel in module.kernels}
     for name, function in interpreted.items():
-        if name not in kernels:  # called from kernels: as plain functions, once the interpreter has rewritten them
+        if name not in kernels:  # helpers are called as plain functions, rewritten by the interpreter
             namespace[name] = function.rewrite()
     return {name: interpreted[name] for name in kernels}
 
@@ -51,7 +51,7 @@ def functions(module: Module) -> dict[str, Any]:
 class InterpretingMachine:
     """Implements `Machine`."""
 
-    words = "interpreter"
+    fingerprint = "interpreter"
     targets = ()
 
     def devices(self) -> Sequence[CpuDevice]:
@@ -67,22 +67,25 @@ class InterpretingMachine:
 
 
 def link(module: Module, device: CpuDevice, queue: CpuQueue, locations: Sequence[Location]) -> Entry:
-    """The program on memory of its own."""
+    """Binds a module to memory of the CPU."""
     memory = [device.window(where, size) for where, (_, size) in zip(locations, module.regions, strict=True)]
     statics = np.zeros(max(module.symbols, 1), np.int64)
-    own: dict[int, Array] = {STATICS: statics.view(np.uint8), SCRATCH: np.empty(module.scratch_bytes + 1, np.uint8)}
+    backend_memory: dict[int, Array] = {
+        STATICS_REGION: statics.view(np.uint8),
+        SCRATCH_REGION: np.empty(module.scratch_bytes + 1, np.uint8),
+    }
 
     def pointer(argument: Argument) -> Any:
-        region = own.get(argument.region)
+        region = backend_memory.get(argument.region)
         start = (memory[argument.region] if region is None else region).ctypes.data
-        kind = tl.pointer_type(tl.str_to_ty(argument.type, None))
-        return tl.tensor(TensorHandle(np.array([start + argument.offset_bytes], np.uint64), kind), kind)
+        element_type = tl.pointer_type(tl.str_to_ty(argument.type, None))
+        return tl.tensor(TensorHandle(np.array([start + argument.offset_bytes], np.uint64), element_type), element_type)
 
-    made = functions(module)
-    launches = [
-        (made[kernel.name], kernel.grid, [*map(pointer, kernel.arguments), *(value for _, value in kernel.constants)])
-        for kernel in module.kernels
-    ]
+    kernels = interpreted_kernels(module)
+    launches = []
+    for kernel in module.kernels:
+        constants = [value for _, value in kernel.constants]
+        launches.append((kernels[kernel.name], kernel.grid, [*map(pointer, kernel.arguments), *constants]))
     control = queue.control
 
     def entry(*values: int) -> bool:
@@ -94,7 +97,7 @@ def link(module: Module, device: CpuDevice, queue: CpuQueue, locations: Sequence
                 _launch(function, grid, arguments)
         return False
 
-    entry.memory = memory, own  # type: ignore[attr-defined] # what the pointers point to
+    entry.memory = memory, backend_memory  # type: ignore[attr-defined] # keeps the kernels' memory alive
     return entry
 
 
@@ -107,32 +110,32 @@ def _launch(function: Any, grid: tuple[int, int, int], arguments: Sequence[Any])
 
 @contextmanager
 def interpreting() -> Iterator[None]:
-    """The interpreter, put right, for this thread alone."""
+    """Patches the interpreter, for one thread at a time."""
     options = interpreter.InterpreterOptions(sanitize_overflow=False)
-    with _running, np.errstate(all="ignore"), ExitStack() as held:
-        held.enter_context(patch.object(interpreter, "_convert_float", _converted))
-        held.enter_context(patch.object(interpreter.InterpreterBuilder, "cast_impl", _cast))
-        held.enter_context(patch.object(interpreter.InterpreterBuilder, "create_splat", _splat))
-        held.enter_context(patch.object(interpreter.InterpreterBuilder, "create_dot", _dot))
-        held.enter_context(patch.object(interpreter.InterpreterBuilder, "get_bf16", _bfloat16, create=True))
-        held.enter_context(patch.object(interpreter.ReduceOps, "generic_reduce", _fold))
-        held.enter_context(patch.object(interpreter.interpreter_builder, "options", options))
+    with _lock, np.errstate(all="ignore"), ExitStack() as stack:
+        stack.enter_context(patch.object(interpreter, "_convert_float", _convert))
+        stack.enter_context(patch.object(interpreter.InterpreterBuilder, "cast_impl", _cast))
+        stack.enter_context(patch.object(interpreter.InterpreterBuilder, "create_splat", _splat))
+        stack.enter_context(patch.object(interpreter.InterpreterBuilder, "create_dot", _dot))
+        stack.enter_context(patch.object(interpreter.InterpreterBuilder, "get_bf16", _bfloat16, create=True))
+        stack.enter_context(patch.object(interpreter.ReduceOps, "generic_reduce", _tree_reduce))
+        stack.enter_context(patch.object(interpreter.interpreter_builder, "options", options))
         yield
 
 
-def _converted(given: Array, source: Any, target: Any, rounding: object = None) -> Array:
-    """The nearest numbers of another type, as the interpreter holds them."""
-    numbers = given.view(NARROW[source]) if source in NARROW else given
+def _convert(array: Array, source: Any, target: Any, rounding: object = None) -> Array:
+    """Converts to another type, rounding to nearest. Narrow floats are represented by their bits."""
+    numbers = array.view(NARROW[source]) if source in NARROW else array
     return numbers.astype(NARROW.get(target, interpreter._get_np_dtype(target))).view(interpreter._get_np_dtype(target))
 
 
-def _cast(builder: Any, given: Any, target: Any) -> Any:
-    return TensorHandle(_converted(given.data, given.dtype.scalar, target.scalar), target.scalar)
+def _cast(builder: Any, operand: Any, target: Any) -> Any:
+    return TensorHandle(_convert(operand.data, operand.dtype.scalar, target.scalar), target.scalar)
 
 
 def _dot(builder: Any, left: Any, right: Any, total: Any, *precision: object) -> Any:
-    """Narrow factors as they are held are no numbers."""
-    wide = [_converted(x.data, x.dtype.scalar, total.dtype.scalar) for x in (left, right)]
+    """`tl.dot` on values: narrow operands are stored as bits, so they are widened first."""
+    wide = [_convert(x.data, x.dtype.scalar, total.dtype.scalar) for x in (left, right)]
     return TensorHandle(np.matmul(*wide) + total.data, total.dtype.scalar)
 
 
@@ -144,14 +147,14 @@ def _bfloat16(builder: Any, value: float) -> Any:
     return TensorHandle(np.array([value], ml_dtypes.bfloat16).view(np.uint16), tl.bfloat16)
 
 
-def _splat(builder: Any, kind: Any, given: Any) -> Any:
-    """What compares has truth values, whatever the handle says."""
-    return TensorHandle(np.full(kind.shape, given.data), given.dtype.scalar)
+def _splat(builder: Any, element_type: Any, operand: Any) -> Any:
+    """Broadcasts with the operand's own type: the requested one is wrong for comparisons."""
+    return TensorHandle(np.full(element_type.shape, operand.data), operand.dtype.scalar)
 
 
-def _fold(reduction: Any, given: tuple[Any, ...]) -> list[Any]:
-    """Half onto half, by the function that the kernel gives: as many numbers as a power of two."""
-    (block,) = given
+def _tree_reduce(reduction: Any, operands: tuple[Any, ...]) -> list[Any]:
+    """Pairwise reduction with the kernel's combine function; the length of the axis is a power of two."""
+    (block,) = operands
     function: Callable[..., Any] = getattr(reduction.combine_fn, "fn", reduction.combine_fn)
     numbers = np.moveaxis(block.handle.data, reduction.axis, 0)
     while len(numbers) > 1:
@@ -163,18 +166,19 @@ def _fold(reduction: Any, given: tuple[Any, ...]) -> list[Any]:
     return [reduction.to_tensor(numbers[0], block.dtype)]
 
 
-def _function(compute: Callable[..., Array]) -> Callable[..., Any]:
-    def called(*given: Any) -> Any:
-        numbers = compute(*(x.handle.data for x in given)).astype(given[0].handle.data.dtype)
-        kind = given[0].dtype
-        shape = list(np.broadcast_shapes(*(tuple(x.shape) for x in given)))
-        return tl.tensor(TensorHandle(numbers, kind), tl.block_type(kind, shape) if shape else kind)
+def _elementwise(compute: Callable[..., Array]) -> Callable[..., Any]:
+    def function(*operands: Any) -> Any:
+        element_type = operands[0].dtype
+        numbers = compute(*(x.handle.data for x in operands)).astype(operands[0].handle.data.dtype)
+        shape = list(np.broadcast_shapes(*(tuple(x.shape) for x in operands)))
+        block_type = tl.block_type(element_type, shape) if shape else element_type
+        return tl.tensor(TensorHandle(numbers, element_type), block_type)
 
-    return called
+    return function
 
 
 def _power(x: Array, y: Array) -> Array:
     return np.where((y == 0.5) & (x == -np.inf), np.abs(x), np.power(x, y))
 
 
-LIBRARY = SimpleNamespace(tanh=_function(np.tanh), pow=_function(_power), fmod=_function(np.fmod))
+LIBDEVICE = SimpleNamespace(tanh=_elementwise(np.tanh), pow=_elementwise(_power), fmod=_elementwise(np.fmod))

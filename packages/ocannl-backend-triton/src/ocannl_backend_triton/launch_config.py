@@ -1,4 +1,4 @@
-"""How much a program of a kernel takes at a time, and how many threads work on it."""
+"""Launch configurations: block and tile sizes, pipeline stages and warps of a kernel."""
 
 from __future__ import annotations
 
@@ -7,60 +7,65 @@ from dataclasses import dataclass, replace
 
 from ocannl_backend_triton.target import Target
 
-MOST_STAGES = 4
-LEAST = 32  # of a tile, and bytes of what is summed: there is little to be had by less
-LEAST_SUMMED = 256
-TILES = ((256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64), (32, 64), (64, 32), (32, 32))
-LARGE = 1 << 14  # cells of a tile: more of them are for more threads
+MAX_STAGES = 4
+MIN_TILE = 32  # rows or columns of a shrunk matrix tile
+MIN_K_BLOCK_BYTES = 32  # of a shrunk block of the reduction loop of a matrix product
+MIN_REDUCTION_ELEMENTS = 256
+CANDIDATE_TILES = ((256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64), (32, 64), (64, 32), (32, 32))
+EIGHT_WARP_TILE_ELEMENTS = 1 << 14  # tiles of at least this size get 8 warps, smaller ones 4
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
-    """Products of matrices have the largest of `tiles` that makes so many `programs`, or rows and columns of `tile`."""
+class LaunchConfig:
+    """Matrix products use `tile` (rows, columns) if set, else the largest square of `tile_sizes` that yields at least
+    `min_programs` programs."""
 
-    cells: int = 1024  # of a block, where nothing is summed
-    summed: int = 2048  # of a block that is summed
-    tiles: tuple[int, ...] = (128, 64)
-    programs: int = 64
+    block_elements: int = 1024  # per program, in kernels without a reduction
+    reduction_elements: int = 2048  # per program, in kernels with a reduction
+    tile_sizes: tuple[int, ...] = (128, 64)
+    min_programs: int = 64
     tile: tuple[int, int] | None = None
-    depth_bytes: int = 128  # of the terms of a product at a time
-    stages: int = 3  # turns of the loop of a product whose loads are under way at the same time
-    turns: int = 16  # programs of a multiprocessor, where there may be any number of them
-    warps: int | None = None  # groups of 32 threads; None: by the number of cells
+    k_block_bytes: int = 128  # of one row of a matrix operand per iteration of the reduction loop
+    num_stages: int = 3  # software pipelining: iterations of a product's reduction loop whose loads are in flight
+    programs_per_multiprocessor: int = 16  # where the number of programs is free
+    num_warps: int | None = None  # None: chosen by the number of elements per program
 
     @property
-    def many(self) -> int:
-        """Programs that keep a GPU busy, whatever each of them finds."""
-        return self.programs * self.turns
+    def saturating_programs(self) -> int:
+        """Number of programs that keeps a GPU busy even if their work is uneven."""
+        return self.min_programs * self.programs_per_multiprocessor
 
     @staticmethod
-    def of(target: Target) -> Sizes:
-        """Tiles so large that every multiprocessor has one, and as many of them under way as a block has memory for."""
-        turn_bytes = 2 * USUAL.tiles[0] * USUAL.depth_bytes
-        stages = max(2, min(MOST_STAGES, target.shared_bytes // turn_bytes))
-        return replace(USUAL, programs=target.multiprocessors, stages=stages)
+    def for_target(target: Target) -> LaunchConfig:
+        """The default configuration with one tile per multiprocessor and as many stages as shared memory allows."""
+        stage_bytes = 2 * DEFAULT_CONFIG.tile_sizes[0] * DEFAULT_CONFIG.k_block_bytes
+        num_stages = max(2, min(MAX_STAGES, target.shared_bytes // stage_bytes))
+        return replace(DEFAULT_CONFIG, min_programs=target.multiprocessors, num_stages=num_stages)
 
-    def smaller(self) -> Sizes | None:
-        """For a kernel that needs more shared memory than there is: what costs least is given up first."""
-        if self.stages > 1:
-            return replace(self, stages=self.stages - 1)
-        if self.depth_bytes > LEAST:
-            return replace(self, depth_bytes=self.depth_bytes // 2)
-        if self.tile is not None and max(self.tile) > LEAST:
-            return replace(self, tile=(max(self.tile[0] // 2, LEAST), max(self.tile[1] // 2, LEAST)))
-        if self.tile is None and self.tiles[-1] > LEAST:
-            return replace(self, tiles=self.tiles[1:] or (self.tiles[-1] // 2,))
-        return replace(self, summed=self.summed // 2) if self.summed > LEAST_SUMMED else None
+    def shrunk(self) -> LaunchConfig | None:
+        """The next smaller configuration in shared memory, cheapest sacrifice first; None when there is none."""
+        if self.num_stages > 1:
+            return replace(self, num_stages=self.num_stages - 1)
+        if self.k_block_bytes > MIN_K_BLOCK_BYTES:
+            return replace(self, k_block_bytes=self.k_block_bytes // 2)
+        if self.tile is not None and max(self.tile) > MIN_TILE:
+            return replace(self, tile=(max(self.tile[0] // 2, MIN_TILE), max(self.tile[1] // 2, MIN_TILE)))
+        if self.tile is None and self.tile_sizes[-1] > MIN_TILE:
+            return replace(self, tile_sizes=self.tile_sizes[1:] or (self.tile_sizes[-1] // 2,))
+        if self.reduction_elements > MIN_REDUCTION_ELEMENTS:
+            return replace(self, reduction_elements=self.reduction_elements // 2)
+        return None
 
-    def others(self) -> Iterator[Sizes]:
-        """What else may be tried, for kernels of any kind; none of it changes the order in which terms are added."""
-        for rows, columns in TILES:
-            yield replace(self, tile=(rows, columns), warps=8 if rows * columns >= LARGE else 4)
-        for size, stages in ((128, 2), (128, self.stages + 1), (64, 2), (64, self.stages + 1)):
-            yield replace(self, tile=(size, size), warps=8 if size == self.tiles[0] else 4, stages=stages)
-        for cells in (256, 512, 2048, 4096):
-            yield replace(self, cells=cells)
+    def candidates(self) -> Iterator[LaunchConfig]:
+        """Alternatives for autotuning. None of them changes the order of summation."""
+        for rows, columns in CANDIDATE_TILES:
+            yield replace(self, tile=(rows, columns), num_warps=8 if rows * columns >= EIGHT_WARP_TILE_ELEMENTS else 4)
+        for size, num_stages in ((128, 2), (128, self.num_stages + 1), (64, 2), (64, self.num_stages + 1)):
+            num_warps = 8 if size == self.tile_sizes[0] else 4
+            yield replace(self, tile=(size, size), num_warps=num_warps, num_stages=num_stages)
+        for block_elements in (256, 512, 2048, 4096):
+            yield replace(self, block_elements=block_elements)
 
 
-USUAL = Sizes()
-"""For programs that are for no GPU in particular."""
+DEFAULT_CONFIG = LaunchConfig()
+"""The configuration for no particular GPU."""

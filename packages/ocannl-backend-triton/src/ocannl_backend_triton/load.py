@@ -1,4 +1,4 @@
-"""The text of a program as functions of triton."""
+"""Loads generated source as Triton functions."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ocannl.backend import CompileError
 from ocannl_backend_triton.kernel import Module
 
 
-def load(module: Module) -> dict[str, Any]:
-    """What the text defines, by name. It is registered as that of a file: triton reads the text of a function again,
-    and tracebacks show it."""
+def load_module(module: Module) -> dict[str, Any]:
+    """Executes the source of a module and returns its namespace. The source is registered with `linecache`, from which
+    Triton and tracebacks read it."""
     file = f"<{module.name} {hashlib.sha256(module.source.encode()).hexdigest()[:16]}>"
     linecache.cache[file] = (len(module.source), None, module.source.splitlines(keepends=True), file)
     namespace: dict[str, Any] = {"__name__": file}
     try:
         exec(compile(module.source, file, "exec"), namespace)
-    except (SyntaxError, RecursionError, MemoryError) as error:  # Python nests only so deep
+    except (SyntaxError, RecursionError, MemoryError) as error:  # the parser's nesting is limited
         raise CompileError(f"Python refused the text of `{module.name}`: {error}") from None
     return namespace

@@ -1,4 +1,4 @@
-"""What programs run on: the GPUs that are here, or triton's interpreter on the processor."""
+"""The execution target: the GPUs of this machine, or Triton's interpreter on the CPU."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Protocol
 
 from ocannl.backend import BackendUnavailable, Device, Entry, Location, Queue
-from ocannl_backend_triton.driver import present
+from ocannl_backend_triton.driver import check_driver
 from ocannl_backend_triton.kernel import Module
 from ocannl_backend_triton.package import Binaries, Package
 from ocannl_backend_triton.target import Target
@@ -18,13 +18,13 @@ INTERPRET = "TRITON_INTERPRET"
 
 class Machine(Protocol):
     @property
-    def words(self) -> str:
-        """What code for this machine depends on."""
+    def fingerprint(self) -> str:
+        """Identifies the machine in cache keys and packages."""
         ...
 
     @property
     def targets(self) -> Sequence[Target]:
-        """The kinds of GPUs that code is made for; none where kernels are interpreted."""
+        """The kinds of GPUs to compile for; empty where kernels are interpreted."""
         ...
 
     def devices(self) -> Sequence[Device]: ...
@@ -32,37 +32,37 @@ class Machine(Protocol):
     def compile(self, modules: Sequence[Module]) -> Binaries: ...
 
     def link(self, package: Package, number: int, queue: Queue, locations: Sequence[Location]) -> Entry:
-        """Binds one of the package's modules to memory."""
+        """Binds the package's module of index `number` to memory."""
         ...
 
 
-def interprets() -> bool:
+def is_interpreting() -> bool:
     return os.environ.get(INTERPRET) == "1"
 
 
-def obstacle() -> str | None:
-    """Why nothing runs here, and what does work; None when something runs. Costs little, and leaves no trace."""
+def unavailable_reason() -> str | None:
+    """Reason why no kernel can run here, and what works instead; None if kernels can run. Initializes nothing."""
     if find_spec("triton") is None:
         return "triton is not installed; run: pip install ocannl-backend-triton[triton]"
-    if interprets():
+    if is_interpreting():
         return None
     try:
-        present()
-    except BackendUnavailable as wrong:
+        check_driver()
+    except BackendUnavailable as error:
         return (
-            f"no GPU: {wrong}; kernels can be compiled here, and with {INTERPRET}=1 set they run in triton's"
+            f"no GPU: {error}; kernels can be compiled here, and with {INTERPRET}=1 set they run in triton's"
             " interpreter"
         )
     return None
 
 
-def machine() -> Machine:
-    """Raises `BackendUnavailable`."""
-    if interprets():
+def current_machine() -> Machine:
+    """The machine to run on. Raises `BackendUnavailable`."""
+    if is_interpreting():
         from ocannl_backend_triton.interpreter import InterpretingMachine
 
         return InterpretingMachine()
     from ocannl_backend_triton.cuda import CudaMachine
-    from ocannl_backend_triton.driver import cuda
+    from ocannl_backend_triton.driver import system_driver
 
-    return CudaMachine(cuda())
+    return CudaMachine(system_driver())

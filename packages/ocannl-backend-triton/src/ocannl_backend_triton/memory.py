@@ -1,97 +1,97 @@
-"""Where numbers lie, as a kernel addresses them: in arrays that it shares with others, in registers, and in arrays that
-each program has for itself.
-"""
+"""Addressing of arrays: global memory behind pointer parameters, registers, and scratch memory of each program."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ocannl.ir.accesses import always_in_bounds
 from ocannl.ir.loops import Buf, Ref
 from ocannl.ir.ops import Op
-from ocannl.ir.touch import is_there
-from ocannl_backend_triton.axes import Layout
+from ocannl_backend_triton.axes import BlockLayout
 from ocannl_backend_triton.hazards import Hazards
 from ocannl_backend_triton.nests import address
-from ocannl_backend_triton.scope import Guard, Index, Scope
-from ocannl_backend_triton.values import Axes, Operations, Value, bare, neutral
+from ocannl_backend_triton.scope import Guard, IndexText, Scope
+from ocannl_backend_triton.values import Axes, Operations, Value, neutral_element, strip_parentheses
 
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """A local number, or a row of them, of which there is one in each place along the axes; where it was made, `depth`
-    guards hold."""
+    """A local scalar or row in registers, one per position along the axes, declared under the first `guard_depth`
+    guards."""
 
     name: str
     axes: Axes
-    depth: int
+    guard_depth: int
 
 
 @dataclass(frozen=True, slots=True)
-class Scratch:
-    """A local array, of which each program has one in each place along the axes, in memory that nobody else sees; its
-    cells are `stride` apart."""
+class ScratchArray:
+    """A local array in scratch memory, one per program and position along the axes; consecutive elements are `stride`
+    apart."""
 
-    base: Index
+    base: IndexText
     stride: int
 
 
 class Memory:
+    """Emits declarations, loads, stores and updates of arrays."""
+
     def __init__(
-        self, scope: Scope, operations: Operations, hazards: Hazards, parameters: Mapping[Buf, str], layout: Layout
+        self, scope: Scope, operations: Operations, hazards: Hazards, parameters: Mapping[Buf, str], layout: BlockLayout
     ) -> None:
         self.scope, self.operations, self.hazards, self.parameters = scope, operations, hazards, parameters
         self.layout = layout
-        self.locals: dict[Buf, Register | Scratch] = {}
-        self.scratch: list[tuple[str, Buf, int]] = []  # parameter, array, how many of it
+        self.locals: dict[Buf, Register | ScratchArray] = {}
+        self.scratch_arrays: list[tuple[str, Buf, int]] = []  # parameter, array, number of copies
 
-    def local(self, buf: Buf, start: Value, filled: bool = True) -> None:
-        scope, axes = self.scope, frozenset(self.scope.active)
+    def declare_local(self, buf: Buf, start: Value, filled: bool = True) -> None:
+        scope, axes = self.scope, frozenset(self.scope.active_axes)
         if not buf.shape:
-            name = scope.let(buf.name, scope.spread(self.operations.typed(start), axes).text)
+            name = scope.let(buf.name, scope.broadcast(self.operations.with_type(start), axes).text)
             self.locals[buf] = Register(name, axes, len(scope.guards))
             return
-        if buf in self.layout.rows:
-            self.row(buf, start, axes)
+        if buf in self.layout.register_rows:
+            self.declare_row(buf, start, axes)
             return
-        name, width = scope.new(buf.name), scope.width(axes)
-        self.scratch.append((name, buf, width * self.layout.programs))
+        name, width = scope.fresh_name(buf.name), scope.block_elements(axes)
+        self.scratch_arrays.append((name, buf, width * self.layout.num_programs))
         parts, step = [name], 1
-        if self.layout.programs > 1:
+        if self.layout.num_programs > 1:
             parts.append(f"tl.program_id(0) * {width * buf.size}")
         for axis in sorted(axes, reverse=True):
-            part = scope.arange(scope.active[axis], axis)
+            part = scope.arange(scope.active_axes[axis], axis)
             parts.append(f"{part} * {step}" if step > 1 else part)
-            step *= scope.constants[scope.active[axis]]
+            step *= scope.constants[scope.active_axes[axis]]
         base = scope.let(f"{buf.name}_base", " + ".join(parts))
-        self.locals[buf] = Scratch(Index(base, axes), width)
+        self.locals[buf] = ScratchArray(IndexText(base, axes), width)
         if filled and buf.size:
-            cell = scope.new("cell")
-            self.hazards.writes(buf)
+            cell = scope.fresh_name("cell")
+            self.hazards.on_write(buf)
             self.scope.line(f"for {cell} in range({buf.size}):")
-            with scope.deeper():
-                self.scope.line(f"tl.store({base} + {cell} * {width}, {scope.spread(start, axes).text})")
+            with scope.indented():
+                self.scope.line(f"tl.store({base} + {cell} * {width}, {scope.broadcast(start, axes).text})")
 
-    def row(self, buf: Buf, start: Value, axes: Axes) -> None:
-        row = self.layout.rows[buf]
-        if row.block == 1:
-            name = self.scope.let(buf.name, self.scope.spread(start, axes).text)
+    def declare_row(self, buf: Buf, start: Value, axes: Axes) -> None:
+        row = self.layout.register_rows[buf]
+        if row.block_size == 1:
+            name = self.scope.let(buf.name, self.scope.broadcast(start, axes).text)
         else:
-            axes |= {row.place}
-            with self.scope.along(row.place, self.scope.constant(f"BLOCK_{buf.name}", row.block)):
-                name = self.scope.let(buf.name, self.scope.spread(start, axes).text)
+            axes |= {row.position}
+            with self.scope.along_axis(row.position, self.scope.constant(f"BLOCK_{buf.name}", row.block_size)):
+                name = self.scope.let(buf.name, self.scope.broadcast(start, axes).text)
         self.locals[buf] = Register(name, axes, len(self.scope.guards))
 
     def pointer(self, ref: Ref, guards: Sequence[Guard]) -> tuple[str, Axes, str]:
-        """The address, the axes it varies along, and `mask=...` as far as there is one."""
-        place = self.scope.index(address(ref))
+        """The address, the axes it varies along, and the `mask=` argument, if any."""
+        offset = self.scope.index(address(ref))
         local = self.locals.get(ref.buf)
-        if isinstance(local, Scratch):
-            stride = f"({place.text}) * {local.stride}" if local.stride > 1 else place.text
-            text, axes = f"{local.base.text} + {stride}", local.base.axes | place.axes
+        if isinstance(local, ScratchArray):
+            offset_text = f"({offset.text}) * {local.stride}" if local.stride > 1 else offset.text
+            text, axes = f"{local.base.text} + {offset_text}", local.base.axes | offset.axes
         else:
             name = self.parameters[ref.buf]
-            text, axes = name if place.text == "0" else f"{name} + {place.text}", place.axes
+            text, axes = name if offset.text == "0" else f"{name} + {offset.text}", offset.axes
         mask = self.scope.mask(guards)
         if mask is None:
             return text, axes, ""
@@ -104,65 +104,69 @@ class Memory:
         local = self.locals.get(ref.buf)
         if isinstance(local, Register):
             return Value(local.name, ref.buf.precision, local.axes)
-        self.hazards.reads(ref.buf)
-        syms = {s for at in ref.at for s in at.syms}
+        self.hazards.on_read(ref.buf)
+        syms = {s for at in ref.indices for s in at.syms}
         guards = [g for g in self.scope.guards if not g.axes or g.syms & syms]
-        if is_there(ref):  # whatever else is asked for: no reason to load it in more places
-            own = self.scope.axes_of(*ref.at)
-            guards = [g for g in guards if g.is_edge or g.axes <= own]
+        if always_in_bounds(ref):  # also in inactive iterations: guards along other axes would only widen the load
+            index_axes = self.scope.axes_of(*ref.indices)
+            guards = [g for g in guards if g.is_boundary or g.axes <= index_axes]
         text, axes, mask = self.pointer(ref, guards)
         return Value(f"tl.load({text}{mask}, other=0)" if mask else f"tl.load({text})", ref.buf.precision, axes)
 
     def store(self, ref: Ref, value: Value) -> None:
-        value = self.operations.typed(value)
+        value = self.operations.with_type(value)
         local = self.locals.get(ref.buf)
         if isinstance(local, Register):
-            mask = self.scope.mask([guard for guard in self.scope.guards[local.depth :] if not guard.is_edge])
-            kept = self.scope.spread(value, local.axes).text
-            text = kept if mask is None else f"tl.where({mask.text}, {value.text}, {local.name})"
-            self.scope.line(f"{local.name} = {bare(text)}")
+            mask = self.scope.mask([guard for guard in self.scope.guards[local.guard_depth :] if not guard.is_boundary])
+            stored = self.scope.broadcast(value, local.axes).text
+            text = stored if mask is None else f"tl.where({mask.text}, {value.text}, {local.name})"
+            self.scope.line(f"{local.name} = {strip_parentheses(text)}")
             return
-        self.hazards.writes(ref.buf)
+        self.hazards.on_write(ref.buf)
         text, _, mask_text = self.pointer(ref, self.scope.guards)
-        self.scope.line(f"tl.store({text}, {bare(value.text)}{mask_text})")
+        self.scope.line(f"tl.store({text}, {strip_parentheses(value.text)}{mask_text})")
 
     def update(self, ref: Ref, op: Op, value: Value) -> None:
         scope = self.scope
         local = self.locals.get(ref.buf)
         if isinstance(local, Register):
-            guards, axes = scope.guards[local.depth :], local.axes
+            guards, axes = scope.guards[local.guard_depth :], local.axes
         else:
             guards, axes = scope.guards, self.pointer(ref, ())[1]
-        folded = frozenset(scope.active) - axes
-        if folded:
-            value = self.folded(op, value, guards, folded)
-            guards = [g for g in guards if not g.axes & folded]
+        reduced_axes = frozenset(scope.active_axes) - axes
+        if reduced_axes:
+            value = self.reduce(op, value, guards, reduced_axes)
+            guards = [g for g in guards if not g.axes & reduced_axes]
         if isinstance(local, Register):
-            new = self.operations.apply(op, (self.load(ref), value))
+            result = self.operations.apply(op, (self.load(ref), value))
             mask = scope.mask(guards)
-            text = bare(new.text) if mask is None else f"tl.where({mask.text}, {new.text}, {local.name})"
+            text = strip_parentheses(result.text)
+            if mask is not None:
+                text = f"tl.where({mask.text}, {result.text}, {local.name})"
             self.scope.line(f"{local.name} = {text}")
             return
-        self.hazards.reads(ref.buf)
-        self.hazards.writes(ref.buf)
+        self.hazards.on_read(ref.buf)
+        self.hazards.on_write(ref.buf)
         text, axes, mask_text = self.pointer(ref, guards)
-        at = scope.let("at", text)
-        old = Value(f"tl.load({at}{mask_text}{', other=0' if mask_text else ''})", ref.buf.precision, axes)
-        self.scope.line(f"tl.store({at}, {bare(self.operations.apply(op, (old, value)).text)}{mask_text})")
+        pointer_name = scope.let("at", text)
+        old = Value(f"tl.load({pointer_name}{mask_text}{', other=0' if mask_text else ''})", ref.buf.precision, axes)
+        result = self.operations.apply(op, (old, value))
+        self.scope.line(f"tl.store({pointer_name}, {strip_parentheses(result.text)}{mask_text})")
 
-    def folded(self, op: Op, value: Value, guards: Sequence[Guard], axes: Axes) -> Value:
-        """What a block comes to along some axes; what is not meant counts as neutral."""
+    def reduce(self, op: Op, value: Value, guards: Sequence[Guard], axes: Axes) -> Value:
+        """Reduces a block along some axes; inactive elements count as the neutral element."""
         mask = self.scope.mask([guard for guard in guards if guard.axes & axes])
         if mask is not None:
-            nothing = self.operations.typed(self.operations.number(neutral(op, value.precision), value.precision))
-            text = f"tl.where({mask.text}, {self.operations.typed(value).text}, {nothing.text})"
+            identity = self.operations.number(neutral_element(op, value.precision), value.precision)
+            identity = self.operations.with_type(identity)
+            text = f"tl.where({mask.text}, {self.operations.with_type(value).text}, {identity.text})"
             value = Value(text, value.precision, value.axes | mask.axes)
-        value = self.scope.spread(value, axes)
-        function = self.operations.combine(op, value.precision)
+        value = self.scope.broadcast(value, axes)
+        function = self.operations.combine_function(op, value.precision)
         text = value.text
-        if value.axes == axes:  # all of it
+        if value.axes == axes:  # a full reduction
             if self.scope.rank > 1:
-                text = f"tl.reshape({text}, [{' * '.join(self.scope.active[n] for n in sorted(axes))}])"
+                text = f"tl.reshape({text}, [{' * '.join(self.scope.active_axes[n] for n in sorted(axes))}])"
             return Value(f"tl.reduce({text}, 0, {function})", value.precision)
         for axis in sorted(axes):
             text = f"tl.reduce({text}, {axis}, {function}, keep_dims=True)"

@@ -1,4 +1,4 @@
-"""What a kernel asks of its statements: which loops are whole or independent, and how they walk through arrays."""
+"""Analyses of loop nests: parallel loops, loops to execute in blocks, strides."""
 
 from __future__ import annotations
 
@@ -6,40 +6,40 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import gcd, prod
 
+from ocannl.ir.accesses import has_no_loop_carried_dependence, touches
 from ocannl.ir.index import Affine, Sym, SymKind
-from ocannl.ir.loops import Body, Buf, Comment, For, If, Load, Local, Pick, Poll, Ref, Store, Update
+from ocannl.ir.loops import BindIndex, Body, Buf, Comment, For, If, Load, Local, Poll, Ref, Store, Update
 from ocannl.ir.precision import bool_
-from ocannl.ir.touch import are_independent, touches
 from ocannl.ir.walk import walk
 
 
-def is_whole(loop: For) -> bool:
-    """Whether the loop runs over the whole range of its symbol, one by one."""
+def is_full(loop: For) -> bool:
+    """Whether the loop visits every value of its symbol's range."""
     return loop.step == 1 and loop.lo.constant == loop.sym.lo and loop.hi.constant == loop.sym.hi
 
 
-def is_same(index: Affine, div: int, sym: Sym, block: int) -> bool:
-    """Whether a quotient, rounded down, is one number for the iterations over a symbol that a block takes."""
+def is_uniform_in_block(index: Affine, div: int, sym: Sym, block: int) -> bool:
+    """Whether `index // div` has one value for all iterations over `sym` in any block of `block` iterations."""
     coef = index.coef(sym)
-    others = index + Affine(((-coef, sym),), coef * sym.lo)
-    step = gcd(div, coef * block, others.const, *(c for c, _ in others.terms))
+    remainder = index + Affine(((-coef, sym),), coef * sym.lo)
+    step = gcd(div, coef * block, remainder.const, *(c for c, _ in remainder.terms))
     return coef == 0 or 0 < coef * (block - 1) < step
 
 
-def quotients(loop: For) -> Iterator[tuple[Affine, int]]:
-    """The bounds of a loop, as what is divided, rounded down, by what."""
-    yield from ((index + (div - 1), div) for index, div in loop.lo.of)
-    yield from loop.hi.of
+def bound_quotients(loop: For) -> Iterator[tuple[Affine, int]]:
+    """The bounds of a loop as pairs of a dividend and a divisor, rounded down."""
+    yield from ((index + (div - 1), div) for index, div in loop.lo.quotients)
+    yield from loop.hi.quotients
 
 
-def parallel(body: Body) -> tuple[list[For], Body]:
-    """The outermost loops, one inside the other, of which each iteration is independent, and what is inside."""
+def parallel_loops(body: Body) -> tuple[list[For], Body]:
+    """The outermost perfectly nested loops that carry no dependence, and the body of the innermost one."""
     chain: list[For] = []
     while True:
         match [stmt for stmt in body if not isinstance(stmt, Comment | Poll)]:
-            case [For() as loop] if is_whole(loop):
-                outer = [each.sym for each in chain]
-                if not are_independent(touches(loop.body), loop.sym, outer, sums=False):
+            case [For() as loop] if is_full(loop):
+                outer = [enclosing.sym for enclosing in chain]
+                if not has_no_loop_carried_dependence(touches(loop.body), loop.sym, outer, sums=False):
                     return chain, body
                 chain.append(loop)
                 body = loop.body
@@ -49,59 +49,67 @@ def parallel(body: Body) -> tuple[list[For], Body]:
                 return chain, body
 
 
-def hoisted(body: Body) -> Body:
-    """The body with independent loops outside of the other ones that it is made of, such as the columns of a table to
-    which rows are added one after the other."""
-    path: list[For | If | Pick] = []
+def hoist_parallel_loops(body: Body) -> Body:
+    """Interchanges the loops of a perfect nest so that the parallel ones are outermost, for example the columns of a
+    table to which rows are added in order."""
+    path: list[For | If | BindIndex] = []
     inner = body
     while True:
         match [stmt for stmt in inner if not isinstance(stmt, Comment | Poll)]:
-            case [For() | If(_, _, ()) | Pick() as stmt]:
+            case [For() | If(_, _, ()) | BindIndex() as stmt]:
                 path.append(stmt)
                 inner = stmt.then if isinstance(stmt, If) else stmt.body
             case _:
                 break
-    here = touches(body)
-    free = [s for s in path if isinstance(s, For) and is_whole(s) and are_independent(here, s.sym, (), sums=False)]
-    new = [*free, *(stmt for stmt in path if all(stmt is not one for one in free))]
-    if all(a is b for a, b in zip(new, path, strict=True)):
+    body_accesses = touches(body)
+    parallel = [
+        loop
+        for loop in path
+        if isinstance(loop, For)
+        and is_full(loop)
+        and has_no_loop_carried_dependence(body_accesses, loop.sym, (), sums=False)
+    ]
+    reordered = [*parallel, *(stmt for stmt in path if all(stmt is not loop for loop in parallel))]
+    if all(a is b for a, b in zip(reordered, path, strict=True)):
         return body
-    for stmt in reversed(new):
+    for stmt in reversed(reordered):
         inner = (replace(stmt, then=inner) if isinstance(stmt, If) else replace(stmt, body=inner),)
     return inner
 
 
-def lanes(body: Body, outer: tuple[Sym, ...]) -> Iterator[For]:
-    """Loops that can be executed in blocks, statement by statement: innermost ones, whose iterations have nothing in
-    common but what they add to."""
+def blockable_loops(body: Body, outer: tuple[Sym, ...]) -> Iterator[For]:
+    """Innermost loops that can be executed in blocks, statement by statement: they carry no dependence except through
+    reductions."""
     for stmt in body:
         match stmt:
             case For(sym, _, _, inner):
-                below = list(lanes(inner, (*outer, sym)))
-                if below or any(isinstance(node, For | Local) for node in walk(inner)):
-                    yield from below
-                elif is_whole(stmt) and not _counts(inner) and are_independent(touches(inner), sym, outer, sums=True):
+                nested = list(blockable_loops(inner, (*outer, sym)))
+                if nested or any(isinstance(node, For | Local) for node in walk(inner)):
+                    yield from nested
+                elif not is_full(stmt) or _is_sensitive_to_trip_count(inner):
+                    continue
+                elif has_no_loop_carried_dependence(touches(inner), sym, outer, sums=True):
                     yield stmt
-            case If(_, then, orelse):
-                yield from lanes(then, outer)
-                yield from lanes(orelse, outer)
-            case Pick(sym, _, inner):
-                yield from lanes(inner, (*outer, sym))
+            case If(_, true_body, false_body):
+                yield from blockable_loops(true_body, outer)
+                yield from blockable_loops(false_body, outer)
+            case BindIndex(sym, _, inner):
+                yield from blockable_loops(inner, (*outer, sym))
 
 
-def scatters(body: Body) -> bool:
-    """Whether memory says where something is written: iterations may meet in one cell."""
-    places = (at for node in walk(body) if isinstance(node, Store | Update) for at in node.ref.at)
-    return any(sym.kind is SymKind.PICKED for at in places for sym in at.syms)
+def has_scatter(body: Body) -> bool:
+    """Whether stores have data-dependent indices, so that iterations may write to one cell."""
+    indices = (at for node in walk(body) if isinstance(node, Store | Update) for at in node.ref.indices)
+    return any(sym.kind is SymKind.INDIRECT for at in indices for sym in at.syms)
 
 
-def _counts(body: Body) -> bool:
-    """Whether each single iteration counts."""
-    return scatters(body) or _alters(body)
+def _is_sensitive_to_trip_count(body: Body) -> bool:
+    """Whether extra, masked iterations could change the result."""
+    return has_scatter(body) or _converts_to_bool(body)
 
 
-def _alters(body: Body) -> bool:
-    """Whether numbers become truth values by the first term, so that it matters whether there is one."""
+def _converts_to_bool(body: Body) -> bool:
+    """Whether the first term of a logical reduction turns a number into 0 or 1, so that an empty reduction differs."""
     return any(
         isinstance(node, Update) and node.op.name in ("and", "or") and node.ref.buf.precision is not bool_
         for node in walk(body)
@@ -109,32 +117,32 @@ def _alters(body: Body) -> bool:
 
 
 def address(ref: Ref) -> Affine:
-    """In elements from the first one."""
-    return sum((at * stride for at, stride in zip(ref.at, ref.buf.strides, strict=True)), Affine())
+    """Linear address in elements, relative to the first one."""
+    return sum((at * stride for at, stride in zip(ref.indices, ref.buf.strides, strict=True)), Affine())
 
 
-def written(body: Body) -> dict[Buf, None]:
+def written_bufs(body: Body) -> dict[Buf, None]:
     return {node.ref.buf: None for node in walk(body) if isinstance(node, Store | Update)}
 
 
-class Strides:
-    """In how many cells that are read or written a symbol moves the address by one, those that are written counting
-    twice."""
+class UnitStrideWeights:
+    """Weights by which loops are chosen for contiguous access: the elements accessed with unit stride in a symbol,
+    writes counting twice."""
 
     def __init__(self, body: Body) -> None:
         self.weights: dict[Sym, int] = {}
         for node in walk(body):
             match node:
-                case Load(ref): times = 1
-                case Store(ref) | Update(ref): times = 2
+                case Load(ref): factor = 1
+                case Store(ref) | Update(ref): factor = 2
                 case _: continue
-            cells = prod({sym: sym.extent for at in ref.at for sym in at.syms}.values())
-            for sym in _unit(ref):
-                self.weights[sym] = self.weights.get(sym, 0) + times * cells
+            elements = prod({sym: sym.extent for at in ref.indices for sym in at.syms}.values())
+            for sym in _unit_stride_symbols(ref):
+                self.weights[sym] = self.weights.get(sym, 0) + factor * elements
 
     def weight(self, sym: Sym) -> int:
         return self.weights.get(sym, 0)
 
 
-def _unit(ref: Ref) -> list[Sym]:
+def _unit_stride_symbols(ref: Ref) -> list[Sym]:
     return [sym for coef, sym in address(ref).terms if abs(coef) == 1 and sym.kind is SymKind.LOOP]

@@ -1,11 +1,10 @@
-"""Rows that are added to a table where memory says so: each program does that for some rows of the table alone.
+"""Owner-computes scatter: each program owns a slice of the target's rows and performs all updates of these rows.
 
-    for n in 0..8192:                    program p has the rows 16 * p + (0, 1, ... 15), and goes through the ids 256 at
-      pick v in 0..50257 = ids[n]:       a time: those that pick one of its rows it takes one after the other
+    for n in 0..8192:                    program p owns the rows 16 * p + (0, 1, ... 15); it searches blocks of 256 ids
+      pick v in 0..50257 = ids[n]:       for its rows, and executes the matching iterations one by one
         table[v, j] += x[n, j]
 
-Each cell gets what is added to it in the order of the loop, by one program: the result is the same in each bit, however
-many programs there are.
+Every cell is updated by one program in loop order, so results are bitwise reproducible for any number of programs.
 """
 
 from __future__ import annotations
@@ -13,15 +12,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ocannl.ir.accesses import has_no_loop_carried_dependence, touches
 from ocannl.ir.index import Sym
-from ocannl.ir.loops import Body, Comment, For, If, Pick, Poll, Var
+from ocannl.ir.loops import BindIndex, Body, Comment, For, If, Poll, Var
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import int32
-from ocannl.ir.touch import are_independent, touches
 from ocannl.ir.walk import walk
-from ocannl_backend_triton.nests import is_whole
-from ocannl_backend_triton.products import symbols
-from ocannl_backend_triton.scope import Guard, Index
+from ocannl_backend_triton.nests import is_full
+from ocannl_backend_triton.products import free_symbols
+from ocannl_backend_triton.scope import Guard, IndexText
 from ocannl_backend_triton.values import Value
 
 if TYPE_CHECKING:
@@ -29,46 +28,49 @@ if TYPE_CHECKING:
 
 MIN = BY_NAME["min"]
 
-WIDTH = 256  # places that are looked through at a time
+MAX_SEARCH_BLOCK = 256  # ids searched at a time
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """A program has `block` of the values of a symbol that is picked in `loop`, which is searched for them."""
+class OwnedRows:
+    """Each program owns `block_size` values of the symbol that `bind` binds in `loop`."""
 
-    pick: Pick
+    bind: BindIndex
     loop: For
-    block: int
+    block_size: int
 
     @property
     def sym(self) -> Sym:
-        return self.pick.sym
+        return self.bind.sym
 
     @property
-    def count(self) -> int:
-        return -(-self.sym.extent // self.block)
+    def num_programs(self) -> int:
+        return -(-self.sym.extent // self.block_size)
 
     @property
-    def width(self) -> int:
-        return min(WIDTH, 1 << (self.loop.sym.extent - 1).bit_length())
+    def search_block(self) -> int:
+        return min(MAX_SEARCH_BLOCK, 1 << (self.loop.sym.extent - 1).bit_length())
 
 
-def share(body: Body, blocks: frozenset[Sym], programs: int) -> Share | None:
-    """How the rows that the statements write to are divided among so many programs, if they can be: what is picked must
-    be one for all iterations over the symbols of `blocks`."""
-    turns = 1
+def partition_rows(body: Body, blocks: frozenset[Sym], max_programs: int) -> OwnedRows | None:
+    """Partitions the rows of a scatter among at most `max_programs` programs.
+
+    Returns None if that is impossible or useless; the picked index must not vary within blocks over `blocks`.
+    """
+    trip_count = 1
     while True:
         match [stmt for stmt in body if not isinstance(stmt, Comment | Poll)]:
-            case [For(body=(Pick() as pick,)) as loop] if is_whole(loop) and loop.sym.extent:
-                programs = min(programs, turns * loop.sym.extent)
-                rows = -(-pick.sym.extent // max(programs, 1))
-                alone = are_independent(touches(pick.body), pick.sym, (), sums=False)
-                varies = any(isinstance(node, Var) for node in walk(pick.value)) or symbols(pick.value, blocks) & blocks
-                if rows >= pick.sym.extent or varies or not alone:
+            case [For(body=(BindIndex() as bind,)) as loop] if is_full(loop) and loop.sym.extent:
+                max_programs = min(max_programs, trip_count * loop.sym.extent)
+                rows = -(-bind.sym.extent // max(max_programs, 1))
+                is_independent = has_no_loop_carried_dependence(touches(bind.body), bind.sym, (), sums=False)
+                is_local = any(isinstance(node, Var) for node in walk(bind.value))
+                varies = is_local or free_symbols(bind.value, blocks) & blocks
+                if rows >= bind.sym.extent or varies or not is_independent:
                     return None
-                return Share(pick, loop, 1 << (rows - 1).bit_length())
+                return OwnedRows(bind, loop, 1 << (rows - 1).bit_length())
             case [For() as loop]:
-                turns *= loop.sym.extent
+                trip_count *= loop.sym.extent
                 body = loop.body
             case [If(_, inner, ())]:
                 body = inner
@@ -76,8 +78,8 @@ def share(body: Body, blocks: frozenset[Sym], programs: int) -> Share | None:
                 return None
 
 
-def search(emitter: Emitter, shared: Share) -> None:
-    """The iterations in which one of the program's own values is picked, one after the other.
+def emit_owned_iterations(emitter: Emitter, owned: OwnedRows) -> None:
+    """Emits a search for the iterations whose index the program owns, executed in loop order.
 
     v_first = tl.program_id(0) * 16
     v_last = tl.minimum(v_first + 15, 50256)
@@ -91,35 +93,35 @@ def search(emitter: Emitter, shared: Share) -> None:
             ...
             n_2 = tl.reduce(tl.where(found > n_2, found, 8192), 0, _fold_min_i32)
     """
-    scope, memory, pick, loop = emitter.scope, emitter.memory, shared.pick, shared.loop
-    low, high, end = pick.sym.lo, pick.sym.hi, loop.sym.hi + 1
-    others = emitter.layout.programs // shared.count
-    program = f"tl.program_id(0) // {others}" if others > 1 else "tl.program_id(0)"
-    first = scope.let(f"{pick.sym.name}_first", f"{program} * {shared.block}" + (f" + {low}" if low else ""))
-    last = scope.let(f"{pick.sym.name}_last", f"tl.minimum({first} + {shared.block - 1}, {high})")
-    size = scope.constant(f"BLOCK_{loop.sym.name}", shared.width)
-    place = max(scope.rank - 1, 0)
-    along = frozenset((place,))
+    scope, memory, bind, loop = emitter.scope, emitter.memory, owned.bind, owned.loop
+    low, high, end = bind.sym.lo, bind.sym.hi, loop.sym.hi + 1
+    programs_per_slice = emitter.layout.num_programs // owned.num_programs
+    program = f"tl.program_id(0) // {programs_per_slice}" if programs_per_slice > 1 else "tl.program_id(0)"
+    first = scope.let(f"{bind.sym.name}_first", f"{program} * {owned.block_size}" + (f" + {low}" if low else ""))
+    last = scope.let(f"{bind.sym.name}_last", f"tl.minimum({first} + {owned.block_size - 1}, {high})")
+    size = scope.constant(f"BLOCK_{loop.sym.name}", owned.search_block)
+    axis = max(scope.rank - 1, 0)
+    along = frozenset((axis,))
 
-    def next_of(found: str) -> str:
-        with scope.along(place, size):
-            return memory.folded(MIN, Value(found, int32, along), (), along).text
+    def next_of(candidates: str) -> str:
+        with scope.along_axis(axis, size):
+            return memory.reduce(MIN, Value(candidates, int32, along), (), along).text
 
-    emitter.hazards.before(loop.body)
-    start = scope.new(f"{loop.sym.name}_start")
+    emitter.hazards.before_loop(loop.body)
+    start = scope.fresh_name(f"{loop.sym.name}_start")
     emitter.line(f"for {start} in range({loop.sym.lo}, {end}, {size}):")
-    with scope.deeper(), emitter.hazards.loop(loop.body):
-        block = scope.let(loop.sym.name, f"{start} + {scope.arange(size, place)}")
-        scope.syms[loop.sym] = Index(block, along)
+    with scope.indented(), emitter.hazards.loop(loop.body):
+        block = scope.let(loop.sym.name, f"{start} + {scope.arange(size, axis)}")
+        scope.syms[loop.sym] = IndexText(block, along)
         edge = Guard(scope.let(f"{block}_inside", f"{block} < {end}"), along, frozenset((loop.sym,)), True)
-        with scope.along(place, size), scope.guarded(edge):
-            picked = scope.let(pick.sym.name, emitter.value(pick.value).text)
-        mine = f"{edge.text} & ({picked} >= {first}) & ({picked} <= {last})"
-        found = scope.let("found", f"tl.where({mine}, {block}, {end})")
-        here = scope.let(loop.sym.name, next_of(found))
-        emitter.line(f"while {here} < {end}:")
-        with scope.deeper():
-            scope.syms[loop.sym] = Index(here)
-            scope.syms[pick.sym] = Index(scope.let(pick.sym.name, emitter.value(pick.value).text))
-            emitter.statements(pick.body)
-            emitter.line(f"{here} = {next_of(f'tl.where({found} > {here}, {found}, {end})')}")
+        with scope.along_axis(axis, size), scope.guarded(edge):
+            picked = scope.let(bind.sym.name, emitter.value(bind.value).text)
+        is_owned = f"{edge.text} & ({picked} >= {first}) & ({picked} <= {last})"
+        candidates = scope.let("found", f"tl.where({is_owned}, {block}, {end})")
+        iteration = scope.let(loop.sym.name, next_of(candidates))
+        emitter.line(f"while {iteration} < {end}:")
+        with scope.indented():
+            scope.syms[loop.sym] = IndexText(iteration)
+            scope.syms[bind.sym] = IndexText(scope.let(bind.sym.name, emitter.value(bind.value).text))
+            emitter.statements(bind.body)
+            emitter.line(f"{iteration} = {next_of(f'tl.where({candidates} > {iteration}, {candidates}, {end})')}")

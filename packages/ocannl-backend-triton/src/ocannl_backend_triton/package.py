@@ -1,7 +1,7 @@
-"""Compiled programs as bytes: what the printer made, and the machine code of each kernel for each kind of GPU here.
+"""Serialization of compiled programs: the generated modules, and the machine code of each kernel for each target.
 
     ocannl-triton 1
-    <sha256 of the rest> <bytes of the header> <header in JSON> <images, one after another>
+    <sha256 of the following> <bytes of the header> <header in JSON> <images, one after another>
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ocannl.backend import CompileError
 from ocannl_backend_triton.kernel import Argument, Kernel, Module
 
 MAGIC = b"ocannl-triton 1\n"
-LENGTH_BYTES = 8
+HEADER_LENGTH_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """The machine code of one kernel, and how it wants to be launched.
+    """The machine code of one kernel and its launch parameters.
 
-    After the kernel's own parameters come pointers to `scratch`: so many bytes for each program of the grid, or none.
+    `scratch` lists pointer parameters that follow the kernel's own ones, by their bytes per program; 0 passes null.
     """
 
     name: str
@@ -34,12 +34,12 @@ class Binary:
 
 
 Binaries = Mapping[int, Sequence[Sequence[Binary]]]
-"""By `Target.sm`, of each module, of each kernel; empty where kernels are interpreted."""
+"""By `Target.sm`, module and kernel; empty where kernels are interpreted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """Implements `Code`. `target` names everything that decides whether the code can run somewhere."""
+    """Implements `Code`. `target` identifies the machines that can run the code."""
 
     target: str
     modules: tuple[Module, ...]
@@ -49,8 +49,8 @@ class Package:
     def source(self) -> str:
         return "\n\n".join(module.source for module in self.modules)
 
-    def number(self, name: str) -> int:
-        """Of a program, among the modules."""
+    def module_index(self, name: str) -> int:
+        """Index of the module of a program."""
         return next(n for n, module in enumerate(self.modules) if module.name == name)
 
     @property
@@ -59,38 +59,42 @@ class Package:
         for binary in (b for of_target in self.binaries.values() for of_module in of_target for b in of_module):
             images.setdefault(binary.image, len(images))
 
-        def written(b: Binary) -> list[object]:
-            return [b.name, images[b.image], b.threads, b.shared_bytes, b.scratch]
+        def encoded(binary: Binary) -> list[object]:
+            return [binary.name, images[binary.image], binary.threads, binary.shared_bytes, binary.scratch]
 
         header = {
             "target": self.target,
             "modules": [asdict(module) for module in self.modules],
-            "binaries": {sm: [[written(b) for b in each] for each in made] for sm, made in self.binaries.items()},
+            "binaries": {
+                sm: [[encoded(binary) for binary in of_module] for of_module in of_target]
+                for sm, of_target in self.binaries.items()
+            },
             "images": [len(image) for image in images],
         }
         line = json.dumps(header).encode()
-        rest = b"".join([len(line).to_bytes(LENGTH_BYTES, "little"), line, *images])
-        return MAGIC + hashlib.sha256(rest).digest() + rest
+        body = b"".join([len(line).to_bytes(HEADER_LENGTH_BYTES, "little"), line, *images])
+        return MAGIC + hashlib.sha256(body).digest() + body
 
     @staticmethod
     def read(blob: bytes, target: str) -> Package:
-        """From bytes that were made for the target, and are whole."""
+        """Reads a package. Raises `CompileError` for damaged bytes and for code of another target."""
         start = len(MAGIC) + hashlib.sha256().digest_size
-        digest, rest = blob[len(MAGIC) : start], blob[start:]
+        digest, body = blob[len(MAGIC) : start], blob[start:]
         if not blob.startswith(MAGIC):
             raise CompileError("these bytes are not compiled code")
-        if hashlib.sha256(rest).digest() != digest:
+        if hashlib.sha256(body).digest() != digest:
             raise CompileError("compiled code is damaged")
-        end = LENGTH_BYTES + int.from_bytes(rest[:LENGTH_BYTES], "little")
-        header = json.loads(rest[LENGTH_BYTES:end])
+        end = HEADER_LENGTH_BYTES + int.from_bytes(body[:HEADER_LENGTH_BYTES], "little")
+        header = json.loads(body[HEADER_LENGTH_BYTES:end])
         if header["target"] != target:
             raise CompileError(f"the code was compiled for {header['target']}, and this is {target}")
         images = []
         for size in header["images"]:
-            images.append(rest[end : end + size])
+            images.append(body[end : end + size])
             end += size
         binaries = {
-            int(sm): [[_binary(b, images) for b in each] for each in made] for sm, made in header["binaries"].items()
+            int(sm): [[_binary(stored, images) for stored in of_module] for of_module in of_target]
+            for sm, of_target in header["binaries"].items()
         }
         return Package(target, tuple(map(_module, header["modules"])), binaries)
 

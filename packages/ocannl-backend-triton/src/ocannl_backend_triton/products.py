@@ -1,9 +1,9 @@
-"""Sums of products whose factors share only the loop that is summed: the processor multiplies matrices for these.
+"""Matrix products: sums of products whose factors share only the reduction loop, computed by `tl.dot`.
 
     for i, j:
       local acc = 0
       for k:
-        acc += a[i, k] * b[k, j]          left: what depends on i, right: what depends on j
+        acc += a[i, k] * b[k, j]          left: depends on i, right: depends on j
       y[i, j] = acc
 """
 
@@ -14,82 +14,118 @@ from dataclasses import dataclass
 
 from ocannl.codegen.numbers import is_narrow
 from ocannl.ir.index import Cond, Sym
-from ocannl.ir.loops import Apply, Body, Buf, Cast, Comment, Expr, For, Home, Idx, If, Load, Local, Update, Var, When
+from ocannl.ir.loops import (
+    Apply,
+    Body,
+    Buf,
+    Cast,
+    Comment,
+    Expr,
+    For,
+    If,
+    IndexValue,
+    Load,
+    Local,
+    MemorySpace,
+    Update,
+    Var,
+    When,
+)
 from ocannl.ir.ops import ADD, BY_NAME
 from ocannl.ir.precision import bfloat16, float32
 from ocannl.ir.walk import walk
 from ocannl_backend_triton.float8 import FORMATS8
-from ocannl_backend_triton.nests import is_same, is_whole, quotients
+from ocannl_backend_triton.nests import bound_quotients, is_full, is_uniform_in_block
 
 MUL = BY_NAME["mul"]
-TILE = 64  # rows of a program that has loops inside as columns
-WIDEST = 256  # columns of such a program
-LEAST = 8  # iterations of each loop; there is nothing to gain below
+MAX_ROW_TILE = 64  # rows per program where the columns are a loop inside the program
+MAX_INNER_BLOCK = 256  # columns per program there
+MIN_EXTENT = 8  # of each of the three loops; smaller products do not pay
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
-    """What is added in each iteration of `loop`, for tiles along two others. Factors that are numbers of one narrow
-    type are multiplied as they are, or, of eight bits, as bfloat16: what comes out is exact in the wide one."""
+class MatrixProduct:
+    """`update` adds `left * right` in each iteration of `reduction_loop`, over a tile of `rows` and `columns`.
+
+    Factors of one narrow float type are multiplied in that type (8-bit floats in bfloat16): products are exact in the
+    float32 accumulator.
+    """
 
     rows: For
     columns: For
-    loop: For
+    reduction_loop: For
     left: Expr
     right: Expr
     update: Update
 
     @property
-    def is_of_row(self) -> bool:
-        """Whether the left factor is a row that each program holds, all of it."""
-        return any(isinstance(node, Load) and node.ref.buf.home is Home.REG for node in walk(self.left))
+    def has_register_left(self) -> bool:
+        """Whether the left factor is a row in registers, held entirely by each program."""
+        return any(isinstance(node, Load) and node.ref.buf.space is MemorySpace.LOCAL for node in walk(self.left))
 
 
 @dataclass(frozen=True, slots=True)
-class _Sum:
-    outer: tuple[For, ...]  # around it, below the kept ones
+class _Reduction:
+    outer: tuple[For, ...]  # enclosing loops inside the parallel ones
     loops: tuple[For, ...]
     cond: Cond
     update: Update
 
 
-def contraction(chain: Sequence[For], body: Body) -> tuple[Product, ...]:
-    """The sums in the body that are products: over tiles of two loops of the chain, if there are such, or else of one
-    of these and of loops inside of it."""
-    kept = frozenset(loop.sym for loop in chain)
-    sums = list(_sums(body))
-    best: tuple[Product, ...] = ()
-    most = 0
+def match_products(chain: Sequence[For], body: Body) -> tuple[MatrixProduct, ...]:
+    """The matrix products among the reductions of the body.
+
+    Prefers tiles over two parallel loops; otherwise the columns are a loop inside the program, as in attention.
+    """
+    parallel = frozenset(loop.sym for loop in chain)
+    reductions = list(_reductions(body))
+    best: tuple[MatrixProduct, ...] = ()
+    best_size = 0
     for rows in chain:
         for columns in chain:
             size = rows.sym.extent * columns.sym.extent
-            found = [_product(one, kept, rows, columns) for one in sums if not one.outer] if size > most else []
-            products = tuple([each for each in found if each is not None])
+            if size <= best_size:
+                continue
+            matches = [
+                _match_product(reduction, parallel, rows, columns) for reduction in reductions if not reduction.outer
+            ]
+            products = tuple([product for product in matches if product is not None])
             if products:
-                best, most = products, size
+                best, best_size = products, size
     if best:
         return best
     for rows in chain:
-        fit = [one for one in sums if all(_fits(loop, rows.sym) for loop in one.outer)]
-        found = [_product(one, kept, rows, one.outer[-1]) for one in fit if _is_short(one.outer[-1:])]
-        products = tuple([each for each in found if each is not None])
+        compatible = [
+            reduction
+            for reduction in reductions
+            if all(_has_uniform_bounds(loop, rows.sym) for loop in reduction.outer)
+        ]
+        matches = [
+            _match_product(reduction, parallel, rows, reduction.outer[-1])
+            for reduction in compatible
+            if _fits_one_block(reduction.outer[-1:])
+        ]
+        products = tuple([product for product in matches if product is not None])
         best = max(best, products, key=len)
     return best
 
 
-def _is_short(loops: Sequence[For]) -> bool:
-    """Whether each program can take all of it at a time."""
-    return bool(loops) and is_whole(loops[0]) and loops[0].sym.extent <= WIDEST
+def _fits_one_block(loops: Sequence[For]) -> bool:
+    """Whether one block covers the outermost of the loops."""
+    return bool(loops) and is_full(loops[0]) and loops[0].sym.extent <= MAX_INNER_BLOCK
 
 
-def _fits(loop: For, rows: Sym) -> bool:
-    """Whether the loop has the same iterations for all rows of a tile."""
-    return loop.step == 1 and all(is_same(index, div, rows, TILE) for index, div in quotients(loop))
+def _has_uniform_bounds(loop: For, rows: Sym) -> bool:
+    """Whether all rows of a tile have the same loop bounds."""
+    quotients = bound_quotients(loop)
+    return loop.step == 1 and all(is_uniform_in_block(index, div, rows, MAX_ROW_TILE) for index, div in quotients)
 
 
-def _sums(body: Body, outer: tuple[For, ...] = (), known: frozenset[Buf] = frozenset()) -> Iterator[_Sum]:
-    """Perfect nests around an update of a local number."""
-    local = known | {stmt.buf for stmt in body if isinstance(stmt, Local) and not stmt.buf.shape}
+def _reductions(
+    body: Body, outer: tuple[For, ...] = (), registers: frozenset[Buf] = frozenset()
+) -> Iterator[_Reduction]:
+    """Perfect nests around an update of a local scalar."""
+    registers = registers | {stmt.buf for stmt in body if isinstance(stmt, Local) and not stmt.buf.shape}
     for stmt in body:
         loops: list[For] = []
         cond = Cond()
@@ -98,72 +134,75 @@ def _sums(body: Body, outer: tuple[For, ...] = (), known: frozenset[Buf] = froze
             match inner[0]:
                 case For() as loop:
                     loops.append(loop)
-                    inner = tuple([each for each in loop.body if not isinstance(each, Comment)])
-                case If(guard, then, ()):
+                    inner = tuple([nested for nested in loop.body if not isinstance(nested, Comment)])
+                case If(guard, guarded_body, ()):
                     cond = cond & guard
-                    inner = then
-                case Update(ref, op) as update if ref.buf in local and op is ADD and all(map(is_whole, loops)):
-                    yield _Sum(outer, tuple(loops), cond, update)
+                    inner = guarded_body
+                case Update(ref, op) as update if ref.buf in registers and op is ADD and all(map(is_full, loops)):
+                    yield _Reduction(outer, tuple(loops), cond, update)
                     break
                 case _:
                     break
         if len(inner) > 1:
-            yield from _sums(inner, (*outer, *loops), local)
+            yield from _reductions(inner, (*outer, *loops), registers)
 
 
-def _product(each: _Sum, kept: frozenset[Sym], rows: For, columns: For) -> Product | None:
-    match each.update.value:
-        case Apply(op, (one, other)) if op is MUL and each.update.value.precision is float32:
-            for left, right in ((one, other), (other, one)):
-                found = _ordered(each, kept, rows, columns, left, right)
-                if found is not None:
-                    return found
+def _match_product(reduction: _Reduction, parallel: frozenset[Sym], rows: For, columns: For) -> MatrixProduct | None:
+    match reduction.update.value:
+        case Apply(op, (first, second)) if op is MUL and reduction.update.value.precision is float32:
+            for left, right in ((first, second), (second, first)):
+                product = _match_operand_order(reduction, parallel, rows, columns, left, right)
+                if product is not None:
+                    return product
     return None
 
 
-def _ordered(
-    each: _Sum, kept: frozenset[Sym], rows: For, columns: For, left: Expr, right: Expr
-) -> Product | None:  # fmt: skip
-    """The product, if the left factor is the one that knows the rows. It may be of a local array."""
-    first, second = symbols(left, kept), symbols(right, kept)
-    if columns.sym in first or rows.sym in second or rows.sym not in first or columns.sym not in second:
+def _match_operand_order(
+    reduction: _Reduction, parallel: frozenset[Sym], rows: For, columns: For, left: Expr, right: Expr
+) -> MatrixProduct | None:  # fmt: skip
+    """The product, if `left` depends on the rows and `right` on the columns, and not the other way round."""
+    left_symbols, right_symbols = free_symbols(left, parallel), free_symbols(right, parallel)
+    if columns.sym in left_symbols or rows.sym in right_symbols:
         return None
-    facts = (*each.cond.ge0, *each.cond.eq0)
-    if any({rows.sym, columns.sym} <= set(fact.syms) for fact in facts):
+    if rows.sym not in left_symbols or columns.sym not in right_symbols:
         return None
-    summed = [loop for loop in each.loops if loop.sym in first & second]
-    if not summed or min(s.extent for s in (rows.sym, columns.sym, summed[0].sym)) < LEAST:
+    conditions = (*reduction.cond.ge0, *reduction.cond.eq0)
+    if any({rows.sym, columns.sym} <= set(fact.syms) for fact in conditions):
         return None
-    loop = max(summed, key=lambda loop: loop.sym.extent)
-    if any(isinstance(node, Var) or _is_local(node, loop.sym) for side in (left, right) for node in walk(side)):
+    shared_loops = [loop for loop in reduction.loops if loop.sym in left_symbols & right_symbols]
+    if not shared_loops or min(s.extent for s in (rows.sym, columns.sym, shared_loops[0].sym)) < MIN_EXTENT:
+        return None
+    k_loop = max(shared_loops, key=lambda loop: loop.sym.extent)
+    factors = [node for factor in (left, right) for node in walk(factor)]
+    if any(isinstance(node, Var) or _is_register_load(node, k_loop.sym) for node in factors):
         return None
     match left, right:
         case Cast(Load() as a), Cast(Load() as b) if a.precision is b.precision and is_narrow(a.precision):
-            is_held = a.precision not in FORMATS8
-            left, right = (a, b) if is_held else (Cast(a, bfloat16), Cast(b, bfloat16))
-    return Product(rows, columns, loop, left, right, each.update)
+            is_native = a.precision not in FORMATS8
+            left, right = (a, b) if is_native else (Cast(a, bfloat16), Cast(b, bfloat16))
+    return MatrixProduct(rows, columns, k_loop, left, right, reduction.update)
 
 
-def _is_local(node: object, along: Sym) -> bool:
-    """Whether it is a local number, other than that of a row along the sum."""
-    if not isinstance(node, Load) or node.ref.buf.home is not Home.REG:
+def _is_register_load(node: object, reduction_symbol: Sym) -> bool:
+    """Whether a node loads from registers, except from a row indexed by the reduction symbol."""
+    if not isinstance(node, Load) or node.ref.buf.space is not MemorySpace.LOCAL:
         return False
-    return [at.only_sym for at in node.ref.at] != [along]
+    return [at.only_sym for at in node.ref.indices] != [reduction_symbol]
 
 
-def symbols(value: Expr, kept: frozenset[Sym]) -> set[Sym]:
-    """Those that it depends on; what is local is there for each of the kept loops."""
-    found: set[Sym] = set()
+def free_symbols(value: Expr, parallel: frozenset[Sym]) -> set[Sym]:
+    """Symbols that the value depends on; local arrays depend on every parallel loop."""
+    symbols: set[Sym] = set()
     for node in walk(value):
         match node:
             case Load(ref):
-                found.update(sym for at in ref.at for sym in at.syms)
-                if ref.buf.home is Home.REG:
-                    found |= kept
-            case Idx(index, _):
-                found.update(index.syms)
+                symbols.update(sym for at in ref.indices for sym in at.syms)
+                if ref.buf.space is MemorySpace.LOCAL:
+                    symbols |= parallel
+            case IndexValue(index, _):
+                symbols.update(index.syms)
             case When(cond):
-                found.update(cond.syms)
+                symbols.update(cond.syms)
             case _:
                 pass
-    return found
+    return symbols

@@ -1,4 +1,4 @@
-"""Kernels that fit their GPUs: what needs too much of what kernels share is made again with smaller sizes."""
+"""Compiles modules with launch configurations that fit the shared memory of the targets."""
 
 from __future__ import annotations
 
@@ -8,37 +8,42 @@ from ocannl.backend import CompileError
 from ocannl.base.config import PRODUCTS
 from ocannl.ir.loops import Proc
 from ocannl_backend_triton.kernel import Kernel, Module
-from ocannl_backend_triton.launch_config import USUAL, Sizes
+from ocannl_backend_triton.launch_config import DEFAULT_CONFIG, LaunchConfig
 from ocannl_backend_triton.machine import Machine
 from ocannl_backend_triton.package import Binaries, Binary
-from ocannl_backend_triton.source import module
+from ocannl_backend_triton.source import generate_module
 from ocannl_backend_triton.target import Target
 
 
-def sizes_of(machine: Machine) -> list[Sizes]:
-    """Those of the machine, then others that may be tried. Of GPUs of several kinds the one counts that has least."""
+def launch_configs(machine: Machine) -> list[LaunchConfig]:
+    """The base configuration of the machine, then candidates for autotuning. Several kinds of GPUs share the
+    configuration of the one with the least shared memory."""
     if not machine.targets:
-        return [USUAL]
-    own = Sizes.of(min(machine.targets, key=lambda target: target.shared_bytes))
-    return [own, *own.others()]
+        return [DEFAULT_CONFIG]
+    base = LaunchConfig.for_target(min(machine.targets, key=lambda target: target.shared_bytes))
+    return [base, *base.candidates()]
 
 
-def fitted(
-    procs: Sequence[Proc], sizes: Sequence[Mapping[int, Sizes]], usual: Sizes, machine: Machine
+def compile_to_fit(
+    procs: Sequence[Proc], configs: Sequence[Mapping[int, LaunchConfig]], default: LaunchConfig, machine: Machine
 ) -> tuple[tuple[Module, ...], Binaries]:  # fmt: skip
-    """The programs, and their machine code. `sizes` are those of nests that have not the usual ones. Raises
-    `CompileError` where the smallest sizes need too much."""
-    chosen = [dict(mine) for mine in sizes]
+    """Compiles the programs, shrinking the configuration of each kernel that exceeds the shared memory of a target.
+
+    `configs` are, for each program, the configurations by nest that differ from `default`. Raises `CompileError` when
+    the smallest configuration does not fit either.
+    """
+    chosen = [dict(overrides) for overrides in configs]
     while True:
         modules = tuple([
-            module(proc, PRODUCTS.get(), usual, mine) for proc, mine in zip(procs, chosen, strict=True)
+            generate_module(proc, PRODUCTS.get(), default, overrides)
+            for proc, overrides in zip(procs, chosen, strict=True)
         ])  # fmt: skip
-        made = machine.compile(modules)
-        large = list(_large(modules, made, machine.targets))
-        if not large:
-            return modules, made
-        for number, kernel, binary, target in {(each[0], each[1].nest): each for each in large}.values():
-            smaller = chosen[number].get(kernel.nest, usual).smaller()
+        compiled = machine.compile(modules)
+        oversized = list(_oversized_kernels(modules, compiled, machine.targets))
+        if not oversized:
+            return modules, compiled
+        for number, kernel, binary, target in {(item[0], item[1].nest): item for item in oversized}.values():
+            smaller = chosen[number].get(kernel.nest, default).shrunk()
             if smaller is None:
                 raise CompileError(
                     f"kernel `{kernel.name}` needs {binary.shared_bytes} bytes of shared memory, and a block of"
@@ -47,12 +52,12 @@ def fitted(
             chosen[number][kernel.nest] = smaller
 
 
-def _large(
-    modules: Sequence[Module], made: Binaries, targets: Sequence[Target]
+def _oversized_kernels(
+    modules: Sequence[Module], compiled: Binaries, targets: Sequence[Target]
 ) -> Iterator[tuple[int, Kernel, Binary, Target]]:
-    """Kernels that need more shared memory than there is, and the numbers of their programs."""
+    """Kernels whose shared memory exceeds that of a target, with the index of their module."""
     for target in targets:
-        for number, (each, binaries) in enumerate(zip(modules, made[target.sm], strict=True)):
-            for kernel, binary in zip(each.kernels, binaries, strict=True):
+        for number, (module, binaries) in enumerate(zip(modules, compiled[target.sm], strict=True)):
+            for kernel, binary in zip(module.kernels, binaries, strict=True):
                 if binary.shared_bytes > target.shared_bytes:
                     yield number, kernel, binary, target

@@ -1,4 +1,4 @@
-"""A program as kernels: one for each nest of loops, and their text.
+"""Generates the Triton source of a program: one kernel for each loop nest.
 
     @triton.jit
     def step_1(x, y, BLOCK_i: tl.constexpr):
@@ -16,35 +16,40 @@ from collections.abc import Mapping, Sequence
 
 from ocannl.codegen import Document, Nest, nests, pool_bufs, printable
 from ocannl.ir.index import Sym
-from ocannl.ir.loops import Body, Buf, Home, Load, Local, Proc, Store, Update
+from ocannl.ir.loops import Body, Buf, Load, Local, MemorySpace, Proc, Store, Update
 from ocannl.ir.names import Namer
 from ocannl.ir.walk import walk
-from ocannl_backend_triton.axes import layout
-from ocannl_backend_triton.collapse import collapsed
+from ocannl_backend_triton.axes import choose_layout
+from ocannl_backend_triton.collapse import collapse_loops
 from ocannl_backend_triton.emit import Emitter
 from ocannl_backend_triton.hazards import Hazards
-from ocannl_backend_triton.kernel import SCRATCH, STATICS, Argument, Kernel, Module
-from ocannl_backend_triton.launch_config import USUAL, Sizes
-from ocannl_backend_triton.nests import hoisted, parallel, written
-from ocannl_backend_triton.types import held
+from ocannl_backend_triton.kernel import SCRATCH_REGION, STATICS_REGION, Argument, Kernel, Module
+from ocannl_backend_triton.launch_config import DEFAULT_CONFIG, LaunchConfig
+from ocannl_backend_triton.nests import hoist_parallel_loops, parallel_loops, written_bufs
+from ocannl_backend_triton.types import triton_type
 from ocannl_backend_triton.values import Operations
 
 RESERVED = (*keyword.kwlist, *dir(builtins), "libdevice", "statics", "tl", "triton")
-NONE: Mapping[int, Sizes] = {}
-ALIGNMENT = 256  # of what lies in the scratch memory, in bytes
+NO_CONFIGS: Mapping[int, LaunchConfig] = {}
+SCRATCH_ALIGNMENT_BYTES = 256  # of each array in scratch memory
 
 
-def module(
-    proc: Proc, products: str = "ieee", usual: Sizes = USUAL, sizes: Mapping[int, Sizes] = NONE
-) -> Module:  # fmt: skip
-    """The program as kernels; `products` is how matrices of float32 are multiplied, `sizes` are those of nests, by
-    place, that have not the usual ones."""
-    return _Program(proc, products, usual, sizes).module()
+def generate_module(
+    proc: Proc,
+    products: str = "ieee",
+    default: LaunchConfig = DEFAULT_CONFIG,
+    configs: Mapping[int, LaunchConfig] = NO_CONFIGS,
+) -> Module:
+    """Generates kernels for the program. `products` is the precision of float32 matrix products, `configs` are the
+    launch configurations of nests, by index, that differ from `default`."""
+    return _ModuleBuilder(proc, products, default, configs).module()
 
 
-class _Program:
-    def __init__(self, proc: Proc, products: str, usual: Sizes, sizes: Mapping[int, Sizes]) -> None:
-        self.proc, self.products, self.usual, self.sizes = proc, products, usual, sizes
+class _ModuleBuilder:
+    """Accumulates the kernels and helper functions of one program."""
+
+    def __init__(self, proc: Proc, products: str, default: LaunchConfig, configs: Mapping[int, LaunchConfig]) -> None:
+        self.proc, self.products, self.default, self.configs = proc, products, default, configs
         self.operations = Operations()
         self.names = Namer(RESERVED)  # of functions
         self.pools = pool_bufs(proc)
@@ -53,8 +58,8 @@ class _Program:
         self.scratch_bytes = 0
 
     def module(self) -> Module:
-        for place, nest in enumerate(nests(self.proc)):
-            self.add(place, nest)
+        for nest_index, nest in enumerate(nests(self.proc)):
+            self.add(nest_index, nest)
         regions = [(buf.name, buf.nbytes) for buf in self.pools]
         if self.proc.arena:
             regions.append(("arena", self.proc.arena))
@@ -67,69 +72,69 @@ class _Program:
         doc.line(f"# {printable(self.proc.name)}")
         doc.line("import triton")
         doc.line("import triton.language as tl")
-        if self.operations.uses_library:
+        if self.operations.uses_libdevice:
             doc.line("from triton.language.extra import libdevice")
         return doc.text() + "".join(f"\n\n{text}" for text in (*self.operations.helpers.values(), *self.texts))
 
-    def add(self, place: int, nest: Nest) -> None:
-        if not written(nest.body) or any(loop.sym.extent == 0 for loop in parallel(nest.body)[0]):
+    def add(self, nest_index: int, nest: Nest) -> None:
+        if not written_bufs(nest.body) or any(loop.sym.extent == 0 for loop in parallel_loops(nest.body)[0]):
             return
-        body, views = collapsed(hoisted(nest.body))
-        plan = layout(body, self.sizes.get(place, self.usual))
+        body, views = collapse_loops(hoist_parallel_loops(nest.body))
+        block_layout = choose_layout(body, self.configs.get(nest_index, self.default))
         names = Namer(RESERVED)
-        touched = _touched(body, views)
-        parameters = {buf: names(buf.name) for buf in touched}
-        seen = parameters | {view: parameters[buf] for view, buf in views.items() if buf in parameters}
-        emitter = Emitter(plan, names, self.operations, Hazards(body, nest.disjoint, views), seen, self.products)
+        accesses = _buffer_accesses(body, views)
+        parameters = {buf: names(buf.name) for buf in accesses}
+        pointer_names = parameters | {view: parameters[buf] for view, buf in views.items() if buf in parameters}
+        hazards = Hazards(body, nest.unaliased_bufs, views)
+        emitter = Emitter(block_layout, names, self.operations, hazards, pointer_names, self.products)
         emitter.kernel(body)
-        arguments = [self.argument(name, buf, touched[buf]) for buf, name in parameters.items()]
+        arguments = [self.argument(name, buf, accesses[buf]) for buf, name in parameters.items()]
         head = []
         if emitter.scope.statics:
-            arguments.append(Argument("statics", "i64", STATICS, 0, 8 * len(self.proc.syms), True, False))
+            arguments.append(Argument("statics", "i64", STATICS_REGION, 0, 8 * len(self.proc.syms), True, False))
             head = [self.static(sym, index.text) for sym, index in emitter.scope.statics.items()]
-        for name, buf, count in emitter.memory.scratch:
-            arguments.append(self.scratch(name, buf, count))
+        for name, buf, count in emitter.memory.scratch_arrays:
+            arguments.append(self.add_scratch_argument(name, buf, count))
         label = nest.labels[0] if nest.labels else ""
         name = self.names(f"{self.proc.name}_{label}" if label else f"{self.proc.name}_{len(self.kernels) + 1}")
-        words = set(re.findall(r"\w+", emitter.scope.doc.text()))
-        constants = tuple([(name, value) for name, value in emitter.scope.constants.items() if name in words])
-        self.texts.append(_function(name, nest.labels, arguments, constants, head, emitter.scope.doc))
-        grid = plan.programs, 1, 1
-        self.kernels.append(
-            Kernel(name, label, tuple(arguments), grid, constants, plan.num_warps, plan.num_stages, place)
-        )
+        used_names = set(re.findall(r"\w+", emitter.scope.doc.text()))
+        constants = tuple([(name, value) for name, value in emitter.scope.constants.items() if name in used_names])
+        self.texts.append(_function_text(name, nest.labels, arguments, constants, head, emitter.scope.doc))
+        grid = block_layout.num_programs, 1, 1
+        num_warps, num_stages = block_layout.num_warps, block_layout.num_stages
+        self.kernels.append(Kernel(name, label, tuple(arguments), grid, constants, num_warps, num_stages, nest_index))
 
     def static(self, sym: Sym, name: str) -> str:
         return f"    {name} = tl.load(statics + {self.proc.syms.index(sym)})"
 
-    def argument(self, name: str, buf: Buf, how: str) -> Argument:
-        region = self.pools.index(buf) if buf.home is Home.POOL else len(self.pools) if buf.nbytes else 0
-        kind = held(buf.precision).pointer
-        return Argument(name, kind, region, buf.offset or 0, buf.nbytes, "r" in how, "w" in how)
+    def argument(self, name: str, buf: Buf, mode: str) -> Argument:
+        region = self.pools.index(buf) if buf.space is MemorySpace.GLOBAL else len(self.pools) if buf.nbytes else 0
+        kind = triton_type(buf.precision).pointee
+        return Argument(name, kind, region, buf.offset or 0, buf.nbytes, "r" in mode, "w" in mode)
 
-    def scratch(self, name: str, buf: Buf, count: int) -> Argument:
+    def add_scratch_argument(self, name: str, buf: Buf, count: int) -> Argument:
         nbytes, offset = buf.nbytes * count, self.scratch_bytes
-        self.scratch_bytes += -(-nbytes // ALIGNMENT) * ALIGNMENT
-        return Argument(name, held(buf.precision).pointer, SCRATCH, offset, nbytes, True, True)
+        self.scratch_bytes += -(-nbytes // SCRATCH_ALIGNMENT_BYTES) * SCRATCH_ALIGNMENT_BYTES
+        return Argument(name, triton_type(buf.precision).pointee, SCRATCH_REGION, offset, nbytes, True, True)
 
 
-def _touched(body: Body, views: Mapping[Buf, Buf]) -> dict[Buf, str]:
-    """The arrays that the statements share with others, and whether they read (r) and write (w) them."""
-    found: dict[Buf, str] = {}
+def _buffer_accesses(body: Body, views: Mapping[Buf, Buf]) -> dict[Buf, str]:
+    """Global arrays that the statements access, with their modes: read (r), write (w)."""
+    accesses: dict[Buf, str] = {}
     local = {node.buf for node in walk(body) if isinstance(node, Local)}
     for node in walk(body):
         match node:
-            case Load(ref): how = "r"
-            case Store(ref): how = "w"
-            case Update(ref): how = "rw"
+            case Load(ref): access = "r"
+            case Store(ref): access = "w"
+            case Update(ref): access = "rw"
             case _: continue
         if ref.buf not in local:
             buf = views.get(ref.buf, ref.buf)
-            found[buf] = found.get(buf, "") + how
-    return found
+            accesses[buf] = accesses.get(buf, "") + access
+    return accesses
 
 
-def _function(
+def _function_text(
     name: str, labels: Sequence[str], arguments: Sequence[Argument], constants: Sequence[tuple[str, int]],
     head: Sequence[str], body: Document,
 ) -> str:  # fmt: skip

@@ -1,7 +1,7 @@
-"""Queues of a GPU: streams, the points in them, and the pinned memory that arrays of the host pass through.
+"""Queues of a CUDA device: streams, events, and the pinned memory through which host arrays are transferred.
 
-A stream does its work while the host goes on, so a queue that is not threaded only waits where the host's memory is
-read or written. One that is threaded has a thread that does even that.
+Streams run asynchronously, so a queue without a thread waits only where host memory is read or written. A threaded
+queue does this on a thread of its own.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import numpy as np
 
 from ocannl.backend import Location
-from ocannl.backend.cpu.work_queue import Point, WorkQueue
+from ocannl.backend.cpu.work_queue import QueueEvent, WorkQueue
 from ocannl.base.errors import BackendError
-from ocannl_backend_triton.dlpack import GPU, Kind, Lent, borrow
+from ocannl_backend_triton.dlpack import CUDA_DEVICE, Dtype, ExportedArray, import_array
 from ocannl_backend_triton.driver import EVENT_DISABLE_TIMING, STREAM_NON_BLOCKING
 
 if TYPE_CHECKING:
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 
-class Mark:
+class StreamEvent:
     """Implements `Event`: a point in a stream."""
 
     def __init__(self, device: CudaDevice, stream: c_void_p) -> None:
         self._device = device
         with device.current() as driver:
-            self._handle = driver.handle("cuEventCreate", EVENT_DISABLE_TIMING)
-            weakref.finalize(self, device.give_back, "cuEventDestroy_v2", self._handle)
+            self._handle = driver.get_handle("cuEventCreate", EVENT_DISABLE_TIMING)
+            weakref.finalize(self, device.release, "cuEventDestroy_v2", self._handle)
             driver("cuEventRecord", self._handle, stream)
 
     def is_done(self) -> bool:
@@ -47,112 +47,112 @@ class Mark:
         with self._device.current() as driver:
             driver("cuEventSynchronize", self._handle)
 
-    def hold_up(self, stream: c_void_p) -> None:
-        """What is put into the stream from now on begins after this."""
+    def block_stream(self, stream: c_void_p) -> None:
+        """Makes work submitted to the stream from now on wait for this event."""
         with self._device.current() as driver:
             driver("cuStreamWaitEvent", stream, self._handle, 0)
 
 
-class MarkPoint(Point):
-    """Implements `Event`: a point in a line, whose thread puts a mark into the stream when it comes there."""
+class ThreadedStreamEvent(QueueEvent):
+    """Implements `Event`: a position in a work queue, whose thread records a stream event when it gets there."""
 
-    __slots__ = ("_make", "_mark")
+    __slots__ = ("_create", "_event")
 
-    def __init__(self, make: Callable[[], Mark]) -> None:
+    def __init__(self, create: Callable[[], StreamEvent]) -> None:
         super().__init__()
-        self._make = make
+        self._create = create
 
     def reach(self) -> None:
-        self._mark = self._make()
+        self._event = self._create()
 
     def is_done(self) -> bool:
-        return super().is_done() and self._mark.is_done()
+        return super().is_done() and self._event.is_done()
 
     def synchronize(self) -> None:
         super().synchronize()
-        self._mark.synchronize()
+        self._event.synchronize()
 
-    def hold_up(self, stream: c_void_p) -> None:
+    def block_stream(self, stream: c_void_p) -> None:
         super().synchronize()
-        self._mark.hold_up(stream)
+        self._event.block_stream(stream)
 
 
-class _InStream(Protocol):
-    def hold_up(self, stream: c_void_p) -> None: ...
+class _BlocksStreams(Protocol):
+    def block_stream(self, stream: c_void_p) -> None: ...
 
 
-class Staging:
-    """Pinned memory in pieces, used by turns: one travels while the host fills or empties another."""
+class StagingBuffers:
+    """Pinned buffers used round robin, so that one is transferred while the host fills or empties another."""
 
-    PIECE_BYTES = 4 << 20
-    PIECES = 2
+    BUFFER_BYTES = 4 << 20
+    NUM_BUFFERS = 2
 
     def __init__(self, device: CudaDevice) -> None:
         self._device = device
-        self._pieces: list[Bytes] = []
-        self._marks: list[Mark | None] = [None] * self.PIECES
-        self._turn = 0
+        self._buffers: list[Bytes] = []
+        self._events: list[StreamEvent | None] = [None] * self.NUM_BUFFERS
+        self._index = 0
         with device.current() as driver:
-            for _ in range(self.PIECES):
-                piece = driver.handle("cuMemHostAlloc", self.PIECE_BYTES, 0)
-                weakref.finalize(self, device.give_back, "cuMemFreeHost", piece)
-                assert piece.value is not None
-                self._pieces.append(np.ctypeslib.as_array((c_ubyte * self.PIECE_BYTES).from_address(piece.value)))
+            for _ in range(self.NUM_BUFFERS):
+                buffer = driver.get_handle("cuMemHostAlloc", self.BUFFER_BYTES, 0)
+                weakref.finalize(self, device.release, "cuMemFreeHost", buffer)
+                assert buffer.value is not None
+                self._buffers.append(np.ctypeslib.as_array((c_ubyte * self.BUFFER_BYTES).from_address(buffer.value)))
 
     def upload(self, stream: c_void_p, address: int, source: Bytes) -> None:
-        """When it returns, the source is no longer needed."""
-        for start in range(0, source.nbytes, self.PIECE_BYTES):
-            part = source[start : start + self.PIECE_BYTES]
-            turn, piece = self._next(part.nbytes)
-            np.copyto(piece, part)
+        """Copies a host array to the device. The array may be changed after the return."""
+        for start in range(0, source.nbytes, self.BUFFER_BYTES):
+            part = source[start : start + self.BUFFER_BYTES]
+            index, buffer = self._next_buffer(part.nbytes)
+            np.copyto(buffer, part)
             with self._device.current() as driver:
-                driver("cuMemcpyHtoDAsync_v2", address + start, piece.ctypes.data, part.nbytes, stream)
-            self._marks[turn] = Mark(self._device, stream)
+                driver("cuMemcpyHtoDAsync_v2", address + start, buffer.ctypes.data, part.nbytes, stream)
+            self._events[index] = StreamEvent(self._device, stream)
 
     def download(self, stream: c_void_p, address: int, target: Bytes) -> None:
-        """When it returns, the target is filled."""
-        arriving: list[tuple[Mark, Bytes, Bytes]] = []
-        for start in range(0, target.nbytes, self.PIECE_BYTES):
-            part = target[start : start + self.PIECE_BYTES]
-            turn, piece = self._next(part.nbytes)
+        """Copies device memory to a host array, which is complete on return."""
+        in_flight: list[tuple[StreamEvent, Bytes, Bytes]] = []
+        for start in range(0, target.nbytes, self.BUFFER_BYTES):
+            part = target[start : start + self.BUFFER_BYTES]
+            index, buffer = self._next_buffer(part.nbytes)
             with self._device.current() as driver:
-                driver("cuMemcpyDtoHAsync_v2", piece.ctypes.data, address + start, part.nbytes, stream)
-            mark = self._marks[turn] = Mark(self._device, stream)
-            arriving.append((mark, piece, part))
-            if len(arriving) == self.PIECES:
-                _arrived(*arriving.pop(0))
-        for each in arriving:
-            _arrived(*each)
+                driver("cuMemcpyDtoHAsync_v2", buffer.ctypes.data, address + start, part.nbytes, stream)
+            event = self._events[index] = StreamEvent(self._device, stream)
+            in_flight.append((event, buffer, part))
+            if len(in_flight) == self.NUM_BUFFERS:
+                _complete_download(*in_flight.pop(0))
+        for transfer in in_flight:
+            _complete_download(*transfer)
 
-    def _next(self, size_bytes: int) -> tuple[int, Bytes]:
-        """A piece that no copy needs any more."""
-        self._turn = (self._turn + 1) % self.PIECES
-        mark = self._marks[self._turn]
-        if mark is not None:
-            mark.synchronize()
-        return self._turn, self._pieces[self._turn][:size_bytes]
+    def _next_buffer(self, size_bytes: int) -> tuple[int, Bytes]:
+        """The next buffer, after the last transfer that used it."""
+        self._index = (self._index + 1) % self.NUM_BUFFERS
+        event = self._events[self._index]
+        if event is not None:
+            event.synchronize()
+        return self._index, self._buffers[self._index][:size_bytes]
 
 
-def _arrived(mark: Mark, piece: Bytes, part: Bytes) -> None:
-    mark.synchronize()
-    np.copyto(part, piece)
+def _complete_download(event: StreamEvent, buffer: Bytes, part: Bytes) -> None:
+    event.synchronize()
+    np.copyto(part, buffer)
 
 
 class StreamQueue:
-    """Implements `Queue`: a stream of its own."""
+    """Implements `Queue`: a CUDA stream."""
 
     immediate = True
 
     def __init__(self, device: CudaDevice) -> None:
         self.device = device
         with device.current() as driver:
-            self.stream = driver.handle("cuStreamCreate", STREAM_NON_BLOCKING)
-        weakref.finalize(self, device.give_back, "cuStreamDestroy_v2", self.stream)
-        self._staging: Staging | None = None
+            self.stream = driver.get_handle("cuStreamCreate", STREAM_NON_BLOCKING)
+        weakref.finalize(self, device.release, "cuStreamDestroy_v2", self.stream)
+        self._staging: StagingBuffers | None = None
         self._lock = threading.Lock()
 
     def submit(self, work: Callable[..., object], *values: int) -> None:
-        """Entries of this queue keep its order by themselves; anything else is done by the host, in its turn."""
+        """Entries of this queue are ordered by its stream; other work runs on the host after a synchronization."""
         if getattr(work, "stream", None) is not self.stream:
             self.synchronize()
         work(*values)
@@ -166,47 +166,49 @@ class StreamQueue:
     def from_host(self, where: Location, array: np.ndarray[Any, Any]) -> None:
         address = self.device.address(where, array.nbytes)
         with self._lock:
-            self._staged().upload(self.stream, address, _flat(array))
+            self._get_staging().upload(self.stream, address, _flat(array))
 
     def to_host(self, where: Location, out: np.ndarray[Any, Any]) -> None:
         address = self.device.address(where, out.nbytes)
         with self._lock:
-            self._staged().download(self.stream, address, _flat(out))
+            self._get_staging().download(self.stream, address, _flat(out))
 
     def copy(self, source: Location, target: Location, size_bytes: int) -> None:
-        giver: CudaDevice = source.pool.device
-        taken, given = giver.address(source, size_bytes), self.device.address(target, size_bytes)
+        source_device: CudaDevice = source.pool.device
+        source_address = source_device.address(source, size_bytes)
+        target_address = self.device.address(target, size_bytes)
         if size_bytes:
             with self.device.current() as driver:
-                if giver is self.device:
-                    driver("cuMemcpyDtoDAsync_v2", given, taken, size_bytes, self.stream)
+                if source_device is self.device:
+                    driver("cuMemcpyDtoDAsync_v2", target_address, source_address, size_bytes, self.stream)
                 else:
-                    here, there = self.device.context, giver.context
-                    driver("cuMemcpyPeerAsync", given, here, taken, there, size_bytes, self.stream)
+                    source_end = source_address, source_device.context
+                    target_end = target_address, self.device.context
+                    driver("cuMemcpyPeerAsync", *target_end, *source_end, size_bytes, self.stream)
 
-    def lend(self, where: Location, dims: tuple[int, ...], kind: Kind, holds: object) -> Lent:
-        """Who uses the array begins after what has been submitted here so far."""
-        size_bytes = math.prod(dims, start=kind.itemsize)
+    def to_dlpack(self, where: Location, dims: tuple[int, ...], dtype: Dtype, holds: object) -> ExportedArray:
+        """Exports memory; its users are ordered after all work submitted here so far."""
+        size_bytes = math.prod(dims, start=dtype.itemsize)
 
-        def order(stream: int) -> None:
-            self.record().hold_up(c_void_p(stream))
+        def block_stream(stream: int) -> None:
+            self.record().block_stream(c_void_p(stream))
 
         address = self.device.address(where, size_bytes)
-        return Lent(address, self.device.ordinal, dims, kind, (self, holds), order)
+        return ExportedArray(address, self.device.ordinal, dims, dtype, (self, holds), block_stream)
 
-    def borrow(self, array: object) -> tuple[Location, tuple[int, ...], Kind] | None:
-        where = getattr(array, "__dlpack_device__", lambda: None)()
-        if where is None or where[0] != GPU:
+    def from_dlpack(self, array: object) -> tuple[Location, tuple[int, ...], Dtype] | None:
+        device = getattr(array, "__dlpack_device__", lambda: None)()
+        if device is None or device[0] != CUDA_DEVICE:
             return None
         assert self.stream.value is not None
-        return self.device.guest(borrow(array, self.stream.value))
+        return self.device.import_array(import_array(array, self.stream.value))
 
-    def record(self) -> Mark:
-        return Mark(self.device, self.stream)
+    def record(self) -> StreamEvent:
+        return StreamEvent(self.device, self.stream)
 
     def wait(self, event: Event, *, needed: bool = True) -> None:
         try:
-            cast(_InStream, event).hold_up(self.stream)
+            cast(_BlocksStreams, event).block_stream(self.stream)
         except BackendError:
             if needed:
                 raise
@@ -214,24 +216,24 @@ class StreamQueue:
     def synchronize(self) -> None:
         with self.device.current() as driver:
             driver("cuStreamSynchronize", self.stream)
-        self.device.sweep()
+        self.device.reclaim()
 
-    def _staged(self) -> Staging:
+    def _get_staging(self) -> StagingBuffers:
         if self._staging is None:
-            self._staging = Staging(self.device)
+            self._staging = StagingBuffers(self.device)
         return self._staging
 
 
 class ThreadedStreamQueue:
-    """Implements `Queue`: a stream, and a thread that feeds it."""
+    """Implements `Queue`: a stream, and a thread that submits to it."""
 
     immediate = False
 
     def __init__(self, device: CudaDevice) -> None:
         self.device = device
         self._inner = StreamQueue(device)
-        self._line = WorkQueue(SimpleNamespace(cancelled=False))  # a kernel that runs cannot be cancelled
-        weakref.finalize(self, self._line.end)
+        self._work_queue = WorkQueue(SimpleNamespace(cancelled=False))  # running kernels cannot be cancelled
+        weakref.finalize(self, self._work_queue.end)
 
     @property
     def stream(self) -> c_void_p:
@@ -239,54 +241,54 @@ class ThreadedStreamQueue:
 
     def submit(self, work: Callable[..., object], *values: int) -> None:
         inner = self._inner
-        self._line.put(lambda: inner.submit(work, *values))
+        self._work_queue.put(lambda: inner.submit(work, *values))
 
     def zero(self, where: Location, size_bytes: int) -> None:
         inner = self._inner
-        self._line.put(lambda: inner.zero(where, size_bytes))
+        self._work_queue.put(lambda: inner.zero(where, size_bytes))
 
     def from_host(self, where: Location, array: np.ndarray[Any, Any]) -> None:
         inner = self._inner
-        self._line.put(lambda: inner.from_host(where, array))
+        self._work_queue.put(lambda: inner.from_host(where, array))
 
     def to_host(self, where: Location, out: np.ndarray[Any, Any]) -> None:
         inner = self._inner
-        self._line.put(lambda: inner.to_host(where, out))
+        self._work_queue.put(lambda: inner.to_host(where, out))
 
     def copy(self, source: Location, target: Location, size_bytes: int) -> None:
         inner = self._inner
-        self._line.put(lambda: inner.copy(source, target, size_bytes))
+        self._work_queue.put(lambda: inner.copy(source, target, size_bytes))
 
-    def lend(self, where: Location, dims: tuple[int, ...], kind: Kind, holds: object) -> Lent:
+    def to_dlpack(self, where: Location, dims: tuple[int, ...], dtype: Dtype, holds: object) -> ExportedArray:
         self.synchronize()
-        return self._inner.lend(where, dims, kind, holds)
+        return self._inner.to_dlpack(where, dims, dtype, holds)
 
-    def borrow(self, array: object) -> tuple[Location, tuple[int, ...], Kind] | None:
-        return self._inner.borrow(array)
+    def from_dlpack(self, array: object) -> tuple[Location, tuple[int, ...], Dtype] | None:
+        return self._inner.from_dlpack(array)
 
-    def record(self) -> MarkPoint:
-        point = MarkPoint(self._inner.record)
-        self._line.put(point)
-        return point
+    def record(self) -> ThreadedStreamEvent:
+        event = ThreadedStreamEvent(self._inner.record)
+        self._work_queue.put(event)
+        return event
 
     def wait(self, event: Event, *, needed: bool = True) -> None:
         inner = self._inner
-        self._line.put(lambda: inner.wait(event, needed=needed))
+        self._work_queue.put(lambda: inner.wait(event, needed=needed))
 
     def synchronize(self) -> None:
-        """An exception here, such as an interrupt, drops what waits."""
-        point = self.record()
+        """Waits for all work. An exception during the wait, such as an interrupt, cancels queued work."""
+        event = self.record()
         try:
-            point.done.wait()
+            event.done.wait()
         except BaseException:
-            self._line.cancel()
+            self._work_queue.cancel()
             raise
-        self._line.refuse_broken()
-        point.synchronize()
+        self._work_queue.refuse_broken()
+        event.synchronize()
 
 
 def _flat(array: np.ndarray[Any, Any]) -> Bytes:
-    """The array's own memory, as bytes."""
+    """The memory of a contiguous array as bytes, without a copy."""
     if not array.flags.c_contiguous:
         raise ValueError("a host array that is copied to or from a device must be contiguous")
     return array.reshape(-1).view(np.uint8)

@@ -1,4 +1,4 @@
-"""What a kernel is compiled for: the instructions of a GPU, and how much there is of what kernels share."""
+"""Compilation targets: the compute capability of a GPU and its shared memory per block."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ KIB = 1024
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """`sm` is the compute capability, without its point: 80, 90, 120."""
+    """`sm` is the compute capability without its point: 80, 90, 120."""
 
     sm: int
-    shared_bytes: int  # that one block can have
+    shared_bytes: int  # maximum per block
     multiprocessors: int
 
     def __str__(self) -> str:
         return f"sm_{self.sm}"
 
 
-KNOWN = {
+TARGETS = {
     target.sm: target
     for target in (
         Target(80, 163 * KIB, 108),  # A100
@@ -30,4 +30,4 @@ KNOWN = {
         Target(120, 99 * KIB, 170),
     )
 }
-"""To compile for where there is no GPU."""
+"""Targets for compilation without a GPU, by compute capability."""

@@ -1,4 +1,4 @@
-"""The types of numbers, in the words of triton."""
+"""Triton element types of the compiler's number types."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from ocannl.ir.precision import (
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """How a number is held: `pointer` is what a parameter of a kernel points to, `value` the type of a value."""
+class TritonType:
+    """`pointee` is the element type of a pointer parameter of a kernel, `dtype` the type of a loaded value."""
 
-    pointer: str
-    value: str
+    pointee: str
+    dtype: str
 
 
-HELD: dict[Precision, Held] = {
-    bool_: Held("u8", "tl.uint8"),  # 0 or 1
-    uint8: Held("u8", "tl.uint8"),
-    uint16: Held("u16", "tl.uint16"),
-    uint32: Held("u32", "tl.uint32"),
-    uint64: Held("u64", "tl.uint64"),
-    int32: Held("i32", "tl.int32"),
-    int64: Held("i64", "tl.int64"),
-    float8_e5m2: Held("u8", "tl.uint8"),  # their bits
-    float8_e4m3fn: Held("u8", "tl.uint8"),
-    float16: Held("fp16", "tl.float16"),
-    bfloat16: Held("bf16", "tl.bfloat16"),
-    float32: Held("fp32", "tl.float32"),
-    float64: Held("fp64", "tl.float64"),
+TRITON_TYPES: dict[Precision, TritonType] = {
+    bool_: TritonType("u8", "tl.uint8"),  # 0 or 1
+    uint8: TritonType("u8", "tl.uint8"),
+    uint16: TritonType("u16", "tl.uint16"),
+    uint32: TritonType("u32", "tl.uint32"),
+    uint64: TritonType("u64", "tl.uint64"),
+    int32: TritonType("i32", "tl.int32"),
+    int64: TritonType("i64", "tl.int64"),
+    float8_e5m2: TritonType("u8", "tl.uint8"),  # bit pattern
+    float8_e4m3fn: TritonType("u8", "tl.uint8"),
+    float16: TritonType("fp16", "tl.float16"),
+    bfloat16: TritonType("bf16", "tl.bfloat16"),
+    float32: TritonType("fp32", "tl.float32"),
+    float64: TritonType("fp64", "tl.float64"),
 }
 
 
-def held(precision: Precision) -> Held:
-    return HELD[precision]
+def triton_type(precision: Precision) -> TritonType:
+    return TRITON_TYPES[precision]

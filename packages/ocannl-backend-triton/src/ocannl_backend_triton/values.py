@@ -1,14 +1,14 @@
-"""Values as text, and the operations on them.
+"""Triton expressions for values, and operations on them.
 
-A value is a number or a block of them; its axes say along which axes of the kernel it varies. A block has as many axes
-as the kernel, of size one where it does not vary; a value that varies along none is a number.
+A value is a scalar or a block. A block has the rank of the kernel, with size one along axes where it does not vary; a
+value that varies along no axis is a scalar.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,42 +17,36 @@ from ocannl.codegen.numbers import bits, is_narrow, is_signed, limits, pattern, 
 from ocannl.ir import threefry
 from ocannl.ir.ops import Op
 from ocannl.ir.precision import Family, Precision, bool_, float32, int32, uint32
-from ocannl.ir.text import short
-from ocannl_backend_triton.float8 import FORMATS8, narrowed, widened
-from ocannl_backend_triton.types import held
+from ocannl.ir.text import short_name
+from ocannl_backend_triton.float8 import FORMATS8, narrowing_body, widening_body
+from ocannl_backend_triton.types import triton_type
 
 Axes = frozenset[int]
-NOWHERE: Axes = frozenset()
+NO_AXES: Axes = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """`truth` is the same as a truth value, where that comes cheaper; `constant` the number that it is; a literal takes
-    its type from what it meets."""
+    """The text of a scalar or block and the axes along which it varies.
+
+    `condition` is a cheaper boolean form, if any; `constant` the text of a constant. A literal adopts the type of the
+    other operand.
+    """
 
     text: str
     precision: Precision
-    axes: Axes = NOWHERE
-    truth: str = ""
+    axes: Axes = NO_AXES
+    condition: str = ""
     constant: str = ""
-    literal: bool = False
+    is_literal: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Helper:
-    """A function that kernels call."""
-
-    name: str
-    text: str
-    needs: tuple[Helper, ...] = field(default=())
-
-
-RELATIONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 INFIX = {"add": "+", "sub": "-", "mul": "*", "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
-NATIVE = {"recip_sqrt": "rsqrt", **{name: name for name in ("exp", "exp2", "log", "log2", "sin", "cos")}}
-CLOSED = ("max", "min", "mul", "where", "id", "fst", "snd", "relu")  # of truth values they give truth values
+TRITON_FUNCTIONS = {"recip_sqrt": "rsqrt", **{name: name for name in ("exp", "exp2", "log", "log2", "sin", "cos")}}
+CLOSED_ON_BOOL = ("max", "min", "mul", "where", "id", "fst", "snd", "relu")  # map 0 and 1 to 0 and 1
 
-FLOAT = {
+FLOAT_TEMPLATES = {
     "abs": "tl.abs({0})",
     "trunc": "_trunc({0})",
     "relu": "_maximum({0}, {zero})",
@@ -64,45 +58,45 @@ FLOAT = {
     "div": "({0} / {1})",
     "recip": "({one} / {0})",
     "mod": "_modulo({0}, {1})",
-    **{name: f"tl.{function}({{0}})" for name, function in NATIVE.items()},
+    **{name: f"tl.{function}({{0}})" for name, function in TRITON_FUNCTIONS.items()},
     "tanh": "libdevice.tanh({0})",
     "pow": "libdevice.pow({0}, {1})",
 }
-SINGLE = {  # as IEEE has them; the operators are faster and less exact
+FLOAT32_TEMPLATES = {  # correctly rounded; Triton's operators are faster and less accurate
     "sqrt": "tl.sqrt_rn({0})",
     "div": "tl.div_rn({0}, {1})",
     "recip": "tl.div_rn({one}, {0})",
 }
-UNSIGNED = {
+UNSIGNED_TEMPLATES = {
     "abs": "{0}",
     "trunc": "{0}",
     "relu": "{0}",
     "sat01": "tl.minimum({0}, {one})",
-    "sat01_gate": "{zero}",  # no whole number lies between
+    "sat01_gate": "{zero}",  # no integer lies strictly between 0 and 1
     "max": "tl.maximum({0}, {1})",
     "min": "tl.minimum({0}, {1})",
     "fma": "({0} * {1} + {2})",
 }
-SIGNED = UNSIGNED | {
+SIGNED_TEMPLATES = UNSIGNED_TEMPLATES | {
     "abs": "tl.abs({0})",
     "relu": "tl.maximum({0}, {zero})",
     "sat01": "tl.minimum(tl.maximum({0}, {zero}), {one})",
 }
-ANY = {
+COMMON_TEMPLATES = {
     "neg": "(-{0})",
     "relu_gate": "tl.where({0} > 0, {1}, {zero})",
     "sat01_gate": "tl.where(({0} > 0) & ({0} < 1), {1}, {zero})",
 }
-MODULO = """\
+MODULO_BODY = """\
 rest = libdevice.fmod(x, y)
 return tl.where((rest != 0) & ((rest < 0) ^ (y < 0)), rest + y, rest)"""
-HELPERS = {  # no user's word begins as these do
+HELPERS = {  # identifiers made of user labels never begin like these
     "_maximum": ("x, y", "return tl.maximum(x, y, propagate_nan=tl.PropagateNan.ALL)"),
     "_minimum": ("x, y", "return tl.minimum(x, y, propagate_nan=tl.PropagateNan.ALL)"),
     "_trunc": ("x", "return tl.where(x < 0, tl.ceil(x), tl.floor(x))"),
-    "_modulo": ("x, y", MODULO),
+    "_modulo": ("x, y", MODULO_BODY),
 }
-POWER = """\
+POWER_BODY = """\
 left = n + x * 0
 base = x + n * 0
 product = base * 0 + 1
@@ -111,28 +105,28 @@ for _ in range(BITS):
     base = base * base
     left = left >> 1
 {negative}return product"""
-WHOLE = {  # on whole numbers: they never trap, and wrap
+INTEGER_HELPERS = {  # they wrap around and never trap
     "mod": ("x, y", "safe = tl.where({trap}, ONE, y)\nrest = x % safe\n{signed}return tl.where(y == 0, ZERO, rest)"),
-    "pow": ("x, n", POWER),
+    "pow": ("x, n", POWER_BODY),
     "left_shift": ("x, n", "room = (n >= 0) & (n < BITS)\nreturn tl.where(room, x << tl.where(room, n, ZERO), ZERO)"),
     "right_shift": ("x, n", "room = (n >= 0) & (n < BITS)\n{shift}"),
 }
 
 
-def bare(text: str) -> str:
-    """Without parentheses around all of it."""
+def strip_parentheses(text: str) -> str:
+    """The text without parentheses that enclose all of it."""
     if not (text.startswith("(") and text.endswith(")")):
         return text
     depth = 0
-    for place, letter in enumerate(text):
-        depth += (letter == "(") - (letter == ")")
-        if depth == 0 and place < len(text) - 1:
+    for position, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0 and position < len(text) - 1:
             return text
     return text[1:-1]
 
 
-def neutral(op: Op, precision: Precision) -> int | float:
-    """What adds nothing; of truth values, the lowest is 0, and of a type without infinities, the lowest number."""
+def neutral_element(op: Op, precision: Precision) -> int | float:
+    """The neutral element of a reduction, clipped to the finite range of types without infinities, 0 or 1 for bool."""
     value = op.neutral or 0
     if precision in FORMATS8 and not FORMATS8[precision].infinities:
         largest = float(np.uint8(FORMATS8[precision].top - 1).view(precision.numpy))
@@ -141,107 +135,109 @@ def neutral(op: Op, precision: Precision) -> int | float:
 
 
 class Operations:
-    """What operations are as text, and the helpers that they need, in order."""
+    """Prints operations on values, and collects the helper functions that they need, in order."""
 
     def __init__(self) -> None:
         self.helpers: dict[str, str] = {}
-        self.uses_library = False
+        self.uses_libdevice = False
 
     # ------------------------------------------------------------------------------------------------------ numbers
 
     def number(self, value: int | float, precision: Precision) -> Value:
-        """A constant: as it stands where triton takes that for the type, else with the type."""
+        """A constant: a literal where Triton infers the right type, otherwise an expression with an explicit type."""
         exact = pattern(value, precision) if precision in FORMATS8 else rounded(value, precision)
         text = repr(exact)
         if isinstance(exact, float) and not math.isfinite(exact):
             text = f'float("{exact}")'
-        plain = precision is int32 or (precision is float32 and not 0 < abs(exact) < float(np.finfo(np.float32).tiny))
-        if plain:
-            return Value(f"({text})" if text.startswith("-") else text, precision, constant=text, literal=True)
-        return Value(f"tl.full((), {text}, {held(precision).value})", precision, constant=text)
+        is_normal = not 0 < abs(exact) < float(np.finfo(np.float32).tiny)
+        if precision is int32 or (precision is float32 and is_normal):
+            return Value(f"({text})" if text.startswith("-") else text, precision, constant=text, is_literal=True)
+        return Value(f"tl.full((), {text}, {triton_type(precision).dtype})", precision, constant=text)
 
-    def typed(self, value: Value) -> Value:
-        if not value.literal:
+    def with_type(self, value: Value) -> Value:
+        if not value.is_literal:
             return value
-        return replace(value, text=f"tl.full((), {value.text}, {held(value.precision).value})", literal=False)
+        return replace(value, text=f"tl.full((), {value.text}, {triton_type(value.precision).dtype})", is_literal=False)
 
-    def truth(self, value: Value) -> str:
+    def as_condition(self, value: Value) -> str:
         if is_narrow(value.precision):
             value = self.cast(value, float32)
-        return value.truth or f"({value.text} != 0)"
+        return value.condition or f"({value.text} != 0)"
 
-    def as_truth(self, text: str, precision: Precision, axes: Axes) -> Value:
-        return Value(f"tl.cast({text}, {held(precision).value})", precision, axes, truth=text)
+    def from_condition(self, text: str, precision: Precision, axes: Axes) -> Value:
+        return Value(f"tl.cast({text}, {triton_type(precision).dtype})", precision, axes, condition=text)
 
     def cast(self, value: Value, precision: Precision) -> Value:
         if precision is value.precision:
             return value
         if precision is bool_:
-            return self.as_truth(self.truth(value), bool_, value.axes)
+            return self.from_condition(self.as_condition(value), bool_, value.axes)
         if value.precision in FORMATS8:
-            name = self.define(f"_from_{value.precision}", "x", widened(FORMATS8[value.precision]))
+            name = self.define(f"_from_{value.precision}", "x", widening_body(FORMATS8[value.precision]))
             return self.cast(Value(f"{name}({value.text})", float32, value.axes), precision)
         if precision in FORMATS8:
-            wide = self.typed(self.cast(value, float32))
-            name = self.define(f"_to_{precision}", "x", narrowed(FORMATS8[precision]))
-            return Value(f"{name}({bare(wide.text)})", precision, value.axes)
+            wide = self.with_type(self.cast(value, float32))
+            name = self.define(f"_to_{precision}", "x", narrowing_body(FORMATS8[precision]))
+            return Value(f"{name}({strip_parentheses(wide.text)})", precision, value.axes)
         if value.precision.is_float and not precision.is_float:
-            wide = self.typed(self.cast(value, float32) if is_narrow(value.precision) else value)
-            return Value(f"{self.cut(precision)}({bare(wide.text)})", precision, value.axes)
-        return Value(f"tl.cast({self.typed(value).text}, {held(precision).value})", precision, value.axes)
+            wide = self.with_type(self.cast(value, float32) if is_narrow(value.precision) else value)
+            return Value(f"{self.truncation_helper(precision)}({strip_parentheses(wide.text)})", precision, value.axes)
+        return Value(f"tl.cast({self.with_type(value).text}, {triton_type(precision).dtype})", precision, value.axes)
 
-    def whole_number(self, text: str, precision: Precision, axes: Axes) -> Value:
-        """An index as a number."""
+    def index_value(self, text: str, precision: Precision, axes: Axes) -> Value:
+        """The value of an index expression, converted to a precision."""
         if precision is bool_:
-            return self.as_truth(f"({text} != 0)", precision, axes)
+            return self.from_condition(f"({text} != 0)", precision, axes)
         if precision in FORMATS8:
-            return self.cast(self.whole_number(text, float32, axes), precision)
-        return Value(f"tl.cast({text}, {held(precision).value})", precision, axes)
+            return self.cast(self.index_value(text, float32, axes), precision)
+        return Value(f"tl.cast({text}, {triton_type(precision).dtype})", precision, axes)
 
     # --------------------------------------------------------------------------------------------------- operations
 
-    def apply(self, op: Op, given: Sequence[Value]) -> Value:
-        precision = given[-1].precision
+    def apply(self, op: Op, operands: Sequence[Value]) -> Value:
+        precision = operands[-1].precision
         if is_narrow(precision):  # computed in float32
-            wide = [self.cast(value, float32) for value in given]
+            wide = [self.cast(value, float32) for value in operands]
             return self.cast(self.apply(op, wide), precision)
-        args = [self.typed(given[0]), *given[1:]] if all(v.literal for v in given) else list(given)
-        axes = NOWHERE.union(*(v.axes for v in args))
+        args = [self.with_type(operands[0]), *operands[1:]] if all(v.is_literal for v in operands) else list(operands)
+        axes = NO_AXES.union(*(v.axes for v in args))
         name = op.name
         match name:
             case "id" | "fst": return args[0]
             case "snd": return args[1]
-            case "not": return self.as_truth(f"({args[0].text} == 0)", precision, axes)
+            case "not": return self.from_condition(f"({args[0].text} == 0)", precision, axes)
             case "and" | "or":
                 sign = "&" if name == "and" else "|"
-                return self.as_truth(f"({self.truth(args[0])} {sign} {self.truth(args[1])})", precision, axes)
+                text = f"({self.as_condition(args[0])} {sign} {self.as_condition(args[1])})"
+                return self.from_condition(text, precision, axes)
             case "where":
-                test, then, orelse = args[0], self.typed(args[1]), self.typed(args[2])
-                return Value(f"tl.where({self.truth(test)}, {then.text}, {orelse.text})", precision, axes)
-        if name in RELATIONS:
-            return self.as_truth(f"({args[0].text} {RELATIONS[name]} {args[1].text})", precision, axes)
+                test, if_true, if_false = args[0], self.with_type(args[1]), self.with_type(args[2])
+                return Value(f"tl.where({self.as_condition(test)}, {if_true.text}, {if_false.text})", precision, axes)
+        if name in COMPARISONS:
+            return self.from_condition(f"({args[0].text} {COMPARISONS[name]} {args[1].text})", precision, axes)
         if name in INFIX:
             text = f"({args[0].text} {INFIX[name]} {args[1].text})"
         else:
-            text = self.called(name, precision, [self.typed(value).text for value in args])
-        if precision is bool_ and name not in CLOSED:
-            return self.as_truth(f"({text} != 0)", bool_, axes)
+            text = self.call(name, precision, [self.with_type(value).text for value in args])
+        if precision is bool_ and name not in CLOSED_ON_BOOL:
+            return self.from_condition(f"({text} != 0)", bool_, axes)
         return Value(text, precision, axes)
 
-    def called(self, name: str, precision: Precision, args: list[str]) -> str:
+    def call(self, name: str, precision: Precision, args: list[str]) -> str:
         if name.startswith("threefry"):
-            return f"{self.threefry(int(name.rpartition('_')[2]))}({', '.join(args)})"
-        if not precision.is_float and name in WHOLE:
-            return f"{self.whole(name, precision)}({', '.join(args)})"
-        table = ANY | (FLOAT if precision.is_float else SIGNED if is_signed(precision) else UNSIGNED)
-        template = (SINGLE.get(name) if precision is float32 else None) or table.get(name)
+            return f"{self.threefry_helper(int(name.rpartition('_')[2]))}({', '.join(args)})"
+        if not precision.is_float and name in INTEGER_HELPERS:
+            return f"{self.integer_helper(name, precision)}({', '.join(args)})"
+        integer_templates = SIGNED_TEMPLATES if is_signed(precision) else UNSIGNED_TEMPLATES
+        table = COMMON_TEMPLATES | (FLOAT_TEMPLATES if precision.is_float else integer_templates)
+        template = (FLOAT32_TEMPLATES.get(name) if precision is float32 else None) or table.get(name)
         if template is None:
             raise Unsupported(f"backend `triton` has no operation `{name}` on {precision}")
         for helper in HELPERS:
             if f"{helper}(" in template:
-                self.need(helper)
-        self.uses_library |= "libdevice" in template
-        zero, one = (self.typed(self.number(n, precision)).text for n in (0, 1))
+                self.require_helper(helper)
+        self.uses_libdevice |= "libdevice" in template
+        zero, one = (self.with_type(self.number(n, precision)).text for n in (0, 1))
         return template.format(*args, zero=zero, one=one)
 
     # ------------------------------------------------------------------------------------------------------ helpers
@@ -251,13 +247,13 @@ class Operations:
         self.helpers.setdefault(name, f"@triton.jit\ndef {name}({params}):\n{lines}")
         return name
 
-    def need(self, name: str) -> str:
+    def require_helper(self, name: str) -> str:
         params, body = HELPERS[name]
-        self.uses_library |= "libdevice" in body
+        self.uses_libdevice |= "libdevice" in body
         return self.define(name, params, body)
 
-    def whole(self, name: str, precision: Precision) -> str:
-        params, body = WHOLE[name]
+    def integer_helper(self, name: str, precision: Precision) -> str:
+        params, body = INTEGER_HELPERS[name]
         signed = is_signed(precision)
         shift = (
             f"return x >> tl.where(room, n, {bits(precision) - 1})" if signed
@@ -271,36 +267,36 @@ class Operations:
         )
         if not signed:
             body = body.replace("(n >= 0) & ", "")
-        zero, one = (self.typed(self.number(n, precision)).text for n in (0, 1))
+        zero, one = (self.with_type(self.number(n, precision)).text for n in (0, 1))
         body = body.replace("ZERO", zero).replace("ONE", one).replace("BITS", str(bits(precision)))
-        return self.define(f"_{name}_{short(precision)}", params, body)
+        return self.define(f"_{name}_{short_name(precision)}", params, body)
 
-    def cut(self, precision: Precision) -> str:
-        """A float without its fraction; the nearest number that there is, of what is too large, and zero of NaN."""
+    def truncation_helper(self, precision: Precision) -> str:
+        """A float truncated to an integer, saturating at the limits of the type; NaN becomes 0."""
         low, high = limits(precision)
-        inside = f"tl.cast(x, {held(precision).value})"
-        least, most, zero = (self.typed(self.number(n, precision)).text for n in (low, high, 0))
-        below = f"tl.where(x != x, {zero}, {least})" if low else zero
-        body = f"return tl.where(x >= {float(high + 1)}, {most}, tl.where(x > {float(low)}, {inside}, {below}))"
-        return self.define(f"_to_{short(precision)}", "x", body)
+        inside = f"tl.cast(x, {triton_type(precision).dtype})"
+        lowest, highest, zero = (self.with_type(self.number(n, precision)).text for n in (low, high, 0))
+        below = f"tl.where(x != x, {zero}, {lowest})" if low else zero
+        body = f"return tl.where(x >= {float(high + 1)}, {highest}, tl.where(x > {float(low)}, {inside}, {below}))"
+        return self.define(f"_to_{short_name(precision)}", "x", body)
 
-    def threefry(self, rounds: int) -> str:
-        """One word: compilers see that neighbours share the rounds."""
+    def threefry_helper(self, rounds: int) -> str:
+        """One word of the result. Compilers eliminate the rounds common to neighbouring lanes."""
         lines = [f"k4 = {self.number(threefry.PARITY, uint32).text} ^ k0 ^ k1 ^ k2 ^ k3"]
         for step in threefry.steps(rounds):
             match step:
-                case threefry.Mix(i, j, turn):
+                case threefry.Mix(i, j, rotation):
                     lines.append(f"x{i} = x{i} + x{j}")
-                    lines.append(f"x{j} = ((x{j} << {turn}) | (x{j} >> {32 - turn})) ^ x{i}")
+                    lines.append(f"x{j} = ((x{j} << {rotation}) | (x{j} >> {32 - rotation})) ^ x{i}")
                 case threefry.Inject(lane, word, number):
                     lines.append(f"x{lane} = x{lane} + k{word}{f' + {number}' if number else ''}")
         lines.append("odd = (lane & 1) != 0")
         lines.append("return tl.where((lane & 2) != 0, tl.where(odd, x3, x2), tl.where(odd, x1, x0))")
         return self.define(f"_threefry_{rounds}", "k0, k1, k2, k3, x0, x1, x2, x3, lane", "\n".join(lines))
 
-    def combine(self, op: Op, precision: Precision) -> str:
-        """The function by which `tl.reduce` folds blocks."""
+    def combine_function(self, op: Op, precision: Precision) -> str:
+        """The combine function of `tl.reduce` for an operation."""
         x, y = Value("x", precision), Value("y", precision)
-        body = f"return {bare(self.apply(op, (x, y)).text)}"
-        kind = "" if op.name in ("add", "mul") and precision.family is not Family.BOOL else f"_{short(precision)}"
+        body = f"return {strip_parentheses(self.apply(op, (x, y)).text)}"
+        kind = "" if op.name in ("add", "mul") and precision.family is not Family.BOOL else f"_{short_name(precision)}"
         return self.define(f"_fold_{op.name}{kind}", "x, y", body)

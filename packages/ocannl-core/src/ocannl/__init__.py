@@ -25,7 +25,7 @@ from ocannl.ir.tnode import reset_ids as reset_ids
 from ocannl.lang import api as _lang
 from ocannl.lang import types as _types
 from ocannl.lang.api import *  # noqa: F403
-from ocannl.lang.blocks import Function as _Function
+from ocannl.lang.blocks import BlockFunction as _Function
 from ocannl.lang.core.operators import Operators as _Operators
 from ocannl.lang.ops.functions import *  # noqa: F403
 from ocannl.lang.ops.methods import Methods as _Methods
@@ -68,8 +68,8 @@ _ERRORS = [name for name, value in vars(_errors).items() if isinstance(value, ty
 
 for _kind in (_Methods, _Operators, _Function, _lang.Block, _lang.Dim, Context):
     _publish(_kind)
-_publish(_Tensor, but=("__init__", "emit", "handle", "is_parameter", "label", "origin", "value"))
-_publish(_TensorShape, but=("__init__", "is_solved"))
+_publish(_Tensor, exclude=("__init__", "emit", "handle", "is_parameter", "label", "origin", "value"))
+_publish(_TensorShape, exclude=("__init__", "is_solved"))
 _FUNCTIONS = [*_lang.__all__, "evaluate"]
 globals().update({name: _public(value) for name in _FUNCTIONS if _isfunction(value := globals()[name])})
 

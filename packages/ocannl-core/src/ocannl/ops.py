@@ -15,7 +15,7 @@ from ocannl.lang.declare import packages as _packages
 def __getattr__(name: str) -> _Any:
     if name.startswith("__"):
         raise AttributeError(f"module 'ocannl.ops' has no attribute {name!r}")
-    installed = _packages.names()
+    installed = _packages.entry_points_by_name()
     if name not in installed:
         close = _difflib.get_close_matches(name, installed, 1)
         known = ", ".join(installed) or "none"
@@ -27,4 +27,4 @@ def __getattr__(name: str) -> _Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(_packages.names())
+    return sorted(_packages.entry_points_by_name())

@@ -1,18 +1,18 @@
-"""The seam to whoever runs programs. A backend imports this, `ocannl.ir` and `ocannl.codegen`, and no more."""
+"""The public plugin API of backends, which import this package, `ocannl.ir` and `ocannl.codegen` only."""
 
 from ocannl.backend.api import (
     API_VERSION,
     Backend,
     BackendInfo,
-    Brief,
     Code,
     Device,
+    DirectCallable,
     Entry,
     Event,
     Location,
-    Number,
     Pool,
     Queue,
+    SharedInt64,
     Tunable,
 )
 from ocannl.backend.hooks import hookimpl
@@ -24,7 +24,7 @@ __all__ = [
     "Backend",
     "BackendInfo",
     "BackendUnavailable",
-    "Brief",
+    "DirectCallable",
     "Capabilities",
     "Code",
     "CompileError",
@@ -33,7 +33,7 @@ __all__ = [
     "Entry",
     "Event",
     "Location",
-    "Number",
+    "SharedInt64",
     "OutOfMemory",
     "Pool",
     "Queue",

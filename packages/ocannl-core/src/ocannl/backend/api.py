@@ -1,8 +1,8 @@
-"""The seam: what a backend gives, and what it is given.
+"""The backend plugin API.
 
-A backend turns programs into code (`compile`), keeps memory on devices (`Device`), does things in order (`Queue`), and
-binds code to memory (`link`). It is given a `Proc`, never anything above; core plans memory, so a device only hands out
-slabs, and core decides who waits for whom, so a queue only keeps its own order.
+A backend compiles programs (`compile`), allocates device memory (`Device`), executes work in order (`Queue`) and binds
+code to memory (`link`). Its input is a `Proc`, the lowest level of the IR. Core plans memory, so a device allocates
+slabs only; core inserts the dependencies between queues, so a queue only preserves its own order.
 """
 
 from __future__ import annotations
@@ -21,69 +21,69 @@ from ocannl.ir.loops import Proc
 API_VERSION = 1
 
 Pool = Any
-"""A slab of device memory, as its device knows it; opaque to everyone else."""
+"""A handle of a slab of device memory; opaque outside its device."""
 
 Entry = Callable[..., object]
-"""A linked routine: called with the values of its static symbols, in the order of `Proc.syms`. It runs, or puts itself
-into its queue; true means that it was cancelled and left early."""
+"""A linked routine: called with the values of its static symbols, in the order of `Proc.syms`. The call executes the
+routine or enqueues it; a true result means that execution was cancelled."""
 
-Number = ctypes.c_int64
-"""One that compiled code and Python both see."""
+SharedInt64 = ctypes.c_int64
+"""An integer in memory shared by compiled code and Python."""
 
 
 @runtime_checkable
-class Brief(Protocol):
-    """An entry that lets nobody else run Python before it is done, raises nothing and cannot be cancelled. Such a one
-    needs no lock and no care, so users may call it with no Python in between."""
+class DirectCallable(Protocol):
+    """A short entry that holds the GIL until it returns, never raises and cannot be cancelled. It needs neither a lock
+    nor error handling, so Python can call the compiled code directly (PEP 590)."""
 
     def __call__(self, *values: int) -> object: ...
 
-    def direct(
-        self, state: Number, seen: Number, syms: Sequence[Sym], otherwise: Callable[..., object]
+    def vectorcall(
+        self, epoch: SharedInt64, checked_epoch: SharedInt64, syms: Sequence[Sym], fallback: Callable[..., object]
     ) -> Callable[..., None]:
-        """A function that takes the values of the symbols by name. It hands a call over to `otherwise` while the two
-        numbers differ, and one whose arguments are not plainly right."""
+        """Returns a function that takes the values of the symbols by keyword. It forwards a call to `fallback` while
+        the two epochs differ, or when an argument is not an `int` within the bounds of its symbol."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where an array lives: `{pool, offset}`."""
+    """The address of an array: a slab and an offset in bytes."""
 
     pool: Pool
     offset_bytes: int
 
 
 class Code(Protocol):
-    """Compiled programs, not yet bound to memory: linked any number of times."""
+    """Compiled programs that are not bound to memory; they can be linked any number of times."""
 
     @property
     def source(self) -> str:
-        """The generated text, for people."""
+        """The generated source text, for inspection."""
         ...
 
     @property
     def blob(self) -> bytes | None:
-        """Relocatable bytes from which `Backend.restore` makes the same code; None when it cannot be cached."""
+        """Serialized code that `Backend.restore` loads; None if the code cannot be cached."""
         ...
 
 
 class Event(Protocol):
-    """A point in a queue: passed once all that was put into the queue before it has been done."""
+    """A marker in a queue that completes when all work submitted before it has completed."""
 
     def is_done(self) -> bool: ...
 
     def synchronize(self) -> None:
-        """The calling thread waits; raises what broke the queue before this point."""
+        """Blocks the calling thread until the event completes; raises the error of earlier work in its queue."""
         ...
 
 
 class Queue(Protocol):
-    """Work on one device, first in, first out; everything that touches memory goes through a queue.
+    """A FIFO queue of work on one device; every memory access goes through a queue.
 
-    Offsets and sizes are in bytes; host arrays are contiguous, and left alone until the queue has come to them; one
-    that is immediate has read them when `from_host` returns. Work that fails breaks the queue: what waits is dropped,
-    and the next `submit` or `synchronize` raises what happened.
+    Offsets and sizes are in bytes. Host arrays are contiguous and must not be modified until the queue has processed
+    them; an immediate queue has read them when `from_host` returns. Failing work breaks the queue: pending work is
+    dropped, and the next `submit` or `synchronize` raises the error.
     """
 
     @property
@@ -91,11 +91,11 @@ class Queue(Protocol):
 
     @property
     def immediate(self) -> bool:
-        """Entries linked to the queue keep its order when they are simply called; else they are submitted."""
+        """Whether calling an entry linked to the queue preserves its order; otherwise entries must be submitted."""
         ...
 
     def submit(self, work: Callable[..., object], *values: int) -> None:
-        """Calls the function when its turn comes."""
+        """Enqueues a call of the function with these values."""
         ...
 
     def zero(self, where: Location, size_bytes: int) -> None: ...
@@ -105,18 +105,18 @@ class Queue(Protocol):
     def to_host(self, where: Location, out: np.ndarray[Any, Any]) -> None: ...
 
     def copy(self, source: Location, target: Location, size_bytes: int) -> None:
-        """The target is on the queue's device, the source there or on one that the device `reaches`."""
+        """Copies to the queue's device from the same device or from one that it `reaches`."""
         ...
 
     def record(self) -> Event:
-        """The point after all that has been submitted so far."""
+        """Returns an event that completes after all work submitted so far."""
         ...
 
     def wait(self, event: Event, *, needed: bool = True) -> None:
-        """What is submitted from now on begins after the event, which may be of any queue of this backend. Work that
-        is done when it is submitted makes the calling thread wait.
+        """Orders all work submitted from now on after the event, which may belong to any queue of this backend. A queue
+        that executes work on submission blocks the calling thread.
 
-        If what the event waits for fails, this queue breaks as well, unless nobody needs it.
+        A failure of the work before the event also breaks this queue, unless `needed` is false.
         """
         ...
 
@@ -124,23 +124,23 @@ class Queue(Protocol):
 
 
 @runtime_checkable
-class Sharing(Protocol):
-    """A queue on whose device other libraries can use arrays in place, and that can use theirs: through DLPack."""
+class SupportsDlpack(Protocol):
+    """A queue that exchanges device arrays with other libraries without copying, through DLPack."""
 
-    def lend(
+    def to_dlpack(
         self, where: Location, dims: tuple[int, ...], kind: np.dtype[Any], holds: object
     ) -> object:
-        """The array as an object that other libraries take; it refers to what keeps the memory, `holds`."""
+        """Returns an object that implements the DLPack protocol and references `holds`, the owner of the memory."""
         ...
 
-    def borrow(self, array: object) -> tuple[Location, tuple[int, ...], np.dtype[Any]] | None:
-        """Where an array of another library lies, to copy from; None when it is not in memory of such a device. What
-        is put into the queue from now on comes after what gave the array its value."""
+    def from_dlpack(self, array: object) -> tuple[Location, tuple[int, ...], np.dtype[Any]] | None:
+        """Returns the location, shape and type of another library's array; None if its memory is not on this device.
+        Work submitted from now on is ordered after the work that produces the array."""
         ...
 
 
 class Device(Protocol):
-    """Memory, and queues of work on it."""
+    """A device: memory, and queues of work that accesses it."""
 
     @property
     def ordinal(self) -> int: ...
@@ -149,50 +149,51 @@ class Device(Protocol):
     def bytes_in_use(self) -> int: ...
 
     def alloc_pool(self, size_bytes: int) -> Pool:
-        """A slab aligned to `Capabilities.alignment_bytes`; raises `OutOfMemory`."""
+        """Allocates a slab aligned to `Capabilities.alignment_bytes`; raises `OutOfMemory`."""
         ...
 
     def free_pool(self, pool: Pool) -> None:
-        """Nothing that is submitted later uses the slab; what was submitted before may still."""
+        """Frees a slab that no later work uses; work submitted before may still be using it."""
         ...
 
-    def reaches(self, other: Device) -> bool:
-        """Whether `Queue.copy` takes sources on the other device; else core goes through the host."""
+    def reaches(self, source: Device) -> bool:
+        """Whether `Queue.copy` accepts sources on that device; otherwise core copies through the host."""
         ...
 
     def queue(self, threaded: bool, threads: int = 1) -> Queue:
-        """A new queue. One that is not `threaded` may do its work before calls return; one that is must not.
+        """Creates a queue. A `threaded` queue executes work asynchronously; any other may execute it on submission.
 
-        `threads` of the processor may work for one program, where that means something.
+        `threads` bounds the CPU threads that execute one program, where that applies.
         """
         ...
 
 
 class Backend(Protocol):
-    """A way to run programs."""
+    """A compiler and runtime for one kind of device."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def version(self) -> str:
-        """Of everything that decides what code comes out: the plugin, its compiler, the target. Part of cache keys."""
+        """The version of everything that determines the generated code: plugin, compiler and target. Part of cache
+        keys."""
         ...
 
     @property
     def capabilities(self) -> Capabilities: ...
 
     def compile(self, procs: Sequence[Proc]) -> Code:
-        """All programs at once; `Proc.name`s are distinct identifiers. Raises `CompileError` or `Unsupported`."""
+        """Compiles programs whose names are distinct identifiers. Raises `CompileError` or `Unsupported`."""
         ...
 
     def restore(self, blob: bytes) -> Code:
-        """What `compile` made, from its verified bytes. Raises `CompileError` when they do not fit this machine."""
+        """Loads code from a verified `Code.blob`. Raises `CompileError` if it was compiled for another target."""
         ...
 
     def link(self, code: Code, name: str, queue: Queue, locations: Sequence[Location]) -> Entry:
-        """Binds the program `name`: one location for each pool buffer of `Proc.bufs`, in order, then one for the arena
-        when `Proc.arena` is not zero. Locations are on the queue's device."""
+        """Binds the program `name` to memory: one location for each pool buffer of `Proc.bufs`, in order, then one for
+        the arena if `Proc.arena` is not zero. All locations are on the queue's device."""
         ...
 
     def device_count(self) -> int: ...
@@ -202,26 +203,25 @@ class Backend(Protocol):
 
 @runtime_checkable
 class Tunable(Protocol):
-    """A backend that can compile a nest in several ways: of other sizes, say. Which is the fastest is for core to find
-    out, where somebody asks for a search."""
+    """A backend with several code variants of a loop nest, such as other block sizes. Autotuning picks the fastest."""
 
-    def ways(self, nest: Proc) -> Sequence[int]:
-        """Numbers of those in which a program of a single nest can be compiled, each of which makes other code. The
-        first is how `compile` does it; a number means the same for all nests."""
+    def variants(self, nest: Proc) -> Sequence[int]:
+        """Returns the numbers of the variants of a single-nest program that differ in their code. The first is the
+        default of `compile`; a number denotes the same variant for all nests."""
         ...
 
-    def compile_in(self, procs: Sequence[Proc], ways: Sequence[Sequence[int]]) -> Code:
-        """As `Backend.compile`, each nest of each program (as `ocannl.codegen.nests` cuts it) in one of these ways;
-        those beyond the end of a list as `compile` does it."""
+    def compile_variants(self, procs: Sequence[Proc], variants: Sequence[Sequence[int]]) -> Code:
+        """Like `Backend.compile`, with a variant for each nest of each program (as partitioned by
+        `ocannl.codegen.nests`); nests beyond the end of a list use the default."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class BackendInfo:
-    """What a plugin declares; nothing heavy may be imported to make one.
+    """The descriptor of a plugin; creating it must not import expensive modules.
 
-    `probe` answers None when the backend can work on this machine, else why not. A higher `priority` is preferred when
-    the user names no backend.
+    `probe` returns None if the backend works on this machine, otherwise the reason why not. Without an explicit choice,
+    the usable backend with the highest `priority` is the default.
     """
 
     name: str

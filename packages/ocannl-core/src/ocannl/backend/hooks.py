@@ -1,4 +1,4 @@
-"""The plugin hooks, and the marker that plugins put on their implementations."""
+"""Hook specifications of backend plugins, and the marker for their implementations."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 
 
 class BackendHooks:
-    """What a module named by an entry point of the group `ocannl.backends` implements. An implementation takes the
-    arguments that it wants and leaves out the others, so that later versions can give more."""
+    """Hooks of the modules named by entry points of the group `ocannl.backends`. An implementation may omit arguments,
+    so later versions can pass more."""
 
     @hookspec(firstresult=True)
     def ocannl_backend(self, api_version: int) -> BackendInfo:  # type: ignore[empty-body]
-        """The description of the backend this distribution provides. `api_version` is the one the core speaks: a plugin
-        that speaks several answers in that one."""
+        """Returns the descriptor of the distribution's backend. `api_version` is the version that the core implements;
+        a plugin that supports several versions returns a descriptor for this one."""

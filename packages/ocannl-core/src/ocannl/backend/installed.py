@@ -1,4 +1,4 @@
-"""Which backends are installed, read from the metadata of distributions alone: nothing of a plugin is imported."""
+"""Discovery of installed backends from distribution metadata, without importing plugins."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REFERENCE = "numpy"
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A backend as the metadata of its distribution announces it."""
+    """A backend as declared by the metadata of its distribution."""
 
     name: str
     distribution: str
@@ -43,21 +43,21 @@ def core_version() -> str:
         return "(source)"
 
 
-def entries() -> list[EntryPoint]:
-    """The entry points of installed distributions, from their metadata; the first distribution of a name counts."""
-    return plugins.entries(GROUP)
+def entry_points() -> list[EntryPoint]:
+    """Returns the backend entry points of all installed distributions."""
+    return plugins.entry_points(GROUP)
 
 
 def discover() -> dict[str, tuple[Candidate, ...]]:
-    """The candidates of each name, by name; the one built in keeps its own."""
+    """Returns the candidates for each backend name, the built-in one first."""
     from importlib.metadata import EntryPoint
 
     entry = EntryPoint(REFERENCE, "ocannl.backend.reference.backend", GROUP)
     builtin = Candidate(REFERENCE, CORE, core_version(), entry)
-    found = [builtin]
-    for entry in entries():
+    candidates = [builtin]
+    for entry in entry_points():
         dist = entry.dist
         name, version = (dist.name, dist.version) if dist is not None else ("an unknown distribution", "?")
-        found.append(Candidate(entry.name, str(name), str(version), entry))
-    found.sort(key=lambda c: (c.name, not c.is_builtin, c.distribution))
-    return {name: tuple(c for c in found if c.name == name) for name in dict.fromkeys(c.name for c in found)}
+        candidates.append(Candidate(entry.name, str(name), str(version), entry))
+    candidates.sort(key=lambda c: (c.name, not c.is_builtin, c.distribution))
+    return {name: tuple(c for c in candidates if c.name == name) for name in dict.fromkeys(c.name for c in candidates)}

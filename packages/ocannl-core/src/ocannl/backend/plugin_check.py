@@ -1,7 +1,7 @@
-"""Whether asking a plugin takes the process with it: found out in another process, before this one imports it.
+"""Crash isolation of plugins: probes each plugin in a separate process before this one imports it.
 
-That a plugin answers is remembered on disk until what is installed changes; one that crashes or hangs is tried again by
-the next process, which tells its user so.
+A successful check is cached on disk until the installation changes; a plugin that crashes or hangs is checked again,
+with a warning, by the next process.
 """
 
 from __future__ import annotations
@@ -17,88 +17,88 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ocannl.backend.installed import GROUP, Candidate
-from ocannl.backend.sandbox import trials
+from ocannl.backend.sandbox import run_isolated
 from ocannl.base.config import CACHE, CACHE_DIR, user_cache_folder
 from ocannl.base.errors import BackendError
 from ocannl.base.log import logger
 
-LIMIT_SECONDS = 5.0
-ANSWERED = 42  # the status of a process that came to its end: a plugin can end one before, with any other
-_log = logger("backend.vet")
+TIMEOUT_SECONDS = 5.0
+COMPLETED = 42  # exit status of a completed check; a plugin that exits early produces any other
+_log = logger("backend.plugin_check")
 _lock = threading.Lock()
-_harm: dict[Candidate, str | None] = {}  # what this process knows
+_verdicts: dict[Candidate, str | None] = {}  # the reason why a plugin is unsafe; None: safe
 
 
-def harm(candidates: Iterable[Candidate]) -> dict[Candidate, str]:
-    """Those that must not be asked here, and what asking them does."""
-    wanted = list(candidates)
+def unsafe_plugins(candidates: Iterable[Candidate]) -> dict[Candidate, str]:
+    """Returns the plugins that must not be imported in this process, with the reason for each."""
+    requested = list(candidates)
     with _lock:
-        notes = {candidate: _note(candidate) for candidate in wanted if candidate not in _harm}
-        _harm.update({candidate: None for candidate, note in notes.items() if _is_kept(note)})
-        fresh = [candidate for candidate in wanted if candidate not in _harm]
-        entries = [(candidate.entry.name, candidate.entry.value) for candidate in fresh]
-        outcomes = trials("ocannl.backend.plugin_check:ask", entries, LIMIT_SECONDS)
-        for candidate, outcome in zip(fresh, outcomes, strict=True):
-            if outcome.status == ANSWERED:
-                _harm[candidate] = None
-                _keep(notes[candidate])
+        cache_entries = {candidate: _cache_entry(candidate) for candidate in requested if candidate not in _verdicts}
+        _verdicts.update({candidate: None for candidate, entry in cache_entries.items() if _is_cached(entry)})
+        unchecked = [candidate for candidate in requested if candidate not in _verdicts]
+        entry_points = [(candidate.entry.name, candidate.entry.value) for candidate in unchecked]
+        outcomes = run_isolated("ocannl.backend.plugin_check:load_and_probe", entry_points, TIMEOUT_SECONDS)
+        for candidate, outcome in zip(unchecked, outcomes, strict=True):
+            if outcome.status == COMPLETED:
+                _verdicts[candidate] = None
+                _write_cache(cache_entries[candidate])
             else:
-                slow = f"it did not answer within {LIMIT_SECONDS:g} seconds"
-                _harm[candidate] = words = slow if outcome.status is None else outcome.words
+                timeout_reason = f"it did not answer within {TIMEOUT_SECONDS:g} seconds"
+                _verdicts[candidate] = reason = timeout_reason if outcome.status is None else outcome.reason
                 _log.warning(
                     "backend `%s` of %s is passed over: %s; repair it or run: pip uninstall %s",
-                    candidate.name, candidate, words, candidate.distribution,
+                    candidate.name, candidate, reason, candidate.distribution,
                 )  # fmt: skip
-        return {candidate: found for candidate in wanted if (found := _harm[candidate]) is not None}
+        return {candidate: verdict for candidate in requested if (verdict := _verdicts[candidate]) is not None}
 
 
-def ask(name: str, value: str) -> int:
-    """In the other process: asks as `registry` does. What can be told in words harms nobody."""
+def load_and_probe(name: str, value: str) -> int:
+    """Imports and probes a plugin as `registry` does; runs in the separate process. A `BackendError` is safe."""
     from ocannl.backend.registry import describe, probe
 
     with suppress(BackendError):
         probe(describe(Candidate(name, "its distribution", "", EntryPoint(name, value, GROUP))))
-    return ANSWERED
+    return COMPLETED
 
 
-# --------------------------------------------------------------------------------------------------------- on disk
+# ------------------------------------------------------------------------------------------------------ disk cache
 
 
-def _note(candidate: Candidate) -> tuple[Path, str] | None:
-    """The file about a plugin, and what it holds while nothing has changed: when the folder that it is installed in and
-    its module did. None when nothing is to be kept."""
+def _cache_entry(candidate: Candidate) -> tuple[Path, str] | None:
+    """Returns the path of a plugin's cache file and its expected content, which includes the modification times of the
+    installation folder and the module. None if the cache is disabled or unavailable."""
     identity = "\0".join([sys.executable, candidate.distribution, candidate.name])
     entry = candidate.entry
     try:
         if not CACHE.get():
             return None
-        places: list[object] = [entry.dist.locate_file("")] if entry.dist else []
+        paths: list[object] = [entry.dist.locate_file("")] if entry.dist else []
         spec = find_spec(entry.value.partition(":")[0].partition(".")[0])
-        places += [spec.origin] if spec is not None and spec.origin else []
-        stamps = [f"{place} {os.stat(str(place)).st_mtime_ns}" for place in places]
+        paths += [spec.origin] if spec is not None and spec.origin else []
+        mtimes = [f"{path} {os.stat(str(path)).st_mtime_ns}" for path in paths]
         folder = (CACHE_DIR.get() or user_cache_folder()) / "plugins"
     except (OSError, ValueError):
         return None
     name = hashlib.sha256(identity.encode()).hexdigest()
-    return folder / name, "\n".join([sys.version, candidate.version, entry.value, *stamps])
+    return folder / name, "\n".join([sys.version, candidate.version, entry.value, *mtimes])
 
 
-def _is_kept(note: tuple[Path, str] | None) -> bool:
+def _is_cached(cache_entry: tuple[Path, str] | None) -> bool:
     with suppress(OSError, ValueError):
-        return note is not None and note[0].read_text(encoding="utf-8") == note[1]
+        return cache_entry is not None and cache_entry[0].read_text(encoding="utf-8") == cache_entry[1]
     return False
 
 
-def _keep(note: tuple[Path, str] | None) -> None:
-    if note is not None:
-        path, content = note
+def _write_cache(cache_entry: tuple[Path, str] | None) -> None:
+    if cache_entry is not None:
+        path, content = cache_entry
         with suppress(OSError):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.write_text(content, encoding="utf-8")
 
 
 def _after_fork() -> None:
-    """A child does not wait for a lock that nobody in it holds."""
+    """Replaces the lock: in a child process, the thread that held it does not exist."""
     global _lock
     _lock = threading.Lock()
 

@@ -1,9 +1,9 @@
-"""Which backends there are, whether they work here, and which one to use.
+"""Backend registry: discovery, validation and selection of backends.
 
-Plugins are found from the metadata of installed distributions alone (about a millisecond). One that is named is
-imported and asked. Where nobody names one, all have to be asked: first each in a process of its own (`vet`), then here,
-if it has neither crashed nor hung there. What is broken is reported without harm to the others. The reference backend
-comes with the core and goes through the same door.
+Discovery reads the metadata of installed distributions only (about a millisecond). A backend that is named explicitly
+is imported and probed. Default selection probes all candidates: first each in a separate process (`plugin_check`), then
+in this one unless it crashed or hung. A broken plugin is reported and does not affect other plugins. The reference
+backend is part of the core and uses the same mechanism.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from ocannl.base.errors import (
     DuplicateBackend,
     UnknownBackend,
 )
-from ocannl.base.forks import undivided
+from ocannl.base.forks import import_lock
 from ocannl.base.log import logger
-from ocannl.base.plugins import PROJECT, words
+from ocannl.base.plugins import PROJECT, exception_summary
 
-KNOWN = {  # name: the distribution that provides it
+DISTRIBUTIONS = {  # first-party backends and their distributions
     "c": "ocannl-backend-c",
     "llvm": "ocannl-backend-llvm",
     "triton": "ocannl-backend-triton",
@@ -46,7 +46,7 @@ _lock = threading.RLock()
 
 @dataclass(frozen=True, slots=True)
 class BackendRow:
-    """What `backends()` tells about one installed backend. `reason` says why it is not usable, None when it is."""
+    """One installed backend, as listed by `backends()`. `reason` explains why it is not usable; None if it is."""
 
     name: str
     distribution: str
@@ -57,7 +57,7 @@ class BackendRow:
     priority: int = 0
 
 
-# ------------------------------------------------------------------------------------------------ asking one plugin
+# -------------------------------------------------------------------------------------------------- one plugin
 
 _infos: dict[Candidate, BackendInfo] = {}
 _backends: dict[str, Backend] = {}
@@ -67,104 +67,108 @@ _FIELDS: dict[str, type | None] = {
 
 
 def describe(candidate: Candidate) -> BackendInfo:
-    """Import the light module of a plugin and take its description; checked before anything heavy can be imported."""
+    """Imports the entry module of a plugin and returns its descriptor, validated before the backend itself loads."""
     with _lock:
         if candidate not in _infos:
-            _infos[candidate] = _checked(candidate, _declared(candidate))
+            _infos[candidate] = _validated(candidate, _call_hook(candidate))
         return _infos[candidate]
 
 
-def _declared(candidate: Candidate) -> object:
+def _call_hook(candidate: Candidate) -> object:
     manager = pluggy.PluginManager(PROJECT)
     manager.add_hookspecs(BackendHooks)
     try:
         manager.register(candidate.entry.load(), candidate.name)
         manager.check_pending()
         if not manager.hook.ocannl_backend.get_hookimpls():
-            _broken(candidate, f"`{candidate.entry.value}` implements no hook `ocannl_backend`")
+            _raise_broken(candidate, f"`{candidate.entry.value}` implements no hook `ocannl_backend`")
         return manager.hook.ocannl_backend(api_version=API_VERSION)
     except (BackendError, KeyboardInterrupt):
         raise
     except BaseException as cause:
-        _broken(candidate, f"importing `{candidate.entry.value}` failed with {words(cause)}", cause)
+        _raise_broken(candidate, f"importing `{candidate.entry.value}` failed with {exception_summary(cause)}", cause)
 
 
-def _checked(candidate: Candidate, info: object) -> BackendInfo:
+def _validated(candidate: Candidate, info: object) -> BackendInfo:
     if not isinstance(info, BackendInfo):
-        _broken(candidate, f"its hook `ocannl_backend` gives {type(info).__name__}, not BackendInfo")
+        _raise_broken(candidate, f"its hook `ocannl_backend` gives {type(info).__name__}, not BackendInfo")
     for field, kind in _FIELDS.items():
-        given: object = getattr(info, field)
-        if not (isinstance(given, kind) if isinstance(kind, type) else callable(given)):
-            _broken(candidate, f"its description has {field} = {given!r}")
+        value: object = getattr(info, field)
+        if not (isinstance(value, kind) if isinstance(kind, type) else callable(value)):
+            _raise_broken(candidate, f"its description has {field} = {value!r}")
     if info.api_version != API_VERSION:
-        behind = CORE if info.api_version > API_VERSION else candidate.distribution
+        outdated = CORE if info.api_version > API_VERSION else candidate.distribution
         raise BackendApiMismatch(
             f"backend `{candidate.name}` of {candidate} is built for version {info.api_version} of the plugin"
-            f" interface, {CORE} {core_version()} for version {API_VERSION}; run: pip install --upgrade {behind}"
+            f" interface, {CORE} {core_version()} for version {API_VERSION}; run: pip install --upgrade {outdated}"
         )
     if info.name != candidate.name:
-        _broken(candidate, f"it calls itself `{info.name}`")
+        _raise_broken(candidate, f"it calls itself `{info.name}`")
     return info
 
 
-def _broken(candidate: Candidate, what: str, cause: BaseException | None = None) -> NoReturn:
+def _raise_broken(candidate: Candidate, problem: str, cause: BaseException | None = None) -> NoReturn:
     raise BackendImportError(
-        f"backend `{candidate.name}` of {candidate} is broken: {what}; repair it or run: pip uninstall"
+        f"backend `{candidate.name}` of {candidate} is broken: {problem}; repair it or run: pip uninstall"
         f" {candidate.distribution}"
     ) from cause
 
 
 def probe(info: BackendInfo) -> str | None:
-    """Why a backend does not work here; None when it does."""
+    """Returns the reason why a backend does not work on this machine; None if it does."""
     try:
         reason = info.probe()
     except KeyboardInterrupt:
         raise
     except BaseException as cause:
-        return f"its probe failed with {words(cause)}"
+        return f"its probe failed with {exception_summary(cause)}"
     if reason is None:
         return None
     return str(reason) or "it does not say why"
 
 
-# ----------------------------------------------------------------------------------------------------- all of them
+# --------------------------------------------------------------------------------------------------- all plugins
 
 
 def backends() -> list[BackendRow]:
-    """What is installed, by name: whether each backend is usable here, and if not, why."""
-    found = discover()
-    harm = _harm(found)
-    return [_row(candidate, candidates, harm) for candidates in found.values() for candidate in candidates]
+    """Lists the installed backends by name: whether each is usable on this machine, and if not, why."""
+    candidates_by_name = discover()
+    unsafe = _unsafe_candidates(candidates_by_name)
+    return [
+        _row(candidate, candidates, unsafe) for candidates in candidates_by_name.values() for candidate in candidates
+    ]
 
 
-def _row(candidate: Candidate, candidates: tuple[Candidate, ...], harm: Mapping[Candidate, str]) -> BackendRow:
+def _row(candidate: Candidate, candidates: tuple[Candidate, ...], unsafe: Mapping[Candidate, str]) -> BackendRow:
     def row(reason: str | None, info: BackendInfo | None = None) -> BackendRow:
-        about = (info.description, info.priority) if info else ("", 0)
-        return BackendRow(candidate.name, candidate.distribution, candidate.version, reason is None, reason, *about)
+        details = (info.description, info.priority) if info else ("", 0)
+        return BackendRow(candidate.name, candidate.distribution, candidate.version, reason is None, reason, *details)
 
-    if candidate in harm:
-        return row(harm[candidate])
+    if candidate in unsafe:
+        return row(unsafe[candidate])
     try:
-        info = describe(only(candidates, candidate))
-    except BackendError as wrong:
-        return row(str(wrong))
+        info = describe(unique_candidate(candidates, candidate))
+    except BackendError as error:
+        return row(str(error))
     return row(probe(info), info)
 
 
-def _harm(found: Mapping[str, tuple[Candidate, ...]]) -> dict[Candidate, str]:
-    """What would come of asking those that can be asked at all and are not the core itself."""
-    return plugin_check.harm(only for only, *others in found.values() if not others and not only.is_builtin)
+def _unsafe_candidates(candidates_by_name: Mapping[str, tuple[Candidate, ...]]) -> dict[Candidate, str]:
+    """Checks the plugins with a unique name; returns those that crash or hang, with the reason."""
+    unique = [candidates[0] for candidates in candidates_by_name.values() if len(candidates) == 1]
+    return plugin_check.unsafe_plugins(candidate for candidate in unique if not candidate.is_builtin)
 
 
-def only(candidates: tuple[Candidate, ...], wanted: Candidate) -> Candidate:
-    """The candidate, if no other distribution claims its name. Nobody can take a name from the core."""
-    if len(candidates) == 1 or wanted.is_builtin:
-        return wanted
-    name = wanted.name
+def unique_candidate(candidates: tuple[Candidate, ...], candidate: Candidate) -> Candidate:
+    """Returns the candidate; raises `DuplicateBackend` if another distribution claims its name. The core's own name
+    cannot be taken over."""
+    if len(candidates) == 1 or candidate.is_builtin:
+        return candidate
+    name = candidate.name
     if candidates[0].is_builtin:
         raise DuplicateBackend(
-            f"backend `{name}` belongs to {candidates[0]}, and {wanted} claims it too; run: pip uninstall"
-            f" {wanted.distribution}"
+            f"backend `{name}` belongs to {candidates[0]}, and {candidate} claims it too; run: pip uninstall"
+            f" {candidate.distribution}"
         )
     owners = " and ".join(map(str, candidates))
     raise DuplicateBackend(
@@ -173,64 +177,64 @@ def only(candidates: tuple[Candidate, ...], wanted: Candidate) -> Candidate:
     )
 
 
-def working() -> list[tuple[BackendInfo, Candidate]]:
-    """The usable backends, best first; the reference backend is last."""
-    found = discover()
-    usable, harm = [], _harm(found)
-    for candidates in found.values():
+def usable_backends() -> list[tuple[BackendInfo, Candidate]]:
+    """Returns the usable backends by decreasing priority; the reference backend is last."""
+    candidates_by_name = discover()
+    usable, unsafe = [], _unsafe_candidates(candidates_by_name)
+    for candidates in candidates_by_name.values():
         try:
-            candidate = only(candidates, candidates[0])
-            if candidate in harm:
+            candidate = unique_candidate(candidates, candidates[0])
+            if candidate in unsafe:
                 continue
             info = describe(candidate)
-        except BackendError as wrong:
-            _log.info("passed over: %s", wrong)
+        except BackendError as error:
+            _log.info("passed over: %s", error)
             continue
         if probe(info) is None:
             usable.append((info, candidate))
     return sorted(usable, key=lambda pair: (pair[1].is_builtin, -pair[0].priority, pair[0].name))
 
 
-# ------------------------------------------------------------------------------------------------------- choosing
+# ------------------------------------------------------------------------------------------------------ selection
 
 
 def resolve(name: str | None = None) -> Backend:
-    """The backend to use: the one named, else the one that settings name, else the best that works here.
+    """Selects a backend: the argument, else the setting `backend`, else the best usable one.
 
-    A backend that somebody named never falls back to another.
+    An explicitly named backend never falls back to another.
     """
-    asked = BACKEND.find(name)
-    if asked.value is not None:
-        return _load_named(asked.value, "" if asked.source == "argument" else f" (asked for by {asked.source})")
-    failed: list[BackendError] = []
-    for info, candidate in working():
+    choice = BACKEND.resolve(name)
+    if choice.value is not None:
+        return _load_named(choice.value, "" if choice.source == "argument" else f" (asked for by {choice.source})")
+    errors: list[BackendError] = []
+    for info, candidate in usable_backends():
         try:
             return _load(info, candidate)
-        except BackendError as wrong:
-            _log.warning("%s", wrong)
-            failed.append(wrong)
-    raise failed[-1]
+        except BackendError as error:
+            _log.warning("%s", error)
+            errors.append(error)
+    raise errors[-1]
 
 
-def _load_named(name: str, by: str) -> Backend:
+def _load_named(name: str, requester: str) -> Backend:
     try:
-        return open_backend(name, by)
-    except BackendError as wrong:
-        if type(wrong) not in (BackendImportError, BackendApiMismatch, BackendUnavailable):
+        return open_backend(name, requester)
+    except BackendError as error:
+        if type(error) not in (BackendImportError, BackendApiMismatch, BackendUnavailable):
             raise
-        usable = ", ".join(info.name for info, _ in working() if info.name != name)
-        raise type(wrong)(f"{wrong}{by}; these work: {usable}") from wrong.__cause__
+        usable = ", ".join(info.name for info, _ in usable_backends() if info.name != name)
+        raise type(error)(f"{error}{requester}; these work: {usable}") from error.__cause__
 
 
-def open_backend(name: str, by: str = "") -> Backend:
-    """The backend of this name; asks no other plugin."""
+def open_backend(name: str, requester: str = "") -> Backend:
+    """Loads the backend of this name without importing any other plugin."""
     with _lock:
         if name in _backends:
             return _backends[name]
-    found = discover()
-    if name not in found:
-        _refuse_absent(name, by, found)
-    candidate = only(found[name], found[name][0])
+    candidates_by_name = discover()
+    if name not in candidates_by_name:
+        _raise_unknown(name, requester, candidates_by_name)
+    candidate = unique_candidate(candidates_by_name[name], candidates_by_name[name][0])
     info = describe(candidate)
     reason = probe(info)
     if reason is not None:
@@ -238,31 +242,32 @@ def open_backend(name: str, by: str = "") -> Backend:
     return _load(info, candidate)
 
 
-def _refuse_absent(name: str, by: str, found: dict[str, tuple[Candidate, ...]]) -> NoReturn:
-    if name in KNOWN:
-        raise BackendNotInstalled(f"backend `{name}` is not installed{by}; run: pip install {KNOWN[name]}")
-    close = difflib.get_close_matches(name, [*found, *KNOWN], 1)
-    hint = f"did you mean `{close[0]}`? " if close else ""
-    more = ", ".join(known for known in KNOWN if known not in found)
-    others = f"; known, but not installed: {more}" if more else ""
-    raise UnknownBackend(f"there is no backend `{name}`{by}; {hint}installed: {', '.join(found)}{others}")
+def _raise_unknown(name: str, requester: str, candidates_by_name: dict[str, tuple[Candidate, ...]]) -> NoReturn:
+    if name in DISTRIBUTIONS:
+        distribution = DISTRIBUTIONS[name]
+        raise BackendNotInstalled(f"backend `{name}` is not installed{requester}; run: pip install {distribution}")
+    matches = difflib.get_close_matches(name, [*candidates_by_name, *DISTRIBUTIONS], 1)
+    hint = f"did you mean `{matches[0]}`? " if matches else ""
+    missing = ", ".join(absent for absent in DISTRIBUTIONS if absent not in candidates_by_name)
+    available = ", ".join(candidates_by_name) + (f"; known, but not installed: {missing}" if missing else "")
+    raise UnknownBackend(f"there is no backend `{name}`{requester}; {hint}installed: {available}")
 
 
 def _load(info: BackendInfo, candidate: Candidate) -> Backend:
     with _lock:
         if info.name not in _backends:
             try:
-                with undivided:
+                with import_lock:
                     _backends[info.name] = info.load()
             except (BackendError, KeyboardInterrupt):
                 raise
             except BaseException as cause:
-                _broken(candidate, f"loading it failed with {words(cause)}", cause)
+                _raise_broken(candidate, f"loading it failed with {exception_summary(cause)}", cause)
         return _backends[info.name]
 
 
 def _after_fork() -> None:
-    """A child does not wait for a lock that nobody in it holds."""
+    """Replaces the lock: in a child process, the thread that held it does not exist."""
     global _lock
     _lock = threading.RLock()
 

@@ -1,8 +1,8 @@
-"""Functions tried in processes of their own, within a time limit: one that hangs or crashes takes nothing with it.
+"""Runs functions in isolated subprocesses with a time limit, so that crashes and hangs cannot affect this process.
 
-    this process --one subprocess--> host, which imports --a child for each try--> the function
+    this process --one subprocess--> host, which imports --one child per call--> the function
 
-The host is a fresh interpreter that imports once what all tries need; children that can be forked start at once.
+The host is a fresh interpreter that imports the shared dependencies once; forked children start immediately.
 """
 
 from __future__ import annotations
@@ -30,82 +30,82 @@ _STREAMS = ("in", "out", "err")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a process ended: its status, None when it was ended for taking too long, and the last lines it wrote."""
+    """The result of a process: its exit status, None after a timeout, and the last lines of stdout and stderr."""
 
     status: int | None
-    said: str = ""
-    complaint: str = ""
+    stdout_line: str = ""
+    stderr_line: str = ""
 
     @property
-    def words(self) -> str:
+    def reason(self) -> str:
         if self.status is not None and self.status < 0:
-            return f"it crashed with {_signal(-self.status)}"
-        return self.said or self.complaint or f"it ended with status {self.status}"
+            return f"it crashed with {_signal_name(-self.status)}"
+        return self.stdout_line or self.stderr_line or f"it ended with status {self.status}"
 
 
-def trials(function: str, arguments: Sequence[Sequence[str]], limit_seconds: float) -> list[Outcome]:
-    """Calls the function `module:name` with each of the arguments, all at the same time; it returns its status."""
+def run_isolated(function: str, arguments: Sequence[Sequence[str]], limit_seconds: float) -> list[Outcome]:
+    """Calls the function `module:name`, which returns an exit status, with each argument list concurrently."""
     if not arguments:
         return []
-    command = [sys.executable, "-P", "-c", f"from {__name__} import host; host()"]
-    question = json.dumps([function, list(arguments), limit_seconds])
+    command = [sys.executable, "-P", "-c", f"from {__name__} import run_host; run_host()"]
+    request = json.dumps([function, list(arguments), limit_seconds])
     host = subprocess.run(
-        command, input=question, stdout=subprocess.PIPE, check=True, text=True, env=child_environment()
+        command, input=request, stdout=subprocess.PIPE, check=True, text=True, env=child_environment()
     )
     return [Outcome(*outcome) for outcome in json.loads(host.stdout)]
 
 
-def host() -> None:
+def run_host() -> None:
     function, arguments, limit_seconds = json.load(sys.stdin)
     module, _, name = function.partition(":")
     run = getattr(import_module(module), name)
     multiprocessing.set_start_method("fork" if sys.platform == "linux" else "spawn")
-    warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads: those of NumPy stand it
+    warnings.simplefilter("ignore", DeprecationWarning)  # fork with threads: the threads of NumPy tolerate it
     with TemporaryDirectory() as folder:
-        places = [Path(folder, str(n)) for n in range(len(arguments))]
-        for place in places:
-            place.mkdir()
+        folders = [Path(folder, str(n)) for n in range(len(arguments))]
+        for child_folder in folders:
+            child_folder.mkdir()
         children = [
-            multiprocessing.Process(target=_call, args=(run, each, place))
-            for each, place in zip(arguments, places, strict=True)
+            multiprocessing.Process(target=_run_child, args=(run, argument_list, child_folder))
+            for argument_list, child_folder in zip(arguments, folders, strict=True)
         ]
         try:
             for child in children:
                 child.start()
             deadline = time.monotonic() + limit_seconds
-            outcomes = [_outcome(*each, deadline) for each in zip(children, places, strict=True)]
+            outcomes = [_collect_outcome(*pair, deadline) for pair in zip(children, folders, strict=True)]
         finally:
             for child in children:
-                _end(child)
+                _terminate(child)
     json.dump([astuple(outcome) for outcome in outcomes], sys.stdout)
 
 
-def _call(run: Callable[..., int | None], arguments: Sequence[str], place: Path) -> None:
+def _run_child(run: Callable[..., int | None], arguments: Sequence[str], folder: Path) -> None:
     if hasattr(os, "setsid"):
-        os.setsid()  # so that it can be ended with whatever it starts
+        os.setsid()  # so that its descendants can be killed with it
     for number, stream in enumerate(_STREAMS):
-        os.dup2(os.open(place / stream, os.O_RDWR | os.O_CREAT), number)
+        os.dup2(os.open(folder / stream, os.O_RDWR | os.O_CREAT), number)
     sys.exit(run(*arguments))
 
 
-def _outcome(child: BaseProcess, place: Path, deadline: float) -> Outcome:
+def _collect_outcome(child: BaseProcess, folder: Path, deadline: float) -> Outcome:
     child.join(max(0.0, deadline - time.monotonic()))
     if child.exitcode is None:
         return Outcome(None)
-    _, said, complaint = (_last_line(place / stream) for stream in _STREAMS)
-    return Outcome(child.exitcode, said, complaint)
+    _, stdout_line, stderr_line = (_last_line(folder / stream) for stream in _STREAMS)
+    return Outcome(child.exitcode, stdout_line, stderr_line)
 
 
-def _end(child: BaseProcess) -> None:
+def _terminate(child: BaseProcess) -> None:
     if child.pid is not None and child.exitcode is None:
         if hasattr(os, "killpg"):
-            with suppress(ProcessLookupError):  # it has no group of its own yet
+            with suppress(ProcessLookupError):  # before `setsid`
                 os.killpg(child.pid, signal.SIGKILL)
         child.kill()
         child.join()
 
 
-def _signal(number: int) -> str:
+def _signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:

@@ -1,1 +1,1 @@
-"""What every other layer stands on: errors, settings, facts that settle once."""
+"""Foundations of all other layers: errors, settings, write-once values."""

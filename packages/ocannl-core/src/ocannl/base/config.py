@@ -1,4 +1,4 @@
-"""Settings: what each is now, and who said so.
+"""Settings, with the source of each value.
 
 A setting is looked up as: argument > context manager > environment > project file > default. This is the only module
 that reads the environment. The project file is the nearest `ocannl.toml`, or `pyproject.toml` with a table
@@ -25,8 +25,8 @@ PREFIX = "OCANNL_"
 
 
 @dataclass(frozen=True, slots=True)
-class Found(Generic[T]):
-    """A value, and where it came from."""
+class Resolved(Generic[T]):
+    """The effective value of a setting, and its source."""
 
     value: T
     source: str
@@ -34,8 +34,8 @@ class Found(Generic[T]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Setting(Generic[T]):
-    """One row of the table. `read` turns what a person wrote, a text or a TOML value, into the value, and raises
-    `ValueError` saying what would fit. `custom` is a variable that other programs ask too, where ours is not set."""
+    """A setting. `read` converts a string or TOML value, and raises `ValueError` with the expected form. `custom` is a
+    conventional environment variable with lower precedence, such as `CC`."""
 
     name: str
     read: Callable[[object], T]
@@ -48,67 +48,67 @@ class Setting(Generic[T]):
         return PREFIX + self.name.upper()
 
     def get(self, argument: T | None = None) -> T:
-        return self.find(argument).value
+        return self.resolve(argument).value
 
-    def find(self, argument: T | None = None) -> Found[T]:
+    def resolve(self, argument: T | None = None) -> Resolved[T]:
         if argument is not None:
-            return Found(self.parse(argument, "argument"), "argument")
-        here = _overrides.get()
-        if self.name in here:
-            return Found(self.parse(here[self.name], "context manager"), "context manager")
-        if text := os.environ.get(self.variable):  # an empty variable is one that is not set
-            return Found(self.parse(text, self.variable), self.variable)
+            return Resolved(self.parse(argument, "argument"), "argument")
+        overrides = _overrides.get()
+        if self.name in overrides:
+            return Resolved(self.parse(overrides[self.name], "context manager"), "context manager")
+        if text := os.environ.get(self.variable):  # an empty variable counts as unset
+            return Resolved(self.parse(text, self.variable), self.variable)
         file = project_file()
         if file is not None and self.name in file.table:
-            return Found(self.parse(file.table[self.name], str(file.path)), str(file.path))
+            return Resolved(self.parse(file.table[self.name], str(file.path)), str(file.path))
         if self.custom and (text := os.environ.get(self.custom)):
-            return Found(self.parse(text, self.custom), self.custom)
-        return Found(self.default, "default")
+            return Resolved(self.parse(text, self.custom), self.custom)
+        return Resolved(self.default, "default")
 
-    def parse(self, given: object, source: str) -> T:
+    def parse(self, raw: object, source: str) -> T:
         try:
-            return self.read(given)
-        except ValueError as wrong:
-            raise ConfigError(f"{self.name} = {given!r}, from {source}: {wrong}") from None
+            return self.read(raw)
+        except ValueError as error:
+            raise ConfigError(f"{self.name} = {raw!r}, from {source}: {error}") from None
 
 
-# ------------------------------------------------------------------------------------------------- what may be written
+# ------------------------------------------------------------------------------------------------------------- parsers
 
 
-def _name(given: object) -> str:
-    if isinstance(given, str) and given.strip():
-        return given.strip()
+def _name(raw: object) -> str:
+    if isinstance(raw, str) and raw.strip():
+        return raw.strip()
     raise ValueError("a name is wanted")
 
 
-def _natural(least: int) -> Callable[[object], int]:
-    def read(given: object) -> int:
-        if isinstance(given, str):
-            given = int(given) if given.strip().lstrip("+-").isdecimal() else None
-        if isinstance(given, int) and not isinstance(given, bool) and given >= least:
-            return given
-        raise ValueError(f"an integer of at least {least} is wanted")
+def _natural(minimum: int) -> Callable[[object], int]:
+    def read(raw: object) -> int:
+        if isinstance(raw, str):
+            raw = int(raw) if raw.strip().lstrip("+-").isdecimal() else None
+        if isinstance(raw, int) and not isinstance(raw, bool) and raw >= minimum:
+            return raw
+        raise ValueError(f"an integer of at least {minimum} is wanted")
 
     return read
 
 
 def _optional(read: Callable[[object], T]) -> Callable[[object], T | None]:
-    return lambda given: None if given is None else read(given)
+    return lambda raw: None if raw is None else read(raw)
 
 
 _TRUTH = {"on": True, "1": True, "true": True, "yes": True, "off": False, "0": False, "false": False, "no": False}
 
 
-def _switch(given: object) -> bool:
-    truth = given if isinstance(given, bool) else _TRUTH.get(str(given).strip().lower())
+def _switch(raw: object) -> bool:
+    truth = raw if isinstance(raw, bool) else _TRUTH.get(str(raw).strip().lower())
     if truth is None:
         raise ValueError("`on` or `off` is wanted")
     return truth
 
 
-def _one_of(*choices: str) -> Callable[[object], str]:
-    def read(given: object) -> str:
-        word = given.strip().lower() if isinstance(given, str) else None
+def _choice(*choices: str) -> Callable[[object], str]:
+    def read(raw: object) -> str:
+        word = raw.strip().lower() if isinstance(raw, str) else None
         if word in choices:
             return word
         raise ValueError(f"one of {', '.join(choices)} is wanted")
@@ -116,28 +116,28 @@ def _one_of(*choices: str) -> Callable[[object], str]:
     return read
 
 
-def _folder(given: object) -> Path:
-    if isinstance(given, str | Path) and str(given).strip():
+def _folder(raw: object) -> Path:
+    if isinstance(raw, str | Path) and str(raw).strip():
         with suppress(RuntimeError):  # there is no such user
-            return Path(given).expanduser().absolute()
+            return Path(raw).expanduser().absolute()
     raise ValueError("the path of a folder is wanted")
 
 
 FLOATS = ("float8_e5m2", "float8_e4m3fn", "float16", "bfloat16", "float32", "float64")
 BACKEND: Setting[str | None] = Setting("backend", _optional(_name), None, "the backend of a context that names none")
-PRECISION = Setting("precision", _one_of(*FLOATS), "float32", "of tensors of which neither they nor their users say it")
+PRECISION = Setting("precision", _choice(*FLOATS), "float32", "of tensors of which neither they nor their users say it")
 GRADIENT_PRECISION: Setting[str | None] = Setting(
-    "gradient_precision", _optional(_one_of(*FLOATS)), None, "of gradients; default: as their values have it"
+    "gradient_precision", _optional(_choice(*FLOATS)), None, "of gradients; default: as their values have it"
 )
 SEED = Setting("seed", _natural(0), 42, "of every random stream that is given no other")
 THREADS: Setting[int | None] = Setting("threads", _optional(_natural(1)), None, "of a context; default: all cores")
-QUEUE = Setting("queue", _one_of("inline", "threaded"), "inline", "of a context: who runs routines, caller or a thread")
+QUEUE = Setting("queue", _choice("inline", "threaded"), "inline", "of a context: who runs routines, caller or a thread")
 CACHE = Setting("cache", _switch, True, "keep compiled code on disk")
 CACHE_DIR: Setting[Path | None] = Setting("cache_dir", _optional(_folder), None, "where; default: in the user's caches")
 VERIFY = Setting(
-    "verify", _one_of("off", "ends", "every"), "ends", "check programs: never, lowered and optimized, after each pass"
+    "verify", _choice("off", "ends", "every"), "ends", "check programs: never, lowered and optimized, after each pass"
 )
-TRACEBACK = Setting("traceback", _one_of("user", "full"), "user", "of an error: to the user's line, or all frames")
+TRACEBACK = Setting("traceback", _choice("user", "full"), "user", "of an error: to the user's line, or all frames")
 C_COMPILER: Setting[str | None] = Setting(
     "c_compiler",
     _optional(_name),
@@ -146,12 +146,12 @@ C_COMPILER: Setting[str | None] = Setting(
     custom="CC",
 )
 COMPILE_SECONDS = Setting("compile_seconds", _natural(1), 300, "after which a compiler that does not end is ended")
-SEARCH = Setting(
-    "search", _natural(0), 0, "seconds for timing other schedules of a routine's nests; 0: by the model"
+AUTOTUNE = Setting(
+    "autotune", _natural(0), 0, "seconds for benchmarking other schedules of a routine; 0: the cost model decides"
 )
 PRODUCTS = Setting(
     "products",
-    _one_of("ieee", "tf32x3", "tf32", "bfloat16"),
+    _choice("ieee", "tf32x3", "tf32", "bfloat16"),
     "ieee",
     "how matrix units multiply float32: as it is meant, or faster, with fewer bits of each factor",
 )
@@ -160,7 +160,7 @@ ONLINE_SOFTMAX = Setting(
 )
 LOG_LEVEL: Setting[str | None] = Setting(
     "log_level",
-    _optional(_one_of("debug", "info", "warning", "error")),
+    _optional(_choice("debug", "info", "warning", "error")),
     None,
     "print messages of this level and above; default: leave it to the application",
 )
@@ -168,7 +168,7 @@ TRACE = Setting("trace", _natural(0), 0, "how many cells each call of a routine 
 
 SETTINGS: tuple[Setting[object], ...] = (
     BACKEND, PRECISION, GRADIENT_PRECISION, SEED, THREADS, QUEUE, CACHE, CACHE_DIR, VERIFY, TRACEBACK, C_COMPILER,
-    COMPILE_SECONDS, SEARCH, PRODUCTS, ONLINE_SOFTMAX, LOG_LEVEL, TRACE,
+    COMPILE_SECONDS, AUTOTUNE, PRODUCTS, ONLINE_SOFTMAX, LOG_LEVEL, TRACE,
 )  # type: ignore[assignment]  # fmt: skip
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 
@@ -179,14 +179,14 @@ def _unknown(name: str, source: str) -> ConfigError:
     return ConfigError(f"there is no setting `{name}` ({source}); {hint}")
 
 
-# ------------------------------------------------------------------------------------------------------- who says so
+# --------------------------------------------------------------------------------------------------------- overrides
 
 _overrides: ContextVar[Mapping[str, object]] = ContextVar("ocannl_settings", default={})  # noqa: B039 (never changed)
 
 
 @contextmanager
 def settings(**values: object) -> Iterator[None]:
-    """Inside, the named settings have these values; None gives way to whoever else sets them."""
+    """Context manager that overrides settings; None removes an outer override."""
     for name, value in values.items():
         if name not in _BY_NAME:
             raise _unknown(name, "context manager")
@@ -202,7 +202,7 @@ def settings(**values: object) -> Iterator[None]:
 
 @contextmanager
 def use_backend(name: str) -> Iterator[None]:
-    """Inside, contexts that name no backend use this one."""
+    """Context manager that sets the default backend of contexts."""
     with settings(backend=name):
         yield
 
@@ -214,27 +214,27 @@ class ProjectFile:
 
 
 def project_file() -> ProjectFile | None:
-    """The nearest file of settings, at or above the current folder."""
+    """Returns the nearest settings file in the current folder or its ancestors; None if there is none."""
     try:
-        places = _places(os.getcwd())
-    except FileNotFoundError:  # somebody deleted the folder we are in
+        paths = _project_paths(os.getcwd())
+    except FileNotFoundError:  # the current folder has been deleted
         return None
-    for path in places:
+    for path in paths:
         try:
-            stamp = os.stat(path)  # every leaf of a model asks for a setting: texts are ten times as fast as paths
+            status = os.stat(path)  # hot path: with strings ten times as fast as with `Path`
         except OSError:
             continue
-        table = _table(path, stamp.st_mtime_ns, stamp.st_size)
+        table = _table(path, status.st_mtime_ns, status.st_size)
         if table is not None:
             return ProjectFile(Path(path), table)
     return None
 
 
 @lru_cache(maxsize=16)
-def _places(folder: str) -> tuple[str, ...]:
-    """Where a project file may be, the nearest first."""
-    here = Path(folder)
-    return tuple(str(above / name) for above in (here, *here.parents) for name in ("ocannl.toml", "pyproject.toml"))
+def _project_paths(folder: str) -> tuple[str, ...]:
+    """Returns the candidate paths of a project file, nearest first."""
+    current, names = Path(folder), ("ocannl.toml", "pyproject.toml")
+    return tuple(str(ancestor / name) for ancestor in (current, *current.parents) for name in names)
 
 
 @lru_cache(maxsize=16)
@@ -245,16 +245,16 @@ def _table(path: str, _mtime_ns: int, _size_bytes: int) -> Mapping[str, object] 
         text = Path(path).read_text(encoding="utf-8", errors="replace")
     except IsADirectoryError:
         return None
-    except OSError as wrong:
-        raise ConfigError(f"{path} cannot be read: {wrong.strerror}") from None
-    shared = path.endswith("pyproject.toml")
-    if shared and "ocannl" not in text:
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
+    is_pyproject = path.endswith("pyproject.toml")
+    if is_pyproject and "ocannl" not in text:
         return None
     try:
         table: object = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as wrong:
-        raise ConfigError(f"{path} cannot be read: {wrong}") from None
-    if shared:
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from None
+    if is_pyproject:
         tool = table.get("tool") if isinstance(table, dict) else None
         table = tool.get("ocannl") if isinstance(tool, dict) else None
         if table is None:
@@ -268,28 +268,28 @@ def _table(path: str, _mtime_ns: int, _size_bytes: int) -> Mapping[str, object] 
 
 
 def check() -> tuple[str, ...]:
-    """Refuse what looks like a misspelt variable; return the other variables of our prefix that mean nothing here."""
-    known = {setting.variable for setting in SETTINGS}
-    strangers = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
+    """Raises `ConfigError` for a variable that resembles a setting; returns all other unknown `OCANNL_` variables."""
+    variables = {setting.variable for setting in SETTINGS}
+    strangers = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in variables)
     for name in strangers:
-        close = difflib.get_close_matches(name, known, 1, cutoff=0.85)
+        close = difflib.get_close_matches(name, variables, 1, cutoff=0.85)
         if close:
             raise ConfigError(f"there is no setting `{name}` (environment); did you mean `{close[0]}`?")
     return tuple(strangers)
 
 
-def explain() -> tuple[tuple[Setting[object], Found[object]], ...]:
-    """Every setting, its value and who said so."""
-    return tuple((setting, setting.find()) for setting in SETTINGS)
+def explain() -> tuple[tuple[Setting[object], Resolved[object]], ...]:
+    """Returns every setting with its effective value and source."""
+    return tuple((setting, setting.resolve()) for setting in SETTINGS)
 
 
 def user_cache_folder() -> Path:
-    """Where compiled code is kept when nobody says otherwise."""
+    """Returns the default folder of the compilation cache."""
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("ocannl", appauthor=False))
 
 
 def child_environment() -> dict[str, str]:
-    """For a process that should find what this one finds: the variables, and the path of modules."""
+    """Returns the environment of a child process that can import the modules importable here."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}

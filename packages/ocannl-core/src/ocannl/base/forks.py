@@ -1,14 +1,14 @@
-"""What a fork must not cut in two: a child has none of the threads that would finish it."""
+"""Fork safety of late imports."""
 
 from __future__ import annotations
 
 import os
 import threading
 
-undivided = threading.RLock()
-"""Held while modules are imported late: a child would wait for their locks forever."""
+import_lock = threading.RLock()
+"""Held during late imports, and by `fork`: a child process would deadlock on import locks held by other threads."""
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=undivided.acquire, after_in_parent=undivided.release, after_in_child=undivided.release
+        before=import_lock.acquire, after_in_parent=import_lock.release, after_in_child=import_lock.release
     )

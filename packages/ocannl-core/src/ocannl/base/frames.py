@@ -1,4 +1,4 @@
-"""Tracebacks of refusals end at the user's line: the frames of the framework below it say nothing to its author."""
+"""Traceback filtering: user errors end at the user's line, without the frames of the framework."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def public(function: F) -> F:
-    """A function that users call. Refusals leave it without the framework's frames; defects keep all of them."""
+    """Decorator of public functions: user errors are raised without the framework's frames; internal errors keep
+    them."""
 
     @wraps(function)
     def call(*args: Any, **settings: Any) -> Any:
@@ -27,13 +28,13 @@ def public(function: F) -> F:
         except OcannlError as error:
             if TRACEBACK.get() == "full":
                 raise
-            raise error.with_traceback(of_users(error.__traceback__))  # noqa: B904
+            raise error.with_traceback(user_frames(error.__traceback__))  # noqa: B904
 
     return cast("F", call)
 
 
-def of_users(trace: TracebackType | None) -> TracebackType | None:
-    """The entries of a traceback that are not the framework's."""
+def user_frames(trace: TracebackType | None) -> TracebackType | None:
+    """Returns the traceback without the framework's frames."""
     entries: list[TracebackType] = []
     while trace is not None:
         if str(trace.tb_frame.f_globals.get("__name__")).partition(".")[0] != "ocannl":
@@ -46,7 +47,7 @@ def of_users(trace: TracebackType | None) -> TracebackType | None:
 
 
 def user_line() -> str:
-    """The line that runs, `file.py:12`, of the innermost frame that is not the framework's."""
+    """Returns the current line, as `file.py:12`, of the innermost frame outside the framework."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "ocannl":
         frame = frame.f_back
@@ -57,15 +58,17 @@ OPERATORS = (
     "add", "sub", "mul", "truediv", "pow", "mod", "matmul", "lt", "le", "gt", "ge", "and", "or", "neg", "pos", "abs",
     "invert", "getitem", "setitem", "call",
 )  # fmt: skip
-SPOKEN = {f"__{prefix}{name}__" for name in OPERATORS for prefix in ("", "r", "i")} | {"__init__", "__str__", "__int__"}
-"""The methods that a user calls without saying their names."""
+IMPLICIT_METHODS = {"__init__", "__str__", "__int__"} | {
+    f"__{prefix}{name}__" for name in OPERATORS for prefix in ("", "r", "i")
+}
+"""Special methods that are public because Python calls them implicitly."""
 
 
-def publish(kind: type, but: Collection[str] = ()) -> None:
-    """Make the methods and properties of a class public, operators included; `but` those that refuse nothing and are
-    called over and over."""
+def publish(kind: type, exclude: Collection[str] = ()) -> None:
+    """Applies `public` to the methods, properties and operators of a class. `exclude` names hot methods that never
+    raise user errors."""
     for name, member in list(vars(kind).items()):
-        if (name.startswith("_") and name not in SPOKEN) or name in but:
+        if (name.startswith("_") and name not in IMPLICIT_METHODS) or name in exclude:
             continue
         if isinstance(member, FunctionType):
             setattr(kind, name, public(member))

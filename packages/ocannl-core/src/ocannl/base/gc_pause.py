@@ -1,4 +1,4 @@
-"""The collector of cycles, while there is much that is made and kept, and no garbage."""
+"""Pauses the cyclic garbage collector during compilation, which allocates much and creates no garbage cycles."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_resting = False
+_is_paused = False
 
 
 @contextmanager
-def resting() -> Iterator[None]:
-    """Nothing is collected: again and again the collector would look at trees that are all in use."""
-    global _resting
+def gc_paused() -> Iterator[None]:
+    """Context manager that disables cyclic garbage collection, which would only traverse live objects."""
+    global _is_paused
     if not gc.isenabled():
         yield
         return
     gc.disable()
-    _resting = True
+    _is_paused = True
     try:
         yield
     finally:
-        _resting = False
+        _is_paused = False
         gc.enable()
 
 
 def _after_fork() -> None:
-    """In a child, nobody may be left who would let it work again."""
-    if _resting:
+    """Re-enables collection: in a child process, the thread that paused it does not exist."""
+    if _is_paused:
         gc.enable()
 
 

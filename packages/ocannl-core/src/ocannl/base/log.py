@@ -1,13 +1,13 @@
-"""What the framework says beside its errors, under the logger "ocannl".
+"""Logging of the framework, under the logger "ocannl".
 
-Warnings reach standard error even in a program that configures nothing, which is Python's own rule; the setting
-`log_level` prints more without a line of code.
+By Python's default configuration, warnings are printed to standard error; the setting `log_level` prints more without
+code.
 
-    ocannl.runtime.compile    INFO   what was compiled, and how long each stage took
-    ocannl.runtime.compile_cache      DEBUG  where code was found, or why it had to be compiled
-    ocannl.runtime.context    DEBUG  what routines were bound to
-    ocannl.runtime.arrays     DEBUG  values on their way to the device and back; `runtime.transfer`: between contexts
-    ocannl.trace              DEBUG  every cell that a call writes, if the setting `trace` asks for it
+    ocannl.runtime.compile        INFO   compiled routines, with the time of each stage
+    ocannl.runtime.compile_cache  DEBUG  cache hits, and the reasons for misses
+    ocannl.runtime.context        DEBUG  bindings of routines to memory
+    ocannl.runtime.arrays         DEBUG  copies between host and device; `runtime.transfer`: between contexts
+    ocannl.trace                  DEBUG  every cell written by a call, with the setting `trace`
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _handler.setFormatter(logging.Formatter("%(name)s: %(levelname)s: %(message)s"))
 
 
 def logger(name: str) -> logging.Logger:
-    """For one module: `logger("runtime.cache")`."""
+    """Returns the logger of a module, as in `logger("runtime.disk_cache")`."""
     return ROOT.getChild(name)
 
 
 def configure() -> None:
-    """Follow the setting `log_level`; without it, leave handlers and levels to the application."""
+    """Applies the setting `log_level`; if it is unset, handlers and levels are left to the application."""
     level = LOG_LEVEL.get()
     if level is None:
         return
@@ -36,7 +36,7 @@ def configure() -> None:
 
 
 def show(log: logging.Logger) -> None:
-    """Somebody has asked for what this one says: it reaches the handlers of the application, or else standard error."""
+    """Enables all messages of a logger; they go to the application's handlers, or else to standard error."""
     log.setLevel(logging.DEBUG)
     if not log.hasHandlers():
         _print()

@@ -1,4 +1,4 @@
-"""A fact that settles once, and remembers who settled it."""
+"""Write-once values that record their author."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ from ocannl.base.errors import CodeError, OcannlError
 
 T = TypeVar("T")
 Author = str | Callable[[], str]
-"""Who says so; asked late where its name may still change."""
+"""A name, or a function that returns it where the name may still change."""
 
 
-class Once(Generic[T]):
-    """Empty until `settle`; then settling the same value again is harmless and a contrary one is refused."""
+class WriteOnce(Generic[T]):
+    """A value that can be set once; setting an equal value again has no effect, a different one raises `error`."""
 
-    __slots__ = ("_error", "_settled", "what")
+    __slots__ = ("_assignment", "_error", "subject")
 
-    def __init__(self, what: Author, error: type[OcannlError] = CodeError) -> None:
-        self.what = what
+    def __init__(self, subject: Author, error: type[OcannlError] = CodeError) -> None:
+        self.subject = subject
         self._error = error
-        self._settled: tuple[T, Author] | None = None
+        self._assignment: tuple[T, Author] | None = None
 
-    def settle(self, value: T, author: Author) -> T:
-        if self._settled is None:
-            self._settled = (value, author)
-        elif self._settled[0] != value:
-            held, first = self._settled
-            raise self._error(f"{_said(self.what)} is {held}, settled by {_said(first)}; "
-                              f"{_said(author)} asks for {value}")  # fmt: skip
+    def set(self, value: T, author: Author) -> T:
+        if self._assignment is None:
+            self._assignment = (value, author)
+        elif self._assignment[0] != value:
+            current, first_author = self._assignment
+            raise self._error(f"{_author_name(self.subject)} is {current}, settled by {_author_name(first_author)}; "
+                              f"{_author_name(author)} asks for {value}")  # fmt: skip
         return value
 
     @property
     def value(self) -> T | None:
-        return None if self._settled is None else self._settled[0]
+        return None if self._assignment is None else self._assignment[0]
 
     @property
     def author(self) -> str | None:
-        return None if self._settled is None else _said(self._settled[1])
+        return None if self._assignment is None else _author_name(self._assignment[1])
 
     def __bool__(self) -> bool:
-        return self._settled is not None
+        return self._assignment is not None
 
     def __repr__(self) -> str:
         return f"{self.value}, settled by {self.author}" if self else "unsettled"
 
 
-def _said(words: Author) -> str:
-    return words if isinstance(words, str) else words()
+def _author_name(author: Author) -> str:
+    return author if isinstance(author, str) else author()

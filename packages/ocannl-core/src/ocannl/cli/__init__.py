@@ -10,7 +10,7 @@ EXTRA = "ocannl-core[cli]"
 
 
 def main() -> None:
-    """The entry point. Says what to install when the libraries of the command line are not there."""
+    """The entry point. Exits with a hint when a library of the command line is not installed."""
     missing = [name for name in NEEDS if importlib.util.find_spec(name) is None]
     if missing:
         sys.exit(f"ocannl: the command line needs {' and '.join(missing)}; run: pip install '{EXTRA}'")

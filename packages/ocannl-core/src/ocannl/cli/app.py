@@ -1,4 +1,4 @@
-"""The application: a table of commands, and what happens to errors."""
+"""The application: its commands and the handling of errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ocannl.base import log
 from ocannl.base.errors import OcannlError
 
 COMMANDS = ("backends", "config", "demo", "doctor", "ops")
-"""Modules of this package, each with `register(app)`. One that is not there is a command that this release lacks."""
+"""Modules of this package with `register(app)`; commands whose module is missing are left out."""
 
 
 def build() -> typer.Typer:
@@ -33,8 +33,8 @@ def build() -> typer.Typer:
     return app
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(core_version())
         raise typer.Exit
 
@@ -44,14 +44,14 @@ def _options(
         bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
-    """A compiler of tensor expressions: its backends, its settings, its demonstrations."""
+    """A compiler for tensor expressions: backends, settings, operations and demonstrations."""
 
 
 def run() -> None:
-    """Errors of ours are one message without a traceback, and status 1."""
+    """Runs the application; errors of this package are printed without a traceback and exit with status 1."""
     try:
         log.configure()
         build()()
-    except OcannlError as wrong:
-        Console(stderr=True, highlight=False).print(f"{type(wrong).__name__}: {wrong}", markup=False, soft_wrap=True)
+    except OcannlError as error:
+        Console(stderr=True, highlight=False).print(f"{type(error).__name__}: {error}", markup=False, soft_wrap=True)
         sys.exit(1)

@@ -1,10 +1,10 @@
-"""`ocannl backends`: what is installed, and whether it works here."""
+"""`ocannl backends`: the installed backends, and whether they are usable."""
 
 from __future__ import annotations
 
 import typer
 
-from ocannl.backend.registry import KNOWN, backends
+from ocannl.backend.registry import DISTRIBUTIONS, backends
 from ocannl.cli.table import show
 
 
@@ -13,13 +13,13 @@ def register(app: typer.Typer) -> None:
 
 
 def command() -> None:
-    """List the installed backends, and say of each whether it works here."""
-    found = backends()
+    """List the installed backends and whether they are usable on this machine."""
+    installed = backends()
     rows = [
         [row.name, row.distribution, row.version, "yes" if row.usable else "no", row.reason or row.description]
-        for row in found
+        for row in installed
     ]
-    names = {row.name for row in found}
-    absent = {name: dist for name, dist in KNOWN.items() if name not in names}
+    names = {row.name for row in installed}
+    absent = {name: dist for name, dist in DISTRIBUTIONS.items() if name not in names}
     rows += [[name, dist, "-", "no", f"not installed; run: pip install {dist}"] for name, dist in absent.items()]
     show(["backend", "distribution", "version", "usable", "about"], rows)

@@ -1,4 +1,4 @@
-"""`ocannl config`: every setting, its value, and who said so."""
+"""`ocannl config`: the settings, their values and where these come from."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ def register(app: typer.Typer) -> None:
 
 
 def command(
-    explain: Annotated[bool, typer.Option("--explain", help="Say also who set each value, and what for.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Show also the source and purpose of each value.")] = False,
 ) -> None:
-    """Print the settings. What is asked first wins: argument, context manager, environment, project file, default."""
-    strangers = config.check()
+    """Print the settings. Precedence: argument, context manager, environment, project file, default."""
+    unknown = config.check()
     if not explain:
-        for setting, found in config.explain():
-            typer.echo(f"{setting.name} = {_written(found.value)}")
+        for setting, origin in config.explain():
+            typer.echo(f"{setting.name} = {_value_text(origin.value)}")
         return
     show(
         ["setting", "value", "from", "variable", "what for"],
-        [[s.name, _written(f.value), f.source, s.variable, s.doc] for s, f in config.explain()],
+        [[s.name, _value_text(f.value), f.source, s.variable, s.doc] for s, f in config.explain()],
     )
-    for name in strangers:
+    for name in unknown:
         typer.echo(f"{name} is set in the environment and is no setting", err=True)
 
 
-def _written(value: object) -> str:
+def _value_text(value: object) -> str:
     match value:
         case None:
             return "-"

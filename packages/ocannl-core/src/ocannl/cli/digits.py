@@ -1,4 +1,4 @@
-"""The digits of the demonstration: the data in three parts, the network, its training, and what came out."""
+"""The digits demonstration: data, network, training and predictions."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ocannl.train.step import sgd
 Array = np.ndarray[Any, Any]
 
 SIDE, CLASSES = 8, 10
-TRAINED, WATCHED, TESTED = 1300, 197, 300
+TRAIN_SIZE, VALIDATION_SIZE, TEST_SIZE = 1300, 197, 300
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """Pictures, row by row, with ink from 0 to 1, and what they show."""
+class Split:
+    """Images, flattened to rows with values from 0 to 1, and their labels."""
 
     images: Array
     labels: Array
@@ -32,15 +32,15 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Digits:
-    """`train` decides the parameters, `watch` is looked at while they are learned, `test` once, at the end."""
+    """The training, validation and test sets."""
 
-    train: Part
-    watch: Part
-    test: Part
+    train: Split
+    validation: Split
+    test: Split
 
 
 def load(seed: int) -> Digits:
-    """The 1797 handwritten digits that come with scikit-learn, in an order drawn by `seed`.
+    """The 1797 handwritten digits that come with scikit-learn, shuffled by `seed`.
 
     Raises: ImportError when scikit-learn is missing.
     """
@@ -49,9 +49,9 @@ def load(seed: int) -> Digits:
     images, labels = load_digits(return_X_y=True)
     order = np.random.default_rng(seed).permutation(len(labels))
     images, labels = (images[order] / 16).astype("float32"), labels[order]
-    ends = (TRAINED, TRAINED + WATCHED, TRAINED + WATCHED + TESTED)
-    parts = zip(np.split(images, ends)[:3], np.split(labels, ends)[:3], strict=True)
-    return Digits(*(Part(*part) for part in parts))
+    ends = (TRAIN_SIZE, TRAIN_SIZE + VALIDATION_SIZE, TRAIN_SIZE + VALIDATION_SIZE + TEST_SIZE)
+    splits = zip(np.split(images, ends)[:3], np.split(labels, ends)[:3], strict=True)
+    return Digits(*(Split(*split) for split in splits))
 
 
 @op
@@ -64,7 +64,7 @@ def mlp(x: Tensor, *, hidden: int, classes: int) -> Tensor:
 
 
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
-    """For each picture; `target` has a one at the right class. The largest logit is taken off: nothing overflows."""
+    """The cross-entropy of each image; `target` is one-hot. Subtracting the largest logit prevents overflow."""
     shifted = logits - logits.max("...|... => ...|0")
     log_sum = shifted.exp().sum("...|... => ...|0").log()
     return ((log_sum - shifted) * target).sum("...|... => ...|0")
@@ -72,35 +72,35 @@ def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A trained network and its answers to the part kept for the end."""
+    """A training run and its predictions for the test set."""
 
     parameters: int
     fitted: Fitted
-    answers: Array
+    predictions: Array
 
 
 def train(ctx: Context, digits: Digits, *, epochs: int, hidden: int, batch: int, rate: float, seed: int) -> Outcome:
-    """The whole step, forward, backprop and update, is one routine; which batch it takes is said at each call.
+    """Trains the network by a single routine (forward, backprop and update), whose argument selects the batch.
 
-    What is left over when the pictures are cut into batches is not used.
+    An incomplete last batch is dropped.
     """
     count = len(digits.train) // batch
     images = digits.train.images[: count * batch].reshape(count, batch, SIDE * SIDE)
-    wanted = np.eye(CLASSES, dtype="float32")[digits.train.labels[: count * batch]].reshape(count, batch, CLASSES)
+    one_hot = np.eye(CLASSES, dtype="float32")[digits.train.labels[: count * batch]].reshape(count, batch, CLASSES)
     n = symbol("n", 0, count)
     x = tensor(images, batch_axes=2, label="images")[n]
-    target = tensor(wanted, batch_axes=2, label="target")[n]
+    target = tensor(one_hot, batch_axes=2, label="target")[n]
 
     net = mlp(hidden=hidden, classes=CLASSES)
     loss = cross_entropy(net(x), target).sum() / batch
-    watched, tested = (net(tensor(part.images, batch_axes=1)) for part in (digits.watch, digits.test))
+    validation, test = (net(tensor(split.images, batch_axes=1)) for split in (digits.validation, digits.test))
     ctx.init(loss, seed=seed)
-    look = ctx.compile(watched.forward, "watch")
+    validate = ctx.compile(validation.forward, "watch")
 
     def accuracy() -> dict[str, float]:
-        look()
-        return {"accuracy": float(np.mean(ctx[watched].argmax(axis=1) == digits.watch.labels))}
+        validate()
+        return {"accuracy": float(np.mean(ctx[validation].argmax(axis=1) == digits.validation.labels))}
 
     fitted = fit(ctx, loss, sgd(loss, rate, momentum=0.9), n, epochs=epochs, shuffle=seed, watch=accuracy)
-    ctx.run(tested.forward)
-    return Outcome(sum(prod(p.dims) for p in net.params.values()), fitted, ctx[tested].argmax(axis=1))
+    ctx.run(test.forward)
+    return Outcome(sum(prod(p.dims) for p in net.params.values()), fitted, ctx[test].argmax(axis=1))

@@ -1,4 +1,4 @@
-"""`ocannl doctor`: tries every installed backend in a process of its own, within a time limit."""
+"""`ocannl doctor`: tests every installed backend in a separate process, with a time limit."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from ocannl.backend.installed import discover
-from ocannl.backend.registry import only
-from ocannl.backend.sandbox import Outcome, trials
+from ocannl.backend.registry import unique_candidate
+from ocannl.backend.sandbox import Outcome, run_isolated
 from ocannl.base.errors import DuplicateBackend, UnknownBackend
 from ocannl.cli.probe import UNAVAILABLE
 from ocannl.cli.table import show
@@ -20,11 +20,11 @@ PROBE = "ocannl.cli.probe:main"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class BackendReport:
     name: str
     works: bool
-    words: str
-    excused: bool = False  # the backend itself says that it cannot work here
+    reason: str
+    is_unavailable: bool = False  # the backend reports that it cannot work on this machine
 
 
 def register(app: typer.Typer) -> None:
@@ -32,36 +32,37 @@ def register(app: typer.Typer) -> None:
 
 
 def command(
-    names: Annotated[list[str] | None, typer.Argument(help="The backends to try; all when none is named.")] = None,
-    limit: Annotated[float, typer.Option(help="Seconds that a backend may take.")] = LIMIT_SECONDS,
+    names: Annotated[list[str] | None, typer.Argument(help="The backends to test; all by default.")] = None,
+    limit: Annotated[float, typer.Option(help="Time limit for each backend, in seconds.")] = LIMIT_SECONDS,
 ) -> None:
-    """Try backends: load each, run small programs of every operation and precision, look at the results.
+    """Test backends: load each, run small programs for all operations and precisions, and check the results.
 
-    Status 1 when one fails, unless nobody named it and it says itself that it cannot work here.
+    Status 1 when a backend fails, unless it was not named and reports that it cannot work on this machine.
     """
-    found = discover()
+    installed = discover()
     for name in names or ():
-        if name not in found:
-            raise UnknownBackend(f"no backend `{name}` is installed; there are {', '.join(found)}")
-    findings, sound = [], []
-    for name in dict.fromkeys(names or found):
-        for candidate in found[name]:
+        if name not in installed:
+            raise UnknownBackend(f"no backend `{name}` is installed; there are {', '.join(installed)}")
+    reports, testable = [], []
+    for name in dict.fromkeys(names or installed):
+        for candidate in installed[name]:
             try:
-                sound.append(only(found[name], candidate).name)
-            except DuplicateBackend as wrong:
-                findings.append(Finding(name, False, str(wrong)))
-    findings = sorted([*findings, *examine(sound, limit)], key=lambda f: f.name)
-    show(["backend", "", "what was found"], [[f.name, "PASS" if f.works else "FAIL", f.words] for f in findings])
-    if not all(f.works or (f.excused and not names) for f in findings):
+                testable.append(unique_candidate(installed[name], candidate).name)
+            except DuplicateBackend as error:
+                reports.append(BackendReport(name, False, str(error)))
+    reports = sorted([*reports, *examine(testable, limit)], key=lambda r: r.name)
+    show(["backend", "", "result"], [[r.name, "PASS" if r.works else "FAIL", r.reason] for r in reports])
+    if not all(r.works or (r.is_unavailable and not names) for r in reports):
         raise typer.Exit(1)
 
 
-def examine(names: Sequence[str], limit_seconds: float, probe: str = PROBE) -> list[Finding]:
-    outcomes = trials(probe, [(name,) for name in names], limit_seconds)
-    return [_finding(name, outcome, limit_seconds) for name, outcome in zip(names, outcomes, strict=True)]
+def examine(names: Sequence[str], limit_seconds: float, probe: str = PROBE) -> list[BackendReport]:
+    outcomes = run_isolated(probe, [(name,) for name in names], limit_seconds)
+    return [_report(name, outcome, limit_seconds) for name, outcome in zip(names, outcomes, strict=True)]
 
 
-def _finding(name: str, outcome: Outcome, limit_seconds: float) -> Finding:
+def _report(name: str, outcome: Outcome, limit_seconds: float) -> BackendReport:
     if outcome.status is None:
-        return Finding(name, False, f"it did not answer within {limit_seconds:g} seconds; --limit gives it more")
-    return Finding(name, outcome.status == 0 and bool(outcome.said), outcome.words, outcome.status == UNAVAILABLE)
+        return BackendReport(name, False, f"it did not answer within {limit_seconds:g} seconds; --limit gives it more")
+    works = outcome.status == 0 and bool(outcome.stdout_line)
+    return BackendReport(name, works, outcome.reason, outcome.status == UNAVAILABLE)

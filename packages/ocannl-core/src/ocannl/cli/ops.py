@@ -1,4 +1,4 @@
-"""`ocannl ops`: the operations there are, and what is made from the table of them."""
+"""`ocannl ops`: the available operations, and text generated from their table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from ocannl.base.errors import PluginError
 from ocannl.cli.table import show
-from ocannl.lang.declare.catalogue import Row, catalogue, installed, operands
+from ocannl.lang.declare.catalogue import OperationRow, catalogue, installed_rows, operands
 from ocannl.lang.declare.generators import generator
 from ocannl.lang.declare.text import parameters, unqualified
 
@@ -20,30 +20,30 @@ def register(app: typer.Typer) -> None:
 
 def command(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Parts of names, or patterns such as `conv?d`; all without them.")
+        list[str] | None, typer.Argument(help="Parts of names, or patterns such as `conv?d`; default: all.")
     ] = None,
     generate: Annotated[
-        str, typer.Option(help="Print what a generator makes: functions, methods, reference, or a package's.")
+        str, typer.Option(help="Print the output of a generator: functions, methods, reference, or a package's.")
     ] = "",
 ) -> None:
-    """List the operations: those of the language, then those of installed packages, and which of these are broken.
+    """List the operations of the language and of installed packages, and report packages that are broken.
 
-    What is generated is of the language alone, unless names say what it is of.
+    Generated text covers the language only, unless operations are named.
     """
-    brought = [] if generate and not names else list(installed())
-    broken = [row for row in brought if isinstance(row, PluginError)]
-    rows = [row for row in (*catalogue(), *brought) if isinstance(row, Row) and _is_named(row, names)]
+    plugins = [] if generate and not names else list(installed_rows())
+    broken = [row for row in plugins if isinstance(row, PluginError)]
+    rows = [row for row in (*catalogue(), *plugins) if isinstance(row, OperationRow) and _is_named(row, names)]
     if generate:
         typer.echo(generator(generate)(rows), nl=False)
     else:
         show(["operation", "about"], [[f"{row.call}({_inside(row)})", row.summary] for row in rows])
-    for wrong in broken:
-        typer.echo(f"PluginError: {wrong}", err=True)
+    for error in broken:
+        typer.echo(f"PluginError: {error}", err=True)
 
 
-def _inside(row: Row) -> str:
+def _inside(row: OperationRow) -> str:
     return unqualified(", ".join(parameters(operands(row), plain=True)))[0]
 
 
-def _is_named(row: Row, names: list[str] | None) -> bool:
+def _is_named(row: OperationRow, names: list[str] | None) -> bool:
     return not names or any(name in row.call or fnmatchcase(row.name, name) for name in names)

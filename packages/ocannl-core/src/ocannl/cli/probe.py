@@ -1,7 +1,7 @@
-"""`python -m ocannl.cli.probe NAME`: loads one backend, and holds it to each operation and precision that it claims.
+"""`python -m ocannl.cli.probe NAME`: loads one backend and tests all operations and precisions that it supports.
 
-A process of its own for `ocannl doctor`: a backend that hangs or crashes takes nothing else with it. The last line that
-it prints is the verdict; status 0 means that the backend works.
+`ocannl doctor` runs it in a separate process, so that a backend can hang or crash without further harm. The last line
+of its output is the verdict; status 0 means that the backend works.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from ocannl.backend.registry import open_backend
 from ocannl.base.config import settings
 from ocannl.base.errors import BackendUnavailable, OcannlError
-from ocannl.base.plugins import words
+from ocannl.base.plugins import exception_summary
 from ocannl.ir.assign import Apply, Assign, Number, Piece, Read, Seq, Value
 from ocannl.ir.index import Affine, Sym
 from ocannl.ir.ops import ADD, ID, MUL, OPS, Domain, Op
@@ -23,27 +23,27 @@ from ocannl.ir.precision import PRECISIONS, Family, Precision, float32, uint32
 from ocannl.ir.tnode import Role, TNode
 from ocannl.runtime.context import Context
 
-UNAVAILABLE = 3  # the status when the backend itself says that it cannot work here
-ON_INTEGERS = (Domain.INTEGER, Domain.WORD)
+UNAVAILABLE = 3  # exit status when the backend reports that it cannot work on this machine
+INTEGER_DOMAINS = (Domain.INTEGER, Domain.WORD)
 CELLS = 32
 Array = np.ndarray[Any, Any]
-Claim = tuple[str, Assign, Array]  # what is claimed, code that relies on it, and what its left side then holds
+Probe = tuple[str, Assign, Array]  # the tested feature, code that uses it, and the expected value of its left side
 
 
-class Claims:
-    """Small programs over two arrays, one of them positive; each of the programs has a left side of its own."""
+class ProbePrograms:
+    """Small programs over a positive, a signed and an integer array, with distinct left sides."""
 
     def __init__(self) -> None:
         positive = np.arange(CELLS, 0, -1, dtype=np.float32) / 8
         signed = np.arange(-CELLS // 2, CELLS // 2, dtype=np.float32) / 8
         self.operands = (_node("p", CELLS), positive), (_node("s", CELLS), signed)
-        self.words = _node("n", CELLS, precision=uint32), np.arange(CELLS, dtype=np.uint32)
-        self.given = dict((*self.operands, self.words))
+        self.integers = _node("n", CELLS, precision=uint32), np.arange(CELLS, dtype=np.uint32)
+        self.arrays = dict((*self.operands, self.integers))
 
-    def all(self, precisions: frozenset[str]) -> Iterator[Claim]:
+    def all(self, precisions: frozenset[str]) -> Iterator[Probe]:
         yield from self._product()
         for op in OPS:
-            if op.domain not in ON_INTEGERS:
+            if op.domain not in INTEGER_DOMAINS:
                 yield self._operation(op)
             elif uint32.name in precisions:
                 yield self._on_integers(op)
@@ -51,10 +51,10 @@ class Claims:
             if precision.name in precisions:
                 yield from self._precision(precision)
 
-    def _product(self) -> Iterator[Claim]:
+    def _product(self) -> Iterator[Probe]:
         """y[i] = sum over k of w[i, k] * x[k] + 1."""
         w, x, y = _node("w", 3, 4), _node("x", 4), _node("y", 3)
-        self.given |= {w: (a := np.arange(12.0).reshape(3, 4)), x: (b := np.arange(4.0))}
+        self.arrays |= {w: (a := np.arange(12.0).reshape(3, 4)), x: (b := np.arange(4.0))}
         i, k = Sym("i", 0, 2), Sym("k", 0, 3)
         at = Affine.of
         product = Apply(MUL, (Read(w, (at(i), at(k))), Read(x, (at(k),))))
@@ -62,27 +62,27 @@ class Claims:
         z = _node("z", 3)
         yield "a sum", _pointwise(z, ADD, y, 1), a @ b + 1
 
-    def _operation(self, op: Op) -> Claim:
+    def _operation(self, op: Op) -> Probe:
         first = 0 if op.arity > 1 or op.domain is Domain.FLOAT else 1
         nodes, arrays = zip(*(self.operands[(first + n) % 2] for n in range(op.arity)), strict=True)
         return f"operation `{op.name}`", _pointwise(_node(op.name, CELLS), op, *nodes), op.numpy(*arrays)
 
-    def _on_integers(self, op: Op) -> Claim:
-        (node, array), target = self.words, _node(op.name, CELLS, precision=uint32)
+    def _on_integers(self, op: Op) -> Probe:
+        (node, array), target = self.integers, _node(op.name, CELLS, precision=uint32)
         return f"operation `{op.name}`", _pointwise(target, op, *[node] * op.arity), op.numpy(*[array] * op.arity)
 
-    def _precision(self, kind: Precision) -> Iterator[Claim]:
-        """Into the precision, a square there, and back."""
-        (p, positive), what = self.operands[0], f"precision `{kind.name}`"
+    def _precision(self, kind: Precision) -> Iterator[Probe]:
+        """Conversion to the precision and back, and a square computed in it."""
+        (p, positive), feature = self.operands[0], f"precision `{kind.name}`"
         into, back, square = (
             _node(f"{kind.name}_{n}", CELLS, precision=k) for n, k in enumerate((kind, float32, kind))
         )
         rounded = positive.astype(kind.numpy)
-        yield what, _pointwise(into, ID, p), rounded
-        yield what, _pointwise(back, ID, into), rounded.astype(np.float32)
+        yield feature, _pointwise(into, ID, p), rounded
+        yield feature, _pointwise(back, ID, into), rounded.astype(np.float32)
         if kind.family is not Family.BOOL:
             wide = rounded.astype(kind.arithmetic.numpy)
-            yield what, _pointwise(square, MUL, into, into), (wide * wide).astype(kind.numpy)
+            yield feature, _pointwise(square, MUL, into, into), (wide * wide).astype(kind.numpy)
 
 
 def _node(label: str, *dims: int, precision: Precision = float32) -> TNode:
@@ -96,41 +96,41 @@ def _pointwise(target: TNode, op: Op, *operands: TNode | int) -> Assign:
     return Assign(target, None, True, (Piece((i,), at, Apply(op, values)),))
 
 
-def try_out(name: str) -> str:
-    """Raises what is wrong; else says what was found."""
+def probe_backend(name: str) -> str:
+    """Tests a backend and returns a one-line summary. Raises: OcannlError for the first wrong result."""
     open_backend(name)
-    with settings(cache=False):  # what is looked at is the compiler
+    with settings(cache=False):  # so that the compiler itself is tested
         context = Context(name)
         precisions = context.backend.capabilities.precisions
         if unknown := sorted(precisions - {p.name for p in PRECISIONS}):
             raise OcannlError(f"it claims precision `{unknown[0]}`, which does not exist")
-        claims = Claims()
+        programs = ProbePrograms()
         with np.errstate(all="ignore"):
-            wanted = list(claims.all(precisions))
-        for node, array in claims.given.items():
+            probes = list(programs.all(precisions))
+        for node, array in programs.arrays.items():
             context.set(node, array)
-        left = {assign.lhs: "the result of a probe" for _, assign, _ in wanted}
-        context.compile_comp(Seq(tuple(assign for _, assign, _ in wanted)), left, name="probe")()
-        for what, assign, right in wanted:
-            _compare(what, context.get(assign.lhs), right)
+        outputs = {assign.lhs: "the result of a probe" for _, assign, _ in probes}
+        context.compile_comp(Seq(tuple(assign for _, assign, _ in probes)), outputs, name="probe")()
+        for feature, assign, expected in probes:
+            _compare(feature, context.get(assign.lhs), expected)
     return f"works: {len(OPS)} operations, {len(precisions)} precisions ({context.backend.version})"
 
 
-def _compare(what: str, found: Array, right: Array) -> None:
-    one, other = found.astype(np.float64), right.astype(np.float64)
-    wrong = ~np.isclose(one, other, 1e-5, 1e-6, equal_nan=True)
+def _compare(feature: str, result: Array, expected: Array) -> None:
+    result, expected = result.astype(np.float64), expected.astype(np.float64)
+    wrong = ~np.isclose(result, expected, 1e-5, 1e-6, equal_nan=True)
     if wrong.any():
-        raise OcannlError(f"it gets {what} wrong: {one[wrong][0]:g} instead of {other[wrong][0]:g}")
+        raise OcannlError(f"it gets {feature} wrong: {result[wrong][0]:g} instead of {expected[wrong][0]:g}")
 
 
 def main(name: str) -> int:
     try:
-        print(try_out(name))
-    except OcannlError as wrong:
-        print(" ".join(str(wrong).split()))
-        return UNAVAILABLE if isinstance(wrong, BackendUnavailable) else 1
-    except Exception as wrong:
-        print(words(wrong))
+        print(probe_backend(name))
+    except OcannlError as error:
+        print(" ".join(str(error).split()))
+        return UNAVAILABLE if isinstance(error, BackendUnavailable) else 1
+    except Exception as error:
+        print(exception_summary(error))
         return 1
     return 0
 

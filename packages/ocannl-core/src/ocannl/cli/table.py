@@ -1,4 +1,4 @@
-"""Tables that people read on a terminal and programs read in a pipe."""
+"""Tables, formatted for terminals or tab-separated for pipes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.text import Text
 
 
 def show(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Aligned on a terminal; elsewhere a line for each row, its cells parted by tabs."""
+    """Prints an aligned table on a terminal, else a line of tab-separated cells for each row."""
     if not sys.stdout.isatty():
         for row in (columns, *rows):
             print("\t".join(" ".join(cell.split()) for cell in row))

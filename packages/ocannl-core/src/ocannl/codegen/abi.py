@@ -1,56 +1,56 @@
-"""What a compiled program is called with: the same convention for every backend that compiles for the processor.
+"""Calling convention (ABI) of compiled programs, shared by every backend that compiles for the CPU.
 
     int NAME(void *addresses[], int64_t symbols[], struct control *control)
 
-`addresses` holds one address for each pool buffer, in the order of `Proc.bufs`, then that of the arena if there is one;
-`symbols` the values of the static symbols. A program is called by a thread that holds Python's interpreter lock and has
-`stack_bytes` left for local arrays. One that is not `brief` lets other threads run Python meanwhile. At a poll it
-leaves, and gives something other than 0, when somebody has set `*cancel`, or a signal (Ctrl-C) has raised a Python
-exception, which is then set: a poll asks for signals if none has for `PATIENCE_NS`.
+`addresses` holds the address of each pool buffer, in the order of `Proc.bufs`, followed by that of the arena, if any;
+`symbols` holds the values of the static symbols. The calling thread holds the GIL and has `stack_bytes` of stack left
+for local arrays. A program releases the GIL while it runs unless `holds_gil`. A poll makes it return a nonzero value
+if `*cancel` has been set or if a signal (Ctrl-C) has raised a Python exception, which is then pending; signals are
+checked at most once per `SIGNAL_CHECK_INTERVAL_NS`.
 
     struct control {
-        int32_t version;                    // 1; later ones only add fields
+        int32_t version;                    // 1; later versions only add fields
         int32_t clock_id;
         volatile int32_t *cancel;
-        void *(*release)(void);             // PyEval_SaveThread: gives the lock back
-        void (*acquire)(void *);            // PyEval_RestoreThread: takes it again
-        int (*ensure)(void);                // PyGILState_Ensure: takes it for a moment
+        void *(*release)(void);             // PyEval_SaveThread: releases the GIL
+        void (*acquire)(void *);            // PyEval_RestoreThread: acquires the GIL again
+        int (*ensure)(void);                // PyGILState_Ensure: acquires the GIL temporarily
         void (*restore)(int);               // PyGILState_Release
-        int (*signals)(void);               // PyErr_CheckSignals; null on threads that handle none
+        int (*signals)(void);               // PyErr_CheckSignals; null on threads that handle no signals
         int (*clock)(int, int64_t[2]);      // clock_gettime: seconds and nanoseconds of clock `clock_id`
-        int64_t asked_ns;                   // when signals were asked for
-        struct team *team;                  // the threads of this process; null when there are none
-        int64_t threads;                    // how many may work for this program, the caller included
-        struct control *deaf;               // for the other threads of the team: the same, but without signals
+        int64_t asked_ns;                   // time of the last signal check
+        struct team *team;                  // the thread pool of this process; null if there is none
+        int64_t threads;                    // maximum number of threads for this program, including the caller
+        struct control *deaf;               // control of the pool's worker threads: a copy without `signals`
     };
 
-Loops that threads share (`Nest.claim`) are handed to the team, if there is one:
+Parallel loops (`Nest.parallel_loop`) run on the thread pool, if there is one:
 
     struct team {
-        int32_t version, size;              // version 1; threads there are, the caller included
+        int32_t version, size;              // version 1; number of threads, including the caller
         int32_t (*share)(struct team *, int32_t (*body)(void *frame, int64_t claim, int64_t thread), void *frame,
                          int64_t claims, int64_t threads);
         ...                                 // private
     };
 
-`share` calls `body(frame, n, thread)` for every n below `claims`, each once, on up to so many threads, the caller being
-number 0, and comes back when all are done; it gives 1 as soon as one of them does, and begins no more then. A team that
-is busy for somebody else leaves the caller to do it alone. Threads of the team never ask for the lock of Python, so
-that a brief program may keep it.
+`share` calls `body(frame, n, thread)` exactly once for every chunk n in [0, `claims`), on at most `threads` threads
+(the caller is thread 0), and returns after the last call. If a call returns nonzero, no further chunk is started and
+the result is 1. If the pool is busy, the caller executes all chunks itself. Worker threads never acquire the GIL, so a
+program that holds it can use the pool without deadlock.
 
-Brief programs are also called by Python itself, through one function that comes with them:
+Programs that hold the GIL also have a vectorcall entry point, through which Python calls them without ctypes:
 
     PyObject *direct(PyObject *self, PyObject *const *args, Py_ssize_t positional, PyObject *names)
 
-`self` is a tuple, the first of whose elements is the address of a frame and the second something to call. If all is
-plain, `direct` calls the program, and else, with what it was given, that something. It is plain as long as the two
-numbers of the frame agree and each symbol is given by its name, in order, as an `int` within its bounds.
+`self` is a tuple of the address of a frame and a fallback callable. `direct` calls the program if `*state == *seen`
+and the arguments are the symbols, by keyword and in order, each an `int` within its bounds; otherwise it forwards the
+arguments to the fallback.
 
     struct frame {
         int32_t (*program)(void **, int64_t *, struct control *);
         void **addresses;
         struct control *control;
-        int64_t *state, *seen;              // the two numbers
+        int64_t *state, *seen;              // current epoch, and the epoch at which the entry was validated
         int64_t count;
         struct { PyObject *name; int64_t lo, hi; } *given;
     };
@@ -60,7 +60,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ocannl.ir.loops import Access, Buf, For, Home, Poll, Proc
+from ocannl.ir.loops import AccessMode, Buf, For, MemorySpace, Poll, Proc
 from ocannl.ir.names import identifier
 from ocannl.ir.stack import stack_bytes
 from ocannl.ir.walk import walk
@@ -69,7 +69,7 @@ from ocannl.ir.work import work
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """The memory behind one address."""
+    """The memory of one address argument."""
 
     name: str
     nbytes: int
@@ -78,40 +78,42 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The name of a program, the memory it is given, its static symbols, and what becomes of Python meanwhile."""
+    """The name, arguments and threading behaviour of a compiled program; `symbols` counts the static symbols."""
 
     name: str
     regions: tuple[Region, ...]
     symbols: int
-    shares: bool  # it has loops that threads share
-    brief: bool
-    stack_bytes: int  # for its local arrays
+    is_parallel: bool  # contains parallel loops
+    holds_gil: bool
+    stack_bytes: int  # of local arrays
 
 
-PATIENCE_NS = 20_000_000
-BRIEF = 1_200_000  # of work: less than the 5 ms for which a thread leaves Python's lock to another, whatever it is
-READ_ONLY = (Access.IN, Access.CONST, Access.MERGE)
+SIGNAL_CHECK_INTERVAL_NS = 20_000_000
+MAX_GIL_HOLD_OPS = 1_200_000  # takes less than 5 ms, Python's default switch interval, on any supported CPU
+READ_ONLY = (AccessMode.IN, AccessMode.CONST, AccessMode.MERGE)
 
 
 def pool_bufs(proc: Proc) -> tuple[Buf, ...]:
-    """The buffers that are given an address of their own."""
-    return tuple(buf for buf in proc.bufs if buf.home is Home.POOL)
+    """The buffers that are passed by separate addresses."""
+    return tuple(buf for buf in proc.bufs if buf.space is MemorySpace.GLOBAL)
 
 
-def brief(proc: Proc) -> bool:
-    """Whether a program keeps Python's lock, so that nothing comes between its beginning and its end. It has so little
-    to do that nobody looks whether to leave, not even between claims."""
-    if work(proc.body) > BRIEF:
+def holds_gil(proc: Proc) -> bool:
+    """Whether the program runs without releasing the GIL: it is short and contains no poll."""
+    if work(proc.body) > MAX_GIL_HOLD_OPS:
         return False
     return not any(isinstance(node, Poll) for node in walk(proc.body))
 
 
-def _shares(proc: Proc) -> bool:
-    return any(isinstance(stmt, For) and stmt.claimed for stmt in proc.body)
+def _has_parallel_loops(proc: Proc) -> bool:
+    return any(isinstance(stmt, For) and stmt.parallel_chunk for stmt in proc.body)
 
 
 def signature(proc: Proc) -> Signature:
+    """The calling convention of the compiled program."""
     regions = [Region(identifier(b.name), b.nbytes, b.access not in READ_ONLY) for b in pool_bufs(proc)]
     if proc.arena:
         regions.append(Region("arena", proc.arena, True))
-    return Signature(proc.name, tuple(regions), len(proc.syms), _shares(proc), brief(proc), stack_bytes(proc))
+    return Signature(
+        proc.name, tuple(regions), len(proc.syms), _has_parallel_loops(proc), holds_gil(proc), stack_bytes(proc)
+    )

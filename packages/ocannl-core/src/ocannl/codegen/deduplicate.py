@@ -1,4 +1,4 @@
-"""Nests that can share a function: those whose text is the same with names taken out."""
+"""Deduplicates nests that are equal up to renaming (identical code folding)."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from ocannl.codegen.nests import Nest
 from ocannl.ir.index import Affine, Bound, Cond, Sym
 from ocannl.ir.loops import (
     Apply,
+    BindIndex,
     Body,
     Buf,
     Cast,
     Comment,
+    Const,
     Expr,
     For,
-    Idx,
     If,
+    IndexValue,
     Let,
     Load,
     Local,
-    Num,
-    Pick,
     Poll,
     Prefetch,
+    ReadClock,
     Ref,
-    Stamp,
     Stmt,
     Store,
     Update,
@@ -33,38 +33,39 @@ from ocannl.ir.loops import (
 )
 
 
-def distinct(nests: Iterable[Nest]) -> list[list[Nest]]:
-    """The nests, those together that are the same code for other arrays, in the order of the first of each. Before each
-    nest come its parts."""
-    found: dict[str, list[Nest]] = {}
-    classes: dict[Nest, str] = {}
+def deduplicated(nests: Iterable[Nest]) -> list[list[Nest]]:
+    """Groups alpha-equivalent nests, in order of first occurrence. `nests` must list callees before their callers."""
+    classes_by_text: dict[str, list[Nest]] = {}
+    class_names: dict[Nest, str] = {}
     for nest in nests:
-        key = anonymous(nest, classes)
-        same = found.setdefault(key, [])
-        same.append(nest)
-        classes[nest] = classes[same[0]] if same[0] is not nest else f"call {len(found)}"
-    return list(found.values())
+        key = canonical_text(nest, class_names)
+        members = classes_by_text.setdefault(key, [])
+        members.append(nest)
+        class_names[nest] = class_names[members[0]] if members[0] is not nest else f"call {len(classes_by_text)}"
+    return list(classes_by_text.values())
 
 
-def anonymous(nest: Nest, classes: Mapping[Nest, str] | None = None) -> str:
-    """Equal for nests that differ in nothing but names, where arrays lie, and what comments say; `classes` are those of
-    parts, which are written out without them."""
-    writer = _Writer(nest, classes)
-    apart = nest.disjoint
+def canonical_text(nest: Nest, class_names: Mapping[Nest, str] | None = None) -> str:
+    """A text that is equal for nests that differ only in names, in the memory of arrays and in comments
+    (alpha-equivalence). `class_names` names the equivalence classes of callees; if it is None, callees are expanded."""
+    writer = _Writer(nest, class_names)
+    unaliased = nest.unaliased_bufs
     for buf in nest.bufs:
-        writer.add(f"{writer.buf(buf)}{'' if buf in apart else '?'}")
+        writer.add(f"{writer.buf(buf)}{'' if buf in unaliased else '?'}")
     for sym in nest.syms:
         writer.add(writer.sym(sym))
     writer.body(nest.body)
-    return " ".join(writer.words)
+    return " ".join(writer.tokens)
 
 
 class _Writer:
-    def __init__(self, nest: Nest, classes: Mapping[Nest, str] | None) -> None:
-        self.nest, self.classes = nest, classes
-        self.words: list[str] = []
-        self.add = self.words.append
-        self.numbers: dict[object, str] = {}
+    """Writes statements and expressions as tokens, with names numbered in order of first occurrence."""
+
+    def __init__(self, nest: Nest, class_names: Mapping[Nest, str] | None) -> None:
+        self.nest, self.class_names = nest, class_names
+        self.tokens: list[str] = []
+        self.add = self.tokens.append
+        self.names: dict[object, str] = {}
 
     def body(self, body: Body) -> None:
         for stmt in body:
@@ -73,34 +74,34 @@ class _Writer:
 
     def stmt(self, stmt: Stmt) -> None:
         match stmt:
-            case Store(ref, value, _, streamed):
-                self.add("stream" if streamed else "=")
+            case Store(ref, value, _, nontemporal):
+                self.add("stream" if nontemporal else "=")
                 self.ref(ref)
                 self.expr(value)
             case Update(ref, op, value):
                 self.add(f"{op.name}=")
                 self.ref(ref)
                 self.expr(value)
-            case For(sym, lo, hi, body, step, _, claimed, mode):
-                self.add(f"for {step} {claimed} {mode.value}")
+            case For(sym, lo, hi, body, step, _, chunk_size, mode):
+                self.add(f"for {step} {chunk_size} {mode.value}")
                 self.add(self.sym(sym))
                 self.bound(lo)
                 self.bound(hi)
-                if self.classes is not None and self.nest.calls_in(stmt):
-                    self.calls(self.classes)
+                if self.class_names is not None and self.nest.is_calling_loop(stmt):
+                    self.calls(self.class_names)
                 else:
                     self.body(body)
-            case If(cond, then, orelse):
+            case If(cond, true_body, false_body):
                 self.add("if")
                 self.cond(cond)
-                self.body(then)
-                self.body(orelse)
-            case Pick(sym, value, body):
+                self.body(true_body)
+                self.body(false_body)
+            case BindIndex(sym, value, body):
                 self.add(f"pick {self.sym(sym)}")
                 self.expr(value)
                 self.body(body)
             case Let(name, value):
-                self.add(self.number(name, "v"))
+                self.add(self.canonical_name(name, "v"))
                 self.expr(value)
             case Local(buf, fill):
                 self.add(f"local {self.buf(buf)} {fill!r}")
@@ -109,18 +110,18 @@ class _Writer:
             case Prefetch(ref, ahead):
                 self.add(f"prefetch {ahead}")
                 self.ref(ref)
-            case Stamp(ref):
+            case ReadClock(ref):
                 self.add("stamp")
                 self.ref(ref)
             case Comment():
                 pass
 
-    def calls(self, classes: Mapping[Nest, str]) -> None:
-        self.body(self.nest.handed)
-        for part in self.nest.parts:
-            self.add(classes[part])
-            self.words += map(self.buf, part.bufs)
-            self.words += map(self.sym, part.syms)
+    def calls(self, class_names: Mapping[Nest, str]) -> None:
+        self.body(self.nest.shared_locals)
+        for callee in self.nest.callees:
+            self.add(class_names[callee])
+            self.tokens += map(self.buf, callee.bufs)
+            self.tokens += map(self.sym, callee.syms)
 
     def expr(self, expr: Expr) -> None:
         match expr:
@@ -130,43 +131,44 @@ class _Writer:
                 self.add(f"{op.name}{len(args)}")
                 for arg in args:
                     self.expr(arg)
-            case Num(value, precision):
+            case Const(value, precision):
                 self.add(f"{value!r}:{precision.name}")
             case Var(name, precision):
-                self.add(f"{self.number(name, 'v')}:{precision.name}")
-            case Idx(index, precision):
+                self.add(f"{self.canonical_name(name, 'v')}:{precision.name}")
+            case IndexValue(index, precision):
                 self.add(f"idx:{precision.name}")
                 self.index(index)
             case Cast(value, precision):
                 self.add(f"cast:{precision.name}")
                 self.expr(value)
-            case When(cond, then, orelse):
+            case When(cond, on_true, on_false):
                 self.add("when")
                 self.cond(cond)
-                self.expr(then)
-                self.expr(orelse)
+                self.expr(on_true)
+                self.expr(on_false)
 
     def ref(self, ref: Ref) -> None:
         self.add(self.buf(ref.buf))
-        for at in ref.at:
+        for at in ref.indices:
             self.index(at)
 
     def buf(self, buf: Buf) -> str:
-        if buf in self.numbers:
-            return self.numbers[buf]
-        return f"{self.number(buf, 'b')}:{buf.precision.name}{buf.shape}{buf.strides}{buf.home.value}{buf.access.value}"
+        if buf in self.names:
+            return self.names[buf]
+        name = self.canonical_name(buf, "b")
+        return f"{name}:{buf.precision.name}{buf.shape}{buf.strides}{buf.space.value}{buf.access.value}"
 
     def cond(self, cond: Cond) -> None:
-        for fact in cond.ge0:
+        for index in cond.ge0:
             self.add(">=")
-            self.index(fact)
-        for fact in cond.eq0:
+            self.index(index)
+        for index in cond.eq0:
             self.add("==")
-            self.index(fact)
+            self.index(index)
         self.add(";")
 
     def bound(self, bound: Bound) -> None:
-        for index, div in bound.of:
+        for index, div in bound.quotients:
             self.add(f"/{div}")
             self.index(index)
         self.add(";")
@@ -177,9 +179,10 @@ class _Writer:
         self.add(str(index.const))
 
     def sym(self, sym: Sym) -> str:
-        if sym in self.numbers:
-            return self.numbers[sym]
-        return f"{self.number(sym, 's')}:{sym.kind.value}{sym.lo},{sym.hi}"
+        if sym in self.names:
+            return self.names[sym]
+        return f"{self.canonical_name(sym, 's')}:{sym.kind.value}{sym.lo},{sym.hi}"
 
-    def number(self, thing: object, letter: str) -> str:
-        return self.numbers.setdefault(thing, f"{letter}{len(self.numbers)}")
+    def canonical_name(self, entity: object, prefix: str) -> str:
+        """The name of a buffer, symbol or variable: `prefix` and its order of first occurrence."""
+        return self.names.setdefault(entity, f"{prefix}{len(self.names)}")

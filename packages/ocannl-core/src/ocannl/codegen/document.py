@@ -1,4 +1,4 @@
-"""Text that grows line by line, and in more than one place: what is found to be needed early can still be put there.
+"""Text that grows line by line at several insertion points, so that declarations can be added after their uses.
 
     doc = Document()
     head = doc.section()        # stays open
@@ -15,7 +15,7 @@ _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), 127)}
 
 
 def printable(text: str) -> str:
-    """One line of printable ASCII that says the same: what user-written words become in comments of generated code."""
+    """Escapes text to one line of printable ASCII, for comments in generated code."""
     return text.encode("ascii", "backslashreplace").decode("ascii").translate(_CONTROLS)
 
 
@@ -31,7 +31,7 @@ class Document:
         self._parts.append(text)
 
     def section(self) -> Document:
-        """A document inside this one, here, which may grow after later lines were added."""
+        """Inserts an empty document at this position; it may grow after later lines were added."""
         inner = Document()
         self._parts.append(inner)
         return inner

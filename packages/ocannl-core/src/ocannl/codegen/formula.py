@@ -1,12 +1,12 @@
-"""Functions as formulas: steps of basic operations, which every backend writes out in its own language.
+"""Elementary functions as formulas: straight-line sequences of primitive operations that every backend can print.
 
     exp(x)                                     t3 = fma(t2, 1.442695, 12583166)
       t1 = max(x, -104)                        t4 = t3 - 12583166
       t2 = min(t1, 89)                         ...
 
-A formula computes the same wherever it stands, in lanes as in numbers one by one: nothing depends on the neighbours.
-Bounds hold where `fma` rounds once; where it rounds twice, half a unit more may be lost. No step rounds to whole
-numbers: adding 1.5 * 2**23 does, and leaves the whole number in the last bits of the sum.
+Results do not depend on vectorization: scalar and vector code compute the same values. Error bounds assume a fused
+`fma`; an `fma` that rounds twice adds up to half an ulp. Rounding to integers is done by adding 1.5 * 2**23, which also
+leaves the integer in the low bits of the sum.
 """
 
 from __future__ import annotations
@@ -25,19 +25,21 @@ from ocannl.ir.precision import Precision, bool_, float32, uint32
 
 Array = np.ndarray[Any, Any]
 Number = int | float
-Operand = str | Number  # a parameter, an earlier step, or a number
-ROUND = 1.5 * 2**23
-"""Added to a float32 and taken away, it rounds to whole numbers."""
-TWICE = ROUND + 254
-"""Its last bits are twice the bias of exponents."""
+Operand = str | Number  # the name of a parameter or of an earlier step, or a constant
+ROUND_MAGIC = 1.5 * 2**23
+"""Adding and subtracting it rounds a float32 to an integer."""
+ROUND_MAGIC_TWICE_BIASED = ROUND_MAGIC + 254
+"""Its low bits hold twice the exponent bias of float32."""
 RELATIONS = ("lt", "le", "gt", "ge", "eq", "ne")
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`name = op(args)`, of operands of type `source`. The operations are primitive ones, `bits`, which takes the bits
-    of a number of one type for a number of another, `cast`, and `scale(x, n)`, which is x * 2**n for whole n between
-    -252 and 254, rounded once. What compares gives truth values, of type bool: the first operands of `where`."""
+    """One assignment `name = op(args)`, with operands of type `source` and a result of type `precision`.
+
+    Operations are primitive ones, `bits` (bit cast), `cast` (conversion) and `scale(x, n)`, which is x * 2**n, rounded
+    once, for integers n in [-252, 254]. Comparisons return bool, which only `where` takes, as its first operand.
+    """
 
     name: str
     op: str
@@ -48,95 +50,96 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """What an operation on float32 is. Where the step `beyond` is true, the function of the library is to be called."""
+    """The implementation of a float32 operation. Where the step `slow_path_test` is true, the mathematical library is
+    called instead."""
 
     name: str
     doc: str
     params: tuple[str, ...]
     steps: tuple[Step, ...]
     result: str
-    beyond: str = ""
+    slow_path_test: str = ""
 
     @property
     def is_single(self) -> bool:
-        """Whether all of its numbers have as many bytes as its result, and no library is called."""
+        """Whether all values have the size of the result and there is no slow path."""
         kinds = {step.precision for step in self.steps} - {bool_}
-        return not self.beyond and all(kind.nbytes == float32.nbytes for kind in kinds)
+        return not self.slow_path_test and all(kind.nbytes == float32.nbytes for kind in kinds)
 
-    def numpy(self, *given: Array) -> Array:
-        """The meaning; products that are added to are rounded."""
-        values: dict[Operand, Array] = dict(zip(self.params, given, strict=True))
+    def numpy(self, *args: Array) -> Array:
+        """Reference evaluation, with `fma` rounded twice."""
+        values: dict[Operand, Array] = dict(zip(self.params, args, strict=True))
         with np.errstate(all="ignore"):
             for step in self.steps:
-                args = [values[a] if isinstance(a, str) else np.asarray(a, step.source.numpy) for a in step.args]
+                operands = [values[a] if isinstance(a, str) else np.asarray(a, step.source.numpy) for a in step.args]
                 match step.op:
-                    case "bits": value = args[0].view(step.precision.numpy)
-                    case "cast": value = args[0].astype(step.precision.numpy)
-                    case "scale": value = np.ldexp(args[0], args[1].astype(np.int32))
-                    case op: value = np.asarray(BY_NAME[op].numpy(*args))
+                    case "bits": value = operands[0].view(step.precision.numpy)
+                    case "cast": value = operands[0].astype(step.precision.numpy)
+                    case "scale": value = np.ldexp(operands[0], operands[1].astype(np.int32))
+                    case op: value = np.asarray(BY_NAME[op].numpy(*operands))
                 values[step.name] = value
             result = values[self.result]
-            if self.beyond:
-                result = np.where(values[self.beyond] != 0, BY_NAME[self.name].numpy(*given), result)
+            if self.slow_path_test:
+                result = np.where(values[self.slow_path_test] != 0, BY_NAME[self.name].numpy(*args), result)
         return result
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Value:
-    """A parameter or the result of a step, while a formula is written down."""
+class TracedValue:
+    """A parameter or the result of a step while a formula is traced; operators append steps."""
 
     name: str
     precision: Precision
     steps: list[Step]
-    fresh: count[int]
+    counter: count[int]
 
-    def step(self, op: str, args: tuple[Value | Number, ...], precision: Precision) -> Value:
-        name = f"t{next(self.fresh)}"
-        given = tuple([a.name if isinstance(a, Value) else a for a in args])
-        self.steps.append(Step(name, op, given, precision if op == "where" else self.precision, precision))
-        return Value(name, precision, self.steps, self.fresh)
+    def step(self, op: str, args: tuple[TracedValue | Number, ...], precision: Precision) -> TracedValue:
+        name = f"t{next(self.counter)}"
+        operands = tuple([a.name if isinstance(a, TracedValue) else a for a in args])
+        self.steps.append(Step(name, op, operands, precision if op == "where" else self.precision, precision))
+        return TracedValue(name, precision, self.steps, self.counter)
 
-    def apply(self, op: str, *args: Value | Number) -> Value:
+    def apply(self, op: str, *args: TracedValue | Number) -> TracedValue:
         return self.step(op, args, self.precision)
 
-    def cast(self, precision: Precision) -> Value:
+    def cast(self, precision: Precision) -> TracedValue:
         return self.step("cast", (self,), precision)
 
-    def bits(self, precision: Precision) -> Value:
+    def bits(self, precision: Precision) -> TracedValue:
         return self.step("bits", (self,), precision)
 
-    def compare(self, relation: str, other: Value | Number) -> Value:
-        return self.step(relation, (self, other), bool_)
+    def compare(self, relation: str, operand: TracedValue | Number) -> TracedValue:
+        return self.step(relation, (self, operand), bool_)
 
-    def __add__(self, other: Value | Number) -> Value: return self.apply("add", self, other)
-    def __sub__(self, other: Value | Number) -> Value: return self.apply("sub", self, other)
-    def __rsub__(self, other: Number) -> Value: return self.apply("sub", other, self)
-    def __mul__(self, other: Value | Number) -> Value: return self.apply("mul", self, other)
-    def __truediv__(self, other: Value | Number) -> Value: return self.apply("div", self, other)
-    def __rtruediv__(self, other: Number) -> Value: return self.apply("div", other, self)
-    def __and__(self, other: Value | Number) -> Value: return self.apply("bitwise_and", self, other)
-    def __or__(self, other: Value | Number) -> Value: return self.apply("bitwise_or", self, other)
-    def __xor__(self, other: Value | Number) -> Value: return self.apply("bitwise_xor", self, other)
-    def __lshift__(self, places: int) -> Value: return self.apply("left_shift", self, places)
-    def __rshift__(self, places: int) -> Value: return self.apply("right_shift", self, places)
-    def __abs__(self) -> Value: return self.apply("abs", self)
-    def __lt__(self, other: Value | Number) -> Value: return self.compare("lt", other)
-    def __gt__(self, other: Value | Number) -> Value: return self.compare("gt", other)
-    def __ge__(self, other: Value | Number) -> Value: return self.compare("ge", other)
+    def __add__(self, operand: TracedValue | Number) -> TracedValue: return self.apply("add", self, operand)
+    def __sub__(self, operand: TracedValue | Number) -> TracedValue: return self.apply("sub", self, operand)
+    def __rsub__(self, operand: Number) -> TracedValue: return self.apply("sub", operand, self)
+    def __mul__(self, operand: TracedValue | Number) -> TracedValue: return self.apply("mul", self, operand)
+    def __truediv__(self, operand: TracedValue | Number) -> TracedValue: return self.apply("div", self, operand)
+    def __rtruediv__(self, operand: Number) -> TracedValue: return self.apply("div", operand, self)
+    def __and__(self, operand: TracedValue | Number) -> TracedValue: return self.apply("bitwise_and", self, operand)
+    def __or__(self, operand: TracedValue | Number) -> TracedValue: return self.apply("bitwise_or", self, operand)
+    def __xor__(self, operand: TracedValue | Number) -> TracedValue: return self.apply("bitwise_xor", self, operand)
+    def __lshift__(self, count: int) -> TracedValue: return self.apply("left_shift", self, count)
+    def __rshift__(self, count: int) -> TracedValue: return self.apply("right_shift", self, count)
+    def __abs__(self) -> TracedValue: return self.apply("abs", self)
+    def __lt__(self, operand: TracedValue | Number) -> TracedValue: return self.compare("lt", operand)
+    def __gt__(self, operand: TracedValue | Number) -> TracedValue: return self.compare("gt", operand)
+    def __ge__(self, operand: TracedValue | Number) -> TracedValue: return self.compare("ge", operand)
 
 
 @cache
-def spelled(formula: Formula) -> Formula:
-    """The same without `scale`, by two products: of the first, with about half of the exponent, which is exact, and of
-    the second, which rounds if need be, to subnormal numbers, to zero or to infinity."""
+def expand_scale(formula: Formula) -> Formula:
+    """Replaces `scale` by two multiplications by powers of two. The first, by about half of the exponent, is exact;
+    the second rounds, to subnormal numbers, zero or infinity if necessary."""
     steps: list[Step] = []
-    fresh = count(len(formula.steps) + 1)
+    counter = count(len(formula.steps) + 1)
     for step in formula.steps:
         if step.op != "scale":
             steps.append(step)
             continue
-        x, n = (Value(str(name), step.source, steps, fresh) for name in step.args)
-        biased = (n + TWICE).bits(uint32)  # n + 254, and high bits that the shifts below move out
+        x, n = (TracedValue(str(name), step.source, steps, counter) for name in step.args)
+        biased = (n + ROUND_MAGIC_TWICE_BIASED).bits(uint32)  # n + 254; the shifts below discard the high bits
         half = biased >> 1
         first, second = ((exponent << 23).bits(float32) for exponent in (half, biased - half))
         product = x * first
@@ -144,40 +147,40 @@ def spelled(formula: Formula) -> Formula:
     return replace(formula, steps=tuple(steps))
 
 
-def scale(x: Value, n: Value) -> Value:
+def scale(x: TracedValue, n: TracedValue) -> TracedValue:
     return x.apply("scale", x, n)
 
 
-def fma(x: Value, y: Value | Number, z: Value | Number) -> Value:
+def fma(x: TracedValue, y: TracedValue | Number, z: TracedValue | Number) -> TracedValue:
     return x.apply("fma", x, y, z)
 
 
-def where(test: Value, then: Value | Number, orelse: Value | Number) -> Value:
-    """One of two floats."""
-    return test.step("where", (test, then, orelse), float32)
+def where(test: TracedValue, on_true: TracedValue | Number, on_false: TracedValue | Number) -> TracedValue:
+    """Selects `on_true` where `test` holds, else `on_false`; both are float32."""
+    return test.step("where", (test, on_true, on_false), float32)
 
 
-def clip(x: Value, low: float, high: float) -> Value:
-    """NaN stays."""
-    low_at_least = x.apply("max", x, low)
-    return low_at_least.apply("min", low_at_least, high)
+def clip(x: TracedValue, low: float, high: float) -> TracedValue:
+    """Clamps to [low, high]; NaN is preserved."""
+    clamped = x.apply("max", x, low)
+    return clamped.apply("min", clamped, high)
 
 
-def polynomial(x: Value, *coefficients: float) -> Value:
-    """The lowest power comes first."""
-    *rest, last, total = coefficients
-    value = fma(x, total, last)
-    for coefficient in reversed(rest):
+def polynomial(x: TracedValue, *coefficients: float) -> TracedValue:
+    """Evaluates a polynomial by Horner's scheme; coefficients are in order of increasing powers."""
+    *lower, next_leading, leading = coefficients
+    value = fma(x, leading, next_leading)
+    for coefficient in reversed(lower):
         value = fma(value, x, coefficient)
     return value
 
 
-def formula(written: Callable[..., Value | tuple[Value, Value]]) -> Formula:
-    """The formula that a function of values writes down; it may give besides where the library is to be called."""
+def formula(function: Callable[..., TracedValue | tuple[TracedValue, TracedValue]]) -> Formula:
+    """Traces a function of values; it returns the result or a pair of the result and the slow-path test."""
     steps: list[Step] = []
-    fresh = count(1)
-    params = tuple(signature(written).parameters)
-    got = written(*(Value(name, float32, steps, fresh) for name in params))
-    result, beyond = got if isinstance(got, tuple) else (got, None)
-    where_to = "" if beyond is None else beyond.name
-    return Formula(written.__name__, getdoc(written) or "", params, tuple(steps), result.name, where_to)
+    counter = count(1)
+    params = tuple(signature(function).parameters)
+    returned = function(*(TracedValue(name, float32, steps, counter) for name in params))
+    result, slow_path_test = returned if isinstance(returned, tuple) else (returned, None)
+    test_name = "" if slow_path_test is None else slow_path_test.name
+    return Formula(function.__name__, getdoc(function) or "", params, tuple(steps), result.name, test_name)

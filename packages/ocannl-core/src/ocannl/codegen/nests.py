@@ -1,12 +1,12 @@
-"""A program cut into functions, one for each loop nest: compilers see small bodies, and only the arrays they touch.
+"""Splits a program into functions, one per loop nest, so that compilers see small bodies with few pointer arguments.
 
     y[...] = ...        -+
-    z = ...             -+-  statements without loops, together
+    z = ...             -+-  straight-line statements, grouped
     for i: ...          ---  one nest
     local s; for j: ...  |
     for k: ...          -+-  from a definition to the end of its scope
     for b:              -+
-      for i: ...         |-  one nest, whose parts are functions as well, if each of them is long enough
+      for i: ...         |-  one nest; inner nests become functions (callees) if they are long enough
       for j: ...        -+
 """
 
@@ -19,23 +19,23 @@ from ocannl.ir.assign import Origin
 from ocannl.ir.index import Affine, Sym
 from ocannl.ir.loops import (
     Apply,
+    BindIndex,
     Body,
     Buf,
     Comment,
+    Const,
     For,
-    Home,
-    Idx,
     If,
+    IndexValue,
     Let,
     Load,
     Local,
+    MemorySpace,
     Mode,
-    Num,
-    Pick,
     Poll,
     Prefetch,
     Proc,
-    Stamp,
+    ReadClock,
     Stmt,
     Store,
     Update,
@@ -43,64 +43,63 @@ from ocannl.ir.loops import (
     When,
 )
 from ocannl.ir.walk import walk
-from ocannl.ir.work import STRETCH, work
+from ocannl.ir.work import POLL_INTERVAL_OPS, work
 
-STRAIGHT = 32  # statements without loops that share a function
-AHEAD = Comment | Prefetch  # stand before what they speak of
-CALL = 10_000  # of work in a part of a nest, on the average, for which its call is nothing
+MAX_STRAIGHT_LINE_STMTS = 32  # per function
+LeadingStmt = Comment | Prefetch  # belong to the next statement
+MIN_CALLEE_OPS = 10_000  # average work per callee for which call overhead is negligible
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """Iterations from `first` to below `limit` of `loop`, taken `size` at a time by whichever thread is free; at one of
-    so many (`polled`) a thread looks whether it is to leave."""
+class ParallelLoop:
+    """Iterations [`first`, `limit`) of `loop`, scheduled dynamically in chunks of `chunk_size` (as OpenMP's
+    `schedule(dynamic, n)`). Cancellation is checked at every `poll_interval`-th chunk."""
 
     loop: For
     first: int
     limit: int
-    size: int
-    polled: int
+    chunk_size: int
+    poll_interval: int
 
     @property
-    def count(self) -> int:
-        """How many claims there are."""
-        return -(-(self.limit - self.first) // self.size)
+    def num_chunks(self) -> int:
+        """The number of chunks, rounded up."""
+        return -(-(self.limit - self.first) // self.chunk_size)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nest:
-    """A piece of a program that can be a function of its own: its statements; what they need from outside, by first
-    mention; how threads share it, if they do; and the nests that the body of its only loop calls, if there are any."""
+    """A part of a program that becomes a function: its statements, its free variables (`bufs`, `syms`, in order of
+    first mention), its parallel loop, and the nests called by the body of its only loop."""
 
     body: Body
     bufs: tuple[Buf, ...]
     syms: tuple[Sym, ...]
     labels: tuple[str, ...]
-    claim: Claim | None = None
-    parts: tuple[Nest, ...] = ()
-    polls: bool = False  # it may be cancelled, or looks at the time: it is given the control structure
-    streams: bool = False  # it writes past the caches, and must wait for that in the end
-    stack_bytes: int = 0  # that local arrays share
+    parallel_loop: ParallelLoop | None = None
+    callees: tuple[Nest, ...] = ()
+    is_cancellable: bool = False  # polls or reads the clock, hence has a `control` parameter
+    has_nontemporal_stores: bool = False  # needs a fence at its end
+    stack_bytes: int = 0  # of the block for local arrays with offsets
 
     @property
-    def handed(self) -> tuple[Local, ...]:
-        """The arrays that parts hand to each other."""
-        loop = _only_loop(self.body) if self.parts else None
-        return _handed(loop) if loop is not None else ()
+    def shared_locals(self) -> tuple[Local, ...]:
+        """The local arrays through which callees communicate."""
+        loop = _only_loop(self.body) if self.callees else None
+        return _shared_locals(loop) if loop is not None else ()
 
-    def calls_in(self, stmt: Stmt) -> bool:
-        """Whether it is the loop whose body calls the parts."""
-        return bool(self.parts) and any(stmt is each for each in self.body)
+    def is_calling_loop(self, stmt: Stmt) -> bool:
+        """Whether the body of this loop consists of the calls of `callees`."""
+        return bool(self.callees) and any(stmt is loop for loop in self.body)
 
     @property
-    def disjoint(self) -> frozenset[Buf]:
-        """The arrays that share no memory with another of this nest: pools never do, blocks of the arena may, and of
-        the stack."""
+    def unaliased_bufs(self) -> frozenset[Buf]:
+        """The arrays that overlap no other array of this nest. Pool buffers never do; arena and stack blocks may."""
         shared: set[Buf] = set()
-        for home in (Home.ARENA, Home.REG):
-            placed = [(buf.offset, buf) for buf in self.bufs if buf.home is home and buf.offset is not None]
-            end, widest = 0, None  # of the blocks so far, the one that ends last
-            for offset, block in sorted(placed, key=lambda each: each[0]):
+        for home in (MemorySpace.ARENA, MemorySpace.LOCAL):
+            placed = [(buf.offset, buf) for buf in self.bufs if buf.space is home and buf.offset is not None]
+            end, widest = 0, None  # the block with the largest end so far
+            for offset, block in sorted(placed, key=lambda item: item[0]):
                 if widest is not None and offset < end:
                     shared |= {block, widest}
                 if widest is None or offset + block.nbytes > end:
@@ -109,27 +108,29 @@ class Nest:
 
 
 def nests(proc: Proc) -> tuple[Nest, ...]:
-    return _nests(proc.body)
+    """The top-level nests of a program, in execution order."""
+    return _split_into_nests(proc.body)
 
 
-def with_parts(nests: Iterable[Nest]) -> Iterator[Nest]:
-    """The nests, each after those that it calls."""
+def with_callees(nests: Iterable[Nest]) -> Iterator[Nest]:
+    """The nests in postorder: callees before callers."""
     for nest in nests:
-        yield from with_parts(nest.parts)
+        yield from with_callees(nest.callees)
         yield nest
 
 
-def _nests(body: Body) -> tuple[Nest, ...]:
-    return tuple([_nest(piece) for piece in _pieces(body) if any(not isinstance(s, AHEAD) for s in piece)])
+def _split_into_nests(body: Body) -> tuple[Nest, ...]:
+    pieces = [piece for piece in _split_body(body) if any(not isinstance(stmt, LeadingStmt) for stmt in piece)]
+    return tuple(map(_build_nest, pieces))
 
 
-def _divided(loop: For) -> tuple[Body, int]:
-    """What parts of the only loop of a nest are made of, and how many loops there are among them."""
+def _callee_body(loop: For) -> tuple[Body, int]:
+    """The statements of a loop body that callees can contain, and the number of nests with loops among them."""
     inner = tuple([stmt for stmt in loop.body if not isinstance(stmt, Local) or stmt.buf.offset is None])
-    return inner, sum(any(isinstance(node, For) for node in walk(piece)) for piece in _pieces(inner))
+    return inner, sum(any(isinstance(node, For) for node in walk(piece)) for piece in _split_body(inner))
 
 
-def _handed(loop: For) -> tuple[Local, ...]:
+def _shared_locals(loop: For) -> tuple[Local, ...]:
     return tuple([stmt for stmt in loop.body if isinstance(stmt, Local) and stmt.buf.offset is not None])
 
 
@@ -141,40 +142,40 @@ def _only_loop(body: Body) -> For | None:
             return None
 
 
-def _pieces(body: Body) -> Iterator[Body]:
-    straight: list[Stmt] = []
-    for place, stmt in enumerate(body):
+def _split_body(body: Body) -> Iterator[Body]:
+    pending: list[Stmt] = []
+    for position, stmt in enumerate(body):
         if isinstance(stmt, Let | Local):
-            yield (*straight, *body[place:])
+            yield (*pending, *body[position:])
             return
-        straight.append(stmt)
-        looping = any(isinstance(node, For) for node in walk(stmt))
-        if looping and len(straight) > 1 and not all(isinstance(s, AHEAD) for s in straight[:-1]):
-            cut = len(straight) - 1
-            while isinstance(straight[cut - 1], AHEAD):
+        pending.append(stmt)
+        has_loop = any(isinstance(node, For) for node in walk(stmt))
+        if has_loop and len(pending) > 1 and not all(isinstance(s, LeadingStmt) for s in pending[:-1]):
+            cut = len(pending) - 1
+            while isinstance(pending[cut - 1], LeadingStmt):
                 cut -= 1
-            yield tuple(straight[:cut])
-            straight = straight[cut:]
-        if looping or len(straight) >= STRAIGHT:
-            yield tuple(straight)
-            straight = []
-    if straight:
-        yield tuple(straight)
+            yield tuple(pending[:cut])
+            pending = pending[cut:]
+        if has_loop or len(pending) >= MAX_STRAIGHT_LINE_STMTS:
+            yield tuple(pending)
+            pending = []
+    if pending:
+        yield tuple(pending)
 
 
-def _nest(body: Body) -> Nest:
-    loop, claim = _only_loop(body), None
+def _build_nest(body: Body) -> Nest:
+    loop, parallel_loop = _only_loop(body), None
     if loop is not None:
-        inner, many = _divided(loop)
-        each = work(loop.body) if loop.claimed or many > 1 else 0
-        claim = _claim(loop, each)
-        if many > 1 and each >= CALL * many:
-            return _calling(body, loop, claim, _nests(inner))
+        inner, num_callees = _callee_body(loop)
+        iteration_work = work(loop.body) if loop.parallel_chunk or num_callees > 1 else 0
+        parallel_loop = _parallel_loop(loop, iteration_work)
+        if num_callees > 1 and iteration_work >= MIN_CALLEE_OPS * num_callees:
+            return _build_calling_nest(body, loop, parallel_loop, _split_into_nests(inner))
     bufs: dict[Buf, None] = {}
     syms: dict[Sym, None] = {}
     labels: dict[str, None] = {}
-    own: set[Buf | Sym] = set()
-    polls = streams = False
+    defined: set[Buf | Sym] = set()
+    is_cancellable = has_nontemporal_stores = False
     stack_bytes = 0
 
     def mention(index: Affine) -> None:
@@ -183,61 +184,80 @@ def _nest(body: Body) -> Nest:
 
     for node in walk(body):
         match node:
-            case Apply() | Num() | Var():
+            case Apply() | Const() | Var():
                 pass
-            case Load(ref) | Store(ref) | Update(ref) | Prefetch(ref) | Stamp(ref):
+            case Load(ref) | Store(ref) | Update(ref) | Prefetch(ref) | ReadClock(ref):
                 bufs.setdefault(ref.buf)
-                for index in ref.at:
+                for index in ref.indices:
                     mention(index)
                 if isinstance(node, Store | Update):
                     _add_label(labels, node.origin)
-                    streams |= isinstance(node, Store) and node.streamed
-                polls |= isinstance(node, Stamp)
-            case Idx(index):
+                    has_nontemporal_stores |= isinstance(node, Store) and node.nontemporal
+                is_cancellable |= isinstance(node, ReadClock)
+            case IndexValue(index):
                 mention(index)
             case For(sym, lo, hi):
-                own.add(sym)
-                for index, _ in (*lo.of, *hi.of):
+                defined.add(sym)
+                for index, _ in (*lo.quotients, *hi.quotients):
                     mention(index)
                 _add_label(labels, node.origin)
             case If(cond) | When(cond):
                 syms.update(dict.fromkeys(cond.syms))
-            case Pick(sym):
-                own.add(sym)
+            case BindIndex(sym):
+                defined.add(sym)
             case Local(buf):
-                own.add(buf)
-                stack_bytes = max(stack_bytes, _end(buf))
+                defined.add(buf)
+                stack_bytes = max(stack_bytes, _stack_end(buf))
             case Poll():
-                polls = True
+                is_cancellable = True
             case _:
                 pass
-    given = tuple([buf for buf in bufs if buf not in own]), tuple([sym for sym in syms if sym not in own])
-    return Nest(body, *given, tuple(labels), claim, (), polls, streams, stack_bytes)
+    return Nest(
+        body,
+        tuple([buf for buf in bufs if buf not in defined]),
+        tuple([sym for sym in syms if sym not in defined]),
+        tuple(labels),
+        parallel_loop,
+        is_cancellable=is_cancellable,
+        has_nontemporal_stores=has_nontemporal_stores,
+        stack_bytes=stack_bytes,
+    )
 
 
-def _calling(body: Body, loop: For, claim: Claim | None, parts: tuple[Nest, ...]) -> Nest:
-    """The nest whose loop has these parts."""
-    placed = [stmt.buf for stmt in _handed(loop)]
-    bufs = dict.fromkeys(buf for part in parts for buf in part.bufs if buf not in placed)
-    syms = dict.fromkeys((*loop.lo.syms, *loop.hi.syms, *(s for part in parts for s in part.syms if s is not loop.sym)))
-    labels = dict.fromkeys(label for label in (loop.origin.label, *(x for part in parts for x in part.labels)) if label)
-    stack_bytes = max([*map(_end, placed), *(part.stack_bytes for part in parts)])
-    polls, streams = any(part.polls for part in parts), any(part.streams for part in parts)
-    return Nest(body, tuple(bufs), tuple(syms), tuple(labels), claim, parts, polls, streams, stack_bytes)
+def _build_calling_nest(body: Body, loop: For, parallel_loop: ParallelLoop | None, callees: tuple[Nest, ...]) -> Nest:
+    """The nest whose loop calls `callees`."""
+    placed = [stmt.buf for stmt in _shared_locals(loop)]
+    bufs = dict.fromkeys(buf for callee in callees for buf in callee.bufs if buf not in placed)
+    callee_syms = [sym for callee in callees for sym in callee.syms if sym is not loop.sym]
+    syms = dict.fromkeys((*loop.lo.syms, *loop.hi.syms, *callee_syms))
+    callee_labels = [label for callee in callees for label in callee.labels]
+    labels = dict.fromkeys(label for label in (loop.origin.label, *callee_labels) if label)
+    return Nest(
+        body,
+        tuple(bufs),
+        tuple(syms),
+        tuple(labels),
+        parallel_loop,
+        callees,
+        is_cancellable=any(callee.is_cancellable for callee in callees),
+        has_nontemporal_stores=any(callee.has_nontemporal_stores for callee in callees),
+        stack_bytes=max([*map(_stack_end, placed), *(callee.stack_bytes for callee in callees)]),
+    )
 
 
-def _end(buf: Buf) -> int:
-    """Of its place on the stack, in bytes; an empty one has a place as well."""
+def _stack_end(buf: Buf) -> int:
+    """The end offset of a local array on the stack, in bytes; empty arrays occupy one byte."""
     return 0 if buf.offset is None else buf.offset + max(1, buf.nbytes)
 
 
-def _claim(loop: For, each: int) -> Claim | None:
-    """How threads share the loop, an iteration of which is so much work."""
-    if not loop.claimed:
+def _parallel_loop(loop: For, iteration_work: int) -> ParallelLoop | None:
+    """The parallel loop of a nest, if `loop` is one; `iteration_work` is the work of one iteration."""
+    if not loop.parallel_chunk:
         return None
     first, last = loop.lo.constant, loop.hi.constant
     assert first is not None and last is not None
-    return Claim(loop, first, last + 1, loop.claimed, max(1, STRETCH // max(1, each * loop.claimed)))
+    chunks_per_poll = max(1, POLL_INTERVAL_OPS // max(1, iteration_work * loop.parallel_chunk))
+    return ParallelLoop(loop, first, last + 1, loop.parallel_chunk, chunks_per_poll)
 
 
 def _add_label(labels: dict[str, None], origin: Origin) -> None:

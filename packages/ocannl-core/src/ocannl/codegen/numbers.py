@@ -1,4 +1,4 @@
-"""Numbers as the values of a precision, and where the bits of narrow floats are: what printers of constants need."""
+"""Constants as values of a precision, and the bit layouts of narrow floats."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ocannl.ir.precision import Family, Precision, float8_e4m3fn, float8_e5m2, f
 
 
 def is_narrow(precision: Precision) -> bool:
-    """A float narrower than the type that arithmetic runs in: held as its bits."""
+    """Whether the precision is a float narrower than float32, which is stored as its bit pattern."""
     return precision.is_float and precision.nbytes < 4
 
 
@@ -31,7 +31,7 @@ def limits(precision: Precision) -> tuple[int, int]:
 
 
 def integer(value: int | float, precision: Precision) -> int:
-    """A number as a value of an integer type: whole numbers wrap, floats are cut off towards zero and saturate."""
+    """Converts to an integer type: integers wrap around; floats are truncated towards zero and saturate."""
     if precision.family is Family.BOOL:
         return int(value != 0)
     low, high = limits(precision)
@@ -43,7 +43,7 @@ def integer(value: int | float, precision: Precision) -> int:
 
 
 def floating(value: int | float) -> float:
-    """A number as a double; integers beyond its range become infinite."""
+    """Converts to float64; integers beyond its range become infinite."""
     try:
         return float(value)
     except OverflowError:
@@ -51,7 +51,7 @@ def floating(value: int | float) -> float:
 
 
 def rounded(value: int | float, precision: Precision) -> int | float:
-    """A number as a value of the type."""
+    """Converts a number to a precision."""
     if not precision.is_float:
         return integer(value, precision)
     with np.errstate(all="ignore"):
@@ -59,14 +59,14 @@ def rounded(value: int | float, precision: Precision) -> int | float:
 
 
 def pattern(value: int | float, precision: Precision) -> int:
-    """The bits of a number as a value of a float type."""
+    """The bit pattern of a number in a float type."""
     number = np.asarray(rounded(value, precision), precision.numpy)
     return int(number.view(np.dtype(f"u{precision.nbytes}")))
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """Where the bits of a narrow float are; without infinities only the all-ones pattern is NaN."""
+    """The bit layout of a narrow float; formats without infinities have only the all-ones pattern as NaN."""
 
     width: int
     mantissa: int
@@ -79,7 +79,7 @@ class Format:
 
     @property
     def top(self) -> int:
-        """The pattern beyond the largest number: infinity, or NaN."""
+        """The pattern that follows the largest finite number: infinity or NaN."""
         return self.sign - (1 << self.mantissa) if self.infinities else self.sign - 1
 
     @property
@@ -88,7 +88,7 @@ class Format:
 
     @property
     def smallest_step(self) -> int:
-        """The exponent of the smallest positive number."""
+        """The exponent of the smallest subnormal number."""
         return 1 - self.bias - self.mantissa
 
 

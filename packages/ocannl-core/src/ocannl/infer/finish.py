@@ -8,7 +8,7 @@ from typing import TypeVar
 from weakref import ref
 
 from ocannl.base.frames import user_line
-from ocannl.base.gc_pause import resting
+from ocannl.base.gc_pause import gc_paused
 from ocannl.infer.close import Open
 from ocannl.infer.endless import endless
 from ocannl.infer.explain import explain
@@ -80,7 +80,7 @@ def decide_connected(start: Iterable[Owner]) -> None:
         for shape in shapes:
             check_cells(shape)
 
-    with resting():
+    with gc_paused():
         attempt(None, act)
     where = user_line() if leaves else ""
     for shape in leaves:

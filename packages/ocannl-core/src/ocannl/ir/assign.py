@@ -38,7 +38,7 @@ class Read:
     never does."""
 
     node: TNode
-    at: tuple[Affine, ...]
+    indices: tuple[Affine, ...]
     outside: float | None = None
     merge: bool = False
 
@@ -71,7 +71,7 @@ Value = Read | Number | Index | Apply | Convert
 
 
 @dataclass(frozen=True, slots=True)
-class Pick:
+class IndirectIndex:
     """A symbol that has, at each point of a box, an integer value read there: how cells are gathered and scattered. The
     point does not count where that is not in the symbol's range."""
 
@@ -85,15 +85,15 @@ class Piece:
     side meets `value`. The values of picks mention loops and static symbols, `when` besides these nothing."""
 
     loops: tuple[Sym, ...]
-    at: tuple[Affine, ...]
+    indices: tuple[Affine, ...]
     value: Value
     when: Cond = TRUE
-    picks: tuple[Pick, ...] = ()
+    indirect: tuple[IndirectIndex, ...] = ()
 
     @property
     def reads(self) -> Iterator[Read]:
         """The cells that it reads."""
-        for pick in self.picks:
+        for pick in self.indirect:
             yield from reads(pick.value)
         yield from reads(self.value)
 

@@ -1,7 +1,8 @@
-"""The text of a computation with everything accidental taken out: what a cache looks compiled code up by.
+"""Canonical text of a computation, without accidental details: the key of the compilation cache.
 
-Nodes, static symbols and loops are numbered by first use, so it does not matter when they were made or what loops are
-called. Labels and headings stay, because generated names and settled facts mention them; origins do not.
+Nodes, static symbols and loops are numbered by first use, so that neither their order of creation nor the names of
+loops matter (alpha-equivalence). Labels and headings stay, since generated names depend on them; source locations are
+omitted.
 """
 
 from __future__ import annotations
@@ -17,30 +18,31 @@ from ocannl.ir.tnode import TNode
 
 @dataclass(frozen=True, slots=True)
 class Canonical:
-    """The text, what its numbers stand for, and whose text it is."""
+    """The canonical text, the nodes and symbols behind its numbers, and the code it was made from."""
 
     text: str
     nodes: tuple[TNode, ...]
     statics: tuple[Sym, ...]
     code: Comp
-    asked: Mapping[TNode, str]
+    keep_reasons: Mapping[TNode, str]
 
 
-def canonical(code: Comp, asked: Mapping[TNode, str]) -> Canonical:
-    """`asked` are the nodes that somebody wants to keep, and who."""
+def canonical(code: Comp, keep_reasons: Mapping[TNode, str]) -> Canonical:
+    """`keep_reasons` maps nodes that must be kept to the reason."""
     writer = _Writer()
     writer.comp(code)
-    head = [_node(n, number, asked.get(n)) for n, number in writer.nodes.items()]
+    head = [_node(n, number, keep_reasons.get(n)) for n, number in writer.nodes.items()]
     head += [f"t{number} {quoted(s.name)} {s.lo}..{s.hi}" for s, number in writer.statics.items()]
-    return Canonical("\n".join([*head, *writer.lines, ""]), tuple(writer.nodes), tuple(writer.statics), code, asked)
+    text = "\n".join([*head, *writer.lines, ""])
+    return Canonical(text, tuple(writer.nodes), tuple(writer.statics), code, keep_reasons)
 
 
-def _node(node: TNode, number: int, asked: str | None) -> str:
+def _node(node: TNode, number: int, keep_reason: str | None) -> str:
     dims = ",".join(map(str, node.dims))
     text = f"n{number} {quoted(node.label)} {node.precision.name}[{dims}] {node.role.value}"
     if node.requested:
         text += f" requested {node.requested.value} {quoted(str(node.requested.author))}"
-    return text if asked is None else f"{text} asked {quoted(asked)}"
+    return text if keep_reason is None else f"{text} asked {quoted(keep_reason)}"
 
 
 class _Writer:
@@ -48,9 +50,9 @@ class _Writer:
         self.lines: list[str] = []
         self.nodes: dict[TNode, int] = {}
         self.statics: dict[Sym, int] = {}
-        self.loops: dict[Sym, int] = {}  # of the piece at hand
-        self.boxes: dict[int, tuple[dict[Sym, int], str, dict[int, str]]] = {}  # see `piece`
-        self.known: dict[int, str] = {}
+        self.loops: dict[Sym, int] = {}  # of the current piece
+        self.headers: dict[int, tuple[dict[Sym, int], str, dict[int, str]]] = {}  # see `enter_piece`
+        self.index_texts: dict[int, str] = {}
 
     def comp(self, code: Comp) -> None:
         stack: list[Comp | str] = [code]
@@ -70,21 +72,21 @@ class _Writer:
         accum = assign.accum.name if assign.accum else "store"
         self.lines.append(f"n{self.node(assign.lhs)} {accum}{' clear' if assign.clear else ''}")
         for piece in assign.pieces:
-            box = self.enter(piece)
+            box = self.enter_piece(piece)
             when = "" if piece.when.is_true else f" when {self.cond(piece.when)}"
-            picks = "".join(f" pick {p.sym.lo}..{p.sym.hi} {self.value(p.value)}" for p in piece.picks)
-            self.lines.append(f" [{box}] {self.indices(piece.at)} <- {self.value(piece.value)}{when}{picks}")
+            picks = "".join(f" pick {p.sym.lo}..{p.sym.hi} {self.value(p.value)}" for p in piece.indirect)
+            self.lines.append(f" [{box}] {self.indices(piece.indices)} <- {self.value(piece.value)}{when}{picks}")
 
-    def enter(self, piece: Piece) -> str:
-        """The loops by their numbers, and as text. Many pieces have the very same loops, and the very same indices with
-        them, which are written once."""
-        found = self.boxes.get(id(piece.loops))
-        if found is None or piece.picks:
-            loops = {sym: n for n, sym in enumerate((*piece.loops, *(pick.sym for pick in piece.picks)))}
-            found = loops, " ".join([f"{s.lo}..{s.hi}" for s in piece.loops]), {}
-            if not piece.picks:
-                self.boxes[id(piece.loops)] = found
-        self.loops, box, self.known = found
+    def enter_piece(self, piece: Piece) -> str:
+        """Enters the scope of a piece and returns the text of its loops. Pieces that share the tuple of loops, and of
+        indices, share their texts."""
+        entry = self.headers.get(id(piece.loops))
+        if entry is None or piece.indirect:
+            loops = {sym: n for n, sym in enumerate((*piece.loops, *(pick.sym for pick in piece.indirect)))}
+            entry = loops, " ".join([f"{s.lo}..{s.hi}" for s in piece.loops]), {}
+            if not piece.indirect:
+                self.headers[id(piece.loops)] = entry
+        self.loops, box, self.index_texts = entry
         return box
 
     def value(self, value: Value) -> str:
@@ -105,9 +107,9 @@ class _Writer:
         return self.nodes.setdefault(node, len(self.nodes))
 
     def indices(self, at: tuple[Affine, ...]) -> str:
-        text = self.known.get(id(at))
+        text = self.index_texts.get(id(at))
         if text is None:
-            text = self.known[id(at)] = ",".join([self.index(a) for a in at])
+            text = self.index_texts[id(at)] = ",".join([self.index(a) for a in at])
         return text
 
     def index(self, index: Affine) -> str:

@@ -1,4 +1,4 @@
-"""What a target can do, as data: declared by backends, read by the optimizer."""
+"""Target description: capabilities declared by backends and read by the optimizer."""
 
 from __future__ import annotations
 
@@ -9,39 +9,40 @@ from ocannl.ir.precision import PRECISIONS
 
 @dataclass(frozen=True, slots=True)
 class Caches:
-    """What lies between a core and memory; plans of loops depend on it, sums and their order never do."""
+    """The cache hierarchy. It affects loop order and tiling, but never the order of floating-point reductions."""
 
-    core_bytes: int = 1 << 20  # of the last cache that a core has for itself
-    core_ways: int = 16  # places in it for a line, of which its address says the others
-    all_bytes: int = 1 << 25  # of the last one before memory
+    private_bytes: int = 1 << 20  # size of the largest cache private to a core
+    associativity: int = 16  # of that cache
+    shared_bytes: int = 1 << 25  # size of the last-level cache
 
     @property
-    def far_bytes(self) -> int:
-        """Through which a nest goes so that nothing of it is there when it is wanted again: others are at work, too."""
-        return self.all_bytes // 2
+    def streaming_threshold_bytes(self) -> int:
+        """The working set from which data is evicted before it is reused, with headroom for concurrent work."""
+        return self.shared_bytes // 2
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a backend can do, read by the optimizer and by the conformance kit: what is claimed must work, what is not
-    must raise `Unsupported` naming the field."""
+    """The capabilities of a backend, read by the optimizer and the conformance kit: a claimed capability must work, a
+    program that needs any other must raise `Unsupported` naming the field."""
 
     precisions: frozenset[str] = frozenset(p.name for p in PRECISIONS)
-    scheduled: bool = True  # takes nests in the form `realize` gives them; False: as they were lowered
-    grouped: bool = False  # where they are not scheduled: takes sums together with what is done with them
-    online: bool = False  # takes softmax in one walk over its keys, with running maxima
-    lanes: int = 0  # numbers that a grid of programs works on at a time; 0: there is no grid
+    wants_schedule: bool = True  # loop nests are tiled and vectorized for CPUs; False: as lowered
+    wants_fusion_groups: bool = False  # without a schedule: reductions are fused with their epilogues
+    wants_online_softmax: bool = False  # softmax is a single pass over the keys (Milakov and Gimelshein 2018)
+    grid_threads: int = 0  # elements processed concurrently by a launch grid; 0: no grid
     alignment_bytes: int = 64  # of every array in a pool or an arena
-    vector_bytes: int = 0  # of the vectors that loops over lanes are best made of; 0: of numbers one by one
-    vector_registers: int = 16  # that hold such vectors
+    vector_bytes: int = 0  # size of a SIMD register; 0: scalar code
+    vector_registers: int = 16
     caches: Caches = Caches()
-    stamps: bool = False  # knows the statement `Stamp`, by which a profile tells the parts of a nest apart
+    timestamps: bool = False  # supports the statement `ReadClock`, with which profiles measure the parts of a nest
 
     def canonical(self) -> str:
-        """One line of text: part of cache keys."""
+        """Returns a line of text for cache keys."""
         return (
-            f"precisions={','.join(sorted(self.precisions))} scheduled={self.scheduled} grouped={self.grouped} "
-            f"online={self.online} lanes={self.lanes} align={self.alignment_bytes} "
+            f"precisions={','.join(sorted(self.precisions))} scheduled={self.wants_schedule} "
+            f"grouped={self.wants_fusion_groups} online={self.wants_online_softmax} "
+            f"lanes={self.grid_threads} align={self.alignment_bytes} "
             f"vectors={self.vector_registers}x{self.vector_bytes} "
-            f"caches={self.caches.core_bytes}/{self.caches.core_ways},{self.caches.all_bytes}"
+            f"caches={self.caches.private_bytes}/{self.caches.associativity},{self.caches.shared_bytes}"
         )

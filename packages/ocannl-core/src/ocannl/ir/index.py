@@ -1,4 +1,4 @@
-"""Symbols and affine index arithmetic, shared by both languages.
+"""Symbols and affine index arithmetic, shared by assignments and loop programs.
 
     Sym     a named integer with a known inclusive range: an identity object
     Affine  coef * sym + ... + const
@@ -15,12 +15,12 @@ from enum import Enum
 
 class SymKind(Enum):
     LOOP = "loop"
-    STATIC = "static"  # given at each call of a routine
-    PICKED = "picked"  # read from memory, see `Pick`
+    STATIC = "static"  # passed in each call of a routine
+    INDIRECT = "picked"  # loaded from memory, see `BindIndex`
 
 
 class Sym:
-    """A named integer `lo <= sym <= hi`; two symbols are the same only if they are one object.
+    """A named integer `lo <= sym <= hi`, compared by identity.
 
     An empty range (`hi < lo`) is that of a loop over an axis of size zero.
     """
@@ -104,7 +104,7 @@ class Affine:
 
     @property
     def only_sym(self) -> Sym | None:
-        """The symbol, when this is just that symbol."""
+        """The symbol, if the form is a single symbol."""
         return self.terms[0][1] if len(self.terms) == 1 and self.terms[0][0] == 1 and self.const == 0 else None
 
     def coef(self, sym: Sym) -> int:
@@ -189,11 +189,11 @@ class Cond:
 TRUE = Cond()
 
 
-def inside(index: Affine, size: int) -> Cond:
-    """That `0 <= index < size`, leaving out what the ranges of the symbols already prove."""
+def bounds_condition(index: Affine, size: int) -> Cond:
+    """The condition `0 <= index < size`, without parts that the ranges of the symbols imply."""
     only = index.only_sym
     if only is not None and only.lo >= 0 and only.hi < size:
-        return TRUE  # nearly always
+        return TRUE  # the common case
     if any(s.extent == 0 for s in index.syms):
         return TRUE  # never evaluated
     low, high = index.range()
@@ -203,9 +203,9 @@ def inside(index: Affine, size: int) -> Cond:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """As a lower bound: the max of ceil(index / div). As an upper (exclusive): the min of floor(index / div) + 1."""
+    """Lower bound: the maximum of ceil(index / div). Exclusive upper bound: the minimum of floor(index / div) + 1."""
 
-    of: tuple[tuple[Affine, int], ...]
+    quotients: tuple[tuple[Affine, int], ...]
 
     @staticmethod
     def lower(value: Affine | int) -> Bound:
@@ -217,14 +217,14 @@ class Bound:
 
     @property
     def constant(self) -> int | None:
-        """The value of a bound that is one number: of `lower` itself, of `upper` minus one."""
-        index, div = self.of[0]
-        return index.const if div == 1 and not index.terms and len(self.of) == 1 else None
+        """The value of a constant bound: the lower bound itself, or the upper bound minus one."""
+        index, div = self.quotients[0]
+        return index.const if div == 1 and not index.terms and len(self.quotients) == 1 else None
 
     def substitute(self, values: Mapping[Sym, Affine]) -> Bound:
-        new = tuple([(a.substitute(values), d) for a, d in self.of])
-        return self if all(a is b for (a, _), (b, _) in zip(new, self.of, strict=True)) else Bound(new)
+        new = tuple([(a.substitute(values), d) for a, d in self.quotients])
+        return self if all(a is b for (a, _), (b, _) in zip(new, self.quotients, strict=True)) else Bound(new)
 
     @property
     def syms(self) -> tuple[Sym, ...]:
-        return tuple(dict.fromkeys(s for a, _ in self.of for s in a.syms))
+        return tuple(dict.fromkeys(s for a, _ in self.quotients for s in a.syms))

@@ -16,7 +16,7 @@ import numpy as np
 
 from ocannl.ir.index import Affine, Bound, Cond, Sym
 from ocannl.ir.loops import (
-    Access,
+    AccessMode,
     Apply,
     Body,
     Buf,
@@ -24,19 +24,19 @@ from ocannl.ir.loops import (
     Comment,
     Expr,
     For,
-    Home,
-    Idx,
+    MemorySpace,
+    IndexValue,
     If,
     Let,
     Load,
     Local,
-    Num,
-    Pick,
+    Const,
+    BindIndex,
     Poll,
     Prefetch,
     Proc,
     Ref,
-    Stamp,
+    ReadClock,
     Stmt,
     Store,
     Update,
@@ -44,7 +44,7 @@ from ocannl.ir.loops import (
     When,
 )
 from ocannl.ir.precision import Precision
-from ocannl.ir.text import show_ref
+from ocannl.ir.text import format_ref
 from ocannl.ir.tnode import TNode
 
 Array = np.ndarray[Any, Any]
@@ -92,7 +92,7 @@ def interpret(
     return {
         buf.node: np.array(machine.memory[buf]).reshape(buf.node.dims)
         for buf in proc.bufs
-        if buf.home is Home.POOL and buf.node is not None and buf.access is not Access.MERGE
+        if buf.space is MemorySpace.GLOBAL and buf.node is not None and buf.access is not AccessMode.MERGE
     }
 
 
@@ -118,15 +118,15 @@ class _Machine:
         pool: dict[TNode, Array] = {}
         for buf in proc.bufs:
             kind = buf.precision.numpy
-            if buf.home is Home.ARENA and buf.offset is not None:
+            if buf.space is MemorySpace.ARENA and buf.offset is not None:
                 self.memory[buf] = arena[buf.offset : buf.offset + buf.nbytes].view(kind)
             elif buf.node is None:
                 self.memory[buf] = _poisoned(buf)
             else:
-                given = merged if buf.access is Access.MERGE else arrays
-                held = given.get(buf.node) if buf.home is Home.POOL else None
+                given = merged if buf.access is AccessMode.MERGE else arrays
+                held = given.get(buf.node) if buf.space is MemorySpace.GLOBAL else None
                 flat = _poisoned(buf) if held is None else np.array(held, kind).reshape(-1)
-                self.memory[buf] = flat if buf.access is Access.MERGE else pool.setdefault(buf.node, flat)
+                self.memory[buf] = flat if buf.access is AccessMode.MERGE else pool.setdefault(buf.node, flat)
 
     # --- indices ---
 
@@ -145,23 +145,23 @@ class _Machine:
         return lambda: all(a() >= 0 for a in ge0) and all(a() == 0 for a in eq0)
 
     def lower(self, bound: Bound) -> Callable[[], int]:
-        parts = [(self.index(a), d) for a, d in bound.of]
+        parts = [(self.index(a), d) for a, d in bound.quotients]
         return lambda: max(-(-a() // d) for a, d in parts)
 
     def upper(self, bound: Bound) -> Callable[[], int]:
-        parts = [(self.index(a), d) for a, d in bound.of]
+        parts = [(self.index(a), d) for a, d in bound.quotients]
         return lambda: min(a() // d for a, d in parts) + 1
 
     def cell(self, ref: Ref) -> Callable[[], int]:
         """Where in the memory of its buffer the cell lies, in elements."""
-        axes = [(self.index(a), n, s) for a, n, s in zip(ref.at, ref.buf.shape, ref.buf.strides, strict=True)]
+        axes = [(self.index(a), n, s) for a, n, s in zip(ref.indices, ref.buf.shape, ref.buf.strides, strict=True)]
 
         def locate() -> int:
             place = 0
             for index, size, stride in axes:
                 i = index()
                 if not 0 <= i < size:
-                    raise IndexError(f"`{show_ref(ref)}` is at {i} on an axis of size {size}")
+                    raise IndexError(f"`{format_ref(ref)}` is at {i} on an axis of size {size}")
                 place += i * stride
             return place
 
@@ -189,7 +189,7 @@ class _Machine:
             case If(cond, then, orelse):
                 test, yes, no = self.cond(cond), self.block(then), self.block(orelse)
                 return lambda: yes() if test() else no()
-            case Pick(sym, value, body):
+            case BindIndex(sym, value, body):
                 return self.pick(sym, self.expr(value), self.block(body))
             case Let(name, value):
                 compute = self.expr(value)
@@ -197,7 +197,7 @@ class _Machine:
             case Local(buf, fill):
                 start = _poisoned(buf) if fill is None else np.full(buf.size, fill).astype(buf.precision.numpy)
                 return lambda: self.memory.update({buf: start.copy()})
-            case Stamp(ref):
+            case ReadClock(ref):
                 memory, buf, cell = self.memory, ref.buf, self.cell(ref)
                 return lambda: memory[buf].__setitem__(cell(), perf_counter_ns())
             case Comment() | Poll() | Prefetch():
@@ -225,7 +225,7 @@ class _Machine:
         return watched
 
     def place(self, ref: Ref) -> Callable[[], tuple[int, ...]]:
-        axes = [self.index(at) for at in ref.at]
+        axes = [self.index(at) for at in ref.indices]
         return lambda: tuple([axis() for axis in axes])
 
     def load(self, ref: Ref) -> Callable[[], Number]:
@@ -244,7 +244,7 @@ class _Machine:
     def loop(self, stmt: For) -> Run:
         low, high, body = self.lower(stmt.lo), self.upper(stmt.hi), self.block(stmt.body)
         syms, sym, step = self.syms, stmt.sym, stmt.step
-        claims = self.claims if stmt.claimed else None
+        claims = self.claims if stmt.parallel_chunk else None
 
         def run() -> None:
             values: Sequence[int] = range(low(), high(), step)
@@ -271,10 +271,10 @@ class _Machine:
 
     def expr(self, expr: Expr) -> Callable[[], Number]:
         match expr:
-            case Num(value, precision):
+            case Const(value, precision):
                 number = _scalar(value, precision)
                 return lambda: number
-            case Idx(index, precision):
+            case IndexValue(index, precision):
                 place = self.index(index)
                 return lambda: _scalar(place(), precision)
             case Var(name, _):

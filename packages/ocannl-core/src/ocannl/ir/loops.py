@@ -35,13 +35,13 @@ from ocannl.ir.precision import Precision
 from ocannl.ir.tnode import Placement, TNode
 
 
-class Home(Enum):
-    POOL = "pool"  # owned by a context
+class MemorySpace(Enum):
+    GLOBAL = "pool"  # owned by a context
     ARENA = "arena"  # one block per routine, shared by liveness
-    REG = "reg"  # registers, or the stack of the call
+    LOCAL = "reg"  # registers, or the stack of the call
 
 
-class Access(Enum):
+class AccessMode(Enum):
     IN = "in"
     OUT = "out"
     INOUT = "inout"
@@ -59,8 +59,8 @@ class Buf:
     precision: Precision
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    home: Home
-    access: Access
+    space: MemorySpace
+    access: AccessMode
     node: TNode | None = None
     offset: int | None = None
 
@@ -93,12 +93,12 @@ class Ref:
     """One cell of a buffer."""
 
     buf: Buf
-    at: tuple[Affine, ...]
+    indices: tuple[Affine, ...]
 
     def stride(self, sym: Sym) -> int:
         """How far, in elements, one step of `sym` moves the cell."""
         total = 0
-        for place, step in zip(self.at, self.buf.strides, strict=True):
+        for place, step in zip(self.indices, self.buf.strides, strict=True):
             for coef, moving in place.terms:
                 if moving is sym:
                     total += coef * step
@@ -106,13 +106,13 @@ class Ref:
 
 
 @dataclass(frozen=True, slots=True)
-class Num:
+class Const:
     value: int | float
     precision: Precision
 
 
 @dataclass(frozen=True, slots=True)
-class Idx:
+class IndexValue:
     index: Affine
     precision: Precision
 
@@ -159,13 +159,13 @@ class Cast:
     precision: Precision
 
 
-Expr = Num | Idx | Var | Load | Apply | When | Cast
+Expr = Const | IndexValue | Var | Load | Apply | When | Cast
 
 
 class Mode(Enum):
     SERIAL = ""
     UNROLLED = "unrolled"
-    LANES = "lanes"
+    VECTORIZED = "lanes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,14 +176,14 @@ class For:
     body: Body
     step: int = 1
     origin: Origin = field(default=NOWHERE, compare=False)
-    claimed: int = 0
+    parallel_chunk: int = 0
     mode: Mode = Mode.SERIAL
 
     @property
     def row(self) -> For | None:
         """The lanes inside of lanes, which make a plane with them; None of other loops."""
         match self:
-            case For(mode=Mode.LANES, body=(For(mode=Mode.LANES) as row,)):
+            case For(mode=Mode.VECTORIZED, body=(For(mode=Mode.VECTORIZED) as row,)):
                 return row
             case _:
                 return None
@@ -197,7 +197,7 @@ class If:
 
 
 @dataclass(frozen=True, slots=True)
-class Pick:
+class BindIndex:
     sym: Sym
     value: Expr  # of int64
     body: Body
@@ -208,7 +208,7 @@ class Store:
     ref: Ref
     value: Expr
     origin: Origin = field(default=NOWHERE, compare=False)
-    streamed: bool = False
+    nontemporal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ class Local:
     """Storage in registers or on the stack; `fill` is what every cell starts as."""
 
     buf: Buf
-    fill: int | float | None = None
+    init: int | float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,13 +252,13 @@ class Prefetch:
 
 
 @dataclass(frozen=True, slots=True)
-class Stamp:
+class ReadClock:
     """The time, in nanoseconds of a clock that only goes forward, goes into a cell of an array of int64."""
 
     ref: Ref
 
 
-Stmt = For | If | Pick | Store | Update | Let | Local | Comment | Poll | Prefetch | Stamp
+Stmt = For | If | BindIndex | Store | Update | Let | Local | Comment | Poll | Prefetch | ReadClock
 Body = tuple[Stmt, ...]
 
 
@@ -268,7 +268,7 @@ class Fact:
 
     node: TNode
     placement: Placement
-    author: str
+    pass_name: str
 
 
 @dataclass(frozen=True, slots=True)

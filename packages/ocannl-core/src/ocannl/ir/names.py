@@ -1,4 +1,4 @@
-"""Names: from whatever users write to identifiers that are safe in any target language."""
+"""Converts user labels to identifiers that are valid in every target language."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-LONGEST = 64
-ROOM = LONGEST - 8  # of a name that gets a number: the whole is still no longer
+MAX_LENGTH = 64
+MAX_BASE_LENGTH = MAX_LENGTH - 8  # leaves room for a numeric suffix
 _UNSAFE = re.compile(r"[^A-Za-z0-9_]+")
 
 
 @lru_cache(maxsize=4096)
 def identifier(text: str, fallback: str = "n") -> str:
-    """`text` as letters, digits and underscores, not beginning with a digit, of bounded length: never anything else."""
-    safe = _UNSAFE.sub("_", text).strip("_")[:LONGEST].rstrip("_")
+    """`text` reduced to letters, digits and underscores, not beginning with a digit, at most `MAX_LENGTH` long."""
+    safe = _UNSAFE.sub("_", text).strip("_")[:MAX_LENGTH].rstrip("_")
     if not safe:
         return fallback
     return f"_{safe}" if safe[0].isdigit() else safe
 
 
 class Namer:
-    """Hands out identifiers, each once: `w`, `w_2`, `w_3`, ..."""
+    """Generates unique identifiers: `w`, `w_2`, `w_3`, ..."""
 
     __slots__ = ("_next", "_taken")
 
@@ -33,7 +33,7 @@ class Namer:
         base = identifier(text, fallback)
         name, n = base, self._next.get(base, 2)
         while name in self._taken:
-            name, n = f"{base[:ROOM]}_{n}", n + 1
+            name, n = f"{base[:MAX_BASE_LENGTH]}_{n}", n + 1
         self._next[base] = n
         self._taken.add(name)
         return name

@@ -1,7 +1,7 @@
-"""The types of numbers that nodes hold.
+"""Precisions: the element types of nodes.
 
-A `Precision` equals its NumPy (or ml_dtypes) counterpart and its own name, so any of the three can be given wherever
-a data type is asked for.
+A `Precision` equals its NumPy (or ml_dtypes) counterpart and its own name, so any of the three can be passed as a data
+type.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Family(Enum):
 
 
 class Precision:
-    """One number type; there is a single instance of each."""
+    """An element type; there is a single instance of each."""
 
     __slots__ = ("_hash", "family", "name", "nbytes", "numpy")
 
@@ -33,7 +33,7 @@ class Precision:
         self.family = family
         self.numpy: np.dtype = np.dtype(numpy)
         self.nbytes = self.numpy.itemsize
-        self._hash = hash(self.numpy)  # which equals it
+        self._hash = hash(self.numpy)  # since they compare equal
 
     @property
     def is_float(self) -> bool:
@@ -41,7 +41,7 @@ class Precision:
 
     @property
     def arithmetic(self) -> Precision:
-        """The type arithmetic runs in: types narrower than float32 accumulate in float32."""
+        """The type of intermediate results: float32 for narrower floats, otherwise the type itself."""
         return float32 if self.is_float and self.nbytes < 4 else self
 
     def __eq__(self, other: object) -> bool:
@@ -84,27 +84,27 @@ _BY_DTYPE = {p.numpy: p for p in PRECISIONS}
 _BY_NAME = {p.name: p for p in PRECISIONS}
 
 
-def precision(given: object) -> Precision:
-    """The precision that `given` names: a `Precision`, its name, or a NumPy or ml_dtypes type."""
-    if isinstance(given, Precision):
-        return given
-    if isinstance(given, str) and given in _BY_NAME:
-        return _BY_NAME[given]
+def precision(value: object) -> Precision:
+    """Converts a `Precision`, its name, or a NumPy or ml_dtypes type. Raises `DtypeError` for anything else."""
+    if isinstance(value, Precision):
+        return value
+    if isinstance(value, str) and value in _BY_NAME:
+        return _BY_NAME[value]
     try:
         # np.dtype(None) would mean float64
-        found = None if given is None else _BY_DTYPE.get(np.dtype(given).newbyteorder("="))  # type: ignore[call-overload]
+        result = None if value is None else _BY_DTYPE.get(np.dtype(value).newbyteorder("="))  # type: ignore[call-overload]
     except (TypeError, ValueError):
-        found = None
-    if found is None:
-        known = ", ".join(p.name for p in PRECISIONS)
-        raise DtypeError(f"{given!r} is not a data type of tensors; there are {known}")
-    return found
+        result = None
+    if result is None:
+        names = ", ".join(p.name for p in PRECISIONS)
+        raise DtypeError(f"{value!r} is not a data type of tensors; there are {names}")
+    return result
 
 
 @cache
 def promote(left: Precision, right: Precision) -> Precision:
-    """The type that holds both, as ml_dtypes and JAX promote: any float beats any integer, and two float types of which
-    neither holds the other (float16 and bfloat16, the two float8) become the smallest that holds both."""
+    """The common type of two operands, as in ml_dtypes and JAX: floats win over integers, and two float types of which
+    neither contains the other (float16 and bfloat16, the two float8) promote to the smallest that contains both."""
     if left is right:
         return left
     if left.is_float != right.is_float:
@@ -117,9 +117,9 @@ def promote(left: Precision, right: Precision) -> Precision:
     if Family.BOOL in (left.family, right.family):
         return right if left.family is Family.BOOL else left
     wide = max(left, right, key=lambda p: (p.nbytes, p.family is Family.SIGNED))
-    other = right if wide is left else left
-    if wide.family is Family.SIGNED and other.family is Family.UNSIGNED and other.nbytes == wide.nbytes:
+    narrow = right if wide is left else left
+    if wide.family is Family.SIGNED and narrow.family is Family.UNSIGNED and narrow.nbytes == wide.nbytes:
         return int64 if wide.nbytes < 8 else float64
-    if wide.family is Family.UNSIGNED and other.family is Family.SIGNED:
+    if wide.family is Family.UNSIGNED and narrow.family is Family.SIGNED:
         return int64 if wide.nbytes < 8 else float64
     return wide

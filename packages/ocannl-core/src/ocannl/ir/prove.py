@@ -47,8 +47,8 @@ class Region:
     def loop(self, sym: Sym, lo: Bound, hi: Bound, *, trusted: bool = True) -> Iterator[None]:
         """Where `sym` runs from `lo` to below `hi`; `trusted`: and stays in the range that it promises."""
         least, most = (sym.lo, sym.hi) if trusted else (-FAR, FAR)
-        low = max(least, *[-(-a.const // d) for a, d in lo.of if not a.terms] or [least])
-        high = min(most, *[a.const // d for a, d in hi.of if not a.terms] or [most])
+        low = max(least, *[-(-a.const // d) for a, d in lo.quotients if not a.terms] or [least])
+        high = min(most, *[a.const // d for a, d in hi.quotients if not a.terms] or [most])
         self.ranges[sym] = (low, high)
         before = len(self.facts)
         self.facts += bound_facts(sym, lo, hi)
@@ -93,8 +93,8 @@ class Region:
 
 def bound_facts(sym: Sym, lo: Bound, hi: Bound) -> list[Affine]:
     """What a loop says about its symbol beyond a constant range."""
-    low = [Affine(((d, sym),)) - a for a, d in lo.of if a.terms]
-    return low + [a - Affine(((d, sym),)) for a, d in hi.of if a.terms]
+    low = [Affine(((d, sym),)) - a for a, d in lo.quotients if a.terms]
+    return low + [a - Affine(((d, sym),)) for a, d in hi.quotients if a.terms]
 
 
 def cond_facts(cond: Cond) -> list[Affine]:

@@ -1,4 +1,4 @@
-"""Programs as text for people: aligned, deterministic, named after the user's tensors.
+"""Pretty-printing of programs: aligned, deterministic, with names from the user's tensors.
 
     proc step(w: f32[3,7] inout, x: f32[5,7] const; n: 0..9)
       for i in 0..5:                                 # y
@@ -16,25 +16,25 @@ from ocannl.ir.assign import Origin
 from ocannl.ir.index import Bound
 from ocannl.ir.loops import (
     Apply,
+    BindIndex,
     Body,
     Buf,
     Cast,
     Comment,
+    Const,
     Expr,
     For,
-    Home,
-    Idx,
     If,
+    IndexValue,
     Let,
     Load,
     Local,
-    Num,
-    Pick,
+    MemorySpace,
     Poll,
     Prefetch,
     Proc,
+    ReadClock,
     Ref,
-    Stamp,
     Stmt,
     Store,
     Update,
@@ -53,21 +53,21 @@ PRECEDENCE = {
 SHORT = {"float": "f", "int": "i", "uint": "u"}
 
 
-def short(precision: Precision) -> str:
-    """`f32` for float32; others as they are called."""
+def short_name(precision: Precision) -> str:
+    """Short name of a precision: `f32` for float32; bool, bfloat16 and 8-bit floats keep their names."""
     stem = precision.name.rstrip("0123456789")
     return SHORT[stem] + precision.name[len(stem) :] if stem in SHORT else precision.name
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """The shortest text that reads back as the same number; integral floats print without a fraction."""
     if float(value).is_integer() and abs(value) < 1e15:
         return str(int(value)) if value or str(value)[0] != "-" else "-0.0"
     return repr(value)
 
 
-def infix(name: str, symbol: str, args: list[tuple[str, int]], outer: int) -> str:
-    """An application, parenthesized as `outer` demands. Each argument comes with its own precedence."""
+def format_infix(name: str, symbol: str, args: list[tuple[str, int]], outer: int) -> str:
+    """Prints an operation, parenthesized if it binds less tightly than `outer`; arguments carry their precedence."""
     level = PRECEDENCE.get(name)
     if level is None or not symbol:
         return f"{name}({', '.join(text for text, _ in args)})"
@@ -86,9 +86,9 @@ def _level(expr: Expr | comp.Value) -> int:
     match expr:
         case Apply(op, _) | comp.Apply(op, _):
             return PRECEDENCE.get(op.name, 9) if op.symbol else 9
-        case Num(value, _) | comp.Number(value):
+        case Const(value, _) | comp.Number(value):
             return 7 if value < 0 else 9
-        case Idx(index, _) | comp.Index(index):
+        case IndexValue(index, _) | comp.Index(index):
             return 9 if index.only_sym is not None or (index.is_const and index.const >= 0) else 5
         case When():
             return 0
@@ -96,32 +96,32 @@ def _level(expr: Expr | comp.Value) -> int:
             return 9
 
 
-def show_ref(ref: Ref) -> str:
-    return f"{ref.buf.name}[{', '.join(map(str, ref.at))}]" if ref.at else ref.buf.name
+def format_ref(ref: Ref) -> str:
+    return f"{ref.buf.name}[{', '.join(map(str, ref.indices))}]" if ref.indices else ref.buf.name
 
 
-def show(expr: Expr, outer: int = 0) -> str:
+def format_expr(expr: Expr, outer: int = 0) -> str:
     match expr:
-        case Num(value, _):
-            return number(value) if value >= 0 or outer <= 7 else f"({number(value)})"
-        case Idx(index, _):
+        case Const(value, _):
+            return format_number(value) if value >= 0 or outer <= 7 else f"({format_number(value)})"
+        case IndexValue(index, _):
             return str(index) if _level(expr) >= outer else f"({index})"
         case Var(name, _):
             return name
         case Load(ref):
-            return show_ref(ref)
+            return format_ref(ref)
         case Apply(op, args):
-            return infix(op.name, op.symbol, [(show(a), _level(a)) for a in args], outer)
-        case When(cond, then, orelse):
-            text = f"{show(then)} if {cond} else {show(orelse)}"
-            return f"({text})" if outer or isinstance(then, When) else text
+            return format_infix(op.name, op.symbol, [(format_expr(a), _level(a)) for a in args], outer)
+        case When(cond, if_true, if_false):
+            text = f"{format_expr(if_true)} if {cond} else {format_expr(if_false)}"
+            return f"({text})" if outer or isinstance(if_true, When) else text
         case Cast(value, precision):
-            return f"{short(precision)}({show(value)})"
+            return f"{short_name(precision)}({format_expr(value)})"
 
 
 def _bound(bound: Bound, lower: bool) -> str:
     parts = []
-    for index, div in bound.of:
+    for index, div in bound.quotients:
         if div == 1:
             parts.append(str(index if lower else index + 1))
         else:
@@ -132,11 +132,11 @@ def _bound(bound: Bound, lower: bool) -> str:
 
 
 def buf_type(buf: Buf) -> str:
-    """`f32[5,7]`, and strides where the last axis is not the one along memory: `f32[5,7]@(1,5)`."""
+    """`f32[5,7]`, with strides if they are not row-major: `f32[5,7]@(1,5)`."""
     if not buf.shape:
-        return short(buf.precision)
+        return short_name(buf.precision)
     size, steps = (",".join(map(str, numbers)) for numbers in (buf.shape, buf.strides))
-    return f"{short(buf.precision)}[{size}]" + (f"@({steps})" if buf.strides != row_major(buf.shape) else "")
+    return f"{short_name(buf.precision)}[{size}]" + (f"@({steps})" if buf.strides != row_major(buf.shape) else "")
 
 
 def _lines(body: Body, depth: int) -> Iterator[tuple[str, Origin | None]]:
@@ -146,48 +146,48 @@ def _lines(body: Body, depth: int) -> Iterator[tuple[str, Origin | None]]:
             case For():
                 step = f" step {stmt.step}" if stmt.step != 1 else ""
                 bounds = f"{_bound(stmt.lo, True)}..{_bound(stmt.hi, False)}"
-                claimed = f" claimed by {stmt.claimed}" if stmt.claimed else ""
+                chunk_text = f" claimed by {stmt.parallel_chunk}" if stmt.parallel_chunk else ""
                 mode = f" {stmt.mode.value}" if stmt.mode.value else ""
-                yield f"{pad}for {stmt.sym.name} in {bounds}{step}{claimed}{mode}:", stmt.origin
+                yield f"{pad}for {stmt.sym.name} in {bounds}{step}{chunk_text}{mode}:", stmt.origin
                 yield from _lines(stmt.body, depth + 1)
-            case Pick(sym, value, inner):
-                yield f"{pad}pick {sym.name} in {sym.lo}..{sym.hi + 1} = {show(value)}:", None
+            case BindIndex(sym, value, inner):
+                yield f"{pad}pick {sym.name} in {sym.lo}..{sym.hi + 1} = {format_expr(value)}:", None
                 yield from _lines(inner, depth + 1)
-            case If(cond, then, orelse):
+            case If(cond, true_body, false_body):
                 yield f"{pad}if {cond}:", None
-                yield from _lines(then, depth + 1)
-                if orelse:
+                yield from _lines(true_body, depth + 1)
+                if false_body:
                     yield f"{pad}else:", None
-                    yield from _lines(orelse, depth + 1)
-            case Store(ref, value, origin, streamed):
-                yield f"{pad}{'stream ' if streamed else ''}{show_ref(ref)} = {show(value)}", origin
+                    yield from _lines(false_body, depth + 1)
+            case Store(ref, value, origin, nontemporal):
+                yield f"{pad}{'stream ' if nontemporal else ''}{format_ref(ref)} = {format_expr(value)}", origin
             case Update(ref, op, value, origin):
                 if op.symbol:
-                    yield f"{pad}{show_ref(ref)} {op.symbol}= {show(value)}", origin
+                    yield f"{pad}{format_ref(ref)} {op.symbol}= {format_expr(value)}", origin
                 else:
-                    yield f"{pad}{show_ref(ref)} = {op.name}({show_ref(ref)}, {show(value)})", origin
+                    yield f"{pad}{format_ref(ref)} = {op.name}({format_ref(ref)}, {format_expr(value)})", origin
             case Let(name, value):
-                yield f"{pad}let {name} = {show(value)}", None
+                yield f"{pad}let {name} = {format_expr(value)}", None
             case Local(buf, fill):
-                start = "" if fill is None else f" = {number(fill)}"
-                yield f"{pad}local {buf.name}: {buf_type(buf)} {buf.home.value}{start}", None
+                start = "" if fill is None else f" = {format_number(fill)}"
+                yield f"{pad}local {buf.name}: {buf_type(buf)} {buf.space.value}{start}", None
             case Comment(text):
                 yield f"{pad}# {' '.join(text.split())}", None
             case Poll():
                 yield f"{pad}poll", None
             case Prefetch(ref, ahead):
-                yield f"{pad}prefetch {show_ref(ref)} ahead {ahead}", None
-            case Stamp(ref):
-                yield f"{pad}stamp {show_ref(ref)}", None
+                yield f"{pad}prefetch {format_ref(ref)} ahead {ahead}", None
+            case ReadClock(ref):
+                yield f"{pad}stamp {format_ref(ref)}", None
 
 
-def show_stmt(stmt: Stmt) -> str:
+def format_stmt(stmt: Stmt) -> str:
     """The first line of a statement."""
     return next(_lines((stmt,), 0))[0]
 
 
 def print_proc(proc: Proc, origins: bool = False) -> str:
-    """The whole program; with `origins`, each nest says at the margin which tensor and which line it came from."""
+    """Prints the whole program. With `origins`, comments name the tensor and source line of each nest."""
     header = f"proc {proc.name}"
     if proc.syms:
         header += f"({', '.join(f'{s.name} in {s.lo}..{s.hi + 1}' for s in proc.syms)})"
@@ -197,8 +197,8 @@ def print_proc(proc: Proc, origins: bool = False) -> str:
         type_width = max(len(buf_type(b)) for b in proc.bufs)
     for buf in proc.bufs:
         where = f" at {buf.offset}" if buf.offset is not None else ""
-        place = f"{buf.access.value}" if buf.home is Home.POOL else f"{buf.home.value}{where}"
-        out.append(f"  {buf.name:<{name_width}} : {buf_type(buf):<{type_width}}  {place}")
+        placement = f"{buf.access.value}" if buf.space is MemorySpace.GLOBAL else f"{buf.space.value}{where}"
+        out.append(f"  {buf.name:<{name_width}} : {buf_type(buf):<{type_width}}  {placement}")
     last: Origin | None = None
     for text, origin in _lines(proc.body, 1):
         if origins and origin is not None and origin != last and (origin.label or origin.where):
@@ -211,17 +211,17 @@ def print_proc(proc: Proc, origins: bool = False) -> str:
 # --- Comp ------------------------------------------------------------------------------------------------------------
 
 
-Names = Callable[[TNode], str]
+NodeNames = Callable[[TNode], str]
 
 
-def node_names(code: comp.Comp) -> Names:
-    """Labels as identifiers, each node its own: `w`, `w_2`; gradients are called after their values."""
+def node_names(code: comp.Comp) -> NodeNames:
+    """Labels as unique identifiers: `w`, `w_2`; gradients are named after their values."""
     namer = Namer()
     names: dict[TNode, str] = {}
 
     def name(node: TNode) -> str:
         if node not in names:
-            names[node] = f"{name(node.of)}.grad" if node.of is not None else namer(node.label)
+            names[node] = f"{name(node.gradient_of)}.grad" if node.gradient_of is not None else namer(node.label)
         return names[node]
 
     for node in comp.nodes(code):
@@ -229,21 +229,21 @@ def node_names(code: comp.Comp) -> Names:
     return name
 
 
-def show_value(value: comp.Value, named: Names = lambda node: identifier(node.label), outer: int = 0) -> str:
+def format_value(value: comp.Value, named: NodeNames = lambda node: identifier(node.label), outer: int = 0) -> str:
     match value:
         case comp.Read(node, at, outside, merge):
             name = named(node) + (".merge" if merge else "")
             inner = ", ".join(map(str, at))
-            guard = "" if outside is None else f" else {number(outside)}"
+            guard = "" if outside is None else f" else {format_number(outside)}"
             return f"{name}[{inner}{guard}]" if at else name
         case comp.Number(number_):
-            return number(number_) if number_ >= 0 or outer <= 7 else f"({number(number_)})"
+            return format_number(number_) if number_ >= 0 or outer <= 7 else f"({format_number(number_)})"
         case comp.Index(index):
             return str(index) if _level(value) >= outer else f"({index})"
         case comp.Apply(op, args):
-            return infix(op.name, op.symbol, [(show_value(a, named), _level(a)) for a in args], outer)
+            return format_infix(op.name, op.symbol, [(format_value(a, named), _level(a)) for a in args], outer)
         case comp.Convert(inner_value, precision):
-            return f"{short(precision)}({show_value(inner_value, named)})"
+            return f"{short_name(precision)}({format_value(inner_value, named)})"
 
 
 def _accum(assign: comp.Assign) -> str:
@@ -253,7 +253,7 @@ def _accum(assign: comp.Assign) -> str:
     return f"=:{symbol}" if assign.clear else f"={symbol}"
 
 
-def _comp_lines(code: comp.Comp, depth: int, named: Names) -> Iterator[str]:
+def _comp_lines(code: comp.Comp, depth: int, named: NodeNames) -> Iterator[str]:
     pad = "  " * depth
     match code:
         case comp.Seq(items):
@@ -266,12 +266,12 @@ def _comp_lines(code: comp.Comp, depth: int, named: Names) -> Iterator[str]:
             for piece in code.pieces:
                 loops = " ".join(f"{s.name}<{s.hi + 1}" for s in piece.loops)
                 when = "" if piece.when.is_true else f" when {piece.when}"
-                when += "".join(f" where {p.sym.name} is {show_value(p.value, named)}" for p in piece.picks)
-                at = f"[{', '.join(map(str, piece.at))}]" if piece.at else ""
-                left = f"{named(code.lhs)}{at} {_accum(code)} {show_value(piece.value, named)}{when}"
+                when += "".join(f" where {p.sym.name} is {format_value(p.value, named)}" for p in piece.indirect)
+                at = f"[{', '.join(map(str, piece.indices))}]" if piece.indices else ""
+                left = f"{named(code.lhs)}{at} {_accum(code)} {format_value(piece.value, named)}{when}"
                 yield f"{pad}{left}" + (f"    over {loops}" if loops else "")
 
 
 def print_comp(code: comp.Comp) -> str:
-    """Assignments, one a line, each with the box it runs over."""
+    """Prints assignments, one per line, with their iteration domains."""
     return "".join(f"{line}\n" for line in _comp_lines(code, 0, node_names(code)))

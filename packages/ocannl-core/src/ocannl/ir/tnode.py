@@ -1,4 +1,4 @@
-"""A tensor node: one array, wherever it may live."""
+"""Tensor nodes: identities of arrays, independent of where they are stored."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from typing import Protocol
 
 import numpy as np
 
-from ocannl.base.once import Once
+from ocannl.base.once import WriteOnce
 from ocannl.ir.precision import Precision
 
-_first_ids = count()
+_default_ids = count()
 _ids: ContextVar[count[int]] = ContextVar("ocannl_ids")
 
 
 def reset_ids() -> None:
-    """Numbers in printed names start again at zero, in this context: for reproducible listings and tests."""
+    """Restarts the numbering of nodes in this context, for reproducible listings and tests."""
     _ids.set(count())
 
 
 def next_id() -> int:
-    return next(_ids.get(_first_ids))
+    return next(_ids.get(_default_ids))
 
 
 class Role(Enum):
-    """What a node is for; all but RESULT and GRADIENT are kept by every routine that writes them."""
+    """The purpose of a node. Routines keep all nodes that they write, except RESULT and GRADIENT."""
 
     DATA = "data"  # constant contents from the host
     PARAMETER = "param"
@@ -39,22 +39,22 @@ class Role(Enum):
 
 
 class Placement(Enum):
-    KEPT = "kept"  # owned by contexts, outlives the routine
-    TEMPORARY = "temporary"  # lives, if anywhere, inside one call of one routine
+    KEPT = "kept"  # stored in contexts, outlives the routine
+    TEMPORARY = "temporary"  # exists, if at all, within one call of a routine
 
     def __str__(self) -> str:
         return self.value
 
 
 class Contents(Protocol):
-    """What a node holds before any code writes it."""
+    """The initial contents of a node."""
 
     def array(self, dims: tuple[int, ...], precision: Precision, seed: int) -> np.ndarray: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Where a routine put a node, and which rule said so."""
+    """The placement of a node, and the rule or user that decided it."""
 
     placement: Placement
     author: str
@@ -64,12 +64,12 @@ class Decision:
 
 
 class TNode:
-    """An identity object. Its dims and precision settle once, when code is generated; `requested` is the placement that
-    a user asked for, for good; `decided` what the newest routine that mentions it made of it."""
+    """A tensor node, compared by identity. Dims and precision are fixed when code is generated; `requested` is a user's
+    permanent choice of placement, `last_decision` that of the latest routine that mentions the node."""
 
     __slots__ = (
-        "__weakref__", "_dims", "_dims_of", "_label", "_precision", "_precision_of", "contents", "decided", "id", "of",
-        "requested", "role", "where",
+        "__weakref__", "_compute_dims", "_compute_precision", "_dims", "_label", "_precision", "contents",
+        "gradient_of", "id", "last_decision", "requested", "role", "where",
     )  # fmt: skip
 
     def __init__(
@@ -79,54 +79,54 @@ class TNode:
         dims: Callable[[], tuple[int, ...]],
         precision: Callable[[], Precision],
         *,
-        of: TNode | None = None,
+        gradient_of: TNode | None = None,
         contents: Contents | None = None,
         where: str = "",
     ) -> None:
         self.id = next_id()
-        self.of = of  # the value node of which this is the gradient
+        self.gradient_of = gradient_of  # the value node, if this is a gradient
         self.role = role
         self.contents = contents
         self.where = where  # file and line of the user's code
-        self.requested: Once[Placement] = Once(f"the placement of `{label}`")
-        self.decided: Decision | None = None
+        self.requested: WriteOnce[Placement] = WriteOnce(f"the placement of `{label}`")
+        self.last_decision: Decision | None = None
         self._label = label
-        self._dims_of = dims
-        self._precision_of = precision
+        self._compute_dims = dims
+        self._compute_precision = precision
         self._dims: tuple[int, ...] | None = None
         self._precision: Precision | None = None
 
     @property
     def label(self) -> str:
-        return f"{self.of.label}.grad" if self.of is not None else self._label or f"n{self.id}"
+        return f"{self.gradient_of.label}.grad" if self.gradient_of is not None else self._label or f"n{self.id}"
 
     @label.setter
     def label(self, text: str) -> None:
         self._label = text
-        self.requested.what = f"the placement of `{text}`"
+        self.requested.subject = f"the placement of `{text}`"
 
     @property
     def dims(self) -> tuple[int, ...]:
-        """Sizes in memory order (batch, output, input); asking finishes inference."""
+        """Sizes in memory order (batch, output, input). The first access completes inference."""
         if self._dims is None:
-            self._dims = self._dims_of()
+            self._dims = self._compute_dims()
         return self._dims
 
     @property
     def precision(self) -> Precision:
         if self._precision is None:
-            self._precision = self._precision_of()
+            self._precision = self._compute_precision()
         return self._precision
 
     dtype = precision
 
     @property
     def placement(self) -> Decision | None:
-        """What was settled, and by whom: a request, or the decision of the newest routine that mentions the node."""
+        """The placement and who decided it: a user's request, or the latest routine that mentions the node."""
         if self.requested:
             assert self.requested.value is not None and self.requested.author is not None
             return Decision(self.requested.value, self.requested.author)
-        return self.decided
+        return self.last_decision
 
     def __repr__(self) -> str:
         return f"<node {self.label}>"

@@ -17,7 +17,7 @@ from typing import Literal, get_args
 from ocannl.base.errors import VerifyError
 from ocannl.ir.index import Affine, Bound, Cond, Sym
 from ocannl.ir.loops import (
-    Access,
+    AccessMode,
     Apply,
     Body,
     Buf,
@@ -25,20 +25,20 @@ from ocannl.ir.loops import (
     Comment,
     Expr,
     For,
-    Home,
-    Idx,
+    MemorySpace,
+    IndexValue,
     If,
     Let,
     Load,
     Local,
     Mode,
-    Num,
-    Pick,
+    Const,
+    BindIndex,
     Poll,
     Prefetch,
     Proc,
     Ref,
-    Stamp,
+    ReadClock,
     Stmt,
     Store,
     Update,
@@ -48,15 +48,15 @@ from ocannl.ir.loops import (
 from ocannl.ir.ops import Domain
 from ocannl.ir.precision import Family, Precision, int64
 from ocannl.ir.prove import Region, cond_facts, negated_facts
-from ocannl.ir.text import show, show_ref, show_stmt
+from ocannl.ir.text import format_expr, format_ref, format_stmt
 from ocannl.ir.tnode import Placement
-from ocannl.ir.touch import are_independent, is_aligned, touches
+from ocannl.ir.accesses import has_no_loop_carried_dependence, is_aligned, touches
 from ocannl.ir.walk import walk
 
 Stage = Literal["lowered", "optimized", "placed"]
 
-READ_ONLY = (Access.IN, Access.CONST, Access.MERGE)
-UNSET = (Access.OUT, Access.TEMP)  # hold nothing before the routine writes them
+READ_ONLY = (AccessMode.IN, AccessMode.CONST, AccessMode.MERGE)
+UNSET = (AccessMode.OUT, AccessMode.TEMP)  # hold nothing before the routine writes them
 
 
 def verify(proc: Proc, stage: Stage, *, alignment_bytes: int = 1) -> None:
@@ -97,8 +97,8 @@ class _Check:
     def fail(self, what: str) -> VerifyError:
         lines = [what]
         if self.path:
-            lines.append(f"  in  {show_stmt(self.path[-1])}")
-            lines += [f"  of  {show_stmt(outer)}" for outer in reversed(self.path[:-1])]
+            lines.append(f"  in  {format_stmt(self.path[-1])}")
+            lines += [f"  of  {format_stmt(outer)}" for outer in reversed(self.path[:-1])]
         return VerifyError("\n".join([*lines, f"  of  proc {self.proc.name}, {self.stage}"]))
 
     # --- names ---
@@ -118,9 +118,9 @@ class _Check:
     def storage(self, buf: Buf) -> None:
         if len(buf.strides) != len(buf.shape):
             raise self.fail(f"`{buf.name}` has {len(buf.shape)} axes and {len(buf.strides)} strides")
-        if (buf.access is Access.TEMP) == (buf.home is Home.POOL):
-            raise self.fail(f"`{buf.name}` is `{buf.access.value}` and lives in `{buf.home.value}`")
-        if buf.home is Home.POOL and buf.node is None:
+        if (buf.access is AccessMode.TEMP) == (buf.space is MemorySpace.GLOBAL):
+            raise self.fail(f"`{buf.name}` is `{buf.access.value}` and lives in `{buf.space.value}`")
+        if buf.space is MemorySpace.GLOBAL and buf.node is None:
             raise self.fail(f"`{buf.name}` lives in a pool and holds no node")
 
     # --- statements ---
@@ -139,7 +139,7 @@ class _Check:
             case Store(ref, value):
                 self.same(self.expr(value), ref.buf.precision, "is stored in", ref)
                 self.write(ref)
-                if stmt.streamed:
+                if stmt.nontemporal:
                     self.streamed(ref)
             case Update(ref, op, value):
                 if not op.monoid:
@@ -152,13 +152,13 @@ class _Check:
                 if stmt.step < 1:
                     raise self.fail(f"a loop takes steps of {stmt.step}")
                 self.bounds(sym, lo, hi)
-                if stmt.claimed:
+                if stmt.parallel_chunk:
                     self.claimed(stmt)
                 if stmt.mode is not Mode.SERIAL:
                     self.expanded(stmt)
                 with self.region.loop(sym, lo, hi):
                     self.block(body)
-            case Pick(sym, value, body):
+            case BindIndex(sym, value, body):
                 if self.expr(value) is not int64:
                     raise self.fail(f"`{sym.name}` is picked by a value that is not int64")
                 self.bind(sym.name, "a picked symbol")
@@ -177,15 +177,15 @@ class _Check:
             case Local(buf, fill):
                 self.bind(buf.name, "a local array")
                 self.storage(buf)
-                if buf.home is not Home.REG:
-                    raise self.fail(f"the local array `{buf.name}` lives in `{buf.home.value}`")
+                if buf.space is not MemorySpace.LOCAL:
+                    raise self.fail(f"the local array `{buf.name}` lives in `{buf.space.value}`")
                 self.bufs.add(buf)
                 if fill is not None:
                     self.number(fill, buf.precision)
                     self.written.add(buf)
             case Prefetch(ref):
                 self.cell(ref)
-            case Stamp(ref):
+            case ReadClock(ref):
                 self.same(int64, ref.buf.precision, "is stamped into", ref)
                 self.write(ref)
             case Comment() | Poll():
@@ -196,38 +196,38 @@ class _Check:
         """That threads may take the iterations in any order."""
         if len(self.path) != 1 or loop.step != 1 or loop.lo.constant is None or loop.hi.constant is None:
             raise self.fail("a claimed loop stands alone, takes steps of 1 and has constant bounds")
-        if loop.claimed < 1 or not are_independent(touches(loop.body), loop.sym, (), sums=False):
+        if loop.parallel_chunk < 1 or not has_no_loop_carried_dependence(touches(loop.body), loop.sym, (), sums=False):
             raise self.fail(f"threads cannot claim `{loop.sym.name}`: one iteration may touch what another one writes")
 
     def streamed(self, ref: Ref) -> None:
         """That vectors can be written past the caches."""
         lanes = self.path[-2] if len(self.path) > 1 else None
-        if not isinstance(lanes, For) or lanes.mode is not Mode.LANES or not is_aligned(ref, lanes):
+        if not isinstance(lanes, For) or lanes.mode is not Mode.VECTORIZED or not is_aligned(ref, lanes):
             raise self.fail("what is streamed is not proved to be a vector at a multiple of its size")
 
     def expanded(self, loop: For) -> None:
         """That the code of the iterations can be written side by side, or be that of vectors."""
         if loop.step != 1 or loop.lo.constant is None or loop.hi.constant is None:
             raise self.fail(f"a loop that is {loop.mode.value} takes steps of 1 and has constant bounds")
-        if loop.mode is not Mode.LANES:
+        if loop.mode is not Mode.VECTORIZED:
             return
         if not _is_straight(loop.row.body if loop.row else loop.body):
             raise self.fail("lanes execute stores, updates and definitions, or are rows of lanes")
-        if not are_independent(touches(loop.body), loop.sym, tuple(self.region.ranges), sums=True):
+        if not has_no_loop_carried_dependence(touches(loop.body), loop.sym, tuple(self.region.ranges), sums=True):
             raise self.fail(f"`{loop.sym.name}` counts no lanes: one iteration may touch what another one writes")
 
     def chosen_in_lanes(self, choice: When) -> None:
         """That all lanes can read what only some of them want."""
         for node in walk(choice):
             if isinstance(node, Load):
-                axes = zip(node.ref.at, node.ref.buf.shape, strict=True)
+                axes = zip(node.ref.indices, node.ref.buf.shape, strict=True)
                 if not all(self.region.is_inside(index, size) for index, size in axes):
-                    raise self.fail(f"whether `{show(choice)}` reads memory differs between lanes")
+                    raise self.fail(f"whether `{format_expr(choice)}` reads memory differs between lanes")
 
     def bounds(self, sym: Sym, lo: Bound, hi: Bound) -> None:
-        if not lo.of or not hi.of:
+        if not lo.quotients or not hi.quotients:
             raise self.fail(f"`{sym.name}` has no bounds")
-        for index, divisor in (*lo.of, *hi.of):
+        for index, divisor in (*lo.quotients, *hi.quotients):
             self.known(index)
             if divisor < 1:
                 raise self.fail(f"a bound of `{sym.name}` is divided by {divisor}")
@@ -250,29 +250,30 @@ class _Check:
         buf = ref.buf
         if buf not in self.bufs:
             raise self.fail(f"`{buf.name}` is not in scope")
-        if len(ref.at) != len(buf.shape):
-            raise self.fail(f"`{show_ref(ref)}` has {len(ref.at)} indices, and `{buf.name}` {len(buf.shape)} axes")
-        for axis, (index, size) in enumerate(zip(ref.at, buf.shape, strict=True)):
+        if len(ref.indices) != len(buf.shape):
+            indices, axes = len(ref.indices), len(buf.shape)
+            raise self.fail(f"`{format_ref(ref)}` has {indices} indices, and `{buf.name}` {axes} axes")
+        for axis, (index, size) in enumerate(zip(ref.indices, buf.shape, strict=True)):
             self.known(index)
             if not self.region.is_inside(index, size):
-                raise self.fail(f"`{show_ref(ref)}` is not proved inside axis {axis} of `{buf.name}`, of size {size}")
+                raise self.fail(f"`{format_ref(ref)}` is not proved inside axis {axis} of `{buf.name}`, of size {size}")
 
     def read(self, ref: Ref) -> None:
         self.cell(ref)
         if self.stage != "lowered" and ref.buf.access in UNSET and ref.buf not in self.written:
-            raise self.fail(f"`{show_ref(ref)}` is read, and nothing wrote `{ref.buf.name}` before")
+            raise self.fail(f"`{format_ref(ref)}` is read, and nothing wrote `{ref.buf.name}` before")
 
     def write(self, ref: Ref) -> None:
         self.cell(ref)
         if ref.buf.access in READ_ONLY:
-            raise self.fail(f"`{show_ref(ref)}` is written, and `{ref.buf.name}` is `{ref.buf.access.value}`")
+            raise self.fail(f"`{format_ref(ref)}` is written, and `{ref.buf.name}` is `{ref.buf.access.value}`")
         self.written.add(ref.buf)
 
     # --- types ---
 
     def same(self, given: Precision, wanted: Precision, how: str, ref: Ref) -> None:
         if given is not wanted:
-            raise self.fail(f"a value of type {given} {how} `{show_ref(ref)}`, which is {wanted}")
+            raise self.fail(f"a value of type {given} {how} `{format_ref(ref)}`, which is {wanted}")
 
     def number(self, value: float, precision: Precision) -> None:
         if precision.is_float:
@@ -297,11 +298,12 @@ class _Check:
                 kinds = [self.expr(a) for a in args]
                 kind = kinds[0]
                 if any(k is not kind for k in kinds):
-                    raise self.fail(f"operands of `{show(expr)}` have the types {', '.join(k.name for k in kinds)}")
+                    names = ", ".join(kind.name for kind in kinds)
+                    raise self.fail(f"operands of `{format_expr(expr)}` have the types {names}")
                 if op.domain is not Domain.ANY and (op.domain is Domain.FLOAT) != kind.is_float:
                     raise self.fail(f"`{op}` takes operands of kind {op.domain.value}, not {kind}")
                 return kind
-            case Num(value, precision):
+            case Const(value, precision):
                 self.number(value, precision)
                 return precision
             case Cast(value, precision):
@@ -309,21 +311,21 @@ class _Check:
                 return precision
             case When(cond, then, orelse):
                 self.cond(cond)
-                if any(isinstance(s, For) and s.mode is Mode.LANES and s.sym in cond.syms for s in self.path):
+                if any(isinstance(s, For) and s.mode is Mode.VECTORIZED and s.sym in cond.syms for s in self.path):
                     self.chosen_in_lanes(expr)
                 with self.region.where(cond_facts(cond)):
                     kind = self.expr(then)
                 with self.region.where(negated_facts(cond)):
                     other = self.expr(orelse)
                 if kind is not other:
-                    raise self.fail(f"the sides of `{show(expr)}` have the types {kind}, {other}")
+                    raise self.fail(f"the sides of `{format_expr(expr)}` have the types {kind}, {other}")
                 return kind
             case Var(name, precision):
                 if self.vars.get(name) is not precision:
                     held = f"is {self.vars[name]}, not {precision}" if name in self.vars else "is not in scope"
                     raise self.fail(f"`{name}` {held}")
                 return precision
-            case Idx(index, precision):
+            case IndexValue(index, precision):
                 self.known(index)
                 if not precision.is_float and not self.region.is_empty:
                     for value in self.region.range(index):
@@ -341,7 +343,7 @@ class _Check:
                 case For(_, lo, hi, (only,), step):
                     if step != 1 or lo.constant is None or hi.constant is None:
                         raise self.at(path, "the loop has no constant bounds")
-                case Pick(_, _, (only,)) | If(_, ((Store() | Update()) as only,), ()):
+                case BindIndex(_, _, (only,)) | If(_, ((Store() | Update()) as only,), ()):
                     pass
                 case Store() | Update() | Comment():
                     return
@@ -358,19 +360,19 @@ class _Check:
         kept = {f.node: f for f in self.proc.facts}
         for buf in self.proc.bufs:
             fact = kept.get(buf.node) if buf.node is not None else None
-            if buf.access in (Access.OUT, Access.INOUT) and buf not in self.written:
+            if buf.access in (AccessMode.OUT, AccessMode.INOUT) and buf not in self.written:
                 raise self.fail(f"nothing writes `{buf.name}`, which is `{buf.access.value}`")
-            if fact is not None and buf.access is not Access.MERGE:
-                home = Home.POOL if fact.placement is Placement.KEPT else Home.ARENA
-                if buf.home is not home:
-                    raise self.fail(f"`{buf.name}` is {fact.placement}, and lives in `{buf.home.value}`")
+            if fact is not None and buf.access is not AccessMode.MERGE:
+                home = MemorySpace.GLOBAL if fact.placement is Placement.KEPT else MemorySpace.ARENA
+                if buf.space is not home:
+                    raise self.fail(f"`{buf.name}` is {fact.placement}, and lives in `{buf.space.value}`")
 
 
 def _check_arena(proc: Proc, alignment_bytes: int) -> None:
     def fail(what: str) -> VerifyError:
         return VerifyError(f"{what}\n  of  proc {proc.name}, placed")
 
-    arena = {b for b in proc.bufs if b.home is Home.ARENA}
+    arena = {b for b in proc.bufs if b.space is MemorySpace.ARENA}
     for buf in arena:
         if buf.offset is None:
             raise fail(f"`{buf.name}` has no place in the arena")
@@ -402,7 +404,7 @@ def _check_apart(bufs: set[Buf], body: Body, where: str, fail: Callable[[str], V
         for other in live:
             begin = other.offset or 0
             if start < begin + other.nbytes and begin < start + buf.nbytes:
-                here = show_stmt(body[first[buf]])
+                here = format_stmt(body[first[buf]])
                 raise fail(f"`{other.name}` and `{buf.name}` overlap in {where}, and both live here\n  in  {here}")
         live.append(buf)
 

@@ -1,7 +1,7 @@
 """The two generic traversals of loop programs: `walk` visits, `rewrite` rebuilds.
 
-Both go through statements and expressions alike. `rewrite` works from the leaves up and gives back the *same object*
-wherever nothing changed, so a pass costs what it changes.
+Both visit statements and expressions. `rewrite` works bottom-up and returns the *same object* wherever nothing changed,
+so that passes allocate only what they change.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from typing import Any, TypeVar
 
 from ocannl.ir.loops import (
     Apply,
+    BindIndex,
     Body,
     Cast,
     Comment,
+    Const,
     Expr,
     For,
-    Idx,
     If,
+    IndexValue,
     Let,
     Load,
     Local,
-    Num,
-    Pick,
     Poll,
     Prefetch,
-    Stamp,
+    ReadClock,
     Stmt,
     Store,
     Update,
@@ -47,9 +47,9 @@ CHILDREN: dict[type, Callable[[Any], tuple[Node, ...]]] = {
     Update: lambda node: (node.value,),
     For: attrgetter("body"),
     If: lambda node: node.then + node.orelse,
-    Pick: lambda node: (node.value, *node.body),
+    BindIndex: lambda node: (node.value, *node.body),
 }
-"""How to get what lies below a node, by its type; a table, because nothing is asked as often."""
+"""Children of a node, by its type. A table, since lookups are frequent."""
 
 
 def children(node: Node) -> tuple[Node, ...]:
@@ -58,7 +58,7 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def walk(node: Node | Body) -> Iterator[Node]:
-    """The node and everything below it, parents first, in program order."""
+    """Yields the node and all its descendants, in preorder and program order."""
     stack: list[Node] = list(reversed(node)) if isinstance(node, tuple) else [node]
     while stack:
         current = stack.pop()
@@ -69,12 +69,12 @@ def walk(node: Node | Body) -> Iterator[Node]:
 
 
 def rewrite(node: N, rule: Callable[[Node], Node]) -> N:
-    """`rule` applied to every node, children first."""
+    """Applies `rule` to every node, children first."""
     return rule(_rebuild(node, rule))  # type: ignore[return-value]
 
 
 def rewrite_body(body: Body, rule: Callable[[Node], Node]) -> Body:
-    """As `rewrite`, for a sequence of statements."""
+    """Like `rewrite`, for a sequence of statements."""
     new = tuple([rewrite(s, rule) for s in body])
     return body if all(a is b for a, b in zip(new, body, strict=True)) else new
 
@@ -89,26 +89,26 @@ def _rebuild(node: Node, rule: Callable[[Node], Node]) -> Node:
         case Cast(value, precision):
             inner = rewrite(value, rule)
             return node if inner is value else Cast(inner, precision)
-        case When(cond, then, orelse):
-            a, b = rewrite(then, rule), rewrite(orelse, rule)
-            return node if a is then and b is orelse else When(cond, a, b)
-        case Store(ref, value, origin, streamed):
+        case When(cond, if_true, if_false):
+            a, b = rewrite(if_true, rule), rewrite(if_false, rule)
+            return node if a is if_true and b is if_false else When(cond, a, b)
+        case Store(ref, value, origin, nontemporal):
             inner = rewrite(value, rule)
-            return node if inner is value else Store(ref, inner, origin, streamed)
+            return node if inner is value else Store(ref, inner, origin, nontemporal)
         case Update(ref, op, value, origin):
             inner = rewrite(value, rule)
             return node if inner is value else Update(ref, op, inner, origin)
         case Let(name, value):
             inner = rewrite(value, rule)
             return node if inner is value else Let(name, inner)
-        case For(sym, lo, hi, body, step, origin, claimed, mode):
+        case For(sym, lo, hi, body, step, origin, parallel_chunk, mode):
             new_body = rewrite_body(body, rule)
-            return node if new_body is body else For(sym, lo, hi, new_body, step, origin, claimed, mode)
-        case If(cond, then_body, else_body):
-            x, y = rewrite_body(then_body, rule), rewrite_body(else_body, rule)
-            return node if x is then_body and y is else_body else If(cond, x, y)
-        case Pick(sym, value, body):
+            return node if new_body is body else For(sym, lo, hi, new_body, step, origin, parallel_chunk, mode)
+        case If(cond, true_body, false_body):
+            x, y = rewrite_body(true_body, rule), rewrite_body(false_body, rule)
+            return node if x is true_body and y is false_body else If(cond, x, y)
+        case BindIndex(sym, value, body):
             inner, new_body = rewrite(value, rule), rewrite_body(body, rule)
-            return node if inner is value and new_body is body else Pick(sym, inner, new_body)
-        case Num() | Idx() | Var() | Load() | Local() | Comment() | Poll() | Prefetch() | Stamp():
+            return node if inner is value and new_body is body else BindIndex(sym, inner, new_body)
+        case Const() | IndexValue() | Var() | Load() | Local() | Comment() | Poll() | Prefetch() | ReadClock():
             return node

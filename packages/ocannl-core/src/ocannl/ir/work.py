@@ -1,43 +1,43 @@
-"""How much work a program is, roughly: the number of scalar operations it executes, one of them about a nanosecond."""
+"""Estimates the work of a program: the number of scalar operations it executes, each about a nanosecond."""
 
 from __future__ import annotations
 
-from ocannl.ir.loops import Apply, Body, Expr, For, Home, If, Local, Pick, Stmt, Store, Update
+from ocannl.ir.loops import Apply, BindIndex, Body, Expr, For, If, Local, MemorySpace, Stmt, Store, Update
 from ocannl.ir.ops import Domain
 from ocannl.ir.walk import walk
 
-STRETCH = 4_000_000  # between two looks at whether a program has been cancelled: some milliseconds
-TRANSCENDENTAL = 20  # as much as so many additions
+POLL_INTERVAL_OPS = 4_000_000  # operations between two checks for cancellation: a few milliseconds
+TRANSCENDENTAL_OPS = 20  # operations that a transcendental function is worth
 
 
-def work(body: Body, written: int = 1) -> int:
-    return sum([work_of(stmt, written) for stmt in body])
+def work(body: Body, store_cost: int = 1) -> int:
+    return sum([stmt_work(stmt, store_cost) for stmt in body])
 
 
-def work_of(stmt: Stmt, written: int = 1) -> int:
-    """Loops count with all values that their symbols may have; of two branches the longer one counts. `written` is what
-    counts for writing a cell of memory."""
+def stmt_work(stmt: Stmt, store_cost: int = 1) -> int:
+    """Upper bound of the operations of a statement: loops run over the full range of their bounds' symbols, of two
+    branches the more expensive one counts. `written` is the cost of writing an element of memory."""
     match stmt:
         case For():
-            return iterations(stmt) * work(stmt.body, written)
-        case Pick(_, value, body):
-            return 1 + _evaluation(value) + work(body, written)
-        case If(_, then, orelse):
-            return max(work(then, written), work(orelse, written))
+            return max_trip_count(stmt) * work(stmt.body, store_cost)
+        case BindIndex(_, value, body):
+            return 1 + _evaluation(value) + work(body, store_cost)
+        case If(_, true_body, false_body):
+            return max(work(true_body, store_cost), work(false_body, store_cost))
         case Store(ref, value) | Update(ref, _, value):
-            return (1 if ref.buf.home is Home.REG else written) + _evaluation(value)
+            return (1 if ref.buf.space is MemorySpace.LOCAL else store_cost) + _evaluation(value)
         case Local(buf, fill):
             return 0 if fill is None else buf.size
         case _:
             return 1
 
 
-def iterations(loop: For) -> int:
-    """At most."""
+def max_trip_count(loop: For) -> int:
+    """Upper bound of the trip count."""
     low, high = loop.lo.constant, loop.hi.constant
     extent = loop.sym.extent if low is None or high is None else max(0, high - low + 1)
     return -(-extent // loop.step)
 
 
 def _evaluation(expr: Expr) -> int:
-    return sum(TRANSCENDENTAL if isinstance(e, Apply) and e.op.domain is Domain.FLOAT else 1 for e in walk(expr))
+    return sum(TRANSCENDENTAL_OPS if isinstance(e, Apply) and e.op.domain is Domain.FLOAT else 1 for e in walk(expr))

@@ -1,1 +1,1 @@
-"""What users write: tensors, their gradients as code, recorded code, operations and blocks."""
+"""The language: tensors, gradients, recorded code, operations and blocks."""

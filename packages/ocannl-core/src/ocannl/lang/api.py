@@ -1,4 +1,4 @@
-"""Every public name of this layer, in one place."""
+"""Public names of the language layer."""
 
 from ocannl.base.errors import CodeError
 from ocannl.ir.tnode import Placement
@@ -22,25 +22,25 @@ from ocannl.lang.record.recorder import cd, comment
 
 
 def forward(*tensors: Tensor) -> Code:
-    """The code that computes all the tensors; what they share is computed once."""
+    """Code that computes the tensors; every shared operand is computed once."""
     return graph.forward(*(_tensor(t, "oc.forward") for t in tensors))
 
 
-def _tensor(t: object, what: str) -> Tensor:
+def _tensor(t: object, caller: str) -> Tensor:
     if not isinstance(t, Tensor):
-        raise CodeError(f"{what} takes tensors, not {t!r}")
+        raise CodeError(f"{caller} takes tensors, not {t!r}")
     return t
 
 
 def keep(t: Tensor) -> Tensor:
-    """Asks, for good, that every routine that computes `t` keeps its value in the context."""
-    _tensor(t, "oc.keep").node.requested.settle(Placement.KEPT, "oc.keep")
+    """Requires every routine that computes `t` to keep its value in the context. This cannot be undone."""
+    _tensor(t, "oc.keep").node.requested.set(Placement.KEPT, "oc.keep")
     return t
 
 
 def virtual(t: Tensor) -> Tensor:
-    """Asks, for good, that no routine keeps the value of `t`: it lives inside calls, if at all."""
-    _tensor(t, "oc.virtual").node.requested.settle(Placement.TEMPORARY, "oc.virtual")
+    """Requires every routine to treat the value of `t` as a temporary. This cannot be undone."""
+    _tensor(t, "oc.virtual").node.requested.set(Placement.TEMPORARY, "oc.virtual")
     return t
 
 

@@ -1,10 +1,10 @@
 """Blocks: tensor functions that own parameters.
 
     layer = mlp_layer(hidden=16)    configured: owns nothing yet
-    y = layer(x)                    the first application makes the parameters and the inner blocks
-    z = layer(x2)                   later ones meet the same, matched by name and order
+    y = layer(x)                    the first application creates the parameters and the inner blocks
+    z = layer(x2)                   later applications reuse them, matched by name and order
 
-The application in progress is ambient; `recall` and `own` are how `oc.param` takes part in it.
+The application in progress is a context variable: `oc.param` calls `recalled_parameter` and `register_parameter`.
 """
 
 from __future__ import annotations
@@ -28,220 +28,229 @@ if TYPE_CHECKING:
     from ocannl.lang.core.tensor import Tensor
 
 
-class Applying:
-    """One application of a block: what it owns so far, and how far a later application has recalled it."""
+class BlockApplication:
+    """One application of a block.
 
-    __slots__ = ("block", "met", "members", "path", "recalling")
+    The first application registers `members`; a repeated one matches them in order, `recalled` of them so far.
+    """
 
-    def __init__(self, block: Block, outer: Applying | None) -> None:
+    __slots__ = ("block", "is_repeated", "members", "path", "recalled")
+
+    def __init__(self, block: Block, outer: BlockApplication | None) -> None:
         self.block = block
         self.path: str = f"{outer.path}.{block.label}" if outer is not None else block.label
-        self.recalling = block.members is not None
+        self.is_repeated = block.members is not None
         self.members: list[tuple[str, Any]] = block.members if block.members is not None else []
-        self.met = 0
+        self.recalled = 0
 
-    def recall(self, name: str, kind: str) -> Any:
-        """The next member of a later application; its name must be the one of the first."""
-        if self.met == len(self.members):
+    def next_member(self, name: str, kind: str) -> Any:
+        """The member that the first application registered at this point. Raises: CodeError if name or kind differ."""
+        if self.recalled == len(self.members):
             raise CodeError(
-                f"block `{self.block.label}` owns {', '.join(f'`{known}`' for known, _ in self.members) or 'nothing'} "
-                f"since it was first applied, and asks now for one more, {kind} `{name}`"
+                f"block `{self.block.label}` owns {', '.join(f'`{m}`' for m, _ in self.members) or 'nothing'} "
+                f"since its first application, and now requests one more, {kind} `{name}`"
             )
-        known, member = self.members[self.met]
-        if _stem(known) != name or isinstance(member, Block) != (kind == "block"):
+        registered, member = self.members[self.recalled]
+        if _base_name(registered) != name or isinstance(member, Block) != (kind == "block"):
             raise CodeError(
-                f"block `{self.block.label}` made `{known}` when it was first applied, and asks now for {kind} `{name}`"
+                f"block `{self.block.label}` created `{registered}` in its first application, "
+                f"and now requests {kind} `{name}`"
             )
-        self.met += 1
+        self.recalled += 1
         return member
 
-    def own(self, name: str, member: Any) -> str:
-        taken = {known for known, _ in self.members}
+    def register(self, name: str, member: Any) -> str:
+        """Adds a member, and returns its name, made unique by a suffix `_2`, `_3`, ..."""
+        taken = {registered for registered, _ in self.members}
         unique, n = name, 2
         while unique in taken:
             unique, n = f"{name}_{n}", n + 1
         self.members.append((unique, member))
         return unique
 
-    def meet(self, block: Block) -> None:
-        """A block that was made outside is applied here: it belongs to this one too."""
-        if not self.recalling:
+    def register_outer_block(self, block: Block) -> None:
+        """Makes a block that was created outside, and is applied inside, a member of this block too."""
+        if not self.is_repeated:
             if all(member is not block for _, member in self.members):
-                self.own(block.label, block)
-        elif self.met < len(self.members) and self.members[self.met][1] is block:
-            self.met += 1
+                self.register(block.label, block)
+        elif self.recalled < len(self.members) and self.members[self.recalled][1] is block:
+            self.recalled += 1
 
     def finish(self) -> None:
-        if self.recalling and self.met < len(self.members):
-            missing = self.members[self.met][0]
-            raise CodeError(f"block `{self.block.label}` did not meet `{missing}`, which its first application made")
+        """Ends the application. Raises: CodeError if a repeated one used fewer members than the first."""
+        if self.is_repeated and self.recalled < len(self.members):
+            missing = self.members[self.recalled][0]
+            raise CodeError(f"block `{self.block.label}` did not use `{missing}`, which its first application created")
         self.block.members = self.members
 
 
-applying: ContextVar[Applying | None] = ContextVar("ocannl_applying", default=None)
+current_application: ContextVar[BlockApplication | None] = ContextVar("ocannl_applying", default=None)
 
 
-def _stem(name: str) -> str:
+def _base_name(name: str) -> str:
     head, _, tail = name.rpartition("_")
     return head if head and tail.isdigit() and int(tail) > 1 else name
 
 
-def recall(name: str) -> Tensor | None:
-    """The parameter that an earlier application of the current block made here, if this is a later one."""
-    active = applying.get()
-    if active is None or not active.recalling:
+def recalled_parameter(name: str) -> Tensor | None:
+    """The parameter that the first application of the current block created at this point; None in a first one."""
+    active = current_application.get()
+    if active is None or not active.is_repeated:
         return None
-    found: Tensor = active.recall(_stem(name), "parameter")
-    return found
+    parameter: Tensor = active.next_member(_base_name(name), "parameter")
+    return parameter
 
 
-def own(name: str, made: Tensor) -> None:
-    """The current block, if any, owns the parameter from now on."""
-    active = applying.get()
+def register_parameter(name: str, parameter: Tensor) -> None:
+    """Registers the parameter with the current block, if there is one."""
+    active = current_application.get()
     if active is not None:
-        unique = active.own(name, made)
-        made.with_label(unique)
+        unique = active.register(name, parameter)
+        parameter.with_label(unique)
 
 
-def stream() -> tuple[str, int] | None:
-    """What the next random numbers that the current block draws, in this or another application, are keyed by."""
-    active = applying.get()
+def next_stream() -> tuple[str, int] | None:
+    """The stream key (path, ordinal) of the next random draw of the current block, counted over all applications."""
+    active = current_application.get()
     if active is None:
         return None
-    active.block.draws += 1
-    return f"{active.path}()", active.block.draws - 1
+    active.block.draw_count += 1
+    return f"{active.path}()", active.block.draw_count - 1
 
 
 class Block:
-    """A configured tensor function. Its parameters are made when it is first applied."""
+    """A configured tensor function. The first application creates its parameters."""
 
-    __slots__ = ("arguments", "draws", "function", "label", "making", "members")
+    __slots__ = ("arguments", "build_lock", "draw_count", "function", "label", "members")
 
     def __init__(self, function: Callable[..., Any], arguments: Mapping[str, Any], label: str) -> None:
         self.function = function
         self.arguments = arguments
         self.label = label
-        self.draws = 0
+        self.draw_count = 0
         self.members: list[tuple[str, Any]] | None = None
-        self.making = RLock()  # of several threads, one makes what the others then meet
+        self.build_lock = RLock()  # so that concurrent first applications create the members once
 
     @property
     def params(self) -> Mapping[str, Tensor]:
-        """The parameters by dotted path, in the order in which the first application made them."""
+        """The parameters by dotted path, in order of creation."""
         if self.members is None:
             raise CodeError(f"block `{self.label}` has no parameters before it is first applied to something")
         paths: dict[Tensor, str] = {}
-        for path, p in self._walk(""):
-            paths.setdefault(p, path)  # what two inner blocks share is called as the first of them calls it
+        for path, p in self._named_parameters(""):
+            paths.setdefault(p, path)  # a parameter shared by two inner blocks gets the first path
         return unique(paths)
 
-    def _walk(self, prefix: str) -> Iterator[tuple[str, Tensor]]:
+    def _named_parameters(self, prefix: str) -> Iterator[tuple[str, Tensor]]:
         for name, member in self.members or ():
             if isinstance(member, Block):
-                yield from member._walk(f"{prefix}{name}.")
+                yield from member._named_parameters(f"{prefix}{name}.")
             else:
                 yield f"{prefix}{name}", member
 
-    def __call__(self, *inputs: Any, label: str | None = None, **named: Any) -> Any:
+    def __call__(self, *inputs: Any, label: str | None = None, **keywords: Any) -> Any:
         name = None if label is None else checked_label(label)
-        if named:
-            inputs = self._in_order(inputs, named)
-        outer, first = applying.get(), next_id()
+        if keywords:
+            inputs = self._bind_by_name(inputs, keywords)
+        outer, first = current_application.get(), next_id()
         if outer is not None:
-            outer.meet(self)
-        check_call(self.function, inputs, self.arguments)
-        with self.making if self.members is None else nullcontext():
+            outer.register_outer_block(self)
+        check_arguments(self.function, inputs, self.arguments)
+        with self.build_lock if self.members is None else nullcontext():
             result = self._apply(outer, inputs)
         if outer is None:
             for path, p in self.params.items():
                 p.path = path
-        made = getattr(result, "application", None) is not None and result.node.id > first  # else it is handed through
-        if made and name is not None:
+        is_new = getattr(result, "application", None) is not None and result.node.id > first  # no input passed on
+        if is_new and name is not None:
             return result.with_label(name)
-        if made:
-            given = next((i.label for i in inputs if hasattr(i, "rename_if_unnamed")), "")
-            result.rename_if_unnamed(f"{self.label}_{given}" if given else self.label)
+        if is_new:
+            input_label = next((i.label for i in inputs if hasattr(i, "rename_if_unnamed")), "")
+            result.rename_if_unnamed(f"{self.label}_{input_label}" if input_label else self.label)
         return result
 
-    def _in_order(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
-        """All positional arguments, of which some are given by name."""
+    def _bind_by_name(self, inputs: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
+        """All positional arguments in order, including those passed by keyword."""
         signature = _signature(self.function)
-        for name in named:
+        for name in keywords:
             p = signature.parameters.get(name)
             if p is None or p.kind is not p.POSITIONAL_OR_KEYWORD:
                 raise CodeError(
-                    f"`{name}` is no positional argument of `{called(self.function)}{signature}`, "
+                    f"`{name}` is no positional argument of `{function_name(self.function)}{signature}`, "
                     f"and block `{self.label}` is configured: its application takes those alone"
                 )
-        check_call(self.function, inputs, {**self.arguments, **named})
-        return signature.bind(*inputs, **self.arguments, **named).args
+        check_arguments(self.function, inputs, {**self.arguments, **keywords})
+        return signature.bind(*inputs, **self.arguments, **keywords).args
 
-    def _apply(self, outer: Applying | None, inputs: tuple[Any, ...]) -> Any:
-        mine = Applying(self, outer)
-        tokens = applying.set(mine), recorder.set(None)
+    def _apply(self, outer: BlockApplication | None, inputs: tuple[Any, ...]) -> Any:
+        application = BlockApplication(self, outer)
+        tokens = current_application.set(application), recorder.set(None)
         try:
             result = self.function(*inputs, **self.arguments)
-            mine.finish()
+            application.finish()
         finally:
-            applying.reset(tokens[0])
+            current_application.reset(tokens[0])
             recorder.reset(tokens[1])
         return result
 
     def __repr__(self) -> str:
-        owned = "not applied yet" if self.members is None else f"{len(self.params)} parameters"
-        return f"<block {self.label}: {owned}>"
+        state = "not applied yet" if self.members is None else f"{len(self.params)} parameters"
+        return f"<block {self.label}: {state}>"
 
     def __reduce_ex__(self, protocol: object) -> Any:
         raise CodeError("blocks cannot be copied or pickled; save their parameters with oc.save")
 
 
-class Function:
-    """What `oc.op` makes of a function: called with tensors it is applied at once, with configuration alone it is a
-    `Block`."""
+class BlockFunction:
+    """A function decorated with `oc.op`.
+
+    A call with tensors applies the function; a call with configuration alone returns a configured `Block`.
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        if is_suspended(function):
-            name = called(function, "lambda")
+        if is_suspendable(function):
+            name = function_name(function, "lambda")
             raise CodeError(f"`{name}` is a generator or a coroutine; oc.op takes plain functions")
         self.function = function
         functools.update_wrapper(self, function)
         self.signature = _signature(function)
         parameters = self.signature.parameters
         if "label" in parameters:
-            raise CodeError(f"`{called(function)}{self.signature}`: every oc.op function takes `label=`; rename yours")
+            name = function_name(function)
+            raise CodeError(f"`{name}{self.signature}`: every oc.op function takes `label=`; rename yours")
         positional = [p for p in parameters.values() if p.kind in _POSITIONAL]
         self.takes_tensors = bool(positional)
         self.required = {p.name for p in positional if p.default is p.empty and p.kind is not p.VAR_POSITIONAL}
 
     def __call__(self, *inputs: Any, label: str | None = None, **arguments: Any) -> Any:
         at_once = bool(inputs) or not self.takes_tensors or not self.required.isdisjoint(arguments)
-        check_call(self.function, inputs if at_once else None, arguments)
+        check_arguments(self.function, inputs if at_once else None, arguments)
         if at_once:
-            whole = self.signature.bind(*inputs, **arguments)  # a tensor may be given by its name
-            inputs, arguments = whole.args, whole.kwargs
+            bound = self.signature.bind(*inputs, **arguments)  # tensors may be passed by keyword
+            inputs, arguments = bound.args, bound.kwargs
         block = self._block(None if label is None else checked_label(label), arguments, at_once)
         return block(*inputs) if at_once else block
 
     def _block(self, label: str | None, arguments: Mapping[str, Any], at_once: bool) -> Block:
-        name = label or called(self.function)
-        outer = applying.get()
+        name = label or function_name(self.function)
+        outer = current_application.get()
         if outer is None:
-            # what is applied at once has no name of its own: the name it is bound to is that of its result
-            bound = "" if label or at_once else site().name
-            return Block(self.function, arguments, bound or name)
-        if outer.recalling:
-            found: Block = outer.recall(_stem(name), "block")
-            found.arguments = arguments  # what is owned stays, what is configured is that of this application
-            return found
+            # the variable that an immediate application is assigned to names its result, not the block
+            variable = "" if label or at_once else site().name
+            return Block(self.function, arguments, variable or name)
+        if outer.is_repeated:
+            block: Block = outer.next_member(_base_name(name), "block")
+            block.arguments = arguments  # members are reused, the configuration is that of this application
+            return block
         block = Block(self.function, arguments, name)
-        block.label = outer.own(name, block)
+        block.label = outer.register(name, block)
         return block
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else Function(MethodType(self.function, instance))
+        return self if instance is None else BlockFunction(MethodType(self.function, instance))
 
     def __repr__(self) -> str:
-        return f"<oc.op {called(self.function)}{self.signature}>"
+        return f"<oc.op {function_name(self.function)}{self.signature}>"
 
 
 _POSITIONAL = (
@@ -249,14 +258,17 @@ _POSITIONAL = (
 )  # fmt: skip
 
 
-def is_suspended(function: Callable[..., Any]) -> bool:
-    """Whether calling it does not run it to its end."""
+def is_suspendable(function: Callable[..., Any]) -> bool:
+    """Whether the function is a generator or a coroutine, so that a call does not run its body."""
     tests = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
     return any(test(function) for test in tests)
 
 
-def check_call(function: Callable[..., Any], inputs: tuple[Any, ...] | None, arguments: Mapping[str, Any]) -> None:
-    """Refuses arguments that do not fit; `inputs` None: the tensors come later, all configuration is there."""
+def check_arguments(function: Callable[..., Any], inputs: tuple[Any, ...] | None, arguments: Mapping[str, Any]) -> None:
+    """Raises CodeError for arguments that do not match the signature.
+
+    With `inputs` None the tensors are not known yet; the configuration is complete.
+    """
     signature = _signature(function)
     try:
         signature.bind_partial(*(inputs or ()), **arguments)
@@ -265,38 +277,39 @@ def check_call(function: Callable[..., Any], inputs: tuple[Any, ...] | None, arg
                 raise TypeError(f"missing a required argument: '{p.name}'")
         if inputs is not None:
             signature.bind(*inputs, **arguments)
-    except TypeError as wrong:
-        raise CodeError(f"`{called(function)}{signature}`: {wrong}") from None
+    except TypeError as error:
+        raise CodeError(f"`{function_name(function)}{signature}`: {error}") from None
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
     try:
         return inspect.signature(function)
     except ValueError:
-        raise CodeError(f"`{called(function)}` does not say what arguments it takes; wrap it in a function") from None
+        name = function_name(function)
+        raise CodeError(f"`{name}` has no signature; wrap it in a function") from None
 
 
-def called(function: Callable[..., Any], unnamed: str = "block") -> str:
-    """What a function is called in labels and errors."""
+def function_name(function: Callable[..., Any], lambda_name: str = "block") -> str:
+    """The name of a function in labels and errors; `lambda_name` for a lambda."""
     while isinstance(function, functools.partial):
         function = function.func
     name = getattr(function, "__name__", type(function).__name__)
-    return unnamed if name == "<lambda>" else str(name)
+    return lambda_name if name == "<lambda>" else str(name)
 
 
 @overload
-def op(function: Callable[..., Any]) -> Function: ...
+def op(function: Callable[..., Any]) -> BlockFunction: ...
 @overload
-def op() -> Callable[[Callable[..., Any]], Function]: ...
+def op() -> Callable[[Callable[..., Any]], BlockFunction]: ...
 def op(function: Callable[..., Any] | None = None) -> Any:
     """Declares a tensor function with parameters.
 
-    Positional arguments are tensors, keyword-only ones configuration. Called without positional arguments it gives a
-    configured `Block`; called with them it configures and applies at once. A function without positional parameters is
-    applied at once.
+    Positional arguments are tensors, keyword-only arguments configuration. A call without positional arguments returns
+    a configured `Block`; a call with positional arguments configures and applies it in one step. A function without
+    positional parameters is always applied immediately.
     """
     if function is None:
         return op
     if not callable(function):
         raise CodeError(f"oc.op decorates functions, not {function!r}")
-    return Function(function)
+    return BlockFunction(function)

@@ -1,4 +1,4 @@
-"""Inference for those who only want the checker: what a spec or a function gives for shapes, without any data."""
+"""Shape checking without data: the result shape of a spec or of a tensor function, given operand shapes."""
 
 from __future__ import annotations
 
@@ -19,35 +19,37 @@ from ocannl.lang.core.tensor import Tensor
 
 
 def infer(spec: str, *shapes: Any, **names: Any) -> TensorShape:
-    """The shape that `oc.einsum(spec, ...)` (or `oc.concat`) gives for operands of these shapes.
+    """Infers the result shape of `oc.einsum(spec, ...)` (or `oc.concat`) for operands of the given shapes.
 
     A shape is a text such as `"32|28,28->10"` (a row `...` is inferred), sizes of output axes, an array or a tensor.
     """
-    read = parse(spec)
-    check_arity(read, spec, shapes)
-    sizes, captures = split_names(read, spec, names)
+    parsed = parse(spec)
+    check_arity(parsed, spec, shapes)
+    sizes, captures = split_names(parsed, spec, names)
     where = site().where
-    operands = [_leaf(f"operand {n}", given, where) for n, given in enumerate(shapes, 1)]
+    operands = [_operand_shape(f"operand {n}", shape, where) for n, shape in enumerate(shapes, 1)]
     source = Provenance("the result", "result", lambda: f'infer("{spec}", ...)', where)
-    made = relate(einsum(read), operands, None, source, sizes=sizes, captures=captures)
-    made.dims  # noqa: B018  whatever disagrees is said now
-    return TensorShape(made)
+    result = relate(einsum(parsed), operands, None, source, sizes=sizes, captures=captures)
+    result.dims  # noqa: B018  reading the sizes raises on conflicts
+    return TensorShape(result)
 
 
 def shape_of(function: Callable[..., Any], *shapes: Any, **arguments: Any) -> Any:
-    """The shape that a tensor function gives for inputs of these shapes, or shapes in tuples, lists and mappings as it
-    gives tensors."""
+    """Infers the result shape of a tensor function for inputs of the given shapes.
+
+    Results in tuples, lists and mappings give shapes in equal containers.
+    """
     if not callable(function):
         raise CodeError(f"oc.shape_of takes a function of tensors, not {function!r}")
     with no_grad():
-        inputs = [_input(f"input {n}", given) for n, given in enumerate(shapes, 1)]
+        inputs = [_input_tensor(f"input {n}", shape) for n, shape in enumerate(shapes, 1)]
         return _shapes(function(*inputs, **arguments))
 
 
 def _shapes(result: Any) -> Any:
     match result:
         case Tensor():
-            result.dims  # noqa: B018  whatever disagrees is said now
+            result.dims  # noqa: B018  reading the sizes raises on conflicts
             return result.shape
         case dict(): return {name: _shapes(item) for name, item in result.items()}
         case tuple() if hasattr(result, "_make"): return result._make(map(_shapes, result))
@@ -55,19 +57,19 @@ def _shapes(result: Any) -> Any:
         case _: raise CodeError(f"the function gave {result!r}, where a tensor is wanted"[:200])
 
 
-def rows_of(given: Any) -> dict[str, list[Any] | None]:
-    """The rows that a text, sizes or a shape stand for; None where a row is to be inferred."""
-    if isinstance(given, TensorShape):
-        rows = {"batch": given.batch, "input": given.input, "output": given.output}
+def rows_of_shape(shape: Any) -> dict[str, list[Any] | None]:
+    """The axis sizes by row kind that a text, a sequence of sizes or a shape denotes; None: the row is inferred."""
+    if isinstance(shape, TensorShape):
+        rows = {"batch": shape.batch, "input": shape.input, "output": shape.output}
         return {kind: [a.size if a.unit is None else (a.unit, a.size) for a in row] for kind, row in rows.items()}
-    if isinstance(given, str):
-        return _read(parse_shape(given), given)
-    if isinstance(sizes := getattr(given, "shape", given), tuple | list):  # an array has a shape, and no kinds of axes
+    if isinstance(shape, str):
+        return _rows_of_spec(parse_shape(shape), shape)
+    if isinstance(sizes := getattr(shape, "shape", shape), tuple | list):  # arrays have no axis kinds
         return {"batch": [], "input": [], "output": list(sizes)}
-    raise ShapeError(f"{given!r} is no shape: write a text such as '32|784->10', or a tuple of sizes")
+    raise ShapeError(f"{shape!r} is no shape: write a text such as '32|784->10', or a tuple of sizes")
 
 
-def _read(spec: ShapeSpec, text: str) -> dict[str, list[Any] | None]:
+def _rows_of_spec(spec: ShapeSpec, text: str) -> dict[str, list[Any] | None]:
     rows: dict[str, list[Any] | None] = {}
     for kind, row in spec.rows:
         if row.var is not None and row.axes:
@@ -78,13 +80,13 @@ def _read(spec: ShapeSpec, text: str) -> dict[str, list[Any] | None]:
     return rows
 
 
-def _leaf(name: str, given: Any, where: str) -> Shape:
-    if isinstance(given, Tensor):
-        return given.handle
-    rows = rows_of(given)
+def _operand_shape(name: str, operand: Any, where: str) -> Shape:
+    if isinstance(operand, Tensor):
+        return operand.handle
+    rows = rows_of_shape(operand)
     source = Provenance(name, "data", None, where)
     return Shape.leaf(source, batch=rows["batch"], input=rows["input"], output=rows["output"])
 
 
-def _input(name: str, given: Any) -> Tensor:
-    return given if isinstance(given, Tensor) else placeholder(name, **rows_of(given))  # type: ignore[arg-type]
+def _input_tensor(name: str, shape: Any) -> Tensor:
+    return shape if isinstance(shape, Tensor) else placeholder(name, **rows_of_shape(shape))  # type: ignore[arg-type]

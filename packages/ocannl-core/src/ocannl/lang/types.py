@@ -1,4 +1,4 @@
-"""The data types, as users name them."""
+"""Public names of the data types."""
 
 from ocannl.ir.precision import (
     bfloat16,

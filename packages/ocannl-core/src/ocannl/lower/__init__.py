@@ -1,1 +1,1 @@
-"""From what to compute to how: faithful, unoptimized loops."""
+"""Lowering of computations to unoptimized loop programs."""

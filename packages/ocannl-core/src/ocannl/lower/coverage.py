@@ -1,4 +1,4 @@
-"""Which cells an assignment touches, and whether any of them twice: sound, and exact for what projections look like."""
+"""Coverage of an assignment: injectivity and surjectivity of its writes; sound, and exact for typical projections."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from math import prod
 
 from ocannl.ir.assign import Assign, Piece
 from ocannl.ir.index import Affine, Sym, SymKind
-from ocannl.ir.projections import is_injective as determined
+from ocannl.ir.projections import is_injective as indices_are_injective
 
 
-def mentioned(piece: Piece) -> tuple[Sym, ...]:
-    """The loops that the left side's index depends on, in their order; the others are reductions."""
-    named = {s for index in piece.at for s in index.syms}
+def indexed_loops(piece: Piece) -> tuple[Sym, ...]:
+    """Returns the loops that occur in the left-hand side's indices, in order; the remaining loops are reductions."""
+    named = {s for index in piece.indices for s in index.syms}
     return tuple(s for s in piece.loops if s in named)
 
 
@@ -22,33 +22,33 @@ def is_empty(piece: Piece) -> bool:
 
 
 def is_injective(pieces: Sequence[Piece]) -> bool:
-    """That no cell is touched twice."""
+    """Whether no cell is written twice."""
     live = [p for p in pieces if not is_empty(p)]
-    return all(determined(_known(p), p.loops) for p in live) and are_disjoint(live)
+    return all(indices_are_injective(_direct_indices(p), p.loops) for p in live) and are_disjoint(live)
 
 
-def _known(piece: Piece) -> list[Affine]:
-    """The indices that follow from the loops alone."""
-    picked = {pick.sym for pick in piece.picks}
-    return [index for index in piece.at if picked.isdisjoint(index.syms)]
+def _direct_indices(piece: Piece) -> list[Affine]:
+    """Returns the indices that are not indirect."""
+    indirect_syms = {pick.sym for pick in piece.indirect}
+    return [index for index in piece.indices if indirect_syms.isdisjoint(index.syms)]
 
 
 def are_disjoint(pieces: Sequence[Piece]) -> bool:
-    """That no two pieces (none of them empty) touch one cell."""
-    return len(pieces) < 2 or all(map(_apart, *zip(*combinations(pieces, 2), strict=True)))
+    """Whether no two non-empty pieces write a common cell."""
+    return len(pieces) < 2 or all(map(_are_separate, *zip(*combinations(pieces, 2), strict=True)))
 
 
-def _apart(one: Piece, other: Piece) -> bool:
-    return any(_never_equal(a, b) for a, b in zip(one.at, other.at, strict=True))
+def _are_separate(left: Piece, right: Piece) -> bool:
+    return any(_never_equal(a, b) for a, b in zip(left.indices, right.indices, strict=True))
 
 
 def _never_equal(a: Affine, b: Affine) -> bool:
     fixed = {s: c for c, s in a.terms if s.kind is SymKind.STATIC}
     if fixed != {s: c for c, s in b.terms if s.kind is SymKind.STATIC}:
-        (low, high), (least, most) = a.range(), b.range()
-    else:  # the same in both, whatever it is
-        (low, high), (least, most) = _without(a, fixed).range(), _without(b, fixed).range()
-    return high < least or most < low
+        (a_low, a_high), (b_low, b_high) = a.range(), b.range()
+    else:  # equal static terms cancel
+        (a_low, a_high), (b_low, b_high) = _without(a, fixed).range(), _without(b, fixed).range()
+    return a_high < b_low or b_high < a_low
 
 
 def _without(index: Affine, fixed: dict[Sym, int]) -> Affine:
@@ -56,21 +56,21 @@ def _without(index: Affine, fixed: dict[Sym, int]) -> Affine:
 
 
 def is_surjective(pieces: Sequence[Piece], dims: Sequence[int]) -> bool:
-    """That every cell is touched, whatever the static symbols are."""
+    """Whether every cell is written, for all values of the static symbols."""
     size = prod(dims)
     if size == 0:
         return True
     live = [p for p in pieces if not is_empty(p)]
-    whole = [p for p in live if p.when.is_true and not p.picks and determined(p.at, mentioned(p))]
-    if any(_cells(p) == size for p in whole):
+    covering = [p for p in live if p.when.is_true and not p.indirect and indices_are_injective(p.indices, indexed_loops(p))]
+    if any(_cells(p) == size for p in covering):
         return True
-    return are_disjoint(whole) and sum(map(_cells, whole)) == size
+    return are_disjoint(covering) and sum(map(_cells, covering)) == size
 
 
 def _cells(piece: Piece) -> int:
-    return prod(s.extent for s in mentioned(piece))
+    return prod(s.extent for s in indexed_loops(piece))
 
 
 def overwrites(assign: Assign) -> bool:
-    """That nothing of what the left side held before is left."""
+    """Whether the assignment replaces all previous values of its left-hand side."""
     return assign.clear or (assign.accum is None and is_surjective(assign.pieces, assign.lhs.dims))

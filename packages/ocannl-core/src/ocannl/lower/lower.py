@@ -1,4 +1,4 @@
-"""Comp -> Proc: one perfect nest of loops per piece, faithful and unoptimized.
+"""Lowering Comp -> Proc: one perfect loop nest per piece, without optimization.
 
     y[i] =:+ w[i, k] * x[k]    over i<2 k<3
 
@@ -8,10 +8,10 @@
       for k in 0..3:
         y[i_2] += w[i_2, k] * x[k]
 
-A statement becomes, in this order: a copy of its left side, if it reads what it would already have overwritten; a nest
-that clears, unless every cell is stored anyway; a nest per piece; and, where cells meet several values in a wider type
-than their own, a nest that stores the sums. Each cell meets its values in the order of the pieces and of their loops,
-which only shows in operations that are not monoids, and in plain stores.
+A statement is lowered to, in this order: a copy of its left-hand side, if it reads cells that it has overwritten; an
+initialization nest, unless every cell is stored anyway; a nest per piece; and, if cells accumulate several values in a
+wider type than their own, a nest that stores the accumulators. Each cell accumulates its values in the order of the
+pieces and of their loops, which matters only for operations that are not monoids and for plain stores.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from dataclasses import dataclass
 from ocannl.base.errors import CodeError
 from ocannl.ir import assign as comp
 from ocannl.ir.assign import Assign, Origin, Piece
-from ocannl.ir.index import TRUE, Affine, Cond, Sym, SymKind, inside
+from ocannl.ir.index import TRUE, Affine, Cond, Sym, SymKind, bounds_condition
 from ocannl.ir.loops import (
-    Access,
+    AccessMode,
     Apply,
     Body,
     Buf,
     Comment,
     Expr,
-    Home,
-    Idx,
+    IndexValue,
     If,
     Load,
-    Pick,
+    MemorySpace,
+    BindIndex,
     Proc,
     Ref,
     Stmt,
@@ -51,14 +51,14 @@ from ocannl.ir.tnode import TNode
 from ocannl.ir.walk import walk
 from ocannl.lower import types
 from ocannl.lower.coverage import is_injective, is_surjective
-from ocannl.lower.mentions import accesses, statics
+from ocannl.lower.mentions import accesses, static_symbols
 
 AXIS_NAMES = ("i", "j", "k", "l")
-TRUE_NEUTRAL = (ADD, MUL, MAX, MIN)  # `neutral op e` is `e`; for `and` and `or` it is `e != 0`
+TRUE_NEUTRAL = (ADD, MUL, MAX, MIN)  # `neutral op e` equals `e`; for `and` and `or` it equals `e != 0`
 
 
 def lower(code: comp.Comp, name: str) -> Proc:
-    """The program of a computation, called `name`."""
+    """Lowers a computation to a program called `name`; raises `CodeError` if it is malformed."""
     routine = _Routine(code)
     body: list[Stmt] = []
     stack: list[comp.Comp] = [code]
@@ -75,8 +75,8 @@ def lower(code: comp.Comp, name: str) -> Proc:
 
 
 @dataclass(frozen=True, slots=True)
-class _Box:
-    """The loops of one nest, under names of their own in the program."""
+class _RenamedLoops:
+    """The loops of one nest, with names that are unique in the program."""
 
     loops: tuple[Sym, ...]
     renamed: dict[Sym, Sym]
@@ -101,42 +101,42 @@ class _Box:
 
 
 class _Routine:
-    """What all statements of one program share: its names, buffers and static symbols."""
+    """The state shared by all statements of a program: names, buffers and static symbols."""
 
     def __init__(self, code: comp.Comp) -> None:
-        self.statics = statics(code)
+        self.statics = static_symbols(code)
         self.bufs: dict[Buf, None] = {}  # an ordered set
         self._access = accesses(code)
-        self._own: dict[TNode, Buf] = {}
-        self._merged: dict[TNode, Buf] = {}
+        self._node_bufs: dict[TNode, Buf] = {}
+        self._merge_bufs: dict[TNode, Buf] = {}
         self._name = Namer(s.name for s in self.statics)
         for node in comp.nodes(code):
             if node in self._access:
-                self._own[node] = self._buf(node.label, node, node.precision, self._access[node])
+                self._node_bufs[node] = self._new_buf(node.label, node, node.precision, self._access[node])
 
     # --- buffers and loops ---
 
-    def _buf(self, label: str, node: TNode, precision: Precision, access: Access) -> Buf:
-        temp = access is Access.TEMP
-        home = Home.ARENA if temp else Home.POOL
+    def _new_buf(self, label: str, node: TNode, precision: Precision, access: AccessMode) -> Buf:
+        temp = access is AccessMode.TEMP
+        home = MemorySpace.ARENA if temp else MemorySpace.GLOBAL
         strides = row_major(node.dims)
         return Buf(self._name(label), precision, node.dims, strides, home, access, None if temp else node)
 
-    def _used(self, buf: Buf) -> Buf:
+    def _add_buf(self, buf: Buf) -> Buf:
         self.bufs.setdefault(buf)
         return buf
 
-    def _merge(self, node: TNode) -> Buf:
-        if node not in self._merged:
-            self._merged[node] = self._buf(f"{node.label}_merge", node, node.precision, Access.MERGE)
-        return self._merged[node]
+    def _merge_buf(self, node: TNode) -> Buf:
+        if node not in self._merge_bufs:
+            self._merge_bufs[node] = self._new_buf(f"{node.label}_merge", node, node.precision, AccessMode.MERGE)
+        return self._merge_bufs[node]
 
-    def _box(self, loops: Sequence[Sym], picked: Sequence[Sym] = ()) -> _Box:
-        renamed = {s: Sym(self._name(s.name, "i"), s.lo, s.hi, s.kind) for s in (*loops, *picked)}
-        return _Box(tuple(renamed[s] for s in loops), renamed)
+    def _rename_loops(self, loops: Sequence[Sym], indirect_syms: Sequence[Sym] = ()) -> _RenamedLoops:
+        renamed = {s: Sym(self._name(s.name, "i"), s.lo, s.hi, s.kind) for s in (*loops, *indirect_syms)}
+        return _RenamedLoops(tuple(renamed[s] for s in loops), renamed)
 
-    def _cells(self, dims: Sequence[int]) -> tuple[tuple[Sym, ...], tuple[Affine, ...]]:
-        """Loops over every cell of an array, and the cell."""
+    def _cell_loops(self, dims: Sequence[int]) -> tuple[tuple[Sym, ...], tuple[Affine, ...]]:
+        """Returns loops over all cells of an array, and the indices of the cell."""
         names = (AXIS_NAMES[min(n, len(AXIS_NAMES) - 1)] for n in range(len(dims)))
         loops = tuple(Sym(self._name(name), 0, n - 1) for name, n in zip(names, dims, strict=True))
         return loops, tuple(Affine.of(s) for s in loops)
@@ -144,74 +144,74 @@ class _Routine:
     # --- statements ---
 
     def assign(self, assign: Assign) -> Body:
-        """The nests of one statement."""
+        """Lowers one assignment to loop nests."""
         _check(assign)
         lhs, op, pieces, origin = assign.lhs, assign.accum, assign.pieces, assign.origin
-        once = is_injective(pieces)
-        stored = bool(pieces) and (once or op is None) and is_surjective(pieces, lhs.dims)
-        fill = assign.clear and not stored
-        kind = lhs.precision if op is None else types.compute_type(op, lhs.precision)
-        summed = not once and _is_summed_apart(lhs.precision, kind)
+        injective = is_injective(pieces)
+        overwrites_all = bool(pieces) and (injective or op is None) and is_surjective(pieces, lhs.dims)
+        must_fill = assign.clear and not overwrites_all
+        compute_type = lhs.precision if op is None else types.compute_type(op, lhs.precision)
+        uses_accumulator = not injective and _needs_wide_accumulator(lhs.precision, compute_type)
 
-        target = self._own[lhs]
-        source = target  # where the right sides find the left side's old values
+        target = self._node_bufs[lhs]
+        source = target  # holds the old values of the left-hand side
         body: list[Stmt] = []
-        if not summed and _overwrites_what_it_reads(assign, fill or not once):
-            source = self._buf(f"{lhs.label}_before", lhs, lhs.precision, Access.TEMP)
-            body.append(self._convert(source, target, origin))
-        into = self._buf(f"{lhs.label}_sum", lhs, kind, Access.TEMP) if summed else target
+        if not uses_accumulator and _reads_overwritten_cells(assign, must_fill or not injective):
+            source = self._new_buf(f"{lhs.label}_before", lhs, lhs.precision, AccessMode.TEMP)
+            body.append(self._copy_converted(source, target, origin))
+        accumulator = self._new_buf(f"{lhs.label}_sum", lhs, compute_type, AccessMode.TEMP) if uses_accumulator else target
 
-        if fill:
-            start = 0 if op is None else types.neutral(op, kind).value
-            body.append(self._fill(into, start, origin))
-        elif summed:
-            body.append(self._convert(into, target, origin))
-        sequential = not once and not (op is SUB or (op is not None and op.monoid))
+        if must_fill:
+            start = 0 if op is None else types.neutral(op, compute_type).value
+            body.append(self._fill(accumulator, start, origin))
+        elif uses_accumulator:
+            body.append(self._copy_converted(accumulator, target, origin))
+        sequential = not injective and not (op is SUB or (op is not None and op.monoid))
         for piece in pieces:
-            box = self._box(_order(piece, sequential), [pick.sym for pick in piece.picks])
-            value = self._value(piece.value, box, lhs, source)
-            ref = Ref(self._used(into), box.at(piece.at))
-            stmt = _meet(ref, op, value, kind, origin, first=assign.clear and once)
+            scope = self._rename_loops(_order(piece, sequential), [pick.sym for pick in piece.indirect])
+            value = self._value(piece.value, scope, lhs, source)
+            ref = Ref(self._add_buf(accumulator), scope.at(piece.indices))
+            stmt = _accumulate(ref, op, value, compute_type, origin, is_first=assign.clear and injective)
             if not piece.when.is_true:
-                stmt = If(box.cond(piece.when), (stmt,))
-            picks = [
-                (box.renamed[pick.sym], types.cast(self._value(pick.value, box, lhs, source), int64))
-                for pick in piece.picks
+                stmt = If(scope.cond(piece.when), (stmt,))
+            indirect = [
+                (scope.renamed[pick.sym], types.cast(self._value(pick.value, scope, lhs, source), int64))
+                for pick in piece.indirect
             ]
-            body.append(_nest(box.loops, stmt, origin, picks))
-        if summed:
-            body.append(self._convert(target, into, origin))
+            body.append(_nest(scope.loops, stmt, origin, indirect))
+        if uses_accumulator:
+            body.append(self._copy_converted(target, accumulator, origin))
         return tuple(body)
 
     def _fill(self, buf: Buf, value: float, origin: Origin) -> Stmt:
-        loops, at = self._cells(buf.shape)
-        return _nest(loops, Store(Ref(self._used(buf), at), types.constant(value, buf.precision), origin), origin)
+        loops, at = self._cell_loops(buf.shape)
+        return _nest(loops, Store(Ref(self._add_buf(buf), at), types.constant(value, buf.precision), origin), origin)
 
-    def _convert(self, target: Buf, source: Buf, origin: Origin) -> Stmt:
-        loops, at = self._cells(target.shape)
-        value = types.cast(Load(Ref(self._used(source), at)), target.precision)
-        return _nest(loops, Store(Ref(self._used(target), at), value, origin), origin)
+    def _copy_converted(self, target: Buf, source: Buf, origin: Origin) -> Stmt:
+        loops, at = self._cell_loops(target.shape)
+        value = types.cast(Load(Ref(self._add_buf(source), at)), target.precision)
+        return _nest(loops, Store(Ref(self._add_buf(target), at), value, origin), origin)
 
-    def _value(self, value: comp.Value, box: _Box, lhs: TNode, source: Buf) -> types.Operand:
+    def _value(self, value: comp.Value, scope: _RenamedLoops, lhs: TNode, source: Buf) -> types.Operand:
         match value:
             case comp.Read(node, at, outside, merge):
-                buf = self._merge(node) if merge else source if node is lhs else self._own[node]
-                where = box.at(at)
-                if len(where) != len(buf.shape):
-                    raise CodeError(f"`{node.label}` has {len(buf.shape)} axes, and is read at {len(where)} indices")
+                buf = self._merge_buf(node) if merge else source if node is lhs else self._node_bufs[node]
+                indices = scope.at(at)
+                if len(indices) != len(buf.shape):
+                    raise CodeError(f"`{node.label}` has {len(buf.shape)} axes, and is read at {len(indices)} indices")
                 cond = TRUE
                 if outside is not None:
-                    for index, size in zip(where, buf.shape, strict=True):
-                        cond = cond & inside(index, size)
-                return types.guarded(Load(Ref(self._used(buf), where)), cond, outside or 0)
+                    for index, size in zip(indices, buf.shape, strict=True):
+                        cond = cond & bounds_condition(index, size)
+                return types.guarded(Load(Ref(self._add_buf(buf), indices)), cond, outside or 0)
             case comp.Number():
                 return value
             case comp.Index(index):
-                return comp.Index(box.index(index))
+                return comp.Index(scope.index(index))
             case comp.Convert(inner, precision):
-                return types.cast(self._value(inner, box, lhs, source), precision)
+                return types.cast(self._value(inner, scope, lhs, source), precision)
             case comp.Apply(op, args):
-                return types.apply(op, [self._value(a, box, lhs, source) for a in args])
+                return types.apply(op, [self._value(a, scope, lhs, source) for a in args])
 
 
 def _check(assign: Assign) -> None:
@@ -219,45 +219,45 @@ def _check(assign: Assign) -> None:
     if op is not None and op.arity != 2:
         raise CodeError(f"`{op}` cannot accumulate into `{lhs.label}`: it takes {op.arity} operands, not 2")
     for piece in assign.pieces:
-        if len({*piece.loops, *(p.sym for p in piece.picks)}) != len(piece.loops) + len(piece.picks):
+        if len({*piece.loops, *(p.sym for p in piece.indirect)}) != len(piece.loops) + len(piece.indirect):
             raise CodeError("a piece runs over one loop twice: " + ", ".join(s.name for s in piece.loops))
-        if len(piece.at) != len(lhs.dims):
-            raise CodeError(f"`{lhs.label}` has {len(lhs.dims)} axes, and is written at {len(piece.at)} indices")
+        if len(piece.indices) != len(lhs.dims):
+            raise CodeError(f"`{lhs.label}` has {len(lhs.dims)} axes, and is written at {len(piece.indices)} indices")
 
 
 def _order(piece: Piece, sequential: bool) -> tuple[Sym, ...]:
-    """The loops in the order of the left side's memory, then the reductions; as given where the order has a meaning."""
+    """Orders loops by decreasing stride of the left-hand side, reductions last; `sequential` preserves the order."""
     if sequential:
         return piece.loops
-    left: dict[Sym, None] = {}
-    for index in piece.at:
-        left.update((s, None) for _, s in sorted(index.terms, key=lambda t: -abs(t[0])) if s in piece.loops)
-    return (*left, *(s for s in piece.loops if s not in left))
+    ordered: dict[Sym, None] = {}
+    for index in piece.indices:
+        ordered.update((s, None) for _, s in sorted(index.terms, key=lambda t: -abs(t[0])) if s in piece.loops)
+    return (*ordered, *(s for s in piece.loops if s not in ordered))
 
 
 def _nest(loops: Sequence[Sym], stmt: Stmt, origin: Origin, picks: Sequence[tuple[Sym, Expr]] = ()) -> Stmt:
-    """The statement inside the loops; each pick as far out as its value is known."""
-    left = list(picks)
+    """Wraps a statement in loops, with each indirect index bound at the outermost loop where it is invariant."""
+    pending = list(picks)
     for depth in range(len(loops), -1, -1):
         inner = loops[depth - 1] if depth else None
-        for sym, value in reversed([p for p in left if inner is None or inner in _mentioned(p[1])]):
-            stmt = Pick(sym, value, (stmt,))
-            left = [p for p in left if p[0] is not sym]
+        for sym, value in reversed([p for p in pending if inner is None or inner in _syms_of(p[1])]):
+            stmt = BindIndex(sym, value, (stmt,))
+            pending = [p for p in pending if p[0] is not sym]
         if inner is not None:
             stmt = loop(inner, (stmt,), origin)
     return stmt
 
 
-def _mentioned(value: Expr) -> set[Sym]:
-    """The symbols in an expression."""
+def _syms_of(value: Expr) -> set[Sym]:
+    """Returns the free symbols of an expression."""
     return {sym for node in walk(value) for index in _indices(node) for sym in index.syms}
 
 
 def _indices(node: object) -> tuple[Affine, ...]:
     match node:
         case Load(ref):
-            return ref.at
-        case Idx(index, _):
+            return ref.indices
+        case IndexValue(index, _):
             return (index,)
         case When(cond):
             return (*cond.ge0, *cond.eq0)
@@ -265,32 +265,35 @@ def _indices(node: object) -> tuple[Affine, ...]:
             return ()
 
 
-def _meet(ref: Ref, op: Op | None, value: types.Operand, kind: Precision, origin: Origin, *, first: bool) -> Stmt:
-    """The cell meets a value, in the type `kind`; `first` when it holds the neutral element, written or not."""
-    own = ref.buf.precision
+def _accumulate(
+    ref: Ref, op: Op | None, value: types.Operand, compute_type: Precision, origin: Origin, *, is_first: bool
+) -> Stmt:
+    """Combines a cell with a value in `compute_type`. If `is_first`, the cell holds the neutral element, possibly
+    not yet stored."""
+    storage_type = ref.buf.precision
     if op is None:
-        return Store(ref, types.cast(value, own), origin)
-    operand = types.cast(value, kind)
+        return Store(ref, types.cast(value, storage_type), origin)
+    operand = types.cast(value, compute_type)
     if op is SUB:
         op, operand = ADD, Apply(NEG, (operand,))
-    if first:
-        result: Expr = operand if op in TRUE_NEUTRAL else Apply(op, (types.neutral(op, kind), operand))
-        return Store(ref, types.cast(result, own), origin)
-    if op.monoid and own is kind:
+    if is_first:
+        result: Expr = operand if op in TRUE_NEUTRAL else Apply(op, (types.neutral(op, compute_type), operand))
+        return Store(ref, types.cast(result, storage_type), origin)
+    if op.monoid and storage_type is compute_type:
         return Update(ref, op, operand, origin)
-    return Store(ref, types.cast(Apply(op, (types.cast(Load(ref), kind), operand)), own), origin)
+    return Store(ref, types.cast(Apply(op, (types.cast(Load(ref), compute_type), operand)), storage_type), origin)
 
 
-def _is_summed_apart(own: Precision, kind: Precision) -> bool:
-    """That cells which meet several values do so in a buffer of the wider type. Integers are stored at every step."""
-    return own is not kind and own.family in (Family.FLOAT, Family.BOOL)
+def _needs_wide_accumulator(storage_type: Precision, compute_type: Precision) -> bool:
+    """Whether repeated accumulation needs a buffer of the wider compute type; integers are stored at every step."""
+    return storage_type is not compute_type and storage_type.family in (Family.FLOAT, Family.BOOL)
 
 
-def _overwrites_what_it_reads(assign: Assign, early: bool) -> bool:
-    """That a right side reads a cell of the left side after it may have changed; `early`: some change before their
-    own iteration. Reading the very cell that the iteration writes is harmless otherwise."""
+def _reads_overwritten_cells(assign: Assign, early: bool) -> bool:
+    """Whether a right-hand side reads cells of the left-hand side after they may have changed. Reading only the cell
+    that the same iteration writes is safe, unless `early`: cells may change before their iteration."""
     for piece in assign.pieces:
         for read in piece.reads:
-            if read.node is assign.lhs and not read.merge and (early or read.at != piece.at):
+            if read.node is assign.lhs and not read.merge and (early or read.indices != piece.indices):
                 return True
     return False

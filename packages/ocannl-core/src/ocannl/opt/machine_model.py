@@ -1,143 +1,142 @@
-"""Every byte, cycle and count that a heuristic of a pass compares with: what one tunes for a new processor.
+"""Machine model: all sizes, cycle counts and thresholds of the heuristics, to be tuned for a new processor.
 
-Passes read these numbers when they run (`machine.MIN_BYTES_SAVED`), so a test replaces one with
-`mock.patch.object(machine_model, "MIN_BYTES_SAVED", 0)` and sees a pass at work on a small program. No number here
-decides whether a transformation is legal: whatever the values, results are the same up to the order of summation. What
-a backend knows of its target (sizes of caches, vectors, registers) is in `ir.capabilities`; the factors that passes
-apply to it are here. The order of summation follows from some of these numbers, and must be the same on all machines
-with equal vectors: so they are constants, and do not depend on the caches at hand.
+Passes read these constants when they run (`machine.MIN_BYTES_SAVED`), so that a test can exercise a pass on a small
+program with `mock.patch.object(machine_model, "MIN_BYTES_SAVED", 0)`. No constant decides whether a transformation is
+legal: for all values, results are equal up to the order of summation. Properties of the target (sizes of caches,
+vectors, registers) are in `ir.capabilities`; the factors that passes apply to them are here. Constants that determine
+the order of summation do not depend on the caches, so that it is equal on all machines with the same vectors.
 
-The cost model of tiles remembers what it has computed (`plan.model`): its numbers stay as they are in a process.
+The cost model of tiles caches its results (`schedule.plan.cost_model`): its constants must not change within a process.
 """
 
 from __future__ import annotations
 
 from math import prod
 
-from ocannl.ir.work import STRETCH
+from ocannl.ir import work
 
 # --- caches and memory -----------------------------------------------------------------------------------------------
 
-LINE_BYTES = 64  # of a cache line
-ELEMENTS_PER_LINE = 16  # float32
-L1_ELEMENTS = 1 << 13  # float32 in a first-level cache of 32 KiB
-L1_MIN_WAYS = 4  # associativity of a first-level cache, at least
-CONFLICT_STRIDE_BYTES = 1 << 12  # addresses so far apart compete for one set of the first-level cache
-LINE_FILL_LOADS = 2  # loads that could execute while a line comes from the second-level cache
-PRIVATE_MISS_LINE_CYCLES = 1.0  # for a line from beyond the private cache of a core, with hardware prefetching
-LLC_LINE_CYCLES = 3.0  # for a line from the cache that cores share, in estimates of loop orders
-DRAM_LINE_CYCLES = 8.0  # for a line from memory, in estimates of loop orders
-SHORT_RUN_CYCLES = 16.0  # added for a line from memory if the next tile does not continue where it lies
-MEMORY_BYTES_PER_CYCLE = 32  # that come from or go to beyond the first-level cache
+LINE_BYTES = 64  # size of a cache line
+ELEMENTS_PER_LINE = 16  # float32 elements per cache line
+L1_ELEMENTS = 1 << 13  # float32 elements in an L1 cache of 32 KiB
+L1_MIN_ASSOCIATIVITY = 4  # lower bound on the associativity of L1 caches
+CONFLICT_STRIDE_BYTES = 1 << 12  # addresses at this distance map to the same set of the L1 cache
+LINE_FILL_LOADS = 2  # loads that could execute while a line is filled from L2
+PRIVATE_MISS_LINE_CYCLES = 1.0  # per line from beyond the private cache of a core, with hardware prefetching
+LLC_LINE_CYCLES = 3.0  # per line from the shared cache, in estimates of loop orders
+DRAM_LINE_CYCLES = 8.0  # per line from memory, in estimates of loop orders
+SHORT_RUN_CYCLES = 16.0  # additional cycles per line from memory if the next tile does not continue the run
+MEMORY_BYTES_PER_CYCLE = 32  # bandwidth beyond the L1 cache
 FAR_ELEMENT_CYCLES = 0.5  # to read and write an element of an array larger than the private cache
 COPY_ELEMENT_CYCLES = 1.0  # to copy an element into a packed operand
-OPERAND_CACHE_DIVISOR = 2  # 1 / share of the private cache for operands read again: the other half is passing traffic
-BLOCK_CACHE_DIVISOR = 4  # 1 / share of the private cache for a k-block: other operands pass through it, too
+OPERAND_CACHE_DIVISOR = 2  # reused operands may occupy half of the private cache; streaming data needs the other half
+BLOCK_CACHE_DIVISOR = 4  # a k-block may occupy a quarter of the private cache; other operands pass through it, too
 
-MAX_CHEAP_COPY_BYTES = 1 << 18  # of an array copied at cache speed, on any machine: the order of summation follows
-MIN_NONTEMPORAL_BYTES = 1 << 20  # of a result stored past the caches: smaller ones are still cached when they are read
-MIN_PREFETCHED_BYTES = 1 << 20  # of an array to prefetch: smaller ones stay in the private cache
-MAX_PREFETCHED_ROW_BYTES = 1 << 16  # of a row to prefetch: it must stay cached while the row before is worked on
-MAX_SCALAR_REPLACED_BYTES = 1 << 14  # of local arrays: compilers take long to find registers or stack slots for more
+MAX_CHEAP_COPY_BYTES = 1 << 18  # size of an array that is copied at cache speed; the order of summation depends on it
+MIN_NONTEMPORAL_BYTES = 1 << 20  # size of a result for non-temporal stores; smaller ones are still cached when read
+MIN_PREFETCHED_BYTES = 1 << 20  # size of an array to prefetch; smaller arrays stay in the private cache
+MAX_PREFETCHED_ROW_BYTES = 1 << 16  # size of a row to prefetch; it must stay cached while the previous row is processed
+MAX_SCALAR_REPLACED_BYTES = 1 << 14  # total size of local arrays; register allocation is slow for more
 
-# --- register tiles (`plan.model`): a core begins two vector operations and two loads in each cycle ------------------
+# --- register tiles (`plan.cost_model`): a core starts two vector operations and two loads per cycle -----------------
 
 TILE_SHAPES = (
     (1, 8), (1, 4), (1, 2), (1, 1), (2, 4), (4, 4), (6, 4), (4, 2), (6, 2), (8, 3), (12, 2), (4, 1), (8, 1), (14, 1)
 )  # fmt: skip
-"""Candidates where lanes are output cells: rows, and vectors in a row. They fit into 16 or 32 vector registers."""
+"""Tiles whose lanes are output cells, as rows and vectors per row, for 16 or 32 vector registers."""
 MAX_TILE_ROWS = max(rows for rows, _ in TILE_SHAPES)
 MAX_TILE_AREA = max(rows * vectors for rows, vectors in TILE_SHAPES)
-MAX_VECTORS_ONE_ROW = max(vectors for rows, vectors in TILE_SHAPES if rows == 1)
+MAX_VECTORS_SINGLE_ROW = max(vectors for rows, vectors in TILE_SHAPES if rows == 1)
 REDUCTION_TILE_SHAPES = (
     (1, 1, 8), (1, 1, 4), (1, 1, 2), (1, 1, 1), (6, 1, 4), (8, 1, 3), (4, 1, 4), (4, 1, 2), (2, 2, 2), (4, 2, 1),
     (4, 4, 1), (5, 4, 1),
 )  # fmt: skip
-"""Candidates where lanes are partial sums: rows, columns, and vectors."""
+"""Tiles whose lanes are partial sums, as rows, columns and vectors."""
 MAX_PARTIAL_SUMS = max(map(prod, REDUCTION_TILE_SHAPES))
-ADD_LATENCY_CYCLES = 4  # until an accumulator can be added to again
-LOOP_OVERHEAD_CYCLES = 0.2  # of an iteration; out-of-order execution hides most of it
-TILE_STARTUP_CYCLES = 12  # until a tile runs at full speed
-HORIZONTAL_SUM_CYCLES = 5  # to reduce a vector to one number
-ROW_SWITCH_CYCLES = 3.5  # to continue with another row of memory, for each row that is read at a time
+ADD_LATENCY_CYCLES = 4  # between dependent additions to an accumulator
+LOOP_OVERHEAD_CYCLES = 0.2  # per iteration; out-of-order execution hides most of it
+TILE_STARTUP_CYCLES = 12  # before a tile runs at full throughput
+HORIZONTAL_SUM_CYCLES = 5  # to reduce a vector to a scalar
+ROW_SWITCH_CYCLES = 3.5  # to continue with the next row in memory, per stream
 MAX_UNROLLED_OPS = 6  # additions per element up to which several vectors of a map are interleaved
-BOUND_SLACK = 0.999  # of a lower bound, since it is rounded otherwise than the estimate that it bounds
-SCALAR_PARTIAL_SUMS = 4  # interleaved without vectors: an addition takes about four cycles, and one begins in each
-MAX_LATENCY_BOUND_LOADS = 4  # in a term of a sum: with more of them the latency of the addition is hidden
-MAX_UNROLLED_EPILOGUE_OPS = 200  # additions up to which the epilogue of a tile is written out without loops
+BOUND_SLACK = 0.999  # factor on lower bounds that compensates for rounding differences to the estimates
+SCALAR_PARTIAL_SUMS = 4  # interleaved scalar accumulators; covers the latency of an addition
+MAX_LATENCY_BOUND_LOADS = 4  # loads per term; with more loads the latency of the addition is hidden
+MAX_UNROLLED_EPILOGUE_OPS = 200  # additions up to which the epilogue of a tile is fully unrolled
 
-# --- packing, blocking, loop order (`plan`) --------------------------------------------------------------------------
+# --- packing, blocking, loop order (`schedule.plan`) -----------------------------------------------------------------
 
-MIN_PARALLEL_TILE_CYCLES = 8_000  # of a group whose tiles are chosen for several threads: less runs on one
-BALANCED_THREADS = (2, 4)  # for which load imbalance is averaged: plans are the same for any number of threads
-IMBALANCE_WEIGHT = 0.15  # of load imbalance in the cost of a tile
-MIN_L2_TILE_ROWS = 6  # from which on operands come fast enough even from the second-level cache
-MIN_REDUCTION_PER_BLOCK = 256  # terms of a k-block, between two times that the sums go through memory
-MIN_OPERAND_REUSE = 8  # tiles that read a k-block: fewer do not repay storing the sums between blocks
-MIN_OUTER_TRIPS = 16  # of the outermost loop in other orders, so that threads can share it
-MAX_PERMUTED_LOOPS = 4  # of a group whose orders are all tried: 24 permutations
-STRIP_SIZES = (2, 4, 8, 16, 32, 64)  # tiles per strip that are tried in strip-mined loops
-MIN_LOOP_ORDER_SAVING = 0.05  # of the arithmetic's cycles that another order must save
-MAX_LOOP_ORDER_COST_RATIO = 0.9  # of the memory traffic of the usual order, at most, for another order
-MAX_LAYOUT_COST_RATIO = 0.97  # of the cycles before, at most, for another order of axes
-MIN_TERMS_PER_COPIED_CELL = 512  # that read a cell of a temporary, for a copy in another order to be considered
+MIN_PARALLEL_TILE_CYCLES = 8_000  # of a group whose tiles are chosen for load balance; shorter groups run on one thread
+BALANCED_THREADS = (2, 4)  # load imbalance is averaged over these; plans do not depend on the actual count
+IMBALANCE_WEIGHT = 0.15  # weight of load imbalance in the cost of a tile
+MIN_L2_TILE_ROWS = 6  # rows from which on a tile reuses operands enough to read them from L2
+MIN_REDUCTION_PER_BLOCK = 256  # terms of a k-block, which amortize storing and reloading the partial sums
+MIN_OPERAND_REUSE = 8  # tiles that read a k-block, which amortize storing the partial sums
+MIN_OUTER_TRIPS = 16  # trip count of the outermost loop after reordering, so that threads can share it
+MAX_PERMUTED_LOOPS = 4  # loops of which all permutations are evaluated (24)
+STRIP_SIZES = (2, 4, 8, 16, 32, 64)  # candidate numbers of tiles per strip
+MIN_LOOP_ORDER_SAVING = 0.05  # savings of a loop order, relative to the arithmetic cycles
+MAX_LOOP_ORDER_COST_RATIO = 0.9  # memory traffic of a loop order, relative to the default order
+MAX_LAYOUT_COST_RATIO = 0.97  # cycles with a new layout, relative to the cycles before
+MIN_TERMS_PER_COPIED_CELL = 512  # reads per cell of a temporary for which a copy in another layout is considered
 
 # --- autotuning ------------------------------------------------------------------------------------------------------
 
-MAX_CANDIDATES = 24  # plans of a group that are timed, that of the model among them
-MAX_CANDIDATE_COST_RATIO = 2.0  # of the model's best tile, for a tile that is timed: the model is not wrong by more
-MIN_AUTOTUNED_OPS = 10_000  # of a nest: less is over before it can be timed
-MAX_AUTOTUNED_TIME_RATIO = 0.97  # of the time of the model's plan, at most, for another one: less may be noise
+MAX_CANDIDATES = 24  # plans measured per group, including the model's plan
+MAX_CANDIDATE_COST_RATIO = 2.0  # estimated cost of a measured tile, relative to the best tile
+MIN_AUTOTUNED_OPS = 10_000  # of a nest; shorter nests cannot be measured reliably
+MAX_AUTOTUNED_TIME_RATIO = 0.97  # measured time relative to the model's plan; smaller differences may be noise
 
 # --- inlining and fusion ---------------------------------------------------------------------------------------------
 
-MAX_RECOMPUTED_OPS = 4  # additions that cost no more than storing a cell and loading it again
-MAX_EXPR_NODES = 64  # of an expression that inlining makes
-MAX_EPILOGUE_STREAMS = 12  # arrays of a group with its epilogue: hardware prefetches so many streams at a time
-MAX_EPILOGUE_NODES = 200  # of the expressions of a group with its epilogue
-MAX_FUSED_GROUPS = 24  # that share outer loops
-MAX_FUSED_STREAMS = 16  # arrays of groups that share outer loops: hardware prefetches so many streams at a time
-MAX_FUSION_SLOWDOWN = 1.3  # of fused groups against separate ones, whose nests cost more than their cycles
-MAX_REREAD_BYTES_PER_ROW = 1 << 15  # of an array that every fused row reads again: larger ones cost bandwidth
-MIN_SHARING_NESTS = 3  # of a hoisted loop, after fusion: fewer do not need it
-MIN_HOISTED_TRIPS = 8  # of a hoisted parallel loop, for threads to share
-MAX_HOISTED_ITERATION_BYTES = 1 << 20  # that a nest touches in an iteration of a hoisted loop: a private cache
-MIN_HOISTED_BYTES = 1 << 20  # that the nests of a hoisted loop touch: less is in a private cache anyway
-MAX_HOISTING_SLOWDOWN = 1.1  # of nests under a hoisted loop, whose intermediate results stay cached
+MAX_RECOMPUTED_OPS = 4  # additions that cost no more than storing and reloading a cell
+MAX_EXPR_NODES = 64  # size of an expression after inlining
+MAX_EPILOGUE_STREAMS = 12  # arrays accessed by a group with its epilogue; the limit of the hardware prefetcher
+MAX_EPILOGUE_NODES = 200  # size of the expressions of a group with its epilogue
+MAX_FUSED_GROUPS = 24  # groups that share outer loops
+MAX_FUSED_STREAMS = 16  # arrays accessed by groups that share outer loops; the limit of the hardware prefetcher
+MAX_FUSION_SLOWDOWN = 1.3  # cycles of fused groups, relative to separate ones, whose overheads are not modeled
+MAX_REREAD_BYTES_PER_ROW = 1 << 15  # size of an array that every fused row reads again; larger arrays cost bandwidth
+MIN_SHARING_NESTS = 3  # nests under a hoisted loop after fusion; fewer do not need it
+MIN_HOISTED_TRIPS = 8  # trip count of a hoisted parallel loop
+MAX_HOISTED_ITERATION_BYTES = 1 << 20  # accessed by a nest in one iteration of a hoisted loop; about a private cache
+MIN_HOISTED_BYTES = 1 << 20  # accessed by the nests of a hoisted loop; less is cached anyway
+MAX_HOISTING_SLOWDOWN = 1.1  # estimated cycles of nests under a hoisted loop; their intermediates stay cached
 
 # --- split and fused reductions --------------------------------------------------------------------------------------
 
-MAX_REDUCTION_PARTS = 64  # of a sum that threads share; the same for any number of threads
-MIN_REDUCTION_PARTS = 8  # of a sum: fewer do not occupy the threads
-MIN_SPLIT_ITERATIONS = 1 << 20  # of a sum: shorter ones are over before threads have begun
-MIN_BYTES_SAVED = 1 << 19  # that a fused row reduction does not read a second time
-MAX_PARTIAL_SUMS_BYTES = 1 << 14  # of one part of a fused row reduction: every row adds to it, in the first-level cache
+MAX_REDUCTION_PARTS = 64  # parts of a split reduction; independent of the number of threads
+MIN_REDUCTION_PARTS = 8  # parts of a split reduction; fewer do not occupy the threads
+MIN_SPLIT_ITERATIONS = 1 << 20  # trip count of a reduction to split; shorter ones finish before threads have started
+MIN_BYTES_SAVED = 1 << 19  # bytes that a fused row reduction avoids to read a second time
+MAX_PARTIAL_SUMS_BYTES = 1 << 14  # partial sums of a fused row reduction; updated by every row, they stay in L1
 
 # --- softmax and attention -------------------------------------------------------------------------------------------
 
-KEY_BLOCK = 64  # keys at a time where blocks are matrix products
-SOFTMAX_BLOCK = 4096  # elements at a time where rows are in memory: blocks of 16 KiB stay in the first-level cache
-MIN_KEYS = 16  # of a row for online softmax or recomputation
-MAX_VALUE_WIDTH = 256  # elements of a value that weights mix: a block of values stays in the private cache
-MAX_RECOMPUTED_TERMS = 256  # of a sum that is recomputed instead of stored
-MAX_NODES_PER_KEY = 400  # of the expressions that are recomputed for a key
-MIN_SIZE_RATIO = 4  # of a recomputed array against the largest operand of its sums: less saves no memory
+KEY_BLOCK = 64  # keys per block of a matrix product
+SOFTMAX_BLOCK = 4096  # elements per block of a row in memory; 16 KiB stay in L1
+MIN_KEYS = 16  # row length for online softmax and for recomputation
+MAX_VALUE_WIDTH = 256  # elements of a value vector; a block of values stays in the private cache
+MAX_RECOMPUTED_TERMS = 256  # terms of a recomputed reduction
+MAX_NODES_PER_KEY = 400  # size of the expressions recomputed per key
+MIN_SIZE_RATIO = 4  # size of a recomputed array relative to the largest operand of its reductions; less saves no memory
 
 # --- threads ---------------------------------------------------------------------------------------------------------
 
-MIN_PARALLEL_OPS = 200_000  # of a nest that threads share: waking them takes a hundredth of that time
+MIN_PARALLEL_OPS = 200_000  # of a parallelized nest; waking the threads takes about 1 % of its time
 MIN_CHUNK_OPS = 50_000  # of the iterations that a thread takes at a time
-STORE_OPS = 8  # additions that take as long as storing a cell: vectors do many in that time
-MAX_CHUNKS = 128  # of a loop: long ones go through memory in long strips
-POLL_INTERVAL_OPS = STRETCH  # between two polls; backends count chunks between polls by the same number
+STORE_OPS = 8  # additions that take as long as storing a cell, since vectors do many in parallel
+MAX_CHUNKS = 128  # chunks of a loop; more chunks would be short strips of memory
+POLL_INTERVAL_OPS = work.POLL_INTERVAL_OPS  # between polls; backends count chunks between polls with the same constant
 
 # --- grids of programs (GPUs) ----------------------------------------------------------------------------------------
 
 MAX_REGISTER_ROW = 1 << 13  # elements of a row that a program holds in registers
-MIN_BUSY_ROWS = 64  # rows of a softmax that keep the grid occupied, one program each
-MAX_PROGRAM_PARTS = 256  # of a sum that programs share
-PRODUCT_TERMS = 32  # of a matrix product that a program adds at a time
-COLUMN_TERMS = 64  # of a sum across rows that a program adds at a time
-ROW_TERMS = 2048  # of a sum along rows that a program adds at a time
-RESULTS_PER_LANE = 2  # of a matrix product, for the lanes of a program to be busy
-MIN_PROGRAM_TRIPS = 16  # of a program's loop over terms: fewer do not repay the second stage
+MIN_BUSY_ROWS = 64  # rows of a softmax that occupy the grid with one program each
+MAX_PROGRAM_PARTS = 256  # parts of a reduction that is split over programs
+PRODUCT_TERMS = 32  # terms per step of a matrix product in one program
+COLUMN_TERMS = 64  # terms per step of a reduction across rows in one program
+ROW_TERMS = 2048  # terms per step of a reduction along rows in one program
+RESULTS_PER_LANE = 2  # outputs of a matrix product per lane that keep the lanes busy
+MIN_PROGRAM_TRIPS = 16  # steps of a program's reduction loop; fewer do not amortize the second stage

@@ -1,4 +1,4 @@
-"""The passes, in order: read this first."""
+"""The pass pipeline of the optimizer. Start reading here."""
 
 from __future__ import annotations
 
@@ -8,109 +8,117 @@ from dataclasses import dataclass
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import Proc
 from ocannl.ir.tnode import TNode
-from ocannl.opt.again import again
-from ocannl.opt.fold import fold
-from ocannl.opt.fuse import fuse
-from ocannl.opt.gather import gather
-from ocannl.opt.inline import inline
-from ocannl.opt.invert import invert
-from ocannl.opt.join import join
-from ocannl.opt.layout import layout
-from ocannl.opt.memory import memory
-from ocannl.opt.number import number
-from ocannl.opt.online import online
-from ocannl.opt.outer import outer
-from ocannl.opt.pad import pad
-from ocannl.opt.parts import parts
-from ocannl.opt.phase import phase
-from ocannl.opt.poll import poll
-from ocannl.opt.prefetch import prefetch
-from ocannl.opt.rows import rows
-from ocannl.opt.schedule import BY_MODEL, Choices, schedule
-from ocannl.opt.settle import settle
-from ocannl.opt.share import share
-from ocannl.opt.stream import stream
-from ocannl.opt.sweep import sweep
-from ocannl.opt.unite import unite
+from ocannl.opt.fusion.fuse_epilogues import fuse_epilogues
+from ocannl.opt.fusion.fuse_outer_loops import fuse_outer_loops
+from ocannl.opt.fusion.fuse_parallel_loops import fuse_parallel_loops
+from ocannl.opt.fusion.hoist_parallel_loop import hoist_parallel_loop
+from ocannl.opt.fusion.inline_producers import inline_producers
+from ocannl.opt.fusion.merge_initialization import merge_initialization
+from ocannl.opt.idioms.attention.online_softmax import online_softmax
+from ocannl.opt.idioms.attention.recompute import recompute_attention
+from ocannl.opt.idioms.one_hot_to_gather import one_hot_to_gather
+from ocannl.opt.idioms.scatter_to_gather import scatter_to_gather
+from ocannl.opt.memory.allocate import allocate_memory
+from ocannl.opt.memory.choose_layouts import choose_layouts
+from ocannl.opt.memory.decide_placement import decide_placement
+from ocannl.opt.memory.nontemporal_stores import use_nontemporal_stores
+from ocannl.opt.memory.pad_rows import pad_rows
+from ocannl.opt.memory.prefetch import prefetch
+from ocannl.opt.parallel.insert_polls import insert_polls
+from ocannl.opt.parallel.parallelize import parallelize
+from ocannl.opt.parallel.split_reductions import split_reductions
+from ocannl.opt.schedule.schedule import MODEL_CHOICES, PlanChoices, schedule
+from ocannl.opt.simplify.common_subexpressions import eliminate_common_subexpressions
+from ocannl.opt.simplify.dead_code import eliminate_dead_code
+from ocannl.opt.simplify.equal_arrays import eliminate_equal_arrays
+from ocannl.opt.simplify.simplify import simplify
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
+    """A transformation of programs; `when` is false if the target does not need it."""
+
     name: str
     run: Callable[[Proc], Proc]
     when: bool = True
 
 
-Chooser = Callable[[Proc], Choices]
+PlanSelector = Callable[[Proc], PlanChoices]
+"""Chooses plans for the groups of a program that is about to be scheduled."""
 
 
-def by_model(proc: Proc) -> Choices:
-    """All plans as the model has them."""
-    return BY_MODEL
+def use_cost_model(proc: Proc) -> PlanChoices:
+    """Selects the cost model's plan for every group."""
+    return MODEL_CHOICES
 
 
-def passes(asked: Mapping[TNode, str], capabilities: Capabilities, choose: Chooser = by_model) -> tuple[Pass, ...]:
-    """What happens to a lowered program, first to last. Any of them can be left out."""
-    grouped, far = capabilities.scheduled or capabilities.grouped, capabilities.caches.far_bytes
-    divided = capabilities.scheduled or capabilities.lanes > 0
+def passes(
+    keep_reasons: Mapping[TNode, str], capabilities: Capabilities, choose: PlanSelector = use_cost_model
+) -> tuple[Pass, ...]:
+    """Returns the passes for a target, in order. Every pass is optional."""
+    c, threshold = capabilities, capabilities.caches.streaming_threshold_bytes
+    fuses = c.wants_schedule or c.wants_fusion_groups
+    splits = c.wants_schedule or c.grid_threads > 0
     return (
-        Pass("settle", lambda proc: settle(proc, asked)),  # the others remove temporaries, never what is kept
-        Pass("fold", fold),
-        Pass("join", join),  # before `inline`, which takes stores
-        Pass("inline", lambda proc: inline(proc, grouped)),  # after `fold`: costs are true
-        Pass("gather", gather),  # after `inline`: tests of indices are where they are asked
-        Pass("unite", unite),  # after `inline`: fewer arrays are left
-        Pass("sweep", sweep),  # after these, which leave dead nests behind
-        Pass("invert", invert, when=grouped),  # after `gather`, which wants the loops of the scatter
-        Pass("fuse", fuse, when=grouped),  # after `sweep`: what is dead is nobody's business
-        Pass("layout", lambda proc: layout(proc, capabilities), when=grouped),  # of what `fuse` left
-        Pass("outer", lambda proc: outer(proc, capabilities), when=capabilities.scheduled),  # strides are known
-        Pass("pad", pad, when=capabilities.scheduled),  # after `outer`, which drops axes
-        Pass("again", again, when=capabilities.online),  # before `online`, which keeps what others read
-        Pass("online", online, when=capabilities.online),  # before `rows`, which takes softmax apart by rows alone
-        Pass("rows", lambda proc: rows(proc, capabilities), when=grouped),  # strides are final
-        Pass("parts", lambda proc: parts(proc, lanes=capabilities.lanes), when=divided),  # after `rows`
-        Pass("schedule", lambda proc: schedule(proc, capabilities, choose(proc)), when=capabilities.scheduled),
-        Pass("number", number, when=grouped),  # after `schedule`, which takes perfect nests
-        Pass("prefetch", lambda proc: prefetch(proc, far), when=capabilities.scheduled),  # after `schedule`:
-        Pass("stream", lambda proc: stream(proc, far), when=capabilities.scheduled),  # these look at vectors
-        Pass("phase", phase, when=capabilities.scheduled),  # after `stream`, which looks at nests by themselves
-        Pass("share", share, when=capabilities.scheduled),  # before `poll`, which divides loops
-        Pass("poll", poll, when=capabilities.scheduled),
-        Pass("memory", lambda proc: memory(proc, capabilities.alignment_bytes)),  # last: knows who lives with whom
+        Pass("decide_placement", lambda proc: decide_placement(proc, keep_reasons)),  # only temporaries can be removed
+        Pass("simplify", simplify),
+        Pass("merge_initialization", merge_initialization),  # before inlining, which takes single stores
+        Pass("inline_producers", lambda proc: inline_producers(proc, fuses)),  # `simplify` makes costs accurate
+        Pass("one_hot_to_gather", one_hot_to_gather),  # after inlining, which brings one-hot masks to their reductions
+        Pass("eliminate_equal_arrays", eliminate_equal_arrays),  # after inlining, which leaves fewer arrays
+        Pass("eliminate_dead_code", eliminate_dead_code),  # after the passes that leave dead nests behind
+        Pass("scatter_to_gather", scatter_to_gather, when=fuses),  # after `one_hot_to_gather`, which matches scatters
+        Pass("fuse_epilogues", fuse_epilogues, when=fuses),  # after dead code is gone
+        Pass("choose_layouts", lambda proc: choose_layouts(proc, c), when=fuses),  # of arrays left after fusion
+        Pass("hoist_parallel_loop", lambda proc: hoist_parallel_loop(proc, c), when=c.wants_schedule),
+        Pass("pad_rows", pad_rows, when=c.wants_schedule),  # after `hoist_parallel_loop`, which contracts arrays
+        Pass("recompute_attention", recompute_attention, when=c.wants_online_softmax),  # before weights are consumed
+        Pass("online_softmax", online_softmax, when=c.wants_online_softmax),  # before loop fusion does
+        Pass("fuse_outer_loops", lambda proc: fuse_outer_loops(proc, c), when=fuses),  # strides are final
+        Pass("split_reductions", lambda proc: split_reductions(proc, lanes=c.grid_threads), when=splits),
+        Pass("schedule", lambda proc: schedule(proc, c, choose(proc)), when=c.wants_schedule),
+        Pass("eliminate_common_subexpressions", eliminate_common_subexpressions, when=fuses),  # of scheduled statements
+        Pass("prefetch", lambda proc: prefetch(proc, threshold), when=c.wants_schedule),  # vectors are chosen
+        Pass("use_nontemporal_stores", lambda proc: use_nontemporal_stores(proc, threshold), when=c.wants_schedule),
+        Pass("fuse_parallel_loops", fuse_parallel_loops, when=c.wants_schedule),  # last to see single nests
+        Pass("parallelize", parallelize, when=c.wants_schedule),  # before `insert_polls`, which splits loops
+        Pass("insert_polls", insert_polls, when=c.wants_schedule),
+        Pass("allocate_memory", lambda proc: allocate_memory(proc, c.alignment_bytes)),  # last: lifetimes are final
     )
 
 
 def optimize(
     proc: Proc,
-    asked: Mapping[TNode, str],
+    keep_reasons: Mapping[TNode, str],
     capabilities: Capabilities,
     on_stage: Callable[[str, Proc], None] | None = None,
     without: frozenset[str] = frozenset(),
-    choose: Chooser = by_model,
+    choose: PlanSelector = use_cost_model,
 ) -> Proc:
-    """The program that a backend gets: same results in every kept node, summed perhaps in another order.
+    """Runs the passes on a lowered program. Kept nodes get the same values, up to the order of summation.
 
-    `asked` are the nodes that somebody wants to look at afterwards, and who; `on_stage` sees the program after each
-    pass; passes named in `without` are left out; `choose` may prefer other plans than the model.
+    `keep_reasons` maps every node that is read after the program to the reason why it is kept; `on_stage` receives the
+    program after each pass; passes named in `without` are skipped; `choose` may override plans of the cost model.
+
+    Raises ValueError if `without` names an unknown pass.
     """
-    table = passes(asked, capabilities, choose)
-    unknown = without - {each.name for each in table}
+    pipeline = passes(keep_reasons, capabilities, choose)
+    names = [step.name for step in pipeline]
+    unknown = sorted(without.difference(names))
     if unknown:
-        known = ", ".join(each.name for each in table)
-        raise ValueError(f"no pass is called {', '.join(sorted(unknown))}; there are {known}")
-    for each in table:
-        if each.when and each.name not in without:
-            proc = each.run(proc)
+        raise ValueError(f"no pass is called {', '.join(unknown)}; there are {', '.join(names)}")
+    for step in pipeline:
+        if step.when and step.name not in without:
+            proc = step.run(proc)
             if on_stage is not None:
-                on_stage(each.name, proc)
+                on_stage(step.name, proc)
     return proc
 
 
-def finished(proc: Proc, capabilities: Capabilities, choices: Choices) -> Proc:
-    """The program after the last passes, from that on which makes these choices."""
-    table = passes({}, capabilities, lambda proc: choices)
-    first = [each.name for each in table].index("schedule")
-    for each in table[first:]:
-        proc = each.run(proc)
+def schedule_and_finish(proc: Proc, capabilities: Capabilities, choices: PlanChoices) -> Proc:
+    """Runs `schedule` with the given plans, and all passes after it."""
+    pipeline = passes({}, capabilities, lambda proc: choices)
+    first = [step.name for step in pipeline].index("schedule")
+    for step in pipeline[first:]:
+        proc = step.run(proc)
     return proc

@@ -1,4 +1,4 @@
-"""The arrays of nodes on one device: where each lies, and whether it holds a value of its node."""
+"""The device arrays of a context: the location of each node, and whether its array holds a valid value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ocannl.base.errors import BackendError, DtypeError, OutOfMemory, ShapeError
 from ocannl.base.log import logger
 from ocannl.ir.tnode import TNode
 from ocannl.runtime.context_lock import ContextLock
-from ocannl.runtime.pools import Slab, packed
+from ocannl.runtime.pools import Slab, pack
 
 Array = np.ndarray[Any, Any]
 P = ParamSpec("P")
@@ -26,23 +26,23 @@ _log = logger("runtime.arrays")
 
 @dataclass(slots=True, eq=False)
 class Resident:
-    """An array that lives on the device.
+    """An array in device memory.
 
-    What the context's own queue does to it happens in order; `readers` are points that other queues pass when they are
-    done reading it, and for which whoever writes it next has to wait.
+    Accesses by the context's own queue are ordered. `readers` are events of other queues that read the array; the next
+    write has to wait for them.
     """
 
     slab: Slab
     where: Location
-    written: bool = False  # it holds a value of the node
-    started: bool = False  # it ever did
+    written: bool = False  # holds a valid value of the node
+    started: bool = False  # has ever held one
     readers: list[Event] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Bytes of memory: what a context holds, of that the scratch memory of its routines (those that were bound to a
-    smaller one may keep it) and its merge buffers, and what all contexts hold on its device."""
+    """Memory usage in bytes: the total of a context, thereof the arena of its routines (excluding smaller arenas still
+    bound to earlier routines) and its merge buffers, and the total of all contexts on the device."""
 
     held_bytes: int
     arena_bytes: int
@@ -51,22 +51,21 @@ class Usage:
 
 
 class Arrays:
-    """Memory that is given back when a node dies, or all of it on request; a node's merge buffer is an array beside its
-    own.
+    """Owns the arrays of nodes; memory is freed when a node is garbage-collected, or all of it by `release`. The merge
+    buffer of a node is a separate array.
 
-    `turn.state` changes whenever an array comes to hold a value or ceases to: who has looked at one state need not look
-    again while it lasts.
+    `lock.epoch` changes whenever the validity of an array changes, so a check stays valid within one epoch.
     """
 
     def __init__(self, queue: Queue, alignment_bytes: int) -> None:
         self.queue = queue
-        self.turn = ContextLock()
+        self.lock = ContextLock()
         self._alignment = alignment_bytes
         self._residents: weakref.WeakKeyDictionary[TNode, Resident] = weakref.WeakKeyDictionary()
         self._merged: weakref.WeakKeyDictionary[TNode, Resident] = weakref.WeakKeyDictionary()
         self._slabs: weakref.WeakSet[Slab] = weakref.WeakSet()
         self._arena: Slab | None = None
-        self._unsure: dict[Resident, Event | None] = {}  # written by work that may not be done yet; when, if known
+        self._pending_writes: dict[Resident, Event | None] = {}  # writes that may not have completed, with their events
 
     def __contains__(self, node: TNode) -> bool:
         return node in self._residents
@@ -75,35 +74,35 @@ class Arrays:
         return self._residents[node]
 
     def allocate(self, nodes: Iterable[TNode]) -> None:
-        """Room for those that have none, in one slab."""
+        """Allocates the nodes that have no array yet, in one slab."""
         new = [n for n in dict.fromkeys(nodes) if n not in self._residents]
         if not new:
             return
-        for node, resident in zip(new, self._place(new), strict=True):
+        for node, resident in zip(new, self._allocate_slab(new), strict=True):
             self._residents[node] = resident
 
     def merge_buffer(self, node: TNode) -> Resident:
-        """Where another context's copy of the node is put, for code to read."""
+        """Returns the array that receives another context's value of the node; allocates it on first use."""
         if node not in self._merged:
-            (self._merged[node],) = self._place([node])
+            (self._merged[node],) = self._allocate_slab([node])
         return self._merged[node]
 
-    def merges(self, node: TNode) -> bool:
-        """Whether there is a merge buffer of the node."""
+    def has_merge_buffer(self, node: TNode) -> bool:
+        """Whether a merge buffer of the node is allocated."""
         return node in self._merged
 
-    def _place(self, nodes: list[TNode]) -> list[Resident]:
+    def _allocate_slab(self, nodes: list[TNode]) -> list[Resident]:
         sizes = [math.prod(n.dims, start=n.precision.nbytes) for n in nodes]
-        offsets, size = packed(sizes, self._alignment)
+        offsets, size = pack(sizes, self._alignment)
         try:
             slab = self._slab(size)
-        except OutOfMemory as wrong:
-            nbytes, largest = max(zip(sizes, nodes, strict=True), key=lambda each: each[0])
-            raise OutOfMemory(f"{wrong}; `{largest.label}` of sizes {largest.dims} takes {nbytes}") from None
+        except OutOfMemory as error:
+            nbytes, largest = max(zip(sizes, nodes, strict=True), key=lambda pair: pair[0])
+            raise OutOfMemory(f"{error}; `{largest.label}` of sizes {largest.dims} takes {nbytes}") from None
         return [Resident(slab, slab.at(offset)) for offset in offsets]
 
     def arena(self, size_bytes: int) -> Slab:
-        """Scratch memory that routines share; those bound to a smaller one keep that."""
+        """Returns the scratch memory shared by routines; routines bound to a smaller arena keep it."""
         if self._arena is None or self._arena.size_bytes < size_bytes:
             self._arena = self._slab(size_bytes)
         return self._arena
@@ -114,10 +113,10 @@ class Arrays:
         return slab
 
     def release(self) -> None:
-        """Gives all memory back, whoever still refers to it."""
-        self.turn.state += 1
+        """Frees all memory, even if references remain."""
+        self.lock.epoch += 1
         for reader in [r for array in self._residents.values() for r in array.readers]:
-            with suppress(BackendError):  # it has failed, so it no longer reads
+            with suppress(BackendError):  # a failed reader no longer reads
                 reader.synchronize()
         self._residents.clear()
         self._merged.clear()
@@ -125,83 +124,84 @@ class Arrays:
         for slab in list(self._slabs):
             slab.release()
 
-    # --- what they hold ---
+    # --- validity ---
 
     def holds(self, node: TNode) -> bool:
         array = self._residents.get(node)
         return array is not None and array.written
 
-    def held(self, node: TNode) -> bool:
-        """Whether the array ever held a value."""
+    def was_written(self, node: TNode) -> bool:
+        """Whether the array has ever held a value."""
         array = self._residents.get(node)
         return array is not None and array.started
 
     def mark(self, node: TNode, written: bool) -> None:
-        """A node that has no array holds nothing anyway."""
+        """Sets the validity of a node's array, if it has one."""
         array = self._residents.get(node)
         if array is not None:
-            self.settle(array, written)
+            self.set_written(array, written)
 
-    def settle(self, array: Resident, written: bool) -> None:
+    def set_written(self, array: Resident, written: bool) -> None:
         if array.written != written:
             array.written = written
             array.started = True
-            self.turn.state += 1
+            self.lock.epoch += 1
 
-    # --- what is put into the queue ---
+    # --- queue operations ---
 
-    def do(self, work: Callable[P, T], /, *given: P.args, **options: P.kwargs) -> T:
-        """Has the queue do something. If it breaks, nobody knows what is held by whatever was waiting in it."""
+    def run(self, work: Callable[P, T], /, *args: P.args, **options: P.kwargs) -> T:
+        """Performs a queue operation; a failure invalidates all arrays with pending writes."""
         try:
-            return work(*given, **options)
+            return work(*args, **options)
         except BaseException:
-            self.break_off(())
+            self.invalidate(())
             raise
 
-    def write(self, array: Resident, work: Callable[P, None], /, *given: P.args, **options: P.kwargs) -> None:
-        """Has the queue do something that gives the array its value; if it breaks, nobody knows what that is."""
+    def write(self, array: Resident, work: Callable[P, None], /, *args: P.args, **options: P.kwargs) -> None:
+        """Performs a queue operation that writes the array; a failure invalidates the array as well."""
         try:
-            work(*given, **options)
+            work(*args, **options)
             if not self.queue.immediate:
-                self.expect((array,), self.queue.record())
+                self.add_pending((array,), self.queue.record())
         except BaseException:
-            self.break_off((array,))
+            self.invalidate((array,))
             raise
-        self.settle(array, True)
+        self.set_written(array, True)
 
-    def expect(self, written: Iterable[Resident], done: Event | None = None) -> None:
-        """These hold what they should once the queue has come so far."""
-        self._unsure.update(dict.fromkeys(written, done))
+    def add_pending(self, written: Iterable[Resident], done: Event | None = None) -> None:
+        """Registers writes that are pending until `done`, or until the queue is synchronized."""
+        self._pending_writes.update(dict.fromkeys(written, done))
 
-    def break_off(self, written: Iterable[Resident]) -> None:
-        lost = [array for array, done in self._unsure.items() if done is None or not done.is_done()]
+    def invalidate(self, written: Iterable[Resident]) -> None:
+        """Marks these arrays and all arrays with pending writes as uninitialized."""
+        lost = [array for array, done in self._pending_writes.items() if done is None or not done.is_done()]
         for array in (*written, *lost):
             array.written = False
-        self._unsure.clear()
-        self.turn.state += 1
+        self._pending_writes.clear()
+        self.lock.epoch += 1
 
     def synchronize(self) -> None:
-        """Waits until all is done; raises what went wrong in it."""
-        self.do(self.queue.synchronize)
-        self._unsure.clear()
+        """Waits for all submitted work; raises its error."""
+        self.run(self.queue.synchronize)
+        self._pending_writes.clear()
 
     def before_write(self, arrays: Iterable[Resident]) -> None:
-        """What the queue does from now on begins when nobody else reads these any more."""
+        """Orders later work of the queue after all reads of these arrays by other queues."""
         for array in arrays:
             for reader in array.readers:
-                self.do(self.queue.wait, reader, needed=False)  # one that has failed reads no more
+                self.run(self.queue.wait, reader, needed=False)  # a failed reader no longer reads
             array.readers.clear()
 
     def upload(self, node: TNode, array: Array) -> None:
-        """The array is left alone by everyone from now on, or until this returns if the queue is immediate."""
+        """Copies a host array to the node. The caller must not modify it afterwards, unless the queue is immediate."""
         _log.debug("`%s` to the device, %d bytes", node.label, array.nbytes)
         resident = self._residents[node]
         if resident.readers:
             self.before_write((resident,))
         self.write(resident, self.queue.from_host, resident.where, array)
 
-    def take(self, node: TNode, where: Location, dims: tuple[int, ...], kind: np.dtype[Any]) -> None:
-        """A copy of an array that another library has on the device."""
+    def copy_from_device(self, node: TNode, where: Location, dims: tuple[int, ...], kind: np.dtype[Any]) -> None:
+        """Copies an array of another library on the same device to the node."""
         if dims != node.dims:
             raise ShapeError(f"`{node.label}` has the sizes {node.dims}, and the array that is to set it {dims}")
         if kind != node.precision.numpy:
@@ -212,15 +212,15 @@ class Arrays:
         self.write(resident, self.queue.copy, where, resident.where, math.prod(dims, start=kind.itemsize))
 
     def download(self, node: TNode, *, merged: bool = False) -> Array:
-        """A copy of the node, or of its merge buffer."""
+        """Returns a host copy of the node, or of its merge buffer."""
         out = np.empty(node.dims, node.precision.numpy)
         _log.debug("`%s%s` from the device, %d bytes", node.label, ".merge" if merged else "", out.nbytes)
-        self.do(self.queue.to_host, (self.merge_buffer(node) if merged else self._residents[node]).where, out)
+        self.run(self.queue.to_host, (self.merge_buffer(node) if merged else self._residents[node]).where, out)
         self.synchronize()
         return out
 
     def usage(self) -> Usage:
         arena = self._arena.size_bytes if self._arena else 0
-        held = sum(slab.size_bytes for slab in self._slabs)
+        total = sum(slab.size_bytes for slab in self._slabs)
         merge = sum(math.prod(n.dims, start=n.precision.nbytes) for n in self._merged)
-        return Usage(held, arena, merge, self.queue.device.bytes_in_use)
+        return Usage(total, arena, merge, self.queue.device.bytes_in_use)

@@ -1,4 +1,4 @@
-"""Nests in whichever way of the backend's is the fastest."""
+"""Autotuning of code variants: selects the fastest variant of each nest for a `Tunable` backend."""
 
 from __future__ import annotations
 
@@ -8,45 +8,45 @@ from ocannl.codegen.nests import nests
 from ocannl.ir.loops import Proc
 from ocannl.ir.work import work
 from ocannl.opt import machine_model as machine
-from ocannl.opt.search import winner
-from ocannl.runtime.benchmark import Timer
-from ocannl.runtime.profile import program_of
+from ocannl.opt.autotune import index_of_fastest
+from ocannl.runtime.benchmark import Benchmark
+from ocannl.runtime.profile import nest_program
 
 
-def tuned(proc: Proc, backend: Tunable, timer: Timer) -> tuple[int, ...]:
-    """The way of each nest; the longest nests are tried first, while there is time."""
-    pieces = [program_of(f"{proc.name}_{place}", proc, nest) for place, nest in enumerate(nests(proc))]
+def fastest_variants(proc: Proc, backend: Tunable, benchmark: Benchmark) -> tuple[int, ...]:
+    """Returns a variant for each nest; nests are tuned in order of decreasing work until the time budget expires."""
+    pieces = [nest_program(f"{proc.name}_{position}", proc, nest) for position, nest in enumerate(nests(proc))]
     amounts = [work(piece.body) for piece in pieces]
-    found = [0] * len(pieces)
-    for place in sorted(range(len(pieces)), key=lambda place: (-amounts[place], place)):
-        piece, ways = pieces[place], backend.ways(pieces[place])
-        found[place] = ways[0]
-        if amounts[place] < machine.MIN_AUTOTUNED_OPS or len(ways) == 1:
+    choices = [0] * len(pieces)
+    for position in sorted(range(len(pieces)), key=lambda position: (-amounts[position], position)):
+        piece, variants = pieces[position], backend.variants(pieces[position])
+        choices[position] = variants[0]
+        if amounts[position] < machine.MIN_AUTOTUNED_OPS or len(variants) == 1:
             continue
-        known = timer.recall(piece)
-        if known is None or len(known) != 1 or known[0] not in ways:
-            way = _fastest(piece, backend, timer)
-            if way is None:
+        cached = benchmark.lookup(piece)
+        if cached is None or len(cached) != 1 or cached[0] not in variants:
+            variant = _fastest(piece, backend, benchmark)
+            if variant is None:
                 continue
-            known = (way,)
-            timer.remember(piece, known)
-        (found[place],) = known
-    return tuple(found)
+            cached = (variant,)
+            benchmark.insert(piece, cached)
+        (choices[position],) = cached
+    return tuple(choices)
 
 
-def _fastest(piece: Proc, backend: Tunable, timer: Timer) -> int | None:
-    if timer.is_late():
+def _fastest(piece: Proc, backend: Tunable, benchmark: Benchmark) -> int | None:
+    if benchmark.check_deadline():
         return None
-    ways = backend.ways(piece)
-    codes = [_compiled(piece, backend, way) for way in ways]
-    took = timer.compared([piece] * len(ways), codes)
-    if took is None:
+    variants = backend.variants(piece)
+    codes = [_compiled(piece, backend, variant) for variant in variants]
+    seconds = benchmark.benchmark([piece] * len(variants), codes)
+    if seconds is None:
         return None
-    return ways[winner(took)]
+    return variants[index_of_fastest(seconds)]
 
 
-def _compiled(piece: Proc, backend: Tunable, way: int) -> Code | None:
+def _compiled(piece: Proc, backend: Tunable, variant: int) -> Code | None:
     try:
-        return backend.compile_in([piece], [[way]])
+        return backend.compile_variants([piece], [[variant]])
     except CompileError:
         return None

@@ -1,4 +1,4 @@
-"""How long nests take on this machine, by any plan: measured once, and remembered."""
+"""Benchmarking of candidate plans and code variants on this machine; the choices are cached."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ import numpy as np
 from ocannl.backend.api import Backend, Code, Device, Location, Pool, Queue
 from ocannl.base.errors import CompileError, Unsupported
 from ocannl.base.log import logger
-from ocannl.codegen.deduplicate import anonymous
+from ocannl.codegen.deduplicate import canonical_text
 from ocannl.codegen.nests import nests
-from ocannl.ir.loops import Home, Proc
+from ocannl.ir.loops import MemorySpace, Proc
 from ocannl.runtime import fingerprint
 from ocannl.runtime.disk_cache import Record, open_cache
 
-ROUNDS = 12  # in which programs take turns
-STRETCH_S = 1e-4  # of calls in a turn, at least
-CLOSE = 1.2  # times the best time, from where on a program is out after a few rounds
-EARLY = 3
-BITS = 0x3F  # every byte of arrays of fractions: each is a number that is not small, whatever the type
-_log = logger("runtime.timer")
-_known: dict[str, tuple[int, ...]] = {}
+ROUNDS = 12  # of interleaved samples, one per program
+MIN_SAMPLE_SECONDS = 1e-4
+MAX_SLOWDOWN = 1.2  # relative to the best time; slower programs are dropped after `MIN_ROUNDS`
+MIN_ROUNDS = 3
+FILL_BYTE = 0x3F  # repeated, a normal number of moderate size in every float type
+_log = logger("runtime.benchmark")
+_memory: dict[str, tuple[int, ...]] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Searcher:
-    """Where plans are tried, by how many threads, and for how long for each routine."""
+class Autotuner:
+    """The configuration of autotuning: backend, device, number of threads, and time budget per routine."""
 
     backend: Backend
     device: Device
@@ -41,131 +41,135 @@ class Searcher:
     seconds: float
 
     @property
-    def words(self) -> str:
+    def plan_origin(self) -> str:
+        """Identifies the plans in cache keys."""
         return f"searched with {self.threads} threads"
 
-    def timer(self) -> Timer:
-        """One whose time begins now."""
-        return Timer(self, perf_counter() + self.seconds)
+    def timer(self) -> Benchmark:
+        """Returns a benchmark whose time budget starts now."""
+        return Benchmark(self, perf_counter() + self.seconds)
 
 
 @dataclass(slots=True)
-class Timer:
+class Benchmark:
     """Implements `opt.search.Timer`."""
 
-    where: Searcher
+    autotuner: Autotuner
     deadline: float
-    is_over: bool = field(default=False, init=False)  # and something was left to do
+    has_expired: bool = field(default=False, init=False)  # before all candidates were measured
 
-    # ------------------------------------------------------------------------------------------------ what was chosen
+    # ----------------------------------------------------------------------------------------------- cached choices
 
     def key(self, nest: Proc) -> str:
-        """Of everything that decides which programs are tried, and how long they take."""
-        backend = self.where.backend
+        """Returns the cache key: a hash of everything that determines the candidates and their run times."""
+        backend = self.autotuner.backend
         parts = [
-            fingerprint.of_package("ocannl"),
-            fingerprint.of_package(type(backend).__module__.partition(".")[0]),
+            fingerprint.package_fingerprint("ocannl"),
+            fingerprint.package_fingerprint(type(backend).__module__.partition(".")[0]),
             backend.name,
             backend.version,
             backend.capabilities.canonical(),
-            self.where.words,
-            *map(anonymous, nests(nest)),
+            self.autotuner.plan_origin,
+            *map(canonical_text, nests(nest)),
         ]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
-    def recall(self, nest: Proc) -> tuple[int, ...] | None:
+    def lookup(self, nest: Proc) -> tuple[int, ...] | None:
+        """Returns the cached choice for an equal nest, from memory or disk."""
         key = self.key(nest)
-        if key not in _known:
+        if key not in _memory:
             cache = open_cache("plans")
             record = cache.load(key) if cache else None
             if record is None:
                 return None
-            chosen = record.header.get("chosen")
-            if not isinstance(chosen, list) or not all(isinstance(n, int) for n in chosen):
-                _log.warning("a record of chosen plans has another form: %r", chosen)
+            choice = record.header.get("chosen")
+            if not isinstance(choice, list) or not all(isinstance(n, int) for n in choice):
+                _log.warning("a record of chosen plans has another form: %r", choice)
                 return None
-            _known[key] = tuple(chosen)
-        return _known[key]
+            _memory[key] = tuple(choice)
+        return _memory[key]
 
-    def remember(self, nest: Proc, chosen: tuple[int, ...]) -> None:
+    def insert(self, nest: Proc, choice: tuple[int, ...]) -> None:
         key = self.key(nest)
-        _known[key] = chosen
+        _memory[key] = choice
         cache = open_cache("plans")
         if cache is not None:
-            cache.store(key, Record({"chosen": list(chosen)}, b""))
+            cache.store(key, Record({"chosen": list(choice)}, b""))
 
-    # ----------------------------------------------------------------------------------------------------- measuring
+    # -------------------------------------------------------------------------------------------------- measurement
 
-    def is_late(self) -> bool:
-        self.is_over = self.is_over or perf_counter() > self.deadline
-        return self.is_over
+    def check_deadline(self) -> bool:
+        """Returns whether the time budget is exhausted; records it in `has_expired`."""
+        self.has_expired = self.has_expired or perf_counter() > self.deadline
+        return self.has_expired
 
-    def seconds(self, rivals: Sequence[Proc]) -> list[float] | None:
-        return self.compared(rivals, _compiled(rivals, self.where.backend))
+    def seconds(self, candidates: Sequence[Proc]) -> list[float] | None:
+        return self.benchmark(candidates, _compiled(candidates, self.autotuner.backend))
 
-    def compared(self, rivals: Sequence[Proc], codes: Sequence[Code | None]) -> list[float] | None:
-        """The same of programs that are compiled: each is in the code at its place, if any."""
-        queue = self.where.device.queue(False, self.where.threads)
+    def benchmark(self, candidates: Sequence[Proc], codes: Sequence[Code | None]) -> list[float] | None:
+        """Returns the seconds per call of each candidate, infinite without code; None if memory is insufficient."""
+        queue = self.autotuner.device.queue(False, self.autotuner.threads)
         try:
-            with _Scratch(queue, rivals) as scratch:
-                runs = {n: scratch.bound(self.where.backend, code, rivals[n]) for n, code in enumerate(codes) if code}
-                took = _timed(runs)
-        except MemoryError as wrong:  # the backend's, or that of the host
-            _log.debug("`%s` is not tried: %s", rivals[0].name, wrong)
+            with _Scratch(queue, candidates) as scratch:
+                backend = self.autotuner.backend
+                runs = {n: scratch.bind(backend, code, candidates[n]) for n, code in enumerate(codes) if code}
+                best_times = _best_times(runs)
+        except MemoryError as error:  # device or host memory
+            _log.debug("`%s` is not tried: %s", candidates[0].name, error)
             return None
-        found = [took.get(n, inf) for n in range(len(rivals))]
-        _log.debug("`%s`: %s us", rivals[0].name, ", ".join(f"{each * 1e6:.2f}" for each in found))
-        return found
+        times = [best_times.get(n, inf) for n in range(len(candidates))]
+        _log.debug("`%s`: %s us", candidates[0].name, ", ".join(f"{seconds * 1e6:.2f}" for seconds in times))
+        return times
 
 
 def _compiled(procs: Sequence[Proc], backend: Backend) -> list[Code | None]:
-    """All at once; one by one if some are refused, which leaves these out."""
+    """Compiles all programs together; if that fails, one by one, with None for those that are rejected."""
     try:
         return [backend.compile(procs)] * len(procs)
     except (CompileError, Unsupported):
-        found: list[Code | None] = []
+        codes: list[Code | None] = []
         for proc in procs:
             try:
-                found.append(backend.compile([proc]))
-            except (CompileError, Unsupported) as wrong:
-                _log.debug("`%s` is left out: %s", proc.name, wrong)
-                found.append(None)
-        return found
+                codes.append(backend.compile([proc]))
+            except (CompileError, Unsupported) as error:
+                _log.debug("`%s` is left out: %s", proc.name, error)
+                codes.append(None)
+        return codes
 
 
 class _Scratch:
-    """Memory for programs that are timed: arrays of their own, and one arena."""
+    """Temporary arrays and a shared arena for the benchmarked programs."""
 
     def __init__(self, queue: Queue, procs: Sequence[Proc]) -> None:
         self.queue = queue
         self.pools: list[Pool] = []
-        self.bufs = [buf for buf in procs[0].bufs if buf.home is Home.POOL]
+        self.bufs = [buf for buf in procs[0].bufs if buf.space is MemorySpace.GLOBAL]
         self.arena = max(proc.arena for proc in procs)
 
     def __enter__(self) -> Self:
         try:
-            self.arrays = [self.held(buf.nbytes, BITS if buf.precision.is_float else 0) for buf in self.bufs]
-            self.own = self.held(self.arena, 0)
+            self.arrays = [self._filled(buf.nbytes, FILL_BYTE if buf.precision.is_float else 0) for buf in self.bufs]
+            self.arena_location = self._filled(self.arena, 0)
         except BaseException:
             self.__exit__()
             raise
         return self
 
-    def held(self, size_bytes: int, byte: int) -> Location:
+    def _filled(self, size_bytes: int, byte: int) -> Location:
         size_bytes = max(1, size_bytes)
         self.pools.append(self.queue.device.alloc_pool(size_bytes))
-        where = Location(self.pools[-1], 0)
-        self.queue.from_host(where, np.full(size_bytes, byte, np.uint8))
+        location = Location(self.pools[-1], 0)
+        self.queue.from_host(location, np.full(size_bytes, byte, np.uint8))
         self.queue.synchronize()
-        return where
+        return location
 
     def __exit__(self, *_: object) -> None:
         for pool in self.pools:
             self.queue.device.free_pool(pool)
 
-    def bound(self, backend: Backend, code: Code, proc: Proc) -> Run:
-        """Runs the program so many times, and waits."""
-        locations = [*self.arrays, *([self.own] if proc.arena else [])]
+    def bind(self, backend: Backend, code: Code, proc: Proc) -> Run:
+        """Returns a function that calls the program a given number of times and waits for completion."""
+        locations = [*self.arrays, *([self.arena_location] if proc.arena else [])]
         entry = backend.link(code, proc.name, self.queue, locations)
         values = tuple([sym.lo for sym in proc.syms])
         call = partial(entry, *values) if self.queue.immediate else partial(self.queue.submit, entry, *values)
@@ -181,12 +185,12 @@ class _Scratch:
 Run = Callable[[int], None]
 
 
-def _timed(runs: Mapping[int, Run]) -> dict[int, float]:
-    """The shortest time of a call that each of them has had, when all take turns; and those that are slow, few."""
-    calls = {n: _calls(run) for n, run in runs.items()}
+def _best_times(runs: Mapping[int, Run]) -> dict[int, float]:
+    """Returns the minimal seconds per call of each program over interleaved rounds; slow programs are dropped early."""
+    calls = {n: _calls_per_sample(run) for n, run in runs.items()}
     best = dict.fromkeys(runs, inf)
-    for turn in range(ROUNDS):
-        bound = CLOSE * min(best.values(), default=inf) if turn >= EARLY else inf
+    for round_number in range(ROUNDS):
+        bound = MAX_SLOWDOWN * min(best.values(), default=inf) if round_number >= MIN_ROUNDS else inf
         for n, run in runs.items():
             if n == 0 or best[n] <= bound:
                 start = perf_counter()
@@ -195,12 +199,12 @@ def _timed(runs: Mapping[int, Run]) -> dict[int, float]:
     return best
 
 
-def _calls(run: Run) -> int:
-    """So many take long enough; and pages and caches are now as they are in later ones."""
+def _calls_per_sample(run: Run) -> int:
+    """Returns the number of calls that fill a sample; also warms up pages and caches."""
     calls = 1
     while True:
         start = perf_counter()
         run(calls)
-        if perf_counter() - start >= STRETCH_S:
+        if perf_counter() - start >= MIN_SAMPLE_SECONDS:
             return calls
         calls *= 2

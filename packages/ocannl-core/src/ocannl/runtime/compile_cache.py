@@ -1,4 +1,4 @@
-"""Code that was compiled before, by this process or an earlier one, for the same computation."""
+"""The compilation cache: compiled code by canonical computation, in memory and on disk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ocannl.backend.api import Backend, Code
 from ocannl.base.errors import CompileError
 from ocannl.base.log import logger
 from ocannl.ir.canon import Canonical
-from ocannl.ir.loops import Access, Fact
+from ocannl.ir.loops import AccessMode, Fact
 from ocannl.ir.tnode import Placement
 from ocannl.runtime import fingerprint
 from ocannl.runtime.disk_cache import Record, open_cache
@@ -22,14 +22,14 @@ from ocannl.runtime.program import Link, Program
 
 MEMORY_ENTRIES = 256
 Header = Mapping[str, Any]
-_log = logger("runtime.reuse")
+_log = logger("runtime.compile_cache")
 _memory: OrderedDict[str, tuple[Header, Code]] = OrderedDict()
 _guard = threading.Lock()
-_running: dict[str, _Turn] = {}
+_in_flight: dict[str, _Flight] = {}
 
 
-class _Turn:
-    """At compiling something: for as long as anybody has it or waits for it."""
+class _Flight:
+    """The compilation of one key, alive while a thread performs it or waits for it."""
 
     __slots__ = ("lock", "users")
 
@@ -39,10 +39,11 @@ class _Turn:
 
 
 def key(canon: Canonical, name: str, backend: Backend, plans: str) -> str:
-    """Made of whatever decides what code comes out; `plans` says by whom they are."""
+    """Returns the cache key: a hash of everything that determines the generated code. `plans` identifies the source of
+    the plans."""
     parts = [
-        fingerprint.of_package("ocannl"),
-        fingerprint.of_package(type(backend).__module__.partition(".")[0]),
+        fingerprint.package_fingerprint("ocannl"),
+        fingerprint.package_fingerprint(type(backend).__module__.partition(".")[0]),
         backend.name,
         backend.version,
         backend.capabilities.canonical(),
@@ -54,28 +55,28 @@ def key(canon: Canonical, name: str, backend: Backend, plans: str) -> str:
 
 
 @contextmanager
-def one_at_a_time(key: str) -> Iterator[None]:
-    """Two threads never compile the same thing at once: the second finds what the first has made."""
+def single_flight(key: str) -> Iterator[None]:
+    """Context manager that serializes compilations of one key, so that a second thread finds the first one's result."""
     with _guard:
-        turn = _running.setdefault(key, _Turn())
-        turn.users += 1
+        flight = _in_flight.setdefault(key, _Flight())
+        flight.users += 1
     try:
-        with turn.lock:
+        with flight.lock:
             yield
     finally:
         with _guard:
-            turn.users -= 1
-            if not turn.users and _running.get(key) is turn:
-                del _running[key]
+            flight.users -= 1
+            if not flight.users and _in_flight.get(key) is flight:
+                del _in_flight[key]
 
 
-def recall(key: str, canon: Canonical, name: str, backend: Backend) -> Program | None:
-    """The program, if its code is remembered or kept on disk and still good."""
+def lookup(key: str, canon: Canonical, name: str, backend: Backend) -> Program | None:
+    """Returns the program if its code is in memory, or on disk and valid for this machine; else None."""
     with _guard:
-        known = _memory.get(key)
-    if known is not None:
+        cached = _memory.get(key)
+    if cached is not None:
         _log.debug("`%s` for %s was compiled by this process before", name, backend.name)
-        return _revived(*known, canon, name, backend)
+        return _restore_program(*cached, canon, name, backend)
     cache = open_cache()
     record = cache.load(key) if cache else None
     if record is None:
@@ -84,36 +85,37 @@ def recall(key: str, canon: Canonical, name: str, backend: Backend) -> Program |
         return None
     try:
         code = backend.restore(record.blob)
-        program = _revived(record.header, code, canon, name, backend)
-    except CompileError as wrong:
-        _log.warning("kept code of `%s` does not fit this machine: %s", name, wrong)
+        program = _restore_program(record.header, code, canon, name, backend)
+    except CompileError as error:
+        _log.warning("kept code of `%s` does not fit this machine: %s", name, error)
         return None
-    except (KeyError, IndexError, TypeError, ValueError) as wrong:
-        _log.warning("a record of kept code of `%s` has another form: %r", name, wrong)
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        _log.warning("a record of kept code of `%s` has another form: %r", name, error)
         return None
     _log.debug("`%s` for %s is on disk, %s", name, backend.name, key)
-    _hold(key, record.header, code)
+    _insert_in_memory(key, record.header, code)
     return program
 
 
-def remember(key: str, canon: Canonical, program: Program) -> None:
+def insert(key: str, canon: Canonical, program: Program) -> None:
+    """Adds a program to the caches, unless its code cannot be serialized."""
     blob = program.code.blob
     if blob is None:
         return
     header = _header(canon, program)
-    _hold(key, header, program.code)
+    _insert_in_memory(key, header, program.code)
     cache = open_cache()
     if cache is not None:
         cache.store(key, Record(dict(header), blob))
 
 
-def forget() -> None:
-    """Empties what this process remembers; what is on disk stays."""
+def clear() -> None:
+    """Clears the in-memory cache; the disk cache is unchanged."""
     with _guard:
         _memory.clear()
 
 
-def _hold(key: str, header: Header, code: Code) -> None:
+def _insert_in_memory(key: str, header: Header, code: Code) -> None:
     with _guard:
         _memory[key] = (header, code)
         while len(_memory) > MEMORY_ENTRIES:
@@ -121,38 +123,38 @@ def _hold(key: str, header: Header, code: Code) -> None:
 
 
 def _header(canon: Canonical, program: Program) -> Header:
-    """A program without its code, nodes and symbols by their canonical numbers."""
+    """Returns a program's metadata, with nodes and symbols by their canonical numbers."""
     nodes = {node: n for n, node in enumerate(canon.nodes)}
     statics = {sym: n for n, sym in enumerate(canon.statics)}
     return {
         "links": [[nodes[link.node], link.access.value] for link in program.links],
         "syms": [statics[sym] for sym in program.syms],
         "arena": program.arena_bytes,
-        "choices": [[place, list(chosen)] for place, chosen in program.choices.items()],
-        "facts": [[nodes[f.node], f.placement.value, f.author] for f in program.facts],
+        "choices": [[position, list(choice)] for position, choice in program.choices.items()],
+        "facts": [[nodes[f.node], f.placement.value, f.pass_name] for f in program.facts],
     }
 
 
-def _revived(header: Header, code: Code, canon: Canonical, name: str, backend: Backend) -> Program:
+def _restore_program(header: Header, code: Code, canon: Canonical, name: str, backend: Backend) -> Program:
     return Program(
         name,
         canon.code,
-        canon.asked,
+        canon.keep_reasons,
         code,
-        tuple(Link(canon.nodes[n], Access(access)) for n, access in header["links"]),
+        tuple(Link(canon.nodes[n], AccessMode(access)) for n, access in header["links"]),
         tuple(canon.statics[n] for n in header["syms"]),
         int(header["arena"]),
-        tuple(Fact(canon.nodes[n], Placement(where), str(author)) for n, where, author in header["facts"]),
+        tuple(Fact(canon.nodes[n], Placement(placement), str(author)) for n, placement, author in header["facts"]),
         backend.capabilities,
-        {int(place): tuple(map(int, chosen)) for place, chosen in header["choices"]},
+        {int(position): tuple(map(int, choice)) for position, choice in header["choices"]},
     )
 
 
 def _after_fork() -> None:
-    """A child does not wait for locks that nobody in it holds."""
+    """Replaces the locks: in a child process, the threads that held them do not exist."""
     global _guard
     _guard = threading.Lock()
-    _running.clear()
+    _in_flight.clear()
 
 
 if hasattr(os, "register_at_fork"):

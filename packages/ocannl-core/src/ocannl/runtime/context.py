@@ -1,7 +1,7 @@
-"""A context: the arrays of nodes on one device, what is known to be in them, and the routines that share them.
+"""Contexts: the arrays of nodes on one device, their validity, and the routines that share them.
 
-What a context does, it does in one queue, in order. With the setting `queue = "threaded"` a thread of its own does the
-work: calls of routines return at once, reading a value or `synchronize` waits.
+A context executes its work in order, in one queue. With the setting `queue = "threaded"` execution is asynchronous:
+calls of routines return immediately; reading a value and `synchronize` wait.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from ocannl.backend.api import Code, Entry, Sharing
+from ocannl.backend.api import Code, Entry, SupportsDlpack
 from ocannl.backend.cpu.device import cores
 from ocannl.backend.registry import resolve
 from ocannl.base import config, log
-from ocannl.base.config import QUEUE, SEARCH, SEED, THREADS
+from ocannl.base.config import AUTOTUNE, QUEUE, SEED, THREADS
 from ocannl.base.errors import BackendUnavailable, CodeError, MergeBufferError, UninitializedError, Unsupported
 from ocannl.ir.assign import Comp, assigns
-from ocannl.ir.loops import Access
+from ocannl.ir.loops import AccessMode
 from ocannl.ir.names import Namer, identifier
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.core import graph
 from ocannl.lang.record.code import Elaborated
 from ocannl.runtime import host
 from ocannl.runtime.arrays import Arrays, Resident, Usage
-from ocannl.runtime.benchmark import Searcher
+from ocannl.runtime.benchmark import Autotuner
 from ocannl.runtime.compile import Job, compile_programs
 from ocannl.runtime.pools import Slab
 from ocannl.runtime.program import Link, Program
@@ -55,55 +55,55 @@ class Context:
         self.device = self.backend.device(operator.index(device))
         self.queue = self.device.queue(QUEUE.get(queue) == "threaded", self.threads)
         self.arrays = Arrays(self.queue, self.backend.capabilities.alignment_bytes)
-        self.lock = self.arrays.turn
-        self._sharing = self.queue if isinstance(self.queue, Sharing) else None
-        self._temporary: weakref.WeakKeyDictionary[TNode, str] = weakref.WeakKeyDictionary()  # where, and by what rule
+        self.lock = self.arrays.lock
+        self._sharing = self.queue if isinstance(self.queue, SupportsDlpack) else None
+        self._temporary: weakref.WeakKeyDictionary[TNode, str] = weakref.WeakKeyDictionary()  # the routine and the rule
         self._closed = False
 
-    # ------------------------------------------------------------------------------------------ code over tensors
+    # --------------------------------------------------------------------------------------------- tensor-level API
 
     def compile(self, code: object, name: str | None = None, keep: object = ()) -> Routine:
-        """The routine of a piece of code. `keep` are tensors or nodes to look at afterwards."""
+        """Compiles code to a routine. `keep` lists tensors or nodes to keep readable afterwards."""
         if name is not None and not isinstance(name, str):
             raise CodeError(f"the name of a routine is a text, not {name!r}")
-        (made,) = self._compile_all([elaborate(code)], [name], keep)
-        return made
+        (result,) = self._compile_all([elaborate(code)], [name], keep)
+        return result
 
     def compile_all(self, codes: Iterable[object], keep: object = ()) -> list[Routine]:
-        """The routines of several pieces of code, in one run of the compiler."""
-        made = [elaborate(code) for code in codes]
-        return self._compile_all(made, [None] * len(made), keep)
+        """Compiles several pieces of code in one run of the compiler."""
+        elaborated = [elaborate(code) for code in codes]
+        return self._compile_all(elaborated, [None] * len(elaborated), keep)
 
     def _compile_all(self, codes: list[Elaborated], names: list[str | None], keep: object) -> list[Routine]:
-        kept = [keep] if _is_tensor(keep) or not isinstance(keep, Iterable) else list(keep)
-        asked = {node_of(each): "keep=" for each in kept}
+        kept_tensors = [keep] if _is_tensor(keep) or not isinstance(keep, Iterable) else list(keep)
+        keep_reasons = {node_of(tensor): "keep=" for tensor in kept_tensors}
         unique = Namer()
         jobs = [
-            Job(code.comp, {**asked, **code.asked}, unique(name or code.name, "routine"))
+            Job(code.comp, {**keep_reasons, **code.keep_reasons}, unique(name or code.name, "routine"))
             for code, name in zip(codes, names, strict=True)
         ]
         routines = self._routines(jobs)
-        self.start(*[node for code in codes for node in initialized(code)])
+        self.upload_contents(*[node for code in codes for node in initialized(code)])
         return routines
 
     def run(self, code: object, /, **symbols: Any) -> None:
         """Compiles a piece of code and calls it once."""
         elaborated = elaborate(code)
-        made = self.compile_comp(elaborated.comp, elaborated.asked, elaborated.name)
-        self.start(*initialized(elaborated), again=True)
-        made(**symbols)
+        routine_ = self.compile_comp(elaborated.comp, elaborated.keep_reasons, elaborated.name)
+        self.upload_contents(*initialized(elaborated), again=True)
+        routine_(**symbols)
 
     def init(self, target: object, seed: int | None = None) -> None:
-        """Gives initial values to the parameters of a tensor or block that have none here; code is simply run."""
+        """Initializes the uninitialized parameters of a tensor or block; given code, runs it."""
         if not hasattr(target, "elaborate"):
             params = target if isinstance(target, Mapping) else getattr(target, "params", None)
             if not isinstance(params, Mapping):
                 raise CodeError(f"ctx.init takes a tensor, a block or code, not {target!r}")
             target = graph.init_code({path: p for path, p in params.items() if not self.is_initialized(node_of(p))})
         elaborated = elaborate(target)
-        self.start(*initialized(elaborated), seed=seed, again=True)
+        self.upload_contents(*initialized(elaborated), seed=seed, again=True)
         if next(assigns(elaborated.comp), None) is not None:
-            self.compile_comp(elaborated.comp, elaborated.asked, "init", seed=seed)()
+            self.compile_comp(elaborated.comp, elaborated.keep_reasons, "init", seed=seed)()
 
     def __getitem__(self, tensor: object) -> np.ndarray[Any, Any]:
         return self.get(node_of(tensor))
@@ -114,47 +114,47 @@ class Context:
     def __contains__(self, tensor: object) -> bool:
         return self.is_initialized(node_of(tensor))
 
-    # ------------------------------------------------------------------------------------------ code over nodes
+    # ----------------------------------------------------------------------------------------------- node-level API
 
     def compile_comp(
-        self, code: Comp, asked: Mapping[TNode, str] | None = None, name: str = "", *, seed: int | None = None
+        self, code: Comp, keep_reasons: Mapping[TNode, str] | None = None, name: str = "", *, seed: int | None = None
     ) -> Routine:
-        """The routine of a computation, bound to this context. `asked` are nodes to keep, and who wants them; a `seed`
-        draws the random contents that the code reads anew."""
-        (made,) = self._routines([Job(code, asked or {}, identifier(name, "routine"))], seed)
-        return made
+        """Compiles a computation and binds it to this context. `keep_reasons` maps the nodes to keep to the reason; a
+        `seed` redraws the random contents that the code reads."""
+        (result,) = self._routines([Job(code, keep_reasons or {}, identifier(name, "routine"))], seed)
+        return result
 
     def _routines(self, jobs: list[Job], seed: int | None = None) -> list[Routine]:
-        seconds = SEARCH.get()
-        searcher = Searcher(self.backend, self.device, self.threads, seconds) if seconds else None
-        programs = compile_programs(jobs, self.backend, searcher)
+        seconds = AUTOTUNE.get()
+        autotuner = Autotuner(self.backend, self.device, self.threads, seconds) if seconds else None
+        programs = compile_programs(jobs, self.backend, autotuner)
         with self.lock:
             self.refuse_closed()
             return [self._link(program, seed) for program in programs]
 
     def _link(self, program: Program, seed: int | None) -> Routine:
         for node in program.merged:
-            if not self.arrays.merges(node):
+            if not self.arrays.has_merge_buffer(node):
                 raise MergeBufferError(
                     f"routine `{program.name}` reads the merge buffer of `{node.label}`, and no transfer into this"
                     f" context fills it; create it first: oc.transfer({node.label}, src=..., dst=...)"
                 )
-        self.arrays.allocate(link.node for link in program.links if link.access is not Access.MERGE)
+        self.arrays.allocate(link.node for link in program.links if link.access is not AccessMode.MERGE)
         starting = [node for node in program.inputs if _starts_by_itself(node)]
-        self.start(*[node for node in starting if node.role is Role.DATA], seed=seed, again=seed is not None)
-        self.start(*[node for node in starting if node.role is not Role.DATA], seed=seed)
+        self.upload_contents(*[node for node in starting if node.role is Role.DATA], seed=seed, again=seed is not None)
+        self.upload_contents(*[node for node in starting if node.role is not Role.DATA], seed=seed)
         for fact in program.temporaries:
-            self._temporary[fact.node] = f"temporary in routine `{program.name}`: {fact.author}"
+            self._temporary[fact.node] = f"temporary in routine `{program.name}`: {fact.pass_name}"
         written = [self.arrays[node] for node in program.outputs]
-        entry, held = self.bind(program.code, program.name, program.links, program.arena_bytes)
+        entry, memory = self.bind(program.code, program.name, program.links, program.arena_bytes)
         _log.debug(
             "`%s` is bound to %d arrays on %s:%d and to %d bytes of scratch memory",
             program.name, len(program.links), self.backend.name, self.device.ordinal, program.arena_bytes,
         )  # fmt: skip
-        return routine(self, program, entry, written, held)
+        return routine(self, program, entry, written, memory)
 
     def bind(self, code: Code, name: str, links: Sequence[Link], arena_bytes: int) -> tuple[Entry, tuple[Slab, ...]]:
-        """One of the programs of `code`, bound to the arrays that are here; and the memory that it works on."""
+        """Binds a program of `code` to the arrays of this context; returns the entry and the slabs that it uses."""
         residents = [self._resident(link) for link in links]
         locations = [array.where for array in residents]
         slabs = [array.slab for array in residents]
@@ -165,23 +165,23 @@ class Context:
         return self.backend.link(code, name, self.queue, locations), tuple(dict.fromkeys(slabs))
 
     def _resident(self, link: Link) -> Resident:
-        return self.arrays.merge_buffer(link.node) if link.access is Access.MERGE else self.arrays[link.node]
+        return self.arrays.merge_buffer(link.node) if link.access is AccessMode.MERGE else self.arrays[link.node]
 
-    def start(self, *nodes: TNode, seed: int | None = None, again: bool = False) -> None:
-        """Uploads what nodes hold before any code writes them; only `again` if they ever held something here."""
+    def upload_contents(self, *nodes: TNode, seed: int | None = None, again: bool = False) -> None:
+        """Uploads the initial contents of nodes; those that were ever initialized here only if `again`."""
         seed = SEED.get(seed)
         with self.lock:
             self.refuse_closed()
             for node in nodes:
-                if node.contents is not None and (again or not self.arrays.held(node)):
-                    self.arrays.allocate([node])  # so that what is too large is refused before it is made
-                    given = np.asarray(node.contents.array(node.dims, node.precision, seed), node.precision.numpy)
-                    self._upload(node, np.asarray(np.broadcast_to(given, node.dims), order="C"))
+                if node.contents is not None and (again or not self.arrays.was_written(node)):
+                    self.arrays.allocate([node])  # raises `OutOfMemory` before the host array is created
+                    contents = np.asarray(node.contents.array(node.dims, node.precision, seed), node.precision.numpy)
+                    self._upload(node, np.asarray(np.broadcast_to(contents, node.dims), order="C"))
 
-    # -------------------------------------------------------------------------------------- what routines ask and tell
+    # ------------------------------------------------------------------------------------------- interface to routines
 
-    def require(self, program: Program) -> None:
-        """Refuses unless the program can be run now; makes its work wait for whoever still reads what it writes."""
+    def prepare_run(self, program: Program) -> None:
+        """Checks that all inputs are initialized, and orders the program after pending reads of its outputs."""
         self.refuse_closed()
         missing = [n for n in program.inputs if not self.arrays.holds(n)]
         if missing:
@@ -196,21 +196,20 @@ class Context:
                 )
         self.arrays.before_write(self.arrays[node] for node in program.outputs)
 
-    def account(self, program: Program) -> None:
-        """The program has run: its outputs hold values, its temporaries none that is current."""
+    def record_run(self, program: Program) -> None:
+        """Updates validity after a run: outputs become initialized, temporaries uninitialized."""
         for node in program.outputs:
             self.arrays.mark(node, True)
         for fact in program.temporaries:
             self.arrays.mark(fact.node, False)
 
     def synchronize(self) -> None:
-        """Waits until all work of this context is done; raises what went wrong in it, and then what that work writes
-        is uninitialized."""
+        """Waits for all work of this context; raises the error of failed work, whose outputs are then uninitialized."""
         with self.lock:
             self.arrays.synchronize()
 
     def _remedy(self, node: TNode) -> str:
-        """Why a node holds nothing here, and what would change that."""
+        """Explains why a node is uninitialized, and how to initialize it."""
         label = node.label
         if node in self._temporary:
             return f"it is {self._temporary[node]}; compile that with keep=[{label}]"
@@ -224,65 +223,66 @@ class Context:
             case _:
                 return f"it was never set; set ctx[{label}] = array"
 
-    # ----------------------------------------------------------------------------------------------- values of nodes
+    # ---------------------------------------------------------------------------------------------------- node values
 
     def is_initialized(self, node: TNode) -> bool:
         return self.arrays.holds(node)
 
     def readable(self, node: TNode) -> Resident:
-        """Where the node's value is; refuses when there is none."""
+        """Returns the array of an initialized node; raises `UninitializedError` otherwise."""
         if not self.arrays.holds(node):
             self.refuse_closed()
             if _starts_by_itself(node):
-                self.start(node)
+                self.upload_contents(node)
             if not self.arrays.holds(node):
                 raise UninitializedError(f"`{node.label}` holds no value in this context: {self._remedy(node)}")
         return self.arrays[node]
 
     def share(self, tensor: object) -> object:
-        """The array itself, which other libraries use in place: `torch.from_dlpack(ctx.share(x))`.
+        """Exports the array without copying, through DLPack: `torch.from_dlpack(ctx.share(x))`.
 
-        It comes after all that this context was asked to do before. Whatever happens to it elsewhere has to be done
-        before this context uses it again, and it is theirs only while this context is open.
+        The array reflects all work submitted to this context so far. Accesses by other libraries must complete before
+        this context uses the array again, and are valid only while the context is open.
         """
         with self.lock:
             node = node_of(tensor)
             resident = self.readable(node)
             if self._sharing is None:
                 raise Unsupported(f"backend `{self.backend.name}` has no arrays that other libraries can use")
-            return self._sharing.lend(resident.where, node.dims, node.precision.numpy, resident.slab)
+            return self._sharing.to_dlpack(resident.where, node.dims, node.precision.numpy, resident.slab)
 
     def get(self, node: TNode) -> np.ndarray[Any, Any]:
-        """A copy of what the node holds here."""
+        """Returns a host copy of the node's value."""
         with self.lock:
             self.readable(node)
             return self.arrays.download(node)
 
     def set(self, node: TNode, value: object) -> None:
-        """A number fills the node; an array has its shape. Whatever would be lost in the node's type is refused."""
+        """Sets the value of a node: a scalar fills it, an array must have its shape. Raises `DataError` if the node's
+        type cannot represent a value."""
         with self.lock:
             if node not in self.arrays:
                 self.refuse_closed()
-                self.arrays.allocate([node])  # so that what is too large is refused before it is made
-            guest = self._sharing.borrow(value) if self._sharing else None
-            if guest is not None:
-                self.arrays.take(node, *guest)
+                self.arrays.allocate([node])  # raises `OutOfMemory` before the host array is created
+            device_array = self._sharing.from_dlpack(value) if self._sharing else None
+            if device_array is not None:
+                self.arrays.copy_from_device(node, *device_array)
                 return
-            self._upload(node, host.for_node(value, node.label, node.dims, node.precision))
+            self._upload(node, host.array_for_node(value, node.label, node.dims, node.precision))
 
     def _upload(self, node: TNode, array: np.ndarray[Any, Any]) -> None:
-        """The array may be somebody's who changes it later."""
+        """Uploads an array; copies it first if the queue is asynchronous, as the caller may modify it."""
         self.arrays.upload(node, array if self.queue.immediate else array.copy())
 
-    # ------------------------------------------------------------------------------------------------------ the end
+    # ------------------------------------------------------------------------------------------------------ lifetime
 
     @property
     def memory(self) -> Usage:
-        """What this context holds on its device now."""
+        """The current memory usage of this context."""
         return self.arrays.usage()
 
     def close(self) -> None:
-        """Gives all memory back when the work under way is done; nothing of this context can be used afterwards."""
+        """Waits for pending work and frees all memory; the context cannot be used afterwards."""
         with self.lock:
             if self._closed:
                 return
@@ -309,38 +309,38 @@ class Context:
         raise CodeError("a context is bound to memory of this process; use oc.save and oc.load for what is in it")
 
 
-def _is_tensor(given: object) -> bool:
-    return isinstance(given, TNode) or isinstance(getattr(given, "value", None), TNode)
+def _is_tensor(value: object) -> bool:
+    return isinstance(value, TNode) or isinstance(getattr(value, "value", None), TNode)
 
 
-def node_of(given: object) -> TNode:
-    """The node of a tensor, or the node itself."""
-    node = given if isinstance(given, TNode) else getattr(given, "value", None)
+def node_of(value: object) -> TNode:
+    """Returns the node of a tensor, or a node unchanged."""
+    node = value if isinstance(value, TNode) else getattr(value, "value", None)
     if isinstance(node, TNode):
         return node
-    if given is None:
+    if value is None:
         raise CodeError("there is no node here: `.grad` of a tensor without gradient is None")
-    raise CodeError(f"a tensor or a node is wanted, not {given!r}")
+    raise CodeError(f"a tensor or a node is wanted, not {value!r}")
 
 
 def elaborate(code: object) -> Elaborated:
-    """What a piece of code, or a function that makes one, has to say."""
-    made = code() if callable(code) and not hasattr(code, "elaborate") else code
-    if isinstance(getattr(made, "value", None), TNode):
-        raise CodeError(f"{made!r} is a tensor, not code; the code that computes it is its `.forward`")
-    if not hasattr(made, "elaborate"):
-        raise CodeError(f"code is wanted, such as tensor.forward or oc.seq(...), not {made!r}")
-    elaborated: Elaborated = made.elaborate()
+    """Elaborates a piece of code, or the result of a function that returns one."""
+    value = code() if callable(code) and not hasattr(code, "elaborate") else code
+    if isinstance(getattr(value, "value", None), TNode):
+        raise CodeError(f"{value!r} is a tensor, not code; the code that computes it is its `.forward`")
+    if not hasattr(value, "elaborate"):
+        raise CodeError(f"code is wanted, such as tensor.forward or oc.seq(...), not {value!r}")
+    elaborated: Elaborated = value.elaborate()
     return elaborated
 
 
 def initialized(code: Elaborated) -> list[TNode]:
-    """The parameters that the code is to give initial values which need no statements of their own."""
-    return [node for node, why in code.asked.items() if why == "parameter" and node.contents is not None]
+    """Returns the parameters of the code that are initialized by upload instead of statements."""
+    return [node for node, reason in code.keep_reasons.items() if reason == "parameter" and node.contents is not None]
 
 
 def _starts_by_itself(node: TNode) -> bool:
-    """Whether contents count without being asked for; those of parameters wait for `Context.init`."""
+    """Whether the contents of a node are uploaded implicitly; those of parameters require `Context.init`."""
     return node.contents is not None and node.role is not Role.PARAMETER
 
 
@@ -349,7 +349,7 @@ _defaults_lock = threading.Lock()
 
 
 def default_context(backend: str | None = None) -> Context:
-    """One per backend and process, made when first needed."""
+    """Returns the process-wide context of a backend, created on first use."""
     with _defaults_lock:
         name = resolve(backend).name
         if name not in _defaults:
@@ -358,7 +358,7 @@ def default_context(backend: str | None = None) -> Context:
 
 
 def _after_fork() -> None:
-    """A child does not wait for a lock that nobody in it holds."""
+    """Replaces the lock: in a child process, the thread that held it does not exist."""
     global _defaults_lock
     _defaults_lock = threading.Lock()
 

@@ -1,33 +1,33 @@
-"""The lock of a context, and a number by which calls that take no lock know whether they may go on."""
+"""The lock of a context, with an epoch counter that validates lock-free calls."""
 
 from __future__ import annotations
 
 import threading
 
-from ocannl.backend.api import Number
+from ocannl.backend.api import SharedInt64
 
-HELD = -1
+LOCKED = -1
 
 
 class ContextLock:
-    """Whoever holds it is alone with the arrays, and alone changes their `state`. `open` tells that while nobody holds
-    it, and else `HELD`."""
+    """A reentrant lock that guards the arrays of a context and their `epoch`. `epoch_if_free` equals `epoch` while the
+    lock is free, and `LOCKED` otherwise."""
 
-    __slots__ = ("_depth", "_lock", "open", "state")
+    __slots__ = ("_depth", "_lock", "epoch", "epoch_if_free")
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._depth = 0
-        self.state = 0  # changes whenever an array comes to hold a value or ceases to
-        self.open = Number(0)
+        self.epoch = 0  # changes whenever the validity of an array changes
+        self.epoch_if_free = SharedInt64(0)
 
     def __enter__(self) -> None:
         self._lock.acquire()
         self._depth += 1
-        self.open.value = HELD
+        self.epoch_if_free.value = LOCKED
 
     def __exit__(self, *_: object) -> None:
         self._depth -= 1
         if not self._depth:
-            self.open.value = self.state
+            self.epoch_if_free.value = self.epoch
         self._lock.release()

@@ -1,9 +1,8 @@
-"""Compiled code on disk: content-addressed, verified before it is used, never a reason to fail.
+"""The on-disk compilation cache: content-addressed, verified on load, and never a cause of failure.
 
-A record is a header in JSON and the bytes that the backend made. Its file is named by the key that it is found by and
-the sha256 of everything in it, and appears whole or not at all. Whatever is wrong with a record, its file or its folder
-makes a miss and a warning. The folder belongs to the user alone: bytes that somebody else could have written are not
-loaded. Records that have not been used for longest make room for new ones.
+A record consists of a JSON header and the backend's blob. Its file name contains the key and the SHA-256 of the
+content; files are written atomically. Any problem with a record, its file or its folder is a cache miss with a warning.
+The folder is private to the user: files that others could have written are not loaded. Eviction is LRU.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from ocannl.base.config import CACHE, CACHE_DIR, user_cache_folder
 from ocannl.base.log import logger
 
 MAGIC = b"ocannl-cache-1\n"
-_LENGTH = 8  # bytes that say how long the header is
-_STALE_SECONDS = 3600  # after which a temporary file has lost its writer
-_ROOM = 32  # records in each of the 256 folders
-_log = logger("runtime.cache")
+HEADER_LENGTH_BYTES = 8  # size of the header's length field
+STALE_SECONDS = 3600  # age at which a temporary file counts as abandoned
+RECORDS_PER_FOLDER = 32  # there are 256 folders
+_log = logger("runtime.disk_cache")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,58 +35,58 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """One private folder of records."""
+    """A private folder of records."""
 
     folder: Path
 
     def load(self, key: str) -> Record | None:
         for path in self._paths(key):
             try:
-                record = _checked(path, key)
-            except (OSError, ValueError, RecursionError) as wrong:
-                _log.warning("a damaged record of compiled code is left out and removed: %s: %s", path, wrong)
+                record = _read_verified(path, key)
+            except (OSError, ValueError, RecursionError) as error:
+                _log.warning("a damaged record of compiled code is left out and removed: %s: %s", path, error)
                 with suppress(OSError):
                     path.unlink()
             else:
                 with suppress(OSError):
-                    os.utime(path)  # it was used
+                    os.utime(path)  # for LRU eviction
                 return record
         return None
 
     def store(self, key: str, record: Record) -> None:
         header = json.dumps(record.header, separators=(",", ":")).encode()
-        content = b"".join([MAGIC, len(header).to_bytes(_LENGTH, "little"), header, record.blob])
-        place = self.folder / key[:2]
+        content = b"".join([MAGIC, len(header).to_bytes(HEADER_LENGTH_BYTES, "little"), header, record.blob])
+        folder = self.folder / key[:2]
         try:
-            place.mkdir(mode=0o700, exist_ok=True)
-            _require_private(place)
-            _sweep(place)
-            _write_whole(place / _name(key, content), content)
-        except OSError as wrong:
-            _log.warning("compiled code could not be kept: %s", wrong)
+            folder.mkdir(mode=0o700, exist_ok=True)
+            _require_private(folder)
+            _evict(folder)
+            _write_atomically(folder / _name(key, content), content)
+        except OSError as error:
+            _log.warning("compiled code could not be kept: %s", error)
 
     def _paths(self, key: str) -> list[Path]:
-        place = self.folder / key[:2]
+        folder = self.folder / key[:2]
         try:
-            _require_private(place)
-            return sorted(place / name for name in os.listdir(place) if name.startswith(f"{key}."))
+            _require_private(folder)
+            return sorted(folder / name for name in os.listdir(folder) if name.startswith(f"{key}."))
         except FileNotFoundError:
             return []
-        except OSError as wrong:
-            _log.warning("the cache of compiled code is not used: %s", wrong)
+        except OSError as error:
+            _log.warning("the cache of compiled code is not used: %s", error)
             return []
 
 
 def open_cache(kind: str = "code") -> Cache | None:
-    """The folder of such records that the settings ask for; None when they ask for none, or it cannot be trusted."""
+    """Opens the cache folder for a kind of records; None if caching is disabled or the folder is not private."""
     if not CACHE.get():
         return None
     folder = (CACHE_DIR.get() or user_cache_folder()) / kind
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _require_private(folder)
-    except OSError as wrong:
-        _log.warning("the cache of compiled code is not used: %s", wrong)
+    except OSError as error:
+        _log.warning("the cache of compiled code is not used: %s", error)
         return None
     return Cache(folder)
 
@@ -97,25 +96,25 @@ def _name(key: str, content: bytes) -> str:
 
 
 def _require_private(path: Path) -> None:
-    """That the path is no link, and that nobody else can write it."""
-    found = os.lstat(path)
-    if stat.S_ISLNK(found.st_mode):
+    """Raises `PermissionError` if the path is a symbolic link or other users can write to it."""
+    status = os.lstat(path)
+    if stat.S_ISLNK(status.st_mode):
         raise PermissionError(f"{path} is a link")
     if hasattr(os, "geteuid"):
-        if found.st_uid != os.geteuid():
+        if status.st_uid != os.geteuid():
             raise PermissionError(f"{path} belongs to another user")
-        if stat.S_IMODE(found.st_mode) & 0o022:
+        if stat.S_IMODE(status.st_mode) & 0o022:
             raise PermissionError(f"{path} can be written by others; run: chmod 700 {path}")
 
 
-def _checked(path: Path, key: str) -> Record:
+def _read_verified(path: Path, key: str) -> Record:
     _require_private(path)
     if not stat.S_ISREG(os.lstat(path).st_mode):
         raise ValueError("it is no file")
     content = path.read_bytes()
     if path.name != _name(key, content):
         raise ValueError("its content is not what its name says")
-    start = len(MAGIC) + _LENGTH
+    start = len(MAGIC) + HEADER_LENGTH_BYTES
     if not content.startswith(MAGIC) or len(content) < start:
         raise ValueError("it is no record")
     end = start + int.from_bytes(content[len(MAGIC) : start], "little")
@@ -125,7 +124,7 @@ def _checked(path: Path, key: str) -> Record:
     return Record(header, content[end:])
 
 
-def _write_whole(path: Path, content: bytes) -> None:
+def _write_atomically(path: Path, content: bytes) -> None:
     handle, temporary = tempfile.mkstemp(prefix=".new-", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -139,17 +138,17 @@ def _write_whole(path: Path, content: bytes) -> None:
         raise
 
 
-def _sweep(place: Path) -> None:
-    """Removes what writers that were killed left behind, and the records that have not been used for longest."""
+def _evict(folder: Path) -> None:
+    """Removes abandoned temporary files and the least recently used records."""
     now = time.time()
     records: list[tuple[float, str]] = []
-    for entry in os.scandir(place):
+    for entry in os.scandir(folder):
         with suppress(OSError):
             used = entry.stat(follow_symlinks=False).st_mtime
             if not entry.name.startswith(".new-"):
                 records.append((used, entry.path))
-            elif now - used > _STALE_SECONDS:
+            elif now - used > STALE_SECONDS:
                 os.unlink(entry.path)
-    for _, path in sorted(records)[: max(0, len(records) - _ROOM + 1)]:
+    for _, path in sorted(records)[: max(0, len(records) - RECORDS_PER_FOLDER + 1)]:
         with suppress(OSError):
             os.unlink(path)

@@ -1,4 +1,4 @@
-"""Values of tensors in one call."""
+"""Evaluation of tensors: compile, initialize and run in one call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ocannl.base.errors import CodeError
 from ocannl.lang.core.context_vars import no_grad
 from ocannl.lang.core.graph import forward, parameters
 from ocannl.lang.core.symbols import Symbol
-from ocannl.lang.core.tensor import NOTHING, Tensor
+from ocannl.lang.core.tensor import EMPTY_MAPPING, Tensor
 from ocannl.lang.ops.primitives import PRIMITIVES
 from ocannl.lang.record.code import recorder
 from ocannl.runtime.context import Context, default_context
@@ -22,9 +22,9 @@ Feeds = Mapping[Any, Any]
 
 
 def value_of(tensor: Tensor, ctx: Context | None = None) -> Array:
-    """Initializes what parameters are missing, computes the tensor, and gives a NumPy copy.
+    """Initializes missing parameters, computes the tensor and returns a NumPy copy of its value.
 
-    Leaves are read as they are. In the default context when none is given.
+    Leaves are read without computation. `ctx` defaults to the default context.
     """
     return evaluate(tensor, ctx=ctx)
 
@@ -35,12 +35,12 @@ def evaluate(outputs: Tensor, feeds: Feeds = ..., ctx: Context | None = ...) -> 
 def evaluate(outputs: Sequence[Tensor], feeds: Feeds = ..., ctx: Context | None = ...) -> list[Array]: ...
 @overload
 def evaluate(outputs: Mapping[str, Tensor], feeds: Feeds = ..., ctx: Context | None = ...) -> dict[str, Array]: ...
-def evaluate(outputs: Any, feeds: Feeds = NOTHING, ctx: Context | None = None) -> Any:
-    """Values of tensors, computed together: of one tensor an array, of a list a list, of a mapping a dictionary.
+def evaluate(outputs: Any, feeds: Feeds = EMPTY_MAPPING, ctx: Context | None = None) -> Any:
+    """Computes tensors together: returns an array for a tensor, a list for a list, a dictionary for a mapping.
 
-    `feeds` are arrays for inputs, given by the tensor or by its label, and integers for static symbols, given by name.
-    Parameters without a value are initialized. In the default context when none is given.
-    Raises: CodeError when nothing, or more than one input, is called as `feeds` say.
+    `feeds` maps inputs, or their labels, to arrays, and names of static symbols to integers. Parameters without a value
+    are initialized. `ctx` defaults to the default context.
+    Raises: CodeError if a key of `feeds` matches no input or symbol, or more than one input.
     """
     if isinstance(outputs, Mapping):
         return dict(zip(outputs, evaluate(list(outputs.values()), feeds, ctx), strict=True))
@@ -53,24 +53,24 @@ def evaluate(outputs: Any, feeds: Feeds = NOTHING, ctx: Context | None = None) -
     inputs = list(dict.fromkeys(t for root in roots for t in root.inputs()))
     for key, value in feeds.items():
         name = key.name if isinstance(key, Symbol) else key
-        called = [key] if isinstance(key, Tensor) else [t for t in inputs if t.label == name]
-        if len(called) > 1:
-            raise CodeError(f"{len(called)} inputs are called `{name}`; give the tensor itself in its stead")
-        if called:
-            context[called[0]] = value
+        matches = [key] if isinstance(key, Tensor) else [t for t in inputs if t.label == name]
+        if len(matches) > 1:
+            raise CodeError(f"{len(matches)} inputs are called `{name}`; give the tensor itself in its stead")
+        if matches:
+            context[matches[0]] = value
         elif isinstance(name, str) and isinstance(value, int | np.integer):
             symbols[name] = value
         else:
             raise CodeError(f"no input is called {name!r}; there are {', '.join(t.label for t in inputs) or 'none'}")
     context.init(parameters(*roots))
     with no_grad():
-        # results of their own: asking for values here does not change what routines keep
-        held = [t if _is_leaf(t) else PRIMITIVES["id"](t).with_label(t.label) for t in roots]
-    computed = [t for t in held if not _is_leaf(t)]
+        # copies, because evaluating a tensor must not change its placement
+        results = [t if _is_leaf(t) else PRIMITIVES["id"](t).with_label(t.label) for t in roots]
+    computed = [t for t in results if not _is_leaf(t)]
     if computed:
         context.run(forward(*computed), **symbols)
-    found = [context[t] for t in held]
-    return found[0] if isinstance(outputs, Tensor) else found
+    values = [context[t] for t in results]
+    return values[0] if isinstance(outputs, Tensor) else values
 
 
 def _context(roots: list[Tensor], ctx: object) -> Context:

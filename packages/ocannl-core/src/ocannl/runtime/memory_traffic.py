@@ -1,4 +1,4 @@
-"""How many bytes a piece of a program moves, each cell that it touches counted once."""
+"""Memory traffic of a program: bytes read and written, with each accessed cell counted once."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Box = tuple[tuple[int, int], ...]  # first and last index on each axis
 
 
 def traffic(body: Body) -> tuple[int, int]:
-    """Bytes read and bytes written, of all arrays that are not local, in one call.
+    """Returns the bytes read and written per call, of all arrays that are not local.
 
-    What the indices can reach is counted, guards apart; where several accesses of one array overlap, as in a window,
-    the box around them bounds their number.
+    Cells are counted by index ranges, ignoring guards; the bounding box of all accesses to an array limits the count
+    where they overlap, as in a sliding window.
     """
     read: dict[Buf, dict[Ref, None]] = {}
     written: dict[Buf, dict[Ref, None]] = {}
@@ -37,22 +37,22 @@ def traffic(body: Body) -> tuple[int, int]:
     return _bytes(read, local), _bytes(written, local)
 
 
-def _bytes(touched: dict[Buf, dict[Ref, None]], local: set[Buf]) -> int:
-    return sum(_cells(refs) * buf.precision.nbytes for buf, refs in touched.items() if buf not in local)
+def _bytes(refs_by_buf: dict[Buf, dict[Ref, None]], local: set[Buf]) -> int:
+    return sum(_cells(refs) * buf.precision.nbytes for buf, refs in refs_by_buf.items() if buf not in local)
 
 
 def _cells(refs: Iterable[Ref]) -> int:
-    """At most as many as there are in the box around all, and as each reaches by itself."""
-    reached = [ref for ref in refs if all(sym.extent for at in ref.at for sym in at.syms)]
+    """Returns an upper bound of the number of cells: the minimum of the bounding box and the sum over accesses."""
+    reached = [ref for ref in refs if all(sym.extent for at in ref.indices for sym in at.syms)]
     if not reached:
         return 0
     boxes = [_box(ref) for ref in reached]
-    around = tuple((min(a for a, _ in axis), max(b for _, b in axis)) for axis in zip(*boxes, strict=True))
-    return min(_size(around), sum(min(_size(box), _points(ref)) for ref, box in zip(reached, boxes, strict=True)))
+    hull = tuple((min(a for a, _ in axis), max(b for _, b in axis)) for axis in zip(*boxes, strict=True))
+    return min(_size(hull), sum(min(_size(box), _points(ref)) for ref, box in zip(reached, boxes, strict=True)))
 
 
 def _box(ref: Ref) -> Box:
-    ranges = (_fixed(at).range() for at in ref.at)
+    ranges = (_fixed(at).range() for at in ref.indices)
     return tuple((max(low, 0), min(high, n - 1)) for (low, high), n in zip(ranges, ref.buf.shape, strict=True))
 
 
@@ -61,10 +61,10 @@ def _size(box: Box) -> int:
 
 
 def _points(ref: Ref) -> int:
-    """Of the loops that the indices follow."""
-    return prod(sym.extent for sym in {s for at in ref.at for s in _fixed(at).syms})
+    """Returns the number of iterations of the loops that the indices depend on."""
+    return prod(sym.extent for sym in {s for at in ref.indices for s in _fixed(at).syms})
 
 
 def _fixed(at: Affine) -> Affine:
-    """A static symbol has one value in a call: which one makes no difference here."""
+    """Replaces static symbols by a constant, as they do not vary within a call."""
     return at.substitute({sym: Affine.of(sym.lo) for sym in at.syms if sym.kind is SymKind.STATIC})

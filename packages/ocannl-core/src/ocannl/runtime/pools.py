@@ -1,4 +1,4 @@
-"""Slabs of device memory with an owner, and where arrays lie in them."""
+"""Owned slabs of device memory, and the layout of arrays in them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ocannl.backend.api import Device, Location, Pool
 
 
 class Slab:
-    """Memory that is given back when nobody refers to the slab any more, or earlier on request."""
+    """Device memory, freed when the slab is garbage-collected, or earlier by `release`."""
 
     __slots__ = ("__weakref__", "_release", "pool", "size_bytes")
 
@@ -19,15 +19,15 @@ class Slab:
         self._release = weakref.finalize(self, device.free_pool, self.pool)
 
     def release(self) -> None:
-        """Gives the memory back; once is enough."""
+        """Frees the memory; idempotent."""
         self._release()
 
     def at(self, offset_bytes: int) -> Location:
         return Location(self.pool, offset_bytes)
 
 
-def packed(sizes_bytes: Sequence[int], alignment_bytes: int) -> tuple[list[int], int]:
-    """Offsets of arrays one after another, each aligned, and how much room they take together."""
+def pack(sizes_bytes: Sequence[int], alignment_bytes: int) -> tuple[list[int], int]:
+    """Returns aligned offsets of consecutive arrays, and their total size in bytes."""
     offsets, end = [], 0
     for size in sizes_bytes:
         offsets.append(end)

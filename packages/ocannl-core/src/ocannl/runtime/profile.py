@@ -1,14 +1,14 @@
-"""Where the time of a routine goes: its program cut into one for each loop nest, run one after the other.
+"""Profiler: partitions a routine into one program per loop nest, and measures each.
 
     proc step                     step_h        step_loss                    nest  calls  median us ...
       for i: h[i] = ...    ==>      for i: ...    for i_2: ...     ==>        h        10       12.5
       for i_2: loss += ...                                                    loss     10        3.1
 
-A nest whose loop calls parts has a row for each of them: its iterations leave the time before and after each part in an
-array, whichever thread has them, and the parts divide the time of the nest.
+A nest whose loop calls parts has a row for each part: every iteration stores timestamps between the parts, and the
+time of the nest is divided in proportion.
 
-All through the seam of backends, so it works with any of them. Arrays are where the routine has them; those that it
-writes are put back afterwards, so that a profile leaves no trace.
+The profiler uses the plugin API only, so it supports all backends. Programs use the arrays of the routine; the written
+ones are restored afterwards.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from ocannl.base.errors import BackendError, CodeError
 from ocannl.codegen.nests import Nest, nests
 from ocannl.ir.index import Affine, Sym
 from ocannl.ir.loops import (
-    Access,
+    AccessMode,
     Body,
     Buf,
     Comment,
     For,
-    Home,
     Local,
+    MemorySpace,
     Proc,
     Ref,
-    Stamp,
+    ReadClock,
     Stmt,
     Store,
     Update,
@@ -49,8 +49,8 @@ from ocannl.ir.names import Namer
 from ocannl.ir.precision import int64
 from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.walk import walk
-from ocannl.opt.nest import names_of
-from ocannl.opt.substitute import replace_buffers
+from ocannl.opt.analysis.nests import bound_names
+from ocannl.opt.analysis.substitution import replace_buffers
 from ocannl.runtime.memory_traffic import traffic
 from ocannl.runtime.program import Program, links
 
@@ -58,13 +58,13 @@ if TYPE_CHECKING:
     from ocannl.backend.api import Code, Entry
     from ocannl.runtime.context import Context
 
-WRITTEN = (Access.OUT, Access.INOUT)
-NAMED = 3  # arrays that the name of a nest mentions
+WRITTEN = (AccessMode.OUT, AccessMode.INOUT)
+MAX_NAMED_ARRAYS = 3  # in the name of a nest
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One loop nest, or a part of one: the arrays that it writes, the heading above it, and what a call takes."""
+    """Measurements of a loop nest or a part of one, named after the arrays it writes, with the heading above it."""
 
     name: str
     heading: str
@@ -77,13 +77,13 @@ class Row:
 
     @property
     def bytes_per_second(self) -> float:
-        """Infinite for what takes no longer than a call that does nothing."""
+        """Memory throughput; infinite if the nest takes no longer than an empty call."""
         return (self.read_bytes + self.written_bytes) * 1e9 / self.median_ns if self.median_ns else inf
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One run of what a row is about, in nanoseconds since the profile began."""
+    """One execution of a row's nest or part; times are relative to the beginning of the profile."""
 
     row: int
     start_ns: int
@@ -92,9 +92,9 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What `Routine.profile` finds: a row for each nest, in order of the program, and every single run.
+    """The result of `Routine.profile`: a row for each nest, in program order, and the span of every execution.
 
-    `call_ns` is the median of calls of the routine itself.
+    `call_ns` is the median time of a call of the whole routine.
     """
 
     routine: str
@@ -106,7 +106,7 @@ class Profile:
 
     @property
     def nests_ns(self) -> int:
-        """What all nests of one call take."""
+        """The sum of the median times of all nests."""
         return sum(row.median_ns for row in self.rows)
 
     def __str__(self) -> str:
@@ -133,7 +133,7 @@ class Profile:
         return "\n".join([head, *lines])
 
     def chrome_trace(self, path: str | PathLike[str]) -> None:
-        """Writes a file that chrome://tracing and Perfetto show."""
+        """Writes a trace file for chrome://tracing and Perfetto."""
         events: list[dict[str, object]] = [
             {"name": kind, "ph": "M", "pid": 1, "tid": 1, "args": {"name": text}}
             for kind, text in (("process_name", f"ocannl {self.backend}"), ("thread_name", self.routine))
@@ -151,12 +151,12 @@ class Profile:
         Path(path).write_text(text, encoding="utf-8")
 
 
-# --- cutting ----------------------------------------------------------------------------------------------------------
+# --- partitioning -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """What a row is about."""
+    """The nest or part measured by a row."""
 
     name: str
     heading: str
@@ -165,20 +165,21 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A nest as a program of its own; one of several members leaves in `stamps` when each of them began and ended, in
+    """A nest as a separate program. If it has several members, it stores their start and end times in `timestamps`, for
     each iteration of its loop."""
 
     proc: Proc
     members: tuple[Member, ...]
-    stamps: TNode | None = None
+    timestamps: TNode | None = None
 
 
-def cut(proc: Proc, stamped: bool = True) -> tuple[Piece, ...]:
-    """Programs that do, one after the other, what the whole does; those of nests with parts stamp these if they may.
+def cut(proc: Proc, with_timestamps: bool = True) -> tuple[Piece, ...]:
+    """Partitions a program into one program per nest, to be executed in order. Nests with parts record timestamps if
+    `with_timestamps`.
 
-    Blocks of the arena stay where they are: what is in them when a program ends is there when the next begins.
+    The arena layout is preserved, so its contents carry over from one program to the next.
     """
-    named, arrays = Namer([proc.name]), Namer(names_of(proc))
+    program_names, array_names = Namer([proc.name]), Namer(bound_names(proc))
     heading = ""
     pieces = []
     for nest in nests(proc):
@@ -186,140 +187,140 @@ def cut(proc: Proc, stamped: bool = True) -> tuple[Piece, ...]:
         written = _written(nest)
         if not written:
             continue
-        name, members, stamps = named(f"{proc.name}_{written[0].name}"), [], None
-        parts = nest.parts if stamped else ()
+        name, members, timestamps = program_names(f"{proc.name}_{written[0].name}"), [], None
+        parts = nest.callees if with_timestamps else ()
         for part in parts or (nest,):
             heading = _heading(part.body) or heading
             if _written(part):
-                members.append(Member(_title(_written(part)), heading, _alone(nest, part)))
+                members.append(Member(_title(_written(part)), heading, _isolate_part(nest, part)))
         if parts:
-            nest, stamps = _stamped(nest, arrays("stamps"))
-        pieces.append(Piece(program_of(name, proc, nest), tuple(members), stamps))
+            nest, timestamps = _with_timestamps(nest, array_names("stamps"))
+        pieces.append(Piece(nest_program(name, proc, nest), tuple(members), timestamps))
     return tuple(pieces)
 
 
-def _alone(nest: Nest, part: Nest) -> Body:
-    """The part in the loop of the nest, with what is handed from part to part."""
+def _isolate_part(nest: Nest, part: Nest) -> Body:
+    """Returns the loop of the nest with this part only, and the local arrays shared between parts."""
     if part is nest:
         return nest.body
-    turns = _turns(nest)
-    return (replace(turns, body=(*_handed(turns), *part.body)),)
+    loop = _part_loop(nest)
+    return (replace(loop, body=(*_shared_locals(loop), *part.body)),)
 
 
-def _stamped(nest: Nest, name: str) -> tuple[Nest, TNode]:
-    """The nest with stamps around its parts, and the array of these."""
-    turns, many = _turns(nest), sum(bool(_written(part)) for part in nest.parts)
-    shape = (turns.sym.extent, many + 1)
+def _with_timestamps(nest: Nest, name: str) -> tuple[Nest, TNode]:
+    """Returns the nest with clock reads around its parts, and the node of the timestamps."""
+    loop, part_count = _part_loop(nest), sum(bool(_written(part)) for part in nest.callees)
+    shape = (loop.sym.extent, part_count + 1)
     node = TNode(name, Role.STATE, lambda: shape, lambda: int64)
-    stamps = Buf(name, int64, shape, row_major(shape), Home.POOL, Access.OUT, node)
-    turn = Affine.of(turns.sym) - turns.sym.lo
-    places = map(Affine.of, range(many + 1))
-    body: list[Stmt] = [*_handed(turns), Stamp(Ref(stamps, (turn, next(places))))]
-    for part in nest.parts:
+    buf = Buf(name, int64, shape, row_major(shape), MemorySpace.GLOBAL, AccessMode.OUT, node)
+    iteration = Affine.of(loop.sym) - loop.sym.lo
+    columns = map(Affine.of, range(part_count + 1))
+    body: list[Stmt] = [*_shared_locals(loop), ReadClock(Ref(buf, (iteration, next(columns))))]
+    for part in nest.callees:
         body += part.body
         if _written(part):
-            body.append(Stamp(Ref(stamps, (turn, next(places)))))
-    return replace(nest, body=(replace(turns, body=tuple(body)),), bufs=(*nest.bufs, stamps)), node
+            body.append(ReadClock(Ref(buf, (iteration, next(columns)))))
+    return replace(nest, body=(replace(loop, body=tuple(body)),), bufs=(*nest.bufs, buf)), node
 
 
-def _turns(nest: Nest) -> For:
-    """The loop that calls the parts."""
-    (turns,) = (stmt for stmt in nest.body if isinstance(stmt, For))
-    return turns
+def _part_loop(nest: Nest) -> For:
+    """Returns the loop that calls the parts."""
+    (loop,) = (stmt for stmt in nest.body if isinstance(stmt, For))
+    return loop
 
 
-def _handed(turns: For) -> Body:
-    return tuple([stmt for stmt in turns.body if isinstance(stmt, Local) and stmt.buf.offset is not None])
+def _shared_locals(loop: For) -> Body:
+    return tuple([stmt for stmt in loop.body if isinstance(stmt, Local) and stmt.buf.offset is not None])
 
 
 def _heading(body: Body) -> str:
-    return " / ".join(dict.fromkeys(_plain(stmt.text) for stmt in body if isinstance(stmt, Comment)))
+    return " / ".join(dict.fromkeys(_single_line(stmt.text) for stmt in body if isinstance(stmt, Comment)))
 
 
 def _written(nest: Nest) -> tuple[Buf, ...]:
-    written = {stmt.ref.buf for stmt in walk(nest.body) if isinstance(stmt, Store | Update)}
-    return tuple(buf for buf in nest.bufs if buf in written)
+    buffers = {stmt.ref.buf for stmt in walk(nest.body) if isinstance(stmt, Store | Update)}
+    return tuple(buf for buf in nest.bufs if buf in buffers)
 
 
-def program_of(name: str, whole: Proc, nest: Nest) -> Proc:
-    """The nest alone."""
-    arena = whole.arena if any(buf.home is Home.ARENA for buf in nest.bufs) else 0
-    shared = {buf: replace(buf, access=Access.INOUT) for buf in nest.bufs if buf.home is Home.ARENA}
+def nest_program(name: str, proc: Proc, nest: Nest) -> Proc:
+    """Returns a program that consists of the nest only."""
+    arena = proc.arena if any(buf.space is MemorySpace.ARENA for buf in nest.bufs) else 0
+    shared = {buf: replace(buf, access=AccessMode.INOUT) for buf in nest.bufs if buf.space is MemorySpace.ARENA}
     return replace_buffers(Proc(name, nest.bufs, nest.syms, nest.body, arena=arena), shared)
 
 
-def _title(written: Sequence[Buf]) -> str:
-    labels = [_plain(buf.node.label if buf.node else buf.name) for buf in written]
-    more = f" and {len(labels) - NAMED} more" if len(labels) > NAMED else ""
-    return ", ".join(labels[:NAMED]) + more
+def _title(buffers: Sequence[Buf]) -> str:
+    labels = [_single_line(buf.node.label if buf.node else buf.name) for buf in buffers]
+    more = f" and {len(labels) - MAX_NAMED_ARRAYS} more" if len(labels) > MAX_NAMED_ARRAYS else ""
+    return ", ".join(labels[:MAX_NAMED_ARRAYS]) + more
 
 
-def _plain(text: str) -> str:
-    """On one line, whatever a user has called it."""
+def _single_line(text: str) -> str:
+    """Returns a user-defined name in printable form, on one line."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
-# --- running ----------------------------------------------------------------------------------------------------------
+# --- measurement ------------------------------------------------------------------------------------------------------
 
 
 def profile(context: Context, program: Program, calls: int, values: Sequence[int]) -> Profile:
-    """`values` are those of the program's symbols."""
+    """Profiles a program for the given values of its symbols; raises `CodeError` if `calls` is not positive."""
     if isinstance(calls, bool) or not isinstance(calls, int) or calls < 1:
         raise CodeError(f"a profile is made of at least one call, not of {calls!r}")
     backend = context.backend
-    proc = program.rebuilt()
-    pieces = cut(proc, context.backend.capabilities.stamps)
-    given = dict(zip(program.syms, values, strict=True))
+    proc = program.rebuild()
+    pieces = cut(proc, context.backend.capabilities.timestamps)
+    symbol_values = dict(zip(program.syms, values, strict=True))
     empty = Proc(Namer([program.name, *(p.proc.name for p in pieces)])(f"{program.name}_nothing"), (), (), ())
     code = backend.compile([empty, *(piece.proc for piece in pieces)])
     with context.lock:
-        context.require(program)
-        outside = links(proc)  # more than those of the program, if somebody has asked for a node to be kept since then
-        context.arrays.allocate(link.node for link in outside if link.access is not Access.MERGE)
-        context.arrays.allocate(piece.stamps for piece in pieces if piece.stamps is not None)
+        context.prepare_run(program)
+        outside_links = links(proc)  # a superset of the program's, if more nodes are kept since its compilation
+        context.arrays.allocate(link.node for link in outside_links if link.access is not AccessMode.MERGE)
+        context.arrays.allocate(piece.timestamps for piece in pieces if piece.timestamps is not None)
         clock = _Clock(context)
-        nothing, *runs = [_Run.of(context, code, proc, given) for proc in (empty, *(p.proc for p in pieces))]
-        entry, held = context.bind(program.code, program.name, program.links, program.arena_bytes)
-        whole = _Run(entry, tuple(values), held)
-        written = dict.fromkeys(link.node for link in (*program.links, *outside) if link.access in WRITTEN)
+        empty_run, *runs = [_Run.of(context, code, proc, symbol_values) for proc in (empty, *(p.proc for p in pieces))]
+        entry, memory = context.bind(program.code, program.name, program.links, program.arena_bytes)
+        routine_run = _Run(entry, tuple(values), memory)
+        written = dict.fromkeys(link.node for link in (*program.links, *outside_links) if link.access in WRITTEN)
         with _restored(context, written):
-            for run in (nothing, *runs):
-                clock.time(run)  # pages and caches are now as they are in later calls
-            taken = [
-                (clock.time(nothing), clock.time(run), _shares(context, piece))
+            for run in (empty_run, *runs):
+                clock.time(run)  # warms up pages and caches
+            samples = [
+                (clock.time(empty_run), clock.time(run), _time_shares(context, piece))
                 for _ in range(calls) for piece, run in zip(pieces, runs, strict=True)
             ]  # fmt: skip
-        with _restored(context, written):  # the same calls with the same numbers
-            together = [clock.time(whole) for _ in range(1 + calls)][1:]
-    cost = round(median([idle.duration_ns for idle, _, _ in taken] or [0]))  # of a call, in the midst of others
+        with _restored(context, written):  # from the same initial values
+            call_times = [clock.time(routine_run) for _ in range(1 + calls)][1:]
+    overhead_ns = round(median([idle.duration_ns for idle, _, _ in samples] or [0]))  # of an empty call
     members = [member for piece in pieces for member in piece.members]
     spans: list[Span] = []
-    for _, time, shares in taken:
-        start, took = time.start_ns, max(0, time.duration_ns - cost)
+    for _, time, shares in samples:
+        start, took_ns = time.start_ns, max(0, time.duration_ns - overhead_ns)
         for share in shares:
-            spans.append(Span(len(spans) % len(members), start, round(took * share)))
+            spans.append(Span(len(spans) % len(members), start, round(took_ns * share)))
             start += spans[-1].duration_ns
-    rows = [_row(each, [s.duration_ns for s in spans[n :: len(members)]]) for n, each in enumerate(members)]
-    call = max(0, round(median([time.duration_ns for time in together])) - cost)
+    rows = [_row(subject, [s.duration_ns for s in spans[n :: len(members)]]) for n, subject in enumerate(members)]
+    call = max(0, round(median([time.duration_ns for time in call_times])) - overhead_ns)
     return Profile(program.name, backend.name, calls, call, tuple(rows), tuple(spans))
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A program that is bound to memory, and the values of its symbols."""
+    """A bound program, with the values of its symbols."""
 
     entry: Entry
     values: tuple[int, ...]
-    held: tuple[object, ...]
+    memory: tuple[object, ...]
 
     @staticmethod
-    def of(context: Context, code: Code, proc: Proc, given: Mapping[Sym, int]) -> _Run:
-        entry, held = context.bind(code, proc.name, links(proc), proc.arena)
-        return _Run(entry, tuple(given[sym] for sym in proc.syms), held)
+    def of(context: Context, code: Code, proc: Proc, symbol_values: Mapping[Sym, int]) -> _Run:
+        entry, memory = context.bind(code, proc.name, links(proc), proc.arena)
+        return _Run(entry, tuple(symbol_values[sym] for sym in proc.syms), memory)
 
 
 class _Clock:
-    """Runs programs, and waits for them."""
+    """Measures synchronous executions of programs."""
 
     def __init__(self, context: Context) -> None:
         self.queue = context.queue
@@ -340,17 +341,17 @@ class _Time(NamedTuple):
     duration_ns: int
 
 
-def _shares(context: Context, piece: Piece) -> tuple[float, ...]:
-    """Of the members in the time of the run that has just ended, that of all threads together."""
-    if piece.stamps is None:
+def _time_shares(context: Context, piece: Piece) -> tuple[float, ...]:
+    """Returns each member's share of the time of the last run, summed over threads."""
+    if piece.timestamps is None:
         return (1.0,)
-    times = np.diff(context.arrays.download(piece.stamps), axis=1).sum(0)
+    times = np.diff(context.arrays.download(piece.timestamps), axis=1).sum(0)
     return tuple((times / max(1, times.sum())).tolist())
 
 
 @contextmanager
 def _restored(context: Context, nodes: Iterable[TNode]) -> Iterator[None]:
-    """Inside, these may change."""
+    """Context manager that restores the values of these nodes on exit."""
     saved = {node: context.arrays.download(node) for node in nodes if context.arrays.holds(node)}
     context.queue.synchronize()
     try:
@@ -361,6 +362,9 @@ def _restored(context: Context, nodes: Iterable[TNode]) -> Iterator[None]:
         context.queue.synchronize()
 
 
-def _row(member: Member, took: Sequence[int]) -> Row:
+def _row(member: Member, durations_ns: Sequence[int]) -> Row:
     read, written = traffic(member.body)
-    return Row(member.name, member.heading, len(took), round(median(took)), min(took), sum(took), read, written)
+    middle = round(median(durations_ns))
+    return Row(
+        member.name, member.heading, len(durations_ns), middle, min(durations_ns), sum(durations_ns), read, written
+    )  # fmt: skip

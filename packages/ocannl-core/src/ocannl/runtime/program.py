@@ -1,4 +1,4 @@
-"""A compiled program: code, and all that a context has to know to bind and run it."""
+"""Compiled programs: code with the metadata needed to bind and run it in a context."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from ocannl.backend.api import Code
 from ocannl.ir.assign import Comp
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Sym
-from ocannl.ir.loops import Access, Fact, Home, Proc
+from ocannl.ir.loops import AccessMode, Fact, MemorySpace, Proc
 from ocannl.ir.text import print_proc
 from ocannl.ir.tnode import Placement, TNode
 from ocannl.lower.lower import lower
 from ocannl.opt.pipeline import optimize
-from ocannl.opt.schedule import Choices
+from ocannl.opt.schedule.schedule import PlanChoices
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """An array that code is bound to, in the order in which `Backend.link` takes them."""
+    """An external array of a program, in the order of `Backend.link`."""
 
     node: TNode
-    access: Access
+    access: AccessMode
 
 
 def links(proc: Proc) -> tuple[Link, ...]:
-    """The arrays outside of the program that it works on."""
-    found = []
+    """Returns the external arrays of a program."""
+    result = []
     for buf in proc.bufs:
-        if buf.home is Home.POOL:
+        if buf.space is MemorySpace.GLOBAL:
             assert buf.node is not None, f"the pool array `{buf.name}` of `{proc.name}` belongs to no node"
-            found.append(Link(buf.node, buf.access))
-    return tuple(found)
+            result.append(Link(buf.node, buf.access))
+    return tuple(result)
 
 
 class Stages(dict[str, str]):
-    """The printed program after each pass, by the name of the pass; printed as a whole, what each has made of it."""
+    """The printed program after each pass, keyed by the name of the pass; `str` shows each change."""
 
     def __str__(self) -> str:
         parts, last = [], None
@@ -49,46 +49,47 @@ class Stages(dict[str, str]):
 
 @dataclass(frozen=True)
 class Program:
-    """Not bound to any context."""
+    """A compiled program that is not bound to a context."""
 
     name: str
     comp: Comp
-    asked: Mapping[TNode, str]  # the nodes that somebody wants to keep, and who
+    keep_reasons: Mapping[TNode, str]  # the nodes to keep, with the reason
     code: Code
     links: tuple[Link, ...]
     syms: tuple[Sym, ...]
     arena_bytes: int
     facts: tuple[Fact, ...]
     capabilities: Capabilities  # of the backend that compiled it
-    choices: Choices  # of plans, where not by the model
+    choices: PlanChoices  # of plans that differ from the cost model's
 
-    def rebuilt(self, on_stage: Callable[[str, Proc], None] = lambda name, proc: None) -> Proc:
-        """The loops that were compiled, made once more: code is kept, and not what it was made from."""
+    def rebuild(self, on_stage: Callable[[str, Proc], None] = lambda name, proc: None) -> Proc:
+        """Recomputes the optimized loops, which are not stored with the code."""
         lowered = lower(self.comp, self.name)
         on_stage("lower", lowered)
-        return optimize(lowered, self.asked, self.capabilities, on_stage, choose=lambda proc: self.choices)
+        return optimize(lowered, self.keep_reasons, self.capabilities, on_stage, choose=lambda proc: self.choices)
 
     @cached_property
     def stages(self) -> Stages:
-        found: list[tuple[str, Proc]] = []
-        self.rebuilt(lambda name, proc: found.append((name, proc)))
-        printed = {key: print_proc(proc) for key, proc in {id(p): p for _, p in found}.items()}  # many are the same
-        return Stages((name, printed[id(proc)]) for name, proc in found)
+        snapshots: list[tuple[str, Proc]] = []
+        self.rebuild(lambda name, proc: snapshots.append((name, proc)))
+        procs = {id(proc): proc for _, proc in snapshots}  # a pass without effect returns the same object
+        printed = {key: print_proc(proc) for key, proc in procs.items()}
+        return Stages((name, printed[id(proc)]) for name, proc in snapshots)
 
     @property
     def inputs(self) -> tuple[TNode, ...]:
-        """The nodes that must hold something when the program starts."""
-        reading = (Access.IN, Access.INOUT, Access.CONST)
+        """The nodes that must be initialized before the program runs."""
+        reading = (AccessMode.IN, AccessMode.INOUT, AccessMode.CONST)
         return tuple(link.node for link in self.links if link.access in reading)
 
     @property
     def merged(self) -> tuple[TNode, ...]:
         """The nodes whose merge buffers the program reads."""
-        return tuple(link.node for link in self.links if link.access is Access.MERGE)
+        return tuple(link.node for link in self.links if link.access is AccessMode.MERGE)
 
     @property
     def outputs(self) -> tuple[TNode, ...]:
-        return tuple(link.node for link in self.links if link.access in (Access.OUT, Access.INOUT))
+        return tuple(link.node for link in self.links if link.access in (AccessMode.OUT, AccessMode.INOUT))
 
     @property
     def temporaries(self) -> tuple[Fact, ...]:

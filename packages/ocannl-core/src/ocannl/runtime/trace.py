@@ -1,9 +1,8 @@
-"""The values that a call computes, cell by cell, as lines of the log `ocannl.trace`: for tiny programs.
+"""Tracing: logs every cell written by a call to `ocannl.trace`; intended for tiny programs.
 
     c[i] = a[i] + b[i]   c[1]: 0 -> 5   a[1] = 2, b[1] = 3
 
-The program is shown as it was lowered, before anything was optimized away, and interpreted beside the call, which
-computes what it always does.
+The trace is produced by interpreting the lowered program, before optimization, in addition to the compiled call.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from typing import TYPE_CHECKING
 from ocannl.base.log import logger, show
 from ocannl.ir.index import Sym
 from ocannl.ir.interpret import Array, Write, interpret
-from ocannl.ir.loops import Access, Body, Buf, For, If, Proc, Store, Update
-from ocannl.ir.text import show_stmt
+from ocannl.ir.loops import AccessMode, Body, Buf, For, If, Proc, Store, Update
+from ocannl.ir.text import format_stmt
 from ocannl.ir.tnode import TNode
 from ocannl.lower.lower import lower
 from ocannl.runtime.program import Program
@@ -28,63 +27,63 @@ if TYPE_CHECKING:
 _log = logger("trace")
 
 
-def traced(context: Context, program: Program, entry: Entry, limit: int) -> Entry:
-    """The entry, which first logs what it is going to do, in at most `limit` lines."""
+def with_trace(context: Context, program: Program, entry: Entry, limit: int) -> Entry:
+    """Wraps an entry so that each call first logs at most `limit` written cells."""
     proc = lower(program.comp, program.name)
     show(_log)
 
     def call(*values: int) -> object:
         if _log.isEnabledFor(logging.DEBUG):
-            _tell(context, proc, dict(zip(program.syms, values, strict=True)), limit)
+            _log_writes(context, proc, dict(zip(program.syms, values, strict=True)), limit)
         return entry(*values)
 
     return call
 
 
-class _Enough(Exception):
+class _LimitReached(Exception):
     pass
 
 
-def _tell(context: Context, proc: Proc, given: Mapping[Sym, int], limit: int) -> None:
-    told = 0
+def _log_writes(context: Context, proc: Proc, symbol_values: Mapping[Sym, int], limit: int) -> None:
+    count = 0
 
-    def tell(write: Write) -> None:
-        nonlocal told
-        if told == limit:
-            raise _Enough
-        told += 1
+    def log_write(write: Write) -> None:
+        nonlocal count
+        if count == limit:
+            raise _LimitReached
+        count += 1
         _log.debug("%s", line(write))
 
-    values = {sym: given.get(sym, sym.lo) for sym in proc.syms}  # one that is optimized away is not given
-    own, merged = _contents(context, proc)
-    _log.debug("routine %s(%s)", proc.name, ", ".join(f"{sym.name}={value}" for sym, value in given.items()))
+    values = {sym: symbol_values.get(sym, sym.lo) for sym in proc.syms}  # unused symbols are not passed
+    node_values, merged = _contents(context, proc)
+    _log.debug("routine %s(%s)", proc.name, ", ".join(f"{sym.name}={value}" for sym, value in symbol_values.items()))
     try:
-        interpret(proc, own, values, merged, tell)
-    except _Enough:
-        most = _writes(proc.body)
+        interpret(proc, node_values, values, merged, log_write)
+    except _LimitReached:
+        total = _writes(proc.body)
         _log.debug(
-            "%s: %d of at most %d cells written are shown; the setting `trace` says how many", proc.name, limit, most
+            "%s: %d of at most %d cells written are shown; the setting `trace` says how many", proc.name, limit, total
         )
 
 
 def _contents(context: Context, proc: Proc) -> tuple[dict[TNode, Array], dict[TNode, Array]]:
-    """What the nodes hold that hold anything, and what is in the merge buffers."""
-    own: dict[TNode, Array] = {}
+    """Returns the values of the initialized nodes, and of the merge buffers."""
+    values: dict[TNode, Array] = {}
     merged: dict[TNode, Array] = {}
     for buf in proc.bufs:
         if buf.node is None:
             continue
-        if buf.access is Access.MERGE:
+        if buf.access is AccessMode.MERGE:
             merged[buf.node] = context.arrays.download(buf.node, merged=True)
         elif context.arrays.holds(buf.node):
-            own[buf.node] = context.arrays.download(buf.node)
+            values[buf.node] = context.arrays.download(buf.node)
     context.queue.synchronize()
-    return own, merged
+    return values, merged
 
 
 def line(write: Write) -> str:
-    """The statement as it reads in the program, the cell with its old and new value, and what was read for it."""
-    parts = [show_stmt(write.stmt), f"{_cell(write.stmt.ref.buf, write.at)}: {write.old} -> {write.new}"]
+    """Formats a write: the statement, the cell with its old and new value, and the cells read."""
+    parts = [format_stmt(write.stmt), f"{_cell(write.stmt.ref.buf, write.at)}: {write.old} -> {write.new}"]
     parts += [", ".join(f"{_cell(cell.buf, cell.at)} = {cell.value}" for cell in write.read)]
     return "   ".join(part for part in parts if part)
 
@@ -94,14 +93,14 @@ def _cell(buf: Buf, at: tuple[int, ...]) -> str:
 
 
 def _writes(body: Body) -> int:
-    """How many cells are written, if all guards hold."""
+    """Returns an upper bound of the number of writes: all guards are assumed to hold."""
     total = 0
     for stmt in body:
         match stmt:
             case For(sym):
                 total += sym.extent * _writes(stmt.body)
-            case If(_, then, orelse):
-                total += _writes(then) + _writes(orelse)
+            case If(_, if_body, else_body):
+                total += _writes(if_body) + _writes(else_body)
             case Store() | Update():
                 total += 1
             case _:

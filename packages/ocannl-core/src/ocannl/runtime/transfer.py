@@ -1,7 +1,7 @@
-"""Copies of nodes from one context to another, as routines.
+"""Transfers: routines that copy nodes between contexts.
 
-A transfer works in the queue of its destination: it begins when the source has done what was submitted there before,
-and whoever writes the node in the source next waits until it has been read. The host waits for neither.
+A transfer executes in the queue of its destination, after all work submitted to the source before; the next write of
+the node in the source waits until it has been read. The host does not block.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _log = logger("runtime.transfer")
 
 
 class Transfer:
-    """Made by `transfer`. Nothing moves before it is called."""
+    """A copy of a node between contexts, created by `transfer` and executed by each call."""
 
     __slots__ = ("_destination", "_merges", "_node", "_source", "_target")
 
@@ -42,40 +42,40 @@ class Transfer:
 
     def __call__(self) -> None:
         source, destination, node = self._source, self._destination, self._node
-        first, second = sorted((source, destination), key=id)  # one order for all threads
+        first, second = sorted((source, destination), key=id)  # a global order prevents deadlock
         with first.lock, second.lock:
             destination.refuse_closed()
-            given = source.readable(node)
+            resident = source.readable(node)
             _log.debug("%s", self.name)
             if not self._merges:
                 destination.arrays.before_write((self._target,))
             if destination.device.reaches(source.device):
-                self._copy(given)
+                self._copy(resident)
             else:
-                self._carry()
+                self._copy_through_host()
 
-    def _copy(self, given: Resident) -> None:
-        """From device to device, while the host goes on."""
+    def _copy(self, resident: Resident) -> None:
+        """Copies from device to device, asynchronously."""
         source, queue = self._source, self._destination.queue
         arrays = self._destination.arrays
-        event = source.arrays.do(source.queue.record)
+        event = source.arrays.run(source.queue.record)
         if source is not self._destination:
-            arrays.do(queue.wait, event)
-        arrays.write(self._target, queue.copy, given.where, self._target.where, self._size_bytes)
+            arrays.run(queue.wait, event)
+        arrays.write(self._target, queue.copy, resident.where, self._target.where, self._size_bytes)
         if source is not self._destination:
-            given.readers = [*(r for r in given.readers if not r.is_done()), queue.record()]
-            source.arrays.turn.state += 1  # routines look again before they write
+            resident.readers = [*(r for r in resident.readers if not r.is_done()), queue.record()]
+            source.arrays.lock.epoch += 1  # routines must check for readers before they write
 
     @property
     def _size_bytes(self) -> int:
         return math.prod(self._node.dims, start=self._node.precision.nbytes)
 
-    def _carry(self) -> None:
-        """Through the host, which waits for the source."""
+    def _copy_through_host(self) -> None:
+        """Copies through the host, which waits for the source."""
         host = self._source.arrays.download(self._node)
         self._destination.arrays.write(self._target, self._destination.queue.from_host, self._target.where, host)
 
-    # ------------------------------------------------------------------------------------------------- what it is
+    # ------------------------------------------------------------------------------------------------- inspection
 
     @property
     def name(self) -> str:
@@ -88,7 +88,7 @@ class Transfer:
 
     @property
     def outputs(self) -> tuple[TNode, ...]:
-        """The nodes that hold something new in the destination after a call; a merge buffer is none."""
+        """The nodes of the destination written by a call; merge buffers are not included."""
         return () if self._merges else (self._node,)
 
     @property
@@ -96,14 +96,14 @@ class Transfer:
         return {}
 
     def source(self) -> str:
-        """There is no generated text; what it does, in words."""
+        """Returns a description; a transfer has no generated code."""
         return self.name
 
     def stages(self) -> Stages:
         return Stages()
 
     def profile(self, calls: int = 10) -> Profile:
-        """What a call takes when nothing else is under way, in time and in bytes."""
+        """Measures the time and bytes of a call, with both contexts otherwise idle."""
         spans: list[Span] = []
         began = perf_counter_ns()
         for _ in range(calls):
@@ -113,10 +113,10 @@ class Transfer:
             self()
             self._destination.synchronize()
             spans.append(Span(0, start - began, perf_counter_ns() - start))
-        took = [span.duration_ns for span in spans]
-        size, middle = self._size_bytes, int(median(took))
-        row = Row(self._node.label, "transfer", calls, middle, min(took), sum(took), size, size)
-        return Profile(self.name, self._destination.backend.name, calls, middle, (row,), tuple(spans))
+        durations = [span.duration_ns for span in spans]
+        size, typical = self._size_bytes, int(median(durations))
+        row = Row(self._node.label, "transfer", calls, typical, min(durations), sum(durations), size, size)
+        return Profile(self.name, self._destination.backend.name, calls, typical, (row,), tuple(spans))
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
@@ -126,14 +126,14 @@ class Transfer:
 
 
 def transfer(node: object, src: Context, dst: Context, into: str = "merge") -> Transfer:
-    """A routine that copies what a node holds in context `src` to context `dst`: into the node there, or into its merge
-    buffer, which code reads as `node.merge`. Code that does can be compiled in `dst` once the transfer exists.
+    """Creates a routine that copies a node from context `src` to context `dst`, into the node or into its merge buffer.
+    Code reads the latter as `node.merge`; it can be compiled in `dst` after the transfer has been created.
 
-    The contexts may be on different devices, and of different backends.
+    The contexts may use different devices and backends.
     """
-    for given in (src, dst):
-        if not isinstance(given, Context):
-            raise CodeError(f"a transfer goes from a context to a context, not {given!r}")
+    for context in (src, dst):
+        if not isinstance(context, Context):
+            raise CodeError(f"a transfer goes from a context to a context, not {context!r}")
     if into not in ("merge", "node"):
         raise CodeError(f'a transfer goes into the "merge" buffer or the "node" itself, not {into!r}')
     if src is dst and into == "node":

@@ -1,4 +1,4 @@
-"""Pictures of a training run and of what a model makes of its data; they need matplotlib (extra `viz`)."""
+"""Plots of training runs and model predictions; require matplotlib (extra `viz`)."""
 
 from ocannl.show.curves import curve, learning
 from ocannl.show.grid import image_grid

@@ -1,4 +1,4 @@
-"""Figures over time."""
+"""Plots of losses and metrics over time."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ if TYPE_CHECKING:
 
 
 def learning(axes: Axes, losses: Sequence[float], steps_per_epoch: int) -> None:
-    """The loss of every step, pale, and over it the mean of each epoch."""
-    every = np.asarray(losses, float)
-    epochs = len(every) // steps_per_epoch
-    means = every[: epochs * steps_per_epoch].reshape(epochs, steps_per_epoch).mean(axis=1)
-    axes.plot(np.arange(1, len(every) + 1) / steps_per_epoch, every, color=PALE, linewidth=0.8, label="of a step")
-    axes.plot(np.arange(epochs) + 0.5, means, color=INK, linewidth=2, label="mean of an epoch")
-    if np.all(every > 0):
+    """Plots the loss of each step, and the mean of each epoch on top."""
+    step_losses = np.asarray(losses, float)
+    epochs = len(step_losses) // steps_per_epoch
+    means = step_losses[: epochs * steps_per_epoch].reshape(epochs, steps_per_epoch).mean(axis=1)
+    positions = np.arange(1, len(step_losses) + 1) / steps_per_epoch
+    axes.plot(positions, step_losses, color=PALE, linewidth=0.8, label="step")
+    axes.plot(np.arange(epochs) + 0.5, means, color=INK, linewidth=2, label="mean of the epoch")
+    if np.all(step_losses > 0):
         axes.set_yscale("log")
     axes.legend(frameon=False, fontsize="small")
     _finish(axes, "loss")
 
 
 def curve(axes: Axes, values: Sequence[float], name: str) -> None:
-    """One figure for each epoch, the last of them written out."""
+    """Plots one value for each epoch, and annotates the last."""
     axes.plot(np.arange(1, len(values) + 1), values, color=INK, linewidth=2)
     if len(values):
         axes.annotate(

@@ -1,4 +1,4 @@
-"""Pictures in rows and columns, each with what was said of it."""
+"""Grids of captioned images."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def image_grid(
     wrong: Sequence[bool],
     columns: int,
 ) -> None:
-    """Grey pictures under their captions; those that are `wrong` are framed, and their captions coloured."""
+    """Draws grayscale images with captions; those marked `wrong` get a frame and a colored caption."""
     rows = -(-len(images) // columns)
     cells = figure.subplots(rows, columns, squeeze=False).flat
     for axes, image, caption, bad in zip(cells, images, captions, wrong, strict=False):

@@ -1,4 +1,4 @@
-"""A page to draw on: a figure that needs no screen and leaves pyplot alone."""
+"""Figures that need no display and do not touch the state of pyplot."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK, PALE, ALARM = "#1f4e79", "#a9c4dd", "#c62828"
-"""The colours of what is drawn: the line that counts, what stands behind it, and what is wrong."""
+"""Colors of the main line, of the background line, and of errors."""
 
 
 def page(width_inches: float, height_inches: float) -> Figure:
@@ -26,7 +26,7 @@ def page(width_inches: float, height_inches: float) -> Figure:
 
 
 def save(figure: Figure, path: str | Path) -> Path:
-    """Writes the figure, in the format that the ending of the file names, and makes the folder it goes to."""
+    """Writes a figure in the format given by the file extension, and creates its folder."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)

@@ -7,8 +7,8 @@ from random import Random
 from typing import Any
 
 from ocannl.ir.interpret import Write
-from ocannl.ir.loops import Buf, Home
-from ocannl.ir.touch import storage
+from ocannl.ir.loops import Buf, MemorySpace
+from ocannl.ir.accesses import storage
 
 Place = tuple[object, int]
 
@@ -37,11 +37,11 @@ class Claims(Random):
         if self.iteration is None:
             return
         for cell in write.read:
-            if cell.buf.home is not Home.REG:
+            if cell.buf.space is not MemorySpace.LOCAL:
                 self._readers.setdefault(_place(cell.buf, cell.at), set()).add(self.iteration)
                 self._meet(_place(cell.buf, cell.at), f"reads {cell.buf.name}{list(cell.at)}")
         buf = write.stmt.ref.buf
-        if buf.home is not Home.REG:  # which every iteration has for itself
+        if buf.space is not MemorySpace.LOCAL:  # which every iteration has for itself
             self._meet(_place(buf, write.at), f"writes {buf.name}{list(write.at)}")
             self._writer[_place(buf, write.at)] = self.iteration
             if self._readers.get(_place(buf, write.at), set()) - {self.iteration}:

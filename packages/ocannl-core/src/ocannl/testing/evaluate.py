@@ -62,7 +62,7 @@ def _run(assign: Assign, state: Arrays, symbols: Mapping[Sym, int], merged: Arra
         grid = _Grid(piece, symbols, state, merged)
         chosen = grid.chosen
         value = _as(grid.value(piece.value), kind)
-        at = tuple(np.broadcast_to(grid.index(a), grid.shape)[chosen] for a in piece.at)
+        at = tuple(np.broadcast_to(grid.index(a), grid.shape)[chosen] for a in piece.indices)
         _scatter(op, cells, at, np.broadcast_to(value, grid.shape)[chosen], kind)
     return cells.astype(lhs.precision.numpy)
 
@@ -96,7 +96,7 @@ class _Grid:
         self.chosen = np.broadcast_to(self.holds(piece.when), self.shape)
         self.state = state
         self.merged = merged
-        for pick in piece.picks:
+        for pick in piece.indirect:
             picked = self.value(pick.value).array.astype(np.int64)
             self.chosen = self.chosen & (picked >= pick.sym.lo) & (picked <= pick.sym.hi)
             self.syms[pick.sym] = np.clip(picked, pick.sym.lo, max(pick.sym.lo, pick.sym.hi))

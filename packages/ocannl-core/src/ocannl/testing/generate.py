@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ocannl.ir.assign import Assign, Block, Comp, Origin, Pick, Piece, Read, Seq
-from ocannl.ir.index import TRUE, Affine, Cond, Sym, SymKind, inside
+from ocannl.ir.assign import Assign, Block, Comp, Origin, IndirectIndex, Piece, Read, Seq
+from ocannl.ir.index import TRUE, Affine, Cond, Sym, SymKind, bounds_condition
 from ocannl.ir.ops import BY_NAME, Op
 from ocannl.ir.precision import (
     PRECISIONS,
@@ -310,14 +310,14 @@ class _Maker:
                     return Affine.of(self.random.choice(fitting)), TRUE
             case "over":
                 index = self.from_zero(self.sym(size + 1)) - self.random.randint(0, 1)
-                return index, inside(index, size)
+                return index, bounds_condition(index, size)
             case _:
                 pass
         return self.from_zero(self.sym(size)), TRUE
 
     def piece(self, lhs: TNode, op: Op | None, part: tuple[int, int, int] | None) -> tuple[Piece, Info] | None:
         self.loops = []
-        self.picked = [Sym("v", 0, self.random.randint(0, 3), SymKind.PICKED)] if self.chance(0.2) else []
+        self.picked = [Sym("v", 0, self.random.randint(0, 3), SymKind.INDIRECT)] if self.chance(0.2) else []
         at: list[Affine] = []
         when = TRUE
         for axis, size in enumerate(lhs.dims):
@@ -333,7 +333,7 @@ class _Maker:
             apart = Affine.of(one) - other
             when = when & (Cond((apart,)) if self.chance(0.7) else Cond((), (apart,)))
         self.random.shuffle(self.loops)
-        picks = tuple([Pick(sym, self.place(sym)) for sym in self.picked])
+        picks = tuple([IndirectIndex(sym, self.place(sym)) for sym in self.picked])
         self.lhs, self.at = lhs, tuple(at)
         if op is not None and op.name in ("max", "min") and lhs.precision in (float32, float64) and self.chance(0.3):
             known = self.windowed(op)

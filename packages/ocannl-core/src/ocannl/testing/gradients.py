@@ -16,7 +16,7 @@ from ocannl.ir.precision import float64
 from ocannl.ir.tnode import TNode
 from ocannl.lang.core import graph
 from ocannl.lang.core.leaves import embed, param, tensor
-from ocannl.lang.core.literals import array_of
+from ocannl.lang.core.literals import as_array
 from ocannl.lang.core.tensor import Tensor
 from ocannl.testing.evaluate import evaluate
 from ocannl.train import grad_update
@@ -84,7 +84,7 @@ def _argument(given: object, number: int) -> Tensor:
     if not isinstance(given, Tensor):
         array = np.asarray(given)
         try:
-            return param(label, array_of(array, float64))
+            return param(label, as_array(array, float64))
         except DtypeError:
             message = f"argument {number} of gradcheck is an array, a number or a tensor, not {given!r}"
             raise DtypeError(message) from None
@@ -123,7 +123,7 @@ def _contents(loss: Tensor, given: list[Tensor]) -> dict[TNode, Array]:
 def _gradients(loss: Tensor, values: dict[TNode, Array]) -> dict[TNode, Array]:
     """By the node of the value."""
     state = evaluate(grad_update(loss).elaborate().comp, values)
-    return {node.of: array for node, array in state.items() if node.of is not None}
+    return {node.gradient_of: array for node, array in state.items() if node.gradient_of is not None}
 
 
 def _difference(

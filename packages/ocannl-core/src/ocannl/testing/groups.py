@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from ocannl.ir.index import TRUE, Affine, Cond, Sym, inside
+from ocannl.ir.index import TRUE, Affine, Cond, Sym, bounds_condition
 from ocannl.ir.loops import (
-    Access,
+    AccessMode,
     Apply,
     Buf,
     Cast,
     Expr,
-    Home,
-    Idx,
+    MemorySpace,
+    IndexValue,
     Let,
     Load,
-    Num,
+    Const,
     Proc,
     Ref,
     Stmt,
@@ -36,14 +36,14 @@ from ocannl.ir.ops import ADD, AND, BY_NAME, MAX, MIN, MUL, OR, SUB, Op
 from ocannl.ir.precision import Family, Precision, bfloat16, bool_, float16, float32, float64, int32, int64, uint8
 from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.walk import walk
-from ocannl.opt.group import Group, Sum, scratch
-from ocannl.opt.nest import block, names_of
-from ocannl.opt.plan import Plain, Plan, Tiled
-from ocannl.opt.plan.arrange import may_be_arranged
-from ocannl.opt.plan.near import may_be_blocked, may_be_packed
-from ocannl.opt.plan.plain import REORDERED, Reduced
-from ocannl.opt.plan.tiled import guards
-from ocannl.opt.realize import packed, realize
+from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, local_buffer
+from ocannl.opt.analysis.nests import as_statement, bound_names
+from ocannl.opt.schedule.build import pack_operands, build_loops
+from ocannl.opt.schedule.plan import ScalarPlan, Plan, TilePlan
+from ocannl.opt.schedule.plan.loop_order import can_reorder
+from ocannl.opt.schedule.plan.packing import can_block, packable_operands
+from ocannl.opt.schedule.plan.plain import REASSOCIABLE, ReductionPlan
+from ocannl.opt.schedule.plan.register_tiles import bounds_guards
 
 Array = np.ndarray[Any, Any]
 
@@ -59,7 +59,7 @@ ITERATIONS = 600
 class Made:
     """A group, and what is in the arrays that it reads and writes."""
 
-    group: Group
+    group: FusionGroup
     bufs: tuple[Buf, ...]
     arrays: dict[TNode, Array]
 
@@ -72,24 +72,24 @@ def group(random: Random) -> Made:
     return _Maker(random).made()
 
 
-def plain_plan(random: Random, group: Group) -> Plain:
+def plain_plan(random: Random, group: FusionGroup) -> ScalarPlan:
     """Any order of the loops, and any number of partial sums."""
 
-    def reduced(each: Sum) -> Reduced:
+    def reduced(each: Reduction) -> ReductionPlan:
         order = random.sample(each.syms, len(each.syms))
-        ways = random.randint(1, 5) if order and each.update.op in REORDERED else 1
-        return Reduced(tuple(order), ways)
+        ways = random.randint(1, 5) if order and each.update.op in REASSOCIABLE else 1
+        return ReductionPlan(tuple(order), ways)
 
-    return Plain(tuple(random.sample(group.syms, len(group.syms))), tuple(map(reduced, group.sums)))
+    return ScalarPlan(tuple(random.sample(group.syms, len(group.syms))), tuple(map(reduced, group.reductions)))
 
 
-def tiled_plan(random: Random, group: Group) -> Tiled | None:
+def tiled_plan(random: Random, group: FusionGroup) -> TilePlan | None:
     """Any tile of any size, in vectors of any width; None where nothing can be in lanes."""
-    total = next(iter(group.sums), None)
-    if total is not None and total.update.op not in REORDERED:
+    total = next(iter(group.reductions), None)
+    if total is not None and total.update.op not in REASSOCIABLE:
         return None
-    ragged = [] if total is None else [total.cond, *guards(total.update.value)]
-    conds = [group.cond, *(cond for value in group.values for cond in guards(value) if cond not in ragged)]
+    ragged = [] if total is None else [total.cond, *bounds_guards(total.update.value)]
+    conds = [group.cond, *(cond for value in group.values for cond in bounds_guards(value) if cond not in ragged)]
     fixed = {s for cond in conds for s in cond.syms} | {s for cond in ragged for fact in cond.eq0 for s in fact.syms}
     reduced = list(total.syms) if total is not None else []
     free = [s for s in (*group.syms, *reduced) if s not in fixed]
@@ -110,32 +110,32 @@ def tiled_plan(random: Random, group: Group) -> Tiled | None:
     outer = [s for s in group.syms if s is not vector and s not in tiled]
     across = random.choice([None, *tiled])
     order = [(s, 0) for s in random.sample(outer, len(outer))]
-    made = Tiled((*order, *tiles), tuple(reduced), vector, lanes, vectors, across)
-    if may_be_arranged(group, made) and random.random() < 0.5:
+    made = TilePlan((*order, *tiles), tuple(reduced), vector, lanes, vectors, across)
+    if can_reorder(group, made) and random.random() < 0.5:
         made = _arranged(random, made)
-    panels = tuple([ref for ref in may_be_packed(group, made) if random.random() < 0.3])
-    block = random.randint(1, reduced[0].extent + 1) if may_be_blocked(group, made) and random.random() < 0.3 else 0
+    panels = tuple([ref for ref in packable_operands(group, made) if random.random() < 0.3])
+    block = random.randint(1, reduced[0].extent + 1) if can_block(group, made) and random.random() < 0.3 else 0
     inside = random.randint(1, len(made.loops)) if block else 1
-    return replace(made, panels=panels, block=block, inside=inside)
+    return replace(made, packed_operands=panels, k_block=block, blocked_loops=inside)
 
 
-def _arranged(random: Random, plan: Tiled) -> Tiled:
+def _arranged(random: Random, plan: TilePlan) -> TilePlan:
     """The loops in any order, one of them in stretches of any length."""
-    last = random.choice([*plan.tiles.items()])
+    last = random.choice([*plan.tile_sizes.items()])
     before = [each for each in plan.loops if each != last]
     made = replace(plan, loops=(*random.sample(before, len(before)), last))
-    some = [(sym, random.randint(1, turns + 1)) for sym, turns in made.turns.items() if turns > 1]
-    return replace(made, stretch=random.choice([None, *some]))
+    some = [(sym, random.randint(1, turns + 1)) for sym, turns in made.trip_counts.items() if turns > 1]
+    return replace(made, strip=random.choice([None, *some]))
 
 
-def realized(proc: Proc, group: Group, plan: Plan) -> Proc:
+def realized(proc: Proc, group: FusionGroup, plan: Plan) -> Proc:
     """The routine `proc`, which is this group, with its loops as planned; copies that it needs have theirs as they
     are."""
-    names = Namer(names_of(proc))
-    if not isinstance(plan, Tiled) or not plan.is_prepared:
-        return replace(proc, body=(realize(group, plan, names),))
-    new = packed(group, plan, names)
-    return replace(proc, bufs=(*proc.bufs, *new.bufs), body=(*(copy.stmt() for copy in new.copies), block(new.body)))
+    names = Namer(bound_names(proc))
+    if not isinstance(plan, TilePlan) or not plan.needs_buffers:
+        return replace(proc, body=(build_loops(group, plan, names),))
+    new = pack_operands(group, plan, names)
+    return replace(proc, bufs=(*proc.bufs, *new.bufs), body=(*(copy.stmt() for copy in new.copies), as_statement(new.body)))
 
 
 class _Maker:
@@ -168,7 +168,7 @@ class _Maker:
         self.loops = kept
         cond = self.guard(kept)
         tail = self.tail([Load(each.update.ref) for each in sums])
-        made = Group(tuple([loop(s, ()) for s in kept]), cond, sums, tail)
+        made = FusionGroup(tuple([loop(s, ()) for s in kept]), cond, sums, tail)
         return Made(made, tuple(self.bufs), self.arrays)
 
     # --- loops and indices ---
@@ -206,12 +206,12 @@ class _Maker:
 
     # --- arrays ---
 
-    def array(self, shape: tuple[int, ...], kind: Precision, access: Access = Access.IN) -> Buf:
+    def array(self, shape: tuple[int, ...], kind: Precision, access: AccessMode = AccessMode.IN) -> Buf:
         node = TNode(self.name("x"), Role.PLACEHOLDER, lambda: shape, lambda: kind)
         low = 0 if kind.family in (Family.BOOL, Family.UNSIGNED) else -2
         numbers = [self.random.randint(low, 1 if kind is bool_ else 2) for _ in range(prod(shape))]
         self.arrays[node] = np.array(numbers, np.float64).reshape(shape).astype(kind.numpy)
-        self.bufs.append(Buf(node.label, kind, shape, row_major(shape), Home.POOL, access, node))
+        self.bufs.append(Buf(node.label, kind, shape, row_major(shape), MemorySpace.GLOBAL, access, node))
         return self.bufs[-1]
 
     def written(self, kept: list[Sym]) -> Ref:
@@ -223,7 +223,7 @@ class _Maker:
         if self.chance(0.1):
             at.insert(self.random.randint(0, len(at)), Affine())
         shape = tuple(index.range()[1] + 1 for index in at)
-        return Ref(self.array(shape, self.kind, Access.INOUT), tuple(at))
+        return Ref(self.array(shape, self.kind, AccessMode.INOUT), tuple(at))
 
     def read(self) -> Expr:
         """Some cell that others may read as well."""
@@ -231,7 +231,7 @@ class _Maker:
         if self.own and self.chance(0.15):
             return Load(random.choice(self.own))
         known = [e for e in self.seen if all(s in self.loops for n in walk(e) if isinstance(n, Load)
-                                             for i in n.ref.at for s in i.syms)]  # fmt: skip
+                                             for i in n.ref.indices for s in i.syms)]  # fmt: skip
         if known and self.chance(0.3):
             return random.choice(known)
         kind = random.choice(NARROW) if self.kind is float32 and self.chance(0.1) else self.kind
@@ -242,13 +242,13 @@ class _Maker:
             if self.chance(0.9):
                 at[n] = index = index - min(low, 0)
                 low, high = index.range()
-            guards = guards & inside(index, max(high, 1) if low < 0 else high + 1)
+            guards = guards & bounds_condition(index, max(high, 1) if low < 0 else high + 1)
         shape = tuple(max(index.range()[1], 1) if index.range()[0] < 0 else index.range()[1] + 1 for index in at)
         if prod(shape) > 4000:
             return self.number()
         found: Expr = Load(Ref(self.array(shape, kind), tuple(at)))
         if not guards.is_true:
-            found = When(guards, found, Num(1, kind))
+            found = When(guards, found, Const(1, kind))
         found = found if kind is self.kind else Cast(found, self.kind)
         self.seen.append(found)
         return found
@@ -256,7 +256,7 @@ class _Maker:
     # --- values ---
 
     def number(self) -> Expr:
-        return Num(self.random.choice((0, 1) if self.kind is bool_ else (0, 1, 2, 3)), self.kind)
+        return Const(self.random.choice((0, 1) if self.kind is bool_ else (0, 1, 2, 3)), self.kind)
 
     def value(self, depth: int, known: list[Expr]) -> Expr:
         random = self.random
@@ -264,7 +264,7 @@ class _Maker:
             if known and self.chance(0.5):
                 return random.choice(known)
             if self.loops and self.kind not in (bool_, uint8) and self.chance(0.08):
-                return Idx(Affine.of(random.choice(self.loops)), self.kind)
+                return IndexValue(Affine.of(random.choice(self.loops)), self.kind)
             return self.number() if self.chance(0.1) else self.read()
         if self.loops and self.chance(0.08):
             cond = Cond((Affine.of(random.choice(self.loops)) - random.choice(self.loops),))
@@ -279,15 +279,15 @@ class _Maker:
             return self.random.choice((AND, OR, MAX, MIN))
         return self.random.choice((ADD, ADD, ADD, ADD, MAX, MIN, MUL))
 
-    def total(self, kept: list[Sym], reduced: list[Sym]) -> Sum:
-        op, acc = self.accumulator(), scratch(self.name("acc"), self.kind, ())
+    def total(self, kept: list[Sym], reduced: list[Sym]) -> Reduction:
+        op, acc = self.accumulator(), local_buffer(self.name("acc"), self.kind, ())
         start = self.value(self.random.choice((0, 0, 1)), []) if self.chance(0.7) else Load(self.own[0])
         self.loops = kept + reduced
         term = self.value(self.random.choice((0, 1, 1, 2)), [])
         if op is MUL and self.kind.is_float:  # of ones and zeros
-            term = Apply(MIN, (Apply(MAX, (term, Num(-1, self.kind))), Num(1, self.kind)))
+            term = Apply(MIN, (Apply(MAX, (term, Const(-1, self.kind))), Const(1, self.kind)))
         cond = self.guard(self.loops)
-        return Sum(start, tuple([loop(s, ()) for s in reduced]), cond, Update(Ref(acc, ()), op, term))
+        return Reduction(start, tuple([loop(s, ()) for s in reduced]), cond, Update(Ref(acc, ()), op, term))
 
     def tail(self, known: list[Expr]) -> tuple[Let | Store | Update, ...]:
         out: list[Let | Store | Update] = []

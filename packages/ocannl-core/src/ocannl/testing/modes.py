@@ -17,11 +17,11 @@ LONGEST = 40  # iterations of a loop whose code is written out
 
 def moded(proc: Proc, random: Random, stage: Stage) -> Proc:
     """The program with most of its loops unrolled or in lanes, innermost first; `verify` says which may be."""
-    loops = [node for node in walk(proc.body) if isinstance(node, For) and not node.claimed]
+    loops = [node for node in walk(proc.body) if isinstance(node, For) and not node.parallel_chunk]
     for each in reversed(loops):
         if each.sym.extent > LONGEST or each.mode is not Mode.SERIAL or random.random() < 0.2:
             continue
-        wanted = random.choice((Mode.LANES, Mode.LANES, Mode.UNROLLED))
+        wanted = random.choice((Mode.VECTORIZED, Mode.VECTORIZED, Mode.UNROLLED))
         changed = with_modes(proc, {each.sym: wanted})
         try:
             verify(changed, stage)

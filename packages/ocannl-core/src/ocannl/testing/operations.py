@@ -13,20 +13,20 @@ import numpy as np
 from ocannl.base.errors import CodeError
 from ocannl.lang.core.leaves import param, tensor
 from ocannl.lang.core.tensor import Tensor
-from ocannl.lang.declare.catalogue import Row, declared
+from ocannl.lang.declare.catalogue import OperationRow, row_of_declaration
 from ocannl.lang.declare.samples import Draw, Sample
 from ocannl.testing.gradients import gradcheck
 
 SAYS_NONE = re.compile(r"^Grad: +none\.", re.MULTILINE)
 
 
-def check_operation(operation: Callable[..., Any] | Row, seed: int = 0) -> int:
+def check_operation(operation: Callable[..., Any] | OperationRow, seed: int = 0) -> int:
     """Holds an operation to its samples; gives how many of them have a gradient, which differences confirm.
 
     Raises: GradientMismatch; CodeError for an operation without samples, and for one without gradient whose text does
     not say so.
     """
-    row = operation if isinstance(operation, Row) else declared(getattr(operation, "__name__", "?"), operation)
+    row = operation if isinstance(operation, OperationRow) else row_of_declaration(getattr(operation, "__name__", "?"), operation)
     if not row.samples:
         raise CodeError(f"`{row.call}` has no samples to be tried on: declare samples=[declare.sample(...)]")
     checked = 0

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ocannl.backend import Backend, Code, Location
-from ocannl.ir.loops import Access, Buf, Home, Proc, row_major
+from ocannl.ir.loops import AccessMode, Buf, MemorySpace, Proc, row_major
 from ocannl.ir.precision import precision
 
 Array = np.ndarray[Any, Any]
@@ -22,9 +22,9 @@ class Runner:
         self.device = backend.device(0)
         self.queue = self.device.queue(threaded=False, threads=threads)
 
-    def like(self, name: str, array: Array, access: Access) -> Buf:
+    def like(self, name: str, array: Array, access: AccessMode) -> Buf:
         """A pool buffer for an array."""
-        return Buf(name, precision(array.dtype), array.shape, row_major(array.shape), Home.POOL, access)
+        return Buf(name, precision(array.dtype), array.shape, row_major(array.shape), MemorySpace.GLOBAL, access)
 
     def locations(self, proc: Proc, arrays: Sequence[Array]) -> list[Location]:
         places = [Location(self.device.alloc_pool(array.nbytes), 0) for array in arrays]

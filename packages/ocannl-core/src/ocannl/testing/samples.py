@@ -6,22 +6,22 @@ import ml_dtypes
 import numpy as np
 
 from ocannl.ir.assign import Origin
-from ocannl.ir.index import Affine, Bound, Cond, Sym, SymKind, inside
+from ocannl.ir.index import Affine, Bound, Cond, Sym, SymKind, bounds_condition
 from ocannl.ir.loops import (
-    Access,
+    AccessMode,
     Apply,
     Buf,
     Cast,
     Comment,
     For,
-    Home,
-    Idx,
+    MemorySpace,
+    IndexValue,
     If,
     Let,
     Load,
     Local,
     Mode,
-    Num,
+    Const,
     Poll,
     Proc,
     Ref,
@@ -41,13 +41,13 @@ A = Affine.of
 def dense() -> Proc:
     """`y = relu(w @ x[n] + b)`, and how often it was computed."""
     n = Sym("n", 0, 1, SymKind.STATIC)
-    x = Buf("x", float32, (2, 5, 4), (20, 4, 1), Home.POOL, Access.CONST)
-    w = Buf("w", float32, (3, 4), (4, 1), Home.POOL, Access.IN)
-    b = Buf("b", float32, (3,), (1,), Home.POOL, Access.IN)
-    y = Buf("y", float32, (5, 3), (3, 1), Home.POOL, Access.OUT)
-    calls = Buf("calls", int32, (), (), Home.POOL, Access.INOUT)
+    x = Buf("x", float32, (2, 5, 4), (20, 4, 1), MemorySpace.GLOBAL, AccessMode.CONST)
+    w = Buf("w", float32, (3, 4), (4, 1), MemorySpace.GLOBAL, AccessMode.IN)
+    b = Buf("b", float32, (3,), (1,), MemorySpace.GLOBAL, AccessMode.IN)
+    y = Buf("y", float32, (5, 3), (3, 1), MemorySpace.GLOBAL, AccessMode.OUT)
+    calls = Buf("calls", int32, (), (), MemorySpace.GLOBAL, AccessMode.INOUT)
     i, j, k = Sym("i", 0, 4), Sym("j", 0, 2), Sym("k", 0, 3)
-    acc = Buf("acc", float32, (), (), Home.REG, Access.TEMP)
+    acc = Buf("acc", float32, (), (), MemorySpace.LOCAL, AccessMode.TEMP)
     origin = Origin("y", "mlp.py:41")
     term = Apply(MUL, (Load(Ref(w, (A(j), A(k)))), Load(Ref(x, (A(n), A(i), A(k))))))
     total = Apply(ADD, (Load(Ref(acc, ())), Load(Ref(b, (A(j),)))))
@@ -59,7 +59,7 @@ def dense() -> Proc:
     body = (
         Comment("dense layer"),
         loop(i, (loop(j, row, origin),), origin),
-        Update(Ref(calls, ()), ADD, Num(1, int32), Origin("calls")),
+        Update(Ref(calls, ()), ADD, Const(1, int32), Origin("calls")),
     )
     return Proc("dense", (x, w, b, y, calls), (n,), body)
 
@@ -74,28 +74,28 @@ def check_dense(run: Runner) -> None:
 
 def border() -> Proc:
     """Sums of neighbours in bfloat16, padded, by way of the arena; then cells between two slanted lines are marked."""
-    x = Buf("x", bfloat16, (9,), (1,), Home.POOL, Access.IN)
-    s = Buf("s", float32, (9,), (1,), Home.ARENA, Access.TEMP, offset=64)
-    y = Buf("y", bfloat16, (5, 5), (5, 1), Home.POOL, Access.OUT)
+    x = Buf("x", bfloat16, (9,), (1,), MemorySpace.GLOBAL, AccessMode.IN)
+    s = Buf("s", float32, (9,), (1,), MemorySpace.ARENA, AccessMode.TEMP, offset=64)
+    y = Buf("y", bfloat16, (5, 5), (5, 1), MemorySpace.GLOBAL, AccessMode.OUT)
     c, d, t, i, j, m, v = (Sym(name, 0, hi) for name, hi in zip("cdtijmv", (8, 8, 2, 4, 4, 4, 4), strict=True))
     at = A(d) + A(t) - 1
-    padded = When(inside(at, 9), Cast(Load(Ref(x, (at,))), float32), Num(0.1, float32))
+    padded = When(bounds_condition(at, 9), Cast(Load(Ref(x, (at,))), float32), Const(0.1, float32))
     clipped = For(
         v,
         Bound(((A(m) * 2 - 5, 3), (A(0), 1))),
         Bound(((A(m) + 2, 2),)),
-        (Store(Ref(y, (A(v), A(m))), Num(-1, bfloat16)),),
+        (Store(Ref(y, (A(v), A(m))), Const(-1, bfloat16)),),
     )
     body = (
-        loop(c, (Store(Ref(s, (A(c),)), Num(0, float32)),)),
+        loop(c, (Store(Ref(s, (A(c),)), Const(0, float32)),)),
         loop(d, (loop(t, (Update(Ref(s, (A(d),)), ADD, padded),)),)),
         loop(i, (
-            Let("half", Apply(BY_NAME["div"], (Load(Ref(s, (2 * A(i),))), Num(2, float32)))),
+            Let("half", Apply(BY_NAME["div"], (Load(Ref(s, (2 * A(i),))), Const(2, float32)))),
             loop(j, (
                 If(
                     Cond((A(i) - A(j),)),
                     (Store(Ref(y, (A(i), A(j))), Cast(Var("half", float32), bfloat16)),),
-                    (Store(Ref(y, (A(i), A(j))), Num(0, bfloat16)),),
+                    (Store(Ref(y, (A(i), A(j))), Const(0, bfloat16)),),
                 ),
             )),
         )),
@@ -117,9 +117,9 @@ def check_border(run: Runner) -> None:
 
 def polled() -> Proc:
     """Rows are doubled, with a look at the signals before each, and once more at the end."""
-    x = Buf("x", float32, (4, 6), (6, 1), Home.POOL, Access.INOUT)
+    x = Buf("x", float32, (4, 6), (6, 1), MemorySpace.GLOBAL, AccessMode.INOUT)
     i, j = Sym("i", 0, 3), Sym("j", 0, 5)
-    row = loop(j, (Update(Ref(x, (A(i), A(j))), MUL, Num(2, float32)),))
+    row = loop(j, (Update(Ref(x, (A(i), A(j))), MUL, Const(2, float32)),))
     return Proc("polled", (x,), (), (loop(i, (Poll(), row)), Poll()))
 
 
@@ -130,15 +130,15 @@ def check_polled(run: Runner) -> None:
 
 def shared() -> Proc:
     """Columns of a table are summed from a row on, each by whichever thread is free, with a look at the signals."""
-    x = Buf("x", float32, (4, 6), (6, 1), Home.POOL, Access.IN)
-    y = Buf("first", float32, (6,), (1,), Home.POOL, Access.OUT)
+    x = Buf("x", float32, (4, 6), (6, 1), MemorySpace.GLOBAL, AccessMode.IN)
+    y = Buf("first", float32, (6,), (1,), MemorySpace.GLOBAL, AccessMode.OUT)
     n, i, j = Sym("n", 0, 3, SymKind.STATIC), Sym("i", 0, 3), Sym("j", 1, 5)
     cell, total = Ref(x, (A(i), A(j))), Ref(y, (A(j),))
     body = (
-        Store(total, Num(0, float32)),
+        Store(total, Const(0, float32)),
         For(i, Bound.lower(A(n)), Bound.upper(4), (Poll(), Update(total, ADD, Load(cell)))),
     )
-    return Proc("shared", (x, y), (n,), (For(j, Bound.lower(1), Bound.upper(6), body, claimed=2),))
+    return Proc("shared", (x, y), (n,), (For(j, Bound.lower(1), Bound.upper(6), body, parallel_chunk=2),))
 
 
 def check_shared(run: Runner) -> None:
@@ -148,18 +148,18 @@ def check_shared(run: Runner) -> None:
 
 def narrow() -> Proc:
     """`y = y * w - x`, each in a type of its own, and where a cell of `w` is not 0 and less than the symbol."""
-    w = Buf("w", float8_e4m3fn, (8,), (1,), Home.POOL, Access.IN)
-    x = Buf("x", float64, (8,), (1,), Home.POOL, Access.IN)
-    y = Buf("y", float16, (8,), (1,), Home.POOL, Access.INOUT)
-    flags = Buf("flags", uint8, (8,), (1,), Home.POOL, Access.OUT)
+    w = Buf("w", float8_e4m3fn, (8,), (1,), MemorySpace.GLOBAL, AccessMode.IN)
+    x = Buf("x", float64, (8,), (1,), MemorySpace.GLOBAL, AccessMode.IN)
+    y = Buf("y", float16, (8,), (1,), MemorySpace.GLOBAL, AccessMode.INOUT)
+    flags = Buf("flags", uint8, (8,), (1,), MemorySpace.GLOBAL, AccessMode.OUT)
     n, i = Sym("n", -9, 9, SymKind.STATIC), Sym("i", 0, 7)
     at = (A(i),)
     product = Apply(MUL, (Load(Ref(y, at)), Cast(Load(Ref(w, at)), float16)))
-    small = Apply(BY_NAME["lt"], (Cast(Load(Ref(w, at)), int32), Idx(A(n), int32)))
+    small = Apply(BY_NAME["lt"], (Cast(Load(Ref(w, at)), int32), IndexValue(A(n), int32)))
     flag = Apply(AND, (Cast(Load(Ref(w, at)), uint8), Cast(small, uint8)))
     body = (
         Store(Ref(y, at), Apply(BY_NAME["sub"], (product, Cast(Load(Ref(x, at)), float16)))),
-        Store(Ref(flags, at), Apply(WHERE, (flag, Num(7, uint8), Apply(NEG, (Load(Ref(flags, at)),))))),
+        Store(Ref(flags, at), Apply(WHERE, (flag, Const(7, uint8), Apply(NEG, (Load(Ref(flags, at)),))))),
     )
     return Proc("narrow", (w, x, y, flags), (n,), (loop(i, body),))
 
@@ -178,11 +178,11 @@ def check_narrow(run: Runner) -> None:
 
 def tile() -> Proc:
     """`y = relu(w @ x)` for two rows of six columns in registers, and what all cells amount to."""
-    w = Buf("w", float32, (2, 9), (9, 1), Home.POOL, Access.IN)
-    x = Buf("x", float32, (9, 6), (6, 1), Home.POOL, Access.IN)
-    y = Buf("y", float32, (2, 6), (6, 1), Home.POOL, Access.OUT)
-    total = Buf("total", float32, (), (), Home.POOL, Access.INOUT)
-    acc = Buf("acc", float32, (2, 6), (6, 1), Home.REG, Access.TEMP)
+    w = Buf("w", float32, (2, 9), (9, 1), MemorySpace.GLOBAL, AccessMode.IN)
+    x = Buf("x", float32, (9, 6), (6, 1), MemorySpace.GLOBAL, AccessMode.IN)
+    y = Buf("y", float32, (2, 6), (6, 1), MemorySpace.GLOBAL, AccessMode.OUT)
+    total = Buf("total", float32, (), (), MemorySpace.GLOBAL, AccessMode.INOUT)
+    acc = Buf("acc", float32, (2, 6), (6, 1), MemorySpace.LOCAL, AccessMode.TEMP)
     k, u, v, m = Sym("k", 0, 8), Sym("u", 0, 1), Sym("v", 0, 1), Sym("m", 0, 1)
     j, n, o = Sym("j", 0, 5), Sym("n", 0, 5), Sym("o", 0, 5)
     product = Apply(MUL, (Var("each", float32), Load(Ref(x, (A(k), A(n))))))
@@ -192,13 +192,13 @@ def tile() -> Proc:
     )
     fed = (
         Let("each", Load(Ref(w, (A(v), A(k))))),
-        loop(n, (Update(Ref(acc, (A(v), A(n))), ADD, product),), mode=Mode.LANES),
+        loop(n, (Update(Ref(acc, (A(v), A(n))), ADD, product),), mode=Mode.VECTORIZED),
     )
     body = (
         Local(acc),
-        loop(u, (loop(j, (Store(Ref(acc, (A(u), A(j))), Num(0, float32)),), mode=Mode.LANES),), mode=Mode.UNROLLED),
+        loop(u, (loop(j, (Store(Ref(acc, (A(u), A(j))), Const(0, float32)),), mode=Mode.VECTORIZED),), mode=Mode.UNROLLED),
         loop(k, (loop(v, fed, mode=Mode.UNROLLED),)),
-        loop(m, (loop(o, cells, mode=Mode.LANES),), mode=Mode.UNROLLED),
+        loop(m, (loop(o, cells, mode=Mode.VECTORIZED),), mode=Mode.UNROLLED),
     )
     return Proc("tile", (w, x, y, total), (), body)
 
@@ -214,13 +214,13 @@ def check_tile(run: Runner) -> None:
 
 def plane() -> Proc:
     """`y = 2 x.T + z`, in rows of `x`."""
-    x = Buf("x", float32, (3, 4), (4, 1), Home.POOL, Access.IN)
-    z = Buf("z", float32, (4, 3), (3, 1), Home.POOL, Access.IN)
-    y = Buf("y", float32, (4, 3), (3, 1), Home.POOL, Access.OUT)
+    x = Buf("x", float32, (3, 4), (4, 1), MemorySpace.GLOBAL, AccessMode.IN)
+    z = Buf("z", float32, (4, 3), (3, 1), MemorySpace.GLOBAL, AccessMode.IN)
+    y = Buf("y", float32, (4, 3), (3, 1), MemorySpace.GLOBAL, AccessMode.OUT)
     i, j = Sym("i", 0, 2), Sym("j", 0, 3)
-    double = Apply(MUL, (Num(2, float32), Load(Ref(x, (A(i), A(j))))))
+    double = Apply(MUL, (Const(2, float32), Load(Ref(x, (A(i), A(j))))))
     cell = Store(Ref(y, (A(j), A(i))), Apply(ADD, (double, Load(Ref(z, (A(j), A(i)))))))
-    return Proc("plane", (x, z, y), (), (loop(i, (loop(j, (cell,), mode=Mode.LANES),), mode=Mode.LANES),))
+    return Proc("plane", (x, z, y), (), (loop(i, (loop(j, (cell,), mode=Mode.VECTORIZED),), mode=Mode.VECTORIZED),))
 
 
 def check_plane(run: Runner) -> None:

@@ -12,33 +12,33 @@ from random import Random
 from ocannl.ir.assign import nodes
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import TRUE, Affine, Sym
-from ocannl.ir.loops import Access, Buf, Home, Load, Prefetch, Proc, Ref, Stmt, Store, loop, row_major
+from ocannl.ir.loops import AccessMode, Buf, MemorySpace, Load, Prefetch, Proc, Ref, Stmt, Store, loop, row_major
 from ocannl.ir.names import Namer
 from ocannl.ir.tnode import TNode
-from ocannl.ir.touch import storage, touches
+from ocannl.ir.accesses import storage, touches
 from ocannl.ir.walk import Node, rewrite_body
-from ocannl.opt.group import Group
-from ocannl.opt.nest import around, names_of
-from ocannl.opt.outer import outer
-from ocannl.opt.pad import pad
+from ocannl.opt.analysis.fusion_group import FusionGroup
+from ocannl.opt.analysis.nests import wrap_in_loops, bound_names
+from ocannl.opt.analysis.substitution import replace_buffers
+from ocannl.opt.fusion.fuse_outer_loops import fuse_outer_loops
+from ocannl.opt.fusion.hoist_parallel_loop import hoist_parallel_loop
+from ocannl.opt.memory.nontemporal_stores import use_nontemporal_stores
+from ocannl.opt.memory.pad_rows import pad_rows
+from ocannl.opt.memory.prefetch import prefetch
+from ocannl.opt.parallel.insert_polls import insert_polls
+from ocannl.opt.parallel.parallelize import parallelize
 from ocannl.opt.pipeline import passes
-from ocannl.opt.plan import Plan, plan
-from ocannl.opt.plan.plain import REORDERED, Plain
-from ocannl.opt.plan.tiled import subject_of
-from ocannl.opt.poll import poll
-from ocannl.opt.prefetch import prefetch
-from ocannl.opt.rows import rows
-from ocannl.opt.schedule import planned
-from ocannl.opt.share import share
-from ocannl.opt.stream import stream
-from ocannl.opt.substitute import replace_buffers
+from ocannl.opt.schedule.plan import Plan, model_plan
+from ocannl.opt.schedule.plan.plain import REASSOCIABLE, ScalarPlan
+from ocannl.opt.schedule.plan.register_tiles import tiling_problem
+from ocannl.opt.schedule.schedule import schedule_with
 from ocannl.testing.chains import SHAPES, chain
 from ocannl.testing.generate import Program, generate
 from ocannl.testing.groups import plain_plan, tiled_plan
 
 WIDTHS = (0, 16, 32, 64)  # bytes in a vector
 LARGEST = 64  # vectors in a tile: its code is written out
-ALWAYS = ("settle", "memory")  # schedules are about temporaries, and these have a place in the arena
+ALWAYS = ("decide_placement", "allocate_memory")  # schedules are about temporaries, and these have a place in the arena
 
 
 @dataclass(frozen=True)
@@ -69,15 +69,15 @@ def drawn(
     target = replace(capabilities, vector_bytes=width, vector_registers=random.choice((16, 32)))
     left_out, own = random.choice((0, 0, 0.3, 0.8)), random.choice((0, 0.5, 0.9))
     mine: dict[str, Callable[[Proc], Proc]] = {
-        "layout": lambda proc: turned(random, proc),
-        "outer": lambda proc: outer(proc, target, 2, 0, 1e9),
-        "pad": lambda proc: pad(proc, random.choice((4, 16, 64))),
-        "schedule": lambda proc: planned(proc, lambda group, shared: any_plan(random, group, target, shared)),
-        "rows": lambda proc: rows(proc, target, far_bytes=0),
+        "choose_layouts": lambda proc: turned(random, proc),
+        "hoist_parallel_loop": lambda proc: hoist_parallel_loop(proc, target, 2, 0, 1e9),
+        "pad_rows": lambda proc: pad_rows(proc, random.choice((4, 16, 64))),
+        "schedule": lambda proc: schedule_with(proc, lambda group, shared: any_plan(random, group, target, shared)),
+        "fuse_outer_loops": lambda proc: fuse_outer_loops(proc, target, far_bytes=0),
         "prefetch": lambda proc: fetched(random, proc),
-        "stream": lambda proc: stream(proc, random.choice((0, 1000)), random.choice((0, 100))),
-        "share": lambda proc: share(proc, 1, random.choice((1, 10, 100))),
-        "poll": lambda proc: poll(proc, random.choice((1, 20, 1000))),
+        "use_nontemporal_stores": lambda proc: use_nontemporal_stores(proc, random.choice((0, 1000)), random.choice((0, 100))),
+        "parallelize": lambda proc: parallelize(proc, 1, random.choice((1, 10, 100))),
+        "insert_polls": lambda proc: insert_polls(proc, random.choice((1, 20, 1000))),
     }
     proc, words = lowered, [f"vectors of {width} bytes"]
     for each in passes(asked, target):
@@ -93,24 +93,24 @@ def drawn(
     return Drawn(proc, ", ".join(words))
 
 
-def any_plan(random: Random, group: Group, capabilities: Capabilities, shared: bool = False) -> Plan:
+def any_plan(random: Random, group: FusionGroup, capabilities: Capabilities, shared: bool = False) -> Plan:
     """Any plan that is legal for the group; now and then that of the model."""
     if random.random() < 0.2:
-        return plan(group, capabilities, shared)
+        return model_plan(group, capabilities, shared)
     if random.random() < 0.7 and _may_be_tiled(group, capabilities):
         tile = tiled_plan(random, group)
-        if tile is not None and prod(tile.tiles.values()) <= LARGEST * tile.lanes:
+        if tile is not None and prod(tile.tile_sizes.values()) <= LARGEST * tile.lanes:
             return tile
     some = plain_plan(random, group)
-    return Plain(some.order, tuple([
-        reduced if each.update.op in REORDERED else replace(reduced, order=each.syms)
-        for reduced, each in zip(some.sums, group.sums, strict=True)
+    return ScalarPlan(some.order, tuple([
+        reduced if each.update.op in REASSOCIABLE else replace(reduced, order=each.syms)
+        for reduced, each in zip(some.reductions, group.reductions, strict=True)
     ]))  # fmt: skip
 
 
-def _may_be_tiled(group: Group, capabilities: Capabilities) -> bool:
-    loops = (*group.loops, *(loop for each in group.sums for loop in each.loops))
-    subject = subject_of(group, replace(capabilities, vector_bytes=max(WIDTHS)))
+def _may_be_tiled(group: FusionGroup, capabilities: Capabilities) -> bool:
+    loops = (*group.loops, *(loop for each in group.reductions for loop in each.loops))
+    subject = tiling_problem(group, replace(capabilities, vector_bytes=max(WIDTHS)))
     return subject is not None and all(loop.sym.extent for loop in loops)
 
 
@@ -118,21 +118,21 @@ def turned(random: Random, proc: Proc) -> Proc:
     """Temporaries with their axes in any order in memory, and copies, so too, of some arrays that are only read."""
     views = Counter(storage(buf) for buf in proc.bufs)
     written = {storage(touch.ref.buf) for touch in touches(proc.body) if touch.writes}
-    names = Namer(names_of(proc))
+    names = Namer(bound_names(proc))
     new: dict[Buf, Buf] = {}
     copies: list[Stmt] = []
     for buf in proc.bufs:
         strides = _in_any_order(random, buf.shape)
-        if buf.home is Home.ARENA and views[storage(buf)] == 1:
+        if buf.space is MemorySpace.ARENA and views[storage(buf)] == 1:
             new[buf] = replace(buf, strides=strides)
-        elif buf.access is not Access.MERGE and storage(buf) not in written and random.random() < 0.2:
-            new[buf] = Buf(names(buf.name), buf.precision, buf.shape, strides, Home.ARENA, Access.TEMP)
+        elif buf.access is not AccessMode.MERGE and storage(buf) not in written and random.random() < 0.2:
+            new[buf] = Buf(names(buf.name), buf.precision, buf.shape, strides, MemorySpace.ARENA, AccessMode.TEMP)
             syms = [Sym(names("i"), 0, size - 1) for size in buf.shape]
             at = tuple(map(Affine.of, syms))
             copy = Store(Ref(new[buf], at), Load(Ref(buf, at)))
-            copies += around([loop(sym, ()) for sym in syms], TRUE, (copy,))
+            copies += wrap_in_loops([loop(sym, ()) for sym in syms], TRUE, (copy,))
     changed = replace_buffers(proc, new)
-    copied = [buf for buf in new if buf.home is Home.POOL]
+    copied = [buf for buf in new if buf.space is MemorySpace.GLOBAL]
     return replace(changed, body=(*copies, *changed.body), bufs=(*copied, *changed.bufs))
 
 

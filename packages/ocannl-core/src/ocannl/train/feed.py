@@ -1,4 +1,4 @@
-"""What one training step is given."""
+"""Inputs of one training step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Feed = Mapping[Any, Any]
 """Arrays for placeholders, integers for static symbols."""
 
 
-def given(ctx: Context, feed: Feed) -> dict[str, Any]:
+def bind_feed(ctx: Context, feed: Feed) -> dict[str, Any]:
     """Sets the placeholders of a step and returns the values of its symbols."""
     if not isinstance(feed, Mapping):
         raise CodeError(f"a batch is a mapping from placeholders to arrays, {{x: xs, t: ts}}, not {feed!r}"[:200])

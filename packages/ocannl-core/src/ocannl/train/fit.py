@@ -1,4 +1,4 @@
-"""The loop: a compiled step over all batches, epoch after epoch, and what it has seen."""
+"""The training loop: runs a compiled step over all batches of all epochs."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.record.code import Code, seq
 from ocannl.runtime.context import Context
 from ocannl.runtime.routine import Routine
-from ocannl.train.feed import Feed, given
+from ocannl.train.feed import Feed, bind_feed
 from ocannl.train.progress import progress
 from ocannl.train.scale import LossScale
 from ocannl.train.step import grad_update
 
-Figures = Mapping[str, float]
-"""What is told about a model, by name."""
+Metrics = Mapping[str, float]
+"""Metrics of a model, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A finished training run: the loss of every step, what `watch` said after every epoch, the routine of a step."""
+    """A finished training run: the loss of each step, the metrics after each epoch, and the routine of a step."""
 
     losses: Sequence[float]
-    watched: Sequence[Figures]
+    watched: Sequence[Metrics]
     step: Routine
     compile_seconds: float
     step_seconds: float
-    """One call of the routine and reading its loss, on average."""
+    """Mean time of one call of the routine, including reading the loss."""
 
 
 def fit(
@@ -44,24 +44,25 @@ def fit(
     epochs: int = 1,
     shuffle: int | None = None,
     scale: LossScale | float | None = None,
-    watch: Callable[[], Figures] | None = None,
+    watch: Callable[[], Metrics] | None = None,
     show: bool | None = None,
 ) -> Fitted:
-    """Trains: initializes the parameters that have no value yet, then runs gradients and `update` once for each batch.
+    """Trains a model: initializes parameters without a value, then runs gradients and `update` once for each batch.
 
         n = oc.symbol("n", 0, 26)
         ...  # a loss that depends on data[n]
         fitted = train.fit(ctx, loss, train.sgd(loss, 0.1, momentum=0.9), n, epochs=40, shuffle=0)
 
-    `batches` is a static symbol, all of whose values make an epoch, or one mapping for each step, from placeholders to
-    arrays and from symbols to integers: `[{x: xs, t: ts}, ...]`. `shuffle` is the seed of a random order, another one
-    in each epoch; None keeps theirs. `scale` is a factor for gradients of narrow types, a number or one that adapts.
-    `watch` is called after each epoch and gives figures, such as `{"accuracy": 0.97}`, to be shown and kept. Somebody
-    at a terminal sees a progress bar if `rich` is installed (extra `cli`); `show` forces or forbids it.
+    `batches` is a static symbol, whose values enumerate the batches of an epoch, or an iterable with a mapping for each
+    step, from placeholders to arrays and from symbols to integers: `[{x: xs, t: ts}, ...]`. `shuffle` is the seed of a
+    new random order in each epoch; None keeps the order. `scale` is a loss scale for gradients of narrow types, a
+    number or an adaptive `LossScale`. `watch` is called after each epoch and returns metrics such as
+    `{"accuracy": 0.97}`, which are shown and recorded. On a terminal a progress bar is shown if `rich` is installed
+    (extra `cli`); `show` forces or suppresses it.
 
-    Raises: CodeError for a number of epochs below 1, batches that cannot be walked as often as that, or no batches.
+    Raises: CodeError for fewer than 1 epoch, for an iterator and several epochs, or for no batches.
     """
-    _check(batches, epochs, shuffle)
+    _check_arguments(batches, epochs, shuffle)
     ctx.init(loss)
     started = perf_counter()
     scaled = scale.step(loss, update) if isinstance(scale, LossScale) else seq(grad_update(loss, scale=scale), update)
@@ -69,27 +70,27 @@ def fit(
     compile_seconds = perf_counter() - started
 
     losses: list[float] = []
-    watched: list[Figures] = []
+    watched: list[Metrics] = []
     seconds = 0.0
     order = None if shuffle is None else np.random.default_rng(shuffle)
-    with progress(epochs, _size(batches), show) as tell:
+    with progress(epochs, _steps_per_epoch(batches), show) as report:
         for _ in range(epochs):
-            for feed in _epoch(batches, order):
-                symbols = given(ctx, feed)
+            for feed in _epoch_batches(batches, order):
+                symbols = bind_feed(ctx, feed)
                 started = perf_counter()
                 step(**symbols)
                 losses.append(float(ctx[loss].sum()))
                 seconds += perf_counter() - started
-                tell(len(losses), {"loss": losses[-1], **(watched[-1] if watched else {})})
+                report(len(losses), {"loss": losses[-1], **(watched[-1] if watched else {})})
             if watch is not None:
                 watched.append(dict(watch()))
-                tell(len(losses), {**({"loss": losses[-1]} if losses else {}), **watched[-1]})
+                report(len(losses), {**({"loss": losses[-1]} if losses else {}), **watched[-1]})
     if not losses:
         raise CodeError("there are no batches to train on")
     return Fitted(losses, watched, step, compile_seconds, seconds / len(losses))
 
 
-def _check(batches: object, epochs: object, shuffle: int | None) -> None:
+def _check_arguments(batches: object, epochs: object, shuffle: int | None) -> None:
     if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
         raise CodeError(f"the number of epochs is an integer of at least 1, not {epochs!r}")
     if isinstance(batches, Symbol):
@@ -97,22 +98,22 @@ def _check(batches: object, epochs: object, shuffle: int | None) -> None:
     if not isinstance(batches, Iterable):
         raise CodeError(f"batches are a static symbol, or one mapping for each step, not {batches!r}")
     if isinstance(batches, Iterator) and epochs > 1:
-        raise CodeError("these batches can be walked once, and there are more epochs than that; give a list of them")
+        raise CodeError("an iterator of batches serves one epoch only; give a list of batches for several epochs")
     if shuffle is not None and not isinstance(batches, Sequence):
         raise CodeError("only a symbol or a list of batches can be shuffled")
 
 
-def _size(batches: Symbol | Iterable[Feed]) -> int | None:
-    """The number of steps in an epoch, if that is known."""
+def _steps_per_epoch(batches: Symbol | Iterable[Feed]) -> int | None:
+    """The number of steps in an epoch, if known."""
     if isinstance(batches, Symbol):
         return batches.hi - batches.lo + 1
     return len(batches) if isinstance(batches, Sized) else None
 
 
-def _epoch(batches: Symbol | Iterable[Feed], order: np.random.Generator | None) -> Iterable[Feed]:
+def _epoch_batches(batches: Symbol | Iterable[Feed], order: np.random.Generator | None) -> Iterable[Feed]:
     if isinstance(batches, Symbol):
         batches = [{batches: value} for value in range(batches.lo, batches.hi + 1)]
     if order is None:
         return batches
     assert isinstance(batches, Sequence)
-    return [batches[at] for at in order.permutation(len(batches))]
+    return [batches[i] for i in order.permutation(len(batches))]

@@ -1,4 +1,4 @@
-"""A progress bar for somebody who watches, and silence for everybody else."""
+"""A progress bar on terminals; silent otherwise."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-Tell = Callable[[int, Mapping[str, float]], None]
-"""Takes the number of steps done so far, and figures by name."""
+ReportProgress = Callable[[int, Mapping[str, float]], None]
+"""A callback with the number of completed steps, and metrics by name."""
 
-_PAUSE_SECONDS = 0.05  # between two looks at the terminal: a step may be much shorter
+_REFRESH_SECONDS = 0.05  # minimal interval between redraws: a step may be much shorter
 
 
 @contextmanager
-def progress(epochs: int, steps: int | None, show: bool | None = None) -> Iterator[Tell]:
-    """A bar over all steps of all epochs; `steps` is how many an epoch has, None when nobody knows.
+def progress(epochs: int, steps: int | None, show: bool | None = None) -> Iterator[ReportProgress]:
+    """A bar over all steps of all epochs; `steps` is the number of steps in an epoch, None if unknown.
 
-    None for `show` means: when standard output is a terminal, and `rich` is installed.
+    By default the bar is shown if standard output is a terminal and `rich` is installed.
     """
-    if not (_is_watched() if show is None else show):
+    if not (_is_interactive() if show is None else show):
         yield _silent
         return
     with _bar() as bar:
         total = None if steps is None else steps * epochs
-        yield _teller(bar, epochs, steps, total)
+        yield _bar_reporter(bar, epochs, steps, total)
 
 
-def _is_watched() -> bool:
+def _is_interactive() -> bool:
     return sys.stdout is not None and sys.stdout.isatty() and find_spec("rich") is not None
 
 
-def _silent(done: int, figures: Mapping[str, float]) -> None:
+def _silent(done: int, metrics: Mapping[str, float]) -> None:
     pass
 
 
@@ -46,30 +46,31 @@ def _bar() -> Progress:
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.fields[figures]}"),
+        TextColumn("{task.fields[metrics]}"),
         TimeRemainingColumn(compact=True, elapsed_when_finished=True),
     )
 
 
-def _teller(bar: Progress, epochs: int, steps: int | None, total: int | None) -> Tell:
-    task = bar.add_task(_epoch(0, epochs, steps), total=total, figures="")
-    due = 0.0
+def _bar_reporter(bar: Progress, epochs: int, steps: int | None, total: int | None) -> ReportProgress:
+    task = bar.add_task(_position_text(0, epochs, steps), total=total, metrics="")
+    next_refresh = 0.0
 
-    def tell(done: int, figures: Mapping[str, float]) -> None:
-        nonlocal due
+    def report(done: int, metrics: Mapping[str, float]) -> None:
+        nonlocal next_refresh
         now = perf_counter()
-        if now >= due or done == total:
-            due = now + _PAUSE_SECONDS
-            bar.update(task, completed=done, description=_epoch(done, epochs, steps), figures=_text(figures))
+        if now >= next_refresh or done == total:
+            next_refresh = now + _REFRESH_SECONDS
+            position = _position_text(done, epochs, steps)
+            bar.update(task, completed=done, description=position, metrics=_metrics_text(metrics))
 
-    return tell
+    return report
 
 
-def _epoch(done: int, epochs: int, steps: int | None) -> str:
+def _position_text(done: int, epochs: int, steps: int | None) -> str:
     if not steps:
         return f"step {done}"
     return f"epoch {min(done // steps + 1, epochs):>{len(str(epochs))}}/{epochs}"
 
 
-def _text(figures: Mapping[str, float]) -> str:
-    return "  ".join(f"{name} {value:.4f}" for name, value in figures.items())
+def _metrics_text(metrics: Mapping[str, float]) -> str:
+    return "  ".join(f"{name} {value:.4f}" for name, value in metrics.items())

@@ -1,7 +1,7 @@
-"""Loss scaling: small gradients of narrow types survive, since all of them are larger by a factor until the update.
+"""Loss scaling: multiplies gradients by a factor until the update, so that small ones do not underflow in narrow types.
 
-The factor of a `LossScale` adapts: a step whose gradients are not all finite changes nothing but makes it smaller, many
-finite steps in a row make it larger. All of that is code of the step, and the factor is a node.
+The factor of a `LossScale` is adaptive: a step with gradients that are not finite is skipped and decreases the factor,
+many consecutive finite steps increase it. The factor is a node, and all of this is part of the compiled step.
 
 Source: Micikevicius et al. 2018, "Mixed precision training".
 """
@@ -24,20 +24,20 @@ from ocannl.lang.ops.primitives import PRIMITIVES
 from ocannl.lang.ops.reductions import all_
 from ocannl.lang.record.code import Code, seq, titled
 from ocannl.lang.record.recorder import cd
-from ocannl.train.step import grad_update, learned
+from ocannl.train.step import grad_update, trainable_parameters
 
 where = PRIMITIVES["where"]
 
 
 class LossScale:
-    """A factor of the loss that adapts to what the types of gradients hold.
+    """Adaptive loss scaling, which keeps gradients within the range of their types.
 
         scale = train.LossScale()
         step = ctx.compile(scale.step(loss, train.adam(loss)))
 
-    It starts as `initial`, is multiplied by `growth` after `interval` steps in a row with finite gradients, and by
-    `backoff`, but not below 1, at a step with others. `ctx[scale.value]` is the factor, `ctx[scale.skipped]` counts the
-    steps that changed nothing.
+    The factor starts at `initial`, is multiplied by `growth` after `interval` consecutive steps with finite gradients,
+    and by `backoff`, but not below 1, after a step whose gradients are not finite. `ctx[scale.value]` is the factor,
+    `ctx[scale.skipped]` counts the skipped steps.
     """
 
     def __init__(
@@ -56,18 +56,18 @@ class LossScale:
         )
 
     def step(self, loss: Tensor, update: Code) -> Code:
-        """Gradients of `loss`, then `update` if all of them are finite, then the factor of the next step."""
+        """The gradients of `loss`, then `update` if all of them are finite, then the adaptation of the factor."""
         gradients = grad_update(loss, scale=self.value)
         checked = self._check(loss)
-        guarded = _Guarded(update, self._is_finite.node)
-        whole = seq(gradients, checked, titled("if all are finite", guarded), self._adapt())
-        return titled(lambda: f"{loss.label} scaled step", whole)
+        guarded = _ConditionalUpdate(update, self._is_finite.node)
+        step = seq(gradients, checked, titled("if all are finite", guarded), self._adapt())
+        return titled(lambda: f"{loss.label} scaled step", step)
 
     def _check(self, loss: Tensor) -> Code:
         code: Code
         with cd() as code:
             self._is_finite["=:"] = 1
-            for p in learned(loss):
+            for p in trainable_parameters(loss):
                 self._is_finite &= all_(is_finite(p.grad))
         return code
 
@@ -76,45 +76,50 @@ class LossScale:
         code: Code
         with cd("loss scale") as code:
             steps[...] = where(finite, steps + 1, 0)
-            larger = where(is_finite(value * self.growth), value * self.growth, value)
-            kept = where(steps >= self.interval, larger, value)
-            value[...] = where(finite, kept, maximum(value * self.backoff, 1.0))
+            grown = where(is_finite(value * self.growth), value * self.growth, value)
+            next_value = where(steps >= self.interval, grown, value)
+            value[...] = where(finite, next_value, maximum(value * self.backoff, 1.0))
             steps[...] = where(steps >= self.interval, 0, steps)
             skipped += 1 - finite
         return code
 
 
-class _Guarded(Code):
-    """Code that changes nothing that is kept where a condition, one cell, is 0: what it writes is set aside before."""
+class _ConditionalUpdate(Code):
+    """Code whose writes to persistent nodes are undone if a condition, a scalar node, is 0.
+
+    The nodes are copied before the code runs and restored after it.
+    """
 
     __slots__ = ("condition", "guarded")
 
     def __init__(self, guarded: Code, condition: TNode) -> None:
-        super().__init__(guarded.items, guarded.asked)
+        super().__init__(guarded.items, guarded.keep_reasons)
         self.guarded = guarded
         self.condition = condition
 
     def _comp(self) -> Seq:
         inner = self.guarded._comp()
-        written = dict.fromkeys(a.lhs for a in assigns(inner) if a.lhs.role in _KEPT)
-        aside = {n: _like(n) for n in written}
-        before = [_everywhere(aside[n], n) for n in written]
-        after = [_everywhere(n, n, Read(self.condition, ()), aside[n]) for n in written]
-        return Seq((*before, inner, *after))
+        written = dict.fromkeys(a.lhs for a in assigns(inner) if a.lhs.role in _PERSISTENT_ROLES)
+        backups = {n: _backup_node(n) for n in written}
+        save = [_assign_all_cells(backups[n], n) for n in written]
+        restore = [_assign_all_cells(n, n, Read(self.condition, ()), backups[n]) for n in written]
+        return Seq((*save, inner, *restore))
 
 
-_KEPT = (Role.PARAMETER, Role.STATE, Role.PLACEHOLDER)
+_PERSISTENT_ROLES = (Role.PARAMETER, Role.STATE, Role.PLACEHOLDER)
 
 
-def _like(n: TNode) -> TNode:
+def _backup_node(n: TNode) -> TNode:
     return TNode(f"{n.label}.before", Role.RESULT, lambda: n.dims, lambda: n.precision, where=n.where)
 
 
-def _everywhere(lhs: TNode, source: TNode, condition: Read | None = None, otherwise: TNode | None = None) -> Assign:
-    """`lhs = source`, or `lhs = where(condition, source, otherwise)`, in every cell."""
+def _assign_all_cells(
+    lhs: TNode, source: TNode, condition: Read | None = None, otherwise: TNode | None = None
+) -> Assign:
+    """`lhs = source`, or `lhs = where(condition, source, otherwise)`, for all cells."""
     loops = tuple(Sym(f"i{n}", 0, size - 1) for n, size in enumerate(lhs.dims))
-    at = tuple(map(Affine.of, loops))
-    value: Value = Read(source, at)
+    indices = tuple(map(Affine.of, loops))
+    value: Value = Read(source, indices)
     if condition is not None and otherwise is not None:
-        value = Apply(BY_NAME["where"], (condition, value, Read(otherwise, at)))
-    return Assign(lhs, None, True, (Piece(loops, at, value),))
+        value = Apply(BY_NAME["where"], (condition, value, Read(otherwise, indices)))
+    return Assign(lhs, None, True, (Piece(loops, indices, value),))

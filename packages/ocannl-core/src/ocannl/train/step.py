@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from ocannl.base.errors import CodeError, DtypeError
 from ocannl.ir.precision import float32, promote
-from ocannl.lang.core.leaves import companion
+from ocannl.lang.core.leaves import state_like
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.record.code import Code, seq, titled
 from ocannl.lang.record.recorder import cd
 
 
 def grad_update(loss: Tensor, *, scale: Tensor | float | None = None) -> Code:
-    """Zero gradients, forward, backprop from a gradient of 1: afterwards every parameter's gradient is that of `loss`.
+    """Zeroes gradients, runs forward, and backpropagates from a gradient of 1: computes the gradients of `loss`.
 
-    A loss with several cells counts as their sum. Backprop from a gradient of `scale` instead, a number or a tensor of
-    no axes, keeps small gradients of narrow types from becoming zero on the way; those of parameters are divided by it.
-    Raises: DtypeError where gradients of parameters are too narrow to be divided again.
+    A loss with several cells is summed. With `scale`, a number or a tensor of no axes, backprop starts from that
+    gradient, so that small gradients of narrow types do not underflow, and gradients of parameters are divided by it.
+
+    Raises: CodeError for a loss without a gradient; DtypeError when the gradients of parameters are too narrow for that
+    division.
     """
     if not isinstance(loss, Tensor) or not loss.has_gradient:
         name = f"`{loss.label}`" if isinstance(loss, Tensor) else repr(loss)
@@ -23,23 +25,23 @@ def grad_update(loss: Tensor, *, scale: Tensor | float | None = None) -> Code:
     assert loss.grad is not None
     with cd() as seed:
         loss.grad["=:"] = 1.0 if scale is None else scale
-    divided = [] if scale is None else [_divided(p, scale) for p in learned(loss)]
+    divided = [] if scale is None else [_divide_gradient(p, scale) for p in trainable_parameters(loss)]
     code = seq(loss.forward, loss.zero_grads, seed, loss.backprop, *divided)
     return titled(lambda: f"{loss.label} grad update", code)
 
 
-def learned(loss: Tensor) -> list[Tensor]:
-    """The parameters of the loss that have a gradient; those made inside `oc.no_grad()` have none."""
+def trainable_parameters(loss: Tensor) -> list[Tensor]:
+    """The parameters of the loss that have a gradient, which excludes those created inside `oc.no_grad()`."""
     return [p for p in loss.params.values() if p.has_gradient]
 
 
 @cd
-def _divided(p: Tensor, scale: Tensor | float) -> None:
+def _divide_gradient(p: Tensor, scale: Tensor | float) -> None:
     kind = p.grad.dtype  # type: ignore[union-attr]
     if kind.arithmetic is not kind:
         fix = f"hold the parameter in float32 and use {p.label}.astype(oc.{p.dtype}), or give grad_dtype=oc.float32"
         raise DtypeError(
-            f"the gradient of `{p.label}` is of type {kind}: what is divided by the scale becomes 0 again\n  fix  {fix}"
+            f"the gradient of `{p.label}` is of type {kind}: dividing it by the scale would underflow\n  fix  {fix}"
         )
     p.grad /= scale  # type: ignore[operator]
 
@@ -48,10 +50,10 @@ def _divided(p: Tensor, scale: Tensor | float) -> None:
 def sgd_one(
     p: Tensor, *, learning_rate: float, momentum: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False
 ) -> None:
-    """One parameter's update. Source: Sutskever, Martens, Dahl, Hinton 2013, as PyTorch's SGD has it."""
+    """The update of one parameter. Source: Sutskever, Martens, Dahl, Hinton 2013, in the variant of PyTorch."""
     delta: Tensor = p.grad if not weight_decay else p.grad + weight_decay * p  # type: ignore[assignment]
     if momentum:
-        velocity = companion("sgd_momentum", p, promote(p.dtype, float32))
+        velocity = state_like("sgd_momentum", p, promote(p.dtype, float32))
         velocity[...] = momentum * velocity + delta
         delta = delta + momentum * velocity if nesterov else velocity
     p -= learning_rate * delta
@@ -60,10 +62,10 @@ def sgd_one(
 def sgd(
     loss: Tensor, learning_rate: float, *, momentum: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False
 ) -> Code:
-    """Stochastic gradient descent over the parameters of `loss` that have gradients, from what these hold."""
+    """A step of stochastic gradient descent for the trainable parameters of `loss`, from their current gradients."""
     rate = learning_rate
     updates = [
         sgd_one(p, learning_rate=rate, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov)
-        for p in learned(loss)
+        for p in trainable_parameters(loss)
     ]
     return titled(lambda: f"{loss.label} sgd update", seq(*updates))

@@ -1,1 +1,1 @@
-"""Support for backends whose code runs on the CPU of this process: devices, queues, threads, entry points."""
+"""Runtime support for native CPU backends: devices, queues, threads and entry points."""

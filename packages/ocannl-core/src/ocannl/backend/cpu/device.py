@@ -1,7 +1,7 @@
-"""The processor as devices: slabs of host memory and queues, shared by every backend whose code runs there.
+"""CPU devices: slabs of host memory and queues, shared by all CPU backends.
 
-A device is an account of memory with queues of its own; there are as many as cores, and at least `LEAST`, so that code
-for several devices runs anywhere.
+A device is a separate memory budget with its own queues. There are as many as cores, and at least `MIN_DEVICES`, so
+that multi-device code runs on any machine.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ocannl.backend.cpu.queue import InlineQueue, ThreadedQueue
 from ocannl.base.errors import OutOfMemory
 from ocannl.ir.capabilities import Caches
 
-ALIGNMENT_BYTES = 64  # a cache line, and the widest vector
-LEAST = 8
+ALIGNMENT_BYTES = 64  # size of a cache line and of the widest vector
+MIN_DEVICES = 8
 
 
 @dataclass(eq=False, slots=True)
 class Slab:
-    """Host memory that begins at an aligned address and lives as long as someone holds the slab."""
+    """Aligned host memory, freed when the slab is garbage-collected."""
 
     bytes: np.ndarray[Any, np.dtype[np.uint8]]
     address: int
@@ -35,29 +35,29 @@ class Slab:
 
 @cache
 def memory_bytes() -> int:
-    """What this process may use at most: an allocation beyond that may appear to work, and kill the process later."""
+    """Returns the memory limit of this process; overcommitted allocations would succeed and kill the process later."""
     limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")] if hasattr(os, "sysconf") else []
-    with suppress(OSError, ValueError):  # no such file, or no such limit
+    with suppress(OSError, ValueError):  # no cgroup, or no limit
         limits.append(int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
     return min(limits, default=1 << 62)
 
 
 @cache
 def caches(folder: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> Caches:
-    """Those of the processor, as far as the system tells."""
-    usual, found = Caches(), dict[int, tuple[int, int]]()
+    """Returns the cache hierarchy reported by the operating system, or the default."""
+    defaults, by_level = Caches(), dict[int, tuple[int, int]]()
     for index in sorted(folder.glob("index*")):
         with suppress(OSError, ValueError):
-            level, kind, size, ways = (
+            level, kind, size, associativity = (
                 (index / name).read_text(encoding="ascii").strip()
                 for name in ("level", "type", "size", "ways_of_associativity")
             )
             if kind != "Instruction":
-                found[int(level)] = int(size.removesuffix("K")) << 10, int(ways)
-    core = found.get(2, (0, 0))
-    if not all(core):
-        return usual
-    return Caches(*core, max(size for size, _ in found.values()))
+                by_level[int(level)] = int(size.removesuffix("K")) << 10, int(associativity)
+    private = by_level.get(2, (0, 0))
+    if not all(private):
+        return defaults
+    return Caches(*private, max(size for size, _ in by_level.values()))
 
 
 class CpuDevice:
@@ -79,36 +79,36 @@ class CpuDevice:
         return self._in_use
 
     def after_fork(self) -> None:
-        """A child does not wait for a lock that nobody in it holds."""
+        """Replaces the lock: in a child process, the thread that held it does not exist."""
         self._lock = threading.Lock()
 
     def alloc_pool(self, size_bytes: int) -> Slab:
         with self._lock:
-            wanted = self._in_use + size_bytes
-            refusal = f"no {size_bytes} bytes of memory to give; {self._in_use} of {memory_bytes()} are in use"
-            if wanted > memory_bytes():
-                raise OutOfMemory(refusal)
+            in_use = self._in_use + size_bytes
+            message = f"no {size_bytes} bytes of memory to give; {self._in_use} of {memory_bytes()} are in use"
+            if in_use > memory_bytes():
+                raise OutOfMemory(message)
             try:
                 raw = np.empty(size_bytes + ALIGNMENT_BYTES, np.uint8)
             except MemoryError:
-                raise OutOfMemory(refusal) from None
-            self._in_use = wanted
+                raise OutOfMemory(message) from None
+            self._in_use = in_use
         start = -raw.ctypes.data % ALIGNMENT_BYTES
         return Slab(raw[start : start + size_bytes], raw.ctypes.data + start)
 
     def free_pool(self, pool: Slab) -> None:
-        """The slab is no longer counted; its memory goes when the last linked routine lets go of it."""
+        """Removes the slab from the budget; its memory is freed with the last routine that references it."""
         with self._lock:
             self._in_use -= pool.bytes.nbytes
 
     def window(self, where: Location, size_bytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """The bytes themselves, not a copy."""
+        """Returns a view of the bytes."""
         slab: Slab = where.pool
         _require_inside(slab, where.offset_bytes, size_bytes)
         return slab.bytes[where.offset_bytes : where.offset_bytes + size_bytes]
 
     def array(self, where: Location, like: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """The memory itself, as an array of the shape and type of another."""
+        """Returns a view of the memory, with the shape and type of `like`."""
         slab: Slab = where.pool
         _require_inside(slab, where.offset_bytes, like.nbytes)
         return np.ndarray(like.shape, like.dtype, slab.bytes, where.offset_bytes)
@@ -117,8 +117,8 @@ class CpuDevice:
         slab: Slab = where.pool
         return slab.address + where.offset_bytes
 
-    def reaches(self, other: Device) -> bool:
-        return isinstance(other, CpuDevice)
+    def reaches(self, source: Device) -> bool:
+        return isinstance(source, CpuDevice)
 
     def queue(self, threaded: bool, threads: int = 1) -> Queue:
         return ThreadedQueue(self, threads) if threaded else InlineQueue(self, threads)
@@ -131,12 +131,12 @@ def _require_inside(slab: Slab, start: int, size_bytes: int) -> None:
 
 @cache
 def devices() -> tuple[CpuDevice, ...]:
-    """Those of this process."""
-    return tuple(CpuDevice(n) for n in range(max(LEAST, cores())))
+    """Returns the CPU devices of this process."""
+    return tuple(CpuDevice(n) for n in range(max(MIN_DEVICES, cores())))
 
 
 def cores() -> int:
-    """Those that this process may use."""
+    """Returns the number of cores available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -1,7 +1,7 @@
-"""Functions through which users call compiled code with no Python in between.
+"""Built-in functions that call compiled code without executing Python code (vectorcall, PEP 590).
 
-Such a function is one of Python's own kind, made of the native `direct` of the backend (see `codegen.params`) and of a
-tuple that Python hands to it at each call: the address of a `Frame`, whom to call otherwise, and what must outlive it.
+The function combines the native `direct` of the backend (see `codegen.abi`) with a tuple that CPython passes as `self`:
+the address of a `Frame`, the fallback, and the objects that must outlive the function.
 """
 
 from __future__ import annotations
@@ -11,34 +11,34 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from ocannl.backend.api import Number
+from ocannl.backend.api import SharedInt64
 from ocannl.ir.index import Sym
 
 FASTCALL, KEYWORDS = 0x80, 0x02
 
 
-class Given(ctypes.Structure):
-    """A static symbol: its name, and the least and the greatest value."""
+class SymbolRange(ctypes.Structure):
+    """The name and the inclusive bounds of a static symbol."""
 
     _fields_ = (("name", ctypes.py_object), ("lo", ctypes.c_int64), ("hi", ctypes.c_int64))
 
 
 class Frame(ctypes.Structure):
-    """The layout is part of the interface: see `codegen.params`."""
+    """The call frame; its layout is part of the ABI (see `codegen.abi`)."""
 
     _fields_ = (
         ("program", ctypes.c_void_p),
         ("addresses", ctypes.c_void_p),
         ("control", ctypes.c_void_p),
-        ("state", ctypes.c_void_p),
-        ("seen", ctypes.c_void_p),
+        ("epoch", ctypes.c_void_p),
+        ("checked_epoch", ctypes.c_void_p),
         ("count", ctypes.c_int64),
-        ("given", ctypes.POINTER(Given)),
+        ("ranges", ctypes.POINTER(SymbolRange)),
     )
 
 
 class Method(ctypes.Structure):
-    """Python's `PyMethodDef`."""
+    """CPython's `PyMethodDef`."""
 
     _fields_ = (
         ("name", ctypes.c_char_p), ("address", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p),
@@ -49,14 +49,14 @@ _Maker = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, 
 _new = _Maker(("PyCFunction_NewEx", ctypes.pythonapi))
 
 
-def made(
-    native: int, program: int, addresses: Any, control: Any, name: str, state: Number, seen: Number,
-    syms: Sequence[Sym], otherwise: Callable[..., object], holds: object,
+def make_function(
+    native: int, program: int, addresses: Any, control: Any, name: str, epoch: SharedInt64, checked_epoch: SharedInt64,
+    syms: Sequence[Sym], fallback: Callable[..., object], keep_alive: object,
 ) -> Callable[..., None]:  # fmt: skip
-    """The function. `native` and `program` are addresses of code; `state` and `seen` are numbers that it looks at."""
-    given = (Given * max(1, len(syms)))(*(Given(sys.intern(sym.name), sym.lo, sym.hi) for sym in syms))
-    at = [ctypes.addressof(each) for each in (addresses, control, state, seen)]
-    frame = Frame(program, *at, len(syms), given)
+    """Creates the function. `native` and `program` are code addresses; calls are direct while the epochs are equal."""
+    ranges = (SymbolRange * max(1, len(syms)))(*(SymbolRange(sys.intern(sym.name), sym.lo, sym.hi) for sym in syms))
+    pointers = [ctypes.addressof(struct) for struct in (addresses, control, epoch, checked_epoch)]
+    frame = Frame(program, *pointers, len(syms), ranges)
     method = Method(name.encode("ascii"), native, FASTCALL | KEYWORDS, None)
-    kept = (ctypes.addressof(frame), otherwise, frame, method, addresses, control, state, seen, holds)
-    return cast("Callable[..., None]", _new(ctypes.addressof(method), kept, None))
+    owner = (ctypes.addressof(frame), fallback, frame, method, addresses, control, epoch, checked_epoch, keep_alive)
+    return cast("Callable[..., None]", _new(ctypes.addressof(method), owner, None))

@@ -1,4 +1,4 @@
-"""What backends share whose code runs in this process: what they check, the bytes they make, how they are called."""
+"""Common parts of native backends: validation, serialization of code, and entry points."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from ocannl import codegen
-from ocannl.backend.api import Entry, Location, Number, Queue
+from ocannl.backend.api import Entry, Location, Queue, SharedInt64
 from ocannl.backend.cpu import direct
 from ocannl.backend.cpu.queue import CpuQueue
-from ocannl.backend.cpu.stack_guard import ALWAYS_BYTES, with_room
-from ocannl.backend.cpu.thread_pool import TeamCode, team
+from ocannl.backend.cpu.stack_guard import GUARANTEED_STACK_BYTES, with_stack
+from ocannl.backend.cpu.thread_pool import ThreadPoolCode, thread_pool
 from ocannl.base.errors import CompileError, Unsupported
-from ocannl.base.forks import undivided as undivided
+from ocannl.base.forks import import_lock as import_lock
 from ocannl.codegen.abi import Region, Signature
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Sym
@@ -32,9 +32,9 @@ MAGIC = b"ocannl-native 1 "
 
 
 @cache
-def release(distribution: str, file: str) -> str:
-    """The version of a backend's distribution, and the very text of the package that the file is in, and of the toolkit
-    for printing: whatever changes code changes this."""
+def backend_version(distribution: str, file: str) -> str:
+    """Returns the version of a backend's distribution, with a hash of the sources of its package (which contains
+    `file`) and of `ocannl.codegen`, so that every change of the code generator changes the version."""
     digest = hashlib.sha256()
     for module in (file, codegen.__file__):
         for source in sorted(Path(module).parent.rglob("*.py")):
@@ -42,12 +42,12 @@ def release(distribution: str, file: str) -> str:
     try:
         version = metadata.version(distribution)
     except metadata.PackageNotFoundError:
-        version = "uninstalled"  # imported from its source
+        version = "uninstalled"  # imported from a source tree
     return f"{version}-{digest.hexdigest()[:12]}"
 
 
-def check(procs: Sequence[Proc], capabilities: Capabilities, backend: str) -> None:
-    """Refuses what no code is made for."""
+def validate(procs: Sequence[Proc], capabilities: Capabilities, backend: str) -> None:
+    """Raises `CompileError` for invalid program names, and `Unsupported` for precisions that are not claimed."""
     names = [proc.name for proc in procs]
     if len(set(names)) != len(names) or any(identifier(name) != name for name in names):
         raise CompileError(f"names of programs must be distinct identifiers: {', '.join(names)}")
@@ -57,7 +57,7 @@ def check(procs: Sequence[Proc], capabilities: Capabilities, backend: str) -> No
 
 
 class Source:
-    """A text that grows, compressed: as a whole it would take more memory than all else that a compiler keeps."""
+    """An incrementally compressed text; uncompressed sources would dominate the memory use of compilation."""
 
     __slots__ = ("_packer", "_parts")
 
@@ -69,13 +69,13 @@ class Source:
         self._parts.append(self._packer.compress(text.encode("ascii")))
 
     def packed(self) -> bytes:
-        """All of it, once."""
+        """Returns the compressed text; callable once."""
         return b"".join([*self._parts, self._packer.flush()])
 
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """Compiled programs as bytes: their source, compressed, and the objects of code that their target runs.
+    """Serialized programs: compressed source, and object code for the target.
 
     ocannl-native 1 {"programs": [...], "sha256": [..., ...], "sizes": [..., ...], "target": "..."}
     <source> <object> ...
@@ -107,24 +107,24 @@ class Package:
 
     @staticmethod
     def read(blob: bytes, target: str) -> Package:
-        """From bytes that were made for the target, and are whole."""
-        line, _, rest = blob.partition(b"\n")
+        """Deserializes and verifies a blob; raises `CompileError` if it is damaged or for another target."""
+        line, _, payload = blob.partition(b"\n")
         if not line.startswith(MAGIC):
             raise CompileError("these bytes are not compiled code")
         try:
             header = json.loads(line[len(MAGIC) :])
-            made_for = str(header["target"])
+            stored_target = str(header["target"])
             programs = tuple(map(_signature, header["programs"]))
             sizes = [int(size) for size in header["sizes"]]
             digests = [str(digest) for digest in header["sha256"]]
         except (KeyError, TypeError, ValueError) as error:
             raise CompileError(f"compiled code has a damaged header: {error}") from None
-        if made_for != target:
-            raise CompileError(f"the code was compiled for {made_for}, and this is {target}")
-        if len(sizes) < 2 or min(sizes) < 0 or len(rest) != sum(sizes):
+        if stored_target != target:
+            raise CompileError(f"the code was compiled for {stored_target}, and this is {target}")
+        if len(sizes) < 2 or min(sizes) < 0 or len(payload) != sum(sizes):
             raise CompileError("compiled code is cut short or too long")
         ends = list(accumulate(sizes))
-        source, *objects = (rest[end - size : end] for size, end in zip(sizes, ends, strict=True))
+        source, *objects = (payload[end - size : end] for size, end in zip(sizes, ends, strict=True))
         if [hashlib.sha256(part).hexdigest() for part in (source, *objects)] != digests:
             raise CompileError("compiled code is damaged")
         return Package(target, programs, source, tuple(objects))
@@ -132,28 +132,29 @@ class Package:
 
 def _signature(stored: dict[str, Any]) -> Signature:
     regions = tuple(Region(**r) for r in stored["regions"])
-    shares, brief = bool(stored["shares"]), bool(stored["brief"])
-    return Signature(str(stored["name"]), regions, int(stored["symbols"]), shares, brief, int(stored["stack_bytes"]))
+    is_parallel, holds_gil = bool(stored["is_parallel"]), bool(stored["holds_gil"])
+    symbols, stack_bytes = int(stored["symbols"]), int(stored["stack_bytes"])
+    return Signature(str(stored["name"]), regions, symbols, is_parallel, holds_gil, stack_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One entry: what it is called with, and where it is."""
+    """The signature of a program and its address."""
 
     signature: Signature
     address: int
 
 
 class NativeCode:
-    """Implements `Code`: programs whose code is in this process for as long as somebody holds their `library`."""
+    """Implements `Code`: programs loaded into this process while `library` is alive."""
 
     def __init__(
-        self, package: Package, library: object, address: Callable[[str], int], team_code: Callable[[], TeamCode],
+        self, package: Package, library: object, address: Callable[[str], int], pool_code: Callable[[], ThreadPoolCode],
         direct: Callable[[], int],
     ) -> None:  # fmt: skip
         self.package = package
-        self.direct = direct  # where the function is that comes with brief programs
-        self.team_code = team_code
+        self.direct = direct  # address of the vectorcall function, if a program holds the GIL
+        self.pool_code = pool_code
         self.library = library
         self.programs = {p.name: Program(p, address(p.name)) for p in package.programs}
 
@@ -166,7 +167,7 @@ class NativeCode:
         return self.package.blob
 
     def link(self, name: str, queue: Queue, locations: Sequence[Location]) -> Entry:
-        """Two threads must not call the same entry at once: it has one place for the values of its symbols."""
+        """Binds a program to memory. An entry is not reentrant: its calls share one array of symbol values."""
         assert isinstance(queue, CpuQueue)
         program = self.programs[name]
         regions, symbols = program.signature.regions, program.signature.symbols
@@ -174,26 +175,26 @@ class NativeCode:
             raise CompileError(f"`{name}` works on {len(regions)} regions of memory and is given {len(locations)}")
         starts = [queue.device.address(where) for where in locations]
         refuse_overlap(name, regions, starts)
-        if program.signature.shares and queue.control.threads > 1:
-            queue.control.team = team(queue.control.threads, self.team_code)
+        if program.signature.is_parallel and queue.control.threads > 1:
+            queue.control.team = thread_pool(queue.control.threads, self.pool_code)
         addresses = (ctypes.c_void_p * max(1, len(starts)))(*starts)
         values = (ctypes.c_int64 * max(1, symbols))()
         native = ctypes.PYFUNCTYPE(ctypes.c_int32)(program.address)
-        # Arguments by reference and no declared types: the fastest call that ctypes has. The program itself lets other
-        # threads run (see `codegen.params`); a Python exception that it finds is raised by the call.
+        # Arguments by reference without declared types: the fastest call of ctypes. The program releases the GIL itself
+        # (see `codegen.abi`); `PYFUNCTYPE` raises the Python exception that it leaves set.
         run = partial(native, ctypes.byref(addresses), ctypes.byref(values), ctypes.byref(queue.control))
-        needed = program.signature.stack_bytes
-        entry = _with_symbols(with_room(run, needed, queue.control), values, symbols)
-        entry.holds = (self, queue, tuple(locations))  # what must outlive the entry
-        if program.signature.brief and needed <= ALWAYS_BYTES:
-            make = partial(direct.made, self.direct(), program.address, addresses, queue.control, name)
-            return BriefEntry(entry, make)
+        stack_bytes = program.signature.stack_bytes
+        entry = _with_symbols(with_stack(run, stack_bytes, queue.control), values, symbols)
+        entry.holds = (self, queue, tuple(locations))  # keeps these alive
+        if program.signature.holds_gil and stack_bytes <= GUARANTEED_STACK_BYTES:
+            make = partial(direct.make_function, self.direct(), program.address, addresses, queue.control, name)
+            return DirectEntry(entry, make)
         return cast(Entry, entry)
 
 
 @dataclass(frozen=True, slots=True)
-class BriefEntry:
-    """Implements `Brief`."""
+class DirectEntry:
+    """Implements `DirectCallable`."""
 
     entry: Any
     make: Callable[..., Callable[..., None]]
@@ -201,14 +202,14 @@ class BriefEntry:
     def __call__(self, *values: int) -> object:
         return self.entry(*values)
 
-    def direct(
-        self, state: Number, seen: Number, syms: Sequence[Sym], otherwise: Callable[..., object]
+    def vectorcall(
+        self, epoch: SharedInt64, checked_epoch: SharedInt64, syms: Sequence[Sym], fallback: Callable[..., object]
     ) -> Callable[..., None]:
-        return self.make(state, seen, syms, otherwise, self.entry.holds)
+        return self.make(epoch, checked_epoch, syms, fallback, self.entry.holds)
 
 
 def _with_symbols(run: Callable[[], object], values: Any, symbols: int) -> Any:
-    """A function that puts the values of the static symbols where the program reads them, then runs it."""
+    """Returns a function that stores the values of the static symbols and calls the program."""
     if symbols == 0:
         return run
     cells = memoryview(values).cast("B").cast("q")
@@ -217,15 +218,15 @@ def _with_symbols(run: Callable[[], object], values: Any, symbols: int) -> Any:
         cells[0] = value
         return run()
 
-    def general(*given: int) -> object:
-        values[:] = given
+    def general(*symbol_values: int) -> object:
+        values[:] = symbol_values
         return run()
 
     return entry if symbols == 1 else general
 
 
 def refuse_overlap(name: str, regions: Sequence[Region], starts: Sequence[int]) -> None:
-    """Generated code relies on it that what it writes is in no other region."""
+    """Raises `CompileError` if a written region overlaps another: generated code assumes no aliasing."""
     end = end_written = 0
     for start, region in sorted(zip(starts, regions, strict=True), key=lambda pair: pair[0]):
         if region.nbytes and start < (end if region.written else end_written):

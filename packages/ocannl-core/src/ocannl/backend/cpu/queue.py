@@ -1,6 +1,6 @@
-"""Queues of work on the processor: one that is done with a call when the call returns, and one with a thread.
+"""CPU queues: synchronous, or asynchronous with a worker thread.
 
-Both hand compiled code a `Control`, through which it lets other threads run Python, hears of Ctrl-C, and is cancelled.
+Both pass compiled code a `Control`, with which it releases the GIL, checks for signals and polls for cancellation.
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ocannl.backend.api import Event, Location
-from ocannl.backend.cpu.work_queue import Point, WorkQueue
+from ocannl.backend.cpu.work_queue import QueueEvent, WorkQueue
 from ocannl.base.errors import BackendError
 
 if TYPE_CHECKING:
     from ocannl.backend.cpu.device import CpuDevice
 
 
-
 class Control(ctypes.Structure):
-    """What compiled code is given beside its arrays; the layout is part of the interface: see `codegen.params`."""
+    """The control block of compiled code; its layout is part of the ABI (see `codegen.abi`)."""
 
     _fields_ = (
         ("version", ctypes.c_int32),
@@ -36,30 +35,30 @@ class Control(ctypes.Structure):
         ("restore", ctypes.c_void_p),
         ("signals", ctypes.c_void_p),
         ("clock", ctypes.c_void_p),
-        ("asked_ns", ctypes.c_int64),
+        ("signals_checked_ns", ctypes.c_int64),
         ("team", ctypes.c_void_p),
         ("threads", ctypes.c_int64),
-        ("deaf", ctypes.c_void_p),
+        ("without_signals", ctypes.c_void_p),
     )
 
     @staticmethod
     def new(threads: int, *, handles_signals: bool) -> Control:
         cancel = ctypes.pointer(ctypes.c_int32(0))
         controls = [Control(1, CLOCK, cancel, **_functions(), threads=threads) for _ in range(2)]
-        hearing, deaf = controls
-        if handles_signals and deaf.clock:
-            hearing.signals = _address(ctypes.pythonapi.PyErr_CheckSignals)
-        hearing.deaf = deaf.deaf = ctypes.addressof(deaf)
-        hearing.holds = controls[1:], cancel
-        return hearing
+        control, without_signals = controls
+        if handles_signals and without_signals.clock:
+            control.signals = _address(ctypes.pythonapi.PyErr_CheckSignals)
+        control.without_signals = without_signals.without_signals = ctypes.addressof(without_signals)
+        control.holds = controls[1:], cancel
+        return control
 
     @property
     def cancelled(self) -> bool:
         return bool(self.cancel[0])
 
     @cancelled.setter
-    def cancelled(self, told: bool) -> None:
-        self.cancel[0] = told
+    def cancelled(self, value: bool) -> None:
+        self.cancel[0] = value
 
 
 CLOCK = getattr(time, "CLOCK_MONOTONIC", 0)
@@ -80,8 +79,8 @@ def _address(function: Any) -> int | None:
     return function and ctypes.cast(function, ctypes.c_void_p).value
 
 
-class Passed:
-    """An event that lies in the past."""
+class CompletedEvent:
+    """An event that has already completed."""
 
     def is_done(self) -> bool:
         return True
@@ -91,7 +90,7 @@ class Passed:
 
 
 class CpuQueue:
-    """What both have: copies as work for `submit`, and what compiled code is given."""
+    """Common base: copies are submitted as work; `control` is passed to compiled code."""
 
     device: CpuDevice
     control: Control
@@ -110,21 +109,21 @@ class CpuQueue:
         _require_contiguous(out)
         self.submit(partial(np.copyto, out, self.device.array(where, out)))
 
-    def lend(self, where: Location, dims: tuple[int, ...], kind: np.dtype[Any], holds: object) -> object:
-        """NumPy knows how to pass its arrays on. This one owns the slab's memory."""
+    def to_dlpack(self, where: Location, dims: tuple[int, ...], kind: np.dtype[Any], holds: object) -> object:
+        """Returns a NumPy array, which implements DLPack and references the slab's memory."""
         self.synchronize()
         return self.device.array(where, np.broadcast_to(np.zeros((), kind), dims))
 
-    def borrow(self, array: object) -> None:
-        """What lies in the memory of the host is an array like any other."""
+    def from_dlpack(self, array: object) -> None:
+        """Returns None: arrays in host memory are uploaded like NumPy arrays."""
 
     def copy(self, source: Location, target: Location, size_bytes: int) -> None:
-        taken, given = self.device.window(source, size_bytes), self.device.window(target, size_bytes)
-        self.submit(lambda: np.copyto(given, taken))
+        source_bytes, target_bytes = self.device.window(source, size_bytes), self.device.window(target, size_bytes)
+        self.submit(lambda: np.copyto(target_bytes, source_bytes))
 
 
 class InlineQueue(CpuQueue):
-    """Implements `Queue`: the calling thread does the work, so there is nothing to wait for."""
+    """Implements `Queue`; work executes synchronously in the calling thread."""
 
     immediate = True
 
@@ -136,7 +135,7 @@ class InlineQueue(CpuQueue):
         work(*values)
 
     def record(self) -> Event:
-        return Passed()
+        return CompletedEvent()
 
     def wait(self, event: Event, *, needed: bool = True) -> None:
         _await(event, needed)
@@ -146,37 +145,37 @@ class InlineQueue(CpuQueue):
 
 
 class ThreadedQueue(CpuQueue):
-    """Implements `Queue`: a thread of its own does the work; it ends with the queue."""
+    """Implements `Queue`; work executes in a worker thread, which ends with the queue."""
 
     immediate = False
 
     def __init__(self, device: CpuDevice, threads: int = 1) -> None:
         self.device = device
         self.control = Control.new(threads, handles_signals=False)
-        self._line = WorkQueue(self.control)
-        weakref.finalize(self, self._line.end)
+        self._work_queue = WorkQueue(self.control)
+        weakref.finalize(self, self._work_queue.end)
 
     def submit(self, work: Callable[..., object], *values: int) -> None:
-        self._line.put((lambda: work(*values)) if values else work)
+        self._work_queue.put((lambda: work(*values)) if values else work)
 
     def record(self) -> Event:
-        point = Point()
-        self._line.put(point)
+        point = QueueEvent()
+        self._work_queue.put(point)
         return point
 
     def wait(self, event: Event, *, needed: bool = True) -> None:
         if not event.is_done():
-            self._line.put(lambda: _await(event, needed))
+            self._work_queue.put(lambda: _await(event, needed))
 
     def synchronize(self) -> None:
-        """An exception here, such as an interrupt, cancels what runs and drops what waits."""
+        """Waits for all work; an exception, such as an interrupt, cancels running work and drops pending work."""
         try:
-            self._line.put(point := Point())
+            self._work_queue.put(point := QueueEvent())
             point.done.wait()
         except BaseException:
-            self._line.cancel()
+            self._work_queue.cancel()
             raise
-        self._line.refuse_broken()
+        self._work_queue.refuse_broken()
 
 
 def _await(event: Event, needed: bool) -> None:

@@ -1,4 +1,4 @@
-"""Programs that need more room on the stack than the thread that calls them may have."""
+"""Stack overflow protection: programs with large stack frames run on a thread with a sufficient stack."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 
-from ocannl.backend.cpu.stack_threads import stack_bytes, start
+from ocannl.backend.cpu.stack_threads import stack_bytes, start_thread
 from ocannl.backend.cpu.work_queue import Cancellable
 
-ALWAYS_BYTES = 1 << 16  # that any thread has for local arrays
-SPARE_BYTES = 1 << 17  # for whoever calls a program, and what that calls
+GUARANTEED_STACK_BYTES = 1 << 16  # available for local arrays in any thread
+STACK_RESERVE_BYTES = 1 << 17  # for callers and callees of the program
 
 
-def with_room(run: Callable[[], object], needed_bytes: int, control: Cancellable) -> Callable[[], object]:
-    """The same; where a thread has less room, another one does it meanwhile."""
+def with_stack(run: Callable[[], object], needed_bytes: int, control: Cancellable) -> Callable[[], object]:
+    """Wraps `run` so that it executes on a new thread if the stack of the calling thread is too small."""
 
     def call() -> object:
-        return run() if stack_bytes() >= needed_bytes + SPARE_BYTES else _elsewhere(run, control)
+        return run() if stack_bytes() >= needed_bytes + STACK_RESERVE_BYTES else _run_on_new_thread(run, control)
 
-    return call if needed_bytes > ALWAYS_BYTES else run
+    return call if needed_bytes > GUARANTEED_STACK_BYTES else run
 
 
-def _elsewhere(run: Callable[[], object], control: Cancellable) -> object:
+def _run_on_new_thread(run: Callable[[], object], control: Cancellable) -> object:
     result: Future[object] = Future()
 
     def work() -> None:
@@ -31,7 +31,7 @@ def _elsewhere(run: Callable[[], object], control: Cancellable) -> object:
         except BaseException as error:
             result.set_exception(error)
 
-    start(threading.Thread(target=work, name="ocannl call", daemon=True))
+    start_thread(threading.Thread(target=work, name="ocannl call", daemon=True))
     try:
         return result.result()
     except BaseException:

@@ -1,7 +1,7 @@
-"""The threads of this process that compiled code shares loops with: one team, whatever backends there are.
+"""The thread pool that executes parallel loops: one per process, shared by all CPU backends.
 
-The first backend that links code with loops to share gives the native functions; its threads wait in one of them, and
-hold nothing of Python meanwhile. The layout is part of the interface: see `codegen.params`.
+The native functions come from the first backend that links code with parallel loops; idle threads wait in one of them
+without the GIL. The layout is part of the ABI (see `codegen.abi`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ocannl.backend.cpu.stack_threads import start
+from ocannl.backend.cpu.stack_threads import start_thread
 
 PRIVATE_BYTES = 1024
 
@@ -28,64 +28,64 @@ class ThreadPool(ctypes.Structure):
 
 
 @dataclass(frozen=True, slots=True)
-class TeamCode:
-    """Addresses of a team's functions, and what keeps them where they are."""
+class ThreadPoolCode:
+    """Addresses of the native functions of a thread pool, and the object that keeps them loaded."""
 
-    start: int  # void (struct team *): makes a team whose only thread is the caller
+    start: int  # void (struct team *): initializes a pool whose only thread is the caller
     share: int
-    work: int  # void (struct team *, int64_t thread): a thread's life, from 1 on
-    stop: int  # void (struct team *): ends these lives
+    work: int  # void (struct team *, int64_t thread): main function of worker `thread`, counted from 1
+    stop: int  # void (struct team *): terminates the workers
     holds: object
 
 
-_team = ThreadPool(1, 1)
-_code: TeamCode | None = None
+_pool = ThreadPool(1, 1)
+_code: ThreadPoolCode | None = None
 _threads: list[threading.Thread] = []
 _guard = threading.Lock()
 
 
-def team(size: int, provide: Callable[[], TeamCode]) -> int:
-    """The address of the team, which has so many threads at least, the caller of routines included."""
+def thread_pool(size: int, provide: Callable[[], ThreadPoolCode]) -> int:
+    """Returns the address of the pool, grown to at least `size` threads including the caller of routines."""
     global _code
     with _guard:
         if _code is None:
             _code = provide()
-            _team.share = _code.share
-            _of_team(_code.start)
-            atexit.register(_end)
+            _pool.share = _code.share
+            _call_with_pool(_code.start)
+            atexit.register(_shut_down)
         work = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(_code.work)
-        while _team.size < size:
-            arguments = (ctypes.addressof(_team), _team.size)
-            thread = threading.Thread(target=work, args=arguments, name=f"ocannl team {_team.size}", daemon=True)
-            start(thread)
+        while _pool.size < size:
+            arguments = (ctypes.addressof(_pool), _pool.size)
+            thread = threading.Thread(target=work, args=arguments, name=f"ocannl team {_pool.size}", daemon=True)
+            start_thread(thread)
             _threads.append(thread)
-            _team.size += 1
-        return ctypes.addressof(_team)
+            _pool.size += 1
+        return ctypes.addressof(_pool)
 
 
-def _of_team(address: int) -> None:
-    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)(ctypes.addressof(_team))
+def _call_with_pool(address: int) -> None:
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)(ctypes.addressof(_pool))
 
 
-def _end() -> None:
-    """No thread may run code that is about to leave memory."""
+def _shut_down() -> None:
+    """Terminates the workers before their code is unloaded."""
     with _guard:
         if _code is not None:
-            _team.size = 1
-            _of_team(_code.stop)
+            _pool.size = 1
+            _call_with_pool(_code.stop)
             for thread in _threads:
                 thread.join()
             _threads.clear()
 
 
 def _after_fork() -> None:
-    """The threads are not in the child; routines run alone until a context there links new ones."""
+    """Resets the pool: a child process has no workers until it links a parallel program."""
     global _guard
     _guard = threading.Lock()
     _threads.clear()
     if _code is not None:
-        _team.size = 1
-        _of_team(_code.start)
+        _pool.size = 1
+        _call_with_pool(_code.start)
 
 
 if hasattr(os, "register_at_fork"):

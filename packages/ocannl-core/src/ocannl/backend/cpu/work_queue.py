@@ -1,7 +1,4 @@
-"""A line of work for a thread of its own: first in, first out, until something fails.
-
-What queues of every kind share that do not do their work in the thread that asks for it.
-"""
+"""A FIFO work queue with a worker thread, the common part of all asynchronous queues."""
 
 from __future__ import annotations
 
@@ -13,21 +10,21 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from ocannl.backend.cpu.stack_threads import start
+from ocannl.backend.cpu.stack_threads import start_thread
 from ocannl.base.errors import BackendError
 
-LIMIT = 4096  # pieces of work that wait; submitting more waits for room
+MAX_PENDING = 4096  # submitting more work blocks
 Work = Callable[[], object]
 
 
 class Cancellable(Protocol):
-    """What work looks at that can leave early."""
+    """The flag that running work polls for cancellation."""
 
     cancelled: bool
 
 
-class Point:
-    """Implements `Event`: a place in a line, passed when the thread has come to it and done what `reach` says there."""
+class QueueEvent:
+    """Implements `Event`: completes when the worker thread has reached it and executed `reach`."""
 
     __slots__ = ("done", "error")
 
@@ -52,32 +49,32 @@ class Point:
 
 
 class WorkQueue:
-    """What a queue shares with its thread, which ends with the queue."""
+    """The state shared by a queue and its worker thread, which ends with the queue."""
 
     def __init__(self, control: Cancellable) -> None:
         self._control = control
         self._reset()
-        _lines.add(self)
+        _queues.add(self)
 
     def _reset(self) -> None:
         self._changed = threading.Condition()
-        self._waiting: deque[Work | Point] = deque()
+        self._waiting: deque[Work | QueueEvent] = deque()
         self._thread: threading.Thread | None = None
         self._broken: BaseException | None = None
         self._running = False
         self._ended = False
 
-    def put(self, item: Work | Point) -> None:
-        """Work is refused when something before it has failed; a point is not."""
+    def put(self, item: Work | QueueEvent) -> None:
+        """Appends an item; raises if earlier work has failed, unless the item is an event."""
         with self._changed:
-            if not isinstance(item, Point):
+            if not isinstance(item, QueueEvent):
                 self._raise_broken()
-            while len(self._waiting) >= LIMIT:
+            while len(self._waiting) >= MAX_PENDING:
                 self._changed.wait()
             self._waiting.append(item)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="ocannl queue", daemon=True)
-                start(self._thread)
+                start_thread(self._thread)
             self._changed.notify_all()
 
     def refuse_broken(self) -> None:
@@ -85,7 +82,7 @@ class WorkQueue:
             self._raise_broken()
 
     def _raise_broken(self) -> None:
-        """Once it has been told, the queue takes work again."""
+        """Raises the pending error once; afterwards the queue accepts work again."""
         if self._broken is not None:
             broken, self._broken = self._broken, None
             raise broken
@@ -101,7 +98,7 @@ class WorkQueue:
 
     def _drop(self, error: BaseException) -> None:
         for item in self._waiting:
-            if isinstance(item, Point):
+            if isinstance(item, QueueEvent):
                 item.fail(error)
         self._waiting.clear()
 
@@ -120,42 +117,42 @@ class WorkQueue:
                 if not self._waiting:
                     return
                 item = self._waiting.popleft()
-                self._running = not isinstance(item, Point)  # who has waited for a point may fork at once
+                self._running = not isinstance(item, QueueEvent)  # a thread woken by an event may fork at once
             try:
-                if isinstance(item, Point):
+                if isinstance(item, QueueEvent):
                     item.reach()
                     item.done.set()
                 elif item():
                     raise BackendError("cancelled")
             except BaseException as error:
-                if isinstance(item, Point):
+                if isinstance(item, QueueEvent):
                     item.fail(error)
                 with self._changed:
                     self._broken = error
                     self._drop(error)
-            del item  # what it holds is free while the thread waits
+            del item  # releases its references while the thread waits
 
     def after_fork(self) -> None:
-        """The thread is not in the child, and what it was to do is lost there."""
+        """Resets the queue: a child process has neither the worker thread nor its pending work."""
         lost, broken = bool(self._waiting) or self._running, self._broken
         self._reset()
         self._control.cancelled = False
         self._broken = BackendError("this process was forked while work waited in a queue") if lost else broken
 
 
-_lines: weakref.WeakSet[WorkQueue] = weakref.WeakSet()
+_queues: weakref.WeakSet[WorkQueue] = weakref.WeakSet()
 
 
 @atexit.register
 def _at_exit() -> None:
-    """What still runs is cancelled: its code is about to leave memory."""
-    for line in list(_lines):
-        line.cancel()
+    """Cancels running work before its code is unloaded."""
+    for queue in list(_queues):
+        queue.cancel()
 
 
 def _after_fork() -> None:
-    for line in list(_lines):
-        line.after_fork()
+    for queue in list(_queues):
+        queue.after_fork()
 
 
 if hasattr(os, "register_at_fork"):

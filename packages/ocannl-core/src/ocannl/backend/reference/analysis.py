@@ -1,8 +1,7 @@
-"""Which loops of a program may run all their iterations at once, statement by statement.
+"""Vectorization analysis: loops whose iterations may execute all at once, statement by statement.
 
-A loop may be opened when no iteration depends on another one: whatever two iterations both touch, and one of them
-writes, is a sum that the loop only adds to. That two accesses never meet must follow from their indices. Where a loop
-may not be opened, those inside it still may: its own iterations stay in order.
+A loop is vectorizable if it carries no dependence other than accumulation into a reduction; independence of two
+accesses must follow from their indices. Loops inside a sequential loop may still be vectorized.
 """
 
 from __future__ import annotations
@@ -11,66 +10,66 @@ from dataclasses import dataclass
 from math import prod
 
 from ocannl.ir.index import Sym
-from ocannl.ir.loops import Body, For, If, Let, Local, Pick, Proc, Store, Update
-from ocannl.ir.touch import Touch, are_independent, loads
+from ocannl.ir.loops import Body, For, If, Let, Local, BindIndex, Proc, Store, Update
+from ocannl.ir.accesses import Access, has_no_loop_carried_dependence, loads
 from ocannl.ir.walk import walk
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """`open` holds the loops that may be opened, `spans` how many values a statement inside each loop has at most for
-    one of its iterations; both by `id`, of loops that `proc` keeps alive."""
+    """`open` contains the vectorizable loops; `spans` bounds the number of values of a statement in one iteration of
+    each loop. Both are keyed by `id`, of loops that `proc` keeps alive."""
 
     proc: Proc
-    open: frozenset[int]
+    vectorizable: frozenset[int]
     spans: dict[int, int]
 
-    def may_open(self, nest: For) -> bool:
-        return id(nest) in self.open
+    def can_vectorize(self, nest: For) -> bool:
+        return id(nest) in self.vectorizable
 
     def span(self, nest: For) -> int:
         return self.spans[id(nest)]
 
 
 def analyse(proc: Proc) -> Analysis:
-    opened: set[int] = set()
+    vectorizable: set[int] = set()
     spans: dict[int, int] = {}
     strided = {s for f in walk(proc.body) if isinstance(f, For) and f.step != 1 for s in f.lo.syms}
-    _visit(proc.body, (), strided, opened, spans)
-    return Analysis(proc, frozenset(opened), spans)
+    _visit(proc.body, (), strided, vectorizable, spans)
+    return Analysis(proc, frozenset(vectorizable), spans)
 
 
 def _visit(
-    body: Body, outer: tuple[Sym, ...], strided: set[Sym], opened: set[int], spans: dict[int, int]
-) -> tuple[list[Touch], int]:
-    """What the statements touch, and the largest number of values that one of them may have for one outer iteration."""
-    touched: list[Touch] = []
+    body: Body, outer: tuple[Sym, ...], strided: set[Sym], vectorizable: set[int], spans: dict[int, int]
+) -> tuple[list[Access], int]:
+    """Returns the accesses of the statements, and the maximal number of values of a statement per outer iteration."""
+    all_accesses: list[Access] = []
     largest = 1
     for stmt in body:
         match stmt:
             case For(sym, lo, hi, inner):
-                found, span = _visit(inner, (*outer, sym), strided, opened, spans)
+                accesses, span = _visit(inner, (*outer, sym), strided, vectorizable, spans)
                 spans[id(stmt)] = span
-                if sym not in strided and are_independent(found, sym, outer, sums=True):
-                    opened.add(id(stmt))
+                if sym not in strided and has_no_loop_carried_dependence(accesses, sym, outer, sums=True):
+                    vectorizable.add(id(stmt))
                     low, high = lo.constant, hi.constant
                     span *= max(1, sym.extent if low is None or high is None else high - low + 1)
-            case If(_, then, orelse):
-                found, span = _visit((*then, *orelse), outer, strided, opened, spans)
+            case If(_, if_body, else_body):
+                accesses, span = _visit((*if_body, *else_body), outer, strided, vectorizable, spans)
             case Store(ref, value):
-                found, span = [*loads(value), Touch(ref, True)], 1
+                accesses, span = [*loads(value), Access(ref, True)], 1
             case Update(ref, op, value):
-                found, span = [*loads(value), Touch(ref, True, op)], 1
-            case Pick(_, value, inner):
-                found, span = _visit(inner, outer, strided, opened, spans)
-                found = [*loads(value), *found]
+                accesses, span = [*loads(value), Access(ref, True, op)], 1
+            case BindIndex(_, value, inner):
+                accesses, span = _visit(inner, outer, strided, vectorizable, spans)
+                accesses = [*loads(value), *accesses]
             case Let(_, value):
-                found, span = list(loads(value)), 1
+                accesses, span = list(loads(value)), 1
             case Local(buf):
-                found, span = [], prod(buf.shape)
+                accesses, span = [], prod(buf.shape)
             case _:
                 continue
-        touched += found
+        all_accesses += accesses
         largest = max(largest, span)
     private = {s.buf for s in body if isinstance(s, Local)}
-    return [t for t in touched if t.ref.buf not in private], largest
+    return [t for t in all_accesses if t.ref.buf not in private], largest

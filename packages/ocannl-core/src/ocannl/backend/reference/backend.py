@@ -1,4 +1,4 @@
-"""The reference backend, "numpy": slow, exact, always there; the judge of every other one."""
+"""The reference backend, "numpy": slow, exact and always available; the oracle of all backends."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ocannl.backend.cpu.device import CpuDevice, devices
 from ocannl.backend.cpu.queue import CpuQueue
 from ocannl.backend.hooks import hookimpl
 from ocannl.backend.reference.analysis import Analysis, analyse
-from ocannl.backend.reference.grid import entry
+from ocannl.backend.reference.grid import bind
 from ocannl.base.errors import CompileError
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.loops import Buf, Home, Proc
+from ocannl.ir.loops import Buf, MemorySpace, Proc
 from ocannl.ir.text import print_proc
 
 NAME = "numpy"
@@ -24,7 +24,7 @@ NAME = "numpy"
 
 @dataclass(frozen=True, slots=True)
 class ReferenceCode:
-    """Programs with what was found out about their loops."""
+    """Programs with the analysis of their loops."""
 
     programs: dict[str, Analysis]
 
@@ -41,7 +41,7 @@ class ReferenceBackend:
     """Implements `Backend`."""
 
     name = NAME
-    capabilities = Capabilities(scheduled=False)
+    capabilities = Capabilities(wants_schedule=False)
 
     @property
     def version(self) -> str:
@@ -59,15 +59,15 @@ class ReferenceBackend:
         control = queue.control
         analysis = code.programs[name]
         proc = analysis.proc
-        pooled = [b for b in proc.bufs if b.home is Home.POOL]
+        pooled = [b for b in proc.bufs if b.space is MemorySpace.GLOBAL]
         buffers = {b: _flat(device, where, b) for b, where in zip(pooled, locations, strict=False)}
         if proc.arena:
             start = locations[len(pooled)]
             for buf in proc.bufs:
-                if buf.home is Home.ARENA:
+                if buf.space is MemorySpace.ARENA:
                     assert buf.offset is not None
                     buffers[buf] = _flat(device, Location(start.pool, start.offset_bytes + buf.offset), buf)
-        return entry(analysis, buffers, proc.syms, lambda: control.cancelled)
+        return bind(analysis, buffers, proc.syms, lambda: control.cancelled)
 
     def device_count(self) -> int:
         return len(devices())

@@ -1,14 +1,14 @@
-"""Runs a loop program nest by nest on index grids.
+"""Vectorizing interpreter: executes a loop program on index grids.
 
-Every open loop is an axis of the arrays that its statements compute with: a value has one axis per open loop, in order
-of nesting, of size one where it does not depend on it. Loops that may not be opened are loops of Python.
+Every vectorized loop is an axis of the arrays of its statements: a value has one axis per open loop, in nesting order,
+of size one where it is invariant. Loops with loop-carried dependences run as Python loops.
 
     for i in 0..5:                    axes i, k
       for k in 0..3:                  add.reduce(w[i, k] * x[1, k], axis=1), added to y[i, 1]
         y[i] += w[i, k] * x[k]
 
-An access by affine indices is a strided view of its buffer. Where a condition leaves out points of the grid, the others
-are gathered. Long loops are opened a stretch at a time, so that no array has more than `LIMIT` elements.
+An access with affine indices is a strided view of its buffer; under a mask that excludes out-of-bounds points it is a
+gather. Long loops are strip-mined, so that no array has more than `MAX_TEMPORARY_ELEMENTS` elements.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from ocannl.backend.reference.analysis import Analysis
 from ocannl.base.errors import BackendError, VerifyError
 from ocannl.ir.index import Affine, Cond, Sym
 from ocannl.ir.loops import (
-    Access,
+    AccessMode,
     Apply,
     Body,
     Buf,
     Cast,
     Expr,
     For,
-    Idx,
+    IndexValue,
     If,
     Let,
     Load,
     Local,
-    Num,
-    Pick,
+    Const,
+    BindIndex,
     Ref,
     Store,
     Update,
@@ -46,19 +46,19 @@ from ocannl.ir.loops import (
     When,
     row_major,
 )
-from ocannl.ir.touch import told
+from ocannl.ir.accesses import determined_symbols
 
 Array = np.ndarray[Any, Any]
-LIMIT = 4_000_000  # elements of one temporary
+MAX_TEMPORARY_ELEMENTS = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """The memory of a buffer, with strides in elements. A local one has a cell for every point of the grid where it was
-    declared: `grid` holds their strides."""
+    """The memory of a buffer, with strides in elements. A local buffer has one copy per grid point of its declaration
+    (array expansion); `grid` holds their strides."""
 
     flat: Array
-    raw: Array  # the same, as bytes
+    raw: Array  # a byte view of `flat`
     strides: tuple[int, ...]
     grid: tuple[int, ...] = ()
 
@@ -68,8 +68,8 @@ class Storage:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Axis:
-    """A stretch of an open loop: `start`, `start + step`, ..., `count` of them."""
+class GridAxis:
+    """A strip of a vectorized loop: the `count` iterations `start`, `start + step`, ..."""
 
     sym: Sym
     start: int
@@ -82,25 +82,25 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
-    """Where an access goes on the grid of the moment."""
+class AccessSite:
+    """The storage of an access on the current grid."""
 
     storage: Storage
-    inside: bool  # that no point of the grid leaves the array
-    named: tuple[bool, ...]  # for each axis of the grid, whether different points may mean different cells
+    inside: bool  # all grid points are in bounds
+    varies: tuple[bool, ...]  # per grid axis: whether the accessed cell may depend on it
 
 
 @dataclass(slots=True)
-class Grid:
-    """One run of one program."""
+class GridInterpreter:
+    """One execution of a program."""
 
     analysis: Analysis
     storages: dict[Buf, Storage]
     fixed: dict[Sym, int]
-    axes: list[Axis] = field(default_factory=list)
-    values: dict[str, tuple[Array, int]] = field(default_factory=dict)  # of `Let`, with the number of axes then open
-    picked: dict[Sym, tuple[Array, int]] = field(default_factory=dict)  # likewise
-    mask: Array | None = None  # the points of the grid where statements act; None: all
+    axes: list[GridAxis] = field(default_factory=list)
+    values: dict[str, tuple[Array, int]] = field(default_factory=dict)  # of `Let`, with the grid depth of the binding
+    indirect: dict[Sym, tuple[Array, int]] = field(default_factory=dict)  # values of indirect indices, likewise
+    mask: Array | None = None  # the active grid points; None: all
     is_cancelled: Callable[[], bool] = bool
 
     def run(self, body: Body) -> None:
@@ -110,167 +110,170 @@ class Grid:
             match stmt:
                 case For():
                     self._for(stmt)
-                case If(cond, then, orelse):
-                    self._if(cond, then, orelse)
+                case If(cond, if_body, else_body):
+                    self._if(cond, if_body, else_body)
                 case Store(ref, value):
                     self._store(ref, self.value(value))
                 case Update(ref, op, value):
                     self._update(ref, op, self.value(value))
-                case Pick(sym, value, inner):
+                case BindIndex(sym, value, inner):
                     self._pick(sym, self.value(value), inner)
                 case Let(name, value):
-                    self.values[name] = (np.array(self.value(value)), len(self.axes))  # what it is now
+                    self.values[name] = (np.array(self.value(value)), len(self.axes))  # a copy: memory may change
                 case Local(buf, fill):
                     self._local(buf, fill)
 
     # ------------------------------------------------------------------------------------------------- statements
 
     def _for(self, nest: For) -> None:
-        lo, hi, beyond = self._range(nest)
-        if self.analysis.may_open(nest):
-            others = self.analysis.span(nest)
+        lo, hi, guard = self._loop_range(nest)
+        if self.analysis.can_vectorize(nest):
+            grid_size = self.analysis.span(nest)
             for axis in self.axes:
-                others *= axis.count
-            stretch = nest.step * max(1, LIMIT // max(1, others))
-            for start in range(lo, hi, stretch):
-                end = min(hi, start + stretch)
-                self._enter(nest, Axis(nest.sym, start, -(-(end - start) // nest.step), nest.step), beyond)
+                grid_size *= axis.count
+            block = nest.step * max(1, MAX_TEMPORARY_ELEMENTS // max(1, grid_size))
+            for start in range(lo, hi, block):
+                end = min(hi, start + block)
+                self._run_block(nest, GridAxis(nest.sym, start, -(-(end - start) // nest.step), nest.step), guard)
             return
         for number in range(lo, hi, nest.step):
             self.fixed[nest.sym] = number
-            self._where(beyond, nest.body)
+            self._run_where(guard, nest.body)
         self.fixed.pop(nest.sym, None)
 
-    def _enter(self, nest: For, axis: Axis, beyond: Cond) -> None:
+    def _run_block(self, nest: For, axis: GridAxis, guard: Cond) -> None:
         mask = self.mask
         self.axes.append(axis)
         if mask is not None:
             self.mask = mask[..., None]
-        self._where(beyond, nest.body)
+        self._run_where(guard, nest.body)
         self.axes.pop()
         self.mask = mask
 
-    def _range(self, nest: For) -> tuple[int, int, Cond]:
-        """Limits that hold for the whole grid, and what holds beyond that at each of its points."""
-        beyond: list[Affine] = []
-        low, high = [], []
-        for index, div in nest.lo.of:
-            least, most = self._extremes(index)
-            low.append(-(-least // div))
-            if least != most:
-                beyond.append(Affine.of(nest.sym) * div - index)
-        for index, div in nest.hi.of:
-            least, most = self._extremes(index)
-            high.append(most // div + 1)
-            if least != most:
-                beyond.append(index - Affine.of(nest.sym) * div)
-        return max(low), min(high), Cond(tuple(beyond))
+    def _loop_range(self, nest: For) -> tuple[int, int, Cond]:
+        """Returns bounds valid for the whole grid, and the guard that narrows them at each grid point."""
+        guard: list[Affine] = []
+        lower_limits, upper_limits = [], []
+        for index, div in nest.lo.quotients:
+            low, high = self._bounds(index)
+            lower_limits.append(-(-low // div))
+            if low != high:
+                guard.append(Affine.of(nest.sym) * div - index)
+        for index, div in nest.hi.quotients:
+            low, high = self._bounds(index)
+            upper_limits.append(high // div + 1)
+            if low != high:
+                guard.append(index - Affine.of(nest.sym) * div)
+        return max(lower_limits), min(upper_limits), Cond(tuple(guard))
 
-    def _where(self, cond: Cond, body: Body) -> None:
-        """The statements, at the points where the condition holds."""
+    def _run_where(self, cond: Cond, body: Body) -> None:
+        """Executes the body at the grid points where the condition holds."""
         mask = self.mask
-        chosen = self._holds(cond)
-        if chosen is not False:
-            self.mask = self._and(mask, chosen)
+        holds = self._evaluate_condition(cond)
+        if holds is not False:
+            self.mask = self._conjunction(mask, holds)
             self.run(body)
             self.mask = mask
 
     def _pick(self, sym: Sym, value: Array, body: Body) -> None:
-        """The statements, at the points where the value is in the range of the symbol."""
-        mask, inside = self.mask, (value >= sym.lo) & (value <= sym.hi)
-        self.picked[sym] = np.clip(value, sym.lo, sym.hi), len(self.axes)
-        self.mask = self._and(mask, inside)
+        """Executes the body at the grid points where the value is within the bounds of the symbol."""
+        mask, in_range = self.mask, (value >= sym.lo) & (value <= sym.hi)
+        self.indirect[sym] = np.clip(value, sym.lo, sym.hi), len(self.axes)
+        self.mask = self._conjunction(mask, in_range)
         self.run(body)
         self.mask = mask
-        del self.picked[sym]
+        del self.indirect[sym]
 
-    def _if(self, cond: Cond, then: Body, orelse: Body) -> None:
-        self._where(cond, then)
-        if orelse:
+    def _if(self, cond: Cond, if_body: Body, else_body: Body) -> None:
+        self._run_where(cond, if_body)
+        if else_body:
             mask = self.mask
-            chosen = self._holds(cond)
-            if chosen is not True:
-                self.mask = mask if chosen is False else self._and(mask, ~chosen)
-                self.run(orelse)
+            holds_mask = self._evaluate_condition(cond)
+            if holds_mask is not True:
+                self.mask = mask if holds_mask is False else self._conjunction(mask, ~holds_mask)
+                self.run(else_body)
                 self.mask = mask
 
     def _local(self, buf: Buf, fill: float | None) -> None:
         grid = tuple(a.count for a in self.axes)
-        content = np.empty(prod((*grid, *buf.shape)), buf.precision.numpy)
+        cells = np.empty(prod((*grid, *buf.shape)), buf.precision.numpy)
         if fill is None:
-            content.view(np.uint8)[...] = 0xFF  # NaN, or a number that nobody expects
+            cells.view(np.uint8)[...] = 0xFF  # poison: NaN, or an implausible integer
         else:
-            content[...] = numbers.constant(fill, buf.precision)
+            cells[...] = numbers.constant(fill, buf.precision)
         strides = row_major((*grid, *buf.shape))
-        self.storages[buf] = Storage.of(content, strides[len(grid) :], strides[: len(grid)])
+        self.storages[buf] = Storage.of(cells, strides[len(grid) :], strides[: len(grid)])
 
     def _store(self, ref: Ref, value: Array) -> None:
         site = self._site(ref)
         if site.inside:
             np.copyto(self._view(ref, site), value, where=True if self.mask is None else self.mask)
             return
-        cells, points = self._cells(ref, site)
-        site.storage.flat[cells] = self._picked(value, points)
+        cells, points = self._written_cells(ref, site)
+        site.storage.flat[cells] = self._selected(value, points)
 
     def _update(self, ref: Ref, op: Any, value: Array) -> None:
         site = self._site(ref)
         precision = ref.buf.precision
-        own = len(site.storage.grid)
-        known = {*self.fixed, *(a.sym for a in self.axes[:own])}
-        kept = {a.sym for a, named in zip(self.axes[own:], site.named[own:], strict=True) if named and a.count > 1}
-        if not site.inside or not kept <= told(ref.at, known):
-            cells, points = self._cells(ref, site)
-            numbers.scatter(op, site.storage.flat, cells, self._picked(value, points), precision)
+        local_axes = len(site.storage.grid)
+        outer_syms = {*self.fixed, *(a.sym for a in self.axes[:local_axes])}
+        written_syms = {
+            axis.sym for axis, varies in zip(self.axes[local_axes:], site.varies[local_axes:], strict=True)
+            if varies and axis.count > 1
+        }  # fmt: skip
+        if not site.inside or not written_syms <= determined_symbols(ref.indices, outer_syms):
+            cells, points = self._written_cells(ref, site)
+            numbers.scatter(op, site.storage.flat, cells, self._selected(value, points), precision)
             return
         if self.mask is not None:
             value = np.where(self.mask, value, numbers.neutral(op, precision))
-        summed = tuple(n for n, (a, named) in enumerate(zip(self.axes, site.named, strict=True)) if not named)
+        summed = tuple(n for n, (a, varies) in enumerate(zip(self.axes, site.varies, strict=True)) if not varies)
         view = self._view(ref, site)
         value = value.reshape((1,) * len(self.axes)) if value.ndim == 0 else value
         full = tuple(self.axes[n].count if n in summed else size for n, size in enumerate(value.shape))
         total = numbers.reduce(op, np.broadcast_to(value, full), summed, precision)
-        met: Array | bool = True  # `and` makes a truth value of what it meets, even with its neutral element
+        reached: Array | bool = True  # `and` normalizes a cell to a truth value, even with its neutral element
         if self.mask is not None:
-            met = np.asarray(np.broadcast_to(self.mask, full).any(summed, keepdims=True))
-        np.copyto(view, numbers.accumulate(op, view, total, precision), where=met)
+            reached = np.asarray(np.broadcast_to(self.mask, full).any(summed, keepdims=True))
+        np.copyto(view, numbers.accumulate(op, view, total, precision), where=reached)
 
     # -------------------------------------------------------------------------------------------------- accesses
 
-    def _site(self, ref: Ref) -> Site:
+    def _site(self, ref: Ref) -> AccessSite:
         storage = self.storages[ref.buf]
         inside = True
-        for index, size in zip(ref.at, ref.buf.shape, strict=True):
-            least, most = self._extremes(index)
-            inside = inside and least >= 0 and most < size
+        for index, size in zip(ref.indices, ref.buf.shape, strict=True):
+            low, high = self._bounds(index)
+            inside = inside and low >= 0 and high < size
         if not inside and self.mask is None:
-            self._refuse(ref)
-        syms = {s for index in ref.at for s in index.syms}
-        inside = inside and syms.isdisjoint(self.picked)
-        own = len(storage.grid)
-        return Site(storage, inside, tuple(n < own or a.sym in syms for n, a in enumerate(self.axes)))
+            self._raise_out_of_bounds(ref)
+        syms = {s for index in ref.indices for s in index.syms}
+        inside = inside and syms.isdisjoint(self.indirect)
+        local_axes = len(storage.grid)
+        return AccessSite(storage, inside, tuple(n < local_axes or a.sym in syms for n, a in enumerate(self.axes)))
 
-    def _refuse(self, ref: Ref) -> None:
-        at = ", ".join(map(str, ref.at))
+    def _raise_out_of_bounds(self, ref: Ref) -> None:
+        at = ", ".join(map(str, ref.indices))
         name = self.analysis.proc.name
         raise VerifyError(f"program `{name}` leaves array `{ref.buf.name}` of sizes {ref.buf.shape} at [{at}]")
 
-    def _view(self, ref: Ref, site: Site) -> Array:
-        """The cells of the grid's points, which are all inside."""
-        storage, first = site.storage, 0
-        steps = [*storage.grid, *[0] * (len(self.axes) - len(storage.grid))]  # from point to point, in elements
-        for index, stride in zip(ref.at, storage.strides, strict=True):
-            first += stride * index.const
+    def _view(self, ref: Ref, site: AccessSite) -> Array:
+        """Returns a strided view of the accessed cells; all grid points must be in bounds."""
+        storage, offset = site.storage, 0
+        steps = [*storage.grid, *[0] * (len(self.axes) - len(storage.grid))]  # strides of the grid axes, in elements
+        for index, stride in zip(ref.indices, storage.strides, strict=True):
+            offset += stride * index.const
             for coef, sym in index.terms:
                 number = self.fixed.get(sym)
                 if number is None:
-                    n = self._axis(sym)
-                    steps[n] += stride * coef * self.axes[n].step
-                    number = self.axes[n].start
-                first += stride * coef * number
+                    position = self._axis(sym)
+                    steps[position] += stride * coef * self.axes[position].step
+                    number = self.axes[position].start
+                offset += stride * coef * number
         size = storage.flat.itemsize
-        shape = tuple(a.count if named else 1 for a, named in zip(self.axes, site.named, strict=True))
-        strides = tuple(size * step if n > 1 else 0 for step, n in zip(steps, shape, strict=True))
-        return np.ndarray(shape, storage.flat.dtype, storage.raw, size * first, strides)
+        shape = tuple(a.count if varies else 1 for a, varies in zip(self.axes, site.varies, strict=True))
+        strides = tuple(size * step if extent > 1 else 0 for step, extent in zip(steps, shape, strict=True))
+        return np.ndarray(shape, storage.flat.dtype, storage.raw, size * offset, strides)
 
     def _load(self, ref: Ref) -> Array:
         site = self._site(ref)
@@ -278,138 +281,139 @@ class Grid:
             return self._view(ref, site)
         assert self.mask is not None
         flat = site.storage.flat
-        cells = self._gathered(ref, site, self.mask)
+        cells = self._flat_indices(ref, site, self.mask)
         return np.asarray(flat[cells]) if flat.size else np.zeros(cells.shape, flat.dtype)
 
-    def _gathered(self, ref: Ref, site: Site, points: Array) -> Array:
-        """The cells of those points; elsewhere, any."""
+    def _flat_indices(self, ref: Ref, site: AccessSite, points: Array) -> Array:
+        """Returns the flat cell index at each of the points, and an arbitrary valid index elsewhere."""
         cells: Array = np.zeros((1,) * len(self.axes), np.int64)
         for n, stride in enumerate(site.storage.grid):
-            cells = cells + self._line(n, np.arange(self.axes[n].count) * stride)
-        for index, size, stride in zip(ref.at, ref.buf.shape, site.storage.strides, strict=True):
-            place = self._index(index)
-            outside = (place < 0) | (place >= size)
+            cells = cells + self._along_axis(n, np.arange(self.axes[n].count) * stride)
+        for index, size, stride in zip(ref.indices, ref.buf.shape, site.storage.strides, strict=True):
+            position = self._index(index)
+            outside = (position < 0) | (position >= size)
             if np.any(points & outside):
-                self._refuse(ref)
-            cells = cells + stride * np.where(outside, 0, place)
+                self._raise_out_of_bounds(ref)
+            cells = cells + stride * np.where(outside, 0, position)
         return cells
 
-    def _cells(self, ref: Ref, site: Site) -> tuple[Array, Array]:
-        """The cells that the points of the grid write, and those points: a mask of the full grid."""
+    def _written_cells(self, ref: Ref, site: AccessSite) -> tuple[Array, Array]:
+        """Returns the flat indices of the written cells, and the full mask of the grid points that write them."""
         full = tuple(a.count for a in self.axes)
         points = np.ones(full, bool) if self.mask is None else np.broadcast_to(self.mask, full)
-        return np.broadcast_to(self._gathered(ref, site, points), full)[points], points
+        return np.broadcast_to(self._flat_indices(ref, site, points), full)[points], points
 
-    def _picked(self, value: Array, points: Array) -> Array:
+    def _selected(self, value: Array, points: Array) -> Array:
         return np.asarray(np.broadcast_to(value, points.shape)[points])
 
     # --------------------------------------------------------------------------------------------- values, conditions
 
     def value(self, expr: Expr) -> Array:
-        """What an expression is at every point of the grid."""
+        """Evaluates an expression at every grid point."""
         match expr:
             case Load(ref):
                 return self._load(ref)
-            case Num(value, precision):
+            case Const(value, precision):
                 return numbers.constant(value, precision)
             case Apply(op, args):
                 return numbers.compute(op, expr.precision, [self.value(a) for a in args])
             case Cast(inner, precision):
                 return numbers.convert(self.value(inner), precision)
-            case Idx(index, precision):
+            case IndexValue(index, precision):
                 return numbers.convert(self._index(index), precision)
             case Var(name):
-                found, depth = self.values[name]
-                return found.reshape(found.shape + (1,) * (len(self.axes) - depth)) if found.ndim else found
-            case When(cond, then, orelse):
-                return self._when(cond, then, orelse)
+                array, depth = self.values[name]
+                return array.reshape(array.shape + (1,) * (len(self.axes) - depth)) if array.ndim else array
+            case When(cond, if_value, else_value):
+                return self._when(cond, if_value, else_value)
 
-    def _when(self, cond: Cond, then: Expr, orelse: Expr) -> Array:
-        chosen = self._holds(cond)
-        if chosen is True or chosen is False:
-            return self.value(then if chosen else orelse)
+    def _when(self, cond: Cond, if_value: Expr, else_value: Expr) -> Array:
+        holds = self._evaluate_condition(cond)
+        if holds is True or holds is False:
+            return self.value(if_value if holds else else_value)
         mask = self.mask
-        self.mask = self._and(mask, chosen)
-        a = self.value(then)
-        self.mask = self._and(mask, ~chosen)
-        b = self.value(orelse)
+        self.mask = self._conjunction(mask, holds)
+        a = self.value(if_value)
+        self.mask = self._conjunction(mask, ~holds)
+        b = self.value(else_value)
         self.mask = mask
-        return np.where(chosen, a, b)
+        return np.where(holds, a, b)
 
     def _axis(self, sym: Sym) -> int:
         return next(n for n, axis in enumerate(self.axes) if axis.sym is sym)
 
-    def _line(self, n: int, numbers_along: Array) -> Array:
-        """Numbers along one axis of the grid."""
-        return numbers_along.reshape((1,) * n + (-1,) + (1,) * (len(self.axes) - n - 1))
+    def _along_axis(self, n: int, values: Array) -> Array:
+        """Reshapes a vector so that it extends along grid axis `n`."""
+        return values.reshape((1,) * n + (-1,) + (1,) * (len(self.axes) - n - 1))
 
     def _index(self, index: Affine) -> Array:
         total: Array = np.full((1,) * len(self.axes), index.const, np.int64)
         for coef, sym in index.terms:
-            if sym in self.picked:
-                found, depth = self.picked[sym]
-                total = total + coef * found.reshape(found.shape + (1,) * (len(self.axes) - depth))
+            if sym in self.indirect:
+                values, depth = self.indirect[sym]
+                total = total + coef * values.reshape(values.shape + (1,) * (len(self.axes) - depth))
                 continue
             number = self.fixed.get(sym)
             if number is None:
                 n = self._axis(sym)
                 axis = self.axes[n]
-                total = total + self._line(n, coef * (axis.start + axis.step * np.arange(axis.count)))
+                total = total + self._along_axis(n, coef * (axis.start + axis.step * np.arange(axis.count)))
             else:
                 total = total + coef * number
         return total
 
-    def _extremes(self, index: Affine) -> tuple[int, int]:
-        """Smallest and largest value on the grid."""
-        least = most = index.const
+    def _bounds(self, index: Affine) -> tuple[int, int]:
+        """Returns the minimum and maximum of an index over the grid (interval analysis)."""
+        low = high = index.const
         for coef, sym in index.terms:
             number = self.fixed.get(sym)
-            if sym in self.picked:
+            if sym in self.indirect:
                 first, last = coef * sym.lo, coef * sym.hi
             elif number is not None:
                 first = last = coef * number
             else:
                 axis = self.axes[self._axis(sym)]
                 first, last = coef * axis.start, coef * axis.last
-            least += min(first, last)
-            most += max(first, last)
-        return least, most
+            low += min(first, last)
+            high += max(first, last)
+        return low, high
 
-    def _holds(self, cond: Cond) -> Array | bool:
-        """Whether a condition holds: one answer for the grid if there is one, else an answer for every point."""
-        answer: Array | None = None
-        for index, wanted in [*((a, False) for a in cond.ge0), *((a, True) for a in cond.eq0)]:
-            least, most = self._extremes(index)
-            if most < 0 or (wanted and least > 0):
+    def _evaluate_condition(self, cond: Cond) -> Array | bool:
+        """Evaluates a condition: a bool if it is uniform over the grid, otherwise a mask."""
+        result: Array | None = None
+        for index, is_equality in [*((a, False) for a in cond.ge0), *((a, True) for a in cond.eq0)]:
+            low, high = self._bounds(index)
+            if high < 0 or (is_equality and low > 0):
                 return False
-            if least == most or (least >= 0 and not wanted):
+            if low == high or (low >= 0 and not is_equality):
                 continue
             number = self._index(index)
-            answer = self._and(answer, number == 0 if wanted else number >= 0)
-        return True if answer is None else answer
+            result = self._conjunction(result, number == 0 if is_equality else number >= 0)
+        return True if result is None else result
 
     @staticmethod
-    def _and(one: Array | None, other: Array | bool) -> Any:
-        if other is True:
-            return one
-        return other if one is None else one & other
+    def _conjunction(left: Array | None, right: Array | bool) -> Any:
+        if right is True:
+            return left
+        return right if left is None else left & right
 
 
-def entry(
+def bind(
     analysis: Analysis,
     buffers: Mapping[Buf, Array],
     syms: Sequence[Sym],
     is_cancelled: Callable[[], bool] = bool,
 ) -> Callable[..., None]:
-    """The program bound to memory."""
+    """Returns an entry that executes the program on the memory of `buffers`."""
 
     def run(*values: int) -> None:
         storages = {buf: Storage.of(flat, buf.strides) for buf, flat in buffers.items()}
         for buf, storage in storages.items():
-            if buf.access is Access.TEMP:
-                storage.raw[...] = 0xFF  # what temporaries hold before they are written: NaN
-        grid = Grid(analysis, storages, dict(zip(syms, values, strict=True)), is_cancelled=is_cancelled)
+            if buf.access is AccessMode.TEMP:
+                storage.raw[...] = 0xFF  # poison: NaN
+        static_values = dict(zip(syms, values, strict=True))
+        interpreter = GridInterpreter(analysis, storages, static_values, is_cancelled=is_cancelled)
         with np.errstate(all="ignore"):
-            grid.run(analysis.proc.body)
+            interpreter.run(analysis.proc.body)
 
     return run

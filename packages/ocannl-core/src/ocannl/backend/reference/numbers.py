@@ -1,8 +1,7 @@
-"""The arithmetic of the reference backend: what operations, casts and accumulations mean, exactly, in NumPy.
+"""The arithmetic of the reference backend: exact NumPy semantics of operations, casts and accumulations.
 
-Narrow floats compute in float32 and round once; truth values compute as small integers. Sums and products of floats
-accumulate one size wider than their cells. A cast from a float to an integer truncates; what has no room becomes the
-nearest limit, NaN zero.
+Narrow floats compute in float32 and round once; truth values compute as small integers. Reductions of floats accumulate
+in the next wider type. A cast from float to integer truncates and saturates; NaN becomes zero.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ LARGEST_E4M3 = 448.0
 
 
 def constant(value: float, precision: Precision) -> Array:
-    """A number in a type; where it has no infinities, they are NaN, as in a cast."""
+    """Converts a number to a type; infinities become NaN in types that have none, as in a cast."""
     if precision.family is Family.BOOL:
         return np.asarray(value != 0 and value != -inf)
     if precision.is_float or isinstance(value, int):
@@ -29,7 +28,7 @@ def constant(value: float, precision: Precision) -> Array:
 
 
 def convert(value: Array, precision: Precision) -> Array:
-    """The value of `Cast`."""
+    """Evaluates `Cast`."""
     target = precision.numpy
     if value.dtype == target:
         return value
@@ -39,14 +38,14 @@ def convert(value: Array, precision: Precision) -> Array:
         return np.asarray(value.astype(target))
     wide = np.trunc(np.asarray(value, np.float64))
     info = np.iinfo(target)
-    room = np.clip(wide, float(info.min), float(info.max))
-    out = np.where(np.isnan(wide), 0.0, room).astype(target)  # limits that float64 rounds up are put right below
+    saturated = np.clip(wide, float(info.min), float(info.max))
+    out = np.where(np.isnan(wide), 0.0, saturated).astype(target)  # limits rounded up by float64 are corrected below
     out = np.where(wide >= float(info.max), np.array(info.max, target), out)
     return np.where(wide <= float(info.min), np.array(info.min, target), out)
 
 
 def compute(op: Op, precision: Precision, args: list[Array]) -> Array:
-    """The value of `Apply`: operands and result have one type."""
+    """Evaluates `Apply`; operands and result have the same type."""
     if precision.arithmetic is not precision:
         return convert(compute(op, float32, [convert(a, float32) for a in args]), precision)
     if precision.family is Family.BOOL:
@@ -58,7 +57,7 @@ def compute(op: Op, precision: Precision, args: list[Array]) -> Array:
 
 
 def _integer_power(base: Array, exponent: Array) -> Array:
-    """Negative exponents truncate toward zero, as integer division does."""
+    """Integer power; a negative exponent truncates toward zero, as integer division does."""
     positive = np.power(base, np.maximum(exponent, np.zeros((), exponent.dtype)))
     if exponent.dtype.kind == "u":
         return np.asarray(positive)
@@ -70,15 +69,15 @@ def _integer_power(base: Array, exponent: Array) -> Array:
 # --------------------------------------------------------------------------------------------------------- accumulating
 
 
-def wider(precision: Precision) -> Precision:
-    """The type that cells of this one accumulate in."""
+def accumulator_type(precision: Precision) -> Precision:
+    """Returns the type in which cells of this type accumulate."""
     if precision.is_float:
         return float32 if precision.nbytes < 4 else float64
     return int64 if precision.family is Family.BOOL else precision
 
 
 def neutral(op: Op, precision: Precision) -> Array:
-    """What changes nothing: where the type has no infinities, its limits."""
+    """Returns the neutral element of a monoid; infinities become limits in types that have none."""
     assert op.neutral is not None
     if precision is float8_e4m3fn and op.neutral in (inf, -inf):
         return constant(copysign(LARGEST_E4M3, op.neutral), precision)
@@ -86,10 +85,10 @@ def neutral(op: Op, precision: Precision) -> Array:
 
 
 def reduce(op: Op, values: Array, axes: tuple[int, ...], precision: Precision) -> Array:
-    """All values along some axes, which stay with size one, in the wider type of `precision`."""
+    """Reduces along axes, which keep size one; the result has the accumulator type of `precision`."""
     assert op.ufunc is not None
-    wide = wider(precision)
-    if op is AND or op is OR:  # they give truth values
+    wide = accumulator_type(precision)
+    if op is AND or op is OR:  # the results are truth values
         return convert(np.asarray(op.ufunc.reduce(values, axis=axes, keepdims=True)), wide)
     if precision.arithmetic is not precision:
         values = convert(values, wide)
@@ -97,15 +96,15 @@ def reduce(op: Op, values: Array, axes: tuple[int, ...], precision: Precision) -
 
 
 def accumulate(op: Op, old: Array, values: Array, precision: Precision) -> Array:
-    """Cells meet values given in the wider type."""
-    wide = wider(precision)
+    """Combines cells with values of the accumulator type."""
+    wide = accumulator_type(precision)
     return convert(compute(op, wide, [convert(old, wide), values]), precision)
 
 
 def scatter(op: Op, flat: Array, cells: Array, values: Array, precision: Precision) -> None:
-    """Each value meets its cell; a cell may meet several."""
+    """Scatter-reduction: combines each value with its cell; cells may repeat."""
     assert op.ufunc is not None
-    wide = wider(precision)
+    wide = accumulator_type(precision)
     distinct, which = np.unique(cells, return_inverse=True)
     values = convert(values, wide)
     if op is AND or op is OR:

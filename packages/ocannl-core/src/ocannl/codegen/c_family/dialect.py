@@ -1,4 +1,4 @@
-"""What C-like languages differ in, as data, and the functions that a module of generated code turns out to call."""
+"""Descriptions of C-like languages, and the prelude of definitions that a module of generated code uses."""
 
 from __future__ import annotations
 
@@ -12,71 +12,74 @@ from ocannl.codegen.document import Document, printable
 from ocannl.codegen.numbers import is_narrow, limits, pattern, rounded
 from ocannl.ir.precision import Precision, int64
 
-EXACT = 12  # characters of a decimal that is printed in full
+MAX_EXACT_DIGITS = 12  # characters of a decimal literal that is printed exactly
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
-    """One that generated code calls: its name, the text that declares or defines it, and those that its text calls."""
+class Definition:
+    """The declaration or definition of a function, type or macro that generated code uses."""
 
     name: str
     text: str
-    needs: tuple[Function, ...] = ()
+    dependencies: tuple[Definition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dialect:
-    """A C-like language. A value is held in the type of its precision, narrow floats as their bits."""
+    """A C-like language. Values have the type of their precision; narrow floats are stored as their bits.
+
+    Templates are format strings; their fields are in parentheses.
+    """
 
     types: Mapping[Precision, str]
     suffixes: Mapping[Precision, str]  # of literals
     infinity: Mapping[Precision, str]
     nan: Mapping[Precision, str]
-    math: Mapping[Precision, str]  # what a function of the mathematical library is called in a precision, as a format
-    prototype: str  # what declares one: a format of `type`, `name`, `params`; nothing where the language knows them
-    inline: str  # how a small function begins: a format of `type`, `name`, `params`
-    nest: str  # how the function of a nest begins: a format of `type`, `name`, `params`
-    choosing: str  # stands before that where the nest may read memory under a condition
-    control: str  # the parameter that a nest with polls has besides
-    poll: Function  # called with that parameter: not zero when the nest is to leave
-    stamp: Function  # called with that parameter: the time in nanoseconds
-    share: Function  # called with that parameter, a function, its frame and a number: hands out claims
-    restrict: str  # what marks a pointer to memory that no other one reaches
-    comment: str  # a format of the text
-    ends_comment: str  # what a comment may not hold
-    fast: Mapping[str, tuple[str, str]]  # functions that some targets have: on what condition, and what they do
-    words: frozenset[str]  # names that mean something already
-    vector: str = ""  # what declares a type of vectors: a format of `type`, `name`, `bytes`, `align`; or there are none
-    convert: str = ""  # a vector with its numbers converted: a format of `value`, `type`
-    inlined: str = ""  # how a function of vectors begins, as `inline`: one that is nowhere called
-    streams: Mapping[int, str] = field(default_factory=dict)  # by bytes, what writes vector `x` to `y` past the caches
-    fence: str = ""  # a statement after which what was written so is as anything else
-    prefetch: str = ""  # a statement by which what lies `ahead` elements behind `cell` comes nearer, as a format
-    rolled: str = ""  # stands before a loop over the lanes of a vector: it is not to be unrolled
-    block: str = "{type} {name}[{count}];"  # what declares memory for local arrays, aligned as they are to be
-    wide: int = 4  # bytes of an int: arithmetic on less gives ints, which are cut off again
+    math: Mapping[Precision, str]  # template of the names of mathematical functions
+    prototype: str  # declares one (`type`, `name`, `params`); empty if they are built in
+    inline: str  # head of a small function (`type`, `name`, `params`)
+    nest: str  # head of the function of a nest (`type`, `name`, `params`)
+    conditional_loads: str  # attribute of nests that may load memory under a condition
+    control: str  # the extra parameter of cancellable nests
+    poll: Definition  # called with `control`: nonzero if the nest must return
+    read_clock: Definition  # called with `control`: the time in nanoseconds
+    parallel_for: Definition  # called with `control`, a function, its frame and the number of chunks
+    restrict: str  # qualifier of pointers without aliases
+    comment: str  # template of a comment
+    comment_end: str  # must not occur in comments
+    intrinsics: Mapping[str, tuple[str, str]]  # by function: preprocessor condition, body with target instructions
+    reserved_names: frozenset[str]  # keywords and names of the prologue
+    vector: str = ""  # declares a vector type (`type`, `name`, `bytes`, `align`); empty without vectors
+    convert: str = ""  # elementwise conversion of a vector (`value`, `type`)
+    always_inline: str = ""  # head of vector functions, which must always be inlined
+    nontemporal_stores: Mapping[int, str] = field(default_factory=dict)  # by bytes: body that stores vector `x` to `y`
+    fence: str = ""  # statement that orders nontemporal stores before later accesses
+    prefetch: str = ""  # prefetches the element `ahead` elements after `cell`
+    no_unroll: str = ""  # pragma that prevents unrolling of a loop over lanes
+    stack_block: str = "{type} {name}[{count}];"  # declares the block of local arrays
+    int_bytes: int = 4  # size of int, to which smaller integers are promoted
     indent: str = "  "
 
     @property
     def index(self) -> str:
-        """The type of counters and offsets."""
+        """The type of loop counters and offsets."""
         return self.types[int64]
 
-    def remark(self, doc: Document, text: str, margin: str = "") -> None:
-        """A comment of as many lines as the text has."""
+    def write_comment(self, doc: Document, text: str, margin: str = "") -> None:
+        """Writes a comment, one per line of the text."""
         for line in text.splitlines():
             safe = printable(line)
-            while self.ends_comment in safe:
-                safe = safe.replace(self.ends_comment, " ".join(self.ends_comment))
+            while self.comment_end in safe:
+                safe = safe.replace(self.comment_end, " ".join(self.comment_end))
             doc.line(f"{margin}{self.comment.format(safe)}")
 
     def literal(self, value: int | float, precision: Precision) -> Term:
-        """A constant of the type that holds `precision`."""
+        """A literal of the type in which values of `precision` are stored."""
         if is_narrow(precision):
             return Term(f"0x{pattern(value, precision):0{2 * precision.nbytes}X}")
         number, suffix = rounded(value, precision), self.suffixes[precision]
         if isinstance(number, int):
-            if number < 0 and number == limits(precision)[0]:  # the number without its sign would be of a wider type
+            if number < 0 and number == limits(precision)[0]:  # the literal without sign would have a wider type
                 return Term(f"({number + 1}{suffix} - 1)")
             return Term(f"{number}{suffix}", UNARY if number < 0 else POSTFIX)
         if math.isnan(number):
@@ -87,30 +90,31 @@ class Dialect:
 
 
 def _decimal(number: float, precision: Precision) -> str:
-    """The exact digits where they are few, else the fewest that read back as the same number of the type."""
+    """The exact decimal if it is short, else the shortest decimal that rounds to the same value of the precision."""
     exact = repr(number)
-    return exact if len(exact) <= EXACT and Fraction(exact) == Fraction(number) else str(precision.numpy.type(number))
+    is_short = len(exact) <= MAX_EXACT_DIGITS and Fraction(exact) == Fraction(number)
+    return exact if is_short else str(precision.numpy.type(number))
 
 
-class Library:
-    """The functions that a module calls: each stands there once, after those that it calls."""
+class Prelude:
+    """The definitions that a module uses, without duplicates, dependencies first."""
 
-    __slots__ = ("_functions",)
+    __slots__ = ("_definitions",)
 
     def __init__(self) -> None:
-        self._functions: dict[str, Function] = {}
+        self._definitions: dict[str, Definition] = {}
 
-    def use(self, function: Function) -> str:
-        """Its name."""
-        if function.name not in self._functions:
-            for needed in function.needs:
-                self.use(needed)
-            self._functions[function.name] = function
-        return function.name
+    def use(self, definition: Definition) -> str:
+        """Adds a definition and its dependencies, and returns its name."""
+        if definition.name not in self._definitions:
+            for dependency in definition.dependencies:
+                self.use(dependency)
+            self._definitions[definition.name] = definition
+        return definition.name
 
     def lines(self) -> list[str]:
-        """Declarations, then definitions."""
-        texts = [function.text for function in self._functions.values() if function.text]
+        """The text of the prelude: one-line declarations, then definitions."""
+        texts = [definition.text for definition in self._definitions.values() if definition.text]
         declared = [text for text in texts if "\n" not in text]
         defined = [text for text in texts if "\n" in text]
         return [*declared, *([""] if declared else []), *(f"{text}\n" for text in defined)]

@@ -1,4 +1,4 @@
-"""Expressions of C-like languages as text, with the parentheses they need and no others.
+"""Prints expressions of C-like languages with minimal parentheses.
 
 binary("*", binary("+", a, b), c).text     (a + b) * c
 """
@@ -13,45 +13,47 @@ PRECEDENCE = {
 }  # fmt: skip
 UNARY, POSTFIX = 12, 13
 RELATIONS = ("==", "!=", "<", "<=", ">", ">=")
-CLEARER = {"||": ("&&",), "<<": ("+", "-"), ">>": ("+", "-"), "&": RELATIONS, "|": ("&", *RELATIONS), "==": RELATIONS}
-"""Inner operators of which nobody should have to know that they bind more tightly than the outer one."""
+PARENTHESIZED = {
+    "||": ("&&",), "<<": ("+", "-"), ">>": ("+", "-"), "&": RELATIONS, "|": ("&", *RELATIONS), "==": RELATIONS,
+}  # fmt: skip
+"""Inner operators that are parenthesized for readability although they bind more tightly than the outer operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """The text of an expression, how tightly it holds together, and its outermost operator."""
+    """The text of an expression, its precedence level and its outermost operator."""
 
     text: str
     level: int = POSTFIX
     symbol: str = ""
 
     def within(self, level: int) -> str:
-        """The text, as an operand of what binds as tightly as `level`."""
+        """The text, parenthesized if its precedence is lower than `level`."""
         return f"({self.text})" if self.level < level else self.text
 
 
 def unary(symbol: str, x: Term) -> Term:
-    """An operator in front, or a cast."""
+    """A prefix operator or a cast."""
     return Term(f"{symbol}{x.within(UNARY if symbol.endswith(')') else POSTFIX)}", UNARY)
 
 
 def binary(symbol: str, x: Term, y: Term) -> Term:
     level = PRECEDENCE[symbol]
     left, right = (
-        f"({operand.text})" if operand.symbol in CLEARER.get(symbol, ()) else operand.within(least)
-        for operand, least in ((x, level), (y, level + 1))
+        f"({operand.text})" if operand.symbol in PARENTHESIZED.get(symbol, ()) else operand.within(min_level)
+        for operand, min_level in ((x, level), (y, level + 1))
     )
     return Term(f"{left} {symbol} {right}", level, symbol)
 
 
-def ternary(test: Term, then: Term, orelse: Term) -> Term:
+def ternary(test: Term, on_true: Term, on_false: Term) -> Term:
     level = PRECEDENCE["?"]
-    return Term(f"{test.within(level + 1)} ? {then.within(level + 1)} : {orelse.within(level)}", level, "?")
+    return Term(f"{test.within(level + 1)} ? {on_true.within(level + 1)} : {on_false.within(level)}", level, "?")
 
 
 def call(function: str, *args: Term) -> Term:
     return Term(f"{function}({', '.join(arg.text for arg in args)})")
 
 
-def element(array: str, at: Term) -> Term:
-    return Term(f"{array}[{at.text}]")
+def element(array: str, index: Term) -> Term:
+    return Term(f"{array}[{index.text}]")

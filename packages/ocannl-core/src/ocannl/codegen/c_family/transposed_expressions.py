@@ -1,76 +1,76 @@
-"""Expressions in a plane of lanes: the values of each row, and cells that are turned (see `codegen.turned`)."""
+"""Expressions of register tiles: scalar or vector expressions of each row, and transposed accesses."""
 
 from __future__ import annotations
 
 from copy import copy
 
 from ocannl.codegen.c_family import transpose
-from ocannl.codegen.c_family.expressions import Values
+from ocannl.codegen.c_family.expressions import ScalarExpressions
 from ocannl.codegen.c_family.infix import Term, unary
-from ocannl.codegen.c_family.vector_expressions import Lanes
-from ocannl.codegen.transpose import Turning
+from ocannl.codegen.c_family.vector_expressions import VectorExpressions
+from ocannl.codegen.transpose import TransposedAccess
 from ocannl.ir.index import Sym
 from ocannl.ir.loops import Expr, Ref
 from ocannl.ir.precision import Precision
 
 
-class Plane:
-    """`rows` of `width` lanes each; `one` has what all share."""
+class RegisterTile:
+    """`rows` of `width` lanes each; `scalar` holds the names visible in all rows."""
 
-    def __init__(self, one: Values, sym: Sym, rows: range, lane: Sym, first: int, width: int) -> None:
-        self.turning, self.width = Turning(sym, lane), width
-        self.rows: list[Values] = []
+    def __init__(self, scalar: ScalarExpressions, sym: Sym, rows: range, lane: Sym, first: int, width: int) -> None:
+        self.access, self.width = TransposedAccess(sym, lane), width
+        self.rows: list[ScalarExpressions] = []
         for row in rows:
-            mine = copy(one)
-            mine.syms, mine.variables = {**one.syms, sym: row, lane: first}, dict(one.variables)
-            self.rows.append(Row(mine, lane, first, width) if width > 1 else mine)
+            row_scalar = copy(scalar)
+            row_scalar.syms, row_scalar.variables = {**scalar.syms, sym: row, lane: first}, dict(scalar.variables)
+            self.rows.append(TileRow(row_scalar, lane, first, width) if width > 1 else row_scalar)
 
     def type(self, precision: Precision) -> str:
         row = self.rows[0]
-        assert isinstance(row, Row)
+        assert isinstance(row, TileRow)
         return row.type(precision)
 
-    def turns(self, ref: Ref) -> bool:
-        return self.width > 1 and self.turning.turns(ref)
+    def is_transposed(self, ref: Ref) -> bool:
+        return self.width > 1 and self.access.is_transposed(ref)
 
-    def read(self, value: Expr) -> list[Ref]:
-        """What is read, whatever holds, of cells to be turned."""
-        return self.turning.read(value) if self.width > 1 else []
+    def transposed_reads(self, value: Expr) -> list[Ref]:
+        """The transposed reads of `value` that are safe to hoist out of guards."""
+        return self.access.hoistable_reads(value) if self.width > 1 else []
 
-    def taken(self, ref: Ref, columns: str) -> str:
-        """A statement that puts the rows of the cells into an array, where they are from now on."""
+    def load_statement(self, ref: Ref, columns: str) -> str:
+        """A statement that loads the cells, transposed, into the array `columns`; later reads use the array."""
         for n, row in enumerate(self.rows):
-            assert isinstance(row, Row)
-            row.turned[ref] = Term(f"{columns}[{n}]")
+            assert isinstance(row, TileRow)
+            row.columns[ref] = Term(f"{columns}[{n}]")
         row = self.rows[0]
-        assert isinstance(row, Row)
-        function = transpose.take(row.dialect, ref.buf.precision, len(self.rows), self.width)
-        step = Term(str(ref.stride(self.turning.lane)))
-        return f"{row.call(function, Term(columns), unary('&', row.one.place(ref)), step).text};"
+        assert isinstance(row, TileRow)
+        function = transpose.transposed_load(row.dialect, ref.buf.precision, len(self.rows), self.width)
+        step = Term(str(ref.stride(self.access.lane)))
+        return f"{row.call(function, Term(columns), unary('&', row.scalar.cell(ref)), step).text};"
 
-    def put(self, ref: Ref, rows: str) -> str:
-        """A statement that writes the cells from an array of rows."""
+    def store_statement(self, ref: Ref, rows: str) -> str:
+        """A statement that stores the array `rows`, transposed, to the cells."""
         row = self.rows[0]
-        assert isinstance(row, Row)
-        function = transpose.put(row.dialect, ref.buf.precision, len(self.rows), self.width)
-        step = Term(str(ref.stride(self.turning.lane)))
-        return f"{row.call(function, unary('&', row.one.place(ref)), step, Term(rows)).text};"
+        assert isinstance(row, TileRow)
+        function = transpose.transposed_store(row.dialect, ref.buf.precision, len(self.rows), self.width)
+        step = Term(str(ref.stride(self.access.lane)))
+        return f"{row.call(function, unary('&', row.scalar.cell(ref)), step, Term(rows)).text};"
 
-    def forget(self) -> None:
-        """Cells are to be read again."""
+    def invalidate(self) -> None:
+        """Discards the loaded arrays, so that later reads load the cells again."""
         for row in self.rows:
-            if isinstance(row, Row):
-                row.turned.clear()
+            if isinstance(row, TileRow):
+                row.columns.clear()
 
 
-class Row(Lanes):
-    """The lanes of a row; some cells have been turned already."""
+class TileRow(VectorExpressions):
+    """The lanes of one row; `columns` holds the vectors of cells that were loaded transposed."""
 
-    __slots__ = ("turned",)
+    __slots__ = ("columns",)
 
-    def __init__(self, one: Values, sym: Sym, first: int, width: int) -> None:
-        super().__init__(one, sym, first, width)
-        self.turned: dict[Ref, Term] = {}
+    def __init__(self, scalar: ScalarExpressions, sym: Sym, first: int, width: int) -> None:
+        super().__init__(scalar, sym, first, width)
+        self.columns: dict[Ref, Term] = {}
 
-    def place(self, ref: Ref) -> Term:
-        return self.turned[ref] if ref in self.turned else super().place(ref)
+    def cell(self, ref: Ref) -> Term:
+        return self.columns[ref] if ref in self.columns else super().cell(ref)

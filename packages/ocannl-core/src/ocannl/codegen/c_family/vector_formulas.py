@@ -1,4 +1,4 @@
-"""Formulas as functions of vectors of a C-like language: their steps, of all lanes at once.
+"""Formulas as vector functions of a C-like language: each step computes all lanes.
 
     static inline f32x16 exp2_f32_x16(f32x16 x)
     {
@@ -11,49 +11,52 @@ from __future__ import annotations
 from functools import cache
 
 from ocannl.codegen.c_family import builtins, formulas, vectors
-from ocannl.codegen.c_family.dialect import Dialect, Function
+from ocannl.codegen.c_family.dialect import Definition, Dialect
 from ocannl.codegen.c_family.infix import Term, binary, call, unary
-from ocannl.codegen.formula import TWICE, Formula, Step
+from ocannl.codegen.formula import ROUND_MAGIC_TWICE_BIASED, Formula, Step
 from ocannl.ir.precision import Precision, bool_, float32, int32, uint32
 
 
 @cache
-def function(d: Dialect, formula: Formula, width: int) -> Function:
-    """A formula whose numbers have all the same size: compilers do badly with vectors longer than registers."""
-    steps = _Steps(d, width)
-    body = formulas.text(formula, formula.result, steps.held, steps.number, steps.value)
-    held = steps.held(float32)
-    params = tuple([f"{held} {param}" for param in formula.params])
+def function(d: Dialect, formula: Formula, width: int) -> Definition:
+    """The vector function of a formula whose values all have the same size (`Formula.is_single`); compilers generate
+    poor code for vectors longer than a register."""
+    steps = _VectorSteps(d, width)
+    body = formulas.print_steps(formula, formula.result, steps.vector_type, steps.number, steps.value)
+    vector_type = steps.vector_type(float32)
+    params = tuple([f"{vector_type} {param}" for param in formula.params])
     name = f"{formulas.name(formula)}_x{width}"
-    return builtins.inline(d, name, held, params, body, (*steps.needs.values(),), d.inlined)
+    return builtins.inline(d, name, vector_type, params, body, (*steps.dependencies.values(),), d.always_inline)
 
 
 @cache
-def scale(d: Dialect, width: int) -> Function:
-    """`x * 2**n`, as `formula.spelled` spells it where no instruction does it."""
-    held, whole, every = (made(d, kind, width) for made, kind in (
+def scale(d: Dialect, width: int) -> Definition:
+    """`x * 2**n`, expanded as by `formula.expand_scale` on targets without an instruction for it."""
+    vector, bits_vector, splat = (define(d, kind, width) for define, kind in (
         (vectors.vector, float32), (vectors.vector, uint32), (vectors.splat, float32)))  # fmt: skip
+    magic, bits = d.literal(ROUND_MAGIC_TWICE_BIASED, float32).text, bits_vector.name
     body = f"""\
-{whole.name} biased = ({whole.name})(n + {every.name}({d.literal(TWICE, float32).text})), half = biased >> 1;
-return x * ({held.name})(half << 23) * ({held.name})((biased - half) << 23);"""
-    params = (f"{held.name} x", f"{held.name} n")
-    return builtins.inline(d, f"scale_f32_x{width}", held.name, params, body, (held, whole, every), d.inlined)
+{bits} biased = ({bits})(n + {splat.name}({magic})), half = biased >> 1;
+return x * ({vector.name})(half << 23) * ({vector.name})((biased - half) << 23);"""
+    params = (f"{vector.name} x", f"{vector.name} n")
+    dependencies = (vector, bits_vector, splat)
+    return builtins.inline(d, f"scale_f32_x{width}", vector.name, params, body, dependencies, d.always_inline)
 
 
-class _Steps:
-    """Steps being written of vectors; `needs` are the types and functions that they mention."""
+class _VectorSteps:
+    """Prints steps as vector operations; `dependencies` collects the definitions they use."""
 
-    __slots__ = ("d", "needs", "width")
+    __slots__ = ("d", "dependencies", "width")
 
     def __init__(self, d: Dialect, width: int) -> None:
         self.d, self.width = d, width
-        self.needs: dict[str, Function] = {}
+        self.dependencies: dict[str, Definition] = {}
 
-    def use(self, made: Function) -> str:
-        self.needs[made.name] = made
-        return made.name
+    def use(self, definition: Definition) -> str:
+        self.dependencies[definition.name] = definition
+        return definition.name
 
-    def held(self, precision: Precision) -> str:
+    def vector_type(self, precision: Precision) -> str:
         return self.use(vectors.vector(self.d, int32 if precision is bool_ else precision, self.width))
 
     def number(self, value: int | float, precision: Precision) -> Term:
@@ -63,11 +66,11 @@ class _Steps:
         d, width, source, target = self.d, self.width, step.source, step.precision
         match step.op:
             case "where":
-                return call(self.use(vectors.pick(d, target, width)), *args)
+                return call(self.use(vectors.blend(d, target, width)), *args)
             case "bits":
-                return unary(f"({self.held(target)})", args[0])
+                return unary(f"({self.vector_type(target)})", args[0])
             case "cast":
-                return Term(d.convert.format(value=args[0].text, type=self.held(target)))
+                return Term(d.convert.format(value=args[0].text, type=self.vector_type(target)))
             case "scale":
                 return call(self.use(scale(d, width)), *args)
             case op if op in formulas.INFIX:

@@ -1,11 +1,11 @@
-"""Vectors as GCC and Clang know them in C, and the functions of vectors that generated code calls, as text.
+"""Vector types (GCC and Clang vector extensions) and the vector functions that generated code calls.
 
     typedef float f32x16 __attribute__((vector_size(64), aligned(4)));
     LANES(f32x16, y[64 * i]) += x * all_f32x16(2.0f);
 
-Operators work lane by lane as they stand. A comparison gives a *mask*: for each lane an integer of as many bytes, of
-ones where it holds. Any other function of numbers becomes one of vectors by a loop that is to stay one: compilers make
-it the instruction that does the same to all lanes, where there is one.
+C operators are elementwise on vectors. A comparison returns a *mask*: an integer of the same size per lane, with all
+bits set where it holds. Other functions are applied to vectors by a loop over the lanes that must not be unrolled;
+compilers then recognize it as a vector instruction, where there is one.
 """
 
 from __future__ import annotations
@@ -15,218 +15,237 @@ from collections.abc import Iterator
 from functools import cache
 
 from ocannl.codegen.c_family import builtins, formulas
-from ocannl.codegen.c_family.builtins import Choice, choice, inline
+from ocannl.codegen.c_family.builtins import SelectChain, inline, select_chain_of
 from ocannl.codegen.c_family.builtins import names as scalar_names
-from ocannl.codegen.c_family.dialect import Dialect, Function
+from ocannl.codegen.c_family.dialect import Definition, Dialect
 from ocannl.codegen.formula import Formula
 from ocannl.codegen.numbers import is_narrow
 from ocannl.ir.ops import Op
 from ocannl.ir.precision import PRECISIONS, Family, Precision, float32, int32, int64, uint8, uint16, uint32
-from ocannl.ir.text import short
+from ocannl.ir.text import short_name
 
 WIDTHS = (16, 8, 4, 2)
-"""Lanes that a vector can have; of more there are several vectors."""
-MASKS = {1: ("i8", "signed char"), 2: ("i16", "short")}
-"""By bytes, integers that masks are made of where values are not."""
-FOLDED = ("add", "mul", "max", "min")
-"""Operations by which vectors are folded half onto half."""
+"""Supported numbers of lanes; wider loops use several vectors."""
+MASK_TYPES = {1: ("i8", "signed char"), 2: ("i16", "short")}
+"""Names and C types of mask elements, by size in bytes, where no precision has that integer type."""
+REDUCIBLE = ("add", "mul", "max", "min")
+"""Operations of horizontal reductions."""
 OPERATORS = {"add": "+", "mul": "*"}
-EXPLICIT = {
+HAND_VECTORIZED = {
     "bfloat16_to_f32": "return (f32xN)(CONVERT(x, u32xN) << 16);",
     "f32_to_bfloat16": """\
 u32xN bits = (u32xN)x, near = bits + 0x7FFFu + (bits >> 16 & 1u), nan = (u32xN)(x != x);
 return CONVERT(((nan & (bits | 0x400000u)) | (~nan & near)) >> 16, u16xN);""",
 }
-"""Functions of which compilers make something slow where they are in loops over lanes, as they are of vectors."""
-STEMS = ("all", "pick", "take", "put", "stream", *(f"{op}_lanes" for op in FOLDED))
+"""Vector bodies of functions for which compilers generate slow code from a loop over lanes."""
+HELPER_STEMS = ("all", "pick", "take", "put", "stream", *(f"{op}_lanes" for op in REDUCIBLE))
 
 
-def holder(precision: Precision) -> Precision:
-    """Numbers or bits that a value of the type is held as."""
+def storage_precision(precision: Precision) -> Precision:
+    """The precision in which values are stored: unsigned integers for narrow floats and bool."""
     if is_narrow(precision) or precision.family is Family.BOOL:
         return uint16 if precision.nbytes == 2 else uint8
     return precision
 
 
 def names() -> Iterator[str]:
-    """All that a type or a function of this module may be called."""
+    """All names of definitions of this module."""
     yield "LANES"
     yield from formulas.names()
-    types = {*(short(precision) for precision in PRECISIONS), *(name for name, _ in MASKS.values())}
+    types = {*(short_name(precision) for precision in PRECISIONS), *(name for name, _ in MASK_TYPES.values())}
     for width in WIDTHS:
         yield from (f"{type_}x{width}" for type_ in types)
-        yield from (f"{stem}_{type_}x{width}" for stem in STEMS for type_ in types)
+        yield from (f"{stem}_{type_}x{width}" for stem in HELPER_STEMS for type_ in types)
         yield from (f"{name}_x{width}" for name in ("scale_f32", *scalar_names()))
 
 
-def parts(width: int) -> Iterator[int]:
-    """Widths of vectors, and of what is left a single number, that make up so many lanes."""
-    for part in (*WIDTHS, 1):
-        while width >= part:
-            yield part
-            width -= part
+def split_width(width: int) -> Iterator[int]:
+    """Splits `width` lanes into supported vector widths, greedily; 1 stands for a scalar."""
+    for vector_width in (*WIDTHS, 1):
+        while width >= vector_width:
+            yield vector_width
+            width -= vector_width
 
 
 @cache
-def vector(d: Dialect, precision: Precision, width: int) -> Function:
-    """The type of vectors of what holds values of a precision."""
-    held = holder(precision)
-    return _type(d, f"{short(held)}x{width}", d.types[held], held.nbytes, width)
+def vector(d: Dialect, precision: Precision, width: int) -> Definition:
+    """The vector type for values of a precision, as they are stored."""
+    storage = storage_precision(precision)
+    return _type(d, f"{short_name(storage)}x{width}", d.types[storage], storage.nbytes, width)
 
 
 @cache
-def mask(d: Dialect, nbytes: int, width: int) -> Function:
-    """The type of masks of numbers of so many bytes."""
-    for same in (int32, int64):
-        if same.nbytes == nbytes:
-            return vector(d, same, width)
-    stem, type_ = MASKS[nbytes]
+def mask(d: Dialect, nbytes: int, width: int) -> Definition:
+    """The mask type for elements of `nbytes` bytes."""
+    for precision in (int32, int64):
+        if precision.nbytes == nbytes:
+            return vector(d, precision, width)
+    stem, type_ = MASK_TYPES[nbytes]
     return _type(d, f"{stem}x{width}", type_, nbytes, width)
 
 
-def _type(d: Dialect, name: str, element: str, nbytes: int, width: int) -> Function:
-    return Function(name, d.vector.format(type=element, name=name, bytes=nbytes * width, align=nbytes))
+def _type(d: Dialect, name: str, element: str, nbytes: int, width: int) -> Definition:
+    return Definition(name, d.vector.format(type=element, name=name, bytes=nbytes * width, align=nbytes))
 
 
-LANES = Function("LANES", "#define LANES(type, cell) (*(type *)&(cell))")
-"""A vector in memory, at the cell of its first lane."""
+LANES = Definition("LANES", "#define LANES(type, cell) (*(type *)&(cell))")
+"""The vector in memory whose first lane is `cell`, as an lvalue."""
 
 
 def _function(
-    d: Dialect, name: str, result: Function, params: str, body: str, needs: tuple[Function, ...] = ()
-) -> Function:
-    """`params` has VECTOR for the type of the result."""
-    given = tuple(params.replace("VECTOR", result.name).split(", "))
-    return inline(d, name, result.name, given, body.replace("VECTOR", result.name), (result, *needs), d.inlined)
+    d: Dialect, name: str, result: Definition, params: str, body: str, dependencies: tuple[Definition, ...] = ()
+) -> Definition:
+    """Defines a vector function; VECTOR in `params` and `body` stands for the result type."""
+    declarations = tuple(params.replace("VECTOR", result.name).split(", "))
+    return inline(
+        d,
+        name,
+        result.name,
+        declarations,
+        body.replace("VECTOR", result.name),
+        (result, *dependencies),
+        d.always_inline,
+    )
 
 
 @cache
-def splat(d: Dialect, precision: Precision, width: int) -> Function:
-    """A number in every lane."""
+def splat(d: Dialect, precision: Precision, width: int) -> Definition:
+    """Broadcasts a scalar to all lanes."""
     result = vector(d, precision, width)
-    params = f"{d.types[holder(precision)]} x"
+    params = f"{d.types[storage_precision(precision)]} x"
     return _function(d, f"all_{result.name}", result, params, f"return (VECTOR){{ {', '.join('x' * width)} }};")
 
 
 @cache
-def pick(d: Dialect, precision: Precision, width: int) -> Function:
-    """One vector where a mask holds, and the other elsewhere."""
+def blend(d: Dialect, precision: Precision, width: int) -> Definition:
+    """Selects lanes of `x` where the mask holds, else of `y`."""
     result, test = vector(d, precision, width), mask(d, precision.nbytes, width)
     body = f"return (VECTOR)((test & ({test.name})x) | (~test & ({test.name})y));"
     return _function(d, f"pick_{result.name}", result, f"{test.name} test, VECTOR x, VECTOR y", body, (test,))
 
 
 @cache
-def take(d: Dialect, precision: Precision, width: int) -> Function:
-    """Cells that lie so many steps apart, as a vector."""
-    result, type_ = vector(d, precision, width), d.types[holder(precision)]
-    body = f"VECTOR out;\n{_each(d, width)} out[n] = x[n * step];\nreturn out;"
+def strided_load(d: Dialect, precision: Precision, width: int) -> Definition:
+    """Loads cells `step` elements apart into a vector."""
+    result, type_ = vector(d, precision, width), d.types[storage_precision(precision)]
+    body = f"VECTOR out;\n{_lane_loop(d, width)} out[n] = x[n * step];\nreturn out;"
     return _function(d, f"take_{result.name}", result, f"const {type_} *x, {d.index} step", body)
 
 
 @cache
-def put(d: Dialect, precision: Precision, width: int) -> Function:
-    """A vector into cells that lie so many steps apart."""
-    given, type_ = vector(d, precision, width), d.types[holder(precision)]
-    params = (f"{type_} *y", f"{d.index} step", f"{given.name} x")
-    return inline(d, f"put_{given.name}", "void", params, f"{_each(d, width)} y[n * step] = x[n];", (given,), d.inlined)
+def strided_store(d: Dialect, precision: Precision, width: int) -> Definition:
+    """Stores a vector to cells `step` elements apart."""
+    vector_type, type_ = vector(d, precision, width), d.types[storage_precision(precision)]
+    params = (f"{type_} *y", f"{d.index} step", f"{vector_type.name} x")
+    return inline(
+        d,
+        f"put_{vector_type.name}",
+        "void",
+        params,
+        f"{_lane_loop(d, width)} y[n * step] = x[n];",
+        (vector_type,),
+        d.always_inline,
+    )
 
 
 @cache
-def stream(d: Dialect, precision: Precision, width: int) -> Function | None:
-    """A vector past the caches, to a multiple of its size; None where there is no way."""
-    given, held = vector(d, precision, width), holder(precision)
-    body = d.streams.get(width * held.nbytes)
-    params = (f"{d.types[held]} *y", f"{given.name} x")
-    return inline(d, f"stream_{given.name}", "void", params, body, (given,), d.inlined) if body else None
+def nontemporal_store(d: Dialect, precision: Precision, width: int) -> Definition | None:
+    """Stores a vector to an aligned address, bypassing the caches; None if the dialect has no such store."""
+    vector_type, storage = vector(d, precision, width), storage_precision(precision)
+    body = d.nontemporal_stores.get(width * storage.nbytes)
+    params = (f"{d.types[storage]} *y", f"{vector_type.name} x")
+    return (
+        inline(d, f"stream_{vector_type.name}", "void", params, body, (vector_type,), d.always_inline) if body else None
+    )
 
 
 @cache
 def lanewise(
-    d: Dialect, function: Function, arity: int, source: Precision, target: Precision, width: int
-) -> Function:
-    """A function of numbers as one of vectors."""
-    result, given = vector(d, target, width), vector(d, source, width)
+    d: Dialect, function: Definition, arity: int, source: Precision, target: Precision, width: int
+) -> Definition:
+    """Applies a scalar function to all lanes."""
+    result, source_vector = vector(d, target, width), vector(d, source, width)
     operands = "xyz"[:arity] if arity <= 3 else [f"x{n}" for n in range(arity)]
-    params = ", ".join(f"{given.name} {x}" for x in operands)
+    params = ", ".join(f"{source_vector.name} {x}" for x in operands)
     numbers = ", ".join(f"{x}[n]" for x in operands)
-    body = f"VECTOR out;\n{_each(d, width)} out[n] = {function.name}({numbers});\nreturn out;"
-    needs: tuple[Function, ...] = (given, function)
-    if function.name in EXPLICIT:
-        words = EXPLICIT[function.name].replace("xN", f"x{width}")
-        body = re.sub(r"CONVERT\((.*), (\w+)\)", lambda m: d.convert.format(value=m[1], type=m[2]), words)
-        needs = (given, vector(d, uint32, width))
-    return _function(d, f"{function.name}_x{width}", result, params, body, needs)
+    body = f"VECTOR out;\n{_lane_loop(d, width)} out[n] = {function.name}({numbers});\nreturn out;"
+    dependencies: tuple[Definition, ...] = (source_vector, function)
+    if function.name in HAND_VECTORIZED:
+        template = HAND_VECTORIZED[function.name].replace("xN", f"x{width}")
+        body = re.sub(r"CONVERT\((.*), (\w+)\)", lambda m: d.convert.format(value=m[1], type=m[2]), template)
+        dependencies = (source_vector, vector(d, uint32, width))
+    return _function(d, f"{function.name}_x{width}", result, params, body, dependencies)
 
 
 @cache
-def seldom(d: Dialect, formula: Formula, width: int) -> Function:
-    """A formula, and one lane after the other where one of them needs the library."""
-    result, whole = vector(d, float32, width), formulas.function(d, formula)
-    near, beyond = formulas.near(d, formula), formulas.beyond(d, formula)
+def with_slow_lanes(d: Dialect, formula: Formula, width: int) -> Definition:
+    """Evaluates a formula in all lanes; if any lane needs the slow path, computes all lanes serially."""
+    result, full = vector(d, float32, width), formulas.function(d, formula)
+    fast, slow_test = formulas.fast_path(d, formula), formulas.needs_slow_path(d, formula)
     numbers = ", ".join(f"{x}[n]" for x in formula.params)
-    each = _each(d, width)
+    loop = _lane_loop(d, width)
     body = f"""\
 VECTOR out;
 int far = 0;
-{each} out[n] = {near.name}({numbers});
-{each} far |= {beyond.name}({numbers});
+{loop} out[n] = {fast.name}({numbers});
+{loop} far |= {slow_test.name}({numbers});
 if (far)
-  {each.splitlines()[-1]} out[n] = {whole.name}({numbers});
+  {loop.splitlines()[-1]} out[n] = {full.name}({numbers});
 return out;"""
     params = ", ".join(f"VECTOR {x}" for x in formula.params)
-    return _function(d, f"{whole.name}_x{width}", result, params, body, (near, beyond, whole))
+    return _function(d, f"{full.name}_x{width}", result, params, body, (fast, slow_test, full))
 
 
-def _each(d: Dialect, width: int) -> str:
-    return f"{d.rolled}\nfor (int n = 0; n < {width}; n++)"
+def _lane_loop(d: Dialect, width: int) -> str:
+    return f"{d.no_unroll}\nfor (int n = 0; n < {width}; n++)"
 
 
 @cache
-def choosing(d: Dialect, name: str, choice: Choice, precision: Precision, width: int) -> Function:
-    """A choice, in each lane."""
-    result, picked, every = vector(d, precision, width), pick(d, precision, width), splat(d, precision, width)
+def select_chain(d: Dialect, name: str, chain: SelectChain, precision: Precision, width: int) -> Definition:
+    """A select chain as blends."""
+    result = vector(d, precision, width)
+    blend_function, splat_function = blend(d, precision, width), splat(d, precision, width)
 
-    def wide(text: str) -> str:
-        return re.sub(r"\b[01]\b", rf"{every.name}(\g<0>)", text)
+    def broadcast_constants(text: str) -> str:
+        return re.sub(r"\b[01]\b", rf"{splat_function.name}(\g<0>)", text)
 
-    text = wide(choice.last)
-    for test, value in reversed(choice.cases):
-        text = f"{picked.name}({wide(test)}, {wide(value)}, {text})"
-    params = ", ".join(f"VECTOR {x}" for x in choice.params.split())
-    called = f"{name}_{short(precision)}_x{width}"
-    return _function(d, called, result, params, f"return {text};", (picked, every))
+    text = broadcast_constants(chain.default)
+    for test, value in reversed(chain.cases):
+        text = f"{blend_function.name}({broadcast_constants(test)}, {broadcast_constants(value)}, {text})"
+    params = ", ".join(f"VECTOR {x}" for x in chain.params.split())
+    function_name = f"{name}_{short_name(precision)}_x{width}"
+    return _function(d, function_name, result, params, f"return {text};", (blend_function, splat_function))
 
 
-def operation(d: Dialect, name: str, precision: Precision, arity: int, width: int) -> Function:
-    """An operation that is no operator, of vectors, or of numbers where the width is 1."""
-    found, number = choice(name, precision), builtins.operation(d, name, precision)
-    assert number is not None
+def operation(d: Dialect, name: str, precision: Precision, arity: int, width: int) -> Definition:
+    """The function of an operation that is no C operator; a scalar function if `width` is 1."""
+    chain, scalar = select_chain_of(name, precision), builtins.operation(d, name, precision)
+    assert scalar is not None
     if width == 1:
-        return number
-    if found is not None:
-        return choosing(d, name, found, precision, width)
-    return lanewise(d, number, arity, precision, precision, width)
+        return scalar
+    if chain is not None:
+        return select_chain(d, name, chain, precision, width)
+    return lanewise(d, scalar, arity, precision, precision, width)
 
 
 @cache
-def fold(d: Dialect, op: Op, precision: Precision, width: int) -> Function:
-    """All lanes of a vector combined, half with half."""
-    given, half = vector(d, precision, width), width // 2
-    needs = [given]
+def horizontal_reduction(d: Dialect, op: Op, precision: Precision, width: int) -> Definition:
+    """Reduces the lanes of a vector pairwise, combining its halves recursively."""
+    vector_type, half = vector(d, precision, width), width // 2
+    dependencies = [vector_type]
 
-    def combined(x: str, y: str) -> str:
+    def combine(x: str, y: str) -> str:
         if op.name in OPERATORS:
             return f"{x} {OPERATORS[op.name]} {y}"
-        needs.append(operation(d, op.name, precision, 2, half))
-        return f"{needs[-1].name}({x}, {y})"
+        dependencies.append(operation(d, op.name, precision, 2, half))
+        return f"{dependencies[-1].name}({x}, {y})"
 
     if half == 1:
-        body = f"return {combined('x[0]', 'x[1]')};"
+        body = f"return {combine('x[0]', 'x[1]')};"
     else:
-        part, rest = vector(d, precision, half), fold(d, op, precision, half)
-        needs += [part, rest]
-        held = f"union {{ {given.name} whole; {part.name} half[2]; }} held = {{ x }};"
-        body = f"{held}\nreturn {rest.name}({combined('held.half[0]', 'held.half[1]')});"
-    name, type_ = f"{op.name}_lanes_{given.name}", d.types[holder(precision)]
-    return inline(d, name, type_, (f"{given.name} x",), body, tuple(needs), d.inlined)
+        half_vector, half_reduction = vector(d, precision, half), horizontal_reduction(d, op, precision, half)
+        dependencies += [half_vector, half_reduction]
+        declaration = f"union {{ {vector_type.name} whole; {half_vector.name} half[2]; }} held = {{ x }};"
+        body = f"{declaration}\nreturn {half_reduction.name}({combine('held.half[0]', 'held.half[1]')});"
+    name, type_ = f"{op.name}_lanes_{vector_type.name}", d.types[storage_precision(precision)]
+    return inline(d, name, type_, (f"{vector_type.name} x",), body, tuple(dependencies), d.always_inline)

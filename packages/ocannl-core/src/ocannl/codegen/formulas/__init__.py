@@ -1,4 +1,4 @@
-"""The operations on float32 that have a formula. `benchmarks/coefficients.py` finds the numbers in them."""
+"""The float32 operations that have a formula. `benchmarks/coefficients.py` computes the coefficients."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from ocannl.codegen.formulas.logarithm import LOG, LOG2
 from ocannl.codegen.formulas.power import POW
 from ocannl.codegen.formulas.trigonometric import COS, SIN
 
-FORMULAS: Mapping[str, Formula] = {each.name: each for each in (EXP, EXP2, LOG, LOG2, SIN, COS, TANH, POW)}
+FORMULAS: Mapping[str, Formula] = {formula.name: formula for formula in (EXP, EXP2, LOG, LOG2, SIN, COS, TANH, POW)}
 
 __all__ = ["FORMULAS"]

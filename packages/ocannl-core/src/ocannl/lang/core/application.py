@@ -1,4 +1,4 @@
-"""An operation with the tensors it is applied to: shape, walk and code of the result."""
+"""An operation applied to tensors: shape constraints, projections and code of the result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ocannl.ir.precision import Precision
 from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.core.operation import Operation, Rule
-from ocannl.lang.core.slots import NoSlot, Picked, Slot, SlotAssign, elaborate
+from ocannl.lang.core.slots import IndirectAxis, NullSlot, Slot, SlotAssign, elaborate
 from ocannl.lang.core.terms import Hole, Term, convert
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Application:
-    """`captures` are what waits for sizes of axes."""
+    """`captures` maps names of the spec to captured sizes (`oc.Dim`)."""
 
     __slots__ = ("captures", "operands", "operation")
 
@@ -31,39 +31,39 @@ class Application:
         self.operands = operands
         self.captures = captures
 
-    def state(self, result: Tensor) -> Shape:
-        """States the shape constraints of the result."""
+    def emit_constraints(self, result: Tensor) -> Shape:
+        """Emits the shape constraints of the result."""
         shapes = [t.emit() for t in self.operands]
         logic, sizes = self.operation.logic, self.operation.sizes
         return relate(logic, shapes, None, result.provenance, sizes=sizes, captures=self.captures)
 
     def projections(self, result: Tensor) -> Projections:
-        """How the operation walks its operands. Finishes inference of everything connected."""
+        """The loops of the operation and the indices of its tensors. Finishes inference of everything connected."""
         finish(result.handle)
         handles = [t.handle for t in self.operands]
         return project(self.operation.logic, handles, result.handle, sizes=self.operation.sizes)
 
     def code(self, result: Tensor, rule: Rule) -> Iterable[Assign]:
-        """The assignments that one of the rules of the operation writes."""
-        slots = _Slots(result, self.operands)
+        """The assignments that one rule of the operation writes."""
+        slots = _ApplicationSlots(result, self.operands)
         rule(slots)
-        picked: tuple[Picked, ...] = ()
-        if self.operation.picks:
-            table, places = self.operands
-            picked = (Picked(1, len(table.shape.batch), operand_term(places, 2).tree),)
-        return elaborate(slots.out, result.projections, self.operation.outside, result.origin, picked)
+        indirect_axes: tuple[IndirectAxis, ...] = ()
+        if self.operation.is_gather:
+            table, indices = self.operands
+            indirect_axes = (IndirectAxis(1, len(table.shape.batch), operand_term(indices, 2).tree),)
+        return elaborate(slots.out, result.projections, self.operation.outside, result.origin, indirect_axes)
 
 
-class _Slots:
-    """The tensors of an application."""
+class _ApplicationSlots:
+    """The tensors of an application, as the slots that rules read and write."""
 
-    __slots__ = ("of", "operands", "out", "tensor", "value")
+    __slots__ = ("operand_tensors", "operands", "out", "tensor", "value")
 
-    def __init__(self, tensor: Tensor, of: tuple[Tensor, ...]) -> None:
-        self.tensor, self.of = tensor, of
+    def __init__(self, tensor: Tensor, operand_tensors: tuple[Tensor, ...]) -> None:
+        self.tensor, self.operand_tensors = tensor, operand_tensors
         self.out: list[SlotAssign] = []
         self.value = Term(Hole(tensor.node, 0))
-        self.operands = tuple(operand_term(t, n) for n, t in enumerate(of, 1))
+        self.operands = tuple(operand_term(t, n) for n, t in enumerate(operand_tensors, 1))
 
     def result(self) -> Slot:
         return Slot(Hole(self.tensor.node, 0), self.out)
@@ -72,42 +72,42 @@ class _Slots:
         assert self.tensor.grad is not None
         return Slot(Hole(self.tensor.grad.node, 0), self.out)
 
-    def operand_gradient(self, number: int) -> Slot | NoSlot:
-        operand = self.of[number - 1]
+    def operand_gradient(self, number: int) -> Slot | NullSlot:
+        operand = self.operand_tensors[number - 1]
         if not operand.has_gradient:
-            return NoSlot()
+            return NullSlot()
         assert operand.grad is not None
         return Slot(Hole(operand.grad.node, number), self.out)
 
     def local(self, name: str, slot: int, kind: Precision | None = None) -> Slot:
-        tensor, like = self.tensor, (self.tensor, *self.of)[slot]
-        about = Role.RESULT, lambda: like.dims, lambda: kind or like.dtype
-        return Slot(Hole(TNode(f"{tensor.label}.{name}", *about, where=tensor.node.where), slot), self.out)
+        tensor, like = self.tensor, (self.tensor, *self.operand_tensors)[slot]
+        attributes = Role.RESULT, lambda: like.dims, lambda: kind or like.dtype
+        return Slot(Hole(TNode(f"{tensor.label}.{name}", *attributes, where=tensor.node.where), slot), self.out)
 
     def offset(self, slot: int) -> Term:
         (piece,) = self.tensor.projections.pieces
-        at, dims = piece.at(slot), self.tensor.projections.dims(slot)
-        assert at is not None
-        return Term(Index(sum((i * step for i, step in zip(at, row_major(dims), strict=True)), Affine())))
+        indices, dims = piece.at(slot), self.tensor.projections.dims(slot)
+        assert indices is not None
+        return Term(Index(sum((i * step for i, step in zip(indices, row_major(dims), strict=True)), Affine())))
 
     def stored(self, formula: Term) -> Term:
         return convert(formula, self.tensor.dtype)
 
 
 def operand_term(t: Tensor, number: int) -> Term:
-    """Operand `number` of an operation as a term: a number stands for itself."""
+    """Operand `number` of an operation as a term; a literal is a constant."""
     return Term(t.literal() if t.literal is not None else Hole(t.node, number, t.is_merged))
 
 
 def describe(t: Tensor, depth: int = 2) -> str:
-    """The expression as the user might have written it, operands by name."""
+    """The expression in source form, with operands by name."""
     if t.application is None:
         return t.label
     operation = t.application.operation
-    operands = [t.label if t.application is None or t.named or depth <= 1 else describe(t, depth - 1)
+    operands = [t.label if t.application is None or t.is_named or depth <= 1 else describe(t, depth - 1)
                 for t in t.application.operands]  # fmt: skip
     if not operation.text:
         return f"{operation.name}({', '.join(operands)})"
-    if not operation.text[0].isalpha():  # an operator or a method: its operands are set apart
+    if not operation.text[0].isalpha():  # operators and methods take compound operands in parentheses
         operands = [f"({text})" if " " in text and not text.endswith(")") else text for text in operands]
     return operation.text.format(*operands)

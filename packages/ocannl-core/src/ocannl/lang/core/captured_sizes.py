@@ -1,4 +1,4 @@
-"""Captured sizes: what a name of a spec turns out to be, to be constrained or used as a number."""
+"""Captured sizes: the inferred size of a name in a spec, which can be constrained or used as a number."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Dim(Operators):
     """The size of a label, or the product of the sizes of a row variable: `oc.einsum("...|i => ...", x, i=d)`.
 
-    Inside an expression it is a number; `int(d)` finishes inference of what it was captured from.
+    In an expression it is a number; `int(d)` finishes inference of the expression it was captured from.
     """
 
     __slots__ = ("cell", "name")
@@ -26,22 +26,22 @@ class Dim(Operators):
         self.cell = Capture(name, site().where)
 
     def number(self) -> int:
-        """The size; finishes inference of what it was captured from."""
+        """The size; finishes inference of the expression it was captured from."""
         return self.cell.value
 
     def set(self, size: int) -> Dim:
-        """Says that this is the size. Raises: ShapeError when something else is known."""
+        """Constrains the size to equal `size`. Raises: ShapeError for a contradiction."""
         self.cell.set(size, site().where)
         return self
 
     def equal(self, other: Dim) -> Dim:
-        """Says that both are the same size."""
-        self.cell.equal(_dim(other).cell, site().where)
+        """Constrains both sizes to be equal."""
+        self.cell.equal(_checked_dim(other).cell, site().where)
         return self
 
     def scale(self, other: Dim, factor: int) -> Dim:
-        """Says that this is `factor` times the other."""
-        self.cell.scale(_dim(other).cell, factor, site().where)
+        """Constrains this size to be `factor` times the other."""
+        self.cell.scale(_checked_dim(other).cell, factor, site().where)
         return self
 
     def __int__(self) -> int:  # type: ignore[override]
@@ -62,7 +62,7 @@ class Dim(Operators):
         return f"<dim {self.name}: {'?' if self.cell.known is None else self.cell.known}>"
 
 
-def _dim(given: object) -> Dim:
-    if not isinstance(given, Dim):
-        raise CodeError(f"an oc.Dim is wanted, not {given!r}; a known size is told by `set`")
-    return given
+def _checked_dim(value: object) -> Dim:
+    if not isinstance(value, Dim):
+        raise CodeError(f"an oc.Dim is wanted, not {value!r}; set a known size with `set`")
+    return value

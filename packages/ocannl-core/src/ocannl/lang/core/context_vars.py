@@ -1,6 +1,6 @@
-"""What surrounds an expression: the user's frame, and whether code is being recorded or gradients are wanted.
+"""Context of an expression: its call site, the enclosing call, and whether gradients are built.
 
-Context variables, and nothing else, carry the ambient state; so threads and coroutines do not see each other's.
+All ambient state lives in context variables, so that threads and coroutines are isolated from each other.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from ocannl.lang.core.variable_names import bound_name
 
 _INTERNAL = ("ocannl.lang", "ocannl.infer", "ocannl.ir", "ocannl.base", "ocannl.lower")
 
-differentiable: ContextVar[bool] = ContextVar("ocannl_differentiable", default=True)
-MOST = 5
-"""So many of a list are written out."""
+gradients_enabled: ContextVar[bool] = ContextVar("ocannl_differentiable", default=True)
+MAX_ITEMS_SHOWN = 5
+"""Items of a list that are written out in the text of a call."""
 
-Words = Callable[[], str]
-composed: ContextVar[Words | None] = ContextVar("ocannl_composed", default=None)
-"""The call that the operations being built belong to, as the user wrote it."""
+LazyText = Callable[[], str]
+enclosing_call: ContextVar[LazyText | None] = ContextVar("ocannl_composed", default=None)
+"""The user's call that the operations being built belong to, as text."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def checked_label(label: object) -> str:
-    """A label that a user gave: any text that can be written down."""
+    """A label given by a user: any text that can be encoded. Raises: CodeError for anything else."""
     if not isinstance(label, str) or not label:
         raise CodeError(f"a label is a text, not {label!r}")
     try:
@@ -43,91 +43,94 @@ def checked_label(label: object) -> str:
 
 
 class no_grad(ContextDecorator):
-    """Everything built inside, or in a function that it decorates, has no gradient."""
+    """Disables gradients of everything built inside, or in a decorated function."""
 
     def __init__(self) -> None:
         self._tokens: list[Token[bool]] = []
 
     def _recreate_cm(self) -> no_grad:
-        return no_grad()  # one for each call of a decorated function: calls may be in several threads
+        return no_grad()  # one per call of a decorated function: calls may run in several threads
 
     def __enter__(self) -> None:
-        self._tokens.append(differentiable.set(False))
+        self._tokens.append(gradients_enabled.set(False))
 
     def __exit__(self, *exception: object) -> None:
-        differentiable.reset(self._tokens.pop())
+        gradients_enabled.reset(self._tokens.pop())
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
-    """A place in the user's code: file and line, and the name that the value made there is bound to, if any."""
+class CallSite:
+    """A position in the user's code: file and line, and the variable that stores the value, if any."""
 
     where: str
     name: str
 
 
-def site() -> Site:
-    """The innermost place outside the framework's own machinery."""
+def site() -> CallSite:
+    """The innermost frame outside the framework."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and type(name := frame.f_globals.get("__name__")) is str and _is_ours(name):
+    while frame is not None and type(name := frame.f_globals.get("__name__")) is str and _is_internal(name):
         frame = frame.f_back
     if frame is None:
-        return Site("", "")
-    code, is_named = frame.f_code, composed.get() is None
+        return CallSite("", "")
+    code, is_named = frame.f_code, enclosing_call.get() is None
     key = id(code), frame.f_lasti, is_named
-    known = _sites.get(key)
-    if known is None or known[0] is not code:
+    cached = _site_cache.get(key)
+    if cached is None or cached[0] is not code:
         file = code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
-        found = Site(f"{file}:{frame.f_lineno}", bound_name(code, frame.f_lasti) if is_named else "")
-        if len(_sites) >= MOST_SITES:
-            _sites.clear()
-        known = _sites[key] = code, found
-    return known[1]
+        position = CallSite(f"{file}:{frame.f_lineno}", bound_name(code, frame.f_lasti) if is_named else "")
+        if len(_site_cache) >= MAX_CACHED_SITES:
+            _site_cache.clear()
+        cached = _site_cache[key] = code, position
+    return cached[1]
 
 
-MOST_SITES = 1 << 16
-_sites: dict[tuple[int, int, bool], tuple[CodeType, Site]] = {}  # by code object: to hash one takes long
+MAX_CACHED_SITES = 1 << 16
+_site_cache: dict[tuple[int, int, bool], tuple[CodeType, CallSite]] = {}  # keyed by id: hashing a code object is slow
 
 
 @cache
-def _is_ours(module: str) -> bool:
+def _is_internal(module: str) -> bool:
     return module.startswith(_INTERNAL)
 
 
 def composite(function: F) -> F:
-    """A function that builds its result from several operations: only the result takes the name it is bound to, and in
-    errors each of them is the call of the function."""
+    """Decorates a function that builds its result from several operations.
+
+    Only the result takes the name of the variable it is assigned to; errors show every operation as the call.
+    """
 
     @wraps(function)
     def call(*args: Any, **settings: Any) -> Any:
         name, first = site().name, next_id()
-        token = composed.set(composed.get() or (lambda: written(function, args, settings)))
+        token = enclosing_call.set(enclosing_call.get() or (lambda: call_text(function, args, settings)))
         try:
             result = function(*args, **settings)
         finally:
-            composed.reset(token)
-        if hasattr(result, "rename_if_unnamed") and result.node.id > first:  # else it was handed through
+            enclosing_call.reset(token)
+        if hasattr(result, "rename_if_unnamed") and result.node.id > first:  # no argument passed on
             result.rename_if_unnamed(name or function.__name__.rstrip("_"))
         return result
 
     return cast("F", call)
 
 
-def written(function: Callable[..., Any], args: tuple[Any, ...], settings: dict[str, Any]) -> str:
-    """A call, as the user might have written it."""
-    words = [
-        *(word(given) for given in args if given is not None),
-        *(f"{name}={word(value)}" for name, value in settings.items()),
+def call_text(function: Callable[..., Any], args: tuple[Any, ...], settings: dict[str, Any]) -> str:
+    """A call in source form."""
+    arguments = [
+        *(argument_text(argument) for argument in args if argument is not None),
+        *(f"{name}={argument_text(value)}" for name, value in settings.items()),
     ]
-    return f"{function.__name__.rstrip('_')}({', '.join(words)})"
+    return f"{function.__name__.rstrip('_')}({', '.join(arguments)})"
 
 
-def word(given: Any) -> str:
-    if isinstance(given, list | tuple):
-        words = ", ".join([word(item) for item in given[:MOST]] + ["..."] * (len(given) > MOST))
-        return f"[{words}]" if isinstance(given, list) else f"({words})"
-    if hasattr(given, "provenance"):
-        return str(given.label if given.named else given.provenance.expression)
-    if isinstance(given, str):
-        return f'"{given}"'
-    return repr(given) if isinstance(given, int | float) else type(given).__name__
+def argument_text(argument: Any) -> str:
+    if isinstance(argument, list | tuple):
+        shown = [argument_text(item) for item in argument[:MAX_ITEMS_SHOWN]]
+        items = ", ".join(shown + ["..."] * (len(argument) > MAX_ITEMS_SHOWN))
+        return f"[{items}]" if isinstance(argument, list) else f"({items})"
+    if hasattr(argument, "provenance"):
+        return str(argument.label if argument.is_named else argument.provenance.expression)
+    if isinstance(argument, str):
+        return f'"{argument}"'
+    return repr(argument) if isinstance(argument, int | float) else type(argument).__name__

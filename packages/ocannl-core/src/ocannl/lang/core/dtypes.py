@@ -1,11 +1,11 @@
-"""Which data type a tensor has, and who says so.
+"""Data type inference.
 
-What a user says wins. The type of a result follows from its operands. A leaf of which nothing is said is a float, and
-open: it takes the type that holds the results of all the expressions that it is an operand of, or the default; and it
-decides about their types only where all operands are such leaves.
+An explicit type takes precedence. The type of a result follows from its operands. A leaf without an explicit type is a
+float and open: its type is the promotion of the types of all expressions that read it, or the default; it determines
+the type of an expression only if all operands are such leaves.
 
-A type settles when something relies on it: that of a result when it becomes an operand, that of an open leaf when code
-is made of it, or when somebody asks. From then on to say otherwise is an error that names both.
+A type settles at its first use: the type of a result when the result becomes an operand, the type of an open leaf when
+code is generated for it or the type is read. A contradicting type after that is an error that names both origins.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from ocannl.base.config import GRADIENT_PRECISION, PRECISION, settings
 from ocannl.base.errors import DtypeError
-from ocannl.base.once import Once
+from ocannl.base.once import WriteOnce
 from ocannl.ir.precision import Precision, precision, promote
 from ocannl.ir.tnode import Role, TNode
 
@@ -26,158 +26,165 @@ if TYPE_CHECKING:
     from ocannl.lang.core.operation import Operation
     from ocannl.lang.core.tensor import Tensor
 
-Words = Callable[[], str]
+LazyText = Callable[[], str]
 
 
-class Typing:
-    """What is known of the data type of one tensor.
+class DtypeInference:
+    """The data type of one tensor, as far as inferred.
 
-    `offered` is what it counts as where it is an operand: of an open one, the default. `is_default` says that nothing
-    but defaults led to it. `gradient` is the type of the gradient, if that is another.
+    `as_operand` is the type in promotions; the default for an open type. `is_default`: the type follows from defaults
+    alone. `gradient` is the type of the gradient, if it differs.
     """
 
-    __slots__ = ("_demands", "_fact", "_node", "_where", "gradient", "is_default", "is_open", "offered")
+    __slots__ = ("_consumers", "_decision", "_node", "_where", "as_operand", "gradient", "is_default", "is_open")
 
     def __init__(
         self, offered: Precision, *, is_open: bool = False, is_default: bool = False, gradient: Precision | None = None
     ) -> None:
-        self.offered = offered
+        self.as_operand = offered
         self.is_open = is_open
         self.is_default = is_default
         self.gradient = gradient
-        self._fact: Once[Precision] = Once(self.who, DtypeError)
-        self._demands: list[Typing] = []
+        self._decision: WriteOnce[Precision] = WriteOnce(self.owner_text, DtypeError)
+        self._consumers: list[DtypeInference] = []
         self._node: weakref.ref[TNode] | None = None
         self._where = ""
 
-    def given_to(self, node: TNode) -> Typing:
-        """Learns whose type it is, and does not keep it alive: a leaf holds the types of all its users."""
+    def bind(self, node: TNode) -> DtypeInference:
+        """Binds the type to its node by a weak reference, since a leaf refers to the types of all its consumers."""
         self._node, self._where = weakref.ref(node), node.where
         return self
 
-    def who(self) -> str:
-        """Whose type it is, and where that was made."""
+    def owner_text(self) -> str:
+        """The tensor that the type belongs to, and its call site."""
         node = self._node and self._node()
         name = f"`{node.label}`" if node else "an expression"
         return f"{name} ({self._where})" if self._where else name
 
     @property
     def is_float(self) -> bool:
-        """Known from the start: what is open is a float."""
-        return self.offered.is_float
+        """Whether the type is a float, as every open type is."""
+        return self.as_operand.is_float
 
     @property
-    def known(self) -> Precision:
-        """The type as far as it is known; that of an open leaf may still change."""
-        if self._fact.value is not None:
-            return self._fact.value
-        return reduce(promote, (user.known for user in self._demands)) if self._demands else self.offered
+    def current(self) -> Precision:
+        """The type inferred so far; the type of an open leaf may still change."""
+        if self._decision.value is not None:
+            return self._decision.value
+        return reduce(promote, (user.current for user in self._consumers)) if self._consumers else self.as_operand
 
-    def settle(self, author: str | Words) -> Precision:
-        """The type, from now on for good: as those demanded who read it, or as `author` finds it."""
-        if not self._fact:
-            users = {user.settle(self.who): user for user in reversed(self._demands)}
-            self._fact.settle(self.known, (lambda: _told(users)) if users else author)
-            self._demands.clear()
-        assert self._fact.value is not None
-        return self._fact.value
+    def settle(self, author: str | LazyText) -> Precision:
+        """Fixes the type: the promotion over the consumers, or else the current type, with `author` as the origin."""
+        if not self._decision:
+            users = {user.settle(self.owner_text): user for user in reversed(self._consumers)}
+            self._decision.set(self.current, (lambda: _consumers_text(users)) if users else author)
+            self._consumers.clear()
+        assert self._decision.value is not None
+        return self._decision.value
 
-    def say(self, kind: Precision, author: str | Words) -> None:
-        """A user says what the type is."""
+    def require(self, kind: Precision, author: str | LazyText) -> None:
+        """Sets the type explicitly. Raises: DtypeError if settled as another type, or for a non-float."""
         if kind.is_float != self.is_float:
-            raise DtypeError(f"{author} cannot make {kind} of {self.known}: x.astype(oc.{kind}) converts")
-        self._fact.settle(kind, author)
-        self.offered, self.is_open, self.is_default = kind, False, False
+            raise DtypeError(f"{author} cannot make {kind} of {self.current}: x.astype(oc.{kind}) converts")
+        self._decision.set(kind, author)
+        self.as_operand, self.is_open, self.is_default = kind, False, False
 
-    def demand(self, user: Typing) -> None:
-        """The leaf is read by an expression; of no interest once the type is settled."""
-        if not self._fact:
-            self._demands.append(user)
+    def add_consumer(self, consumer: DtypeInference) -> None:
+        """Adds an expression that reads the leaf; no effect on a settled type."""
+        if not self._decision:
+            self._consumers.append(consumer)
 
     def __str__(self) -> str:
-        """Such as `bfloat16, settled by `h` (mlp.py:12)`."""
-        return str(self._fact) if self._fact else str(self.known)
+        """For example `bfloat16, settled by `h` (mlp.py:12)`."""
+        return str(self._decision) if self._decision else str(self.current)
 
 
-def _told(users: dict[Precision, Typing]) -> str:
-    """Who demanded, and what, if that was not the same."""
-    if len(users) == 1:
-        return next(iter(users.values())).who()
-    return " and ".join(f"{user.who()}, {kind}" for kind, user in reversed(users.items()))
+def _consumers_text(consumers: dict[Precision, DtypeInference]) -> str:
+    """The consumers that determined a type, with their types if these differ."""
+    if len(consumers) == 1:
+        return next(iter(consumers.values())).owner_text()
+    return " and ".join(f"{user.owner_text()}, {kind}" for kind, user in reversed(consumers.items()))
 
 
-def leaf(kind: Precision | None, *, gradient: object = None, has_gradient: bool = False) -> Typing:
-    """The type of a leaf: the one that is said, or an open one."""
-    asked = gradient if gradient is not None or not has_gradient else GRADIENT_PRECISION.get()
-    wanted = None if asked is None else precision(asked)
-    if wanted is not None and not wanted.is_float:
-        raise DtypeError(f"gradients are floats, not {wanted}")
+def leaf_dtype(kind: Precision | None, *, gradient: object = None, has_gradient: bool = False) -> DtypeInference:
+    """The type of a leaf: explicit, or open if `kind` is None."""
+    requested = gradient if gradient is not None or not has_gradient else GRADIENT_PRECISION.get()
+    gradient_kind = None if requested is None else precision(requested)
+    if gradient_kind is not None and not gradient_kind.is_float:
+        raise DtypeError(f"gradients are floats, not {gradient_kind}")
     if kind is None:
-        return Typing(default(), is_open=True, is_default=True, gradient=wanted)
-    said = Typing(kind, gradient=wanted)
-    said.settle("what it was made with")
-    return said
+        return DtypeInference(default_precision(), is_open=True, is_default=True, gradient=gradient_kind)
+    explicit = DtypeInference(kind, gradient=gradient_kind)
+    explicit.settle("its creation")
+    return explicit
 
 
-def gradient(value: Typing) -> Typing:
-    """The type of a gradient: its own, or what the value demands, which is its own."""
+def gradient_dtype(value: DtypeInference) -> DtypeInference:
+    """The type of a gradient: explicit, or inferred as the type of the value."""
     if value.gradient is not None:
-        return leaf(value.gradient)
-    open_ = Typing(value.offered, is_open=True, is_default=value.is_default)
-    open_.demand(value)
+        return leaf_dtype(value.gradient)
+    open_ = DtypeInference(value.as_operand, is_open=True, is_default=value.is_default)
+    open_.add_consumer(value)
     return open_
 
 
-def default() -> Precision:
-    """Of values of which nothing is said."""
+def default_precision() -> Precision:
+    """The precision of tensors whose type nothing determines (setting `precision`)."""
     return precision(PRECISION.get())
 
 
 def is_constant(t: Tensor) -> bool:
-    """A leaf that code never writes: it stays open until all of the code is known."""
+    """Whether code never writes the leaf, so that its type stays open until all code is recorded."""
     return t.literal is not None or t.node.role is Role.DATA
 
 
-def result(operation: Operation, operands: Sequence[Tensor], in_code: bool) -> Typing:
-    """The type of the result of an operation, which relies on those of its operands, and demands of open leaves to take
-    its own. Recorded code demands nothing: it reads leaves as they are, constants excepted."""
+def result_dtype(operation: Operation, operands: Sequence[Tensor], in_code: bool) -> DtypeInference:
+    """The type of the result of an operation.
+
+    Settles the types of its operands and becomes a consumer of the open leaves among them. Recorded code settles leaves
+    too, except constants.
+    """
     kinds, weak, open_ = [], [], []
-    for at, t in enumerate(operands):
-        relies = not t.typing.is_open or (in_code and not is_constant(t))
-        kinds.append(t.typing.settle(lambda: made.who()) if relies else t.typing.offered)
-        weak.append(t.literal is not None or not relies)
-        if not relies:
-            open_.append((at, t))
-    fallback = reduce(promote, (t.typing.offered for _, t in open_)) if open_ else None
-    kind = (fallback or default()) if operation.demanded else operation.precision(kinds, weak, fallback)
-    ways = [t.typing.gradient for t in operands if t.has_gradient]
-    widths = [way for way in ways if way is not None]
-    made = Typing(
+    for number, t in enumerate(operands):
+        settles = not t.typing.is_open or (in_code and not is_constant(t))
+        kinds.append(t.typing.settle(lambda: result.owner_text()) if settles else t.typing.as_operand)
+        weak.append(t.literal is not None or not settles)
+        if not settles:
+            open_.append((number, t))
+    fallback = reduce(promote, (t.typing.as_operand for _, t in open_)) if open_ else None
+    if operation.follows_consumers:
+        kind = fallback or default_precision()
+    else:
+        kind = operation.precision(kinds, weak, fallback)
+    gradients = [t.typing.gradient for t in operands if t.has_gradient and t.typing.gradient is not None]
+    result = DtypeInference(
         kind,
-        is_open=operation.demanded,
-        is_default=operation.demanded
+        is_open=operation.follows_consumers,
+        is_default=operation.follows_consumers
         or (operation.kind is None and all(t.typing.is_default for t in operands if t.literal is None)),
-        gradient=reduce(promote, widths) if widths else None,
+        gradient=reduce(promote, gradients) if gradients else None,
     )
-    if operation.kind is None and operation.least is None and not operation.demanded and kind.is_float:
-        for at, t in open_:
-            if at not in operation.weak_operands:
-                t.typing.demand(made)
-    return made
+    if operation.kind is None and operation.min_precision is None and not operation.follows_consumers and kind.is_float:
+        for number, t in open_:
+            if number not in operation.weak_operands:
+                t.typing.add_consumer(result)
+    return result
 
 
 @contextmanager
 def use_precision(values: object, gradients: object = None) -> Iterator[None]:
-    """Leaves made inside, and given no data type, hold `values` unless what reads them demands another; gradients of
-    parameters made inside, and what hands them on, hold `gradients`; None: what the values hold.
+    """Default data types of leaves built inside.
+
+    Leaves without an explicit type hold `values`, unless the expressions that read them need another type. Gradients of
+    parameters, and the gradients computed from these, hold `gradients`; None: the type of the values.
 
         with oc.use_precision("bfloat16", gradients="float32"):
             loss = model(x)
     """
-    names = [None if given is None else precision(given) for given in (values, gradients)]
-    for kind in names:
+    kinds = [None if kind is None else precision(kind) for kind in (values, gradients)]
+    for kind in kinds:
         if kind is not None and not kind.is_float:
             raise DtypeError(f"values and gradients of parameters are floats, not {kind}")
-    chosen = [None if kind is None else kind.name for kind in names]
-    with settings(precision=chosen[0], gradient_precision=chosen[1]):
+    names = [None if kind is None else kind.name for kind in kinds]
+    with settings(precision=names[0], gradient_precision=names[1]):
         yield

@@ -1,4 +1,4 @@
-"""The assignment that gives every cell of a node the same value."""
+"""The assignment that fills a node with one value."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from ocannl.ir.tnode import TNode
 
 def fill(node: TNode, dims: tuple[int, ...], value: Value, origin: Origin) -> Assign:
     loops = tuple(Sym(f"i{n}", 0, size - 1) for n, size in enumerate(dims) if size != 1)
-    left = iter(loops)
-    at = tuple(Affine() if size == 1 else Affine.of(next(left)) for size in dims)
-    return Assign(node, None, True, (Piece(loops, at, value),), origin)
+    remaining = iter(loops)
+    indices = tuple(Affine() if size == 1 else Affine.of(next(remaining)) for size in dims)
+    return Assign(node, None, True, (Piece(loops, indices, value),), origin)

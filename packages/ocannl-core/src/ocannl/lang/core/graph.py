@@ -1,4 +1,4 @@
-"""Walks over the graph of tensors, and the code they collect."""
+"""Traversals of the tensor graph, and the code they collect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ocannl.ir.assign import Assign, Number
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.core.fill import fill
 from ocannl.lang.core.paths import unique
-from ocannl.lang.core.random import Draw, Stream, part
+from ocannl.lang.core.random import Draw, Stream, assign_streams
 from ocannl.lang.core.slots import SlotAssign, elaborate
 from ocannl.lang.core.terms import Hole
 from ocannl.lang.record.code import Code, Step
@@ -22,22 +22,25 @@ if TYPE_CHECKING:
     from ocannl.lang.core.tensor import Tensor
 
 
-def ancestors(roots: Iterable[Tensor], within: Callable[[Tensor], bool] = lambda t: True) -> list[Tensor]:
-    """The roots and everything they depend on, operands before results, each once; `within` says where to go."""
-    done: dict[Tensor, None] = {}
+def ancestors(roots: Iterable[Tensor], include: Callable[[Tensor], bool] = lambda t: True) -> list[Tensor]:
+    """The roots and their transitive operands in topological order, by depth-first search without recursion.
+
+    Operands that do not satisfy `include` are not visited.
+    """
+    finished: dict[Tensor, None] = {}
     for root in roots:
         stack: list[tuple[Tensor, Iterator[Tensor]]] = [(root, _operands(root))]
-        open_ = {root}
+        visited = {root}
         while stack:
-            tensor, left = stack[-1]
-            step = next((t for t in left if t not in done and t not in open_ and within(t)), None)
-            if step is None:
+            tensor, operands = stack[-1]
+            operand = next((t for t in operands if t not in finished and t not in visited and include(t)), None)
+            if operand is None:
                 stack.pop()
-                done.setdefault(tensor)
+                finished.setdefault(tensor)
             else:
-                open_.add(step)
-                stack.append((step, _operands(step)))
-    return list(done)
+                visited.add(operand)
+                stack.append((operand, _operands(operand)))
+    return list(finished)
 
 
 def _operands(t: Tensor) -> Iterator[Tensor]:
@@ -46,25 +49,25 @@ def _operands(t: Tensor) -> Iterator[Tensor]:
 
 def parameters(*roots: Tensor) -> Mapping[str, Tensor]:
     """Parameters by path, in order of creation; a repeated path gets `_2`, `_3`, ..."""
-    found = sorted((t for t in ancestors(roots) if t.is_parameter), key=lambda t: t.node.id)
-    return unique({t: t.path or t.label for t in found})
+    leaves = sorted((t for t in ancestors(roots) if t.is_parameter), key=lambda t: t.node.id)
+    return unique({t: t.path or t.label for t in leaves})
 
 
 def forward(*roots: Tensor) -> Code:
-    """The code that computes the roots; what they share is computed once. The roots are kept."""
-    found = ancestors(roots)
-    part(t.node.contents for t in found if isinstance(t.node.contents, Stream))
+    """The code that computes the roots, which are kept; every shared tensor is computed once."""
+    tensors = ancestors(roots)
+    assign_streams(t.node.contents for t in tensors if isinstance(t.node.contents, Stream))
     steps: list[Step] = [
-        t.value_code for t in found if t.application is not None or (t.literal is not None and t in roots)
+        t.value_code for t in tensors if t.application is not None or (t.literal is not None and t in roots)
     ]
-    return Code(tuple(steps), {t.node: "forward was asked for" for t in roots})
+    return Code(tuple(steps), {t.node: "result of forward" for t in roots})
 
 
 def backprop(root: Tensor) -> Code:
     if not root.has_gradient:
         raise CodeError(f"`{root.label}` has no gradient: it depends on no parameter, or was built inside oc.no_grad()")
-    reached = ancestors([root], lambda t: t.has_gradient)  # not what is only behind a stop: its gradient is nobody's
-    return Code(tuple(t.gradient_code for t in reversed(reached) if t.application))
+    tensors = ancestors([root], lambda t: t.has_gradient)  # not behind a stop_gradient
+    return Code(tuple(t.gradient_code for t in reversed(tensors) if t.application))
 
 
 def zero_grads(root: Tensor) -> Code:
@@ -72,34 +75,34 @@ def zero_grads(root: Tensor) -> Code:
 
 
 def init_params(*roots: Tensor) -> Code:
-    """Initial values of all parameters of the roots."""
+    """The code that computes the initial values of all parameters of the roots."""
     return init_code(parameters(*roots))
 
 
 def init_code(params: Mapping[str, Tensor]) -> Code:
-    """Initial values of the given parameters; those given by contents need no code and are set when code is linked."""
+    """The code that computes initial values of parameters; those with contents are filled at link time instead."""
     code: list[Step] = []
-    asked: dict[TNode, str] = {}
-    for path, p in needed(params).items():
+    keep_reasons: dict[TNode, str] = {}
+    for path, p in in_dependency_order(params).items():
         if isinstance(p.initial, int | float):
-            code.append(_filling(p, p.initial))
+            code.append(_fill_step(p, p.initial))
         else:
             expression = [] if p.initial is None else ancestors([p.initial])
             key_streams([p, *expression], path)
-            code.extend(_initially(t) for t in expression if t.application is not None)
+            code.extend(_initial_step(t) for t in expression if t.application is not None)
             if p.initial is not None:
-                code.append(_copying(p, p.initial))
-        asked[p.node] = "parameter"
-    return Code(tuple(code), asked)
+                code.append(_copy_step(p, p.initial))
+        keep_reasons[p.node] = "parameter"
+    return Code(tuple(code), keep_reasons)
 
 
-def needed(params: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-    """The parameters, each after those that its initial value depends on."""
+def in_dependency_order(params: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """The parameters in topological order: each one after those that its initial value reads."""
     order: dict[Tensor, str] = {}
     stack = [(path, p, False) for path, p in reversed(list(params.items()))]
     while stack:
-        path, p, ready = stack.pop()
-        if ready or p in order:
+        path, p, is_expanded = stack.pop()
+        if is_expanded or p in order:
             order.setdefault(p, path)
             continue
         stack.append((path, p, True))
@@ -109,22 +112,22 @@ def needed(params: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
 
 
 def key_streams(tensors: Iterable[Tensor], path: str) -> None:
-    """Random leaves draw from the stream named by a parameter's path and their ordinal in its initial value."""
-    drawn = [c for c in (t.node.contents for t in tensors) if isinstance(c, Draw | Stream)]
-    for ordinal, contents in enumerate(drawn):
-        contents.key_by(path, ordinal)
+    """Keys every random leaf by the path of its parameter and by its ordinal in the initial value."""
+    sources = [c for c in (t.node.contents for t in tensors) if isinstance(c, Draw | Stream)]
+    for ordinal, contents in enumerate(sources):
+        contents.set_stream(path, ordinal)
 
 
-def _initially(t: Tensor) -> Step:
-    """What counts calls stands at the first one, however often values are initialized."""
-    return _filling(t, 0) if t.node.role is Role.STATE else t.value_code
+def _initial_step(t: Tensor) -> Step:
+    """The step that computes an initial value; call counters restart at 0."""
+    return _fill_step(t, 0) if t.node.role is Role.STATE else t.value_code
 
 
-def _filling(p: Tensor, value: float) -> Step:
+def _fill_step(p: Tensor, value: float) -> Step:
     return lambda: (fill(p.node, p.dims, Number(value), p.origin),)
 
 
-def _copying(p: Tensor, initial: Tensor) -> Step:
+def _copy_step(p: Tensor, initial: Tensor) -> Step:
     def step() -> Iterable[Assign]:
         finish(p.handle)
         projections = project(pointwise(1), [initial.handle], p.handle)

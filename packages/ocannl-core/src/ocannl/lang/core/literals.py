@@ -1,4 +1,4 @@
-"""Values from outside: arrays, nested literals, numbers.
+"""Host values: arrays, nested literals, numbers.
 
 A list is an output axis, a tuple an input axis, `oc.batch(...)` a batch axis; so `[(1, 2, 3), (4, 5, 6)]` maps
 3-vectors to 2-vectors.
@@ -17,7 +17,7 @@ from ocannl.base.errors import DataError, DtypeError
 from ocannl.infer.spec import KINDS, Kind
 from ocannl.ir.precision import Precision, precision
 
-_DEEPEST = 32
+_MAX_NESTING = 32
 
 
 class batch(tuple[Any, ...]):
@@ -32,20 +32,20 @@ class batch(tuple[Any, ...]):
         return f"batch({', '.join(map(repr, self))})"
 
 
-def is_truth(value: object) -> bool:
-    """Python's and NumPy's True and False, which are no numbers here."""
+def is_bool(value: object) -> bool:
+    """Whether the value is a Python or NumPy bool; tensors do not accept these as numbers."""
     return isinstance(value, bool | np.bool_)
 
 
 def is_number(value: object) -> bool:
-    """A number as Python has them; `np.float64` is one of them."""
-    return isinstance(value, numbers.Real) and not is_truth(value) and (
+    """Whether the value is a real number of Python, `np.float64` included."""
+    return isinstance(value, numbers.Real) and not is_bool(value) and (
         isinstance(value, int | float) or not hasattr(value, "__array__")
     )
 
 
-def exact(value: Any) -> int | float:
-    """A Python number as it is written in code."""
+def python_number(value: Any) -> int | float:
+    """The value as a Python int or float. Raises: DataError for an integer beyond all floats."""
     try:
         as_float = float(value)
         return int(value) if isinstance(value, numbers.Integral) else as_float
@@ -57,22 +57,22 @@ def is_literal(data: object) -> bool:
     return isinstance(data, list | tuple)
 
 
-def kind_of(container: object) -> Kind:
+def axis_kind(container: object) -> Kind:
     return "batch" if isinstance(container, batch) else "input" if isinstance(container, tuple) else "output"
 
 
 class HostArray:
-    """Contents given as an array, cast to the node's type and shape when they are uploaded."""
+    """Contents given by an array, which is cast to the type and shape of the node on upload."""
 
-    __slots__ = ("given",)
+    __slots__ = ("values",)
 
-    def __init__(self, given: NDArray[Any]) -> None:
-        self.given = given
+    def __init__(self, values: NDArray[Any]) -> None:
+        self.values = values
 
     def array(self, dims: tuple[int, ...], precision: Precision, seed: int) -> NDArray[Any]:
-        if self.given.size != math.prod(dims):
-            raise DataError(f"{self.given.size} numbers were given for the shape {dims}")
-        return np.asarray(self.given, precision.numpy, order="C").reshape(dims)
+        if self.values.size != math.prod(dims):
+            raise DataError(f"{self.values.size} numbers were given for the shape {dims}")
+        return np.asarray(self.values, precision.numpy, order="C").reshape(dims)
 
 
 class Constant:
@@ -87,8 +87,8 @@ class Constant:
         return np.full(dims, self.number, precision.numpy)
 
 
-class Function:
-    """Contents given by a function of index arrays, one for each axis in memory order."""
+class IndexFunction:
+    """Contents given by a function of index arrays, one per axis in memory order."""
 
     __slots__ = ("fn",)
 
@@ -96,93 +96,93 @@ class Function:
         self.fn = fn
 
     def array(self, dims: tuple[int, ...], precision: Precision, seed: int) -> NDArray[Any]:
-        got = np.asarray(self.fn(*np.indices(dims)) if dims else self.fn())
+        result = np.asarray(self.fn(*np.indices(dims)) if dims else self.fn())
         try:
-            return np.array(np.broadcast_to(got, dims), precision.numpy, order="C")
+            return np.array(np.broadcast_to(result, dims), precision.numpy, order="C")
         except ValueError:
-            raise DataError(f"the function of oc.init gave the shape {got.shape} for the dims {dims}") from None
+            raise DataError(f"the function of oc.init gave the shape {result.shape} for the dims {dims}") from None
 
 
-def array_of(data: object, dtype: object = None) -> NDArray[Any]:
-    """NumPy, DLPack and `__array__` objects as an array of a supported type; float16 and friends stay what they are."""
+def as_array(data: object, dtype: object = None) -> NDArray[Any]:
+    """Converts NumPy, DLPack and `__array__` objects to an array, of `dtype` if given."""
     if isinstance(data, np.ndarray):
-        found = data
+        array = data
     elif hasattr(data, "__dlpack__") and not hasattr(data, "__array__"):
-        found = np.from_dlpack(data)
+        array = np.from_dlpack(data)
     else:
-        found = np.asarray(data)
+        array = np.asarray(data)
     if dtype is not None:
-        wanted = precision(dtype)
-        _refuse_odd(found)
-        return cast(found, wanted)
-    _refuse_odd(found)
-    return found
+        kind = precision(dtype)
+        _check_element_type(array)
+        return checked_cast(array, kind)
+    _check_element_type(array)
+    return array
 
 
-def _refuse_odd(found: NDArray[Any]) -> None:
-    if found.dtype == object or (found.dtype.kind in "USVMmc" and found.dtype.name not in _NARROW):
-        raise DtypeError(f"an array of {found.dtype} cannot become a tensor: its elements must be real numbers")
+def _check_element_type(array: NDArray[Any]) -> None:
+    if array.dtype == object or (array.dtype.kind in "USVMmc" and array.dtype.name not in _NARROW):
+        raise DtypeError(f"an array of {array.dtype} cannot become a tensor: its elements must be real numbers")
 
 
 _NARROW = ("bfloat16", "float8_e5m2", "float8_e4m3fn")
 
 
-def cast(found: NDArray[Any], wanted: Precision) -> NDArray[Any]:
-    """To another type, refusing what would lose integers silently."""
-    if found.dtype == wanted.numpy:
-        return found
+def checked_cast(array: NDArray[Any], kind: Precision) -> NDArray[Any]:
+    """Casts an array. Raises: DtypeError if an integer type cannot hold all values exactly."""
+    if array.dtype == kind.numpy:
+        return array
     with np.errstate(all="ignore"):
-        out = found.astype(wanted.numpy)
-        if not wanted.is_float and wanted.name != "bool" and not np.array_equal(out.astype(found.dtype), found):
-            raise DtypeError(f"values of {found.dtype} do not all fit {wanted}; round or clip them first")
-    return out
+        result = array.astype(kind.numpy)
+        if not kind.is_float and kind.name != "bool" and not np.array_equal(result.astype(array.dtype), array):
+            raise DtypeError(f"values of {array.dtype} do not all fit {kind}; round or clip them first")
+    return result
 
 
-def supported(found: NDArray[Any]) -> tuple[NDArray[Any], Precision]:
-    """The array in the nearest type tensors have, and that type."""
-    widen = {"int8": np.int32, "int16": np.int32, "longdouble": np.float64, "float128": np.float64}
-    wider = widen.get(found.dtype.name)
-    kept = found if wider is None else found.astype(wider)
-    return kept, precision(kept.dtype)
+def to_supported(array: NDArray[Any]) -> tuple[NDArray[Any], Precision]:
+    """The array, converted to the nearest supported type, and that type."""
+    conversions = {"int8": np.int32, "int16": np.int32, "longdouble": np.float64, "float128": np.float64}
+    target = conversions.get(array.dtype.name)
+    converted = array if target is None else array.astype(target)
+    return converted, precision(converted.dtype)
 
 
-def nested(data: object) -> tuple[NDArray[Any], dict[Kind, list[int]]]:
-    """A nested literal as an array in memory order and the sizes of its rows."""
+def parse_literal(data: object) -> tuple[NDArray[Any], dict[Kind, list[int]]]:
+    """Converts a nested literal to an array in memory order, and the axis sizes of its rows."""
     levels: list[tuple[Kind, int]] = []
-    probe = data
-    while is_literal(probe):
-        if len(levels) == _DEEPEST:
-            raise DataError(f"a literal is nested more than {_DEEPEST} levels deep")
-        if not probe:
-            raise DataError("an empty literal says nothing about its sizes; give an array of the shape you mean")
-        kind = kind_of(probe)
+    item = data
+    while is_literal(item):
+        if len(levels) == _MAX_NESTING:
+            raise DataError(f"a literal is nested more than {_MAX_NESTING} levels deep")
+        if not item:
+            raise DataError("an empty literal does not determine its sizes; give an array of the intended shape")
+        kind = axis_kind(item)
         if kind == "batch" and any(k != "batch" for k, _ in levels):
-            raise DataError("batch axes of a literal stand outside its output and input axes")
-        levels.append((kind, len(probe)))  # type: ignore[arg-type]
-        probe = probe[0]  # type: ignore[index]
+            raise DataError("batch axes of a literal must be outside its output and input axes")
+        levels.append((kind, len(item)))  # type: ignore[arg-type]
+        item = item[0]  # type: ignore[index]
     flat: list[float] = []
     _flatten(data, levels, 0, flat)
     order = sorted(range(len(levels)), key=lambda n: ("batch", "output", "input").index(levels[n][0]))
-    wide = np.array(flat, np.float64 if any(isinstance(v, float) for v in flat) else None)
-    if wide.dtype == object:
+    array = np.array(flat, np.float64 if any(isinstance(v, float) for v in flat) else None)
+    if array.dtype == object:
         raise DataError("a literal holds integers beyond 64 bits")
-    shaped = wide.reshape([size for _, size in levels]).transpose(order)
+    shaped = array.reshape([size for _, size in levels]).transpose(order)
     rows: dict[Kind, list[int]] = {kind: [size for k, size in levels if k == kind] for kind in KINDS}
     return shaped, rows
 
 
 def _flatten(data: object, levels: list[tuple[Kind, int]], depth: int, out: list[float]) -> None:
     if depth == len(levels):
-        if is_truth(data) or not isinstance(data, numbers.Real):
-            raise DataError(f"a literal holds numbers at its innermost level; {data!r} is none")
-        out.append(exact(data))
+        if is_bool(data) or not isinstance(data, numbers.Real):
+            raise DataError(f"a literal holds numbers at its innermost level; {data!r} is no number")
+        out.append(python_number(data))
         return
     kind, size = levels[depth]
     if not is_literal(data):
         raise DataError(f"a literal is ragged: {data!r} stands where {_axis(kind, size)} is expected")
-    if kind_of(data) != kind or len(data) != size:  # type: ignore[arg-type]
-        got = _axis(kind_of(data), len(data))  # type: ignore[arg-type]
-        raise DataError(f"a literal is ragged or mixed: {got} stands beside {_axis(kind, size)}")
+    if axis_kind(data) != kind or len(data) != size:  # type: ignore[arg-type]
+        actual = _axis(axis_kind(data), len(data))  # type: ignore[arg-type]
+        raise DataError(f"a literal is ragged or mixed: {actual} stands beside {_axis(kind, size)}")
     for item in data:  # type: ignore[attr-defined]
         _flatten(item, levels, depth + 1, out)
 

@@ -1,4 +1,4 @@
-"""What an operation is: how it reads axes, what it computes, and what its operands receive of its gradient."""
+"""Operations: their shape logic, forward rule and gradient rule."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ocannl.base.errors import CodeError, DtypeError
 from ocannl.infer.logic import Logic
 from ocannl.ir.ops import ADD, MUL, Domain, Op
 from ocannl.ir.precision import Precision, bool_, int32, precision, promote, uint32
-from ocannl.lang.core.slots import NoSlot, Slot, SlotAssign
+from ocannl.lang.core.slots import NullSlot, Slot, SlotAssign
 from ocannl.lang.core.terms import Hole, Term, apply, pullback, tree_of
 
 
 class Slots(Protocol):
-    """The tensors of one application, as slots; `out` collects what is assigned."""
+    """The tensors of one application, as slots; `out` collects the assignments."""
 
     out: list[SlotAssign]
     value: Term  # of the result
@@ -27,28 +27,28 @@ class Slots(Protocol):
 
     def gradient(self) -> Term: ...
 
-    def operand_gradient(self, number: int) -> Slot | NoSlot: ...
+    def operand_gradient(self, number: int) -> Slot | NullSlot: ...
 
     def local(self, name: str, slot: int, kind: Precision | None = None) -> Slot:
-        """A node like the tensor at a slot, of another type if one is given."""
+        """A temporary node with the shape and type of the tensor at a slot; `kind` overrides the type."""
         ...
 
     def offset(self, slot: int) -> Term:
-        """Where the cell of a tensor lies among all of them in memory order: 0 is the result, n the n-th operand."""
+        """The linear offset of the current cell of a tensor in memory order: slot 0 is the result, n operand n."""
         ...
 
     def stored(self, formula: Term) -> Term:
-        """What a formula is once it has been stored as the result."""
+        """The formula, converted to the type of the result."""
         ...
 
 
-ruling: ContextVar[Slots | None] = ContextVar("ocannl_ruling", default=None)
-"""The application whose rules are being run: it makes the nodes that they declare."""
+current_slots: ContextVar[Slots | None] = ContextVar("ocannl_ruling", default=None)
+"""The application whose rule is running; creates the nodes that the rule declares."""
 
 
-def like_slot(name: str, slot: object) -> Slot:
-    """A node of a rule, like one of its arguments."""
-    active = ruling.get()
+def node_like_slot(name: str, slot: object) -> Slot:
+    """A temporary node of a rule, like one of its arguments."""
+    active = current_slots.get()
     if active is not None and isinstance(slot, Term):
         numbers = [n for n, operand in enumerate(active.operands, 1) if operand is slot]
         for number in [slot.tree.slot] if isinstance(slot.tree, Hole) else numbers:
@@ -64,9 +64,9 @@ Rule = Callable[[Slots], None]
 class Operation:
     """One operation with its configuration bound.
 
-    `combine` is its formula, for those that consist of one: `result <- reduce(combine(operands))`, a plain store where
-    nothing is reduced. The root of the right side of an assignment is taken apart only if it has one. Other operations
-    are given by two rules.
+    `combine` is the formula of an operation that consists of one: `result <- reduce(combine(operands))`, or a store if
+    `reduce` is None. Only such an operation merges into an assignment at the root of its right side. Others are defined
+    by two rules.
     """
 
     name: str
@@ -76,43 +76,46 @@ class Operation:
     combine: Callable[..., Term] | None = None
     reduce: Op | None = None
     domain: Domain = Domain.ANY
-    weak_operands: frozenset[int] = frozenset()  # whose type says nothing about the result's, such as conditions
-    text: str = ""  # how the expression reads: "{0} @ {1}"
+    weak_operands: frozenset[int] = frozenset()  # ignored by type promotion, such as conditions
+    text: str = ""  # format of the expression: "{0} @ {1}"
     sizes: Mapping[str, int] = field(default_factory=dict)
-    kind: Precision | None = None  # of the result, where it does not follow from the operands
-    least: Precision | None = None  # a type that the result is at least as wide as
-    demanded: bool = False  # the type follows from what reads the result, as that of a leaf
-    picks: bool = False  # the leading output axis of operand 1 is where operand 2 says, an integer for each cell
+    kind: Precision | None = None  # of the result, if independent of the operands
+    min_precision: Precision | None = None  # lower bound for the type of the result
+    follows_consumers: bool = False  # the type follows from the consumers, as for an open leaf
+    is_gather: bool = False  # operand 2 indexes the leading output axis of operand 1
 
     @property
     def outside(self) -> float | None:
-        """What a window reads outside its array."""
+        """The padding value that a window reads outside its array."""
         return self.reduce.neutral if self.reduce is not None else 0.0
 
     def precision(self, operands: list[Precision], weak: list[bool], default: Precision | None = None) -> Precision:
-        """Of the result. Of weak operands, such as mere numbers, only their being floats counts, beside integers; truth
-        values are summed as int32; `default` is the type of floats that follows from no operand."""
+        """The type of the result, by promotion of the operand types.
+
+        A weak operand, such as a number, only turns integers into floats. Sums of truth values are int32. `default` is
+        the type of floats if no operand determines one. Raises: DtypeError for floats in an integer operation.
+        """
         if self.kind is not None:
             return self.kind
-        found: Precision | None = None
+        promoted: Precision | None = None
         floats = self.domain is Domain.FLOAT
-        for at, (given, is_weak) in enumerate(zip(operands, weak, strict=True)):
-            if at in self.weak_operands:
+        for number, (operand, is_weak) in enumerate(zip(operands, weak, strict=True)):
+            if number in self.weak_operands:
                 continue
             if is_weak:
-                floats |= given.is_float
+                floats |= operand.is_float
             else:
-                found = given if found is None else promote(found, given)
+                promoted = operand if promoted is None else promote(promoted, operand)
         if self.domain in (Domain.INTEGER, Domain.WORD):
-            if any(given.is_float for given in operands):
+            if any(operand.is_float for operand in operands):
                 raise DtypeError(f"oc.{self.name} is an operation on integers; convert with x.astype(oc.int32)")
-            return uint32 if self.domain is Domain.WORD else found or int32
-        if found is None or (floats and not found.is_float):
-            found = default or precision(PRECISION.get())
-        if self.least is not None:
-            return promote(found, self.least)
-        counts = self.reduce is not None and self.reduce.name in ("add", "mul") and not self.picks
-        return int32 if found is bool_ and counts else found
+            return uint32 if self.domain is Domain.WORD else promoted or int32
+        if promoted is None or (floats and not promoted.is_float):
+            promoted = default or precision(PRECISION.get())
+        if self.min_precision is not None:
+            return promote(promoted, self.min_precision)
+        counts = self.reduce is not None and self.reduce.name in ("add", "mul") and not self.is_gather
+        return int32 if promoted is bool_ and counts else promoted
 
 
 def contraction(
@@ -127,13 +130,13 @@ def contraction(
     text: str = "",
     sizes: Mapping[str, int] | None = None,
     kind: Precision | None = None,
-    least: Precision | None = None,
-    picks: bool = False,
+    min_precision: Precision | None = None,
+    is_gather: bool = False,
 ) -> Operation:
     """`result =:reduce combine(operands)`, with the gradient that follows from the formula.
 
-    Grad: through a sum, the derivative of the formula; through a maximum or minimum, the same, shared equally among the
-    points that attain it.
+    Grad: the derivative of the formula; for a product, times the other factors; for a maximum or minimum, split equally
+    between the points that attain it.
     """
 
     def forward(s: Slots) -> None:
@@ -142,16 +145,16 @@ def contraction(
     def gradient(s: Slots) -> None:
         formula = combine(*s.operands)
         if reduce is None or reduce.name == "add":
-            known = s.value if reduce is None else None
-            _distribute(s, formula, s.gradient(), known)
+            value = s.value if reduce is None else None
+            _propagate(s, formula, s.gradient(), value)
             return
         if reduce.name == "mul":
-            _distribute(s, formula, s.gradient() * _other_factors(s, formula), None)
+            _propagate(s, formula, s.gradient() * _cofactor(s, formula), None)
             return
-        hit = apply("eq", s.stored(formula), s.value)
+        attains = apply("eq", s.stored(formula), s.value)
         ties = s.local("ties", 0)
-        ties.write(ADD, True, hit)
-        _distribute(s, formula, apply("where", hit, s.gradient() / ties, 0.0), None)
+        ties.write(ADD, True, attains)
+        _propagate(s, formula, apply("where", attains, s.gradient() / ties, 0.0), None)
 
     smooth = reduce is None or reduce.name in ("add", "mul", "max", "min")
     return Operation(
@@ -166,26 +169,29 @@ def contraction(
         text,
         sizes or {},
         kind,
-        least,
-        picks=picks,
+        min_precision,
+        is_gather=is_gather,
     )
 
 
-def _other_factors(s: Slots, factor: Term) -> Term:
-    """The product of all factors but this one: by division where that can be undone, and not by 0, infinity and NaN;
-    of several such factors, each receives the whole product."""
-    divides = apply("eq", factor / factor, 1.0)
-    others, rest = s.local("others", 0), s.local("rest", 0)
-    others.write(ADD, True, apply("where", divides, 0.0, 1.0))
-    rest.write(MUL, True, apply("where", divides, factor, 1.0))
-    alone = apply("where", apply("eq", others, 1.0), rest, s.value)
-    return apply("where", divides, s.value / factor, alone)
+def _cofactor(s: Slots, factor: Term) -> Term:
+    """The product of all factors except `factor`, the derivative of a product.
+
+    Computed as a quotient for a finite nonzero factor. For a single factor 0, infinity or NaN it is the product of the
+    invertible factors; if there are several of these, each receives the full product.
+    """
+    is_invertible = apply("eq", factor / factor, 1.0)
+    singular_count, invertible_product = s.local("others", 0), s.local("rest", 0)
+    singular_count.write(ADD, True, apply("where", is_invertible, 0.0, 1.0))
+    invertible_product.write(MUL, True, apply("where", is_invertible, factor, 1.0))
+    of_singular = apply("where", apply("eq", singular_count, 1.0), invertible_product, s.value)
+    return apply("where", is_invertible, s.value / factor, of_singular)
 
 
-def _distribute(s: Slots, formula: Term, g: Term, known: Term | None) -> None:
-    received = pullback(tree_of(formula), g, known)
+def _propagate(s: Slots, formula: Term, g: Term, result_value: Term | None) -> None:
+    cotangents = pullback(tree_of(formula), g, result_value)
     for number in range(1, len(s.operands) + 1):
         target = s.operand_gradient(number)
-        for hole, flow in received.items():
+        for hole, cotangent in cotangents.items():
             if hole.slot == number:
-                target.write(ADD, False, flow)
+                target.write(ADD, False, cotangent)

@@ -1,4 +1,4 @@
-"""Python's operators on tensors and on what stands for a number in an expression."""
+"""Operator overloading for tensors, symbols and captured sizes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from ocannl.lang.core.tensor import Tensor
 
 REGISTRY: dict[str, Callable[..., Any]] = {}
-"""Every declared operation by name; `operations` fills it, plugins may add to it."""
+"""Every declared operation by name; filled by `lang.ops`, extensible by plugins."""
 
 
 class Operators(Methods):
-    """Operators build expressions; whatever would need a value now says where values come from."""
+    """Operators build expressions; conversions that need a value raise CodeError with the alternative."""
 
     __slots__ = ()
     __array_ufunc__ = None  # np.float64(2) * t builds a tensor
@@ -145,11 +145,11 @@ class Operators(Methods):
 
     @property
     def T(self) -> Tensor:
-        """Input and output rows change places."""
+        """The transpose: swaps the input and output rows."""
         return _unary("transpose", self)
 
     def __getitem__(self, index: object) -> Tensor:
-        """The leftmost batch axis at an int or a static symbol."""
+        """The slice of the leftmost batch axis at an int or a static symbol."""
         return _binary("slice", self, index)
 
 

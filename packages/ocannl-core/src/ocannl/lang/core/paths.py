@@ -1,4 +1,4 @@
-"""Paths of parameters: one name for each."""
+"""Unique parameter paths."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Random contents: Threefry-4x32 with 20 rounds, keyed by the seed and the path of a parameter.
+"""Random contents: the counter-based generator Threefry-4x32-20 (Salmon et al. 2011), keyed by seed and path.
 
-Building something else first changes nothing: a stream depends on the seed, on the path in the first initialization
-code that contains the parameter, and on the ordinal of the random leaf inside the parameter's initial value.
+Streams are independent of the order of construction: a stream depends on the seed, on the path in the first
+initialization code that contains the parameter, and on the ordinal of the random leaf in the initial value.
 
     key       the seed, 64 bits; a digest of the path, 64 bits
-    counter   which four words of the stream, 64 bits; the ordinal; the call, which is 0 for initial values
+    counter   the block of four words in the stream, 64 bits; the ordinal; the call, which is 0 for initial values
 """
 
 from __future__ import annotations
@@ -28,43 +28,43 @@ from ocannl.lang.core.operation import Operation
 if TYPE_CHECKING:
     from ocannl.lang.core.tensor import Tensor
 
-Words = NDArray[np.uint32]
+UInt32Array = NDArray[np.uint32]
 
 
-def key_words(seed: int, path: str) -> Words:
-    """The key of a stream."""
+def stream_key(seed: int, path: str) -> UInt32Array:
+    """The 128-bit key of a stream."""
     digest = hashlib.blake2b(path.encode(), digest_size=8).digest()
     return np.array([seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF, *np.frombuffer(digest, "<u4")], np.uint32)
 
 
-def uniform_bits(seed: int, path: str, ordinal: int, number: int) -> Words:
-    """`number` uint32 words of the stream."""
+def uniform_bits(seed: int, path: str, ordinal: int, number: int) -> UInt32Array:
+    """The first `number` uint32 values of a stream."""
     blocks = np.arange((number + 3) // 4, dtype=np.uint64)
     counter = (blocks & np.uint64(0xFFFFFFFF), blocks >> np.uint64(32), ordinal, 0)
-    lanes = np.broadcast_arrays(*threefry4x32([*key_words(seed, path)], counter))
+    lanes = np.broadcast_arrays(*threefry4x32([*stream_key(seed, path)], counter))
     return np.stack(lanes, -1).reshape(-1)[:number]
 
 
-def digits(precision: Precision) -> int:
-    """How many random bits a number in [0, 1) of a float type has: as many as the type tells apart below 1."""
+def significand_bits(precision: Precision) -> int:
+    """Random bits of a uniform number of a float type: the bits of its significand."""
     return int(finfo(precision.numpy).nmant) + 1  # type: ignore[no-untyped-call]
 
 
 def unit_uniform(seed: int, path: str, ordinal: int, number: int, bits: int = 24) -> NDArray[np.floating]:
-    """Numbers in [0, 1): the top 24 bits of a word or less as float32, or the top 53 bits of two as float64."""
+    """Uniform numbers in [0, 1): up to 32 bits from one uint32 as float32, up to 53 from two as float64."""
     if bits <= 32:
-        words = uniform_bits(seed, path, ordinal, number)
-        return (words >> np.uint32(32 - bits)).astype(np.float32) * np.float32(2.0**-bits)
-    words = uniform_bits(seed, path, ordinal, 2 * number).astype(np.uint64)
-    both = (words[0::2] << np.uint64(32)) | words[1::2]
-    return (both >> np.uint64(64 - bits)).astype(np.float64) * 2.0**-bits
+        raw = uniform_bits(seed, path, ordinal, number)
+        return (raw >> np.uint32(32 - bits)).astype(np.float32) * np.float32(2.0**-bits)
+    halves = uniform_bits(seed, path, ordinal, 2 * number).astype(np.uint64)
+    wide = (halves[0::2] << np.uint64(32)) | halves[1::2]
+    return (wide >> np.uint64(64 - bits)).astype(np.float64) * 2.0**-bits
 
 
 Scale = Callable[[], float]
 
 
 class Keyed:
-    """Random contents of a node: which stream they are from."""
+    """Random contents of a node, drawn from the stream (path, ordinal)."""
 
     __slots__ = ("ordinal", "path")
 
@@ -72,8 +72,8 @@ class Keyed:
         self.path = key
         self.ordinal = 0
 
-    def key_by(self, path: str, ordinal: int) -> None:
-        """Settles the stream; the first to say so wins."""
+    def set_stream(self, path: str, ordinal: int) -> None:
+        """Sets the stream, unless it is set already."""
         if self.path is None:
             self.path, self.ordinal = path, ordinal
 
@@ -86,7 +86,7 @@ class Keyed:
 
 
 class Draw(Keyed):
-    """Random contents drawn on the host: those of initial values."""
+    """Random contents drawn on the host, for initial values."""
 
     __slots__ = ("distribution",)
 
@@ -96,13 +96,15 @@ class Draw(Keyed):
 
     def array(self, dims: tuple[int, ...], precision: Precision, seed: int) -> NDArray[np.generic]:
         refuse_integers(precision)
-        drawn = self.distribution(*self.stream(), math.prod(dims), digits(precision), seed)
+        drawn = self.distribution(*self.stream(), math.prod(dims), significand_bits(precision), seed)
         return drawn.astype(precision.numpy).reshape(dims)
 
 
 class Stream(Keyed):
-    """The four words of the key and the ordinal, for numbers that are drawn in code. `block` is what those drawn in a
-    block are keyed by, when nothing else says so."""
+    """The key and the ordinal of a stream as uint32 values, for numbers drawn by code.
+
+    `block` is the default stream of numbers drawn in a block (see `assign_streams`).
+    """
 
     __slots__ = ("block",)
 
@@ -111,27 +113,27 @@ class Stream(Keyed):
         self.block = block
 
     def array(self, dims: tuple[int, ...], precision: Precision, seed: int) -> NDArray[np.generic]:
-        part([self])
+        assign_streams([self])
         path, ordinal = self.stream()
-        return np.array([*key_words(seed, path), ordinal], np.uint32)
+        return np.array([*stream_key(seed, path), ordinal], np.uint32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sampling(Operation):
-    """Draws numbers in code; the initial values of a parameter are those of the host's `contents`, if there are any."""
+    """Draws numbers in code; `contents`, if given, draws the initial values of a parameter on the host instead."""
 
     contents: Draw | None = None
 
 
-def part(streams: Iterable[Stream]) -> None:
-    """Settles the streams of blocks; where several have one path they draw apart, by their order here."""
+def assign_streams(streams: Iterable[Stream]) -> None:
+    """Sets the streams of draws in blocks; equal paths are made unique by a suffix, in order."""
     streams = list(streams)
-    taken = {(s.path, s.ordinal) for s in streams}
+    used = {(s.path, s.ordinal) for s in streams}
     for s in streams:
         if s.path is None and s.block is not None:
             path, ordinal = s.block
-            s.key_by(next(p for p in _numbered(path) if (p, ordinal) not in taken), ordinal)
-            taken.add((s.path, s.ordinal))
+            s.set_stream(next(p for p in _numbered(path) if (p, ordinal) not in used), ordinal)
+            used.add((s.path, s.ordinal))
 
 
 def _numbered(path: str) -> Iterator[str]:
@@ -145,8 +147,11 @@ def refuse_integers(precision: Precision) -> None:
 
 
 class Distribution:
-    """Turns unit uniform numbers into those of a distribution: uniform in [low, high), or normal with mean `low` and
-    standard deviation `high - low`; both times `factor`, asked late since it may depend on inferred sizes."""
+    """A distribution: uniform in [low, high), or normal with mean `low` and standard deviation `high - low`.
+
+    Both are scaled by `factor`, evaluated late since it may depend on inferred sizes. Normal numbers are
+    computed by the Box-Muller transform (Box and Muller 1958).
+    """
 
     __slots__ = ("factor", "low", "normal", "span")
 
@@ -168,8 +173,8 @@ class Distribution:
         return np.asarray(out, unit.dtype)
 
 
-class Fanned(Distribution):
-    """A centered distribution scaled by the fan of the parameter that it is drawn into."""
+class FanScaled(Distribution):
+    """A centered distribution scaled by the fan of the parameter (Glorot and Bengio 2010; He et al. 2015)."""
 
     __slots__ = ("gain", "fans")
 
@@ -184,7 +189,7 @@ class Fanned(Distribution):
         return super().__call__(path, ordinal, number, bits, seed)
 
     def bind(self, t: Tensor) -> None:
-        """Takes the sizes from `t`: fan in is the product of its input axes, fan out of its output axes."""
+        """Scales by the sizes of `t`: the fan-in is the product of its input axes, the fan-out of its output axes."""
 
         def factor() -> float:
             fan = sum(math.prod(axis.size for axis in getattr(t.shape, row)) for row in self.fans)

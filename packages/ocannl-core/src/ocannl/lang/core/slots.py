@@ -1,24 +1,23 @@
-"""The slots of an operation: how its declaration speaks of the tensors it is applied to, and how that becomes code.
+"""Slots: the placeholders for tensors in the rules of an operation, and their elaboration to assignments.
 
-    v t g      the result's value, value again, and gradient
-    v1 t1 g1   those of the first operand, and so on
+    v t g      value of the result (v and t are synonyms), and its gradient
+    v1 t1 g1   value and gradient of the first operand, and so on
 
 A slot is read as a term and written by an assignment: `v["=:"] = e`, `g1 += e`. The projections of the operation give
-the indices of all of them.
+the indices of every slot.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ocannl.base.errors import CodeError, ShapeError
-from ocannl.ir.assign import Assign, Index, Origin, Pick, Piece, Read, Value
-from ocannl.ir.index import TRUE, Affine, Cond, Sym, SymKind, inside
+from ocannl.ir.assign import Assign, Index, IndirectIndex, Origin, Piece, Read, Value
+from ocannl.ir.index import TRUE, Affine, Cond, Sym, SymKind, bounds_condition
 from ocannl.ir.ops import ADD, BY_NAME, Op
 from ocannl.ir.projections import Projection, Projections
-from ocannl.lang.core.terms import Hole, Place, Shifted, Term, Tree, holes, instantiate, tree_of
+from ocannl.lang.core.terms import AxisIndex, Hole, ShiftedRead, Term, Tree, holes, instantiate, tree_of
 
 ACCUMULATORS: dict[str, str] = {
     "+": "add", "-": "sub", "*": "mul", "/": "div", "**": "pow", "?/": "relu_gate", "?^": "sat01_gate", "||": "or",
@@ -26,37 +25,38 @@ ACCUMULATORS: dict[str, str] = {
 }  # fmt: skip
 
 
-def spelled(text: object) -> tuple[Op | None, bool]:
-    """The accumulating operation of `=+`, `=:+`, ..., and whether it clears first; `=:` is a plain store."""
+def parse_assignment(text: object) -> tuple[Op | None, bool]:
+    """Parses `=+`, `=:+`, ...: the accumulating operation, and whether the target is cleared first; `=:` is a store."""
     if isinstance(text, str) and text.startswith("="):
         clear = text.startswith("=:")
-        rest = text[2 if clear else 1 :]
-        if clear and not rest:
+        sign = text[2 if clear else 1 :]
+        if clear and not sign:
             return None, True
-        if rest in ACCUMULATORS:
-            return BY_NAME[ACCUMULATORS[rest]], clear
-    known = " ".join(f"={a}" for a in ACCUMULATORS)
-    raise CodeError(f"{text!r} is not an assignment; there are =: (store) and {known}, each also as =: with that sign")
+        if sign in ACCUMULATORS:
+            return BY_NAME[ACCUMULATORS[sign]], clear
+    signs = " ".join(f"={a}" for a in ACCUMULATORS)
+    raise CodeError(f"{text!r} is not an assignment; there are =: (store) and {signs}, each also as =: with that sign")
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
-    """A formula for each operand, of which a box takes the one whose operand takes part in it: the parts of a
-    concatenation."""
+class ConcatParts:
+    """The parts of a concatenation: one formula per operand, of which every box uses that of the operand it covers."""
 
     choices: tuple[Term, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SlotAssign:
-    """target <- target accum tree, where every hole has the index of its slot; of `parts`, a tree for each operand, the
-    one that is present in a box."""
+    """`target <- target accum tree`, where every hole is read at the index of its slot.
+
+    With `is_concat` there is one tree per operand; a box uses the tree of the operand it covers.
+    """
 
     target: Hole
     accum: Op | None
     clear: bool
     trees: tuple[Tree, ...]
-    parts: bool = False
+    is_concat: bool = False
 
 
 class Slot(Term):
@@ -70,11 +70,12 @@ class Slot(Term):
         self._out = out
 
     def write(self, accum: Op | None, clear: bool, value: object) -> None:
-        choices = value.choices if isinstance(value, Present) else (value,)
-        self._out.append(SlotAssign(self.hole, accum, clear, tuple(map(tree_of, choices)), isinstance(value, Present)))
+        is_concat = isinstance(value, ConcatParts)
+        choices = value.choices if isinstance(value, ConcatParts) else (value,)
+        self._out.append(SlotAssign(self.hole, accum, clear, tuple(map(tree_of, choices)), is_concat))
 
     def __setitem__(self, spelling: object, value: object) -> None:
-        self.write(*((None, True) if spelling is Ellipsis else spelled(spelling)), value)
+        self.write(*((None, True) if spelling is Ellipsis else parse_assignment(spelling)), value)
 
     def __iadd__(self, value: object) -> Slot:
         self.write(ADD, False, value)
@@ -85,8 +86,8 @@ class Slot(Term):
         return self
 
 
-class NoSlot:
-    """The gradient of an operand that has none: what is added to it is dropped."""
+class NullSlot:
+    """The gradient slot of an operand without gradient; writes are discarded."""
 
     __slots__ = ()
 
@@ -95,33 +96,21 @@ class NoSlot:
 
     def __setitem__(self, spelling: object, value: object) -> None:
         if spelling is not Ellipsis:
-            spelled(spelling)
+            parse_assignment(spelling)
 
-    def __iadd__(self, value: object) -> NoSlot:
+    def __iadd__(self, value: object) -> NullSlot:
         return self
 
     __isub__ = __iadd__
 
 
-_NAME = re.compile(r"([vtg])([1-9][0-9]*)?")
-
-
-def slot_of(name: str, operands: int) -> tuple[str, int] | None:
-    """The letter and the number of a slot, or None when an operation of that many operands has no such slot."""
-    found = _NAME.fullmatch(name)
-    if found is None:
-        return None
-    number = int(found[2] or 0)
-    return (found[1], number) if number <= operands else None
-
-
 @dataclass(frozen=True, slots=True)
-class Picked:
-    """Axis `axis` of the tensor at `slot` is not walked: it is where the value of `place` says."""
+class IndirectAxis:
+    """Axis `axis` of the tensor at `slot` has no loop: its index is the value of `index` (a gather)."""
 
     slot: int
     axis: int
-    place: Tree
+    index: Tree
 
 
 def elaborate(
@@ -129,77 +118,81 @@ def elaborate(
     projections: Projections,
     outside: float | None,
     origin: Origin,
-    picked: tuple[Picked, ...] = (),
+    indirect_axes: tuple[IndirectAxis, ...] = (),
 ) -> Iterator[Assign]:
-    """Slot assignments as code. A read that leaves its array gives `outside`; a write that leaves it is not done."""
+    """Elaborates slot assignments. Reads out of bounds give `outside`; writes out of bounds are masked."""
     for a in assigns:
         pieces = []
         for projection in projections.pieces:
-            piece = _piece(a, projection, projections, outside, picked)
+            piece = _piece(a, projection, projections, outside, indirect_axes)
             if piece is not None:
                 pieces.append(piece)
         yield Assign(a.target.node, a.accum, a.clear, tuple(pieces), origin)
 
 
 def _piece(
-    a: SlotAssign, walked: Projection, projections: Projections, outside: float | None, picked: tuple[Picked, ...]
+    a: SlotAssign,
+    projection: Projection,
+    projections: Projections,
+    outside: float | None,
+    indirect_axes: tuple[IndirectAxis, ...],
 ) -> Piece | None:
-    projection, places = _picking(walked, projections, picked)
+    projection, syms = _with_indirect_axes(projection, projections, indirect_axes)
 
-    def read(leaf: Hole | Place | Shifted) -> Value:
-        hole = leaf.hole if isinstance(leaf, Shifted) else leaf
-        at, dims = projection.at(hole.slot), projections.dims(hole.slot)
-        assert at is not None
-        if isinstance(hole, Place):
-            return Index(at[hole.axis])
-        beyond = outside
-        if isinstance(leaf, Shifted):
-            at, beyond = _shifted(at, leaf, projection), leaf.outside
-        leaves = not all(inside(i, n).is_true for i, n in zip(at, dims, strict=True))
-        return Read(hole.node, at, beyond if leaves else None, hole.merge)
+    def read(leaf: Hole | AxisIndex | ShiftedRead) -> Value:
+        hole = leaf.hole if isinstance(leaf, ShiftedRead) else leaf
+        indices, dims = projection.at(hole.slot), projections.dims(hole.slot)
+        assert indices is not None
+        if isinstance(hole, AxisIndex):
+            return Index(indices[hole.axis])
+        padding = outside
+        if isinstance(leaf, ShiftedRead):
+            indices, padding = _shifted(indices, leaf, projection), leaf.outside
+        in_bounds = all(bounds_condition(index, size).is_true for index, size in zip(indices, dims, strict=True))
+        return Read(hole.node, indices, None if in_bounds else padding, hole.merge)
 
-    at, dims = projection.at(a.target.slot), projections.dims(a.target.slot)
-    needed = [{n} if a.parts else {hole.slot for hole in holes(tree)} for n, tree in enumerate(a.trees, 1)]
-    present = [t for t, slots in zip(a.trees, needed, strict=True) if None not in map(projection.at, slots)]
-    if at is None or not present:
+    indices, dims = projection.at(a.target.slot), projections.dims(a.target.slot)
+    slots_read = [{n} if a.is_concat else {hole.slot for hole in holes(tree)} for n, tree in enumerate(a.trees, 1)]
+    present = [t for t, slots in zip(a.trees, slots_read, strict=True) if None not in map(projection.at, slots)]
+    if indices is None or not present:
         return None
     if len(present) > 1:
-        raise ShapeError("two operands are laid in the same place: give each of them an axis of its own in the spec")
+        raise ShapeError("two operands overlap: give each of them an axis of its own in the spec")
     when: Cond = TRUE
-    for index, size in zip(at, dims, strict=True):
-        fact = inside(index, size)
-        when = when if fact.is_true else when & fact
-    picks = tuple(Pick(sym, instantiate(p.place, read)) for sym, p in zip(places, picked, strict=True))
-    return Piece(projection.loops, at, instantiate(present[0], read), when, picks)
+    for index, size in zip(indices, dims, strict=True):
+        in_bounds = bounds_condition(index, size)
+        when = when if in_bounds.is_true else when & in_bounds
+    indirect = tuple(IndirectIndex(sym, instantiate(p.index, read)) for sym, p in zip(syms, indirect_axes, strict=True))
+    return Piece(projection.loops, indices, instantiate(present[0], read), when, indirect)
 
 
-def _shifted(at: tuple[Affine, ...], leaf: Shifted, projection: Projection) -> tuple[Affine, ...]:
+def _shifted(indices: tuple[Affine, ...], leaf: ShiftedRead, projection: Projection) -> tuple[Affine, ...]:
     along = projection.at(leaf.along)
     sym = along[0].only_sym if along else None
     assert sym is not None
-    return tuple(index.substitute({sym: Affine.of(sym) + leaf.by}) for index in at)
+    return tuple(index.substitute({sym: Affine.of(sym) + leaf.shift}) for index in indices)
 
 
-def _picking(
-    projection: Projection, projections: Projections, picked: tuple[Picked, ...]
+def _with_indirect_axes(
+    projection: Projection, projections: Projections, indirect_axes: tuple[IndirectAxis, ...]
 ) -> tuple[Projection, list[Sym]]:
-    """The same cells with symbols that are picked instead of loops, and these symbols."""
+    """The projection with the loops of indirect axes replaced by bound symbols, and these symbols."""
     syms: list[Sym] = []
-    for p in picked:
-        at = projection.at(p.slot)
-        assert at is not None
-        old, size = at[p.axis].only_sym, projections.dims(p.slot)[p.axis]
-        syms.append(Sym(old.name if old else "at", 0, size - 1, SymKind.PICKED))
-        place = Affine.of(syms[-1])
-        if old is None:  # an axis of size 1, which nobody walks
+    for p in indirect_axes:
+        indices = projection.at(p.slot)
+        assert indices is not None
+        old, size = indices[p.axis].only_sym, projections.dims(p.slot)[p.axis]
+        syms.append(Sym(old.name if old else "at", 0, size - 1, SymKind.INDIRECT))
+        index = Affine.of(syms[-1])
+        if old is None:  # an axis of size 1 has no loop
             operands = list(projection.operands)
-            operands[p.slot - 1] = (*at[: p.axis], place, *at[p.axis + 1 :])
+            operands[p.slot - 1] = (*indices[: p.axis], index, *indices[p.axis + 1 :])
             projection = replace(projection, operands=tuple(operands))
             continue
-        swap = {old: place}
+        substitution = {old: index}
         projection = Projection(
             tuple(loop for loop in projection.loops if loop is not old),
-            tuple(i.substitute(swap) for i in projection.result),
-            tuple(o and tuple(i.substitute(swap) for i in o) for o in projection.operands),
+            tuple(i.substitute(substitution) for i in projection.result),
+            tuple(o and tuple(i.substitute(substitution) for i in o) for o in projection.operands),
         )
     return projection, syms

@@ -12,7 +12,7 @@ from ocannl.lang.core.operators import Operators
 
 
 class Symbol(Sym, Operators):
-    """A static index; inside an expression it is its value. It equals itself only: the compiler compares indices."""
+    """A static index; in an expression it is a number. Equality is identity, since the compiler compares indices."""
 
     __slots__ = ()
     __eq__ = object.__eq__
@@ -24,7 +24,7 @@ class Symbol(Sym, Operators):
 
 
 def symbol(name: str, low: int, high: int) -> Symbol:
-    """A static index `low <= name < high`, given at each call of a routine: `step(n=3)`."""
+    """A static index `low <= name < high`, passed to each call of a routine: `step(n=3)`."""
     if not isinstance(name, str) or identifier(name) != name or keyword.iskeyword(name):
         raise CodeError(f"a symbol is called by a plain identifier, since calls name it; not {name!r}")
     try:
@@ -36,5 +36,5 @@ def symbol(name: str, low: int, high: int) -> Symbol:
     if not -(2**62) <= low <= high <= 2**62:
         raise CodeError(f"the bounds of symbol `{name}` fit 63 bits; {low} and {high} do not")
     if high <= low:
-        raise CodeError(f"symbol `{name}` has no value at all: {low} <= {name} < {high}")
+        raise CodeError(f"symbol `{name}` has an empty range: {low} <= {name} < {high}")
     return Symbol(name, low, high - 1, SymKind.STATIC)

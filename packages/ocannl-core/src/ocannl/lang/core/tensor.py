@@ -1,7 +1,7 @@
-"""A tensor: a value node, usually a gradient node, a shape that infers itself, and the code that computes both.
+"""Tensors: a value node, an optional gradient node, an inferred shape, and the code that computes both nodes.
 
-Nothing is computed when an expression is written. `forward`, `backprop`, `zero_grads` and `init_params` are code; a
-`Context` compiles and runs it.
+Expressions are lazy: `forward`, `backprop`, `zero_grads` and `init_params` are code, which a `Context` compiles and
+runs.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.core import dtypes, graph
 from ocannl.lang.core.application import Application, describe
-from ocannl.lang.core.context_vars import checked_label, composed, differentiable, site
-from ocannl.lang.core.dtypes import Typing
+from ocannl.lang.core.context_vars import checked_label, enclosing_call, gradients_enabled, site
+from ocannl.lang.core.dtypes import DtypeInference
 from ocannl.lang.core.fill import fill
 from ocannl.lang.core.operation import Operation
 from ocannl.lang.core.operators import Operators
@@ -33,25 +33,25 @@ if TYPE_CHECKING:
 
 
 class Tensor(Operators):
-    """See the module. Tensors are identity objects: `==` between tensors is `is`; compare values with `oc.eq`.
+    """A node of the lazy expression graph. `==` between tensors is identity; `oc.eq` compares values.
 
-    `application` is the operation that gives the value, None for a leaf; `literal` the number that a leaf stands for;
-    `initial` what a parameter without contents starts as; `path` where a block keeps a parameter; `typing` what is
-    known of its data type.
+    `application` is the operation with its operands, None for a leaf; `literal` the value of a constant; `initial` the
+    initial value of a parameter without contents; `path` the path of a parameter in its block; `typing` its data type
+    as far as inferred.
     """
 
     __slots__ = (
         "__weakref__", "_emit", "_gradient", "_projections", "_shape", "application", "has_gradient", "initial",
-        "literal", "named", "node", "path", "provenance", "typing",
+        "literal", "is_named", "node", "path", "provenance", "typing",
     )  # fmt: skip
 
     def __init__(
         self,
         node: TNode,
         emit: Callable[[Tensor], Shape],
-        typing: Typing,
+        typing: DtypeInference,
         *,
-        named: bool = True,
+        is_named: bool = True,
         application: Application | None = None,
         literal: Callable[[], Number | Index] | None = None,
         initial: Tensor | float | None = None,
@@ -62,11 +62,11 @@ class Tensor(Operators):
         self.application = application
         self.literal = literal
         self.initial = initial
-        self.named = named
+        self.is_named = is_named
         self.has_gradient = has_gradient
         self.path: str | None = None
-        words = None if application is None else composed.get() or (lambda: describe(self))
-        self.provenance = Provenance(lambda: self.label, node.role.value, words, node.where)
+        text = None if application is None else enclosing_call.get() or (lambda: describe(self))
+        self.provenance = Provenance(lambda: self.label, node.role.value, text, node.where)
         self._gradient: Tensor | None = None
         self._projections: Projections | None = None
         self._shape: Shape | None = None
@@ -80,20 +80,22 @@ class Tensor(Operators):
     # --- shape -------------------------------------------------------------------------------------------------------
 
     def emit(self) -> Shape:
-        """States the shape constraints of this tensor, if that has not been done: when the expression is written, or,
-        inside a recorder, when it is first needed."""
+        """Emits the shape constraints of this tensor once.
+
+        Called when the expression is built; inside a recorder, when the shape is first needed.
+        """
         if self._shape is None:
             self._shape = self._emit(self)
         return self._shape
 
     @property
     def handle(self) -> Shape:
-        """The shape as inference knows it, without solving anything."""
+        """The shape as inferred so far; reading it solves nothing."""
         return self.emit()
 
     @property
     def shape(self) -> TensorShape:
-        """Rows, sizes and units; reading them finishes inference of everything connected."""
+        """Rows, sizes and units. Reading them finishes inference of everything connected."""
         return TensorShape(self.emit())
 
     @property
@@ -103,12 +105,12 @@ class Tensor(Operators):
 
     @property
     def known_shape(self) -> str:
-        """What is known so far, unsolved parts as variables; changes nothing."""
+        """The shape inferred so far, with variables for unsolved parts; changes nothing."""
         return self.emit().known
 
     @property
     def projections(self) -> Projections:
-        """How this tensor's operation walks its operands."""
+        """The loops of the operation and the indices of its operands."""
         if self._projections is None:
             assert self.application is not None
             self._projections = self.application.projections(self)
@@ -123,17 +125,17 @@ class Tensor(Operators):
 
     @property
     def grad(self) -> Tensor | None:
-        """The gradient, to be read and assigned in code; None when the tensor has none."""
+        """The gradient tensor, to be read and assigned in code; None if the tensor has no gradient."""
         if not self.has_gradient:
             if recorder.get() is not None:
                 reason = "it was" if self.is_parameter else "it depends on no parameter, or was"
                 raise CodeError(f"`{self.label}` has no gradient: {reason} built inside oc.no_grad()")
             return None
         if self._gradient is None:
-            typing = dtypes.gradient(self.typing)
-            about = Role.GRADIENT, lambda: self.dims, lambda: typing.settle(relying)
-            node = TNode("", *about, of=self.node, where=self.node.where)
-            self._gradient = Tensor(node, lambda _: self.emit(), typing.given_to(node))
+            typing = dtypes.gradient_dtype(self.typing)
+            attributes = Role.GRADIENT, lambda: self.dims, lambda: typing.settle(use_site)
+            node = TNode("", *attributes, gradient_of=self.node, where=self.node.where)
+            self._gradient = Tensor(node, lambda _: self.emit(), typing.bind(node))
         return self._gradient
 
     @grad.setter
@@ -145,7 +147,7 @@ class Tensor(Operators):
 
     @property
     def merge(self) -> Tensor:
-        """The merge buffer of this tensor's node: another context's copy, put there by `oc.transfer`, read in code."""
+        """The merge buffer of the node: a copy from another context, filled by `oc.transfer` and read by code."""
         return MergeBuffer(self)
 
     @property
@@ -154,27 +156,27 @@ class Tensor(Operators):
 
     @property
     def dtype(self) -> Precision:
-        """The type of the numbers; asking settles it."""
+        """The data type. Reading it settles the type."""
         return self.node.precision
 
     def with_dtype(self, dtype: object) -> Tensor:
-        """This tensor, stored as `dtype`: say so before anything reads it. To convert it, there is `t.astype`."""
-        self.typing.say(precision(dtype), f"with_dtype ({site().where})")
+        """Sets the storage type and returns the tensor; only before its first use. `t.astype` converts values."""
+        self.typing.require(precision(dtype), f"with_dtype ({site().where})")
         return self
 
     def with_label(self, label: str) -> Tensor:
-        """This tensor, called `label` from now on."""
+        """Sets the label and returns the tensor."""
         self.node.label = checked_label(label)
-        self.named = True
+        self.is_named = True
         return self
 
     def rename_if_unnamed(self, label: str) -> None:
-        if not self.named:
+        if not self.is_named:
             self.with_label(label)
 
     @property
     def is_merged(self) -> bool:
-        """Whether it reads what a transfer has put beside its node."""
+        """Whether the tensor reads the merge buffer of its node."""
         return False
 
     @property
@@ -188,7 +190,7 @@ class Tensor(Operators):
         return Origin(self.label, self.node.where)
 
     def value_code(self) -> Iterable[Assign]:
-        """The assignments that compute the value from the operands; none for a leaf that is given from outside."""
+        """The assignments that compute the value from the operands; none for a leaf set from outside."""
         if self.application is not None:
             return self.application.code(self, self.application.operation.forward)
         if self.literal is not None:
@@ -196,7 +198,7 @@ class Tensor(Operators):
         return ()
 
     def gradient_code(self) -> Iterable[Assign]:
-        """The assignments that hand this tensor's gradient on to its operands."""
+        """The assignments that accumulate the gradients of the operands from the gradient of this tensor."""
         app = self.application
         if app is None or not self.has_gradient or app.operation.gradient is None:
             return ()
@@ -207,27 +209,27 @@ class Tensor(Operators):
 
     @property
     def params(self) -> Mapping[str, Tensor]:
-        """The parameters this tensor depends on, in order of creation, by path."""
+        """The parameters this tensor depends on, by path, in order of creation."""
         return graph.parameters(self)
 
     @property
     def forward(self) -> Code:
-        """Computes the value: each tensor it depends on once, operands first; parameters are not initialized by it."""
+        """Code that computes the value and all tensors it depends on, each once; does not initialize parameters."""
         return graph.forward(self)
 
     @property
     def backprop(self) -> Code:
-        """Adds to the gradients of what this tensor depends on, given its own gradient; seeds and clears nothing."""
+        """Code that accumulates the gradients of all tensors this one depends on; does not seed or clear gradients."""
         return graph.backprop(self)
 
     @property
     def zero_grads(self) -> Code:
-        """Sets the gradients of this tensor and of everything it depends on to zero."""
+        """Code that zeroes the gradients of this tensor and of all tensors it depends on."""
         return graph.zero_grads(self)
 
     @property
     def init_params(self) -> Code:
-        """Computes the initial values of the parameters this tensor depends on."""
+        """Code that computes the initial values of the parameters this tensor depends on."""
         return graph.init_params(self)
 
     def inputs(self) -> list[Tensor]:
@@ -236,16 +238,16 @@ class Tensor(Operators):
         return sorted((t for t in leaves if not t.is_parameter), key=lambda t: t.node.id)
 
     def find(self, path: str) -> Tensor:
-        """The parameter at a path such as `layers.0.w`, or the tensor of that label in this graph."""
+        """The parameter at a path such as `layers.0.w`, or the tensor with this label in the graph."""
         params = self.params
         if path in params:
             return params[path]
-        found = [t for t in graph.ancestors([self]) if t.label == path]
-        if not found:
+        labelled = [t for t in graph.ancestors([self]) if t.label == path]
+        if not labelled:
             raise CodeError(f"`{self.label}` depends on nothing called {path!r}; parameters are {list(params)}")
-        return found[-1]
+        return labelled[-1]
 
-    if TYPE_CHECKING:  # what needs a context is attached where contexts are known
+    if TYPE_CHECKING:  # attached by `ocannl`, since they need contexts
 
         def numpy(self, ctx: Any = None) -> np.ndarray[Any, Any]: ...
         def eval(self, ctx: Any = None) -> np.ndarray[Any, Any]: ...
@@ -254,54 +256,54 @@ class Tensor(Operators):
     # --- assignments, inside a recorder ------------------------------------------------------------------------------
 
     def __iadd__(self, value: object) -> Tensor:
-        return in_place(self, "=+", value)
+        return augmented_assign(self, "=+", value)
 
     def __isub__(self, value: object) -> Tensor:
-        return in_place(self, "=-", value)
+        return augmented_assign(self, "=-", value)
 
     def __imul__(self, value: object) -> Tensor:
-        return in_place(self, "=*", value)
+        return augmented_assign(self, "=*", value)
 
     def __itruediv__(self, value: object) -> Tensor:
-        return in_place(self, "=/", value)
+        return augmented_assign(self, "=/", value)
 
     def __ipow__(self, value: object) -> Tensor:
-        return in_place(self, "=**", value)
+        return augmented_assign(self, "=**", value)
 
     def __ior__(self, value: object) -> Tensor:
-        return in_place(self, "=||", value)
+        return augmented_assign(self, "=||", value)
 
     def __iand__(self, value: object) -> Tensor:
-        return in_place(self, "=&&", value)
+        return augmented_assign(self, "=&&", value)
 
     def __imatmul__(self, value: object) -> NoReturn:
-        raise _meaningless("@=")
+        raise _unsupported_assignment("@=")
 
     def __imod__(self, value: object) -> NoReturn:
-        raise _meaningless("%=")
+        raise _unsupported_assignment("%=")
 
     def __ixor__(self, value: object) -> NoReturn:
-        raise _meaningless("^=")
+        raise _unsupported_assignment("^=")
 
     def __ifloordiv__(self, value: object) -> NoReturn:
-        raise _meaningless("//=")
+        raise _unsupported_assignment("//=")
 
     def __ilshift__(self, value: object) -> NoReturn:
-        raise _meaningless("<<=")
+        raise _unsupported_assignment("<<=")
 
     def __irshift__(self, value: object) -> NoReturn:
-        raise _meaningless(">>=")
+        raise _unsupported_assignment(">>=")
 
     def __setitem__(self, key: object, value: object) -> None:
-        _recorded(f"{self.label}[...] = ...").assign_item(self, key, value)
+        _active_recorder(f"{self.label}[...] = ...").assign_item(self, key, value)
 
     def __repr__(self) -> str:
         shape = "pending" if self._shape is None else self._shape.known
-        return f"<{self.label}: {shape or 'scalar'} {self.typing.known}>"
+        return f"<{self.label}: {shape or 'scalar'} {self.typing.current}>"
 
 
 class MergeBuffer(Tensor):
-    """A leaf that shares node and shape with its tensor, and reads what a transfer has put beside it."""
+    """A leaf with the node and shape of its tensor; reads the merge buffer of the node."""
 
     __slots__ = ()
 
@@ -323,26 +325,26 @@ class MergeBuffer(Tensor):
         raise CodeError(f"`{self.label}` has no value of its own to look at: it is read in code")
 
 
-def in_place(lhs: Tensor, spelling: str, value: object) -> Tensor:
-    """`lhs += value` and its likes."""
+def augmented_assign(lhs: Tensor, spelling: str, value: object) -> Tensor:
+    """Records an augmented assignment, such as `lhs += value`."""
     sign = {"=||": "|", "=&&": "&"}.get(spelling, spelling[1:])
     name = lhs.label
     is_result = lhs.application is not None and lhs.application.operation.name != "slice"
     instead = f"for a new tensor write `{name} = {name} {sign} ...`, else " if is_result else ""
-    _recorded(f"{name} {sign}= ...", instead).assign_in_place(lhs, spelling, value)
+    _active_recorder(f"{name} {sign}= ...", instead).assign_augmented(lhs, spelling, value)
     return lhs
 
 
-def _meaningless(sign: str) -> CodeError:
+def _unsupported_assignment(sign: str) -> CodeError:
     return CodeError(f"`{sign}` is no assignment of tensors; there are += -= *= /= **= |= &= and `lhs[...] = e`")
 
 
-def _recorded(what: str, instead: str = "") -> Recorder:
+def _active_recorder(statement: str, instead: str = "") -> Recorder:
     active = recorder.get()
     if active is None:
         raise CodeError(
-            f"`{what}` assigns, and assignments are recorded: {instead}put it into a function decorated with @oc.cd, "
-            f'or into `with oc.cd("title"):`, and run the code with ctx.run'
+            f"`{statement}` assigns, and assignments are recorded: {instead}put it into a function decorated with "
+            f'@oc.cd, or into `with oc.cd("title"):`, and run the code with ctx.run'
         )
     return active
 
@@ -354,45 +356,45 @@ def apply(
     captures: Mapping[str, Any] | None = None,
     label: str | None = None,
 ) -> Tensor:
-    """The result of an operation: its shape constraints are stated now, its values come when code is run."""
-    given = tuple(operands)
-    at = site()
+    """Applies an operation: emits the shape constraints of the result; its values are computed when code is run."""
+    inputs = tuple(operands)
+    call_site = site()
     result: Tensor
-    typing = dtypes.result(operation, given, recorder.get() is not None)
-    wants = operation.gradient is not None and typing.is_float and any(t.has_gradient for t in given)
+    typing = dtypes.result_dtype(operation, inputs, recorder.get() is not None)
+    is_differentiable = operation.gradient is not None and typing.is_float and any(t.has_gradient for t in inputs)
 
     if not typing.is_float and operation.name not in COMPARISONS:
-        refuse_wide(given, typing.known)
+        check_literal_range(inputs, typing.current)
 
-    name = at.name if label is None else checked_label(label)
-    about = Role.RESULT, lambda: result.dims, lambda: typing.settle(relying)
-    node = TNode(name or operation.name, *about, where=at.where)
-    application = Application(operation, given, captures or NOTHING)
+    name = call_site.name if label is None else checked_label(label)
+    attributes = Role.RESULT, lambda: result.dims, lambda: typing.settle(use_site)
+    node = TNode(name or operation.name, *attributes, where=call_site.where)
+    application = Application(operation, inputs, captures or EMPTY_MAPPING)
     result = Tensor(
         node,
-        application.state,
-        typing.given_to(node),
-        named=bool(name),
+        application.emit_constraints,
+        typing.bind(node),
+        is_named=bool(name),
         application=application,
-        has_gradient=wants and differentiable.get() and recorder.get() is None,
+        has_gradient=is_differentiable and gradients_enabled.get() and recorder.get() is None,
     )
     return result
 
 
-def relying() -> str:
-    """Who settles a type by asking for it."""
+def use_site() -> str:
+    """The current call site, as the origin of a type that is settled by being read."""
     where = site().where
     return f"its use ({where})" if where else "its use"
 
 
-NOTHING: Mapping[str, Any] = {}
+EMPTY_MAPPING: Mapping[str, Any] = {}
 COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 
 
-def refuse_wide(operands: tuple[Tensor, ...], precision: Precision) -> None:
-    """Numbers beside integers take their type, and must fit it."""
+def check_literal_range(operands: tuple[Tensor, ...], precision: Precision) -> None:
+    """Checks that literals beside integer tensors fit the type of these. Raises: DataError."""
     limits = np.iinfo(precision.numpy) if precision.name != "bool" else None
     for t in operands:
-        number = t.literal() if t.literal is not None and t.typing.known is int32 else None
+        number = t.literal() if t.literal is not None and t.typing.current is int32 else None
         if limits and isinstance(number, Number) and not limits.min <= number.value <= limits.max:
             raise DataError(f"{number.value} does not fit {precision}, the type it takes beside tensors of that type")

@@ -1,8 +1,8 @@
 """Formulas over the slots of one operation, and their derivatives.
 
-A formula is a tree of `Apply`, `Number`, `Index` and `Convert` from `ir.assign` with holes for leaves: a hole is a node
-together with the tensor of the operation (its slot) whose index it is read at. Declarations of operations are written
-with `Term`s, which build such trees; projections turn holes into reads, once for each piece.
+A formula is a tree of `Apply`, `Number`, `Index` and `Convert` from `ir.assign` with holes as leaves: a hole is a node
+and the slot of the operation at whose index the node is read. Declarations of operations are written with `Term`s,
+which build such trees by operator overloading; elaboration replaces holes by reads, once per piece of the projections.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ocannl.ir.tnode import TNode
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """`node` at the index of tensor `slot`: 0 is the result, n the n-th operand."""
+    """A read of `node` at the index of tensor `slot`: 0 is the result, n the n-th operand."""
 
     node: TNode
     slot: int
@@ -28,28 +28,28 @@ class Hole:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The index along axis `axis`, in memory order, of tensor `slot`, as a number."""
+class AxisIndex:
+    """The index along axis `axis` (in memory order) of tensor `slot`, as a number."""
 
     slot: int
     axis: int
 
 
 @dataclass(frozen=True, slots=True)
-class Shifted:
-    """A hole, read where the one index of tensor `along` is `by` larger; the number `outside` where its array ends."""
+class ShiftedRead:
+    """A hole read with the only index of tensor `along` increased by `shift`; `outside` if that is out of bounds."""
 
     hole: Hole
     along: int
-    by: int
+    shift: int
     outside: float
 
 
-Tree = Hole | Place | Shifted | Number | Index | Apply | Convert
+Tree = Hole | AxisIndex | ShiftedRead | Number | Index | Apply | Convert
 
 
 def tree_of(value: object) -> Tree:
-    """A term, or a number that stands in a formula."""
+    """The tree of a term, or of a number in a formula. Raises: CodeError for anything else."""
     if isinstance(value, Term):
         return value.tree
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -63,12 +63,12 @@ def apply(name: str, *args: object) -> Term:
 
 
 def convert(term: Term, kind: Precision) -> Term:
-    """The formula's value in another type."""
+    """The value of a formula, converted to another type."""
     return Term(Convert(term.tree, kind))  # type: ignore[arg-type]
 
 
 class Term:
-    """A formula with Python's operators."""
+    """A formula; operators build larger formulas."""
 
     __slots__ = ("tree",)
     __array_ufunc__ = None
@@ -137,10 +137,10 @@ class Term:
         raise CodeError("the formula of an operation has no truth value; use oc.where")
 
 
-def instantiate(tree: Tree, read: Callable[[Hole | Place | Shifted], Value]) -> Value:
-    """The tree with every hole and place replaced."""
+def instantiate(tree: Tree, read: Callable[[Hole | AxisIndex | ShiftedRead], Value]) -> Value:
+    """Replaces every hole and axis index of a tree."""
     match tree:
-        case Hole() | Place() | Shifted():
+        case Hole() | AxisIndex() | ShiftedRead():
             return read(tree)
         case Apply(op, args):
             return Apply(op, tuple(instantiate(a, read) for a in args))  # type: ignore[arg-type]
@@ -154,7 +154,7 @@ def holes(tree: Tree) -> Iterator[Hole]:
     match tree:
         case Hole():
             yield tree
-        case Shifted(hole):
+        case ShiftedRead(hole):
             yield hole
         case Apply(_, args):
             for arg in args:
@@ -167,13 +167,13 @@ def holes(tree: Tree) -> Iterator[Hole]:
 
 # --- derivatives -----------------------------------------------------------------------------------------------------
 
-Rule = Callable[..., Term]
+DerivativeRule = Callable[..., Term]
 _LN2 = 0.6931471805599453
 
 
-def _shared(g: Term, larger: Term, equal: Term) -> Term:
-    """The gradient of an extremum: all of it to the larger operand, half to each of two equal ones."""
-    return apply("where", larger, g, apply("where", equal, g * 0.5, 0.0))
+def _split_between_ties(g: Term, attained: Term, equal: Term) -> Term:
+    """The gradient of an extremum: `g` for the attained operand, half of it for each of two equal ones."""
+    return apply("where", attained, g, apply("where", equal, g * 0.5, 0.0))
 
 
 def _pow_base(g: Term, v: Term, x: Term, y: Term) -> Term:
@@ -197,12 +197,12 @@ def _pow_exponent(g: Term, v: Term, x: Term, y: Term) -> Term:
 
 
 def _mod_by(g: Term, v: Term, x: Term, y: Term) -> Term:
-    """How often `y` goes into `x`; where a remainder is rounded up to it, or it is infinite, -1 times."""
+    """Minus the quotient floor(x / y), which is -1 where the remainder was rounded up to `y` or `y` is infinite."""
     return -(g * apply("where", apply("eq", v, y), -1.0, (x - v) / y))
 
 
-DERIVATIVES: dict[str, tuple[Rule | None, ...]] = {
-    # name: for each operand, what it receives from g, given the value v and the operands; None for nothing
+DERIVATIVES: dict[str, tuple[DerivativeRule | None, ...]] = {
+    # name: the cotangent of every operand, given that of the value (g), the value v and the operands; None for zero
     "id": (lambda g, v, x: g,),
     "neg": (lambda g, v, x: -g,),
     "abs": (lambda g, v, x: apply("where", x > 0.0, g, apply("where", x < 0.0, -g, 0.0)),),
@@ -225,12 +225,12 @@ DERIVATIVES: dict[str, tuple[Rule | None, ...]] = {
     "pow": (_pow_base, _pow_exponent),
     "mod": (lambda g, v, x, y: g, _mod_by),
     "max": (
-        lambda g, v, x, y: _shared(g, x > y, apply("eq", x, y)),
-        lambda g, v, x, y: _shared(g, y > x, apply("eq", x, y)),
+        lambda g, v, x, y: _split_between_ties(g, x > y, apply("eq", x, y)),
+        lambda g, v, x, y: _split_between_ties(g, y > x, apply("eq", x, y)),
     ),
     "min": (
-        lambda g, v, x, y: _shared(g, x < y, apply("eq", x, y)),
-        lambda g, v, x, y: _shared(g, y < x, apply("eq", x, y)),
+        lambda g, v, x, y: _split_between_ties(g, x < y, apply("eq", x, y)),
+        lambda g, v, x, y: _split_between_ties(g, y < x, apply("eq", x, y)),
     ),
     "relu_gate": (None, lambda g, v, x, y: apply("relu_gate", x, g)),
     "sat01_gate": (None, lambda g, v, x, y: apply("sat01_gate", x, g)),
@@ -239,26 +239,29 @@ DERIVATIVES: dict[str, tuple[Rule | None, ...]] = {
     "where": (None, lambda g, v, c, x, y: apply("where", c, g, 0.0), lambda g, v, c, x, y: apply("where", c, 0.0, g)),
     "fma": (lambda g, v, x, y, z: g * y, lambda g, v, x, y, z: g * x, lambda g, v, x, y, z: g),
 }
-"""The derivative of every differentiable primitive; a primitive without a row has none."""
+"""Derivatives of the primitives (vector-Jacobian products); a primitive without a row is not differentiable."""
 
 
 def pullback(tree: Tree, g: Term, value: Term | None = None) -> dict[Hole, Term]:
-    """What each hole of a formula receives when the formula receives `g`; `value` is the formula's own, if at hand."""
+    """Reverse-mode differentiation of a formula: the cotangents of its holes, given the cotangent `g` of its value.
+
+    `value` is a term for the value of the formula, used instead of recomputing it.
+    """
     out: dict[Hole, Term] = {}
     work: list[tuple[Tree, Term, Term | None]] = [(tree, g, value)]
     while work:
-        node, flow, known = work.pop()
+        node, cotangent, node_value = work.pop()
         match node:
             case Hole():
-                out[node] = out[node] + flow if node in out else flow
+                out[node] = out[node] + cotangent if node in out else cotangent
             case Convert(inner, _):
-                work.append((inner, flow, None))  # type: ignore[arg-type]
+                work.append((inner, cotangent, None))  # type: ignore[arg-type]
             case Apply(op, args):
                 operands = [Term(a) for a in args]  # type: ignore[arg-type]
                 for rule, arg in reversed(list(zip(DERIVATIVES.get(op.name, ()), args, strict=False))):
                     if rule is not None:
-                        flowing = rule(flow, Term(node) if known is None else known, *operands)
-                        work.append((arg, flowing, None))  # type: ignore[arg-type]
+                        result = Term(node) if node_value is None else node_value
+                        work.append((arg, rule(cotangent, result, *operands), None))  # type: ignore[arg-type]
             case _:
                 pass
     return out

@@ -1,9 +1,9 @@
-"""The vocabulary of declarations: what `oc.defop` can be told of an operation beside its two rules.
+"""The vocabulary of `oc.defop`: inputs, settings, conditions and samples of declared operations.
 
-    from ocannl import declare as d
+from ocannl import declare as d
 
-    @oc.defop(inputs={"x": "float"}, where=[d.value("slope") >= 0], samples=[d.sample(d.Draw(avoid=(0,)))])
-    def leaky_relu(x, *, slope: float = 0.01): ...
+@oc.defop(inputs={"x": "float"}, where=[d.value("slope") >= 0], samples=[d.sample(d.Draw(avoid=(0,)))])
+def leaky_relu(x, *, slope: float = 0.01): ...
 """
 
 from ocannl.lang.declare.conditions import (

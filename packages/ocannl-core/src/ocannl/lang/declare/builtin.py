@@ -1,4 +1,4 @@
-"""On what operands the operations of the language are tried, where not all numbers will do."""
+"""Sample operands of the built-in operations whose domain is restricted."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ MAP = Draw(dims=(2, 3), input_axes=1)
 CLASSES = Draw(dims=(2, 3), batch_axes=1)
 SIGNAL = {n: Draw(0.5, 4.0, dims=(4,) * n + (2,)) for n in (1, 2, 3)}
 KERNEL = {n: Draw(0.5, 2.0, dims=(2,) * n + (2, 1)) for n in (1, 2, 3)}
-BITS, SHIFTS, PLACES = (np.array(numbers, "int32") for numbers in ([5, 6, 7], [1, 2, 3], [2, 0, 1]))
-WORDS = np.array([1, 2, 3, 4], "uint32")
-TOTALS = ("sum", "max", "min", "mean", "prod", "var", "std", "norm")
-TRUTHS = np.array([[1.0, 0.0, 2.0], [3.0, 4.0, 5.0]], "float32")
+BITS, SHIFTS, IDS = (np.array(numbers, "int32") for numbers in ([5, 6, 7], [1, 2, 3], [2, 0, 1]))
+COUNTERS = np.array([1, 2, 3, 4], "uint32")
+REDUCTIONS = ("sum", "max", "min", "mean", "prod", "var", "std", "norm")
+MASKS = np.array([[1.0, 0.0, 2.0], [3.0, 4.0, 5.0]], "float32")
 
 SAMPLES: dict[str, tuple[Sample, ...]] = {
     **dict.fromkeys(("abs", "relu", "leaky_relu", "elu"), (sample(SMOOTH),)),
@@ -24,10 +24,10 @@ SAMPLES: dict[str, tuple[Sample, ...]] = {
     **dict.fromkeys(("div", "pow"), (sample(POSITIVE, Draw(0.5, 2.0, (3,))), sample(POSITIVE, 2.0))),
     **dict.fromkeys(("softmax", "log_softmax", "logsumexp"), (sample(CLASSES), sample(ANY, "ij => i"))),
     **dict.fromkeys(("cumsum", "cummax", "cummin", "argmax", "argmin", "flip"), (sample(LINE),)),
-    **dict.fromkeys(("count_nonzero", "any", "all"), (sample(TRUTHS, "ij => i"), sample(TRUTHS))),
-    **dict.fromkeys(("and_", "or_"), (sample(TRUTHS, 1.0 - TRUTHS),)),
-    "not_": (sample(TRUTHS),),
-    **dict.fromkeys(TOTALS, (sample(ANY), sample(ANY, "ij => i"))),
+    **dict.fromkeys(("count_nonzero", "any", "all"), (sample(MASKS, "ij => i"), sample(MASKS))),
+    **dict.fromkeys(("and_", "or_"), (sample(MASKS, 1.0 - MASKS),)),
+    "not_": (sample(MASKS),),
+    **dict.fromkeys(REDUCTIONS, (sample(ANY), sample(ANY, "ij => i"))),
     **dict.fromkeys(("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"), (sample(BITS, SHIFTS),)),
     **{f"conv{n}d": (sample(SIGNAL[n], KERNEL[n]), sample(SIGNAL[n], KERNEL[n], stride=2)) for n in (1, 2, 3)},
     **{f"conv_transpose{n}d": (sample(Draw(dims=(2,) * n + (2,)), KERNEL[n]),) for n in (1, 2, 3)},
@@ -41,7 +41,7 @@ SAMPLES: dict[str, tuple[Sample, ...]] = {
     "diag": (sample(LINE),),
     "outer": (sample(LINE, Draw(0.5, 2.0, (3,))),),
     "trunc": (sample(Draw(1.2, 3.9)),),
-    "one_hot": (sample(PLACES, 3),),
+    "one_hot": (sample(IDS, 3),),
     "where": (sample(np.array([1.0, 0.0, 1.0], "float32"), ANY, ANY),),
     "clip": (sample(Draw(avoid=(-1.0, 1.0)), -1.0, 1.0),),
     **dict.fromkeys(("cast", "astype"), (sample(ANY, "float64"),)),
@@ -53,13 +53,13 @@ SAMPLES: dict[str, tuple[Sample, ...]] = {
     "bernoulli": (sample(0.5, key="coins", counter=0, output=[6]),),
     "randint": (sample(1, 7, key="dice", counter=0, output=[6]),),
     "dropout": (sample(LINE, 0.5, key="noise", counter=0),),
-    "threefry4x32": (sample(WORDS, WORDS),),
-    **dict.fromkeys(("threefry4x32_12", "threefry4x32_20"), (sample(*[WORDS] * 9),)),
+    "threefry4x32": (sample(COUNTERS, COUNTERS),),
+    **dict.fromkeys(("threefry4x32_12", "threefry4x32_20"), (sample(*[COUNTERS] * 9),)),
     "roll": (sample(LINE, 1),),
-    "take": (sample(Draw(dims=(3, 2)), PLACES),),
+    "take": (sample(Draw(dims=(3, 2)), IDS),),
     "pick": (sample(LINE, 2),),
     "cross_entropy": (sample(CLASSES, CLASSES),),
     "matmul": (sample(MAP, Draw(dims=(3,))),),
     "einsum": (sample("ij; jk => ik", ANY, Draw(dims=(3, 2))), sample("ij => i", ANY, reduce="max")),
 }  # fmt: skip
-"""By the name of the function or method."""
+"""Samples by the name of the function or method."""

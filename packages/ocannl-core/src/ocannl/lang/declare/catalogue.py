@@ -1,6 +1,6 @@
-"""The table of operations: what pages, stubs, lists and checks are made from, whoever declared them.
+"""The table of operations, from which pages, stubs, lists and checks are generated.
 
-A row is a function of the language, a method that has no function of its name, or an operation of an installed package.
+A row is a function of the language, a method without a function of its name, or an operation of an installed package.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from ocannl.lang.ops.primitives import LABEL
 
 
 @dataclass(frozen=True)
-class Row:
-    """One operation; `call` is how it is written: `oc.relu`, `x.sum`, `oc.ops.powers.cube`."""
+class OperationRow:
+    """One operation; `call` is its spelling: `oc.relu`, `x.sum`, `oc.ops.powers.cube`."""
 
     call: str
     function: Callable[..., Any]
@@ -46,51 +46,56 @@ class Row:
 
     @property
     def summary(self) -> str:
-        """The first paragraph, in one line."""
+        """The first paragraph of the docstring, on one line."""
         return " ".join(self.doc.partition("\n\n")[0].split())
 
 
-def catalogue() -> tuple[Row, ...]:
+def catalogue() -> tuple[OperationRow, ...]:
     """The operations of the language."""
-    own = {f"oc.{name}": REGISTRY[name] for name in functions.__all__}
-    own |= {f"x.{name}": getattr(Methods, name) for name in sorted(METHODS) if name not in functions.__all__}
-    return tuple(Row(call, f, inspect.signature(f, eval_str=True), _tried(call, f)) for call, f in own.items())
+    calls = {f"oc.{name}": REGISTRY[name] for name in functions.__all__}
+    calls |= {f"x.{name}": getattr(Methods, name) for name in sorted(METHODS) if name not in functions.__all__}
+    return tuple(
+        OperationRow(call, function, inspect.signature(function, eval_str=True), _samples_of(call, function))
+        for call, function in calls.items()
+    )
 
 
-def _tried(call: str, function: Callable[..., Any]) -> tuple[Sample, ...]:
-    """What is written in the table of samples; else as many operands as there must be, of any numbers."""
+def _samples_of(call: str, function: Callable[..., Any]) -> tuple[Sample, ...]:
+    """The samples in the table, or one call with a random operand for each required positional parameter."""
     name = call.rpartition(".")[2]
     if name in SAMPLES:
         return SAMPLES[name]
-    needed = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty]
-    return (Sample(tuple(Draw() for p in needed if p.kind in POSITIONAL), {}),)
+    required = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty]
+    return (Sample(tuple(Draw() for p in required if p.kind in POSITIONAL), {}),)
 
 
-def declared(call: str, operation: Callable[..., Any]) -> Row:
-    """The row of an operation that `oc.defop` has made."""
-    told: Declaration = operation.declaration  # type: ignore[attr-defined]
+def row_of_declaration(call: str, operation: Callable[..., Any]) -> OperationRow:
+    """The row of an operation declared by `oc.defop`."""
+    declaration: Declaration = operation.declaration  # type: ignore[attr-defined]
     parameters = [
-        p.replace(annotation=object) if p.name in told.inputs and p.annotation is p.empty else p
-        for p in told.signature.parameters.values()
+        p.replace(annotation=object) if p.name in declaration.inputs and p.annotation is p.empty else p
+        for p in declaration.signature.parameters.values()
     ]
-    gives = Tensor if len(told.outputs) == 1 else tuple[(Tensor,) * len(told.outputs)]  # type: ignore[misc]
-    return Row(call, operation, inspect.Signature([*parameters, LABEL], return_annotation=gives), told.samples)
+    outputs = len(declaration.outputs)
+    result = Tensor if outputs == 1 else tuple[(Tensor,) * outputs]  # type: ignore[misc]
+    signature = inspect.Signature([*parameters, LABEL], return_annotation=result)
+    return OperationRow(call, operation, signature, declaration.samples)
 
 
-def installed() -> Iterator[Row | PluginError]:
-    """The operations of installed packages, and what is wrong with those that cannot be had."""
-    for name, entries in packages.names().items():
+def installed_rows() -> Iterator[OperationRow | PluginError]:
+    """The operations of installed packages, and an error for each package that cannot be loaded."""
+    for name, entries in packages.entry_points_by_name().items():
         try:
-            found = packages.load(entries)
-        except PluginError as wrong:
-            yield wrong
+            loaded = packages.load(entries)
+        except PluginError as error:
+            yield error
             continue
-        if hasattr(found, "declaration"):
-            yield declared(f"oc.ops.{name}", found)
+        if hasattr(loaded, "declaration"):
+            yield row_of_declaration(f"oc.ops.{name}", loaded)
         else:
-            yield from (declared(f"oc.ops.{name}.{n}", f) for n, f in vars(found).items())
+            yield from (row_of_declaration(f"oc.ops.{name}.{n}", f) for n, f in vars(loaded).items())
 
 
-def operands(row: Row) -> list[Parameter]:
-    """The parameters, without the object of a method."""
+def operands(row: OperationRow) -> list[Parameter]:
+    """The parameters of an operation, without `self` of a method."""
     return list(row.signature.parameters.values())[row.is_method :]

@@ -1,10 +1,11 @@
-"""What must hold between the inputs and settings of an operation.
+"""Conditions on the inputs and settings of an operation.
 
     Condition = same_type | same_shape | broadcastable | Quantity (< <= == != >= >) Quantity
               | Condition & Condition | Condition | Condition | ~Condition | all_of | any_of
     Quantity  = rank(x) | size(x, axis) | count(xs) | value(setting) | number | Quantity (+ - * // %) Quantity
 
-Each is three-valued: sizes that inference has not found yet make it unknown, and it is asked again once they are.
+Conditions use Kleene's three-valued logic: a size that inference has not solved yet makes a condition unknown, and the
+condition is evaluated again once the size is solved.
 """
 
 from __future__ import annotations
@@ -18,21 +19,21 @@ from typing import Any
 from ocannl.base.errors import CodeError, DtypeError, OcannlError, ShapeError
 
 Arguments = Mapping[str, Any]
-"""Inputs, as tensors or tuples of them, and settings, by name."""
+"""The inputs of one call (tensors, or tuples of tensors) and its settings, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`test` gives None while that is unknown; `names` are the inputs and settings that it is about."""
+    """A predicate over `names`, inputs and settings of an operation; `test` returns None while the truth is unknown."""
 
-    words: str
+    text: str
     names: tuple[str, ...]
     test: Callable[[Arguments], bool | None]
     error: type[OcannlError] = ShapeError
     fix: str = ""
 
     def says(self, fix: str) -> Condition:
-        """The same, with what to do where it does not hold."""
+        """Returns this condition with advice for error messages."""
         return replace(self, fix=fix)
 
     def __and__(self, other: Condition) -> Condition:
@@ -43,94 +44,103 @@ class Condition:
 
     def __invert__(self) -> Condition:
         test = self.test
-        return replace(self, words=f"not ({self.words})", test=lambda facts: _not(test(facts)), fix="")
+        return replace(self, text=f"not ({self.text})", test=lambda arguments: _negation(test(arguments)), fix="")
 
     def __bool__(self) -> bool:
-        raise CodeError("conditions are joined by & | ~, and compared pair by pair; their truth is known at a call")
+        raise CodeError("conditions are joined by & | ~, and compared in pairs; they have no truth value before a call")
 
 
 def all_of(*conditions: Condition) -> Condition:
-    """Every one holds."""
-    return _joined(" and ", conditions, lambda found: _not(_any(map(_not, found))))
+    """Conjunction."""
+    return _join(" and ", conditions, lambda truths: _negation(_disjunction(map(_negation, truths))))
 
 
 def any_of(*conditions: Condition) -> Condition:
-    """At least one holds."""
-    return _joined(" or ", conditions, _any)
+    """Disjunction."""
+    return _join(" or ", conditions, _disjunction)
 
 
-Joint = Callable[[Iterator[bool | None]], bool | None]
+Connective = Callable[[Iterator[bool | None]], bool | None]
 
 
-def _joined(word: str, parts: tuple[Condition, ...], joint: Joint) -> Condition:
-    if not parts or not all(isinstance(part, Condition) for part in parts):
-        raise CodeError(f"joined are conditions, at least one; not {', '.join(map(repr, parts)) or 'nothing'}")
-    words = word.join(f"({p.words})" if " and " in p.words or " or " in p.words else p.words for p in parts)
-    names = tuple(dict.fromkeys(name for p in parts for name in p.names))
-    fix = next((p.fix for p in parts if p.fix), "")
-    return Condition(words, names, lambda facts: joint(p.test(facts) for p in parts), parts[0].error, fix)
+def _join(conjunction: str, conditions: tuple[Condition, ...], connective: Connective) -> Condition:
+    if not conditions or not all(isinstance(c, Condition) for c in conditions):
+        listed = ", ".join(map(repr, conditions)) or "nothing"
+        raise CodeError(f"all_of and any_of take one or more conditions, not {listed}")
+    text = conjunction.join(f"({c.text})" if " and " in c.text or " or " in c.text else c.text for c in conditions)
+    names = tuple(dict.fromkeys(name for c in conditions for name in c.names))
+    fix = next((c.fix for c in conditions if c.fix), "")
+
+    def test(arguments: Arguments) -> bool | None:
+        return connective(c.test(arguments) for c in conditions)
+
+    return Condition(text, names, test, conditions[0].error, fix)
 
 
-def _not(found: bool | None) -> bool | None:
-    return None if found is None else not found
+def _negation(truth: bool | None) -> bool | None:
+    return None if truth is None else not truth
 
 
-def _any(found: Iterator[bool | None]) -> bool | None:
-    answers = list(found)
-    return True if True in answers else None if None in answers else False
+def _disjunction(truths: Iterator[bool | None]) -> bool | None:
+    values = list(truths)
+    return True if True in values else None if None in values else False
 
 
-# --- about several inputs --------------------------------------------------------------------------------------------
+# --- several inputs --------------------------------------------------------------------------------------------------
 
 
 def same_type(*names: str) -> Condition:
-    """All have one data type; mere numbers have every one."""
+    """All operands have the same data type; Python numbers match any type."""
 
-    def test(facts: Arguments) -> bool:
-        return len({t.typing.known for t in _tensors(facts, names) if t.literal is None and not t.typing.is_open}) <= 1
+    def test(arguments: Arguments) -> bool:
+        typed = [t for t in _tensors(arguments, names) if t.literal is None and not t.typing.is_open]
+        return len({t.typing.current for t in typed}) <= 1
 
     return Condition(f"same_type({', '.join(names)})", names, test, DtypeError)
 
 
 def same_shape(*names: str) -> Condition:
-    """All have the same rows of the same sizes."""
-    return _of_shapes("same_shape", names, lambda rows: all(a == b for a, b in pairwise(rows)))
+    """All operands have the same axes of the same sizes, row by row."""
+    return _shape_condition("same_shape", names, lambda rows: all(a == b for a, b in pairwise(rows)))
 
 
 def broadcastable(*names: str) -> Condition:
-    """Row by row and from the last axis on, sizes agree or are 1."""
+    """Aligned at the last axis of each row, sizes are equal or 1."""
 
-    def fit(rows: list[tuple[Row, ...]]) -> bool:
+    def fit(rows: list[tuple[RowSizes, ...]]) -> bool:
         for row in zip(*rows, strict=True):
-            for at in range(1, max(map(len, row)) + 1):
-                if len({sizes[-at] for sizes in row if len(sizes) >= at} - {1}) > 1:
+            for axis in range(1, max(map(len, row)) + 1):
+                if len({sizes[-axis] for sizes in row if len(sizes) >= axis} - {1}) > 1:
                     return False
         return True
 
-    return _of_shapes("broadcastable", names, fit)
+    return _shape_condition("broadcastable", names, fit)
 
 
-Row = tuple[int, ...]
+RowSizes = tuple[int, ...]
 
 
-def _of_shapes(word: str, names: tuple[str, ...], fit: Callable[[list[tuple[Row, ...]]], bool]) -> Condition:
-    def test(facts: Arguments) -> bool | None:
-        tensors = _tensors(facts, names)
+def _shape_condition(name: str, names: tuple[str, ...], fit: Callable[[list[tuple[RowSizes, ...]]], bool]) -> Condition:
+    def test(arguments: Arguments) -> bool | None:
+        tensors = _tensors(arguments, names)
         return fit([_rows(t) for t in tensors]) if all(t.handle.is_solved for t in tensors) else None
 
-    return Condition(f"{word}({', '.join(names)})", names, test)
+    return Condition(f"{name}({', '.join(names)})", names, test)
 
 
-def _rows(t: Any) -> tuple[Row, ...]:
+def _rows(t: Any) -> tuple[RowSizes, ...]:
     return tuple(tuple(axis.size for axis in row) for row in (t.shape.batch, t.shape.input, t.shape.output))
 
 
-def _tensors(facts: Arguments, names: tuple[str, ...]) -> list[Any]:
-    found = [(name, t) for name in names for t in (facts[name] if isinstance(facts[name], tuple) else (facts[name],))]
-    for name, t in found:
+def _tensors(arguments: Arguments, names: tuple[str, ...]) -> list[Any]:
+    tensors = []
+    for name in names:
+        operand = arguments[name]
+        tensors += [(name, t) for t in (operand if isinstance(operand, tuple) else (operand,))]
+    for name, t in tensors:
         if not hasattr(t, "handle"):
-            raise CodeError(f"`{name}` is a setting, and has no axes or type of data: ask declare.value({name!r})")
-    return [t for _, t in found]
+            raise CodeError(f"`{name}` is a setting, and has no axes or data type: use declare.value({name!r})")
+    return [t for _, t in tensors]
 
 
 # --- numbers ---------------------------------------------------------------------------------------------------------
@@ -138,11 +148,11 @@ def _tensors(facts: Arguments, names: tuple[str, ...]) -> list[Any]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Quantity:
-    """A number known at a call; `of` gives None while it is unknown."""
+    """A number determined by the arguments of a call; `evaluate` returns None while it is unknown."""
 
-    words: str
+    text: str
     names: tuple[str, ...]
-    of: Callable[[Arguments], Any]
+    evaluate: Callable[[Arguments], Any]
     error: type[OcannlError] = ShapeError
 
     def __lt__(self, other: object) -> Condition:
@@ -181,81 +191,81 @@ class Quantity:
     __hash__ = object.__hash__
 
 
-SIGNS: dict[str, Callable[[Any, Any], Any]] = {
+OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
     "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod,
 }  # fmt: skip
 
 
 def rank(name: str) -> Quantity:
-    """How many axes an input has."""
-    return Quantity(f"rank({name})", (name,), lambda facts: _sizes(facts, name, len))
+    """The number of axes of an input."""
+    return Quantity(f"rank({name})", (name,), lambda arguments: _sizes(arguments, name, len))
 
 
 def size(name: str, axis: int) -> Quantity:
-    """How long axis `axis` of an input is, in memory order: batch, output, input; from the end where negative."""
+    """The size of an axis of an input, in memory order (batch, output, input); negative axes count from the end."""
 
     def at(dims: tuple[int, ...]) -> int:
-        return dims[axis] if -len(dims) <= axis < len(dims) else -1  # of an axis that is not there, nothing holds
+        return dims[axis] if -len(dims) <= axis < len(dims) else -1  # a missing axis equals no size
 
-    return Quantity(f"size({name}, {axis})", (name,), lambda facts: _sizes(facts, name, at))
+    return Quantity(f"size({name}, {axis})", (name,), lambda arguments: _sizes(arguments, name, at))
 
 
 def count(name: str) -> Quantity:
-    """How many tensors an input `*xs` is."""
+    """The number of tensors passed to a variadic input `*xs`."""
 
-    def of(facts: Arguments) -> int:
-        if not isinstance(facts[name], tuple):
-            raise CodeError(f"`{name}` is no number of tensors; counted are inputs such as `*{name}`")
-        return len(facts[name])
+    def evaluate(arguments: Arguments) -> int:
+        if not isinstance(arguments[name], tuple):
+            raise CodeError(f"`{name}` is one tensor; declare.count is for variadic inputs such as `*{name}`")
+        return len(arguments[name])
 
-    return Quantity(f"count({name})", (name,), of, CodeError)
+    return Quantity(f"count({name})", (name,), evaluate, CodeError)
 
 
 def value(name: str) -> Quantity:
-    """What a setting is."""
+    """The value of a setting."""
 
-    def of(facts: Arguments) -> Any:
-        if isinstance(facts[name], tuple) or hasattr(facts[name], "handle"):
+    def evaluate(arguments: Arguments) -> Any:
+        if isinstance(arguments[name], tuple) or hasattr(arguments[name], "handle"):
             raise CodeError(f"`{name}` is an input, and its value is not known before code runs")
-        return facts[name]
+        return arguments[name]
 
-    return Quantity(name, (name,), of, CodeError)
-
-
-def _sizes(facts: Arguments, name: str, of: Callable[[tuple[int, ...]], int]) -> int | None:
-    if isinstance(facts[name], tuple):
-        raise CodeError(f"`{name}` is any number of tensors; rank and size are those of one")
-    (t,) = _tensors(facts, (name,))
-    return of(t.dims) if t.handle.is_solved else None
+    return Quantity(name, (name,), evaluate, CodeError)
 
 
-def _operand(given: object) -> Quantity:
-    if isinstance(given, Quantity):
-        return given
-    return Quantity(repr(given), (), lambda facts: given, CodeError)
+def _sizes(arguments: Arguments, name: str, measure: Callable[[tuple[int, ...]], int]) -> int | None:
+    if isinstance(arguments[name], tuple):
+        raise CodeError(f"`{name}` is a variadic input; declare.rank and declare.size are for one tensor")
+    (t,) = _tensors(arguments, (name,))
+    return measure(t.dims) if t.handle.is_solved else None
 
 
-def _both(left: Quantity, sign: str, given: object) -> Quantity:
-    right = _operand(given)
+def _as_quantity(operand: object) -> Quantity:
+    if isinstance(operand, Quantity):
+        return operand
+    return Quantity(repr(operand), (), lambda arguments: operand, CodeError)
 
-    def of(facts: Arguments) -> Any:
-        x, y = left.of(facts), right.of(facts)
+
+def _binary(left: Quantity, sign: str, operand: object) -> Quantity:
+    right = _as_quantity(operand)
+
+    def evaluate(arguments: Arguments) -> Any:
+        x, y = left.evaluate(arguments), right.evaluate(arguments)
         try:
-            return None if x is None or y is None else SIGNS[sign](x, y)
-        except (TypeError, ArithmeticError) as wrong:
-            raise CodeError(f"{left.words} {sign} {right.words} cannot be told of {x!r} and {y!r}: {wrong}") from None
+            return None if x is None or y is None else OPERATORS[sign](x, y)
+        except (TypeError, ArithmeticError) as cause:
+            raise CodeError(f"{left.text} {sign} {right.text} is undefined for {x!r} and {y!r}: {cause}") from None
 
     error = ShapeError if ShapeError in (left.error, right.error) else left.error
     names = tuple(dict.fromkeys((*left.names, *right.names)))
-    return Quantity(f"{left.words} {sign} {right.words}", names, of, error)
+    return Quantity(f"{left.text} {sign} {right.text}", names, evaluate, error)
 
 
 def _compare(left: Quantity, sign: str, right: object) -> Condition:
-    both = _both(left, sign, right)
-    return Condition(both.words, both.names, both.of, both.error)
+    quantity = _binary(left, sign, right)
+    return Condition(quantity.text, quantity.names, quantity.evaluate, quantity.error)
 
 
 def _compute(left: Quantity, sign: str, right: object) -> Quantity:
-    both = _both(left, sign, right)
-    return replace(both, words=f"({both.words})")
+    quantity = _binary(left, sign, right)
+    return replace(quantity, text=f"({quantity.text})")

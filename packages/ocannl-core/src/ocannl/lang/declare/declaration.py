@@ -1,4 +1,4 @@
-"""One row of the table of declared operations: all that functions, stubs, pages and checks are made from."""
+"""The declaration of one operation, from which its function, stub, reference page and checks are generated."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ocannl.infer.logic import Logic
 from ocannl.infer.reasons import said
 from ocannl.ir.precision import Precision, precision
 from ocannl.lang.declare.axes import logic_of
-from ocannl.lang.declare.conditions import Condition, Arguments
+from ocannl.lang.declare.conditions import Arguments, Condition
 from ocannl.lang.declare.inputs import Input
 from ocannl.lang.declare.samples import Sample
-from ocannl.lang.declare.settings import Default, Setting, fits, kind_text, resolve
+from ocannl.lang.declare.settings import Default, Setting, fits, kind_text, resolve_defaults
 
 Parameter = inspect.Parameter
 POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
@@ -24,11 +24,11 @@ POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 @dataclass(frozen=True)
 class Declaration:
-    """What was declared of an operation. `rules` gives `forward, gradient` for the inputs and settings of one call.
+    """A declared operation. `rules` returns `forward, gradient` for the inputs and settings of one call.
 
-    shape     how axes are walked: one for all outputs, or one for each; of a function, what it gives for the inputs and
-              settings that its arguments are called after
-    kinds     the type of each output, None where it follows from the inputs; functions as well
+    shape     the axis logic of all outputs, or a tuple with one for each output; a function computes it from the inputs
+              and settings that its parameters name
+    kinds     the data type of each output, None where it is inferred from the inputs; may be functions as well
     """
 
     name: str
@@ -50,100 +50,101 @@ class Declaration:
 
     @property
     def variadic(self) -> str | None:
-        """The input that is any number of tensors."""
+        """The name of the variadic input `*xs`, if there is one."""
         kind = Parameter.VAR_POSITIONAL
         return next((p.name for p in self.signature.parameters.values() if p.kind is kind), None)
 
-    def each(self, facts: Arguments) -> Iterable[tuple[str, Any]]:
-        """The operands with the names of the inputs that they are."""
+    def named_operands(self, arguments: Arguments) -> Iterable[tuple[str, Any]]:
+        """The operands of a call, each with the name of its input."""
         for name in self.inputs:
-            for operand in facts[name] if name == self.variadic else (facts[name],):
+            for operand in self.operands_of(name, arguments):
                 yield name, operand
 
     # --- one call ----------------------------------------------------------------------------------------------------
 
     def bind(self, args: tuple[Any, ...], settings: Mapping[str, Any], embed: Callable[[Any], Any]) -> Arguments:
-        """Inputs, embedded, and settings by name, defaults included. Raises: CodeError, DtypeError."""
+        """Embedded inputs and settings by name, with defaults resolved. Raises: CodeError, DtypeError."""
         try:
             bound = self.signature.bind(*args, **settings)
         except TypeError as e:
             raise CodeError(f"`{self.title}{self.signature}`: {e}") from None
         bound.apply_defaults()
-        found = {name: self._embedded(name, given, embed) for name, given in bound.arguments.items()}
-        found = {name: self._embedded(name, given, embed) for name, given in resolve(found, self.title).items()}
-        if self.variadic is not None and not self.inputs[self.variadic].count.holds(len(found[self.variadic])):
-            wants, given = self.inputs[self.variadic].count, len(found[self.variadic])
-            raise CodeError(f"`{self.title}` takes {wants} of `*{self.variadic}`, and {given} {_are(given)} given")
+        arguments = {name: self._embed(name, value, embed) for name, value in bound.arguments.items()}
+        resolved = resolve_defaults(arguments, self.title)
+        arguments = {name: self._embed(name, value, embed) for name, value in resolved.items()}
+        if self.variadic is not None and not self.inputs[self.variadic].count.allows(len(arguments[self.variadic])):
+            wants, count = self.inputs[self.variadic].count, len(arguments[self.variadic])
+            raise CodeError(f"`{self.title}` takes {wants} of `*{self.variadic}`, and {count} {_are(count)} given")
         for name, setting in self.settings.items():
-            if not fits(found[name], setting.kind):
-                raise CodeError(f"`{self.title}`: {name}={found[name]!r} is not {kind_text(setting.kind)}")
-        return found
+            if not fits(arguments[name], setting.kind):
+                raise CodeError(f"`{self.title}`: {name}={arguments[name]!r} is not {kind_text(setting.kind)}")
+        return arguments
 
-    def _embedded(self, name: str, given: Any, embed: Callable[[Any], Any]) -> Any:
-        if name not in self.inputs or isinstance(given, Default):
-            return given
-        return tuple(map(embed, given)) if name == self.variadic else embed(given)
+    def _embed(self, name: str, value: Any, embed: Callable[[Any], Any]) -> Any:
+        if name not in self.inputs or isinstance(value, Default):
+            return value
+        return tuple(map(embed, value)) if name == self.variadic else embed(value)
 
     @property
     def shapes(self) -> tuple[object, ...]:
-        """How the axes of each output are walked, as it was declared."""
+        """The axis logic of each output, as declared."""
         return self.shape if isinstance(self.shape, tuple) else (self.shape,) * len(self.outputs)
 
-    def logics(self, facts: Arguments, operands: int) -> tuple[Logic, ...]:
-        """How the axes of each output are walked."""
-        shape = self._told(self.shape, facts)
+    def logics(self, arguments: Arguments, operands: int) -> tuple[Logic, ...]:
+        """The axis logic of each output of one call."""
+        shape = self._resolve_rule(self.shape, arguments)
         shapes = shape if isinstance(shape, tuple) else (shape,) * len(self.outputs)
         if len(shapes) != len(self.outputs):
             raise CodeError(f"`{self.title}` has {len(self.outputs)} outputs, and axes for {len(shapes)}")
-        return tuple(logic_of(one, operands) for one in shapes)
+        return tuple(logic_of(s, operands) for s in shapes)
 
-    def precisions(self, facts: Arguments) -> tuple[Precision | None, ...]:
-        told = (self._told(kind, facts) for kind in self.kinds)
-        return tuple(None if kind is None else precision(kind) for kind in told)
+    def precisions(self, arguments: Arguments) -> tuple[Precision | None, ...]:
+        kinds = (self._resolve_rule(kind, arguments) for kind in self.kinds)
+        return tuple(None if kind is None else precision(kind) for kind in kinds)
 
-    def _told(self, given: object, facts: Arguments) -> object:
-        if not inspect.isfunction(given):
-            return given
-        return given(*(facts[name] for name in inspect.signature(given).parameters))
+    def _resolve_rule(self, rule: object, arguments: Arguments) -> object:
+        """The value of a declared constant, or of a function called with the arguments that its parameters name."""
+        if not inspect.isfunction(rule):
+            return rule
+        return rule(*(arguments[name] for name in inspect.signature(rule).parameters))
 
-    # --- what must hold ----------------------------------------------------------------------------------------------
+    # --- checks ------------------------------------------------------------------------------------------------------
 
-    def check_types(self, facts: Arguments) -> None:
-        for name, t in self.each(facts):
-            if not (self.inputs[name].takes(t.typing.known) or (t.literal is not None and self._takes_numbers(name))):
-                wants = " or ".join(self.inputs[name].words)
-                raise DtypeError(
-                    "\n".join([f"`{self.title}` takes {wants} as `{name}`", *table((), "convert it", [_line(name, t)])])
-                )
+    def check_types(self, arguments: Arguments) -> None:
+        for name, t in self.named_operands(arguments):
+            accepts = self.inputs[name].accepts(t.typing.current)
+            if not accepts and (t.literal is None or not self._accepts_literals(name)):
+                problem = f"`{self.title}` takes {' or '.join(self.inputs[name].kinds)} as `{name}`"
+                raise DtypeError("\n".join([problem, *table((), "convert it", [_explanation_line(name, t)])]))
 
-    def _takes_numbers(self, name: str) -> bool:
-        return self.inputs[name].has_gradient  # a mere number is a float where that is wanted
+    def _accepts_literals(self, name: str) -> bool:
+        return self.inputs[name].has_gradient  # a Python number becomes a float where one is required
 
-    def check(self, conditions: Iterable[Condition], facts: Arguments) -> tuple[Condition, ...]:
-        """Refuses a call of which some condition does not hold; gives those of which that is not known yet."""
+    def check_conditions(self, conditions: Iterable[Condition], arguments: Arguments) -> tuple[Condition, ...]:
+        """Raises the error of the first condition that fails; returns the conditions that are still unknown."""
         unknown = []
         for condition in conditions:
-            holds = condition.test(facts)
+            holds = condition.test(arguments)
             if holds is None:
                 unknown.append(condition)
             elif not holds:
-                lines = [_line(name, one) for name in condition.names for one in self._all(name, facts)]
+                lines = [_explanation_line(n, t) for n in condition.names for t in self.operands_of(n, arguments)]
                 fix = condition.fix or f"give other {', '.join(f'`{n}`' for n in condition.names)}"
-                problem = f"`{self.title}` needs {condition.words}"
+                problem = f"`{self.title}` needs {condition.text}"
                 raise condition.error("\n".join([problem, *table((), fix, lines)]))
         return tuple(unknown)
 
-    def _all(self, name: str, facts: Arguments) -> tuple[Any, ...]:
-        return tuple(facts[name]) if name == self.variadic else (facts[name],)
+    def operands_of(self, name: str, arguments: Arguments) -> tuple[Any, ...]:
+        return tuple(arguments[name]) if name == self.variadic else (arguments[name],)
 
 
 def _are(number: int) -> str:
     return "is" if number == 1 else "are"
 
 
-def _line(name: str, given: Any) -> Line:
-    if not hasattr(given, "handle"):
-        return name, repr(given), ""
-    shape = given.handle
-    about = f"{given.label}: {shape.known or '(no axes)'} {given.typing.known}"
-    return name, about, said(shape.provenance.role, shape.provenance.where)
+def _explanation_line(name: str, value: Any) -> Line:
+    if not hasattr(value, "handle"):
+        return name, repr(value), ""
+    shape = value.handle
+    description = f"{value.label}: {shape.known or '(no axes)'} {value.typing.current}"
+    return name, description, said(shape.provenance.role, shape.provenance.where)

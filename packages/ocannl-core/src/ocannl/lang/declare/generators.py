@@ -1,7 +1,7 @@
-"""What is made from the table of operations.
+"""Generators of text from the table of operations.
 
-A generator is a function from rows to text. An entry point of the group `ocannl.generators` that names such a function
-adds one, under its own name.
+A generator is a function from rows to text. An entry point of the group `ocannl.generators` registers another generator
+under the name of the entry point.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 from ocannl.base import plugins
 from ocannl.base.errors import PluginError
 from ocannl.lang.declare import stubs
-from ocannl.lang.declare.catalogue import Row
-from ocannl.lang.declare.packages import owner
+from ocannl.lang.declare.catalogue import OperationRow
+from ocannl.lang.declare.packages import distribution_of
 from ocannl.lang.declare.reference import reference
 
 GROUP = "ocannl.generators"
-Generator = Callable[[Sequence[Row]], str]
+Generator = Callable[[Sequence[OperationRow]], str]
 
 GENERATORS: dict[str, Generator] = {
     "functions": stubs.functions,  # lang/ops/functions.pyi
@@ -27,18 +27,20 @@ GENERATORS: dict[str, Generator] = {
 
 
 def generator(name: str) -> Generator:
-    """The generator of a name, imported if it is a package's. Raises: PluginError."""
+    """The generator of a name, imported from its package if it is not built in. Raises: PluginError."""
     if name in GENERATORS:
         return GENERATORS[name]
-    found = {entry.name: entry for entry in plugins.entries(GROUP)}
-    if name not in found:
-        raise PluginError(f"there is no generator `{name}`; there are {', '.join([*GENERATORS, *sorted(found)])}")
+    installed = {entry.name: entry for entry in plugins.entry_points(GROUP)}
+    if name not in installed:
+        raise PluginError(f"there is no generator `{name}`; there are {', '.join([*GENERATORS, *sorted(installed)])}")
+    entry = installed[name]
     try:
-        made: Any = found[name].load()
+        loaded: Any = entry.load()
     except Exception as cause:
-        words = plugins.words(cause)
-        raise PluginError(f"generator `{name}` of {owner(found[name])} cannot be imported: {words}") from cause
-    if not callable(made):
-        raise PluginError(f"generator `{name}` of {owner(found[name])} is {made!r}, and no function from rows to text")
-    text: Generator = made
-    return text
+        problem = f"cannot be imported: {plugins.exception_summary(cause)}"
+        raise PluginError(f"generator `{name}` of {distribution_of(entry)} {problem}") from cause
+    if not callable(loaded):
+        problem = f"is {loaded!r}, and no function from rows to text"
+        raise PluginError(f"generator `{name}` of {distribution_of(entry)} {problem}")
+    function: Generator = loaded
+    return function

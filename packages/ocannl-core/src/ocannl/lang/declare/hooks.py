@@ -1,7 +1,7 @@
-"""The hook by which other packages bring operations.
+"""The hook by which other packages provide operations.
 
 An entry point of the group `ocannl.operations` names a module that implements it; `oc.ops.NAME` loads the module of the
-entry point called NAME, when it is first asked for.
+entry point called NAME at its first use.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 
 
 class OperationHooks:
-    """What such a module implements. An implementation takes the arguments that it wants and leaves out the others, so
-    that later versions can give more."""
+    """Hooks of a module with operations. Implementations may omit arguments, so later versions can add some."""
 
     @hookspec(firstresult=True)
     def ocannl_operations(self, api_version: int) -> Iterable[Callable[..., Any]]:  # type: ignore[empty-body]
-        """The operations, declared by `oc.defop`: one called as the entry point is, or several in a namespace
-        that is."""
+        """The operations, declared by `oc.defop`: one with the name of the entry point, or several in a namespace of
+        that name."""

@@ -1,4 +1,4 @@
-"""What an operation is applied to: the types that an input may have, and how many tensors `*xs` may be."""
+"""Inputs of an operation: the data types that they accept, and the arity of a variadic input `*xs`."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ KINDS: dict[str, Callable[[Precision], bool]] = {
     "signed": lambda p: p.family is Family.SIGNED,
     "unsigned": lambda p: p.family is Family.UNSIGNED,
     "bool": lambda p: p.family is Family.BOOL,
-} | {p.name: lambda p, own=p: p is own for p in PRECISIONS if p.name != "bool"}
-"""Classes of types, and each type as a class of its own."""
+} | {p.name: lambda p, expected=p: p is expected for p in PRECISIONS if p.name != "bool"}
+"""Predicates of the classes of data types, including one for each single type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many; `most` is None where there is no end."""
+    """A range of arities; `maximum` is None for an unbounded range."""
 
-    least: int
-    most: int | None
+    minimum: int
+    maximum: int | None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.least <= (self.least if self.most is None else self.most):
-            raise CodeError(f"no number of tensors is {self.least} to {self.most}")
+        if not 0 <= self.minimum <= (self.minimum if self.maximum is None else self.maximum):
+            raise CodeError(f"a number of tensors cannot be {self.minimum} to {self.maximum}")
 
-    def holds(self, number: int) -> bool:
-        return self.least <= number and (self.most is None or number <= self.most)
+    def allows(self, number: int) -> bool:
+        return self.minimum <= number and (self.maximum is None or number <= self.maximum)
 
     def __str__(self) -> str:
-        if self.least == self.most:
-            return f"exactly {self.least}"
-        if self.most is None:
-            return f"at least {self.least}" if self.least else "any number"
-        return f"{self.least} to {self.most}" if self.least else f"at most {self.most}"
+        if self.minimum == self.maximum:
+            return f"exactly {self.minimum}"
+        if self.maximum is None:
+            return f"at least {self.minimum}" if self.minimum else "any number"
+        return f"{self.minimum} to {self.maximum}" if self.minimum else f"at most {self.maximum}"
 
 
 ANY_NUMBER = Count(0, None)
@@ -56,14 +56,17 @@ def at_most(number: int) -> Count:
     return Count(0, number)
 
 
-def between(least: int, most: int) -> Count:
-    return Count(least, most)
+def between(minimum: int, maximum: int) -> Count:
+    return Count(minimum, maximum)
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One input: `kind` is a class of types, or several as `int | bool`; `count` is for inputs such as `*xs`; one that
-    is not `differentiable` receives no gradient."""
+    """One input of an operation.
+
+    `kind` is a class of data types, or a union such as `int | bool`; `count` is the arity of a variadic input; an input
+    that is not `differentiable` receives no gradient.
+    """
 
     kind: str = "any"
     count: Count = ANY_NUMBER
@@ -71,27 +74,27 @@ class Input:
     doc: str = ""
 
     def __post_init__(self) -> None:
-        for word in self.words:
-            if word not in KINDS:
-                raise CodeError(f"{word!r} is no class of types; there are {', '.join(KINDS)}")
+        for kind in self.kinds:
+            if kind not in KINDS:
+                raise CodeError(f"{kind!r} is no class of types; there are {', '.join(KINDS)}")
 
     @property
-    def words(self) -> list[str]:
-        return [word.strip() for word in self.kind.split("|")]
+    def kinds(self) -> list[str]:
+        return [kind.strip() for kind in self.kind.split("|")]
 
-    def takes(self, precision: Precision) -> bool:
-        return any(KINDS[word](precision) for word in self.words)
+    def accepts(self, precision: Precision) -> bool:
+        return any(KINDS[kind](precision) for kind in self.kinds)
 
     @property
     def has_gradient(self) -> bool:
-        """A gradient is owed to it."""
-        return self.differentiable and any(self.takes(p) for p in PRECISIONS if p.is_float)
+        """Whether the gradient rule must add to the gradient of this input."""
+        return self.differentiable and any(self.accepts(p) for p in PRECISIONS if p.is_float)
 
 
-def input_of(given: object) -> Input:
-    """An input, or the class of its types alone."""
-    if isinstance(given, Input):
-        return given
-    if isinstance(given, str):
-        return Input(given)
-    raise CodeError(f"an input is declared by a class of types such as 'float', or a declare.Input, not {given!r}")
+def as_input(value: object) -> Input:
+    """Converts a class of data types to an `Input`."""
+    if isinstance(value, Input):
+        return value
+    if isinstance(value, str):
+        return Input(value)
+    raise CodeError(f"an input is declared by a class of types such as 'float', or a declare.Input, not {value!r}")

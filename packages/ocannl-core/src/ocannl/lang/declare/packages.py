@@ -1,4 +1,4 @@
-"""Operations of installed packages: found by metadata, imported one package at a time, when they are asked for."""
+"""Operations of installed packages, discovered by metadata and imported lazily, one package at a time."""
 
 from __future__ import annotations
 
@@ -10,41 +10,42 @@ import pluggy
 
 from ocannl.base import plugins
 from ocannl.base.errors import PluginError
-from ocannl.base.plugins import PROJECT, words
+from ocannl.base.plugins import PROJECT, exception_summary
 from ocannl.lang.declare.declaration import Declaration
 from ocannl.lang.declare.hooks import API_VERSION, GROUP, OperationHooks
 
 
-def names() -> dict[str, tuple[EntryPoint, ...]]:
-    """The entry points of each name."""
-    found = sorted(plugins.entries(GROUP), key=lambda e: (e.name, owner(e)))
-    return {name: tuple(e for e in found if e.name == name) for name in dict.fromkeys(e.name for e in found)}
+def entry_points_by_name() -> dict[str, tuple[EntryPoint, ...]]:
+    """The entry points of operations, grouped by name."""
+    entries = sorted(plugins.entry_points(GROUP), key=lambda e: (e.name, distribution_of(e)))
+    return {name: tuple(e for e in entries if e.name == name) for name in dict.fromkeys(e.name for e in entries)}
 
 
-def owner(entry: EntryPoint) -> str:
+def distribution_of(entry: EntryPoint) -> str:
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else "an unknown distribution"
 
 
-def load(found: tuple[EntryPoint, ...]) -> Any:
-    """The operation of an entry point, or the namespace of operations. Raises: PluginError."""
-    entry, *others = found
-    if others:
-        owners = " and ".join(map(owner, found))
+def load(entries: tuple[EntryPoint, ...]) -> Any:
+    """Imports the operation, or the namespace of operations, of an entry point. Raises: PluginError."""
+    entry, *duplicates = entries
+    if duplicates:
+        owners = " and ".join(map(distribution_of, entries))
         raise PluginError(f"operations `{entry.name}` are provided by {owners}; uninstall one of them")
     try:
-        made = {call.declaration.title: call for call in _declared(entry)}
+        operations = {call.declaration.title: call for call in _declared(entry)}
     except KeyboardInterrupt:
         raise
     except PluginError as wrong:
-        raise _broken(entry, str(wrong)) from None
+        raise _broken_package(entry, str(wrong)) from None
     except BaseException as cause:
-        raise _broken(entry, f"importing `{entry.value}` failed with {words(cause)}") from cause
-    alien = [title for title in made if title.split(".")[0] != entry.name]
-    if alien or not made:
-        raise _broken(entry, f"it declares {', '.join(f'`{t}`' for t in alien) or 'nothing'} instead of `{entry.name}`")
-    if entry.name in made:
-        return made[entry.name]
-    return SimpleNamespace(**{call.declaration.name: call for call in made.values()})
+        raise _broken_package(entry, f"importing `{entry.value}` failed with {exception_summary(cause)}") from cause
+    misnamed = [title for title in operations if title.split(".")[0] != entry.name]
+    if misnamed or not operations:
+        listed = ", ".join(f"`{title}`" for title in misnamed) or "nothing"
+        raise _broken_package(entry, f"it declares {listed} instead of `{entry.name}`")
+    if entry.name in operations:
+        return operations[entry.name]
+    return SimpleNamespace(**{call.declaration.name: call for call in operations.values()})
 
 
 def _declared(entry: EntryPoint) -> list[Any]:
@@ -54,13 +55,14 @@ def _declared(entry: EntryPoint) -> list[Any]:
     manager.check_pending()
     if not manager.hook.ocannl_operations.get_hookimpls():
         raise PluginError(f"`{entry.value}` implements no hook `ocannl_operations`")
-    found = list(manager.hook.ocannl_operations(api_version=API_VERSION))
-    for call in found:
+    operations = list(manager.hook.ocannl_operations(api_version=API_VERSION))
+    for call in operations:
         if not isinstance(getattr(call, "declaration", None), Declaration):
             raise PluginError(f"its hook `ocannl_operations` gives {call!r}, which `oc.defop` has not declared")
-    return found
+    return operations
 
 
-def _broken(entry: EntryPoint, what: str) -> PluginError:
+def _broken_package(entry: EntryPoint, problem: str) -> PluginError:
     remove = f" or run: pip uninstall {entry.dist.name}" if entry.dist is not None else ""
-    return PluginError(f"operations `{entry.name}` of {owner(entry)} are broken: {what}; repair it{remove}")
+    operations = f"operations `{entry.name}` of {distribution_of(entry)}"
+    return PluginError(f"{operations} are broken: {problem}; repair it{remove}")

@@ -1,4 +1,4 @@
-"""What several declarations share: settings, inputs, conditions and words, written once."""
+"""Settings, inputs, conditions and documentation shared by several declarations."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from ocannl.lang.declare.settings import Setting
 
 @dataclass(frozen=True)
 class Part:
-    """A reusable piece of declarations. Settings become keywords of every operation that has the part; its rules take
-    those that they name."""
+    """A reusable piece of declarations.
+
+    The settings become keywords of every operation with the part; rules take those that their parameters name.
+    """
 
     settings: Mapping[str, Setting] = field(default_factory=dict)
     inputs: Mapping[str, Input | str] = field(default_factory=dict)

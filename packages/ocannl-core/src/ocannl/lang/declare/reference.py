@@ -1,4 +1,4 @@
-"""The page of operations: of each its signature, its text, and an example that has been run."""
+"""The reference page of operations: for each its signature, its documentation, and an executed example."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ocannl.lang.core.tensor import Tensor
-from ocannl.lang.declare.catalogue import Row, operands
+from ocannl.lang.declare.catalogue import OperationRow, operands
 from ocannl.lang.declare.declaration import POSITIONAL, Declaration
 from ocannl.lang.declare.samples import Draw, Sample
 from ocannl.lang.declare.text import literal, parameters, unqualified
@@ -19,100 +19,103 @@ BEGIN = """>>> import numpy as np
 >>> import ocannl as oc"""
 HEAD = f"""# Reference of operations
 
-What there is, by name; [Operations](operations.md) shows what belongs together. An operand is a tensor, a number or an
-array. In the texts `g` is what arrives at the result as its gradient, and `v` is the value. This page is made from the
-table of operations by `ocannl ops --generate reference`; [Declaring operations](declaring-operations.md) tells how a
-row gets there.
+All operations by name; [Operations](operations.md) introduces them by topic. An operand is a tensor, a number or an
+array. In the formulas `g` is the gradient of the result, and `v` is its value. This page is generated from the table of
+operations by `ocannl ops --generate reference`; [Declaring operations](declaring-operations.md) explains how to add a
+row.
 
 ```pycon
 {BEGIN}
 ```
 """
-SAID = ("Shapes", "Takes", "Needs", "Grad", "NaN", "Raises", "Source")
-SECTION = re.compile(rf"^({'|'.join(SAID)}): +", re.MULTILINE)
+SECTION_TITLES = ("Shapes", "Takes", "Needs", "Grad", "NaN", "Raises", "Source")
+SECTION = re.compile(rf"^({'|'.join(SECTION_TITLES)}): +", re.MULTILINE)
 INDENTED = re.compile(r"(?:^    .*\n?)+", re.MULTILINE)
-FEW = 9  # numbers that are written out
+MAX_LITERAL_NUMBERS = 9  # longer arrays are shown as np.linspace
 
 
-def reference(rows: Sequence[Row]) -> str:
+def reference(rows: Sequence[OperationRow]) -> str:
     return "\n".join([HEAD, *map(section, sorted(rows, key=lambda row: row.name))])
 
 
-def section(row: Row) -> str:
-    """One operation."""
+def section(row: OperationRow) -> str:
+    """The section of one operation."""
     signature = unqualified(", ".join(parameters(operands(row), plain=True)))[0]
     head = f"## {row.name}\n\n```text\n{row.call}({signature})\n```"
     example = [f"```pycon\n{_example(row, row.samples[0])}\n```"] if row.samples else []
-    return "\n\n".join(filter(None, [head, *_words(row), *example])) + "\n"
+    return "\n\n".join(filter(None, [head, *_doc_parts(row), *example])) + "\n"
 
 
-def _words(row: Row) -> tuple[str, str]:
-    """The text, and the list of what is said line by line; a declaration says what its text leaves out."""
-    paragraph, *rest = SECTION.split(row.doc)
-    told: Declaration | None = getattr(row.function, "declaration", None)
-    said = (_declared(told) if told else {}) | dict(zip(rest[::2], rest[1::2], strict=True))
-    items = [f"* {word}: {' '.join(said[word].split())}" for word in SAID if said.get(word)]
-    return _code(paragraph.strip()), "\n".join(items)
+def _doc_parts(row: OperationRow) -> tuple[str, str]:
+    """The description, and the list of titled sections; a declaration supplies sections missing in the docstring."""
+    paragraph, *fields = SECTION.split(row.doc)
+    declaration: Declaration | None = getattr(row.function, "declaration", None)
+    declared = _sections_of_declaration(declaration) if declaration else {}
+    sections = declared | dict(zip(fields[::2], fields[1::2], strict=True))
+    items = [f"* {title}: {' '.join(sections[title].split())}" for title in SECTION_TITLES if sections.get(title)]
+    return _fence_code(paragraph.strip()), "\n".join(items)
 
 
-def _declared(told: Declaration) -> dict[str, str]:
-    shapes = [f"`{shape}`" for shape in dict.fromkeys(told.shapes) if isinstance(shape, str)]
+def _sections_of_declaration(declaration: Declaration) -> dict[str, str]:
+    shapes = [f"`{shape}`" for shape in dict.fromkeys(declaration.shapes) if isinstance(shape, str)]
     takes = [
-        f"`{name}`: {f'{one.count}, each ' * (name == told.variadic)}{' or '.join(one.words)}"
-        for name, one in told.inputs.items()
+        f"`{name}`: {f'{parameter.count}, each ' * (name == declaration.variadic)}{' or '.join(parameter.kinds)}"
+        for name, parameter in declaration.inputs.items()
     ]
-    needs = [f"`{condition.words}`" for condition in told.where]
-    found = {"Shapes": shapes, "Takes": takes, "Needs": needs}
-    return {word: f"{'; '.join(words)}." for word, words in found.items() if words}
+    needs = [f"`{condition.text}`" for condition in declaration.where]
+    sections = {"Shapes": shapes, "Takes": takes, "Needs": needs}
+    return {title: f"{'; '.join(items)}." for title, items in sections.items() if items}
 
 
-def _code(text: str) -> str:
-    """Indented lines are programs."""
-    return INDENTED.sub(lambda found: f"```text\n{textwrap.dedent(found[0]).rstrip()}\n```\n", text).rstrip()
+def _fence_code(text: str) -> str:
+    """Converts indented lines to fenced code blocks."""
+    return INDENTED.sub(lambda match: f"```text\n{textwrap.dedent(match[0]).rstrip()}\n```\n", text).rstrip()
 
 
 # --- examples --------------------------------------------------------------------------------------------------------
 
 
-def _example(row: Row, sample: Sample) -> str:
-    """A call on round numbers, as a session shows it."""
+def _example(row: OperationRow, sample: Sample) -> str:
+    """A call on round numbers, as an interactive session."""
     lines: list[str] = []
     names = iter([*("x" if row.is_method else p.name for p in operands(row) if p.kind in POSITIONAL), *"abcdefgh"])
     if row.is_method:
         names = iter(["x", *names])
-    words = [_word(given, next(names), lines) for given in sample.operands]
-    words += [f"{name}={literal(value)}" for name, value in sample.settings.items()]
-    call = f"{words[0]}.{row.name}({', '.join(words[1:])})" if row.is_method else f"{row.call}({', '.join(words)})"
-    several = row.signature.return_annotation is not Tensor
-    return session([*lines, f"[t.numpy() for t in {call}]" if several else f"{call}.numpy()"])
+    arguments = [_operand_text(operand, next(names), lines) for operand in sample.operands]
+    arguments += [f"{name}={literal(value)}" for name, value in sample.settings.items()]
+    receiver = arguments.pop(0) if row.is_method else ""
+    call = f"{receiver}.{row.name}" if row.is_method else row.call
+    call += f"({', '.join(arguments)})"
+    has_several_results = row.signature.return_annotation is not Tensor
+    return session([*lines, f"[t.numpy() for t in {call}]" if has_several_results else f"{call}.numpy()"])
 
 
-def _word(given: Any, name: str, lines: list[str]) -> str:
-    """How an operand stands in the call; what it is made of is added to the lines before."""
-    if isinstance(given, list):
-        parts = [_word(part, f"{name[0]}{n}", lines) for n, part in enumerate(given, 1)]
-        return f"[{', '.join(parts)}]"
-    if not isinstance(given, Draw | np.ndarray):
-        return literal(given)
-    lines.append(f"{name} = {_drawn(given, len(lines)) if isinstance(given, Draw) else _data(given)}")
+def _operand_text(operand: Any, name: str, lines: list[str]) -> str:
+    """The source text of an operand in the call; a tensor becomes a variable, whose definition is added to `lines`."""
+    if isinstance(operand, list):
+        items = [_operand_text(item, f"{name[0]}{n}", lines) for n, item in enumerate(operand, 1)]
+        return f"[{', '.join(items)}]"
+    if not isinstance(operand, Draw | np.ndarray):
+        return literal(operand)
+    lines.append(f"{name} = {_draw_text(operand, len(lines)) if isinstance(operand, Draw) else _array_text(operand)}")
     return name
 
 
-def _data(given: np.ndarray[Any, Any]) -> str:
-    return f"oc.tensor({given.tolist()}, dtype=oc.{given.dtype})"
+def _array_text(array: np.ndarray[Any, Any]) -> str:
+    return f"oc.tensor({array.tolist()}, dtype=oc.{array.dtype})"
 
 
-def _drawn(given: Draw, turn: int) -> str:
-    numbers, rows = given.example(turn), {"batch_axes": given.batch_axes, "input_axes": given.input_axes}
-    words = "".join(f", {name}={count}" for name, count in rows.items() if count)
-    if numbers.size > FEW:
-        dims = ", ".join(map(str, given.dims))
-        return f"oc.tensor(np.linspace({given.low}, {given.high}, {numbers.size}).reshape({dims}){words})"
-    return f"oc.tensor(np.array({numbers.tolist()}){words})" if words else f"oc.tensor({numbers.tolist()})"
+def _draw_text(draw: Draw, shift: int) -> str:
+    numbers, rows = draw.example(shift), {"batch_axes": draw.batch_axes, "input_axes": draw.input_axes}
+    keywords = "".join(f", {name}={count}" for name, count in rows.items() if count)
+    if numbers.size > MAX_LITERAL_NUMBERS:
+        dims = ", ".join(map(str, draw.dims))
+        return f"oc.tensor(np.linspace({draw.low}, {draw.high}, {numbers.size}).reshape({dims}){keywords})"
+    return f"oc.tensor(np.array({numbers.tolist()}){keywords})" if keywords else f"oc.tensor({numbers.tolist()})"
 
 
 def session(lines: list[str]) -> str:
-    """The lines as they are typed, and what the last one gives; the last digits of floats are those of a backend."""
+    """The executed lines and the value of the last; floats are rounded, since their last digits vary among backends."""
     names: dict[str, Any] = {}
     exec("\n".join(line.removeprefix(">>> ") for line in BEGIN.splitlines()), names)
     *before, last = lines

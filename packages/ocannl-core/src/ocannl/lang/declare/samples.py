@@ -1,4 +1,4 @@
-"""What an operation is tried on: operands and settings of one call, away from where it has no derivative."""
+"""Sample calls of operations, whose random operands avoid points without a derivative."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from typing import Any
 import numpy as np
 
 MARGIN = 0.1
-"""So far do drawn numbers keep from where there is no derivative."""
+"""Minimal distance of drawn numbers from the kinks to avoid."""
 
 Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """An operand of different numbers between two, none of them near those to `avoid`. The first `batch_axes` axes are
-    of the batch, the last `input_axes` of the input, the rest of the output row."""
+    """A random operand of distinct numbers between `low` and `high`, none of them near those to `avoid`.
+
+    The first `batch_axes` axes belong to the batch row, the last `input_axes` to the input row, the remaining axes to
+    the output row.
+    """
 
     low: float = -2.0
     high: float = 2.0
@@ -29,15 +32,16 @@ class Draw:
 
     def array(self, rng: np.random.Generator) -> Array:
         cells = prod(self.dims)
-        steps = (rng.permutation(cells) + rng.uniform(0.2, 0.8, cells)) / max(cells, 1)  # far from each other, so that
-        return self._away(self.low + (self.high - self.low) * steps).reshape(self.dims)  # extrema are of one cell
+        # well separated, so that extrema are unique
+        steps = (rng.permutation(cells) + rng.uniform(0.2, 0.8, cells)) / max(cells, 1)
+        return self._avoid_kinks(self.low + (self.high - self.low) * steps).reshape(self.dims)
 
-    def example(self, turn: int = 0) -> Array:
-        """Round numbers, to be shown; others for another turn."""
-        steps = np.linspace(self.low, self.high, prod(self.dims) + 2)[1:-1] + 0.1  # whose sum is not 0
-        return self._away(np.roll(np.round(steps, 1), turn)).reshape(self.dims)
+    def example(self, shift: int = 0) -> Array:
+        """Round numbers for documentation, rotated by `shift`."""
+        steps = np.linspace(self.low, self.high, prod(self.dims) + 2)[1:-1] + 0.1  # with a nonzero sum
+        return self._avoid_kinks(np.roll(np.round(steps, 1), shift)).reshape(self.dims)
 
-    def _away(self, numbers: Array) -> Array:
+    def _avoid_kinks(self, numbers: Array) -> Array:
         for kink in self.avoid:
             side = np.where(numbers < kink, -1.0, 1.0)
             numbers = np.where(abs(numbers - kink) < MARGIN, kink + side * MARGIN, numbers)
@@ -46,12 +50,12 @@ class Draw:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One call: what is drawn, also inside lists, is differentiated by; anything else is given as it is."""
+    """The operands and settings of one call; gradients are checked for every `Draw`, also inside lists."""
 
     operands: tuple[Any, ...]
     settings: Mapping[str, Any]
 
 
 def sample(*operands: Any, **settings: Any) -> Sample:
-    """A call to try an operation on: a `Draw` for each operand to differentiate by, arrays and settings as they are."""
+    """A sample call: a `Draw` for each operand to differentiate, arrays for all constant operands, and settings."""
     return Sample(operands, settings)

@@ -1,4 +1,4 @@
-"""What configures an operation: the type of a setting, its allowed values, a default that may follow from others."""
+"""Settings of an operation: their types, allowed values, and defaults computed from other arguments."""
 
 from __future__ import annotations
 
@@ -14,24 +14,23 @@ from ocannl.base.errors import CodeError
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Default:
-    """A default computed from what the arguments of `of` are called after: inputs, with their types and shapes, or
-    settings."""
+    """A default computed from the inputs and settings that the parameters of `compute` name."""
 
-    of: Callable[..., Any]
+    compute: Callable[..., Any]
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(inspect.signature(self.of).parameters)
+        return tuple(inspect.signature(self.compute).parameters)
 
     def __repr__(self) -> str:
         return f"<follows {', '.join(self.names)}>"
 
 
-def follows(of: Callable[..., Any]) -> Any:
-    """A default that is computed from other inputs and settings."""
-    if not inspect.isfunction(of):
-        raise CodeError(f"a default follows by a function, called with what its arguments name; not by {of!r}")
-    return Default(of)
+def follows(compute: Callable[..., Any]) -> Any:
+    """A default computed from other inputs and settings, which the parameters of `compute` name."""
+    if not inspect.isfunction(compute):
+        raise CodeError(f"declare.follows takes a function of inputs and settings, not {compute!r}")
+    return Default(compute)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +47,20 @@ class Setting:
 
 
 NUMBERS: dict[type, type] = {int: numbers.Integral, float: numbers.Real, complex: numbers.Complex}
-"""A number of a narrower type, NumPy's too, is one of the wider; truth values are none."""
+"""The numeric tower: a number of a narrower type, or of NumPy, fits a wider annotation; truth values do not."""
 
 
 def fits(value: object, kind: Any) -> bool:
-    """Whether an annotation allows a value; what cannot be told from the value is allowed."""
+    """Whether a value matches an annotation; annotations that a value cannot be checked against match."""
     if kind is Any:
         return True
     if kind is None:
         return value is None
     origin = get_origin(kind)
     if origin is Literal:
-        return any(type(value) is type(one) and value == one for one in get_args(kind))
+        return any(type(value) is type(literal) and value == literal for literal in get_args(kind))
     if origin in (Union, UnionType):
-        return any(fits(value, one) for one in get_args(kind))
+        return any(fits(value, member) for member in get_args(kind))
     kind = origin or kind
     if kind in NUMBERS:
         return isinstance(value, NUMBERS[kind]) and not isinstance(value, bool)
@@ -74,14 +73,14 @@ def kind_text(kind: Any) -> str:
     return inspect.formatannotation(kind)
 
 
-def resolve(given: dict[str, Any], title: str) -> dict[str, Any]:
-    """What was given or is the default; defaults that follow from others are computed in the order that they need."""
-    known = {name: value for name, value in given.items() if not isinstance(value, Default)}
-    waiting: Mapping[str, Default] = {name: value for name, value in given.items() if isinstance(value, Default)}
+def resolve_defaults(values: dict[str, Any], title: str) -> dict[str, Any]:
+    """Evaluates computed defaults in dependence order (topological sort). Raises: CodeError for a cycle."""
+    resolved = {name: value for name, value in values.items() if not isinstance(value, Default)}
+    waiting: Mapping[str, Default] = {name: value for name, value in values.items() if isinstance(value, Default)}
     while waiting:
-        ready = {name: d for name, d in waiting.items() if all(n in known for n in d.names)}
+        ready = {name: d for name, d in waiting.items() if all(n in resolved for n in d.names)}
         if not ready:
             raise CodeError(f"`{title}`: the defaults of {', '.join(f'`{n}`' for n in waiting)} wait for each other")
-        known |= {name: d.of(*(known[n] for n in d.names)) for name, d in ready.items()}
+        resolved |= {name: d.compute(*(resolved[n] for n in d.names)) for name, d in ready.items()}
         waiting = {name: d for name, d in waiting.items() if name not in ready}
-    return {name: known[name] for name in given}
+    return {name: resolved[name] for name in values}

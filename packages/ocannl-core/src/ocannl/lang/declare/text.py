@@ -1,4 +1,4 @@
-"""Signatures as text, as they stand in stubs and on pages."""
+"""Signatures as text, for stubs and pages."""
 
 from __future__ import annotations
 
@@ -13,47 +13,47 @@ PREFIX: dict[Any, str] = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: 
 QUALIFIED = re.compile(r"\b((?:[A-Za-z_]\w*\.)+)([A-Za-z_]\w*)")
 
 
-def parameters(given: Iterable[Parameter], *, plain: bool = False) -> list[str]:
-    """What stands between the parentheses; `plain` leaves out that an operand is an object."""
-    words: list[str] = []
+def parameters(signature: Iterable[Parameter], *, plain: bool = False) -> list[str]:
+    """The parameter list of a signature; `plain` omits the annotation `object` of operands."""
+    texts: list[str] = []
     kinds: list[Any] = [Parameter.POSITIONAL_ONLY]
-    for p in given:
-        if p.kind is not Parameter.POSITIONAL_ONLY and kinds[-1] is Parameter.POSITIONAL_ONLY and words:
-            words.append("/")
+    for p in signature:
+        if p.kind is not Parameter.POSITIONAL_ONLY and kinds[-1] is Parameter.POSITIONAL_ONLY and texts:
+            texts.append("/")
         if p.kind is Parameter.KEYWORD_ONLY and not {Parameter.KEYWORD_ONLY, Parameter.VAR_POSITIONAL} & set(kinds):
-            words.append("*")
+            texts.append("*")
         kinds.append(p.kind)
-        words.append(_parameter(p, plain))
-    return words + ["/"] * (kinds[-1] is Parameter.POSITIONAL_ONLY and bool(words))
+        texts.append(_parameter(p, plain))
+    return texts + ["/"] * (kinds[-1] is Parameter.POSITIONAL_ONLY and bool(texts))
 
 
 def _parameter(p: Parameter, plain: bool) -> str:
     name = f"{PREFIX.get(p.kind, '')}{p.name}"
     typed = not (p.annotation is p.empty or (plain and p.annotation is object))
-    word = f"{name}: {annotation(p.annotation)}" if typed else name
+    text = f"{name}: {annotation(p.annotation)}" if typed else name
     if p.default is p.empty:
-        return word
+        return text
     default = literal(p.default) if plain or isinstance(p.default, str | int | float | None) else "..."
-    return f"{word} = {default}" if typed else f"{word}={default}"
+    return f"{text} = {default}" if typed else f"{text}={default}"
 
 
 def literal(value: object) -> str:
-    """A value as it is written; texts in the quotes of this project."""
+    """The source text of a value; strings in double quotes."""
     return json.dumps(value) if isinstance(value, str) else repr(value)
 
 
-def annotation(given: Any) -> str:
-    """A type, with the module of each name that is not Python's own."""
-    if given is None or given is type(None):
+def annotation(kind: Any) -> str:
+    """A type as text, with names qualified by their modules except for built-in ones."""
+    if kind is None or kind is type(None):
         return "None"
-    if not isinstance(given, type) or hasattr(given, "__args__"):
-        return str(given) if not isinstance(given, str) else given
-    return given.__qualname__ if given.__module__ == builtins.__name__ else f"{given.__module__}.{given.__qualname__}"
+    if not isinstance(kind, type) or hasattr(kind, "__args__"):
+        return str(kind) if not isinstance(kind, str) else kind
+    return kind.__qualname__ if kind.__module__ == builtins.__name__ else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def unqualified(text: str) -> tuple[str, dict[str, set[str]]]:
-    """The text without the modules of names, and which names come from each."""
-    found: dict[str, set[str]] = {}
+    """The text with unqualified names, and the names to import from each module."""
+    imports: dict[str, set[str]] = {}
     for module, name in QUALIFIED.findall(text):
-        found.setdefault(module[:-1], set()).add(name)
-    return QUALIFIED.sub(r"\2", text), found
+        imports.setdefault(module[:-1], set()).add(name)
+    return QUALIFIED.sub(r"\2", text), imports

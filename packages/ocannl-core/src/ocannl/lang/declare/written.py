@@ -1,4 +1,4 @@
-"""The row of an operation, from what its author wrote. Whatever in it cannot be is refused here, in words."""
+"""Builds and validates declarations: every inconsistency in the arguments of `oc.defop` is reported here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ocannl.base.errors import CodeError
 from ocannl.ir.precision import precision
 from ocannl.lang.declare.conditions import Condition
 from ocannl.lang.declare.declaration import POSITIONAL, Declaration
-from ocannl.lang.declare.inputs import ANY_NUMBER, Input, input_of
+from ocannl.lang.declare.inputs import ANY_NUMBER, Input, as_input
 from ocannl.lang.declare.part import Part
 from ocannl.lang.declare.samples import Sample
 from ocannl.lang.declare.settings import Default, Setting, fits, kind_text
@@ -21,7 +21,7 @@ SLOT = re.compile(r"[vtg]([0-9]+|s)?|g_.*")
 T = TypeVar("T")
 
 
-def declaration(
+def build_declaration(
     function: Callable[..., Any],
     *,
     name: str | None,
@@ -35,93 +35,94 @@ def declaration(
     samples: object,
     doc: str,
 ) -> Declaration:
-    """The row of an operation. Raises: CodeError about whatever in it cannot be."""
+    """The declaration of an operation from arguments of `oc.defop`. Raises: CodeError when they are inconsistent."""
     if not inspect.isroutine(function):
         raise CodeError(f"oc.defop decorates functions, not {function!r}")
     title: Any = function.__name__ if name is None else name
-    for word in (title, namespace or "operations"):
-        if not isinstance(word, str) or not word.isidentifier():
-            raise CodeError(f"an operation and its namespace are called by names, not {title!r} and {namespace!r}")
-    own = _annotated(function)
-    takes = [p for p in own.parameters.values() if p.kind in (*POSITIONAL, Parameter.VAR_POSITIONAL)]
-    if not takes:
+    for identifier in (title, namespace or "operations"):
+        if not isinstance(identifier, str) or not identifier.isidentifier():
+            raise CodeError(f"the names of operations and namespaces are identifiers, not {title!r} and {namespace!r}")
+    signature = _resolved_signature(function)
+    operands = [p for p in signature.parameters.values() if p.kind in (*POSITIONAL, Parameter.VAR_POSITIONAL)]
+    if not operands:
         raise CodeError(f"operation `{title}` has no operands")
     if not isinstance(doc, str):
         raise CodeError(f"`doc` of `{title}` is a text, not {doc!r}")
-    shared = _list(parts, Part, title, "parts")
-    settings = _settings(own, shared, title)
-    said_of = _inputs(inputs, shared, takes, title)
-    conditions = (*(c for part in shared for c in part.where), *_list(where, Condition, title, "where"))
-    defaults = (*(p.default for p in takes), *(s.default for s in settings.values()))
+    shared = _as_tuple(parts, Part, title, "parts")
+    settings = _settings(signature, shared, title)
+    declared_inputs = _inputs(inputs, shared, operands, title)
+    conditions = (*(c for part in shared for c in part.where), *_as_tuple(where, Condition, title, "where"))
+    defaults = (*(p.default for p in operands), *(s.default for s in settings.values()))
     names = _outputs(outputs, title)
     kinds = kind if isinstance(kind, tuple) else (kind,) * len(names)
-    known = [*(p.name for p in takes), *settings]
-    follow = [n for default in defaults if isinstance(default, Default) for n in default.names]
-    follow += [n for given in (shape, *kinds) if inspect.isfunction(given) for n in inspect.signature(given).parameters]
-    for used in (*said_of, *(n for c in conditions for n in c.names), *follow):
-        if used not in known:
-            raise CodeError(f"`{title}` has no input or setting `{used}`; there are {', '.join(known)}")
+    defined = [*(p.name for p in operands), *settings]
+    referenced = [n for default in defaults if isinstance(default, Default) for n in default.names]
+    for rule in (shape, *kinds):
+        referenced += list(inspect.signature(rule).parameters) if inspect.isfunction(rule) else []
+    for used in (*declared_inputs, *(n for c in conditions for n in c.names), *referenced):
+        if used not in defined:
+            raise CodeError(f"`{title}` has no input or setting `{used}`; there are {', '.join(defined)}")
     if len(kinds) != len(names):
         raise CodeError(f"`{title}` has {len(names)} outputs, and types for {len(kinds)}")
-    for one in kinds:
-        if one is not None and not inspect.isfunction(one):
-            precision(one)
+    for dtype in kinds:
+        if dtype is not None and not inspect.isfunction(dtype):
+            precision(dtype)
     keywords = [setting.parameter(n) for n, setting in settings.items()]
     declared = Declaration(
         name=title,
         namespace=namespace,
-        signature=inspect.Signature([*takes, *keywords]),
-        inputs={p.name: said_of.get(p.name, Input()) for p in takes},
+        signature=inspect.Signature([*operands, *keywords]),
+        inputs={p.name: declared_inputs.get(p.name, Input()) for p in operands},
         settings=settings,
         outputs=names,
         shape=shape,
         kinds=kinds,
         where=conditions,
-        samples=_list(samples, Sample, title, "samples"),
+        samples=_as_tuple(samples, Sample, title, "samples"),
         doc="\n\n".join(filter(None, (doc or inspect.getdoc(function), *(part.doc for part in shared)))),
         rules=function,
     )
     for sample in declared.samples:
-        _check(declared, sample)
+        _check_sample(declared, sample)
     return declared
 
 
-def _annotated(function: Callable[..., Any]) -> inspect.Signature:
-    """The signature of a function; annotations that are texts are read where the names in them are known."""
+def _resolved_signature(function: Callable[..., Any]) -> inspect.Signature:
+    """The signature of a function, with string annotations evaluated in the globals of the function where possible."""
     signature = inspect.signature(function)
     scope = getattr(inspect.unwrap(function), "__globals__", {})
 
-    def read(annotation: Any) -> Any:
+    def evaluate(annotation: Any) -> Any:
         try:
             return eval(annotation, scope) if isinstance(annotation, str) else annotation
-        except Exception:  # a name of a function's own, or one that only type checkers see
+        except Exception:  # a local name, or one imported for type checkers only
             return annotation
 
-    parameters = [p.replace(annotation=read(p.annotation)) for p in signature.parameters.values()]
+    parameters = [p.replace(annotation=evaluate(p.annotation)) for p in signature.parameters.values()]
     return signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty)
 
 
-# --- piece by piece --------------------------------------------------------------------------------------------------
+# --- parts of a declaration -------------------------------------------------------------------------------------------
 
 
-def _list(given: object, kind: type[T], title: str, word: str) -> tuple[T, ...]:
-    items = tuple(given) if isinstance(given, Iterable) else (given,)
-    found = tuple(item for item in items if isinstance(item, kind))
-    if not isinstance(given, Iterable) or len(found) < len(items):
-        raise CodeError(f"`{word}` of `{title}` is a list of declare.{kind.__name__}, not {given!r}"[:200])
-    return found
+def _as_tuple(value: object, kind: type[T], title: str, keyword: str) -> tuple[T, ...]:
+    items = tuple(value) if isinstance(value, Iterable) else (value,)
+    valid = tuple(item for item in items if isinstance(item, kind))
+    if not isinstance(value, Iterable) or len(valid) < len(items):
+        raise CodeError(f"`{keyword}` of `{title}` is a list of declare.{kind.__name__}, not {value!r}"[:200])
+    return valid
 
 
-def _settings(own: inspect.Signature, shared: tuple[Part, ...], title: str) -> dict[str, Setting]:
-    """Those of the parts, then the operation's own, which may replace them."""
+def _settings(signature: inspect.Signature, shared: tuple[Part, ...], title: str) -> dict[str, Setting]:
+    """The settings of the parts, then those of the function, which may override them."""
     settings: dict[str, Setting] = {}
     for part in shared:
         for n, setting in part.settings.items():
             if settings.setdefault(n, setting) != setting:
-                raise CodeError(f"two parts of `{title}` declare `{n}`, each in its own way")
-    for p in own.parameters.values():
-        only_read = p.name in settings and p.default is p.empty
-        if p.kind is p.KEYWORD_ONLY and not only_read:
+                raise CodeError(f"two parts of `{title}` declare `{n}` differently")
+    for p in signature.parameters.values():
+        is_inherited = p.name in settings and p.default is p.empty
+        if p.kind is p.KEYWORD_ONLY and not is_inherited:
             settings[p.name] = Setting(Any if p.annotation is p.empty else p.annotation, p.default)
         elif p.kind in (*POSITIONAL, p.VAR_POSITIONAL) and p.name in settings:
             raise CodeError(f"`{p.name}` is an input of `{title}`, and a setting of one of its parts")
@@ -129,42 +130,42 @@ def _settings(own: inspect.Signature, shared: tuple[Part, ...], title: str) -> d
         raise CodeError(f"`{title}`: every operation takes `label=`; rename yours")
     for n, setting in settings.items():
         if not isinstance(setting.default, Default) and setting.default is not Parameter.empty:
-            _fit(title, n, setting, setting.default)
+            _check_setting(title, n, setting, setting.default)
     return settings
 
 
-def _fit(title: str, name: str, setting: Setting, value: object) -> None:
+def _check_setting(title: str, name: str, setting: Setting, value: object) -> None:
     if not fits(value, setting.kind):
         raise CodeError(f"`{title}`: {name}={value!r} is not {kind_text(setting.kind)}")
 
 
-def _inputs(given: object, shared: tuple[Part, ...], takes: list[Parameter], title: str) -> dict[str, Input]:
-    if not isinstance(given, Mapping):
-        raise CodeError(f"`inputs` of `{title}` is a mapping from names to declare.Input, not {given!r}")
-    parts = {n: one for part in shared for n, one in part.inputs.items()}
-    found = {n: input_of(one) for n, one in {**parts, **given}.items()}
-    for p in takes:
-        if p.kind is not p.VAR_POSITIONAL and found.get(p.name, Input()).count != ANY_NUMBER:
+def _inputs(value: object, shared: tuple[Part, ...], operands: list[Parameter], title: str) -> dict[str, Input]:
+    if not isinstance(value, Mapping):
+        raise CodeError(f"`inputs` of `{title}` is a mapping from names to declare.Input, not {value!r}")
+    inherited = {n: spec for part in shared for n, spec in part.inputs.items()}
+    inputs = {n: as_input(spec) for n, spec in {**inherited, **value}.items()}
+    for p in operands:
+        if p.kind is not p.VAR_POSITIONAL and inputs.get(p.name, Input()).count != ANY_NUMBER:
             raise CodeError(f"`{p.name}` of `{title}` is one tensor; a count is for inputs such as `*{p.name}`")
-    return found
+    return inputs
 
 
-def _outputs(given: object, title: str) -> tuple[str, ...]:
-    names = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else ()
+def _outputs(value: object, title: str) -> tuple[str, ...]:
+    names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else ()
     if not names or len(set(names)) < len(names) or not all(isinstance(n, str) and n.isidentifier() for n in names):
-        raise CodeError(f"outputs of `{title}` are different names such as ('v', 'w'), not {given!r}")
-    for at, n in enumerate(names):
-        if SLOT.fullmatch(n) and (at, n) != (0, "v"):
+        raise CodeError(f"outputs of `{title}` are different names such as ('v', 'w'), not {value!r}")
+    for number, n in enumerate(names):
+        if SLOT.fullmatch(n) and (number, n) != (0, "v"):
             raise CodeError(f"`{n}` is a slot of `{title}` already; call the output something else")
     return names
 
 
-def _check(declared: Declaration, sample: Sample) -> None:
-    """A sample is a call that can be."""
+def _check_sample(declared: Declaration, sample: Sample) -> None:
+    """Checks that a sample matches the signature. Raises: CodeError."""
     try:
         bound = declared.signature.bind(*sample.operands, **sample.settings)
-    except TypeError as wrong:
-        raise CodeError(f"a sample of `{declared.title}{declared.signature}` does not fit: {wrong}") from None
+    except TypeError as error:
+        raise CodeError(f"a sample of `{declared.title}{declared.signature}` does not fit: {error}") from None
     for name, value in bound.arguments.items():
         if name in declared.settings:
-            _fit(declared.title, name, declared.settings[name], value)
+            _check_setting(declared.title, name, declared.settings[name], value)

@@ -1,4 +1,4 @@
-"""One axis, walked in its order: the axis that a spec of one operand takes away, or else the one output axis."""
+"""Operations along one axis: the axis that a one-operand spec removes, or without a spec the only output axis."""
 
 from __future__ import annotations
 
@@ -15,42 +15,43 @@ from ocannl.infer.spec import Label, RowSpec, ShapeSpec, Spec
 from ocannl.ir.ops import ADD, MAX, MIN, Op
 from ocannl.ir.precision import int32
 from ocannl.lang.core.context_vars import composite
-from ocannl.lang.core.literals import is_truth
+from ocannl.lang.core.literals import is_bool
 from ocannl.lang.core.operation import contraction
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.core.terms import Term
 from ocannl.lang.core.terms import apply as term
 from ocannl.lang.ops.index_tensors import indices
-from ocannl.lang.ops.indexing import OUTPUT, axes_known
-from ocannl.lang.ops.reduced_axes import Away, away
+from ocannl.lang.ops.indexing import OUTPUT, axis_count
+from ocannl.lang.ops.reduced_axes import ReducedAxes, axes_to_reduce
 
 OUTPUT_AXIS = Logic("walk along the output axis", parse("...|...->n => ...|...->"), (EQUAL,), asks=False)
 
 
-def one_axis(x: object, spec: str | None, names: dict[str, Any], title: str) -> tuple[Away, str]:
-    """The operand, and the name of the one axis that goes away."""
-    over = away(x, spec, names, title, OUTPUT_AXIS)
-    axes = axes_known(over.x, OUTPUT)
-    if spec is None and axes not in (None, 1):
-        problem = f"`{title}` goes along one axis, and `{over.x.label}` has {axes} output axes"
-        raise CodeError(f'{problem}: give the spec that takes one of them away, such as "...|a,b => ...|a"')
-    whole, left = over.logic.spec.operands[0], over.logic.spec.result
-    kept = Spec((), left)
-    gone = [name for name in Spec((whole,), left).labels() if name not in kept.labels()]
-    gone += [name for name in Spec((whole,), left).row_vars() if name not in kept.row_vars()]
-    plain = {axis.name for _, row in whole.rows for axis in row.axes if isinstance(axis, Label)}
-    if len(gone) != 1 or gone[0] not in plain:
-        told = ", ".join("`...`" if name.startswith("...") else f"`{name}`" for name in gone) or "none"
-        raise CodeError(f"`{title}` goes along one axis, the one that its spec takes away; {spec!r} takes away {told}")
-    return over, gone[0]
+def single_axis(x: object, spec: str | None, names: dict[str, Any], title: str) -> tuple[ReducedAxes, str]:
+    """The operand, and the name of the only axis that its spec removes. Raises: CodeError, EinsumSyntaxError."""
+    axes = axes_to_reduce(x, spec, names, title, OUTPUT_AXIS)
+    count = axis_count(axes.x, OUTPUT)
+    if spec is None and count not in (None, 1):
+        problem = f"`{title}` goes along one axis, and `{axes.x.label}` has {count} output axes"
+        raise CodeError(f'{problem}: give a spec that removes one of them, such as "...|a,b => ...|a"')
+    operand, result = axes.logic.spec.operands[0], axes.logic.spec.result
+    all_names, remaining = Spec((operand,), result), Spec((), result)
+    removed = [name for name in all_names.labels() if name not in remaining.labels()]
+    removed += [name for name in all_names.row_vars() if name not in remaining.row_vars()]
+    plain = {axis.name for _, row in operand.rows for axis in row.axes if isinstance(axis, Label)}
+    if len(removed) != 1 or removed[0] not in plain:
+        listed = ", ".join("`...`" if name.startswith("...") else f"`{name}`" for name in removed) or "none"
+        raise CodeError(f"`{title}` goes along one axis, the one that its spec removes; {spec!r} removes {listed}")
+    return axes, removed[0]
 
 
-def axis_alone(name: str) -> ShapeSpec:
+def axis_spec(name: str) -> ShapeSpec:
+    """The spec of a vector whose only output axis has a name."""
     return ShapeSpec(output=RowSpec(trail=(Label(name),)))
 
 
-def _renamed(shape: ShapeSpec, old: str, new: str) -> ShapeSpec:
+def _rename_axis(shape: ShapeSpec, old: str, new: str) -> ShapeSpec:
     def row(r: RowSpec) -> RowSpec:
         lead, trail = (tuple(Label(new) if a == Label(old) else a for a in axes) for axes in (r.lead, r.trail))
         return replace(r, lead=lead, trail=trail)
@@ -61,97 +62,105 @@ def _renamed(shape: ShapeSpec, old: str, new: str) -> ShapeSpec:
 Formula = Callable[[Term, Term, Term, int], Term]
 
 
-def _walked(over: Away, axis: str, title: str, op: Op, formula: Formula, *, moves: bool = False) -> Tensor:
-    """`op` over all places of the axis, for each of its places: of a value, its place, the place of the result, and the
-    size of the axis. If cells just move, truth values stay what they are."""
-    places, there = indices(), f"{axis}'"  # no user can write such a name
-    whole = over.logic.spec.operands[0]
-    spec = Spec((whole, axis_alone(axis), axis_alone(there)), _renamed(whole, axis, there))
+def _walk_axis(
+    axes: ReducedAxes, axis: str, title: str, op: Op, formula: Formula, *, preserves_type: bool = False
+) -> Tensor:
+    """Reduces over the source positions of an axis, for each target position, by `op`.
 
-    def combine(v: Term, at: Term, to: Term) -> Term:
-        return formula(v, at, to, places.dims[0])
+    `formula` maps a value, its source position, the target position and the size of the axis to a term. With
+    `preserves_type`, which suits operations that only move cells, integers and truth values keep their type.
+    """
+    positions, target_axis = indices(), f"{axis}'"  # no user can write such a name
+    operand = axes.logic.spec.operands[0]
+    spec = Spec((operand, axis_spec(axis), axis_spec(target_axis)), _rename_axis(operand, axis, target_axis))
 
-    kind = over.x.typing.known if moves and not over.x.typing.is_float else None
+    def combine(v: Term, source: Term, target: Term) -> Term:
+        return formula(v, source, target, positions.dims[0])
+
+    kind = axes.x.typing.current if preserves_type and not axes.x.typing.is_float else None
     logic, weak = einsum(spec), frozenset({1, 2})
-    operation = contraction(title, logic, combine, op, weak_operands=weak, sizes=over.sizes, kind=kind)
-    return apply(operation, [over.x, places, places], captures=over.captures)
+    operation = contraction(title, logic, combine, op, weak_operands=weak, sizes=axes.sizes, kind=kind)
+    return apply(operation, [axes.x, positions, positions], captures=axes.captures)
 
 
-# --- places ----------------------------------------------------------------------------------------------------------
+# --- permutations ----------------------------------------------------------------------------------------------------
 
 
 @composite
 def flip(x: object, spec: str | None = None, **names: Any) -> Tensor:
-    """Back to front along one axis: the axis that the spec takes away, or the one output axis.
+    """Reverses one axis: the axis that the spec removes, or the only output axis.
 
         oc.flip(x, "...|t,c => ...|c")  # along t
 
     Shapes: those of `x`.
-    Grad:   what arrives, back to front.
-    Raises: CodeError for a spec that takes away no axis, or several; ShapeError.
+    Grad:   `g`, reversed.
+    Raises: CodeError unless the spec removes exactly one axis; ShapeError.
     """
-    over, axis = one_axis(x, spec, names, "flip")
-    return _walked(over, axis, "flip", ADD, lambda v, at, to, size: _there(v, at + to, size - 1), moves=True)
+    axes, axis = single_axis(x, spec, names, "flip")
+
+    def reversed_cell(v: Term, source: Term, target: Term, size: int) -> Term:
+        return _select_at(v, source + target, size - 1)
+
+    return _walk_axis(axes, axis, "flip", ADD, reversed_cell, preserves_type=True)
 
 
 @composite
 def roll(x: object, shift: int, spec: str | None = None, **names: Any) -> Tensor:
-    """Each cell `shift` places further along one axis, from its end to its start: the axis that the spec takes away, or
-    the one output axis.
+    """Rotates one axis by `shift` cells towards its end: the axis that the spec removes, or the only output axis.
 
         oc.roll(x, 1, "...|t,c => ...|c")  # along t
 
     Shapes: those of `x`.
-    Grad:   what arrives, as many places back.
-    Raises: CodeError for a spec that takes away no axis, or several, or a shift that is no integer; ShapeError.
+    Grad:   `g`, rotated by `-shift`.
+    Raises: CodeError unless the spec removes exactly one axis and the shift is an integer; ShapeError.
     """
-    if is_truth(shift) or not isinstance(shift, int | np.integer):
-        raise CodeError(f"oc.roll goes by a whole number of places, and not by {shift!r}")
-    over, axis = one_axis(x, spec, names, "roll")
+    if is_bool(shift) or not isinstance(shift, int | np.integer):
+        raise CodeError(f"the shift of oc.roll is an integer, and not {shift!r}")
+    axes, axis = single_axis(x, spec, names, "roll")
 
-    def rolled(v: Term, at: Term, to: Term, size: int) -> Term:
-        by = int(shift) % max(size, 1)
-        return _there(v, to - at, by) + _there(v, to - at, by - size)
+    def rotated_cell(v: Term, source: Term, target: Term, size: int) -> Term:
+        offset = int(shift) % max(size, 1)
+        return _select_at(v, target - source, offset) + _select_at(v, target - source, offset - size)
 
-    return _walked(over, axis, "roll", ADD, rolled, moves=True)
-
-
-def _there(v: Term, place: Term, wanted: int) -> Term:
-    return term("where", term("eq", place, wanted), v, 0)
+    return _walk_axis(axes, axis, "roll", ADD, rotated_cell, preserves_type=True)
 
 
-def _first(name: str, op: Op, doc: str) -> Callable[..., Tensor]:
+def _select_at(v: Term, position: Term, wanted: int) -> Term:
+    return term("where", term("eq", position, wanted), v, 0)
+
+
+def _define_arg_extreme(name: str, op: Op, doc: str) -> Callable[..., Tensor]:
     def arg(x: object, spec: str | None = None, **names: Any) -> Tensor:
-        over, axis = one_axis(x, spec, names, name)
-        best, places = over.reduced(op, op.name), indices()
-        whole, left = over.logic.spec.operands[0], over.logic.spec.result
+        axes, axis = single_axis(x, spec, names, name)
+        extreme, positions = axes.reduce(op, op.name), indices()
+        operand, result = axes.logic.spec.operands[0], axes.logic.spec.result
 
-        def place(v: Term, most: Term, at: Term) -> Term:
-            if places.dims == (0,):
-                raise ShapeError(f"`{name}` of `{over.x.label}`: an axis of no cells has no {doc}")
-            return term("where", term("eq", v, most) | term("ne", v, v), at, _NOWHERE)
+        def first_match(v: Term, extreme: Term, position: Term) -> Term:
+            if positions.dims == (0,):
+                raise ShapeError(f"`{name}` of `{axes.x.label}`: an axis of no cells has no {doc}")
+            return term("where", term("eq", v, extreme) | term("ne", v, v), position, _NO_INDEX)
 
-        logic = einsum(Spec((whole, left, axis_alone(axis)), left))
-        operation = contraction(name, logic, place, MIN, differentiable=False, sizes=over.sizes, kind=int32)
-        return apply(operation, [over.x, best, places])
+        logic = einsum(Spec((operand, result, axis_spec(axis)), result))
+        operation = contraction(name, logic, first_match, MIN, differentiable=False, sizes=axes.sizes, kind=int32)
+        return apply(operation, [axes.x, extreme, positions])
 
     arg.__name__ = arg.__qualname__ = name
-    arg.__doc__ = f"""Where the {doc} is along one axis, as int32: the axis that the spec takes away, or the one output
-        axis. The first of equals; the first NaN, if there is one.
+    arg.__doc__ = f"""The int32 index of the {doc} along one axis: the axis that the spec removes, or the only output
+        axis. Of several equal values the first; the first NaN, if there is one.
 
             x.{name}("...|t,c => ...|c")  # along t
 
         Shapes: those of the spec, or `..b..|..i..->n => ..b..|..i..->`.
         Grad:   none.
-        Raises: CodeError for a spec that takes away no axis, or several; ShapeError, also for an axis of no cells.
+        Raises: CodeError unless the spec removes exactly one axis; ShapeError, also for an axis of size 0.
         """
     REGISTRY[name] = composite(arg)
     return REGISTRY[name]
 
 
-_NOWHERE = 2**31 - 1
+_NO_INDEX = 2**31 - 1
 
-argmax = _first("argmax", MAX, "largest value")
-argmin = _first("argmin", MIN, "smallest value")
+argmax = _define_arg_extreme("argmax", MAX, "largest value")
+argmin = _define_arg_extreme("argmin", MIN, "smallest value")
 
 REGISTRY.update(flip=flip, roll=roll)

@@ -1,4 +1,4 @@
-"""The same numbers in another type."""
+"""Conversions between data types."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from ocannl.lang.core.terms import convert
 
 
 def cast(x: object, dtype: object, *, label: str | None = None) -> Tensor:
-    """The values in another type: to a float the nearest there is, from a float to an integer the integral part, to
-    bool whether they are not 0. Between integers they wrap; a float that has no place in an integer type gives any.
+    """Converts values to another data type.
+
+    Conversions to floats round to nearest, from floats to integers truncate, to bool compare with 0; integers wrap. The
+    result for a float outside the range of an integer type is unspecified.
 
     Shapes: `...|...->... => ...|...->...`.
-    Grad:   what arrives, in the type of `x`; none through integers.
-    Raises: DtypeError for what is no data type.
+    Grad:   `g`, converted to the type of `x`; none through integers.
+    Raises: DtypeError for an unknown data type.
     """
     kind = precision(dtype)
     formula = partial(convert, kind=kind)
@@ -31,27 +33,27 @@ def cast(x: object, dtype: object, *, label: str | None = None) -> Tensor:
 
 
 def refuse_loss(lhs: Tensor, accum: Op | None, kind: Precision, value: str) -> None:
-    """Refuses to put floats into integers, where their fractions would be lost without a word."""
-    into = lhs.typing.known
+    """Rejects implicit conversions of floats to integers. Raises: DtypeError."""
+    into = lhs.typing.current
     if into.family not in (Family.SIGNED, Family.UNSIGNED):
         return
     if accum is not None and accum.domain is Domain.FLOAT:
-        kind, value = float32, f"what `{accum}` gives"
+        kind, value = float32, f"the result of `{accum}`"
     if kind.is_float:
         fix = f"x.astype(oc.{into}) cuts fractions off, x.round().astype(oc.{into}) rounds"
         raise DtypeError(f"`{lhs.label}` is of type {into}, and {value} is of type {kind}: it may lose its fractions"
-                         f"\n  fix  say what becomes of them: {fix}")  # fmt: skip
+                         f"\n  fix  choose a conversion: {fix}")  # fmt: skip
 
 
 def type_stored(value: Tensor) -> Precision:
-    """The type of what is stored: int32 of whole numbers, and of truth values, which are 1 or 0 in a type of floats."""
+    """The data type in which a value is stored: int32 for integral literals and for truth values computed as floats."""
     if value.literal is not None:
         number = value.literal()
-        return int32 if isinstance(number, Index) or float(number.value).is_integer() else value.typing.known
-    says = value.application is not None and value.application.operation.name in _TRUTH
-    return int32 if says else value.typing.known
+        return int32 if isinstance(number, Index) or float(number.value).is_integer() else value.typing.current
+    is_truth_valued = value.application is not None and value.application.operation.name in _TRUTH_VALUED
+    return int32 if is_truth_valued else value.typing.current
 
 
-_TRUTH = {*COMPARISONS, "and_", "or_", "not_", "isnan", "isinf", "isfinite", "any", "all", "one_hot"}
+_TRUTH_VALUED = {*COMPARISONS, "and_", "or_", "not_", "isnan", "isinf", "isfinite", "any", "all", "one_hot"}
 
 REGISTRY["cast"] = cast

@@ -1,4 +1,4 @@
-"""The operations everyone starts with: contractions, and what follows from primitives."""
+"""Matrix multiplication, einsum, transposition, slicing, and compositions of primitives."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.symbols import Symbol
 from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.core.terms import Term
-from ocannl.lang.ops.primitives import PRIMITIVES, WORDS
+from ocannl.lang.ops.primitives import PRIMITIVES, PYTHON_NAMES
 
 _MATMUL = contraction("matmul", COMPOSE, lambda x, y: x * y, ADD, text="{0} @ {1}")
 
@@ -33,7 +33,7 @@ def matmul(left: object, right: object, *, label: str | None = None) -> Tensor:
     """`left @ right`: the input row of `left` contracts with the output row of `right`.
 
     Shapes: `..b..|..k..->..o..; ..b..|..i..->..k.. => ..b..|..i..->..o..`, rows broadcasting.
-    Grad:   to `left` `g @ right.T`, to `right` `left.T @ g`, summed over what they were repeated along.
+    Grad:   to `left` `g @ right.T`, to `right` `left.T @ g`, summed over broadcast axes.
     Raises: ShapeError.
     """
     return apply(_MATMUL, [embed(left), embed(right)], label=label)
@@ -47,24 +47,24 @@ def einsum(
 ) -> Tensor:
     """Generalized einsum of one to three operands.
 
-    `combine` is any primitive of as many operands as there are (`mul` and `add` of any number), `reduce` an
-    accumulating one. Keyword names are identifiers of the spec: an int fixes a size or supplies a coefficient, an
+    `combine` is a primitive of as many operands (`mul` and `add` take any number), `reduce` an associative and
+    commutative one. Keyword names are identifiers of the spec: an int fixes a size or supplies a coefficient, an
     `oc.Dim` captures the solved size.
 
     Shapes: those of the spec.
-    Grad:   through a sum or a product the derivative of what is combined; through a largest or smallest value the same,
-            shared equally by the points that attain it; none through truth values and bits.
-    Raises: CodeError for names of no primitive; EinsumSyntaxError with a caret under the mistake; ShapeError.
+    Grad:   through a sum or product the derivative of `combine`; through a maximum or minimum the same, split equally
+            among the points that attain it; none through logical and bitwise operations.
+    Raises: CodeError for unknown primitives; EinsumSyntaxError with a caret under the mistake; ShapeError.
     """
-    read = parse(spec)
-    refuse_concat(read, spec)
+    parsed = parse(spec)
+    refuse_concat(parsed, spec)
     operands = [embed(x) for x in xs]
-    check_arity(read, spec, operands)
-    sizes, captures = split_names(read, spec, names)
+    check_arity(parsed, spec, operands)
+    sizes, captures = split_names(parsed, spec, names)
     accumulate = _accumulator(reduce)
     operation = contraction(
         "einsum",
-        einsum_logic(read),
+        einsum_logic(parsed),
         _combiner(combine, len(operands)),
         accumulate,
         text=einsum_text("einsum", spec, len(operands)),
@@ -78,36 +78,37 @@ def einsum_text(name: str, spec: str, operands: int) -> str:
     return f'{name}("{quoted}", {", ".join(f"{{{n}}}" for n in range(operands))})'
 
 
-def refuse_concat(read: Spec, spec: str) -> None:
-    if any(isinstance(axis, Concat) for shape in read.shapes for _, row in shape.rows for axis in row.axes):
-        raise CodeError(f"axes are laid one after another by oc.concat({spec!r}, ...)")
+def refuse_concat(parsed: Spec, spec: str) -> None:
+    """Raises CodeError for a spec with concatenated axes."""
+    if any(isinstance(axis, Concat) for shape in parsed.shapes for _, row in shape.rows for axis in row.axes):
+        raise CodeError(f"concatenated axes require oc.concat({spec!r}, ...)")
 
 
 def _accumulator(name: object) -> Op:
     op = BY_NAME.get(name) if isinstance(name, str) else None
     if op is None or not op.monoid:
-        known = ", ".join(o.name for o in OPS if o.monoid)
-        raise CodeError(f"reduce={name!r} is not an operation that accumulates in any order; there are {known}")
+        monoids = ", ".join(o.name for o in OPS if o.monoid)
+        raise CodeError(f"reduce={name!r} is not an associative and commutative operation; there are {monoids}")
     return op
 
 
 def _combiner(name: object, operands: int) -> Callable[..., Term]:
     if operands == 1:
         return lambda x: x
-    op = BY_NAME.get(WORDS_BACK.get(name, name)) if isinstance(name, str) else None
+    op = BY_NAME.get(OP_NAMES.get(name, name)) if isinstance(name, str) else None
     if op is not None and op.arity == operands:
         return lambda *xs: terms.apply(op.name, *xs)
     if op is not None and op.monoid:
         return lambda *xs: fold(lambda x, y: terms.apply(op.name, x, y), xs)
-    known = ", ".join(o.name for o in OPS if o.arity == operands or (o.monoid and o.arity == 2))
-    raise CodeError(f"combine={name!r} is no primitive of {operands} operands; there are {known}")
+    names = ", ".join(o.name for o in OPS if o.arity == operands or (o.monoid and o.arity == 2))
+    raise CodeError(f"combine={name!r} is no primitive of {operands} operands; there are {names}")
 
 
-WORDS_BACK = {v: k for k, v in WORDS.items()}
+OP_NAMES = {v: k for k, v in PYTHON_NAMES.items()}
 
 
 def transpose(x: Tensor) -> Tensor:
-    """Input and output rows change places."""
+    """Swaps the input and output rows."""
     return apply(contraction("transpose", TRANSPOSE, lambda v: v, None, text="{0}.T"), [x])
 
 
@@ -115,18 +116,18 @@ def batch_slice(x: Tensor, index: object) -> Tensor:
     """`x[n]`: the leftmost batch axis at an int or a static symbol."""
     if isinstance(index, bool | np.bool_) or not isinstance(index, int | np.integer | Symbol):
         raise CodeError(f"`{x.label}[...]` takes an int or a static symbol (oc.symbol), not {index!r}")
-    at: int | Sym = index if isinstance(index, Symbol) else int(index)
-    if isinstance(at, int) and at < 0:
-        raise CodeError(f"`{x.label}[{at}]`: an index counts from the front; sizes may not be known yet")
-    text = f"{{0}}[{at.name if isinstance(at, Sym) else at}]"
-    return apply(contraction("slice", slice_batch(at), lambda v: v, None, text=text), [x])
+    position: int | Sym = index if isinstance(index, Symbol) else int(index)
+    if isinstance(position, int) and position < 0:
+        raise CodeError(f"`{x.label}[{position}]`: an index counts from the front; sizes may not be known yet")
+    text = f"{{0}}[{position.name if isinstance(position, Sym) else position}]"
+    return apply(contraction("slice", slice_batch(position), lambda v: v, None, text=text), [x])
 
 
 _STOP = contraction("stop_gradient", pointwise(1), lambda v: v, None, differentiable=False)
 
 
 def stop_gradient(x: object, *, label: str | None = None) -> Tensor:
-    """The same values, with no gradient through them.
+    """The values of `x`, treated as constants by differentiation.
 
     Shapes: `...|...->... => ...|...->...`.
     Grad:   none.
@@ -143,12 +144,12 @@ def gelu(x: object) -> Tensor:
     Source: Hendrycks, Gimpel 2016.
     """
     t = _operand(x)
-    bent: Tensor = PRIMITIVES["tanh"](0.7978845608028654 * (t + 0.044715 * (t * t * t)))
-    return 0.5 * t * (1.0 + bent)
+    tanh: Tensor = PRIMITIVES["tanh"](0.7978845608028654 * (t + 0.044715 * (t * t * t)))
+    return 0.5 * t * (1.0 + tanh)
 
 
 def _operand(x: object) -> Tensor:
-    """A term of a formula has the same operators, and stays one."""
+    """Embeds a value as a tensor; terms of formulas, which have the same operators, are returned unchanged."""
     return cast("Tensor", x if isinstance(x, Term) else embed(x))
 
 

@@ -1,4 +1,4 @@
-"""Functions of each cell that are formulas over the primitives; every row broadcasts."""
+"""Elementwise functions defined by formulas over primitives; every row broadcasts."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ def _sigmoid(x: Term) -> Term:
 
 
 def _log1p(x: Term) -> Term:
-    """What `1 + x` loses is made up for by the quotient. Source: Kahan, Pracniques 1979."""
+    """`log(1 + x)`; the quotient compensates the rounding error of `1 + x`. Source: Kahan, Pracniques 1979."""
     u = 1.0 + x
     return _where(_eq(u, 1.0), x, _where(_eq(u, x), _log(u), _log(u) * (x / (u - 1.0))))
 
 
 def _expm1(x: Term) -> Term:
-    """The same for the inverse function."""
+    """`exp(x) - 1`, by the analogous compensation."""
     u = _exp(x)
     v = u - 1.0
     return _where(_eq(v, 0.0), x, _where(_eq(v, -1.0) | _eq(v, u), v, v * (x / _log(u))))
 
 
-# --- what a number is ------------------------------------------------------------------------------------------------
+# --- classification --------------------------------------------------------------------------------------------------
 
 
 @formula(domain=Domain.ANY, differentiable=False)
@@ -73,7 +73,7 @@ def isnan(x: Term) -> Term:
 
 @formula(domain=Domain.ANY, differentiable=False)
 def isfinite(x: Term) -> Term:
-    """1 where the value is a number and not infinite, else 0.
+    """1 where the value is finite, else 0.
 
     Grad:   none.
     """
@@ -91,18 +91,18 @@ def isinf(x: Term) -> Term:
 
 @formula(domain=Domain.ANY, differentiable=False)
 def sign(x: Term) -> Term:
-    """1, 0 or -1, as the value is positive, zero or negative; NaN stays.
+    """1, 0 or -1 for a positive, zero or negative value; NaN is preserved.
 
     Grad:   none.
     """
     return _where(x > 0, 1, _where(x < 0, -1, x))
 
 
-# --- whole numbers ---------------------------------------------------------------------------------------------------
+# --- rounding --------------------------------------------------------------------------------------------------------
 
 
-def _whole(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Integers are whole already."""
+def _identity_on_integers(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Replaces a rounding function by the identity on integers."""
 
     @wraps(function)
     def call(x: object, *, label: str | None = None) -> Any:
@@ -113,10 +113,10 @@ def _whole(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-@_whole
+@_identity_on_integers
 @formula(differentiable=False)
 def floor(x: Term) -> Term:
-    """The largest integer that is not larger.
+    """The largest integer that is not greater than the value.
 
     Grad:   none.
     """
@@ -124,10 +124,10 @@ def floor(x: Term) -> Term:
     return part - (x < part)
 
 
-@_whole
+@_identity_on_integers
 @formula(differentiable=False)
 def ceil(x: Term) -> Term:
-    """The smallest integer that is not smaller.
+    """The smallest integer that is not less than the value.
 
     Grad:   none.
     """
@@ -135,18 +135,18 @@ def ceil(x: Term) -> Term:
     return part + (x > part)
 
 
-@_whole
+@_identity_on_integers
 @formula(differentiable=False)
 def round(x: Term) -> Term:
-    """The nearest integer; of two, the even one.
+    """The nearest integer; ties round to even.
 
     Grad:   none.
     """
     part = _trunc(x)
-    rest = _abs(x - part)
+    fraction = _abs(x - part)
     is_odd = apply("ne", part, 2.0 * _trunc(0.5 * part))
-    away = (rest > 0.5) | (_eq(rest, 0.5) & is_odd)
-    return part + _where(away, _where(x < 0.0, -1.0, 1.0), 0.0)
+    away_from_zero = (fraction > 0.5) | (_eq(fraction, 0.5) & is_odd)
+    return part + _where(away_from_zero, _where(x < 0.0, -1.0, 1.0), 0.0)
 
 
 # --- exponentials ----------------------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ def round(x: Term) -> Term:
 
 @formula(lambda g, v, x: g / (1.0 + x))
 def log1p(x: Term) -> Term:
-    """`log(1 + x)`, exact where `x` is small.
+    """`log(1 + x)`, accurate where `x` is small.
 
     Grad:   `g / (1 + x)`.
     """
@@ -163,31 +163,31 @@ def log1p(x: Term) -> Term:
 
 @formula(lambda g, v, x: g * (v + 1.0))
 def expm1(x: Term) -> Term:
-    """`exp(x) - 1`, exact where `x` is small.
+    """`exp(x) - 1`, accurate where `x` is small.
 
     Grad:   `g * exp(x)`.
     """
     return _expm1(x)
 
 
-def _apart(x: Term, y: Term) -> Term:
-    """How much larger `x` is; equal infinities are not."""
+def _difference(x: Term, y: Term) -> Term:
+    """`x - y`, and 0 for equal infinities."""
     return _where(_eq(x, y), 0.0, x - y)
 
 
-@formula(lambda g, v, x, y: g * _sigmoid(_apart(x, y)), lambda g, v, x, y: g * _sigmoid(_apart(y, x)))
+@formula(lambda g, v, x, y: g * _sigmoid(_difference(x, y)), lambda g, v, x, y: g * _sigmoid(_difference(y, x)))
 def logaddexp(x: Term, y: Term) -> Term:
-    """`log(exp(x) + exp(y))`, without an exponential that overflows.
+    """`log(exp(x) + exp(y))`, computed without overflow.
 
     Grad:   to `x` `g * sigmoid(x - y)`; to `y` `g * sigmoid(y - x)`.
     Raises: ShapeError.
     """
-    return apply("max", x, y) + _log1p(_exp(-_abs(_apart(x, y))))
+    return apply("max", x, y) + _log1p(_exp(-_abs(_difference(x, y))))
 
 
 @formula(lambda g, v, x: g * _sigmoid(x))
 def softplus(x: Term) -> Term:
-    """`log(1 + exp(x))`, without an exponential that overflows.
+    """`log(1 + exp(x))`, computed without overflow.
 
     Grad:   `g * sigmoid(x)`.
     Source: Dugas, Bengio, Bélisle, Nadeau, Garcia 2000.
@@ -197,7 +197,7 @@ def softplus(x: Term) -> Term:
 
 @formula(lambda g, v, x: g * (v * (1.0 - v)))
 def sigmoid(x: Term) -> Term:
-    """`1 / (1 + exp(-x))`: exact at both infinities, and small where `x` is far below zero, not zero.
+    """`1 / (1 + exp(-x))`, exact at both infinities, without premature underflow for very negative `x`.
 
     Grad:   `g * v * (1 - v)`.
     """
@@ -239,23 +239,23 @@ def elu(x: Term, *, alpha: float = 1.0) -> Term:
 
 @formula(lambda g, v, x: _where(_eq(v, 0.0), 0.0, g / (2.0 * v)))
 def root_(x: Term) -> Term:
-    """The square root of a sum of squares: at 0, where a length has no gradient, that is taken to be 0."""
+    """The square root of a sum of squares, whose gradient at 0 is defined as 0."""
     return apply("sqrt", x)
 
 
 @formula(lambda g, v, x: _where(_eq(x, 0.0), 0.0, g / x))
 def log_of_sum_(x: Term) -> Term:
-    """The logarithm of a sum of exponentials: where all of them vanish, there is nothing to share a gradient among."""
+    """The logarithm of a sum of exponentials, whose gradient is 0 where all exponentials vanish."""
     return apply("log", x)
 
 
 @composite
 def clip(x: object, low: object = None, high: object = None) -> Tensor:
-    """The value, but not less than `low` and not more than `high`; NaN stays.
+    """The value limited to the range from `low` to `high`; NaN is preserved.
 
     Shapes: `...|...->...; ...|...->...; ...|...->... => ...|...->...`, every row broadcasting.
-    Grad:   `g` inside, nothing outside, half of it at a limit; limits that are tensors receive the rest.
-    Raises: CodeError when neither limit is given; ShapeError.
+    Grad:   `g` inside the range, 0 outside, `g / 2` at a limit; limits that are tensors receive the remaining part.
+    Raises: CodeError without a limit; ShapeError.
     """
     if low is None and high is None:
         raise CodeError("oc.clip(x, low, high) takes at least one limit")

@@ -1,11 +1,11 @@
-"""Operations that are one formula of each cell: what defines them is their body.
+"""A decorator that declares an elementwise operation by a formula over terms.
 
     @formula()
     def leaky_relu(x, *, slope=0.01):
         return where(x > 0, x, slope * x)
 
-The gradient follows from the formula, unless a derivative is stated: for each operand what it receives from `g`, given
-the value `v` and the operands.
+The gradient is derived from the formula by automatic differentiation, unless derivatives are passed: for each operand
+its gradient as a function of `g`, the value `v` and the operands.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ocannl.lang.core.operation import Operation, Slots, contraction
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.core.terms import Term, tree_of
-from ocannl.lang.ops.primitives import LABEL, cells
+from ocannl.lang.ops.primitives import LABEL, elementwise_shapes
 
 Derivative = Callable[..., Term]
 
@@ -32,7 +32,7 @@ Derivative = Callable[..., Term]
 def formula(
     *derivative: Derivative, domain: Domain = Domain.FLOAT, differentiable: bool = True
 ) -> Callable[[Callable[..., Term]], Callable[..., Any]]:
-    """Makes an operation of tensors of a formula of terms; keyword arguments are its settings."""
+    """Turns a formula of terms into an operation on tensors; keyword-only parameters are settings."""
 
     def declare(body: Callable[..., Term]) -> Callable[..., Any]:
         signature = inspect.signature(body, eval_str=True)
@@ -46,23 +46,23 @@ def formula(
             def combine(*xs: Term) -> Term:
                 return body(*xs, **settings)
 
-            made = contraction(body.__name__, pointwise(arity), combine, None, domain=domain)
+            operation = contraction(body.__name__, pointwise(arity), combine, None, domain=domain)
             if not differentiable:
-                return replace(made, gradient=None)
-            return replace(made, gradient=_handing(derivative, settings)) if derivative else made
+                return replace(operation, gradient=None)
+            return replace(operation, gradient=_gradient_rule(derivative, settings)) if derivative else operation
 
         @wraps(body)
         def call(*inputs: object, label: str | None = None, **settings: Any) -> Any:
             try:
                 signature.bind(*inputs, **settings)
-            except TypeError as wrong:
-                raise CodeError(f"oc.{body.__name__}{bare}: {wrong}") from None
+            except TypeError as error:
+                raise CodeError(f"oc.{body.__name__}{bare}: {error}") from None
             if any(isinstance(i, Term) for i in inputs):
                 return body(*(i if isinstance(i, Term) else Term(tree_of(i)) for i in inputs), **settings)
             return apply(built(settings), [embed(i) for i in inputs], label=label)
 
         call.__signature__ = _signature(signature)  # type: ignore[attr-defined]
-        call.__doc__ = (inspect.getdoc(body) or "").replace("Grad:", f"{cells(arity)}\nGrad:", 1)
+        call.__doc__ = (inspect.getdoc(body) or "").replace("Grad:", f"{elementwise_shapes(arity)}\nGrad:", 1)
         REGISTRY[body.__name__] = call
         return call
 
@@ -70,18 +70,18 @@ def formula(
 
 
 def cellwise(name: str, body: Callable[..., Term], *operands: Tensor) -> Tensor:
-    """A formula of the cells of tensors as one operation, which has no gradient."""
+    """Applies a formula elementwise as a single operation without a gradient."""
     return apply(contraction(name, pointwise(len(operands)), body, None, differentiable=False), operands)
 
 
-def _signature(of_body: inspect.Signature) -> inspect.Signature:
-    """That of the function of tensors."""
-    operands = [p.replace(annotation=object) for p in of_body.parameters.values() if p.kind is not p.KEYWORD_ONLY]
-    settings = [p for p in of_body.parameters.values() if p.kind is p.KEYWORD_ONLY]
+def _signature(body: inspect.Signature) -> inspect.Signature:
+    """The signature of the operation on tensors, from that of the formula."""
+    operands = [p.replace(annotation=object) for p in body.parameters.values() if p.kind is not p.KEYWORD_ONLY]
+    settings = [p for p in body.parameters.values() if p.kind is p.KEYWORD_ONLY]
     return inspect.Signature([*operands, *settings, LABEL], return_annotation=Tensor)
 
 
-def _handing(derivative: tuple[Derivative, ...], settings: dict[str, Any]) -> Callable[[Slots], None]:
+def _gradient_rule(derivative: tuple[Derivative, ...], settings: dict[str, Any]) -> Callable[[Slots], None]:
     def gradient(s: Slots) -> None:
         for number, rule in enumerate(derivative, 1):
             s.operand_gradient(number).write(ADD, False, rule(s.gradient(), s.value, *s.operands, **settings))

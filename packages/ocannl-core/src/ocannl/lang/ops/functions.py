@@ -1,6 +1,6 @@
-"""The operations that are functions: every row of the registry that is not written otherwise.
+"""The operations that are functions: all operations of the registry without a different spelling.
 
-Their types are in the stub beside this file, which is made from the table of operations.
+Their types are in the stub file of this module, which is generated from the table of operations.
 """
 
 from __future__ import annotations
@@ -25,23 +25,22 @@ from ocannl.lang.ops import (
 )
 from ocannl.lang.ops.methods import attach
 
-MADE_IN = (
+REGISTERING_MODULES = (
     axis_walks, casts, concat, convolution, einsum, elementwise, index_tensors, indexing, linalg, primitives,
     reductions, sampling, scans, softmax, threefry,
 )  # fmt: skip
 """The modules that fill the registry."""
 
-OTHERWISE = {
+NOT_FUNCTIONS = {
     "all", "any", "mean", "round", "sum", "largest", "smallest",  # methods: the names belong to Python
     "max", "min",  # maximum, minimum
     "slice", "transpose",  # x[n], x.T
 }  # fmt: skip
 
 
-
 def _is_public(name: str) -> bool:
-    """Parts of other operations end in an underscore, as do primitives that are words of Python."""
-    return name not in OTHERWISE and (name in primitives.PRIMITIVES or not name.endswith("_"))
+    """Names with a trailing underscore are internal, except for primitives named like Python keywords."""
+    return name not in NOT_FUNCTIONS and (name in primitives.PRIMITIVES or not name.endswith("_"))
 
 
 __all__ = sorted(filter(_is_public, REGISTRY))

@@ -1,4 +1,4 @@
-"""The operations, as functions. Made from the table of operations; not to be edited."""
+"""The operations, as functions. Generated from the table of operations; do not edit."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -29,35 +29,35 @@ def and_(x: object, y: object, /, *, label: str | None = None) -> Tensor:
     """1 where both are nonzero, else 0."""
 
 def argmax(x: object, spec: str | None = None, **names: Any) -> Tensor:
-    """Where the largest value is along one axis, as int32: the axis that the spec takes away, or the one output
-    axis. The first of equals; the first NaN, if there is one.
+    """The int32 index of the largest value along one axis: the axis that the spec removes, or the only output axis.
+    Of several equal values the first; the first NaN, if there is one.
     """
 
 def argmin(x: object, spec: str | None = None, **names: Any) -> Tensor:
-    """Where the smallest value is along one axis, as int32: the axis that the spec takes away, or the one output
-    axis. The first of equals; the first NaN, if there is one.
+    """The int32 index of the smallest value along one axis: the axis that the spec removes, or the only output axis.
+    Of several equal values the first; the first NaN, if there is one.
     """
 
 def avg_pool1d(
     x: object, window: int | Sequence[int], stride: int | Sequence[int] | None = None, *,
     dilation: int | Sequence[int] = 1, padding: str = "none"
 ) -> Tensor:
-    """The mean of each window of `x`; windows that touch unless `stride` says else."""
+    """The mean of each window of `x`; `stride` is the window size by default."""
 
 def avg_pool2d(
     x: object, window: int | Sequence[int], stride: int | Sequence[int] | None = None, *,
     dilation: int | Sequence[int] = 1, padding: str = "none"
 ) -> Tensor:
-    """The mean of each window of `x`; windows that touch unless `stride` says else."""
+    """The mean of each window of `x`; `stride` is the window size by default."""
 
 def avg_pool3d(
     x: object, window: int | Sequence[int], stride: int | Sequence[int] | None = None, *,
     dilation: int | Sequence[int] = 1, padding: str = "none"
 ) -> Tensor:
-    """The mean of each window of `x`; windows that touch unless `stride` says else."""
+    """The mean of each window of `x`; `stride` is the window size by default."""
 
 def bernoulli(p: object, *, key: str | None = None, counter: object = None, **sizes: Any) -> Tensor:
-    """1 with probability `p`, a number or a tensor, else 0: fresh ones at each call, or those of `counter`."""
+    """1 with probability `p`, a number or a tensor, else 0: new values at each call, or those of `counter`."""
 
 def bitwise_and(x: object, y: object, /, *, label: str | None = None) -> Tensor:
     """The bits that are set in both."""
@@ -69,90 +69,81 @@ def bitwise_xor(x: object, y: object, /, *, label: str | None = None) -> Tensor:
     """The bits that are set in just one."""
 
 def block(nested: Any) -> Tensor:
-    """Tensors of one shape in nested lists (output axes), tuples (input axes) and `oc.batch` (batch axes)."""
+    """Stacks tensors of the same shape in nested lists (output axes), tuples (input axes) and `oc.batch` (batch
+    axes).
+    """
 
 def cast(x: object, dtype: object, *, label: str | None = None) -> Tensor:
-    """The values in another type: to a float the nearest there is, from a float to an integer the integral part, to
-    bool whether they are not 0. Between integers they wrap; a float that has no place in an integer type gives
-    any.
-    """
+    """Converts values to another data type."""
 
 def ceil(x: object, *, label: str | None = None) -> Tensor:
-    """The smallest integer that is not smaller."""
+    """The smallest integer that is not less than the value."""
 
 def clip(x: object, low: object = None, high: object = None) -> Tensor:
-    """The value, but not less than `low` and not more than `high`; NaN stays."""
+    """The value limited to the range from `low` to `high`; NaN is preserved."""
 
 def concat(spec: str, *xs: object, label: str | None = None, **names: Any) -> Tensor:
-    """Lays axes one after another, or takes them apart: `"a; b => a^b"`, `"a^b => b"`, `"a => 3^a"` (zeros before
-    `a`).
-    """
+    """Concatenates axes, splits or pads them: `"a; b => a^b"`, `"a^b => b"`, `"a => 3^a"` (zeros before `a`)."""
 
 def conv1d(
     x: object, kernel: object, *, stride: int | Sequence[int] = 1, dilation: int | Sequence[int] = 1,
     padding: str = "none", groups: int = 1
 ) -> Tensor:
-    """The sum of each window of `x` times a kernel; `groups` part the channels into as many convolutions."""
+    """The sum over each window of `x` times a kernel; `groups` splits channels into separate convolutions."""
 
 def conv2d(
     x: object, kernel: object, *, stride: int | Sequence[int] = 1, dilation: int | Sequence[int] = 1,
     padding: str = "none", groups: int = 1
 ) -> Tensor:
-    """The sum of each window of `x` times a kernel; `groups` part the channels into as many convolutions."""
+    """The sum over each window of `x` times a kernel; `groups` splits channels into separate convolutions."""
 
 def conv3d(
     x: object, kernel: object, *, stride: int | Sequence[int] = 1, dilation: int | Sequence[int] = 1,
     padding: str = "none", groups: int = 1
 ) -> Tensor:
-    """The sum of each window of `x` times a kernel; `groups` part the channels into as many convolutions."""
+    """The sum over each window of `x` times a kernel; `groups` splits channels into separate convolutions."""
 
 def conv_transpose1d(
     x: object, kernel: object, *, stride: int | Sequence[int] = 1, dilation: int | Sequence[int] = 1,
     padding: str = "none", groups: int = 1
 ) -> Tensor:
-    """The kernel times each cell of `x`, summed where these windows overlap: what hands on the gradient of a
-    convolution, with the same settings.
-    """
+    """The transposed convolution: the kernel times each cell of `x`, summed where these windows overlap."""
 
 def conv_transpose2d(
     x: object, kernel: object, *, stride: int | Sequence[int] = 1, dilation: int | Sequence[int] = 1,
     padding: str = "none", groups: int = 1
 ) -> Tensor:
-    """The kernel times each cell of `x`, summed where these windows overlap: what hands on the gradient of a
-    convolution, with the same settings.
-    """
+    """The transposed convolution: the kernel times each cell of `x`, summed where these windows overlap."""
 
 def conv_transpose3d(
     x: object, kernel: object, *, stride: int | Sequence[int] = 1, dilation: int | Sequence[int] = 1,
     padding: str = "none", groups: int = 1
 ) -> Tensor:
-    """The kernel times each cell of `x`, summed where these windows overlap: what hands on the gradient of a
-    convolution, with the same settings.
-    """
+    """The transposed convolution: the kernel times each cell of `x`, summed where these windows overlap."""
 
 def cos(x: object, /, *, label: str | None = None) -> Tensor:
     """The cosine, of radians."""
 
 def count_nonzero(x: object, spec: str | None = None, **names: Any) -> Tensor:
-    """How many cells are not 0, as int32, by a spec of one operand, or over all axes."""
+    """The int32 number of nonzero cells over the axes that a one-operand spec removes, or over all axes."""
 
 def cross_entropy(logits: object, target: object) -> Tensor:
     """`-log(softmax(logits))` of the class `target`, for each cell of the batch row."""
 
 def cummax(x: object, spec: str | None = None, **names: Any) -> Tensor:
-    """The largest value up to each place of one axis: the axis that the spec takes away, or the one output axis."""
+    """The cumulative maximum along one axis: the axis that the spec removes, or the only output axis."""
 
 def cummin(x: object, spec: str | None = None, **names: Any) -> Tensor:
-    """The smallest value up to each place of one axis: the axis that the spec takes away, or the one output axis."""
+    """The cumulative minimum along one axis: the axis that the spec removes, or the only output axis."""
 
 def cumprod(x: object, spec: str | None = None, **names: Any) -> Tensor:
-    """The product up to each place of one axis: the axis that the spec takes away, or the one output axis."""
+    """The cumulative product along one axis: the axis that the spec removes, or the only output axis."""
 
 def cumsum(x: object, spec: str | None = None, **names: Any) -> Tensor:
-    """The sum up to each place of one axis: the axis that the spec takes away, or the one output axis."""
+    """The cumulative sum along one axis: the axis that the spec removes, or the only output axis."""
 
 def diag(x: object) -> Tensor:
-    """The matrix with a vector on its diagonal, and zeros beside it."""
+    """The diagonal matrix of a vector."""
 
 def diagonal(x: object) -> Tensor:
     """The diagonal of a square matrix."""
@@ -161,12 +152,10 @@ def div(x: object, y: object, /, *, label: str | None = None) -> Tensor:
     """The quotient; of integers, as float32."""
 
 def dot(x: object, y: object) -> Tensor:
-    """The sum of the products of cells, over the whole output row."""
+    """The inner product over the output row."""
 
 def dropout(x: object, rate: float = 0.5, *, key: str | None = None, counter: object = None) -> Tensor:
-    """`x` with each cell zero with probability `rate`, and the others divided by 1 - rate: another choice at each
-    call, or that of `counter`; the backward pass sees the choice of the forward pass.
-    """
+    """Sets each cell of `x` to zero with probability `rate`, and divides the remaining cells by `1 - rate`."""
 
 def einsum(
     spec: str, *xs: object, reduce: str = "add", combine: str = "mul", label: str | None = None, **names: Any
@@ -186,13 +175,13 @@ def exp2(x: object, /, *, label: str | None = None) -> Tensor:
     """2 to the power of the value."""
 
 def expm1(x: object, *, label: str | None = None) -> Tensor:
-    """`exp(x) - 1`, exact where `x` is small."""
+    """`exp(x) - 1`, accurate where `x` is small."""
 
 def flip(x: object, spec: str | None = None, **names: Any) -> Tensor:
-    """Back to front along one axis: the axis that the spec takes away, or the one output axis."""
+    """Reverses one axis: the axis that the spec removes, or the only output axis."""
 
 def floor(x: object, *, label: str | None = None) -> Tensor:
-    """The largest integer that is not larger."""
+    """The largest integer that is not greater than the value."""
 
 def fma(x: object, y: object, z: object, /, *, label: str | None = None) -> Tensor:
     """The first times the second, plus the third."""
@@ -213,10 +202,10 @@ def id(x: object, /, *, label: str | None = None) -> Tensor:
     """The value itself."""
 
 def iota(n: int, *, dtype: object = None, label: str | None = None) -> Tensor:
-    """0, 1, 2, ..., n-1 along one output axis, as int32: an expression without operands, of which nothing is stored."""
+    """0, 1, 2, ..., n-1 along one output axis, as int32: an expression without operands and without storage."""
 
 def isfinite(x: object, *, label: str | None = None) -> Tensor:
-    """1 where the value is a number and not infinite, else 0."""
+    """1 where the value is finite, else 0."""
 
 def isinf(x: object, *, label: str | None = None) -> Tensor:
     """1 where the value is an infinity, else 0."""
@@ -237,19 +226,19 @@ def log(x: object, /, *, label: str | None = None) -> Tensor:
     """The natural logarithm."""
 
 def log1p(x: object, *, label: str | None = None) -> Tensor:
-    """`log(1 + x)`, exact where `x` is small."""
+    """`log(1 + x)`, accurate where `x` is small."""
 
 def log2(x: object, /, *, label: str | None = None) -> Tensor:
     """The logarithm to base 2."""
 
 def log_softmax(x: object, spec: str | None = None, **names: Any) -> Tensor:
-    """The logarithm of `softmax`, exact where probabilities vanish."""
+    """The logarithm of `softmax`, exact where probabilities underflow."""
 
 def logaddexp(x: object, y: object, *, label: str | None = None) -> Tensor:
-    """`log(exp(x) + exp(y))`, without an exponential that overflows."""
+    """`log(exp(x) + exp(y))`, computed without overflow."""
 
 def logsumexp(x: object, spec: str | None = None, **names: Any) -> Tensor:
-    """`log(sum(exp(x)))`: over the output row, or over the axes that `spec` takes away."""
+    """`log(sum(exp(x)))` over the output row, or over the axes that `spec` removes."""
 
 def lt(x: object, y: object, /, *, label: str | None = None) -> Tensor:
     """1 where the first is less than the second, else 0."""
@@ -261,19 +250,19 @@ def max_pool1d(
     x: object, window: int | Sequence[int], stride: int | Sequence[int] | None = None, *,
     dilation: int | Sequence[int] = 1, padding: str = "none"
 ) -> Tensor:
-    """The largest value of each window of `x`; windows that touch unless `stride` says else."""
+    """The maximum of each window of `x`; `stride` is the window size by default."""
 
 def max_pool2d(
     x: object, window: int | Sequence[int], stride: int | Sequence[int] | None = None, *,
     dilation: int | Sequence[int] = 1, padding: str = "none"
 ) -> Tensor:
-    """The largest value of each window of `x`; windows that touch unless `stride` says else."""
+    """The maximum of each window of `x`; `stride` is the window size by default."""
 
 def max_pool3d(
     x: object, window: int | Sequence[int], stride: int | Sequence[int] | None = None, *,
     dilation: int | Sequence[int] = 1, padding: str = "none"
 ) -> Tensor:
-    """The largest value of each window of `x`; windows that touch unless `stride` says else."""
+    """The maximum of each window of `x`; `stride` is the window size by default."""
 
 def maximum(x: object, y: object, /, *, label: str | None = None) -> Tensor:
     """The larger of two; NaN if one is."""
@@ -294,40 +283,36 @@ def neg(x: object, /, *, label: str | None = None) -> Tensor:
     """The value with the other sign."""
 
 def norm(x: object, spec: str | None = None, *, ord: float = 2, **names: Any) -> Tensor:
-    """The length by a spec of one operand, or over all axes: `ord` is 1, 2 (Euclid's) or `math.inf`, the largest."""
+    """The vector norm over the axes that a one-operand spec removes, or over all axes."""
 
 def normal(
     mean: float = 0.0, std: float = 1.0, *, key: str | None = None, counter: object = None, **sizes: Any
 ) -> Tensor:
-    """Normally distributed random numbers: fresh ones at each call, or those of `counter`."""
+    """Normally distributed random numbers: new numbers at each call, or those of `counter`."""
 
 def not_(x: object, /, *, label: str | None = None) -> Tensor:
     """1 where the value is 0, else 0."""
 
 def one_hot(ids: object, n: int, *, dtype: object = None, label: str | None = None) -> Tensor:
-    """1 at the integer `ids`, 0 elsewhere along a new last output axis of size `n`, as `dtype`, or as its users
-    demand, or as float32.
-    """
+    """1 at the integer `ids`, else 0, along a new last output axis of size `n`."""
 
 def or_(x: object, y: object, /, *, label: str | None = None) -> Tensor:
     """1 where one is nonzero, else 0."""
 
 def outer(x: object, y: object) -> Tensor:
-    """The product of each cell with each cell."""
+    """The outer product of two vectors."""
 
 def pick(x: object, ids: object, *, label: str | None = None) -> Tensor:
-    """The cell of the one output axis of `x` at the integer `ids`, for each cell of the batch row."""
+    """The cell at the integer `ids` along the only output axis of `x`, for each cell of the batch row."""
 
 def pow(x: object, y: object, /, *, label: str | None = None) -> Tensor:
     """The first to the power of the second."""
 
 def prod(x: object, spec: str | None = None, **names: Any) -> Tensor:
-    """The product by a spec of one operand, or over all axes; of nothing, 1."""
+    """The product over the axes that a one-operand spec removes, or over all axes; an empty product is 1."""
 
 def randint(low: int, high: int, *, key: str | None = None, counter: object = None, **sizes: Any) -> Tensor:
-    """Random integers, `low <= n < high`, as int32 unless `dtype` says otherwise: fresh ones at each call, or those
-    of `counter`.
-    """
+    """Random integers `low <= n < high`, of type int32 or `dtype`: new numbers at each call, or those of `counter`."""
 
 def recip(x: object, /, *, label: str | None = None) -> Tensor:
     """1 divided by the value."""
@@ -345,9 +330,7 @@ def right_shift(x: object, y: object, /, *, label: str | None = None) -> Tensor:
     """The bits of the first, moved down by the second; the sign stays."""
 
 def roll(x: object, shift: int, spec: str | None = None, **names: Any) -> Tensor:
-    """Each cell `shift` places further along one axis, from its end to its start: the axis that the spec takes away,
-    or the one output axis.
-    """
+    """Rotates one axis by `shift` cells towards its end: the axis that the spec removes, or the only output axis."""
 
 def sat01(x: object, /, *, label: str | None = None) -> Tensor:
     """The value clipped to [0, 1]; NaN stays."""
@@ -356,10 +339,10 @@ def sat01_gate(x: object, y: object, /, *, label: str | None = None) -> Tensor:
     """The second where the first lies between 0 and 1, else 0."""
 
 def sigmoid(x: object, *, label: str | None = None) -> Tensor:
-    """`1 / (1 + exp(-x))`: exact at both infinities, and small where `x` is far below zero, not zero."""
+    """`1 / (1 + exp(-x))`, exact at both infinities, without premature underflow for very negative `x`."""
 
 def sign(x: object, *, label: str | None = None) -> Tensor:
-    """1, 0 or -1, as the value is positive, zero or negative; NaN stays."""
+    """1, 0 or -1 for a positive, zero or negative value; NaN is preserved."""
 
 def silu(x: object, *, label: str | None = None) -> Tensor:
     """`x * sigmoid(x)`."""
@@ -371,34 +354,34 @@ def snd(x: object, y: object, /, *, label: str | None = None) -> Tensor:
     """The second."""
 
 def softmax(x: object, spec: str | None = None, **names: Any) -> Tensor:
-    """`exp(x) / sum(exp(x))`: over the output row, or over the axes that `spec` takes away."""
+    """`exp(x) / sum(exp(x))` over the output row, or over the axes that `spec` removes."""
 
 def softplus(x: object, *, label: str | None = None) -> Tensor:
-    """`log(1 + exp(x))`, without an exponential that overflows."""
+    """`log(1 + exp(x))`, computed without overflow."""
 
 def sqrt(x: object, /, *, label: str | None = None) -> Tensor:
     """The square root."""
 
 def stack(tensors: Any, axis: Literal['batch', 'input', 'output'] = "output") -> Tensor:
-    """Tensors of one shape along a new leading axis of a kind."""
+    """Stacks tensors of the same shape along a new leading axis."""
 
 def std(x: object, spec: str | None = None, *, sample: bool = False, **names: Any) -> Tensor:
     """The standard deviation: the square root of `var`."""
 
 def stop_gradient(x: object, *, label: str | None = None) -> Tensor:
-    """The same values, with no gradient through them."""
+    """The values of `x`, treated as constants by differentiation."""
 
 def sub(x: object, y: object, /, *, label: str | None = None) -> Tensor:
     """The difference."""
 
 def take(t: object, ids: object, *, label: str | None = None) -> Tensor:
-    """Rows of the leading output axis of `t`, at the integers `ids`: the axes of `ids`, then the rest of `t`."""
+    """Gathers rows along the leading output axis of `t` at the integers `ids`."""
 
 def tanh(x: object, /, *, label: str | None = None) -> Tensor:
     """The hyperbolic tangent."""
 
 def threefry4x32(key: object, counter: object, rounds: int = 20, *, label: str | None = None) -> Tensor:
-    """Random bits: a bijection of the counter's 128 bits, another one for each key."""
+    """Random bits: a bijection of the 128-bit counter that depends on the key."""
 
 def threefry4x32_12(
     x1: object, x2: object, x3: object, x4: object, x5: object, x6: object, x7: object, x8: object, x9: object, /, *,
@@ -417,13 +400,13 @@ def threefry4x32_20(
     """
 
 def trace(x: object) -> Tensor:
-    """The sum of the diagonal of a square matrix."""
+    """The trace of a square matrix: the sum of its diagonal."""
 
 def tril(x: object, k: int = 0) -> Tensor:
-    """A matrix with zeros above its diagonal, or above the one `k` places to the right."""
+    """The lower triangle of a matrix: zeros above the diagonal, or above the diagonal `k` columns to its right."""
 
 def triu(x: object, k: int = 0) -> Tensor:
-    """A matrix with zeros below its diagonal, or below the one `k` places to the right."""
+    """The upper triangle of a matrix: zeros below the diagonal, or below the diagonal `k` columns to its right."""
 
 def trunc(x: object, /, *, label: str | None = None) -> Tensor:
     """The integral part, towards 0."""
@@ -431,10 +414,10 @@ def trunc(x: object, /, *, label: str | None = None) -> Tensor:
 def uniform(
     low: float = 0.0, high: float = 1.0, *, key: str | None = None, counter: object = None, **sizes: Any
 ) -> Tensor:
-    """Uniform random numbers in [low, high): fresh ones at each call, or those of `counter`."""
+    """Uniform random numbers in [low, high): new numbers at each call, or those of `counter`."""
 
 def var(x: object, spec: str | None = None, *, sample: bool = False, **names: Any) -> Tensor:
-    """The variance by a spec of one operand, or over all axes; of integers, as float32."""
+    """The variance over the axes that a one-operand spec removes, or over all axes; of integers, as float32."""
 
 def where(condition: object, x: object, y: object, /, *, label: str | None = None) -> Tensor:
     """The second where the first is nonzero, else the third."""

@@ -1,4 +1,4 @@
-"""Index tensors: what masks compare, and what positions are computed from."""
+"""Index tensors, from which masks and positions are computed."""
 
 from __future__ import annotations
 
@@ -10,33 +10,34 @@ from ocannl.base.errors import DataError
 from ocannl.infer.logic import Logic
 from ocannl.infer.spec import Label, RowSpec, ShapeSpec, Spec
 from ocannl.ir.precision import Precision, int32, precision
-from ocannl.lang.core.literals import is_truth
+from ocannl.lang.core.literals import is_bool
 from ocannl.lang.core.operation import contraction
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor, apply
-from ocannl.lang.core.terms import Place, Term
+from ocannl.lang.core.terms import AxisIndex, Term
 
 _AXIS = Logic("iota", Spec((), ShapeSpec(output=RowSpec(trail=(Label("n"),)))), ())
 
 
 def iota(n: int, *, dtype: object = None, label: str | None = None) -> Tensor:
-    """0, 1, 2, ..., n-1 along one output axis, as int32: an expression without operands, of which nothing is stored.
+    """0, 1, 2, ..., n-1 along one output axis, as int32: an expression without operands and without storage.
 
         causal = oc.einsum("i; j => ij", oc.iota(4), oc.iota(4), combine="ge")
 
     Shapes: `=> n`.
     Grad:   none.
-    Raises: DataError when `n` is no size.
+    Raises: DataError unless `n` is a nonnegative integer.
     """
-    if is_truth(n) or not isinstance(n, int | np.integer) or n < 0:
+    if is_bool(n) or not isinstance(n, int | np.integer) or n < 0:
         raise DataError(f"oc.iota takes the number of its elements, not {n!r}")
     return indices({"n": int(n)}, int32 if dtype is None else precision(dtype), label)
 
 
 def indices(sizes: Mapping[str, int] | None = None, kind: Precision = int32, label: str | None = None) -> Tensor:
-    """The indices of an axis whose size may follow from the axes that it equals."""
-    index = contraction("iota", _AXIS, lambda: Term(Place(0, 0)), None, differentiable=False, sizes=sizes, kind=kind)
-    return apply(index, (), label=label)
+    """The indices of an axis whose size may be inferred from use."""
+    formula = Term(AxisIndex(0, 0))
+    operation = contraction("iota", _AXIS, lambda: formula, None, differentiable=False, sizes=sizes, kind=kind)
+    return apply(operation, (), label=label)
 
 
 REGISTRY.update(iota=iota)

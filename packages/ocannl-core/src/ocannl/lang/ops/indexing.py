@@ -1,4 +1,4 @@
-"""Cells picked by integers: rows of tables, classes of scores."""
+"""Indexing by integer tensors: rows of tables, class scores, one-hot vectors."""
 
 from __future__ import annotations
 
@@ -22,93 +22,96 @@ BATCH, INPUT, OUTPUT = range(3)
 
 
 def take(t: object, ids: object, *, label: str | None = None) -> Tensor:
-    """Rows of the leading output axis of `t`, at the integers `ids`: the axes of `ids`, then the rest of `t`.
+    """Gathers rows along the leading output axis of `t` at the integers `ids`.
 
-    An id outside of the table gives zeros, it never wraps.
+    The result has the axes of `ids`, then the remaining axes of `t`. An id outside the table yields zeros; ids do not
+    wrap.
 
-    Shapes: `v, ..r..; ..b..|s => ..b..|s, ..r..`, for any number of axes `s`; their number, or that of `r`, must be
-            known when this is written. Batch and input rows that `t` is known to have stay. The batch row is also that
-            of `ids`, unless these have none: then each cell of the batch row takes the same rows.
-    Grad:   what arrives is added to the rows that were taken; ids have none.
+    Shapes: `v, ..r..; ..b..|s => ..b..|s, ..r..`, for any number of axes `s`; the number of axes `s` or `r` must be
+            inferred before the call. Batch and input axes of `t` are kept. `ids` have the batch row of the result, or
+            no batch axes: then each cell of the batch row takes the same rows.
+    Grad:   `g`, added to the gathered rows; none to `ids`.
     Raises: DtypeError for ids that are not integers; ShapeError.
     """
-    table, places = embed(t), embed(ids)
-    _refuse_fractions(places, "take")
-    rest, asked = axes_known(table, OUTPUT), axes_known(places, OUTPUT)
+    table, indices = embed(t), embed(ids)
+    _require_integers(indices, "take")
+    table_axes, index_axes = axis_count(table, OUTPUT), axis_count(indices, OUTPUT)
     batch = "...|" if _has_axes(table, BATCH) else ""
     input = "..i.. -> " if _has_axes(table, INPUT) else ""
-    of_ids = "" if batch and axes_known(places, BATCH) == 0 else "...|"
-    if rest is not None and rest >= 1:
-        axes = "".join(f", r{n}" for n in range(rest - 1))
-        spec = f"{batch}{input}v{axes}; {of_ids}..s.. => ...|{input}..s..{axes}"
-    elif asked is not None:
-        axes = "".join(f"s{n}, " for n in range(asked))
-        spec = f"{batch}{input}v, ..r..; {of_ids}{axes.removesuffix(', ')} => ...|{input}{axes}..r.."
+    index_batch = "" if batch and axis_count(indices, BATCH) == 0 else "...|"
+    if table_axes is not None and table_axes >= 1:
+        axes = "".join(f", r{n}" for n in range(table_axes - 1))
+        spec = f"{batch}{input}v{axes}; {index_batch}..s.. => ...|{input}..s..{axes}"
+    elif index_axes is not None:
+        axes = "".join(f"s{n}, " for n in range(index_axes))
+        spec = f"{batch}{input}v, ..r..; {index_batch}{axes.removesuffix(', ')} => ...|{input}{axes}..r.."
     else:
         raise ShapeError(
-            f"`{table.label}.take({places.label})`: nothing says how many output axes either of them has"
-            f"\n  fix    give `{table.label}` or `{places.label}` output=[...]"
+            f"`{table.label}.take({indices.label})`: the number of output axes of both operands is unknown"
+            f"\n  fix    give `{table.label}` or `{indices.label}` output=[...]"
         )
-    return _picked("take", spec, table, places, "{0}.take({1})", label)
+    return _gather("take", spec, table, indices, "{0}.take({1})", label)
 
 
 def pick(x: object, ids: object, *, label: str | None = None) -> Tensor:
-    """The cell of the one output axis of `x` at the integer `ids`, for each cell of the batch row.
+    """The cell at the integer `ids` along the only output axis of `x`, for each cell of the batch row.
 
-    Shapes: `...|v; ...| => ...|`. An id outside of the axis gives 0.
-    Grad:   what arrives is added to the cells that were picked; ids have none.
+    Shapes: `...|v; ...| => ...|`. An id outside the axis yields 0.
+    Grad:   `g`, added to the picked cells; none to `ids`.
     Raises: DtypeError for ids that are not integers; ShapeError.
     """
-    values, places = embed(x), embed(ids)
-    _refuse_fractions(places, "pick")
-    return _picked("pick", "...|v; ...| => ...|", values, places, "pick({0}, {1})", label)
+    values, indices = embed(x), embed(ids)
+    _require_integers(indices, "pick")
+    return _gather("pick", "...|v; ...| => ...|", values, indices, "pick({0}, {1})", label)
 
 
 def one_hot(ids: object, n: int, *, dtype: object = None, label: str | None = None) -> Tensor:
-    """1 at the integer `ids`, 0 elsewhere along a new last output axis of size `n`, as `dtype`, or as its users
-    demand, or as float32.
+    """1 at the integer `ids`, else 0, along a new last output axis of size `n`.
 
-    Shapes: `...|...->... => ...|...->..., n`. An id outside of the axis gives zeros.
+    The result has type `dtype`, by default the type that its users require, or float32.
+
+    Shapes: `...|...->... => ...|...->..., n`. An id outside the axis yields zeros.
     Grad:   none.
-    Raises: DtypeError for ids that are not integers; DataError when `n` is no size.
+    Raises: DtypeError for ids that are not integers; DataError unless `n` is a nonnegative integer.
     """
-    places, kind = embed(ids), None if dtype is None else precision(dtype)
-    _refuse_fractions(places, "one_hot")
-    operation = contraction("one_hot", _ONE_HOT, _is_there, None, differentiable=False, kind=kind)
-    return apply(replace(operation, demanded=kind is None), [places, iota(n)], label=label)
+    indices, kind = embed(ids), None if dtype is None else precision(dtype)
+    _require_integers(indices, "one_hot")
+    operation = contraction("one_hot", _ONE_HOT_LOGIC, _equals_index, None, differentiable=False, kind=kind)
+    return apply(replace(operation, follows_consumers=kind is None), [indices, iota(n)], label=label)
 
 
-_ONE_HOT = einsum(parse("...|...->...; n => ...|...->..., n"))
+_ONE_HOT_LOGIC = einsum(parse("...|...->...; n => ...|...->..., n"))
 
 
-def _is_there(place: Term, at: Term) -> Term:
-    return term("eq", place, at)
+def _equals_index(index: Term, position: Term) -> Term:
+    return term("eq", index, position)
 
 
-def _picked(name: str, spec: str, table: Tensor, places: Tensor, text: str, label: str | None) -> Tensor:
-    operation = contraction(name, einsum(parse(spec)), _first, ADD, weak_operands=frozenset({1}), text=text, picks=True)
-    return apply(operation, [table, places], label=label)
+def _gather(name: str, spec: str, table: Tensor, indices: Tensor, text: str, label: str | None) -> Tensor:
+    logic = einsum(parse(spec))
+    operation = contraction(name, logic, _value_operand, ADD, weak_operands=frozenset({1}), text=text, is_gather=True)
+    return apply(operation, [table, indices], label=label)
 
 
-def _first(x: Term, _: Term) -> Term:
+def _value_operand(x: Term, _: Term) -> Term:
     return x
 
 
-def axes_known(t: Tensor, kind: int) -> int | None:
-    """How many axes a row has, if that is known."""
+def axis_count(t: Tensor, kind: int) -> int | None:
+    """The number of axes of a row, or None while it is undetermined."""
     row = resolve(t.handle.rows[kind])
     return None if row.var is not None else row.count
 
 
 def _has_axes(t: Tensor, kind: int) -> bool:
-    """Whether a row is known to have axes, however many."""
+    """Whether a row has at least one axis, as far as inferred."""
     return resolve(t.handle.rows[kind]).count > 0
 
 
-def _refuse_fractions(ids: Tensor, name: str) -> None:
+def _require_integers(ids: Tensor, name: str) -> None:
     if ids.typing.is_float:
-        kind = ids.typing.known
-        raise DtypeError(f"`{name}` picks by integers, and `{ids.label}` is of type {kind}; give dtype=oc.int32")
+        kind = ids.typing.current
+        raise DtypeError(f"`{name}` takes integer indices, and `{ids.label}` is of type {kind}; give dtype=oc.int32")
 
 
 REGISTRY.update(take=take, pick=pick, one_hot=one_hot)

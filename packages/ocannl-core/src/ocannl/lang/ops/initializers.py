@@ -1,4 +1,4 @@
-"""Initializers as tensors: their shape comes from arguments or from use."""
+"""Initializers as tensors, whose shape comes from arguments or is inferred from use."""
 
 from __future__ import annotations
 
@@ -12,37 +12,38 @@ from ocannl.ir.assign import Number
 from ocannl.ir.precision import precision
 from ocannl.ir.tnode import Contents, Role
 from ocannl.lang.core.context_vars import site
-from ocannl.lang.core.leaves import leaf, name_of, rows_of
-from ocannl.lang.core.literals import Function, HostArray, exact, is_number, is_truth
-from ocannl.lang.core.random import Draw, Fanned
+from ocannl.lang.core.leaves import label_or_bound_name, leaf, rows_of
+from ocannl.lang.core.literals import HostArray, IndexFunction, is_bool, is_number, python_number
+from ocannl.lang.core.random import Draw, FanScaled
 from ocannl.lang.core.tensor import Tensor
 
 
-def _initializer(name: str, contents: Contents | None, sizes: dict[str, Any], **more: Any) -> Tensor:
-    at = site()
+def _initializer(name: str, contents: Contents | None, sizes: dict[str, Any], **options: Any) -> Tensor:
+    call_site = site()
     dtype = sizes.pop("dtype", None)
-    label = name_of(sizes.pop("label", None), at)
-    known = {"batch", "input", "output", "b", "i", "o", "shape"}
-    unknown = set(sizes) - known
+    label = label_or_bound_name(sizes.pop("label", None), call_site)
+    keywords = {"batch", "input", "output", "b", "i", "o", "shape"}
+    unknown = set(sizes) - keywords
     if unknown:
-        raise CodeError(f"oc.{name} has no argument {min(unknown)!r}; sizes are given by {', '.join(sorted(known))}")
+        raise CodeError(f"oc.{name} has no argument {min(unknown)!r}; sizes are given by {', '.join(sorted(keywords))}")
     rows = rows_of(*(sizes.get(k) for k in ("batch", "input", "output", "b", "i", "o", "shape")))
     kind = None if dtype is None else precision(dtype)
     role = Role.DATA if contents is not None else Role.RESULT
-    return leaf(label or name, role, kind, rows, where=at.where, contents=contents, named=bool(label), **more)
+    where, is_named = call_site.where, bool(label)
+    return leaf(label or name, role, kind, rows, where=where, contents=contents, is_named=is_named, **options)
 
 
 def full(value: float, **sizes: Any) -> Tensor:
     """A tensor with `value` in every cell. Shapes: from the arguments (`output=[3]`), or from use."""
     if not is_number(value):
         raise DtypeError(f"oc.full takes a number, not {value!r}")
-    number = exact(value)
+    number = python_number(value)
     return _initializer("full", None, sizes, literal=lambda: Number(number))
 
 
 def arange(n: int, **sizes: Any) -> Tensor:
     """0, 1, ..., n-1 along one output axis."""
-    if is_truth(n) or not isinstance(n, int | np.integer) or n < 0:
+    if is_bool(n) or not isinstance(n, int | np.integer) or n < 0:
         raise DataError(f"oc.arange takes the number of its elements, not {n!r}")
     return _initializer("arange", HostArray(np.arange(n)), {"output": [n], "batch": [], "input": [], **sizes})
 
@@ -51,14 +52,14 @@ def init(fn: Callable[..., Any], **sizes: Any) -> Tensor:
     """Values from a function of index arrays, one for each axis in memory order."""
     if not callable(fn):
         raise CodeError(f"oc.init takes a function of index arrays, not {fn!r}")
-    return _initializer("init", Function(fn), sizes)
+    return _initializer("init", IndexFunction(fn), sizes)
 
 
 def kaiming(*, gain: float = 2.0, normal: bool = False) -> Tensor:
     """Variance gain / fan_in. Source: He, Zhang, Ren, Sun 2015. Only as the initial value of a parameter."""
-    return _initializer("kaiming", Draw(Fanned(normal, gain, ("input",))), {})
+    return _initializer("kaiming", Draw(FanScaled(normal, gain, ("input",))), {})
 
 
 def xavier(*, gain: float = 1.0, normal: bool = False) -> Tensor:
     """Variance 2 gain / (fan_in + fan_out). Source: Glorot, Bengio 2010. Only as the initial value of a parameter."""
-    return _initializer("xavier", Draw(Fanned(normal, 2.0 * gain, ("input", "output"))), {})
+    return _initializer("xavier", Draw(FanScaled(normal, 2.0 * gain, ("input", "output"))), {})

@@ -1,4 +1,4 @@
-"""Vectors and matrices along output axes, for each cell of the batch row: einsum specs with names."""
+"""Linear algebra on output axes, for each cell of the batch row: named einsum specs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ocannl.infer.logic import einsum as einsum_logic
 from ocannl.infer.parse import parse
 from ocannl.lang.core.context_vars import composite
 from ocannl.lang.core.leaves import embed
-from ocannl.lang.core.literals import is_truth
+from ocannl.lang.core.literals import is_bool
 from ocannl.lang.core.operation import contraction
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor, apply
@@ -23,7 +23,7 @@ from ocannl.lang.ops.index_tensors import indices
 
 @composite
 def dot(x: object, y: object) -> Tensor:
-    """The sum of the products of cells, over the whole output row.
+    """The inner product over the output row.
 
     Shapes: `..b..|..o..; ..b..|..o.. => ..b..|`.
     Grad:   to `x` `g * y`; to `y` `g * x`.
@@ -34,10 +34,10 @@ def dot(x: object, y: object) -> Tensor:
 
 @composite
 def outer(x: object, y: object) -> Tensor:
-    """The product of each cell with each cell.
+    """The outer product of two vectors.
 
     Shapes: `..b..|i; ..b..|j => ..b..|i,j`.
-    Grad:   to `x` the sums of `g * y`; to `y` those of `g * x`.
+    Grad:   to `x` the sum of `g * y` over `j`; to `y` the sum of `g * x` over `i`.
     Raises: ShapeError.
     """
     return einsum("...|i; ...|j => ...|i,j", x, y)
@@ -45,10 +45,10 @@ def outer(x: object, y: object) -> Tensor:
 
 @composite
 def diag(x: object) -> Tensor:
-    """The matrix with a vector on its diagonal, and zeros beside it.
+    """The diagonal matrix of a vector.
 
     Shapes: `..b..|i => ..b..|i,i`.
-    Grad:   the diagonal of what arrives.
+    Grad:   the diagonal of `g`.
     Raises: ShapeError.
     """
     return einsum("...|i => ...|ii", x)
@@ -59,7 +59,7 @@ def diagonal(x: object) -> Tensor:
     """The diagonal of a square matrix.
 
     Shapes: `..b..|i,i => ..b..|i`.
-    Grad:   what arrives, on the diagonal.
+    Grad:   `g` on the diagonal, 0 elsewhere.
     Raises: ShapeError.
     """
     return einsum("...|ii => ...|i", x)
@@ -67,10 +67,10 @@ def diagonal(x: object) -> Tensor:
 
 @composite
 def trace(x: object) -> Tensor:
-    """The sum of the diagonal of a square matrix.
+    """The trace of a square matrix: the sum of its diagonal.
 
     Shapes: `..b..|i,i => ..b..|`.
-    Grad:   what arrives, on the diagonal.
+    Grad:   `g` on the diagonal, 0 elsewhere.
     Raises: ShapeError.
     """
     return einsum("...|ii => ...|", x)
@@ -78,32 +78,32 @@ def trace(x: object) -> Tensor:
 
 @composite
 def triu(x: object, k: int = 0) -> Tensor:
-    """A matrix with zeros below its diagonal, or below the one `k` places to the right.
+    """The upper triangle of a matrix: zeros below the diagonal, or below the diagonal `k` columns to its right.
 
     Shapes: `..b..|i,j => ..b..|i,j`.
-    Grad:   what arrives, where the matrix is kept.
-    Raises: CodeError when `k` is no integer; ShapeError.
+    Grad:   `g` in the triangle, 0 elsewhere.
+    Raises: CodeError unless `k` is an integer; ShapeError.
     """
-    return _triangle(x, "triu", k, lambda apart: apart >= k)
+    return _triangle(x, "triu", k, lambda offset: offset >= k)
 
 
 @composite
 def tril(x: object, k: int = 0) -> Tensor:
-    """A matrix with zeros above its diagonal, or above the one `k` places to the right.
+    """The lower triangle of a matrix: zeros above the diagonal, or above the diagonal `k` columns to its right.
 
     Shapes: `..b..|i,j => ..b..|i,j`.
-    Grad:   what arrives, where the matrix is kept.
-    Raises: CodeError when `k` is no integer; ShapeError.
+    Grad:   `g` in the triangle, 0 elsewhere.
+    Raises: CodeError unless `k` is an integer; ShapeError.
     """
-    return _triangle(x, "tril", k, lambda apart: apart <= k)
+    return _triangle(x, "tril", k, lambda offset: offset <= k)
 
 
 _MATRIX = einsum_logic(parse("...|i,j; i; j => ...|i,j"))
 
 
 def _triangle(x: object, name: str, k: int, keeps: Callable[[Term], Term]) -> Tensor:
-    if is_truth(k) or not isinstance(k, int | np.integer):
-        raise CodeError(f"oc.{name}: a diagonal is so many places to the right, an integer, and not {k!r}")
+    if is_bool(k) or not isinstance(k, int | np.integer):
+        raise CodeError(f"oc.{name}: the offset of the diagonal is an integer, and not {k!r}")
 
     def kept(v: Term, row: Term, column: Term) -> Term:
         return term("where", keeps(column - row), v, 0)

@@ -1,6 +1,6 @@
-"""The operations that are methods of whatever stands in expressions: `x.relu()` is `oc.relu(x)`.
+"""The operations that are methods of tensors and terms: `x.relu()` is `oc.relu(x)`.
 
-Their types are in the stub beside this file, which is made from the table of operations.
+Their types are in the stub file of this module, which is generated from the table of operations.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Methods:
-    """Has a method for each row of the table below, once the registry is filled."""
+    """Base class whose methods, those of the table below, are attached when the registry is complete."""
 
     __slots__ = ()
 
@@ -25,12 +25,12 @@ METHODS = {
         "stop_gradient", "sum", "take", "tanh", "trunc", "var",
     )
 } | {"astype": "cast", "max": "largest", "min": "smallest"}  # fmt: skip
-"""What each method is called in the registry."""
+"""Methods, with their names in the registry."""
 
 
 def attach(registry: Mapping[str, Callable[..., Any]]) -> None:
-    for name, of in METHODS.items():
-        setattr(Methods, name, _method(name, registry[of]))
+    for name, operation in METHODS.items():
+        setattr(Methods, name, _method(name, registry[operation]))
 
 
 def _method(name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
@@ -38,9 +38,9 @@ def _method(name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
         return operation(self, *args, **settings)
 
     signature = inspect.signature(operation, eval_str=True)
-    _, *others = signature.parameters.values()
-    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    _, *parameters = signature.parameters.values()
+    receiver = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     method.__name__, method.__qualname__ = name, f"Tensor.{name}"
     method.__doc__ = operation.__doc__
-    method.__signature__ = signature.replace(parameters=[own, *others])  # type: ignore[attr-defined]
+    method.__signature__ = signature.replace(parameters=[receiver, *parameters])  # type: ignore[attr-defined]
     return method

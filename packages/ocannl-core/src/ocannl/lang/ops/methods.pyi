@@ -1,4 +1,4 @@
-"""The operations, as methods. Made from the table of operations; not to be edited."""
+"""The operations, as methods. Generated from the table of operations; do not edit."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,44 +14,45 @@ class Methods:
         """The absolute value."""
 
     def all(self, spec: str | None = None, **names: Any) -> Tensor:
-        """1 where no cell is 0, else 0, by a spec of one operand, or over all axes. NaN is not 0."""
+        """1 where all cells are nonzero, else 0, over the axes that a one-operand spec removes, or over all axes.
+        NaN is nonzero.
+        """
 
     def any(self, spec: str | None = None, **names: Any) -> Tensor:
-        """1 where some cell is not 0, else 0, by a spec of one operand, or over all axes. NaN is not 0."""
+        """1 where any cell is nonzero, else 0, over the axes that a one-operand spec removes, or over all axes. NaN
+        is nonzero.
+        """
 
     def argmax(self, spec: str | None = None, **names: Any) -> Tensor:
-        """Where the largest value is along one axis, as int32: the axis that the spec takes away, or the one output
-        axis. The first of equals; the first NaN, if there is one.
+        """The int32 index of the largest value along one axis: the axis that the spec removes, or the only output
+        axis. Of several equal values the first; the first NaN, if there is one.
         """
 
     def argmin(self, spec: str | None = None, **names: Any) -> Tensor:
-        """Where the smallest value is along one axis, as int32: the axis that the spec takes away, or the one output
-        axis. The first of equals; the first NaN, if there is one.
+        """The int32 index of the smallest value along one axis: the axis that the spec removes, or the only output
+        axis. Of several equal values the first; the first NaN, if there is one.
         """
 
     def astype(self, dtype: object, *, label: str | None = None) -> Tensor:
-        """The values in another type: to a float the nearest there is, from a float to an integer the integral part,
-        to bool whether they are not 0. Between integers they wrap; a float that has no place in an integer type
-        gives any.
-        """
+        """Converts values to another data type."""
 
     def ceil(self, *, label: str | None = None) -> Tensor:
-        """The smallest integer that is not smaller."""
+        """The smallest integer that is not less than the value."""
 
     def clip(self, low: object = None, high: object = None) -> Tensor:
-        """The value, but not less than `low` and not more than `high`; NaN stays."""
+        """The value limited to the range from `low` to `high`; NaN is preserved."""
 
     def cos(self, *, label: str | None = None) -> Tensor:
         """The cosine, of radians."""
 
     def count_nonzero(self, spec: str | None = None, **names: Any) -> Tensor:
-        """How many cells are not 0, as int32, by a spec of one operand, or over all axes."""
+        """The int32 number of nonzero cells over the axes that a one-operand spec removes, or over all axes."""
 
     def cumprod(self, spec: str | None = None, **names: Any) -> Tensor:
-        """The product up to each place of one axis: the axis that the spec takes away, or the one output axis."""
+        """The cumulative product along one axis: the axis that the spec removes, or the only output axis."""
 
     def cumsum(self, spec: str | None = None, **names: Any) -> Tensor:
-        """The sum up to each place of one axis: the axis that the spec takes away, or the one output axis."""
+        """The cumulative sum along one axis: the axis that the spec removes, or the only output axis."""
 
     def exp(self, *, label: str | None = None) -> Tensor:
         """Euler's number to the power of the value."""
@@ -60,7 +61,7 @@ class Methods:
         """2 to the power of the value."""
 
     def floor(self, *, label: str | None = None) -> Tensor:
-        """The largest integer that is not larger."""
+        """The largest integer that is not greater than the value."""
 
     def gelu(self) -> Tensor:
         """`0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x**3)))`."""
@@ -72,27 +73,25 @@ class Methods:
         """The logarithm to base 2."""
 
     def log_softmax(self, spec: str | None = None, **names: Any) -> Tensor:
-        """The logarithm of `softmax`, exact where probabilities vanish."""
+        """The logarithm of `softmax`, exact where probabilities underflow."""
 
     def logsumexp(self, spec: str | None = None, **names: Any) -> Tensor:
-        """`log(sum(exp(x)))`: over the output row, or over the axes that `spec` takes away."""
+        """`log(sum(exp(x)))` over the output row, or over the axes that `spec` removes."""
 
     def max(self, spec: str | None = None, **names: Any) -> Tensor:
-        """The largest value by a spec of one operand, or over all axes."""
+        """The maximum over the axes that a one-operand spec removes, or over all axes."""
 
     def mean(self, spec: str | None = None, **names: Any) -> Tensor:
-        """The mean by a spec of one operand, or over all axes; of integers, as float32."""
+        """The mean over the axes that a one-operand spec removes, or over all axes; of integers, as float32."""
 
     def min(self, spec: str | None = None, **names: Any) -> Tensor:
-        """The smallest value by a spec of one operand, or over all axes."""
+        """The minimum over the axes that a one-operand spec removes, or over all axes."""
 
     def norm(self, spec: str | None = None, *, ord: float = 2, **names: Any) -> Tensor:
-        """The length by a spec of one operand, or over all axes: `ord` is 1, 2 (Euclid's) or `math.inf`, the
-        largest.
-        """
+        """The vector norm over the axes that a one-operand spec removes, or over all axes."""
 
     def prod(self, spec: str | None = None, **names: Any) -> Tensor:
-        """The product by a spec of one operand, or over all axes; of nothing, 1."""
+        """The product over the axes that a one-operand spec removes, or over all axes; an empty product is 1."""
 
     def recip(self, *, label: str | None = None) -> Tensor:
         """1 divided by the value."""
@@ -104,16 +103,16 @@ class Methods:
         """The larger of the value and 0; NaN stays."""
 
     def round(self, *, label: str | None = None) -> Tensor:
-        """The nearest integer; of two, the even one."""
+        """The nearest integer; ties round to even."""
 
     def sat01(self, *, label: str | None = None) -> Tensor:
         """The value clipped to [0, 1]; NaN stays."""
 
     def sigmoid(self, *, label: str | None = None) -> Tensor:
-        """`1 / (1 + exp(-x))`: exact at both infinities, and small where `x` is far below zero, not zero."""
+        """`1 / (1 + exp(-x))`, exact at both infinities, without premature underflow for very negative `x`."""
 
     def sign(self, *, label: str | None = None) -> Tensor:
-        """1, 0 or -1, as the value is positive, zero or negative; NaN stays."""
+        """1, 0 or -1 for a positive, zero or negative value; NaN is preserved."""
 
     def silu(self, *, label: str | None = None) -> Tensor:
         """`x * sigmoid(x)`."""
@@ -122,7 +121,7 @@ class Methods:
         """The sine, of radians."""
 
     def softmax(self, spec: str | None = None, **names: Any) -> Tensor:
-        """`exp(x) / sum(exp(x))`: over the output row, or over the axes that `spec` takes away."""
+        """`exp(x) / sum(exp(x))` over the output row, or over the axes that `spec` removes."""
 
     def sqrt(self, *, label: str | None = None) -> Tensor:
         """The square root."""
@@ -131,13 +130,13 @@ class Methods:
         """The standard deviation: the square root of `var`."""
 
     def stop_gradient(self, *, label: str | None = None) -> Tensor:
-        """The same values, with no gradient through them."""
+        """The values of `x`, treated as constants by differentiation."""
 
     def sum(self, spec: str | None = None, **names: Any) -> Tensor:
-        """The sum by a spec of one operand, or over all axes, giving a tensor of no axes."""
+        """The sum over the axes that a one-operand spec removes, or over all axes."""
 
     def take(self, ids: object, *, label: str | None = None) -> Tensor:
-        """Rows of the leading output axis of `t`, at the integers `ids`: the axes of `ids`, then the rest of `t`."""
+        """Gathers rows along the leading output axis of `t` at the integers `ids`."""
 
     def tanh(self, *, label: str | None = None) -> Tensor:
         """The hyperbolic tangent."""
@@ -146,7 +145,7 @@ class Methods:
         """The integral part, towards 0."""
 
     def var(self, spec: str | None = None, *, sample: bool = False, **names: Any) -> Tensor:
-        """The variance by a spec of one operand, or over all axes; of integers, as float32."""
+        """The variance over the axes that a one-operand spec removes, or over all axes; of integers, as float32."""
 
 METHODS: dict[str, str]
 

@@ -1,4 +1,4 @@
-"""The public function of each row of the table of primitives; its text says what the table of derivatives holds."""
+"""Public functions of the primitive operations, documented from the table of derivatives."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from ocannl.lang.core.leaves import embed
 from ocannl.lang.core.operation import contraction
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor, apply
-from ocannl.lang.core.terms import Place, Term, Tree
+from ocannl.lang.core.terms import AxisIndex, Term, Tree
 
-WORDS = {"not": "not_", "and": "and_", "or": "or_"}
-"""Primitives whose names are words of Python."""
+PYTHON_NAMES = {"not": "not_", "and": "and_", "or": "or_"}
+"""Public names of primitives whose names are Python keywords."""
 
 LABEL = inspect.Parameter("label", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=str | None)
-"""What every operation takes."""
+"""The keyword parameter of all operations."""
 
 _WEAK = {"where": frozenset({0}), "relu_gate": frozenset({0}), "sat01_gate": frozenset({0})}
 
 
 def _primitive(op: Op) -> Callable[..., Any]:
-    """The public function of one row of the table of primitives."""
-    name = WORDS.get(op.name, op.name)
+    """The public function of one primitive."""
+    name = PYTHON_NAMES.get(op.name, op.name)
     operation = contraction(
         name,
         pointwise(op.arity),
@@ -38,7 +38,7 @@ def _primitive(op: Op) -> Callable[..., Any]:
         differentiable=terms.is_differentiable(op),
         domain=op.domain,
         weak_operands=_WEAK.get(op.name, frozenset()),
-        text=_text(op),
+        text=_call_format(op),
     )
 
     def function(*inputs: object, label: str | None = None) -> Any:
@@ -54,72 +54,72 @@ def _primitive(op: Op) -> Callable[..., Any]:
     return function
 
 
-def _text(op: Op) -> str:
+def _call_format(op: Op) -> str:
     if not op.symbol:
         return ""
     symbol = {"!": "~", "&&": "&", "||": "|"}.get(op.symbol, op.symbol)
     return f"{symbol}{{0}}" if op.arity == 1 else f"{{0}} {symbol} {{1}}" if op.name not in ("eq", "ne") else ""
 
 
-def _names(op: Op) -> tuple[str, ...]:
-    """What the operands are called."""
+def _operand_names(op: Op) -> tuple[str, ...]:
+    """The names of the operands."""
     if op.arity > 3:
         return tuple(f"x{n}" for n in range(1, op.arity + 1))
     return ("condition", "x", "y") if op.name == "where" else ("x", "y", "z")[: op.arity]
 
 
 def _signature(op: Op) -> inspect.Signature:
-    operands = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_ONLY, annotation=object) for n in _names(op)]
+    operands = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_ONLY, annotation=object) for n in _operand_names(op)]
     return inspect.Signature([*operands, LABEL], return_annotation=Tensor)
 
 
-# --- texts -----------------------------------------------------------------------------------------------------------
+# --- documentation ---------------------------------------------------------------------------------------------------
 
 
 def _doc(op: Op) -> str:
-    """What it gives, cell by cell; its derivatives, as the table has them; what it refuses."""
+    """The docstring of a primitive: description, shapes, derivatives and errors."""
     raises = ["ShapeError"] * (op.arity > 1) + ["DtypeError for floats"] * (op.domain in (Domain.INTEGER, Domain.WORD))
     lines = [
         op.doc,
         "",
-        cells(op.arity),
+        elementwise_shapes(op.arity),
         f"Grad:   {'; '.join(_derivatives(op)) or 'none'}.",
     ]
     return "\n".join([*lines, f"Raises: {'; '.join(raises)}."] if raises else lines)
 
 
-def cells(arity: int) -> str:
-    """The shape rule of what goes cell by cell."""
-    each = "...|...->..."
-    return f"Shapes: `{'; '.join([each] * arity)} => {each}`{', every row broadcasting' * (arity > 1)}."
+def elementwise_shapes(arity: int) -> str:
+    """The documented shape rule of an elementwise operation."""
+    shape = "...|...->..."
+    return f"Shapes: `{'; '.join([shape] * arity)} => {shape}`{', every row broadcasting' * (arity > 1)}."
 
 
 def _derivatives(op: Op) -> Iterator[str]:
-    """What each operand receives, in terms of `g`, the value `v` and the operands."""
-    names = ("g", "v", *_names(op))
-    given = [Term(Place(n, 0)) for n in range(len(names))]  # any leaves would do
-    for name, rule in zip(_names(op), terms.DERIVATIVES.get(op.name, ()), strict=False):
-        formula = "nothing" if rule is None else f"`{_written(rule(*given).tree, names)}`"
+    """The gradient of each operand, in terms of `g`, the value `v` and the operands."""
+    names = ("g", "v", *_operand_names(op))
+    leaves = [Term(AxisIndex(n, 0)) for n in range(len(names))]  # leaf n stands for variable `names[n]`
+    for name, rule in zip(_operand_names(op), terms.DERIVATIVES.get(op.name, ()), strict=False):
+        formula = "nothing" if rule is None else f"`{_formula_text(rule(*leaves).tree, names)}`"
         yield formula if op.arity == 1 else f"to `{name}` {formula}"
 
 
-def _written(tree: Tree, names: tuple[str, ...]) -> str:
-    """A formula, as Python writes it."""
+def _formula_text(tree: Tree, names: tuple[str, ...]) -> str:
+    """The Python source of a formula."""
 
-    def whole(part: object) -> str:
+    def text(part: object) -> str:
         match part:
-            case Place(slot):
+            case AxisIndex(slot):
                 return names[slot]
             case Number(value):
                 return f"{value:g}"
             case Apply(op, args):
-                operands = [whole(a) for a in args]
-                call = f"{WORDS.get(op.name, op.name)}({', '.join(operands)})"
-                return f"({_text(op).format(*operands)})" if _text(op) else call
+                operands = [text(a) for a in args]
+                call = f"{PYTHON_NAMES.get(op.name, op.name)}({', '.join(operands)})"
+                return f"({_call_format(op).format(*operands)})" if _call_format(op) else call
         raise AssertionError(part)
 
-    return ast.unparse(ast.parse(whole(tree), mode="eval"))  # with no more parentheses than it needs
+    return ast.unparse(ast.parse(text(tree), mode="eval"))  # drops redundant parentheses
 
 
-PRIMITIVES: dict[str, Callable[..., Any]] = {WORDS.get(op.name, op.name): _primitive(op) for op in OPS}
+PRIMITIVES: dict[str, Callable[..., Any]] = {PYTHON_NAMES.get(op.name, op.name): _primitive(op) for op in OPS}
 REGISTRY.update(PRIMITIVES)

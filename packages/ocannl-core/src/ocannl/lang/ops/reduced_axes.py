@@ -1,7 +1,7 @@
-"""Axes that go away, by a spec of one operand: `...|q,k => ...|q`.
+"""Reduced axes, selected by an einsum spec of one operand: `...|q,k => ...|q`.
 
-What is left may meet the operand again, each by its own part of that spec: `...|q,k; ...|q => ...|q,k`. So axes meet by
-name, and never by position.
+The reduced result can be combined with the operand again, by the two sides of that spec: `...|q,k; ...|q => ...|q,k`.
+Axes are thus matched by name, never by position.
 """
 
 from __future__ import annotations
@@ -24,57 +24,64 @@ from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.core.terms import Term
 from ocannl.lang.ops.einsum import einsum_text, refuse_concat
 
-ALL = Logic("total", parse("...|...->... => "), (EQUAL,), asks=False)
+ALL_AXES = Logic("total", parse("...|...->... => "), (EQUAL,), asks=False)
 OUTPUT_ROW = Logic("reduction of the output row", parse("...|...->... => ...|...->"), (EQUAL,), asks=False)
 
 Formula = Callable[..., Term]
 
 
-def itself(v: Term) -> Term:
+def identity(v: Term) -> Term:
     return v
 
 
 @dataclass(frozen=True, slots=True)
-class Away:
-    """A tensor, and which of its axes go away."""
+class ReducedAxes:
+    """A tensor, and the spec that selects the axes to reduce."""
 
     x: Tensor
     logic: Logic
     sizes: dict[str, int]
     captures: dict[str, Any]
 
-    def reduced(
-        self, op: Op, title: str, formula: Formula = itself, kind: Precision | None = None,
-        least: Precision | None = None,
+    def reduce(
+        self, op: Op, title: str, formula: Formula = identity, kind: Precision | None = None,
+        min_precision: Precision | None = None,
     ) -> Tensor:  # fmt: skip
-        """What is left when these axes are reduced."""
+        """The tensor reduced by `op` over these axes, after applying `formula` to each cell."""
         text = f"{{0}}.{title}()" if self.logic.name != "einsum" else einsum_text(title, self.logic.spec.text, 1)
-        operation = contraction(title, self.logic, formula, op, text=text, sizes=self.sizes, kind=kind, least=least)
+        operation = contraction(
+            title, self.logic, formula, op, text=text, sizes=self.sizes, kind=kind, min_precision=min_precision
+        )
         return apply(operation, [self.x], captures=self.captures)
 
-    def met(self, whole: Tensor, left: Tensor, formula: Formula, title: str) -> Tensor:
-        """Something with the axes of the operand, cell by cell with something that has those which are left."""
+    def combine_with_reduced(self, full: Tensor, reduced: Tensor, formula: Formula, title: str) -> Tensor:
+        """Applies `formula` to a tensor with the axes of the operand and, broadcasting, one with the remaining axes."""
         spec = self.logic.spec
-        both = Spec((*spec.operands, spec.result), spec.operands[0])
-        logic = Logic(self.logic.name, both, (EQUAL, EQUAL), asks=self.logic.asks)
-        return apply(contraction(title, logic, formula, None, sizes=self.sizes), [whole, left])
+        combined = Spec((*spec.operands, spec.result), spec.operands[0])
+        logic = Logic(self.logic.name, combined, (EQUAL, EQUAL), asks=self.logic.asks)
+        return apply(contraction(title, logic, formula, None, sizes=self.sizes), [full, reduced])
 
 
-def away(x: object, spec: str | None, names: dict[str, Any], title: str, default: Logic = ALL) -> Away:
-    """The operand with its spec, which is read and checked; `default` says what goes away when there is none."""
+def axes_to_reduce(
+    x: object, spec: str | None, names: dict[str, Any], title: str, default: Logic = ALL_AXES
+) -> ReducedAxes:
+    """Embeds an operand and parses its spec; without a spec, `default` selects the axes.
+
+    Raises: CodeError for names without a spec, and for specs that do not fit; EinsumSyntaxError.
+    """
     t = embed(x)
     if spec is None and names:
         raise CodeError(f"names such as {next(iter(names))!r} belong to a spec: x.{title}(spec, ...)")
     if spec is None:
-        return Away(t, default, {}, {})
-    read = parse(spec)
-    refuse_concat(read, spec)
-    check_arity(read, spec, [t])
-    return Away(t, einsum(read), *split_names(read, spec, names))
+        return ReducedAxes(t, default, {}, {})
+    parsed = parse(spec)
+    refuse_concat(parsed, spec)
+    check_arity(parsed, spec, [t])
+    return ReducedAxes(t, einsum(parsed), *split_names(parsed, spec, names))
 
 
-def count(reduction: Tensor) -> int:
-    """How many cells meet in each cell of a reduction."""
+def cells_per_result(reduction: Tensor) -> int:
+    """The number of operand cells that are reduced to one result cell."""
     (box,) = reduction.projections.pieces
     kept = {s for index in box.result for s in index.syms}
     return prod(s.extent for s in box.loops if s not in kept)

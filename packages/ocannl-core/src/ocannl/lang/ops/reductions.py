@@ -1,4 +1,4 @@
-"""Reductions by a spec of one operand, or over all axes, giving a tensor of no axes."""
+"""Reductions over the axes that a one-operand spec removes, or over all axes."""
 
 from __future__ import annotations
 
@@ -16,106 +16,108 @@ from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.core.terms import Term
 from ocannl.lang.ops.einsum import stop_gradient
 from ocannl.lang.ops.elementwise import root_
-from ocannl.lang.ops.reduced_axes import Away, away, count
+from ocannl.lang.ops.reduced_axes import ReducedAxes, axes_to_reduce, cells_per_result
 
 
 def sum_(x: object, spec: str | None = None, **names: Any) -> Tensor:
-    """The sum by a spec of one operand, or over all axes, giving a tensor of no axes.
+    """The sum over the axes that a one-operand spec removes, or over all axes.
 
     Shapes: those of the spec, or `...|...->... => `.
-    Grad:   to each cell that was summed.
+    Grad:   `g`, broadcast to each cell.
     Raises: EinsumSyntaxError; ShapeError.
     """
-    return away(x, spec, names, "sum").reduced(ADD, "sum")
+    return axes_to_reduce(x, spec, names, "sum").reduce(ADD, "sum")
 
 
 def max_(x: object, spec: str | None = None, **names: Any) -> Tensor:
-    """The largest value by a spec of one operand, or over all axes.
+    """The maximum over the axes that a one-operand spec removes, or over all axes.
 
     Shapes: those of the spec, or `...|...->... => `.
     Grad:   to the cells that attain it, in equal shares.
     Raises: EinsumSyntaxError; ShapeError.
     """
-    return away(x, spec, names, "max").reduced(MAX, "max")
+    return axes_to_reduce(x, spec, names, "max").reduce(MAX, "max")
 
 
 def min_(x: object, spec: str | None = None, **names: Any) -> Tensor:
-    """The smallest value by a spec of one operand, or over all axes.
+    """The minimum over the axes that a one-operand spec removes, or over all axes.
 
     Shapes: those of the spec, or `...|...->... => `.
     Grad:   to the cells that attain it, in equal shares.
     Raises: EinsumSyntaxError; ShapeError.
     """
-    return away(x, spec, names, "min").reduced(MIN, "min")
+    return axes_to_reduce(x, spec, names, "min").reduce(MIN, "min")
 
 
 def prod(x: object, spec: str | None = None, **names: Any) -> Tensor:
-    """The product by a spec of one operand, or over all axes; of nothing, 1.
+    """The product over the axes that a one-operand spec removes, or over all axes; an empty product is 1.
 
     Shapes: those of the spec, or `...|...->... => `.
-    Grad:   the product of the other cells, where some of them are zero, too.
+    Grad:   `g` times the product of all remaining cells, exact also where cells are zero.
     Raises: EinsumSyntaxError; ShapeError.
     """
-    return away(x, spec, names, "prod").reduced(MUL, "prod")
+    return axes_to_reduce(x, spec, names, "prod").reduce(MUL, "prod")
 
 
 def any_(x: object, spec: str | None = None, **names: Any) -> Tensor:
-    """1 where some cell is not 0, else 0, by a spec of one operand, or over all axes. NaN is not 0.
+    """1 where any cell is nonzero, else 0, over the axes that a one-operand spec removes, or over all axes. NaN is
+    nonzero.
 
     Shapes: those of the spec, or `...|...->... => `.
     Grad:   none.
     Raises: EinsumSyntaxError; ShapeError.
     """
-    return away(x, spec, names, "any").reduced(OR, "any")
+    return axes_to_reduce(x, spec, names, "any").reduce(OR, "any")
 
 
 def all_(x: object, spec: str | None = None, **names: Any) -> Tensor:
-    """1 where no cell is 0, else 0, by a spec of one operand, or over all axes. NaN is not 0.
+    """1 where all cells are nonzero, else 0, over the axes that a one-operand spec removes, or over all axes. NaN is
+    nonzero.
 
     Shapes: those of the spec, or `...|...->... => `.
     Grad:   none.
     Raises: EinsumSyntaxError; ShapeError.
     """
-    return away(x, spec, names, "all").reduced(AND, "all")
+    return axes_to_reduce(x, spec, names, "all").reduce(AND, "all")
 
 
 def count_nonzero(x: object, spec: str | None = None, **names: Any) -> Tensor:
-    """How many cells are not 0, as int32, by a spec of one operand, or over all axes.
+    """The int32 number of nonzero cells over the axes that a one-operand spec removes, or over all axes.
 
     Shapes: those of the spec, or `...|...->... => `.
     Grad:   none.
     Raises: EinsumSyntaxError; ShapeError.
     """
-    return away(x, spec, names, "count_nonzero").reduced(ADD, "count_nonzero", _counted, int32)
+    return axes_to_reduce(x, spec, names, "count_nonzero").reduce(ADD, "count_nonzero", _is_nonzero, int32)
 
 
-def _counted(v: Term) -> Term:
+def _is_nonzero(v: Term) -> Term:
     return terms.apply("where", terms.apply("ne", v, 0), 1, 0)
 
 
 @composite
 def mean(x: object, spec: str | None = None, **names: Any) -> Tensor:
-    """The mean by a spec of one operand, or over all axes; of integers, as float32.
+    """The mean over the axes that a one-operand spec removes, or over all axes; of integers, as float32.
 
     Shapes: those of the spec, or `...|...->... => `.
-    Grad:   an equal share to each cell.
+    Grad:   `g / n` to each of the `n` cells.
     Raises: EinsumSyntaxError; ShapeError.
     """
-    return _mean(away(x, spec, names, "mean"))
+    return _mean(axes_to_reduce(x, spec, names, "mean"))
 
 
 @composite
 def var(x: object, spec: str | None = None, *, sample: bool = False, **names: Any) -> Tensor:
-    """The variance by a spec of one operand, or over all axes; of integers, as float32.
+    """The variance over the axes that a one-operand spec removes, or over all axes; of integers, as float32.
 
-    The mean of the squares of `x - mean(x)`; with `sample`, an estimate from a sample: one less divides the sum.
+    The mean of the squares of `x - mean(x)`; with `sample`, the unbiased estimate, whose divisor is `n - 1`.
 
     Shapes: those of the spec, or `...|...->... => `.
     Grad:   `g * 2 * (x - mean(x)) / n`, with `sample` `n - 1`.
-    NaN:    of nothing, and of a sample of one.
+    NaN:    for no cells, and for a sample of one cell.
     Raises: EinsumSyntaxError; ShapeError.
     """
-    return _var(away(x, spec, names, "var"), sample)
+    return _var(axes_to_reduce(x, spec, names, "var"), sample)
 
 
 @composite
@@ -123,47 +125,50 @@ def std(x: object, spec: str | None = None, *, sample: bool = False, **names: An
     """The standard deviation: the square root of `var`.
 
     Shapes: those of the spec, or `...|...->... => `.
-    Grad:   `g * (x - mean(x)) / (n * v)`, with `sample` `n - 1`; 0 where all cells agree.
+    Grad:   `g * (x - mean(x)) / (n * v)`, with `sample` `n - 1`; 0 where all cells are equal.
     Raises: EinsumSyntaxError; ShapeError.
     """
-    root: Tensor = root_(_var(away(x, spec, names, "std"), sample))
+    root: Tensor = root_(_var(axes_to_reduce(x, spec, names, "std"), sample))
     return root
 
 
 @composite
 def norm(x: object, spec: str | None = None, *, ord: float = 2, **names: Any) -> Tensor:
-    """The length by a spec of one operand, or over all axes: `ord` is 1, 2 (Euclid's) or `math.inf`, the largest.
+    """The vector norm over the axes that a one-operand spec removes, or over all axes.
+
+    `ord` is 1 (sum of magnitudes), 2 (Euclidean) or `math.inf` (largest magnitude).
 
     Shapes: those of the spec, or `...|...->... => `.
-    Grad:   of 2, `g * x / v`, and 0 at the origin; of the others, that of `abs` and of the sum or the largest.
-    Raises: CodeError for any other `ord`; EinsumSyntaxError; ShapeError.
+    Grad:   for `ord=2`, `g * x / v`, and 0 at the origin; for 1 and `inf`, that of the sum or maximum of `abs(x)`.
+    Raises: CodeError for an `ord` other than these; EinsumSyntaxError; ShapeError.
     """
     if ord not in _NORMS:
         raise CodeError(f"ord={ord!r} is no norm; there are 1, 2 and inf")
     op, formula = _NORMS[ord]
-    reduced = away(x, spec, names, "norm").reduced(op, "norm", formula)
+    reduced = axes_to_reduce(x, spec, names, "norm").reduce(op, "norm", formula)
     return root_(reduced) if ord == 2 else reduced
 
 
-def _mean(over: Away) -> Tensor:
-    total = over.reduced(ADD, "sum", least=float32)
-    return _divided("mean", total, over, 0)
+def _mean(axes: ReducedAxes) -> Tensor:
+    total = axes.reduce(ADD, "sum", min_precision=float32)
+    return _divided("mean", total, axes, 0)
 
 
-def _var(over: Away, sample: bool) -> Tensor:
-    mean = stop_gradient(_mean(over))  # which hands on the sum of the deviations, and that is 0
-    apart = over.met(over.x, mean, lambda v, mean: v - mean, "deviation")
-    rest = Away(apart, over.logic, over.sizes, {})
-    return _divided("var", rest.reduced(ADD, "sum", lambda v: v * v), rest, int(sample))
+def _var(axes: ReducedAxes, sample: bool) -> Tensor:
+    mean = stop_gradient(_mean(axes))  # its gradient is the sum of the deviations, which is 0
+    deviation = axes.combine_with_reduced(axes.x, mean, lambda v, mean: v - mean, "deviation")
+    deviations = ReducedAxes(deviation, axes.logic, axes.sizes, {})
+    return _divided("var", deviations.reduce(ADD, "sum", lambda v: v * v), deviations, int(sample))
 
 
-def _divided(name: str, total: Tensor, over: Away, less: int) -> Tensor:
-    kind = over.x.typing.offered if over.x.typing.is_float else total.typing.offered
+def _divided(name: str, total: Tensor, axes: ReducedAxes, lost_degrees: int) -> Tensor:
+    """A sum divided by the number of reduced cells minus the lost degrees of freedom."""
+    kind = axes.x.typing.as_operand if axes.x.typing.is_float else total.typing.as_operand
 
-    def share(v: Term) -> Term:
-        return v / max(count(total) - less, 0)
+    def quotient(v: Term) -> Term:
+        return v / max(cells_per_result(total) - lost_degrees, 0)
 
-    divide = contraction(name, pointwise(1), share, None, text="{0} / count", kind=kind)
+    divide = contraction(name, pointwise(1), quotient, None, text="{0} / count", kind=kind)
     return apply(divide, [total])
 
 

@@ -1,6 +1,6 @@
-"""Scores and probabilities: over the output row, or over the axes that a spec takes away.
+"""Softmax and related losses, over the output row, or over the axes that a spec removes.
 
-All of them subtract the largest score first, so that no exponential overflows.
+All operations subtract the maximal score first, so that no exponential overflows.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ocannl.lang.ops.einsum import stop_gradient
 from ocannl.lang.ops.elementwise import log_of_sum_
 from ocannl.lang.ops.indexing import pick
 from ocannl.lang.ops.primitives import PRIMITIVES
-from ocannl.lang.ops.reduced_axes import OUTPUT_ROW, Away, away
+from ocannl.lang.ops.reduced_axes import OUTPUT_ROW, ReducedAxes, axes_to_reduce
 
 exp, log, where = PRIMITIVES["exp"], PRIMITIVES["log"], PRIMITIVES["where"]
 
 
 @composite
 def softmax(x: object, spec: str | None = None, **names: Any) -> Tensor:
-    """`exp(x) / sum(exp(x))`: over the output row, or over the axes that `spec` takes away.
+    """`exp(x) / sum(exp(x))` over the output row, or over the axes that `spec` removes.
 
         weights = oc.softmax(scores, "...|q,k => ...|q")
 
@@ -35,72 +35,75 @@ def softmax(x: object, spec: str | None = None, **names: Any) -> Tensor:
     NaN:    where the largest score is infinite, as in PyTorch.
     Raises: EinsumSyntaxError; ShapeError.
     """
-    over, shifted = _shifted(x, spec, names, "softmax")
-    raised = exp(shifted)
-    return over.met(raised, _total(over, raised), lambda e, total: e / total, "softmax")
+    axes, shifted = _shifted(x, spec, names, "softmax")
+    exponentials = exp(shifted)
+    total = _sum_of_exponentials(axes, exponentials)
+    return axes.combine_with_reduced(exponentials, total, lambda e, total: e / total, "softmax")
 
 
 @composite
 def log_softmax(x: object, spec: str | None = None, **names: Any) -> Tensor:
-    """The logarithm of `softmax`, exact where probabilities vanish.
+    """The logarithm of `softmax`, exact where probabilities underflow.
 
     Shapes: those of `x`.
     Grad:   `g - softmax(x) * sum(g)`.
     NaN:    where the largest score is infinite, as in PyTorch.
     Raises: EinsumSyntaxError; ShapeError.
     """
-    over, shifted = _shifted(x, spec, names, "log_softmax")
-    return over.met(shifted, log(_total(over, exp(shifted))), lambda s, total: s - total, "log_softmax")
+    axes, shifted = _shifted(x, spec, names, "log_softmax")
+    log_total = log(_sum_of_exponentials(axes, exp(shifted)))
+    return axes.combine_with_reduced(shifted, log_total, lambda s, log_total: s - log_total, "log_softmax")
 
 
 @composite
 def logsumexp(x: object, spec: str | None = None, **names: Any) -> Tensor:
-    """`log(sum(exp(x)))`: over the output row, or over the axes that `spec` takes away.
+    """`log(sum(exp(x)))` over the output row, or over the axes that `spec` removes.
 
     Shapes: `..b..|..i..->..o.. => ..b..|..i..->`, or those of the spec.
-    Grad:   `g * softmax(x)`; 0 where all scores are minus infinity, NaN for one that is infinite.
+    Grad:   `g * softmax(x)`; 0 where all scores are minus infinity, NaN at an infinite score.
     Raises: EinsumSyntaxError; ShapeError.
     """
-    over = away(x, spec, names, "logsumexp", OUTPUT_ROW)
-    largest = stop_gradient(over.reduced(MAX, "max"))
-    most: Tensor = where((largest - largest < 1) | (largest > 0), largest, 0)  # not minus infinity, which vanishes
-    total: Tensor = log_of_sum_(_total(over, over.met(over.x, most, _raised, "exp")))
-    return total + most
+    axes = axes_to_reduce(x, spec, names, "logsumexp", OUTPUT_ROW)
+    largest = stop_gradient(axes.reduce(MAX, "max"))
+    offset: Tensor = where((largest - largest < 1) | (largest > 0), largest, 0)  # 0 if all scores are minus infinity
+    exponentials = axes.combine_with_reduced(axes.x, offset, _exp_of_difference, "exp")
+    total: Tensor = log_of_sum_(_sum_of_exponentials(axes, exponentials))
+    return total + offset
 
 
 @composite
 def cross_entropy(logits: object, target: object) -> Tensor:
     """`-log(softmax(logits))` of the class `target`, for each cell of the batch row.
 
-    Integers are classes; floats are distributions over the output row, whose terms are weighted and summed. A class
-    outside of the row counts 0.
+    An integer target is a class index; a float target is a distribution over the output row, by which the terms are
+    weighted. An index outside the row contributes 0.
 
     Shapes: `..b..|v; ..b..| => ..b..|` for classes, `..b..|..o..; ..b..|..o.. => ..b..|` for distributions.
-    Grad:   to the logits, `softmax(logits)` less the target; for distributions also to the target.
+    Grad:   to the logits, `softmax(logits)` minus the target; for distributions also to the target.
     Raises: DtypeError for logits that are not floats; ShapeError.
     """
-    scores, wanted = embed(logits), embed(target)
+    scores, labels = embed(logits), embed(target)
     if not scores.typing.is_float:
-        raise DtypeError(f"`{scores.label}` holds scores, which are floats, and is of type {scores.typing.known}")
-    likely = log_softmax(scores)
-    if not wanted.typing.is_float:
-        return -pick(likely, wanted)
-    return -away(likely * wanted, "...|..o.. => ...|", {}, "sum").reduced(ADD, "sum")
+        raise DtypeError(f"`{scores.label}` holds scores, which are floats, and is of type {scores.typing.current}")
+    log_probabilities = log_softmax(scores)
+    if not labels.typing.is_float:
+        return -pick(log_probabilities, labels)
+    return -axes_to_reduce(log_probabilities * labels, "...|..o.. => ...|", {}, "sum").reduce(ADD, "sum")
 
 
-def _shifted(x: object, spec: str | None, names: dict[str, Any], title: str) -> tuple[Away, Tensor]:
-    over = away(x, spec, names, title, OUTPUT_ROW)
-    largest = stop_gradient(over.reduced(MAX, "max"))
-    return over, over.met(over.x, largest, lambda v, most: v - most, "shifted")
+def _shifted(x: object, spec: str | None, names: dict[str, Any], title: str) -> tuple[ReducedAxes, Tensor]:
+    axes = axes_to_reduce(x, spec, names, title, OUTPUT_ROW)
+    largest = stop_gradient(axes.reduce(MAX, "max"))
+    return axes, axes.combine_with_reduced(axes.x, largest, lambda v, largest: v - largest, "shifted")
 
 
-def _raised(v: Term, most: Term) -> Term:
-    is_infinite = (v > 0) & term("ne", v - v, 0)  # the others vanish beside it
-    return term("where", is_infinite, 1, exp(v - most))
+def _exp_of_difference(v: Term, offset: Term) -> Term:
+    is_infinite = (v > 0) & term("ne", v - v, 0)  # dominates all finite scores
+    return term("where", is_infinite, 1, exp(v - offset))
 
 
-def _total(over: Away, raised: Tensor) -> Tensor:
-    return Away(raised, over.logic, over.sizes, {}).reduced(ADD, "sum")
+def _sum_of_exponentials(axes: ReducedAxes, exponentials: Tensor) -> Tensor:
+    return ReducedAxes(exponentials, axes.logic, axes.sizes, {}).reduce(ADD, "sum")
 
 
 REGISTRY.update(softmax=softmax, log_softmax=log_softmax, logsumexp=logsumexp, cross_entropy=cross_entropy)

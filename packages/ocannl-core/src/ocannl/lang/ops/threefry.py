@@ -1,4 +1,4 @@
-"""Random bits as an operation: Threefry-4x32 on tensors."""
+"""Threefry-4x32, a counter-based random number generator, as an operation on tensors."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from ocannl.infer.terms import Provenance
 from ocannl.ir.precision import uint32
 from ocannl.ir.threefry import ROUNDS
 from ocannl.lang.core import terms
-from ocannl.lang.core.context_vars import composed, composite, site
+from ocannl.lang.core.context_vars import composite, enclosing_call, site
 from ocannl.lang.core.leaves import embed
 from ocannl.lang.core.operation import Operation, Slots
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.ops.initializers import full
 
-_WORDS = "; ".join(f"...|...->..., {lane}" for lane in (0, 1, 2, 3) * 2)
-_LANES = Logic("threefry4x32", parse(f"{_WORDS}; l => ...|...->..., l"), (STRETCHED,) * 8 + (EQUAL,))
-_FOUR = Logic("threefry4x32", parse("...|...->..., l; l => "), (EQUAL, EQUAL))
+_LANE_SPECS = "; ".join(f"...|...->..., {lane}" for lane in (0, 1, 2, 3) * 2)
+_LANES = Logic("threefry4x32", parse(f"{_LANE_SPECS}; l => ...|...->..., l"), (STRETCHED,) * 8 + (EQUAL,))
+_FOUR_LANES = Logic("threefry4x32", parse("...|...->..., l; l => "), (EQUAL, EQUAL))
 
 
 @composite
 def threefry4x32(key: object, counter: object, rounds: int = 20, *, label: str | None = None) -> Tensor:
-    """Random bits: a bijection of the counter's 128 bits, another one for each key.
+    """Random bits: a bijection of the 128-bit counter that depends on the key.
 
-    Shapes: `...|...->..., 4; ...|...->..., 4 => ...|...->..., 4`; the last output axis holds the four words, the other
-    axes broadcast.
+    Shapes: `...|...->..., 4; ...|...->..., 4 => ...|...->..., 4`; the last output axis holds the four words, all
+    leading axes broadcast.
     Grad:   none.
-    Raises: DtypeError unless both are uint32; DataError for rounds other than 20, and 12 for less; ShapeError.
+    Raises: DtypeError unless both are uint32; DataError unless `rounds` is 20 or 12; ShapeError.
     Source: Salmon, Moraes, Dror, Shaw 2011.
     """
     if rounds not in ROUNDS:
         raise DataError(f"oc.threefry4x32 has {' or '.join(map(str, ROUNDS))} rounds, not {rounds!r}")
     operands = [embed(key), embed(counter)]
     lanes = full(0, batch=[], input=[], output=[4])
-    for words in operands:
-        if words.dtype is not uint32:
-            raise DtypeError(f"oc.threefry4x32 is a function of uint32 words, and `{words.label}` is of {words.dtype}")
-        told = Provenance("threefry4x32", "result", composed.get(), site().where)
-        relate(_FOUR, [words.handle, lanes.handle], None, told)
+    for operand in operands:
+        if operand.dtype is not uint32:
+            raise DtypeError(f"oc.threefry4x32 takes uint32, and `{operand.label}` is of {operand.dtype}")
+        provenance = Provenance("threefry4x32", "result", enclosing_call.get(), site().where)
+        relate(_FOUR_LANES, [operand.handle, lanes.handle], None, provenance)
 
     def forward(s: Slots) -> None:
         s.result().write(None, True, terms.apply(f"threefry4x32_{rounds}", *s.operands[:8], s.offset(9)))

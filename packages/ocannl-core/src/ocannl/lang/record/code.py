@@ -1,4 +1,4 @@
-"""Code that is not elaborated yet: a sequence of steps, each of which gives assignments once shapes are known."""
+"""Code before elaboration: a sequence of steps that yield assignments once shapes are known."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from ocannl.lang.core.tensor import Tensor
 
 Step = Callable[[], Iterable[Assign]]
-"""Gives the assignments of one statement; asking finishes the inference of what it mentions."""
+"""Yields the assignments of one statement; finishes inference of the tensors in it."""
 
 
 class Recorder(Protocol):
-    """Whoever collects statements at the moment."""
+    """The active recorder, which collects statements."""
 
     def splice(self, code: Code) -> None: ...
 
     def note(self, expression: Tensor) -> None:
-        """An expression was written."""
+        """Records that an expression was built."""
         ...
 
-    def assign_in_place(self, lhs: Tensor, spelling: str, value: object) -> None:
-        """`lhs += value` and its likes."""
+    def assign_augmented(self, lhs: Tensor, spelling: str, value: object) -> None:
+        """Records an augmented assignment, such as `lhs += value`."""
         ...
 
     def assign_item(self, lhs: Tensor, key: object, value: object) -> None:
-        """`lhs[key] = value`: dots, a spelling, or a spelling and a spec."""
+        """Records `lhs[key] = value`, where `key` is `...`, an operator, or an operator and a spec."""
         ...
 
 
@@ -42,7 +42,7 @@ recorder: ContextVar[Recorder | None] = ContextVar("ocannl_recorder", default=No
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """Code under a comment that names generated functions and files."""
+    """Code under a heading, which names generated functions and files."""
 
     text: Callable[[], str]
     code: Code
@@ -50,24 +50,24 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Elaborated:
-    """What a context compiles: assignments, the nodes somebody asked for (and how), and a name for the routine."""
+    """The input of a compilation: assignments, the nodes to keep with the reasons, and the name of the routine."""
 
     comp: Comp
-    asked: Mapping[TNode, str]
+    keep_reasons: Mapping[TNode, str]
     name: str
 
 
 class Code:
-    """A piece of code. Inside a recorder, calling it splices it in; mentioning it records nothing.
+    """A piece of code. Inside a recorder, a call splices it in; a mere reference records nothing.
 
-    `asked` are the nodes whose values somebody wants to read afterwards, and how they said so.
+    `keep_reasons` maps the nodes whose values must be kept to the reason.
     """
 
-    __slots__ = ("asked", "items")
+    __slots__ = ("items", "keep_reasons")
 
-    def __init__(self, items: tuple[Step | Heading, ...] = (), asked: Mapping[TNode, str] | None = None) -> None:
+    def __init__(self, items: tuple[Step | Heading, ...] = (), keep_reasons: Mapping[TNode, str] | None = None) -> None:
         self.items = items
-        self.asked: Mapping[TNode, str] = asked or {}
+        self.keep_reasons: Mapping[TNode, str] = keep_reasons or {}
 
     def __call__(self) -> None:
         active = recorder.get()
@@ -76,13 +76,13 @@ class Code:
         active.splice(self)
 
     def elaborate(self) -> Elaborated:
-        """The assignments themselves; finishes inference of everything mentioned."""
+        """The assignments; finishes inference of all tensors in the code."""
         titles = [item.text() for item in self.items if isinstance(item, Heading)]
-        titles += [f"{node.label} forward" for node in self.asked]
-        return Elaborated(self._comp(), dict(self.asked), titles[0] if titles else "")
+        titles += [f"{node.label} forward" for node in self.keep_reasons]
+        return Elaborated(self._comp(), dict(self.keep_reasons), titles[0] if titles else "")
 
     def __str__(self) -> str:
-        """The assignments, one a line, each with the box it runs over."""
+        """The assignments, one per line, with their iteration domains."""
         return print_comp(self._comp())
 
     def _comp(self) -> Seq:
@@ -106,14 +106,14 @@ class Code:
 
 
 def seq(*codes: Code) -> Code:
-    """The pieces of code one after another."""
+    """Concatenates pieces of code."""
     for code in codes:
         if not isinstance(code, Code):
             raise CodeError(f"oc.seq takes code such as t.forward or the result of an `oc.cd` function, not {code!r}")
-    asked = {node: why for code in codes for node, why in code.asked.items()}
-    return Code(tuple(item for code in codes for item in code.items), asked)
+    keep_reasons = {node: why for code in codes for node, why in code.keep_reasons.items()}
+    return Code(tuple(item for code in codes for item in code.items), keep_reasons)
 
 
 def titled(text: str | Callable[[], str], code: Code) -> Code:
-    """The same code under a heading."""
-    return Code((Heading(text if callable(text) else lambda: text, code),), code.asked)
+    """The code under a heading."""
+    return Code((Heading(text if callable(text) else lambda: text, code),), code.keep_reasons)

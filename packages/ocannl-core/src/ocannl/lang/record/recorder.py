@@ -1,4 +1,4 @@
-"""Recorded code: assignments over nodes, written as Python's own.
+"""The recorder: assignments over nodes, written as Python assignments.
 
     @oc.cd
     def decay(p, *, rate):
@@ -7,8 +7,8 @@
     step = decay(p, rate=0.1)            # code; nothing ran
     with oc.cd("merge") as merge: ...    # the same recorder as a context manager
 
-An expression's own code stands where it was written, and vanishes if nothing uses it. The root of a right side is taken
-apart: one primitive, or one contraction, of up to three operands becomes the assignment itself.
+The code of an expression is placed where the expression was written; unused expressions are dead code and eliminated.
+The root of a right side merges into the assignment: one primitive or contraction of up to three operands.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from typing import Any, ParamSpec, overload
 
 from ocannl.base.errors import CodeError
 from ocannl.ir.tnode import TNode
-from ocannl.lang.blocks import called, is_suspended
-from ocannl.lang.core.slots import spelled
+from ocannl.lang.blocks import function_name, is_suspendable
+from ocannl.lang.core.slots import parse_assignment
 from ocannl.lang.core.tensor import Tensor
-from ocannl.lang.record.assignments import write, write_naturally
+from ocannl.lang.record.assignments import store_value, write_assignment
 from ocannl.lang.record.code import Code, Heading, Step, recorder
 from ocannl.lang.record.statement import Statement
 
@@ -34,15 +34,15 @@ Entry = Any  # Tensor | Statement | Code | (text of a heading, entries)
 
 
 class Recording(Code):
-    """Code that is being recorded; complete once its recorder has ended."""
+    """Code being recorded; complete when the recorder has ended."""
 
-    __slots__ = ("consumed", "ended", "entries", "_frame", "_text", "_token", "_updated")
+    __slots__ = ("consumed", "entries", "is_complete", "_frame", "_text", "_token", "_updated")
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.entries: list[Entry] = []
-        self.consumed: set[Tensor] = set()  # roots that assignments have taken apart: of themselves they say nothing
-        self.ended = False
+        self.consumed: set[Tensor] = set()  # roots merged into assignments: they constrain no shapes
+        self.is_complete = False
         self._text = text
         self._token: Token[Any] | None = None
         self._frame: FrameType | None = None
@@ -56,16 +56,16 @@ class Recording(Code):
     def end(self) -> None:
         assert self._token is not None
         recorder.reset(self._token)
-        items, self.asked = _assemble(self.entries, self.consumed)
+        items, self.keep_reasons = _assemble(self.entries, self.consumed)
         self.items = (Heading(lambda: self._text, Code(items)),) if self._text else items
-        self.ended = True
+        self.is_complete = True
 
     def note(self, expression: Tensor) -> None:
         self._refuse_suspended()
         self.entries.append(expression)
 
     def splice(self, code: Code) -> None:
-        if isinstance(code, Recording) and not code.ended:
+        if isinstance(code, Recording) and not code.is_complete:
             raise CodeError("code cannot contain itself: its recorder has not ended")
         self._refuse_suspended()
         self.entries.append(code)
@@ -75,7 +75,7 @@ class Recording(Code):
         self.entries.append(statement)
 
     def _refuse_suspended(self) -> None:
-        """A generator that yields inside of `with oc.cd():` would record what its caller writes."""
+        """Raises CodeError if a generator yielded inside `with oc.cd():`, since its caller's code would be recorded."""
         if self._frame is None:
             return
         frame: FrameType | None = sys._getframe(1)
@@ -84,13 +84,13 @@ class Recording(Code):
         if frame is None:
             recorder.set(None)
             raise CodeError(
-                f"`{self._frame.f_code.co_name}` was left inside its `with oc.cd(...)`, which would record what is "
-                "written here; end the recorder before `yield` and `await`"
+                f"`{self._frame.f_code.co_name}` was suspended inside its `with oc.cd(...)`, which would record "
+                "what is written here; end the recorder before `yield` and `await`"
             )
 
-    def holds(self, expression: Tensor) -> bool:
-        """Whether the expression was written in this recorder, with no statement since: its operands still hold what
-        they held then."""
+    def is_current(self, expression: Tensor) -> bool:
+        """Whether the expression was written in this recorder with no statement after it, so that its operands are
+        unmodified."""
         for entry in reversed(self.entries):
             if entry is expression:
                 return True
@@ -98,17 +98,17 @@ class Recording(Code):
                 return False
         return False
 
-    def assign_in_place(self, lhs: Tensor, spelling: str, value: object) -> None:
-        write(self, lhs, *spelled(spelling), value, None)
+    def assign_augmented(self, lhs: Tensor, spelling: str, value: object) -> None:
+        write_assignment(self, lhs, *parse_assignment(spelling), value, None)
         self._updated = lhs
 
     def assign_item(self, lhs: Tensor, key: object, value: object) -> None:
         if key is Ellipsis:
-            write_naturally(self, lhs, value)
+            store_value(self, lhs, value)
         elif isinstance(key, tuple) and len(key) == 2:
-            write(self, lhs, *spelled(key[0]), value, key[1])
+            write_assignment(self, lhs, *parse_assignment(key[0]), value, key[1])
         elif isinstance(key, str):
-            write(self, lhs, *spelled(key), value, None)
+            write_assignment(self, lhs, *parse_assignment(key), value, None)
         elif value is not self._updated or value is None:  # else this ends `lhs[n] += e`
             raise CodeError(f"`{lhs.label}[n]` is updated in place, by `+=`; to replace it: `{lhs.label}[n][...] = e`")
 
@@ -122,56 +122,57 @@ class Recording(Code):
         """Splices the code; `@oc.cd("title")` decorates a function whose code has this title."""
         if function is None:
             return super().__call__()
-        return _recorded(function, self._text)
+        return _recording_function(function, self._text)
 
     def __enter__(self) -> Recording:
-        if self.ended or recorder.get() is self:
+        if self.is_complete or recorder.get() is self:
             raise CodeError("a recorder is used once; call oc.cd again")
         self._frame = sys._getframe(1)
         self.begin()
         return self
 
     def __exit__(self, kind: object = None, error: BaseException | None = None, trace: object = None) -> None:
-        _explain(error)
-        same = recorder.get() is self and sys._getframe(1) is self._frame
+        _add_unbound_note(error)
+        is_same_frame = recorder.get() is self and sys._getframe(1) is self._frame
         self._frame = None
-        if same:
+        if is_same_frame:
             self.end()
             return
         recorder.set(None)
         raise CodeError("a recorder must end in the function that began it; nothing is recorded any more")
 
     def elaborate(self) -> Any:
-        if not self.ended:
+        if not self.is_complete:
             raise CodeError("this code is still being recorded; use it after its `with` block")
         return super().elaborate()
 
 
 @overload
-def cd(what: Callable[P, object], /) -> Callable[P, Code]: ...
+def cd(target: Callable[P, object], /) -> Callable[P, Code]: ...
 @overload
-def cd(what: str = "", /) -> Recording: ...
-def cd(what: Any = "", /) -> Any:
-    """Records code: as a decorator of a function that writes assignments, or as `with oc.cd("title") as code:`."""
-    if isinstance(what, str):
-        return Recording(what)
-    return _recorded(what, "")
+def cd(target: str = "", /) -> Recording: ...
+def cd(target: Any = "", /) -> Any:
+    """Records code, as a decorator of a function that writes assignments or as `with oc.cd("title") as code:`."""
+    if isinstance(target, str):
+        return Recording(target)
+    return _recording_function(target, "")
 
 
-def _recorded(what: Callable[..., Any], title: str) -> Callable[..., Code]:
-    if not callable(what):
-        raise CodeError(f"oc.cd decorates a function or takes a title, not {what!r}")
-    if is_suspended(what):
-        raise CodeError(f"`{called(what, 'lambda')}` is a generator or a coroutine; a recorder must end where it began")
+def _recording_function(function: Callable[..., Any], title: str) -> Callable[..., Code]:
+    if not callable(function):
+        raise CodeError(f"oc.cd decorates a function or takes a title, not {function!r}")
+    if is_suspendable(function):
+        name = function_name(function, "lambda")
+        raise CodeError(f"`{name}` is a generator or a coroutine; a recorder must end where it began")
 
-    @functools.wraps(what)
+    @functools.wraps(function)
     def record(*args: Any, **settings: Any) -> Code:
-        recording = Recording(title or called(what, "code"))
+        recording = Recording(title or function_name(function, "code"))
         recording.begin()
         try:
-            what(*args, **settings)
+            function(*args, **settings)
         except UnboundLocalError as error:
-            _explain(error)
+            _add_unbound_note(error)
             raise
         finally:
             recording.end()
@@ -180,20 +181,20 @@ def _recorded(what: Callable[..., Any], title: str) -> Callable[..., Code]:
     return record
 
 
-def _explain(error: BaseException | None) -> None:
-    """Python takes a name that a function assigns for one of its own, so `p += e` of an outer `p` finds nothing."""
+def _add_unbound_note(error: BaseException | None) -> None:
+    """Adds a hint to an UnboundLocalError: `p += e` makes `p` a local variable, so an outer `p` is not found."""
     if isinstance(error, UnboundLocalError):
         error.add_note('to update a tensor of an outer function: `p["=+"] = e`, `p[...] = e`, or oc.assign(p, ...)')
 
 
 class comment:
-    """`with oc.comment("text", t):` inside a recorder: what is written is headed by the text and the labels."""
+    """`with oc.comment("text", t):` inside a recorder: puts code under a heading of the text and the labels."""
 
-    def __init__(self, *words: object) -> None:
-        self.words = words
+    def __init__(self, *parts: object) -> None:
+        self.parts = parts
 
     def _text(self) -> str:
-        return " ".join(w.label if isinstance(w, Tensor) else str(w) for w in self.words)
+        return " ".join(p.label if isinstance(p, Tensor) else str(p) for p in self.parts)
 
     def __enter__(self) -> None:
         active = recorder.get()
@@ -209,15 +210,15 @@ class comment:
 
 
 def _assemble(entries: list[Entry], consumed: set[Tensor]) -> tuple[tuple[Step | Heading, ...], dict[TNode, str]]:
-    """The steps of what was recorded: expressions that something uses, each where it was written."""
+    """The steps of recorded entries: statements, and the expressions that are used, in recorded order."""
     live: set[Tensor] = set()
     _mark(entries, live)
-    asked: dict[TNode, str] = {}
-    return tuple(_steps(entries, live, consumed, asked)), asked
+    keep_reasons: dict[TNode, str] = {}
+    return tuple(_steps(entries, live, consumed, keep_reasons)), keep_reasons
 
 
 def _mark(entries: list[Entry], live: set[Tensor]) -> None:
-    """From the end, since an expression is used only after it was written."""
+    """Liveness analysis, backwards: marks the operands of statements and of live expressions."""
     for entry in reversed(entries):
         match entry:
             case Statement():
@@ -231,20 +232,20 @@ def _mark(entries: list[Entry], live: set[Tensor]) -> None:
 
 
 def _steps(
-    entries: list[Entry], live: set[Tensor], consumed: set[Tensor], asked: dict[TNode, str]
+    entries: list[Entry], live: set[Tensor], consumed: set[Tensor], keep_reasons: dict[TNode, str]
 ) -> Iterable[Step | Heading]:
     for entry in entries:
         match entry:
             case Tensor():
                 if entry in live or entry not in consumed:
-                    entry.emit()  # also of what nothing uses: its shape constraints stay
+                    entry.emit()  # shape constraints of unused expressions still apply
                 if entry in live:
                     yield entry.value_code
             case Statement():
                 yield entry
             case Code():
-                asked.update(entry.asked)
+                keep_reasons.update(entry.keep_reasons)
                 yield from entry.items
             case (text, inner):
-                steps = tuple(_steps(inner, live, consumed, asked))
+                steps = tuple(_steps(inner, live, consumed, keep_reasons))
                 yield Heading(text, Code(steps))

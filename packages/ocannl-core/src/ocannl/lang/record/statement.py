@@ -1,4 +1,4 @@
-"""One assignment of recorded code, and how it becomes assignments of the compiler."""
+"""Statements: recorded assignments, and their elaboration."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ from ocannl.lang.core.terms import Hole, Term, tree_of
 
 
 class Statement:
-    """One assignment: `lhs <- lhs accum combine(operands)`, by a logic or by projections that are given; the left side
-    may be a slice."""
+    """A recorded assignment `lhs <- lhs accum combine(operands)`, by a logic or explicit projections.
 
-    __slots__ = ("accum", "clear", "combine", "given", "lhs", "logic", "operands", "relation", "where")
+    The left side may be a slice.
+    """
+
+    __slots__ = ("accum", "clear", "combine", "explicit_projections", "lhs", "logic", "operands", "relation", "where")
 
     def __init__(
         self,
@@ -38,7 +40,7 @@ class Statement:
         logic: Logic,
         sizes: dict[str, int],
         where: str,
-        given: Projections | None = None,
+        explicit_projections: Projections | None = None,
     ) -> None:
         self.lhs = lhs
         self.accum = accum
@@ -47,14 +49,14 @@ class Statement:
         self.operands = operands
         self.logic = logic
         self.where = where
-        self.given = given
+        self.explicit_projections = explicit_projections
         provenance = Provenance(lambda: lhs.label, "assigned", self.text, where)
-        if given is None:
+        if explicit_projections is None:
             self.relation = related(logic, [t.emit() for t in operands], lhs.emit(), provenance, sizes=sizes)
         _name_state(lhs, operands)
 
     def text(self) -> str:
-        """The assignment as it is recorded: `c =:+ a, b by ij; jk => ik`."""
+        """The assignment in source form, such as `c =:+ a, b  (ij; jk => ik)`."""
         right = ", ".join(t.label for t in self.operands)
         logic = self.logic.spec.text if self.logic.name == "einsum" else self.logic.name
         return f"{self.lhs.label} {_spelling(self.accum, self.clear)} {right}  ({logic})"
@@ -65,36 +67,35 @@ class Statement:
         terms = [operand_term(t, n) for n, t in enumerate(self.operands, 1)]
         target, tree = self.lhs.node, tree_of(self.combine(*terms))
         outside = None if self.accum is None else self.accum.neutral
-        made = elaborate(
+        assigns = elaborate(
             [SlotAssign(Hole(target, 0), self.accum, self.clear, (tree,))],
             projections,
             0.0 if outside is None else outside,
             Origin(self.lhs.label, self.where),
         )
-        return [b for a in made for b in _through_slices(self.lhs, a, projections.result_dims)]
-
+        return [b for a in assigns for b in _through_slices(self.lhs, a, projections.result_dims)]
 
     def _projections(self) -> Projections:
-        if self.given is None:
+        if self.explicit_projections is None:
             return project_again(self.relation)
-        walked = (self.given.result_dims, *self.given.operand_dims)
+        all_dims = (self.explicit_projections.result_dims, *self.explicit_projections.operand_dims)
         tensors = (self.lhs, *self.operands)
-        if len(walked) != len(tensors):
-            raise CodeError(f"`{self.text()}`: the projections have {len(walked) - 1} operands")
-        for t, dims in zip(tensors, walked, strict=True):
+        if len(all_dims) != len(tensors):
+            raise CodeError(f"`{self.text()}`: the projections have {len(all_dims) - 1} operands")
+        for t, dims in zip(tensors, all_dims, strict=True):
             if t.dims != dims:
                 raise ShapeError(f"`{self.text()}`: `{t.label}` is {t.dims}, and the projections walk {dims}")
-        return self.given
+        return self.explicit_projections
 
 
 def _name_state(lhs: Tensor, operands: tuple[Tensor, ...]) -> None:
-    """A node of code is called after the first parameter that is stored into it, so that state has stable names."""
+    """Names a state node after the first parameter stored into it, so that checkpoints have stable names."""
     if lhs.node.role is not Role.STATE or "." in lhs.label:
         return
     stack = list(reversed(operands))
     while stack:
         t = stack.pop()
-        owner = t.node.of or t.node
+        owner = t.node.gradient_of or t.node
         if owner.role is Role.PARAMETER:
             lhs.with_label(f"{lhs.label}.{owner.label}")
             return
@@ -107,28 +108,28 @@ def _spelling(accum: Op | None, clear: bool) -> str:
 
 
 def _through_slices(lhs: Tensor, assign: Assign, dims: tuple[int, ...]) -> list[Assign]:
-    """An assignment to `x[n]` writes to the cells of `x`; clearing first sets these, and no others."""
-    parent, at = sliced(lhs)
-    if not at:
+    """Redirects an assignment to a slice `x[n]` to the node of `x`; clearing affects the cells of the slice only."""
+    parent, leading = slice_base(lhs)
+    if not leading:
         return [assign]
     out: list[Assign] = []
     if assign.clear and assign.accum is not None:
         if any(read.node is parent.node for piece in assign.pieces for read in piece.reads):
             raise CodeError(f"`{describe(lhs)}` is cleared before `{parent.label}` is read: compute the value first")
         cleared = fill(parent.node, dims, Number(assign.accum.neutral or 0), assign.origin)
-        out = [Assign(parent.node, None, False, _shifted(cleared, at), assign.origin)]
-    return [*out, Assign(parent.node, assign.accum, False, _shifted(assign, at), assign.origin)]
+        out = [Assign(parent.node, None, False, _with_leading_indices(cleared, leading), assign.origin)]
+    return [*out, Assign(parent.node, assign.accum, False, _with_leading_indices(assign, leading), assign.origin)]
 
 
-def _shifted(assign: Assign, at: tuple[Affine, ...]) -> tuple[Piece, ...]:
-    return tuple(replace(p, at=(*at, *p.at)) for p in assign.pieces)
+def _with_leading_indices(assign: Assign, leading: tuple[Affine, ...]) -> tuple[Piece, ...]:
+    return tuple(replace(p, indices=(*leading, *p.indices)) for p in assign.pieces)
 
 
-def sliced(lhs: Tensor) -> tuple[Tensor, tuple[Affine, ...]]:
-    """The tensor of which `lhs` is a slice (of a slice), and the leading indices."""
-    at: tuple[Affine, ...] = ()
+def slice_base(lhs: Tensor) -> tuple[Tensor, tuple[Affine, ...]]:
+    """The tensor that `lhs` is a (nested) slice of, and the leading indices."""
+    leading: tuple[Affine, ...] = ()
     while lhs.application is not None and lhs.application.operation.name == "slice":
         fixed = lhs.application.operation.logic.spec.operands[0].batch.lead[0].index  # type: ignore[union-attr]
-        at = (Affine.of(fixed), *at)
+        leading = (Affine.of(fixed), *leading)
         lhs = lhs.application.operands[0]
-    return lhs, at
+    return lhs, leading

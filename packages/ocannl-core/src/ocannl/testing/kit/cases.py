@@ -11,7 +11,7 @@ import numpy as np
 
 from ocannl.ir.index import Affine, Sym
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import Access, Body, Buf, Expr, Home, Load, Proc, Ref, Store, loop, row_major
+from ocannl.ir.loops import AccessMode, Body, Buf, Expr, MemorySpace, Load, Proc, Ref, Store, loop, row_major
 from ocannl.ir.precision import Precision, precision
 from ocannl.ir.tnode import Role, TNode
 
@@ -22,7 +22,7 @@ A = Affine.of
 def pool(
     name: str,
     array: Array,
-    access: Access = Access.INOUT,
+    access: AccessMode = AccessMode.INOUT,
     shape: tuple[int, ...] | None = None,
     strides: tuple[int, ...] | None = None,
 ) -> Buf:
@@ -30,16 +30,16 @@ def pool(
     kind, cells = precision(array.dtype), (array.size,)
     node = TNode(name, Role.PLACEHOLDER, lambda: cells, lambda: kind)
     shape = array.shape if shape is None else shape
-    return Buf(name, kind, shape, row_major(shape) if strides is None else strides, Home.POOL, access, node)
+    return Buf(name, kind, shape, row_major(shape) if strides is None else strides, MemorySpace.GLOBAL, access, node)
 
 
 def local(name: str, kind: Precision, *shape: int) -> Buf:
-    return Buf(name, kind, shape, row_major(shape), Home.REG, Access.TEMP)
+    return Buf(name, kind, shape, row_major(shape), MemorySpace.LOCAL, AccessMode.TEMP)
 
 
 def block(name: str, kind: Precision, offset: int, *shape: int) -> Buf:
     """A temporary in the arena."""
-    return Buf(name, kind, shape, row_major(shape), Home.ARENA, Access.TEMP, offset=offset)
+    return Buf(name, kind, shape, row_major(shape), MemorySpace.ARENA, AccessMode.TEMP, offset=offset)
 
 
 def sym(name: str, extent: int) -> Sym:
@@ -66,7 +66,7 @@ class Case:
 
     @property
     def pools(self) -> tuple[Buf, ...]:
-        return tuple(b for b in self.proc.bufs if b.home is Home.POOL)
+        return tuple(b for b in self.proc.bufs if b.space is MemorySpace.GLOBAL)
 
     def wanted(self) -> tuple[Array, ...]:
         if self.want is not None:
@@ -91,8 +91,8 @@ def case(name: str, arrays: Iterable[tuple[Buf, Array]], body: Body, **more: Any
 def elementwise(name: str, given: Iterable[Array], result: Array, value: Callable[..., Expr]) -> Case:
     """`y[i] = value(x0[i], x1[i], ...)`; what `y` holds afterwards is `result`."""
     given = tuple(given)
-    xs = [pool(f"x{n}", array, Access.IN) for n, array in enumerate(given)]
-    y = pool("y", result, Access.OUT)
+    xs = [pool(f"x{n}", array, AccessMode.IN) for n, array in enumerate(given)]
+    y = pool("y", result, AccessMode.OUT)
     i = sym("i", prod(result.shape))
     body = (loop(i, (Store(cell(y, i), value(*(load(x, i) for x in xs))),)),)
     return Case(Proc(name, (*xs, y), (), body), (*given, np.zeros_like(result)), want=(*given, result))

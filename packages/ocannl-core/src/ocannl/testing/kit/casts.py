@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from ocannl.ir.loops import Apply, Cast, Num
+from ocannl.ir.loops import Apply, Cast, Const
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import PRECISIONS, Precision, float32, float64
 from ocannl.testing.kit.area import Area
@@ -93,7 +93,7 @@ class Casts(Area):
         kind = bench.number
         x = np.arange(7).astype(kind.numpy)
         want = (x > 3).astype(p.numpy)
-        one = elementwise("above", [x], want, lambda x: Cast(Apply(BY_NAME["gt"], (x, Num(3, kind))), p))
+        one = elementwise("above", [x], want, lambda x: Cast(Apply(BY_NAME["gt"], (x, Const(3, kind))), p))
         if bench.claims(p):
             bench.check(one)
         else:

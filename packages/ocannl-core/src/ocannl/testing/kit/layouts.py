@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ocannl.ir.index import Affine
-from ocannl.ir.loops import Access, Apply, Num, Store, Update, loop
+from ocannl.ir.loops import AccessMode, Apply, Const, Store, Update, loop
 from ocannl.ir.ops import ADD
 from ocannl.ir.precision import Precision, bfloat16, bool_, float32, float64, int64, uint8, uint16, uint32
 from ocannl.testing.kit.area import Area
@@ -34,8 +34,8 @@ def copied(name: str, p: Precision, shape: tuple[int, ...], source: str, sink: s
     scope = {"i": A(i), "j": A(j)}
     (x_shape, x_strides, x_at), (y_shape, y_strides, y_at) = (eval(text, scope) for text in (source, sink))
     given, before = ramp(p, size), np.roll(ramp(p, room), 1)
-    x = pool("x", given, Access.IN, x_shape, x_strides)
-    y = pool("y", before, Access.INOUT, y_shape, y_strides)
+    x = pool("x", given, AccessMode.IN, x_shape, x_strides)
+    y = pool("y", before, AccessMode.INOUT, y_shape, y_strides)
     body = (loop(i, (loop(j, (Store(cell(y, *y_at), load(x, *x_at)),)),)),)
     return case(name, [(x, given), (y, before)], body)
 
@@ -78,10 +78,10 @@ def copies(p: Precision) -> dict[str, Case]:
 def through_arena(offsets: tuple[int, int], p: Precision, arena: int) -> Case:
     """`s = x + 1; t = s + 1; y = t`, the temporaries in the arena."""
     given = np.arange(8).astype(p.numpy)
-    x, y = pool("x", given, Access.IN), pool("y", given, Access.OUT)
+    x, y = pool("x", given, AccessMode.IN), pool("y", given, AccessMode.OUT)
     s, t = (block(name, p, offset, 8) for name, offset in zip("st", offsets, strict=True))
     i, j, k = (sym(name, 8) for name in "ijk")
-    one = Num(1, p)
+    one = Const(1, p)
     body = (
         loop(i, (Store(cell(s, i), Apply(ADD, (load(x, i), one))),)),
         loop(j, (Store(cell(t, j), Apply(ADD, (load(s, j), one))),)),
@@ -95,11 +95,11 @@ def through_arena(offsets: tuple[int, int], p: Precision, arena: int) -> Case:
 def together(offsets: tuple[int, int], p: Precision, arena: int) -> Case:
     """`s = x + 1; t = x; y[i] = s[i] + t[7 - i]`: both temporaries are needed at the end."""
     given = np.arange(8).astype(p.numpy)
-    x, y = pool("x", given, Access.IN), pool("y", given, Access.OUT)
+    x, y = pool("x", given, AccessMode.IN), pool("y", given, AccessMode.OUT)
     s, t = (block(name, p, offset, 8) for name, offset in zip("st", offsets, strict=True))
     i, j, k = (sym(name, 8) for name in "ijk")
     body = (
-        loop(i, (Store(cell(s, i), Apply(ADD, (load(x, i), Num(1, p)))),)),
+        loop(i, (Store(cell(s, i), Apply(ADD, (load(x, i), Const(1, p)))),)),
         loop(j, (Store(cell(t, j), load(x, j)),)),
         loop(k, (Store(cell(y, k), Apply(ADD, (load(s, k), load(t, A(7) - k)))),)),
     )
@@ -123,7 +123,7 @@ class Layouts(Area):
     def test_an_array_without_elements(self, bench: Bench) -> None:
         p = bench.number
         none, some = np.zeros((0, 4), p.numpy), np.arange(4).astype(p.numpy)
-        x, y, i, j = pool("x", none, Access.IN), pool("y", some), sym("i", 0), sym("j", 4)
+        x, y, i, j = pool("x", none, AccessMode.IN), pool("y", some), sym("i", 0), sym("j", 4)
         body = (loop(j, (loop(i, (Update(cell(y, j), ADD, load(x, i, j)),)),)),)
         bench.check(case("none", [(x, none), (y, some)], body, want=(none, some)))
 
@@ -132,13 +132,13 @@ class Layouts(Area):
         p = bench.number
         some = np.arange(4).astype(p.numpy)
         x, t, i = pool("x", some), block("t", p, 0, 0, 4), sym("i", 0)
-        body = (loop(i, (Store(cell(t, i, 1), load(x, i)),)), Update(cell(x, 1), ADD, Num(1, p)))
+        body = (loop(i, (Store(cell(t, i, 1), load(x, i)),)), Update(cell(x, 1), ADD, Const(1, p)))
         bench.check(case("empty", [(x, some)], body, temporaries=(t,)))
 
     def test_an_array_without_axes(self, bench: Bench) -> None:
         p = bench.number
-        y = pool("y", np.zeros((), p.numpy), Access.OUT)
-        stored = (Store(cell(y), Num(3, p)),)
+        y = pool("y", np.zeros((), p.numpy), AccessMode.OUT)
+        stored = (Store(cell(y), Const(3, p)),)
         bench.check(case("scalar", [(y, np.zeros((), p.numpy))], stored, want=(np.full((), 3, p.numpy),)))
 
     @pytest.mark.parametrize("offsets", [(0, 1), (1, 0), (0, 0), (2, 5)], ids=str)
@@ -157,7 +157,7 @@ class Layouts(Area):
     def test_arrays_in_another_order(self, bench: Bench) -> None:
         p = bench.number
         a, b = ramp(p, 5), ramp(p, 9)
-        x, y, i = pool("x", a, Access.IN), pool("y", b), sym("i", 5)
+        x, y, i = pool("x", a, AccessMode.IN), pool("y", b), sym("i", 5)
         body = (loop(i, (Update(cell(y, Affine.of(i) + 4), ADD, load(x, i)),)),)
         for order in ((x, y), (y, x)):
             arrays = [(buf, a if buf is x else b) for buf in order]

@@ -10,7 +10,7 @@ import pytest
 from ocannl.backend.api import Code
 from ocannl.base.errors import CompileError
 from ocannl.ir.index import Sym, SymKind
-from ocannl.ir.loops import Access, Apply, Idx, Num, Store, Update, loop
+from ocannl.ir.loops import AccessMode, Apply, IndexValue, Const, Store, Update, loop
 from ocannl.ir.ops import ADD, MUL
 from ocannl.testing.kit.area import Area
 from ocannl.testing.kit.bench import Bench, call
@@ -23,9 +23,9 @@ def scaled(bench: Bench, name: str, factor: int) -> Case:
     """`y[i] = factor * x[i] + n`."""
     p = bench.number
     a = np.arange(6).astype(p.numpy)
-    x, y, i = pool("x", a, Access.IN), pool("y", a, Access.OUT), sym("i", 6)
+    x, y, i = pool("x", a, AccessMode.IN), pool("y", a, AccessMode.OUT), sym("i", 6)
     n = Sym("n", 0, 99, SymKind.STATIC)
-    value = Apply(ADD, (Apply(MUL, (load(x, i), Num(factor, p))), Idx(A(n), p)))
+    value = Apply(ADD, (Apply(MUL, (load(x, i), Const(factor, p))), IndexValue(A(n), p)))
     body = (loop(i, (Store(cell(y, i), value),)),)
     want = (a, (factor * a + 7).astype(p.numpy))
     return case(name, [(x, a), (y, np.zeros_like(a))], body, syms=(n,), values=(7,), want=want)
@@ -66,7 +66,7 @@ class Linking(Area):
         p = bench.number
         start = np.ones(3, p.numpy)
         y, i = pool("y", start), sym("i", 3)
-        made = [case(f"add_{n}", [(y, start)], (loop(i, (Update(cell(y, i), ADD, Num(n, p)),)),)) for n in (1, 10)]
+        made = [case(f"add_{n}", [(y, start)], (loop(i, (Update(cell(y, i), ADD, Const(n, p)),)),)) for n in (1, 10)]
         with bench.placed(made[0].proc, (start,)) as placed:
             for one in made:
                 call(bench.queue, bench.link(bench.code(one.proc), one.proc, placed))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ocannl.ir.index import Bound, Sym, SymKind
-from ocannl.ir.loops import Access, Apply, For, Idx, Load, Local, Num, Poll, Store, Update, loop
+from ocannl.ir.loops import AccessMode, Apply, For, IndexValue, Load, Local, Const, Poll, Store, Update, loop
 from ocannl.ir.ops import ADD, NEG, SUB
 from ocannl.testing.kit.area import Area
 from ocannl.testing.kit.bench import Bench, call
@@ -29,7 +29,7 @@ class Loops(Area):
     def test_bounds_in_a_static_symbol(self, bench: Bench, value: int) -> None:
         p, n, i = bench.number, Sym("n", 0, 63, SymKind.STATIC), sym("i", 63)
         y = pool("y", np.zeros(63, p.numpy))
-        nest = For(i, Bound(((A(n) - 3, 1), (A(0), 1))), Bound.upper(A(n)), (Update(cell(y, i), ADD, Num(1, p)),))
+        nest = For(i, Bound(((A(n) - 3, 1), (A(0), 1))), Bound.upper(A(n)), (Update(cell(y, i), ADD, Const(1, p)),))
         one = case("bounds", [(y, np.zeros(63, p.numpy))], (nest,), syms=(n,), values=(value,))
         bench.check(one)
 
@@ -39,9 +39,9 @@ class Loops(Area):
         p = bench.number
         if fill is not None and not p.is_float and np.isinf(fill):
             return
-        y, i, j = pool("y", numbers(p, cells), Access.OUT), sym("i", cells), sym("j", cells)
+        y, i, j = pool("y", numbers(p, cells), AccessMode.OUT), sym("i", cells), sym("j", cells)
         tile = local("tile", p, cells)
-        write = () if fill is not None else (loop(i, (Store(cell(tile, i), Idx(A(i), p)),)),)
+        write = () if fill is not None else (loop(i, (Store(cell(tile, i), IndexValue(A(i), p)),)),)
         body = (Local(tile, fill), *write, loop(j, (Store(cell(y, j), Load(cell(tile, j))),)))
         want = np.arange(cells) if fill is None else np.full(cells, fill)
         got = bench.run(case("start", [(y, numbers(p, cells))], body))
@@ -63,7 +63,7 @@ class Loops(Area):
     def test_a_long_sum(self, bench: Bench, length: int) -> None:
         p = bench.number
         y, k = pool("y", np.zeros(1, p.numpy)), sym("k", length)
-        body = (loop(k, (Update(cell(y, 0), ADD, Num(1, p)),)),)
+        body = (loop(k, (Update(cell(y, 0), ADD, Const(1, p)),)),)
         bench.check(case("long", [(y, np.zeros(1, p.numpy))], body, want=(np.array([length], p.numpy),)))
 
     @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -72,7 +72,7 @@ class Loops(Area):
         """Each is done once, whoever does it; one ends before the statement after the loop begins."""
         p = bench.number
         x, y, total = numbers(p, 64, 5), numbers(p, 64), np.zeros(1, p.numpy)
-        bx, by, bt = pool("x", x, Access.IN), pool("y", y), pool("total", total)
+        bx, by, bt = pool("x", x, AccessMode.IN), pool("y", y), pool("total", total)
         i, j, k, m, t = sym("i", 64), sym("j", 5), sym("k", 64), sym("m", 64), local("t", p)
         row = (
             Local(t, 0),
@@ -81,9 +81,9 @@ class Loops(Area):
             Poll(),
         )
         body = (
-            replace(loop(i, row), claimed=claimed),
+            replace(loop(i, row), parallel_chunk=claimed),
             loop(k, (Update(cell(bt, 0), ADD, load(by, k)),)),
-            replace(loop(m, (Update(cell(by, m), ADD, Num(1, p)),)), claimed=claimed),
+            replace(loop(m, (Update(cell(by, m), ADD, Const(1, p)),)), parallel_chunk=claimed),
         )
         want_y = (y + x.sum(1)).astype(p.numpy)
         one = case("claimed", [(bx, x), (by, y), (bt, total)], body, want=(x, want_y + 1, want_y.sum(keepdims=True)))
@@ -97,7 +97,7 @@ class Loops(Area):
         if not p.is_float:
             pytest.skip("the backend computes with no signed numbers")
         a = numbers(p, 6)
-        x, y, i = pool("x", a, Access.IN), pool("y", a[:1]), sym("i", 6)
+        x, y, i = pool("x", a, AccessMode.IN), pool("y", a[:1]), sym("i", 6)
         body = (loop(i, (Update(cell(y, 0), ADD, Apply(NEG, (load(x, i),))),)),)
         want = (a[:1] - a.sum()).astype(p.numpy)
         bench.check(case("negated", [(x, a), (y, a[:1])], body, want=(a, want)))

@@ -14,7 +14,7 @@ import pytest
 from ocannl.backend.api import Device, Location, Pool, Queue
 from ocannl.backend.cpu.device import CpuDevice
 from ocannl.base.errors import OutOfMemory
-from ocannl.ir.loops import Access, Update, loop
+from ocannl.ir.loops import AccessMode, Update, loop
 from ocannl.ir.ops import ADD
 from ocannl.ir.precision import PRECISIONS
 from ocannl.testing.kit.area import Area
@@ -186,7 +186,7 @@ class Memory(Area):
         """What was submitted before may still use it."""
         p, queue = bench.number, bench.device.queue(threaded)
         ones, none = np.ones(64, p.numpy), np.zeros(64, p.numpy)
-        x, y, i = pool("x", ones, Access.IN), pool("y", none), sym("i", 64)
+        x, y, i = pool("x", ones, AccessMode.IN), pool("y", none), sym("i", 64)
         one = case("freed", [(x, ones), (y, none)], (loop(i, (Update(cell(y, i), ADD, load(x, i)),)),))
         code = bench.code(one.proc)
         with slabs(bench.device, ones.nbytes) as (total,):

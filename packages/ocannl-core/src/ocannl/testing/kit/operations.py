@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ocannl.ir.index import Affine
-from ocannl.ir.loops import Access, Apply, Expr, Idx, Num, Store, Update, loop
+from ocannl.ir.loops import AccessMode, Apply, Expr, IndexValue, Const, Store, Update, loop
 from ocannl.ir.ops import ADD, BY_NAME, MUL, OPS, POW, Domain, Op
 from ocannl.ir.precision import PRECISIONS, Family, Precision, bool_, float8_e4m3fn, uint32
 from ocannl.testing.kit.area import Area
@@ -78,7 +78,7 @@ def with_constants(p: Precision) -> dict[str, Case]:
                 want = meaning(op, p, *((table, *pair) if op.arity == 3 else pair))
 
                 name = f"{op.name}_{n}_{'left' if left else 'right'}"
-                cases[name] = elementwise(name, [table], want, partial(beside, op, Num(value, p), left))
+                cases[name] = elementwise(name, [table], want, partial(beside, op, Const(value, p), left))
     return cases
 
 
@@ -94,7 +94,7 @@ def reductions(p: Precision) -> dict[str, Case]:
         start, want = rows[:, 0].copy(), rows[:, 0]
         for column in rows.T:
             want = meaning(op, p, want, column)
-        x, y = pool("x", rows, Access.IN), pool("y", start)
+        x, y = pool("x", rows, AccessMode.IN), pool("y", start)
         i, j = sym("i", rows.shape[0]), sym("j", rows.shape[1])
         body = (loop(i, (loop(j, (Update(cell(y, i), op, load(x, i, j)),)),)),)
         cases[op.name] = case(f"reduce_{op.name}", [(x, rows), (y, start)], body, want=(rows, want))
@@ -114,8 +114,8 @@ def written(p: Precision) -> Case:
         numbers += [int(info.max), int(info.min), *([-1, -5] if info.min else [])]
     with np.errstate(all="ignore"):
         want = np.array(numbers, np.float64 if p.is_float else p.numpy).astype(p.numpy)
-    y = pool("y", want, Access.OUT)
-    body = tuple(Store(cell(y, n), Num(number, p)) for n, number in enumerate(numbers))
+    y = pool("y", want, AccessMode.OUT)
+    body = tuple(Store(cell(y, n), Const(number, p)) for n, number in enumerate(numbers))
     return case("constants", [(y, np.zeros_like(want))], body, want=(want,))
 
 
@@ -124,8 +124,8 @@ def indices(p: Precision) -> Case:
     """`y[i] = 3 * i + 2` as a number."""
     count = 1 if p is bool_ else 20
     want = (3 * np.arange(count) + (1 if p is bool_ else 2)).astype(p.numpy)
-    y, i = pool("y", want, Access.OUT), sym("i", count)
-    body = (loop(i, (Store(cell(y, i), Idx(3 * Affine.of(i) + (1 if p is bool_ else 2), p)),)),)
+    y, i = pool("y", want, AccessMode.OUT), sym("i", count)
+    body = (loop(i, (Store(cell(y, i), IndexValue(3 * Affine.of(i) + (1 if p is bool_ else 2), p)),)),)
     return case("indices", [(y, np.zeros_like(want))], body, want=(want,))
 
 

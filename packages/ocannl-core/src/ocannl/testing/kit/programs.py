@@ -13,15 +13,15 @@ from ocannl.base.errors import Unsupported
 from ocannl.ir.canon import canonical
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import Access, Home, Local, Proc, Ref
+from ocannl.ir.loops import AccessMode, MemorySpace, Local, Proc, Ref
 from ocannl.ir.precision import float32
 from ocannl.ir.tnode import Role
 from ocannl.ir.walk import walk
 from ocannl.lang.record.code import seq
 from ocannl.lower.lower import lower
-from ocannl.opt.memory import memory
+from ocannl.opt.memory.allocate import allocate_memory
+from ocannl.opt.memory.nontemporal_stores import use_nontemporal_stores
 from ocannl.opt.pipeline import optimize
-from ocannl.opt.stream import stream
 from ocannl.runtime.context import Context
 from ocannl.testing import expressions
 from ocannl.testing.evaluate import evaluate
@@ -38,7 +38,7 @@ BATCH = 8
 
 
 def lowered(program: Program, name: str, random: Random, claimed: Capabilities) -> Proc:
-    return memory(lower(program.code, name), claimed.alignment_bytes)
+    return allocate_memory(lower(program.code, name), claimed.alignment_bytes)
 
 
 def optimized(program: Program, name: str, random: Random, claimed: Capabilities) -> Proc:
@@ -48,7 +48,7 @@ def optimized(program: Program, name: str, random: Random, claimed: Capabilities
 
 def expanded(program: Program, name: str, random: Random, claimed: Capabilities) -> Proc:
     """Loops of any mode, in lowered programs, too, and results past the caches."""
-    return memory(stream(moded(lower(program.code, name), random, "lowered"), 0), claimed.alignment_bytes)
+    return allocate_memory(use_nontemporal_stores(moded(lower(program.code, name), random, "lowered"), 0), claimed.alignment_bytes)
 
 
 def mentioned(proc: Proc) -> set[str]:
@@ -65,9 +65,9 @@ def mentioned(proc: Proc) -> set[str]:
 def given(program: Program, proc: Proc) -> Case:
     """The program on the arrays that it comes with; others hold what nobody expects."""
     arrays = []
-    for buf in (b for b in proc.bufs if b.home is Home.POOL):
+    for buf in (b for b in proc.bufs if b.space is MemorySpace.GLOBAL):
         assert buf.node is not None
-        held = (program.merged if buf.access is Access.MERGE else program.arrays).get(buf.node)
+        held = (program.merged if buf.access is AccessMode.MERGE else program.arrays).get(buf.node)
         unset = np.full(buf.nbytes, 0xFF, np.uint8).view(buf.precision.numpy)
         arrays.append(unset if held is None else np.array(held, buf.precision.numpy).reshape(-1))
     return Case(proc, tuple(arrays), tuple(program.symbols[s] for s in proc.syms))
@@ -94,7 +94,7 @@ class Programs(Area):
             got = {
                 buf.node: array.reshape(buf.node.dims)
                 for buf, array in zip(one.pools, after, strict=True)
-                if buf.node is not None and buf.access is not Access.MERGE
+                if buf.node is not None and buf.access is not AccessMode.MERGE
             }
             tolerance = {node: program.tolerance.get(node, 0.0) for node in want}
             assert not (words := difference(want, got, tolerance)), f"{make.__name__} {seed}, {proc.name}: {words}"

@@ -11,7 +11,7 @@ import pytest
 
 from ocannl.backend.api import Location, Queue
 from ocannl.ir.index import Sym, SymKind
-from ocannl.ir.loops import Apply, Idx, Store, Update, loop
+from ocannl.ir.loops import Apply, IndexValue, Store, Update, loop
 from ocannl.ir.ops import ADD, MUL
 from ocannl.testing.kit.area import Area
 from ocannl.testing.kit.bench import Bench, call
@@ -47,7 +47,7 @@ def counted(bench: Bench) -> Case:
     p = bench.number
     n = Sym("n", 0, 9, SymKind.STATIC)
     y = pool("y", np.zeros(1, p.numpy))
-    body = (Store(cell(y, 0), Apply(ADD, (Apply(ADD, (load(y, 0), load(y, 0))), Idx(A(n), p)))),)
+    body = (Store(cell(y, 0), Apply(ADD, (Apply(ADD, (load(y, 0), load(y, 0))), IndexValue(A(n), p)))),)
     return case("counted", [(y, np.zeros(1, p.numpy))], body, syms=(n,), values=(1,))
 
 
@@ -263,7 +263,7 @@ class Queues(Area):
         """More than a queue may hold at once."""
         p, queue = bench.number, bench.device.queue(threaded)
         y, i = pool("y", np.zeros(4, p.numpy)), sym("i", 4)
-        one = case("many", [(y, np.zeros(4, p.numpy))], (loop(i, (Update(cell(y, i), ADD, Idx(A(i), p)),)),))
+        one = case("many", [(y, np.zeros(4, p.numpy))], (loop(i, (Update(cell(y, i), ADD, IndexValue(A(i), p)),)),))
         code = bench.code(one.proc)
         with bench.placed(one.proc, one.given, queue) as placed:
             entry = bench.link(code, one.proc, placed)

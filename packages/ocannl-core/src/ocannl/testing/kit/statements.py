@@ -11,19 +11,19 @@ from functools import cache
 import numpy as np
 
 from ocannl.ir.assign import Origin
-from ocannl.ir.index import Bound, Cond, Sym, SymKind, inside
+from ocannl.ir.index import Bound, Cond, Sym, SymKind, bounds_condition
 from ocannl.ir.loops import (
-    Access,
+    AccessMode,
     Apply,
     Comment,
     Expr,
     For,
-    Idx,
+    IndexValue,
     If,
     Let,
     Load,
     Local,
-    Num,
+    Const,
     Poll,
     Proc,
     Stmt,
@@ -68,7 +68,7 @@ def bounded(name: str, p: Precision) -> Case:
     lo = Bound(tuple((A(eval(text, scope)), d) for text, d in low))
     hi = Bound(tuple((A(eval(text, scope)), d) for text, d in high))
     y = pool("y", np.zeros((10, 10), p.numpy))
-    body = (loop(o, (For(i, lo, hi, (Update(cell(y, o, i), ADD, Num(1, p)),), step),)),)
+    body = (loop(o, (For(i, lo, hi, (Update(cell(y, o, i), ADD, Const(1, p)),), step),)),)
     return case(name, [(y, np.zeros((10, 10), p.numpy))], body)
 
 
@@ -88,13 +88,13 @@ def program(build: Callable[[Precision], Case]) -> Callable[[Precision], Case]:
 def counters_below_zero(p: Precision) -> Case:
     y, i = pool("y", numbers(p, 11)), Sym("i", -5, 5)
     lo, hi = Bound(((A(-7), 3),)), Bound(((A(4), 3),))
-    return case("below", [(y, numbers(p, 11))], (For(i, lo, hi, (Update(cell(y, A(i) + 5), ADD, Num(1, p)),)),))
+    return case("below", [(y, numbers(p, 11))], (For(i, lo, hi, (Update(cell(y, A(i) + 5), ADD, Const(1, p)),)),))
 
 
 @program
 def a_matrix_product(p: Precision) -> Case:
     a, b, c = numbers(p, 3, 5), numbers(p, 5, 4), numbers(p, 3, 4)
-    x, w, y = pool("x", a, Access.IN), pool("w", b, Access.CONST), pool("y", c)
+    x, w, y = pool("x", a, AccessMode.IN), pool("w", b, AccessMode.CONST), pool("y", c)
     i, j, k = sym("i", 3), sym("j", 4), sym("k", 5)
     term = Apply(MUL, (load(x, i, k), load(w, k, j)))
     body = (loop(i, (loop(j, (loop(k, (Update(cell(y, i, j), ADD, term),)),)),)),)
@@ -105,7 +105,7 @@ def a_matrix_product(p: Precision) -> Case:
 def a_reduction_outside(p: Precision) -> Case:
     """The loop that is summed over is the outermost one."""
     a = numbers(p, 6, 4)
-    x, y, k, i = pool("x", a, Access.IN), pool("y", a[0]), sym("k", 6), sym("i", 4)
+    x, y, k, i = pool("x", a, AccessMode.IN), pool("y", a[0]), sym("k", 6), sym("i", 4)
     body = (loop(k, (loop(i, (Update(cell(y, i), ADD, load(x, k, i)),)),)),)
     return case("outside", [(x, a), (y, a[0])], body)
 
@@ -123,7 +123,7 @@ def a_recurrence(p: Precision) -> Case:
 def overlapping_updates(p: Precision) -> Case:
     """The gradient of a window: iterations meet in their cells."""
     a, b = numbers(p, 4), numbers(p, 6)
-    x, y, o, k = pool("x", a, Access.IN), pool("y", b), sym("o", 4), sym("k", 3)
+    x, y, o, k = pool("x", a, AccessMode.IN), pool("y", b), sym("o", 4), sym("k", 3)
     body = (loop(o, (loop(k, (Update(cell(y, A(o) + k), ADD, load(x, o)),)),)),)
     return case("window", [(x, a), (y, b)], body)
 
@@ -135,9 +135,9 @@ def statements_in_order(p: Precision) -> Case:
     y = pool("y", a)
     body: list[Stmt] = []
     for n in range(90):
-        body.append(Store(cell(y, n % 3), Apply(ADD, (load(y, (n + 1) % 3), Num(n % 2, p)))))
+        body.append(Store(cell(y, n % 3), Apply(ADD, (load(y, (n + 1) % 3), Const(n % 2, p)))))
         if n % 40 == 39:
-            body += [Comment("again"), Poll(), loop(sym(f"i{n}", 3), (Update(cell(y, 0), ADD, Num(1, p)),))]
+            body += [Comment("again"), Poll(), loop(sym(f"i{n}", 3), (Update(cell(y, 0), ADD, Const(1, p)),))]
     return case("order", [(y, a)], tuple(body))
 
 
@@ -146,8 +146,8 @@ def conditions(p: Precision) -> Case:
     y, i, j = pool("y", numbers(p, 6, 6)), sym("i", 6), sym("j", 6)
     both = Cond((A(i) - j, A(j) - 1), (A(i) + j - 6,))
     there = cell(y, i, j)
-    other = If(Cond((A(i) - 4,)), (Store(there, Num(5, p)),), (Update(there, ADD, Num(7, p)),))
-    body = (loop(i, (loop(j, (If(both, (Store(there, Num(3, p)),), (other,)), Update(there, ADD, Num(1, p)))),)),)
+    other = If(Cond((A(i) - 4,)), (Store(there, Const(5, p)),), (Update(there, ADD, Const(7, p)),))
+    body = (loop(i, (loop(j, (If(both, (Store(there, Const(3, p)),), (other,)), Update(there, ADD, Const(1, p)))),)),)
     return case("conditions", [(y, numbers(p, 6, 6))], body)
 
 
@@ -155,15 +155,15 @@ def conditions(p: Precision) -> Case:
 def conditions_without_symbols(p: Precision) -> Case:
     y = pool("y", numbers(p, 10))
     conds = [Cond((A(3),)), Cond((A(-1),)), Cond((), (A(0),)), Cond((), (A(2),)), Cond((A(0),), (A(-2),)), Cond()]
-    body = tuple(If(c, (Store(cell(y, n), Num(1, p)),), (Store(cell(y, n), Num(2, p)),)) for n, c in enumerate(conds))
-    values = tuple(Store(cell(y, n + 6), When(c, Num(1, p), Num(2, p))) for n, c in enumerate(conds[:4]))
+    body = tuple(If(c, (Store(cell(y, n), Const(1, p)),), (Store(cell(y, n), Const(2, p)),)) for n, c in enumerate(conds))
+    values = tuple(Store(cell(y, n + 6), When(c, Const(1, p), Const(2, p))) for n, c in enumerate(conds[:4]))
     return case("decided", [(y, numbers(p, 10))], (*body, *values))
 
 
 @program
 def a_condition_around_a_loop(p: Precision) -> Case:
     y, i, j = pool("y", numbers(p, 5, 5)), sym("i", 5), sym("j", 5)
-    inner = loop(j, (Update(cell(y, i, j), ADD, Num(1, p)),))
+    inner = loop(j, (Update(cell(y, i, j), ADD, Const(1, p)),))
     return case("around", [(y, numbers(p, 5, 5))], (loop(i, (If(Cond((A(i) - 2,)), (inner,)),)),))
 
 
@@ -171,9 +171,9 @@ def a_condition_around_a_loop(p: Precision) -> Case:
 def padding(p: Precision) -> Case:
     """A window that reads beyond the array; what a condition leaves out is never read, however far away it is."""
     a = numbers(p, 5)
-    x, y, i = pool("x", a, Access.IN), pool("y", numbers(p, 9), Access.OUT), sym("i", 9)
+    x, y, i = pool("x", a, AccessMode.IN), pool("y", numbers(p, 9), AccessMode.OUT), sym("i", 9)
     place = A(i) - 2
-    near = When(inside(place, 5), load(x, place), Num(7, p))
+    near = When(bounds_condition(place, 5), load(x, place), Const(7, p))
     far = When(Cond((A(i) - 100,)), load(x, A(i) * (1 << 40)), near)
     return case("padding", [(x, a), (y, numbers(p, 9))], (loop(i, (Store(cell(y, i), far),)),))
 
@@ -182,7 +182,7 @@ def padding(p: Precision) -> Case:
 def a_choice_among_cells(p: Precision) -> Case:
     """Concatenation: each side exists on its part only."""
     a, b = numbers(p, 3), numbers(p, 4)
-    x, w, y, i = pool("x", a, Access.IN), pool("w", b, Access.IN), pool("y", numbers(p, 7), Access.OUT), sym("i", 7)
+    x, w, y, i = pool("x", a, AccessMode.IN), pool("w", b, AccessMode.IN), pool("y", numbers(p, 7), AccessMode.OUT), sym("i", 7)
     value = When(Cond((A(2) - i,)), load(x, i), load(w, A(i) - 3))
     return case("joined", [(x, a), (w, b), (y, numbers(p, 7))], (loop(i, (Store(cell(y, i), value),)),))
 
@@ -191,8 +191,8 @@ def a_choice_among_cells(p: Precision) -> Case:
 def the_other_side_of_where_is_there(p: Precision) -> Case:
     """`where` has both of its sides computed: neither hurts."""
     a = np.array([0, 1, 2, 0, 5]).astype(p.numpy)
-    x, y, i = pool("x", a, Access.IN), pool("y", a, Access.OUT), sym("i", 5)
-    value = Apply(BY_NAME["where"], (load(x, i), Apply(BY_NAME["mod"], (Num(6, p), load(x, i))), Num(9, p)))
+    x, y, i = pool("x", a, AccessMode.IN), pool("y", a, AccessMode.OUT), sym("i", 5)
+    value = Apply(BY_NAME["where"], (load(x, i), Apply(BY_NAME["mod"], (Const(6, p), load(x, i))), Const(9, p)))
     return case("where", [(x, a), (y, a)], (loop(i, (Store(cell(y, i), value),)),))
 
 
@@ -202,7 +202,7 @@ def a_value_is_what_it_was(p: Precision) -> Case:
     y, i = pool("y", a), sym("i", 4)
     body = (
         Let("old", load(y, i)),
-        Store(cell(y, i), Num(0, p)),
+        Store(cell(y, i), Const(0, p)),
         Store(cell(y, i), Apply(ADD, (Var("old", p), load(y, i)))),
     )
     return case("let", [(y, a)], (loop(i, body),), want=(a,))
@@ -211,7 +211,7 @@ def a_value_is_what_it_was(p: Precision) -> Case:
 @program
 def values_of_values(p: Precision) -> Case:
     a = numbers(p, 3, 4)
-    x, y, i, j = pool("x", a, Access.IN), pool("y", a, Access.OUT), sym("i", 3), sym("j", 4)
+    x, y, i, j = pool("x", a, AccessMode.IN), pool("y", a, AccessMode.OUT), sym("i", 3), sym("j", 4)
     inner = (Let("v", Apply(ADD, (Var("u", p), load(x, i, j)))), Store(cell(y, i, j), Apply(ADD, (Var("v", p),) * 2)))
     return case("lets", [(x, a), (y, a)], (loop(i, (Let("u", load(x, i, 3)), loop(j, inner))),))
 
@@ -220,7 +220,7 @@ def values_of_values(p: Precision) -> Case:
 def locals_begin_anew(p: Precision) -> Case:
     """A row less its maximum, by way of a scalar, an array and a name."""
     a = numbers(p, 4, 20)
-    x, y = pool("x", a, Access.IN), pool("y", a, Access.OUT)
+    x, y = pool("x", a, AccessMode.IN), pool("y", a, AccessMode.OUT)
     i, j, k = sym("i", 4), sym("j", 20), sym("k", 20)
     top, row = local("top", p), local("row", p, 20)
     body = (
@@ -235,11 +235,11 @@ def locals_begin_anew(p: Precision) -> Case:
 
 @program
 def a_local_without_a_start(p: Precision) -> Case:
-    y, i, j = pool("y", numbers(p, 6), Access.OUT), sym("i", 6), sym("j", 6)
+    y, i, j = pool("y", numbers(p, 6), AccessMode.OUT), sym("i", 6), sym("j", 6)
     tile = local("tile", p, 6)
     body = (
         Local(tile),
-        loop(i, (Store(cell(tile, i), Idx(A(i) * 2, p)),)),
+        loop(i, (Store(cell(tile, i), IndexValue(A(i) * 2, p)),)),
         loop(j, (Store(cell(y, j), Load(cell(tile, A(5) - j))),)),
     )
     return case("tile", [(y, numbers(p, 6))], body)
@@ -251,9 +251,9 @@ def static_symbols(p: Precision) -> Case:
     n, m, unused, k = (Sym(name, -20, 20, SymKind.STATIC) for name in ("n", "m", "unused", "k"))
     y, i = pool("y", numbers(p, 10)), sym("i", 10)
     body = (
-        For(i, Bound(((A(m) + 8, 1), (A(0), 1))), Bound(((A(k) - 1, 1), (A(9), 1))), (Store(cell(y, i), Num(9, p)),)),
-        If(Cond((A(n) - 5,)), (Store(cell(y, 0), Idx(A(n) + 3, p)),)),
-        Store(cell(y, 9), When(Cond((), (A(m) + 6,)), Idx(A(k) + n, p), Num(1, p))),
+        For(i, Bound(((A(m) + 8, 1), (A(0), 1))), Bound(((A(k) - 1, 1), (A(9), 1))), (Store(cell(y, i), Const(9, p)),)),
+        If(Cond((A(n) - 5,)), (Store(cell(y, 0), IndexValue(A(n) + 3, p)),)),
+        Store(cell(y, 9), When(Cond((), (A(m) + 6,)), IndexValue(A(k) + n, p), Const(1, p))),
     )
     return case("symbols", [(y, numbers(p, 10))], body, syms=(n, m, unused, k), values=(5, -6, 11, 8))
 
@@ -262,7 +262,7 @@ def static_symbols(p: Precision) -> Case:
 def a_static_slice(p: Precision) -> Case:
     n, i = Sym("n", 0, 4, SymKind.STATIC), sym("i", 3)
     a, b = numbers(p, 5, 3), numbers(p, 5, 3)[:1]
-    x, y = pool("x", a, Access.IN), pool("y", b)
+    x, y = pool("x", a, AccessMode.IN), pool("y", b)
     return case("slice", [(x, a), (y, b)], (loop(i, (Store(cell(y, 0, i), load(x, n, i)),)),), syms=(n,), values=(3,))
 
 
@@ -280,7 +280,7 @@ def words_and_places_to_leave(p: Precision) -> Case:
 def a_deep_nest(p: Precision) -> Case:
     syms = [sym(f"i{n}", 2) for n in range(8)]
     y = pool("y", numbers(p, *(2,) * 8))
-    body: Stmt = Update(cell(y, *syms), ADD, Idx(sum((A(s) for s in syms), A(0)), p))
+    body: Stmt = Update(cell(y, *syms), ADD, IndexValue(sum((A(s) for s in syms), A(0)), p))
     for s in reversed(syms):
         body = loop(s, (body,))
     return case("deep", [(y, numbers(p, *(2,) * 8))], (body,))
@@ -288,10 +288,10 @@ def a_deep_nest(p: Precision) -> Case:
 
 @program
 def a_deep_expression(p: Precision) -> Case:
-    x, y = pool("x", numbers(p, 3), Access.IN), pool("y", numbers(p, 3))
+    x, y = pool("x", numbers(p, 3), AccessMode.IN), pool("y", numbers(p, 3))
     deep: Expr = load(x, 0)
     for n in range(60):
-        deep = Apply(BY_NAME["sub" if n % 2 else "add"], (deep, Num(n % 5, p)))
+        deep = Apply(BY_NAME["sub" if n % 2 else "add"], (deep, Const(n % 5, p)))
     return case("expression", [(x, numbers(p, 3)), (y, numbers(p, 3))], (Store(cell(y, 1), deep),))
 
 
@@ -309,7 +309,7 @@ def hostile_names(p: Precision) -> Case:
         update = Update(cell(buf, i), ADD, load(arrays[n - 1][0], i), where)
         body += [Comment(NAMES[n] + " */ -->"), loop(i, (update,), where)]
     s = Sym("while", 0, 5, SymKind.STATIC)
-    body += [Let("return", Idx(A(s), p)), Store(cell(arrays[0][0], 0), Var("return", p))]
+    body += [Let("return", IndexValue(A(s), p)), Store(cell(arrays[0][0], 0), Var("return", p))]
     return case("main", arrays, tuple(body), syms=(s,), values=(5,))
 
 

@@ -1,0 +1,141 @@
+"""Substitution of symbols and buffers in expressions and statements. Unchanged subtrees are returned as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from ocannl.ir.index import Affine, Sym
+from ocannl.ir.loops import (
+    Apply,
+    BindIndex,
+    Body,
+    Buf,
+    Cast,
+    Const,
+    Expr,
+    For,
+    If,
+    IndexValue,
+    Let,
+    Load,
+    Prefetch,
+    Proc,
+    ReadClock,
+    Ref,
+    Stmt,
+    Store,
+    Update,
+    When,
+)
+from ocannl.opt.analysis.nests import same_objects
+
+
+def map_expr(expr: Expr, leaf: Callable[[Expr], Expr], values: Mapping[Sym, Affine] | None = None) -> Expr:
+    """Applies `leaf` to every load, index and variable; substitutes `values` in conditions."""
+    match expr:
+        case Apply(op, args):
+            new = tuple([map_expr(a, leaf, values) for a in args])
+            return expr if same_objects(new, args) else Apply(op, new)
+        case Cast(value, precision):
+            inner = map_expr(value, leaf, values)
+            return expr if inner is value else Cast(inner, precision)
+        case When(cond, on_true, on_false):
+            a, b = map_expr(on_true, leaf, values), map_expr(on_false, leaf, values)
+            facts = cond.substitute(values) if values else cond
+            return expr if a is on_true and b is on_false and facts == cond else When(facts, a, b)
+        case Const():
+            return expr
+        case _:
+            return leaf(expr)
+
+
+def substitute(expr: Expr, values: Mapping[Sym, Affine]) -> Expr:
+    """Substitutes `values` for symbols in the expression."""
+
+    def leaf(node: Expr) -> Expr:
+        match node:
+            case Load(ref):
+                at = tuple([a.substitute(values) for a in ref.indices])
+                return node if same_objects(at, ref.indices) else Load(Ref(ref.buf, at))
+            case IndexValue(index, precision):
+                new = index.substitute(values)
+                return node if new is index else IndexValue(new, precision)
+            case _:
+                return node
+
+    return map_expr(expr, leaf, values) if values else expr
+
+
+def replace_buffers(proc: Proc, new: Mapping[Buf, Buf]) -> Proc:
+    """Replaces buffers throughout the program, including its list of buffers."""
+    if not new:
+        return proc
+    bufs = tuple([new.get(b, b) for b in proc.bufs])
+    return replace(proc, bufs=bufs, body=with_buffers(proc.body, new))
+
+
+def with_buffers(body: Body, new: Mapping[Buf, Buf]) -> Body:
+    """Replaces buffers throughout the statements."""
+
+    def ref(old: Ref) -> Ref:
+        return Ref(new[old.buf], old.indices) if old.buf in new else old
+
+    def leaf(node: Expr) -> Expr:
+        return Load(ref(node.ref)) if isinstance(node, Load) and node.ref.buf in new else node
+
+    return map_statements(body, ref, leaf)
+
+
+def substitute_statements(body: Body, values: Mapping[Sym, Affine]) -> Body:
+    """Substitutes `values` for symbols in the statements."""
+
+    def ref(old: Ref) -> Ref:
+        at = tuple([index.substitute(values) for index in old.indices])
+        return old if same_objects(at, old.indices) else Ref(old.buf, at)
+
+    return map_statements(body, ref, lambda node: substitute(node, values), values)
+
+
+def map_statements(
+    body: Body, ref: Callable[[Ref], Ref], leaf: Callable[[Expr], Expr], values: Mapping[Sym, Affine] | None = None
+) -> Body:
+    """Applies `ref` to every written cell and `leaf` to every load, index and variable; substitutes `values` in bounds
+    and conditions."""
+    values = values or {}
+
+    def statement(stmt: Stmt) -> Stmt:
+        match stmt:
+            case For(sym, lo, hi, body, step, origin, claimed, mode):
+                inner = statements(body)
+                low, high = (lo.substitute(values), hi.substitute(values)) if values else (lo, hi)
+                if inner is body and low is lo and high is hi:
+                    return stmt
+                return For(sym, low, high, inner, step, origin, claimed, mode)
+            case If(cond, on_true, on_false):
+                a, b = statements(on_true), statements(on_false)
+                return stmt if a is on_true and b is on_false and not values else If(cond.substitute(values), a, b)
+            case BindIndex(sym, value, body):
+                result, inner = map_expr(value, leaf, values), statements(body)
+                return stmt if result is value and inner is body else BindIndex(sym, result, inner)
+            case Store(at, value, origin, streamed):
+                target, result = ref(at), map_expr(value, leaf, values)
+                return stmt if target is at and result is value else Store(target, result, origin, streamed)
+            case Update(at, op, value, origin):
+                target, result = ref(at), map_expr(value, leaf, values)
+                return stmt if target is at and result is value else Update(target, op, result, origin)
+            case Let(name, value):
+                result = map_expr(value, leaf, values)
+                return stmt if result is value else Let(name, result)
+            case Prefetch(at, ahead):
+                return Prefetch(ref(at), ahead)
+            case ReadClock(at):
+                return ReadClock(ref(at))
+            case _:
+                return stmt
+
+    def statements(body: Body) -> Body:
+        out = tuple([statement(s) for s in body])
+        return body if same_objects(out, body) else out
+
+    return statements(body)

@@ -1,0 +1,84 @@
+"""Cache blocking of a reduction: partial sums are stored between blocks, so that operands stay cached within one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ocannl.ir.index import Affine, Cond, Sym
+from ocannl.ir.loops import AccessMode, Buf, Expr, MemorySpace, Let, Load, Ref, Store, Update, row_major
+from ocannl.ir.names import Namer
+from ocannl.ir.accesses import storage
+from ocannl.opt.analysis.fusion_group import FusionGroup
+from ocannl.opt.analysis.nests import loads
+from ocannl.opt.schedule.plan.register_tiles import TilePlan
+
+
+@dataclass(frozen=True, slots=True)
+class ReductionBlock:
+    """The group restricted to one block of the reduction, or to a sequence of blocks that `block_sym` counts."""
+
+    group: FusionGroup
+    block_sym: Sym | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BlockedReduction:
+    blocks: tuple[ReductionBlock, ...]
+    bufs: tuple[Buf, ...]  # partial sums
+
+
+def block_reduction(group: FusionGroup, plan: TilePlan, names: Namer) -> BlockedReduction:
+    """Splits the outermost reduction loop into blocks of `plan.k_block` iterations:
+
+        acc = 0                               acc = 0
+        for k in 0..24:                       for k in 0..8:
+          acc += ..                             acc += ..
+        y[i, j] = acc + 1                     y_sums[i, j] = acc
+                                   ==>
+                                              acc = y_sums[i, j]
+                                              for k in 8*t..8*t+8:       for t in 1..2
+                                                acc += ..
+                                              y_sums[i, j] = acc
+
+                                              acc = y_sums[i, j]
+                                              for k in 16..24:
+                                                acc += ..
+                                              y[i, j] = acc + 1
+
+    The order of summation does not change, so results are bitwise equal.
+    """
+    (reduction,), sym, size = group.reductions, plan.reduction_syms[0], plan.k_block
+    count = -(-sym.extent // size)
+    if count < 2:
+        return BlockedReduction((ReductionBlock(group),), ())
+    partial_sums, bufs = _partial_sums(group, names)
+    spill = (Store(partial_sums, Load(reduction.update.ref)),)
+    block_sym = Sym(names(sym.name), 1, count - 2)
+
+    def block(number: Affine, init: Expr, epilogue: tuple[Let | Store | Update, ...]) -> FusionGroup:
+        first = number * size + sym.lo
+        cond = reduction.cond & Cond((Affine.of(sym) - first, first + (size - 1) - sym))
+        return replace(group, reductions=(replace(reduction, init=init, cond=cond),), epilogue=epilogue)
+
+    blocks = [ReductionBlock(block(Affine(), reduction.init, spill))]
+    if block_sym.extent:
+        blocks.append(ReductionBlock(block(Affine.of(block_sym), Load(partial_sums), spill), block_sym))
+    blocks.append(ReductionBlock(block(Affine((), count - 1), Load(partial_sums), group.epilogue)))
+    return BlockedReduction(tuple(blocks), bufs)
+
+
+def _partial_sums(group: FusionGroup, names: Namer) -> tuple[Ref, tuple[Buf, ...]]:
+    """Returns where partial sums are stored between blocks: in the result itself if the epilogue only stores the
+    accumulator and no term reads the result, otherwise in a new buffer."""
+    (reduction,) = group.reductions
+    acc, syms = reduction.update.ref, group.syms
+    read = {storage(ref.buf) for ref in loads(reduction.update.value)}
+    match group.epilogue:
+        case (Store(ref, Load(stored)),) if stored == acc and ref.buf.precision is acc.buf.precision:
+            init_refs = [init_ref for init_ref in loads(reduction.init) if storage(init_ref.buf) == storage(ref.buf)]
+            if all(init_ref == ref for init_ref in init_refs) and storage(ref.buf) not in read:
+                return ref, ()
+    shape = tuple([sym.extent for sym in syms])
+    name = names(f"{group.writes[0].buf.name}_sums")
+    buf = Buf(name, acc.buf.precision, shape, row_major(shape), MemorySpace.ARENA, AccessMode.TEMP)
+    return Ref(buf, tuple([Affine.of(sym) - sym.lo for sym in syms])), (buf,)

@@ -1,0 +1,259 @@
+"""Builds the loops of plans in register tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import chain, product, takewhile
+from math import prod
+from operator import and_
+
+from ocannl.ir.index import Affine, Bound, Cond, Sym
+from ocannl.ir.loops import Body, Buf, For, If, Load, Local, Mode, Const, Ref, Store, Update, loop
+from ocannl.ir.names import Namer
+from ocannl.opt import machine_model as machine
+from ocannl.opt.analysis.cost import cost
+from ocannl.opt.simplify.simplify import simplify_expr
+from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, local_buffer
+from ocannl.opt.analysis.nests import wrap_in_loops, wrap_with_bounds, loops_in_order
+from ocannl.opt.schedule.plan.register_tiles import TilePlan, bounds_guards
+from ocannl.opt.schedule.build.blocked import ReductionBlock
+from ocannl.opt.schedule.build.plain import neutral_element
+from ocannl.opt.schedule.build.region import TileLoops, TileRegion, TileRows, vector_strips
+from ocannl.opt.schedule.build.hoist import emit_cells
+
+NO_SYMBOLS: Mapping[Sym, Sym] = {}
+
+
+def build_tiled_loops(
+    group: FusionGroup, plan: TilePlan, names: Namer, tile_numbers: Mapping[Sym, Sym] = NO_SYMBOLS,
+    blocks: tuple[ReductionBlock, ...] = (),
+) -> Body:  # fmt: skip
+    """Builds the loops in the order of the plan, and in each tile:
+
+        local acc: f32[2,1,8] reg
+        for u in 0..2 unrolled:
+          for l in 0..8 lanes:
+            acc[u, 0, l] = 0
+        for k in 0..7:
+          local x_2: f32[1,8] reg
+          for l_2 in 0..8 lanes:
+            x_2[0, l_2] = x[k, 8*j+l_2]
+          for u_2 in 0..2 unrolled:
+            let w_2 = w[2*i+u_2, k]
+            for l_3 in 0..8 lanes:
+              acc[u_2, 0, l_3] += w_2*x_2[0, l_3]
+        for u_3 in 0..2 unrolled:
+          for l_4 in 0..8 lanes:
+            y[2*i+u_3, 8*j+l_4] = acc[u_3, 0, l_4]
+
+    A partial tile at the end of a loop has separate code. The order of summation depends on the vectorized loop: if it
+    is a reduction loop, lanes are partial sums until a horizontal reduction. `tile_numbers` are symbols of the group
+    that count the tiles along a loop; the innermost loops are repeated for each of the `blocks` of the reduction.
+    """
+    strips: list[For] = []
+    strip_ranges: dict[Sym, tuple[Affine, int]] = {}
+    if plan.strip is not None:
+        sym, size = plan.strip
+        strip_sym = Sym(names(sym.name), 0, -(-plan.trip_counts[sym] // size) - 1)
+        strips, strip_ranges = [loop(strip_sym, ())], {sym: (Affine.of(strip_sym) * size, size)}
+    unblocked = plan.loops[: -plan.blocked_loops] if blocks else plan.loops
+    untiled = [sym for sym, _ in takewhile(lambda item: not item[1] and item[0] not in strip_ranges, unblocked)]
+    builder = _TileBuilder(group, plan, names, tile_numbers, blocks, strip_ranges)
+    body = builder.loops(plan.loops[len(untiled) :], TileRegion((), plan.vector))
+    return wrap_with_bounds([*strips, *loops_in_order(group.loops, untiled)], group.cond, body)
+
+
+@dataclass(frozen=True, slots=True)
+class _TileBuilder:
+    group: FusionGroup
+    plan: TilePlan
+    names: Namer
+    tile_numbers: Mapping[Sym, Sym]
+    blocks: tuple[ReductionBlock, ...]
+    strip_ranges: Mapping[Sym, tuple[Affine, int]]  # of a strip-mined loop: first iteration and trip count of a strip
+
+    # ------------------------------------------------------------------------------------------------------ the regions
+
+    def loops(self, loops: tuple[tuple[Sym, int], ...], region: TileRegion) -> Body:
+        """Builds the nested loops around the tile."""
+        if not loops:
+            return self.tile(region)
+        if len(loops) == self.plan.blocked_loops and self.blocks:
+            return tuple(chain.from_iterable([self.block(block, loops, region) for block in self.blocks]))
+        (sym, size), *inner = loops
+
+        def tile_at(first: Affine, count: int) -> Body:
+            tile_region = region
+            if sym in self.tile_numbers:
+                number = _tile_number(first - sym.lo, size)
+                tile_region = replace(tile_region, values={**tile_region.values, self.tile_numbers[sym]: number})
+            if not size:
+                tile_region = replace(tile_region, values={**tile_region.values, sym: first})
+            elif sym is region.vector:
+                tile_region = replace(tile_region, strips=vector_strips(first, count, self.plan.lanes))
+            else:
+                tile_region = replace(tile_region, rows=(*tile_region.rows, TileRows(sym, first, count)))
+            return self.loops(tuple(inner), tile_region)
+
+        return self.tile_loop(sym, size or 1, tile_at)
+
+    def block(self, block: ReductionBlock, loops: tuple[tuple[Sym, int], ...], region: TileRegion) -> Body:
+        builder = replace(self, group=block.group, blocks=())
+        if block.block_sym is None:
+            return builder.loops(loops, region)
+        sym = Sym(self.names(block.block_sym.name), block.block_sym.lo, block.block_sym.hi)
+        values = {**region.values, block.block_sym: Affine.of(sym)}
+        return (loop(sym, builder.loops(loops, replace(region, values=values))),)
+
+    def tile_loop(self, sym: Sym, size: int, tile_at: Callable[[Affine, int], Body]) -> Body:
+        """Builds a loop over `tile_at(first, count)` for full tiles, with a partial tile for the remainder."""
+        full, remainder = divmod(sym.extent, size)
+        if not full:
+            return tile_at(Affine((), sym.lo), remainder)
+        if full == 1 and not remainder:
+            return tile_at(Affine((), sym.lo), size)
+        last, (start, trip_count) = full - 1 + bool(remainder), self.strip_ranges.get(sym, (Affine(), 0))
+        tile_sym = Sym(self.names(sym.name), 0, trip_count - 1 if trip_count else last)
+        number = start + tile_sym
+        first = number * size + sym.lo
+        body = tile_at(first, size)
+        if remainder:
+            body = (If(Cond((-number + (full - 1),)), body, tile_at(first, remainder)),)
+        tiles = loop(tile_sym, body)
+        if not trip_count or (last + 1) % trip_count == 0:
+            return (tiles,)
+        return (replace(tiles, hi=Bound((*tiles.hi.quotients, (-start + last, 1)))),)
+
+    # --------------------------------------------------------------------------------------------------------- the tile
+
+    def tile(self, region: TileRegion) -> Body:
+        body: Body = ()
+        accs: dict[Buf, Buf] = {}
+        for reduction in self.group.reductions:
+            acc = accs[reduction.acc] = local_buffer(self.names("acc"), reduction.acc.precision, region.shape)
+            emit = self.vector_over_outputs if region.strips else self.vector_over_reduction
+            loops = emit(region, reduction, acc)
+            body += (Local(acc), *loops)
+        region, epilogue = replace(region, transposed_loop=self.plan.transposed_loop), self.group.epilogue
+        rows = prod(row.count for row in region.rows if row.sym is not region.transposed_loop)
+        vectors = sum(strip.vectors for strip in region.strips)
+        ops = rows * max(1, vectors) * sum(cost(stmt.value).work for stmt in epilogue)
+        if not accs or rows == 1 or ops <= machine.MAX_UNROLLED_EPILOGUE_OPS:
+            return (*body, *emit_cells(region, epilogue, self.names, accs))
+        return (*body, *self.loop_epilogue(region, accs))
+
+    def loop_epilogue(self, region: TileRegion, accs: Mapping[Buf, Buf]) -> Body:
+        """Builds the epilogue as a loop over rows. Registers cannot be indexed, so accumulators are spilled first."""
+        spilled = {old: local_buffer(self.names(acc.name), acc.precision, acc.shape) for old, acc in accs.items()}
+        pairs = [(spilled[old], acc) for old, acc in accs.items()]
+        copies = TileLoops(replace(region, transposed_loop=None), self.names).nest(
+            lambda cell: tuple([Store(Ref(copy, cell.indices), Load(Ref(acc, cell.indices))) for copy, acc in pairs])
+        )
+        epilogue = emit_cells(region, self.group.epilogue, self.names, spilled, Mode.SERIAL)
+        return (*(Local(copy) for copy in spilled.values()), *copies, *epilogue)
+
+    def vector_over_outputs(self, region: TileRegion, reduction: Reduction, acc: Buf) -> Body:
+        """Builds a reduction whose lanes are output cells."""
+        accs = {reduction.acc: acc}
+        init = emit_cells(region, (Store(reduction.update.ref, reduction.init),), self.names, accs)
+
+        def term(term_region: TileRegion, update: Update) -> Body:
+            return emit_cells(term_region, (update,), self.names, accs)
+
+        return (*init, *self.reduction_loops(region, reduction, self.plan.reduction_syms, term))
+
+    def vector_over_reduction(self, region: TileRegion, reduction: Reduction, total: Buf) -> Body:
+        """Builds a reduction whose lanes are partial sums of one output cell."""
+        plan, precision, op, names = self.plan, reduction.acc.precision, reduction.update.op, self.names
+        vector, width = plan.vector, plan.vectors * plan.lanes
+        partial_region = replace(region, strips=vector_strips(Affine(), width, plan.lanes))
+        partial_sums = local_buffer(names("part"), precision, partial_region.shape)
+        accs = {reduction.acc: partial_sums}
+        neutral = Store(reduction.update.ref, Const(neutral_element(op, precision), precision))
+        clear = emit_cells(partial_region, (neutral,), names, accs)
+
+        def term(term_region: TileRegion, update: Update) -> Body:
+            def tile_at(first: Affine, count: int) -> Body:
+                strips = vector_strips(first, count, plan.lanes)
+                return emit_cells(replace(term_region, strips=strips), (update,), names, accs)
+
+            return self.tile_loop(vector, width, tile_at)
+
+        loops = self.reduction_loops(region, reduction, plan.reduction_syms[:-1], term)
+        init = emit_cells(region, (Store(reduction.update.ref, reduction.init),), names, {reduction.acc: total})
+        results = TileLoops(region, names).nest(
+            lambda cell: self.horizontal_reduction(reduction, Ref(total, cell.row_indices), partial_sums)
+        )
+        return (Local(partial_sums), *clear, *loops, *init, *results)
+
+    def horizontal_reduction(self, reduction: Reduction, total: Ref, partial_sums: Buf) -> Body:
+        """Combines the partial sums of one cell: all vectors into the first one, then its lanes into the total."""
+        plan, update = self.plan, reduction.update
+
+        def combine_lanes(target: Callable[[Affine], Ref], vector: Affine) -> Body:
+            lane_sym = Sym(self.names(plan.vector.name), 0, plan.lanes - 1)
+            lane = Affine.of(lane_sym)
+            value = Load(Ref(partial_sums, (*total.indices, vector, lane)))
+            return (loop(lane_sym, (Update(target(lane), update.op, value, update.origin),), mode=Mode.VECTORIZED),)
+
+        into_total = combine_lanes(lambda lane: total, Affine())
+        if plan.vectors == 1:
+            return into_total
+        vector = Sym(self.names(plan.vector.name), 1, plan.vectors - 1)
+        into_first = combine_lanes(
+            lambda lane: Ref(partial_sums, (*total.indices, Affine(), lane)), Affine.of(vector)
+        )
+        return (loop(vector, into_first, mode=Mode.UNROLLED), *into_total)
+
+    def reduction_loops(
+        self, region: TileRegion, reduction: Reduction, syms: tuple[Sym, ...], term: TermBuilder
+    ) -> Body:
+        """Builds loops with fresh symbols that accumulate the terms whose guard holds.
+
+        Where guards hold in some rows only, as at the border of a padded image, rows are emitted one by one.
+        """
+        fresh = {sym: Sym(self.names(sym.name), sym.lo, sym.hi) for sym in syms}
+        values = {sym: Affine.of(new) for sym, new in fresh.items()}
+        loops = [loop(sym, (), reduction.update.origin) for sym in fresh.values()]
+        region = replace(region, values={**region.values, **values})
+        cond, update = reduction.cond.substitute(region.values), reduction.update
+        guards = [guard for guard in bounds_guards(update.value) if any(row.sym in guard.syms for row in region.rows)]
+        if not guards and not any(row.sym in cond.syms for row in region.rows):
+            return wrap_with_bounds(loops, cond, term(region, update))
+        interior = reduce(and_, guards, reduction.cond)
+        interior_update = replace(update, value=simplify_expr(update.value, interior))
+        interior = interior.substitute(region.values)
+        border: Body = ()
+        for row_region in _single_rows(region, {s for guard in (interior, cond) for s in guard.syms}):
+            row_values = {row.sym: row.first for row in row_region.rows if row.count == 1}
+            border += wrap_in_loops((), cond.substitute(row_values), term(row_region, update))
+        body = If(_all_or_any_row(interior, region, min), term(region, interior_update), border)
+        return wrap_with_bounds(loops, _all_or_any_row(cond, region, max), (body,))
+
+
+def _tile_number(offset: Affine, size: int) -> Affine:
+    """Returns the number of the tile that begins at this offset, a multiple of `size`."""
+    return Affine(tuple([(coef // size, sym) for coef, sym in offset.terms]), offset.const // size)
+
+
+TermBuilder = Callable[[TileRegion, Update], Body]
+
+
+def _all_or_any_row(cond: Cond, region: TileRegion, extreme: Callable[[int, int], int]) -> Cond:
+    """Returns a condition that implies `cond` in all rows (`min`), or that `cond` in any row implies (`max`)."""
+
+    def extreme_fact(fact: Affine) -> Affine:
+        for row in region.rows:
+            fact = fact.substitute({row.sym: row.first}) + extreme(0, fact.coef(row.sym) * (row.count - 1))
+        return fact
+
+    return Cond(tuple(map(extreme_fact, cond.ge0)), tuple(map(extreme_fact, cond.eq0)))
+
+
+def _single_rows(region: TileRegion, syms: set[Sym]) -> Iterator[TileRegion]:
+    """Splits the region into regions with a single row along each of these symbols."""
+    choices = [[row.row(n) for n in range(row.count)] if row.sym in syms else [row] for row in region.rows]
+    for rows in product(*choices):
+        yield replace(region, rows=rows)

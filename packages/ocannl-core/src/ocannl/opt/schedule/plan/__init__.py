@@ -1,0 +1,27 @@
+"""Schedules as data: one `Plan` per fusion group, from which `build_loops` generates the loops.
+
+    Plan = ScalarPlan | TilePlan
+
+A plan determines how a group is executed, not what it computes, so plans can come from the cost model, from autotuning,
+from a user or from a cache.
+"""
+
+from __future__ import annotations
+
+from ocannl.ir.capabilities import Capabilities
+from ocannl.opt.analysis.fusion_group import FusionGroup
+from ocannl.opt.schedule.plan.candidates import candidate_plans
+from ocannl.opt.schedule.plan.loop_order import order_loops
+from ocannl.opt.schedule.plan.plain import ScalarPlan, scalar_plan
+from ocannl.opt.schedule.plan.register_tiles import TilePlan, best_tile_plan
+
+Plan = ScalarPlan | TilePlan
+
+
+def model_plan(group: FusionGroup, capabilities: Capabilities, is_parallel: bool = False) -> Plan:
+    """Returns the cost model's plan for the group; `is_parallel` if its outermost loop may run on several threads."""
+    tile = best_tile_plan(group, capabilities, is_parallel)
+    return scalar_plan(group) if tile is None else order_loops(group, tile, capabilities.caches)
+
+
+__all__ = ["ScalarPlan", "Plan", "TilePlan", "model_plan", "candidate_plans"]

@@ -1,0 +1,238 @@
+"""Register tiling: plans whose innermost loops are unrolled over rows and vectors, chosen by the cost model."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+from math import prod
+
+from ocannl.ir.accesses import always_in_bounds
+from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.index import Cond, Sym
+from ocannl.ir.loops import Buf, Cast, Expr, IndexValue, Load, Ref, Var, When
+from ocannl.ir.projections import is_injective
+from ocannl.ir.walk import walk
+from ocannl.opt import machine_model as machine
+from ocannl.opt.analysis.cost import cost
+from ocannl.opt.analysis.fusion_group import FusionGroup
+from ocannl.opt.analysis.nests import loads
+from ocannl.opt.schedule.plan.cost_model import NestShape, Strides, Tile, best_tile, tiles_of_same_class
+from ocannl.opt.schedule.plan.plain import REASSOCIABLE, unit_stride_innermost
+
+
+@dataclass(frozen=True, slots=True)
+class TilePlan:
+    """The plan of a group in register tiles.
+
+    Attributes:
+        loops: Parallel loops, outermost first, with the number of iterations per tile; 0 for loops around tiles.
+        reduction_syms: Reduction loops, outermost first, inside all parallel loops.
+        vector: The vectorized loop: a tile loop, or the innermost reduction loop, whose lanes are then partial sums.
+        lanes: Lanes per vector.
+        vectors: Vectors per tile along `vector`.
+        transposed_loop: A tile loop with unit stride where `vector` is strided: tiles are transposed in registers.
+        packed_operands: Operands that are copied to buffers which tiles read contiguously.
+        k_block: Reduction iterations per cache block, along the outermost reduction loop; 0 disables blocking.
+        blocked_loops: The number of innermost parallel loops that run inside a cache block.
+        strip: A strip-mined loop of `loops`, and its trip count per strip; the strips are the outermost loop.
+    """
+
+    loops: tuple[tuple[Sym, int], ...]
+    reduction_syms: tuple[Sym, ...]
+    vector: Sym
+    lanes: int
+    vectors: int
+    transposed_loop: Sym | None = None
+    packed_operands: tuple[Ref, ...] = ()
+    k_block: int = 0
+    blocked_loops: int = 1
+    strip: tuple[Sym, int] | None = None
+
+    @property
+    def outer_syms(self) -> tuple[Sym, ...]:
+        return tuple([sym for sym, size in self.loops if not size])
+
+    @property
+    def tile_sizes(self) -> dict[Sym, int]:
+        return {sym: size for sym, size in self.loops if size}
+
+    @property
+    def trip_counts(self) -> dict[Sym, int]:
+        """The trip counts of the parallel loops, before strip-mining."""
+        return {sym: -(-sym.extent // (size or 1)) for sym, size in self.loops}
+
+    @property
+    def needs_buffers(self) -> bool:
+        """Whether the plan needs buffers for packed operands or partial sums."""
+        return bool(self.packed_operands or self.k_block)
+
+
+def best_tile_plan(group: FusionGroup, capabilities: Capabilities, is_parallel: bool = False) -> TilePlan | None:
+    """Returns the plan with the cheapest tile; None if the group cannot be vectorized.
+
+    With `is_parallel`, the outermost loop may run on several threads, and load imbalance counts as a cost.
+    """
+    problem = tiling_problem(group, capabilities)
+    tile = best_tile(problem.nest_shape()) if problem is not None else None
+    if problem is None or tile is None:
+        return None
+    best = plan_with_tile(group, problem, tile)
+    if not (is_parallel and best.trip_counts) or tile.cycles < machine.MIN_PARALLEL_TILE_CYCLES:
+        return best
+    variants = tiles_of_same_class(problem.nest_shape(), tile)
+    high_tiles = [variant for variant in variants if variant.sizes and variant.sizes[0][1] >= machine.MIN_L2_TILE_ROWS]
+    costs = [(tile.cycles, best), *((high.cycles, plan_with_tile(group, problem, high)) for high in high_tiles)]
+    return min(costs, key=lambda cost: cost[0] * (1 + machine.IMBALANCE_WEIGHT * load_imbalance(cost[1])))[1]
+
+
+def load_imbalance(plan: TilePlan) -> float:
+    """Returns the busiest thread's work relative to the mean, minus 1, averaged over `BALANCED_THREADS`."""
+    sym, trip_count = next(iter(plan.trip_counts.items()))
+    fractional_trip_count = sym.extent / plan.tile_sizes.get(sym, 1)
+    counts = machine.BALANCED_THREADS
+    return sum(-(-trip_count // threads) * threads / fractional_trip_count - 1 for threads in counts) / len(counts)
+
+
+def plan_with_tile(group: FusionGroup, problem: TilingProblem, tile: Tile) -> TilePlan:
+    """Returns the plan of the group in tiles of this shape."""
+    reduction_syms = group.reductions[0].syms if group.reductions else ()
+    syms = group.syms + reduction_syms
+    vector, lanes = syms[tile.vector], problem.shape_without_strides.lanes
+    tiles = [(syms[n], size) for n, size in tile.sizes]
+    if vector in reduction_syms:
+        reduction_syms = (*(s for s in reduction_syms if s is not vector), vector)
+    else:
+        invariant = [ref for ref in problem.reduction_reads if not ref.stride(vector)]
+        reduction_syms = unit_stride_innermost(reduction_syms, invariant)
+        tiles = _order_tile_loops(problem, [*tiles, (vector, tile.vectors * lanes)], reduction_syms)
+    outer = [(s, 0) for s in group.syms if all(s is not tiled for tiled, _ in tiles)]
+    transposed_loop = None if tile.transposed_loop is None else syms[tile.transposed_loop]
+    return TilePlan((*outer, *tiles), reduction_syms, vector, lanes, tile.vectors, transposed_loop)
+
+
+def _order_tile_loops(
+    problem: TilingProblem, tiles: list[tuple[Sym, int]], reduction_syms: tuple[Sym, ...]
+) -> list[tuple[Sym, int]]:
+    """Orders the two tile loops to minimize the bytes that the inner loop reloads for every tile of the outer loop."""
+
+    def reloaded_bytes(outer: tuple[Sym, int], inner: tuple[Sym, int]) -> int:
+        reused = [ref for ref in problem.reduction_reads if ref.stride(inner[0]) and not ref.stride(outer[0])]
+        syms = (*reduction_syms, inner[0])
+        size = sum(prod(s.extent for s in syms if ref.stride(s)) * ref.buf.precision.nbytes for ref in reused)
+        return size * -(-outer[0].extent // outer[1]) if size > problem.operand_cache_bytes else 0
+
+    if len(tiles) < 2:
+        return tiles
+    row, column = tiles
+    return tiles if reloaded_bytes(row, column) <= reloaded_bytes(column, row) else [column, row]
+
+
+@dataclass(frozen=True, slots=True)
+class TilingProblem:
+    """The input of the cost model for a group: its accesses, and its shape without their strides."""
+
+    syms: tuple[Sym, ...]
+    reduction_reads: tuple[Ref, ...]
+    epilogue_reads: tuple[Ref, ...]
+    writes: tuple[Ref, ...]
+    shape_without_strides: NestShape
+    operand_cache_bytes: int  # share of the private cache for operands that are reused
+    strides_cache: dict[tuple[int, Strides], Strides] = field(default_factory=dict, compare=False)
+
+    def nest_shape(self, layouts: Mapping[Buf, Strides] | None = None, without: Container[Buf] = ()) -> NestShape:
+        """Returns the shape of the group if buffers had the strides in `layouts`, without accesses to some buffers."""
+        reduction_reads, epilogue_reads, writes = (
+            tuple([self.strides_along_loops(ref, layouts) for ref in refs if ref.buf not in without])
+            for refs in (self.reduction_reads, self.epilogue_reads, self.writes)
+        )
+        shape = self.shape_without_strides
+        return NestShape(
+            shape.parallel_extents, shape.reduction_extents, shape.tileable, shape.vectorizable,
+            reduction_reads, epilogue_reads, writes,
+            shape.ops_per_term, shape.ops_per_cell, shape.lanes, shape.registers,
+        )  # fmt: skip
+
+    def strides_along_loops(self, ref: Ref, layouts: Mapping[Buf, Strides] | None) -> Strides:
+        strides = ref.buf.strides if layouts is None else layouts.get(ref.buf, ref.buf.strides)
+        if (id(ref), strides) not in self.strides_cache:
+            self.strides_cache[id(ref), strides] = _strides_along_loops(ref, self.syms, strides)
+        return self.strides_cache[id(ref), strides]
+
+
+def tiling_problem(group: FusionGroup, capabilities: Capabilities) -> TilingProblem | None:
+    """Returns the input of the cost model; None if the group cannot be vectorized on this target."""
+    if not capabilities.vector_bytes or len(group.reductions) > 1:
+        return None
+    if not all(is_injective(ref.indices, group.syms) for ref in group.writes):
+        return None
+    if any(reduction.update.op not in REASSOCIABLE for reduction in group.reductions):
+        return None
+    syms = group.syms + tuple([sym for reduction in group.reductions for sym in reduction.syms])
+    inner = [
+        cond for reduction in group.reductions for cond in (reduction.cond, *bounds_guards(reduction.update.value))
+    ]
+    outer = [group.cond, *(cond for value in group.values for cond in bounds_guards(value) if cond not in inner)]
+    fixed = {s for cond in outer for s in cond.syms} | {s for cond in inner for fact in cond.eq0 for s in fact.syms}
+    guarded = {s for cond in inner for s in cond.syms}  # guards of terms may differ between rows, but not between lanes
+    width = max([4, *(ref.buf.precision.nbytes for ref in group.writes)])
+    for value in group.values:
+        for node in walk(value):
+            if isinstance(node, Load | Cast) and _varies_between_lanes(node, syms):
+                width = max(width, node.precision.nbytes)
+    reduction_reads = _reduction_reads(group)
+    epilogue_reads = (
+        [ref for ref in dict.fromkeys(group.reads) if ref not in reduction_reads] if group.reductions else []
+    )
+    terms = [reduction.update.value for reduction in group.reductions] or [stmt.value for stmt in group.epilogue]
+    final_values = [stmt.value for stmt in group.epilogue] if group.reductions else []
+    shape = NestShape(
+        parallel_extents=tuple([s.extent for s in group.syms]),
+        reduction_extents=tuple([s.extent for s in syms[len(group.syms) :]]),
+        tileable=tuple([s not in fixed for s in group.syms]),
+        vectorizable=tuple([s not in fixed and s not in guarded for s in syms]),
+        reduction_reads=(),
+        epilogue_reads=(),
+        writes=(),
+        ops_per_term=max(1, sum(map(_work_without_loads, terms))),
+        ops_per_cell=sum(map(_work_without_loads, final_values)),
+        lanes=capabilities.vector_bytes // width,
+        registers=capabilities.vector_registers,
+    )
+    cache_bytes = capabilities.caches.private_bytes // machine.OPERAND_CACHE_DIVISOR
+    return TilingProblem(
+        syms, tuple(reduction_reads), tuple(epilogue_reads), tuple(group.writes), shape, cache_bytes
+    )
+
+
+def _varies_between_lanes(value: Expr, syms: tuple[Sym, ...]) -> bool:
+    """Whether the value may depend on the loops `syms`."""
+    return any(
+        any(s in syms for index in node.ref.indices for s in index.syms) if isinstance(node, Load)
+        else isinstance(node, IndexValue | Var)
+        for node in walk(value)
+    )  # fmt: skip
+
+
+def bounds_guards(value: Expr) -> list[Cond]:
+    """Returns the conditions that guard loads which may be out of bounds."""
+    whens = (node for node in walk(value) if isinstance(node, When))
+    return [when.cond for when in whens if not all(map(always_in_bounds, loads(when)))]
+
+
+def _reduction_reads(group: FusionGroup) -> list[Ref]:
+    """Returns the distinct cells read by the terms of the reduction; by the whole group if there is none."""
+    terms = [ref for reduction in group.reductions for ref in loads(reduction.update.value)]
+    return list(dict.fromkeys(terms if group.reductions else group.reads))
+
+
+def _strides_along_loops(ref: Ref, syms: tuple[Sym, ...], strides: Strides) -> Strides:
+    along = dict.fromkeys(syms, 0)
+    for index, stride in zip(ref.indices, strides, strict=True):
+        for coef, sym in index.terms:
+            if sym in along:
+                along[sym] += coef * stride
+    return tuple(along.values())
+
+
+def _work_without_loads(value: Expr) -> int:
+    return cost(value).work - max(0, len(loads(value)) - 1)

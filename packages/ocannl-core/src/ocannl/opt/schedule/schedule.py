@@ -1,0 +1,117 @@
+"""Scheduling: chooses a plan for every fusion group and builds the loops of the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.loops import Buf, For, If, Proc, Stmt
+from ocannl.ir.names import Namer
+from ocannl.opt.analysis.fusion_group import FusionGroup, group_of
+from ocannl.opt.analysis.nests import as_statement, bound_names, is_parallel_loop
+from ocannl.opt.schedule.build import build_loops, pack_operands
+from ocannl.opt.schedule.plan import Plan, TilePlan, candidate_plans, model_plan
+
+PlanChoices = Mapping[int, tuple[int, ...]]
+"""For statements of a program, by position: the index into `candidate_plans` of each group; 0 is the model's plan."""
+MODEL_CHOICES: PlanChoices = MappingProxyType({})
+GroupPlanner = Callable[[FusionGroup, bool], Plan]
+"""Returns the plan of a group; the flag is set if its outermost loop may run on several threads."""
+
+
+def schedule(proc: Proc, capabilities: Capabilities, choices: PlanChoices = MODEL_CHOICES) -> Proc:
+    """Replaces each group by the loops that `build_loops` generates from its plan; here for a target without vectors:
+
+        proc step                         proc step
+          w : f32[5,7]  in                  w : f32[5,7]  in
+          y : f32[5]    inout               y : f32[5]    inout
+          for i in 0..5:                    for i in 0..5:
+            for j in 0..7:        ==>         local acc: f32 reg
+              y[i] += w[i, j]                 acc = y[i]
+                                              for j in 0..7:
+                                                acc += w[i, j]
+                                              y[i] = acc
+
+    The order of summation depends on the program and the target only, not on `choices`.
+    """
+
+    def planner_at(position: int) -> GroupPlanner:
+        numbers = iter(choices.get(position, ()))  # exhausted before packing copies, which use the model's plan
+
+        def choose(group: FusionGroup, is_parallel: bool) -> Plan:
+            number = next(numbers, 0)
+            if number:
+                return candidate_plans(group, capabilities, is_parallel)[number]
+            return model_plan(group, capabilities, is_parallel)
+
+        return choose
+
+    return _schedule(proc, planner_at)
+
+
+def schedule_with(proc: Proc, choose: GroupPlanner) -> Proc:
+    """Schedules every group with the plan returned by `choose`."""
+    return _schedule(proc, lambda position: choose)
+
+
+def schedulable_groups(stmt: Stmt, names: Namer) -> Iterator[tuple[FusionGroup, bool]]:
+    """Yields the groups of a statement in the order in which `schedule` chooses plans, with the planner's flag."""
+    group = _group_of_statement(stmt, names)
+    if group is not None:
+        yield group, True
+    else:
+        for inner_group in _nested_groups(stmt, names):
+            yield inner_group, False
+
+
+def _nested_groups(stmt: Stmt, names: Namer) -> Iterator[FusionGroup]:
+    for child in (*stmt.then, *stmt.orelse) if isinstance(stmt, If) else stmt.body if isinstance(stmt, For) else ():
+        group = group_of(child, names)
+        if group is not None:
+            yield group
+        else:
+            yield from _nested_groups(child, names)
+
+
+def _schedule(proc: Proc, planner_at: Callable[[int], GroupPlanner]) -> Proc:
+    """Schedules the groups of each statement with the planner for its position."""
+    names = Namer(bound_names(proc))
+    body: list[Stmt] = []
+    bufs: list[Buf] = []
+    for position, stmt in enumerate(proc.body):
+        choose = planner_at(position)
+        group = _group_of_statement(stmt, names)
+        plan = choose(group, True) if group is not None else None
+        if group is None or plan is None:
+            body.append(_schedule_children(stmt, choose, names))
+        elif not isinstance(plan, TilePlan) or not plan.needs_buffers:
+            body.append(build_loops(group, plan, names))
+        else:
+            packed = pack_operands(group, plan, names)
+            bufs += packed.bufs
+            body += [build_loops(copy, choose(copy, False), names) for copy in packed.copies]
+            body.append(as_statement(packed.body))
+    return replace(proc, body=tuple(body), bufs=(*proc.bufs, *bufs))
+
+
+def _group_of_statement(stmt: Stmt, names: Namer) -> FusionGroup | None:
+    """Returns the group that the statement is; None for hoisted parallel loops, which are not rescheduled."""
+    return None if is_parallel_loop(stmt) else group_of(stmt, names)
+
+
+def _schedule_nested(stmt: Stmt, choose: GroupPlanner, names: Namer) -> Stmt:
+    group = group_of(stmt, names)
+    return _schedule_children(stmt, choose, names) if group is None else build_loops(group, choose(group, False), names)
+
+
+def _schedule_children(stmt: Stmt, choose: GroupPlanner, names: Namer) -> Stmt:
+    match stmt:
+        case For(body=body):
+            return replace(stmt, body=tuple([_schedule_nested(child, choose, names) for child in body]))
+        case If(cond, on_true, on_false):
+            bodies = (tuple([_schedule_nested(child, choose, names) for child in body]) for body in (on_true, on_false))
+            return If(cond, *bodies)
+        case _:
+            return stmt
