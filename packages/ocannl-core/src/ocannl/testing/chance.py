@@ -42,6 +42,16 @@ INSERTED = [
     *specs("... => ...", "i, j, ... => j, i, ...", "...; ... => ...", "i, ...; i, ... => ...", "i, ... => ..."),
     *specs("i, ...; ..., i => ...", "..., i => ...", "... => 0, ...", "..., i => ..., 0", "... => ..., 2"),
 ]  # fmt: skip
+MET = [
+    pointwise(1), pointwise(2), COMPOSE, COMPOSE, COMPOSE, TRANSPOSE, COMPOSE_ACCUMULATE,
+    *specs("|i, ...->... => |...->...", "|..., i->... => |...->...", "|...->i, ... => |...->...", "i, ... => i, ..."),
+    *specs("|...->..., i => |...->...", "|i, ...->... => |i, ...->...", "|...->i, ... => |...->i, ..."),
+    *specs("|i, ...->... => |..., i->...", "|i, j, ...->... => |j, ...->..."),
+]  # fmt: skip
+JOINED = [
+    pointwise(1), pointwise(2), pointwise(2), pointwise(2), pointwise(2), pointwise(3),
+    *specs("i => i", "i, j => j, i", "i; i => i", "i, j; i, j => i", "i, j; j => i", "i, i => i", "..., i; i => ..."),
+]  # fmt: skip
 ENDS = specs("i, ... => i", "..., i => i", "i, j, ... => i", "..., i, j => j", "... => ...")
 
 
@@ -162,4 +172,32 @@ def random_inserted(random: Random) -> System:
         logic = random.choice(INSERTED)
         sizes = {name: random.choice((1, 2, 3)) for name in logic.spec.labels() if random.random() < 0.2}
         chance.operate(logic, sizes, write=0.15)
+    return chance.system()
+
+
+def random_met(random: Random) -> System:
+    """Input and output rows that meet, with axes that specs write in front of a row variable, or behind.
+
+    Nothing writes into what exists: leaves that are stretched to each other in turn may both stay short.
+    """
+    chance = Chance(random)
+    for _ in range(random.randint(2, 3)):
+        input, output = (some_sizes(random, (1, 2, 2, 3), (0, 1, 1, 2, 2), 0.35) for _ in range(2))
+        chance.leaf(random.choice(["data", "data", "param"]), (), input, output)
+    for _ in range(random.randint(2, 4)):
+        logic = random.choice(MET)
+        sizes = {name: random.choice((1, 2, 3)) for name in logic.spec.labels() if random.random() < 0.35}
+        chance.operate(logic, sizes)
+    return chance.system()
+
+
+def random_joined(random: Random) -> System:
+    """Output rows of unknown sizes that broadcasting bounds and specs then equate."""
+    chance = Chance(random)
+    for _ in range(random.randint(3, 4)):
+        chance.leaf(random.choice(["data", "param"]), (), (), some_sizes(random, (1, 2, 2, 2, 3), (1, 1, 2), 0.4))
+    for _ in range(random.randint(2, 5)):
+        logic = random.choice(JOINED)
+        sizes = {name: random.choice((1, 1, 2, 3)) for name in logic.spec.labels() if random.random() < 0.2}
+        chance.operate(logic, sizes, write=0.1)
     return chance.system()

@@ -65,7 +65,8 @@ def judge(
 ) -> str:
     """What is wrong with the solver's answer, in words; empty if nothing.
 
-    `small` are shapes that are all tried; without `guesses`, nothing is refused but at once or for want of facts.
+    `small` are shapes that are all tried for what is refused; without `guesses`, this holds of what is refused late,
+    too, unless for want of facts, and nothing is refused late where no shapes can be tried.
     """
     answer = system.solve(range(system.steps))
     for _ in range(2):
@@ -81,12 +82,13 @@ def judge(
         return "another answer" if isinstance(again, str) else system.misprojected(shapes, again)
     if system.planted is not None:
         return answer if answer.startswith(AT_ONCE) and ASKS not in answer else ""
-    if not guesses and not answer.startswith(AT_ONCE) and "nothing says" not in answer:
-        return f"a guess was wrong: {answer}"
-    if small is not None and answer.startswith(AT_ONCE):
-        witness = system.witness(*small, 1500)
-        return f"{answer}\nbut {witness}" if witness is not None else ""
-    return ""
+    is_guess = not answer.startswith(AT_ONCE)
+    if is_guess and (guesses or ASKS in answer):
+        return ""
+    if small is None:
+        return f"a guess was wrong: {answer}" if is_guess else ""
+    witness = system.witness(*small, 1500)
+    return f"{answer}\nbut {witness}" if witness is not None else ""
 
 
 def traces(system: System) -> str:
