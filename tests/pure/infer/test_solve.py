@@ -162,3 +162,12 @@ def test_leaves_of_one_bound_agree(net):
 )
 def test_shapes_of_specs(net, spec, rows, want):
     assert str(net.einsum(spec, *(net.x(row, f"x{n}") for n, row in enumerate(rows)))) == want
+
+
+def test_a_row_is_lengthened_where_its_end_could_not_meet_an_operand(net):
+    """The first input axis of `w` is 1, and cannot meet the 2 in front of what it is multiplied with."""
+    w, y = net.x("?->2,3", "w"), net.x("?", "y")
+    total = net.add(net.einsum("|i, ...->... => i, ...->...", w, i=1), y)
+    longer = net.add(total, y)
+    net.mul(w, total)
+    assert net.shapes(w, y, longer) == ["1,2,3->2,3", "2,3", "1,2,3->2,3"]
