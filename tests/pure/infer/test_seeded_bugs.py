@@ -1,0 +1,551 @@
+"""Bugs that are put into the solver on purpose: the random systems of `test_oracle` must find every one of them.
+
+Each bug carries the system that is known to find it. Where this system no longer does, since generators or the solver
+have changed, some systems of every family are searched, and the hint should be renewed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import NamedTuple
+
+import pytest
+
+from ocannl.infer import (
+    arithmetic,
+    broadcast,
+    capture,
+    close,
+    close_axes,
+    close_rows,
+    finish,
+    generate,
+    growth,
+    project,
+    results,
+    shape,
+    solve,
+    totals,
+    trail,
+    unify,
+)
+from ocannl.infer.spec import Padding
+from ocannl.infer.terms import Dim, find, resolve
+from ocannl.ir.index import Affine
+from ocannl.testing.families import CERTAIN, FAMILIES, SMALL, refused_without_need
+from ocannl.testing.laws import judge, traces
+from ocannl.testing.limits import time_limit
+
+SECONDS = 2.0
+"""A system takes milliseconds; what takes longer than this counts as endless."""
+
+SEARCHED = range(120)
+"""The systems of each family that are tried where the hint of a bug no longer finds it."""
+
+REFUSALS = "refusals"
+"""A hint: what `refused_without_need` says of the 250 systems of each family from a seed on."""
+
+
+class Bug(NamedTuple):
+    """A patch of the solver, and the system that is known to find it."""
+
+    seed_it: Callable[[pytest.MonkeyPatch], None]
+    family: str
+    seed: int
+
+
+BUGS: dict[str, Bug] = {}
+
+
+def bug(family, seed):
+    def add(seed_it):
+        BUGS[seed_it.__name__.replace("_", " ")] = Bug(seed_it, family, seed)
+        return seed_it
+
+    return add
+
+
+def everywhere(patch, name, fake):
+    """In every module that has imported it."""
+    modules = (
+        arithmetic, broadcast, capture, close, close_axes, close_rows, finish, generate, growth, project, results,
+        shape, solve, totals, trail, unify,
+    )  # fmt: skip
+    for module in modules:
+        if hasattr(module, name):
+            patch.setattr(module, name, fake)
+
+
+# --- axes that are stretched ------------------------------------------------------------------------------------------
+
+
+@bug("inserted", 2)
+def result_and_operand_swapped(patch):
+    real = broadcast.order
+    everywhere(patch, "order", lambda trail, res, opnd: real(trail, opnd, res))
+
+
+@bug("stretches", 1)
+def lower_bounds_not_pushed(patch):
+    everywhere(patch, "raise_lower", lambda trail, dim, size: None)
+
+
+@bug("joined", 487)
+def conflicting_uses_do_not_force_1(patch):
+    def raise_lower(trail, dim, size):
+        if dim.lower is None:
+            trail.set(dim, "lower", size)
+            trail.queue.append(dim)
+
+    everywhere(patch, "raise_lower", raise_lower)
+
+
+@bug("kinds", 38)
+def what_fits_under_a_1_is_not_1_for_operands(patch):
+    real = broadcast.press
+    patch.setattr(broadcast, "press", lambda trail, res, opnd: None if res.size == 1 else real(trail, res, opnd))
+
+
+@bug("stretches", 3)
+def a_size_of_1_counts_as_rigid(patch):
+    patch.setattr(Dim, "is_rigid", property(lambda dim: dim.unit is not None or dim.least > 1 or dim.size is not None))
+
+
+@bug("planted", 98)
+def a_unit_does_not_make_rigid(patch):
+    patch.setattr(Dim, "is_rigid", property(lambda dim: dim.least > 1 or dim.size not in (None, 1)))
+
+
+@bug("planted", 15)
+def below_forgotten_when_an_axis_turns_rigid(patch):
+    real = broadcast.settle
+
+    def settle(trail, dim):
+        below, find(dim).below = find(dim).below, None
+        real(trail, dim)
+        find(dim).below = below
+
+    everywhere(patch, "settle", settle)
+
+
+# --- axes that are equal ----------------------------------------------------------------------------------------------
+
+
+@bug("planted", 15)
+def units_not_joined(patch):
+    real = unify.join
+
+    def join(trail, a, b):
+        a, b = find(a), find(b)
+        if a.unit is None or b.unit is None:
+            units = a.unit, b.unit
+            a.unit = b.unit = None
+            try:
+                real(trail, a, b)
+            finally:
+                a.unit, b.unit = units
+        else:
+            real(trail, a, b)
+
+    everywhere(patch, "join", join)
+
+
+@bug("planted", 345)
+def units_clash_unnoticed(patch):
+    real = unify.join
+
+    def join(trail, a, b):
+        if None not in (find(a).unit, find(b).unit) and find(a).unit != find(b).unit:
+            return
+        real(trail, a, b)
+
+    everywhere(patch, "join", join)
+
+
+@bug("stretches", 1)
+def leaf_flag_lost_at_join(patch):
+    everywhere(patch, "adopt", lambda trail, axis, leaf, asked: None)
+
+
+@bug("joined", 130)
+def lower_bound_lost_at_join(patch):
+    real = unify.join
+
+    def join(trail, a, b):
+        a, b = find(a), find(b)
+        if a is not b and a.size is None and b.size is None:
+            a.lower = b.lower = None
+        real(trail, a, b)
+
+    everywhere(patch, "join", join)
+
+
+@bug("sums", 52)
+def neighbours_lost_at_join(patch):
+    real = trail.Trail.add
+    patch.setattr(
+        trail.Trail, "add",
+        lambda self, cell, slot, item: (slot == "laws" and cell.laws) or real(self, cell, slot, item),
+    )  # fmt: skip
+
+
+@bug("planted", 3)
+def diagonals_not_joined(patch):
+    def match_axis(trail, it, axis, cell, real=generate.match_axis):
+        if isinstance(axis, generate.Label) and axis.name in it.labels:
+            return
+        real(trail, it, axis, cell)
+
+    patch.setattr(generate, "match_axis", match_axis)
+
+
+@bug("planted", 79)
+def square_ignored(patch):
+    real = shape._constrain
+    patch.setattr(shape, "_constrain", lambda trail, it, square, cells: real(trail, it, False, cells))
+
+
+@bug("planted", 10)
+def a_fixed_index_off_by_one(patch):
+    real = unify.set_least
+    everywhere(patch, "set_least", lambda trail, dim, least: real(trail, dim, least - 1))
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+@bug("rows", 14)
+def flanks_swapped(patch):
+    def strip(row, front, back, real=unify.strip):
+        return real(row, front, back) if row.var is not None else real(row, back, front)
+
+    patch.setattr(unify, "strip", strip)
+
+
+@bug("planted", 7)
+def axes_paired_from_the_front(patch):
+    def positions(rows):
+        axes = [row.axes for row in rows]
+        return [[row[n] for row in axes if len(row) > n] for n in range(max(map(len, axes)))]
+
+    patch.setattr(results, "positions", positions)
+
+
+@bug("planted", 7)
+def a_result_as_short_as_its_shortest_operand(patch):
+    def positions(rows, real=results.positions):
+        return real(rows)[-min(row.count for row in rows) :]
+
+    patch.setattr(results, "positions", positions)
+
+
+@bug("sums", 118)
+def results_of_open_rows_left_open(patch):
+    patch.setattr(results.BroadcastRow, "fire", lambda self, trail: None)
+
+
+@bug("stretches", 1)
+def a_result_not_lengthened(patch):
+    patch.setattr(broadcast, "lengthen", lambda trail, res, opnd, short: res)
+
+
+@bug("kinds", 59)
+def lengthened_by_what_stretches(patch):
+    patch.setattr(broadcast, "partner", lambda opnd: find(opnd))
+
+
+@bug("stretches", 1)
+def watchers_forgotten(patch):
+    def bind(trail, var, value, real=unify.bind):
+        var.watchers = None
+        real(trail, var, value)
+
+    everywhere(patch, "bind", bind)
+
+
+@bug("ends", 2)
+def equal_rows_not_watched(patch):
+    patch.setattr(unify.Equal, "watch", lambda self, trail, before: None)
+
+
+@bug("stretches", 1)
+def ordered_rows_not_watched(patch):
+    patch.setattr(broadcast.Order, "watch", lambda self, trail, before: None)
+
+
+@bug("inserted", 2)
+def growth_by_one_axis_less(patch):
+    def of(self, var, real=growth.Growth.of):
+        return max(0, real(self, var) - 1)
+
+    patch.setattr(growth.Growth, "of", of)
+
+
+@bug("kinds", 12)
+def growth_not_limited_by_closed_uses(patch):
+    patch.setattr(growth.Growth, "limit", lambda self, row_vars: None)
+
+
+@bug("stretches", 1)
+def leaves_do_not_grow(patch):
+    stages(patch, lambda table: [row for row in table if row[1] is not close_rows.grow_leaves])
+
+
+def stages(patch, change):
+    patch.setattr(solve, "STAGES", tuple(change([*solve.STAGES])))
+
+
+def first(stage):
+    """The stages with one of them moved to the front."""
+    return lambda table: sorted(table, key=lambda row: row[1] is not stage)
+
+
+@bug("ends", 26)
+def overlap_wrong_way(patch):
+    def overlap(a, b, real=close_rows.overlap):
+        closings = real(a, b)
+        return [close.RowClosing(b.var, a.value) for a, b in zip(closings, closings[::-1], strict=True)]
+
+    patch.setattr(close_rows, "overlap", overlap)
+
+
+@bug("stretches", 1)
+def stages_reversed(patch):
+    stages(patch, lambda table: [*table[:-1][::-1], table[-1]])
+
+
+@bug("stretches", 1)
+def rows_end_before_leaves_grow(patch):
+    stages(patch, first(close_rows.end_rows))
+
+
+@bug("stretches", 1)
+def what_is_computed_decided_before_leaves(patch):
+    def behind_the_rows(table):
+        rows = [row for row in table if row[1].__module__ == close_rows.__name__]
+        return [*rows, table[-1], *(row for row in table[:-1] if row not in rows)]
+
+    stages(patch, behind_the_rows)
+
+
+# --- arithmetic -------------------------------------------------------------------------------------------------------
+
+
+@bug("planted", 21)
+def window_size_off_by_one(patch):
+    def tell(self, trail, cell, size, real=arithmetic.Strided.tell):
+        real(self, trail, cell, size + (self.padding is Padding.VALID))
+
+    patch.setattr(arithmetic.Strided, "tell", tell)
+
+
+def strided(patch, change):
+    real = arithmetic.Strided.__init__
+
+    def init(self, *cells, **how):
+        real(self, *cells, **how)
+        change(self)
+
+    patch.setattr(arithmetic.Strided, "__init__", init)
+
+
+@bug("sums", 71)
+def kernel_dilation_ignored(patch):
+    strided(patch, lambda law: setattr(law, "dilation", 1))
+
+
+@bug("sums", 31)
+def window_offset_ignored(patch):
+    strided(patch, lambda law: setattr(law, "offset", 0))
+
+
+@bug("planted", 3)
+def padding_taken_for_valid(patch):
+    strided(patch, lambda law: setattr(law, "padding", Padding.VALID))
+
+
+@bug("sums", 15)
+def a_window_that_does_not_fit_goes_unnoticed(patch):
+    def tell(self, trail, cell, size, real=arithmetic.Strided.tell):
+        if cell.size is None:
+            real(self, trail, cell, size)
+
+    patch.setattr(arithmetic.Strided, "tell", tell)
+
+
+@bug("planted", 20)
+def concatenation_forgets_a_constant(patch):
+    def init(self, whole, parts, *, constant=0, real=arithmetic.Sum.__init__, **more):
+        real(self, whole, parts, **more)
+
+    patch.setattr(arithmetic.Sum, "__init__", init)
+
+
+@bug("sums", 21)
+def concatenation_does_not_share_units(patch):
+    patch.setattr(arithmetic.Sum, "share_unit", lambda self, trail: None)
+
+
+@bug("planted", 87)
+def product_ignores_a_part(patch):
+    def init(self, whole, parts, *, real=arithmetic.Product.__init__, **more):
+        real(self, whole, parts[1:] if len(parts) > 1 else parts, **more)
+
+    patch.setattr(arithmetic.Product, "__init__", init)
+
+
+@bug("planted", 0)
+def laws_fire_only_once(patch):
+    def settle(trail, dim, real=broadcast.settle):
+        dim = find(dim)
+        laws, dim.laws = dim.laws, None
+        real(trail, dim)
+        find(dim).laws = laws
+
+    everywhere(patch, "settle", settle)
+
+
+@bug("planted", 6)
+def totals_leave_out_the_last_row(patch):
+    patch.setattr(totals.Total, "axes", property(lambda it: [find(a) for r in it.rows[:2] for a in resolve(r).axes]))
+
+
+@bug("flanks", 1)
+def a_size_by_keyword_ignored(patch):
+    def name_axis(trail, it, name, cell):
+        it.labels[name] = cell
+        return cell
+
+    patch.setattr(generate, "name_axis", name_axis)
+
+
+@bug("planted", 59)
+def captures_not_equated(patch):
+    patch.setattr(capture.Capture, "equal", lambda self, other: None)
+
+
+@bug("planted", 22)
+def captures_not_bound(patch):
+    patch.setattr(capture.Capture, "bind", lambda self, trail, relation, name: None)
+
+
+# --- taking back ------------------------------------------------------------------------------------------------------
+
+
+@bug("sums", 0)
+def undo_forgets_lists(patch):
+    def undo(self):
+        for cell, slot, old in reversed(self.log):
+            if slot is not None:
+                setattr(cell, slot, old)
+        self.log.clear()
+        self.queue.clear()
+
+    patch.setattr(trail.Trail, "undo", undo)
+
+
+@bug("inserted", 26)
+def undo_in_the_order_of_the_log(patch):
+    def undo(self, real=trail.Trail.undo):
+        self.log.reverse()
+        real(self)
+
+    patch.setattr(trail.Trail, "undo", undo)
+
+
+@bug("flanks", 0)
+def an_attribute_set_without_the_log(patch):
+    def bind(trail, var, value, real=unify.bind):
+        real(trail, var, value)
+        trail.log[:] = [entry for entry in trail.log if entry[0] is not var]
+
+    everywhere(patch, "bind", bind)
+
+
+# --- projections ------------------------------------------------------------------------------------------------------
+
+
+@bug("stretches", 3)
+def a_stretched_axis_moves(patch):
+    def stretch(written, extents):
+        return written[len(written) - len(extents) :]
+
+    patch.setattr(project, "stretch", stretch)
+
+
+@bug("inserted", 1)
+def a_fixed_index_reads_the_first_cell(patch):
+    real = project.Box.index
+    patch.setattr(
+        project.Box, "index",
+        lambda self, axis, extent: project.STILL if isinstance(axis, project.Fixed) else real(self, axis, extent),
+    )  # fmt: skip
+
+
+@bug("planted", 95)
+def wildcards_share_a_loop(patch):
+    real = project.Box.loop
+
+    def loop(self, stem, size):
+        if stem == "w":
+            return self.moves.setdefault(("_", size), real(self, stem, size))
+        return real(self, stem, size)
+
+    patch.setattr(project.Box, "loop", loop)
+
+
+@bug("planted", 39)
+def merged_axes_column_major(patch):
+    def index(self, axis, extent, real=project.Box.index):
+        if isinstance(axis, project.Merged):
+            axis = project.Merged(axis.parts[::-1])
+        return real(self, axis, extent)
+
+    patch.setattr(project.Box, "index", index)
+
+
+@bug("planted", 3)
+def padded_windows_not_centred(patch):
+    def window(self, axis, real=project.Box.window):
+        index = real(self, axis)
+        return Affine(index.terms) if axis.padding is Padding.SAME else index
+
+    patch.setattr(project.Box, "window", window)
+
+
+# --- the test ---------------------------------------------------------------------------------------------------------
+
+
+def complaint(family, seed):
+    """What is judged wrong of a system, or how the solver breaks down."""
+    if family == REFUSALS:
+        return refused_without_need(range(seed, seed + 250))
+    random = Random(f"{family} {seed}")
+    system = FAMILIES[family](random)
+    try:
+        with time_limit(SECONDS):
+            return judge(system, random, SMALL.get(family), family not in CERTAIN) or traces(system)
+    except Exception as error:
+        return repr(error)
+
+
+def finds(bug, family, seed):
+    """A system complains of the bug, and of nothing without it."""
+    project.boxes.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        bug.seed_it(patch)
+        said = complaint(family, seed)
+    project.boxes.cache_clear()
+    return bool(said) and not complaint(family, seed)
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_a_seeded_bug_is_found(name):
+    bug = BUGS[name]
+    systems = [(family, seed) for seed in SEARCHED for family in FAMILIES]
+    assert any(finds(bug, *system) for system in [(bug.family, bug.seed), *systems, (REFUSALS, 0)])
+
+
+def test_there_are_enough_bugs():
+    assert len(BUGS) >= 40
