@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from random import Random
 
 import ocannl as oc
 from ones.build import ask, build, rows_of
+from ones.closed_judges import differs
 from ones.program import Program
-from ones.rows import Refused, Rows, show, sizes
+from ones.rows import Refused, Rows, Unspecified, show, sizes
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,31 @@ def leastness(program: Program, rows: dict[str, Rows]) -> str:
     except Refused as refused:
         return f"inference takes {shown(rows)}, though {refused}"
     return ""
+
+
+def leaves_fit(program: Program, random: Random) -> str:
+    """No open row of a leaf could be as large as what it is stretched to, with all results as they are."""
+    rows = outcome(program).rows
+    leaves = {leaf.name: rows[leaf.name] for leaf in program.leaves} if rows else {}
+    hidden = {leaf.name: leaf.hidden for leaf in program.leaves if leaf.name in leaves}
+    for line in program.lines:
+        for name in line.operands if line.operation.name == "pointwise" and leaves else ():
+            for kind in hidden.get(name, ()):
+                use = rows[line.name][kind]
+                if prod(sizes(use)) > prod(sizes(leaves[name][kind])):
+                    larger = list(leaves[name])
+                    larger[kind] = use
+                    if permits(program, {**leaves, name: (larger[0], larger[1], larger[2])}, rows):
+                        return f"`{name}` is {show(leaves[name])}, and could be as large as its use in `{line.text}`"
+    return ""
+
+
+def permits(program: Program, leaves: dict[str, Rows], rows: dict[str, Rows]) -> bool:
+    """Whether these leaves give the operations the shapes that they have."""
+    try:
+        return all(not differs(rows[line.name], expected) for line, expected in program.shapes(leaves))
+    except (Refused, Unspecified):
+        return False
 
 
 def shown(rows: dict[str, Rows]) -> str:
