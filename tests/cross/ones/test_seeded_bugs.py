@@ -1,0 +1,294 @@
+"""Bugs that are put into inference on purpose: random programs with axes of size 1 must find every one of them.
+
+Each bug carries the program that is known to find it. Where this program no longer does, since the generator or the
+solver has changed, some programs are searched, and the hint should be renewed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+
+from ocannl.infer import arithmetic, broadcast, close_axes, close_rows, generate, growth, project, results, solve, unify
+from ocannl.infer import spec as specs
+from ocannl.infer.terms import Dim, Row, find, resolve
+from ocannl.ir.index import Affine
+from ocannl.testing.limits import time_limit
+from ones.closed_judges import Judge, follows_numpy, ignores_order
+from ones.judges import CLOSED, OPEN, VALUES
+from ones.open_judges import is_least
+from ones.samples import SAMPLE, closed_program, open_program, part_of
+from ones.value_judges import computes_numpy
+
+SEARCHED = range(60)
+"""The programs of either family that are tried where the hint of a bug no longer finds it."""
+
+SECONDS = 3.0
+"""A program takes hundredths of a second; what takes longer than this counts as endless."""
+
+Patch = pytest.MonkeyPatch
+
+
+class Bug(NamedTuple):
+    """A patch of inference, and the judge and the program that are known to find it."""
+
+    seed_it: Callable[[Patch], None]
+    judge: Judge
+    seed: int
+
+
+BUGS: dict[str, Bug] = {}
+MODULES = (arithmetic, broadcast, close_axes, close_rows, generate, growth, project, results, solve, unify)
+
+
+def bug(judge: Judge, seed: int) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
+    def add(seed_it: Callable[[Patch], None]) -> Callable[[Patch], None]:
+        BUGS[seed_it.__name__.replace("_", " ")] = Bug(seed_it, judge, seed)
+        return seed_it
+
+    return add
+
+
+def everywhere(patch: Patch, name: str, fake: Any) -> None:
+    """In every module that has imported it."""
+    for module in MODULES:
+        if hasattr(module, name):
+            patch.setattr(module, name, fake)
+
+
+# --- results ---------------------------------------------------------------------------------------------------------
+
+
+@bug(is_least, 0)
+def results_are_aligned_from_the_front(patch: Patch) -> None:
+    def positions(rows: Any) -> Any:
+        axes = [row.axes for row in rows]
+        return [[row[n] for row in axes if len(row) > n] for n in range(max(map(len, axes)))]
+
+    patch.setattr(results, "positions", positions)
+
+
+@bug(is_least, 0)
+def a_result_is_as_long_as_its_shortest_operand(patch: Patch) -> None:
+    def positions(rows: Any, real: Any = results.positions) -> Any:
+        return real(rows)[-min(len(row.axes) for row in rows) :]
+
+    patch.setattr(results, "positions", positions)
+
+
+@bug(ignores_order, 0)
+def a_unit_is_lost_where_axes_become_equal(patch: Patch) -> None:
+    def join(trail: Any, a: Dim, b: Dim, real: Any = unify.join) -> None:
+        real(trail, a, b)
+        if find(a).size not in (None, 1):
+            find(a).unit = None
+
+    everywhere(patch, "join", join)
+
+
+@bug(follows_numpy, 0)
+def a_unit_is_lost_in_concatenations(patch: Patch) -> None:
+    patch.setattr(arithmetic.Sum, "share_unit", lambda law, trail: None)
+
+
+@bug(is_least, 1)
+def an_index_of_a_result_is_an_axis_of_size_1(patch: Patch) -> None:
+    def new_axis(trail: Any, relation: Any, axis: Any, fresh: bool, real: Any = generate.new_axis) -> Dim:
+        return real(trail, relation, specs.Fixed(0) if fresh and isinstance(axis, specs.Fixed) else axis, fresh)  # type: ignore[no-any-return]
+
+    patch.setattr(generate, "new_axis", new_axis)
+
+
+# --- rows and axes of operands ---------------------------------------------------------------------------------------
+
+
+@bug(is_least, 3)
+def a_row_variable_takes_an_axis_from_the_wrong_end(patch: Patch) -> None:
+    def strip(row: Row, front: int, back: int, real: Any = unify.strip) -> Row:
+        return real(row, back, front) if resolve(row).var is None else real(row, front, back)  # type: ignore[no-any-return]
+
+    everywhere(patch, "strip", strip)
+
+
+@bug(follows_numpy, 41)
+def an_index_is_reached_one_cell_early(patch: Patch) -> None:
+    real = unify.set_least
+    everywhere(patch, "set_least", lambda trail, dim, least: real(trail, dim, least - 1))
+
+
+@bug(follows_numpy, 29)
+def a_diagonal_is_not_of_one_size(patch: Patch) -> None:
+    def match_axis(trail: Any, relation: Any, axis: Any, cell: Dim, real: Any = generate.match_axis) -> None:
+        if not (isinstance(axis, specs.Label) and axis.name in relation.labels):
+            real(trail, relation, axis, cell)
+
+    patch.setattr(generate, "match_axis", match_axis)
+
+
+@bug(follows_numpy, 29)
+def an_operand_is_stretched_from_the_front(patch: Patch) -> None:
+    def order_rows(trail: Any, res: Row, opnd: Row, *more: Any, real: Any = broadcast.order_rows) -> None:
+        res, opnd = resolve(res), resolve(opnd)
+        if res.var is None and opnd.var is None and 0 < opnd.count < res.count:
+            res = Row((), None, res.axes[: opnd.count])
+        real(trail, res, opnd, *more)
+
+    everywhere(patch, "order_rows", order_rows)
+
+
+# --- arithmetic ------------------------------------------------------------------------------------------------------
+
+
+def strided(patch: Patch, change: Callable[[Any], None]) -> None:
+    def init(law: Any, *cells: Any, real: Any = arithmetic.Strided.__init__, **how: Any) -> None:
+        real(law, *cells, **how)
+        change(law)
+
+    patch.setattr(arithmetic.Strided, "__init__", init)
+
+
+@bug(follows_numpy, 0)
+def a_window_has_a_place_too_many(patch: Patch) -> None:
+    def tell(law: Any, trail: Any, cell: Dim, size: int, real: Any = arithmetic.Strided.tell) -> None:
+        real(law, trail, cell, size + (law.padding is specs.Padding.VALID and cell is find(law.over)))
+
+    patch.setattr(arithmetic.Strided, "tell", tell)
+
+
+@bug(follows_numpy, 54)
+def a_dilation_is_ignored(patch: Patch) -> None:
+    strided(patch, lambda law: setattr(law, "dilation", 1))
+
+
+@bug(is_least, 2)
+def an_offset_is_ignored(patch: Patch) -> None:
+    strided(patch, lambda law: setattr(law, "offset", 0))
+
+
+@bug(follows_numpy, 5)
+def padding_is_taken_for_none(patch: Patch) -> None:
+    strided(
+        patch, lambda law: setattr(law, "padding", specs.Padding.VALID) if law.padding is specs.Padding.SAME else None
+    )
+
+
+@bug(follows_numpy, 0)
+def a_concatenation_forgets_its_zeros(patch: Patch) -> None:
+    def init(law: Any, *cells: Any, constant: int = 0, real: Any = arithmetic.Sum.__init__, **how: Any) -> None:
+        real(law, *cells, **how)
+
+    patch.setattr(arithmetic.Sum, "__init__", init)
+
+
+@bug(is_least, 4)
+def a_part_of_size_1_is_not_laid(patch: Patch) -> None:
+    def fire(law: Any, trail: Any, real: Any = arithmetic.Sum.fire) -> None:
+        parts = law.parts
+        law.parts = tuple(part for n, part in enumerate(parts) if not n or find(part).size != 1)
+        real(law, trail)
+        law.parts = parts
+
+    patch.setattr(arithmetic.Sum, "fire", fire)
+
+
+@bug(follows_numpy, 0)
+def a_merge_forgets_a_part(patch: Patch) -> None:
+    def init(law: Any, whole: Any, parts: Any, real: Any = arithmetic.Product.__init__, **how: Any) -> None:
+        real(law, whole, parts[:-1] if len(parts) > 1 else parts, **how)
+
+    patch.setattr(arithmetic.Product, "__init__", init)
+
+
+@bug(follows_numpy, 0)
+def a_keyword_is_ignored(patch: Patch) -> None:
+    def name_axis(trail: Any, relation: Any, name: str, cell: Dim) -> Dim:
+        relation.labels[name] = cell
+        return cell
+
+    patch.setattr(generate, "name_axis", name_axis)
+
+
+# --- leaves ----------------------------------------------------------------------------------------------------------
+
+
+def without_stage(patch: Patch, stage: str) -> None:
+    assert any(stage in name for name, _ in solve.STAGES)
+    patch.setattr(solve, "STAGES", tuple(row for row in solve.STAGES if stage not in row[0]))
+
+
+# --- cells -----------------------------------------------------------------------------------------------------------
+
+
+@bug(computes_numpy, 10)
+def a_stretched_axis_moves(patch: Patch) -> None:
+    patch.setattr(project, "stretch", lambda written, extents: written[len(written) - len(extents) :])
+
+
+@bug(computes_numpy, 20)
+def merged_axes_are_column_major(patch: Patch) -> None:
+    def index(box: Any, axis: Any, extent: int, real: Any = project.Box.index) -> Affine:
+        return real(box, specs.Merged(axis.parts[::-1]) if isinstance(axis, specs.Merged) else axis, extent)  # type: ignore[no-any-return]
+
+    patch.setattr(project.Box, "index", index)
+
+
+@bug(computes_numpy, 20)
+def padded_windows_are_not_centred(patch: Patch) -> None:
+    def window(box: Any, axis: Any, real: Any = project.Box.window) -> Affine:
+        index = real(box, axis)
+        return Affine(index.terms) if axis.padding is specs.Padding.SAME else index  # type: ignore[no-any-return]
+
+    patch.setattr(project.Box, "window", window)
+
+
+@bug(computes_numpy, 20)
+def an_index_reads_the_first_cell(patch: Patch) -> None:
+    def index(box: Any, axis: Any, extent: int, real: Any = project.Box.index) -> Affine:
+        return project.STILL if isinstance(axis, specs.Fixed) else real(box, axis, extent)  # type: ignore[no-any-return]
+
+    patch.setattr(project.Box, "index", index)
+
+
+# --- the test --------------------------------------------------------------------------------------------------------
+
+
+def cases() -> Iterator[tuple[Judge, int]]:
+    """Programs of both families in turn, with all that is judged of them."""
+    for seed in SEARCHED:
+        for judge in (*CLOSED, *(VALUES if seed % SAMPLE == 0 else ()), *OPEN):
+            yield judge, seed
+
+
+def complaint(judge: Judge, seed: int) -> str:
+    """What a judge says of a new program, or the error with which inference breaks down."""
+    program = part_of((open_program if judge in OPEN else closed_program)(seed), judge)
+    project.boxes.cache_clear()
+    try:
+        with time_limit(SECONDS):
+            return judge(program, Random(seed))
+    except Exception as error:
+        return repr(error)
+    finally:
+        project.boxes.cache_clear()
+
+
+def finds(bug: Bug, judge: Judge, seed: int) -> bool:
+    """A judge complains of a program with the bug, and not without."""
+    with pytest.MonkeyPatch.context() as patch:
+        bug.seed_it(patch)
+        said = complaint(judge, seed)
+    return bool(said) and not complaint(judge, seed)
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_a_seeded_bug_is_found(name: str) -> None:
+    bug = BUGS[name]
+    assert any(finds(bug, *case) for case in chain([(bug.judge, bug.seed)], cases()))
+
+
+def test_there_are_enough_bugs() -> None:
+    assert len(BUGS) >= 20
