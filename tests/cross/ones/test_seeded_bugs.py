@@ -20,7 +20,7 @@ from ocannl.ir.index import Affine
 from ocannl.testing.limits import time_limit
 from ones.closed_judges import Judge, follows_numpy, ignores_order
 from ones.judges import CLOSED, OPEN, VALUES
-from ones.open_judges import is_least
+from ones.open_judges import is_least, leaves_fit
 from ones.samples import SAMPLE, closed_program, open_program, part_of
 from ones.value_judges import computes_numpy
 
@@ -218,6 +218,31 @@ def a_keyword_is_ignored(patch: Patch) -> None:
 def without_stage(patch: Patch, stage: str) -> None:
     assert any(stage in name for name, _ in solve.STAGES)
     patch.setattr(solve, "STAGES", tuple(row for row in solve.STAGES if stage not in row[0]))
+
+
+@bug(leaves_fit, 3)
+def rows_end_before_leaves_grow(patch: Patch) -> None:
+    stages = list(solve.STAGES)
+    ending = next(row for row in stages if row[0] == "rows end")
+    patch.setattr(solve, "STAGES", (ending, *(row for row in stages if row is not ending)))
+
+
+@bug(leaves_fit, 3)
+def leaves_do_not_grow(patch: Patch) -> None:
+    without_stage(patch, "rows of leaves grow")
+
+
+@bug(leaves_fit, 3)
+def axes_of_leaves_do_not_fit(patch: Patch) -> None:
+    without_stage(patch, "axes of leaves fit")
+
+
+@bug(leaves_fit, 3)
+def a_leaf_grows_by_an_axis_less(patch: Patch) -> None:
+    def of(grown: Any, var: Any, real: Any = growth.Growth.of) -> int:
+        return max(0, real(grown, var) - 1)
+
+    patch.setattr(growth.Growth, "of", of)
 
 
 # --- cells -----------------------------------------------------------------------------------------------------------
