@@ -35,7 +35,7 @@ SMALL = {
 # Of 250 systems, so many that can be satisfied may be refused: their number of ways is one that must be asked for, or
 # a guess was wrong; what the error names must always help.
 ASKED, GUESSED = 20, 9
-STRAINED = {"stretches": 1}
+STRAINED = {"rows": 1, "kinds": 1, "stretches": 1, "flanks": 2}
 
 
 def refused_without_need(seeds: range) -> str:
