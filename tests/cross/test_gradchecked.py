@@ -77,9 +77,9 @@ BUGS: dict[str, Seed] = {
     "a sum of products forgets its summand": rule("fma", 2, None),
     "a factor receives itself": rule("mul", 0, lambda g, v, x, y: g * x),
     "the smaller of two receives it": rule("max", 1, lambda g, v, x, y: terms.apply("where", x > y, g, 0.0)),
-    "a product counts all factors": part(operation, "_other_factors", lambda s, factor: s.value),
-    "a walk back goes on": part(scans, "ON", scans.PRECEDING),
-    "an extreme hands its share to all before it": part(scans, "_kept", lambda condition, value: value),
+    "a product counts all factors": part(operation, "_cofactor", lambda s, factor: s.value),
+    "a walk back goes on": part(scans, "FOLLOWING", scans.PRECEDING),
+    "an extreme hands its share to all before it": part(scans, "_mask", lambda condition, value: value),
     "soft functions have a slope of one half": part(elementwise, "_sigmoid", lambda x: 0.0 * x + 0.5),
 }
 

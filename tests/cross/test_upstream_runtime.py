@@ -414,7 +414,7 @@ def test_every_setting_is_in_the_table_and_is_read():
     text = "\n".join(
         path.read_text("utf-8") for path in packages.glob("*/src/**/*.py") if path.name != "config.py"
     ) + Path(config.__file__).read_text("utf-8")
-    assert not [name for name in declared if not re.search(rf"\b{name}\.(get|find)\(", text)]
+    assert not [name for name in declared if not re.search(rf"\b{name}\.(get|resolve)\(", text)]
 
 
 @case("CF-03")

@@ -50,7 +50,7 @@ SILENT = [f"-pno:{plugin}" for plugin in ("cacheprovider", "faulthandler", "logg
 @pytest.fixture
 def judge(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Backend], Verdict]:
     """What one area of the kit says of a backend that is installed nowhere, up to the first failure."""
-    monkeypatch.setattr(queues, "MAX_PENDING", 1)
+    monkeypatch.setattr(queues, "LIMIT", 1)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 
     def run(area: str, backend: Backend) -> Verdict:

@@ -107,7 +107,7 @@ def test_direct_calls_need_little_stack(run):
         proc, y, _ = sum_over_local(run, cells, None, trip_count=1)
         assert signature(proc).holds_gil
         entry = run.backend.link(run.backend.compile([proc]), "kept", run.queue, run.locations(proc, [y]))
-        assert hasattr(entry, "direct") == direct
+        assert hasattr(entry, "vectorcall") == direct
 
 
 def test_errors_propagate_to_the_caller():

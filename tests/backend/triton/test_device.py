@@ -119,7 +119,7 @@ def test_all_memory_can_be_reused(device, fake):
         device.alloc_pool((1 << 24) + 1)
 
 
-def test_memory_used_by_other_processes(device, fake):
+def test_memory_used_outside_this_process(device, fake):
     fake.devices[0].used = 1 << 23
     message = "other programs may use some: cuMemAllocFromPoolAsync returned CUDA_ERROR_OUT"
     with pytest.raises(OutOfMemory, match=message):

@@ -123,7 +123,7 @@ def test_kernels_run_in_order_of_dependences(queue):
             assert np.array_equal(read(queue, location), expected)
 
 
-def test_a_routine_is_one_launch(fake, device):
+def test_a_routine_is_a_single_launch(fake, device):
     queue = device.queue(False)
     program = module(*[kernel("double", argument("a", n, writes=True)) for n in range(3)])
     entry = link(program, queue, allocate(queue, *np.ones((3, CELLS))))

@@ -69,7 +69,7 @@ def test_rows(context, function, shape):
     np.testing.assert_allclose(value, expected[tensor], rtol=2e-6, atol=1e-7)
 
 
-def test_softmax_is_one_kernel(context):
+def test_softmax_is_a_single_kernel(context):
     routine, value = compute(context, oc.softmax(oc.tensor(integers(40, 33), batch_axes=1)))
     assert count_kernels(routine) == 1
     np.testing.assert_allclose(value.sum(1), 1, rtol=1e-6)
@@ -186,7 +186,7 @@ def causal_mask(queries, keys):
 @pytest.mark.parametrize(("queries", "keys", "width", "causal"), [
     (64, 64, 16, True), (100, 130, 16, False), (130, 130, 24, True), (20, 65, 8, True), (65, 16, 40, False),
 ], ids=str)  # fmt: skip
-def test_attention_is_one_kernel(context, queries, keys, width, causal, dtype):
+def test_attention_is_a_single_kernel(context, queries, keys, width, causal, dtype):
     """Two matrix products and a softmax for two heads; rows without unmasked keys are NaN."""
     arrays = [np.random.default_rng(n).normal(size=(2, size, width)) for n, size in enumerate((queries, keys, keys))]
     q, k, v = (oc.tensor(array.astype(np.float32), dtype=dtype) for array in arrays)

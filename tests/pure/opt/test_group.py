@@ -1,4 +1,4 @@
-"""Which statements are groups, and what becomes of nests that are made into ones."""
+"""Which statements are groups, and what becomes of nests that are result into ones."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ocannl.ir.index import TRUE, Affine, Bound, Cond, Sym
 from ocannl.ir.loops import (
     AccessMode,
     Apply,
+    BindIndex,
     Body,
     Buf,
+    Const,
     Expr,
     For,
-    MemorySpace,
     If,
     Let,
     Load,
     Local,
-    Const,
-    BindIndex,
+    MemorySpace,
     Poll,
     Proc,
     Ref,
@@ -57,8 +57,8 @@ def load(of: Buf, *at: Affine | Sym | int) -> Load:
 
 
 def nested(syms: tuple[Sym, ...], *body: Stmt) -> Stmt:
-    for each in reversed(syms):
-        body = (loop(each, body),)
+    for sym in reversed(syms):
+        body = (loop(sym, body),)
     (stmt,) = body
     return stmt
 
@@ -70,108 +70,108 @@ ZERO = Const(0, float32)
 
 
 def lines(stmt: Stmt) -> list[str]:
-    return [line.strip() for line in print_proc(Proc("it", (), (), (stmt,))).splitlines()[1:]]
+    return [line.strip() for line in print_proc(Proc("p", (), (), (stmt,))).splitlines()[1:]]
 
 
 def group(stmt: Stmt) -> FusionGroup:
-    made = group_of(stmt, Namer())
-    assert made is not None
-    return made
+    result = group_of(stmt, Namer())
+    assert result is not None
+    return result
 
 
-def summed(acc: Buf = ACC, start: Expr = ZERO, over: Sym = K) -> Body:
-    return Local(acc), Store(ref(acc), start), nested((over,), Update(ref(acc), ADD, load(X, over)))
+def summed(acc: Buf = ACC, init: Expr = ZERO, over: Sym = K) -> Body:
+    return Local(acc), Store(ref(acc), init), nested((over,), Update(ref(acc), ADD, load(X, over)))
 
 
 # ---------------------------------------------------------------------------------------------------------------- nests
 
 
-def test_a_map_is_a_group_without_sums() -> None:
-    made = group(nested((I, J), Store(ref(W, J, I), load(X, I))))
-    assert (made.syms, made.reductions, len(made.epilogue)) == ((I, J), (), 1)
-    assert made.writes == [ref(W, J, I)] and made.reads == [ref(X, I)]
+def test_a_map_is_a_group_without_reductions() -> None:
+    result = group(nested((I, J), Store(ref(W, J, I), load(X, I))))
+    assert (result.syms, result.reductions, len(result.epilogue)) == ((I, J), (), 1)
+    assert result.writes == [ref(W, J, I)] and result.reads == [ref(X, I)]
 
 
-def test_a_sum_moves_into_a_register() -> None:
+def test_a_reduction_accumulates_in_a_register() -> None:
     stmt = nested((K, I), Update(ref(Y, I), ADD, load(W, I, K)))
     assert lines(group(stmt).stmt()) == [
         "for i in 0..8:", "local acc: f32 reg", "acc = y[i]", "for k in 0..8:", "acc += w[i, k]", "y[i] = acc",
     ]  # fmt: skip
 
 
-def test_guards_go_where_their_loops_are() -> None:
+def test_guards_are_split_between_parallel_and_reduction_loops() -> None:
     guard = Cond((Affine.of(I) - 1, Affine.of(K) - 2))
-    made = group(nested((I, K), If(guard, (Update(ref(Y, I), MAX, load(W, I, K)),))))
-    assert str(made.cond) == "i-1 >= 0" and str(made.reductions[0].cond) == "k-2 >= 0"
+    result = group(nested((I, K), If(guard, (Update(ref(Y, I), MAX, load(W, I, K)),))))
+    assert str(result.cond) == "i-1 >= 0" and str(result.reductions[0].cond) == "k-2 >= 0"
 
 
-def test_with_a_start_all_cells_are_written() -> None:
+def test_with_an_initial_value_all_cells_are_written() -> None:
     guard = Cond((Affine.of(I) - 1,))
     nest = nest_of(nested((I, K), If(guard, (Update(ref(Y, I), MAX, load(W, I, K)),))))
     assert nest is not None
-    made = group_of_nest(nest, Namer(), ZERO)
-    assert made is not None and made.cond == TRUE and made.reductions[0].cond == guard and made.reductions[0].init == ZERO
+    result = group_of_nest(nest, Namer(), ZERO)
+    assert result is not None and result.cond == TRUE and result.reductions[0].cond == guard and result.reductions[0].init == ZERO
 
 
-def test_an_update_that_meets_each_cell_once_needs_no_register() -> None:
-    made = group(nested((I,), Update(ref(Y, I), ADD, load(X, I))))
-    assert made.reductions == () and isinstance(made.epilogue[0], Update)
-    own = group(nested((I,), Update(ref(Y, I), MUL, load(Y, I))))
-    assert own.reductions == () and own.reads == [ref(Y, I)]
+def test_an_update_without_reduction_needs_no_register() -> None:
+    result = group(nested((I,), Update(ref(Y, I), ADD, load(X, I))))
+    assert result.reductions == () and isinstance(result.epilogue[0], Update)
+    self_update = group(nested((I,), Update(ref(Y, I), MUL, load(Y, I))))
+    assert self_update.reductions == () and self_update.reads == [ref(Y, I)]
 
 
-def test_a_statement_alone_is_a_group_of_one_cell() -> None:
+def test_a_single_statement_is_a_group_without_loops() -> None:
     assert group(Store(ref(S), load(X, 3))).syms == ()
     assert lines(group(nested((K,), Update(ref(S), ADD, load(X, K)))).stmt())[0] == "if true:"
 
 
 NO_GROUP: dict[str, Callable[[], Stmt]] = {
-    "the last of several stores counts": lambda: nested((I, J), Store(ref(Y, I), load(X, J))),
-    "what it reads was written by another iteration": lambda: nested((I,), Store(ref(Y, I), load(Y, 0))),
-    "a running sum": lambda: nested((sym("n", 7),), Update(ref(Y, 1), ADD, load(Y, 2))),
-    "a sum of what it adds to": lambda: nested((I, K), Update(ref(Y, I), ADD, load(Y, I))),
-    "cells that windows share": lambda: nested((O, M, K), Update(ref(Y, Affine.of(O) + M), ADD, load(X, K))),
-    "a loop over a part of its range": lambda: replace(nested((I,), Store(ref(Y, I), ZERO)), lo=Bound.lower(1)),
-    "every other iteration": lambda: replace(nested((I,), Store(ref(Y, I), ZERO)), step=2),
+    "several stores to one cell": lambda: nested((I, J), Store(ref(Y, I), load(X, J))),
+    "a read of a cell that another iteration writes": lambda: nested((I,), Store(ref(Y, I), load(Y, 0))),
+    "a prefix sum": lambda: nested((sym("n", 7),), Update(ref(Y, 1), ADD, load(Y, 2))),
+    "a reduction that reads its target": lambda: nested((I, K), Update(ref(Y, I), ADD, load(Y, I))),
+    "overlapping windows": lambda: nested((O, M, K), Update(ref(Y, Affine.of(O) + M), ADD, load(X, K))),
+    "a partial loop": lambda: replace(nested((I,), Store(ref(Y, I), ZERO)), lo=Bound.lower(1)),
+    "a strided loop": lambda: replace(nested((I,), Store(ref(Y, I), ZERO)), step=2),
     "two branches": lambda: If(Cond((Affine.of(I),)), (Store(ref(S), ZERO),), (Store(ref(S), load(X, 0)),)),
-    "a picked place": lambda: BindIndex(K, Const(1, int64), (Store(ref(Y, K), ZERO),)),
+    "an indirect index": lambda: BindIndex(K, Const(1, int64), (Store(ref(Y, K), ZERO),)),
     "a poll": lambda: nested((I,), Poll(), Store(ref(Y, I), ZERO)),
     "two loops": lambda: nested((I,), nested((J,), Store(ref(W, I, J), ZERO)), nested((K,), Store(ref(W, I, K), ZERO))),
-    "a filled array": lambda: nested((I,), Local(ACC, 0), Store(ref(Y, I), load(ACC))),
-    "an array that is no sum": lambda: nested((I,), Local(ACC), Store(ref(ACC), ZERO), Store(ref(Y, I), load(ACC))),
-    "a sum that nothing begins": lambda: nested((I,), Local(ACC), summed()[2], Store(ref(Y, I), load(ACC))),
-    "a loop behind the tail": lambda: nested((I,), *summed(), Store(ref(Y, I), load(ACC)), nested((J,), Poll())),
+    "an initialized local array": lambda: nested((I,), Local(ACC, 0), Store(ref(Y, I), load(ACC))),
+    "a local array without reduction": lambda: nested((I,), Local(ACC), Store(ref(ACC), ZERO), Store(ref(Y, I), load(ACC))),
+    "a reduction without initial value": lambda: nested((I,), Local(ACC), summed()[2], Store(ref(Y, I), load(ACC))),
+    "a loop after the epilogue": lambda: nested((I,), *summed(), Store(ref(Y, I), load(ACC)), nested((J,), Poll())),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NO_GROUP)
-def test_no_group(name: str) -> None:
+def test_unsupported_statements_are_no_groups(name: str) -> None:
     assert group_of(NO_GROUP[name](), Namer()) is None
 
 
 # --------------------------------------------------------------------------------------------------------------- groups
 
 
-def test_sums_and_what_follows() -> None:
-    other = summed(B, load(Y, I), J)
+def test_reductions_with_an_epilogue() -> None:
+    second = summed(B, load(Y, I), J)
     total = Apply(ADD, (load(ACC), load(B)))
-    tail = Let("h", total), Store(ref(Y, I), Var("h", float32)), Update(ref(W, I, I), ADD, Var("h", float32))
-    stmt = nested((I,), *summed(), *other, *tail)
-    made = group(stmt)
-    assert [each.acc for each in made.reductions] == [ACC, B] and made.epilogue == tail and made.syms == (I,)
-    assert made.writes == [ref(Y, I), ref(W, I, I)]
-    assert made.reads == [ref(X, K), ref(Y, I), ref(X, J)]  # and not of registers
-    assert made.stmt() == stmt
+    epilogue = Let("h", total), Store(ref(Y, I), Var("h", float32)), Update(ref(W, I, I), ADD, Var("h", float32))
+    stmt = nested((I,), *summed(), *second, *epilogue)
+    result = group(stmt)
+    assert [reduction.acc for reduction in result.reductions] == [ACC, B] and result.epilogue == epilogue and result.syms == (I,)
+    assert result.writes == [ref(Y, I), ref(W, I, I)]
+    assert result.reads == [ref(X, K), ref(Y, I), ref(X, J)]  # without accumulators
+    assert result.stmt() == stmt
 
 
-def test_a_group_of_one_cell_is_a_block() -> None:
+def test_a_group_without_loops_is_a_block() -> None:
     stmt = If(TRUE, (*summed(), Store(ref(S), load(ACC)), Store(ref(Y, 0), load(ACC))))
     assert group(stmt).syms == () and group(stmt).stmt() == stmt
 
 
-def test_names_are_new() -> None:
+def test_names_are_fresh() -> None:
     nest = nest_of(nested((I, K), Update(ref(Y, I), ADD, load(W, I, K))))
     assert nest is not None
-    made = group_of_nest(nest, Namer(["acc"]))
-    assert made is not None and made.reductions[0].acc.name == "acc_2"
-    assert isinstance(made.stmt(), For)
+    result = group_of_nest(nest, Namer(["acc"]))
+    assert result is not None and result.reductions[0].acc.name == "acc_2"
+    assert isinstance(result.stmt(), For)

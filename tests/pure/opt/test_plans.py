@@ -1,4 +1,4 @@
-"""However a group is planned, it computes the same: random groups, and any legal plan for each."""
+"""Random groups compute equal results with every legal plan."""
 
 from __future__ import annotations
 
@@ -23,82 +23,88 @@ from ocannl.testing.groups import Made, group, plain_plan, realized, tiled_plan
 TARGETS = [Capabilities(vector_bytes=size, vector_registers=16 * (1 + size // 64)) for size in (0, 16, 32, 64)]
 
 
-def plans(random: Random, made: Made) -> list[Plan]:
-    chosen = [model_plan(made.group, target) for target in TARGETS]
-    tiles = [tiled_plan(random, made.group) for _ in range(3)]
-    return [*chosen, plain_plan(random, made.group), *(tile for tile in tiles if tile is not None)]
+def plans(random: Random, sample: Made) -> list[Plan]:
+    model_plans = [model_plan(sample.group, target) for target in TARGETS]
+    tiles = [tiled_plan(random, sample.group) for _ in range(3)]
+    return [*model_plans, plain_plan(random, sample.group), *(tile for tile in tiles if tile is not None)]
 
 
-@pytest.mark.parametrize("short", [0, machine.MAX_UNROLLED_EPILOGUE_OPS])
-def test_any_plan_computes_the_same(seeds: range, short: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "MAX_UNROLLED_EPILOGUE_OPS", short)
+@pytest.mark.parametrize("max_ops", [0, machine.MAX_UNROLLED_EPILOGUE_OPS])
+def test_any_plan_computes_equal_results(seeds: range, max_ops: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "MAX_UNROLLED_EPILOGUE_OPS", max_ops)
     for seed in seeds:
         random = Random(seed)
-        made = group(random)
-        plainly = made.proc(made.group.stmt())
-        verify(plainly, "optimized")
-        wanted = interpret(plainly, made.arrays)
-        for how in plans(random, made):
-            proc = realized(plainly, made.group, how)
-            text = f"group {seed}, {how}\n{print_proc(plainly)}\n"
+        sample = group(random)
+        unscheduled = sample.proc(sample.group.stmt())
+        verify(unscheduled, "optimized")
+        wanted = interpret(unscheduled, sample.arrays)
+        for plan in plans(random, sample):
+            proc = realized(unscheduled, sample.group, plan)
+            text = f"group {seed}, {plan}\n{print_proc(unscheduled)}\n"
             try:
                 verify(proc, "optimized")
-                got = interpret(proc, made.arrays)
-            except Exception as wrong:
-                raise AssertionError(f"{text}{wrong}") from wrong
+                got = interpret(proc, sample.arrays)
+            except Exception as error:
+                raise AssertionError(f"{text}{error}") from error
             for node, array in wanted.items():
                 assert np.array_equal(got[node], array), f"{text}{print_proc(proc)}\n{array}\n{got[node]}"
 
 
-def test_a_statement_is_the_group_that_it_was_made_from(seeds: range) -> None:
+def test_statements_of_groups_are_recognized(seeds: range) -> None:
     for seed in seeds:
-        made = group(Random(seed)).group
-        if made.reductions or len(made.epilogue) > 1 or not isinstance(made.epilogue[0], Update):
-            again = group_of(made.stmt(), Namer())
-            assert again is not None and again.stmt() == made.stmt()
-            assert (again.syms, len(again.reductions), again.epilogue) == (made.syms, len(made.reductions), made.epilogue)
+        sample = group(Random(seed)).group
+        if sample.reductions or len(sample.epilogue) > 1 or not isinstance(sample.epilogue[0], Update):
+            result = group_of(sample.stmt(), Namer())
+            assert result is not None and result.stmt() == sample.stmt()
+            assert (result.syms, len(result.reductions)) == (sample.syms, len(sample.reductions))
+            assert result.epilogue == sample.epilogue
 
 
 @pytest.fixture(scope="module")
 def seen() -> Counter[str]:
-    """What there is in some of the groups, and in their plans."""
-    found: Counter[str] = Counter()
+    """Counts features of random groups and of their plans."""
+    features: Counter[str] = Counter()
     for seed in range(150):
         random = Random(seed)
-        made = group(random)
-        one = made.group
-        found.update([f"{len(one.loops)} kept", f"{len(one.epilogue)} in the tail"])
-        found.update(f"{len(each.loops)} reduced by {each.update.op}" for each in one.reductions)
-        found.update(type(stmt).__name__ for stmt in one.epilogue)
-        found.update(["guarded group"] if not one.cond.is_true else [])
-        found.update("guarded sum" for each in one.reductions if not each.cond.is_true)
-        found.update("choice" for value in one.values for node in walk(value) if isinstance(node, When))
-        found.update(["in place"] if {r.buf for r in one.reads} & {r.buf for r in one.writes} else [])
-        for how in plans(random, made):
-            found.update([type(how).__name__])
-            if isinstance(how, TilePlan):
-                found.update([f"{len(how.tile_sizes)} tiles", "dot form" if how.vector in how.reduction_syms else "columns"])
-                found.update(["panels"] if how.packed_operands else [])
-                found.update(["blocks"] if how.k_block else [])
-                loops = [s for s in walk(realized(made.proc(one.stmt()), one, how).body) if isinstance(s, For)]
-                found.update(loop.mode.value for loop in loops)
-                found.update("odd lanes" for s in loops if s.mode is Mode.VECTORIZED and s.sym.extent not in (4, 8, 16))
-    return found
+        sample = group(random)
+        fusion_group = sample.group
+        features.update([f"{len(fusion_group.loops)} parallel", f"{len(fusion_group.epilogue)} final"])
+        for reduction in fusion_group.reductions:
+            features.update([f"{len(reduction.loops)} reduced by {reduction.update.op}"])
+            features.update(["guarded reduction"] if not reduction.cond.is_true else [])
+        features.update(type(stmt).__name__ for stmt in fusion_group.epilogue)
+        features.update(["guarded group"] if not fusion_group.cond.is_true else [])
+        features.update("choice" for value in fusion_group.values for node in walk(value) if isinstance(node, When))
+        read, written = ({r.buf for r in refs} for refs in (fusion_group.reads, fusion_group.writes))
+        features.update(["in place"] if read & written else [])
+        for plan in plans(random, sample):
+            features.update([type(plan).__name__])
+            if isinstance(plan, TilePlan):
+                features.update([f"{len(plan.tile_sizes)} tiles"])
+                features.update(["partial sums" if plan.vector in plan.reduction_syms else "outputs"])
+                features.update(["packed operands"] if plan.packed_operands else [])
+                features.update(["blocks"] if plan.k_block else [])
+                proc = realized(sample.proc(fusion_group.stmt()), fusion_group, plan)
+                loops = [s for s in walk(proc.body) if isinstance(s, For)]
+                features.update(loop.mode.value for loop in loops)
+                vectors = [s for s in loops if s.mode is Mode.VECTORIZED]
+                features.update("odd lanes" for s in vectors if s.sym.extent not in (4, 8, 16))
+    return features
 
 
-@pytest.mark.parametrize("what", [
-    *(f"{n} kept" for n in range(4)), "1 reduced by add", "2 reduced by add", "3 reduced by add", "0 reduced by add",
-    "1 reduced by max", "1 reduced by mul", "1 in the tail", "2 in the tail", "3 in the tail", "4 in the tail", "Let",
-    "Store", "Update", "guarded group", "guarded sum", "choice", "in place", "ScalarPlan", "TilePlan", "1 tiles", "2 tiles",
-    "3 tiles", "0 tiles", "dot form", "columns", "panels", "blocks", "lanes", "unrolled", "odd lanes",
+@pytest.mark.parametrize("feature", [
+    *(f"{n} parallel" for n in range(4)), "1 reduced by add", "2 reduced by add", "3 reduced by add", "0 reduced by add",
+    "1 reduced by max", "1 reduced by mul", "1 final", "2 final", "3 final", "4 final", "Let", "Store", "Update",
+    "guarded group", "guarded reduction", "choice", "in place", "ScalarPlan", "TilePlan", "0 tiles", "1 tiles", "2 tiles",
+    "3 tiles", "partial sums", "outputs", "packed operands", "blocks", "lanes", "unrolled", "odd lanes",
 ])  # fmt: skip
-def test_there_is_some_of_everything(seen: Counter[str], what: str) -> None:
-    assert seen[what]
+def test_every_feature_occurs(seen: Counter[str], feature: str) -> None:
+    assert seen[feature]
 
 
-def test_a_seed_says_everything() -> None:
+def test_groups_are_determined_by_the_seed() -> None:
     def text(seed: int) -> str:
-        made = group(Random(seed))
-        return print_proc(made.proc(made.group.stmt())) + str([a.tolist() for a in made.arrays.values()])
+        sample = group(Random(seed))
+        return print_proc(sample.proc(sample.group.stmt())) + str([a.tolist() for a in sample.arrays.values()])
 
     assert [text(seed) for seed in range(20)] == [text(seed) for seed in range(20)]

@@ -30,44 +30,43 @@ def check(name: str, proc: Proc) -> None:
 def test_any_schedule_computes_equal_results(schedules: range) -> None:
     for seed in schedules:
         random = Random(f"schedules {seed}")
-        made, asked = sample(random)
-        lowered = lower(made.code, "step")
+        program, keep_reasons = sample(random)
+        lowered = lower(program.code, "step")
         words, proc = "", lowered
         try:
-            some = drawn(random, lowered, asked, Capabilities(), check)
-            words, proc = some.words, some.proc
-            symbols = {sym: made.symbols[sym] for sym in proc.syms}
+            schedule = drawn(random, lowered, keep_reasons, Capabilities(), check)
+            words, proc = schedule.words, schedule.proc
+            symbols = {sym: program.symbols[sym] for sym in proc.syms}
             claims = Claims(seed)
-            got = interpret(proc, made.arrays, symbols, made.merged, claims.watch, claims)
+            got = interpret(proc, program.arrays, symbols, program.merged, claims.watch, claims)
             assert not claims.races, claims.races[0]
-        except Exception as wrong:
-            raise AssertionError(f"seed {seed}: {words}\n{print_proc(lowered)}\n{print_proc(proc)}\n{wrong}") from wrong
-        want = evaluate(made.code, made.arrays, made.symbols, made.merged)
-        wrong = difference(want, got, made.tolerance)
-        assert not wrong, f"seed {seed}: {words}\n{print_proc(lowered)}\n{print_proc(proc)}\n{wrong}"
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {words}\n{print_proc(lowered)}\n{print_proc(proc)}\n{error}") from error
+        want = evaluate(program.code, program.arrays, program.symbols, program.merged)
+        message = difference(want, got, program.tolerance)
+        assert not message, f"seed {seed}: {words}\n{print_proc(lowered)}\n{print_proc(proc)}\n{message}"
 
 
 @pytest.fixture(scope="module")
 def seen() -> Counter[str]:
     """Counts features of the drawn programs and schedules."""
-    found: Counter[str] = Counter()
+    features: Counter[str] = Counter()
     for seed in range(150):
         random = Random(f"schedules {seed}")
-        made, asked = sample(random)
-        some = drawn(random, lower(made.code, "step"), asked, Capabilities())
-        found.update(some.words.split(", "))
-        text = print_proc(some.proc)
-        words = (" lanes", " unrolled", "claimed by", "poll", "arena at", "pick ", "stream ")
-        found.update(word for word in words if word in text)
-        found.update(["turned"] if "@(" in text else [])
-    return found
+        program, keep_reasons = sample(random)
+        schedule = drawn(random, lower(program.code, "step"), keep_reasons, Capabilities())
+        features.update(schedule.words.split(", "))
+        text = print_proc(schedule.proc)
+        markers = (" lanes", " unrolled", "claimed by", "poll", "arena at", "pick ", "stream ")
+        features.update(marker for marker in markers if marker in text)
+        features.update(["permuted"] if "@(" in text else [])
+    return features
 
 
-@pytest.mark.parametrize("what", [
+@pytest.mark.parametrize("feature", [
     "vectors of 0 bytes", "vectors of 64 bytes", "no fuse_epilogues", "no choose_layouts", "no fuse_outer_loops",
     "no inline_producers", "any choose_layouts", "any schedule", "any prefetch", "any parallelize", "any insert_polls",
-    " lanes", " unrolled", "claimed by", "poll", "arena at",
-    "pick ", "turned", "stream ",
+    " lanes", " unrolled", "claimed by", "poll", "arena at", "pick ", "permuted", "stream ",
 ])  # fmt: skip
-def test_there_is_some_of_everything(seen: Counter[str], what: str) -> None:
-    assert seen[what] > 1
+def test_every_feature_occurs(seen: Counter[str], feature: str) -> None:
+    assert seen[feature] > 1

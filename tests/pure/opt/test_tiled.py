@@ -16,13 +16,13 @@ from ocannl.ir.loops import (
     Apply,
     Buf,
     Cast,
+    Const,
     Expr,
     For,
-    MemorySpace,
     Let,
     Load,
+    MemorySpace,
     Mode,
-    Const,
     Proc,
     Ref,
     Store,
@@ -43,7 +43,7 @@ from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, local_buffe
 from ocannl.opt.analysis.nests import loads
 from ocannl.opt.schedule.build import build_loops
 from ocannl.opt.schedule.plan import ScalarPlan, TilePlan, model_plan
-from ocannl.opt.schedule.plan.register_tiles import load_imbalance, best_tile_plan
+from ocannl.opt.schedule.plan.register_tiles import best_tile_plan, load_imbalance
 from ocannl.testing.groups import realized
 
 SSE, AVX, AVX512 = (Capabilities(vector_bytes=size, vector_registers=16 + size // 64 * 16) for size in (16, 32, 64))

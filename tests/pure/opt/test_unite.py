@@ -1,4 +1,4 @@
-"""Arrays that are computed once, and what makes them others."""
+"""Global value numbering over arrays: which arrays are equal, and which writes invalidate this."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def node(label: str, *dims: int, role: Role = Role.RESULT) -> TNode:
 
 
 SOURCE = node("source", 5, 5, role=Role.STATE)
-ONE, OTHER, LAST = node("one"), node("other"), node("last")
+FIRST, SECOND, LAST = node("first"), node("second"), node("last")
 
 
 def total(to: TNode, rows: str, columns: str, op: Op = ADD) -> Assign:
-    """Over all cells, or over the diagonal."""
+    """Reduces all cells of the source, or its diagonal if rows and columns are the same symbol."""
     syms = {name: Sym(name, 0, 4) for name in dict.fromkeys(rows + columns)}
     cell = Read(SOURCE, (Affine.of(syms[rows]), Affine.of(syms[columns])))
     return Assign(to, op, True, (Piece(tuple(syms.values()), (), cell),))
@@ -36,7 +36,7 @@ def put(to: TNode, value: Value) -> Assign:
 
 
 def both() -> Assign:
-    return put(LAST, Apply(BY_NAME["mul"], (Read(ONE, ()), Read(OTHER, ()))))
+    return put(LAST, Apply(BY_NAME["mul"], (Read(FIRST, ()), Read(SECOND, ()))))
 
 
 def change() -> Assign:
@@ -46,13 +46,13 @@ def change() -> Assign:
 
 
 def reads(*code: Comp) -> str:
-    """What the last statement is."""
+    """Returns the last statement of the optimized program."""
     proc = eliminate_dead_code(eliminate_equal_arrays(decide_placement(lower(Seq(code), "step"), {})))
     return print_proc(proc).splitlines()[-1].strip()
 
 
-def test_sums_under_other_names() -> None:
-    assert reads(total(ONE, "i", "j"), total(OTHER, "k", "l"), both()) == "last = one * one"
+def test_alpha_equivalent_reductions_are_equal() -> None:
+    assert reads(total(FIRST, "i", "j"), total(SECOND, "k", "l"), both()) == "last = first * first"
 
 
 @pytest.mark.parametrize(
@@ -62,33 +62,33 @@ def test_sums_under_other_names() -> None:
         (("i", "j"), (), ("i", "j", MAX)),
     ],
 )  # fmt: skip
-def test_others(first: tuple[str, str], between: tuple, second: tuple) -> None:
-    code = total(ONE, *first), *(each() for each in between), total(OTHER, *second), both()
-    assert reads(*code) == "last = one * other"
+def test_different_arrays_are_not_equal(first: tuple[str, str], between: tuple, second: tuple) -> None:
+    code = total(FIRST, *first), *(statement() for statement in between), total(SECOND, *second), both()
+    assert reads(*code) == "last = first * second"
 
 
-def test_what_is_written_again_is_no_longer_the_same() -> None:
-    again = put(ONE, Number(2))
-    assert reads(total(ONE, "i", "j"), total(OTHER, "i", "j"), again, both()) == "last = one * other"
-    more = Assign(ONE, ADD, False, (Piece((), (), Number(2)),))
-    assert reads(total(ONE, "i", "j"), more, total(OTHER, "i", "j"), both()) == "last = one * other"
-    same = Assign(OTHER, ADD, False, (Piece((), (), Number(2)),))
-    assert reads(total(ONE, "i", "j"), more, total(OTHER, "i", "j"), same, both()) == "last = one * one"
+def test_a_write_invalidates_equality() -> None:
+    overwrite = put(FIRST, Number(2))
+    assert reads(total(FIRST, "i", "j"), total(SECOND, "i", "j"), overwrite, both()) == "last = first * second"
+    update = Assign(FIRST, ADD, False, (Piece((), (), Number(2)),))
+    assert reads(total(FIRST, "i", "j"), update, total(SECOND, "i", "j"), both()) == "last = first * second"
+    equal_update = Assign(SECOND, ADD, False, (Piece((), (), Number(2)),))
+    assert reads(total(FIRST, "i", "j"), update, total(SECOND, "i", "j"), equal_update, both()) == "last = first * first"
 
 
-def test_what_was_read_on_the_way_stays() -> None:
-    middle = put(node("middle", role=Role.STATE), Read(OTHER, ()))
-    more = [Assign(each, ADD, False, (Piece((), (), Number(2)),)) for each in (ONE, OTHER)]
-    code = total(ONE, "i", "j"), more[0], total(OTHER, "i", "j"), middle, more[1], both()
-    assert reads(*code) == "last = one * other"
+def test_arrays_with_intermediate_reads_are_kept() -> None:
+    middle = put(node("middle", role=Role.STATE), Read(SECOND, ()))
+    updates = [Assign(target, ADD, False, (Piece((), (), Number(2)),)) for target in (FIRST, SECOND)]
+    code = total(FIRST, "i", "j"), updates[0], total(SECOND, "i", "j"), middle, updates[1], both()
+    assert reads(*code) == "last = first * second"
 
 
-def test_zeros_of_two_signs_are_not_equal() -> None:
+def test_zeros_of_different_sign_are_not_equal() -> None:
     first, second = (Apply(BY_NAME["div"], (Read(SOURCE, (Affine(), Affine())), Number(zero))) for zero in (0.0, -0.0))
-    assert reads(put(ONE, first), put(OTHER, second), both()) == "last = one * other"
-    assert reads(put(ONE, first), put(OTHER, first), both()) == "last = one * one"
+    assert reads(put(FIRST, first), put(SECOND, second), both()) == "last = first * second"
+    assert reads(put(FIRST, first), put(SECOND, first), both()) == "last = first * first"
 
 
-def test_nothing_to_do_is_the_same_program() -> None:
-    proc = decide_placement(lower(Seq((total(ONE, "i", "j"), total(OTHER, "i", "i"), both())), "step"), {})
+def test_an_unchanged_program_is_returned_by_identity() -> None:
+    proc = decide_placement(lower(Seq((total(FIRST, "i", "j"), total(SECOND, "i", "i"), both())), "step"), {})
     assert eliminate_equal_arrays(proc) is proc

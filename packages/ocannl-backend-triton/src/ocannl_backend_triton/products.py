@@ -103,14 +103,14 @@ def match_products(chain: Sequence[For], body: Body) -> tuple[MatrixProduct, ...
         matches = [
             _match_product(reduction, parallel, rows, reduction.outer[-1])
             for reduction in compatible
-            if _fits_one_block(reduction.outer[-1:])
+            if _fits_single_block(reduction.outer[-1:])
         ]
         products = tuple([product for product in matches if product is not None])
         best = max(best, products, key=len)
     return best
 
 
-def _fits_one_block(loops: Sequence[For]) -> bool:
+def _fits_single_block(loops: Sequence[For]) -> bool:
     """Whether one block covers the outermost of the loops."""
     return bool(loops) and is_full(loops[0]) and loops[0].sym.extent <= MAX_INNER_BLOCK
 

@@ -61,7 +61,8 @@ def is_surjective(pieces: Sequence[Piece], dims: Sequence[int]) -> bool:
     if size == 0:
         return True
     live = [p for p in pieces if not is_empty(p)]
-    covering = [p for p in live if p.when.is_true and not p.indirect and indices_are_injective(p.indices, indexed_loops(p))]
+    unguarded = [p for p in live if p.when.is_true and not p.indirect]
+    covering = [p for p in unguarded if indices_are_injective(p.indices, indexed_loops(p))]
     if any(_cells(p) == size for p in covering):
         return True
     return are_disjoint(covering) and sum(map(_cells, covering)) == size

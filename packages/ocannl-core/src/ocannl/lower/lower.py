@@ -26,15 +26,15 @@ from ocannl.ir.index import TRUE, Affine, Cond, Sym, SymKind, bounds_condition
 from ocannl.ir.loops import (
     AccessMode,
     Apply,
+    BindIndex,
     Body,
     Buf,
     Comment,
     Expr,
-    IndexValue,
     If,
+    IndexValue,
     Load,
     MemorySpace,
-    BindIndex,
     Proc,
     Ref,
     Stmt,
@@ -159,7 +159,9 @@ class _Routine:
         if not uses_accumulator and _reads_overwritten_cells(assign, must_fill or not injective):
             source = self._new_buf(f"{lhs.label}_before", lhs, lhs.precision, AccessMode.TEMP)
             body.append(self._copy_converted(source, target, origin))
-        accumulator = self._new_buf(f"{lhs.label}_sum", lhs, compute_type, AccessMode.TEMP) if uses_accumulator else target
+        accumulator = target
+        if uses_accumulator:
+            accumulator = self._new_buf(f"{lhs.label}_sum", lhs, compute_type, AccessMode.TEMP)
 
         if must_fill:
             start = 0 if op is None else types.neutral(op, compute_type).value

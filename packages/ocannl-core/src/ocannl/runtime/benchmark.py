@@ -52,7 +52,7 @@ class Autotuner:
 
 @dataclass(slots=True)
 class Benchmark:
-    """Implements `opt.search.Timer`."""
+    """Implements `opt.autotune.PlanBenchmark`."""
 
     autotuner: Autotuner
     deadline: float

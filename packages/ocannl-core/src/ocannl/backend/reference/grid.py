@@ -23,22 +23,23 @@ import numpy as np
 from ocannl.backend.reference import numbers
 from ocannl.backend.reference.analysis import Analysis
 from ocannl.base.errors import BackendError, VerifyError
+from ocannl.ir.accesses import determined_symbols
 from ocannl.ir.index import Affine, Cond, Sym
 from ocannl.ir.loops import (
     AccessMode,
     Apply,
+    BindIndex,
     Body,
     Buf,
     Cast,
+    Const,
     Expr,
     For,
-    IndexValue,
     If,
+    IndexValue,
     Let,
     Load,
     Local,
-    Const,
-    BindIndex,
     Ref,
     Store,
     Update,
@@ -46,7 +47,6 @@ from ocannl.ir.loops import (
     When,
     row_major,
 )
-from ocannl.ir.accesses import determined_symbols
 
 Array = np.ndarray[Any, Any]
 MAX_TEMPORARY_ELEMENTS = 4_000_000

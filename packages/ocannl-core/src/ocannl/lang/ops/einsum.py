@@ -47,9 +47,9 @@ def einsum(
 ) -> Tensor:
     """Generalized einsum of one to three operands.
 
-    `combine` is a primitive of as many operands (`mul` and `add` take any number), `reduce` an associative and
-    commutative one. Keyword names are identifiers of the spec: an int fixes a size or supplies a coefficient, an
-    `oc.Dim` captures the solved size.
+    `combine` is a primitive whose arity is the number of operands (`mul` and `add` take any number), `reduce` an
+    associative and commutative primitive. Keyword names are identifiers of the spec: an int fixes a size or supplies a
+    coefficient, an `oc.Dim` captures the solved size.
 
     Shapes: those of the spec.
     Grad:   through a sum or product the derivative of `combine`; through a maximum or minimum the same, split equally

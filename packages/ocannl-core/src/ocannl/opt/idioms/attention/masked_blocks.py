@@ -7,7 +7,7 @@ from ocannl.ir.loops import Apply, Cast, Expr, For, Const, When, loop
 from ocannl.ir.ops import DIV, MUL, SUB
 from ocannl.ir.walk import walk
 from ocannl.opt.idioms.attention.match_softmax import EXP
-from ocannl.opt.idioms.attention.match_softmax import LEAST as LOWEST
+from ocannl.opt.idioms.attention.match_softmax import NEG_INF as LOWEST
 
 
 def reached(keys: Sym, key: Sym, size: int, cond: Cond) -> For:

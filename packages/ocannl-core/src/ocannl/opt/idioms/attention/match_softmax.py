@@ -27,26 +27,26 @@ from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction
 from ocannl.opt.analysis.nests import unit_covering_loops, is_full, loads
 
 EXP = BY_NAME["exp"]
-LEAST = -float("inf")
+NEG_INF = -float("inf")
 
-Readers = Callable[[int, Buf], Iterable[tuple[int, FusionGroup]]]  # of what a statement writes to an array
+ReaderLookup = Callable[[int, Buf], Iterable[tuple[int, FusionGroup]]]  # of what a statement writes to an array
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
     """A group that reads cells which rows, or rows and a key, tell; in symbols of these, but for loops of its own."""
 
-    place: int
+    position: int
     group: FusionGroup
-    known: frozenset[Sym]  # its symbols that are rows or the key
+    bound_syms: frozenset[Sym]  # its symbols that are rows or the key
     key: Sym | None  # that of them which is the key
 
     @property
-    def own(self) -> tuple[For, ...]:
-        return tuple([loop for loop in self.group.loops if loop.sym not in self.known])
+    def free_loops(self) -> tuple[For, ...]:
+        return tuple([loop for loop in self.group.loops if loop.sym not in self.bound_syms])
 
     @property
-    def sum(self) -> Reduction | None:
+    def key_sum(self) -> Reduction | None:
         """Its only sum, from zero on, over keys alone."""
         match self.group.reductions:
             case (Reduction(Const(start), (key,), when, Update(_, op)) as found,):
@@ -54,17 +54,17 @@ class Seen:
                     return found
         return None
 
-    def kept(self, loops: Sequence[For]) -> Store | None:
+    def elementwise_store(self, loops: Sequence[For]) -> Store | None:
         """All that it does, if that is to write something for each iteration of the loops."""
         same = not self.group.reductions and len(self.group.loops) == len(loops)
-        store = self.store if same else None
+        store = self.only_store if same else None
         return store if store is not None and unit_covering_loops(store.ref, loops) == {loop.sym for loop in loops} else None
 
     @property
-    def store(self) -> Store | None:
+    def only_store(self) -> Store | None:
         """All that it does in the end, if that is to write something."""
         match self.group.epilogue:
-            case (Store() as only,) if not self.own:
+            case (Store() as only,) if not self.free_loops:
                 return only
         return None
 
@@ -155,12 +155,12 @@ def bare(value: Expr) -> Expr:
     return value
 
 
-def softmax_at(place: int, group: FusionGroup, readers: Readers) -> Softmax | None:
+def softmax_at(place: int, group: FusionGroup, readers: ReaderLookup) -> Softmax | None:
     """The one whose maximum the group is."""
     match group:
         case FusionGroup(rows, cond, (Reduction(Const(least), (key,), when, Update(acc, op, score)),), (Store() as top,)):
             ref, made = top.ref, top.value
-            if op is not MAX or least != LEAST or not cond.is_true or not when.is_true or bare(made) != Load(acc):
+            if op is not MAX or least != NEG_INF or not cond.is_true or not when.is_true or bare(made) != Load(acc):
                 return None
             if score.precision.family is not Family.FLOAT or not all(map(is_full, (*rows, key))):
                 return None
@@ -172,45 +172,45 @@ def softmax_at(place: int, group: FusionGroup, readers: Readers) -> Softmax | No
     seen = list(_seen(ref, readers(place, ref.buf), key.sym, is_named=False))
     every = (*rows, key)
     for each in seen:
-        if words.powers is None and (store := each.kept(every)) is not None and words.is_power(store.value):
+        if words.powers is None and (store := each.elementwise_store(every)) is not None and words.is_power(store.value):
             words.powers = store
-            places.append(each.place)
+            places.append(each.position)
     if words.powers is not None:
         seen = list(_seen(words.powers.ref, readers(places[-1], words.powers.ref.buf), key.sym))
     total = next((each for each in seen if _is_total(each, rows, words)), None)
-    if total is None or total.sum is None or total.store is None:
+    if total is None or total.key_sum is None or total.only_store is None:
         return None
-    words.total = total.store
-    places.append(total.place)
+    words.total = total.only_store
+    places.append(total.position)
     for each in seen:
-        if words.parts is None and (store := each.kept(every)) is not None and words.is_part(store.value):
+        if words.parts is None and (store := each.elementwise_store(every)) is not None and words.is_part(store.value):
             words.parts = store
-            places.append(each.place)
-            seen += _seen(store.ref, readers(each.place, store.ref.buf), key.sym)
+            places.append(each.position)
+            seen += _seen(store.ref, readers(each.position, store.ref.buf), key.sym)
     if not words.is_lasting:
         return None
-    mixed = [_mixture(each, words) for each in seen if each.place not in places]
+    mixed = [_mixture(each, words) for each in seen if each.position not in places]
     found = _together(words, rows, [each for each in mixed if each is not None])
-    return Softmax(rows, key, words, total.sum, total.store, found, tuple(places))
+    return Softmax(rows, key, words, total.key_sum, total.only_store, found, tuple(places))
 
 
 def _is_total(seen: Seen, rows: Sequence[For], words: Words) -> bool:
-    if seen.sum is None or seen.store is None or not words.is_power(seen.sum.update.value):
+    if seen.key_sum is None or seen.only_store is None or not words.is_power(seen.key_sum.update.value):
         return False
-    whole = len(seen.group.loops) == len(rows) and unit_covering_loops(seen.store.ref, rows) == {loop.sym for loop in rows}
-    return whole and bare(seen.store.value) == Load(seen.sum.update.ref)
+    whole = len(seen.group.loops) == len(rows) and unit_covering_loops(seen.only_store.ref, rows) == {loop.sym for loop in rows}
+    return whole and bare(seen.only_store.value) == Load(seen.key_sum.update.ref)
 
 
 def _mixture(seen: Seen, words: Words) -> Mixture | None:
     arrays = {store.ref.buf for store in words.stores}
-    if seen.sum is None or any(read(stmt.value) & arrays for stmt in seen.group.epilogue):
+    if seen.key_sum is None or any(read(stmt.value) & arrays for stmt in seen.group.epilogue):
         return None
-    match seen.sum.update.value:
+    match seen.key_sum.update.value:
         case Apply(op, (left, right)) if op is MUL:
             for weight, factor in ((left, right), (right, left)):
                 is_part = words.is_part(weight)
                 if (is_part or words.is_power(weight)) and not read(factor) & arrays:
-                    return Mixture(seen.place, seen.own, seen.sum, weight, factor, is_part, seen.group.epilogue)
+                    return Mixture(seen.position, seen.free_loops, seen.key_sum, weight, factor, is_part, seen.group.epilogue)
     return None
 
 

@@ -32,7 +32,7 @@ from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, local_buffe
 from ocannl.opt.analysis.nests import wrap_in_loops, as_statement
 from ocannl.opt.analysis.substitution import map_expr, substitute
 from ocannl.opt.idioms.attention.masked_blocks import reached
-from ocannl.opt.idioms.attention.match_softmax import EXP, LEAST, Mixture, Softmax, bare
+from ocannl.opt.idioms.attention.match_softmax import EXP, NEG_INF, Mixture, Softmax, bare
 from ocannl.opt.parallel.split_reductions import renamed
 
 EQ = BY_NAME["eq"]
@@ -60,7 +60,7 @@ class Running:
 
     def stmt(self) -> Stmt:
         body: list[Stmt] = []
-        for ref, start in ((self.top, LEAST), (self.total, 0.0)):
+        for ref, start in ((self.top, NEG_INF), (self.total, 0.0)):
             body += (Local(ref.buf), Store(ref, Const(start, self.wide)))
         for each, buf in zip(self.found.mixtures, self.mixed, strict=True):
             own, known = renamed(each.own, self.names)
@@ -128,13 +128,13 @@ class Running:
             update = replace(each.update, ref=acc, value=substitute(each.update.value, mine | known))
             sums = (Reduction(each.init, loops, each.cond.substitute(mine | known) & inside, update),)
         if not inside.is_true:
-            score = When(inside, score, Const(LEAST, self.wide))
+            score = When(inside, score, Const(NEG_INF, self.wide))
         return FusionGroup((loop(turn, ()),), TRUE, sums, (Store(Ref(buf, (Affine.of(turn),)), score),)).stmt()
 
     def seen(self, keys: Sym) -> For:
         """The loop over the blocks in which a row may have a score that is not the lowest of all."""
         match bare(self.score):
-            case When(cond, _, Const(least)) if least == LEAST:
+            case When(cond, _, Const(least)) if least == NEG_INF:
                 return reached(keys, self.found.key.sym, self.size, cond)
         return loop(keys, ())
 
@@ -146,7 +146,7 @@ class Running:
         power = local_buffer(self.names("power"), self.power, (self.size,))
         peak, turn = self.number("peak"), self.turn()
         base, scale = (Var(self.names(name), self.wide) for name in ("base", "scale"))
-        lowest, zero = Const(LEAST, self.wide), Const(0.0, self.wide)
+        lowest, zero = Const(NEG_INF, self.wide), Const(0.0, self.wide)
         body: list[Stmt] = [Local(score), self.scores(score, keys), Local(peak.buf), Store(peak, Load(self.top))]
         body.append(loop(turn, (Update(peak, MAX, Load(Ref(score, (Affine.of(turn),)))),)))
         body.append(Let(base.name, Apply(WHERE, (Apply(EQ, (Load(peak), lowest)), zero, Load(peak)))))
