@@ -53,6 +53,7 @@ class Way:
     threads: int = 1
     verify: str = "ends"
     machine: str = "here"
+    planning: str = "usual"
 
 
 def has_torch() -> bool:
@@ -65,7 +66,7 @@ def has_torch() -> bool:
 def compiled(network: Network, way: Way) -> Results:
     """Losses and what is kept of every step, and the parameters after the last one."""
     how = {"precision": way.kind, "cache": False, "verify": way.verify}
-    with oc.settings(**how), oc.Context(way.backend, threads=way.threads) as ctx, planned_for(way.machine, ctx.backend):
+    with oc.settings(**how), oc.Context(way.backend, threads=way.threads) as ctx:
         env, arrays = built(network, way.kind)
         loss = env["loss"]
         ctx.init(loss)
@@ -73,7 +74,8 @@ def compiled(network: Network, way: Way) -> Results:
             ctx[env[name]] = arrays[name]
         update = eval(network.optimizer, env)
         kept = {name: eval(name, env) for name in network.keep}
-        step = ctx.compile(oc.seq(train.grad_update(loss), update), keep=list(kept.values()))
+        with planned_for(way.machine, ctx.backend, way.planning):
+            step = ctx.compile(oc.seq(train.grad_update(loss), update), keep=list(kept.values()))
         results: dict[str, Array] = {}
         for number in range(network.STEPS):
             for name in network.fed:

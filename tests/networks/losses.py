@@ -73,7 +73,7 @@ def distance(net: Builder, x: Value) -> Term:
     ways = (
         (f"{d} ** 2", f"{d} ** 2"), (f"{d} * {d}", f"{d} * {d}"), (f"oc.abs({d})", f"absolute({d})"),
         (f"oc.where(oc.abs({d}) < 1, 0.5 * {d} * {d}, oc.abs({d}) - 0.5)",
-         f"F.huber_loss({x.name}, {target}, reduction='none')"),
+         f"F.huber_loss({d}, torch.zeros_like({d}), reduction='none')"),
         (f"oc.sqrt({d} * {d} + 0.01)", f"torch.sqrt({d} ** 2 + 0.01)"),
     )  # fmt: skip
     return closed(net, *net.choices.pick(ways), x.shape)

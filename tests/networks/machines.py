@@ -1,18 +1,21 @@
-"""Machines that programs are planned for: the one at hand, and others whose caches and vectors are smaller.
+"""Machines that programs are planned for: the one at hand, and others on which small arrays are large already.
 
 Plans depend on caches and vectors, code on the processor: with small caches, what large arrays are for (panels, blocks,
-streams, loops that several nests share) happens to small ones, on any processor.
+streams, loops that several nests share) happens to small ones, on any processor. So do thresholds of passes, which are
+numbers of `opt.machine_model`: where they are low, passes fire in networks of any size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 from unittest import mock
 
 from ocannl.ir.capabilities import Caches, Capabilities
+from ocannl.opt import machine_model
 
 SMALL = Caches(private_bytes=1 << 14, associativity=4, shared_bytes=1 << 18)
 MEDIUM = Caches(private_bytes=1 << 18, associativity=8, shared_bytes=1 << 21)
@@ -22,12 +25,50 @@ MACHINES: dict[str, Callable[[Capabilities], Capabilities]] = {
     "small caches": lambda given: replace(given, caches=SMALL),
     "vectors of 16 bytes": lambda given: replace(given, vector_bytes=16, vector_registers=16),
     "vectors of 32 bytes": lambda given: replace(given, vector_bytes=32, vector_registers=16, caches=MEDIUM),
+    "online softmax": lambda given: replace(given, online=True),
 }
+
+Thresholds = Mapping[str, object]
+EAGER: Thresholds = MappingProxyType({
+    "CONFLICT_STRIDE_BYTES": 64,
+    "L1_MIN_WAYS": 1,
+    "MAX_FUSION_SLOWDOWN": 1e9,
+    "MAX_REREAD_BYTES_PER_ROW": 1 << 24,
+    "MAX_UNROLLED_EPILOGUE_OPS": 20,
+    "MIN_BYTES_SAVED": 0,
+    "MIN_CHUNK_OPS": 1 << 6,
+    "MIN_KEYS": 2,
+    "KEY_BLOCK": 4,
+    "MIN_LOOP_ORDER_SAVING": 0.0,
+    "MIN_NONTEMPORAL_BYTES": 1 << 8,
+    "MIN_OPERAND_REUSE": 2,
+    "MIN_OUTER_TRIPS": 2,
+    "MIN_PARALLEL_OPS": 1 << 8,
+    "MIN_PARALLEL_TILE_CYCLES": 1 << 6,
+    "MIN_PREFETCHED_BYTES": 1 << 8,
+    "MIN_REDUCTION_PARTS": 2,
+    "MIN_REDUCTION_PER_BLOCK": 4,
+    "MIN_SIZE_RATIO": 0,
+    "MIN_SPLIT_ITERATIONS": 1 << 6,
+    "MIN_TERMS_PER_COPIED_CELL": 4,
+    "POLL_INTERVAL_OPS": 1 << 12,
+})  # fmt: skip
+PLANNING: dict[str, Thresholds] = {
+    "usual": {},
+    "eager": EAGER,
+    "eager in parallel": {
+        **EAGER, "MAX_HOISTING_SLOWDOWN": 1e9, "MIN_HOISTED_BYTES": 0, "MIN_HOISTED_TRIPS": 2, "MIN_SHARING_NESTS": 1,
+    },
+}  # fmt: skip
+"""Hoisted loops are in the way of reductions that are fused with rows: a table for each of the two."""
 
 
 @contextmanager
-def planned_for(machine: str, backend: Any) -> Iterator[None]:
-    """Has the backend say that it compiles for such a machine."""
+def planned_for(machine: str, backend: Any, planning: str = "usual") -> Iterator[None]:
+    """Has the backend say that it compiles for such a machine, and passes compare with such thresholds."""
     described = MACHINES[machine](backend.capabilities)
-    with mock.patch.object(type(backend), "capabilities", described):
+    thresholds = PLANNING[planning]
+    assert thresholds.keys() <= vars(machine_model).keys()
+    capabilities = mock.patch.object(type(backend), "capabilities", described)
+    with capabilities, mock.patch.dict(vars(machine_model), thresholds):
         yield

@@ -24,7 +24,7 @@ from .compare import (
     judged,
 )
 from .generate import generate
-from .machines import MACHINES
+from .machines import MACHINES, PLANNING
 from .program import Network
 from .shrink import shrunk
 
@@ -41,12 +41,13 @@ BACKENDS = [name for name in ("llvm", "c") if usable(name)] or ["numpy"]
 
 
 def way_of(seed: int, network: Network) -> Way:
-    """Backends, numbers of threads, types and checks take turns; without PyTorch, derivatives that jump are compared
-    where rounding moves nothing across a jump."""
+    """Backends, threads, types, machines, thresholds and checks take turns; without PyTorch, derivatives that jump are
+    compared where rounding moves nothing across a jump."""
     kind = "float64" if seed % 4 == 3 or not (has_torch() or network.is_smooth) else "float32"
     backend = BACKENDS[seed % len(BACKENDS)]
     machine = list(MACHINES)[seed // 2 % len(MACHINES)] if seed % 3 else "here"
-    return Way(kind, backend, 1 + seed // 2 % 2, "every" if seed % 5 == 4 else "ends", machine)
+    planning = list(PLANNING)[seed % 7 % len(PLANNING)]
+    return Way(kind, backend, 1 + seed // 2 % 2, "every" if seed % 5 == 4 else "ends", machine, planning)
 
 
 def expected(seed: int, network: Network) -> list[Expected]:
