@@ -8,7 +8,7 @@ import pytest
 
 import ocannl as oc
 from ocannl import train
-from ocannl.runtime.profile import cut
+from ocannl.runtime.profile import partition
 from ocannl.runtime.program import links
 
 BATCH, LENGTH, WIDTH = 16, 32, 48
@@ -72,7 +72,7 @@ def test_forward_and_backward_share_a_loop(native):
 def test_profiles_have_a_row_per_member(native, queue):
     with oc.Context(native.name, threads=2, queue=queue) as context:
         routine, *_ = step(context)
-        pieces = cut(routine._program.rebuild())
+        pieces = partition(routine._program.rebuild())
         max_members = max(len(piece.members) for piece in pieces)
         before, usage = [context.get(node) for node in routine.outputs], context.arrays.usage()
         profile = routine.profile(calls=3)
@@ -98,7 +98,7 @@ def test_profiled_programs_compute_the_same(native):
         expected = [context.get(node) for node in routine.outputs]
         for node, array in inputs.items():
             context.set(node, array)
-        pieces = cut(routine._program.rebuild())
+        pieces = partition(routine._program.rebuild())
         context.arrays.allocate(piece.timestamps for piece in pieces if piece.timestamps)
         code = context.backend.compile([piece.proc for piece in pieces])
         for piece in pieces:

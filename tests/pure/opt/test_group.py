@@ -110,7 +110,8 @@ def test_with_an_initial_value_all_cells_are_written() -> None:
     nest = nest_of(nested((I, K), If(guard, (Update(ref(Y, I), MAX, load(W, I, K)),))))
     assert nest is not None
     result = group_of_nest(nest, Namer(), ZERO)
-    assert result is not None and result.cond == TRUE and result.reductions[0].cond == guard and result.reductions[0].init == ZERO
+    assert result is not None and result.cond == TRUE
+    assert result.reductions[0].cond == guard and result.reductions[0].init == ZERO
 
 
 def test_an_update_without_reduction_needs_no_register() -> None:
@@ -138,7 +139,7 @@ NO_GROUP: dict[str, Callable[[], Stmt]] = {
     "a poll": lambda: nested((I,), Poll(), Store(ref(Y, I), ZERO)),
     "two loops": lambda: nested((I,), nested((J,), Store(ref(W, I, J), ZERO)), nested((K,), Store(ref(W, I, K), ZERO))),
     "an initialized local array": lambda: nested((I,), Local(ACC, 0), Store(ref(Y, I), load(ACC))),
-    "a local array without reduction": lambda: nested((I,), Local(ACC), Store(ref(ACC), ZERO), Store(ref(Y, I), load(ACC))),
+    "a local array": lambda: nested((I,), Local(ACC), Store(ref(ACC), ZERO), Store(ref(Y, I), load(ACC))),
     "a reduction without initial value": lambda: nested((I,), Local(ACC), summed()[2], Store(ref(Y, I), load(ACC))),
     "a loop after the epilogue": lambda: nested((I,), *summed(), Store(ref(Y, I), load(ACC)), nested((J,), Poll())),
 }  # fmt: skip
@@ -158,7 +159,8 @@ def test_reductions_with_an_epilogue() -> None:
     epilogue = Let("h", total), Store(ref(Y, I), Var("h", float32)), Update(ref(W, I, I), ADD, Var("h", float32))
     stmt = nested((I,), *summed(), *second, *epilogue)
     result = group(stmt)
-    assert [reduction.acc for reduction in result.reductions] == [ACC, B] and result.epilogue == epilogue and result.syms == (I,)
+    assert [reduction.acc for reduction in result.reductions] == [ACC, B]
+    assert result.epilogue == epilogue and result.syms == (I,)
     assert result.writes == [ref(Y, I), ref(W, I, I)]
     assert result.reads == [ref(X, K), ref(Y, I), ref(X, J)]  # without accumulators
     assert result.stmt() == stmt

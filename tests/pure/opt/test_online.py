@@ -63,12 +63,12 @@ def blocks(monkeypatch):
     monkeypatch.setattr(pipeline, "online_softmax", lambda proc: online_softmax(proc, BLOCK))
 
 
-def computed(y, inputs, without=frozenset(), asked=()):
+def computed(y, inputs, without=frozenset(), asked=(), target=GRID):
     code = y.forward.elaborate()
     stages = {}
     asked = dict.fromkeys((y.node, *asked), "kept") | dict(code.keep_reasons)
-    proc = optimize(lower(code.comp, "step"), asked, GRID, stages.__setitem__, without)
-    verify(proc, "optimized" if "allocate_memory" in without else "placed", alignment_bytes=GRID.alignment_bytes)
+    proc = optimize(lower(code.comp, "step"), asked, target, stages.__setitem__, without)
+    verify(proc, "optimized" if "allocate_memory" in without else "placed", alignment_bytes=target.alignment_bytes)
     arrays = {each.node: each.numpy(oc.Context("numpy")) for each in inputs}
     return stages.get("online_softmax", proc), interpret(proc, arrays)
 
@@ -83,6 +83,16 @@ def test_attention(keys, mask):
     inputs, y, wanted = attention(19, keys, mask)
     proc, got = computed(y, inputs)
     assert len(nests(proc)) == 1, print_proc(proc)
+    np.testing.assert_allclose(got[y.node], wanted, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("keys", [17, 32, 48])
+@pytest.mark.parametrize("vector_bytes", [0, 16, 32])
+def test_definitions_around_scheduled_loops(vector_bytes, keys):
+    """Powers of a block are of scores less a number that is defined outside of their loop."""
+    inputs, y, wanted = attention(19, keys)
+    proc, got = computed(y, inputs, target=Capabilities(vector_bytes=vector_bytes, wants_online_softmax=True))
+    assert "let base" in print_proc(proc), print_proc(proc)
     np.testing.assert_allclose(got[y.node], wanted, rtol=2e-5, atol=2e-6)
 
 

@@ -1,4 +1,4 @@
-"""Register tiles: the loops that plans become, kept as text; and which plan the model takes."""
+"""Register tiles: the loops that plans become, group_over as text; and which plan the model takes."""
 
 from __future__ import annotations
 
@@ -78,33 +78,37 @@ def num(value: float) -> Const:
     return Const(value, float32)
 
 
-def fed(syms: tuple[Sym, ...], term: Expr, start: Expr, op: Op = ADD, cond: Cond = TRUE) -> tuple[Reduction, Load]:
-    """A sum, and what it comes to."""
-    acc = local_buffer("acc", term.precision, ())
-    return Reduction(start, tuple([loop(s, ()) for s in syms]), cond, Update(Ref(acc, ()), op, term)), Load(Ref(acc, ()))
+def reduce_over(
+    syms: tuple[Sym, ...], term: Expr, init: Expr, op: Op = ADD, cond: Cond = TRUE
+) -> tuple[Reduction, Load]:
+    """Returns a reduction and its result."""
+    acc = Ref(local_buffer("acc", term.precision, ()), ())
+    return Reduction(init, tuple([loop(s, ()) for s in syms]), cond, Update(acc, op, term)), Load(acc)
 
 
-def kept(syms: tuple[Sym, ...], *tail: Let | Store | Update, sums: tuple[Reduction, ...] = (), cond: Cond = TRUE) -> FusionGroup:
-    return FusionGroup(tuple([loop(s, ()) for s in syms]), cond, sums, tail)
+def group_over(
+    syms: tuple[Sym, ...], *epilogue: Let | Store | Update, reductions: tuple[Reduction, ...] = (), cond: Cond = TRUE
+) -> FusionGroup:
+    return FusionGroup(tuple([loop(s, ()) for s in syms]), cond, reductions, epilogue)
 
 
 def bufs_of(group: FusionGroup) -> tuple[Buf, ...]:
-    accs = {each.acc for each in group.reductions}
+    accs = {reduction.acc for reduction in group.reductions}
     return tuple([b for b in dict.fromkeys(r.buf for r in (*group.reads, *group.writes)) if b not in accs])
 
 
 def product(m: int, n: int, k: int) -> tuple[FusionGroup, tuple[Sym, Sym, Sym]]:
-    """Rows of `a` by rows of `b`, which lie along memory as the columns of the result do."""
+    """A matrix product in which `b` and the result are contiguous along the same loop."""
     a, b, c, (i, j, l) = buf("a", m, k), buf("b", k, n), out("c", m, n), (sym("i", m), sym("j", n), sym("k", k))
-    each, total = fed((l,), apply("mul", load(a, i, l), load(b, l, j)), num(0))
-    return kept((i, j), Store(ref(c, i, j), total), sums=(each,)), (i, j, l)
+    reduction, total = reduce_over((l,), apply("mul", load(a, i, l), load(b, l, j)), num(0))
+    return group_over((i, j), Store(ref(c, i, j), total), reductions=(reduction,)), (i, j, l)
 
 
 def dots(m: int, n: int, k: int) -> tuple[FusionGroup, tuple[Sym, Sym, Sym]]:
-    """As `product`, but what is summed lies along memory."""
+    """A matrix product in which both operands are contiguous along the reduction loop."""
     a, b, c, (i, j, l) = buf("a", m, k), buf("b", n, k), out("c", m, n), (sym("i", m), sym("j", n), sym("k", k))
-    each, total = fed((l,), apply("mul", load(a, i, l), load(b, j, l)), num(0))
-    return kept((i, j), Store(ref(c, i, j), total), sums=(each,)), (i, j, l)
+    reduction, total = reduce_over((l,), apply("mul", load(a, i, l), load(b, j, l)), num(0))
+    return group_over((i, j), Store(ref(c, i, j), total), reductions=(reduction,)), (i, j, l)
 
 
 Example = tuple[FusionGroup, TilePlan]
@@ -116,7 +120,7 @@ def columns() -> Example:
 
 
 def remainders() -> Example:
-    """Fewer rows in the last tile, and fewer lanes."""
+    """The last tile has fewer rows and fewer lanes."""
     group, (i, j, k) = product(5, 11, 3)
     return group, TilePlan(((i, 2), (j, 4)), (k,), j, 4, 1)
 
@@ -127,114 +131,115 @@ def dot_form() -> Example:
 
 
 def tail() -> Example:
-    """What follows on a sum: a bias for each row, a scale for each column, an update."""
+    """An epilogue with a bias per row, a scale per column, and an update."""
     m, n, k = 2, 4, 3
     a, b, bias, scale = buf("a", m, k), buf("b", k, n), buf("bias", m), buf("scale", n)
     c, d, (i, j, l) = out("c", m, n), out("d", m, n), (sym("i", m), sym("j", n), sym("k", k))
-    each, total = fed((l,), apply("mul", load(a, i, l), load(b, l, j)), apply("neg", load(bias, i)))
+    reduction, total = reduce_over((l,), apply("mul", load(a, i, l), load(b, l, j)), apply("neg", load(bias, i)))
     h = Var("h", float32)
     body = (
         Let("h", apply("mul", total, apply("exp", load(scale, j)))),
         Store(ref(c, i, j), h),
         Update(ref(d, i, j), ADD, apply("mul", h, h)),
     )
-    return kept((i, j), *body, sums=(each,)), TilePlan(((i, 2), (j, 4)), (l,), j, 4, 1)
+    return group_over((i, j), *body, reductions=(reduction,)), TilePlan(((i, 2), (j, 4)), (l,), j, 4, 1)
 
 
 def long_tail() -> Example:
-    """So much follows on a sum that it is written once for all rows, the last of which are fewer."""
+    """A long epilogue that is a loop over rows, with a partial tile."""
     group, (i, j, k) = product(7, 6, 3)
     (store,) = group.epilogue
     assert isinstance(store, Store)
-    long = replace(store, value=apply("tanh", apply("add", store.value, load(buf("bias", 7), i))))
-    return replace(group, epilogue=(long,)), TilePlan(((i, 5), (j, 8)), (k,), j, 4, 2)
+    expensive = replace(store, value=apply("tanh", apply("add", store.value, load(buf("bias", 7), i))))
+    return replace(group, epilogue=(expensive,)), TilePlan(((i, 5), (j, 8)), (k,), j, 4, 2)
 
 
 def map_in_place() -> Example:
     x, g, (i, j) = out("x", 3, 10), buf("g", 10), (sym("i", 3), sym("j", 10))
     value = apply("sub", load(x, i, j), apply("mul", num(0.5), load(g, j)))
-    return kept((i, j), Store(ref(x, i, j), value)), TilePlan(((i, 0), (j, 8)), (), j, 4, 2)
+    return group_over((i, j), Store(ref(x, i, j), value)), TilePlan(((i, 0), (j, 8)), (), j, 4, 2)
 
 
 def hoisted() -> Example:
-    """What depends on the row alone, on the column alone, and on neither."""
+    """Subexpressions that depend on the row only, on the column only, and on neither."""
     x, y, s, z = buf("x", 4), buf("y", 4), buf("s"), out("z", 4, 4)
     i, j, k = sym("i", 4), sym("j", 4), sym("k", 5)
     term = apply("mul", apply("exp", load(x, i)), apply("add", apply("exp", load(y, j)), apply("exp", load(s))))
-    each, total = fed((k,), term, num(1))
-    return kept((i, j), Store(ref(z, i, j), total), sums=(each,)), TilePlan(((i, 2), (j, 4)), (k,), j, 4, 1)
+    reduction, total = reduce_over((k,), term, num(1))
+    return group_over((i, j), Store(ref(z, i, j), total), reductions=(reduction,)), TilePlan(((i, 2), (j, 4)), (k,), j, 4, 1)
 
 
 def not_over_an_unrolled_row() -> Example:
-    """A part of the second row is nobody's before that row begins."""
+    """A subexpression that depends on the second row loop is not hoisted out of it."""
     x, y, z = buf("x", 2, 3), buf("y", 3, 4), out("z", 2, 3, 4)
     h, i, j, k = sym("h", 2), sym("i", 3), sym("j", 4), sym("k", 2)
     term = apply("add", apply("exp", load(x, h, i)), apply("exp", load(y, i, j)))
-    each, total = fed((k,), term, num(0))
-    return kept((h, i, j), Store(ref(z, h, i, j), total), sums=(each,)), TilePlan(
+    reduction, total = reduce_over((k,), term, num(0))
+    return group_over((h, i, j), Store(ref(z, h, i, j), total), reductions=(reduction,)), TilePlan(
         ((h, 2), (i, 3), (j, 4)), (k,), j, 4, 1
     )
 
 
 def guards() -> Example:
-    """Those of the sum around what feeds it, those of the group around all."""
+    """A guard of the reduction and a guard of the group."""
     x, y = buf("x", 9, 8), out("y", 3, 8)
     i, j, k, l = sym("i", 3), sym("j", 8), sym("k", 5), sym("l", 3)
     row = Affine.of(k) + l - 1
-    each, total = fed((k, l), load(x, row, j), load(y, i, j), cond=Cond((row, Affine.of(5) - row)))
-    group = kept((i, j), Store(ref(y, i, j), total), sums=(each,), cond=Cond((Affine.of(i) - 1,)))
+    reduction, total = reduce_over((k, l), load(x, row, j), load(y, i, j), cond=Cond((row, Affine.of(5) - row)))
+    group = group_over((i, j), Store(ref(y, i, j), total), reductions=(reduction,), cond=Cond((Affine.of(i) - 1,)))
     return group, TilePlan(((i, 0), (j, 8)), (k, l), j, 4, 2)
 
 
 def largest() -> Example:
     x, y, (i, k) = buf("x", 2, 10), out("y", 2), (sym("i", 2), sym("k", 10))
-    each, total = fed((k,), load(x, i, k), num(float("-inf")), MAX)
-    return kept((i,), Store(ref(y, i), total), sums=(each,)), TilePlan(((i, 0),), (k,), k, 4, 1)
+    reduction, total = reduce_over((k,), load(x, i, k), num(float("-inf")), MAX)
+    return group_over((i,), Store(ref(y, i), total), reductions=(reduction,)), TilePlan(((i, 0),), (k,), k, 4, 1)
 
 
 def apart() -> Example:
-    """Cells that lie apart, backwards, and in a narrower type."""
+    """Strided and reversed accesses, and a narrower precision."""
     x, y, z = buf("x", 16), buf("y", 8, kind=bfloat16), out("z", 16)
     i = sym("i", 8)
     value = apply("add", load(x, -Affine.of(i) * 2 + 15), Cast(load(y, i), float32))
-    return kept((i,), Store(ref(z, Affine.of(i) * 2), value)), TilePlan(((i, 4),), (), i, 4, 1)
+    return group_over((i,), Store(ref(z, Affine.of(i) * 2), value)), TilePlan(((i, 4),), (), i, 4, 1)
 
 
 def panels() -> Example:
     group, (i, j, k) = product(5, 12, 3)
-    return group, TilePlan(((j, 8), (i, 2)), (k,), j, 4, 2, packed_operands=tuple(loads(group.reductions[0].update.value)))
+    operands = tuple(loads(group.reductions[0].update.value))
+    return group, TilePlan(((j, 8), (i, 2)), (k,), j, 4, 2, packed_operands=operands)
 
 
 def blocks() -> Example:
     group, (i, j, k) = product(4, 8, 11)
-    (each,) = group.reductions
-    last = apply("add", load(buf("x", 8), j), Load(each.update.ref))
-    written = replace(group, epilogue=(Store(group.writes[0], last),))
-    return written, TilePlan(((j, 4), (i, 4)), (k,), j, 4, 1, k_block=3)
+    (reduction,) = group.reductions
+    value = apply("add", load(buf("x", 8), j), Load(reduction.update.ref))
+    with_epilogue = replace(group, epilogue=(Store(group.writes[0], value),))
+    return with_epilogue, TilePlan(((j, 4), (i, 4)), (k,), j, 4, 1, k_block=3)
 
 
 def blocks_in_place() -> Example:
     group, (i, j, k) = product(4, 8, 11)
-    (each,) = group.reductions
-    begun = replace(each, init=Load(group.writes[0]))
-    return replace(group, reductions=(begun,)), TilePlan(((j, 4), (i, 4)), (k,), j, 4, 1, k_block=6)
+    (reduction,) = group.reductions
+    in_place = replace(reduction, init=Load(group.writes[0]))
+    return replace(group, reductions=(in_place,)), TilePlan(((j, 4), (i, 4)), (k,), j, 4, 1, k_block=6)
 
 
 def blocks_of_what_terms_read() -> Example:
-    """The sum goes where its terms still read what was there before."""
+    """The terms read the old result, so partial sums need a buffer."""
     group, (i, j, k) = product(4, 8, 11)
-    (each,) = group.reductions
-    read = replace(each.update, value=apply("mul", each.update.value, Load(group.writes[0])))
+    (reduction,) = group.reductions
+    read = replace(reduction.update, value=apply("mul", reduction.update.value, Load(group.writes[0])))
     plan = TilePlan(((j, 4), (i, 4)), (k,), j, 4, 1, k_block=3)
-    return replace(group, reductions=(replace(each, update=read),)), plan
+    return replace(group, reductions=(replace(reduction, update=read),)), plan
 
 
 def batched(b: int, m: int, n: int, k: int) -> tuple[FusionGroup, tuple[Sym, Sym, Sym, Sym]]:
-    """y[s, i, j], the sum over l of x[s, i, l] * w[l, j]."""
+    """y[s, i, j] = sum over l of x[s, i, l] * w[l, j]"""
     s, i, j, l = sym("s", b), sym("i", m), sym("j", n), sym("l", k)
     x, w, y = buf("x", b, m, k), buf("w", k, n), out("y", b, m, n)
-    each, total = fed((l,), apply("mul", load(x, s, i, l), load(w, l, j)), num(0))
-    return kept((s, i, j), Store(ref(y, s, i, j), total), sums=(each,)), (s, i, j, l)
+    reduction, total = reduce_over((l,), apply("mul", load(x, s, i, l), load(w, l, j)), num(0))
+    return group_over((s, i, j), Store(ref(y, s, i, j), total), reductions=(reduction,)), (s, i, j, l)
 
 
 def stretches() -> Example:
@@ -250,8 +255,8 @@ def blocks_outside() -> Example:
 def turned(*sizes: int) -> tuple[FusionGroup, tuple[Sym, ...]]:
     """y[b, i, j, k] = x[b, j, k, i]"""
     syms = b, i, j, k = tuple([sym(name, size) for name, size in zip("bijk", sizes, strict=True)])
-    x = buf("x", *[each.extent for each in (b, j, k, i)])
-    return kept(syms, Store(ref(out("y", *sizes), *syms), load(x, b, j, k, i))), syms
+    x = buf("x", *[sym.extent for sym in (b, j, k, i)])
+    return group_over(syms, Store(ref(out("y", *sizes), *syms), load(x, b, j, k, i))), syms
 
 
 def planes_in_lines() -> Example:
@@ -268,46 +273,46 @@ EXAMPLES: list[Callable[[], Example]] = [
 
 @pytest.mark.parametrize("make", EXAMPLES)
 def test_what_a_plan_becomes(make: Callable[[], Example], golden: Callable[[str], None]) -> None:
-    group, how = make()
+    group, plan = make()
     before = Proc("step", bufs_of(group), (), (group.stmt(),))
-    after = realized(before, group, how)
+    after = realized(before, group, plan)
     verify(before, "optimized")
     verify(after, "optimized")
     numbers = np.random.default_rng(0)
     arrays = {b.node: numbers.integers(-4, 5, b.shape).astype(b.precision.numpy) for b in before.bufs if b.node}
-    wanted, got = interpret(before, arrays), interpret(after, arrays)
-    for node, array in wanted.items():
-        np.testing.assert_allclose(got[node], array, rtol=1e-6)
+    expected, actual = interpret(before, arrays), interpret(after, arrays)
+    for node, array in expected.items():
+        np.testing.assert_allclose(actual[node], array, rtol=1e-6)
     golden(print_proc(before) + "\n" + print_proc(after))
 
 
-# ------------------------------------------------------------------------------------------------ what the model takes
+# ------------------------------------------------------------------------------------------------ choices of the cost model
 
 
-def test_threads_that_share_a_group_get_the_same() -> None:
-    made, (i, *_) = product(128, 64, 784)
-    alone, shared = chosen(made, AVX512), chosen(made, AVX512, is_parallel=True)
-    tiles = [-(-128 // each.tile_sizes[i]) for each in (alone, shared)]
-    assert tiles == [11, 16] and load_imbalance(shared) == 0 < load_imbalance(alone)
+def test_parallel_groups_are_balanced() -> None:
+    large, (i, *_) = product(128, 64, 784)
+    serial, parallel = chosen(large, AVX512), chosen(large, AVX512, is_parallel=True)
+    tiles = [-(-128 // plan.tile_sizes[i]) for plan in (serial, parallel)]
+    assert tiles == [11, 16] and load_imbalance(parallel) == 0 < load_imbalance(serial)
     x, k, total = buf("x", 1 << 20), sym("k", 1 << 20), out("y")
-    each, value = fed((k,), load(x, k), num(0))
-    one = kept((), Store(ref(total), value), sums=(each,), cond=TRUE)
-    assert chosen(one, AVX512, is_parallel=True) == chosen(one, AVX512)  # which has nothing to share
+    reduction, value = reduce_over((k,), load(x, k), num(0))
+    scalar = group_over((), Store(ref(total), value), reductions=(reduction,), cond=TRUE)
+    assert chosen(scalar, AVX512, is_parallel=True) == chosen(scalar, AVX512)  # no parallel loop
     small, _ = product(16, 64, 24)
     assert chosen(small, AVX512, is_parallel=True) == chosen(small, AVX512)
 
 
-def test_loops_are_in_the_order_in_which_least_comes_from_afar() -> None:
-    large, (s, _, j, _) = batched(16, 64, 4096, 1024)  # one operand of 16 MB, which every turn of `s` goes through
-    made = chosen(large, AVX512)
-    order = list(made.trip_counts)
+def test_loop_order_minimizes_memory_traffic() -> None:
+    large, (s, _, j, _) = batched(16, 64, 4096, 1024)  # an operand of 16 MB is read in every iteration of `s`
+    plan = chosen(large, AVX512)
+    order = list(plan.trip_counts)
     assert order.index(j) < order.index(s)
     small, _ = batched(16, 64, 256, 64)
     assert not chosen(small, AVX512).loops[0][1] and chosen(small, AVX512).strip is None
 
 
-def test_large_arrays_are_added_to_along_their_rows() -> None:
-    group, (_, j, _) = product(1024, 16384, 64)  # 64 MB, and operands of which one is larger than the core's cache
+def test_large_arrays_are_updated_along_their_rows() -> None:
+    group, (_, j, _) = product(1024, 16384, 64)  # 64 MB, and an operand larger than the private cache
     (store,) = group.epilogue
     assert isinstance(store, Store)
     added = replace(store, value=apply("add", store.value, Load(store.ref)))
@@ -315,70 +320,70 @@ def test_large_arrays_are_added_to_along_their_rows() -> None:
     assert list(chosen(replace(group, epilogue=(added,)), AVX512).trip_counts)[-1] is j
 
 
-def test_planes_are_written_line_by_line() -> None:
+def test_transposes_write_contiguous_lines() -> None:
     group, (_, _, j, _) = turned(8, 32, 64, 16)
-    made = chosen(group, AVX512)
-    assert made.transposed_loop and made.loops[-1] == (j, 0)  # along the axis before it, lines would be pages apart
+    plan = chosen(group, AVX512)
+    assert plan.transposed_loop and plan.loops[-1] == (j, 0)  # otherwise lines would be pages apart
     few, (_, _, j, _) = turned(1, 32, 64, 16)
-    assert next(sym for sym, count in chosen(few, AVX512).trip_counts.items() if count > 1) is j  # for threads to share
+    assert next(sym for sym, count in chosen(few, AVX512).trip_counts.items() if count > 1) is j  # stays outermost for threads
 
 
 def chosen(group: FusionGroup, target: Capabilities, is_parallel: bool = False) -> TilePlan:
-    made = model_plan(group, target, is_parallel)
-    assert isinstance(made, TilePlan)
-    return made
+    plan = model_plan(group, target, is_parallel)
+    assert isinstance(plan, TilePlan)
+    return plan
 
 
 @pytest.mark.parametrize("target", [SSE, AVX, AVX512])
-def test_a_product_has_rows_and_columns_in_registers(target: Capabilities) -> None:
+def test_tiles_of_products_fit_into_registers(target: Capabilities) -> None:
     group, (i, j, k) = product(64, 256, 256)
-    made = chosen(group, target)
-    assert made.vector is j and made.reduction_syms == (k,) and made.lanes == target.vector_bytes // 4
-    tiles = made.tile_sizes
-    vectors = tiles[i] * made.vectors
+    plan = chosen(group, target)
+    assert plan.vector is j and plan.reduction_syms == (k,) and plan.lanes == target.vector_bytes // 4
+    tiles = plan.tile_sizes
+    vectors = tiles[i] * plan.vectors
     assert vectors >= 6
-    assert vectors + made.vectors + 1 <= target.vector_registers
+    assert vectors + plan.vectors + 1 <= target.vector_registers
 
 
-def test_what_lies_along_the_sum_is_summed_in_lanes() -> None:
+def test_contiguous_reductions_are_vectorized_over_the_reduction() -> None:
     group, (_, _, k) = dots(64, 3, 256)
     assert chosen(group, AVX).vector is k
 
 
-def test_lanes_are_those_of_the_widest_number() -> None:
+def test_lanes_depend_on_the_widest_precision() -> None:
     x, y, i = buf("x", 64, kind=bfloat16), out("y", 64), sym("i", 64)
-    group = kept((i,), Store(ref(y, i), Cast(load(x, i), float32)))
+    group = group_over((i,), Store(ref(y, i), Cast(load(x, i), float32)))
     assert chosen(group, AVX).lanes == 8
     z = out("z", 64, kind=float64)
-    assert chosen(kept((i,), Store(ref(z, i), Cast(load(x, i), float64))), AVX).lanes == 4
+    assert chosen(group_over((i,), Store(ref(z, i), Cast(load(x, i), float64))), AVX).lanes == 4
 
 
-def test_a_map_lies_along_memory() -> None:
+def test_maps_are_vectorized_along_contiguous_axes() -> None:
     x, y, (i, j) = buf("x", 64, 64), out("y", 64, 64), (sym("i", 64), sym("j", 64))
-    assert chosen(kept((i, j), Store(ref(y, i, j), load(x, i, j))), AVX).vector is j
-    assert chosen(kept((i, j), Store(ref(y, j, i), load(x, j, i))), AVX).vector is i
+    assert chosen(group_over((i, j), Store(ref(y, i, j), load(x, i, j))), AVX).vector is j
+    assert chosen(group_over((i, j), Store(ref(y, j, i), load(x, j, i))), AVX).vector is i
 
 
-def test_what_comes_from_afar_for_every_tile_is_copied_first() -> None:
-    """Lines that are a round number of bytes apart share few places of a cache."""
+def test_conflicting_operands_are_packed() -> None:
+    """Lines at power-of-two distances map to few cache sets."""
     round_group, (_, j, k) = product(1024, 1024, 1024)
-    panels = chosen(round_group, AVX512).packed_operands
-    assert [(panel.buf.name, panel.stride(j), panel.stride(k)) for panel in panels] == [("b", 1, 1024)]
-    other, _ = product(1024, 1040, 1024)
-    assert not chosen(other, AVX512).packed_operands
-    few, _ = product(24, 1024, 1024)  # tiles to read it again
+    operands = chosen(round_group, AVX512).packed_operands
+    assert [(operand.buf.name, operand.stride(j), operand.stride(k)) for operand in operands] == [("b", 1, 1024)]
+    padded, _ = product(1024, 1040, 1024)
+    assert not chosen(padded, AVX512).packed_operands
+    few, _ = product(24, 1024, 1024)  # tiles that reuse it
     assert not chosen(few, AVX512).packed_operands
     small, _ = product(1024, 1024, 128)
     assert not chosen(small, AVX512).packed_operands
 
 
-def test_long_sums_of_many_tiles_are_in_blocks() -> None:
-    """A panel is a quarter of what the core has for itself, and blocks are as long as each other."""
+def test_long_reductions_of_large_products_are_blocked() -> None:
+    """Reused operands take a quarter of the private cache, and blocks have about equal lengths."""
     group, (_, j, _) = product(1024, 1024, 5000)
-    made = chosen(group, AVX512)
-    ((first, size), *_) = made.loops
-    assert first is j and made.k_block * size * 4 <= AVX512.caches.private_bytes // 4
-    assert made.k_block * -(-5000 // made.k_block) - 5000 < 5000 // made.k_block
+    plan = chosen(group, AVX512)
+    ((first, size), *_) = plan.loops
+    assert first is j and plan.k_block * size * 4 <= AVX512.caches.private_bytes // 4
+    assert plan.k_block * -(-5000 // plan.k_block) - 5000 < 5000 // plan.k_block
     for sizes in ((1024, 1024, 1024), (24, 1024, 5000)):
         assert not chosen(product(*sizes)[0], AVX512).k_block
 
@@ -389,10 +394,11 @@ def test_order_of_summation_does_not_depend_on_caches() -> None:
         small, large = (
             chosen(group, replace(AVX512, caches=Caches(size, 8, 4 * size))) for size in (1 << 17, 1 << 22)
         )
-        assert (small.vector, small.reduction_syms, small.vectors) == (large.vector, large.reduction_syms, large.vectors)
+        assert (small.vector, small.vectors) == (large.vector, large.vectors)
+        assert small.reduction_syms == large.reduction_syms
 
 
-def test_without_vectors_there_are_no_tiles() -> None:
+def test_targets_without_vectors_use_scalar_plans() -> None:
     group, _ = product(8, 8, 8)
     assert isinstance(model_plan(group, Capabilities()), ScalarPlan)
 
@@ -401,32 +407,32 @@ I, J, K = sym("i", 8), sym("j", 8), sym("k", 8)
 Y8, X8, S8 = out("y", 8), buf("x", 8), out("s", kind=int32)
 
 
-def refused() -> dict[str, FusionGroup]:
-    product_of, total = fed((K,), load(X8, K), num(1), MUL)
-    truth, whether = fed((K,), load(X8, K), num(1), AND)
-    two = [fed((sym(f"k{n}", 8),), load(X8, I), num(0)) for n in range(2)]
-    empty, nothing = fed((sym("none", 0),), load(X8, I), num(0))
+def unsupported() -> dict[str, FusionGroup]:
+    product_of, total = reduce_over((K,), load(X8, K), num(1), MUL)
+    conjunction, all_true = reduce_over((K,), load(X8, K), num(1), AND)
+    two = [reduce_over((sym(f"k{n}", 8),), load(X8, I), num(0)) for n in range(2)]
+    empty, neutral = reduce_over((sym("none", 0),), load(X8, I), num(0))
     return {
-        "a cell is written by several iterations": kept((I, J), Update(ref(Y8, J), ADD, load(X8, I))),
-        "a product": kept((I,), Store(ref(Y8, I), total), sums=(product_of,)),
-        "a conjunction": kept((I,), Store(ref(Y8, I), whether), sums=(truth,)),
-        "two sums": kept((I,), Store(ref(Y8, I), apply("add", two[0][1], two[1][1])), sums=(two[0][0], two[1][0])),
-        "nothing to sum": kept((I,), Store(ref(Y8, I), nothing), sums=(empty,)),
-        "no cells": kept((sym("none", 0),), Store(ref(Y8, 0), num(0))),
-        "one cell": kept((), Store(ref(Y8, 0), load(X8, 1))),
-        "a guard of the only loop": kept((I,), Store(ref(Y8, I), num(0)), cond=Cond((Affine.of(I) - 1,))),
-        "a choice that keeps from reading": kept(
+        "a cell is written by several iterations": group_over((I, J), Update(ref(Y8, J), ADD, load(X8, I))),
+        "a product": group_over((I,), Store(ref(Y8, I), total), reductions=(product_of,)),
+        "a conjunction": group_over((I,), Store(ref(Y8, I), all_true), reductions=(conjunction,)),
+        "two reductions": group_over((I,), Store(ref(Y8, I), apply("add", two[0][1], two[1][1])), reductions=(two[0][0], two[1][0])),
+        "an empty reduction": group_over((I,), Store(ref(Y8, I), neutral), reductions=(empty,)),
+        "no cells": group_over((sym("none", 0),), Store(ref(Y8, 0), num(0))),
+        "a single cell": group_over((), Store(ref(Y8, 0), load(X8, 1))),
+        "a guard of the only loop": group_over((I,), Store(ref(Y8, I), num(0)), cond=Cond((Affine.of(I) - 1,))),
+        "a guarded load": group_over(
             (I,), Store(ref(Y8, I), When(Cond((Affine.of(I) - 1,)), load(X8, Affine.of(I) - 1), num(0)))
         ),
     }
 
 
-@pytest.mark.parametrize("why", refused())
-def test_no_tile(why: str) -> None:
-    assert best_tile_plan(refused()[why], AVX) is None
+@pytest.mark.parametrize("name", unsupported())
+def test_unsupported_groups_are_not_tiled(name: str) -> None:
+    assert best_tile_plan(unsupported()[name], AVX) is None
 
 
-def test_lanes_of_a_realized_plan_are_as_many_as_it_says() -> None:
+def test_loops_have_the_lanes_of_the_plan() -> None:
     group, (i, j, k) = product(8, 12, 3)
     stmt = build_loops(group, TilePlan(((i, 4), (j, 8)), (k,), j, 8, 1), Namer())
     widths = {node.sym.extent for node in walk(stmt) if isinstance(node, For) and node.mode is Mode.VECTORIZED}

@@ -72,8 +72,8 @@ def test_a_write_invalidates_equality() -> None:
     assert reads(total(FIRST, "i", "j"), total(SECOND, "i", "j"), overwrite, both()) == "last = first * second"
     update = Assign(FIRST, ADD, False, (Piece((), (), Number(2)),))
     assert reads(total(FIRST, "i", "j"), update, total(SECOND, "i", "j"), both()) == "last = first * second"
-    equal_update = Assign(SECOND, ADD, False, (Piece((), (), Number(2)),))
-    assert reads(total(FIRST, "i", "j"), update, total(SECOND, "i", "j"), equal_update, both()) == "last = first * first"
+    repeated = Assign(SECOND, ADD, False, (Piece((), (), Number(2)),))
+    assert reads(total(FIRST, "i", "j"), update, total(SECOND, "i", "j"), repeated, both()) == "last = first * first"
 
 
 def test_arrays_with_intermediate_reads_are_kept() -> None:

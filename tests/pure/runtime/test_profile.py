@@ -10,7 +10,7 @@ from ocannl import train
 from ocannl.ir.loops import MemorySpace, ReadClock
 from ocannl.ir.walk import walk
 from ocannl.runtime import compile_cache
-from ocannl.runtime.profile import _Clock, cut
+from ocannl.runtime.profile import _Clock, partition
 from ocannl.runtime.program import links
 
 QUEUES = ["inline", "threaded"]
@@ -108,7 +108,7 @@ def test_profile_before_the_first_call_leaves_outputs_uninitialized(ctx):
 
 def test_partitioned_nests_compute_the_routine(ctx):
     _, step = compiled(ctx)
-    pieces = cut(step._program.rebuild())
+    pieces = partition(step._program.rebuild())
     assert len({piece.proc.name for piece in pieces}) == len(pieces) > 5
     assert ctx.backend.name == "numpy" or any(buf.space is MemorySpace.ARENA for p in pieces for buf in p.proc.bufs)
     inputs = {node: ctx.get(node) for node in step.inputs}
@@ -127,7 +127,7 @@ def test_partitioned_nests_compute_the_routine(ctx):
 def test_nests_without_timestamps_have_a_single_row(ctx):
     _, step = compiled(ctx)
     proc = step._program.rebuild()
-    whole, apart = cut(proc, with_timestamps=False), cut(proc)
+    whole, apart = partition(proc, with_timestamps=False), partition(proc)
     assert [piece.proc.name for piece in whole] == [piece.proc.name for piece in apart]
     assert all(len(piece.members) == 1 and piece.timestamps is None for piece in whole)
     assert not any(isinstance(node, ReadClock) for piece in whole for node in walk(piece.proc.body))

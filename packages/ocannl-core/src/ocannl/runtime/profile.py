@@ -155,7 +155,7 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class MeasuredNest:
     """The nest or part measured by a row."""
 
     name: str
@@ -164,16 +164,16 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class NestProgram:
     """A nest as a separate program. If it has several members, it stores their start and end times in `timestamps`, for
     each iteration of its loop."""
 
     proc: Proc
-    members: tuple[Member, ...]
+    members: tuple[MeasuredNest, ...]
     timestamps: TNode | None = None
 
 
-def cut(proc: Proc, with_timestamps: bool = True) -> tuple[Piece, ...]:
+def partition(proc: Proc, with_timestamps: bool = True) -> tuple[NestProgram, ...]:
     """Partitions a program into one program per nest, to be executed in order. Nests with parts record timestamps if
     `with_timestamps`.
 
@@ -192,10 +192,10 @@ def cut(proc: Proc, with_timestamps: bool = True) -> tuple[Piece, ...]:
         for part in parts or (nest,):
             heading = _heading(part.body) or heading
             if _written(part):
-                members.append(Member(_title(_written(part)), heading, _isolate_part(nest, part)))
+                members.append(MeasuredNest(_title(_written(part)), heading, _isolate_part(nest, part)))
         if parts:
             nest, timestamps = _with_timestamps(nest, array_names("stamps"))
-        pieces.append(Piece(nest_program(name, proc, nest), tuple(members), timestamps))
+        pieces.append(NestProgram(nest_program(name, proc, nest), tuple(members), timestamps))
     return tuple(pieces)
 
 
@@ -269,7 +269,7 @@ def profile(context: Context, program: Program, calls: int, values: Sequence[int
         raise CodeError(f"a profile is made of at least one call, not of {calls!r}")
     backend = context.backend
     proc = program.rebuild()
-    pieces = cut(proc, context.backend.capabilities.timestamps)
+    pieces = partition(proc, context.backend.capabilities.timestamps)
     symbol_values = dict(zip(program.syms, values, strict=True))
     empty = Proc(Namer([program.name, *(p.proc.name for p in pieces)])(f"{program.name}_nothing"), (), (), ())
     code = backend.compile([empty, *(piece.proc for piece in pieces)])
@@ -341,7 +341,7 @@ class _Time(NamedTuple):
     duration_ns: int
 
 
-def _time_shares(context: Context, piece: Piece) -> tuple[float, ...]:
+def _time_shares(context: Context, piece: NestProgram) -> tuple[float, ...]:
     """Returns each member's share of the time of the last run, summed over threads."""
     if piece.timestamps is None:
         return (1.0,)
@@ -362,7 +362,7 @@ def _restored(context: Context, nodes: Iterable[TNode]) -> Iterator[None]:
         context.queue.synchronize()
 
 
-def _row(member: Member, durations_ns: Sequence[int]) -> Row:
+def _row(member: MeasuredNest, durations_ns: Sequence[int]) -> Row:
     read, written = traffic(member.body)
     middle = round(median(durations_ns))
     return Row(

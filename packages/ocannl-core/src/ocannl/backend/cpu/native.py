@@ -138,7 +138,7 @@ def _signature(stored: dict[str, Any]) -> Signature:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class NativeProgram:
     """The signature of a program and its address."""
 
     signature: Signature
@@ -156,7 +156,7 @@ class NativeCode:
         self.direct = direct  # address of the vectorcall function, if a program holds the GIL
         self.pool_code = pool_code
         self.library = library
-        self.programs = {p.name: Program(p, address(p.name)) for p in package.programs}
+        self.programs = {p.name: NativeProgram(p, address(p.name)) for p in package.programs}
 
     @property
     def source(self) -> str:

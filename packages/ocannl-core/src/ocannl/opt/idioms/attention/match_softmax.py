@@ -33,7 +33,7 @@ ReaderLookup = Callable[[int, Buf], Iterable[tuple[int, FusionGroup]]]  # of wha
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Reader:
     """A group that reads cells which rows, or rows and a key, tell; in symbols of these, but for loops of its own."""
 
     position: int
@@ -70,42 +70,42 @@ class Seen:
 
 
 @dataclass(slots=True)
-class Words:
+class SoftmaxMatch:
     """What is known by which expression, so far."""
 
     score: Expr
-    top: Store
-    powers: Store | None = None
-    total: Store | None = None
-    parts: Store | None = None
+    maximum: Store
+    exponentials: Store | None = None
+    denominator: Store | None = None
+    probabilities: Store | None = None
 
     @property
     def stores(self) -> list[Store]:
-        return [store for store in (self.top, self.powers, self.total, self.parts) if store is not None]
+        return [store for store in (self.maximum, self.exponentials, self.denominator, self.probabilities) if store is not None]
 
     @property
-    def is_lasting(self) -> bool:
+    def has_disjoint_storage(self) -> bool:
         """Whether no word is written to where scores or other words are."""
         written = [storage(store.ref.buf) for store in self.stores]
         return len(set(written)) == len(written) and not {storage(buf) for buf in read(self.score)} & set(written)
 
-    def is_power(self, value: Expr) -> bool:
+    def is_exponential(self, value: Expr) -> bool:
         """Whether it is one, or where one is kept."""
         match bare(value):
             case Load(ref):
-                return self.powers is not None and ref == self.powers.ref
+                return self.exponentials is not None and ref == self.exponentials.ref
             case Apply(op, (inner,)) if op is EXP:
                 match bare(inner):
                     case Apply(minus, (score, top)) if minus is SUB:
-                        return bare(score) == self.score and bare(top) == Load(self.top.ref)
+                        return bare(score) == self.score and bare(top) == Load(self.maximum.ref)
         return False
 
-    def is_part(self, value: Expr) -> bool:
+    def is_probability(self, value: Expr) -> bool:
         match bare(value):
             case Load(ref):
-                return self.parts is not None and ref == self.parts.ref
-            case Apply(op, (power, total)) if op is DIV and self.total is not None:
-                return self.is_power(power) and bare(total) == Load(self.total.ref)
+                return self.probabilities is not None and ref == self.probabilities.ref
+            case Apply(op, (power, total)) if op is DIV and self.denominator is not None:
+                return self.is_exponential(power) and bare(total) == Load(self.denominator.ref)
         return False
 
 
@@ -113,8 +113,8 @@ class Words:
 class Mixture:
     """`sum` adds up products of a weight, which is a power or a part, and a factor."""
 
-    place: int
-    own: tuple[For, ...]
+    position: int
+    output_loops: tuple[For, ...]
     sum: Reduction
     weight: Expr
     factor: Expr
@@ -137,7 +137,7 @@ class Softmax:
 
     rows: tuple[For, ...]
     key: For
-    words: Words
+    words: SoftmaxMatch
     sum: Reduction
     total: Store
     mixtures: tuple[Mixture, ...]
@@ -168,57 +168,57 @@ def softmax_at(place: int, group: FusionGroup, readers: ReaderLookup) -> Softmax
                 return None
         case _:
             return None
-    words, places = Words(bare(score), top), [place]
+    words, places = SoftmaxMatch(bare(score), top), [place]
     seen = list(_seen(ref, readers(place, ref.buf), key.sym, is_named=False))
     every = (*rows, key)
     for each in seen:
-        if words.powers is None and (store := each.elementwise_store(every)) is not None and words.is_power(store.value):
-            words.powers = store
+        if words.exponentials is None and (store := each.elementwise_store(every)) is not None and words.is_exponential(store.value):
+            words.exponentials = store
             places.append(each.position)
-    if words.powers is not None:
-        seen = list(_seen(words.powers.ref, readers(places[-1], words.powers.ref.buf), key.sym))
+    if words.exponentials is not None:
+        seen = list(_seen(words.exponentials.ref, readers(places[-1], words.exponentials.ref.buf), key.sym))
     total = next((each for each in seen if _is_total(each, rows, words)), None)
     if total is None or total.key_sum is None or total.only_store is None:
         return None
-    words.total = total.only_store
+    words.denominator = total.only_store
     places.append(total.position)
     for each in seen:
-        if words.parts is None and (store := each.elementwise_store(every)) is not None and words.is_part(store.value):
-            words.parts = store
+        if words.probabilities is None and (store := each.elementwise_store(every)) is not None and words.is_probability(store.value):
+            words.probabilities = store
             places.append(each.position)
             seen += _seen(store.ref, readers(each.position, store.ref.buf), key.sym)
-    if not words.is_lasting:
+    if not words.has_disjoint_storage:
         return None
     mixed = [_mixture(each, words) for each in seen if each.position not in places]
     found = _together(words, rows, [each for each in mixed if each is not None])
     return Softmax(rows, key, words, total.key_sum, total.only_store, found, tuple(places))
 
 
-def _is_total(seen: Seen, rows: Sequence[For], words: Words) -> bool:
-    if seen.key_sum is None or seen.only_store is None or not words.is_power(seen.key_sum.update.value):
+def _is_total(seen: Reader, rows: Sequence[For], words: SoftmaxMatch) -> bool:
+    if seen.key_sum is None or seen.only_store is None or not words.is_exponential(seen.key_sum.update.value):
         return False
     whole = len(seen.group.loops) == len(rows) and unit_covering_loops(seen.only_store.ref, rows) == {loop.sym for loop in rows}
     return whole and bare(seen.only_store.value) == Load(seen.key_sum.update.ref)
 
 
-def _mixture(seen: Seen, words: Words) -> Mixture | None:
+def _mixture(seen: Reader, words: SoftmaxMatch) -> Mixture | None:
     arrays = {store.ref.buf for store in words.stores}
     if seen.key_sum is None or any(read(stmt.value) & arrays for stmt in seen.group.epilogue):
         return None
     match seen.key_sum.update.value:
         case Apply(op, (left, right)) if op is MUL:
             for weight, factor in ((left, right), (right, left)):
-                is_part = words.is_part(weight)
-                if (is_part or words.is_power(weight)) and not read(factor) & arrays:
+                is_part = words.is_probability(weight)
+                if (is_part or words.is_exponential(weight)) and not read(factor) & arrays:
                     return Mixture(seen.position, seen.free_loops, seen.key_sum, weight, factor, is_part, seen.group.epilogue)
     return None
 
 
-def _together(words: Words, rows: Sequence[For], mixtures: Sequence[Mixture]) -> tuple[Mixture, ...]:
+def _together(words: SoftmaxMatch, rows: Sequence[For], mixtures: Sequence[Mixture]) -> tuple[Mixture, ...]:
     """Those that one nest can make, the first ones rather than others."""
     taken: list[Mixture] = []
     before = {storage(buf) for buf in read(words.score)}  # the sums are there
-    for each in sorted(mixtures, key=lambda each: each.place):
+    for each in sorted(mixtures, key=lambda each: each.position):
         early = before | {storage(buf) for buf in read(each.factor)}
         written = {storage(store.ref.buf) for store in words.stores}
         written |= {storage(ref.buf) for other in (*taken, each) for ref in other.writes}
@@ -247,7 +247,7 @@ def _tells(one: Ref, other: Ref, sym: Sym) -> bool:
     return any(a.only_sym is sym and b.only_sym is sym for a, b in zip(one.indices, other.indices, strict=True))
 
 
-def _seen(ref: Ref, readers: Iterable[tuple[int, FusionGroup]], key: Sym, *, is_named: bool = True) -> Iterator[Seen]:
+def _seen(ref: Ref, readers: Iterable[tuple[int, FusionGroup]], key: Sym, *, is_named: bool = True) -> Iterator[Reader]:
     """The readers in the symbols of a cell. Where the cell does not name the key, one more symbol of theirs that is
     like the key is taken for it."""
     for place, group in readers:
@@ -269,4 +269,4 @@ def _seen(ref: Ref, readers: Iterable[tuple[int, FusionGroup]], key: Sym, *, is_
             if not is_named and len(rest) == 1 and (rest[0].lo, rest[0].hi) == (key.lo, key.hi):
                 values[rest[0]] = Affine.of(key)
             named = next((sym for sym, value in values.items() if value.only_sym is key), None)
-            yield Seen(place, group.substituted(values), frozenset(values), named)
+            yield Reader(place, group.substituted(values), frozenset(values), named)

@@ -54,7 +54,7 @@ class Running:
         self.found, self.source, self.kept, self.size, self.names = found, source, kept, size, names
         self.words = words = found.words
         self.wide = found.sum.acc.precision
-        self.power = self.wide if words.powers is None else words.powers.ref.buf.precision
+        self.power = self.wide if words.exponentials is None else words.exponentials.ref.buf.precision
         self.top, self.total = self.number("top"), self.number("total")
         self.mixed = [local_buffer(names("mixed"), self.wide, self.shape(each)) for each in found.mixtures]
 
@@ -63,13 +63,13 @@ class Running:
         for ref, start in ((self.top, NEG_INF), (self.total, 0.0)):
             body += (Local(ref.buf), Store(ref, Const(start, self.wide)))
         for each, buf in zip(self.found.mixtures, self.mixed, strict=True):
-            own, known = renamed(each.own, self.names)
+            own, known = renamed(each.output_loops, self.names)
             start_all = FusionGroup(own, TRUE, (), (Store(self.cell(buf, each, known), Const(0.0, self.wide)),))
             body += (Local(buf), start_all.stmt())
         keys = self.keys()
         body.append(replace(self.seen(keys), body=self.walked(keys)))
         body += self.ends()
-        if any(store.ref.buf in self.kept for store in (self.words.powers, self.words.parts) if store is not None):
+        if any(store.ref.buf in self.kept for store in (self.words.exponentials, self.words.probabilities) if store is not None):
             keys = self.keys()
             body.append(loop(keys, self.again(keys)))
         return as_statement(wrap_in_loops(self.found.rows, TRUE, tuple(body)))
@@ -80,10 +80,10 @@ class Running:
         return Ref(local_buffer(self.names(name), self.wide, ()), ())
 
     def shape(self, each: Mixture) -> tuple[int, ...]:
-        return tuple([turn.sym.extent for turn in each.own])
+        return tuple([turn.sym.extent for turn in each.output_loops])
 
     def cell(self, buf: Buf, each: Mixture, known: dict[Sym, Affine]) -> Ref:
-        return Ref(buf, tuple([known[turn.sym] - turn.sym.lo for turn in each.own]))
+        return Ref(buf, tuple([known[turn.sym] - turn.sym.lo for turn in each.output_loops]))
 
     def keys(self) -> Sym:
         """For blocks of keys."""
@@ -159,7 +159,7 @@ class Running:
         body.append(self.rescaled(self.total, scale, (), turn, TRUE, _as(Load(Ref(power, at)), self.wide)))
         for each, buf in zip(self.found.mixtures, self.mixed, strict=True):
             at = (Affine.of(turn := self.turn()),)
-            own, known = renamed(each.own, self.names)
+            own, known = renamed(each.output_loops, self.names)
             cell, factor = self.cell(buf, each, known), substitute(each.factor, known | self.key(keys, turn))
             value = Apply(MUL, (_as(Load(Ref(power, at)), each.weight.precision), factor))
             body.append(self.rescaled(cell, scale, own, turn, self.inside(keys, turn), value))
@@ -176,11 +176,11 @@ class Running:
         """What is known when all keys are through. A row without a finite maximum has no sum."""
         top, total = Load(self.top), Load(self.total)
         body: list[Stmt] = [Store(self.total, Apply(ADD, (total, Apply(SUB, (top, top)))))]
-        for store, value in ((self.words.top, top), (self.found.total, total)):
+        for store, value in ((self.words.maximum, top), (self.found.total, total)):
             if store.ref.buf in self.kept:
                 body.append(replace(store, value=_as(value, store.ref.buf.precision)))
         for each, buf in zip(self.found.mixtures, self.mixed, strict=True):
-            own, known = renamed(each.own, self.names)
+            own, known = renamed(each.output_loops, self.names)
             old, mixed = Load(each.sum.update.ref), Load(self.cell(buf, each, known))
             made = Apply(DIV, (mixed, total)) if each.is_part else mixed
 
@@ -200,7 +200,7 @@ class Running:
         below = Apply(SUB, (Load(Ref(score, (Affine.of(turn),))), Load(self.top)))
         stmts: list[Stmt] = [Let(power.name, _as(Apply(EXP, (below,)), self.power))]
         values: tuple[Expr, Expr] = (power, Apply(DIV, (_as(power, self.wide), Load(self.total))))
-        for store, value in zip((self.words.powers, self.words.parts), values, strict=True):
+        for store, value in zip((self.words.exponentials, self.words.probabilities), values, strict=True):
             if store is not None and store.ref.buf in self.kept:
                 ref = Ref(store.ref.buf, tuple([at.substitute(known) for at in store.ref.indices]))
                 stmts.append(replace(store, ref=ref, value=_as(value, ref.buf.precision)))

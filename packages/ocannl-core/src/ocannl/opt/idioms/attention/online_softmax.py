@@ -108,7 +108,7 @@ class _Online:
         if not (mixtures or long):
             return set()
         source = self.source(found)
-        members = sorted({*found.places, *(each.place for each in mixtures), *([source.place] if source else [])})
+        members = sorted({*found.places, *(each.position for each in mixtures), *([source.place] if source else [])})
         places = self.places.copy()
         place = members[0]
         for at in members[1:]:
@@ -153,12 +153,12 @@ class _Online:
 
 def is_tile(found: Softmax, each: Mixture) -> bool:
     """Whether rows share what is mixed, and a few numbers are: matrices can be multiplied for it."""
-    if len(each.own) != 1 or each.own[0].sym.extent > machine.MAX_VALUE_WIDTH:
+    if len(each.output_loops) != 1 or each.output_loops[0].sym.extent > machine.MAX_VALUE_WIDTH:
         return False
     if each.sum.acc.precision is not found.sum.acc.precision:
         return False
     named = {sym for ref in loads(each.factor) for at in ref.indices for sym in at.syms}
-    return each.own[0].sym in named and any(turn.sym not in named for turn in found.rows)
+    return each.output_loops[0].sym in named and any(turn.sym not in named for turn in found.rows)
 
 
 def _multiplies(group: FusionGroup, rows: list[Sym], key: Sym) -> bool:

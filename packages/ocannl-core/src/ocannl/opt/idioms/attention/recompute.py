@@ -189,7 +189,7 @@ class _Again:
         for at, group in self.groups.items():
             found = softmax_at(at, group, self.readers)
             if found is not None:
-                self.own |= {*found.places, *(each.place for each in found.mixtures if is_tile(found, each))}
+                self.own |= {*found.places, *(each.position for each in found.mixtures if is_tile(found, each))}
                 self.own |= {self.places.reaching_write(ref.buf, at) for ref in loads(found.words.score)}
         makers = {at for at, group in self.groups.items() if self.own and self.is_made(group)}
         while True:

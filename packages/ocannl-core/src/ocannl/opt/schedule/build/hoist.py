@@ -87,7 +87,7 @@ class _InvariantHoister:
             case Const() | IndexValue():
                 return substitute(expr, cell.values)
             case Var(name, _):
-                return variables[name]
+                return variables.get(name, expr)  # or a definition around the group
             case Load(ref) if ref.buf in self._accs:
                 return Load(self._ref(ref, cell))
         dependences = self.invariant_in(expr)
@@ -110,7 +110,7 @@ class _InvariantHoister:
         def leaf(node: Expr) -> Expr:
             match node:
                 case Var(name, _):
-                    return variables[name]
+                    return variables.get(name, node)
                 case Load(ref):
                     return Load(self._ref(ref, cell))
                 case _:
