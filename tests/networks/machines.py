@@ -33,8 +33,10 @@ EAGER: Thresholds = MappingProxyType({
     "CONFLICT_STRIDE_BYTES": 64,
     "L1_MIN_WAYS": 1,
     "MAX_FUSION_SLOWDOWN": 1e9,
+    "MAX_REGISTER_ROW": 4,
     "MAX_REREAD_BYTES_PER_ROW": 1 << 24,
     "MAX_UNROLLED_EPILOGUE_OPS": 20,
+    "MIN_BUSY_ROWS": 2,
     "MIN_BYTES_SAVED": 0,
     "MIN_CHUNK_OPS": 1 << 6,
     "MIN_KEYS": 2,
@@ -52,6 +54,7 @@ EAGER: Thresholds = MappingProxyType({
     "MIN_SPLIT_ITERATIONS": 1 << 6,
     "MIN_TERMS_PER_COPIED_CELL": 4,
     "POLL_INTERVAL_OPS": 1 << 12,
+    "SOFTMAX_BLOCK": 4,
 })  # fmt: skip
 PLANNING: dict[str, Thresholds] = {
     "usual": {},
