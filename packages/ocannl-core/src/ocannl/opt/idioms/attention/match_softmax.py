@@ -87,7 +87,7 @@ class SoftmaxMatch:
     def has_disjoint_storage(self) -> bool:
         """Whether no word is written to where scores or other words are."""
         written = [storage(store.ref.buf) for store in self.stores]
-        return len(set(written)) == len(written) and not {storage(buf) for buf in read(self.score)} & set(written)
+        return len(set(written)) == len(written) and not {storage(buf) for buf in read_buffers(self.score)} & set(written)
 
     def is_exponential(self, value: Expr) -> bool:
         """Whether it is one, or where one is kept."""
@@ -110,25 +110,25 @@ class SoftmaxMatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Mixture:
+class WeightedSum:
     """`sum` adds up products of a weight, which is a power or a part, and a factor."""
 
     position: int
     output_loops: tuple[For, ...]
-    sum: Reduction
+    reduction: Reduction
     weight: Expr
     factor: Expr
-    is_part: bool
-    tail: tuple[Let | Store | Update, ...]
+    is_normalized: bool
+    epilogue: tuple[Let | Store | Update, ...]
 
     @property
     def writes(self) -> list[Ref]:
-        return [stmt.ref for stmt in self.tail if not isinstance(stmt, Let)]
+        return [stmt.ref for stmt in self.epilogue if not isinstance(stmt, Let)]
 
     @property
-    def touched(self) -> list[Ref]:
+    def epilogue_refs(self) -> list[Ref]:
         """By what is done with the sum."""
-        return [*self.writes, *(ref for stmt in self.tail for ref in loads(stmt.value))]
+        return [*self.writes, *(ref for stmt in self.epilogue for ref in loads(stmt.value))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,14 +137,14 @@ class Softmax:
 
     rows: tuple[For, ...]
     key: For
-    words: SoftmaxMatch
-    sum: Reduction
-    total: Store
-    mixtures: tuple[Mixture, ...]
-    places: tuple[int, ...]
+    match: SoftmaxMatch
+    reduction: Reduction
+    denominator: Store
+    weighted_sums: tuple[WeightedSum, ...]
+    positions: tuple[int, ...]
 
 
-def read(value: Expr) -> set[Buf]:
+def read_buffers(value: Expr) -> set[Buf]:
     return {ref.buf for ref in loads(value)}
 
 
@@ -201,31 +201,31 @@ def _is_total(seen: Reader, rows: Sequence[For], words: SoftmaxMatch) -> bool:
     return whole and bare(seen.only_store.value) == Load(seen.key_sum.update.ref)
 
 
-def _mixture(seen: Reader, words: SoftmaxMatch) -> Mixture | None:
+def _mixture(seen: Reader, words: SoftmaxMatch) -> WeightedSum | None:
     arrays = {store.ref.buf for store in words.stores}
-    if seen.key_sum is None or any(read(stmt.value) & arrays for stmt in seen.group.epilogue):
+    if seen.key_sum is None or any(read_buffers(stmt.value) & arrays for stmt in seen.group.epilogue):
         return None
     match seen.key_sum.update.value:
         case Apply(op, (left, right)) if op is MUL:
             for weight, factor in ((left, right), (right, left)):
                 is_part = words.is_probability(weight)
-                if (is_part or words.is_exponential(weight)) and not read(factor) & arrays:
-                    return Mixture(seen.position, seen.free_loops, seen.key_sum, weight, factor, is_part, seen.group.epilogue)
+                if (is_part or words.is_exponential(weight)) and not read_buffers(factor) & arrays:
+                    return WeightedSum(seen.position, seen.free_loops, seen.key_sum, weight, factor, is_part, seen.group.epilogue)
     return None
 
 
-def _together(words: SoftmaxMatch, rows: Sequence[For], mixtures: Sequence[Mixture]) -> tuple[Mixture, ...]:
+def _together(words: SoftmaxMatch, rows: Sequence[For], mixtures: Sequence[WeightedSum]) -> tuple[WeightedSum, ...]:
     """Those that one nest can make, the first ones rather than others."""
-    taken: list[Mixture] = []
-    before = {storage(buf) for buf in read(words.score)}  # the sums are there
+    taken: list[WeightedSum] = []
+    before = {storage(buf) for buf in read_buffers(words.score)}  # the sums are there
     for each in sorted(mixtures, key=lambda each: each.position):
-        early = before | {storage(buf) for buf in read(each.factor)}
+        early = before | {storage(buf) for buf in read_buffers(each.factor)}
         written = {storage(store.ref.buf) for store in words.stores}
         written |= {storage(ref.buf) for other in (*taken, each) for ref in other.writes}
         if early & written:
             continue
-        if all(_of_one_row(other.writes, each.touched, rows) for other in taken) and all(
-            _of_one_row(each.writes, other.touched, rows) for other in taken
+        if all(_of_one_row(other.writes, each.epilogue_refs, rows) for other in taken) and all(
+            _of_one_row(each.writes, other.epilogue_refs, rows) for other in taken
         ):
             taken.append(each)
             before = early

@@ -32,7 +32,7 @@ from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, local_buffe
 from ocannl.opt.analysis.nests import wrap_in_loops, as_statement
 from ocannl.opt.analysis.substitution import map_expr, substitute
 from ocannl.opt.idioms.attention.masked_blocks import reached
-from ocannl.opt.idioms.attention.match_softmax import EXP, NEG_INF, Mixture, Softmax, bare
+from ocannl.opt.idioms.attention.match_softmax import EXP, NEG_INF, WeightedSum, Softmax, bare
 from ocannl.opt.parallel.split_reductions import renamed
 
 EQ = BY_NAME["eq"]
@@ -52,17 +52,17 @@ class Running:
 
     def __init__(self, found: Softmax, source: Source | None, kept: frozenset[Buf], size: int, names: Namer) -> None:
         self.found, self.source, self.kept, self.size, self.names = found, source, kept, size, names
-        self.words = words = found.words
-        self.wide = found.sum.acc.precision
+        self.words = words = found.match
+        self.wide = found.reduction.acc.precision
         self.power = self.wide if words.exponentials is None else words.exponentials.ref.buf.precision
         self.top, self.total = self.number("top"), self.number("total")
-        self.mixed = [local_buffer(names("mixed"), self.wide, self.shape(each)) for each in found.mixtures]
+        self.mixed = [local_buffer(names("mixed"), self.wide, self.shape(each)) for each in found.weighted_sums]
 
     def stmt(self) -> Stmt:
         body: list[Stmt] = []
         for ref, start in ((self.top, NEG_INF), (self.total, 0.0)):
             body += (Local(ref.buf), Store(ref, Const(start, self.wide)))
-        for each, buf in zip(self.found.mixtures, self.mixed, strict=True):
+        for each, buf in zip(self.found.weighted_sums, self.mixed, strict=True):
             own, known = renamed(each.output_loops, self.names)
             start_all = FusionGroup(own, TRUE, (), (Store(self.cell(buf, each, known), Const(0.0, self.wide)),))
             body += (Local(buf), start_all.stmt())
@@ -79,10 +79,10 @@ class Running:
     def number(self, name: str) -> Ref:
         return Ref(local_buffer(self.names(name), self.wide, ()), ())
 
-    def shape(self, each: Mixture) -> tuple[int, ...]:
+    def shape(self, each: WeightedSum) -> tuple[int, ...]:
         return tuple([turn.sym.extent for turn in each.output_loops])
 
-    def cell(self, buf: Buf, each: Mixture, known: dict[Sym, Affine]) -> Ref:
+    def cell(self, buf: Buf, each: WeightedSum, known: dict[Sym, Affine]) -> Ref:
         return Ref(buf, tuple([known[turn.sym] - turn.sym.lo for turn in each.output_loops]))
 
     def keys(self) -> Sym:
@@ -157,7 +157,7 @@ class Running:
         body += (Local(power), loop(turn, (Store(Ref(power, at), _as(below, self.power)),)))
         at = (Affine.of(turn := self.turn()),)
         body.append(self.rescaled(self.total, scale, (), turn, TRUE, _as(Load(Ref(power, at)), self.wide)))
-        for each, buf in zip(self.found.mixtures, self.mixed, strict=True):
+        for each, buf in zip(self.found.weighted_sums, self.mixed, strict=True):
             at = (Affine.of(turn := self.turn()),)
             own, known = renamed(each.output_loops, self.names)
             cell, factor = self.cell(buf, each, known), substitute(each.factor, known | self.key(keys, turn))
@@ -176,18 +176,18 @@ class Running:
         """What is known when all keys are through. A row without a finite maximum has no sum."""
         top, total = Load(self.top), Load(self.total)
         body: list[Stmt] = [Store(self.total, Apply(ADD, (total, Apply(SUB, (top, top)))))]
-        for store, value in ((self.words.maximum, top), (self.found.total, total)):
+        for store, value in ((self.words.maximum, top), (self.found.denominator, total)):
             if store.ref.buf in self.kept:
                 body.append(replace(store, value=_as(value, store.ref.buf.precision)))
-        for each, buf in zip(self.found.mixtures, self.mixed, strict=True):
+        for each, buf in zip(self.found.weighted_sums, self.mixed, strict=True):
             own, known = renamed(each.output_loops, self.names)
-            old, mixed = Load(each.sum.update.ref), Load(self.cell(buf, each, known))
-            made = Apply(DIV, (mixed, total)) if each.is_part else mixed
+            old, mixed = Load(each.reduction.update.ref), Load(self.cell(buf, each, known))
+            made = Apply(DIV, (mixed, total)) if each.is_normalized else mixed
 
             def leaf(node: Expr, old: Load = old, made: Expr = made, known: dict[Sym, Affine] = known) -> Expr:
                 return made if node == old else substitute(node, known)
 
-            tail = FusionGroup(own, TRUE, (), each.tail).substituted(known).epilogue
+            tail = FusionGroup(own, TRUE, (), each.epilogue).substituted(known).epilogue
             named = [replace(stmt, value=map_expr(stmt.value, leaf, known)) for stmt in tail]
             body.append(FusionGroup(own, TRUE, (), tuple(named)).stmt())
         return tuple(body)

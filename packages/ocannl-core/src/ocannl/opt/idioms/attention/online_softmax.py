@@ -14,7 +14,7 @@ from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.dependences import AccessIndex
 from ocannl.opt.analysis.fusion_group import FusionGroup, group_of
 from ocannl.opt.analysis.nests import unit_covering_loops, is_full, loads, bound_names
-from ocannl.opt.idioms.attention.match_softmax import Mixture, Softmax, softmax_at
+from ocannl.opt.idioms.attention.match_softmax import WeightedSum, Softmax, softmax_at
 from ocannl.opt.idioms.attention.online_nest import Running, Source
 
 
@@ -102,13 +102,13 @@ class _Online:
     def taken(self, found: Softmax) -> set[Buf]:
         """Puts a nest in the place of a softmax, if that is worth it, and says which arrays are gone."""
         extent = found.key.sym.extent
-        mixtures = [each for each in found.mixtures if extent >= self.least and is_tile(found, each)]
+        mixtures = [each for each in found.weighted_sums if extent >= self.least and is_tile(found, each)]
         found = replace(found, mixtures=tuple(mixtures))
         long = extent > self.longest and prod(turn.sym.extent for turn in found.rows) >= machine.MIN_BUSY_ROWS
         if not (mixtures or long):
             return set()
         source = self.source(found)
-        members = sorted({*found.places, *(each.position for each in mixtures), *([source.place] if source else [])})
+        members = sorted({*found.positions, *(each.position for each in mixtures), *([source.place] if source else [])})
         places = self.places.copy()
         place = members[0]
         for at in members[1:]:
@@ -117,7 +117,7 @@ class _Online:
                 return set()
             places.merge(met[1], met[0])
             place = met[0]
-        mine = {store.ref.buf for store in found.words.stores}
+        mine = {store.ref.buf for store in found.match.stores}
         kept = frozenset(buf for buf in mine if buf.space is not MemorySpace.ARENA or not places.is_sole_accessor(buf, place))
         for at in members:
             self.stmts[at] = None
@@ -130,13 +130,13 @@ class _Online:
     def source(self, found: Softmax) -> Source | None:
         """The group that makes the scores for this softmax alone, if it multiplies matrices; what it reads must stay
         while rows are gone through."""
-        written = {storage(store.ref.buf) for store in found.words.stores}
-        written |= {storage(ref.buf) for each in found.mixtures for ref in each.writes}
-        for ref in dict.fromkeys(loads(found.words.score)):
-            place = self.places.reaching_write(ref.buf, found.places[0])
+        written = {storage(store.ref.buf) for store in found.match.stores}
+        written |= {storage(ref.buf) for each in found.weighted_sums for ref in each.writes}
+        for ref in dict.fromkeys(loads(found.match.score)):
+            place = self.places.reaching_write(ref.buf, found.positions[0])
             if place not in self.groups or ref.buf.space is not MemorySpace.ARENA or ref.buf.access is not AccessMode.TEMP:
                 continue
-            if set(self.places.accessors([ref.buf], place)) - set(found.places):
+            if set(self.places.accessors([ref.buf], place)) - set(found.positions):
                 continue
             match self.groups[place]:
                 case FusionGroup(loops, cond, (each,), (Store(made),)) as group if cond.is_true and made.buf is ref.buf:
@@ -151,11 +151,11 @@ class _Online:
         return None
 
 
-def is_tile(found: Softmax, each: Mixture) -> bool:
+def is_tile(found: Softmax, each: WeightedSum) -> bool:
     """Whether rows share what is mixed, and a few numbers are: matrices can be multiplied for it."""
     if len(each.output_loops) != 1 or each.output_loops[0].sym.extent > machine.MAX_VALUE_WIDTH:
         return False
-    if each.sum.acc.precision is not found.sum.acc.precision:
+    if each.reduction.acc.precision is not found.reduction.acc.precision:
         return False
     named = {sym for ref in loads(each.factor) for at in ref.indices for sym in at.syms}
     return each.output_loops[0].sym in named and any(turn.sym not in named for turn in found.rows)

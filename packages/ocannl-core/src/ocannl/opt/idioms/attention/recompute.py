@@ -189,8 +189,8 @@ class _Again:
         for at, group in self.groups.items():
             found = softmax_at(at, group, self.readers)
             if found is not None:
-                self.own |= {*found.places, *(each.position for each in found.mixtures if is_tile(found, each))}
-                self.own |= {self.places.reaching_write(ref.buf, at) for ref in loads(found.words.score)}
+                self.own |= {*found.positions, *(each.position for each in found.weighted_sums if is_tile(found, each))}
+                self.own |= {self.places.reaching_write(ref.buf, at) for ref in loads(found.match.score)}
         makers = {at for at, group in self.groups.items() if self.own and self.is_made(group)}
         while True:
             wanted = {at: one for at in self.groups if (one := self.reader(at, makers)) is not None}
