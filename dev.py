@@ -32,7 +32,7 @@ LARGE = ("ziglang",)  # what an extra brings for machines that lack it: tests sk
 # the chores stand in noxfile.py.
 TASKS = {
     "demo": ("train a network on handwritten digits", ["ocannl demo digits --backend llvm"]),
-    "test": ("run a sample of the tests, or with --all everything", ["pytest -n auto --maxprocesses 8 --dist worksteal"]),
+    "test": ("run a sample of the tests; --all: all", ["pytest -n auto --maxprocesses 8 --dist worksteal"]),
     "lint": ("judge the text of the source", ["python changes/collect.py --check", "ruff check"]),
     "types": ("judge its types", ["mypy"]),
     "docs": (
@@ -41,7 +41,7 @@ TASKS = {
     ),
     "gates": ("check all that must hold, each in an environment of its own", ["tox run"]),
     "golden": ("write the golden texts anew", ["nox -s golden --"]),
-    "fuzz": ("run generated programs for long", ["nox -s fuzz --"]),
+    "long": ("run all cases of all tests, and many generated programs", ["nox -s long --"]),
     "bench": ("measure", ["nox -s bench --"]),
     "cubins": ("compile every kernel for GPUs that need not be here", ["nox -s cubins --"]),
     "release": ("collect the changes, then build and check the distributions", ["nox -s release --"]),

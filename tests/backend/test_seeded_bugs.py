@@ -75,7 +75,7 @@ def memory_lives_too_short(patch: Patch) -> None:
 
 @bug("llvm")
 def values_move_past_what_changes_them(patch: Patch) -> None:
-    patch.setattr(inline_producers, "_sees_same", lambda *given: True)
+    patch.setattr(inline_producers, "_reads_same_values", lambda *given: True)
 
 
 @bug("llvm")

@@ -257,16 +257,26 @@ except oc.UnknownBackend:
     print("gone")
 """
 WATCH = """
-import sys, time
+import sys, threading
 import ocannl as oc
-seen, end = set(), time.monotonic() + float(sys.argv[1])
-while time.monotonic() < end:
+stopped = threading.Event()
+threading.Thread(target=lambda: (sys.stdin.readline(), stopped.set())).start()
+state = ""
+while not stopped.is_set():
     rows = {row.name: row.usable for row in oc.backends()}
     assert rows["numpy"], rows
     assert oc.Context().backend.name
-    seen.add(rows.get("fine"))
-print(*sorted(map(str, seen)))
+    if state != (state := str(rows.get("fine"))):
+        print(state, flush=True)
 """
+
+
+def await_line(process, wanted):
+    """Reads lines until this one; the process prints every state that it observes."""
+    for line in process.stdout:
+        if line.strip() == wanted:
+            return
+    raise AssertionError(f"the process has ended without printing {wanted}: {process.stderr.read()}")
 
 
 def test_uninstalled_while_running(tmp_path, wheels):
@@ -275,16 +285,19 @@ def test_uninstalled_while_running(tmp_path, wheels):
     venv.EnvBuilder(with_pip=False).create(tmp_path)
     good = wheels["good"], wheels["other"]
     environment_.install(*good)
-    user, watcher = environment_.start("-c", USE), environment_.start("-c", WATCH, "4")
+    user, watcher = environment_.start("-c", USE), environment_.start("-c", WATCH)
     assert user.stdout.readline() == "[2.0, 3.0]\n"
+    await_line(watcher, "True")
     for _ in range(3):
         environment_.uninstall("test-good", "test-other")
+        await_line(watcher, "None")
         environment_.install(*good)
+        await_line(watcher, "True")
     environment_.uninstall("test-good", "test-other")
     stdout, wrong = user.communicate("\n", timeout=60)
     first, second = stdout.splitlines()
     assert first.startswith("[3.0, 6.0] [5.0, 10.0] [") and "numpy" in first and "fine" not in first
     assert second == "gone" and user.returncode == 0 and not wrong
-    stdout, wrong = watcher.communicate(timeout=60)
+    await_line(watcher, "None")
+    _, wrong = watcher.communicate("\n", timeout=60)
     assert watcher.returncode == 0, wrong
-    assert "True" in stdout.split() and "None" in stdout.split()

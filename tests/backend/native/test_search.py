@@ -27,7 +27,7 @@ from ocannl.opt.schedule.build import build_loops
 from ocannl.opt.schedule.plan import candidate_plans
 from ocannl.testing.chains import chain
 from ocannl.testing.generate import generate
-from ocannl.testing.groups import group, realized
+from ocannl.testing.groups import group, with_scheduled_group
 
 BATCH = 20
 FIRST, COUNT = (int(os.environ.get(f"OCANNL_TEST_SEARCH_{name}", n)) for name, n in (("FIRST", 0), ("COUNT", 2)))
@@ -63,7 +63,7 @@ def test_candidates_have_equal_results(native, run, seed):
         plans = candidate_plans(sample.group, target(random, native), limit=40)
         plans = plans[:1] + tuple(random.sample(plans[1:], min(3, len(plans) - 1)))
         for n, plan in enumerate(plans):
-            proc = realized(sample.proc(sample.group.stmt(), f"g{number}_{n}"), sample.group, plan)
+            proc = with_scheduled_group(sample.proc(sample.group.stmt(), f"g{number}_{n}"), sample.group, plan)
             cases.append((number, sample, plan, allocate_memory(proc, 64)))
     code = native.compile([proc for *_, proc in cases])
     expected: dict[int, list[np.ndarray]] = {}

@@ -116,8 +116,8 @@ def a_row_variable_takes_an_axis_from_the_wrong_end(patch: Patch) -> None:
 
 @bug(follows_numpy, 41)
 def an_index_is_reached_one_cell_early(patch: Patch) -> None:
-    real = unify.set_least
-    everywhere(patch, "set_least", lambda trail, dim, least: real(trail, dim, least - 1))
+    real = unify.set_min_size
+    everywhere(patch, "set_min_size", lambda trail, dim, min_size: real(trail, dim, min_size - 1))
 
 
 @bug(follows_numpy, 29)
@@ -153,10 +153,10 @@ def strided(patch: Patch, change: Callable[[Any], None]) -> None:
 
 @bug(follows_numpy, 0)
 def a_window_has_a_place_too_many(patch: Patch) -> None:
-    def tell(law: Any, trail: Any, cell: Dim, size: int, real: Any = arithmetic.Strided.tell) -> None:
+    def set_or_check(law: Any, trail: Any, cell: Dim, size: int, real: Any = arithmetic.Strided.set_or_check) -> None:
         real(law, trail, cell, size + (law.padding is specs.Padding.VALID and cell is find(law.over)))
 
-    patch.setattr(arithmetic.Strided, "tell", tell)
+    patch.setattr(arithmetic.Strided, "set_or_check", set_or_check)
 
 
 @bug(follows_numpy, 54)
@@ -273,7 +273,7 @@ def padded_windows_are_not_centred(patch: Patch) -> None:
 @bug(computes_numpy, 20)
 def an_index_reads_the_first_cell(patch: Patch) -> None:
     def index(box: Any, axis: Any, extent: int, real: Any = project.Box.index) -> Affine:
-        return project.STILL if isinstance(axis, specs.Fixed) else real(box, axis, extent)  # type: ignore[no-any-return]
+        return project.ZERO if isinstance(axis, specs.Fixed) else real(box, axis, extent)  # type: ignore[no-any-return]
 
     patch.setattr(project.Box, "index", index)
 

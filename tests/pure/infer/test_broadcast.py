@@ -6,12 +6,12 @@ import itertools
 
 import pytest
 
-from ocannl.infer.broadcast import KEEP, order, order_rows
+from ocannl.infer.broadcast import PRUNE_THRESHOLD, order, order_rows
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.solve import propagate
 from ocannl.infer.terms import Dim, Row, RowVar, find, print_row, resolve
 from ocannl.infer.trail import Trail
-from ocannl.infer.unify import bind, join, set_least, set_size, set_unit
+from ocannl.infer.unify import bind, join, set_min_size, set_size, set_unit
 
 
 def closed(*sizes):
@@ -85,7 +85,7 @@ def test_a_bound_travels_up_through_unknown_axes():
     below(b, c)
     below(a, b)
     below(Dim(5), a)
-    assert (a.lower, b.lower, c.lower) == (5, 5, 5) and c.size is None
+    assert (a.lower_bound, b.lower_bound, c.lower_bound) == (5, 5, 5) and c.size is None
     below(Dim(4), b)
     assert (a.size, b.size, c.size) == (None, 1, 1)
 
@@ -98,7 +98,7 @@ def test_an_axis_that_becomes_rigid_draws_in_what_fits_under_it(last):
     match last:
         case "size": know(set_size, opnd, 5, None)
         case "unit": know(set_unit, opnd, "rgb")
-        case "index": know(set_least, opnd, 3)
+        case "index": know(set_min_size, opnd, 3)
         case "join": know(join, opnd, Dim(5))
     assert find(res) is find(mid) is find(opnd)
 
@@ -121,9 +121,9 @@ def test_mutual_bounds_end_equal():
 def test_a_stretched_axis_forgets_the_uses_that_teach_it_nothing():
     one, unknown = Dim(1), Dim()
     below(unknown, one)
-    for _ in range(40 * KEEP):
+    for _ in range(40 * PRUNE_THRESHOLD):
         below(Dim(7), one)
-    assert len(one.below) <= 2 * KEEP and unknown in one.below
+    assert len(one.below) <= 2 * PRUNE_THRESHOLD and unknown in one.below
     with pytest.raises(Mismatch):
         know(set_unit, one, "rgb")
 

@@ -292,9 +292,9 @@ def test_a_result_that_exists_may_be_larger_than_what_is_written(net):
 def test_projecting_says_nothing_new(net):
     x, lhs = net.x("5"), net.x("5", "lhs")
     logic = einsum(parse("a^b => a^b"))
-    before = (x.asked, len(x.relations), x.rows[2].trail[0].laws)
+    before = (x.must_be_known, len(x.relations), x.rows[2].trail[0].size_equations)
     project(logic, [x], lhs, sizes={"a": 2})
-    assert (x.asked, len(x.relations), x.rows[2].trail[0].laws) == before
+    assert (x.must_be_known, len(x.relations), x.rows[2].trail[0].size_equations) == before
 
 
 def test_projecting_what_does_not_fit_is_refused(net):

@@ -88,45 +88,45 @@ def result_and_operand_swapped(patch):
 
 @bug("stretches", 1)
 def lower_bounds_not_pushed(patch):
-    everywhere(patch, "raise_lower", lambda trail, dim, size: None)
+    everywhere(patch, "raise_lower_bound", lambda trail, dim, size: None)
 
 
 @bug("joined", 487)
 def conflicting_uses_do_not_force_1(patch):
-    def raise_lower(trail, dim, size):
-        if dim.lower is None:
-            trail.set(dim, "lower", size)
+    def raise_lower_bound(trail, dim, size):
+        if dim.lower_bound is None:
+            trail.set(dim, "lower_bound", size)
             trail.queue.append(dim)
 
-    everywhere(patch, "raise_lower", raise_lower)
+    everywhere(patch, "raise_lower_bound", raise_lower_bound)
 
 
 @bug("kinds", 38)
 def what_fits_under_a_1_is_not_1_for_operands(patch):
-    real = broadcast.press
-    patch.setattr(broadcast, "press", lambda trail, res, opnd: None if res.size == 1 else real(trail, res, opnd))
+    real = broadcast.push_lower_bound
+    patch.setattr(broadcast, "push_lower_bound", lambda trail, res, opnd: None if res.size == 1 else real(trail, res, opnd))
 
 
 @bug("stretches", 3)
 def a_size_of_1_counts_as_rigid(patch):
-    patch.setattr(Dim, "is_rigid", property(lambda dim: dim.unit is not None or dim.least > 1 or dim.size is not None))
+    patch.setattr(Dim, "is_rigid", property(lambda dim: dim.unit is not None or dim.min_size > 1 or dim.size is not None))
 
 
 @bug("planted", 98)
 def a_unit_does_not_make_rigid(patch):
-    patch.setattr(Dim, "is_rigid", property(lambda dim: dim.least > 1 or dim.size not in (None, 1)))
+    patch.setattr(Dim, "is_rigid", property(lambda dim: dim.min_size > 1 or dim.size not in (None, 1)))
 
 
 @bug("planted", 15)
 def below_forgotten_when_an_axis_turns_rigid(patch):
-    real = broadcast.settle
+    real = broadcast.propagate_axis
 
-    def settle(trail, dim):
+    def propagate_axis(trail, dim):
         below, find(dim).below = find(dim).below, None
         real(trail, dim)
         find(dim).below = below
 
-    everywhere(patch, "settle", settle)
+    everywhere(patch, "propagate_axis", propagate_axis)
 
 
 # --- axes that are equal ----------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def units_clash_unnoticed(patch):
 
 @bug("stretches", 1)
 def leaf_flag_lost_at_join(patch):
-    everywhere(patch, "adopt", lambda trail, axis, leaf, asked: None)
+    everywhere(patch, "adopt", lambda trail, axis, leaf, must_be_known: None)
 
 
 @bug("joined", 130)
@@ -175,7 +175,7 @@ def lower_bound_lost_at_join(patch):
     def join(trail, a, b):
         a, b = find(a), find(b)
         if a is not b and a.size is None and b.size is None:
-            a.lower = b.lower = None
+            a.lower_bound = b.lower_bound = None
         real(trail, a, b)
 
     everywhere(patch, "join", join)
@@ -186,7 +186,7 @@ def neighbours_lost_at_join(patch):
     real = trail.Trail.add
     patch.setattr(
         trail.Trail, "add",
-        lambda self, cell, slot, item: (slot == "laws" and cell.laws) or real(self, cell, slot, item),
+        lambda self, cell, slot, item: (slot == "size_equations" and cell.size_equations) or real(self, cell, slot, item),
     )  # fmt: skip
 
 
@@ -208,8 +208,8 @@ def square_ignored(patch):
 
 @bug("planted", 10)
 def a_fixed_index_off_by_one(patch):
-    real = unify.set_least
-    everywhere(patch, "set_least", lambda trail, dim, least: real(trail, dim, least - 1))
+    real = unify.set_min_size
+    everywhere(patch, "set_min_size", lambda trail, dim, min_size: real(trail, dim, min_size - 1))
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
@@ -305,7 +305,7 @@ def first(stage):
 def overlap_wrong_way(patch):
     def overlap(a, b, real=close_rows.overlap):
         closings = real(a, b)
-        return [close.RowClosing(b.var, a.value) for a, b in zip(closings, closings[::-1], strict=True)]
+        return [close.RowDefault(b.var, a.value) for a, b in zip(closings, closings[::-1], strict=True)]
 
     patch.setattr(close_rows, "overlap", overlap)
 
@@ -334,10 +334,10 @@ def what_is_computed_decided_before_leaves(patch):
 
 @bug("planted", 21)
 def window_size_off_by_one(patch):
-    def tell(self, trail, cell, size, real=arithmetic.Strided.tell):
+    def set_or_check(self, trail, cell, size, real=arithmetic.Strided.set_or_check):
         real(self, trail, cell, size + (self.padding is Padding.VALID))
 
-    patch.setattr(arithmetic.Strided, "tell", tell)
+    patch.setattr(arithmetic.Strided, "set_or_check", set_or_check)
 
 
 def strided(patch, change):
@@ -367,11 +367,11 @@ def padding_taken_for_valid(patch):
 
 @bug("sums", 15)
 def a_window_that_does_not_fit_goes_unnoticed(patch):
-    def tell(self, trail, cell, size, real=arithmetic.Strided.tell):
+    def set_or_check(self, trail, cell, size, real=arithmetic.Strided.set_or_check):
         if cell.size is None:
             real(self, trail, cell, size)
 
-    patch.setattr(arithmetic.Strided, "tell", tell)
+    patch.setattr(arithmetic.Strided, "set_or_check", set_or_check)
 
 
 @bug("planted", 20)
@@ -397,18 +397,18 @@ def product_ignores_a_part(patch):
 
 @bug("planted", 0)
 def laws_fire_only_once(patch):
-    def settle(trail, dim, real=broadcast.settle):
+    def propagate_axis(trail, dim, real=broadcast.propagate_axis):
         dim = find(dim)
-        laws, dim.laws = dim.laws, None
+        laws, dim.size_equations = dim.size_equations, None
         real(trail, dim)
-        find(dim).laws = laws
+        find(dim).size_equations = laws
 
-    everywhere(patch, "settle", settle)
+    everywhere(patch, "propagate_axis", propagate_axis)
 
 
 @bug("planted", 6)
 def totals_leave_out_the_last_row(patch):
-    patch.setattr(totals.Total, "axes", property(lambda it: [find(a) for r in it.rows[:2] for a in resolve(r).axes]))
+    patch.setattr(totals.CellCount, "axes", property(lambda it: [find(a) for r in it.rows[:2] for a in resolve(r).axes]))
 
 
 @bug("flanks", 1)
@@ -479,20 +479,20 @@ def a_fixed_index_reads_the_first_cell(patch):
     real = project.Box.index
     patch.setattr(
         project.Box, "index",
-        lambda self, axis, extent: project.STILL if isinstance(axis, project.Fixed) else real(self, axis, extent),
+        lambda self, axis, extent: project.ZERO if isinstance(axis, project.Fixed) else real(self, axis, extent),
     )  # fmt: skip
 
 
 @bug("planted", 95)
 def wildcards_share_a_loop(patch):
-    real = project.Box.loop
+    real = project.Box.new_loop
 
-    def loop(self, stem, size):
+    def new_loop(self, stem, size):
         if stem == "w":
-            return self.moves.setdefault(("_", size), real(self, stem, size))
+            return self.label_indices.setdefault(("_", size), real(self, stem, size))
         return real(self, stem, size)
 
-    patch.setattr(project.Box, "loop", loop)
+    patch.setattr(project.Box, "new_loop", new_loop)
 
 
 @bug("planted", 39)

@@ -8,14 +8,14 @@ from ocannl.infer.capture import Capture
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.solve import propagate
 from ocannl.infer.terms import Dim, Row, RowVar, print_row
-from ocannl.infer.totals import Total
+from ocannl.infer.totals import CellCount
 from ocannl.infer.trail import Trail
 from ocannl.infer.unify import bind, set_size
 
 
 def count(whole, *rows):
     trail = Trail()
-    total = Total(whole, rows, text="`..v..`")
+    total = CellCount(whole, rows, text="`..v..`")
     trail.queue.append(total)
     propagate(trail)
     return total
@@ -104,8 +104,8 @@ def test_data_whose_length_does_not_fit(net):
 def test_nothing_waits_for_a_row_that_is_taken_back():
     var, whole = RowVar(), Dim(6)
     trail = Trail()
-    trail.queue.append(Total(whole, (Row((), var, ()),), text="v"))
+    trail.queue.append(CellCount(whole, (Row((), var, ()),), text="v"))
     propagate(trail)
-    assert var.watchers and whole.laws
+    assert var.watchers and whole.size_equations
     trail.undo()
-    assert not var.watchers and not whole.laws and print_row(Row((), var, ())) == "..."
+    assert not var.watchers and not whole.size_equations and print_row(Row((), var, ())) == "..."

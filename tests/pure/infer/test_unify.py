@@ -8,7 +8,7 @@ from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.solve import propagate
 from ocannl.infer.terms import MAX_AXES, Dim, Row, RowVar, find, print_row, resolve
 from ocannl.infer.trail import Trail
-from ocannl.infer.unify import bind, equate, join, raise_lower, set_least, set_size, set_unit
+from ocannl.infer.unify import bind, equate, join, raise_lower_bound, set_min_size, set_size, set_unit
 
 
 def closed(*sizes):
@@ -70,21 +70,21 @@ def test_sizes_and_units_that_are_joined_must_agree(a, b, agree):
 
 def test_an_axis_is_as_long_as_its_largest_index_needs():
     d = Dim()
-    set_least(Trail(), d, 3)
-    set_least(Trail(), d, 2)
-    assert d.is_rigid and d.least == 3
+    set_min_size(Trail(), d, 3)
+    set_min_size(Trail(), d, 2)
+    assert d.is_rigid and d.min_size == 3
     with pytest.raises(Mismatch, match="is 2, but it is indexed up to 2"):
         set_size(Trail(), d, 2, None)
     with pytest.raises(Mismatch, match="indexed up to 4"):
-        set_least(Trail(), Dim(4), 5)
+        set_min_size(Trail(), Dim(4), 5)
 
 
 def test_two_lower_bounds_leave_only_stretching():
     d = Dim()
-    raise_lower(Trail(), d, 3)
-    raise_lower(Trail(), d, 3)
+    raise_lower_bound(Trail(), d, 3)
+    raise_lower_bound(Trail(), d, 3)
     assert d.size is None
-    raise_lower(Trail(), d, 4)
+    raise_lower_bound(Trail(), d, 4)
     assert d.size == 1
 
 
@@ -181,10 +181,10 @@ def test_a_row_does_not_grow_without_end():
 def test_binding_carries_what_is_said_of_the_variable():
     owner = object()
     var, rest, axis = RowVar(owner), RowVar(), Dim()
-    var.asked = True
+    var.must_be_known = True
     trail = Trail()
     bind(trail, var, Row((axis,), rest, ()))
-    assert (axis.leaf, axis.asked) == (owner, True)
-    assert (rest.leaf, rest.asked, rest.told, rest.depth) == (owner, True, True, 1)
+    assert (axis.leaf, axis.must_be_known) == (owner, True)
+    assert (rest.leaf, rest.must_be_known, rest.constrained, rest.depth) == (owner, True, True, 1)
     trail.undo()
-    assert (axis.leaf, axis.asked, rest.leaf, rest.asked, rest.told, rest.depth) == (None, False, None, False, False, 0)
+    assert (axis.leaf, axis.must_be_known, rest.leaf, rest.must_be_known, rest.constrained, rest.depth) == (None, False, None, False, False, 0)

@@ -379,11 +379,11 @@ def test_a_shape_error_inside_leaves_the_block_to_be_applied_to_something_else()
         (lambda: oc.op(3), "oc.op decorates functions, not 3"),
         (
             lambda: copy.copy(layer(hidden=2)),
-            "blocks cannot be copied or pickled; save their parameters with oc.save",
+            "blocks cannot be copied or pickled; read their parameters, as in ctx[p]",
         ),
         (
             lambda: pickle.dumps(layer(hidden=2)),
-            "blocks cannot be copied or pickled; save their parameters with oc.save",
+            "blocks cannot be copied or pickled; read their parameters, as in ctx[p]",
         ),
     ],
 )

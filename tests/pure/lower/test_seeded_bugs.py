@@ -40,7 +40,7 @@ def wrap(patch: Patch, owner: Any, name: str, around: Callable[..., Any]) -> Non
 
 @bug
 def skipped_clear(patch: Patch) -> None:
-    patch.setattr(lowering._Routine, "_fill", lambda self, buf, value, origin: Comment("cleared"))
+    patch.setattr(lowering._Lowerer, "_fill", lambda self, buf, value, origin: Comment("cleared"))
 
 
 @bug
@@ -55,7 +55,7 @@ def finite_neutral(patch: Patch) -> None:
 
 @bug
 def cleared_without_request(patch: Patch) -> None:
-    wrap(patch, lowering._Routine, "assign", lambda f, self, a: f(
+    wrap(patch, lowering._Lowerer, "assign", lambda f, self, a: f(
         self, a if a.accum is None or a.accum.neutral is None else replace(a, clear=True)))  # fmt: skip
 
 
@@ -121,12 +121,12 @@ def loops_swapped_where_order_matters(patch: Patch) -> None:
 
 @bug
 def only_the_first_piece(patch: Patch) -> None:
-    wrap(patch, lowering._Routine, "assign", lambda f, self, a: f(self, replace(a, pieces=a.pieces[:1])))
+    wrap(patch, lowering._Lowerer, "assign", lambda f, self, a: f(self, replace(a, pieces=a.pieces[:1])))
 
 
 @bug
 def pieces_in_reverse(patch: Patch) -> None:
-    wrap(patch, lowering._Routine, "assign", lambda f, self, a: f(self, replace(a, pieces=a.pieces[::-1])))
+    wrap(patch, lowering._Lowerer, "assign", lambda f, self, a: f(self, replace(a, pieces=a.pieces[::-1])))
 
 
 @bug
@@ -232,7 +232,7 @@ def merge_buffer_not_used(patch: Patch) -> None:
     def around(f: Any, self: Any, node: Any) -> Any:
         return self._node_bufs.get(node) or f(self, node)
 
-    wrap(patch, lowering._Routine, "_merge_buf", around)
+    wrap(patch, lowering._Lowerer, "_merge_buf", around)
 
 
 @bug
@@ -242,7 +242,7 @@ def sums_do_not_start_from_the_old_value(patch: Patch) -> None:
             return self._fill(target, 0, origin)
         return f(self, target, source, origin)
 
-    wrap(patch, lowering._Routine, "_copy_converted", around)
+    wrap(patch, lowering._Lowerer, "_copy_converted", around)
 
 
 @bug
@@ -251,7 +251,7 @@ def sums_not_stored(patch: Patch) -> None:
         out = f(self, target, source, origin)
         return Comment("not stored") if source.name.endswith("_sum") else out
 
-    wrap(patch, lowering._Routine, "_copy_converted", around)
+    wrap(patch, lowering._Lowerer, "_copy_converted", around)
 
 
 @bug
@@ -264,7 +264,7 @@ def sums_in_the_narrow_type(patch: Patch) -> None:
 
 @bug
 def outside_reads_zero(patch: Patch) -> None:
-    wrap(patch, types, "guarded", lambda f, load, cond, outside: f(load, cond, 0))
+    wrap(patch, types, "guarded_load", lambda f, load, cond, outside: f(load, cond, 0))
 
 
 @bug
@@ -273,7 +273,7 @@ def outside_reads_the_nearest_neighbour(patch: Patch) -> None:
         out = f(load, cond, outside)
         return When(out.cond, out.then, out.then) if isinstance(out, When) and 0 not in load.ref.buf.shape else out
 
-    wrap(patch, types, "guarded", around)
+    wrap(patch, types, "guarded_load", around)
 
 
 @bug
@@ -316,7 +316,7 @@ def conversion_skipped(patch: Patch) -> None:
     def around(f: Any, self: Any, value: Any, *more: Any) -> Any:
         return f(self, value.value if isinstance(value, comp.Convert) else value, *more)
 
-    wrap(patch, lowering._Routine, "_value", around)
+    wrap(patch, lowering._Lowerer, "_value", around)
 
 
 @bug
@@ -362,7 +362,7 @@ def reads_transposed(patch: Patch) -> None:
             load = Load(Ref(buf, load.ref.indices[::-1]))
         return f(load, cond, outside)
 
-    wrap(patch, types, "guarded", around)
+    wrap(patch, types, "guarded_load", around)
 
 
 # --- the verdict ---

@@ -18,7 +18,7 @@ from ocannl.lower.lower import lower
 from ocannl.opt import machine_model as machine
 from ocannl.opt.fusion.fuse_outer_loops import fuse_outer_loops
 from ocannl.opt.parallel.parallelize import parallelize
-from ocannl.opt.parallel.split_reductions import split_reductions, parts_of
+from ocannl.opt.parallel.split_reductions import split_reductions, choose_part_count
 from ocannl.opt.pipeline import optimize
 from ocannl.testing.chains import Chain, chain
 from ocannl.testing.evaluate import evaluate
@@ -29,12 +29,12 @@ LATE = frozenset({"fuse_outer_loops", "split_reductions", "schedule", "eliminate
 
 def taken(made: Chain) -> Proc:
     """With every sum taken along that may be."""
-    return fuse_outer_loops(optimize(lower(made.code, "step"), made.asked, TARGET, without=LATE), TARGET, far_bytes=0)
+    return fuse_outer_loops(optimize(lower(made.code, "step"), made.asked, TARGET, without=LATE), TARGET, min_bytes_saved=0)
 
 
 def divided(made: Chain) -> Proc:
     """With every sum divided that may be."""
-    return split_reductions(optimize(lower(made.code, "step"), made.asked, TARGET, without=LATE), long=1)
+    return split_reductions(optimize(lower(made.code, "step"), made.asked, TARGET, without=LATE), min_iterations=1)
 
 
 def carries(proc: Proc) -> bool:
@@ -60,8 +60,8 @@ def test_random_programs_compute_the_same(make: Callable[[Chain], Proc]) -> None
 
 
 def test_parts_are_of_equal_length() -> None:
-    assert [parts_of(n) for n in (1, 7, 64, 96, 4096, 4099)] == [1, 7, 64, 48, 64, 1]
-    assert all(n % parts_of(n) == 0 and parts_of(n) <= machine.MAX_REDUCTION_PARTS for n in range(1, 500))
+    assert [choose_part_count(n) for n in (1, 7, 64, 96, 4096, 4099)] == [1, 7, 64, 48, 64, 1]
+    assert all(n % choose_part_count(n) == 0 and choose_part_count(n) <= machine.MAX_REDUCTION_PARTS for n in range(1, 500))
 
 
 def test_terms_do_not_read_the_total_of_a_sum_that_is_taken_along(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +72,7 @@ def test_terms_do_not_read_the_total_of_a_sum_that_is_taken_along(monkeypatch: p
     centred = y - y.mean("n|c => c")
     z = (centred * centred).sum()
     code = z.forward.elaborate().comp
-    proc = fuse_outer_loops(optimize(lower(code, "step"), {}, TARGET, without=LATE | {"choose_layouts"}), TARGET, far_bytes=0)
+    proc = fuse_outer_loops(optimize(lower(code, "step"), {}, TARGET, without=LATE | {"choose_layouts"}), TARGET, min_bytes_saved=0)
     assert [buf.name for buf in proc.bufs if "_parts" in buf.name] == ["mean_parts"]
     verify(proc, "optimized")
     wanted = evaluate(code, {}, {}, {})

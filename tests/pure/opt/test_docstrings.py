@@ -1,4 +1,4 @@
-"""The programs in the docstrings of passes, before and after: what is printed, and that both compute the same."""
+"""The example programs in the docstrings of passes: both sides are as printed and compute equal results."""
 
 from __future__ import annotations
 
@@ -70,15 +70,15 @@ def put(lhs: TNode, loops: tuple[Sym, ...], value: Value, accum: Op | None = Non
 
 
 def chain(ops: str, size: int = 5) -> tuple[Comp, list[TNode]]:
-    """`x`, and under each letter what an operation makes of the one before."""
+    """Returns nodes by letter: `x`, and a chain of operations, each applied to the result of the one before."""
     nodes = [node("x", size, role=Role.PLACEHOLDER)]
     code = []
     for word in ops.split():
         label, op, *numbers = word.split(":")
         i = loop(size)
-        made = node(label, size)
-        code.append(put(made, (i,), apply(op, Read(nodes[-1], at(i)), *(Number(int(n)) for n in numbers))))
-        nodes.append(made)
+        result = node(label, size)
+        code.append(put(result, (i,), apply(op, Read(nodes[-1], at(i)), *(Number(int(n)) for n in numbers))))
+        nodes.append(result)
     return Seq(tuple(code)), nodes
 
 
@@ -125,7 +125,7 @@ def to_sweep() -> Proc:
 def to_unite() -> Proc:
     x, s, t, y = node("x", 5, role=Role.PLACEHOLDER), *(node(label, 5) for label in "sty")
     i, k, n = loop(5), loop(5, "k"), loop(5, "n")
-    twice = (put(made, (sym,), apply("exp", Read(x, at(sym)))) for made, sym in ((s, i), (t, k)))
+    twice = (put(target, (sym,), apply("exp", Read(x, at(sym)))) for target, sym in ((s, i), (t, k)))
     product = put(y, (n,), apply("mul", Read(s, at(n)), Read(t, at(n))))
     return decide_placement(lower(Seq((*twice, product)), "step"), {})
 
@@ -172,15 +172,15 @@ def to_pad() -> Proc:
 
 
 def to_phase() -> Proc:
-    return hoist_parallel_loop(to_outer(), Capabilities(vector_bytes=64), far_bytes=4096)
+    return hoist_parallel_loop(to_outer(), Capabilities(vector_bytes=64), min_bytes=4096)
 
 
 def to_again() -> Proc:
     q, k = (node(label, 8, 2, role=Role.PLACEHOLDER) for label in "qk")
     z = node("z", 8)
     c, m, e, s = (node(label, *dims) for label, *dims in (("c", 8, 8), ("m", 8), ("e", 8, 8), ("s", 8)))
-    for each in (c, m, e, s):
-        each.requested.set(Placement.TEMPORARY, "oc.virtual")
+    for temporary in (c, m, e, s):
+        temporary.requested.set(Placement.TEMPORARY, "oc.virtual")
     (i, j, o, n, r), (t, u, v, w, x) = [loop(8, name) for name in "ijons"], [loop(8, "t") for _ in range(5)]
     d = loop(2, "d")
     code: list[Comp] = [
@@ -197,8 +197,8 @@ def to_online() -> Proc:
     x, v = node("x", 2, 4, role=Role.PLACEHOLDER, kind=float64), node("v", 4, 3, role=Role.PLACEHOLDER, kind=float64)
     y = node("y", 2, 3, kind=float64)
     m, e, s = (node(label, *dims, kind=float64) for label, *dims in (("m", 2), ("e", 2, 4), ("s", 2)))
-    for each in (m, e, s):
-        each.requested.set(Placement.TEMPORARY, "oc.virtual")
+    for temporary in (m, e, s):
+        temporary.requested.set(Placement.TEMPORARY, "oc.virtual")
     code: list[Comp] = []
     rows = [loop(2) for _ in range(4)]
     keys = [loop(4, "t") for _ in range(4)]
@@ -280,7 +280,10 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "scatter_to_gather": (scatter_to_gather, to_invert, scatter_to_gather),
     "fuse_epilogues": (fuse_epilogues, to_fuse, fuse_epilogues),
     "choose_layouts": (choose_layouts, to_layout, lambda proc: choose_layouts(proc, Capabilities(vector_bytes=32))),
-    "hoist_parallel_loop": (hoist_parallel_loop, to_outer, lambda proc: hoist_parallel_loop(proc, Capabilities(vector_bytes=64), far_bytes=4096)),
+    "hoist_parallel_loop": (
+        hoist_parallel_loop, to_outer,
+        lambda proc: hoist_parallel_loop(proc, Capabilities(vector_bytes=64), min_bytes=4096),
+    ),
     "pad_rows": (pad_rows, to_pad, lambda proc: pad_rows(proc, 128)),
     "recompute_attention": (recompute_attention, to_again, lambda proc: recompute_attention(proc, 2, 2)),
     "online_softmax": (online_softmax, to_online, lambda proc: online_softmax(proc, 2, 2)),
@@ -298,7 +301,7 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
 
 
 def drawn(function: Callable[..., Proc]) -> tuple[str, str]:
-    """The two programs in a docstring, without remarks."""
+    """Returns the two programs in a docstring, without remarks."""
     lines = re.findall(r"^    (.*)$", inspect.getdoc(function) or "", re.MULTILINE)
     column = lines[0].rindex("proc ")
     before = [line[:column].replace("==>", "").rstrip() for line in lines]
@@ -306,12 +309,12 @@ def drawn(function: Callable[..., Proc]) -> tuple[str, str]:
     return "\n".join(before).rstrip() + "\n", "\n".join(after).rstrip() + "\n"
 
 
-def test_every_pass_is_shown() -> None:
-    assert [each.name for each in passes({}, TARGET)] == list(TABLE)
+def test_every_pass_has_an_example() -> None:
+    assert [step.name for step in passes({}, TARGET)] == list(TABLE)
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_the_docstring_shows_what_the_pass_does(name: str) -> None:
+def test_examples_show_the_effect_of_the_pass(name: str) -> None:
     function, build, run = TABLE[name]
     before = build()
     after = run(before)
@@ -319,7 +322,7 @@ def test_the_docstring_shows_what_the_pass_does(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_both_programs_compute_the_same(name: str) -> None:
+def test_both_sides_compute_equal_results(name: str) -> None:
     _, build, run = TABLE[name]
     before = build()
     after = run(before)

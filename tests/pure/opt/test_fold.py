@@ -1,4 +1,4 @@
-"""Laws of scalars: a table of what becomes what, and values that stay what they were for every kind of number."""
+"""Simplification of scalars: a table of expressions and results, and equality of values in every precision."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ocannl.ir.loops import (
     Apply,
     Buf,
     Cast,
-    Expr,
-    MemorySpace,
-    IndexValue,
-    If,
-    Load,
     Const,
+    Expr,
+    If,
+    IndexValue,
+    Load,
+    MemorySpace,
     Proc,
     Ref,
     Stmt,
@@ -32,7 +32,7 @@ from ocannl.ir.loops import (
 )
 from ocannl.ir.ops import ADD, AND, BY_NAME, MUL, OPS, Domain
 from ocannl.ir.precision import Precision, float32, int32, uint8
-from ocannl.ir.text import print_proc, format_expr
+from ocannl.ir.text import format_expr, print_proc
 from ocannl.ir.tnode import Role, TNode
 from ocannl.opt.simplify.simplify import simplify, simplify_expr
 
@@ -151,15 +151,15 @@ TABLE: list[tuple[Expr, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "text"), TABLE, ids=[format_expr(e) for e, _ in TABLE])
-def test_what_becomes_what(given: Expr, text: str) -> None:
-    folded = simplify_expr(given)
-    assert format_expr(folded) == text
-    assert folded.precision is given.precision
-    assert simplify_expr(folded) is folded  # once is enough, and what does not change stays the same object
+@pytest.mark.parametrize(("expr", "text"), TABLE, ids=[format_expr(e) for e, _ in TABLE])
+def test_simplified_expressions(expr: Expr, text: str) -> None:
+    simplified = simplify_expr(expr)
+    assert format_expr(simplified) == text
+    assert simplified.precision is expr.precision
+    assert simplify_expr(simplified) is simplified  # once is enough, and what does not change stays the same object
 
 
-def test_what_numpy_refuses_is_left_alone() -> None:
+def test_operations_undefined_in_numpy_are_not_folded() -> None:
     expr = op("pow", num(2, int32), num(-1, int32))
     assert simplify_expr(expr) is expr
 
@@ -179,9 +179,9 @@ def same(a: float, b: float) -> bool:
     return a == b or (np.isnan(a) and np.isnan(b)) or bool(np.isclose(a, b, rtol=1e-6))
 
 
-@pytest.mark.parametrize(("given", "text"), TABLE, ids=[format_expr(e) for e, _ in TABLE])
-def test_values_stay(given: Expr, text: str) -> None:
-    folded = simplify_expr(given)
+@pytest.mark.parametrize(("expr", "text"), TABLE, ids=[format_expr(e) for e, _ in TABLE])
+def test_values_are_preserved(expr: Expr, text: str) -> None:
+    simplified = simplify_expr(expr)
     for x, y in product(SPECIAL, SPECIAL[3:]):
         arrays = {
             load.ref.buf.node: np.array(v if load.precision.is_float else 7, load.precision.numpy)
@@ -189,7 +189,7 @@ def test_values_stay(given: Expr, text: str) -> None:
             if load.ref.buf.node is not None
         }
         for point in ({I: 0, J: 0, N: 3}, {I: 2, J: 4, N: 1}, {I: 3, J: 1, N: 9}, {I: 4, J: 4, N: 0}):
-            assert same(value(given, arrays, point), value(folded, arrays, point))
+            assert same(value(expr, arrays, point), value(simplified, arrays, point))
 
 
 def random_expr(random: Random, depth: int) -> Expr:
@@ -207,16 +207,16 @@ def random_expr(random: Random, depth: int) -> Expr:
 
 
 @pytest.mark.parametrize("block", range(4))
-def test_values_of_random_expressions_stay(block: int) -> None:
+def test_values_of_random_expressions_are_preserved(block: int) -> None:
     for seed in range(block * 100, block * 100 + 100):
         random = Random(seed)
-        given = random_expr(random, 4)
-        folded = simplify_expr(given)
+        expr = random_expr(random, 4)
+        simplified = simplify_expr(expr)
         for _ in range(6):
             arrays = {load.ref.buf.node: np.array(random.choice(SPECIAL)) for load in (X, Y) if load.ref.buf.node}
             point = {I: random.randrange(5), J: random.randrange(5), N: random.randrange(10)}
-            a, b = value(given, arrays, point), value(folded, arrays, point)
-            assert same(a, b), f"{format_expr(given)} = {a}, {format_expr(folded)} = {b} at {point} {arrays}"
+            a, b = value(expr, arrays, point), value(simplified, arrays, point)
+            assert same(a, b), f"{format_expr(expr)} = {a}, {format_expr(simplified)} = {b} at {point} {arrays}"
 
 
 def statement(*body: Stmt) -> str:
@@ -235,7 +235,7 @@ def test_statements() -> None:
     )
 
 
-def test_updates_by_the_neutral_element_are_gone_unless_somebody_waits_for_them() -> None:
+def test_updates_by_the_neutral_element_are_removed_except_for_results() -> None:
     kept = Ref(buf("kept", access=AccessMode.INOUT), ())
     temp = Ref(Buf("t", float32, (), (), MemorySpace.ARENA, AccessMode.TEMP), ())
     proc = Proc("p", (kept.buf, temp.buf), (), (
@@ -244,6 +244,6 @@ def test_updates_by_the_neutral_element_are_gone_unless_somebody_waits_for_them(
     assert [s.ref.buf.name for s in simplify(proc).body if isinstance(s, Update)] == ["t", "kept"]
 
 
-def test_nothing_to_do_is_the_same_program() -> None:
+def test_an_unchanged_program_is_returned_by_identity() -> None:
     proc = Proc("p", (X.ref.buf,), (), (Store(Ref(buf("y", access=AccessMode.OUT), ()), op("add", X, Y)),))
     assert simplify(proc) is proc

@@ -1,5 +1,5 @@
-"""Whatever passes run, kept nodes get the values that the computation gives them: on random small computations with
-what passes stumble over (aliases, windows, slices, concatenations, masks, copies)."""
+"""Kept nodes have equal values whichever passes run: random small computations with aliases, windows, slices,
+concatenations, masks and copies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ocannl.testing.evaluate import evaluate
 from ocannl.testing.generate import difference, generate
 
 TARGET = Capabilities()
-NAMES = [each.name for each in passes({}, TARGET)]
+NAMES = [step.name for step in passes({}, TARGET)]
 VECTORS = [Capabilities(vector_bytes=size) for size in (16, 32, 64)]
 POINTWISE = ("add", "sub", "mul", "max", "min", "neg", "relu", "lt", "ge", "eq", "where", "fma", "abs", "fst", "and")
 ROUGH = ("tanh", "div", "exp", "pow")
@@ -48,7 +48,7 @@ class Program:
     code: Comp
     arrays: dict[TNode, np.ndarray]
     symbols: dict[Sym, int]
-    asked: dict[TNode, str]
+    keep_reasons: dict[TNode, str]
 
 
 @dataclass
@@ -67,9 +67,9 @@ class Maker:
 
     def new(self, dims: tuple[int, ...], role: Role = Role.RESULT) -> TNode:
         kind = self.random.choice([P.float32] * 6 + [P.float16, P.int32, P.float64])
-        made = node(self.name("t"), dims, role, kind)
-        self.nodes.append(made)
-        return made
+        result = node(self.name("t"), dims, role, kind)
+        self.nodes.append(result)
+        return result
 
     def index(self, size: int, loops: list[Sym]) -> tuple[Affine, bool]:
         """Some index into an axis, and whether it may leave it."""
@@ -118,13 +118,13 @@ class Maker:
         if kind < 0.1:
             return self.concatenation()
         if kind < 0.3 and self.nodes:
-            lhs = r.choice(self.nodes)  # again, perhaps in place
+            lhs = r.choice(self.nodes)  # again, perhaps in indices
         else:
             lhs = self.new(tuple(r.choice([1, 2, 3, 4]) for _ in range(r.randrange(3))))
         loops = [self.sym(n) for n in lhs.dims]
         if len(loops) == 2 and r.random() < 0.15:
             loops.reverse()
-        place = at(*sorted(loops, key=lambda s: int(s.name[1:])))
+        indices = at(*sorted(loops, key=lambda s: int(s.name[1:])))
         reduced = [self.sym(r.choice([2, 3, 9])) for _ in range(r.choice([0, 0, 0, 1, 1, 2]))]
         if reduced or r.random() < 0.2:
             accum: Op | None = r.choice([ADD, ADD, ADD, MAX, MIN, MUL, SUB, AND, OR])
@@ -138,7 +138,7 @@ class Maker:
         if accum is not None and r.random() < 0.3:
             order.reverse()
         clear = lhs.dims == () or r.random() < 0.7
-        return Assign(lhs, accum, clear, (Piece(tuple(order), place, value, when),), Origin(lhs.label))
+        return Assign(lhs, accum, clear, (Piece(tuple(order), indices, value, when),), Origin(lhs.label))
 
     def concatenation(self) -> Assign:
         a, b = self.random.choice([1, 2]), self.random.choice([1, 3])
@@ -158,17 +158,17 @@ class Maker:
         code = [Assign(lhs, None, True, (Piece(tuple(loops), at(*loops), fill),), Origin(lhs.label))]
         for _ in range(r.choice([1, 1, 2, 3])):
             i, j = self.sym(min(rows, columns) - r.randrange(2)), self.sym(columns - 1)
-            used, place = r.choice([
+            used, indices = r.choice([
                 ((i,), at(i, i)), ((i, j), at(i, i)), ((i,), at(i, -Affine.of(i) + columns - 1)), ((j,), at(1, j)),
                 ((j,), at(0, j)), ((j,), at(self.static, j)), ((i, j), at(i, Affine.of(j) + 1)),
                 ((j, i), at(i, -Affine.of(j) + columns - 1)),
             ])  # fmt: skip
             accum = r.choice([None, None, ADD, MAX, SUB])
-            if (accum is None or r.random() < 0.7) and len(used) > len({s for index in place for s in index.syms}):
+            if (accum is None or r.random() < 0.7) and len(used) > len({s for index in indices for s in index.syms}):
                 used = used[:1]
             value = self.value(list(used), r.choice([0, 1]))
             when = Cond((Affine.of(used[0]) - 1,)) if r.random() < 0.2 else TRUE
-            code.append(Assign(lhs, accum, False, (Piece(used, place, value, when),), Origin(lhs.label)))
+            code.append(Assign(lhs, accum, False, (Piece(used, indices, value, when),), Origin(lhs.label)))
         return code
 
 
@@ -182,54 +182,54 @@ def program(seed: int, statements: int = 8, parts: int = 0) -> Program:
     numbers = np.random.default_rng(seed)
     used = nodes(code)
     arrays = {n: numbers.integers(-2, 3, n.dims).astype(n.precision.numpy) for n in used}
-    asked = {n: "keep=" for n in used if maker.random.random() < 0.1}
-    return Program(code, arrays, {maker.static: maker.random.randrange(3)}, asked)
+    keep_reasons = {n: "keep=" for n in used if maker.random.random() < 0.1}
+    return Program(code, arrays, {maker.static: maker.random.randrange(3)}, keep_reasons)
 
 
 def judge(name: str, proc: Proc) -> None:
     verify(proc, "placed" if name == "allocate_memory" else "optimized", alignment_bytes=TARGET.alignment_bytes)
 
 
-def check(made: Program, without: frozenset[str], target: Capabilities = TARGET) -> Proc:
-    lowered = lower(made.code, "law")
+def check(sample: Program, without: frozenset[str], target: Capabilities = TARGET) -> Proc:
+    lowered = lower(sample.code, "law")
     verify(lowered, "lowered")
-    final = optimize(lowered, made.asked, target, judge, without)
-    symbols = {s: made.symbols[s] for s in lowered.syms}
-    wanted, got = interpret(lowered, made.arrays, symbols), interpret(final, made.arrays, symbols)
+    final = optimize(lowered, sample.keep_reasons, target, judge, without)
+    symbols = {s: sample.symbols[s] for s in lowered.syms}
+    expected, actual = interpret(lowered, sample.arrays, symbols), interpret(final, sample.arrays, symbols)
     kept = [b.node for b in final.bufs if b.space is MemorySpace.GLOBAL and b.node is not None]
     for node in kept:
         ok = np.allclose(
-            got[node].astype(float), wanted[node].astype(float), rtol=1e-2 if node.precision.nbytes < 4 else 1e-4,
+            actual[node].astype(float), expected[node].astype(float), rtol=1e-2 if node.precision.nbytes < 4 else 1e-4,
             atol=1e-4, equal_nan=True,
         )  # fmt: skip
-        assert ok, f"{node}\n{wanted[node]}\n{got[node]}\n{print_proc(lowered)}\n{print_proc(final)}"
+        assert ok, f"{node}\n{expected[node]}\n{actual[node]}\n{print_proc(lowered)}\n{print_proc(final)}"
     written = {b.node for b in lowered.bufs if b.access in (AccessMode.OUT, AccessMode.INOUT)}
-    assert written & set(made.asked) <= set(kept)
+    assert written & set(sample.keep_reasons) <= set(kept)
     return final
 
 
 @pytest.mark.parametrize("block", range(20))
-def test_all_passes_together(block: int) -> None:
+def test_all_passes(block: int) -> None:
     for seed in range(block * 10, block * 10 + 10):
         check(program(seed), frozenset())
 
 
 @pytest.mark.parametrize("block", range(20))
-def test_any_passes_left_out(block: int) -> None:
+def test_random_subsets_of_passes(block: int) -> None:
     for seed in range(1000 + block * 10, 1000 + block * 10 + 10):
         random = Random(seed)
         check(program(seed), frozenset(n for n in NAMES if random.random() < 0.4))
 
 
 @pytest.mark.parametrize("block", range(10))
-def test_arrays_written_in_part(block: int) -> None:
+def test_partially_written_arrays(block: int) -> None:
     for seed in range(5000 + block * 20, 5000 + block * 20 + 20):
         random = Random(seed)
         without = frozenset(n for n in NAMES if random.random() < 0.2)
         check(program(seed, 3, 2), without, random.choice([TARGET, *VECTORS]))
 
 
-def test_each_pair_of_passes_alone() -> None:
+def test_pairs_of_passes() -> None:
     for seed, pair in enumerate(combinations(NAMES, 2)):
         check(program(2000 + seed), frozenset(NAMES) - set(pair))
 
@@ -247,14 +247,14 @@ def test_a_target_without_schedules() -> None:
 
 
 @pytest.mark.parametrize("block", range(20))
-def test_programs_of_the_kit_evaluate_to_the_same(block: int) -> None:
+def test_generated_programs(block: int) -> None:
     for seed in range(block * 20, block * 20 + 20):
         random = Random(seed)
-        made = generate(random, 6)
-        asked = {n: "keep=" for n in nodes(made.code) if random.random() < 0.15}
+        program = generate(random, 6)
+        keep_reasons = {n: "keep=" for n in nodes(program.code) if random.random() < 0.15}
         without = frozenset() if seed % 2 else frozenset(n for n in NAMES if random.random() < 0.3)
-        final = optimize(lower(made.code, "law"), asked, random.choice((TARGET, *VECTORS)), judge, without)
-        symbols = {s: made.symbols[s] for s in final.syms}
-        got = interpret(final, made.arrays, symbols, made.merged)
-        wanted = evaluate(made.code, made.arrays, made.symbols, made.merged)
-        assert not difference(wanted, got, made.tolerance), print_proc(final)
+        final = optimize(lower(program.code, "law"), keep_reasons, random.choice((TARGET, *VECTORS)), judge, without)
+        symbols = {s: program.symbols[s] for s in final.syms}
+        got = interpret(final, program.arrays, symbols, program.merged)
+        wanted = evaluate(program.code, program.arrays, program.symbols, program.merged)
+        assert not difference(wanted, got, program.tolerance), print_proc(final)

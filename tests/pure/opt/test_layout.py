@@ -36,8 +36,8 @@ def at_random(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each order costs whatever comes."""
     random = Random(0)
     monkeypatch.setattr(module, "_cycles", lambda *args: random.random())
-    monkeypatch.setattr(module, "_copied", lambda *args: 0)
-    monkeypatch.setattr(module, "_ideal", lambda *args: 0)
+    monkeypatch.setattr(module, "_copy_cycles", lambda *args: 0)
+    monkeypatch.setattr(module, "_lower_bound", lambda *args: 0)
 
 
 def test_any_order_of_any_array(at_random: None) -> None:

@@ -169,7 +169,7 @@ def test_gradients(dtype):
 @pytest.mark.parametrize("size", [4097, 8192, 9001])
 def test_rows_that_are_longer_than_a_block(size, monkeypatch):
     monkeypatch.setattr(machine, "MIN_BUSY_ROWS", 2)
-    monkeypatch.setattr(pipeline, "online_softmax", lambda proc: online_softmax(proc, longest=4096))
+    monkeypatch.setattr(pipeline, "online_softmax", lambda proc: online_softmax(proc, max_register_row=4096))
     data = normal(2, size, seed=1) * 5
     data[1, :size // 2] = -math.inf
     x = oc.tensor(data, batch_axes=1)

@@ -43,7 +43,7 @@ SOME = ("inline_producers", "fuse_epilogues", "choose_layouts", "fuse_outer_loop
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever it costs, and however short loops and rows are."""
-    monkeypatch.setattr(module, "_is_near", lambda *args: True)
+    monkeypatch.setattr(module, "_improves_locality", lambda *args: True)
     monkeypatch.setattr(hoist_parallel_loop, "__defaults__", (2, 0, 1e9))
     monkeypatch.setattr(pad_rows, "__defaults__", (8,))
     monkeypatch.setattr(machine, "L1_MIN_ASSOCIATIVITY", 1)
@@ -149,7 +149,7 @@ def test_a_copy_in_another_order_stays_outside() -> None:
     copy, first, second = (temporary(name, 16, 4096) for name in ("copy", "first", "second"))
     copied = put(copy, lambda b, i: Read(x, (Affine.of(i), Affine.of(b))))
     code = Seq((copied, put(first, read(copy)), put(second, read(first)), put(y, read(second))))
-    proc = hoist_parallel_loop(decide_placement(lower(code, "step"), {}), Capabilities(vector_bytes=64), far_bytes=0)
+    proc = hoist_parallel_loop(decide_placement(lower(code, "step"), {}), Capabilities(vector_bytes=64), min_bytes=0)
     assert [is_parallel_loop(stmt) for stmt in proc.body] == [False, True, True, True]
 
 
@@ -168,7 +168,7 @@ def test_what_a_turn_hands_on_lies_side_by_side() -> None:
     proc = decide_placement(lower(Seq((put(h, x, False), put(y, h, True))), "step"), {})
     (temporary,) = (buf for buf in proc.bufs if buf.space is MemorySpace.ARENA)
     proc = replace_buffers(proc, {temporary: replace(temporary, strides=(1, 16))})
-    after = hoist_parallel_loop(proc, Capabilities(vector_bytes=64), far_bytes=0, loss=1e9)
+    after = hoist_parallel_loop(proc, Capabilities(vector_bytes=64), min_bytes=0, max_slowdown=1e9)
     assert all(map(is_parallel_loop, after.body))
     assert [buf.strides for buf in after.bufs if buf.space is MemorySpace.ARENA] == [(64, 1)]
     verify(after, "optimized")

@@ -18,7 +18,7 @@ from ocannl.ir.walk import walk
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import group_of
 from ocannl.opt.schedule.plan import Plan, TilePlan, model_plan
-from ocannl.testing.groups import Made, group, plain_plan, realized, tiled_plan
+from ocannl.testing.groups import Made, group, plain_plan, with_scheduled_group, tiled_plan
 
 TARGETS = [Capabilities(vector_bytes=size, vector_registers=16 * (1 + size // 64)) for size in (0, 16, 32, 64)]
 
@@ -39,7 +39,7 @@ def test_any_plan_computes_equal_results(seeds: range, max_ops: int, monkeypatch
         verify(unscheduled, "optimized")
         wanted = interpret(unscheduled, sample.arrays)
         for plan in plans(random, sample):
-            proc = realized(unscheduled, sample.group, plan)
+            proc = with_scheduled_group(unscheduled, sample.group, plan)
             text = f"group {seed}, {plan}\n{print_proc(unscheduled)}\n"
             try:
                 verify(proc, "optimized")
@@ -84,7 +84,7 @@ def seen() -> Counter[str]:
                 features.update(["partial sums" if plan.vector in plan.reduction_syms else "outputs"])
                 features.update(["packed operands"] if plan.packed_operands else [])
                 features.update(["blocks"] if plan.k_block else [])
-                proc = realized(sample.proc(fusion_group.stmt()), fusion_group, plan)
+                proc = with_scheduled_group(sample.proc(fusion_group.stmt()), fusion_group, plan)
                 loops = [s for s in walk(proc.body) if isinstance(s, For)]
                 features.update(loop.mode.value for loop in loops)
                 vectors = [s for s in loops if s.mode is Mode.VECTORIZED]
@@ -94,9 +94,10 @@ def seen() -> Counter[str]:
 
 @pytest.mark.parametrize("feature", [
     *(f"{n} parallel" for n in range(4)), "1 reduced by add", "2 reduced by add", "3 reduced by add",
-    "0 reduced by add", "1 reduced by max", "1 reduced by mul", "1 final", "2 final", "3 final", "4 final", "Let", "Store",
-    "Update", "guarded group", "guarded reduction", "choice", "in place", "ScalarPlan", "TilePlan", "0 tiles", "1 tiles", "2 tiles",
-    "3 tiles", "partial sums", "outputs", "packed operands", "blocks", "lanes", "unrolled", "odd lanes",
+    "0 reduced by add", "1 reduced by max", "1 reduced by mul", "1 final", "2 final", "3 final", "4 final",
+    "Let", "Store", "Update", "guarded group", "guarded reduction", "choice", "in place", "ScalarPlan",
+    "TilePlan", "0 tiles", "1 tiles", "2 tiles", "3 tiles", "partial sums", "outputs", "packed operands", "blocks",
+    "lanes", "unrolled", "odd lanes",
 ])  # fmt: skip
 def test_every_feature_occurs(seen: Counter[str], feature: str) -> None:
     assert seen[feature]

@@ -78,8 +78,8 @@ def product(m: int, n: int, k: int) -> Proc:
 
 def test_tiles_fetch_what_they_add_to_before_they_sum() -> None:
     planned = schedule(product(20, 40, 9), TARGET)
-    assert prefetch(planned, 1 << 40, large_bytes=20 * 40 * 4 + 1) is planned
-    proc = prefetch(planned, 1 << 40, large_bytes=20 * 40 * 4)
+    assert prefetch(planned, 1 << 40, min_array_bytes=20 * 40 * 4 + 1) is planned
+    proc = prefetch(planned, 1 << 40, min_array_bytes=20 * 40 * 4)
     verify(proc, "optimized")
     order = [node for node in walk(proc.body) if isinstance(node, Prefetch | Update)]
     fetched = [node.ref.buf.name for node in order if isinstance(node, Prefetch)]

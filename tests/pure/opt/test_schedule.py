@@ -7,7 +7,7 @@ import pytest
 from ocannl.ir.assign import Apply, Assign, Comp, Piece, Read, Value
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import TRUE, Affine, Cond, Sym
-from ocannl.ir.loops import AccessMode, Buf, MemorySpace, Load, Proc, Ref, Store, Update, loop
+from ocannl.ir.loops import AccessMode, Buf, Load, MemorySpace, Proc, Ref, Store, Update, loop
 from ocannl.ir.names import Namer
 from ocannl.ir.ops import ADD, AND, MAX, MUL, Op
 from ocannl.ir.precision import Precision, float32, int32
@@ -19,7 +19,7 @@ from ocannl.opt.analysis.nests import bound_names
 from ocannl.opt.fusion.fuse_epilogues import fuse_epilogues
 from ocannl.opt.pipeline import optimize
 from ocannl.opt.schedule.build import build_loops
-from ocannl.opt.schedule.plan import ScalarPlan, Plan, model_plan
+from ocannl.opt.schedule.plan import Plan, ScalarPlan, model_plan
 from ocannl.opt.schedule.plan.plain import ReductionPlan
 from ocannl.opt.schedule.schedule import schedule
 
@@ -61,19 +61,19 @@ def product(m: int, n: int, k: int) -> Assign:
     return total(c, (i, j, l), Apply(MUL, (Read(a, at(i, l)), Read(b, at(j, l)))))
 
 
-def names(made: Plan) -> tuple[list[str], list[str], int]:
-    """The order of the loops, that of those of the sum, and its ways."""
-    assert isinstance(made, ScalarPlan)
-    (total,) = made.reductions or (ReductionPlan(()),)
-    return [s.name for s in made.order], [s.name for s in total.order], total.accumulators
+def names(plan: Plan) -> tuple[list[str], list[str], int]:
+    """Returns the order of the parallel loops, the order of the reduction loops, and the number of accumulators."""
+    assert isinstance(plan, ScalarPlan)
+    (reduction,) = plan.reductions or (ReductionPlan(()),)
+    return [s.name for s in plan.order], [s.name for s in reduction.order], reduction.accumulators
 
 
-def test_sums_stay_in_registers_and_take_turns_when_long() -> None:
+def test_long_reductions_have_several_accumulators() -> None:
     assert names(model_plan(groups(product(2, 3, 7))[-1], TARGET)) == (["i_2", "j_2"], ["k"], 1)
     assert names(model_plan(groups(product(2, 3, 8))[-1], TARGET)) == (["i_2", "j_2"], ["k"], 4)
 
 
-def test_partial_sums_and_what_is_left_over() -> None:
+def test_partial_sums_with_a_remainder() -> None:
     x, y = node("x", 2, 10), node("y", 2)
     i, j = loops(2, 10)
     assert (
@@ -94,7 +94,7 @@ def test_partial_sums_and_what_is_left_over() -> None:
     )
 
 
-def test_the_innermost_sum_walks_along_memory() -> None:
+def test_the_innermost_reduction_loop_has_unit_stride() -> None:
     x, y = node("x", 8, 9, 3), node("y", 3)
     i, k, j = loops(3, 9, 8)
     (_, group) = groups(total(y, (i, k, j), Read(x, at(j, k, i))))
@@ -106,15 +106,15 @@ def test_the_innermost_sum_walks_along_memory() -> None:
     assert names(model_plan(group, TARGET))[1] == ["j", "k"]
 
 
-def test_a_store_walks_along_what_it_writes() -> None:
+def test_the_innermost_parallel_loop_writes_with_unit_stride() -> None:
     x, y = node("x", 5, 3), node("y", 3, 5)
     i, j = loops(5, 3)
     code = Assign(y, None, True, (Piece((i, j), at(j, i), Read(x, at(i, j))),))
     assert names(model_plan(groups(code)[0], TARGET))[0] == ["j", "i"]
 
 
-def test_where_the_order_shows_it_stays() -> None:
-    """The last of several writes to a cell, and sums that read what earlier steps made."""
+def test_loops_with_dependences_keep_their_order() -> None:
+    """Several writes to one cell, and a reduction that reads results of earlier iterations."""
     y, x = (Buf(name, float32, (8,), (1,), MemorySpace.ARENA, AccessMode.TEMP) for name in "yx")
     i, j = Sym("i", 0, 2), Sym("j", 0, 1)
     cell = Ref(y, (Affine.of(i) + Affine.of(j) * 2,))
@@ -122,21 +122,21 @@ def test_where_the_order_shows_it_stays() -> None:
     assert group_of(write, Namer()) is None
     wide = Buf("wide", float32, (4, 4), (4, 1), MemorySpace.ARENA, AccessMode.TEMP)
     row, column = Sym("row", 1, 3), Sym("column", 1, 3)
-    here = Ref(wide, (Affine.of(column), Affine.of(row)))
-    there = Ref(wide, (Affine.of(column) - 1, Affine.of(row)))
-    running = loop(row, (loop(column, (Update(here, ADD, Load(there)),)),))
-    assert group_of(running, Namer()) is None
-    proc = Proc("step", (x, y, wide), (), (write, running))
+    current = Ref(wide, (Affine.of(column), Affine.of(row)))
+    previous = Ref(wide, (Affine.of(column) - 1, Affine.of(row)))
+    scan = loop(row, (loop(column, (Update(current, ADD, Load(previous)),)),))
+    assert group_of(scan, Namer()) is None
+    proc = Proc("step", (x, y, wide), (), (write, scan))
     assert schedule(proc, TARGET) == proc
 
 
-def test_integers_do_not_take_turns() -> None:
+def test_integer_reductions_have_one_accumulator() -> None:
     x, y = node("x", 40, kind=int32), node("y", kind=int32)
     (i,) = loops(40)
     assert names(model_plan(groups(total(y, (i,), Read(x, at(i))))[-1], TARGET)) == ([], ["i"], 1)
 
 
-def test_a_full_sum_has_a_block_of_its_own() -> None:
+def test_a_full_reduction_is_a_block() -> None:
     x, y = node("x", 5), node("y")
     (i,) = loops(5)
     assert (
@@ -150,7 +150,7 @@ def test_a_full_sum_has_a_block_of_its_own() -> None:
     )
 
 
-def test_a_sum_onto_what_was_there() -> None:
+def test_a_reduction_without_initialization() -> None:
     x, y = node("x", 2, 5), node("y", 2)
     i, j = loops(2, 5)
     assert (
@@ -165,7 +165,7 @@ def test_a_sum_onto_what_was_there() -> None:
     )
 
 
-def test_a_guard_clips_the_loop_that_it_tests() -> None:
+def test_guards_become_loop_bounds() -> None:
     x, y = node("x", 4, 5), node("y", 4)
     i, j = loops(4, 5)
     when = Cond((Affine.of(i) - 1, Affine.of(j) - i))
@@ -192,24 +192,24 @@ def test_a_guard_clips_the_loop_that_it_tests() -> None:
     )
 
 
-def test_what_is_left_over_knows_its_place() -> None:
+def test_guards_of_remainders_are_simplified() -> None:
     x, y = node("x", 9), node("y")
     (i,) = loops(9)
     padded = Read(x, at(Affine.of(i) + 1), outside=0.0)
     text = body(total(y, (i,), padded, when=Cond((-Affine.of(i) + 7,))))
-    assert "acc_2[3] += x[4*i_2+4]" in text  # never outside
-    assert "acc_2[0] += x[9]" not in text and text.count("acc_2[0] +=") == 1  # the ninth is behind the guard
+    assert "acc_2[3] += x[4*i_2+4]" in text  # always in bounds
+    assert "acc_2[0] += x[9]" not in text and text.count("acc_2[0] +=") == 1  # the guard excludes the last term
 
 
-@pytest.mark.parametrize(("op", "ways"), [(ADD, 4), (MAX, 4), (MUL, 1), (AND, 1)])
-def test_only_what_stays_finite_in_any_order_is_reordered(op: Op, ways: int) -> None:
+@pytest.mark.parametrize(("op", "accumulators"), [(ADD, 4), (MAX, 4), (MUL, 1), (AND, 1)])
+def test_only_reassociable_reductions_are_reordered(op: Op, accumulators: int) -> None:
     x, y = node("x", 2, 20), node("y", 2)
     i, j = loops(2, 20)
     group = groups(total(y, (i, j), Read(x, at(i, j)), op))[-1]
-    assert names(model_plan(group, TARGET)) == (["i_2"], ["j"], ways)
+    assert names(model_plan(group, TARGET)) == (["i_2"], ["j"], accumulators)
 
 
-def test_partial_sums_onto_what_was_there() -> None:
+def test_partial_sums_without_initialization() -> None:
     x, y = node("x", 9), node("y")
     (i,) = loops(9)
     assert (
@@ -230,17 +230,17 @@ def test_partial_sums_onto_what_was_there() -> None:
     )
 
 
-def test_a_nest_can_be_built_from_a_plan_of_ones_own() -> None:
+def test_loops_of_a_custom_plan() -> None:
     group = groups(product(2, 3, 8))[-1]
     (i, j), (k,) = group.syms, group.reductions[0].syms
-    mine = build_loops(group, ScalarPlan((j, i), (ReductionPlan((k,), 2),)), Namer(["acc"]))
-    text = print_proc(Proc("mine", (), (), (mine,)))
+    stmt = build_loops(group, ScalarPlan((j, i), (ReductionPlan((k,), 2),)), Namer(["acc"]))
+    text = print_proc(Proc("p", (), (), (stmt,)))
     assert [line.strip().split(":")[0] for line in text.splitlines()[1:4]] == ["for j_2 in 0..3", "for i_2 in 0..2",
                                                                               "local acc_2"]  # fmt: skip
     assert text.count("acc_2[1] +=") == 1
 
 
-def test_targets_without_schedules_get_nests_as_they_were_lowered() -> None:
+def test_targets_without_schedules_get_unscheduled_nests() -> None:
     seen: list[str] = []
     lowered = lower(product(2, 3, 8), "step")
     plain = optimize(lowered, {}, Capabilities(wants_schedule=False), lambda name, _: seen.append(name))
@@ -248,6 +248,6 @@ def test_targets_without_schedules_get_nests_as_they_were_lowered() -> None:
     assert "schedule" not in seen and "eliminate_common_subexpressions" not in seen
 
 
-def test_passes_are_named() -> None:
+def test_unknown_passes_are_refused() -> None:
     with pytest.raises(ValueError, match="no pass is called fast; there are decide_placement, simplify, "):
         optimize(lower(product(2, 3, 8), "step"), {}, TARGET, without=frozenset(["fast"]))

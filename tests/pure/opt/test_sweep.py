@@ -1,4 +1,4 @@
-"""What is removed, and what looks as if it could be."""
+"""Dead-code elimination: statements that are removed, and similar ones that are not."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def node(label: str, *dims: int, role: Role = Role.RESULT) -> TNode:
 
 
 def virtual(label: str, *dims: int) -> TNode:
-    made = node(label, *dims)
-    made.requested.set(Placement.TEMPORARY, "oc.virtual")
-    return made
+    result = node(label, *dims)
+    result.requested.set(Placement.TEMPORARY, "oc.virtual")
+    return result
 
 
 def fill(lhs: TNode, value: float, low: int = 0, accumulate: bool = False) -> Assign:
@@ -41,12 +41,12 @@ def left(*code: Comp) -> list[str]:
     return [line for line in lines if not line.startswith("for ")]
 
 
-def test_what_is_never_read_is_gone_with_all_that_led_there() -> None:
+def test_unread_values_are_removed_with_their_operands() -> None:
     x, s, t, y = node("x", 5), virtual("s", 5), virtual("t", 5), node("y", 5)
     assert left(copy(s, x), copy(t, s), copy(y, x)) == ["y[i_3] = x[i_3]"]
 
 
-def test_what_is_overwritten_wholly_before_it_is_read_is_gone() -> None:
+def test_overwritten_values_are_removed() -> None:
     y, z = node("y", 5), node("z", 5)
     assert left(fill(y, 1), fill(y, 2)) == ["y[i_2] = 2"]
     assert left(fill(y, 1), copy(z, y), fill(y, 2)) == ["y[i] = 1", "z[i_2] = y[i_2]", "y[i_3] = 2"]
@@ -54,33 +54,33 @@ def test_what_is_overwritten_wholly_before_it_is_read_is_gone() -> None:
     assert left(fill(y, 1), fill(y, 2, low=1)) == ["y[i] = 1", "y[i_2] = 2"]
 
 
-def test_a_write_behind_a_condition_overwrites_nothing() -> None:
+def test_guarded_writes_do_not_overwrite() -> None:
     y, i = node("y", 5), Sym("i", 0, 4)
-    some = Assign(y, None, False, (Piece((i,), (Affine.of(i),), Number(2), Cond((Affine.of(i) - 1,))),))
-    assert left(fill(y, 1), some) == ["y[i] = 1", "if i_2-1 >= 0:", "y[i_2] = 2"]
+    guarded = Assign(y, None, False, (Piece((i,), (Affine.of(i),), Number(2), Cond((Affine.of(i) - 1,))),))
+    assert left(fill(y, 1), guarded) == ["y[i] = 1", "if i_2-1 >= 0:", "y[i_2] = 2"]
 
 
-def test_a_write_of_a_flattened_array_covers_it() -> None:
+def test_flattened_writes_overwrite() -> None:
     y, i, j = node("y", 6), Sym("i", 0, 1), Sym("j", 0, 2)
     for coef, expected in ((3, 1), (2, 2)):
-        place = Affine.of(i) * coef + j
-        flat = Assign(y, None, False, (Piece((i, j), (place,), Number(2)),))
+        index = Affine.of(i) * coef + j
+        flat = Assign(y, None, False, (Piece((i, j), (index,), Number(2)),))
         assert len(left(fill(y, 1), flat)) == expected
 
 
-def test_comments_go_with_the_code_under_them() -> None:
+def test_comments_are_removed_with_their_code() -> None:
     x, t, y = node("x", 5), virtual("t", 5), node("y", 5)
     code = (Block("outer", Seq((Block("dead", copy(t, x)), Block("alive", copy(y, x))))), Block("empty", Seq()))
     assert left(*code) == ["# outer", "# alive", "y[i_2] = x[i_2]", "# empty"]
 
 
-def test_a_copy_onto_itself_is_gone_if_something_else_writes() -> None:
+def test_self_assignments_are_removed_except_the_first_write() -> None:
     y = node("y", 5)
     assert left(fill(y, 1), copy(y, y)) == ["y[i] = 1"]
     assert left(copy(y, y)) == ["y[i] = y[i]"]  # the routine is to write it
 
 
-def test_loops_that_never_turn() -> None:
+def test_empty_loops() -> None:
     x, y, z = node("x", 0), node("y", 0), node("z", 0)
     assert left(copy(y, x), copy(z, y)) == ["z[i_2] = 0"]  # a mark that it is written
     t, i, j = node("t", 5), Sym("i", 0, 4), Sym("j", 0, -1)
@@ -89,7 +89,7 @@ def test_loops_that_never_turn() -> None:
     assert left(total) == ["t[i] = 0"]
 
 
-def test_buffers_that_nothing_mentions_are_gone() -> None:
+def test_unused_buffers_are_removed() -> None:
     x, t, y = node("x", 5), virtual("t", 5), node("y", 5)
     proc = eliminate_dead_code(decide_placement(lower(Seq((copy(t, x), fill(y, 1))), "step"), {}))
     assert [b.name for b in proc.bufs] == ["y"]

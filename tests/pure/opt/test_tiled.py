@@ -44,7 +44,7 @@ from ocannl.opt.analysis.nests import loads
 from ocannl.opt.schedule.build import build_loops
 from ocannl.opt.schedule.plan import ScalarPlan, TilePlan, model_plan
 from ocannl.opt.schedule.plan.register_tiles import best_tile_plan, load_imbalance
-from ocannl.testing.groups import realized
+from ocannl.testing.groups import with_scheduled_group
 
 SSE, AVX, AVX512 = (Capabilities(vector_bytes=size, vector_registers=16 + size // 64 * 16) for size in (16, 32, 64))
 
@@ -166,7 +166,8 @@ def hoisted() -> Example:
     i, j, k = sym("i", 4), sym("j", 4), sym("k", 5)
     term = apply("mul", apply("exp", load(x, i)), apply("add", apply("exp", load(y, j)), apply("exp", load(s))))
     reduction, total = reduce_over((k,), term, num(1))
-    return group_over((i, j), Store(ref(z, i, j), total), reductions=(reduction,)), TilePlan(((i, 2), (j, 4)), (k,), j, 4, 1)
+    group = group_over((i, j), Store(ref(z, i, j), total), reductions=(reduction,))
+    return group, TilePlan(((i, 2), (j, 4)), (k,), j, 4, 1)
 
 
 def not_over_an_unrolled_row() -> Example:
@@ -275,7 +276,7 @@ EXAMPLES: list[Callable[[], Example]] = [
 def test_what_a_plan_becomes(make: Callable[[], Example], golden: Callable[[str], None]) -> None:
     group, plan = make()
     before = Proc("step", bufs_of(group), (), (group.stmt(),))
-    after = realized(before, group, plan)
+    after = with_scheduled_group(before, group, plan)
     verify(before, "optimized")
     verify(after, "optimized")
     numbers = np.random.default_rng(0)
@@ -286,7 +287,7 @@ def test_what_a_plan_becomes(make: Callable[[], Example], golden: Callable[[str]
     golden(print_proc(before) + "\n" + print_proc(after))
 
 
-# ------------------------------------------------------------------------------------------------ choices of the cost model
+# ------------------------------------------------------------------------------------------- choices of the cost model
 
 
 def test_parallel_groups_are_balanced() -> None:
@@ -325,7 +326,8 @@ def test_transposes_write_contiguous_lines() -> None:
     plan = chosen(group, AVX512)
     assert plan.transposed_loop and plan.loops[-1] == (j, 0)  # otherwise lines would be pages apart
     few, (_, _, j, _) = turned(1, 32, 64, 16)
-    assert next(sym for sym, count in chosen(few, AVX512).trip_counts.items() if count > 1) is j  # stays outermost for threads
+    trip_counts = chosen(few, AVX512).trip_counts
+    assert next(sym for sym, count in trip_counts.items() if count > 1) is j  # stays outermost for threads
 
 
 def chosen(group: FusionGroup, target: Capabilities, is_parallel: bool = False) -> TilePlan:
@@ -416,7 +418,9 @@ def unsupported() -> dict[str, FusionGroup]:
         "a cell is written by several iterations": group_over((I, J), Update(ref(Y8, J), ADD, load(X8, I))),
         "a product": group_over((I,), Store(ref(Y8, I), total), reductions=(product_of,)),
         "a conjunction": group_over((I,), Store(ref(Y8, I), all_true), reductions=(conjunction,)),
-        "two reductions": group_over((I,), Store(ref(Y8, I), apply("add", two[0][1], two[1][1])), reductions=(two[0][0], two[1][0])),
+        "two reductions": group_over(
+            (I,), Store(ref(Y8, I), apply("add", two[0][1], two[1][1])), reductions=(two[0][0], two[1][0])
+        ),
         "an empty reduction": group_over((I,), Store(ref(Y8, I), neutral), reductions=(empty,)),
         "no cells": group_over((sym("none", 0),), Store(ref(Y8, 0), num(0))),
         "a single cell": group_over((), Store(ref(Y8, 0), load(X8, 1))),

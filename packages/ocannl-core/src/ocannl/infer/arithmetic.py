@@ -13,9 +13,9 @@ from math import isqrt, prod
 
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.spec import Padding
-from ocannl.infer.terms import Cause, Dim, Fact, find
+from ocannl.infer.terms import Cause, Dim, Evidence, find
 from ocannl.infer.trail import Trail
-from ocannl.infer.unify import set_least, set_size, set_unit
+from ocannl.infer.unify import set_min_size, set_size, set_unit
 
 
 class Strided:
@@ -44,7 +44,7 @@ class Strided:
         self.cause = cause
 
     @property
-    def whole(self) -> Dim:
+    def total(self) -> Dim:
         return self.axis
 
     @property
@@ -61,9 +61,9 @@ class Strided:
     def fire_plain(self, trail: Trail, skipped: int) -> None:
         axis, over = find(self.axis), find(self.over)
         if over.size is not None:
-            self.tell(trail, axis, self.stride * (over.size + skipped))
+            self.set_or_check(trail, axis, self.stride * (over.size + skipped))
         elif axis.size is not None:
-            self.tell(trail, over, self.divide(axis.size, self.stride, "stride") - skipped)
+            self.set_or_check(trail, over, self.divide(axis.size, self.stride, "stride") - skipped)
 
     def fire_window(self, trail: Trail, taps: Dim) -> None:
         axis, over = find(self.axis), find(self.over)
@@ -72,133 +72,133 @@ class Strided:
         if over.size is not None and taps.size is not None:
             reach = self.offset + self.stride * (over.size - 1) + self.dilation * (taps.size - 1) + 1
             if self.padding is Padding.VALID:
-                self.tell(trail, axis, reach)
+                self.set_or_check(trail, axis, reach)
             else:
-                set_least(trail, axis, reach)
+                set_min_size(trail, axis, reach)
         elif axis.size is not None and self.padding is Padding.VALID:
             if taps.size is not None:
                 room = axis.size - self.offset - self.dilation * (taps.size - 1) - 1
-                self.tell(trail, over, self.divide(room, self.stride, "stride") + 1)
+                self.set_or_check(trail, over, self.divide(room, self.stride, "stride") + 1)
             elif over.size is not None:
                 room = axis.size - self.offset - self.stride * (over.size - 1) - 1
-                self.tell(trail, taps, self.divide(room, self.dilation, "dilation") + 1)
+                self.set_or_check(trail, taps, self.divide(room, self.dilation, "dilation") + 1)
 
-    def tell(self, trail: Trail, cell: Dim, size: int) -> None:
+    def set_or_check(self, trail: Trail, cell: Dim, size: int) -> None:
         if size < 0 or (cell.size is not None and cell.size != size):
             raise self.misfit(f"{size} would fit in place of {cell.size}" if size >= 0 else "nothing is left")
         if cell.size is None:
-            set_size(trail, cell, size, Fact(text=f"the size that `{self.text}` leaves"))
+            set_size(trail, cell, size, Evidence(text=f"the size that `{self.text}` leaves"))
 
-    def divide(self, room: int, step: int, word: str) -> int:
+    def divide(self, room: int, step: int, name: str) -> int:
         if room < 0:
             raise self.misfit("the window is longer than the axis")
         if room % step:
-            raise self.misfit(f"{room} is no multiple of the {word} {step}")
+            raise self.misfit(f"{room} is no multiple of the {name} {step}")
         return room // step
 
     def misfit(self, reason: str) -> Mismatch:
         names = zip(("axis", "places", "window"), (self.axis, *self.parts), strict=False)
-        known = ", ".join(f"{name} {told(cell)}" for name, cell in names if find(cell).size is not None)
+        sizes = ", ".join(f"{name} {size_with_evidence(cell)}" for name, cell in names if find(cell).size is not None)
         pad = ", or pad: `=` in place of `<`" if self.taps and self.padding is not Padding.SAME else ""
-        what = ("the axis, the window" if self.taps else "the axis") + " or the stride"
+        changeable = ("the axis, the window" if self.taps else "the axis") + " or the stride"
         return Mismatch(
-            f"`{self.text}` does not fit {known}: {reason}",
-            dims=(self.axis, *self.parts), causes=(self.cause,), fix=f"change {what}{pad}",
+            f"`{self.text}` does not fit {sizes}: {reason}",
+            dims=(self.axis, *self.parts), causes=(self.cause,), fix=f"change {changeable}{pad}",
         )  # fmt: skip
 
     def share_unit(self, trail: Trail) -> None:
         """The axis counts what the places count, and what the window counts."""
         axis, over = find(self.axis), find(self.over)
         taps = find(self.taps) if self.taps is not None else None
-        of = axis if axis.unit else over if over.unit else taps
-        if of is not None and (unit := of.unit) is not None:
-            set_unit(trail, axis, unit, of)
-            set_unit(trail, over, unit, of)
+        source = axis if axis.unit else over if over.unit else taps
+        if source is not None and (unit := source.unit) is not None:
+            set_unit(trail, axis, unit, source)
+            set_unit(trail, over, unit, source)
             if taps is not None and taps.unit not in (None, unit):
-                set_unit(trail, taps, unit, of)
+                set_unit(trail, taps, unit, source)
 
 
 class Sum:
     """Axes laid one after another; `spare` are parts that nothing but this concatenation mentions; it `waits` where an
     equation may still size a part."""
 
-    __slots__ = ("cause", "constant", "parts", "spare", "text", "waits", "whole")
+    __slots__ = ("cause", "constant", "parts", "unused", "text", "is_deferred", "total")
 
     def __init__(
-        self, whole: Dim, parts: tuple[Dim, ...], *, constant: int = 0, spare: tuple[Dim, ...] = (),
-        waits: bool = False, text: str = "", cause: Cause | None = None,
+        self, total: Dim, parts: tuple[Dim, ...], *, constant: int = 0, unused: tuple[Dim, ...] = (),
+        is_deferred: bool = False, text: str = "", cause: Cause | None = None,
     ) -> None:  # fmt: skip
-        self.whole = whole
+        self.total = total
         self.parts = parts
         self.constant = constant
-        self.spare = spare
-        self.waits = waits
+        self.unused = unused
+        self.is_deferred = is_deferred
         self.text = text
         self.cause = cause
 
     def fire(self, trail: Trail) -> None:
         self.share_unit(trail)
-        whole, parts = find(self.whole), Counter(map(find, self.parts))
-        known = self.constant + sum(part.size * n for part, n in parts.items() if part.size is not None)
+        total, parts = find(self.total), Counter(map(find, self.parts))
+        sized = self.constant + sum(part.size * n for part, n in parts.items() if part.size is not None)
         unknown = [part for part in parts if part.size is None]
         if not unknown:
-            tell_whole(trail, self, known)
-        elif whole.size is not None:
-            rest = whole.size - known
-            if rest < 0 or (len(unknown) == 1 and rest % parts[unknown[0]]):
+            set_total(trail, self, sized)
+        elif total.size is not None:
+            remaining = total.size - sized
+            if remaining < 0 or (len(unknown) == 1 and remaining % parts[unknown[0]]):
                 raise misfit(self)
-            if rest == 0 or len(unknown) == 1:
+            if remaining == 0 or len(unknown) == 1:
                 for part in unknown:
-                    set_size(trail, part, rest // parts[part], Fact(text=f"what is left in `{self.text}`"))
-            elif not self.waits:
+                    set_size(trail, part, remaining // parts[part], Evidence(text=f"what is left in `{self.text}`"))
+            elif not self.is_deferred:
                 for part in self.superfluous(unknown):
-                    set_size(trail, part, 0, Fact(text=f"a part of `{self.text}` that nothing needs"))
+                    set_size(trail, part, 0, Evidence(text=f"a part of `{self.text}` that nothing needs"))
 
     def superfluous(self, unknown: list[Dim]) -> list[Dim]:
         """Of the unknown parts those that nothing else mentions, all but one if there is nothing else."""
-        spare = [part for part in dict.fromkeys(map(find, self.spare)) if part.size is None]
-        return spare[len(spare) == len(unknown) :]
+        unused = [part for part in dict.fromkeys(map(find, self.unused)) if part.size is None]
+        return unused[len(unused) == len(unknown) :]
 
     def show(self) -> str:
-        return " + ".join((*([str(self.constant)] if self.constant else ()), *sizes(self.parts)))
+        return " + ".join((*([str(self.constant)] if self.constant else ()), *size_texts(self.parts)))
 
     def share_unit(self, trail: Trail) -> None:
         """Parts count what the whole counts; a plain 1 fits any unit."""
-        cells = [find(cell) for cell in (self.whole, *self.parts)]
-        of = next((cell for cell in cells if cell.unit is not None), None)
-        if of is not None and of.unit is not None:
+        cells = [find(cell) for cell in (self.total, *self.parts)]
+        source = next((cell for cell in cells if cell.unit is not None), None)
+        if source is not None and source.unit is not None:
             for cell in cells:
                 if not cell.is_stretchable:
-                    set_unit(trail, cell, of.unit, of)
+                    set_unit(trail, cell, source.unit, source)
 
 
 class Product:
     """Axes merged into one, row-major."""
 
-    __slots__ = ("cause", "factor", "parts", "text", "whole")
+    __slots__ = ("cause", "factor", "parts", "text", "total")
 
     def __init__(
-        self, whole: Dim, parts: tuple[Dim, ...], *, factor: int = 1, text: str = "", cause: Cause | None = None
+        self, total: Dim, parts: tuple[Dim, ...], *, factor: int = 1, text: str = "", cause: Cause | None = None
     ) -> None:
-        self.whole = whole
+        self.total = total
         self.parts = parts
         self.factor = factor
         self.text = text
         self.cause = cause
 
     def fire(self, trail: Trail) -> None:
-        whole, parts = find(self.whole), Counter(map(find, self.parts))
-        known = self.factor * prod(part.size**n for part, n in parts.items() if part.size is not None)
+        total, parts = find(self.total), Counter(map(find, self.parts))
+        sized = self.factor * prod(part.size**n for part, n in parts.items() if part.size is not None)
         unknown = [part for part in parts if part.size is None]
-        if not unknown or known == 0:
-            tell_whole(trail, self, known)
-        elif whole.size is not None:
-            if whole.size % known:
+        if not unknown or sized == 0:
+            set_total(trail, self, sized)
+        elif total.size is not None:
+            if total.size % sized:
                 raise misfit(self)
-            rest = whole.size // known
-            if rest == 1 or len(unknown) == 1:
+            remaining = total.size // sized
+            if remaining == 1 or len(unknown) == 1:
                 for part in unknown:
-                    set_size(trail, part, self.root(rest, parts[part]), Fact(text=f"what is left in `{self.text}`"))
+                    set_size(trail, part, self.root(remaining, parts[part]), Evidence(text=f"what is left in `{self.text}`"))
 
     def root(self, size: int, power: int) -> int:
         guess = size if power == 1 else isqrt(size) if power == 2 else round(size ** (1 / power))
@@ -207,56 +207,56 @@ class Product:
         return guess
 
     def show(self) -> str:
-        return " * ".join((*([str(self.factor)] if self.factor != 1 else ()), *sizes(self.parts)))
+        return " * ".join((*([str(self.factor)] if self.factor != 1 else ()), *size_texts(self.parts)))
 
 
-Law = Strided | Sum | Product
+SizeEquation = Strided | Sum | Product
 
 
-def attach(trail: Trail, law: Law) -> None:
+def attach(trail: Trail, equation: SizeEquation) -> None:
     """Let a law watch its cells, and look once."""
-    for cell in dict.fromkeys(map(find, (law.whole, *law.parts))):
-        trail.add(cell, "laws", law)
-    trail.queue.append(law)
+    for cell in dict.fromkeys(map(find, (equation.total, *equation.parts))):
+        trail.add(cell, "size_equations", equation)
+    trail.queue.append(equation)
 
 
-def tell_whole(trail: Trail, law: Sum | Product, size: int) -> None:
-    whole = find(law.whole)
-    if whole.size is None:
-        set_size(trail, whole, size, Fact(text=f"the whole of `{law.text}`"))
-    elif whole.size != size:
-        raise misfit(law)
+def set_total(trail: Trail, equation: Sum | Product, size: int) -> None:
+    total = find(equation.total)
+    if total.size is None:
+        set_size(trail, total, size, Evidence(text=f"the whole of `{equation.text}`"))
+    elif total.size != size:
+        raise misfit(equation)
 
 
-def sizes(cells: Iterable[Dim]) -> list[str]:
+def size_texts(cells: Iterable[Dim]) -> list[str]:
     return ["?" if (size := find(cell).size) is None else str(size) for cell in cells]
 
 
-def told(cell: Dim) -> str:
+def size_with_evidence(cell: Dim) -> str:
     """A size, and who told it."""
     cell = find(cell)
-    return f"{cell.size} ({str(cell.fact).removesuffix(',')})" if cell.fact is not None else str(cell.size)
+    return f"{cell.size} ({str(cell.evidence).removesuffix(',')})" if cell.evidence is not None else str(cell.size)
 
 
-def misfit(law: Sum | Product) -> Mismatch:
-    whole = find(law.whole)
-    facts = dict.fromkeys(str(find(part).fact or "").removesuffix(",") for part in law.parts)
-    known = "; ".join(fact for fact in facts if " " in fact)
-    known = f" ({known})" if known else ""
+def misfit(equation: Sum | Product) -> Mismatch:
+    total = find(equation.total)
+    sources = dict.fromkeys(str(find(part).evidence or "").removesuffix(",") for part in equation.parts)
+    described = "; ".join(source for source in sources if " " in source)
+    described = f" ({described})" if described else ""
     fix = "change a part, or the whole"
-    parts = Counter(map(find, law.parts))
+    parts = Counter(map(find, equation.parts))
     open_ = [times for part, times in parts.items() if part.size is None]
-    if open_ and isinstance(law, Product):
-        step = law.factor * prod(part.size**times for part, times in parts.items() if part.size is not None)
+    if open_ and isinstance(equation, Product):
+        step = equation.factor * prod(part.size**times for part, times in parts.items() if part.size is not None)
         fix = f"make that size a multiple of {step}" if step else "make that size 0"
-    elif open_ and isinstance(law, Sum) and whole.size is not None:
-        least = law.constant + sum(part.size * times for part, times in parts.items() if part.size is not None)
-        fix = f"make that size {least} or more"
-        if whole.size >= least:
-            fix = f"make that size {f'{least} and ' if least else ''}a multiple of {open_[0]}"
-    if open_ and known:
+    elif open_ and isinstance(equation, Sum) and total.size is not None:
+        min_size = equation.constant + sum(part.size * times for part, times in parts.items() if part.size is not None)
+        fix = f"make that size {min_size} or more"
+        if total.size >= min_size:
+            fix = f"make that size {f'{min_size} and ' if min_size else ''}a multiple of {open_[0]}"
+    if open_ and described:
         fix += ", or change the parts"
     return Mismatch(
-        f"the sizes in `{law.text}` make {law.show()}{known}, but {whole.fact or 'the whole'} is {whole.size}",
-        dims=(law.whole, *law.parts), causes=(law.cause,), fix=fix,
+        f"the sizes in `{equation.text}` make {equation.show()}{described}, but {total.evidence or 'the whole'} is {total.size}",
+        dims=(equation.total, *equation.parts), causes=(equation.cause,), fix=fix,
     )  # fmt: skip

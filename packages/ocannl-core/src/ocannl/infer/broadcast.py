@@ -5,9 +5,9 @@ from __future__ import annotations
 from ocannl.infer.mismatch import rows_differ
 from ocannl.infer.terms import EMPTY, Cause, Dim, Row, RowVar, find, fresh, resolve
 from ocannl.infer.trail import Trail
-from ocannl.infer.unify import bind, join, raise_lower, set_size, strip
+from ocannl.infer.unify import bind, join, raise_lower_bound, set_size, strip
 
-KEEP = 16
+PRUNE_THRESHOLD = 16
 """From so many neighbours on, whenever they double, a stretched axis drops those that teach it nothing more."""
 
 
@@ -19,31 +19,31 @@ def order(trail: Trail, res: Dim, opnd: Dim) -> None:
     if opnd.is_rigid:
         join(trail, res, opnd)
         return
-    if opnd.size == 1 and opnd.below is not None and (n := len(opnd.below)) >= KEEP and not n & (n - 1):
-        forget(trail, opnd)
+    if opnd.size == 1 and opnd.below is not None and (n := len(opnd.below)) >= PRUNE_THRESHOLD and not n & (n - 1):
+        prune_below(trail, opnd)
     trail.add(opnd, "below", res)
     if res.size is None:
         trail.add(res, "above", opnd)
-    press(trail, res, opnd)
+    push_lower_bound(trail, res, opnd)
 
 
-def press(trail: Trail, res: Dim, opnd: Dim) -> None:
+def push_lower_bound(trail: Trail, res: Dim, opnd: Dim) -> None:
     """Tell `opnd` what is known of what fits under it."""
     if opnd.size is not None or opnd.is_rigid:
         return
     if res.size == 1 and res.unit is None:
-        set_size(trail, opnd, 1, res.fact)
+        set_size(trail, opnd, 1, res.evidence)
     elif res.size is not None:
-        raise_lower(trail, opnd, res.size)
-    elif res.lower is not None:
-        raise_lower(trail, opnd, res.lower)
+        raise_lower_bound(trail, opnd, res.size)
+    elif res.lower_bound is not None:
+        raise_lower_bound(trail, opnd, res.lower_bound)
 
 
-def settle(trail: Trail, dim: Dim) -> None:
+def propagate_axis(trail: Trail, dim: Dim) -> None:
     """Pass on what an axis has learned."""
     dim = find(dim)
-    if dim.laws is not None:
-        trail.queue.extend(dim.laws)
+    if dim.size_equations is not None:
+        trail.queue.extend(dim.size_equations)
     if dim.below is not None and dim.is_rigid:
         below = dim.below
         trail.set(dim, "below", None)
@@ -54,12 +54,12 @@ def settle(trail: Trail, dim: Dim) -> None:
         for opnd in dim.above:
             opnd = find(opnd)
             if opnd is not dim:
-                press(trail, dim, opnd)
+                push_lower_bound(trail, dim, opnd)
         if dim.size is not None:
             trail.set(dim, "above", None)
 
 
-def forget(trail: Trail, dim: Dim) -> None:
+def prune_below(trail: Trail, dim: Dim) -> None:
     """Drop what a stretched axis was stretched to, except for one witness that it must not get a unit any more."""
     below = list(dict.fromkeys(map(find, dim.below or ())))
     witness = next((res for res in below if res.size not in (None, 1)), None)
@@ -74,47 +74,47 @@ def forget(trail: Trail, dim: Dim) -> None:
 class Order:
     """A row fits under a row; holds what is not yet decided of it. At least one of the rows is open."""
 
-    __slots__ = ("cause", "inside", "opnd", "res", "slot")
+    __slots__ = ("cause", "inner", "opnd", "res", "slot")
 
-    def __init__(self, res: Row, opnd: Row, cause: Cause | None, slot: int, inside: bool) -> None:
+    def __init__(self, res: Row, opnd: Row, cause: Cause | None, slot: int, inner: bool) -> None:
         self.res: Row | None = res
         self.opnd = opnd
         self.cause = cause
         self.slot = slot
-        self.inside = inside
+        self.inner = inner
 
     def fire(self, trail: Trail) -> None:
         if self.res is None:
             return
         before = self.res.var, self.opnd.var
-        left = arrange(trail, self.res, self.opnd, self.slot, self.inside)
-        if left is None:
+        remaining = pair_axes(trail, self.res, self.opnd, self.slot, self.inner)
+        if remaining is None:
             trail.set(self, "res", None)
         else:
-            for name, value in zip(("res", "opnd"), left, strict=True):
+            for name, value in zip(("res", "opnd"), remaining, strict=True):
                 trail.set(self, name, value)
             self.watch(trail, before)
 
     def watch(self, trail: Trail, before: tuple[RowVar | None, ...]) -> None:
         assert self.res is not None
-        one, other = self.res.var, self.opnd.var
-        if one is not None and one not in before:
-            trail.add(one, "watchers", self)
-        if other is not None and other is not one and other not in before:
-            trail.add(other, "watchers", self)
+        res_var, opnd_var = self.res.var, self.opnd.var
+        if res_var is not None and res_var not in before:
+            trail.add(res_var, "watchers", self)
+        if opnd_var is not None and opnd_var is not res_var and opnd_var not in before:
+            trail.add(opnd_var, "watchers", self)
 
 
-def order_rows(trail: Trail, res: Row, opnd: Row, slot: int, inside: bool) -> None:
+def order_rows(trail: Trail, res: Row, opnd: Row, slot: int, inner: bool) -> None:
     """Row `res` fits under row `opnd`; `inside` if it is the row of an operand as well."""
     opnd = resolve(opnd)
-    if opnd.var is None and not inside and not opnd.lead and not opnd.trail:
+    if opnd.var is None and not inner and not opnd.lead and not opnd.trail:
         return  # no axes are stretched to any number of them
-    left = arrange(trail, res, opnd, slot, inside)
-    if left is not None:
-        Order(*left, trail.cause, slot, inside).watch(trail, ())
+    remaining = pair_axes(trail, res, opnd, slot, inner)
+    if remaining is not None:
+        Order(*remaining, trail.cause, slot, inner).watch(trail, ())
 
 
-def arrange(trail: Trail, res: Row, opnd: Row, slot: int, inside: bool) -> tuple[Row, Row] | None:
+def pair_axes(trail: Trail, res: Row, opnd: Row, slot: int, inner: bool) -> tuple[Row, Row] | None:
     """Pair the axes that certainly meet, lengthen `res` where it is too short; what is left undecided is returned.
 
     Axes meet counted from the last; so what an open row has in its lead waits until the row is closed.
@@ -123,13 +123,13 @@ def arrange(trail: Trail, res: Row, opnd: Row, slot: int, inside: bool) -> tuple
     short = opnd.count - res.count
     if short > 0:
         if res.var is None or res.var is opnd.var:
-            raise rows_differ(trail.cause, slot, res, opnd, LONGER if res.var is None else ENDLESS)
+            raise rows_differ(trail.cause, slot, res, opnd, OPERAND_TOO_LONG if res.var is None else UNSATISFIABLE)
         res = lengthen(trail, res, opnd, short)
     elif short == 0 and res.var is None and opnd.var is not None:
         bind(trail, opnd.var, EMPTY)
         opnd = resolve(opnd)
-    if opnd.var is None and inside and res.var is not None and not res.var.told:
-        trail.set(res.var, "told", True)
+    if opnd.var is None and inner and res.var is not None and not res.var.constrained:
+        trail.set(res.var, "constrained", True)
     longer = res.axes if res.var is None else res.trail
     shorter = opnd.axes if opnd.var is None else opnd.trail
     back = min(len(longer), len(shorter))
@@ -143,21 +143,21 @@ def arrange(trail: Trail, res: Row, opnd: Row, slot: int, inside: bool) -> tuple
     return res, opnd
 
 
-LONGER = "an operand cannot have more axes than what it is stretched to"
-ENDLESS = "no number of axes satisfies both"
+OPERAND_TOO_LONG = "an operand cannot have more axes than what it is stretched to"
+UNSATISFIABLE = "no number of axes satisfies both"
 
 
 def lengthen(trail: Trail, res: Row, opnd: Row, short: int) -> Row:
     """Insert axes at the variable of `res`, where `opnd` has some that would find no partner."""
     assert res.var is not None
-    last = opnd.axes if opnd.var is None else opnd.trail
-    known = last[: max(0, len(last) - len(res.trail))]
-    behind = tuple(map(partner, known[max(0, len(known) - short) :]))
+    trailing = opnd.axes if opnd.var is None else opnd.trail
+    unmatched = trailing[: max(0, len(trailing) - len(res.trail))]
+    behind = tuple(map(partner, unmatched[max(0, len(unmatched) - short) :]))
     behind = fresh(short - len(behind)) + behind
-    rest = RowVar(depth=res.var.depth + short)
-    value = Row((), rest, behind)
+    remainder = RowVar(depth=res.var.depth + short)
+    value = Row((), remainder, behind)
     bind(trail, res.var, value)
-    return Row(res.lead, rest, behind + res.trail) if res.lead or res.trail else value
+    return Row(res.lead, remainder, behind + res.trail) if res.lead or res.trail else value
 
 
 def partner(opnd: Dim) -> Dim:

@@ -6,18 +6,18 @@ from collections.abc import Callable
 
 from ocannl.infer.arithmetic import Product, attach
 from ocannl.infer.explain import refuse
-from ocannl.infer.finish import attempt, finish_all
+from ocannl.infer.finish import finish_all, transaction
 from ocannl.infer.mismatch import Mismatch, rows_differ
 from ocannl.infer.relation import Relation
 from ocannl.infer.solve import propagate
 from ocannl.infer.spec import print_row_var
-from ocannl.infer.terms import Dim, Fact, Owner, Provenance, Row, find
-from ocannl.infer.totals import Total
+from ocannl.infer.terms import Dim, Evidence, Owner, Provenance, Row, find
+from ocannl.infer.totals import CellCount
 from ocannl.infer.trail import Trail
 from ocannl.infer.unify import join, set_size
 
 
-class Claim:
+class CaptureConstraint:
     """What a user says about captured sizes, as the cause of what follows from it."""
 
     __slots__ = ("provenance",)
@@ -25,8 +25,8 @@ class Claim:
     def __init__(self, provenance: Provenance) -> None:
         self.provenance = provenance
 
-    def rows_differ(self, slot: int, said: Row, actual: Row, reason: str) -> Mismatch:
-        return rows_differ(None, slot, said, actual, reason)
+    def rows_differ(self, slot: int, expected: Row, actual: Row, reason: str) -> Mismatch:
+        return rows_differ(None, slot, expected, actual, reason)
 
 
 class Capture:
@@ -60,63 +60,63 @@ class Capture:
         if self.known is None:
             finish_all(self.owners())
         if self.known is None:
-            who = Provenance(f"{self.name} = oc.Dim()", where=self.where)
-            raise refuse(f"nothing says what `{self.name}` is", who, "capture it from a spec, or set it")
+            provenance = Provenance(f"{self.name} = oc.Dim()", where=self.where)
+            raise refuse(f"nothing says what `{self.name}` is", provenance, "capture it from a spec, or set it")
         return self.known
 
     def set(self, size: int, where: str = "") -> None:
         """It is this number."""
         if isinstance(size, bool) or not isinstance(size, int) or size < 0:
-            who = Provenance(f"{self.name}.set({size!r})", where=where)
-            raise refuse(f"`{self.name}` cannot be {size!r}: it is a size", who, "set it to a number from 0")
-        at = f", set at {where}," if where else ""
+            provenance = Provenance(f"{self.name}.set({size!r})", where=where)
+            raise refuse(f"`{self.name}` cannot be {size!r}: it is a size", provenance, "set it to a number from 0")
+        location = f", set at {where}," if where else ""
 
-        def act(trail: Trail) -> None:
-            set_size(trail, self.cell, size, Fact(text=f"`{self.name}`{at}"))
+        def action(trail: Trail) -> None:
+            set_size(trail, self.cell, size, Evidence(text=f"`{self.name}`{location}"))
             propagate(trail)
 
-        self.claim(f"set({size})", where, act)
+        self.constrain(f"set({size})", where, action)
 
-    def equal(self, other: Capture, where: str = "") -> None:
+    def equal(self, peer: Capture, where: str = "") -> None:
         """Both are the same number."""
 
-        def act(trail: Trail) -> None:
-            join(trail, self.cell, other.cell)
-            self.meet(trail, other)
+        def action(trail: Trail) -> None:
+            join(trail, self.cell, peer.cell)
+            self.link_peers(trail, peer)
 
-        self.claim(f"equal({other.name})", where, act, other)
+        self.constrain(f"equal({peer.name})", where, action, peer)
 
-    def scale(self, other: Capture, factor: int, where: str = "") -> None:
+    def scale(self, peer: Capture, factor: int, where: str = "") -> None:
         """It is `factor` times the other."""
         if isinstance(factor, bool) or not isinstance(factor, int) or factor < 1:
-            who = Provenance(f"{self.name}.scale({other.name}, {factor!r})", where=where)
-            problem = f"`{self.name}` cannot be {factor!r} times `{other.name}`: the factor is a number from 1"
-            raise refuse(problem, who, "scale by another factor")
+            provenance = Provenance(f"{self.name}.scale({peer.name}, {factor!r})", where=where)
+            problem = f"`{self.name}` cannot be {factor!r} times `{peer.name}`: the factor is a number from 1"
+            raise refuse(problem, provenance, "scale by another factor")
 
-        def act(trail: Trail) -> None:
-            text = f"{self.name} = {factor}*{other.name}"
-            attach(trail, Product(self.cell, (other.cell,), factor=factor, text=text, cause=trail.cause))
-            self.meet(trail, other)
+        def action(trail: Trail) -> None:
+            text = f"{self.name} = {factor}*{peer.name}"
+            attach(trail, Product(self.cell, (peer.cell,), factor=factor, text=text, cause=trail.cause))
+            self.link_peers(trail, peer)
 
-        self.claim(f"scale({other.name}, {factor})", where, act, other)
+        self.constrain(f"scale({peer.name}, {factor})", where, action, peer)
 
-    def claim(self, what: str, where: str, act: Callable[[Trail], None], *others: Capture) -> None:
+    def constrain(self, call: str, where: str, action: Callable[[Trail], None], *peers: Capture) -> None:
         """Learn what the user says; a contradiction names the operations that the sizes were captured from."""
-        claim = Claim(Provenance(f"{self.name}.{what}", where=where))
+        constraint = CaptureConstraint(Provenance(f"{self.name}.{call}", where=where))
 
         def learn(trail: Trail) -> None:
             try:
-                act(trail)
+                action(trail)
             except Mismatch as mismatch:
-                specs = [relation for capture in (self, *others) for relation in capture.relations[:1]]
-                mismatch.causes = (claim, *mismatch.causes, *specs)
+                specs = [relation for capture in (self, *peers) for relation in capture.relations[:1]]
+                mismatch.causes = (constraint, *mismatch.causes, *specs)
                 raise
 
-        attempt(claim, learn)
+        transaction(constraint, learn)
 
-    def meet(self, trail: Trail, other: Capture) -> None:
-        trail.push(self.peers, other)
-        trail.push(other.peers, self)
+    def link_peers(self, trail: Trail, peer: Capture) -> None:
+        trail.push(self.peers, peer)
+        trail.push(peer.peers, self)
         propagate(trail)
 
     def bind(self, trail: Trail, relation: Relation, name: str) -> None:
@@ -127,13 +127,13 @@ class Capture:
             join(trail, relation.labels[name], self.cell)
         elif name in relation.row_vars:
             text = f"`{print_row_var(name)}`"
-            trail.queue.append(Total(self.cell, (relation.row_vars[name],), text=text, cause=relation))
+            trail.queue.append(CellCount(self.cell, (relation.row_vars[name],), text=text, cause=relation))
 
     def owners(self) -> list[Owner]:
         """The shapes that deciding it may concern."""
         seen: dict[Capture, None] = {}
         todo = [self]
-        found: dict[Owner, None] = {}
+        shapes: dict[Owner, None] = {}
         while todo:
             capture = todo.pop()
             if capture in seen:
@@ -141,5 +141,5 @@ class Capture:
             seen[capture] = None
             todo.extend(capture.peers)
             for relation in capture.relations:
-                found.update(dict.fromkeys(relation.owners))
-        return list(found)
+                shapes.update(dict.fromkeys(relation.owners))
+        return list(shapes)

@@ -12,29 +12,29 @@ from typing import NamedTuple
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.relation import Relation
 from ocannl.infer.spec import KINDS, Kind
-from ocannl.infer.terms import Dim, Fact, Owner, Row, RowVar, find, resolve
+from ocannl.infer.terms import Dim, Evidence, Owner, Row, RowVar, find, resolve
 from ocannl.infer.trail import Trail
 from ocannl.infer.unify import bind, set_size, set_unit
 from ocannl.infer.unsized import missing_size
 
 
-class RowClosing(NamedTuple):
+class RowDefault(NamedTuple):
     var: RowVar
     value: Row
 
 
-class AxisClosing(NamedTuple):
+class AxisDefault(NamedTuple):
     axis: Dim
     size: int
-    words: str  # of what an error names
-    why: str
+    subject: str  # of what an error names
+    decision: str
     unit: str | None = None
 
 
-Closing = RowClosing | AxisClosing
+Default = RowDefault | AxisDefault
 
 
-class Open:
+class Undecided:
     """The variables of rows and the axes that are undecided, in a fixed order; and whose they are.
 
     `unsized` are axes and row variables that only an equation gives a size, with the operation and its name for them.
@@ -72,31 +72,31 @@ class Open:
         self.unsized = dict(unsized(self.owners))
 
 
-Stage = Callable[[Open], list[Closing]]
+Stage = Callable[[Undecided], list[Default]]
 
 
-def commit(trail: Trail, closing: Closing) -> None:
+def commit(trail: Trail, default: Default) -> None:
     """Make one decision, unless another of the same stage has settled it."""
-    match closing:
-        case RowClosing(var, value):
+    match default:
+        case RowDefault(var, value):
             if var.value is None:
                 bind(trail, var, value)
-        case AxisClosing(axis, size, words, why, unit):
+        case AxisDefault(axis, size, subject, decision, unit):
             axis = find(axis)
             if axis.size is None:
-                set_size(trail, axis, size, found(axis, words, why))
+                set_size(trail, axis, size, default_evidence(axis, subject, decision))
                 if unit is not None and axis.unit is None:
                     set_unit(trail, axis, unit)
 
 
-def found(axis: Dim, words: str, why: str) -> Fact:
+def default_evidence(axis: Dim, subject: str, decision: str) -> Evidence:
     """The fact that a decision makes: about the leaf whose axis it is, so that an error can name it."""
     if axis.leaf is not None:
         for kind, row in zip(KINDS, axis.leaf.rows, strict=True):
             for n, cell in enumerate(resolve(row).axes, 1):
                 if find(cell) is axis:
-                    return Fact(axis.leaf, kind, n, "", why)
-    return Fact(text=words, why=why)
+                    return Evidence(axis.leaf, kind, n, "", decision)
+    return Evidence(text=subject, decision=decision)
 
 
 def unsized(owners: Iterable[Owner]) -> Iterator[tuple[Dim | RowVar, tuple[Relation, str]]]:
@@ -117,54 +117,60 @@ def refuse_unsized(relation: Relation, name: str) -> None:
     raise Mismatch(problem, causes=(relation,), fix=fix)
 
 
-Place = tuple[Owner, Kind]
+OwnerRow = tuple[Owner, Kind]
 
-SHOWN = 3
+MAX_LISTED = 3
 
 
-def refuse_untold(places: list[Place]) -> None:
+def refuse_unconstrained(owner_rows: list[OwnerRow]) -> None:
     """Parameters that nothing gives axes, or sizes, where these matter."""
-    if not places:
+    if not owner_rows:
         return
-    parameters = list(dict.fromkeys(owner for owner, _ in places))[:SHOWN]
-    rows = listed([f"the {kind} row of `{owner.provenance.label}`" for owner, kind in places], "and")
-    ways = listed([f"`{owner.provenance.label}` {kind}=[...]" for owner, kind in places], "or")
+    parameters = list(dict.fromkeys(owner for owner, _ in owner_rows))[:MAX_LISTED]
+    rows = listed([f"the {kind} row of `{owner.provenance.label}`" for owner, kind in owner_rows], "and")
+    fixes = listed([f"`{owner.provenance.label}` {kind}=[...]" for owner, kind in owner_rows], "or")
     raise Mismatch(
-        f"you forgot a hidden dimension: nothing says what {rows} {'are' if len(places) > 1 else 'is'}",
+        f"you forgot a hidden dimension: nothing says what {rows} {'are' if len(owner_rows) > 1 else 'is'}",
         owners=tuple(parameters),
         causes=tuple(next(iter(owner.relations), None) for owner in parameters),
-        fix=f"give {ways}",
+        fix=f"give {fixes}",
     )
 
 
-def ask_more(mismatch: Mismatch, it: Open) -> None:
+def suggest_leaf_axes(mismatch: Mismatch, undecided: Undecided) -> None:
     """What was decided was wrong: ask for the leaves around that were open, those next to it first, or for names."""
-    leaves = [owner for owner in near(mismatch, it) if owner.origin is None and owner.role != "result"][:SHOWN]
+    leaves = [owner for owner in by_distance(mismatch, undecided) if owner.origin is None and owner.role != "result"][
+        :MAX_LISTED
+    ]
     if leaves:
         names = listed([f"`{owner.provenance.label}`" for owner in leaves], "and")
-        ways = [mismatch.fix, f"give {names} all {'their' if len(leaves) > 1 else 'its'} axes"]
-        mismatch.fix = ", or ".join(filter(None, ways))
+        fixes = [mismatch.fix, f"give {names} all {'their' if len(leaves) > 1 else 'its'} axes"]
+        mismatch.fix = ", or ".join(filter(None, fixes))
         mismatch.owners = tuple(dict.fromkeys((*mismatch.owners, *leaves)))
     elif specs := [cause.logic for cause in mismatch.causes if isinstance(cause, Relation) and cause.labels]:
         mismatch.fix = ", or ".join(filter(None, [mismatch.fix, f"give sizes of {specs[0]} by name"]))
 
 
-def near(mismatch: Mismatch, it: Open) -> list[Owner]:
+def by_distance(mismatch: Mismatch, undecided: Undecided) -> list[Owner]:
     """What was open, by the number of operations that are between it and those that disagree."""
-    found = dict.fromkeys(cause for cause in mismatch.causes if isinstance(cause, Relation))
+    relations = dict.fromkeys(cause for cause in mismatch.causes if isinstance(cause, Relation))
     owners: dict[Owner, None] = {}
-    todo = list(found)
+    todo = list(relations)
     for relation in todo:
         for owner in relation.owners:
             owners[owner] = None
-            fresh = [other for other in owner.relations if isinstance(other, Relation) and other not in found]
-            found.update(dict.fromkeys(fresh))
+            fresh = [
+                neighbour
+                for neighbour in owner.relations
+                if isinstance(neighbour, Relation) and neighbour not in relations
+            ]
+            relations.update(dict.fromkeys(fresh))
             todo += fresh
-    is_open = set(it.owners)
-    return [owner for owner in dict.fromkeys((*owners, *it.owners)) if owner in is_open]
+    open_owners = set(undecided.owners)
+    return [owner for owner in dict.fromkeys((*owners, *undecided.owners)) if owner in open_owners]
 
 
 def listed(words: list[str], last: str) -> str:
-    if len(words) > SHOWN:
-        words = [*words[: SHOWN - 1], f"{len(words) - SHOWN + 1} more"]
+    if len(words) > MAX_LISTED:
+        words = [*words[: MAX_LISTED - 1], f"{len(words) - MAX_LISTED + 1} more"]
     return f" {last} ".join([*([", ".join(words[:-1])] if words[:-1] else []), *words[-1:]])

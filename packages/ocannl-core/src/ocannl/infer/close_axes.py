@@ -5,54 +5,54 @@ from __future__ import annotations
 from collections import Counter
 from math import prod
 
-from ocannl.infer.arithmetic import Law, Product, Strided, Sum
-from ocannl.infer.close import AxisClosing, Closing, Open, Place, refuse_unsized, refuse_untold
+from ocannl.infer.arithmetic import Product, SizeEquation, Strided, Sum
+from ocannl.infer.close import AxisDefault, Default, OwnerRow, Undecided, refuse_unconstrained, refuse_unsized
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.results import BroadcastAxis
 from ocannl.infer.spec import KINDS, Padding
 from ocannl.infer.terms import Dim, find, resolve
-from ocannl.infer.totals import Total
+from ocannl.infer.totals import CellCount
 from ocannl.infer.trail import Trail
 from ocannl.infer.unify import set_size
 
 
-def laws(axis: Dim) -> list[Law]:
+def size_equations(axis: Dim) -> list[SizeEquation]:
     """The arithmetic an axis takes part in."""
-    return [law for law in axis.laws or () if isinstance(law, Strided | Sum | Product)]
+    return [equation for equation in axis.size_equations or () if isinstance(equation, Strided | Sum | Product)]
 
 
-def fit_counted(it: Open) -> list[Closing]:
+def fit_counted(undecided: Undecided) -> list[Default]:
     """Where the number of cells is known but not yet the number of axes, known uses decide what is missing."""
-    totals = {law: None for var in it.row_vars for law in var.watchers or () if isinstance(law, Total)}
-    axes = {axis: None for total in totals if find(total.whole).size is not None for axis in total.axes}
-    return [fit(axis) for axis in axes if axis.size is None and axis.lower is not None and not axis.is_rigid]
+    totals = {equation: None for var in undecided.row_vars for equation in var.watchers or () if isinstance(equation, CellCount)}
+    axes = {axis: None for total in totals if find(total.total).size is not None for axis in total.axes}
+    return [fit(axis) for axis in axes if axis.size is None and axis.lower_bound is not None and not axis.is_rigid]
 
 
-def fit_leaves(it: Open) -> list[Closing]:
+def fit_leaves(undecided: Undecided) -> list[Default]:
     """Axes of leaves get the size of their uses."""
-    return [fit(axis) for axis in it.axes if axis.leaf is not None and axis.lower is not None and not axis.is_rigid]
+    return [fit(axis) for axis in undecided.axes if axis.leaf is not None and axis.lower_bound is not None and not axis.is_rigid]
 
 
-def fit(axis: Dim) -> Closing:
+def fit(axis: Dim) -> Default:
     """Uses that agree in size but not in unit, or not with arithmetic, leave nothing but stretching.
 
     An axis of size 1 takes the unit of its uses; a larger one has it, since it is the same axis.
     """
-    assert axis.lower is not None
+    assert axis.lower_bound is not None
     units = units_below(axis)
-    stretches = len(units) > 1 or (not admits(axis, axis.lower) and admits(axis, 1))
-    size = 1 if stretches else axis.lower
+    stretches = len(units) > 1 or (not admits(axis, axis.lower_bound) and admits(axis, 1))
+    size = 1 if stretches else axis.lower_bound
     unit = None if stretches else next(iter(units), None)
-    return AxisClosing(axis, size, f"an axis of which {axis.lower} is used", "fits its use", unit)
+    return AxisDefault(axis, size, f"an axis of which {axis.lower_bound} is used", "fits its use", unit)
 
 
 def admits(axis: Dim, size: int) -> bool:
     """No arithmetic that the axis takes part in refuses the size."""
-    for law in laws(axis):
+    for equation in size_equations(axis):
         trial = Trail()
         try:
             set_size(trial, axis, size, None)
-            law.fire(trial)
+            equation.fire(trial)
         except Mismatch:
             return False
         finally:
@@ -74,81 +74,81 @@ def units_below(axis: Dim) -> set[str]:
     return units
 
 
-def reach_indices(it: Open) -> list[Closing]:
+def reach_indices(undecided: Undecided) -> list[Default]:
     """Axes that are read at fixed places are just large enough for these."""
-    read = [axis for axis in it.axes if axis.least]
-    return [AxisClosing(a, a.least, f"an axis indexed up to {a.least - 1}", "reaches its index") for a in read]
+    read = [axis for axis in undecided.axes if axis.min_size]
+    return [AxisDefault(a, a.min_size, f"an axis indexed up to {a.min_size - 1}", "reaches its index") for a in read]
 
 
-def fit_arithmetic(it: Open) -> list[Closing]:
+def fit_arithmetic(undecided: Undecided) -> list[Default]:
     """Axes in arithmetic with axes of leaves get the size of their uses, so that these leaves grow."""
-    grow = reached_from_leaves(it.axes)
+    grow = reached_from_leaves(undecided.axes)
     return [
-        fit(axis) for axis in it.axes
-        if axis in grow and axis.lower is not None and not axis.is_rigid and laws(axis) and axis not in it.unsized
+        fit(axis) for axis in undecided.axes
+        if axis in grow and axis.lower_bound is not None and not axis.is_rigid and size_equations(axis) and axis not in undecided.unsized
     ]  # fmt: skip
 
 
 def reached_from_leaves(axes: list[Dim]) -> set[Dim]:
     """Open axes that depend on an open axis of a leaf, by arithmetic or since they are stretched from it."""
     todo = [axis for axis in axes if axis.leaf is not None]
-    found = set(todo)
+    reached = set(todo)
     while todo:
         axis = todo.pop()
-        cells = [cell for law in laws(axis) for cell in (law.whole, *law.parts)]
-        for other in map(find, (*cells, *(axis.below or ()))):
-            if other.size is None and other not in found:
-                found.add(other)
-                todo.append(other)
-    return found
+        cells = [cell for equation in size_equations(axis) for cell in (equation.total, *equation.parts)]
+        for neighbour in map(find, (*cells, *(axis.below or ()))):
+            if neighbour.size is None and neighbour not in reached:
+                reached.add(neighbour)
+                todo.append(neighbour)
+    return reached
 
 
-def drop_spare(it: Open) -> list[Closing]:
+def drop_unused_parts(undecided: Undecided) -> list[Default]:
     """Parts of a concatenation that nothing else mentions vanish, all but one if there is nothing else."""
-    spare: dict[Dim, None] = {}
-    for axis in it.axes:
-        for law in laws(axis):
-            if isinstance(law, Sum):
-                unknown = [part for part in dict.fromkeys(map(find, law.parts)) if part.size is None]
-                spare.update(dict.fromkeys(law.superfluous(unknown)))
-    return [AxisClosing(axis, 0, "a part that nothing needs", "nothing needs it") for axis in spare]
+    unused: dict[Dim, None] = {}
+    for axis in undecided.axes:
+        for equation in size_equations(axis):
+            if isinstance(equation, Sum):
+                unknown = [part for part in dict.fromkeys(map(find, equation.parts)) if part.size is None]
+                unused.update(dict.fromkeys(equation.superfluous(unknown)))
+    return [AxisDefault(axis, 0, "a part that nothing needs", "nothing needs it") for axis in unused]
 
 
-def free_leaves(it: Open) -> list[Closing]:
+def default_leaves(undecided: Undecided) -> list[Default]:
     """Axes of leaves that nothing says anything about have size 1; those of parameters had to be told. What arithmetic
     gives waits for what it is made of, and so does what is used beside it."""
-    refuse_untold(untold(it))
-    later = computed(it.axes)
-    leaves = [axis for axis in it.axes if axis.leaf is not None and axis not in later and not is_beside(axis, later)]
-    refuse_unpaired(it, leaves)
-    return [AxisClosing(axis, 1, "an axis that nothing tells a size", "nothing tells its size") for axis in leaves]
+    refuse_unconstrained(unconstrained(undecided))
+    computed = computed_axes(undecided.axes)
+    leaves = [axis for axis in undecided.axes if axis.leaf is not None and axis not in computed and not meets_any(axis, computed)]
+    refuse_unpaired(undecided, leaves)
+    return [AxisDefault(axis, 1, "an axis that nothing tells a size", "nothing tells its size") for axis in leaves]
 
 
-def untold(it: Open) -> list[Place]:
+def unconstrained(undecided: Undecided) -> list[OwnerRow]:
     """Axes of parameters that matter to an operation, where nothing tells their size."""
-    reached = [axis for axis in it.axes if axis.asked and not is_told(axis)]
-    matters = set(reached)
+    reached = [axis for axis in undecided.axes if axis.must_be_known and not is_constrained(axis)]
+    required = set(reached)
     while reached:
-        for up in map(find, reached.pop().above or ()):
-            if up.size is None and up not in matters:
-                matters.add(up)
-                reached.append(up)
-    places: dict[Place, None] = {}
-    for owner in it.owners:
+        for upper in map(find, reached.pop().above or ()):
+            if upper.size is None and upper not in required:
+                required.add(upper)
+                reached.append(upper)
+    owner_rows: dict[OwnerRow, None] = {}
+    for owner in undecided.owners:
         if owner.is_param:
             for kind, row in zip(KINDS, owner.rows, strict=True):
                 axes = [axis for axis in map(find, resolve(row).axes) if axis.size is None]
-                if any((owner.asked or axis in matters) and not is_told(axis) for axis in axes):
-                    places[owner, kind] = None
-    return list(places)
+                if any((owner.must_be_known or axis in required) and not is_constrained(axis) for axis in axes):
+                    owner_rows[owner, kind] = None
+    return list(owner_rows)
 
 
-def is_told(axis: Dim) -> bool:
+def is_constrained(axis: Dim) -> bool:
     """What it fits under is known or computed from what is known, or a use of it fits under something known too."""
-    return fits_known(axis) or any(known(up) for use in uses(axis) for up in use.above or ())
+    return fits_sized(axis) or any(is_sized(upper) for use in uses(axis) for upper in use.above or ())
 
 
-def known(axis: Dim) -> bool:
+def is_sized(axis: Dim) -> bool:
     return find(axis).size is not None
 
 
@@ -164,107 +164,107 @@ def uses(axis: Dim) -> set[Dim]:
     return seen
 
 
-def fits_known(axis: Dim) -> bool:
+def fits_sized(axis: Dim) -> bool:
     seen = {axis}
     todo = [axis]
-    some = False
+    is_bounded = False
     while todo:
-        for up in map(find, todo.pop().above or ()):
-            if up.size is not None:
-                some = True
-            elif up not in seen:
-                if up.leaf is not None:
+        for upper in map(find, todo.pop().above or ()):
+            if upper.size is not None:
+                is_bounded = True
+            elif upper not in seen:
+                if upper.leaf is not None:
                     return False
-                seen.add(up)
-                todo.append(up)
-    return some
+                seen.add(upper)
+                todo.append(upper)
+    return is_bounded
 
 
-def shrink_computed(it: Open) -> list[Closing]:
+def shrink_computed(undecided: Undecided) -> list[Default]:
     """What is left is 1; what arithmetic leaves ambiguous is refused, and so is what needs an equation and has none."""
-    for axis in it.axes:
-        if axis in it.unsized:
-            refuse_unsized(*it.unsized[axis])
-    refuse_ambiguous(it)
-    axes = computed_last(it.axes)
-    refuse_unpaired(it, axes)
-    words = "nothing asks for more"
-    return [AxisClosing(axis, 1, f"an axis of which {words}", words) for axis in axes]
+    for axis in undecided.axes:
+        if axis in undecided.unsized:
+            refuse_unsized(*undecided.unsized[axis])
+    refuse_ambiguous(undecided)
+    axes = computed_last(undecided.axes)
+    refuse_unpaired(undecided, axes)
+    reason = "nothing asks for more"
+    return [AxisDefault(axis, 1, f"an axis of which {reason}", reason) for axis in axes]
 
 
 def computed_last(axes: list[Dim]) -> list[Dim]:
     """Those that do not follow when the others are known, if there are any."""
-    later, wholes = computed(axes), wholes_of(axes)
-    first = [axis for axis in axes if axis not in later]
-    first = [axis for axis in first if not is_beside(axis, later)] or first
-    return first or [axis for axis in axes if axis not in wholes] or axes
+    computed, totals = computed_axes(axes), computed_totals(axes)
+    first = [axis for axis in axes if axis not in computed]
+    first = [axis for axis in first if not meets_any(axis, computed)] or first
+    return first or [axis for axis in axes if axis not in totals] or axes
 
 
-def computed(axes: list[Dim]) -> set[Dim]:
+def computed_axes(axes: list[Dim]) -> set[Dim]:
     """What arithmetic and the counting of cells give, and what is stretched to an axis in arithmetic."""
-    found = wholes_of(axes)
-    todo = [axis for axis in axes if any(isinstance(law, Law | Total) for law in axis.laws or ())]
+    computed = computed_totals(axes)
+    todo = [axis for axis in axes if any(isinstance(equation, SizeEquation | CellCount) for equation in axis.size_equations or ())]
     while todo:
         axis = todo.pop()
-        fresh = {up for up in map(find, axis.above or ()) if up.size is None and up is not axis} - found
-        found |= fresh
-        todo += fresh
-    return found
+        added = {upper for upper in map(find, axis.above or ()) if upper.size is None and upper is not axis} - computed
+        computed |= added
+        todo += added
+    return computed
 
 
-def is_beside(axis: Dim, later: set[Dim]) -> bool:
+def meets_any(axis: Dim, targets: set[Dim]) -> bool:
     """The axis meets one of these in a result, which it is to fit."""
     if axis.leaf is None:
         return False
-    return any(find(up) in later and find(up) is not use for use in uses(axis) for up in use.above or ())
+    return any(find(upper) in targets and find(upper) is not use for use in uses(axis) for upper in use.above or ())
 
 
-def wholes_of(axes: list[Dim]) -> set[Dim]:
+def computed_totals(axes: list[Dim]) -> set[Dim]:
     """What follows from the parts of arithmetic, or from the operands of a result, when these are known."""
-    every = [law for axis in axes for law in axis.laws or ()]
-    wholes = {find(law.whole) for law in every if isinstance(law, Strided | Sum | Product | Total)}
-    return wholes | {find(law.result) for law in every if isinstance(law, BroadcastAxis) and not law.is_settled}
+    equations = [equation for axis in axes for equation in axis.size_equations or ()]
+    totals = {find(equation.total) for equation in equations if isinstance(equation, Strided | Sum | Product | CellCount)}
+    return totals | {find(equation.result) for equation in equations if isinstance(equation, BroadcastAxis) and not equation.is_settled}
 
 
-def refuse_unpaired(it: Open, closing: list[Dim]) -> None:
+def refuse_unpaired(undecided: Undecided, defaulted: list[Dim]) -> None:
     """One whole that is made of parts in two ways, which parts of size 1 would not make equal, or two that a result is
     computed from: nobody said which parts are larger."""
-    ones = set(closing)
-    ways: dict[Dim, dict[int, Sum]] = {}
-    for axis in it.axes:
-        for law in laws(axis):
-            parts = [find(part) for part in law.parts]
-            whole = find(law.whole)
-            if isinstance(law, Sum) and whole.size is None and all(p.size is not None or p in ones for p in parts):
-                total = law.constant + sum(1 if part.size is None else part.size for part in parts)
-                results = map(find, whole.below or ()) if total != 1 else ()
-                for place in (whole, *results):
-                    ways.setdefault(place, {})[total] = law
-    for whole, totals in ways.items():
-        if len(totals) > 1:
-            one, other = list(totals.values())[:2]
+    ones = set(defaulted)
+    sums: dict[Dim, dict[int, Sum]] = {}
+    for axis in undecided.axes:
+        for equation in size_equations(axis):
+            parts = [find(part) for part in equation.parts]
+            total = find(equation.total)
+            if isinstance(equation, Sum) and total.size is None and all(p.size is not None or p in ones for p in parts):
+                size = equation.constant + sum(1 if part.size is None else part.size for part in parts)
+                results = map(find, total.below or ()) if size != 1 else ()
+                for cell in (total, *results):
+                    sums.setdefault(cell, {})[size] = equation
+    for total, by_size in sums.items():
+        if len(by_size) > 1:
+            left, right = list(by_size.values())[:2]
             raise Mismatch(
-                f"nothing says how `{one.text}` and `{other.text}` divide the same axis",
-                dims=(whole, *one.parts, *other.parts), causes=(one.cause, other.cause),
+                f"nothing says how `{left.text}` and `{right.text}` divide the same axis",
+                dims=(total, *left.parts, *right.parts), causes=(left.cause, right.cause),
                 fix="give the size of a part by its name",
             )  # fmt: skip
 
 
-def refuse_ambiguous(it: Open) -> None:
+def refuse_ambiguous(undecided: Undecided) -> None:
     """A known whole does not say how it divides, unless only parts of size 1 make it; parts of a sum may be empty."""
-    for axis in it.axes:
-        for law in laws(axis):
-            whole, parts = find(law.whole), Counter(map(find, law.parts))
+    for axis in undecided.axes:
+        for equation in size_equations(axis):
+            total, parts = find(equation.total), Counter(map(find, equation.parts))
             unknown = [part for part in parts if part.size is None]
-            if whole.size is None or len(unknown) < 2:
+            if total.size is None or len(unknown) < 2:
                 continue
-            known = [part.size for part in parts.elements() if part.size is not None]
-            match law:
-                case Strided(): is_one = law.padding is not Padding.VALID or whole.size == law.offset + 1
-                case Sum(): is_one = False
-                case Product(): is_one = whole.size == law.factor * prod(known)
-            if not is_one:
+            sizes = [part.size for part in parts.elements() if part.size is not None]
+            match equation:
+                case Strided(): is_unique = equation.padding is not Padding.VALID or total.size == equation.offset + 1
+                case Sum(): is_unique = False
+                case Product(): is_unique = total.size == equation.factor * prod(sizes)
+            if not is_unique:
                 raise Mismatch(
-                    f"nothing says how `{law.text}` divides {whole.fact or 'the whole'}, which is {whole.size}",
-                    dims=(law.whole, *law.parts), causes=(law.cause,), fix="give the size of a part by its name",
+                    f"nothing says how `{equation.text}` divides {total.evidence or 'the whole'}, which is {total.size}",
+                    dims=(equation.total, *equation.parts), causes=(equation.cause,), fix="give the size of a part by its name",
                 )  # fmt: skip

@@ -9,8 +9,8 @@ from weakref import ref
 
 from ocannl.base.frames import user_line
 from ocannl.base.gc_pause import gc_paused
-from ocannl.infer.close import Open
-from ocannl.infer.endless import endless
+from ocannl.infer.close import Undecided
+from ocannl.infer.endless import divergence
 from ocannl.infer.explain import explain
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.relation import Relation
@@ -23,13 +23,13 @@ MAX_CELLS = 1 << 62
 T = TypeVar("T")
 
 
-def attempt(cause: Cause | None, act: Callable[[Trail], T]) -> T:
+def transaction(cause: Cause | None, action: Callable[[Trail], T]) -> T:
     """Do something that may find a contradiction; then nothing has changed, and the user is told in their own words."""
     trail = Trail(cause)
     try:
-        return act(trail)
+        return action(trail)
     except Mismatch as mismatch:
-        error = explain(endless(cause) or mismatch, cause, trail)
+        error = explain(divergence(cause) or mismatch, cause, trail)
     except BaseException:
         trail.undo()
         raise
@@ -46,23 +46,23 @@ def finish_all(start: Iterable[Owner]) -> None:
         decide_connected(undecided)
     for shape in ancestors:
         if not shape.is_finished:
-            close(shape)
+            mark_finished(shape)
 
 
 def unfinished(start: Iterable[Owner]) -> list[Owner]:
     """Shapes that were never finished, and the operands, direct and indirect, of which that is true; operands first."""
-    found: dict[Owner, None] = {}
+    shapes: dict[Owner, None] = {}
     todo = list(start)
     while todo:
         shape = todo.pop()
-        if not shape.is_finished and shape not in found:
-            found[shape] = None
+        if not shape.is_finished and shape not in shapes:
+            shapes[shape] = None
             if isinstance(shape.origin, Relation):
                 todo.extend(reversed(shape.origin.operands))
-    return list(found)[::-1]
+    return list(shapes)[::-1]
 
 
-def close(shape: Owner) -> None:
+def mark_finished(shape: Owner) -> None:
     """Marks a solved shape as finished, and drops what led to its sizes."""
     shape.is_finished = True
     batch, input, output = map(compact, shape.rows)
@@ -75,20 +75,20 @@ def decide_connected(start: Iterable[Owner]) -> None:
     rows = [row for relation in relations for row in named_rows(relation)]
     leaves = [shape for shape in shapes if shape.origin is None]
 
-    def act(trail: Trail) -> None:
-        decide(trail, Open(shapes, rows))
+    def action(trail: Trail) -> None:
+        decide(trail, Undecided(shapes, rows))
         for shape in shapes:
             check_cells(shape)
 
     with gc_paused():
-        attempt(None, act)
+        transaction(None, action)
     where = user_line() if leaves else ""
     for shape in leaves:
         shape.decided_at = where
     for shape in shapes:
         shape.uses = (*shape.uses, *[ref(relation) for relation in shape.relations])
         shape.relations.clear()
-        close(shape)
+        mark_finished(shape)
     for relation in relations:
         relation.labels = {name: find(cell) for name, cell in relation.labels.items()}
         relation.row_vars = {name: compact(row) for name, row in relation.row_vars.items()}
@@ -121,12 +121,12 @@ def connected(start: Iterable[Owner]) -> tuple[list[Owner], list[Relation]]:
 
 def compact(row: Row) -> Row:
     """A solved row without the variables and cells that led to it."""
-    found = resolve(row)
-    if not found.lead and not found.trail:
+    resolved = resolve(row)
+    if not resolved.lead and not resolved.trail:
         return EMPTY
-    if row.var is not None and row.var.value is found and not any(axis.link for axis in found.axes):
-        return found  # shared with the other rows that are this variable
-    settled = Row(tuple(map(find, found.lead)), None, tuple(map(find, found.trail)))
+    if row.var is not None and row.var.value is resolved and not any(axis.link for axis in resolved.axes):
+        return resolved  # shared with the other rows that are this variable
+    settled = Row(tuple(map(find, resolved.lead)), None, tuple(map(find, resolved.trail)))
     if row.var is not None and not row.lead and not row.trail:
         row.var.value = settled
     return settled
@@ -137,8 +137,8 @@ def check_cells(shape: Owner) -> None:
     axes = tuple(find(axis) for row in shape.rows for axis in resolve(row).axes)
     sizes = [axis.size or 0 for axis in axes]
     if 0 not in sizes and prod(sizes) > MAX_CELLS:
-        words = "*".join(map(str, sizes))
+        product = "*".join(map(str, sizes))
         raise Mismatch(
-            f"`{shape.provenance.label}` would have {words} cells, which no memory holds",
+            f"`{shape.provenance.label}` would have {product} cells, which no memory holds",
             dims=axes, owners=(shape,), fix="make an axis smaller",
         )  # fmt: skip

@@ -24,199 +24,199 @@ from ocannl.infer.spec import (
     print_axis,
     print_row_var,
 )
-from ocannl.infer.terms import Dim, Fact, Owner, Row, RowVar, find, resolve
-from ocannl.infer.totals import Total
+from ocannl.infer.terms import Dim, Evidence, Owner, Row, RowVar, find, resolve
+from ocannl.infer.totals import CellCount
 from ocannl.infer.trail import Trail
-from ocannl.infer.unify import equate, join, set_least, set_size, strip
+from ocannl.infer.unify import equate, join, set_min_size, set_size, strip
 from ocannl.ir.index import Sym
 
 Rows = tuple[Row, Row, Row]
 
 
-def emit(trail: Trail, it: Relation, result: Owner | None, make: Callable[[Rows], Owner]) -> Owner:
+def emit(trail: Trail, relation: Relation, result: Owner | None, make_result: Callable[[Rows], Owner]) -> Owner:
     """Emits all an operation says.
 
     A result that does not exist yet is made of the rows that the spec gives it; where these stand for rows that are
     stretched, it is exactly their broadcast. A result that exists bounds its operands: they are stretched to it.
     """
-    logic, operands = it.logic, it.operands
-    if logic.asks:
+    logic, operands = relation.logic, relation.operands
+    if logic.needs_axes:
         for operand in operands:
-            if operand.is_param and not operand.asked:
-                trail.set(operand, "asked", True)
+            if operand.is_param and not operand.must_be_known:
+                trail.set(operand, "must_be_known", True)
         for slot, _, meets, _ in (*logic.equal, *logic.stretch):
             if meets:
-                ask(trail, operands[slot // 3].rows[slot % 3])
+                require_known(trail, operands[slot // 3].rows[slot % 3])
     for slot, row, _, _ in logic.equal:
-        match_row(trail, it, row, operands[slot // 3].rows[slot % 3], slot)
+        match_row(trail, relation, row, operands[slot // 3].rows[slot % 3], slot)
     is_new = result is None
     if result is None:
-        broadcast_operands(trail, it)
-        batch, input, output = [new_row(trail, it, use.spec, True) for use in logic.result]
-        result = it.result = make((batch, input, output))
+        broadcast_operands(trail, relation)
+        batch, input, output = [new_row(trail, relation, use.spec, True) for use in logic.result]
+        result = relation.result = make_result((batch, input, output))
     else:
-        it.result = result
+        relation.result = result
         for slot, row, _, _ in logic.result:
-            match_row(trail, it, row, result.rows[slot % 3], slot)
+            match_row(trail, relation, row, result.rows[slot % 3], slot)
     for slot, row, _, inner in logic.stretch:
         if inner or not is_new:
-            order_rows(trail, new_row(trail, it, row), operands[slot // 3].rows[slot % 3], slot, inner)
-    for name in it.sizes:
-        if name in it.row_vars:
-            count_row(trail, it, name)
+            order_rows(trail, new_row(trail, relation, row), operands[slot // 3].rows[slot % 3], slot, inner)
+    for name in relation.sizes:
+        if name in relation.row_vars:
+            constrain_row_product(trail, relation, name)
     return result
 
 
-def broadcast_operands(trail: Trail, it: Relation) -> None:
+def broadcast_operands(trail: Trail, relation: Relation) -> None:
     """Row variables that stand for nothing but rows of operands that are stretched are the broadcast of these."""
     stretched: dict[str, list[tuple[Row, int]]] = {}
-    for slot, row, _, inner in it.logic.stretch:
+    for slot, row, _, inner in relation.logic.stretch:
         if row.var is not None and not inner:
-            inner_row = variable_part(trail, it, row, it.operands[slot // 3].rows[slot % 3], slot)
+            inner_row = variable_part(trail, relation, row, relation.operands[slot // 3].rows[slot % 3], slot)
             stretched.setdefault(row.var, []).append((inner_row, slot))
     for var, rows in stretched.items():
-        it.row_vars[var] = broadcast_rows(trail, rows)
+        relation.row_vars[var] = broadcast_rows(trail, rows)
 
 
-def variable_part(trail: Trail, it: Relation, row: RowSpec, actual: Row, slot: int) -> Row:
+def variable_part(trail: Trail, relation: Relation, row: RowSpec, actual: Row, slot: int) -> Row:
     """The axes of an actual row that a row variable stands for; those written beside the variable are matched."""
     if not row.axes:
         return actual
-    lead = tuple([new_axis(trail, it, axis, False) for axis in row.lead])
-    behind = tuple([new_axis(trail, it, axis, False) for axis in row.trail])
+    lead = tuple([new_axis(trail, relation, axis, False) for axis in row.lead])
+    behind = tuple([new_axis(trail, relation, axis, False) for axis in row.trail])
     middle = RowVar()
     equate(trail, Row(lead, middle, behind), actual, slot)
     return middle
 
 
-def ask(trail: Trail, row: Row) -> None:
+def require_known(trail: Trail, row: Row) -> None:
     """Operands meet along this row: whatever its axes come from must be told them."""
     row = resolve(row)
-    if row.var is not None and not row.var.asked:
-        trail.set(row.var, "asked", True)
+    if row.var is not None and not row.var.must_be_known:
+        trail.set(row.var, "must_be_known", True)
     for axis in map(find, row.axes):
-        if axis.size is None and not axis.asked:
-            trail.set(axis, "asked", True)
+        if axis.size is None and not axis.must_be_known:
+            trail.set(axis, "must_be_known", True)
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------
 
 
-def match_row(trail: Trail, it: Relation, row: RowSpec, actual: Row, slot: int) -> None:
+def match_row(trail: Trail, relation: Relation, row: RowSpec, actual: Row, slot: int) -> None:
     """The actual row is what the spec says; names that appear for the first time come to mean its axes."""
     actual = resolve(actual)
     front, back = len(row.lead), len(row.trail)
-    is_first = row.var is not None and row.var not in it.row_vars
+    is_first = row.var is not None and row.var not in relation.row_vars
     if actual.var is None:
         fits = actual.count >= front + back if is_first else row.var is None and actual.count == front + back
     else:
         fits = is_first and len(actual.lead) >= front and len(actual.trail) >= back
     if not fits:
-        equate(trail, new_row(trail, it, row), actual, slot)
+        equate(trail, new_row(trail, relation, row), actual, slot)
         return
     axes = actual.axes
     stop = len(axes) - back
     for axis, cell in zip(row.lead, axes, strict=False):
-        match_axis(trail, it, axis, cell)
+        match_axis(trail, relation, axis, cell)
     for axis, cell in zip(row.trail, axes[stop:], strict=True):
-        match_axis(trail, it, axis, cell)
+        match_axis(trail, relation, axis, cell)
     if row.var is not None:
-        it.row_vars[row.var] = strip(actual, front, back)
+        relation.row_vars[row.var] = strip(actual, front, back)
 
 
-def new_row(trail: Trail, it: Relation, row: RowSpec, fresh: bool = False) -> Row:
+def new_row(trail: Trail, relation: Relation, row: RowSpec, fresh: bool = False) -> Row:
     """The row that the spec says; `fresh` if it is that of a result which the operation makes."""
     middle = None
     if row.var is not None:
-        middle = it.row_vars.get(row.var)
+        middle = relation.row_vars.get(row.var)
         if middle is None:
-            middle = it.row_vars[row.var] = RowVar()
+            middle = relation.row_vars[row.var] = RowVar()
         if not row.lead and not row.trail:
             return middle
         middle = resolve(middle)
-    lead = tuple([new_axis(trail, it, axis, fresh) for axis in row.lead])
-    behind = tuple([new_axis(trail, it, axis, fresh) for axis in row.trail])
+    lead = tuple([new_axis(trail, relation, axis, fresh) for axis in row.lead])
+    behind = tuple([new_axis(trail, relation, axis, fresh) for axis in row.trail])
     return Row(lead, None, behind) if middle is None else Row(lead + middle.lead, middle.var, middle.trail + behind)
 
 
-def count_row(trail: Trail, it: Relation, name: str) -> None:
+def constrain_row_product(trail: Trail, relation: Relation, name: str) -> None:
     """The number that was given for a row variable is the product of its sizes."""
-    size = it.sizes[name]
-    word = name.removeprefix("...")
-    whole = Dim(size, None, Fact(text=f"`{word}`, given as {word}={size},"))
-    trail.queue.append(Total(whole, (it.row_vars[name],), text=f"`{print_row_var(name)}`", cause=it))
+    size = relation.sizes[name]
+    keyword = name.removeprefix("...")
+    total = Dim(size, None, Evidence(text=f"`{keyword}`, given as {keyword}={size},"))
+    trail.queue.append(CellCount(total, (relation.row_vars[name],), text=f"`{print_row_var(name)}`", cause=relation))
 
 
 # --- axes -----------------------------------------------------------------------------------------------------------
 
 
-def match_axis(trail: Trail, it: Relation, axis: AxisSpec, cell: Dim) -> None:
+def match_axis(trail: Trail, relation: Relation, axis: AxisSpec, cell: Dim) -> None:
     """The axis of the tensor is what the spec says."""
     match axis:
         case Label(name):
-            known = it.labels.get(name)
-            if known is None:
-                name_axis(trail, it, name, cell)
-            elif known is not cell:
-                join(trail, known, cell)
-        case Fixed(index): set_least(trail, cell, (index.hi if isinstance(index, Sym) else index) + 1)
+            bound = relation.labels.get(name)
+            if bound is None:
+                name_axis(trail, relation, name, cell)
+            elif bound is not cell:
+                join(trail, bound, cell)
+        case Fixed(index): set_min_size(trail, cell, (index.hi if isinstance(index, Sym) else index) + 1)
         case Wild(): pass
-        case _: add_law(trail, it, axis, cell)
+        case _: add_size_equation(trail, relation, axis, cell)
 
 
-def new_axis(trail: Trail, it: Relation, axis: AxisSpec, fresh: bool) -> Dim:
+def new_axis(trail: Trail, relation: Relation, axis: AxisSpec, fresh: bool) -> Dim:
     """The axis that the spec says; that of a new result has no cells beyond those that are written."""
     match axis:
-        case Label(name): return label(trail, it, name)
+        case Label(name): return label_axis(trail, relation, name)
         case Fixed(index) if fresh:
             last = index.hi if isinstance(index, Sym) else index
-            return Dim(last + 1, None, Fact(text=f"the axis `{print_axis(axis)}` of {it.logic}"))
+            return Dim(last + 1, None, Evidence(text=f"the axis `{print_axis(axis)}` of {relation.logic}"))
         case Window(padding=Padding.UNSTATED) if fresh and axis.kernel is not None:
             cell = Dim()
-            add_law(trail, it, replace(axis, padding=Padding.VALID), cell, print_axis(axis))
+            add_size_equation(trail, relation, replace(axis, padding=Padding.VALID), cell, print_axis(axis))
             return cell
         case _:
             cell = Dim()
-            match_axis(trail, it, axis, cell)
+            match_axis(trail, relation, axis, cell)
             return cell
 
 
-def label(trail: Trail, it: Relation, name: str) -> Dim:
+def label_axis(trail: Trail, relation: Relation, name: str) -> Dim:
     """The axis that a name stands for."""
-    return it.labels.get(name) or name_axis(trail, it, name, Dim())
+    return relation.labels.get(name) or name_axis(trail, relation, name, Dim())
 
 
-def name_axis(trail: Trail, it: Relation, name: str, cell: Dim) -> Dim:
+def name_axis(trail: Trail, relation: Relation, name: str, cell: Dim) -> Dim:
     """From now on the name stands for this axis; its size may have been given."""
-    it.labels[name] = cell
-    if name in it.sizes:
-        size = it.sizes[name]
-        set_size(trail, cell, size, Fact(text=f"`{name}`, given as {name}={size},"))
+    relation.labels[name] = cell
+    if name in relation.sizes:
+        size = relation.sizes[name]
+        set_size(trail, cell, size, Evidence(text=f"`{name}`, given as {name}={size},"))
     return cell
 
 
-def add_law(trail: Trail, it: Relation, axis: Window | Concat | Merged, cell: Dim, written: str = "") -> None:
-    text = written or print_axis(axis) if it.logic.name == "einsum" else it.provenance.expression
+def add_size_equation(trail: Trail, relation: Relation, axis: Window | Concat | Merged, cell: Dim, written: str = "") -> None:
+    text = written or print_axis(axis) if relation.logic.name == "einsum" else relation.provenance.expression
     match axis:
         case Window(stride, over, padding, offset, dilation, kernel):
-            taps = None if kernel is None else label(trail, it, kernel)
+            taps = None if kernel is None else label_axis(trail, relation, kernel)
             attach(trail, Strided(
-                cell, label(trail, it, over), taps, stride=it.coefficient(stride), offset=offset,
-                dilation=it.coefficient(dilation), padding=padding, text=text, cause=it,
+                cell, label_axis(trail, relation, over), taps, stride=relation.coefficient(stride), offset=offset,
+                dilation=relation.coefficient(dilation), padding=padding, text=text, cause=relation,
             ))  # fmt: skip
         case Concat(parts):
-            named = tuple(label(trail, it, part.name) for part in parts if isinstance(part, Label))
+            named = tuple(label_axis(trail, relation, part.name) for part in parts if isinstance(part, Label))
             constant = sum(part for part in parts if isinstance(part, int))
-            spare, waits = spare_parts(it, axis), not it.captured.isdisjoint(axis_labels(axis))
-            attach(trail, Sum(cell, named, constant=constant, spare=spare, waits=waits, text=text, cause=it))
+            unused, is_deferred = unused_parts(relation, axis), not relation.captured.isdisjoint(axis_labels(axis))
+            attach(trail, Sum(cell, named, constant=constant, unused=unused, is_deferred=is_deferred, text=text, cause=relation))
         case Merged(parts):
-            cells = tuple(label(trail, it, part.name) for part in parts)
-            attach(trail, Product(cell, cells, text=text, cause=it))
+            cells = tuple(label_axis(trail, relation, part.name) for part in parts)
+            attach(trail, Product(cell, cells, text=text, cause=relation))
 
 
-def spare_parts(it: Relation, axis: Concat) -> tuple[Dim, ...]:
+def unused_parts(relation: Relation, axis: Concat) -> tuple[Dim, ...]:
     """The parts of a concatenation that the spec mentions nowhere else."""
-    everywhere = Counter(
-        name for shape in it.logic.spec.shapes for _, row in shape.rows for a in row.axes for name in axis_labels(a)
+    occurrences = Counter(
+        name for shape in relation.logic.spec.shapes for _, row in shape.rows for a in row.axes for name in axis_labels(a)
     )
-    return tuple(it.labels[name] for name in axis_labels(axis) if everywhere[name] == 1)
+    return tuple(relation.labels[name] for name in axis_labels(axis) if occurrences[name] == 1)

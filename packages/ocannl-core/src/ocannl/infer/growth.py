@@ -12,7 +12,7 @@ from ocannl.infer.unify import Equal
 NO_LIMIT = 1 << 30
 
 
-def undecided(var: RowVar) -> Iterator[tuple[Row, Row]]:
+def open_inequalities(var: RowVar) -> Iterator[tuple[Row, Row]]:
     """The inequalities that a variable takes part in, with a row of another variable or of none."""
     for constraint in var.watchers or ():
         if isinstance(constraint, Order) and (res := constraint.res) is not None and res.var is not constraint.opnd.var:
@@ -21,15 +21,15 @@ def undecided(var: RowVar) -> Iterator[tuple[Row, Row]]:
 
 def below(var: RowVar) -> Iterator[tuple[Row, Row]]:
     """Rows that fit under rows of this variable, as far as that is undecided."""
-    return (pair for pair in undecided(var) if pair[1].var is var)
+    return (pair for pair in open_inequalities(var) if pair[1].var is var)
 
 
 def above(var: RowVar) -> Iterator[tuple[Row, Row]]:
     """Rows that rows of this variable fit under."""
-    return (pair for pair in undecided(var) if pair[0].var is var)
+    return (pair for pair in open_inequalities(var) if pair[0].var is var)
 
 
-def beside(var: RowVar) -> Iterator[tuple[Row, Row]]:
+def undecided_equals(var: RowVar) -> Iterator[tuple[Row, Row]]:
     """Rows of this variable, with what they equal as far as that is undecided."""
     for equal in var.watchers or ():
         if isinstance(equal, Equal) and equal.a is not None and equal.a.var is not equal.b.var:
@@ -49,23 +49,23 @@ class Growth:
     def __init__(self, row_vars: Iterable[RowVar], stuck: Set[RowVar] = frozenset()) -> None:
         self.stuck = stuck
         self.cap: dict[RowVar, int] = {}
-        self.want: dict[RowVar, int] = {}
+        self.wanted: dict[RowVar, int] = {}
         self.forced: dict[RowVar, int] = {}
         self.limit(row_vars)
         self.todo: deque[RowVar] = deque()
         for var in row_vars:
             for res, opnd in below(var):
                 if res.lead or res.trail:
-                    self.down(res, opnd, 0)
+                    self.raise_wanted(res, opnd, 0)
         while self.todo:
             var = self.todo.popleft()
-            inside = 0 if var in stuck else max(self.want.get(var, 0), self.forced.get(var, 0))
-            for res, opnd in (*above(var), *beside(var)):
-                self.down(res, opnd, inside)
+            gained = 0 if var in stuck else max(self.wanted.get(var, 0), self.forced.get(var, 0))
+            for res, opnd in (*above(var), *undecided_equals(var)):
+                self.raise_wanted(res, opnd, gained)
             grown = self.of(var) if var.leaf is not None else self.forced.get(var, 0)
             if grown:
-                for pair in (*below(var), *((other, row) for row, other in beside(var))):
-                    self.up(*pair, grown)
+                for pair in (*below(var), *((equal, row) for row, equal in undecided_equals(var))):
+                    self.raise_forced(*pair, grown)
 
     def limit(self, row_vars: Iterable[RowVar]) -> None:
         todo: list[RowVar] = []
@@ -86,20 +86,20 @@ class Growth:
         """The growth of a leaf."""
         if var in self.stuck:
             return 0
-        return min(max(self.want.get(var, 0), self.forced.get(var, 0)), self.cap.get(var, NO_LIMIT))
+        return min(max(self.wanted.get(var, 0), self.forced.get(var, 0)), self.cap.get(var, NO_LIMIT))
 
-    def down(self, res: Row, opnd: Row, inside: int) -> None:
+    def raise_wanted(self, res: Row, opnd: Row, gained: int) -> None:
         """The operand, or the equal, would like to have what the result has."""
         if opnd.var is not None:
-            self.learn(self.want, opnd.var, inside + res.count - opnd.count)
+            self.raise_to(self.wanted, opnd.var, gained + res.count - opnd.count)
 
-    def up(self, res: Row, opnd: Row, grown: int) -> None:
+    def raise_forced(self, res: Row, opnd: Row, grown: int) -> None:
         """The result, or the equal, must have what the operand has."""
         if res.var is not None:
-            self.learn(self.forced, res.var, grown + opnd.count - res.count)
+            self.raise_to(self.forced, res.var, grown + opnd.count - res.count)
 
-    def learn(self, known: dict[RowVar, int], var: RowVar, axes: int) -> None:
-        old = known.get(var, 0)
+    def raise_to(self, bounds: dict[RowVar, int], var: RowVar, axes: int) -> None:
+        old = bounds.get(var, 0)
         if old < axes and old <= 2 * MAX_AXES:  # so that all that has no end is longer than a row may be
-            known[var] = axes
+            bounds[var] = axes
             self.todo.append(var)

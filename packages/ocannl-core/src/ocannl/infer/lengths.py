@@ -13,48 +13,52 @@ from ocannl.infer.relation import Relation
 from ocannl.infer.spec import KINDS, RowSpec
 from ocannl.infer.terms import Cause, Owner, resolve
 
-Place = tuple[Owner, int]
+TensorRow = tuple[Owner, int]
 """A row of a tensor: of which kind."""
 
 
-class Length(NamedTuple):
+class RankOrigin(NamedTuple):
     """What told the number of axes of a row.
 
     giver    the tensor that was given such a row, and its kind; none where a spec has the axes written out
     way      the operations from there
     """
 
-    giver: Place | None
-    way: list[Relation]
+    source: TensorRow | None
+    path: list[Relation]
 
 
-def length(owner: Owner, row: int) -> Length | None:
+def rank_origin(owner: Owner, row: int) -> RankOrigin | None:
     """None where nothing connected to the tensor tells."""
-    before: dict[Place, tuple[Place, Relation] | None] = {(owner, row): None}
+    before: dict[TensorRow, tuple[TensorRow, Relation] | None] = {(owner, row): None}
     todo = list(before)
-    for place in todo:
-        if KINDS[place[1]] in place[0].given:
-            return Length(place, way(before, place))
-        for operation in operations(place[0]):
-            for slot in slots(operation, place):
+    for tensor_row in todo:
+        if KINDS[tensor_row[1]] in tensor_row[0].explicit_kinds:
+            return RankOrigin(tensor_row, path_from(before, tensor_row))
+        for operation in operations(tensor_row[0]):
+            for slot in slots(operation, tensor_row):
                 spec = spec_of(operation, slot)
                 if spec.var is None:
-                    return Length(None, [operation, *way(before, place)])
-                rest = count(place) - len(spec.axes)
-                for other, named in enumerate(row for shape in operation.logic.spec.shapes for _, row in shape.rows):
-                    there = operation.owners[other // 3], other % 3
-                    if named.var == spec.var and there not in before and count(there) - len(named.axes) == rest:
-                        before[there] = place, operation
-                        todo.append(there)
+                    return RankOrigin(None, [operation, *path_from(before, tensor_row)])
+                variable_axes = count(tensor_row) - len(spec.axes)
+                for index, row_spec in enumerate(row for shape in operation.logic.spec.shapes for _, row in shape.rows):
+                    neighbour = operation.owners[index // 3], index % 3
+                    if (
+                        row_spec.var == spec.var
+                        and neighbour not in before
+                        and count(neighbour) - len(row_spec.axes) == variable_axes
+                    ):
+                        before[neighbour] = tensor_row, operation
+                        todo.append(neighbour)
     return None
 
 
-def way(before: dict[Place, tuple[Place, Relation] | None], place: Place) -> list[Relation]:
-    found: list[Relation] = []
-    while (step := before[place]) is not None:
-        place, operation = step
-        found.append(operation)
-    return found
+def path_from(before: dict[TensorRow, tuple[TensorRow, Relation] | None], tensor_row: TensorRow) -> list[Relation]:
+    path: list[Relation] = []
+    while (step := before[tensor_row]) is not None:
+        tensor_row, operation = step
+        path.append(operation)
+    return path
 
 
 def operations(owner: Owner) -> Iterator[Relation]:
@@ -63,13 +67,13 @@ def operations(owner: Owner) -> Iterator[Relation]:
     return (cause for cause in causes if isinstance(cause, Relation))
 
 
-def slots(operation: Relation, place: Place) -> list[int]:
-    return [3 * n + place[1] for n, owner in enumerate(operation.owners) if owner is place[0]]
+def slots(operation: Relation, tensor_row: TensorRow) -> list[int]:
+    return [3 * n + tensor_row[1] for n, owner in enumerate(operation.owners) if owner is tensor_row[0]]
 
 
 def spec_of(operation: Relation, slot: int) -> RowSpec:
     return operation.logic.spec.shapes[slot // 3].rows[slot % 3][1]
 
 
-def count(place: Place) -> int:
-    return resolve(place[0].rows[place[1]]).count
+def count(tensor_row: TensorRow) -> int:
+    return resolve(tensor_row[0].rows[tensor_row[1]]).count

@@ -48,7 +48,7 @@ class Logic:
     name: str
     spec: Spec
     stretched: tuple[Stretch, ...]
-    asks: bool = True
+    needs_axes: bool = True
     equal: tuple[RowUse, ...] = field(init=False, compare=False, repr=False)
     stretch: tuple[RowUse, ...] = field(init=False, compare=False, repr=False)
     result: tuple[RowUse, ...] = field(init=False, compare=False, repr=False)
@@ -56,19 +56,19 @@ class Logic:
     _hash: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.name, self.spec, self.stretched, self.asks)))
+        object.__setattr__(self, "_hash", hash((self.name, self.spec, self.stretched, self.needs_axes)))
         uses = [
             (3 * n + k, row, stretched[k])
             for n, (shape, stretched) in enumerate(zip(self.spec.operands, self.stretched, strict=True))
             for k, (_, row) in enumerate(shape.rows)
         ]
-        home = {row.var for _, row, stretched in uses if not stretched}
-        often = Counter(row.var for _, row, _ in uses)
-        kept = {None, *(row.var for _, row in self.spec.result.rows)}
-        meets = {name for name, times in often.items() if times > 1 and name not in kept}
-        said = {slot: RowUse(slot, row, row.var in meets, row.var in home) for slot, row, _ in uses}
-        object.__setattr__(self, "equal", tuple(said[slot] for slot, _, stretched in uses if not stretched))
-        object.__setattr__(self, "stretch", tuple(said[slot] for slot, _, stretched in uses if stretched))
+        targets = {row.var for _, row, stretched in uses if not stretched}
+        counts = Counter(row.var for _, row, _ in uses)
+        result_vars = {None, *(row.var for _, row in self.spec.result.rows)}
+        meets = {name for name, times in counts.items() if times > 1 and name not in result_vars}
+        row_uses = {slot: RowUse(slot, row, row.var in meets, row.var in targets) for slot, row, _ in uses}
+        object.__setattr__(self, "equal", tuple(row_uses[slot] for slot, _, stretched in uses if not stretched))
+        object.__setattr__(self, "stretch", tuple(row_uses[slot] for slot, _, stretched in uses if stretched))
         result = (RowUse(3 * self.arity + k, row, False, False) for k, (_, row) in enumerate(self.spec.result.rows))
         object.__setattr__(self, "result", tuple(result))
         object.__setattr__(self, "unsized", unsized_names(self.spec))
@@ -90,7 +90,7 @@ ALL_ROWS = ShapeSpec(*(RowSpec(var=ellipsis_var(kind)) for kind in ("batch", "in
 @cache
 def pointwise(operands: int) -> Logic:
     """Cell by cell; every row of every operand may be stretched."""
-    return Logic("pointwise", Spec((ALL_ROWS,) * operands, ALL_ROWS), (STRETCHED,) * operands, asks=False)
+    return Logic("pointwise", Spec((ALL_ROWS,) * operands, ALL_ROWS), (STRETCHED,) * operands, needs_axes=False)
 
 
 COMPOSE = Logic(
@@ -107,7 +107,7 @@ COMPOSE_ACCUMULATE = Logic(
 )
 """Tensor multiplication, and a third operand that is added to it."""
 
-TRANSPOSE = Logic("transpose", parse("..b..|..i..->..o.. => ..b..|..o..->..i.."), (STRETCHED,), asks=False)
+TRANSPOSE = Logic("transpose", parse("..b..|..i..->..o.. => ..b..|..o..->..i.."), (STRETCHED,), needs_axes=False)
 """Input and output rows change places."""
 
 
@@ -118,5 +118,5 @@ def einsum(spec: Spec) -> Logic:
 
 def slice_batch(index: int | Sym) -> Logic:
     """The leftmost batch axis at one index, which may be a symbol that is told at run time."""
-    whole = ShapeSpec(RowSpec((Fixed(index),), ALL_ROWS.batch.var), ALL_ROWS.input, ALL_ROWS.output)
-    return Logic("slice", Spec((whole,), ALL_ROWS), (EQUAL,), asks=False)
+    sliced = ShapeSpec(RowSpec((Fixed(index),), ALL_ROWS.batch.var), ALL_ROWS.input, ALL_ROWS.output)
+    return Logic("slice", Spec((sliced,), ALL_ROWS), (EQUAL,), needs_axes=False)

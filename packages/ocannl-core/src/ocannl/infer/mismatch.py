@@ -1,12 +1,12 @@
-"""The disagreement of two facts, as low code states it; `explain` adds the user's words."""
+"""Internal contradiction between constraints; `explain` turns it into a user-facing error."""
 
 from __future__ import annotations
 
-from ocannl.infer.terms import Cause, Dim, Fact, Owner, Row, find, print_dim, print_row
+from ocannl.infer.terms import Cause, Dim, Evidence, Owner, Row, find, print_dim, print_row
 
 
 class Mismatch(Exception):
-    """What is wrong in one sentence, with the cells and tensors it is about; never leaves this package."""
+    """Contradiction: a one-sentence problem with the cells and tensors involved. Never leaves this package."""
 
     def __init__(
         self,
@@ -20,7 +20,7 @@ class Mismatch(Exception):
         super().__init__(problem)
         self.problem = problem
         self.cells = tuple(map(find, dims))
-        self.facts = tuple(cell.fact for cell in self.cells)
+        self.evidence = tuple(cell.evidence for cell in self.cells)
         self.owners = owners
         self.causes = causes
         self.fix = fix
@@ -29,7 +29,7 @@ class Mismatch(Exception):
 def state(dim: Dim) -> str:
     """`input axis 1 of `w` is 784`"""
     dim = find(dim)
-    return f"{dim.fact or 'an axis'} is {print_dim(dim).replace('=', ' ')}"
+    return f"{dim.evidence or 'an axis'} is {print_dim(dim).replace('=', ' ')}"
 
 
 def sizes_differ(a: Dim, b: Dim) -> Mismatch:
@@ -42,17 +42,17 @@ def sizes_differ(a: Dim, b: Dim) -> Mismatch:
     return Mismatch(problem, dims=(a, b))
 
 
-def too_small(dim: Dim, size: int, fact: Fact | None) -> Mismatch:
-    index = dim.least - 1
+def too_small(dim: Dim, size: int, fact: Evidence | None) -> Mismatch:
+    index = dim.min_size - 1
     return Mismatch(
         f"{fact or 'an axis'} is {size}, but it is indexed up to {index}",
         dims=(Dim(size, None, fact),),
-        fix=f"make the axis {dim.least} or longer" + (f", or use indices below {size}" if size else ""),
+        fix=f"make the axis {dim.min_size} or longer" + (f", or use indices below {size}" if size else ""),
     )
 
 
-def rows_differ(cause: Cause | None, slot: int, said: Row, actual: Row, reason: str) -> Mismatch:
-    """What an operation says of a row, and the row of a tensor, cannot have the same number of axes."""
+def rows_differ(cause: Cause | None, slot: int, expected: Row, actual: Row, reason: str) -> Mismatch:
+    """Reports that the row required by an operation and the row of a tensor cannot have the same rank."""
     if cause is not None:
-        return cause.rows_differ(slot, said, actual, reason)
-    return Mismatch(f"one row is {print_row(said) or 'empty'}, another is {print_row(actual) or 'empty'}: {reason}")
+        return cause.rows_differ(slot, expected, actual, reason)
+    return Mismatch(f"one row is {print_row(expected) or 'empty'}, another is {print_row(actual) or 'empty'}: {reason}")

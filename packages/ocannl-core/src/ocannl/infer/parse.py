@@ -78,7 +78,7 @@ def _parse(text: str) -> Spec:
 
 @lru_cache(maxsize=1024)
 def _parse_shape(text: str) -> ShapeSpec:
-    return _Reader(text).lone_shape()
+    return _Reader(text).single_shape()
 
 
 def _checked(text: object) -> str:
@@ -137,7 +137,7 @@ def _scan(text: str, pattern: re.Pattern[str]) -> tuple[_Token, ...]:
     return (*tokens, _Token("end", "", at))
 
 
-MISTAKEN = {  # character: reason, fix
+CHARACTER_ERRORS = {  # character: reason, fix
     "&": ("`&` is reserved", ""),
     "-": ("`-` stands only in `->`", "write `->` between input and output axes; an offset is added, never subtracted"),
     ">": ("`>` stands only in `=>` and `->`", "write `=>` and `->` without blanks inside"),
@@ -157,8 +157,8 @@ def _refuse_character(text: str, at: int) -> NoReturn:
     if char == "(":
         nested = re.compile(r"[^()]*\(").match(text, at + 1)
         _refuse("parentheses do not nest" if nested else "this parenthesis is never closed", text, at)
-    if char in MISTAKEN:
-        reason, fix = MISTAKEN[char]
+    if char in CHARACTER_ERRORS:
+        reason, fix = CHARACTER_ERRORS[char]
         _refuse(reason, text, at, fix)
     if char.isalnum():
         _refuse("names consist of ASCII letters, digits and `_`", text, at)
@@ -169,7 +169,7 @@ def _refuse_character(text: str, at: int) -> NoReturn:
 # --- parser ----------------------------------------------------------------------------------
 
 PADDINGS = {"=": Padding.SAME, "<": Padding.VALID}
-MEANING = {  # of marks found where no axis ends that they could continue
+MARK_USAGE = {  # of marks found where no axis ends that they could continue
     ",": "one comma follows an axis or a row variable",
     "*": "it joins a coefficient and a name, as in `2*o`",
     "+": "it joins the terms of a window in this order: `stride*over + offset + dilation*kernel`",
@@ -223,7 +223,7 @@ class _Reader:
             self.refuse("after `=>` stands one result, and nothing else", self.token)
         return Spec(tuple(operands), result, self.text)
 
-    def lone_shape(self) -> ShapeSpec:
+    def single_shape(self) -> ShapeSpec:
         shape = self.shape()
         if self.token.kind != "end":
             self.refuse(f"`{self.token.text}` has no meaning in the spec of a single shape", self.token)
@@ -268,12 +268,12 @@ class _Reader:
                     var, separated = self.row_var(kind), True
                 case "name" | "int" | "wild" | "group":
                     if not separated and self.trigger:
-                        why = f"`{self.trigger.group()}` in a spec makes names whole words; put commas between axes"
-                        self.refuse(f"a comma is missing before `{token.text}`", token, why)
+                        fix = f"`{self.trigger.group()}` in a spec makes names whole words; put commas between axes"
+                        self.refuse(f"a comma is missing before `{token.text}`", token, fix)
                     (lead if var is None else trail).append(self.axis())
                     separated = False
-                case "mark" if token.text in MEANING:
-                    self.refuse(f"`{token.text}` cannot stand here: {MEANING[token.text]}", token)
+                case "mark" if token.text in MARK_USAGE:
+                    self.refuse(f"`{token.text}` cannot stand here: {MARK_USAGE[token.text]}", token)
                 case _:
                     return RowSpec(tuple(lead), var, tuple(trail)) if var else RowSpec(trail=tuple(lead))
             if self.accept(","):
@@ -282,8 +282,8 @@ class _Reader:
     def row_var(self, kind: Kind) -> str:
         token = self.next()
         name = token.text.strip(".").strip()
-        own = next((row for row in KINDS if row == name), None if name else kind)
-        return ellipsis_var(own) if own else self.use(name, "a row variable", token)
+        ellipsis_kind = next((row for row in KINDS if row == name), None if name else kind)
+        return ellipsis_var(ellipsis_kind) if ellipsis_kind else self.use(name, "a row variable", token)
 
     def axis(self) -> AxisSpec:
         kind = self.token.kind
@@ -339,25 +339,25 @@ class _Reader:
 
     def group(self) -> Merged:
         token = self.next()
-        words = [_Token("name", m.group(), token.at + m.start()) for m in re.finditer(r"[^\s,()]+", token.text)]
-        if len(words) == 1 and re.fullmatch("[A-Za-z]+", words[0].text):
-            words = [_Token("name", letter, words[0].at + n) for n, letter in enumerate(words[0].text)]
-        for word in words:
-            if not re.fullmatch(NAME, word.text):
-                self.refuse("only names stand in parentheses, separated by blanks or commas", word)
-        if len(words) < 2:
+        names = [_Token("name", m.group(), token.at + m.start()) for m in re.finditer(r"[^\s,()]+", token.text)]
+        if len(names) == 1 and re.fullmatch("[A-Za-z]+", names[0].text):
+            names = [_Token("name", letter, names[0].at + n) for n, letter in enumerate(names[0].text)]
+        for name in names:
+            if not re.fullmatch(NAME, name.text):
+                self.refuse("only names stand in parentheses, separated by blanks or commas", name)
+        if len(names) < 2:
             self.refuse("parentheses merge two or more axes", token)
-        for word in words:
-            if len(word.text) > 1 and not self.trigger:
+        for name in names:
+            if len(name.text) > 1 and not self.trigger:
                 fix = "put a comma into the spec, be it a trailing one, to make names whole words"
-                self.refuse(f"`{word.text}` is several axes in a spec of single characters", word, fix)
-        return Merged(tuple(Label(self.use(word.text, "an axis", word)) for word in words))
+                self.refuse(f"`{name.text}` is several axes in a spec of single characters", name, fix)
+        return Merged(tuple(Label(self.use(name.text, "an axis", name)) for name in names))
 
     def label(self) -> str:
         token = self.next()
         if token.kind != "name":
-            found = f"`{token.text}`" if token.text else "the end of the spec"
-            self.refuse(f"the name of an axis is missing before {found}", token)
+            actual = f"`{token.text}`" if token.text else "the end of the spec"
+            self.refuse(f"the name of an axis is missing before {actual}", token)
         return self.use(token.text, "an axis", token)
 
     def number(self) -> int:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from ocannl.infer.close import Open
-from ocannl.infer.finish import attempt, finish_all
+from ocannl.infer.close import Undecided
+from ocannl.infer.finish import finish_all, transaction
 from ocannl.infer.generate import emit
 from ocannl.infer.logic import Logic
 from ocannl.infer.relation import Relation
@@ -37,56 +37,56 @@ from ocannl.ir.index import Affine, Sym
 from ocannl.ir.projections import Indices, Projection, Projections
 
 RowAxis = tuple[str, int]
-Move = AxisSpec | RowAxis | None
+AxisIndex = AxisSpec | RowAxis | None
 """What moves along an axis of a tensor: an axis of the spec, the n-th axis of a row variable, or nothing."""
 
-STILL = Affine()
+ZERO = Affine()
 MEMORY_ORDER = (0, 2, 1)  # of batch, input, output
 
 
 def project(logic: Logic, operands: Sequence[Owner], result: Owner, *, sizes: Mapping[str, int] = {}) -> Projections:
     """How the operation walks its tensors; finishes the inference of their shapes."""
     finish_all((*operands, result))
-    it = result.origin
-    if isinstance(it, Relation) and it.operands == tuple(operands) and it.logic == logic:
-        return projections(it)
-    return _walked(logic, operands, result, sizes)
+    origin = result.origin
+    if isinstance(origin, Relation) and origin.operands == tuple(operands) and origin.logic == logic:
+        return projections(origin)
+    return _project_anew(logic, operands, result, sizes)
 
 
-def project_again(it: Relation) -> Projections:
+def project_inferred(relation: Relation) -> Projections:
     """The same, of an operation that has told all it says before."""
-    finish_all(it.owners)
-    if not it.logic.equal:  # nothing has a name but rows of the result
-        return projections(it)
-    assert it.result is not None
-    return _walked(it.logic, it.operands, it.result, it.sizes)
+    finish_all(relation.owners)
+    if not relation.logic.equal:  # nothing has a name but rows of the result
+        return projections(relation)
+    assert relation.result is not None
+    return _project_anew(relation.logic, relation.operands, relation.result, relation.sizes)
 
 
-def _walked(logic: Logic, operands: Sequence[Owner], result: Owner, sizes: Mapping[str, int]) -> Projections:
+def _project_anew(logic: Logic, operands: Sequence[Owner], result: Owner, sizes: Mapping[str, int]) -> Projections:
     relation = Relation(logic, tuple(operands), result.provenance, sizes)
 
-    def act(trail: Trail) -> Projections:
+    def action(trail: Trail) -> Projections:
         emit(trail, relation, result, lambda rows: result)
-        decide(trail, Open((), [Row((), None, tuple(relation.labels.values())), *relation.row_vars.values()]))
-        found = projections(relation)
+        decide(trail, Undecided((), [Row((), None, tuple(relation.labels.values())), *relation.row_vars.values()]))
+        projected = projections(relation)
         trail.undo()  # it said nothing that was not known
-        return found
+        return projected
 
-    return attempt(relation, act)
+    return transaction(relation, action)
 
 
-def projections(it: Relation) -> Projections:
+def projections(relation: Relation) -> Projections:
     """The boxes of an operation whose names all have sizes."""
-    labels = tuple([(name, size_of(cell)) for name, cell in it.labels.items()])
-    rows = tuple([(name, sizes_of(row)) for name, row in it.row_vars.items()])
-    tensors = tuple([owner.extents for owner in it.owners])
-    return boxes(it.logic, tuple(it.sizes.items()), labels, rows, tensors)
+    labels = tuple([(name, size_of(cell)) for name, cell in relation.labels.items()])
+    rows = tuple([(name, sizes_of(row)) for name, row in relation.row_vars.items()])
+    tensors = tuple([owner.extents for owner in relation.owners])
+    return boxes(relation.logic, tuple(relation.sizes.items()), labels, rows, tensors)
 
 
 @lru_cache(maxsize=1 << 12)
 def boxes(
     logic: Logic,
-    given: tuple[tuple[str, int], ...],
+    coefficients: tuple[tuple[str, int], ...],
     labels: tuple[tuple[str, int], ...],
     rows: tuple[tuple[str, Sizes], ...],
     tensors: tuple[Extents, ...],
@@ -97,53 +97,56 @@ def boxes(
     sizes.update(((name, n), size) for name, row in rows for n, size in enumerate(row))
     counts: dict[str | None, int] = {None: 0, **{name: len(row) for name, row in rows}}
     equal = (False, False, False)
-    walked: list[tuple[list[Move], tuple[int, ...]]] = []
+    accesses: list[tuple[list[AxisIndex], tuple[int, ...]]] = []
     for actual, shape, stretched in zip(tensors, spec.shapes, (*logic.stretched, equal), strict=True):
-        moves: list[Move] = []
+        axes: list[AxisIndex] = []
         dims: list[int] = []
         for n in MEMORY_ORDER:
             spec_row = shape.rows[n][1]
             dims += actual[n]
             written = write_out(spec_row, counts[spec_row.var])
-            moves += stretch(written, actual[n]) if stretched[n] else written
-        walked.append((moves, tuple(dims)))
-    *operands, result = walked
+            axes += stretch(written, actual[n]) if stretched[n] else written
+        accesses.append((axes, tuple(dims)))
+    *operands, result = accesses
     names: set[str] = set()
-    found = [Box(dict(labels), dict(given), sizes, off, names) for off in choices(spec, dict(labels))]
-    pieces = [box.projection(result, operands) for box in found]
+    candidates = [
+        Box(dict(labels), dict(coefficients), sizes, inactive, names)
+        for inactive in inactive_labels(spec, dict(labels))
+    ]
+    pieces = [box.projection(result, operands) for box in candidates]
     return Projections(
         tuple(piece for piece in pieces if piece is not None), result[1], tuple(dims for _, dims in operands)
     )
 
 
-def write_out(row: RowSpec, count: int) -> list[Move]:
+def write_out(row: RowSpec, count: int) -> list[AxisIndex]:
     """The axes of a row, those of its variable too."""
     if row.var is None:
         return [*row.trail]
     return [*row.lead, *((row.var, n) for n in range(count)), *row.trail]
 
 
-def stretch(written: list[Move], extents: Sizes) -> list[Move]:
+def stretch(written: list[AxisIndex], extents: Sizes) -> list[AxisIndex]:
     """What the axes of a stretched row meet, counted from the last; an axis of size 1 stands still."""
     met = written[len(written) - len(extents) :]
     return [None if extent == 1 else axis for axis, extent in zip(met, extents, strict=True)]
 
 
-def choices(spec: Spec, labels: Mapping[str, int]) -> list[frozenset[str]]:
+def inactive_labels(spec: Spec, labels: Mapping[str, int]) -> list[frozenset[str]]:
     """For every box, the labels that take no part in it: of labels that occur in one concatenation, all but one."""
     groups: list[dict[str, None]] = []
     for axis in (axis for shape in spec.shapes for _, row in shape.rows for axis in row.axes):
         if isinstance(axis, Concat):
-            together = dict.fromkeys(axis_labels(axis))
-            for group in [g for g in groups if not together.keys().isdisjoint(g)]:
+            merged = dict.fromkeys(axis_labels(axis))
+            for group in [g for g in groups if not merged.keys().isdisjoint(g)]:
                 groups.remove(group)
-                together = group | together
-            groups.append(together)
-    found: list[frozenset[str]] = [frozenset()]
+                merged = group | merged
+            groups.append(merged)
+    chosen: list[frozenset[str]] = [frozenset()]
     for group in groups:
         present = [name for name in group if labels[name]]
-        found = [off | (group.keys() - {name}) for off in found for name in present]
-    return found
+        chosen = [inactive | (group.keys() - {name}) for inactive in chosen for name in present]
+    return chosen
 
 
 class Box:
@@ -160,85 +163,93 @@ class Box:
     def __init__(
         self,
         labels: Mapping[str, int],
-        given: Mapping[str, int],
+        coefficients: Mapping[str, int],
         sizes: Mapping[str | RowAxis, int],
-        off: frozenset[str],
+        inactive: frozenset[str],
         names: set[str],
     ) -> None:
         self.labels = labels
-        self.given = given
+        self.coefficients = coefficients
         self.sizes = sizes
-        self.off = off
+        self.inactive = inactive
         self.names = names
         self.loops: list[Sym] = []
-        self.moves: dict[str | RowAxis, Affine] = {}
+        self.label_indices: dict[str | RowAxis, Affine] = {}
 
     def projection(
-        self, result: tuple[list[Move], tuple[int, ...]], operands: list[tuple[list[Move], tuple[int, ...]]]
+        self, result: tuple[list[AxisIndex], tuple[int, ...]], operands: list[tuple[list[AxisIndex], tuple[int, ...]]]
     ) -> Projection | None:
         """None where nothing is written, or nothing is read."""
-        reads = [self.has(moves) for moves, _ in operands]
-        if not self.has(result[0]) or (self.off and not any(reads)):
+        reads = [self.has_cells(moves) for moves, _ in operands]
+        if not self.has_cells(result[0]) or (self.inactive and not any(reads)):
             return None
         written = self.indices(*result)
-        read = tuple([self.indices(*operand) if here else None for operand, here in zip(operands, reads, strict=True)])
+        read = tuple(
+            [self.indices(*operand) if is_read else None for operand, is_read in zip(operands, reads, strict=True)]
+        )
         return Projection(tuple(self.loops), written, read)
 
-    def has(self, moves: list[Move]) -> bool:
+    def has_cells(self, axes: list[AxisIndex]) -> bool:
         """Whether a tensor has cells in this box."""
-        for axis in moves if self.off else ():
+        for axis in axes if self.inactive else ():
             if isinstance(axis, Concat):
-                if self.off.issuperset(axis_labels(axis)):
+                if self.inactive.issuperset(axis_labels(axis)):
                     return False
-            elif axis is not None and not isinstance(axis, tuple) and not self.off.isdisjoint(axis_labels(axis)):
+            elif axis is not None and not isinstance(axis, tuple) and not self.inactive.isdisjoint(axis_labels(axis)):
                 return False
         return True
 
-    def indices(self, moves: list[Move], dims: tuple[int, ...]) -> Indices:
-        return tuple([self.index(axis, extent) for axis, extent in zip(moves, dims, strict=True)])
+    def indices(self, axes: list[AxisIndex], dims: tuple[int, ...]) -> Indices:
+        return tuple([self.index(axis, extent) for axis, extent in zip(axes, dims, strict=True)])
 
-    def index(self, axis: Move, extent: int) -> Affine:
+    def index(self, axis: AxisIndex, extent: int) -> Affine:
         match axis:
-            case None: return STILL
-            case tuple(): return self.move(axis, axis_name(axis))
-            case Label(name): return self.move(name, name)
-            case Wild(): return self.loop("w", extent)
-            case Fixed(at): return Affine.of(at)
-            case Window(): return self.window(axis)
+            case None:
+                return ZERO
+            case tuple():
+                return self.label_index(axis, axis_name(axis))
+            case Label(name):
+                return self.label_index(name, name)
+            case Wild():
+                return self.new_loop("w", extent)
+            case Fixed(at):
+                return Affine.of(at)
+            case Window():
+                return self.window(axis)
             case Concat(parts):
                 start = 0
                 for part in parts:
-                    if isinstance(part, Label) and part.name not in self.off:
-                        return self.move(part.name, part.name) + start
+                    if isinstance(part, Label) and part.name not in self.inactive:
+                        return self.label_index(part.name, part.name) + start
                     start += part if isinstance(part, int) else self.sizes[part.name]
                 raise AssertionError("the box has no cell of this tensor")
             case Merged(parts):
-                index = STILL
+                index = ZERO
                 for part in parts:
-                    index = index * self.sizes[part.name] + self.move(part.name, part.name)
+                    index = index * self.sizes[part.name] + self.label_index(part.name, part.name)
                 return index
 
     def window(self, axis: Window) -> Affine:
-        index = self.move(axis.over, axis.over) * self.coefficient(axis.stride) + axis.offset
+        index = self.label_index(axis.over, axis.over) * self.coefficient(axis.stride) + axis.offset
         if axis.kernel is None:
             return index
         step = self.coefficient(axis.dilation)
         before = (1 + (self.sizes[axis.kernel] - 1) * step) // 2 if axis.padding is Padding.SAME else 0
-        return index + self.move(axis.kernel, axis.kernel) * step - before
+        return index + self.label_index(axis.kernel, axis.kernel) * step - before
 
     def coefficient(self, value: Coef) -> int:
-        return self.given[value] if isinstance(value, str) else value
+        return self.coefficients[value] if isinstance(value, str) else value
 
-    def move(self, key: str | RowAxis, name: str) -> Affine:
-        found = self.moves.get(key)
-        if found is None:
-            found = self.moves[key] = self.loop(name, self.sizes[key])
-        return found
+    def label_index(self, key: str | RowAxis, name: str) -> Affine:
+        index = self.label_indices.get(key)
+        if index is None:
+            index = self.label_indices[key] = self.new_loop(name, self.sizes[key])
+        return index
 
-    def loop(self, stem: str, size: int) -> Affine:
+    def new_loop(self, stem: str, size: int) -> Affine:
         """A new loop, with a name that no other of the operation has; none for a single step."""
         if size == 1:
-            return STILL
+            return ZERO
         name, n = stem, 1
         while name in self.names or (n > 1 and name in self.labels):
             n += 1

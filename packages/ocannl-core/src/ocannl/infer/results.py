@@ -59,7 +59,7 @@ def broadcast_axis(trail: Trail, operands: Sequence[Dim]) -> Dim:
     proper = [cell for cell in cells if not cell.is_stretchable]
     result = proper[0] if len(proper) == 1 else next((cell for cell in proper if cell.is_rigid), None)
     if result is None:
-        result = Dim(None if proper else 1, None, None if proper else cells[0].fact)
+        result = Dim(None if proper else 1, None, None if proper else cells[0].evidence)
     for cell in cells:
         order(trail, result, cell)
     if find(result).size is None and len(proper) > 1:
@@ -124,7 +124,7 @@ class BroadcastAxis:
     def attach(self, trail: Trail) -> None:
         """Look again when an operand's axis has learned."""
         for cell in dict.fromkeys(map(find, self.operands)):
-            trail.add(cell, "laws", self)
+            trail.add(cell, "size_equations", self)
         trail.queue.append(self)
 
     def fire(self, trail: Trail) -> None:
@@ -136,6 +136,6 @@ class BroadcastAxis:
             return
         trail.set(self, "is_settled", True)
         if not proper:
-            set_size(trail, result, 1, find(self.operands[0]).fact)
+            set_size(trail, result, 1, find(self.operands[0]).evidence)
         elif len(proper) == 1:
             join(trail, result, proper[0])

@@ -1,4 +1,4 @@
-"""The shape of a tensor: three rows of axes, inferred from everything the tensor takes part in."""
+"""Shape of a tensor: three rows of axes, inferred from all operations that use the tensor."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import SupportsIndex
 from weakref import ref
 
 from ocannl.infer.capture import Capture
-from ocannl.infer.close import Open
+from ocannl.infer.close import Undecided
 from ocannl.infer.explain import refuse
-from ocannl.infer.finish import MAX_CELLS, attempt, check_cells, finish_all, named_rows
+from ocannl.infer.finish import MAX_CELLS, check_cells, finish_all, named_rows, transaction
 from ocannl.infer.generate import emit
 from ocannl.infer.logic import Logic
 from ocannl.infer.mismatch import Mismatch
@@ -24,8 +24,8 @@ from ocannl.infer.terms import (
     Axis,
     Cause,
     Dim,
+    Evidence,
     Extents,
-    Fact,
     Provenance,
     Row,
     RowVar,
@@ -36,7 +36,7 @@ from ocannl.infer.terms import (
     resolve,
     sizes_of,
 )
-from ocannl.infer.totals import Total
+from ocannl.infer.totals import CellCount
 from ocannl.infer.trail import Trail
 from ocannl.infer.unify import equate
 from ocannl.infer.unsized import missing_size, result_names
@@ -45,19 +45,19 @@ AxisLike = int | tuple[str, int]
 
 
 class Shape:
-    """Three rows of axes; asking for any of them infers everything the tensor is connected to.
+    """Three rows of axes; reading a row finishes the inference of all connected tensors.
 
-    relations    the operations that are still to tell something about it, or about others through it
-    uses         the operations that have told something, as long as they exist, to be called for
-    origin       the operation that made it, if one did
-    given        the kinds of rows that were given with the tensor
-    asked        a parameter that an operation reads as more than a number
-    is_finished  everything that it depends on is decided
-    decided_at   where the user asked for a shape, which ended what was open about this leaf
+    relations       operations that may still constrain this shape, or other shapes through it
+    uses            weak references to operations that constrained the shape
+    origin          the operation that computes the tensor, if any
+    explicit_kinds  kinds of the rows specified by the user
+    must_be_known   set for a parameter that an operation reads as more than a scalar
+    is_finished     all shapes it depends on are decided
+    decided_at      user line whose shape query defaulted the unknowns of this leaf
     """
 
     __slots__ = (
-        "__weakref__", "_dims", "_extents", "_is_solved", "asked", "decided_at", "given", "is_finished", "origin",
+        "__weakref__", "_dims", "_extents", "_is_solved", "must_be_known", "decided_at", "explicit_kinds", "is_finished", "origin",
         "provenance", "relations", "role", "rows", "uses",
     )  # fmt: skip
 
@@ -67,10 +67,10 @@ class Shape:
         self.role = role
         self.relations: list[Cause] = []
         self.uses: tuple[Callable[[], Cause | None], ...] = ()
-        self.asked = False
+        self.must_be_known = False
         self.is_finished = False
         self.decided_at = ""
-        self.given: tuple[Kind, ...] = ()
+        self.explicit_kinds: tuple[Kind, ...] = ()
         self.origin: Cause | None = None
         self._dims: tuple[int, ...] | None = None
         self._extents: Extents | None = None
@@ -87,19 +87,19 @@ class Shape:
         square: bool = False,
         cells: int | None = None,
     ) -> Shape:
-        """A tensor that is not computed; a row that is not given is inferred.
+        """Creates the shape of a tensor that is not computed; omitted rows are inferred.
 
-        square    input and output rows agree
-        cells     how many cells all axes make together
+        square    the input and output rows are equal
+        cells     total number of cells
         """
         shape = Shape(provenance, (Row(), Row(), Row()), role)
-        given = dict(zip(KINDS, (batch, input, output), strict=True))
-        rows = {kind: _leaf_row(shape, kind, axes) for kind, axes in given.items()}
+        explicit = dict(zip(KINDS, (batch, input, output), strict=True))
+        rows = {kind: _leaf_row(shape, kind, axes) for kind, axes in explicit.items()}
         shape.rows = rows["batch"], rows["input"], rows["output"]
-        shape.given = tuple([kind for kind in KINDS if given[kind] is not None])
-        shape._is_solved = len(shape.given) == 3
+        shape.explicit_kinds = tuple([kind for kind in KINDS if explicit[kind] is not None])
+        shape._is_solved = len(shape.explicit_kinds) == 3
         if square or cells is not None:
-            attempt(None, lambda trail: _constrain(trail, shape, square, cells))
+            transaction(None, lambda trail: _constrain(trail, shape, square, cells))
         return shape
 
     @property
@@ -108,19 +108,19 @@ class Shape:
 
     @property
     def is_solved(self) -> bool:
-        """Everything is known already."""
+        """True if all sizes are known."""
         if not self._is_solved:
             self._is_solved = all(map(is_solved, self.rows))
         return self._is_solved
 
     @property
     def known(self) -> str:
-        """What is known so far; `?` is a size, `...` a part of a row that is not known."""
+        """The shape inferred so far; `?` is an unknown size, `...` an unknown part of a row."""
         return print_rows(self.rows)
 
     @property
     def extents(self) -> Extents:
-        """Sizes by row; everything is known."""
+        """Sizes by row of a solved shape."""
         if self._extents is None:
             batch, input, output = self.rows
             self._extents = sizes_of(batch), sizes_of(input), sizes_of(output)
@@ -134,7 +134,7 @@ class Shape:
             batch, input, output = self.extents
             dims = (*batch, *output, *input)
             if prod(dims) > MAX_CELLS:
-                attempt(None, lambda _: check_cells(self))
+                transaction(None, lambda _: check_cells(self))
             self._dims = dims
         return self._dims
 
@@ -158,7 +158,7 @@ class Shape:
         return tuple(Axis(axis.size, axis.unit) for axis in axes if axis.size is not None)
 
     def explain(self) -> Reasons:
-        """Why the axes have their sizes, to be printed; finishes inference of everything connected."""
+        """Returns a printable explanation of all sizes; finishes the inference of all connected tensors."""
         finish(self)
         return Reasons(self)
 
@@ -182,8 +182,8 @@ def _constrain(trail: Trail, shape: Shape, square: bool, cells: int | None) -> N
             ) from None  # fmt: skip
     if cells is not None:
         name = f"`{shape.provenance.label}`"
-        whole = Dim(cells, None, Fact(text=f"the number of cells of {name}"))
-        trail.queue.append(Total(whole, shape.rows, text=name))
+        total = Dim(cells, None, Evidence(text=f"the number of cells of {name}"))
+        trail.queue.append(CellCount(total, shape.rows, text=name))
     propagate(trail)
 
 
@@ -191,8 +191,8 @@ def _leaf_row(shape: Shape, kind: Kind, axes: Sequence[AxisLike] | None) -> Row:
     if axes is None:
         return RowVar(shape)
     if isinstance(axes, (int, str)) or not isinstance(axes, Iterable):
-        said = f"the {kind} row of `{shape.provenance.label}` is {axes!r}, not a list of sizes"
-        raise refuse(said, shape.provenance, f"write {kind}=[...]")
+        problem = f"the {kind} row of `{shape.provenance.label}` is {axes!r}, not a list of sizes"
+        raise refuse(problem, shape.provenance, f"write {kind}=[...]")
     return Row(trail=tuple(_leaf_axis(shape, kind, n, axis) for n, axis in enumerate(axes, 1)))
 
 
@@ -210,7 +210,7 @@ def _leaf_axis(shape: Shape, kind: Kind, position: int, axis: AxisLike) -> Dim:
         raise refuse(f"{where} is {number}: a size cannot be negative", shape.provenance, "give a size from 0")
     if unit is not None and (not isinstance(unit, str) or not unit):
         raise refuse(f"{where} has the unit {unit!r}: a unit is a word", shape.provenance, fix)
-    dim = Dim(number, unit, Fact(shape, kind, position, unit=unit))
+    dim = Dim(number, unit, Evidence(shape, kind, position, unit=unit))
     dim.leaf = shape
     return dim
 
@@ -224,16 +224,16 @@ def relate(
     sizes: Mapping[str, int] = {},
     captures: Mapping[str, Capture] = {},
 ) -> Shape:
-    """Let one operation say what it says about the shapes of its tensors; gives the result's shape.
+    """Adds the constraints of one operation and returns the result's shape.
 
-    Raises: ShapeError, after which nothing has changed.
+    Raises: ShapeError; all changes are rolled back.
     """
-    made = related(logic, operands, result, provenance, sizes=sizes, captures=captures).result
-    assert isinstance(made, Shape)
-    return made
+    shape = add_relation(logic, operands, result, provenance, sizes=sizes, captures=captures).result
+    assert isinstance(shape, Shape)
+    return shape
 
 
-def related(
+def add_relation(
     logic: Logic,
     operands: Sequence[Shape],
     result: Shape | None,
@@ -242,44 +242,44 @@ def related(
     sizes: Mapping[str, int] = {},
     captures: Mapping[str, Capture] = {},
 ) -> Relation:
-    """The same; gives the operation itself."""
+    """Adds the constraints of one operation and returns the operation. Raises like `relate`."""
     check_arguments(logic, operands, provenance, sizes, captures)
     check_sizes(logic, result is None, provenance, sizes, captures)
     numbers = {name: operator.index(n) for name, n in sizes.items()}
     relation = Relation(logic, tuple(operands), provenance, numbers, captures)
 
-    def make(rows: tuple[Row, Row, Row]) -> Shape:
+    def make_result(rows: tuple[Row, Row, Row]) -> Shape:
         shape = Shape(provenance, rows)
         shape.origin = relation
         return shape
 
     solved_before = {shape for shape in (*operands, result) if shape is not None and shape._is_solved}
 
-    def act(trail: Trail) -> Relation:
-        made = emit(trail, relation, result, make)
-        assert isinstance(made, Shape)
+    def action(trail: Trail) -> Relation:
+        new_result = emit(trail, relation, result, make_result)
+        assert isinstance(new_result, Shape)
         for name, capture in captures.items():
             capture.bind(trail, relation, name)
         propagate(trail)
         if result is None and operands and not captures and all(is_solved(row) for t in operands for row in t.rows):
-            decide(trail, Open((made,), named_rows(relation)))
-        for shape in dict.fromkeys((*operands, made)):
+            decide(trail, Undecided((new_result,), named_rows(relation)))
+        for shape in dict.fromkeys((*operands, new_result)):
             was_solved = shape in solved_before
             if not shape.is_solved:
                 trail.push(shape.relations, relation)
-            elif not was_solved and shape is not made:
+            elif not was_solved and shape is not new_result:
                 shape.uses = (*shape.uses, ref(relation))
             if shape is result and not was_solved:
-                shape.uses = (*shape.uses, lambda: relation)  # an assignment, which nothing else keeps
+                shape.uses = (*shape.uses, lambda: relation)  # an assignment, otherwise unreferenced
         return relation
 
-    return attempt(relation, act)
+    return transaction(relation, action)
 
 
 def finish(shape: Shape) -> None:
-    """Infer everything about `shape` and all tensors that what is still unknown connects it to.
+    """Decides all unknowns of `shape` and of the tensors connected to it by unknowns.
 
-    Raises: ShapeError, after which nothing has changed.
+    Raises: ShapeError; all changes are rolled back.
     """
     finish_all([shape])
 
@@ -291,29 +291,29 @@ def check_arguments(
     sizes: Mapping[str, object],
     captures: Mapping[str, object],
 ) -> None:
-    """Refuse what is wrong with the call, whatever the shapes are."""
+    """Rejects calls that are invalid for any shapes."""
     if len(operands) != logic.arity:
-        said = f"{logic} takes {logic.arity} operands, and {len(operands)} are given"
-        raise refuse(said, provenance, "give as many operands as the spec has")
+        problem = f"{logic} takes {logic.arity} operands, and {len(operands)} are given"
+        raise refuse(problem, provenance, "give as many operands as the spec has")
     for name in (*sizes, *captures):
         if name not in logic.spec.names() and name not in logic.spec.row_vars():
-            known = ", ".join(f"`{other}`" for other in logic.spec.names()) or "no names"
-            said = f"`{name}` is no name of {logic}, which has {known}"
-            raise refuse(said, provenance, "use a name of the spec")
+            names_text = ", ".join(f"`{label}`" for label in logic.spec.names()) or "no names"
+            problem = f"`{name}` is no name of {logic}, which has {names_text}"
+            raise refuse(problem, provenance, "use a name of the spec")
     for name, size in sizes.items():
         if isinstance(size, bool) or not isinstance(size, SupportsIndex) or operator.index(size) < 0:
-            said = f"`{name}` cannot be {size!r} in {logic}: it is a size or a coefficient"
-            raise refuse(said, provenance, "give a number from 0")
+            problem = f"`{name}` cannot be {size!r} in {logic}: it is a size or a coefficient"
+            raise refuse(problem, provenance, "give a number from 0")
     for name in captures:
         if name in logic.spec.coefficients():
-            said = f"`{name}` is a coefficient of {logic}: it is given, not captured"
-            raise refuse(said, provenance, f"give {name}=..., a number from 1")
+            problem = f"`{name}` is a coefficient of {logic}: it is given, not captured"
+            raise refuse(problem, provenance, f"give {name}=..., a number from 1")
 
 
 def check_sizes(
     logic: Logic, is_new: bool, provenance: Provenance, sizes: Mapping[str, int], captures: Mapping[str, Capture]
 ) -> None:
-    """Refuses names that neither an operand, nor a number, nor an equation (a capture, an existing result) sizes."""
+    """Rejects names sized by neither an operand, nor a number, nor an equation (a capture, an existing result)."""
     if not logic.unsized:
         return
     equated = set() if is_new else result_names(logic.spec)

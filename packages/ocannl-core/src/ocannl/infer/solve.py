@@ -8,8 +8,8 @@ a stage has decided something, consequences are drawn, and the stages start agai
 from __future__ import annotations
 
 from ocannl.infer import close_axes, close_rows
-from ocannl.infer.broadcast import settle
-from ocannl.infer.close import Closing, Open, Stage, ask_more, commit
+from ocannl.infer.broadcast import propagate_axis
+from ocannl.infer.close import Default, Stage, Undecided, commit, suggest_leaf_axes
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.terms import Dim
 from ocannl.infer.trail import Trail
@@ -24,8 +24,8 @@ STAGES: tuple[tuple[str, Stage], ...] = (
     ("axes of leaves fit their uses", close_axes.fit_leaves),
     ("indexed axes reach their indices", close_axes.reach_indices),
     ("axes in arithmetic fit their uses", close_axes.fit_arithmetic),
-    ("spare parts of concatenations vanish", close_axes.drop_spare),
-    ("axes of leaves that nobody told are 1", close_axes.free_leaves),
+    ("spare parts of concatenations vanish", close_axes.drop_unused_parts),
+    ("axes of leaves that nobody told are 1", close_axes.default_leaves),
     ("what is computed is 1", close_axes.shrink_computed),
 )
 
@@ -36,35 +36,35 @@ def propagate(trail: Trail) -> None:
     while queue:
         item = queue.popleft()
         if isinstance(item, Dim):
-            settle(trail, item)
+            propagate_axis(trail, item)
         else:
             trail.cause = item.cause
             item.fire(trail)
 
 
-def conclude(trail: Trail, it: Open, closings: list[Closing]) -> None:
+def apply_defaults(trail: Trail, undecided: Undecided, defaults: list[Default]) -> None:
     """Make decisions, and draw the consequences."""
     trail.cause = None
     try:
-        for closing in closings:
-            commit(trail, closing)
+        for default in defaults:
+            commit(trail, default)
         propagate(trail)
     except Mismatch as mismatch:
         mismatch.causes = mismatch.causes or (trail.cause,)
-        ask_more(mismatch, it)
+        suggest_leaf_axes(mismatch, undecided)
         raise
 
 
-def decide(trail: Trail, it: Open) -> None:
+def decide(trail: Trail, undecided: Undecided) -> None:
     """Stage after stage, until nothing is open."""
     propagate(trail)
-    it.refresh()
-    while it.rows:
+    undecided.refresh()
+    while undecided.rows:
         for _name, stage in STAGES:
-            closings = stage(it)
-            if closings:
-                conclude(trail, it, closings)
+            defaults = stage(undecided)
+            if defaults:
+                apply_defaults(trail, undecided, defaults)
                 break
         else:
             raise AssertionError("the last stage closes whatever is open")
-        it.refresh()
+        undecided.refresh()

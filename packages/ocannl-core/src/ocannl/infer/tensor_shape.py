@@ -1,4 +1,4 @@
-"""The shape of a tensor as users see it: a value, which is equal to other shapes of the same sizes and units."""
+"""Public shape of a tensor: a value type, compared by sizes and units."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from ocannl.infer.shape import Axis, Shape
 
 
 class TensorShape:
-    """Three rows of axes. Reading them, printing and comparing finishes inference of everything connected; `repr` shows
-    what is known so far."""
+    """Three rows of axes. Reading, printing and comparing finish the inference of all connected tensors; `repr` prints
+    the shape inferred so far."""
 
     __slots__ = ("_cells",)
 
@@ -34,16 +34,16 @@ class TensorShape:
 
     @property
     def known(self) -> str:
-        """What is known so far; `?` is a size, `...` a part of a row that is not known."""
+        """The shape inferred so far; `?` is an unknown size, `...` an unknown part of a row."""
         return self._cells.known
 
     @property
     def is_solved(self) -> bool:
-        """Everything is known already."""
+        """True if all sizes are known."""
         return self._cells.is_solved
 
     def explain(self) -> Reasons:
-        """Why the axes have their sizes, to be printed."""
+        """Returns a printable explanation of all sizes."""
         return self._cells.explain()
 
     def __eq__(self, other: object) -> bool:

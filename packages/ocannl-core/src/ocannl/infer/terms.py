@@ -1,15 +1,15 @@
-"""What is inferred: sizes of axes and rows of axes, as cells that learn.
+"""Terms of shape inference: mutable cells for axes and rows of axes.
 
-    Dim      one axis: a size and a unit, each known or not
-    RowVar   a part of a row of which not even the number of axes is known
+    Dim      one axis: a size and a unit, each known or unknown
+    RowVar   row variable: a part of a row whose number of axes is unknown
     Row      lead  var  trail        the axes of one kind, in order
 
-Two cells that must agree become one (a cell that was joined to another has a `link`). What is only bounded keeps lists
-of its neighbours, so that unrelated tensors never meet and everything is collected with the last tensor that needs it.
+Equal cells are merged by union-find (`Dim.link` points to the representative, Tarjan 1975). Inequalities are stored in
+lists at the cells they bound, so that no global table keeps tensors alive.
 
-The order `res <= opnd` says that an operand may be stretched to a result. An axis fits under an equal one, and under
-one of size 1 without a unit. A row fits under another if axes can be inserted in front of the latter, as in NumPy, so
-that each pair fits, counted from the last.
+The order `res <= opnd` means that an operand can be broadcast to a result. An axis fits under an equal axis, and under
+an axis of size 1 without a unit. A row fits under another row if axes can be inserted in front of the latter, as in
+NumPy, so that each pair of axes fits, counted from the last.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from ocannl.infer.trail import Trail
 
 MAX_AXES = 64
-"""No row has more; a row that would is growing without end."""
+"""Maximum rank of a row; a longer row is taken as proof of unbounded growth."""
 
 
 class Provenance:
-    """Who a tensor is, in the user's words; labels may be bound after the shape exists, so words are asked for late."""
+    """Description of a tensor for messages; labels may be bound after the shape exists, so texts are evaluated lazily."""
 
     __slots__ = ("name", "role", "text", "where")
 
@@ -55,22 +55,22 @@ class Provenance:
 
 Sizes = tuple[int, ...]
 Extents = tuple[Sizes, Sizes, Sizes]
-"""The sizes of each row."""
+"""Sizes of the batch, input and output rows."""
 
 
 class Owner(Protocol):
-    """The shape of a tensor, as inference below it sees it."""
+    """Interface of `Shape` used by the inference modules below it."""
 
     provenance: Provenance
     role: str
     origin: Cause | None
     rows: tuple[Row, Row, Row]
-    asked: bool  # an operation needs to know its axes
-    given: tuple[Kind, ...]  # the kinds of rows that were given with it
-    is_finished: bool  # everything that it depends on is decided
-    decided_at: str  # where the user asked for a shape, which ended what was open about this leaf
-    relations: list[Cause]  # the operations that are still to tell something about it
-    uses: tuple[Callable[[], Cause | None], ...]  # those that have told it, as long as they exist
+    must_be_known: bool  # an operation needs its axes
+    explicit_kinds: tuple[Kind, ...]  # rows specified by the user
+    is_finished: bool  # all shapes it depends on are decided
+    decided_at: str  # user line whose shape query defaulted the unknowns of this leaf
+    relations: list[Cause]  # operations that may still constrain the shape
+    uses: tuple[Callable[[], Cause | None], ...]  # weak references to operations that constrained the shape
 
     @property
     def is_param(self) -> bool: ...
@@ -90,26 +90,26 @@ class Cause(Protocol):
 
     provenance: Provenance
 
-    def rows_differ(self, slot: int, said: Row, actual: Row, reason: str) -> Mismatch: ...
+    def rows_differ(self, slot: int, expected: Row, actual: Row, reason: str) -> Mismatch: ...
 
 
 class Constraint(Protocol):
-    """Something that looks again when a cell it watches has learned."""
+    """A propagator: fires when a watched cell changes."""
 
     cause: Cause | None
 
     def fire(self, trail: Trail) -> None: ...
 
 
-class Fact(NamedTuple):
-    """Who said a size: an axis of a tensor, or whatever `text` says."""
+class Evidence(NamedTuple):
+    """Origin of a size: an axis of a tensor, or the noun phrase `text`."""
 
     owner: Owner | None = None
     kind: Kind = "output"
     position: int = 0  # from 1
     text: str = ""
-    why: str = ""  # a decision made it: in which words
-    unit: str | None = None  # that was given as well
+    decision: str = ""  # description of the default that set the size
+    unit: str | None = None  # unit specified together with the size
 
     def __str__(self) -> str:
         return f"{self.kind} axis {self.position} of `{self.owner.provenance.label}`" if self.owner else self.text
@@ -123,47 +123,50 @@ class Axis(NamedTuple):
 
 
 class Dim:
-    """The size and the unit of an axis.
+    """Size and unit of an axis; a union-find node.
 
-    fact     who said the size
-    lower    the size of everything known to fit under this axis, while its own size is not known
-    least    the size must be at least this much, since the axis is read at a fixed place
-    leaf     a tensor that is not computed and has this axis: it is as large as its uses
-    asked    operands of an operation meet along it: a parameter that it comes from must be told its size by something
-    above    axes that this one fits under
-    below    axes that fit under this one
-    laws     arithmetic in which this size takes part
+    evidence        origin of the size
+    lower_bound     size of the known axes that fit under this axis, while its own size is unknown
+    min_size        minimum size, because the axis is read at a fixed index
+    leaf            a tensor that is not computed and has this axis; the axis defaults to the size of its uses
+    must_be_known   operands of an operation meet along the axis: a parameter it comes from needs an inferred size
+    above           axes that this axis fits under
+    below           axes that fit under this axis
+    size_equations  equations that contain this size
     """
 
-    __slots__ = ("above", "asked", "below", "fact", "laws", "leaf", "least", "link", "lower", "rank", "size", "unit")
+    __slots__ = (
+        "above", "below", "evidence", "leaf", "link", "lower_bound", "min_size", "must_be_known", "rank", "size",
+        "size_equations", "unit",
+    )  # fmt: skip
 
-    def __init__(self, size: int | None = None, unit: str | None = None, fact: Fact | None = None) -> None:
+    def __init__(self, size: int | None = None, unit: str | None = None, fact: Evidence | None = None) -> None:
         self.link: Dim | None = None
         self.rank = 0
         self.size = size
         self.unit = unit
-        self.fact = fact
-        self.lower: int | None = None
-        self.least = 0
+        self.evidence = fact
+        self.lower_bound: int | None = None
+        self.min_size = 0
         self.leaf: Owner | None = None
-        self.asked = False
+        self.must_be_known = False
         self.above: list[Dim] | None = None
         self.below: list[Dim] | None = None
-        self.laws: list[Constraint] | None = None
+        self.size_equations: list[Constraint] | None = None
 
     @property
     def is_stretchable(self) -> bool:
-        """The size is 1, without a unit."""
+        """True for size 1 without a unit."""
         return self.size == 1 and not self.is_rigid
 
     @property
     def is_rigid(self) -> bool:
-        """Never stretched: what fits under it equals it."""
-        return self.unit is not None or self.least > 1 or (self.size is not None and self.size != 1)
+        """True for an axis that is never stretched: every axis that fits under it is equal to it."""
+        return self.unit is not None or self.min_size > 1 or (self.size is not None and self.size != 1)
 
 
 class Row:
-    """Axes in front, a variable or none, axes behind."""
+    """Leading axes, an optional row variable, trailing axes."""
 
     __slots__ = ("lead", "trail", "var")
 
@@ -182,14 +185,14 @@ class Row:
 
 
 class RowVar(Row):
-    """Axes not known yet, not even their number; `value` once they are. It is a row with no other axes, too.
+    """Unknown number of unknown axes; `value` once determined. A variable is also a row without axes of its own.
 
-    leaf, asked    as for axes
-    told           something known has met this row, so that it may end here
-    depth          how many axes were found to stand around this variable since it appeared
+    leaf, must_be_known   as for axes
+    constrained           a known row constrains this variable, so that it may default to the empty row
+    depth                 number of axes inferred around this variable since it was created
     """
 
-    __slots__ = ("asked", "depth", "leaf", "told", "value", "watchers")
+    __slots__ = ("constrained", "depth", "leaf", "must_be_known", "value", "watchers")
     lead = ()
     trail = ()
 
@@ -197,8 +200,8 @@ class RowVar(Row):
         self.value: Row | None = None
         self.watchers: list[Constraint] | None = None
         self.leaf = leaf
-        self.asked = False
-        self.told = depth > 0
+        self.must_be_known = False
+        self.constrained = depth > 0
         self.depth = depth
 
     @property
@@ -210,19 +213,19 @@ EMPTY = Row()
 
 
 def fresh(count: int) -> tuple[Dim, ...]:
-    """Axes of which nothing is known."""
+    """Returns `count` new unconstrained axes."""
     return tuple([Dim() for _ in range(count)])
 
 
 def find(dim: Dim) -> Dim:
-    """The cell that this one was joined to."""
+    """Returns the representative of an axis (union-find)."""
     while dim.link is not None:
         dim = dim.link
     return dim
 
 
 def resolve(row: Row) -> Row:
-    """The row with what its variable was found to be."""
+    """Substitutes the value of the row variable."""
     var = row.var
     while var is not None and (value := var.value) is not None:
         row = Row(row.lead + value.lead, value.var, value.trail + row.trail) if row.lead or row.trail else value
@@ -236,21 +239,21 @@ def is_solved(row: Row) -> bool:
 
 
 def sizes_of(row: Row) -> Sizes:
-    """Those of a row that is solved."""
+    """Sizes of a solved row."""
     sizes = [find(axis).size for axis in resolve(row).axes]
     assert None not in sizes
     return tuple(sizes)  # type: ignore[arg-type]
 
 
 def print_dim(dim: Dim) -> str:
-    """The size behind the unit, if there is one: `3`, `rgb=3`, `?`."""
+    """Size prefixed by the unit, if any: `3`, `rgb=3`, `?`."""
     dim = find(dim)
     size = "?" if dim.size is None else str(dim.size)
     return size if dim.unit is None else f"{dim.unit}={size}"
 
 
 def print_row(row: Row) -> str:
-    """The row as far as it is known: `?` for a size, `...` for a variable."""
+    """Row with `?` for an unknown size and `...` for a row variable."""
     row = resolve(row)
     gap = () if row.var is None else ("...",)
     return ",".join((*map(print_dim, row.lead), *gap, *map(print_dim, row.trail)))
@@ -263,6 +266,6 @@ def print_rows(rows: tuple[Row, Row, Row]) -> str:
 
 __all__ = [
     "EMPTY", "KINDS", "MAX_AXES",
-    "Axis", "Cause", "Constraint", "Dim", "Extents", "Fact", "Owner", "Provenance", "Row", "RowVar", "Sizes",
+    "Axis", "Cause", "Constraint", "Dim", "Extents", "Evidence", "Owner", "Provenance", "Row", "RowVar", "Sizes",
     "find", "fresh", "is_solved", "print_dim", "print_row", "print_rows", "resolve", "sizes_of",
 ]

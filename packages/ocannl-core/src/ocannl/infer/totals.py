@@ -5,40 +5,40 @@ from __future__ import annotations
 from math import prod
 
 from ocannl.infer.mismatch import Mismatch
-from ocannl.infer.terms import Cause, Dim, Fact, Row, RowVar, find, print_row, print_rows, resolve
+from ocannl.infer.terms import Cause, Dim, Evidence, Row, RowVar, find, print_row, print_rows, resolve
 from ocannl.infer.trail import Trail
 from ocannl.infer.unify import set_size
 
 
-class Total:
+class CellCount:
     """`whole` is the product of all sizes in `rows`."""
 
-    __slots__ = ("cause", "rows", "text", "watched", "whole")
+    __slots__ = ("cause", "rows", "text", "watched", "total")
 
-    def __init__(self, whole: Dim, rows: tuple[Row, ...], *, text: str = "", cause: Cause | None = None) -> None:
-        self.whole = whole
+    def __init__(self, total: Dim, rows: tuple[Row, ...], *, text: str = "", cause: Cause | None = None) -> None:
+        self.total = total
         self.rows = rows
         self.text = text
         self.cause = cause
         self.watched: frozenset[Dim | RowVar] = frozenset()
 
     def fire(self, trail: Trail) -> None:
-        whole, axes, row_vars = find(self.whole), self.axes, self.row_vars
-        self.watch(trail, (whole, *axes, *row_vars))
-        known = prod(axis.size for axis in axes if axis.size is not None)
+        total, axes, row_vars = find(self.total), self.axes, self.row_vars
+        self.watch(trail, (total, *axes, *row_vars))
+        product = prod(axis.size for axis in axes if axis.size is not None)
         unknown = [axis for axis in axes if axis.size is None]
-        if not row_vars and (not unknown or known == 0):
-            if whole.size is None:
-                set_size(trail, whole, known, Fact(text=f"the number of cells of {self.text}"))
-            elif whole.size != known:
-                raise self.misfit()
-        elif whole.size is not None:
-            if whole.size % known if known else whole.size:
-                raise self.misfit()
-            is_told = len(unknown) == 1 or (whole.size == known and len(set(unknown)) == len(unknown))
-            if known and not row_vars and is_told:
+        if not row_vars and (not unknown or product == 0):
+            if total.size is None:
+                set_size(trail, total, product, Evidence(text=f"the number of cells of {self.text}"))
+            elif total.size != product:
+                raise self.mismatch()
+        elif total.size is not None:
+            if total.size % product if product else total.size:
+                raise self.mismatch()
+            is_determined = len(unknown) == 1 or (total.size == product and len(set(unknown)) == len(unknown))
+            if product and not row_vars and is_determined:
                 for axis in unknown:
-                    set_size(trail, axis, whole.size // known, Fact(text=f"what is left of {self.text}"))
+                    set_size(trail, axis, total.size // product, Evidence(text=f"what is left of {self.text}"))
 
     @property
     def axes(self) -> list[Dim]:
@@ -58,29 +58,29 @@ class Total:
     def missing(self) -> int | None:
         """By what the sizes have to be multiplied, when everything is known but a row's end."""
         sizes = [axis.size for axis in self.axes]
-        whole = find(self.whole).size
-        known = [size for size in sizes if size is not None]
-        if whole is None or len(known) < len(sizes) or 0 in known or whole % prod(known):
+        total = find(self.total).size
+        known_sizes = [size for size in sizes if size is not None]
+        if total is None or len(known_sizes) < len(sizes) or 0 in known_sizes or total % prod(known_sizes):
             return None
-        return whole // prod(known)
+        return total // prod(known_sizes)
 
     def watch(self, trail: Trail, cells: tuple[Dim | RowVar, ...]) -> None:
         """Look again when an axis or a variable that has appeared is found."""
         fresh = [cell for cell in cells if cell not in self.watched]
         for cell in fresh:
-            trail.add(cell, "laws" if isinstance(cell, Dim) else "watchers", self)
+            trail.add(cell, "size_equations" if isinstance(cell, Dim) else "watchers", self)
         if fresh:
             trail.set(self, "watched", self.watched.union(fresh))
 
-    def misfit(self) -> Mismatch:
-        whole = find(self.whole)
+    def mismatch(self) -> Mismatch:
+        total = find(self.total)
         rows = self.rows
         shown = print_rows((rows[0], rows[1], rows[2])) if len(rows) == 3 else print_row(rows[0])
         sizes = [axis.size for axis in self.axes]
         cells = prod(size for size in sizes if size is not None)
         makes = "a multiple of " if cells and (None in sizes or self.row_vars) else ""
-        told = f"{whole.fact or 'its number of cells'} is {whole.size}"
+        expected = f"{total.evidence or 'its number of cells'} is {total.size}"
         return Mismatch(
-            f"{self.text} is {shown or 'of no axes'}, which makes {makes}{cells} cells, but {told}",
-            dims=(whole, *self.axes), causes=(self.cause,), fix=f"give axes whose product is {whole.size}",
+            f"{self.text} is {shown or 'of no axes'}, which makes {makes}{cells} cells, but {expected}",
+            dims=(total, *self.axes), causes=(self.cause,), fix=f"give axes whose product is {total.size}",
         )  # fmt: skip

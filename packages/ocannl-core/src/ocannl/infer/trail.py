@@ -1,4 +1,4 @@
-"""Every change that inference makes, so that it can be taken back, and the cells that are to be looked at again."""
+"""Trail: undo log of all changes made by inference, and the propagation queue."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ T = TypeVar("T")
 
 
 class Trail:
-    """One attempt: an operation being related, or connected tensors being finished.
+    """State of one transaction: relating an operation, or finishing connected tensors.
 
-    log     what to restore: an attribute of a cell, or an item to remove from a list (no attribute)
-    queue   cells and constraints that have something new to see
-    cause   the operation on whose behalf changes are made
+    log     entries to restore: an attribute of a cell, or an item to remove from a list (no attribute)
+    queue   changed cells and constraints to fire
+    cause   the operation that causes the changes
     """
 
     __slots__ = ("cause", "log", "queue")
@@ -25,30 +25,30 @@ class Trail:
         self.queue: deque[Dim | Constraint] = deque()
         self.cause = cause
 
-    def set(self, cell: object, slot: str, value: object) -> None:
-        self.log.append((cell, slot, getattr(cell, slot)))
-        setattr(cell, slot, value)
+    def set(self, cell: object, attribute: str, value: object) -> None:
+        self.log.append((cell, attribute, getattr(cell, attribute)))
+        setattr(cell, attribute, value)
 
     def push(self, items: list[T], item: T) -> None:
         items.append(item)
         self.log.append((items, None, None))
 
-    def add(self, cell: Dim | RowVar, slot: str, item: object) -> None:
-        """Append to a list of a cell, which may not exist yet."""
-        items = getattr(cell, slot)
+    def add(self, cell: Dim | RowVar, attribute: str, item: object) -> None:
+        """Appends to a list attribute of a cell, creating the list if needed."""
+        items = getattr(cell, attribute)
         if items is None:
-            self.log.append((cell, slot, None))
-            setattr(cell, slot, [item])
+            self.log.append((cell, attribute, None))
+            setattr(cell, attribute, [item])
         else:
             items.append(item)
             self.log.append((items, None, None))
 
     def undo(self) -> None:
-        for cell, slot, old in reversed(self.log):
-            if slot is None:
+        for cell, attribute, old in reversed(self.log):
+            if attribute is None:
                 assert isinstance(cell, list)
                 cell.pop()
             else:
-                setattr(cell, slot, old)
+                setattr(cell, attribute, old)
         self.log.clear()
         self.queue.clear()

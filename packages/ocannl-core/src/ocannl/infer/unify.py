@@ -5,52 +5,52 @@ from __future__ import annotations
 from itertools import product
 
 from ocannl.infer.mismatch import Mismatch, rows_differ, sizes_differ, too_small
-from ocannl.infer.terms import EMPTY, MAX_AXES, Cause, Dim, Fact, Owner, Row, RowVar, find, print_row, resolve
+from ocannl.infer.terms import EMPTY, MAX_AXES, Cause, Dim, Evidence, Owner, Row, RowVar, find, print_row, resolve
 from ocannl.infer.trail import Trail
 
 
-def set_size(trail: Trail, dim: Dim, size: int, fact: Fact | None) -> None:
+def set_size(trail: Trail, dim: Dim, size: int, evidence: Evidence | None) -> None:
     dim = find(dim)
     if dim.size is not None:
         if dim.size != size:
-            raise sizes_differ(dim, Dim(size, None, fact))
+            raise sizes_differ(dim, Dim(size, None, evidence))
         return
-    if size < dim.least:
-        raise too_small(dim, size, fact)
+    if size < dim.min_size:
+        raise too_small(dim, size, evidence)
     trail.set(dim, "size", size)
-    trail.set(dim, "fact", fact)
+    trail.set(dim, "evidence", evidence)
     trail.queue.append(dim)
 
 
-def set_unit(trail: Trail, dim: Dim, unit: str, of: Dim | None = None) -> None:
+def set_unit(trail: Trail, dim: Dim, unit: str, source: Dim | None = None) -> None:
     """The unit is that of another axis, if one is given."""
     dim = find(dim)
     if dim.unit is None:
         trail.set(dim, "unit", unit)
         trail.queue.append(dim)
     elif dim.unit != unit:
-        raise sizes_differ(dim, of or Dim(dim.size, unit))
+        raise sizes_differ(dim, source or Dim(dim.size, unit))
 
 
-def set_least(trail: Trail, dim: Dim, least: int) -> None:
+def set_min_size(trail: Trail, dim: Dim, min_size: int) -> None:
     """The axis has at least so many cells; from 2 on, it is not stretched."""
     dim = find(dim)
-    if dim.least < least:
-        trail.set(dim, "least", least)
+    if dim.min_size < min_size:
+        trail.set(dim, "min_size", min_size)
         if dim.size is None:
             trail.queue.append(dim)
-        elif dim.size < least:
-            raise too_small(dim, dim.size, dim.fact)
+        elif dim.size < min_size:
+            raise too_small(dim, dim.size, dim.evidence)
 
 
-def raise_lower(trail: Trail, dim: Dim, size: int) -> None:
+def raise_lower_bound(trail: Trail, dim: Dim, size: int) -> None:
     """Something of this size fits under `dim`, which is not rigid and whose size is not known."""
-    if dim.lower is None:
-        trail.set(dim, "lower", size)
+    if dim.lower_bound is None:
+        trail.set(dim, "lower_bound", size)
         trail.queue.append(dim)
-    elif dim.lower != size:
-        said = f"an axis that meets both {dim.lower} and {size}, so that it must stretch,"
-        set_size(trail, dim, 1, Fact(text=said))
+    elif dim.lower_bound != size:
+        reason = f"an axis that meets both {dim.lower_bound} and {size}, so that it must stretch,"
+        set_size(trail, dim, 1, Evidence(text=reason))
 
 
 def join(trail: Trail, a: Dim, b: Dim) -> None:
@@ -70,64 +70,64 @@ def join(trail: Trail, a: Dim, b: Dim) -> None:
     if b.size is not None:
         if a.size is None:
             trail.set(a, "size", b.size)
-            trail.set(a, "fact", b.fact)
-        elif a.fact is not None and a.fact.why and b.fact is not None and not b.fact.why:
-            trail.set(a, "fact", b.fact)
+            trail.set(a, "evidence", b.evidence)
+        elif a.evidence is not None and a.evidence.decision and b.evidence is not None and not b.evidence.decision:
+            trail.set(a, "evidence", b.evidence)
     if a.unit is None and b.unit is not None:
         trail.set(a, "unit", b.unit)
-        if b.fact is not None:  # who gave the unit gave the size as well
-            trail.set(a, "fact", b.fact)
-    if a.least < b.least:
-        trail.set(a, "least", b.least)
-    if a.size is not None and a.size < a.least:
-        raise too_small(a, a.size, a.fact)
-    adopt(trail, a, b.leaf, b.asked)
-    for slot in ("above", "below", "laws"):
+        if b.evidence is not None:  # who gave the unit gave the size as well
+            trail.set(a, "evidence", b.evidence)
+    if a.min_size < b.min_size:
+        trail.set(a, "min_size", b.min_size)
+    if a.size is not None and a.size < a.min_size:
+        raise too_small(a, a.size, a.evidence)
+    adopt(trail, a, b.leaf, b.must_be_known)
+    for slot in ("above", "below", "size_equations"):
         for item in getattr(b, slot) or ():
             trail.add(a, slot, item)
-    if b.lower is not None and a.size is None and not a.is_rigid:
-        raise_lower(trail, a, b.lower)
+    if b.lower_bound is not None and a.size is None and not a.is_rigid:
+        raise_lower_bound(trail, a, b.lower_bound)
     trail.queue.append(a)
 
 
-def adopt(trail: Trail, axis: Dim, leaf: Owner | None, asked: bool) -> None:
+def adopt(trail: Trail, axis: Dim, leaf: Owner | None, must_be_known: bool) -> None:
     """The axis belongs to a leaf as well, and matters to what that one matters to."""
     if leaf is not None and axis.leaf is None:
         trail.set(axis, "leaf", leaf)
-    if asked and not axis.asked:
-        trail.set(axis, "asked", True)
+    if must_be_known and not axis.must_be_known:
+        trail.set(axis, "must_be_known", True)
 
 
 def bind(trail: Trail, var: RowVar, value: Row) -> None:
     """The variable, which has no value yet, is found to be `value`, which does not contain it."""
     trail.set(var, "value", value)
-    rest = value.var
+    remainder = value.var
     depth = var.depth + len(value.lead) + len(value.trail)
-    if depth > MAX_AXES or (rest is not None and rest.depth > MAX_AXES):
-        raise endless(trail, var, value)
-    if rest is not None:
-        share(trail, var, rest, bool(var.told or value.lead or value.trail))
-        if depth > rest.depth:
-            trail.set(rest, "depth", depth)
-    if var.leaf is not None or var.asked:
+    if depth > MAX_AXES or (remainder is not None and remainder.depth > MAX_AXES):
+        raise unbounded_growth(trail, var, value)
+    if remainder is not None:
+        propagate_flags(trail, var, remainder, bool(var.constrained or value.lead or value.trail))
+        if depth > remainder.depth:
+            trail.set(remainder, "depth", depth)
+    if var.leaf is not None or var.must_be_known:
         for axis in value.axes:
-            adopt(trail, find(axis), var.leaf, var.asked)
+            adopt(trail, find(axis), var.leaf, var.must_be_known)
     if var.watchers is not None:
         trail.queue.extend(var.watchers)
         trail.set(var, "watchers", None)
 
 
-def share(trail: Trail, var: RowVar, rest: RowVar, told: bool = True) -> None:
+def propagate_flags(trail: Trail, source: RowVar, target: RowVar, constrained: bool = True) -> None:
     """Axes of `rest` are axes of the same tensor as those of `var`, and matter to what these matter to."""
-    if var.leaf is not None and rest.leaf is None:
-        trail.set(rest, "leaf", var.leaf)
-    if var.asked and not rest.asked:
-        trail.set(rest, "asked", True)
-    if told and not rest.told:
-        trail.set(rest, "told", True)
+    if source.leaf is not None and target.leaf is None:
+        trail.set(target, "leaf", source.leaf)
+    if source.must_be_known and not target.must_be_known:
+        trail.set(target, "must_be_known", True)
+    if constrained and not target.constrained:
+        trail.set(target, "constrained", True)
 
 
-def endless(trail: Trail, var: RowVar, value: Row) -> Mismatch:
+def unbounded_growth(trail: Trail, var: RowVar, value: Row) -> Mismatch:
     owners = tuple(v.leaf for v in (var, value.var) if v is not None and v.leaf is not None)
     return Mismatch(
         f"the number of axes would grow without end (a row has at most {MAX_AXES}): some row, ending in "
@@ -156,33 +156,33 @@ class Equal:
         if self.a is None:
             return
         before = self.a.var, self.b.var
-        left = combine(trail, unify_rows(trail, self.a, self.b, self.slot), self.slot, self)
-        trail.set(self, "a", left and left[0])
-        if left is not None:
-            trail.set(self, "b", left[1])
+        remaining = combine_equalities(trail, unify_rows(trail, self.a, self.b, self.slot), self.slot, self)
+        trail.set(self, "a", remaining and remaining[0])
+        if remaining is not None:
+            trail.set(self, "b", remaining[1])
             self.watch(trail, before)
 
     def watch(self, trail: Trail, before: tuple[RowVar | None, ...]) -> None:
         assert self.a is not None
-        one, other = self.a.var, self.b.var
-        for var in {one: None, other: None}:
+        left, right = self.a.var, self.b.var
+        for var in {left: None, right: None}:
             if var is not None and var not in before:
                 trail.add(var, "watchers", self)
-        if one is not None and other is not None:
-            share(trail, one, other)
-            share(trail, other, one)
+        if left is not None and right is not None:
+            propagate_flags(trail, left, right)
+            propagate_flags(trail, right, left)
 
 
 def equate(trail: Trail, a: Row, b: Row, slot: int = 0) -> None:
     """Rows `a` and `b` are the same row."""
-    left = combine(trail, unify_rows(trail, a, b, slot), slot)
-    if left is not None:
-        Equal(*left, trail.cause, slot).watch(trail, ())
+    remaining = combine_equalities(trail, unify_rows(trail, a, b, slot), slot)
+    if remaining is not None:
+        Equal(*remaining, trail.cause, slot).watch(trail, ())
 
 
 def unify_rows(trail: Trail, a: Row, b: Row, slot: int) -> tuple[Row, Row] | None:
     """Join what is certain; what is left undecided is returned."""
-    whole = a, b = resolve(a), resolve(b)
+    original = a, b = resolve(a), resolve(b)
     if a.var is None or b.var is None:
         unify_closed(trail, a, b, slot)
         return None
@@ -190,7 +190,7 @@ def unify_rows(trail: Trail, a: Row, b: Row, slot: int) -> tuple[Row, Row] | Non
     a, b = strip(a, front, back), strip(b, front, back)
     if a.var is b.var:
         if a.count != b.count:
-            raise rows_differ(trail.cause, slot, *whole, "no number of axes satisfies both")
+            raise rows_differ(trail.cause, slot, *original, "no number of axes satisfies both")
         return (a, b) if a.count else None
     if b.var is not None and not b.count:
         bind(trail, b.var, a)
@@ -201,21 +201,28 @@ def unify_rows(trail: Trail, a: Row, b: Row, slot: int) -> tuple[Row, Row] | Non
     return None
 
 
-def combine(trail: Trail, left: tuple[Row, Row] | None, slot: int, but: Equal | None = None) -> tuple[Row, Row] | None:
+def combine_equalities(
+    trail: Trail, remaining: tuple[Row, Row] | None, slot: int, excluded: Equal | None = None
+) -> tuple[Row, Row] | None:
     """What equals a row that another undecided equality is about, equals what that one says; so they decide more."""
-    near = dict.fromkeys(c for row in left or () if row.var is not None for c in row.var.watchers or ())
-    for other in near:
-        if left is not None and isinstance(other, Equal) and other is not but and other.a is not None:
-            a, b = resolve(other.a), resolve(other.b)
-            for (row, rest), (same, said) in product((left, left[::-1]), ((a, b), (b, a))):
-                if same.var is row.var and (around := extras(row, same)) is not None:
-                    unify_rows(trail, wrap(around[0], said), wrap(around[1], rest), slot)
-                    left = unify_rows(trail, row, rest, slot)
+    equalities = dict.fromkeys(c for row in remaining or () if row.var is not None for c in row.var.watchers or ())
+    for equality in equalities:
+        if (
+            remaining is not None
+            and isinstance(equality, Equal)
+            and equality is not excluded
+            and equality.a is not None
+        ):
+            a, b = resolve(equality.a), resolve(equality.b)
+            for (row, partner), (match, match_partner) in product((remaining, remaining[::-1]), ((a, b), (b, a))):
+                if match.var is row.var and (surplus := surplus_axes(row, match)) is not None:
+                    unify_rows(trail, wrap(surplus[0], match_partner), wrap(surplus[1], partner), slot)
+                    remaining = unify_rows(trail, row, partner, slot)
                     break
-    return left
+    return remaining
 
 
-def extras(a: Row, b: Row) -> tuple[Row, Row] | None:
+def surplus_axes(a: Row, b: Row) -> tuple[Row, Row] | None:
     """What either of two rows of one variable has more at the one end where they have axes, if these are the same."""
     front, back = min(len(a.lead), len(b.lead)), min(len(a.trail), len(b.trail))
     if any((a.trail, b.trail)) and any((a.lead, b.lead)):
@@ -223,12 +230,12 @@ def extras(a: Row, b: Row) -> tuple[Row, Row] | None:
     pairs = (*zip(reversed(a.lead), reversed(b.lead), strict=False), *zip(a.trail, b.trail, strict=False))
     if any(find(x) is not find(y) for x, y in pairs):
         return None
-    one, other = (Row(row.lead[: len(row.lead) - front], None, row.trail[back:]) for row in (a, b))
-    return one, other
+    left, right = (Row(row.lead[: len(row.lead) - front], None, row.trail[back:]) for row in (a, b))
+    return left, right
 
 
-def wrap(around: Row, row: Row) -> Row:
-    return Row(around.lead + row.lead, row.var, row.trail + around.trail)
+def wrap(outer: Row, row: Row) -> Row:
+    return Row(outer.lead + row.lead, row.var, row.trail + outer.trail)
 
 
 def balance(trail: Trail, a: Row, b: Row) -> tuple[Row, Row]:
@@ -238,19 +245,19 @@ def balance(trail: Trail, a: Row, b: Row) -> tuple[Row, Row]:
     """
     if b.lead:
         b, a = balance(trail, b, a)
-    elif (more := len(b.trail) - len(a.lead)) > 0:
-        a, b = Row(a.lead, grow(trail, a.var, (), b.trail[-more:]), ()), Row((), b.var, b.trail[:-more])
-    elif more < 0:
-        a, b = Row(a.lead[-more:], a.var, ()), Row((), grow(trail, b.var, a.lead[:-more], ()), b.trail)
+    elif (surplus := len(b.trail) - len(a.lead)) > 0:
+        a, b = Row(a.lead, expand_var(trail, a.var, (), b.trail[-surplus:]), ()), Row((), b.var, b.trail[:-surplus])
+    elif surplus < 0:
+        a, b = Row(a.lead[-surplus:], a.var, ()), Row((), expand_var(trail, b.var, a.lead[:-surplus], ()), b.trail)
     return a, b
 
 
-def grow(trail: Trail, var: RowVar | None, lead: tuple[Dim, ...], behind: tuple[Dim, ...]) -> RowVar:
+def expand_var(trail: Trail, var: RowVar | None, lead: tuple[Dim, ...], behind: tuple[Dim, ...]) -> RowVar:
     """Axes are found around a variable; gives what is left of it."""
     assert var is not None
-    rest = RowVar(depth=var.depth + len(lead) + len(behind))
-    bind(trail, var, Row(lead, rest, behind))
-    return rest
+    remainder = RowVar(depth=var.depth + len(lead) + len(behind))
+    bind(trail, var, Row(lead, remainder, behind))
+    return remainder
 
 
 def unify_closed(trail: Trail, a: Row, b: Row, slot: int) -> None:
@@ -262,14 +269,14 @@ def unify_closed(trail: Trail, a: Row, b: Row, slot: int) -> None:
         for x, y in zip(a.axes, b.axes, strict=True):
             join(trail, x, y)
         return
-    closed, other = (a, b) if a.var is None else (b, a)
+    closed, open_row = (a, b) if a.var is None else (b, a)
     axes = closed.axes
-    for x, y in zip(other.lead, axes, strict=False):
+    for x, y in zip(open_row.lead, axes, strict=False):
         join(trail, x, y)
-    for x, y in zip(reversed(other.trail), reversed(axes), strict=False):
+    for x, y in zip(reversed(open_row.trail), reversed(axes), strict=False):
         join(trail, x, y)
-    assert other.var is not None
-    bind(trail, other.var, strip(closed, len(other.lead), len(other.trail)))
+    assert open_row.var is not None
+    bind(trail, open_row.var, strip(closed, len(open_row.lead), len(open_row.trail)))
 
 
 def join_ends(trail: Trail, a: Row, b: Row) -> tuple[int, int]:

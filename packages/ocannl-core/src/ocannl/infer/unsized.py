@@ -30,9 +30,12 @@ def result_names(spec: Spec) -> set[str]:
 def sized_by(axis: AxisSpec) -> tuple[str, ...]:
     """The labels that follow from an axis of known size, if all others in it are known."""
     match axis:
-        case Window(padding=Padding.UNSTATED, kernel=str()): return ()
-        case Window(padding=Padding.SAME): return (axis.over,)
-        case _: return axis_labels(axis)
+        case Window(padding=Padding.UNSTATED, kernel=str()):
+            return ()
+        case Window(padding=Padding.SAME):
+            return (axis.over,)
+        case _:
+            return axis_labels(axis)
 
 
 def is_ellipsis(var: str, text: str) -> bool:
@@ -45,15 +48,18 @@ def missing_size(spec: Spec, name: str) -> tuple[str, str]:
     text = spec.text or str(spec)
     if name in spec.row_vars():
         written = "..." if is_ellipsis(name, text) else print_row_var(name)
-        said = f"`{written}` stands only in the result of `{text}`: nothing says which axes these are"
-        return said, f"write `{written}` in an operand, or leave it out"
+        problem = f"`{written}` stands only in the result of `{text}`: nothing says which axes these are"
+        return problem, f"write `{written}` in an operand, or leave it out"
     axes = (axis for shape in spec.operands for _, row in shape.rows for axis in row.axes)
     window = next((axis for axis in axes if isinstance(axis, Window) and name in axis_labels(axis)), None)
     if window is None:
-        said = f"`{name}` stands only in the result of `{text}`: nothing says how large that axis is"
-        return said, f"give its size, {name}=..., or write `{name}` in an operand"
-    said = f"`{print_window(window)}` does not say how large `{name}` is in `{text}`"
+        problem = f"`{name}` stands only in the result of `{text}`: nothing says how large that axis is"
+        return problem, f"give its size, {name}=..., or write `{name}` in an operand"
+    problem = f"`{print_window(window)}` does not say how large `{name}` is in `{text}`"
     if window.padding is Padding.SAME:
-        return said, f"give {name}=..., or write `{name}` in another operand"
-    ways = [f"`{print_window(window, padding)}`" for padding in (Padding.VALID, Padding.SAME)]
-    return said, f"write {ways[0]} (windows inside the axis), {ways[1]} (padded with zeros), or give {name}=..."
+        return problem, f"give {name}=..., or write `{name}` in another operand"
+    options = [f"`{print_window(window, padding)}`" for padding in (Padding.VALID, Padding.SAME)]
+    return (
+        problem,
+        f"write {options[0]} (windows inside the axis), {options[1]} (padded with zeros), or give {name}=...",
+    )

@@ -198,7 +198,7 @@ class Block:
         return f"<block {self.label}: {state}>"
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        raise CodeError("blocks cannot be copied or pickled; save their parameters with oc.save")
+        raise CodeError("blocks cannot be copied or pickled; read their parameters, as in ctx[p]")
 
 
 class BlockFunction:

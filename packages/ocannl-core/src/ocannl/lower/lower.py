@@ -59,7 +59,7 @@ TRUE_NEUTRAL = (ADD, MUL, MAX, MIN)  # `neutral op e` equals `e`; for `and` and 
 
 def lower(code: comp.Comp, name: str) -> Proc:
     """Lowers a computation to a program called `name`; raises `CodeError` if it is malformed."""
-    routine = _Routine(code)
+    routine = _Lowerer(code)
     body: list[Stmt] = []
     stack: list[comp.Comp] = [code]
     while stack:
@@ -100,7 +100,7 @@ class _RenamedLoops:
         return self.renamed[sym]
 
 
-class _Routine:
+class _Lowerer:
     """The state shared by all statements of a program: names, buffers and static symbols."""
 
     def __init__(self, code: comp.Comp) -> None:
@@ -205,7 +205,7 @@ class _Routine:
                 if outside is not None:
                     for index, size in zip(indices, buf.shape, strict=True):
                         cond = cond & bounds_condition(index, size)
-                return types.guarded(Load(Ref(self._add_buf(buf), indices)), cond, outside or 0)
+                return types.guarded_load(Load(Ref(self._add_buf(buf), indices)), cond, outside or 0)
             case comp.Number():
                 return value
             case comp.Index(index):

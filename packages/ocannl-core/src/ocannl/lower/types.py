@@ -175,7 +175,7 @@ def apply(op: Op, operands: Sequence[Operand]) -> Apply:
     return Apply(op, tuple(cast(o, kind) for o in operands))
 
 
-def guarded(load: Load, cond: Cond, outside: float) -> Expr:
+def guarded_load(load: Load, cond: Cond, outside: float) -> Expr:
     """Builds a load guarded by `cond`, with the value `outside` elsewhere, which narrow types may not represent."""
     if cond.is_true:
         return load

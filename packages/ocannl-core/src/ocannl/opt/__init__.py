@@ -1,1 +1,1 @@
-"""Proc -> Proc: everything that may change a program but not its results. `pipeline` is the table of passes."""
+"""The optimizer: passes from `Proc` to `Proc` that preserve results. `pipeline` is the table of passes."""

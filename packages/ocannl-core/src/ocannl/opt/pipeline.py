@@ -75,7 +75,7 @@ def passes(
         Pass("recompute_attention", recompute_attention, when=c.wants_online_softmax),  # before weights are consumed
         Pass("online_softmax", online_softmax, when=c.wants_online_softmax),  # before loop fusion does
         Pass("fuse_outer_loops", lambda proc: fuse_outer_loops(proc, c), when=fuses),  # strides are final
-        Pass("split_reductions", lambda proc: split_reductions(proc, lanes=c.grid_threads), when=splits),
+        Pass("split_reductions", lambda proc: split_reductions(proc, grid_threads=c.grid_threads), when=splits),
         Pass("schedule", lambda proc: schedule(proc, c, choose(proc)), when=c.wants_schedule),
         Pass("eliminate_common_subexpressions", eliminate_common_subexpressions, when=fuses),  # of scheduled statements
         Pass("prefetch", lambda proc: prefetch(proc, threshold), when=c.wants_schedule),  # vectors are chosen

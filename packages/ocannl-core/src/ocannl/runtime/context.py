@@ -306,7 +306,7 @@ class Context:
         return f"<context on {self.backend.name}:{self.device.ordinal}>"
 
     def __reduce__(self) -> str:
-        raise CodeError("a context is bound to memory of this process; use oc.save and oc.load for what is in it")
+        raise CodeError("a context is bound to memory of this process; read the values of tensors, as in ctx[t]")
 
 
 def _is_tensor(value: object) -> bool:

@@ -63,7 +63,7 @@ MAX_NAMED_ARRAYS = 3  # in the name of a nest
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ProfileRow:
     """Measurements of a loop nest or a part of one, named after the arrays it writes, with the heading above it."""
 
     name: str
@@ -101,7 +101,7 @@ class Profile:
     backend: str
     calls: int
     call_ns: int
-    rows: tuple[Row, ...]
+    rows: tuple[ProfileRow, ...]
     spans: tuple[Span, ...]
 
     @property
@@ -362,9 +362,9 @@ def _restored(context: Context, nodes: Iterable[TNode]) -> Iterator[None]:
         context.queue.synchronize()
 
 
-def _row(member: MeasuredNest, durations_ns: Sequence[int]) -> Row:
+def _row(member: MeasuredNest, durations_ns: Sequence[int]) -> ProfileRow:
     read, written = traffic(member.body)
     middle = round(median(durations_ns))
-    return Row(
+    return ProfileRow(
         member.name, member.heading, len(durations_ns), middle, min(durations_ns), sum(durations_ns), read, written
     )  # fmt: skip

@@ -16,7 +16,7 @@ from ocannl.base.log import logger
 from ocannl.ir.tnode import Decision, TNode
 from ocannl.runtime.arrays import Resident
 from ocannl.runtime.context import Context, node_of
-from ocannl.runtime.profile import Profile, Row, Span
+from ocannl.runtime.profile import Profile, ProfileRow, Span
 from ocannl.runtime.program import Stages
 
 _log = logger("runtime.transfer")
@@ -115,7 +115,7 @@ class Transfer:
             spans.append(Span(0, start - began, perf_counter_ns() - start))
         durations = [span.duration_ns for span in spans]
         size, typical = self._size_bytes, int(median(durations))
-        row = Row(self._node.label, "transfer", calls, typical, min(durations), sum(durations), size, size)
+        row = ProfileRow(self._node.label, "transfer", calls, typical, min(durations), sum(durations), size, size)
         return Profile(self.name, self._destination.backend.name, calls, typical, (row,), tuple(spans))
 
     def __repr__(self) -> str:

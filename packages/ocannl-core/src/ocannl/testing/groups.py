@@ -128,7 +128,7 @@ def _arranged(random: Random, plan: TilePlan) -> TilePlan:
     return replace(made, strip=random.choice([None, *some]))
 
 
-def realized(proc: Proc, group: FusionGroup, plan: Plan) -> Proc:
+def with_scheduled_group(proc: Proc, group: FusionGroup, plan: Plan) -> Proc:
     """The routine `proc`, which is this group, with its loops as planned; copies that it needs have theirs as they
     are."""
     names = Namer(bound_names(proc))

@@ -73,7 +73,7 @@ def drawn(
         "hoist_parallel_loop": lambda proc: hoist_parallel_loop(proc, target, 2, 0, 1e9),
         "pad_rows": lambda proc: pad_rows(proc, random.choice((4, 16, 64))),
         "schedule": lambda proc: schedule_with(proc, lambda group, shared: any_plan(random, group, target, shared)),
-        "fuse_outer_loops": lambda proc: fuse_outer_loops(proc, target, far_bytes=0),
+        "fuse_outer_loops": lambda proc: fuse_outer_loops(proc, target, min_bytes_saved=0),
         "prefetch": lambda proc: fetched(random, proc),
         "use_nontemporal_stores": lambda proc: use_nontemporal_stores(proc, random.choice((0, 1000)), random.choice((0, 100))),
         "parallelize": lambda proc: parallelize(proc, 1, random.choice((1, 10, 100))),

@@ -135,13 +135,13 @@ class Operators(Methods):
         raise CodeError("a tensor is no index; x[n] takes an int or a static symbol (oc.symbol)")
 
     def __copy__(self) -> NoReturn:
-        raise CodeError("tensors cannot be copied; share them, or save values with oc.save")
+        raise CodeError("tensors cannot be copied; share them, or read values, as in ctx[t]")
 
     def __deepcopy__(self, memo: object) -> NoReturn:
-        raise CodeError("tensors cannot be copied; share them, or save values with oc.save")
+        raise CodeError("tensors cannot be copied; share them, or read values, as in ctx[t]")
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise CodeError("tensors cannot be pickled; save values with oc.save")
+        raise CodeError("tensors cannot be pickled; read values, as in ctx[t]")
 
     @property
     def T(self) -> Tensor:

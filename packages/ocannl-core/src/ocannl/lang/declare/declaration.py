@@ -10,7 +10,7 @@ from typing import Any
 from ocannl.base.errors import CodeError, DtypeError
 from ocannl.infer.explain import Line, table
 from ocannl.infer.logic import Logic
-from ocannl.infer.reasons import said
+from ocannl.infer.reasons import described
 from ocannl.ir.precision import Precision, precision
 from ocannl.lang.declare.axes import logic_of
 from ocannl.lang.declare.conditions import Arguments, Condition
@@ -147,4 +147,4 @@ def _explanation_line(name: str, value: Any) -> Line:
         return name, repr(value), ""
     shape = value.handle
     description = f"{value.label}: {shape.known or '(no axes)'} {value.typing.current}"
-    return name, description, said(shape.provenance.role, shape.provenance.where)
+    return name, description, described(shape.provenance.role, shape.provenance.where)

@@ -25,7 +25,7 @@ from ocannl.lang.ops.index_tensors import indices
 from ocannl.lang.ops.indexing import OUTPUT, axis_count
 from ocannl.lang.ops.reduced_axes import ReducedAxes, axes_to_reduce
 
-OUTPUT_AXIS = Logic("walk along the output axis", parse("...|...->n => ...|...->"), (EQUAL,), asks=False)
+OUTPUT_AXIS = Logic("walk along the output axis", parse("...|...->n => ...|...->"), (EQUAL,), needs_axes=False)
 
 
 def single_axis(x: object, spec: str | None, names: dict[str, Any], title: str) -> tuple[ReducedAxes, str]:

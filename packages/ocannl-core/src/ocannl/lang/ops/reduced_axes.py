@@ -24,8 +24,8 @@ from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.core.terms import Term
 from ocannl.lang.ops.einsum import einsum_text, refuse_concat
 
-ALL_AXES = Logic("total", parse("...|...->... => "), (EQUAL,), asks=False)
-OUTPUT_ROW = Logic("reduction of the output row", parse("...|...->... => ...|...->"), (EQUAL,), asks=False)
+ALL_AXES = Logic("total", parse("...|...->... => "), (EQUAL,), needs_axes=False)
+OUTPUT_ROW = Logic("reduction of the output row", parse("...|...->... => ...|...->"), (EQUAL,), needs_axes=False)
 
 Formula = Callable[..., Term]
 
@@ -58,7 +58,7 @@ class ReducedAxes:
         """Applies `formula` to a tensor with the axes of the operand and, broadcasting, one with the remaining axes."""
         spec = self.logic.spec
         combined = Spec((*spec.operands, spec.result), spec.operands[0])
-        logic = Logic(self.logic.name, combined, (EQUAL, EQUAL), asks=self.logic.asks)
+        logic = Logic(self.logic.name, combined, (EQUAL, EQUAL), needs_axes=self.logic.needs_axes)
         return apply(contraction(title, logic, formula, None, sizes=self.sizes), [full, reduced])
 
 

@@ -37,7 +37,7 @@ from ocannl.lang.ops.initializers import full
 from ocannl.lang.ops.primitives import PRIMITIVES
 
 _NO_AXES: dict[str, Any] = {"batch": [], "input": [], "output": []}
-_DRAW_LOGIC = Logic("draw", parse("...|...->...; 0; 1; 2; 3; 4; => ...|...->..."), (EQUAL,) * 7, asks=False)
+_DRAW_LOGIC = Logic("draw", parse("...|...->...; 0; 1; 2; 3; 4; => ...|...->..."), (EQUAL,) * 7, needs_axes=False)
 _COUNT_CALLS = Operation(
     "calls", Logic("count", Spec((), ShapeSpec()), ()), lambda s: s.result().write(ADD, False, 1), None, kind=uint32
 )

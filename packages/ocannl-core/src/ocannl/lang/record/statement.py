@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from ocannl.base.errors import CodeError, ShapeError
 from ocannl.infer.logic import Logic
-from ocannl.infer.project import project_again
-from ocannl.infer.shape import finish, related
+from ocannl.infer.project import project_inferred
+from ocannl.infer.shape import finish, add_relation
 from ocannl.infer.terms import Provenance
 from ocannl.ir.assign import Assign, Number, Origin, Piece
 from ocannl.ir.index import Affine
@@ -52,7 +52,7 @@ class Statement:
         self.explicit_projections = explicit_projections
         provenance = Provenance(lambda: lhs.label, "assigned", self.text, where)
         if explicit_projections is None:
-            self.relation = related(logic, [t.emit() for t in operands], lhs.emit(), provenance, sizes=sizes)
+            self.relation = add_relation(logic, [t.emit() for t in operands], lhs.emit(), provenance, sizes=sizes)
         _name_state(lhs, operands)
 
     def text(self) -> str:
@@ -77,7 +77,7 @@ class Statement:
 
     def _projections(self) -> Projections:
         if self.explicit_projections is None:
-            return project_again(self.relation)
+            return project_inferred(self.relation)
         all_dims = (self.explicit_projections.result_dims, *self.explicit_projections.operand_dims)
         tensors = (self.lhs, *self.operands)
         if len(all_dims) != len(tensors):

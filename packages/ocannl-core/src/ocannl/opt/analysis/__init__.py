@@ -1,1 +1,1 @@
-"""TODO."""
+"""Analyses of loop nests, shared by the passes: dependences, fusion groups, conditions, costs."""

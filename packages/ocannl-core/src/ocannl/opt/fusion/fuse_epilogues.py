@@ -1,25 +1,25 @@
-"""Lets a nest take over, cell by cell, what others do with its results."""
+"""Fuses pointwise consumers into their producer as an epilogue (producer-consumer loop fusion)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from ocannl.ir.index import TRUE, Affine, Sym
-from ocannl.ir.loops import AccessMode, Cast, Expr, MemorySpace, Let, Load, Const, Proc, Ref, Stmt, Store, Update, Var
-from ocannl.ir.names import Namer
 from ocannl.ir.accesses import storage
+from ocannl.ir.index import TRUE, Affine, Sym
+from ocannl.ir.loops import AccessMode, Cast, Const, Expr, Let, Load, MemorySpace, Proc, Ref, Stmt, Store, Update, Var
+from ocannl.ir.names import Namer
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.cost import cost
 from ocannl.opt.analysis.dependences import AccessIndex
 from ocannl.opt.analysis.fusion_group import FusionGroup, group_of_nest
 from ocannl.opt.analysis.initial_stores import InitialStores
-from ocannl.opt.analysis.nests import AccessTable, bound_names, nest_of, accessed_buffers
+from ocannl.opt.analysis.nests import AccessTable, accessed_buffers, bound_names, nest_of
 from ocannl.opt.analysis.substitution import map_expr
 
 
 def fuse_epilogues(proc: Proc) -> Proc:
-    """Makes one group of a fill and the sum that meets it, and of what is done with each cell afterwards.
+    """Makes one group of an initial store, the reduction that updates it, and the pointwise operations on the result.
 
         proc step                        proc step
           y : f32[5]    arena              w : f32[5,7]  in
@@ -33,156 +33,168 @@ def fuse_epilogues(proc: Proc) -> Proc:
           for i_3 in 0..5:
             z[i_3] = tanh(y[i_3])
 
-    Either nest goes to the place of the other one, if nothing between them minds. What nobody else reads is not stored.
+    Either nest moves next to the other if no statement between them conflicts. Stores that are never read are removed.
     """
-    return _Fusion(proc).result()
+    return _EpilogueFusion(proc).result()
 
 
-class _Fusion:
-    __slots__ = ("groups", "names", "places", "proc", "stmts")
+class _EpilogueFusion:
+    __slots__ = ("groups", "names", "accesses", "proc", "stmts")
 
     def __init__(self, proc: Proc) -> None:
         self.proc = proc
         self.names = Namer(bound_names(proc))
         self.stmts: list[Stmt | None] = list(proc.body)
-        self.groups: dict[int, FusionGroup] = {}  # by place
-        starts = InitialStores(AccessTable(proc.body))
-        for at, stmt in enumerate(proc.body):
+        self.groups: dict[int, FusionGroup] = {}  # by position
+        initial_stores = InitialStores(AccessTable(proc.body))
+        for position, stmt in enumerate(proc.body):
             nest = nest_of(stmt)
             if nest is None:
                 continue
-            start = starts.initial_store(at, nest)
-            starts.record(at, nest)
-            group = group_of_nest(nest, self.names, start.value if start is not None else None)
+            initial = initial_stores.initial_store(position, nest)
+            initial_stores.record(position, nest)
+            group = group_of_nest(nest, self.names, initial.value if initial is not None else None)
             if group is None:
                 continue
-            self.groups[at] = group
-            if group.reductions:  # which begin with what the fill had, or with what was there
-                self.stmts[at] = group.stmt()
-            if start is not None:
-                self.stmts[start.position] = None
-                self.groups.pop(start.position, None)
-        self.places = AccessIndex(self.stmts)
+            self.groups[position] = group
+            if group.reductions:  # they start from the initial store, or from the cells' values
+                self.stmts[position] = group.stmt()
+            if initial is not None:
+                self.stmts[initial.position] = None
+                self.groups.pop(initial.position, None)
+        self.accesses = AccessIndex(self.stmts)
 
     def result(self) -> Proc:
-        for at in sorted(self.groups):
-            self.absorb(at)
-        for at, group in self.groups.items():
-            left = self.swept(group)
-            if left.epilogue != group.epilogue or len(group.epilogue) > 1 or group.reductions:
-                self.stmts[at] = left.stmt() if left.writes else None
+        for position in sorted(self.groups):
+            self.try_fuse(position)
+        for position, group in self.groups.items():
+            live = self.without_dead_stores(group)
+            if live.epilogue != group.epilogue or len(group.epilogue) > 1 or group.reductions:
+                self.stmts[position] = live.stmt() if live.writes else None
         body = tuple([stmt for stmt in self.stmts if stmt is not None])
-        used = {buf for stmt in body for some in accessed_buffers(stmt) for buf in some}
+        used = {buf for stmt in body for buffers in accessed_buffers(stmt) for buf in buffers}
         return replace(self.proc, body=body, bufs=tuple([buf for buf in self.proc.bufs if buf in used]))
 
-    def absorb(self, at: int) -> None:
-        """Makes this group a part of those that it reads from, if there are some that can take it."""
+    def try_fuse(self, at: int) -> None:
+        """Fuses this group into the latest producer of its operands that allows it, and repeats that with the result."""
         group = self.groups[at]
         if group.reductions or not group.cond.is_true:
             return
-        makers = {self.places.reaching_write(ref.buf, at) for ref in group.reads}  # an older one could not move past it
-        for maker in sorted(makers & self.groups.keys(), reverse=True):
-            whole = joined(self.groups[maker], group, self.names)
-            if whole is None:
+        producers = {
+            self.accesses.reaching_write(ref.buf, at) for ref in group.reads
+        }  # an earlier write could not move past it
+        for producer in sorted(producers & self.groups.keys(), reverse=True):
+            fused = fused_groups(self.groups[producer], group, self.names)
+            if fused is None:
                 continue
-            if (met := self.places.common_position(maker, at)) is None:
+            if (merged := self.accesses.common_position(producer, at)) is None:
                 continue
-            place, gone = met
-            self.groups[place] = whole
-            del self.groups[gone]
-            self.stmts[gone] = None
-            self.places.merge(gone, place)
-            self.places.narrow_reads(place, whole)
-            self.absorb(place)
+            position, absorbed = merged
+            self.groups[position] = fused
+            del self.groups[absorbed]
+            self.stmts[absorbed] = None
+            self.accesses.merge(absorbed, position)
+            self.accesses.narrow_reads(position, fused)
+            self.try_fuse(position)
             return
 
-    def swept(self, group: FusionGroup) -> FusionGroup:
-        """Without stores of what nobody reads."""
+    def without_dead_stores(self, group: FusionGroup) -> FusionGroup:
+        """The group without dead stores."""
 
         def is_dead(stmt: Stmt) -> bool:
             if not isinstance(stmt, Store) or stmt.ref.buf.access is not AccessMode.TEMP:
                 return False
-            return not self.places.is_read(stmt.ref.buf)
+            return not self.accesses.is_read(stmt.ref.buf)
 
         return replace(group, epilogue=tuple([stmt for stmt in group.epilogue if not is_dead(stmt)]))
 
 
-# --------------------------------------------------------------------------------------------------------- two groups
+# --------------------------------------------------------------------------------------------------------- pairs of groups
 
 
-def joined(first: FusionGroup, then: FusionGroup, names: Namer) -> FusionGroup | None:
-    """Both as one group, where each iteration of the second follows on one of the first alone."""
-    if not first.cond.is_true or not then.cond.is_true or then.reductions:
+def fused_groups(first: FusionGroup, second_group: FusionGroup, names: Namer) -> FusionGroup | None:
+    """One group that executes each iteration of the second after the equal one of the first; None if that is illegal, or
+    if the result exceeds the limits of the machine model."""
+    if not first.cond.is_true or not second_group.cond.is_true or second_group.reductions:
         return None
-    values = _matched(first, then)
+    values = _match_loops(first, second_group)
     if values is None:
         return None
-    second = replace(then.substituted(values), loops=first.loops)
-    tail = second.epilogue
-    if not _meet_only_here(first, second):
+    second = replace(second_group.substituted(values), loops=first.loops)
+    consumer_stmts = second.epilogue
+    if not _has_only_zero_distance_dependences(first, second):
         return None
-    wanted = set(second.reads)
-    begin: list[Let | Store | Update] = []
-    known: dict[Ref, Expr] = {}
+    consumed = set(second.reads)
+    producer_stmts: list[Let | Store | Update] = []
+    stored: dict[Ref, Expr] = {}
     for stmt in first.epilogue:
-        if isinstance(stmt, Store) and stmt.ref in wanted:
-            if not _stays(stmt.value):
+        if isinstance(stmt, Store) and stmt.ref in consumed:
+            if not _is_cheap_and_stable(stmt.value):
                 let = Let(names(stmt.ref.buf.name), stmt.value)
-                begin.append(let)
+                producer_stmts.append(let)
                 stmt = replace(stmt, value=Var(let.name, stmt.value.precision))
-            known[stmt.ref] = stmt.value
+            stored[stmt.ref] = stmt.value
         elif isinstance(stmt, Update):
-            known.pop(stmt.ref, None)
-        begin.append(stmt)
-    whole = FusionGroup(first.loops, TRUE, first.reductions, (*begin, *_forwarded(tail, known)))
-    arrays = {ref.buf for ref in (*whole.reads, *whole.writes)}
+            stored.pop(stmt.ref, None)
+        producer_stmts.append(stmt)
+    fused = FusionGroup(
+        first.loops, TRUE, first.reductions, (*producer_stmts, *_forward_stores(consumer_stmts, stored))
+    )
+    arrays = {ref.buf for ref in (*fused.reads, *fused.writes)}
     if len(arrays) > machine.MAX_EPILOGUE_STREAMS:
         return None
-    return whole if sum(cost(value).nodes for value in whole.values) <= machine.MAX_EPILOGUE_NODES else None
+    return fused if sum(cost(value).nodes for value in fused.values) <= machine.MAX_EPILOGUE_NODES else None
 
 
-def _stays(value: Expr) -> bool:
-    """Whether it costs next to nothing, and is the same in all of the tail."""
+def _is_cheap_and_stable(value: Expr) -> bool:
+    """Whether the value is trivial to recompute and cannot change within the epilogue."""
     while isinstance(value, Cast):
         value = value.value
     return isinstance(value, Var | Const) or (isinstance(value, Load) and value.ref.buf.space is MemorySpace.LOCAL)
 
 
-def _forwarded(tail: Iterable[Let | Store | Update], known: dict[Ref, Expr]) -> Iterator[Let | Store | Update]:
-    """The statements with values in place of cells that have just been stored, until these change."""
-    for stmt in tail:
-        value = map_expr(stmt.value, lambda node: known.get(node.ref, node) if isinstance(node, Load) else node)
+def _forward_stores(
+    epilogue: Iterable[Let | Store | Update], stored: dict[Ref, Expr]
+) -> Iterator[Let | Store | Update]:
+    """Store-to-load forwarding: replaces loads of cells by the stored values, until the cells are overwritten."""
+    for stmt in epilogue:
+        value = map_expr(stmt.value, lambda node: stored.get(node.ref, node) if isinstance(node, Load) else node)
         yield replace(stmt, value=value)
         if not isinstance(stmt, Let):
-            known.pop(stmt.ref, None)
+            stored.pop(stmt.ref, None)
 
 
-def _matched(first: FusionGroup, then: FusionGroup) -> dict[Sym, Affine] | None:
-    """Values for the loops of the second group, from cells of the first one that it reads: one loop for each of its."""
-    if len(first.loops) != len(then.loops):
+def _match_loops(first: FusionGroup, second: FusionGroup) -> dict[Sym, Affine] | None:
+    """Maps the loop symbols of the second group one-to-one to those of the first, by the cells that pass between them."""
+    if len(first.loops) != len(second.loops):
         return None
     written = {ref.buf: ref for ref in first.writes}
-    pairs: dict[Sym, Sym] = {}
-    for ref in then.reads:
+    loop_pairs: dict[Sym, Sym] = {}
+    for ref in second.reads:
         if ref.buf not in written:
             continue
-        for mine, its in zip(written[ref.buf].indices, ref.indices, strict=True):
-            one, other = mine.only_sym, its.only_sym
-            if one is None or other is None:
-                if mine != its:
+        for write_index, read_index in zip(written[ref.buf].indices, ref.indices, strict=True):
+            first_sym, second_sym = write_index.only_sym, read_index.only_sym
+            if first_sym is None or second_sym is None:
+                if write_index != read_index:
                     return None
-            elif (one.lo, one.hi) != (other.lo, other.hi) or pairs.setdefault(other, one) is not one:
+            elif (first_sym.lo, first_sym.hi) != (second_sym.lo, second_sym.hi) or loop_pairs.setdefault(
+                second_sym, first_sym
+            ) is not first_sym:
                 return None
-    if set(pairs) != set(then.syms) or set(pairs.values()) != set(first.syms):
+    if set(loop_pairs) != set(second.syms) or set(loop_pairs.values()) != set(first.syms):
         return None
-    return {its: Affine.of(mine) for its, mine in pairs.items()}
+    return {read_index: Affine.of(write_index) for read_index, write_index in loop_pairs.items()}
 
 
-def _meet_only_here(first: FusionGroup, second: FusionGroup) -> bool:
-    """Whether cells that one writes and the other touches are those of the same iteration."""
-    for mine, its in ((first.writes, [*second.reads, *second.writes]), (second.writes, [*first.reads, *first.writes])):
-        for ref in mine:
-            for other in its:
-                if storage(ref.buf) == storage(other.buf) and other != ref:
+def _has_only_zero_distance_dependences(first: FusionGroup, second: FusionGroup) -> bool:
+    """Whether all dependences between the groups are within one iteration (dependence distance zero)."""
+    for written, accessed in (
+        (first.writes, [*second.reads, *second.writes]),
+        (second.writes, [*first.reads, *first.writes]),
+    ):
+        for write in written:
+            for access in accessed:
+                if storage(write.buf) == storage(access.buf) and access != write:
                     return False
     return True

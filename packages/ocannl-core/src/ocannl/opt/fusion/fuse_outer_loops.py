@@ -1,4 +1,4 @@
-"""Lets groups share outer loops, so that what they hand to each other is no longer than a row."""
+"""Loop fusion: fuses the outer loops of producers and consumers, so that intermediate arrays shrink to one row."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from math import inf, prod
 
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import TRUE, Affine, Sym
-from ocannl.ir.loops import AccessMode, Body, Buf, Expr, For, MemorySpace, Load, Local, Proc, Ref, Stmt, loop
+from ocannl.ir.loops import AccessMode, Body, Buf, Expr, For, Load, Local, MemorySpace, Proc, Ref, Stmt, loop
 from ocannl.ir.names import Namer
 from ocannl.ir.stack import MAX_ROW_BYTES
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.dependences import AccessIndex
 from ocannl.opt.analysis.fusion_group import FusionGroup, group_of, is_matmul_like, local_buffer
-from ocannl.opt.analysis.nests import wrap_in_loops, is_parallel_loop, is_full, loads, bound_names
+from ocannl.opt.analysis.nests import bound_names, is_full, is_parallel_loop, loads, wrap_in_loops
 from ocannl.opt.analysis.substitution import map_statements, substitute_statements
-from ocannl.opt.fusion.fuse_row_reductions import carried, in_parts
-from ocannl.opt.fusion.loop_dependences import Row, are_dependent, equal_loops, within
-from ocannl.opt.parallel.split_reductions import parts_of
+from ocannl.opt.fusion.fuse_row_reductions import fused_row_reduction, with_partial_sums
+from ocannl.opt.fusion.loop_dependences import FusedNest, are_dependent, equal_loops, inner_groups
+from ocannl.opt.parallel.split_reductions import choose_part_count
 from ocannl.opt.schedule.plan.cost_model import best_tile
 from ocannl.opt.schedule.plan.register_tiles import tiling_problem
 
 
-def fuse_outer_loops(proc: Proc, capabilities: Capabilities, far_bytes: int | None = None) -> Proc:
-    """Puts a group under the outer loops of another that it follows on, as a softmax on its maximum.
+def fuse_outer_loops(proc: Proc, capabilities: Capabilities, min_bytes_saved: int | None = None) -> Proc:
+    """Fuses the outer loops of a consumer with those of its producer, as those of a softmax with those of its maximum.
 
         proc step                           proc step
           s : f32[4]     arena                x : f32[4,64]  in
@@ -40,207 +40,236 @@ def fuse_outer_loops(proc: Proc, capabilities: Capabilities, far_bytes: int | No
             for n in 0..64:                     for n in 0..64:
               y[k, n] = x[k, n] / s[k]            y[i_2, n] = x[i_2, n] / s_2
 
-    The loops that are shared are those that every cell they have in common tells. A group whose tiles need them for
-    themselves, such as most products of matrices, stays alone. Where threads share the rows, a sum over the very rows
-    that others go through, such as the gradient of a gain, is taken along in parts, which are the same whatever the
-    number of threads.
+    Two groups share the loops along which all dependences between them have distance zero. Fusion that slows register
+    tiles down, as in most matrix products, is rejected by the cost model. On CPUs, a reduction over the rows of a fused
+    nest, such as the gradient of a gain, joins the nest as partial sums, whose number does not depend on the number of
+    threads. A temporary that only the fused nest accesses is contracted to one row on the stack.
+
+    `min_bytes_saved` is the number of bytes that a row reduction must reuse from the nest that it joins.
     """
     if not (capabilities.vector_bytes or capabilities.wants_fusion_groups):
         return proc
-    return _Sharing(proc, capabilities, machine.MIN_BYTES_SAVED if far_bytes is None else far_bytes).result()
+    return _OuterLoopFusion(
+        proc, capabilities, machine.MIN_BYTES_SAVED if min_bytes_saved is None else min_bytes_saved
+    ).result()
 
 
-class _Sharing:
-    def __init__(self, proc: Proc, capabilities: Capabilities, far_bytes: int) -> None:
+class _OuterLoopFusion:
+    def __init__(self, proc: Proc, capabilities: Capabilities, min_bytes_saved: int) -> None:
         self.proc, self.capabilities, self.names = proc, capabilities, Namer(bound_names(proc))
-        self.far_bytes = far_bytes
+        self.min_bytes_saved = min_bytes_saved
         self.stmts: list[Stmt | None] = list(proc.body)
-        self.places = AccessIndex(self.stmts)
-        self.rows: dict[int, Row] = {}
-        self.alone: dict[Row, float] = {}  # cycles of rows as they are
-        for at, stmt in enumerate(proc.body):
+        self.accesses = AccessIndex(self.stmts)
+        self.nests: dict[int, FusedNest] = {}
+        self.unfused_cache: dict[FusedNest, float] = {}  # cycles before fusion
+        for position, stmt in enumerate(proc.body):
             group = group_of(stmt, self.names)
             if group is not None and group.cond.is_true and all(map(is_full, group.loops)):
-                self.rows[at] = Row(group.loops, (replace(group, loops=()),))
+                self.nests[position] = FusedNest(group.loops, (replace(group, loops=()),))
 
     def result(self) -> Proc:
-        for at in sorted(self.rows):
-            self.attach(at)
-        self.give_up()
-        for at in [] if self.capabilities.wants_fusion_groups else sorted(self.rows):
-            if len(self.rows[at].members) == 1:
-                self.carry(at)
+        for position in sorted(self.nests):
+            self.try_fuse(position)
+        self.undo_hoisting()
+        for position in [] if self.capabilities.wants_fusion_groups else sorted(self.nests):
+            if len(self.nests[position].members) == 1:
+                self.fuse_row_reduction(position)
         local: set[Buf] = set()
-        parts: list[Buf] = []
+        partial_sums: list[Buf] = []
         body: list[Stmt] = []
-        for at, stmt in enumerate(self.stmts):
-            row = self.rows.get(at)
-            if row is not None and len(row.members) > 1:
-                built, mine, more = self.built(at, row)
-                local |= mine
-                parts += more
+        for position, stmt in enumerate(self.stmts):
+            nest = self.nests.get(position)
+            if nest is not None and len(nest.members) > 1:
+                built, localized, partial_sum_bufs = self.build_nest(position, nest)
+                local |= localized
+                partial_sums += partial_sum_bufs
                 body += built
             elif stmt is not None:
                 body.append(stmt)
-        bufs = (*(buf for buf in self.proc.bufs if buf not in local), *parts)
+        bufs = (*(buf for buf in self.proc.bufs if buf not in local), *partial_sums)
         return replace(self.proc, body=tuple(body), bufs=bufs)
 
-    # ------------------------------------------------------------------------------------------------------- the search
+    # ------------------------------------------------------------------------------------------------------- search
 
-    def attach(self, at: int) -> None:
-        row = self.rows[at]
-        makers = {self.places.reaching_write(ref.buf, at) for ref in row.reads}
-        for maker in sorted(makers & self.rows.keys(), reverse=True):
-            if (met := self.places.common_position(maker, at)) is None:
+    def try_fuse(self, consumer_position: int) -> None:
+        consumer = self.nests[consumer_position]
+        producers = {self.accesses.reaching_write(ref.buf, consumer_position) for ref in consumer.reads}
+        for producer in sorted(producers & self.nests.keys(), reverse=True):
+            if (merged := self.accesses.common_position(producer, consumer_position)) is None:
                 continue
-            if (whole := self.together(self.rows[maker], row)) is None:
+            if (fused_nest := self.fused(self.nests[producer], consumer)) is None:
                 continue
-            place, gone = met
-            self.rows[place] = whole
-            del self.rows[gone]
-            self.stmts[gone] = None
-            self.places.merge(gone, place)
+            position, absorbed = merged
+            self.nests[position] = fused_nest
+            del self.nests[absorbed]
+            self.stmts[absorbed] = None
+            self.accesses.merge(absorbed, position)
             return
 
-    def give_up(self) -> None:
-        """Loops that `hoist_parallel_loop` has put outside are as any others where rows have left hardly any to share them."""
+    def undo_hoisting(self) -> None:
+        """Makes hoisted parallel loops ordinary ones if, after fusion, too few nests are left to share them."""
         if not 0 < sum(stmt is not None and is_parallel_loop(stmt) for stmt in self.stmts) < machine.MIN_SHARING_NESTS:
             return
-        for at, row in self.rows.items():
-            self.rows[at] = replace(row, loops=tuple([replace(loop, parallel_chunk=0) for loop in row.loops]))
+        for position, nest in self.nests.items():
+            self.nests[position] = replace(nest, loops=tuple([replace(loop, parallel_chunk=0) for loop in nest.loops]))
         self.stmts = [replace(stmt, parallel_chunk=0) if isinstance(stmt, For) else stmt for stmt in self.stmts]
 
-    def carry(self, at: int) -> None:
-        """Has a sum over rows taken along by a nest that goes through them."""
-        row = self.rows[at]
-        group = replace(row.members[0], loops=row.loops)
-        for place in self.places.accessors([ref.buf for ref in row.reads], at):
-            other = self.rows.get(place)
-            if other is None or len(other.members) == 1 or (at < place and are_dependent(other, row)):
+    def fuse_row_reduction(self, source: int) -> None:
+        """Fuses a reduction over rows into a fused nest that iterates over these rows."""
+        nest = self.nests[source]
+        group = replace(nest.members[0], loops=nest.loops)
+        for position in self.accesses.accessors([ref.buf for ref in nest.reads], source):
+            target = self.nests.get(position)
+            if target is None or len(target.members) == 1 or (source < position and are_dependent(target, nest)):
                 continue
-            if any(loop.parallel_chunk for loop in other.loops):
+            if any(loop.parallel_chunk for loop in target.loops):
                 continue
-            if not self.places.can_move_next_to(at, place):
+            if not self.accesses.can_move_next_to(source, position):
                 continue
-            found = carried(other.loops, tuple(other.reads), tuple(other.writes), other.sums, group, self.far_bytes)
-            if found is not None:
-                self.rows[place] = replace(other, sums=(*other.sums, found))
-                del self.rows[at]
-                self.stmts[at] = None
-                self.places.merge(at, place)
+            reduction = fused_row_reduction(
+                target.loops,
+                tuple(target.reads),
+                tuple(target.writes),
+                target.row_reductions,
+                group,
+                self.min_bytes_saved,
+            )
+            if reduction is not None:
+                self.nests[position] = replace(target, row_reductions=(*target.row_reductions, reduction))
+                del self.nests[source]
+                self.stmts[source] = None
+                self.accesses.merge(source, position)
                 return
 
-    def together(self, first: Row, then: Row) -> Row | None:
-        pairs = equal_loops(first, then)
-        one, other = ({loop.sym: loop for loop in row.loops} for row in (first, then))
-        shared = {its: mine for mine, its in pairs.items() if mine in one and its in other}
-        claimed = {loop.sym for row in (first, then) for loop in row.loops if loop.parallel_chunk}
-        if not claimed <= shared.keys() | set(shared.values()):
+    def fused(self, first: FusedNest, second: FusedNest) -> FusedNest | None:
+        pairs = equal_loops(first, second)
+        first_loops, second_loops = ({loop.sym: loop for loop in nest.loops} for nest in (first, second))
+        shared = {
+            second_sym: first_sym
+            for first_sym, second_sym in pairs.items()
+            if first_sym in first_loops and second_sym in second_loops
+        }
+        chunked = {loop.sym for nest in (first, second) for loop in nest.loops if loop.parallel_chunk}
+        if not chunked <= shared.keys() | set(shared.values()):
             return None
         if not shared or prod(sym.extent for sym in shared) < 2:
             return None
         if len(first.members) > 1 and len(shared) < len(first.loops):
             return None
-        if len(then.members) > 1 and len(shared) < len(then.loops):
+        if len(second.members) > 1 and len(shared) < len(second.loops):
             return None
-        values = {its: Affine.of(mine) for its, mine in shared.items()}
-        begin = within(first, set(shared.values()))
-        end = [each.substituted(values) for each in within(then, set(shared))]
-        whole = Row(tuple([one[sym] for sym in one if sym in shared.values()]), (*begin, *end))
-        if not all(whole.are_independent(loop.sym) for loop in whole.loops if loop.parallel_chunk):
+        values = {second_sym: Affine.of(first_sym) for second_sym, first_sym in shared.items()}
+        first_groups = inner_groups(first, set(shared.values()))
+        second_groups = [group.substituted(values) for group in inner_groups(second, set(shared))]
+        fused_nest = FusedNest(
+            tuple([first_loops[sym] for sym in first_loops if sym in shared.values()]), (*first_groups, *second_groups)
+        )
+        if not all(fused_nest.is_parallel_over(loop.sym) for loop in fused_nest.loops if loop.parallel_chunk):
             return None
-        arrays = {ref.buf for ref in (*whole.reads, *whole.writes)}
-        if len(whole.members) > machine.MAX_FUSED_GROUPS or len(arrays) > machine.MAX_FUSED_STREAMS:
+        arrays = {ref.buf for ref in (*fused_nest.reads, *fused_nest.writes)}
+        if len(fused_nest.members) > machine.MAX_FUSED_GROUPS or len(arrays) > machine.MAX_FUSED_STREAMS:
             return None
-        again = {ref.buf for each in whole.members for ref in each.reads if not _mentions(ref, set(shared.values()))}
-        far = sum(buf.nbytes for buf in again if buf.nbytes > machine.MAX_REREAD_BYTES_PER_ROW)
+        reread = {
+            ref.buf for group in fused_nest.members for ref in group.reads if not _mentions(ref, set(shared.values()))
+        }
+        reread_bytes = sum(buf.nbytes for buf in reread if buf.nbytes > machine.MAX_REREAD_BYTES_PER_ROW)
         if self.capabilities.wants_fusion_groups:
-            longest = max(prod(loop.sym.extent for loop in each.loops) for each in whole.members)
+            longest = max(prod(loop.sym.extent for loop in group.loops) for group in fused_nest.members)
             fits = longest <= machine.MAX_REGISTER_ROW
-            handed = {ref.buf for ref in first.writes} & {ref.buf for ref in (*then.reads, *then.writes)}
-            lines = all(_is_line(ref, shared.values()) for ref in (*whole.writes, *whole.reads) if ref.buf in handed)
-            return whole if fits and lines and not far and not any(map(is_matmul_like, whole.members)) else None
-        before = sum(map(self.before, (first, then)))
-        limit = (machine.MAX_FUSION_SLOWDOWN * before - _traffic(whole)) / prod(s.extent for s in shared)
-        cycles = self.cycles(whole.members, limit) + far / machine.MEMORY_BYTES_PER_CYCLE
-        return whole if cycles <= limit else None
+            communicated = {ref.buf for ref in first.writes} & {ref.buf for ref in (*second.reads, *second.writes)}
+            are_vectors = all(
+                _is_vector_per_iteration(ref, shared.values())
+                for ref in (*fused_nest.writes, *fused_nest.reads)
+                if ref.buf in communicated
+            )
+            return (
+                fused_nest
+                if fits and are_vectors and not reread_bytes and not any(map(is_matmul_like, fused_nest.members))
+                else None
+            )
+        unfused = sum(map(self.unfused_cycles, (first, second)))
+        limit = (machine.MAX_FUSION_SLOWDOWN * unfused - _traffic_cycles(fused_nest)) / prod(sym.extent for sym in shared)
+        cycles = self.cycles(fused_nest.members, limit) + reread_bytes / machine.MEMORY_BYTES_PER_CYCLE
+        return fused_nest if cycles <= limit else None
 
-    def before(self, row: Row) -> float:
-        if row not in self.alone:
-            self.alone[row] = self.cycles(within(row, set())) + _traffic(row)
-        return self.alone[row]
+    def unfused_cycles(self, nest: FusedNest) -> float:
+        if nest not in self.unfused_cache:
+            self.unfused_cache[nest] = self.cycles(inner_groups(nest, set())) + _traffic_cycles(nest)
+        return self.unfused_cache[nest]
 
     def cycles(self, groups: tuple[FusionGroup, ...], limit: float = inf) -> float:
-        """More than the limit, but perhaps less than it takes, where it takes more than that."""
+        """Estimated cycles: exact below `limit`, otherwise some lower bound above `limit`."""
         total = 0.0
         for group in groups:
-            subject = tiling_problem(group, self.capabilities)
-            tile = best_tile(subject.nest_shape()) if subject is not None else None
+            problem = tiling_problem(group, self.capabilities)
+            tile = best_tile(problem.nest_shape()) if problem is not None else None
             total += tile.cycles if tile is not None else prod(loop.sym.extent for loop in group.loops)
             if total > limit:
                 break
         return total
 
-    # ------------------------------------------------------------------------------------------------------- the result
+    # ------------------------------------------------------------------------------------------------------- result
 
-    def built(self, at: int, row: Row) -> tuple[Body, set[Buf], list[Buf]]:
-        """The statements, the arrays of which a row of their own is enough, and those of parts of sums."""
-        syms = {loop.sym for loop in row.loops}
-        own: dict[Buf, set[tuple[int, ...]]] = {}  # the axes that a row of it has, in each place
-        taken = 0
-        terms = [ref for each in row.sums for ref in loads(each.term(row.loops))]
-        late = {buf for each in row.sums for buf in each.late}
-        for ref in (*row.writes, *row.reads, *terms):
+    def build_nest(self, position: int, nest: FusedNest) -> tuple[Body, set[Buf], list[Buf]]:
+        """Returns the statements, the arrays contracted to one row (array contraction), and the buffers of partial sums."""
+        syms = {loop.sym for loop in nest.loops}
+        axes_by_buf: dict[Buf, set[tuple[int, ...]]] = {}  # axes that remain per row, for each access
+        stack_bytes = 0
+        terms = [ref for reduction in nest.row_reductions for ref in loads(reduction.term(nest.loops))]
+        epilogue_bufs = {buf for reduction in nest.row_reductions for buf in reduction.epilogue_buffers}
+        for ref in (*nest.writes, *nest.reads, *terms):
             buf = ref.buf
-            if buf.access is not AccessMode.TEMP or buf.space is not MemorySpace.ARENA or buf in late:
+            if buf.access is not AccessMode.TEMP or buf.space is not MemorySpace.ARENA or buf in epilogue_bufs:
                 continue
-            if not self.places.is_sole_accessor(buf, at):
+            if not self.accesses.is_sole_accessor(buf, position):
                 continue
-            own.setdefault(buf, set()).add(tuple([n for n, place in enumerate(ref.indices) if place.only_sym not in syms]))
-        mine: dict[Buf, tuple[Buf, tuple[int, ...]]] = {}
-        for buf, (axes, *others) in own.items():
-            if others or len(axes) == len(buf.shape):
+            axes_by_buf.setdefault(buf, set()).add(
+                tuple([axis for axis, index in enumerate(ref.indices) if index.only_sym not in syms])
+            )
+        contracted: dict[Buf, tuple[Buf, tuple[int, ...]]] = {}
+        for buf, (axes, *conflicting_axes) in axes_by_buf.items():
+            if conflicting_axes or len(axes) == len(buf.shape):
                 continue
-            small = local_buffer(self.names(buf.name), buf.precision, tuple([buf.shape[n] for n in axes]))
-            if taken + small.nbytes <= MAX_ROW_BYTES:
-                taken += small.nbytes
-                mine[buf] = small, axes
+            small = local_buffer(self.names(buf.name), buf.precision, tuple([buf.shape[axis] for axis in axes]))
+            if stack_bytes + small.nbytes <= MAX_ROW_BYTES:
+                stack_bytes += small.nbytes
+                contracted[buf] = small, axes
 
         def cell(ref: Ref) -> Ref:
-            if ref.buf not in mine:
+            if ref.buf not in contracted:
                 return ref
-            small, axes = mine[ref.buf]
-            return Ref(small, tuple([ref.indices[n] for n in axes]))
+            small, axes = contracted[ref.buf]
+            return Ref(small, tuple([ref.indices[axis] for axis in axes]))
 
         def leaf(expr: Expr) -> Expr:
-            return Load(cell(expr.ref)) if isinstance(expr, Load) and expr.ref.buf in mine else expr
+            return Load(cell(expr.ref)) if isinstance(expr, Load) and expr.ref.buf in contracted else expr
 
-        first = row.loops[0].sym
-        many = parts_of(first.extent)
-        part = Sym(self.names(f"{first.name}_part"), 0, many - 1)
-        turn = Sym(self.names(first.name), 0, first.extent // many - 1)
-        parts = [in_parts(each, row.loops, part, self.names) for each in row.sums]
-        members = (*(each.stmt() for each in row.members), *(each.inside for each in parts))
+        outer_sym = nest.loops[0].sym
+        part_count = choose_part_count(outer_sym.extent)
+        part = Sym(self.names(f"{outer_sym.name}_part"), 0, part_count - 1)
+        inner_sym = Sym(self.names(outer_sym.name), 0, outer_sym.extent // part_count - 1)
+        parts = [with_partial_sums(reduction, nest.loops, part, self.names) for reduction in nest.row_reductions]
+        members = (*(group.stmt() for group in nest.members), *(group.inside for group in parts))
         body = map_statements(members, cell, leaf)
-        (stmt,) = wrap_in_loops(row.loops, TRUE, (*(Local(small) for small, _ in mine.values()), *body))
+        (stmt,) = wrap_in_loops(nest.loops, TRUE, (*(Local(small) for small, _ in contracted.values()), *body))
         if parts:
             assert isinstance(stmt, For)
-            value = {first: Affine(((turn.extent, part), (1, turn)), first.lo)}
-            inner = loop(turn, substitute_statements(stmt.body, value), stmt.origin)
-            stmt = loop(part, (*(each.before for each in parts), inner), stmt.origin)
-        return (stmt, *(each.after for each in parts)), set(mine), [each.buf for each in parts]
+            values = {outer_sym: Affine(((inner_sym.extent, part), (1, inner_sym)), outer_sym.lo)}
+            inner = loop(inner_sym, substitute_statements(stmt.body, values), stmt.origin)
+            stmt = loop(part, (*(partial.before for partial in parts), inner), stmt.origin)
+        return (stmt, *(partial.after for partial in parts)), set(contracted), [partial.buf for partial in parts]
 
 
-def _traffic(row: Row) -> float:
-    """Cycles until everything has come or gone once."""
+def _traffic_cycles(row: FusedNest) -> float:
+    """Cycles to transfer each array once between memory and core."""
     return sum(buf.nbytes for buf in {ref.buf for ref in (*row.reads, *row.writes)}) / machine.MEMORY_BYTES_PER_CYCLE
 
 
-def _is_line(ref: Ref, shared: Collection[Sym]) -> bool:
-    """Whether the cells lie along one loop, if any, for each iteration of the shared ones: registers hold such rows."""
-    own = [at for at in ref.indices if not at.is_const and at.only_sym not in shared]
-    return len(own) <= 1 and all(at.only_sym is not None for at in own)
+def _is_vector_per_iteration(ref: Ref, shared: Collection[Sym]) -> bool:
+    """Whether at most one axis varies within an iteration of the shared loops, so that registers can hold the cells."""
+    varying = [index for index in ref.indices if not index.is_const and index.only_sym not in shared]
+    return len(varying) <= 1 and all(index.only_sym is not None for index in varying)
 
 
 def _mentions(ref: Ref, syms: set[Sym]) -> bool:
-    return any(sym in syms for place in ref.indices for sym in place.syms)
+    return any(sym in syms for index in ref.indices for sym in index.syms)

@@ -1,20 +1,18 @@
-"""Sums over the rows that a nest goes through anyway, in parts.
+"""Loop fusion of a nest over rows with reductions over the same rows, as partial sums.
 
-Taking a sum along is fusion of loops, and legal where no dependence between the two is turned round (Kennedy and
-McKinley 1993). Let R be the nest over rows, S the sums that it takes along already, and G another sum. Where they are
-one, R, the terms of S, and the terms of G are executed row by row, in this order; the totals of S and of G, with what
-is done with them, come after the last row, in this order. So
+Fusion is legal if it reverses no dependence (Kennedy and McKinley 1993). Let R be the nest over rows, S the reductions
+fused into it before, and G the reduction to fuse. The fused nest executes R, the terms of S and the terms of G for each
+row, in this order; the epilogues of S and of G run after the last row, in this order. Hence:
 
-- what R does in a row happens before all that G does: if G stood before R, neither may write what the other one
-  touches;
-- the total of G comes after all that R does, as does whatever it reads besides the terms: if G stood behind R, these
-  dependences are kept, be they what they may;
-- a term of G may read what R writes only in cells of its own row: R writes those of later rows later;
-- a term of G may not read the total of a sum in S: it is complete when the last row is through, and not before. That R
-  itself is such a reader is excluded by the first rule. All other dependences go from S to G, which stood behind S, and
-  are kept: terms that G's total overwrites have been read, and totals are written in the old order.
+- All of R in a row precedes G. If G preceded R in the program, neither may write what the other accesses.
+- The epilogue of G, with all its reads besides the terms, follows R. If G followed R in the program, these dependences
+  are preserved.
+- A term of G may read what R writes only in cells of the same row, because R writes those of later rows later.
+- A term of G may not read the result of a reduction in S, which is complete only after the last row. That R reads such
+  a result is excluded by the first rule. All other dependences from S to G are preserved: terms that the result of G
+  overwrites have been read before, and results are written in program order.
 
-Statements that stood between R and G must not mind that either of them moves, see `Places.may_move`.
+Statements between R and G must not depend on the one that moves, see `AccessIndex.can_move_next_to`.
 """
 
 from __future__ import annotations
@@ -24,92 +22,110 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
+from ocannl.ir.accesses import storage
 from ocannl.ir.index import TRUE, Affine, Sym
 from ocannl.ir.loops import Buf, Expr, For, Load, Ref, Stmt, Store
 from ocannl.ir.names import Namer
-from ocannl.ir.accesses import storage
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, local_buffer
 from ocannl.opt.analysis.nests import is_full, loads
 from ocannl.opt.analysis.substitution import substitute
-from ocannl.opt.parallel.split_reductions import parts_of, renamed, room_of
+from ocannl.opt.parallel.split_reductions import choose_part_count, partial_sums_buffer, with_fresh_symbols
 from ocannl.opt.schedule.plan.plain import REASSOCIABLE
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
-    """A group whose sum goes over rows; `syms` are its loops over them, in the order of the rows' own."""
+class RowReduction:
+    """A group whose reduction runs over rows; `syms` are its row loops, in the order of the loops of the nest."""
 
     group: FusionGroup
     syms: tuple[Sym, ...]
 
     @property
-    def sum(self) -> Reduction:
+    def reduction(self) -> Reduction:
         return self.group.reductions[0]
 
     def term(self, loops: Sequence[For]) -> Expr:
-        """What a row adds, in symbols of these loops."""
-        rows = {sym: Affine.of(turn.sym) for sym, turn in zip(self.syms, loops, strict=True)}
-        return substitute(self.sum.update.value, rows)
+        """The term of one row, in symbols of the given loops."""
+        values = {sym: Affine.of(loop.sym) for sym, loop in zip(self.syms, loops, strict=True)}
+        return substitute(self.reduction.update.value, values)
 
     @property
-    def late(self) -> set[Buf]:
-        """What is read or written when all rows are through."""
-        (each,) = self.group.reductions
-        read = {ref.buf for value in (each.init, *(stmt.value for stmt in self.group.epilogue)) for ref in loads(value)}
-        return read | {ref.buf for ref in self.group.writes}
+    def epilogue_buffers(self) -> set[Buf]:
+        """Buffers that are accessed after the last row, by the initial value and the epilogue."""
+        (reduction,) = self.group.reductions
+        read_bufs = {
+            ref.buf for value in (reduction.init, *(stmt.value for stmt in self.group.epilogue)) for ref in loads(value)
+        }
+        return read_bufs | {ref.buf for ref in self.group.writes}
 
 
-def carried(
+def fused_row_reduction(
     loops: Sequence[For],
     reads: Sequence[Ref],
     writes: Sequence[Ref],
-    sums: Sequence[Carried],
+    row_reductions: Sequence[RowReduction],
     group: FusionGroup,
-    far_bytes: int,
-) -> Carried | None:
-    """The group, if its sum can be taken along by a nest that goes through rows by these loops, reads and writes these
-    cells, and takes these sums along: if a row is enough for a row's term, of which a lot is there already."""
+    min_reused_bytes: int,
+) -> RowReduction | None:
+    """The group as a row reduction of the nest with these loops, accesses and row reductions; None if fusion is illegal,
+    or if the terms reuse fewer than the minimum of bytes that the nest accesses."""
     extent = loops[0].sym.extent
-    if len(group.reductions) != 1 or parts_of(extent) < min(machine.MIN_REDUCTION_PARTS, extent):
+    if len(group.reductions) != 1 or choose_part_count(extent) < min(machine.MIN_REDUCTION_PARTS, extent):
         return None
-    (each,) = group.reductions
-    terms = loads(each.update.value)
-    size = prod(sym.extent for sym in group.syms) * each.acc.precision.nbytes
-    if each.update.op not in REASSOCIABLE or not each.cond.is_true or not all(map(is_full, each.loops)):
+    (reduction,) = group.reductions
+    terms = loads(reduction.update.value)
+    result_bytes = prod(sym.extent for sym in group.syms) * reduction.acc.precision.nbytes
+    if reduction.update.op not in REASSOCIABLE or not reduction.cond.is_true or not all(map(is_full, reduction.loops)):
         return None
-    if size > machine.MAX_PARTIAL_SUMS_BYTES:
+    if result_bytes > machine.MAX_PARTIAL_SUMS_BYTES:
         return None
-    if not any(all(ref.stride(s) for s in group.syms + each.syms) for ref in terms):
+    if not any(all(ref.stride(s) for s in group.syms + reduction.syms) for ref in terms):
         return None
     pairs = product((*writes, *reads), terms)
-    syms = next((same for one, its in pairs if (same := _same(loops, one, each.syms, its))), ())
-    known = {storage(ref.buf) for ref in (*reads, *writes)}
-    again = {ref.buf for ref in terms if storage(ref.buf) in known}
-    if not syms or sum(buf.nbytes for buf in again) < far_bytes:
+    syms = next(
+        (
+            matched
+            for nest_ref, term_ref in pairs
+            if (matched := _matching_syms(loops, nest_ref, reduction.syms, term_ref))
+        ),
+        (),
+    )
+    accessed = {storage(ref.buf) for ref in (*reads, *writes)}
+    reused = {ref.buf for ref in terms if storage(ref.buf) in accessed}
+    if not syms or sum(buf.nbytes for buf in reused) < min_reused_bytes:
         return None
-    totals = {storage(ref.buf) for other in sums for ref in other.group.writes}
+    totals = {storage(ref.buf) for previous in row_reductions for ref in previous.group.writes}
     if any(storage(ref.buf) in totals for ref in terms):
         return None
-    met = [(one, its) for one in writes for its in terms if storage(one.buf) == storage(its.buf)]
-    return Carried(group, syms) if all(_same(loops, one, each.syms, its) == syms for one, its in met) else None
+    dependences = [
+        (nest_ref, term_ref)
+        for nest_ref in writes
+        for term_ref in terms
+        if storage(nest_ref.buf) == storage(term_ref.buf)
+    ]
+    return (
+        RowReduction(group, syms)
+        if all(_matching_syms(loops, nest_ref, reduction.syms, term_ref) == syms for nest_ref, term_ref in dependences)
+        else None
+    )
 
 
-def _same(loops: Sequence[For], one: Ref, syms: Sequence[Sym], other: Ref) -> tuple[Sym, ...]:
-    """For each of the loops the symbol that equals its own wherever the cells are one; nothing, if one has none."""
-    if one.buf is not other.buf:
+def _matching_syms(loops: Sequence[For], left_ref: Ref, syms: Sequence[Sym], right_ref: Ref) -> tuple[Sym, ...]:
+    """For each loop, the symbol of `syms` that equals its symbol wherever both references are to one cell, or ()."""
+    if left_ref.buf is not right_ref.buf:
         return ()
-    pairs = {a.only_sym: b.only_sym for a, b in zip(one.indices, other.indices, strict=True)}
-    found = [sym for turn in loops if (sym := pairs.get(turn.sym)) is not None and sym in syms]
-    if len(set(found)) != len(loops):
+    pairs = {left.only_sym: right.only_sym for left, right in zip(left_ref.indices, right_ref.indices, strict=True)}
+    matched = [sym for loop in loops if (sym := pairs.get(loop.sym)) is not None and sym in syms]
+    if len(set(matched)) != len(loops):
         return ()
-    both = zip(loops, found, strict=True)
-    return tuple(found) if all((turn.sym.lo, turn.sym.hi) == (sym.lo, sym.hi) for turn, sym in both) else ()
+    both = zip(loops, matched, strict=True)
+    return tuple(matched) if all((loop.sym.lo, loop.sym.hi) == (sym.lo, sym.hi) for loop, sym in both) else ()
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """What stands before the rows of a part, in each row, and after all of them."""
+class PartialSumStmts:
+    """Statements before the rows of a partial sum, within each row, and after all partial sums."""
 
     buf: Buf
     before: Stmt
@@ -117,26 +133,28 @@ class Parts:
     after: Stmt
 
 
-def in_parts(each: Carried, loops: Sequence[For], part: Sym, names: Namer) -> Parts:
-    """The sum in the parts that `part` counts, taken along by these loops:
+def with_partial_sums(row_reduction: RowReduction, loops: Sequence[For], part: Sym, names: Namer) -> PartialSumStmts:
+    """Builds the reduction as partial sums, indexed by `part`, with the terms added within the given loops:
 
-        for o in 0..4: y_parts[p, o] = 0
-        ...
-          for o_2 in 0..4: y_parts[p, o_2] += x[b, o_2]
-        for o_3 in 0..4: y[o_3] = the sum of y_parts[p_2, o_3]
+    for o in 0..4: y_parts[p, o] = 0
+    ...
+      for o_2 in 0..4: y_parts[p, o_2] += x[b, o_2]
+    for o_3 in 0..4: y[o_3] = the sum of y_parts[p_2, o_3]
     """
-    total = each.sum
-    room = room_of(each.group, part.extent, names)
-    begun, known = renamed(each.group.loops, names)
-    before = FusionGroup(begun, TRUE, (), (Store(room.cell(part, known), room.start),)).stmt()
+    total = row_reduction.reduction
+    buffer = partial_sums_buffer(row_reduction.group, part.extent, names)
+    init_loops, renaming = with_fresh_symbols(row_reduction.group.loops, names)
+    before = FusionGroup(init_loops, TRUE, (), (Store(buffer.cell(part, renaming), buffer.init),)).stmt()
 
-    turns, known = renamed(each.group.loops, names)
-    rest = tuple([turn for turn in total.loops if turn.sym not in each.syms])
-    update = replace(total.update, ref=room.cell(part, known), value=substitute(each.term(loops), known))
-    if rest:
-        acc = Ref(local_buffer(names("acc"), room.buf.precision, ()), ())
-        inner = Reduction(Load(update.ref), rest, TRUE, replace(update, ref=acc))
-        inside = FusionGroup(turns, TRUE, (inner,), (Store(update.ref, Load(acc)),)).stmt()
+    group_loops, renaming = with_fresh_symbols(row_reduction.group.loops, names)
+    inner_loops = tuple([loop for loop in total.loops if loop.sym not in row_reduction.syms])
+    update = replace(
+        total.update, ref=buffer.cell(part, renaming), value=substitute(row_reduction.term(loops), renaming)
+    )
+    if inner_loops:
+        acc = Ref(local_buffer(names("acc"), buffer.buf.precision, ()), ())
+        inner = Reduction(Load(update.ref), inner_loops, TRUE, replace(update, ref=acc))
+        inside = FusionGroup(group_loops, TRUE, (inner,), (Store(update.ref, Load(acc)),)).stmt()
     else:
-        inside = FusionGroup(turns, TRUE, (), (update,)).stmt()
-    return Parts(room.buf, before, inside, room.added_up(Sym(names(part.name), part.lo, part.hi)))
+        inside = FusionGroup(group_loops, TRUE, (), (update,)).stmt()
+    return PartialSumStmts(buffer.buf, before, inside, buffer.final_reduction(Sym(names(part.name), part.lo, part.hi)))

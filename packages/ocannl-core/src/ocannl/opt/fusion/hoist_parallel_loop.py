@@ -1,4 +1,4 @@
-"""Puts a loop outside in which nests have nothing to do with each other, such as that over examples of a batch."""
+"""Hoists a parallel loop that several nests share, such as the batch loop, to the outermost position (loop interchange)."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+from ocannl.ir.accesses import Access, touches
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Sym
 from ocannl.ir.loops import Buf, For, MemorySpace, Mode, Proc, Stmt
 from ocannl.ir.names import Namer
-from ocannl.ir.accesses import Access, touches
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.disjoint_sets import DisjointSets
 from ocannl.opt.analysis.fusion_group import group_of
 from ocannl.opt.analysis.loop_distribution import AccessSummary, partition_for_shared_loop, strides_without_axis
-from ocannl.opt.analysis.nests import is_full, bound_names
+from ocannl.opt.analysis.nests import bound_names, is_full
 from ocannl.opt.analysis.substitution import replace_buffers
 from ocannl.opt.schedule.plan.cost_model import Strides, best_tile
 from ocannl.opt.schedule.plan.register_tiles import tiling_problem
@@ -24,11 +24,11 @@ from ocannl.opt.schedule.plan.register_tiles import tiling_problem
 def hoist_parallel_loop(
     proc: Proc,
     capabilities: Capabilities,
-    turns: int | None = None,
-    far_bytes: int | None = None,
-    loss: float | None = None,
+    min_trip_count: int | None = None,
+    min_bytes: int | None = None,
+    max_slowdown: float | None = None,
 ) -> Proc:
-    """Puts that loop outside, claimed, which most nests can share. Here 4096 bytes are near already:
+    """Hoists the parallel loop that most nests can share. In this example `min_bytes` is 4096:
 
         proc step                                   proc step
           x : f32[16,64]  in                          x : f32[16,64]  in
@@ -41,46 +41,53 @@ def hoist_parallel_loop(
             for j in 0..64:                             for j in 0..64:
               y[b_2, j] = h[b_2, -j+63] * 2               y[b_2, j] = h[b_2, -j+63] * 2
 
-    That pays where all of them go through more memory than is near, and one iteration of each through less, if tiles
-    lose next to nothing without the loop; what loses more stays as it is where it may stand before the loop or after
-    it. Passes that follow leave the loop outside; in the end `fuse_parallel_loops` merges what it can. What a turn hands on lies side
-    by side, whatever the order of axes was.
+    Interchange is profitable if the nests together access more than `min_bytes` bytes, one iteration of each fits in
+    the cache, and register tiles lose little without the loop: at most the factor `max_slowdown`. A nest that loses
+    more is left out if it can execute before or after the loop. Later passes keep the loop outermost, and
+    `fuse_parallel_loops` merges adjacent ones. Temporaries become contiguous per iteration of the loop, whose trip
+    count is at least `min_trip_count`.
     """
     if not capabilities.vector_bytes:
         return proc
-    turns = machine.MIN_HOISTED_TRIPS if turns is None else turns
-    far_bytes = machine.MIN_HOISTED_BYTES if far_bytes is None else far_bytes
-    loss = machine.MAX_HOISTING_SLOWDOWN if loss is None else loss
-    nests = [_Nest(stmt, _loops(stmt), touches((stmt,))) for stmt in proc.body]
-    touched = [AccessSummary(nest.touched) for nest in nests]
-    homes = {each.sym: at for at, nest in enumerate(nests) for each in nest.loops}
-    found: list[list[Sym | None]] = []
-    for syms in _classes(nests, turns):
-        heads = _heads(syms, homes, len(nests))
-        inside = _inside(touched, heads)
-        if len(inside) > 1:
-            found.append([sym if at in inside else None for at, sym in enumerate(heads)])
+    min_trip_count = machine.MIN_HOISTED_TRIPS if min_trip_count is None else min_trip_count
+    min_bytes = machine.MIN_HOISTED_BYTES if min_bytes is None else min_bytes
+    max_slowdown = machine.MAX_HOISTING_SLOWDOWN if max_slowdown is None else max_slowdown
+    nests = [_Nest(stmt, _perfect_loops(stmt), touches((stmt,))) for stmt in proc.body]
+    summaries = [AccessSummary(nest.accesses) for nest in nests]
+    nest_of_symbol = {loop.sym: position for position, nest in enumerate(nests) for loop in nest.loops}
+    candidates: list[list[Sym | None]] = []
+    for syms in _symbol_classes(nests, min_trip_count):
+        loop_symbols = _loop_symbols(syms, nest_of_symbol, len(nests))
+        sharing = _sharing_nests(summaries, loop_symbols)
+        if len(sharing) > 1:
+            candidates.append([sym if position in sharing else None for position, sym in enumerate(loop_symbols)])
     names = Namer(bound_names(proc))
-    for heads in sorted(found, key=lambda heads: heads.count(None)):
-        if not _is_near(touched, heads, far_bytes):
+    for loop_symbols in sorted(candidates, key=lambda loop_symbols: loop_symbols.count(None)):
+        if not _improves_locality(summaries, loop_symbols, min_bytes):
             continue
-        cycles = _cycles_of(nests, heads, _small(touched, heads), names, capabilities)
-        heads = _without_losers(touched, heads, cycles, loss)
-        if _pays(heads, cycles, loss):
-            body = [_outside(nest.stmt, sym) if sym else nest.stmt for nest, sym in zip(nests, heads, strict=True)]
-            new = {buf: _turn_by_turn(buf, steps) for buf, steps in _small(touched, heads).items()}
-            return replace_buffers(replace(proc, body=tuple(body)), new)
+        cycles = _nest_cycles(nests, loop_symbols, _contracted_strides(summaries, loop_symbols), names, capabilities)
+        loop_symbols = _drop_slowed_nests(summaries, loop_symbols, cycles, max_slowdown)
+        if _is_profitable(loop_symbols, cycles, max_slowdown):
+            body = [
+                _interchanged(nest.stmt, sym) if sym else nest.stmt
+                for nest, sym in zip(nests, loop_symbols, strict=True)
+            ]
+            relaid = {
+                buf: _contiguous_per_iteration(buf, strides)
+                for buf, strides in _contracted_strides(summaries, loop_symbols).items()
+            }
+            return replace_buffers(replace(proc, body=tuple(body)), relaid)
     return proc
 
 
 @dataclass(frozen=True, slots=True)
 class _Nest:
     stmt: Stmt
-    loops: tuple[For, ...]  # around all else in it
-    touched: list[Access]
+    loops: tuple[For, ...]  # perfectly nested
+    accesses: list[Access]
 
 
-def _loops(stmt: Stmt) -> tuple[For, ...]:
+def _perfect_loops(stmt: Stmt) -> tuple[For, ...]:
     loops: list[For] = []
     while isinstance(stmt, For) and is_full(stmt) and stmt.mode is Mode.SERIAL:
         loops.append(stmt)
@@ -90,126 +97,138 @@ def _loops(stmt: Stmt) -> tuple[For, ...]:
     return tuple(loops)
 
 
-def _heads(syms: Iterable[Sym], homes: Mapping[Sym, int], nests: int) -> list[Sym | None]:
-    """The symbol of each nest, if it has only one of these."""
-    heads: list[Sym | None] = [None] * nests
+def _loop_symbols(syms: Iterable[Sym], nest_of_symbol: Mapping[Sym, int], nests: int) -> list[Sym | None]:
+    """The symbol of each nest that is among the given ones, or None if there is not exactly one."""
+    loop_symbols: list[Sym | None] = [None] * nests
     seen: set[int] = set()
     for sym in syms:
-        at = homes[sym]
-        heads[at] = None if at in seen else sym
-        seen.add(at)
-    return heads
+        position = nest_of_symbol[sym]
+        loop_symbols[position] = None if position in seen else sym
+        seen.add(position)
+    return loop_symbols
 
 
-def _classes(nests: Sequence[_Nest], turns: int) -> list[set[Sym]]:
-    """Symbols of loops that axes of arrays tie together, if all of them have the same range."""
-    ties = DisjointSets()
+def _symbol_classes(nests: Sequence[_Nest], min_trip_count: int) -> list[set[Sym]]:
+    """Equivalence classes of loop symbols that index the same array axes (union-find), if their ranges are equal."""
+    sets = DisjointSets()
     for nest in nests:
-        syms = {each.sym for each in nest.loops}
-        for touch in nest.touched:
-            for axis, place in enumerate(touch.ref.indices):
-                if place.only_sym in syms:
-                    ties.union((touch.ref.buf, axis), place.only_sym)
+        syms = {loop.sym for loop in nest.loops}
+        for access in nest.accesses:
+            for axis, index in enumerate(access.ref.indices):
+                if index.only_sym in syms:
+                    sets.union((access.ref.buf, axis), index.only_sym)
     classes: dict[object, set[Sym]] = {}
-    for sym in (each.sym for nest in nests for each in nest.loops):
-        if sym.extent >= turns and sym in ties:
-            classes.setdefault(ties.find(sym), set()).add(sym)
+    for sym in (loop.sym for nest in nests for loop in nest.loops):
+        if sym.extent >= min_trip_count and sym in sets:
+            classes.setdefault(sets.find(sym), set()).add(sym)
     return [syms for syms in classes.values() if len({(sym.lo, sym.hi) for sym in syms}) == 1]
 
 
-def _inside(touched: Sequence[AccessSummary], heads: Sequence[Sym | None]) -> set[int]:
-    """Which nests can share the loop."""
-    places = [at for at, sym in enumerate(heads) if sym is not None]
-    if not places:
+def _sharing_nests(summaries: Sequence[AccessSummary], loop_symbols: Sequence[Sym | None]) -> set[int]:
+    """Positions of the nests that can share the loop."""
+    positions = [position for position, sym in enumerate(loop_symbols) if sym is not None]
+    if not positions:
         return set()
-    some = slice(places[0], places[-1] + 1)  # the others are in nobody's way
-    return {places[0] + at for at in partition_for_shared_loop(touched[some], heads[some]).inside}
+    window = slice(positions[0], positions[-1] + 1)  # nests outside of the window do not interfere
+    return {
+        positions[0] + position
+        for position in partition_for_shared_loop(summaries[window], loop_symbols[window]).inside
+    }
 
 
-def _shared(touched: Sequence[AccessSummary], heads: Sequence[Sym | None]) -> AccessSummary:
-    """What the nests inside touch."""
+def _shared_accesses(summaries: Sequence[AccessSummary], loop_symbols: Sequence[Sym | None]) -> AccessSummary:
+    """Accesses of all nests that share the loop."""
     shared = AccessSummary()
-    for nest, sym in zip(touched, heads, strict=True):
+    for nest, sym in zip(summaries, loop_symbols, strict=True):
         if sym:
             shared.add(nest.with_shared_symbol(sym))
     return shared
 
 
-def _is_near(touched: Sequence[AccessSummary], heads: Sequence[Sym | None], far_bytes: int) -> bool:
-    """Whether the nests inside go through more memory than that, and an iteration of each through less than is near."""
-    for nest, sym in zip(touched, heads, strict=True):
+def _improves_locality(summaries: Sequence[AccessSummary], loop_symbols: Sequence[Sym | None], min_bytes: int) -> bool:
+    """Whether the nests access more than the minimum in total, and an iteration of each fits in the cache."""
+    for nest, sym in zip(summaries, loop_symbols, strict=True):
         axes_of = nest.with_shared_symbol(sym).axes.values() if sym else ()
-        if sum(_turn_bytes(buf, axes) for buf, axes in axes_of) > machine.MAX_HOISTED_ITERATION_BYTES:
+        if sum(_bytes_per_iteration(buf, axes) for buf, axes in axes_of) > machine.MAX_HOISTED_ITERATION_BYTES:
             return False
-    return sum(buf.nbytes for buf, _ in _shared(touched, heads).axes.values()) > far_bytes
+    return sum(buf.nbytes for buf, _ in _shared_accesses(summaries, loop_symbols).axes.values()) > min_bytes
 
 
-def _cycles_of(
+def _nest_cycles(
     nests: Sequence[_Nest],
-    heads: Sequence[Sym | None],
-    small: Mapping[Buf, Strides],
+    loop_symbols: Sequence[Sym | None],
+    contracted: Mapping[Buf, Strides],
     names: Namer,
     capabilities: Capabilities,
 ) -> dict[int, tuple[float, float]]:
-    """What nests take as they are, and with the loop outside."""
-    found: dict[int, tuple[float, float]] = {}
-    for at, (nest, sym) in enumerate(zip(nests, heads, strict=True)):
+    """Estimated cycles of each nest before and after the interchange."""
+    cycles: dict[int, tuple[float, float]] = {}
+    for position, (nest, sym) in enumerate(zip(nests, loop_symbols, strict=True)):
         if sym:
-            whole = _cycles(nest.stmt, names, capabilities, {})
-            turn = _cycles(_outside(nest.stmt, sym).body[0], names, capabilities, small)
-            if whole is not None and turn is not None:
-                found[at] = whole, turn * sym.extent
-    return found
+            unhoisted = _cycles(nest.stmt, names, capabilities, {})
+            iteration = _cycles(_interchanged(nest.stmt, sym).body[0], names, capabilities, contracted)
+            if unhoisted is not None and iteration is not None:
+                cycles[position] = unhoisted, iteration * sym.extent
+    return cycles
 
 
-def _small(touched: Sequence[AccessSummary], heads: Sequence[Sym | None]) -> dict[Buf, Strides]:
-    """Temporaries that no other nest touches, as they are in a turn: the axis of the loop has the stride zero."""
-    others = {key for nest, sym in zip(touched, heads, strict=True) if sym is None for key in nest.axes}
+def _contracted_strides(summaries: Sequence[AccessSummary], loop_symbols: Sequence[Sym | None]) -> dict[Buf, Strides]:
+    """Strides within one iteration of temporaries that only sharing nests access: the axis of the loop has stride zero."""
+    used_elsewhere = {
+        key for nest, sym in zip(summaries, loop_symbols, strict=True) if sym is None for key in nest.axes
+    }
     return {
-        buf: strides_without_axis(buf, min(axes)) for key, (buf, axes) in _shared(touched, heads).axes.items()
-        if axes and buf.space is MemorySpace.ARENA and key not in others
+        buf: strides_without_axis(buf, min(axes)) for key, (buf, axes) in _shared_accesses(summaries, loop_symbols).axes.items()
+        if axes and buf.space is MemorySpace.ARENA and key not in used_elsewhere
     }  # fmt: skip
 
 
-def _turn_by_turn(buf: Buf, small: Strides) -> Buf:
-    """The array with what a turn has of it side by side."""
-    turn = prod(size for size, step in zip(buf.shape, small, strict=True) if step)
-    return replace(buf, strides=tuple([step or turn for step in small]))
+def _contiguous_per_iteration(buf: Buf, contracted: Strides) -> Buf:
+    """The array with the cells of one iteration contiguous in memory."""
+    iteration_size = prod(size for size, stride in zip(buf.shape, contracted, strict=True) if stride)
+    return replace(buf, strides=tuple([stride or iteration_size for stride in contracted]))
 
 
-def _without_losers(
-    touched: Sequence[AccessSummary], heads: list[Sym | None], cycles: Mapping[int, tuple[float, float]], loss: float
+def _drop_slowed_nests(
+    summaries: Sequence[AccessSummary],
+    loop_symbols: list[Sym | None],
+    cycles: Mapping[int, tuple[float, float]],
+    max_slowdown: float,
 ) -> list[Sym | None]:
-    """Without nests that get slower in the loop than they may, where they can stand before it or after it: copies that
-    go through memory in an order of their own, above all."""
-    for at, (whole, turns) in cycles.items():
-        if turns > loss * whole:
-            fewer = [None if place == at else sym for place, sym in enumerate(heads)]
-            if len(_inside(touched, fewer)) == sum(sym is not None for sym in fewer) > 1:
-                heads = fewer
-    return heads
+    """Leaves out nests that the interchange slows down by more than `loss`, such as transposing copies, if they can
+    execute before or after the loop."""
+    for position, (unhoisted, hoisted) in cycles.items():
+        if hoisted > max_slowdown * unhoisted:
+            remaining = [None if candidate == position else sym for candidate, sym in enumerate(loop_symbols)]
+            if len(_sharing_nests(summaries, remaining)) == sum(sym is not None for sym in remaining) > 1:
+                loop_symbols = remaining
+    return loop_symbols
 
 
-def _pays(heads: Sequence[Sym | None], cycles: Mapping[int, tuple[float, float]], loss: float) -> bool:
-    """Whether they lose next to nothing."""
-    inside = [each for at, each in cycles.items() if heads[at]]
-    return sum(turns for _, turns in inside) <= loss * sum(whole for whole, _ in inside)
+def _is_profitable(
+    loop_symbols: Sequence[Sym | None], cycles: Mapping[int, tuple[float, float]], max_slowdown: float
+) -> bool:
+    """Whether the estimated slowdown of the sharing nests is at most `loss`."""
+    hoisted_cycles = [nest_cycles for position, nest_cycles in cycles.items() if loop_symbols[position]]
+    return sum(hoisted for _, hoisted in hoisted_cycles) <= max_slowdown * sum(
+        unhoisted for unhoisted, _ in hoisted_cycles
+    )
 
 
-def _turn_bytes(buf: Buf, axes: Collection[int]) -> int:
-    """Of the array in one turn of the loop that counts along these axes."""
+def _bytes_per_iteration(buf: Buf, axes: Collection[int]) -> int:
+    """Bytes of the array per iteration of the loop that indexes these axes."""
     return buf.nbytes // max(1, prod(buf.shape[axis] for axis in axes))
 
 
 def _cycles(stmt: Stmt, names: Namer, capabilities: Capabilities, orders: Mapping[Buf, Strides]) -> float | None:
     group = group_of(stmt, names)
-    subject = tiling_problem(group, capabilities) if group is not None else None
-    tile = best_tile(subject.nest_shape(orders)) if subject is not None else None
+    problem = tiling_problem(group, capabilities) if group is not None else None
+    tile = best_tile(problem.nest_shape(orders)) if problem is not None else None
     return tile.cycles if tile is not None else None
 
 
-def _outside(stmt: Stmt, sym: Sym) -> For:
-    """The nest with its loop over the symbol around the others."""
+def _interchanged(stmt: Stmt, sym: Sym) -> For:
+    """The nest with its loop over the symbol interchanged to the outermost position."""
     chain: list[For] = []
     assert isinstance(stmt, For)
     while stmt.sym is not sym:
@@ -217,6 +236,6 @@ def _outside(stmt: Stmt, sym: Sym) -> For:
         (stmt,) = stmt.body
         assert isinstance(stmt, For)
     body = stmt.body
-    for each in reversed(chain):
-        body = (replace(each, body=body),)
+    for loop in reversed(chain):
+        body = (replace(loop, body=body),)
     return replace(stmt, body=body, parallel_chunk=1)

@@ -1,12 +1,10 @@
-"""Groups that share outer loops, and when they may: fusion of loops.
+"""Fused nests, and the dependence test for loop fusion.
 
-Two nests are made one with the loops of the second that equal some of the first. In the fused nest an iteration of the
-shared loops executes what the first nest does in it, and then what the second does. Fusion is legal where no dependence
-is turned round (Kennedy and McKinley 1993): where a cell that both touch, and one of them writes, is not touched by the
-second nest in an earlier iteration than by the first. `equal_loops` finds those loops along which every such cell is
-touched in equal iterations: all dependences have the distance zero along them, and within an iteration the order of the
-program is kept. Loops of which an axis of such a cell does not say so stay inside. A sum is no shared loop: it is
-complete before its group goes on, in the same iteration.
+An iteration of a fused nest executes the iteration of the first nest, and then that of the second. Fusion is legal if it
+reverses no dependence (Kennedy and McKinley 1993): if the second nest accesses no cell in an earlier iteration than the
+first nest does, where one of both writes the cell. `equal_loops` returns the loops along which all dependences have
+distance zero; within an iteration, program order is preserved. Loops for which the index expressions do not prove this
+stay inside. Reduction loops are never shared: a reduction completes within its iteration, before its epilogue runs.
 """
 
 from __future__ import annotations
@@ -15,63 +13,71 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, product
 
+from ocannl.ir.accesses import Access, has_no_loop_carried_dependence, storage
 from ocannl.ir.index import Sym
 from ocannl.ir.loops import For, Ref
-from ocannl.ir.accesses import Access, has_no_loop_carried_dependence, storage
 from ocannl.opt.analysis.fusion_group import FusionGroup
-from ocannl.opt.fusion.fuse_row_reductions import Carried
+from ocannl.opt.fusion.fuse_row_reductions import RowReduction
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Row:
-    """Groups one after the other in each iteration of the loops; their own loops are the others."""
+class FusedNest:
+    """Groups that execute in sequence in each iteration of the shared loops; their `loops` are the inner ones."""
 
     loops: tuple[For, ...]
     members: tuple[FusionGroup, ...]
-    sums: tuple[Carried, ...] = ()  # over the loops
+    row_reductions: tuple[RowReduction, ...] = ()  # over the shared loops
 
     @property
     def reads(self) -> Iterator[Ref]:
-        return (ref for each in self.members for ref in each.reads)
+        return (ref for group in self.members for ref in group.reads)
 
     @property
     def writes(self) -> Iterator[Ref]:
-        return (ref for each in self.members for ref in each.writes)
+        return (ref for group in self.members for ref in group.writes)
 
-    def are_independent(self, sym: Sym) -> bool:
-        """Whether no iteration over the symbol touches what another one writes: updates may meet a cell in several."""
-        found = [*(Access(ref, True) for ref in self.writes), *(Access(ref, False) for ref in self.reads)]
-        return has_no_loop_carried_dependence(found, sym, (), sums=False)
-
-
-def are_dependent(first: Row, then: Row) -> bool:
-    """Whether one of them writes what the other one touches."""
-    pairs = chain(product(first.writes, (*then.writes, *then.reads)), product(first.reads, then.writes))
-    return any(storage(one.buf) == storage(other.buf) for one, other in pairs)
+    def is_parallel_over(self, sym: Sym) -> bool:
+        """Whether the loop over the symbol carries no dependence. Updates of one cell by several iterations are dependences."""
+        accesses = [*(Access(ref, True) for ref in self.writes), *(Access(ref, False) for ref in self.reads)]
+        return has_no_loop_carried_dependence(accesses, sym, (), sums=False)
 
 
-def equal_loops(first: Row, then: Row) -> dict[Sym, Sym]:
-    """Loops of the first row with those of the second that they are equal to wherever both touch one cell, if one of
-    them writes it."""
-    found: dict[Sym, Sym] | None = None
-    for mine, its in ((first.writes, (*then.reads, *then.writes)), (first.reads, tuple(then.writes))):
-        for one in mine:
-            for other in its:
-                if storage(one.buf) != storage(other.buf):
+def are_dependent(first: FusedNest, second: FusedNest) -> bool:
+    """Whether either nest writes an array that the other accesses."""
+    pairs = chain(product(first.writes, (*second.writes, *second.reads)), product(first.reads, second.writes))
+    return any(storage(left.buf) == storage(right.buf) for left, right in pairs)
+
+
+def equal_loops(first: FusedNest, second: FusedNest) -> dict[Sym, Sym]:
+    """Maps symbols of the first nest to those of the second that are equal in every dependence between them."""
+    equal: dict[Sym, Sym] | None = None
+    for first_refs, second_refs in (
+        (first.writes, (*second.reads, *second.writes)),
+        (first.reads, tuple(second.writes)),
+    ):
+        for left in first_refs:
+            for right in second_refs:
+                if storage(left.buf) != storage(right.buf):
                     continue
-                if one.buf is not other.buf:
+                if left.buf is not right.buf:
                     return {}
-                same = {
-                    a.only_sym: b.only_sym
-                    for a, b in zip(one.indices, other.indices, strict=True)
-                    if a.only_sym is not None and b.only_sym is not None
-                    and (a.only_sym.lo, a.only_sym.hi) == (b.only_sym.lo, b.only_sym.hi)
+                pairs = {
+                    left_sym.only_sym: right_sym.only_sym
+                    for left_sym, right_sym in zip(left.indices, right.indices, strict=True)
+                    if left_sym.only_sym is not None and right_sym.only_sym is not None
+                    and (left_sym.only_sym.lo, left_sym.only_sym.hi) == (right_sym.only_sym.lo, right_sym.only_sym.hi)
                 }  # fmt: skip
-                found = same if found is None else {a: b for a, b in found.items() if same.get(a) is b}
-    return found or {}
+                equal = (
+                    pairs
+                    if equal is None
+                    else {
+                        left_sym: right_sym for left_sym, right_sym in equal.items() if pairs.get(left_sym) is right_sym
+                    }
+                )
+    return equal or {}
 
 
-def within(row: Row, shared: set[Sym]) -> tuple[FusionGroup, ...]:
-    """The members with the loops of their own that are left when these are shared."""
-    rest = tuple([loop for loop in row.loops if loop.sym not in shared])
-    return tuple([replace(each, loops=(*rest, *each.loops)) for each in row.members])
+def inner_groups(row: FusedNest, shared: set[Sym]) -> tuple[FusionGroup, ...]:
+    """The groups of the nest inside the shared loops, with the unshared outer loops around each of them."""
+    unshared = tuple([loop for loop in row.loops if loop.sym not in shared])
+    return tuple([replace(group, loops=(*unshared, *group.loops)) for group in row.members])

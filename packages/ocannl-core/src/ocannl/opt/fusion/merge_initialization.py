@@ -1,17 +1,17 @@
-"""Makes one store of a store and what meets it."""
+"""Merges an initializing store with the first update of its cells (store forwarding)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from ocannl.ir.index import TRUE
-from ocannl.ir.loops import Apply, Expr, IndexValue, Const, Proc, Stmt, Store, Update, When
+from ocannl.ir.loops import Apply, Const, Expr, IndexValue, Proc, Stmt, Store, Update, When
 from ocannl.ir.walk import walk
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.affine_equations import solve_affine_equations
 from ocannl.opt.analysis.cost import cost
 from ocannl.opt.analysis.initial_stores import InitialStore, InitialStores
-from ocannl.opt.analysis.nests import Nest, AccessTable, wrap_in_loops, is_full, nest_of, same_objects, covering_loops
+from ocannl.opt.analysis.nests import AccessTable, Nest, covering_loops, is_full, nest_of, same_objects, wrap_in_loops
 from ocannl.opt.analysis.representable import is_representable
 from ocannl.opt.analysis.substitution import substitute
 from ocannl.opt.schedule.plan.register_tiles import bounds_guards
@@ -19,7 +19,7 @@ from ocannl.opt.simplify.simplify import simplify_expr
 
 
 def merge_initialization(proc: Proc) -> Proc:
-    """Puts the first value of cells into the pointwise update that meets them.
+    """Replaces an initializing store and a pointwise update of its cells by one store.
 
         proc step                        proc step
           g : f32[5]  out                  g : f32[5]  out
@@ -32,72 +32,74 @@ def merge_initialization(proc: Proc) -> Proc:
           for i_3 in 0..5:
             g[i_3] += y[i_3]
 
-    Gradients, which begin at zero and gather from every use, become values that can be inlined; so does what is written
-    in part, such as a diagonal among zeros: in each cell a guard picks what was written last. If what it guards exists
-    only there, it must not differ between neighbours, which are computed together.
+    Gradients, which start at zero and accumulate one term per use, become values that can be inlined. A write of part of
+    the cells, such as a diagonal of a zero matrix, becomes a guarded value. The guard must not differ between cells that
+    are adjacent in memory if the guarded value exists only where it holds, because vectors compute them together.
     """
-    starts = InitialStores(AccessTable(proc.body))
+    initial_stores = InitialStores(AccessTable(proc.body))
     body: list[Stmt | None] = list(proc.body)
-    for at, stmt in enumerate(proc.body):
+    for position, stmt in enumerate(proc.body):
         nest = nest_of(stmt)
         if nest is None:
             continue
-        found = _whole(starts, at, nest) or _in_part(starts, at, nest)
-        if found is not None:
-            fill, nest = found
-            (body[at],) = wrap_in_loops(nest.loops, TRUE, (nest.leaf,))
+        merged = _merge_full_update(initial_stores, position, nest) or _merge_partial_write(
+            initial_stores, position, nest
+        )
+        if merged is not None:
+            fill, nest = merged
+            (body[position],) = wrap_in_loops(nest.loops, TRUE, (nest.leaf,))
             body[fill] = None
-        starts.record(at, nest)
-    left = tuple([stmt for stmt in body if stmt is not None])
-    return proc if same_objects(left, proc.body) else replace(proc, body=left)
+        initial_stores.record(position, nest)
+    remaining = tuple([stmt for stmt in body if stmt is not None])
+    return proc if same_objects(remaining, proc.body) else replace(proc, body=remaining)
 
 
-def _whole(starts: InitialStores, at: int, nest: Nest) -> tuple[int, Nest] | None:
-    """The place of the fill of an update of every cell, and the store that does what both do."""
-    start = starts.initial_store(at, nest)
+def _merge_full_update(initial_stores: InitialStores, at: int, nest: Nest) -> tuple[int, Nest] | None:
+    """The position of the initializing store of an update of every cell, and the merged nest."""
+    start = initial_stores.initial_store(at, nest)
     if start is None or covering_loops(nest.leaf.ref, nest.loops) != {loop.sym for loop in nest.loops}:
         return None
-    store = _joined(start, nest)
+    store = _merged_store(start, nest)
     return (start.position, Nest(nest.loops, TRUE, store)) if store is not None else None
 
 
-def _joined(start: InitialStore, nest: Nest) -> Store | None:
-    """The store that does what the fill and the update do, unless it would be too much at once."""
+def _merged_store(initial: InitialStore, nest: Nest) -> Store | None:
+    """The store equal to the initializing store and the update, or None if its expression is too large."""
     update = nest.leaf
     assert isinstance(update, Update)
-    if cost(start.value).nodes + cost(update.value).nodes > machine.MAX_EXPR_NODES:
+    if cost(initial.value).nodes + cost(update.value).nodes > machine.MAX_EXPR_NODES:
         return None
-    met: Expr = Apply(update.op, (start.value, update.value))
+    combined: Expr = Apply(update.op, (initial.value, update.value))
     if not nest.cond.is_true:
-        if not isinstance(start.value, Const):
+        if not isinstance(initial.value, Const):
             return None  # it would stand there twice
-        met = When(nest.cond, met, start.value)
-    return Store(update.ref, simplify_expr(met), update.origin)
+        combined = When(nest.cond, combined, initial.value)
+    return Store(update.ref, simplify_expr(combined), update.origin)
 
 
-def _in_part(starts: InitialStores, at: int, nest: Nest) -> tuple[int, Nest] | None:
-    """The same of a write of some of the cells, each at one point of its loops."""
-    found, leaf = starts.reaching_initialization(at, nest), nest.leaf
-    if found is None or not all(map(is_full, nest.loops)):
+def _merge_partial_write(initial_stores: InitialStores, at: int, nest: Nest) -> tuple[int, Nest] | None:
+    """`_merge_full_update` for a write of some of the cells, each of them in one iteration."""
+    reaching, leaf = initial_stores.reaching_initialization(at, nest), nest.leaf
+    if reaching is None or not all(map(is_full, nest.loops)):
         return None
-    place, fill = found
+    fill_position, fill = reaching
     solution = solve_affine_equations(leaf.ref.indices, fill.leaf.ref.indices, nest.loops)
     if solution is None:
         return None
-    values, there = solution
-    there = there & nest.cond.substitute(values)
+    values, in_range = solution
+    in_range = in_range & nest.cond.substitute(values)
     first, value = fill.leaf.value, substitute(leaf.value, values)
     if cost(value).work > machine.MAX_RECOMPUTED_OPS:
         return None  # vectors compute both sides of a guard
     if not all(is_representable(e.index, e.precision) for e in walk(value) if isinstance(e, IndexValue)):
         return None  # outside of the guard, an index of a narrow type would overflow
     if isinstance(leaf, Update):
-        begun = simplify_expr(first, there)
-        if not isinstance(begun, Const):
+        initial = simplify_expr(first, in_range)
+        if not isinstance(initial, Const):
             return None  # it would stand there twice
-        value = Apply(leaf.op, (begun, value))
-    whole = simplify_expr(When(there, value, first))
-    apart = {s for guard in bounds_guards(whole) for s in guard.syms}
-    if cost(whole).nodes > machine.MAX_EXPR_NODES or any(fill.leaf.ref.stride(sym) == 1 for sym in apart):
+        value = Apply(leaf.op, (initial, value))
+    merged = simplify_expr(When(in_range, value, first))
+    guarded_syms = {s for guard in bounds_guards(merged) for s in guard.syms}
+    if cost(merged).nodes > machine.MAX_EXPR_NODES or any(fill.leaf.ref.stride(sym) == 1 for sym in guarded_syms):
         return None
-    return place, Nest(fill.loops, TRUE, Store(fill.leaf.ref, whole, leaf.origin))
+    return fill_position, Nest(fill.loops, TRUE, Store(fill.leaf.ref, merged, leaf.origin))

@@ -1,4 +1,4 @@
-"""Where temporaries lie: in the arena, and on the stack of a loop's iteration."""
+"""Memory allocation: offsets of temporaries in the arena, and of local arrays in the stack frame of an iteration."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from ocannl.ir.index import Sym
-from ocannl.ir.loops import Body, Buf, For, MemorySpace, Load, Local, Mode, Proc, Stmt, Store, Update
+from ocannl.ir.loops import Body, Buf, For, Load, Local, MemorySpace, Mode, Proc, Stmt, Store, Update
 from ocannl.ir.walk import walk
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.nests import accessed_buffers
@@ -17,7 +17,7 @@ from ocannl.opt.analysis.substitution import replace_buffers, with_buffers
 
 
 def allocate_memory(proc: Proc, alignment_bytes: int) -> Proc:
-    """Gives every arena buffer an offset; those that are never alive together may share bytes.
+    """Assigns an offset to every arena buffer; buffers with disjoint live ranges may share memory.
 
         proc step                       proc step
           x : f32[64]  in                 x : f32[64]  in
@@ -34,95 +34,106 @@ def allocate_memory(proc: Proc, alignment_bytes: int) -> Proc:
           for i_4 in 0..64:               for i_4 in 0..64:
             y[i_4] = exp(u[i_4])            y[i_4] = exp(u[i_4])
 
-    A buffer lives from the first to the last statement that touches it. The largest are placed first, each as low as
-    the placed ones that live beside it allow (Pisarchyk and Lee 2020, greedy by size).
+    A buffer is live from the first to the last statement that accesses it. Buffers are allocated in order of decreasing
+    size, each at the lowest offset that is free during its live range (greedy by size, Pisarchyk and Lee 2020).
     """
-    new, total = _placed([b for b in proc.bufs if b.space is MemorySpace.ARENA], proc.body, alignment_bytes)
-    body = tuple([_with_stack(stmt, alignment_bytes) for stmt in proc.body])
-    return replace(replace_buffers(replace(proc, body=body), new), arena=total)
+    arena_bufs = [buf for buf in proc.bufs if buf.space is MemorySpace.ARENA]
+    new, arena_bytes = _assign_offsets(arena_bufs, proc.body, alignment_bytes)
+    body = tuple([_allocate_locals(stmt, alignment_bytes) for stmt in proc.body])
+    return replace(replace_buffers(replace(proc, body=body), new), arena=arena_bytes)
 
 
-def _with_stack(stmt: Stmt, alignment_bytes: int) -> Stmt:
-    """The loop with places for the arrays that are local to its body, if there are several, or large ones."""
+def _allocate_locals(stmt: Stmt, alignment_bytes: int) -> Stmt:
+    """Assigns offsets to the arrays that are local to the body of a loop, if there are several, or large ones."""
     if not isinstance(stmt, For):
         return stmt
-    local = [each.buf for each in stmt.body if isinstance(each, Local) and each.buf.shape and each.init is None]
+    local = [inner.buf for inner in stmt.body if isinstance(inner, Local) and inner.buf.shape and inner.init is None]
     if local:
-        walked = _walked(stmt.body)
-        local = [buf for buf in local if buf in walked]
+        indexed = _dynamically_indexed(stmt.body)
+        local = [buf for buf in local if buf in indexed]
     if len(local) < 2 and sum(buf.nbytes for buf in local) < machine.MAX_SCALAR_REPLACED_BYTES:
         return stmt
-    new, _ = _placed(local, stmt.body, alignment_bytes)
-    body = [Local(new.get(each.buf, each.buf), each.init) if isinstance(each, Local) else each for each in stmt.body]
-    return replace(stmt, body=with_buffers(tuple(body), new))
+    new, _ = _assign_offsets(local, stmt.body, alignment_bytes)
+    body = tuple([
+        Local(new.get(inner.buf, inner.buf), inner.init) if isinstance(inner, Local) else inner for inner in stmt.body
+    ])  # fmt: skip
+    return replace(stmt, body=with_buffers(body, new))
 
 
-def _walked(body: Body) -> set[Buf]:
-    """The local arrays of which loops choose cells as they go; the others are registers, which have no place."""
-    found: set[Buf] = set()
-    copied: set[Sym] = set()
+def _dynamically_indexed(body: Body) -> set[Buf]:
+    """Returns the local arrays that are indexed by loops at run time; all others are replaced by registers."""
+    result: set[Buf] = set()
+    unrolled: set[Sym] = set()
     for node in walk(body):
         match node:
             case For(sym, mode=Mode.UNROLLED | Mode.VECTORIZED):
-                copied.add(sym)
-            case Load(ref) | Store(ref) | Update(ref) if ref.buf.space is MemorySpace.LOCAL and ref.buf not in found:
-                if not all(copied.issuperset(place.syms) for place in ref.indices):
-                    found.add(ref.buf)
+                unrolled.add(sym)
+            case Load(ref) | Store(ref) | Update(ref) if ref.buf.space is MemorySpace.LOCAL and ref.buf not in result:
+                if not all(unrolled.issuperset(index.syms) for index in ref.indices):
+                    result.add(ref.buf)
             case _:
                 pass
-    return found
+    return result
 
 
-def fitting(sizes: Mapping[Buf, int], body: Body, most_bytes: int) -> set[Buf]:
-    """Of arrays that take so many bytes each in the body, those that fit into a block, but for gaps: the largest ones
-    are left out."""
-    lives = _lives(list(sizes), body)
-    order = sorted(sizes, key=lambda buf: -sizes[buf])
+def fitting_buffers(sizes: Mapping[Buf, int], body: Body, max_bytes: int) -> set[Buf]:
+    """Returns buffers that can be allocated together in `max_bytes`, leaving out as few of the largest as possible.
 
-    def fits(left_out: int) -> bool:
-        rest = sorted(order[left_out:], key=lambda buf: (-sizes[buf], lives[buf]))
-        return _offsets({buf: sizes[buf] for buf in rest}, lives)[1] <= most_bytes
+    `sizes` are in bytes. Padding for alignment is not included.
+    """
+    live_ranges = _live_ranges(list(sizes), body)
+    by_size = sorted(sizes, key=lambda buf: -sizes[buf])
 
-    return set(order[bisect_left(range(len(order)), True, key=fits) :])
+    def fits(omitted_count: int) -> bool:
+        order = sorted(by_size[omitted_count:], key=lambda buf: (-sizes[buf], live_ranges[buf]))
+        return _allocate_blocks({buf: sizes[buf] for buf in order}, live_ranges)[1] <= max_bytes
 
-
-def _placed(bufs: Sequence[Buf], body: Body, alignment_bytes: int) -> tuple[dict[Buf, Buf], int]:
-    """The arrays with offsets, and the bytes that they span."""
-    lives = _lives(bufs, body)
-    order = sorted(lives, key=lambda buf: (-buf.nbytes, lives[buf]))
-    offsets, total = _offsets({buf: -(-buf.nbytes // alignment_bytes) * alignment_bytes for buf in order}, lives)
-    return {buf: replace(buf, offset=offset) for buf, offset in offsets.items()}, total
+    return set(by_size[bisect_left(range(len(by_size)), True, key=fits) :])
 
 
-def _offsets(sizes: Mapping[Buf, int], lives: Mapping[Buf, tuple[int, int]]) -> tuple[dict[Buf, int], int]:
-    """Where blocks of these sizes lie that are placed in this order, and the bytes that they span."""
-    offsets, total = _place(
+def _assign_offsets(bufs: Sequence[Buf], body: Body, alignment_bytes: int) -> tuple[dict[Buf, Buf], int]:
+    """Returns the buffers with offsets, and their total size in bytes."""
+    live_ranges = _live_ranges(bufs, body)
+    order = sorted(live_ranges, key=lambda buf: (-buf.nbytes, live_ranges[buf]))
+    sizes = {buf: -(-buf.nbytes // alignment_bytes) * alignment_bytes for buf in order}
+    offsets, total_bytes = _allocate_blocks(sizes, live_ranges)
+    return {buf: replace(buf, offset=offset) for buf, offset in offsets.items()}, total_bytes
+
+
+def _allocate_blocks(
+    sizes: Mapping[Buf, int], live_ranges: Mapping[Buf, tuple[int, int]]
+) -> tuple[dict[Buf, int], int]:
+    """Allocates blocks in the order of `sizes`; returns their offsets and the total size in bytes."""
+    offsets, total_bytes = _lowest_offsets(
         np.array([sizes[buf] for buf in sizes], np.int64),
-        np.array([lives[buf][0] for buf in sizes], np.int64),
-        np.array([lives[buf][1] for buf in sizes], np.int64),
+        np.array([live_ranges[buf][0] for buf in sizes], np.int64),
+        np.array([live_ranges[buf][1] for buf in sizes], np.int64),
     )
-    return dict(zip(sizes, offsets, strict=True)), total
+    return dict(zip(sizes, offsets, strict=True)), total_bytes
 
 
-def _lives(bufs: Sequence[Buf], body: Body) -> dict[Buf, tuple[int, int]]:
-    """First and last position at which each of the arrays is touched."""
-    lives = dict.fromkeys(bufs, (len(body), -1))
-    for at, stmt in enumerate(body):
+def _live_ranges(bufs: Sequence[Buf], body: Body) -> dict[Buf, tuple[int, int]]:
+    """Maps each buffer to the positions of the first and the last statement that accesses it."""
+    live_ranges = dict.fromkeys(bufs, (len(body), -1))
+    for position, stmt in enumerate(body):
         read, written = accessed_buffers(stmt)
         for buf in (*read, *written):
-            if buf in lives:
-                lives[buf] = (min(at, lives[buf][0]), at)
-    return lives
+            if buf in live_ranges:
+                live_ranges[buf] = (min(position, live_ranges[buf][0]), position)
+    return live_ranges
 
 
-def _place(sizes: np.ndarray, first: np.ndarray, last: np.ndarray) -> tuple[list[int], int]:
-    """Offsets for blocks given in order of placement, and the bytes they span."""
+def _lowest_offsets(sizes: np.ndarray, first: np.ndarray, last: np.ndarray) -> tuple[list[int], int]:
+    """Places each block at the lowest offset that is free from its first to its last position.
+
+    Returns the offsets, and the total size.
+    """
     offsets = np.zeros(len(sizes), np.int64)
     for i, size in enumerate(sizes):
-        beside = np.flatnonzero((first[:i] <= last[i]) & (last[:i] >= first[i]) & (sizes[:i] > 0))
-        beside = beside[np.argsort(offsets[beside], kind="stable")]
-        # gap g lies between what ends highest among the first g blocks and the start of the next
-        ends = np.maximum.accumulate(np.concatenate(([0], offsets[beside] + sizes[beside])))
-        fits = np.flatnonzero(offsets[beside] - ends[:-1] >= size)
-        offsets[i] = ends[fits[0]] if len(fits) else ends[-1]
-    return [int(o) for o in offsets], int((offsets + sizes).max(initial=0))
+        live = np.flatnonzero((first[:i] <= last[i]) & (last[:i] >= first[i]) & (sizes[:i] > 0))
+        live = live[np.argsort(offsets[live], kind="stable")]
+        # gap g lies between the highest end of the first g blocks and the start of the next block
+        ends = np.maximum.accumulate(np.concatenate(([0], offsets[live] + sizes[live])))
+        gaps = np.flatnonzero(offsets[live] - ends[:-1] >= size)
+        offsets[i] = ends[gaps[0]] if len(gaps) else ends[-1]
+    return [int(offset) for offset in offsets], int((offsets + sizes).max(initial=0))

@@ -1,4 +1,4 @@
-"""Which nodes a routine keeps, and which are its own business."""
+"""Decides which nodes contexts keep, and which are temporaries of the routine."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ KEPT_ROLES = {
 }
 
 
-def decide_placement(proc: Proc, asked: Mapping[TNode, str]) -> Proc:
-    """Decides for every node, by the first rule that applies, and moves the temporary ones to the arena.
+def decide_placement(proc: Proc, keep_reasons: Mapping[TNode, str]) -> Proc:
+    """Decides the placement of every node by the first rule that applies, and moves temporaries to the arena.
 
         proc step                       proc step
           x : f32[5]  in                  x : f32[5]  in           # kept: placeholder
@@ -31,45 +31,45 @@ def decide_placement(proc: Proc, asked: Mapping[TNode, str]) -> Proc:
           for i_2 in 0..5:                for i_2 in 0..5:
             y[i_2] = h[i_2] * 2             y[i_2] = h[i_2] * 2
 
-    `asked` names nodes that someone wants to look at afterwards, and who.
+    `keep_reasons` maps every node that is read after the program to the reason why it is kept. Raises `CodeError` if a
+    node that must be kept has been requested to be temporary.
     """
     table = AccessTable(proc.body)
     facts: list[Fact] = []
-    moved: dict[Buf, Buf] = {}
+    temporaries: dict[Buf, Buf] = {}
     for buf in proc.bufs:
         if buf.node is None or buf.access is AccessMode.MERGE:
             continue
-        fact = _decide(buf, buf.node, proc.name, table, asked)
+        fact = _decide(buf, buf.node, proc.name, table, keep_reasons)
         facts.append(fact)
         if fact.placement is Placement.TEMPORARY:
-            moved[buf] = replace(buf, space=MemorySpace.ARENA, access=AccessMode.TEMP)
-    return replace(replace_buffers(proc, moved), facts=tuple(facts))
+            temporaries[buf] = replace(buf, space=MemorySpace.ARENA, access=AccessMode.TEMP)
+    return replace(replace_buffers(proc, temporaries), facts=tuple(facts))
 
 
-def _decide(buf: Buf, node: TNode, routine: str, table: AccessTable, asked: Mapping[TNode, str]) -> Fact:
-    comes_in = buf.access in (AccessMode.IN, AccessMode.INOUT, AccessMode.CONST)
-    wish, wisher = node.requested.value, node.requested.author or ""
-    if wish is Placement.TEMPORARY:
-        contrary = asked.get(node) or ("it is read before it is written" if comes_in else None)
-        if contrary is not None:
+def _decide(buf: Buf, node: TNode, routine: str, table: AccessTable, keep_reasons: Mapping[TNode, str]) -> Fact:
+    is_input = buf.access in (AccessMode.IN, AccessMode.INOUT, AccessMode.CONST)
+    requested, requester = node.requested.value, node.requested.author or ""
+    if requested is Placement.TEMPORARY:
+        conflict = keep_reasons.get(node) or ("it is read before it is written" if is_input else None)
+        if conflict is not None:
             raise CodeError(
-                f"the placement of `{node.label}` is {wish}, settled by {wisher}; "
-                f"`{routine}` has to keep it: {contrary}"
+                f"the placement of `{node.label}` is {requested}, settled by {requester}; "
+                f"`{routine}` has to keep it: {conflict}"
             )
-        return Fact(node, wish, wisher)
-    if wish is Placement.KEPT:
-        return Fact(node, wish, wisher)
-    author = KEPT_ROLES.get(node.role) or asked.get(node)
-    if author is None and comes_in:
-        author = "read before it is written"
-    if author is None and not _read_later(buf, table):
-        author = "written and not read later"
-    if author is not None:
-        return Fact(node, Placement.KEPT, author)
+        return Fact(node, requested, requester)
+    if requested is Placement.KEPT:
+        return Fact(node, requested, requester)
+    reason = KEPT_ROLES.get(node.role) or keep_reasons.get(node)
+    if reason is None and is_input:
+        reason = "read before it is written"
+    if reason is None and not _is_read_after_last_write(buf, table):
+        reason = "written and not read later"
+    if reason is not None:
+        return Fact(node, Placement.KEPT, reason)
     return Fact(node, Placement.TEMPORARY, f"read only inside `{routine}`")
 
 
-def _read_later(buf: Buf, table: AccessTable) -> bool:
-    """Whether a statement after the last that writes the buffer reads it."""
+def _is_read_after_last_write(buf: Buf, table: AccessTable) -> bool:
     read, written = table.readers.get(buf), table.writers.get(buf)
     return bool(read and written and read[-1] > written[-1])

@@ -1,22 +1,23 @@
-"""What a row of a nest asks memory for while it works on the one before."""
+"""Software prefetching of the next row of large arrays, and of the operands of tile epilogues."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from itertools import chain
 
+from ocannl.ir.accesses import always_in_bounds
 from ocannl.ir.index import Affine, Sym
 from ocannl.ir.loops import (
     AccessMode,
+    BindIndex,
     Body,
     Buf,
     For,
-    MemorySpace,
     If,
     Load,
     Local,
+    MemorySpace,
     Mode,
-    BindIndex,
     Prefetch,
     Proc,
     Ref,
@@ -25,17 +26,16 @@ from ocannl.ir.loops import (
     When,
 )
 from ocannl.ir.names import Namer
-from ocannl.ir.accesses import always_in_bounds
 from ocannl.ir.walk import walk
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.nests import bound_names, same_objects
 from ocannl.opt.analysis.substitution import substitute_statements
-from ocannl.opt.memory.nontemporal_stores import is_far
+from ocannl.opt.memory.nontemporal_stores import has_large_footprint
 
 
-def prefetch(proc: Proc, far_bytes: int, large_bytes: int | None = None) -> Proc:
-    """Lets the loops that read a row fetch the same part of the next one: the first of them waits for memory itself, if
-    there is another. And lets tiles fetch what they add their sums to before they sum. Here every array is large:
+def prefetch(proc: Proc, threshold_bytes: int, min_array_bytes: int | None = None) -> Proc:
+    """Prefetches the next row of large arrays in loops that read a row repeatedly, except for the first of these loops,
+    and the operands of a tile's epilogue before its reduction. In this example every array is large:
 
         proc step                         proc step
           x : f32[4,8]  in                  x : f32[4,8]  in
@@ -48,100 +48,102 @@ def prefetch(proc: Proc, far_bytes: int, large_bytes: int | None = None) -> Proc
               z[i, k] = x[i, k] + 2           for k in 0..8 lanes:
                                                 z[i, k] = x[i, k] + 2
     """
-    large_bytes = machine.MIN_PREFETCHED_BYTES if large_bytes is None else large_bytes
-    body = tuple([_ahead(stmt, large_bytes) if is_far(stmt, far_bytes) else stmt for stmt in proc.body])
-    body = _Tiles(Namer(bound_names(proc)), large_bytes).body(body)
+    min_array_bytes = machine.MIN_PREFETCHED_BYTES if min_array_bytes is None else min_array_bytes
+    body = tuple([
+        _prefetch_next_rows(stmt, min_array_bytes) if has_large_footprint(stmt, threshold_bytes) else stmt
+        for stmt in proc.body
+    ])  # fmt: skip
+    body = _EpiloguePrefetcher(Namer(bound_names(proc)), min_array_bytes).body(body)
     return proc if same_objects(body, proc.body) else replace(proc, body=body)
 
 
-def _ahead(stmt: Stmt, large_bytes: int) -> Stmt:
-    """The innermost loops over rows, each of which is gone through several times, with what they fetch."""
+def _prefetch_next_rows(stmt: Stmt, min_array_bytes: int) -> Stmt:
+    """Adds prefetches to the innermost loops over rows that process every row in several loops."""
     match stmt:
         case For(mode=Mode.SERIAL, body=body):
-            inner = tuple([_ahead(each, large_bytes) for each in body])
-            if same_objects(inner, body) and sum(isinstance(each, For | If) for each in body) > 1:
-                rows = _Rows(stmt, large_bytes)
-                inner = rows.body(body) if rows.fetching else body
+            inner = tuple([_prefetch_next_rows(child, min_array_bytes) for child in body])
+            if same_objects(inner, body) and sum(isinstance(child, For | If) for child in body) > 1:
+                rows = _RowPrefetcher(stmt, min_array_bytes)
+                inner = rows.body(body) if rows.prefetches else body
             return stmt if same_objects(inner, body) else replace(stmt, body=inner)
         case _:
             return stmt
 
 
-class _Rows:
-    """A loop over rows, and which loops over lanes fetch which arrays."""
+class _RowPrefetcher:
+    """Inserts prefetches of the next row into the body of a loop over rows."""
 
-    def __init__(self, loop: For, large_bytes: int) -> None:
-        self.sym, self.large_bytes = loop.sym, large_bytes
+    def __init__(self, loop: For, min_array_bytes: int) -> None:
+        self.sym, self.min_array_bytes = loop.sym, min_array_bytes
         readers: dict[Buf, list[For]] = {}
         for lanes in walk(loop.body):
             if isinstance(lanes, For) and lanes.mode is Mode.VECTORIZED:
-                for buf in dict.fromkeys(ref.buf for ref in self.wanted(lanes)):
+                for buf in dict.fromkeys(ref.buf for ref in self.large_reads(lanes)):
                     readers.setdefault(buf, []).append(lanes)
-        # the first one waits for memory itself
-        self.fetching = {(buf, id(each)) for buf, found in readers.items() for each in found[1:] or found}
+        # a prefetch in the first reader would compete with its own cache misses
+        self.prefetches = {(buf, id(lanes)) for buf, loops in readers.items() for lanes in loops[1:] or loops}
 
-    def wanted(self, lanes: For) -> list[Ref]:
-        """What it reads of large arrays, a vector at a time and another row in each turn."""
-        return [ref for ref in _read(lanes) if self.is_large(ref)]
+    def large_reads(self, lanes: For) -> list[Ref]:
+        """Returns the vector reads of large arrays that advance by a row per iteration."""
+        return [ref for ref in _vector_reads(lanes) if self.is_large(ref)]
 
     def is_large(self, ref: Ref) -> bool:
-        row = abs(ref.stride(self.sym)) * ref.buf.precision.nbytes
-        large = ref.buf.access is AccessMode.IN and ref.buf.nbytes >= self.large_bytes
-        return large and 0 < row <= machine.MAX_PREFETCHED_ROW_BYTES
+        row_bytes = abs(ref.stride(self.sym)) * ref.buf.precision.nbytes
+        is_large = ref.buf.access is AccessMode.IN and ref.buf.nbytes >= self.min_array_bytes
+        return is_large and 0 < row_bytes <= machine.MAX_PREFETCHED_ROW_BYTES
 
     def body(self, body: Body) -> Body:
-        out: list[Stmt] = []
+        result: list[Stmt] = []
         for stmt in body:
             match stmt:
                 case For(mode=Mode.VECTORIZED):
-                    out += [self.ahead(ref, stmt) for ref in self.wanted(stmt) if (ref.buf, id(stmt)) in self.fetching]
-                    out.append(stmt)
+                    reads = [ref for ref in self.large_reads(stmt) if (ref.buf, id(stmt)) in self.prefetches]
+                    result += [Prefetch(_first_cell(ref, stmt), ref.stride(self.sym)) for ref in reads]
+                    result.append(stmt)
                 case For():
-                    out.append(replace(stmt, body=self.body(stmt.body)))
-                case If(cond, then, orelse):
-                    out.append(If(cond, self.body(then), self.body(orelse)))
+                    result.append(replace(stmt, body=self.body(stmt.body)))
+                case If(cond, on_true, on_false):
+                    result.append(If(cond, self.body(on_true), self.body(on_false)))
                 case _:
-                    out.append(stmt)
-        return tuple(out)
-
-    def ahead(self, ref: Ref, lanes: For) -> Prefetch:
-        return Prefetch(_first(ref, lanes), ref.stride(self.sym))
+                    result.append(stmt)
+        return tuple(result)
 
 
-class _Tiles:
-    """Tiles that read large arrays when their sums are done: what comes from afar is on its way meanwhile."""
+class _EpiloguePrefetcher:
+    """Inserts prefetches of the operands of tile epilogues before the reduction loops, which hide the latency."""
 
-    def __init__(self, names: Namer, large_bytes: int) -> None:
-        self.names, self.large_bytes = names, large_bytes
+    def __init__(self, names: Namer, min_array_bytes: int) -> None:
+        self.names, self.min_array_bytes = names, min_array_bytes
 
     def body(self, body: Body) -> Body:
-        out = tuple(map(self.inside, body))
-        sums = {stmt.buf for stmt in body if isinstance(stmt, Local)}
-        adding = [at for at, stmt in enumerate(body) if _adds(stmt, sums)]
-        if adding:
-            first = next(at for at, stmt in enumerate(body) if isinstance(stmt, For))
-            out = (*out[:first], *chain.from_iterable(map(self.fetched, body[adding[-1] + 1 :])), *out[first:])
-        return body if same_objects(out, body) else out
+        result = tuple(map(self.statement, body))
+        accumulators = {stmt.buf for stmt in body if isinstance(stmt, Local)}
+        reductions = [position for position, stmt in enumerate(body) if _is_reduction_loop(stmt, accumulators)]
+        if reductions:
+            first = next(position for position, stmt in enumerate(body) if isinstance(stmt, For))
+            epilogue = body[reductions[-1] + 1 :]
+            result = (*result[:first], *chain.from_iterable(map(self.prefetches, epilogue)), *result[first:])
+        return body if same_objects(result, body) else result
 
-    def inside(self, stmt: Stmt) -> Stmt:
+    def statement(self, stmt: Stmt) -> Stmt:
         match stmt:
             case For(mode=Mode.SERIAL, body=body):
                 inner = self.body(body)
                 return stmt if inner is body else replace(stmt, body=inner)
-            case If(cond, then, orelse):
-                sides = self.body(then), self.body(orelse)
-                return stmt if sides == (then, orelse) else If(cond, *sides)
+            case If(cond, on_true, on_false):
+                branches = self.body(on_true), self.body(on_false)
+                return stmt if branches == (on_true, on_false) else If(cond, *branches)
             case _:
                 return stmt
 
-    def fetched(self, stmt: Stmt) -> Body:
-        """The loops of the statement, with the lines that they read of large arrays."""
+    def prefetches(self, stmt: Stmt) -> Body:
+        """Returns the loops of the statement, around prefetches of the cache lines of large arrays that they read."""
         match stmt:
             case For(mode=Mode.VECTORIZED):
-                places = dict.fromkeys(_first(ref, stmt) for ref in _read(stmt) if self.is_large(ref.buf))
-                return tuple([Prefetch(ref, 0) for ref in places])
+                cells = dict.fromkeys(_first_cell(ref, stmt) for ref in _vector_reads(stmt) if self.is_large(ref.buf))
+                return tuple([Prefetch(ref, 0) for ref in cells])
             case For(sym, body=body):
-                inner = tuple(chain.from_iterable(map(self.fetched, body)))
+                inner = tuple(chain.from_iterable(map(self.prefetches, body)))
                 if not inner:
                     return ()
                 new = Sym(self.names(sym.name), sym.lo, sym.hi)
@@ -150,29 +152,30 @@ class _Tiles:
                 return ()
 
     def is_large(self, buf: Buf) -> bool:
-        return buf.space is not MemorySpace.LOCAL and buf.nbytes >= self.large_bytes
+        return buf.space is not MemorySpace.LOCAL and buf.nbytes >= self.min_array_bytes
 
 
-def _read(lanes: For) -> list[Ref]:
-    """What the loop reads a vector at a time: cells that are there, be they read or not, and that are known before."""
+def _vector_reads(lanes: For) -> list[Ref]:
+    """Returns the unit-stride reads of a vector loop whose addresses are in bounds and known before the loop."""
     nodes = list(walk(lanes.body))
-    picked = {node.sym for node in nodes if isinstance(node, BindIndex)}
-    inner = [node for node in nodes if isinstance(node, For | If | When)]
-    at_times = {node.ref for each in inner for node in walk(each) if isinstance(node, Load | Update)}
+    bound_syms = {node.sym for node in nodes if isinstance(node, BindIndex)}
+    nested = [node for node in nodes if isinstance(node, For | If | When)]
+    conditional = {node.ref for outer in nested for node in walk(outer) if isinstance(node, Load | Update)}
     refs = dict.fromkeys(node.ref for node in nodes if isinstance(node, Load | Update))
-    known = [ref for ref in refs if picked.isdisjoint(sym for at in ref.indices for sym in at.syms)]
-    return [ref for ref in known if ref.stride(lanes.sym) == 1 and (ref not in at_times or always_in_bounds(ref))]
+    direct = [ref for ref in refs if bound_syms.isdisjoint(sym for index in ref.indices for sym in index.syms)]
+    unit_stride = [ref for ref in direct if ref.stride(lanes.sym) == 1]
+    return [ref for ref in unit_stride if ref not in conditional or always_in_bounds(ref)]
 
 
-def _first(ref: Ref, lanes: For) -> Ref:
-    """The cell in the first iteration, of loops inside as well."""
-    loops = (lanes, *(each for each in walk(lanes.body) if isinstance(each, For)))
-    first = {each.sym: Affine((), each.sym.lo) for each in loops}
+def _first_cell(ref: Ref, lanes: For) -> Ref:
+    """Returns the cell in the first iteration of the loop and of all loops inside it."""
+    loops = (lanes, *(node for node in walk(lanes.body) if isinstance(node, For)))
+    first = {loop.sym: Affine((), loop.sym.lo) for loop in loops}
     return Ref(ref.buf, tuple([index.substitute(first) for index in ref.indices]))
 
 
-def _adds(stmt: Stmt, sums: set[Buf]) -> bool:
-    """Whether it is a loop that adds to one of these again and again."""
+def _is_reduction_loop(stmt: Stmt, accumulators: set[Buf]) -> bool:
+    """Whether the statement is a serial loop that updates one of the accumulators."""
     if not isinstance(stmt, For) or stmt.mode is not Mode.SERIAL:
         return False
-    return any(isinstance(node, Update) and node.ref.buf in sums for node in walk(stmt.body))
+    return any(isinstance(node, Update) and node.ref.buf in accumulators for node in walk(stmt.body))

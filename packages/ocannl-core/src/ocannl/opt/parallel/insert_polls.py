@@ -13,7 +13,7 @@ from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.nests import bound_names
 
 
-def insert_polls(proc: Proc, stretch: int | None = None) -> Proc:
+def insert_polls(proc: Proc, interval_ops: int | None = None) -> Proc:
     """Puts polls between statements and into long loops, so that no more than a stretch of work lies between two. Here
     it is 40:
 
@@ -26,11 +26,11 @@ def insert_polls(proc: Proc, stretch: int | None = None) -> Proc:
 
     The order of execution stays.
     """
-    stretch = machine.POLL_INTERVAL_OPS if stretch is None else stretch
+    interval_ops = machine.POLL_INTERVAL_OPS if interval_ops is None else interval_ops
     amounts = list(map(stmt_work, proc.body))
-    if sum(amounts) <= stretch:
+    if sum(amounts) <= interval_ops:
         return proc
-    return replace(proc, body=_spread(proc.body, amounts, stretch, Namer(bound_names(proc))))
+    return replace(proc, body=_spread(proc.body, amounts, interval_ops, Namer(bound_names(proc))))
 
 
 def _spread(body: Body, amounts: Sequence[int], stretch: int, names: Namer) -> Body:

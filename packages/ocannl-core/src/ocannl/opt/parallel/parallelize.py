@@ -11,7 +11,7 @@ from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.nests import same_objects
 
 
-def parallelize(proc: Proc, worth: int | None = None, claim: int | None = None) -> Proc:
+def parallelize(proc: Proc, min_ops: int | None = None, min_chunk_ops: int | None = None) -> Proc:
     """Lets threads claim iterations of a long nest's outermost loop, where these have nothing to do with each other.
     Here it is long from 200 on, and a claim is of 120 at least:
 
@@ -25,9 +25,9 @@ def parallelize(proc: Proc, worth: int | None = None, claim: int | None = None) 
     How much a thread takes at a time depends on the program alone, and no sum is divided: results are the same whatever
     the number of threads.
     """
-    worth = machine.MIN_PARALLEL_OPS if worth is None else worth
-    claim = machine.MIN_CHUNK_OPS if claim is None else claim
-    body = tuple([_shared(stmt, worth, claim) for stmt in proc.body])
+    min_ops = machine.MIN_PARALLEL_OPS if min_ops is None else min_ops
+    min_chunk_ops = machine.MIN_CHUNK_OPS if min_chunk_ops is None else min_chunk_ops
+    body = tuple([_shared(stmt, min_ops, min_chunk_ops) for stmt in proc.body])
     return proc if same_objects(body, proc.body) else replace(proc, body=body)
 
 

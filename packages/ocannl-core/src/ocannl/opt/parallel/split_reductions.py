@@ -17,7 +17,7 @@ from ocannl.opt.schedule.build.plain import neutral_element
 from ocannl.opt.schedule.plan.plain import REASSOCIABLE
 
 
-def split_reductions(proc: Proc, long: int | None = None, lanes: int = 0) -> Proc:
+def split_reductions(proc: Proc, min_iterations: int | None = None, grid_threads: int = 0) -> Proc:
     """Divides sums that go through much memory but for few results. Here a sum is long from 192 on:
 
         proc step                       proc step
@@ -40,13 +40,13 @@ def split_reductions(proc: Proc, long: int | None = None, lanes: int = 0) -> Pro
     Parts are consecutive, and as many as sizes say: the result is the same whatever the number of threads. Those for
     programs of a grid are as many as it takes to keep so many `lanes` busy; the last one may have fewer terms.
     """
-    long = machine.MIN_SPLIT_ITERATIONS if long is None else long
+    min_iterations = machine.MIN_SPLIT_ITERATIONS if min_iterations is None else min_iterations
     names = Namer(bound_names(proc))
     body: list[Stmt] = []
     bufs: list[Buf] = []
     for stmt in proc.body:
         group = group_of(stmt, names) if not is_parallel_loop(stmt) else None
-        found = (_among_programs(group, lanes) if lanes else _among_threads(group, long)) if group is not None else None
+        found = (_among_programs(group, grid_threads) if grid_threads else _among_threads(group, min_iterations)) if group is not None else None
         if group is None or found is None:
             body.append(stmt)
             continue
@@ -56,7 +56,7 @@ def split_reductions(proc: Proc, long: int | None = None, lanes: int = 0) -> Pro
     return replace(proc, body=tuple(body), bufs=(*proc.bufs, *bufs)) if bufs else proc
 
 
-def parts_of(extent: int) -> int:
+def choose_part_count(extent: int) -> int:
     """So many parts of equal length as a loop is divided into."""
     return max(n for n in range(1, machine.MAX_REDUCTION_PARTS + 1) if extent % n == 0) if extent else 0
 
@@ -71,7 +71,7 @@ def _among_threads(group: FusionGroup, long: int) -> tuple[Sym, int] | None:
     if whole is None:
         return None
     outer = max(syms, key=lambda sym: abs(whole.stride(sym)))
-    many = parts_of(outer.extent)
+    many = choose_part_count(outer.extent)
     return (outer, many) if outer in each.syms and many >= min(machine.MIN_REDUCTION_PARTS, outer.extent) else None
 
 
@@ -102,23 +102,23 @@ def _only_sum(group: FusionGroup) -> Reduction | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class PartialSums:
     """An array for the parts of a group's sum: for each part a number for each cell of the group."""
 
     group: FusionGroup
     buf: Buf
 
     @property
-    def start(self) -> Const:
+    def init(self) -> Const:
         """What a part begins with."""
         (total,) = self.group.reductions
         return Const(neutral_element(total.update.op, self.buf.precision), self.buf.precision)
 
-    def cell(self, part: Sym, known: Mapping[Sym, Affine]) -> Ref:
+    def cell(self, part: Sym, substitution: Mapping[Sym, Affine]) -> Ref:
         """That of a part, for these values of the group's symbols."""
-        return Ref(self.buf, (Affine.of(part), *(known[turn.sym] - turn.sym.lo for turn in self.group.loops)))
+        return Ref(self.buf, (Affine.of(part), *(substitution[turn.sym] - turn.sym.lo for turn in self.group.loops)))
 
-    def added_up(self, part: Sym) -> Stmt:
+    def final_reduction(self, part: Sym) -> Stmt:
         """The group with the parts as its terms."""
         (total,) = self.group.reductions
         cell = self.cell(part, {turn.sym: Affine.of(turn.sym) for turn in self.group.loops})
@@ -126,13 +126,13 @@ class Room:
         return replace(self.group, reductions=(Reduction(total.init, (loop(part, ()),), TRUE, update),)).stmt()
 
 
-def room_of(group: FusionGroup, many: int, names: Namer) -> Room:
-    shape = (many, *(turn.sym.extent for turn in group.loops))
+def partial_sums_buffer(group: FusionGroup, part_count: int, names: Namer) -> PartialSums:
+    shape = (part_count, *(turn.sym.extent for turn in group.loops))
     name, precision = names(f"{group.writes[0].buf.name}_parts"), group.reductions[0].acc.precision
-    return Room(group, Buf(name, precision, shape, row_major(shape), MemorySpace.ARENA, AccessMode.TEMP))
+    return PartialSums(group, Buf(name, precision, shape, row_major(shape), MemorySpace.ARENA, AccessMode.TEMP))
 
 
-def renamed(loops: Sequence[For], names: Namer) -> tuple[tuple[For, ...], dict[Sym, Affine]]:
+def with_fresh_symbols(loops: Sequence[For], names: Namer) -> tuple[tuple[For, ...], dict[Sym, Affine]]:
     """The loops with symbols of their own, and these as values of the old ones."""
     new = {turn.sym: Sym(names(turn.sym.name), turn.sym.lo, turn.sym.hi) for turn in loops}
     return tuple([loop(sym, ()) for sym in new.values()]), {old: Affine.of(sym) for old, sym in new.items()}
@@ -143,10 +143,10 @@ def _in_parts(group: FusionGroup, sym: Sym, many: int, names: Namer) -> tuple[Bu
     (total,) = group.reductions
     size = -(-sym.extent // many)
     many = -(-sym.extent // size)
-    room = room_of(group, many, names)
+    room = partial_sums_buffer(group, many, names)
     part, again = (Sym(names(f"{sym.name}_part"), 0, many - 1) for _ in range(2))
     turn = Sym(names(sym.name), 0, size - 1)
-    kept, known = renamed(group.loops, names)
+    kept, known = with_fresh_symbols(group.loops, names)
     here = Affine(((size, part), (1, turn)))
     known |= {sym: here + sym.lo}
     cond = total.cond.substitute(known)
@@ -155,6 +155,6 @@ def _in_parts(group: FusionGroup, sym: Sym, many: int, names: Namer) -> tuple[Bu
     acc = Ref(local_buffer(names("acc"), room.buf.precision, ()), ())
     loops = tuple([loop(turn, ()) if each.sym is sym else each for each in total.loops])
     update = replace(total.update, ref=acc, value=substitute(total.update.value, known))
-    first = FusionGroup((loop(part, ()), *kept), TRUE, (Reduction(room.start, loops, cond, update),),
+    first = FusionGroup((loop(part, ()), *kept), TRUE, (Reduction(room.init, loops, cond, update),),
                   (Store(room.cell(part, known), Load(acc)),))  # fmt: skip
-    return room.buf, first.stmt(), room.added_up(again)
+    return room.buf, first.stmt(), room.final_reduction(again)

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Scalar simplification, common-subexpression elimination, value numbering, and dead-code elimination."""

@@ -1,4 +1,4 @@
-"""Local common-subexpression elimination within one statement, by hash-based value numbering."""
+"""Local common-subexpression elimination within one statement, by value numbering (Cocke and Schwartz 1970)."""
 
 from __future__ import annotations
 

@@ -1,54 +1,54 @@
-"""Which blocks of keys an affine condition lets a row have terms in."""
+"""Block-sparse masks: bounds of the key blocks that an affine mask leaves to a row (Dao et al. 2022)."""
 
 from __future__ import annotations
 
 from ocannl.ir.index import Affine, Bound, Cond, Sym
-from ocannl.ir.loops import Apply, Cast, Expr, For, Const, When, loop
+from ocannl.ir.loops import Apply, Cast, Const, Expr, For, When, loop
 from ocannl.ir.ops import DIV, MUL, SUB
 from ocannl.ir.walk import walk
 from ocannl.opt.idioms.attention.match_softmax import EXP
 from ocannl.opt.idioms.attention.match_softmax import NEG_INF as LOWEST
 
 
-def reached(keys: Sym, key: Sym, size: int, cond: Cond) -> For:
-    """A loop over blocks of keys that goes through those in which the condition may hold: as many rows as a block has
-    keys, from a multiple of that on, go through the same blocks."""
+def unmasked_blocks(block_sym: Sym, key: Sym, key_block: int, cond: Cond) -> For:
+    """A loop over the blocks of keys in which the condition may hold. Bounds are rounded outwards, so that aligned groups
+    of `key_block` rows iterate over equal blocks."""
     lows: list[tuple[Affine, int]] = [(Affine(), 1)]
-    highs: list[tuple[Affine, int]] = [(Affine.of(keys.hi), 1)]
-    for fact in cond.ge0:
-        coef = fact.coef(key)
-        end = fact * -coef + key - key.lo  # keys are at most, or at least, so many
-        match end.terms:
+    highs: list[tuple[Affine, int]] = [(Affine.of(block_sym.hi), 1)]
+    for inequality in cond.ge0:
+        coef = inequality.coef(key)
+        limit = inequality * -coef + key - key.lo  # upper or lower limit of the key
+        match limit.terms:
             case ((1, row),) if coef == -1:
-                highs.append((Affine.of(row) - -end.const // size * size, size))
+                highs.append((Affine.of(row) - -limit.const // key_block * key_block, key_block))
             case ((1, row),) if coef == 1:
-                lows.append((Affine.of(row) + (end.const // size * size - size + 1), size))
+                lows.append((Affine.of(row) + (limit.const // key_block * key_block - key_block + 1), key_block))
             case _:
                 pass
-    return For(keys, Bound(tuple(lows)), Bound(tuple(highs)), ())
+    return For(block_sym, Bound(tuple(lows)), Bound(tuple(highs)), ())
 
 
-def walked(keys: Sym, key: Sym, size: int, term: Expr) -> For:
-    """The loop over the blocks of keys whose terms may be something."""
+def blocks_with_terms(block_sym: Sym, key: Sym, key_block: int, term: Expr) -> For:
+    """The loop over the blocks of keys whose terms may be nonzero."""
     for node in walk(term):
-        if isinstance(node, When) and _is_nothing(term, node.cond, 0.0):
-            return reached(keys, key, size, node.cond)
-    return loop(keys, ())
+        if isinstance(node, When) and _is_masked_by(term, node.cond, 0.0):
+            return unmasked_blocks(block_sym, key, key_block, node.cond)
+    return loop(block_sym, ())
 
 
-def _is_nothing(value: Expr, cond: Cond, what: float) -> bool:
-    """Whether the value is zero, or, of what a power is taken of, the lowest of all, wherever the condition fails."""
+def _is_masked_by(value: Expr, cond: Cond, masked_value: float) -> bool:
+    """Whether the value equals `masked_value` (0, or -inf below an exponential) wherever the condition fails."""
     match value:
-        case When(test, _, Const(other)):
-            return test == cond and other == what
+        case When(test, _, Const(fallback)):
+            return test == cond and fallback == masked_value
         case Cast(inner):
-            return _is_nothing(inner, cond, what)
-        case Apply(op, (inner,)) if op.name == "neg" and what == 0:
-            return _is_nothing(inner, cond, what)
-        case Apply(op, (inner,)) if op is EXP and what == 0:
-            return _is_nothing(inner, cond, LOWEST)
-        case Apply(op, (left, right)) if op is MUL and what == 0:
-            return _is_nothing(left, cond, what) or _is_nothing(right, cond, what)
-        case Apply(op, (left, _)) if op is (DIV if what == 0 else SUB):
-            return _is_nothing(left, cond, what)
+            return _is_masked_by(inner, cond, masked_value)
+        case Apply(op, (inner,)) if op.name == "neg" and masked_value == 0:
+            return _is_masked_by(inner, cond, masked_value)
+        case Apply(op, (inner,)) if op is EXP and masked_value == 0:
+            return _is_masked_by(inner, cond, LOWEST)
+        case Apply(op, (left, right)) if op is MUL and masked_value == 0:
+            return _is_masked_by(left, cond, masked_value) or _is_masked_by(right, cond, masked_value)
+        case Apply(op, (left, _)) if op is (DIV if masked_value == 0 else SUB):
+            return _is_masked_by(left, cond, masked_value)
     return False

@@ -1,16 +1,16 @@
-"""Softmax among the groups of a program: a largest score, powers of what each is below it, and sums of these.
+"""Pattern matching of softmax: row maximum, exponentials, their sum, and the sums weighted by them.
 
     top[i] = max_t score(i, t)
-    e[i, t] = exp(score(i, t) - top[i])            powers, in an array or within the terms of sums
+    e[i, t] = exp(score(i, t) - top[i])            exponentials, stored or inlined into reductions
     total[i] = sum_t e[i, t]
-    p[i, t] = e[i, t] / total[i]                   parts, if somebody asks for them
-    y[i, d] = sum_t p[i, t] * v[t, d]              mixtures, of powers or of parts
+    p[i, t] = e[i, t] / total[i]                   probabilities, stored or inlined
+    y[i, d] = sum_t p[i, t] * v[t, d]              weighted sums, by exponentials or probabilities
 
-One nest can make all of it row by row. In each row it reads scores and the factors of mixtures first; what is done with
-the sums comes after that, in the order of the program, and in the end scores are read once more if powers or parts are
-kept. That is legal where no dependence is turned round: nothing that the nest writes may be among the scores or the
-factors, be they those of another row, and what two mixtures touch after their sums, if one of them writes it, must be
-cells of one row. A mixture for which this does not hold is none.
+One nest can compute all of them row by row. For each row it first reads the scores and the factors of the weighted
+sums, then executes the epilogues of these sums in program order, and finally reads the scores again if exponentials or
+probabilities are stored. This is legal if no dependence is reversed: the nest may not write scores or factors of any
+row, and if the epilogues of two weighted sums access the same array and one of them writes it, the cells must belong to
+the same row. A weighted sum that violates this does not match.
 """
 
 from __future__ import annotations
@@ -18,28 +18,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ocannl.ir.accesses import storage
 from ocannl.ir.index import Affine, Sym
-from ocannl.ir.loops import Apply, Buf, Cast, Expr, For, Let, Load, Const, Ref, Store, Update
+from ocannl.ir.loops import Apply, Buf, Cast, Const, Expr, For, Let, Load, Ref, Store, Update
 from ocannl.ir.ops import ADD, BY_NAME, DIV, MAX, MUL, SUB
 from ocannl.ir.precision import Family
-from ocannl.ir.accesses import storage
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction
-from ocannl.opt.analysis.nests import unit_covering_loops, is_full, loads
+from ocannl.opt.analysis.nests import is_full, loads, unit_covering_loops
 
 EXP = BY_NAME["exp"]
 NEG_INF = -float("inf")
 
-ReaderLookup = Callable[[int, Buf], Iterable[tuple[int, FusionGroup]]]  # of what a statement writes to an array
+ReaderLookup = Callable[
+    [int, Buf], Iterable[tuple[int, FusionGroup]]
+]  # (position of a write, array) -> groups that read it
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """A group that reads cells which rows, or rows and a key, tell; in symbols of these, but for loops of its own."""
+    """A group that reads a cell per row, or per row and key, in symbols of the rows and the key and of its free loops."""
 
     position: int
     group: FusionGroup
-    bound_syms: frozenset[Sym]  # its symbols that are rows or the key
-    key: Sym | None  # that of them which is the key
+    bound_syms: frozenset[Sym]  # the symbols that are replaced by rows or the key
+    key: Sym | None  # the one that is replaced by the key
 
     @property
     def free_loops(self) -> tuple[For, ...]:
@@ -47,31 +49,35 @@ class Reader:
 
     @property
     def key_sum(self) -> Reduction | None:
-        """Its only sum, from zero on, over keys alone."""
+        """The reduction, if it is a single sum over all keys with initial value zero."""
         match self.group.reductions:
-            case (Reduction(Const(start), (key,), when, Update(_, op)) as found,):
+            case (Reduction(Const(start), (key,), when, Update(_, op)) as reduction,):
                 if start == 0 and op is ADD and when.is_true and is_full(key) and key.sym is self.key:
-                    return found
+                    return reduction
         return None
 
     def elementwise_store(self, loops: Sequence[For]) -> Store | None:
-        """All that it does, if that is to write something for each iteration of the loops."""
-        same = not self.group.reductions and len(self.group.loops) == len(loops)
-        store = self.only_store if same else None
-        return store if store is not None and unit_covering_loops(store.ref, loops) == {loop.sym for loop in loops} else None
+        """The store, if the group is a single pointwise store that covers the given loops."""
+        has_same_loops = not self.group.reductions and len(self.group.loops) == len(loops)
+        store = self.only_store if has_same_loops else None
+        return (
+            store
+            if store is not None and unit_covering_loops(store.ref, loops) == {loop.sym for loop in loops}
+            else None
+        )
 
     @property
     def only_store(self) -> Store | None:
-        """All that it does in the end, if that is to write something."""
+        """The epilogue, if it is a single store and there are no free loops."""
         match self.group.epilogue:
-            case (Store() as only,) if not self.free_loops:
-                return only
+            case (Store() as store,) if not self.free_loops:
+                return store
         return None
 
 
 @dataclass(slots=True)
 class SoftmaxMatch:
-    """What is known by which expression, so far."""
+    """The score and the stores of a partially matched softmax."""
 
     score: Expr
     maximum: Store
@@ -81,37 +87,45 @@ class SoftmaxMatch:
 
     @property
     def stores(self) -> list[Store]:
-        return [store for store in (self.maximum, self.exponentials, self.denominator, self.probabilities) if store is not None]
+        return [
+            store
+            for store in (self.maximum, self.exponentials, self.denominator, self.probabilities)
+            if store is not None
+        ]
 
     @property
     def has_disjoint_storage(self) -> bool:
-        """Whether no word is written to where scores or other words are."""
+        """Whether the matched stores share no storage with each other or with the scores."""
         written = [storage(store.ref.buf) for store in self.stores]
-        return len(set(written)) == len(written) and not {storage(buf) for buf in read_buffers(self.score)} & set(written)
+        return len(set(written)) == len(written) and not {storage(buf) for buf in read_buffers(self.score)} & set(
+            written
+        )
 
     def is_exponential(self, value: Expr) -> bool:
-        """Whether it is one, or where one is kept."""
-        match bare(value):
+        """Whether the value is an exponential, or a load of a stored one."""
+        match strip_float_casts(value):
             case Load(ref):
                 return self.exponentials is not None and ref == self.exponentials.ref
             case Apply(op, (inner,)) if op is EXP:
-                match bare(inner):
+                match strip_float_casts(inner):
                     case Apply(minus, (score, top)) if minus is SUB:
-                        return bare(score) == self.score and bare(top) == Load(self.maximum.ref)
+                        return strip_float_casts(score) == self.score and strip_float_casts(top) == Load(
+                            self.maximum.ref
+                        )
         return False
 
     def is_probability(self, value: Expr) -> bool:
-        match bare(value):
+        match strip_float_casts(value):
             case Load(ref):
                 return self.probabilities is not None and ref == self.probabilities.ref
             case Apply(op, (power, total)) if op is DIV and self.denominator is not None:
-                return self.is_exponential(power) and bare(total) == Load(self.denominator.ref)
+                return self.is_exponential(power) and strip_float_casts(total) == Load(self.denominator.ref)
         return False
 
 
 @dataclass(frozen=True, slots=True)
 class WeightedSum:
-    """`sum` adds up products of a weight, which is a power or a part, and a factor."""
+    """A sum over keys of a weight, which is an exponential or a probability, times a factor."""
 
     position: int
     output_loops: tuple[For, ...]
@@ -127,13 +141,13 @@ class WeightedSum:
 
     @property
     def epilogue_refs(self) -> list[Ref]:
-        """By what is done with the sum."""
+        """References that the epilogue reads or writes."""
         return [*self.writes, *(ref for stmt in self.epilogue for ref in loads(stmt.value))]
 
 
 @dataclass(frozen=True, slots=True)
 class Softmax:
-    """All in symbols of the rows and of the key; `places` are those of its statements, but for the mixtures."""
+    """A matched softmax in symbols of the rows and the key; `positions` are its statements without the weighted sums."""
 
     rows: tuple[For, ...]
     key: For
@@ -148,19 +162,27 @@ def read_buffers(value: Expr) -> set[Buf]:
     return {ref.buf for ref in loads(value)}
 
 
-def bare(value: Expr) -> Expr:
-    """Without roundings."""
+def strip_float_casts(value: Expr) -> Expr:
+    """Strips casts between floating-point types."""
     while isinstance(value, Cast) and value.precision.family is value.value.precision.family is Family.FLOAT:
         value = value.value
     return value
 
 
-def softmax_at(place: int, group: FusionGroup, readers: ReaderLookup) -> Softmax | None:
-    """The one whose maximum the group is."""
+def match_softmax(position: int, group: FusionGroup, readers: ReaderLookup) -> Softmax | None:
+    """Matches the softmax whose row maximum the group computes, or returns None."""
     match group:
-        case FusionGroup(rows, cond, (Reduction(Const(least), (key,), when, Update(acc, op, score)),), (Store() as top,)):
-            ref, made = top.ref, top.value
-            if op is not MAX or least != NEG_INF or not cond.is_true or not when.is_true or bare(made) != Load(acc):
+        case FusionGroup(
+            rows, cond, (Reduction(Const(init), (key,), when, Update(acc, op, score)),), (Store() as max_store,)
+        ):
+            ref, stored_value = max_store.ref, max_store.value
+            if (
+                op is not MAX
+                or init != NEG_INF
+                or not cond.is_true
+                or not when.is_true
+                or strip_float_casts(stored_value) != Load(acc)
+            ):
                 return None
             if score.precision.family is not Family.FLOAT or not all(map(is_full, (*rows, key))):
                 return None
@@ -168,105 +190,144 @@ def softmax_at(place: int, group: FusionGroup, readers: ReaderLookup) -> Softmax
                 return None
         case _:
             return None
-    words, places = SoftmaxMatch(bare(score), top), [place]
-    seen = list(_seen(ref, readers(place, ref.buf), key.sym, is_named=False))
-    every = (*rows, key)
-    for each in seen:
-        if words.exponentials is None and (store := each.elementwise_store(every)) is not None and words.is_exponential(store.value):
-            words.exponentials = store
-            places.append(each.position)
-    if words.exponentials is not None:
-        seen = list(_seen(words.exponentials.ref, readers(places[-1], words.exponentials.ref.buf), key.sym))
-    total = next((each for each in seen if _is_total(each, rows, words)), None)
-    if total is None or total.key_sum is None or total.only_store is None:
+    softmax_match, positions = SoftmaxMatch(strip_float_casts(score), max_store), [position]
+    candidates = list(_readers_of(ref, readers(position, ref.buf), key.sym, has_key_index=False))
+    all_loops = (*rows, key)
+    for reader in candidates:
+        if (
+            softmax_match.exponentials is None
+            and (store := reader.elementwise_store(all_loops)) is not None
+            and softmax_match.is_exponential(store.value)
+        ):
+            softmax_match.exponentials = store
+            positions.append(reader.position)
+    if softmax_match.exponentials is not None:
+        candidates = list(
+            _readers_of(
+                softmax_match.exponentials.ref, readers(positions[-1], softmax_match.exponentials.ref.buf), key.sym
+            )
+        )
+    denominator = next((reader for reader in candidates if _is_denominator(reader, rows, softmax_match)), None)
+    if denominator is None or denominator.key_sum is None or denominator.only_store is None:
         return None
-    words.denominator = total.only_store
-    places.append(total.position)
-    for each in seen:
-        if words.probabilities is None and (store := each.elementwise_store(every)) is not None and words.is_probability(store.value):
-            words.probabilities = store
-            places.append(each.position)
-            seen += _seen(store.ref, readers(each.position, store.ref.buf), key.sym)
-    if not words.has_disjoint_storage:
+    softmax_match.denominator = denominator.only_store
+    positions.append(denominator.position)
+    for reader in candidates:
+        if (
+            softmax_match.probabilities is None
+            and (store := reader.elementwise_store(all_loops)) is not None
+            and softmax_match.is_probability(store.value)
+        ):
+            softmax_match.probabilities = store
+            positions.append(reader.position)
+            candidates += _readers_of(store.ref, readers(reader.position, store.ref.buf), key.sym)
+    if not softmax_match.has_disjoint_storage:
         return None
-    mixed = [_mixture(each, words) for each in seen if each.position not in places]
-    found = _together(words, rows, [each for each in mixed if each is not None])
-    return Softmax(rows, key, words, total.key_sum, total.only_store, found, tuple(places))
+    sums = [_match_weighted_sum(reader, softmax_match) for reader in candidates if reader.position not in positions]
+    fusable = _fusable_sums(softmax_match, rows, [reader for reader in sums if reader is not None])
+    return Softmax(rows, key, softmax_match, denominator.key_sum, denominator.only_store, fusable, tuple(positions))
 
 
-def _is_total(seen: Reader, rows: Sequence[For], words: SoftmaxMatch) -> bool:
-    if seen.key_sum is None or seen.only_store is None or not words.is_exponential(seen.key_sum.update.value):
+def _is_denominator(reader: Reader, rows: Sequence[For], softmax_match: SoftmaxMatch) -> bool:
+    if (
+        reader.key_sum is None
+        or reader.only_store is None
+        or not softmax_match.is_exponential(reader.key_sum.update.value)
+    ):
         return False
-    whole = len(seen.group.loops) == len(rows) and unit_covering_loops(seen.only_store.ref, rows) == {loop.sym for loop in rows}
-    return whole and bare(seen.only_store.value) == Load(seen.key_sum.update.ref)
+    covers_rows = len(reader.group.loops) == len(rows) and unit_covering_loops(reader.only_store.ref, rows) == {
+        loop.sym for loop in rows
+    }
+    return covers_rows and strip_float_casts(reader.only_store.value) == Load(reader.key_sum.update.ref)
 
 
-def _mixture(seen: Reader, words: SoftmaxMatch) -> WeightedSum | None:
-    arrays = {store.ref.buf for store in words.stores}
-    if seen.key_sum is None or any(read_buffers(stmt.value) & arrays for stmt in seen.group.epilogue):
+def _match_weighted_sum(reader: Reader, softmax_match: SoftmaxMatch) -> WeightedSum | None:
+    arrays = {store.ref.buf for store in softmax_match.stores}
+    if reader.key_sum is None or any(read_buffers(stmt.value) & arrays for stmt in reader.group.epilogue):
         return None
-    match seen.key_sum.update.value:
+    match reader.key_sum.update.value:
         case Apply(op, (left, right)) if op is MUL:
             for weight, factor in ((left, right), (right, left)):
-                is_part = words.is_probability(weight)
-                if (is_part or words.is_exponential(weight)) and not read_buffers(factor) & arrays:
-                    return WeightedSum(seen.position, seen.free_loops, seen.key_sum, weight, factor, is_part, seen.group.epilogue)
+                is_normalized = softmax_match.is_probability(weight)
+                if (is_normalized or softmax_match.is_exponential(weight)) and not read_buffers(factor) & arrays:
+                    return WeightedSum(
+                        reader.position,
+                        reader.free_loops,
+                        reader.key_sum,
+                        weight,
+                        factor,
+                        is_normalized,
+                        reader.group.epilogue,
+                    )
     return None
 
 
-def _together(words: SoftmaxMatch, rows: Sequence[For], mixtures: Sequence[WeightedSum]) -> tuple[WeightedSum, ...]:
-    """Those that one nest can make, the first ones rather than others."""
-    taken: list[WeightedSum] = []
-    before = {storage(buf) for buf in read_buffers(words.score)}  # the sums are there
-    for each in sorted(mixtures, key=lambda each: each.position):
-        early = before | {storage(buf) for buf in read_buffers(each.factor)}
-        written = {storage(store.ref.buf) for store in words.stores}
-        written |= {storage(ref.buf) for other in (*taken, each) for ref in other.writes}
-        if early & written:
+def _fusable_sums(
+    softmax_match: SoftmaxMatch, rows: Sequence[For], candidates: Sequence[WeightedSum]
+) -> tuple[WeightedSum, ...]:
+    """Greedily selects weighted sums, in program order, that one nest can legally compute."""
+    selected: list[WeightedSum] = []
+    read_storage = {
+        storage(buf) for buf in read_buffers(softmax_match.score)
+    }  # arrays that the nest reads before it writes
+    for candidate in sorted(candidates, key=lambda candidate: candidate.position):
+        all_reads = read_storage | {storage(buf) for buf in read_buffers(candidate.factor)}
+        written = {storage(store.ref.buf) for store in softmax_match.stores}
+        written |= {storage(ref.buf) for previous in (*selected, candidate) for ref in previous.writes}
+        if all_reads & written:
             continue
-        if all(_of_one_row(other.writes, each.epilogue_refs, rows) for other in taken) and all(
-            _of_one_row(each.writes, other.epilogue_refs, rows) for other in taken
+        if all(_are_in_same_row(previous.writes, candidate.epilogue_refs, rows) for previous in selected) and all(
+            _are_in_same_row(candidate.writes, previous.epilogue_refs, rows) for previous in selected
         ):
-            taken.append(each)
-            before = early
-    return tuple(taken)
+            selected.append(candidate)
+            read_storage = all_reads
+    return tuple(selected)
 
 
-def _of_one_row(writes: Iterable[Ref], touched: Sequence[Ref], rows: Sequence[For]) -> bool:
-    """Whether cells that are written, and touched elsewhere, are those of the same row."""
+def _are_in_same_row(writes: Iterable[Ref], accesses: Sequence[Ref], rows: Sequence[For]) -> bool:
+    """Whether all dependences between the writes and the accesses are within one row."""
     return all(
-        ref.buf is other.buf and all(_tells(ref, other, row.sym) for row in rows)
+        ref.buf is access.buf and all(_share_axis_index(ref, access, row.sym) for row in rows)
         for ref in writes
-        for other in touched
-        if storage(ref.buf) == storage(other.buf)
+        for access in accesses
+        if storage(ref.buf) == storage(access.buf)
     )
 
 
-def _tells(one: Ref, other: Ref, sym: Sym) -> bool:
-    """Whether the same axis of both is counted by the symbol."""
-    return any(a.only_sym is sym and b.only_sym is sym for a, b in zip(one.indices, other.indices, strict=True))
+def _share_axis_index(left: Ref, right: Ref, sym: Sym) -> bool:
+    """Whether both references have an axis whose index is the symbol."""
+    return any(
+        left_index.only_sym is sym and right_index.only_sym is sym
+        for left_index, right_index in zip(left.indices, right.indices, strict=True)
+    )
 
 
-def _seen(ref: Ref, readers: Iterable[tuple[int, FusionGroup]], key: Sym, *, is_named: bool = True) -> Iterator[Reader]:
-    """The readers in the symbols of a cell. Where the cell does not name the key, one more symbol of theirs that is
-    like the key is taken for it."""
-    for place, group in readers:
-        reads = {each for each in group.reads if each.buf is ref.buf}
+def _readers_of(
+    ref: Ref, readers: Iterable[tuple[int, FusionGroup]], key: Sym, *, has_key_index: bool = True
+) -> Iterator[Reader]:
+    """Yields the readers in the symbols of the cell. If the cell has no key index, the only remaining symbol with the
+    range of the key is matched with the key."""
+    for position, group in readers:
+        reads = {read_ref for read_ref in group.reads if read_ref.buf is ref.buf}
         if len(reads) != 1 or not group.cond.is_true or not all(map(is_full, group.loops)):
             continue
         values: dict[Sym, Affine] = {}
-        for mine, its in zip(ref.indices, reads.pop().indices, strict=True):
-            one, other = mine.only_sym, its.only_sym
-            if one is None or other is None:
-                if its != mine:
+        for cell_index, read_index in zip(ref.indices, reads.pop().indices, strict=True):
+            cell_sym, read_sym = cell_index.only_sym, read_index.only_sym
+            if cell_sym is None or read_sym is None:
+                if read_index != cell_index:
                     break
-            elif other in values or (one.lo, one.hi) != (other.lo, other.hi):
+            elif read_sym in values or (cell_sym.lo, cell_sym.hi) != (read_sym.lo, read_sym.hi):
                 break
             else:
-                values[other] = mine
+                values[read_sym] = cell_index
         else:
-            rest = [s for s in (*group.syms, *(s for each in group.reductions for s in each.syms)) if s not in values]
-            if not is_named and len(rest) == 1 and (rest[0].lo, rest[0].hi) == (key.lo, key.hi):
-                values[rest[0]] = Affine.of(key)
-            named = next((sym for sym, value in values.items() if value.only_sym is key), None)
-            yield Reader(place, group.substituted(values), frozenset(values), named)
+            unmatched = [
+                s
+                for s in (*group.syms, *(s for reduction in group.reductions for s in reduction.syms))
+                if s not in values
+            ]
+            if not has_key_index and len(unmatched) == 1 and (unmatched[0].lo, unmatched[0].hi) == (key.lo, key.hi):
+                values[unmatched[0]] = Affine.of(key)
+            matched_key = next((sym for sym, value in values.items() if value.only_sym is key), None)
+            yield Reader(position, group.substituted(values), frozenset(values), matched_key)

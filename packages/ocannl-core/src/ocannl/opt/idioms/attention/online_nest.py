@@ -1,4 +1,4 @@
-"""The nest of a softmax in one walk over its keys."""
+"""The loop nest of an online softmax: one pass over the keys (Milakov and Gimelshein 2018)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ocannl.ir.loops import (
     Body,
     Buf,
     Cast,
+    Const,
     Expr,
     For,
     If,
     Let,
     Load,
     Local,
-    Const,
     Ref,
     Stmt,
     Store,
@@ -29,185 +29,253 @@ from ocannl.ir.names import Namer
 from ocannl.ir.ops import ADD, BY_NAME, DIV, MAX, MUL, SUB, WHERE
 from ocannl.ir.precision import Precision
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, local_buffer
-from ocannl.opt.analysis.nests import wrap_in_loops, as_statement
+from ocannl.opt.analysis.nests import as_statement, wrap_in_loops
 from ocannl.opt.analysis.substitution import map_expr, substitute
-from ocannl.opt.idioms.attention.masked_blocks import reached
-from ocannl.opt.idioms.attention.match_softmax import EXP, NEG_INF, WeightedSum, Softmax, bare
-from ocannl.opt.parallel.split_reductions import renamed
+from ocannl.opt.idioms.attention.masked_blocks import unmasked_blocks
+from ocannl.opt.idioms.attention.match_softmax import EXP, NEG_INF, Softmax, WeightedSum, strip_float_casts
+from ocannl.opt.parallel.split_reductions import with_fresh_symbols
 
 EQ = BY_NAME["eq"]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Who makes the scores: `ref` is what is read of it, the group is in symbols of the rows and of the key."""
+class ScoreProducer:
+    """The group that computes the scores, in symbols of the rows and the key; `ref` is the reference that reads them."""
 
-    place: int
+    position: int
     ref: Ref
     group: FusionGroup
 
 
-class Running:
-    """`size` keys are gone through at a time; of the arrays of the softmax, only those that are `kept` are written."""
+class OnlineSoftmaxNest:
+    """Builds the nest, with `key_block` keys per block; of the softmax arrays, only those in `stored_bufs` are written."""
 
-    def __init__(self, found: Softmax, source: Source | None, kept: frozenset[Buf], size: int, names: Namer) -> None:
-        self.found, self.source, self.kept, self.size, self.names = found, source, kept, size, names
-        self.words = words = found.match
-        self.wide = found.reduction.acc.precision
-        self.power = self.wide if words.exponentials is None else words.exponentials.ref.buf.precision
-        self.top, self.total = self.number("top"), self.number("total")
-        self.mixed = [local_buffer(names("mixed"), self.wide, self.shape(each)) for each in found.weighted_sums]
+    def __init__(
+        self,
+        softmax: Softmax,
+        producer: ScoreProducer | None,
+        stored_bufs: frozenset[Buf],
+        key_block: int,
+        names: Namer,
+    ) -> None:
+        self.softmax, self.producer, self.stored_bufs, self.key_block, self.names = (
+            softmax,
+            producer,
+            stored_bufs,
+            key_block,
+            names,
+        )
+        self.match = softmax_match = softmax.match
+        self.accumulator_precision = softmax.reduction.acc.precision
+        self.exponential_precision = (
+            self.accumulator_precision
+            if softmax_match.exponentials is None
+            else softmax_match.exponentials.ref.buf.precision
+        )
+        self.running_max, self.running_sum = self.new_scalar("top"), self.new_scalar("total")
+        self.accumulators = [
+            local_buffer(names("mixed"), self.accumulator_precision, self.output_shape(weighted_sum))
+            for weighted_sum in softmax.weighted_sums
+        ]
 
     def stmt(self) -> Stmt:
         body: list[Stmt] = []
-        for ref, start in ((self.top, NEG_INF), (self.total, 0.0)):
-            body += (Local(ref.buf), Store(ref, Const(start, self.wide)))
-        for each, buf in zip(self.found.weighted_sums, self.mixed, strict=True):
-            own, known = renamed(each.output_loops, self.names)
-            start_all = FusionGroup(own, TRUE, (), (Store(self.cell(buf, each, known), Const(0.0, self.wide)),))
-            body += (Local(buf), start_all.stmt())
-        keys = self.keys()
-        body.append(replace(self.seen(keys), body=self.walked(keys)))
-        body += self.ends()
-        if any(store.ref.buf in self.kept for store in (self.words.exponentials, self.words.probabilities) if store is not None):
-            keys = self.keys()
-            body.append(loop(keys, self.again(keys)))
-        return as_statement(wrap_in_loops(self.found.rows, TRUE, tuple(body)))
+        for ref, initial in ((self.running_max, NEG_INF), (self.running_sum, 0.0)):
+            body += (Local(ref.buf), Store(ref, Const(initial, self.accumulator_precision)))
+        for weighted_sum, buf in zip(self.softmax.weighted_sums, self.accumulators, strict=True):
+            output_loops, renaming = with_fresh_symbols(weighted_sum.output_loops, self.names)
+            clear = FusionGroup(
+                output_loops,
+                TRUE,
+                (),
+                (Store(self.accumulator_cell(buf, weighted_sum, renaming), Const(0.0, self.accumulator_precision)),),
+            )
+            body += (Local(buf), clear.stmt())
+        block_sym = self.new_block_sym()
+        body.append(replace(self.block_loop(block_sym), body=self.block_update(block_sym)))
+        body += self.final_stores()
+        if any(
+            store.ref.buf in self.stored_bufs
+            for store in (self.match.exponentials, self.match.probabilities)
+            if store is not None
+        ):
+            block_sym = self.new_block_sym()
+            body.append(loop(block_sym, self.store_weights(block_sym)))
+        return as_statement(wrap_in_loops(self.softmax.rows, TRUE, tuple(body)))
 
     # ------------------------------------------------------------------------------------------------------- symbols
 
-    def number(self, name: str) -> Ref:
-        return Ref(local_buffer(self.names(name), self.wide, ()), ())
+    def new_scalar(self, name: str) -> Ref:
+        return Ref(local_buffer(self.names(name), self.accumulator_precision, ()), ())
 
-    def shape(self, each: WeightedSum) -> tuple[int, ...]:
-        return tuple([turn.sym.extent for turn in each.output_loops])
+    def output_shape(self, weighted_sum: WeightedSum) -> tuple[int, ...]:
+        return tuple([output_loop.sym.extent for output_loop in weighted_sum.output_loops])
 
-    def cell(self, buf: Buf, each: WeightedSum, known: dict[Sym, Affine]) -> Ref:
-        return Ref(buf, tuple([known[turn.sym] - turn.sym.lo for turn in each.output_loops]))
+    def accumulator_cell(self, buf: Buf, weighted_sum: WeightedSum, values: dict[Sym, Affine]) -> Ref:
+        return Ref(
+            buf, tuple([values[output_loop.sym] - output_loop.sym.lo for output_loop in weighted_sum.output_loops])
+        )
 
-    def keys(self) -> Sym:
-        """For blocks of keys."""
-        sym = self.found.key.sym
-        return Sym(self.names(f"{sym.name}_block"), 0, -(-sym.extent // self.size) - 1)
+    def new_block_sym(self) -> Sym:
+        """A new symbol for the blocks of keys."""
+        sym = self.softmax.key.sym
+        return Sym(self.names(f"{sym.name}_block"), 0, -(-sym.extent // self.key_block) - 1)
 
-    def turn(self) -> Sym:
-        """For the keys of a block."""
-        return Sym(self.names(self.found.key.sym.name), 0, self.size - 1)
+    def new_key_sym(self) -> Sym:
+        """A new symbol for the keys of a block."""
+        return Sym(self.names(self.softmax.key.sym.name), 0, self.key_block - 1)
 
-    def key(self, keys: Sym, turn: Sym) -> dict[Sym, Affine]:
-        return {self.found.key.sym: Affine(((self.size, keys),), self.found.key.sym.lo) + turn}
+    def key_substitution(self, keys: Sym, key_sym: Sym) -> dict[Sym, Affine]:
+        return {self.softmax.key.sym: Affine(((self.key_block, keys),), self.softmax.key.sym.lo) + key_sym}
 
-    def inside(self, keys: Sym, turn: Sym) -> Cond:
-        """That there is such a key."""
-        extent = self.found.key.sym.extent
-        return TRUE if extent % self.size == 0 else Cond((Affine.of(extent - 1) - turn - Affine(((self.size, keys),)),))
+    def in_range(self, keys: Sym, key_sym: Sym) -> Cond:
+        """The condition that the key exists: the last block may be partial."""
+        extent = self.softmax.key.sym.extent
+        return (
+            TRUE
+            if extent % self.key_block == 0
+            else Cond((Affine.of(extent - 1) - key_sym - Affine(((self.key_block, keys),)),))
+        )
 
     # -------------------------------------------------------------------------------------------------------- scores
 
     @property
-    def score(self) -> Expr:
-        """In symbols of the rows and of the key, of the sum that makes it."""
-        score = self.words.score
-        if self.source is not None:
-            (store,), ref = self.source.group.epilogue, self.source.ref
-            score = map_expr(score, lambda leaf: store.value if leaf == Load(ref) else leaf)
-        return _as(bare(score), self.wide)
+    def score_expr(self) -> Expr:
+        """The score in symbols of the rows and the key, as a function of the reduction that computes it."""
+        score = self.match.score
+        if self.producer is not None:
+            (store,), score_ref = self.producer.group.epilogue, self.producer.ref
+            score = map_expr(score, lambda leaf: store.value if leaf == Load(score_ref) else leaf)
+        return _cast_to(strip_float_casts(score), self.accumulator_precision)
 
-    def scores(self, buf: Buf, keys: Sym) -> Stmt:
-        """A block of them, the lowest of all where there is no such key."""
-        turn = self.turn()
-        known, inside = self.key(keys, turn), self.inside(keys, turn)
-        score = substitute(self.score, known)
+    def compute_scores(self, buf: Buf, keys: Sym) -> Stmt:
+        """Computes one block of scores, with -inf for keys out of range."""
+        key_sym = self.new_key_sym()
+        values, in_range = self.key_substitution(keys, key_sym), self.in_range(keys, key_sym)
+        score = substitute(self.score_expr, values)
         sums: tuple[Reduction, ...] = ()
-        if self.source is not None:
-            (each,) = self.source.group.reductions
-            loops, mine = renamed(each.loops, self.names)
-            acc = Ref(local_buffer(self.names("acc"), each.acc.precision, ()), ())
-            old = Load(each.update.ref)
-            score = map_expr(score, lambda leaf: Load(acc) if leaf == old else leaf)
-            update = replace(each.update, ref=acc, value=substitute(each.update.value, mine | known))
-            sums = (Reduction(each.init, loops, each.cond.substitute(mine | known) & inside, update),)
-        if not inside.is_true:
-            score = When(inside, score, Const(NEG_INF, self.wide))
-        return FusionGroup((loop(turn, ()),), TRUE, sums, (Store(Ref(buf, (Affine.of(turn),)), score),)).stmt()
+        if self.producer is not None:
+            (reduction,) = self.producer.group.reductions
+            loops, renaming = with_fresh_symbols(reduction.loops, self.names)
+            acc = Ref(local_buffer(self.names("acc"), reduction.acc.precision, ()), ())
+            accumulated = Load(reduction.update.ref)
+            score = map_expr(score, lambda leaf: Load(acc) if leaf == accumulated else leaf)
+            update = replace(reduction.update, ref=acc, value=substitute(reduction.update.value, renaming | values))
+            sums = (Reduction(reduction.init, loops, reduction.cond.substitute(renaming | values) & in_range, update),)
+        if not in_range.is_true:
+            score = When(in_range, score, Const(NEG_INF, self.accumulator_precision))
+        return FusionGroup((loop(key_sym, ()),), TRUE, sums, (Store(Ref(buf, (Affine.of(key_sym),)), score),)).stmt()
 
-    def seen(self, keys: Sym) -> For:
-        """The loop over the blocks in which a row may have a score that is not the lowest of all."""
-        match bare(self.score):
-            case When(cond, _, Const(least)) if least == NEG_INF:
-                return reached(keys, self.found.key.sym, self.size, cond)
+    def block_loop(self, keys: Sym) -> For:
+        """The loop over the blocks in which a row may have a score other than -inf."""
+        match strip_float_casts(self.score_expr):
+            case When(cond, _, Const(fallback)) if fallback == NEG_INF:
+                return unmasked_blocks(keys, self.softmax.key.sym, self.key_block, cond)
         return loop(keys, ())
 
-    # ---------------------------------------------------------------------------------------------------------- walk
+    # ---------------------------------------------------------------------------------------------------------- block update
 
-    def walked(self, keys: Sym) -> Body:
-        """What a block of keys adds. What was added before is multiplied by what the new maximum leaves of it."""
-        score = local_buffer(self.names("score"), self.wide, (self.size,))
-        power = local_buffer(self.names("power"), self.power, (self.size,))
-        peak, turn = self.number("peak"), self.turn()
-        base, scale = (Var(self.names(name), self.wide) for name in ("base", "scale"))
-        lowest, zero = Const(NEG_INF, self.wide), Const(0.0, self.wide)
-        body: list[Stmt] = [Local(score), self.scores(score, keys), Local(peak.buf), Store(peak, Load(self.top))]
-        body.append(loop(turn, (Update(peak, MAX, Load(Ref(score, (Affine.of(turn),)))),)))
+    def block_update(self, keys: Sym) -> Body:
+        """Adds one block of keys to the running sums, after rescaling these to the new maximum."""
+        score = local_buffer(self.names("score"), self.accumulator_precision, (self.key_block,))
+        power = local_buffer(self.names("power"), self.exponential_precision, (self.key_block,))
+        peak, key_sym = self.new_scalar("peak"), self.new_key_sym()
+        base, scale = (Var(self.names(name), self.accumulator_precision) for name in ("base", "scale"))
+        lowest, zero = Const(NEG_INF, self.accumulator_precision), Const(0.0, self.accumulator_precision)
+        body: list[Stmt] = [
+            Local(score),
+            self.compute_scores(score, keys),
+            Local(peak.buf),
+            Store(peak, Load(self.running_max)),
+        ]
+        body.append(loop(key_sym, (Update(peak, MAX, Load(Ref(score, (Affine.of(key_sym),)))),)))
         body.append(Let(base.name, Apply(WHERE, (Apply(EQ, (Load(peak), lowest)), zero, Load(peak)))))
-        body.append(Let(scale.name, Apply(EXP, (Apply(SUB, (Load(self.top), base)),))))
-        body.append(Store(self.top, Load(peak)))
-        at = (Affine.of(turn := self.turn()),)
-        below = Apply(EXP, (Apply(SUB, (Load(Ref(score, at)), base)),))
-        body += (Local(power), loop(turn, (Store(Ref(power, at), _as(below, self.power)),)))
-        at = (Affine.of(turn := self.turn()),)
-        body.append(self.rescaled(self.total, scale, (), turn, TRUE, _as(Load(Ref(power, at)), self.wide)))
-        for each, buf in zip(self.found.weighted_sums, self.mixed, strict=True):
-            at = (Affine.of(turn := self.turn()),)
-            own, known = renamed(each.output_loops, self.names)
-            cell, factor = self.cell(buf, each, known), substitute(each.factor, known | self.key(keys, turn))
-            value = Apply(MUL, (_as(Load(Ref(power, at)), each.weight.precision), factor))
-            body.append(self.rescaled(cell, scale, own, turn, self.inside(keys, turn), value))
+        body.append(Let(scale.name, Apply(EXP, (Apply(SUB, (Load(self.running_max), base)),))))
+        body.append(Store(self.running_max, Load(peak)))
+        index = (Affine.of(key_sym := self.new_key_sym()),)
+        exponential = Apply(EXP, (Apply(SUB, (Load(Ref(score, index)), base)),))
+        body += (
+            Local(power),
+            loop(key_sym, (Store(Ref(power, index), _cast_to(exponential, self.exponential_precision)),)),
+        )
+        index = (Affine.of(key_sym := self.new_key_sym()),)
+        body.append(
+            self.rescale_and_add(
+                self.running_sum,
+                scale,
+                (),
+                key_sym,
+                TRUE,
+                _cast_to(Load(Ref(power, index)), self.accumulator_precision),
+            )
+        )
+        for weighted_sum, buf in zip(self.softmax.weighted_sums, self.accumulators, strict=True):
+            index = (Affine.of(key_sym := self.new_key_sym()),)
+            output_loops, renaming = with_fresh_symbols(weighted_sum.output_loops, self.names)
+            cell, factor = (
+                self.accumulator_cell(buf, weighted_sum, renaming),
+                substitute(weighted_sum.factor, renaming | self.key_substitution(keys, key_sym)),
+            )
+            value = Apply(MUL, (_cast_to(Load(Ref(power, index)), weighted_sum.weight.precision), factor))
+            body.append(self.rescale_and_add(cell, scale, output_loops, key_sym, self.in_range(keys, key_sym), value))
         return tuple(body)
 
-    def rescaled(self, cell: Ref, scale: Expr, own: tuple[For, ...], turn: Sym, inside: Cond, value: Expr) -> Stmt:
-        acc = Ref(local_buffer(self.names("acc"), self.wide, ()), ())
-        added = Reduction(Apply(MUL, (Load(cell), scale)), (loop(turn, ()),), inside, Update(acc, ADD, value))
-        return FusionGroup(own, TRUE, (added,), (Store(cell, Load(acc)),)).stmt()
+    def rescale_and_add(
+        self, cell: Ref, scale: Expr, output_loops: tuple[For, ...], key_sym: Sym, inside: Cond, value: Expr
+    ) -> Stmt:
+        acc = Ref(local_buffer(self.names("acc"), self.accumulator_precision, ()), ())
+        added = Reduction(Apply(MUL, (Load(cell), scale)), (loop(key_sym, ()),), inside, Update(acc, ADD, value))
+        return FusionGroup(output_loops, TRUE, (added,), (Store(cell, Load(acc)),)).stmt()
 
-    # ----------------------------------------------------------------------------------------------------------- end
+    # ----------------------------------------------------------------------------------------------------------- results
 
-    def ends(self) -> Body:
-        """What is known when all keys are through. A row without a finite maximum has no sum."""
-        top, total = Load(self.top), Load(self.total)
-        body: list[Stmt] = [Store(self.total, Apply(ADD, (total, Apply(SUB, (top, top)))))]
-        for store, value in ((self.words.maximum, top), (self.found.denominator, total)):
-            if store.ref.buf in self.kept:
-                body.append(replace(store, value=_as(value, store.ref.buf.precision)))
-        for each, buf in zip(self.found.weighted_sums, self.mixed, strict=True):
-            own, known = renamed(each.output_loops, self.names)
-            old, mixed = Load(each.reduction.update.ref), Load(self.cell(buf, each, known))
-            made = Apply(DIV, (mixed, total)) if each.is_normalized else mixed
+    def final_stores(self) -> Body:
+        """Normalizes and stores the results after the last block. The denominator is NaN if the maximum is not finite."""
+        top, total = Load(self.running_max), Load(self.running_sum)
+        body: list[Stmt] = [Store(self.running_sum, Apply(ADD, (total, Apply(SUB, (top, top)))))]
+        for store, value in ((self.match.maximum, top), (self.softmax.denominator, total)):
+            if store.ref.buf in self.stored_bufs:
+                body.append(replace(store, value=_cast_to(value, store.ref.buf.precision)))
+        for weighted_sum, buf in zip(self.softmax.weighted_sums, self.accumulators, strict=True):
+            output_loops, renaming = with_fresh_symbols(weighted_sum.output_loops, self.names)
+            old, accumulated = (
+                Load(weighted_sum.reduction.update.ref),
+                Load(self.accumulator_cell(buf, weighted_sum, renaming)),
+            )
+            normalized = Apply(DIV, (accumulated, total)) if weighted_sum.is_normalized else accumulated
 
-            def leaf(node: Expr, old: Load = old, made: Expr = made, known: dict[Sym, Affine] = known) -> Expr:
-                return made if node == old else substitute(node, known)
+            def leaf(
+                node: Expr, old: Load = old, normalized: Expr = normalized, renaming: dict[Sym, Affine] = renaming
+            ) -> Expr:
+                return normalized if node == old else substitute(node, renaming)
 
-            tail = FusionGroup(own, TRUE, (), each.epilogue).substituted(known).epilogue
-            named = [replace(stmt, value=map_expr(stmt.value, leaf, known)) for stmt in tail]
-            body.append(FusionGroup(own, TRUE, (), tuple(named)).stmt())
+            epilogue = FusionGroup(output_loops, TRUE, (), weighted_sum.epilogue).substituted(renaming).epilogue
+            stores = [replace(stmt, value=map_expr(stmt.value, leaf, renaming)) for stmt in epilogue]
+            body.append(FusionGroup(output_loops, TRUE, (), tuple(stores)).stmt())
         return tuple(body)
 
-    def again(self, keys: Sym) -> Body:
-        """Powers and parts for those who read them, of scores that are made once more."""
-        score, turn = local_buffer(self.names("score"), self.wide, (self.size,)), self.turn()
-        known = self.key(keys, turn)
-        power = Var(self.names("power"), self.power)
-        below = Apply(SUB, (Load(Ref(score, (Affine.of(turn),))), Load(self.top)))
-        stmts: list[Stmt] = [Let(power.name, _as(Apply(EXP, (below,)), self.power))]
-        values: tuple[Expr, Expr] = (power, Apply(DIV, (_as(power, self.wide), Load(self.total))))
-        for store, value in zip((self.words.exponentials, self.words.probabilities), values, strict=True):
-            if store is not None and store.ref.buf in self.kept:
-                ref = Ref(store.ref.buf, tuple([at.substitute(known) for at in store.ref.indices]))
-                stmts.append(replace(store, ref=ref, value=_as(value, ref.buf.precision)))
-        inside = self.inside(keys, turn)
-        body = tuple(stmts) if inside.is_true else (If(inside, tuple(stmts)),)
-        return (Local(score), self.scores(score, keys), loop(turn, body))
+    def store_weights(self, keys: Sym) -> Body:
+        """Stores exponentials and probabilities that are read elsewhere, from recomputed scores."""
+        score, key_sym = (
+            local_buffer(self.names("score"), self.accumulator_precision, (self.key_block,)),
+            self.new_key_sym(),
+        )
+        known = self.key_substitution(keys, key_sym)
+        power = Var(self.names("power"), self.exponential_precision)
+        shifted = Apply(SUB, (Load(Ref(score, (Affine.of(key_sym),))), Load(self.running_max)))
+        stmts: list[Stmt] = [Let(power.name, _cast_to(Apply(EXP, (shifted,)), self.exponential_precision))]
+        values: tuple[Expr, Expr] = (
+            power,
+            Apply(DIV, (_cast_to(power, self.accumulator_precision), Load(self.running_sum))),
+        )
+        for store, value in zip((self.match.exponentials, self.match.probabilities), values, strict=True):
+            if store is not None and store.ref.buf in self.stored_bufs:
+                ref = Ref(store.ref.buf, tuple([index.substitute(known) for index in store.ref.indices]))
+                stmts.append(replace(store, ref=ref, value=_cast_to(value, ref.buf.precision)))
+        in_range = self.in_range(keys, key_sym)
+        body = tuple(stmts) if in_range.is_true else (If(in_range, tuple(stmts)),)
+        return (Local(score), self.compute_scores(score, keys), loop(key_sym, body))
 
 
-def _as(value: Expr, precision: Precision) -> Expr:
+def _cast_to(value: Expr, precision: Precision) -> Expr:
     return value if value.precision is precision else Cast(value, precision)

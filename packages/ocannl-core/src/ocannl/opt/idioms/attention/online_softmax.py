@@ -1,4 +1,4 @@
-"""Softmax in one walk over keys: by running maxima and rescaled sums (Milakov, Gimelshein 2018; Dao et al. 2022)."""
+"""Online softmax: one pass over the keys with a running maximum (Milakov and Gimelshein 2018; Dao et al. 2022)."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
-from ocannl.ir.index import Sym
-from ocannl.ir.loops import AccessMode, Apply, Buf, MemorySpace, Const, Proc, Stmt, Store
-from ocannl.ir.names import Namer
 from ocannl.ir.accesses import storage
+from ocannl.ir.index import Sym
+from ocannl.ir.loops import AccessMode, Apply, Buf, Const, MemorySpace, Proc, Stmt, Store
+from ocannl.ir.names import Namer
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.dependences import AccessIndex
 from ocannl.opt.analysis.fusion_group import FusionGroup, group_of
-from ocannl.opt.analysis.nests import unit_covering_loops, is_full, loads, bound_names
-from ocannl.opt.idioms.attention.match_softmax import WeightedSum, Softmax, softmax_at
-from ocannl.opt.idioms.attention.online_nest import Running, Source
+from ocannl.opt.analysis.nests import bound_names, is_full, loads, unit_covering_loops
+from ocannl.opt.idioms.attention.match_softmax import Softmax, WeightedSum, match_softmax
+from ocannl.opt.idioms.attention.online_nest import OnlineSoftmaxNest, ScoreProducer
 
 
-def online_softmax(proc: Proc, keys: int | None = None, least: int | None = None, longest: int | None = None) -> Proc:
-    """Makes one nest of a softmax and of the sums that it weighs. A row goes through its keys block by block, and knows
-    the largest score so far: what is summed is rescaled when there is a larger one.
+def online_softmax(
+    proc: Proc, key_block: int | None = None, min_keys: int | None = None, max_register_row: int | None = None
+) -> Proc:
+    """Fuses a softmax and the sums weighted by it into one nest. Each row iterates over blocks of keys and maintains the
+    maximum score so far; accumulated sums are rescaled when it grows.
 
         proc step                                              proc step
           m : f64[2]    arena                                    x : f64[2,4]  in
@@ -64,109 +66,141 @@ def online_softmax(proc: Proc, keys: int | None = None, least: int | None = None
                                                                    for d_4 in 0..3:
                                                                      y[i_2, d_4] = mixed[d_4] / total
 
-    Scores that are products are made where they are needed; blocks in which a row has none, by an affine condition,
-    are left out.
+    Scores that are matrix products are computed within the nest. Blocks that an affine condition masks are skipped.
+    `key_block` is the number of keys per block, `min_keys` the least number of keys for which weighted sums are fused;
+    rows longer than `max_register_row` are fused even without them.
     """
-    keys = machine.KEY_BLOCK if keys is None else keys
-    least = machine.MIN_KEYS if least is None else least
-    return _Online(proc, keys, least, machine.MAX_REGISTER_ROW if longest is None else longest).result()
+    key_block = machine.KEY_BLOCK if key_block is None else key_block
+    min_keys = machine.MIN_KEYS if min_keys is None else min_keys
+    return _OnlineSoftmax(
+        proc, key_block, min_keys, machine.MAX_REGISTER_ROW if max_register_row is None else max_register_row
+    ).result()
 
 
-class _Online:
-    def __init__(self, proc: Proc, keys: int, least: int, longest: int) -> None:
-        self.proc, self.keys, self.least, self.longest = proc, keys, least, longest
+class _OnlineSoftmax:
+    def __init__(self, proc: Proc, key_block: int, min_keys: int, max_register_row: int) -> None:
+        self.proc, self.key_block, self.min_keys, self.max_register_row = proc, key_block, min_keys, max_register_row
         self.names = Namer(bound_names(proc))
         self.stmts: list[Stmt | None] = list(proc.body)
-        groups = ((at, group_of(stmt, self.names)) for at, stmt in enumerate(proc.body))
-        self.groups = {at: group for at, group in groups if group is not None}
-        self.places = AccessIndex(self.stmts)
+        groups = ((position, group_of(stmt, self.names)) for position, stmt in enumerate(proc.body))
+        self.groups = {position: group for position, group in groups if group is not None}
+        self.accesses = AccessIndex(self.stmts)
 
     def result(self) -> Proc:
-        gone: set[Buf] = set()
-        for at in list(self.groups):
-            if at in self.groups:
-                found = softmax_at(at, self.groups[at], self.readers)
-                if found is not None:
-                    gone |= self.taken(found)
+        removed: set[Buf] = set()
+        for position in list(self.groups):
+            if position in self.groups:
+                softmax = match_softmax(position, self.groups[position], self.readers)
+                if softmax is not None:
+                    removed |= self.replace_softmax(softmax)
         body = tuple([stmt for stmt in self.stmts if stmt is not None])
-        if not gone:
+        if not removed:
             return self.proc
-        return replace(self.proc, body=body, bufs=tuple([buf for buf in self.proc.bufs if buf not in gone]))
+        return replace(self.proc, body=body, bufs=tuple([buf for buf in self.proc.bufs if buf not in removed]))
 
-    def readers(self, place: int, buf: Buf) -> Iterator[tuple[int, FusionGroup]]:
-        """The groups that read what a statement writes to an array."""
-        for at in self.places.accessors([buf], place):
-            if at in self.groups and self.places.reaching_write(buf, at) == place:
-                yield at, self.groups[at]
+    def readers(self, position: int, buf: Buf) -> Iterator[tuple[int, FusionGroup]]:
+        """Yields the groups that read the value that the statement at `position` writes to the array."""
+        for reader in self.accesses.accessors([buf], position):
+            if reader in self.groups and self.accesses.reaching_write(buf, reader) == position:
+                yield reader, self.groups[reader]
 
-    def taken(self, found: Softmax) -> set[Buf]:
-        """Puts a nest in the place of a softmax, if that is worth it, and says which arrays are gone."""
-        extent = found.key.sym.extent
-        mixtures = [each for each in found.weighted_sums if extent >= self.least and is_tile(found, each)]
-        found = replace(found, mixtures=tuple(mixtures))
-        long = extent > self.longest and prod(turn.sym.extent for turn in found.rows) >= machine.MIN_BUSY_ROWS
-        if not (mixtures or long):
+    def replace_softmax(self, softmax: Softmax) -> set[Buf]:
+        """Replaces a softmax by an online nest if that is profitable and legal; returns the eliminated arrays."""
+        extent = softmax.key.sym.extent
+        weighted_sums = [
+            weighted_sum
+            for weighted_sum in softmax.weighted_sums
+            if extent >= self.min_keys and is_tileable(softmax, weighted_sum)
+        ]
+        softmax = replace(softmax, weighted_sums=tuple(weighted_sums))
+        is_long = (
+            extent > self.max_register_row and prod(row.sym.extent for row in softmax.rows) >= machine.MIN_BUSY_ROWS
+        )
+        if not (weighted_sums or is_long):
             return set()
-        source = self.source(found)
-        members = sorted({*found.positions, *(each.position for each in mixtures), *([source.place] if source else [])})
-        places = self.places.copy()
-        place = members[0]
-        for at in members[1:]:
-            met = places.common_position(place, at)
-            if met is None:
+        producer = self.score_producer(softmax)
+        members = sorted(
+            {
+                *softmax.positions,
+                *(weighted_sum.position for weighted_sum in weighted_sums),
+                *([producer.position] if producer else []),
+            }
+        )
+        accesses = self.accesses.copy()
+        target = members[0]
+        for member in members[1:]:
+            merged = accesses.common_position(target, member)
+            if merged is None:
                 return set()
-            places.merge(met[1], met[0])
-            place = met[0]
-        mine = {store.ref.buf for store in found.match.stores}
-        kept = frozenset(buf for buf in mine if buf.space is not MemorySpace.ARENA or not places.is_sole_accessor(buf, place))
-        for at in members:
-            self.stmts[at] = None
-            del self.groups[at]
-        size = self.keys if mixtures or source else machine.SOFTMAX_BLOCK
-        self.stmts[place] = Running(found, source, kept, size, self.names).stmt()
-        self.places = places
-        return mine - kept | ({source.ref.buf} if source else set())
+            accesses.merge(merged[1], merged[0])
+            target = merged[0]
+        arrays = {store.ref.buf for store in softmax.match.stores}
+        stored = frozenset(
+            buf for buf in arrays if buf.space is not MemorySpace.ARENA or not accesses.is_sole_accessor(buf, target)
+        )
+        for member in members:
+            self.stmts[member] = None
+            del self.groups[member]
+        key_block = self.key_block if weighted_sums or producer else machine.SOFTMAX_BLOCK
+        self.stmts[target] = OnlineSoftmaxNest(softmax, producer, stored, key_block, self.names).stmt()
+        self.accesses = accesses
+        return arrays - stored | ({producer.ref.buf} if producer else set())
 
-    def source(self, found: Softmax) -> Source | None:
-        """The group that makes the scores for this softmax alone, if it multiplies matrices; what it reads must stay
-        while rows are gone through."""
-        written = {storage(store.ref.buf) for store in found.match.stores}
-        written |= {storage(ref.buf) for each in found.weighted_sums for ref in each.writes}
-        for ref in dict.fromkeys(loads(found.match.score)):
-            place = self.places.reaching_write(ref.buf, found.positions[0])
-            if place not in self.groups or ref.buf.space is not MemorySpace.ARENA or ref.buf.access is not AccessMode.TEMP:
+    def score_producer(self, softmax: Softmax) -> ScoreProducer | None:
+        """The matrix product that computes the scores if only this softmax reads them, or None. The nest must not write
+        its operands."""
+        written = {storage(store.ref.buf) for store in softmax.match.stores}
+        written |= {storage(ref.buf) for weighted_sum in softmax.weighted_sums for ref in weighted_sum.writes}
+        for ref in dict.fromkeys(loads(softmax.match.score)):
+            position = self.accesses.reaching_write(ref.buf, softmax.positions[0])
+            if (
+                position not in self.groups
+                or ref.buf.space is not MemorySpace.ARENA
+                or ref.buf.access is not AccessMode.TEMP
+            ):
                 continue
-            if set(self.places.accessors([ref.buf], place)) - set(found.positions):
+            if set(self.accesses.accessors([ref.buf], position)) - set(softmax.positions):
                 continue
-            match self.groups[place]:
-                case FusionGroup(loops, cond, (each,), (Store(made),)) as group if cond.is_true and made.buf is ref.buf:
-                    if not isinstance(each.init, Const) or not all(map(is_full, (*loops, *each.loops))):
+            match self.groups[position]:
+                case FusionGroup(loops, cond, (reduction,), (Store(stored_ref),)) as group if (
+                    cond.is_true and stored_ref.buf is ref.buf
+                ):
+                    if not isinstance(reduction.init, Const) or not all(map(is_full, (*loops, *reduction.loops))):
                         continue
-                    if unit_covering_loops(made, loops) != set(group.syms) or any(storage(r.buf) in written for r in group.reads):
+                    if unit_covering_loops(stored_ref, loops) != set(group.syms) or any(
+                        storage(read.buf) in written for read in group.reads
+                    ):
                         continue
-                    values = {s: its for mine, its in zip(made.indices, ref.indices, strict=True) if (s := mine.only_sym)}
-                    whole = group.substituted(values)
-                    if _multiplies(whole, [turn.sym for turn in found.rows], found.key.sym):
-                        return Source(place, ref, whole)
+                    values = {
+                        sym: read_index
+                        for store_index, read_index in zip(stored_ref.indices, ref.indices, strict=True)
+                        if (sym := store_index.only_sym)
+                    }
+                    producer = group.substituted(values)
+                    if _is_query_key_product(producer, [row.sym for row in softmax.rows], softmax.key.sym):
+                        return ScoreProducer(position, ref, producer)
         return None
 
 
-def is_tile(found: Softmax, each: WeightedSum) -> bool:
-    """Whether rows share what is mixed, and a few numbers are: matrices can be multiplied for it."""
-    if len(each.output_loops) != 1 or each.output_loops[0].sym.extent > machine.MAX_VALUE_WIDTH:
+def is_tileable(softmax: Softmax, weighted_sum: WeightedSum) -> bool:
+    """Whether the weighted sum is a matrix product with a narrow result, whose factor several rows share."""
+    if len(weighted_sum.output_loops) != 1 or weighted_sum.output_loops[0].sym.extent > machine.MAX_VALUE_WIDTH:
         return False
-    if each.reduction.acc.precision is not found.reduction.acc.precision:
+    if weighted_sum.reduction.acc.precision is not softmax.reduction.acc.precision:
         return False
-    named = {sym for ref in loads(each.factor) for at in ref.indices for sym in at.syms}
-    return each.output_loops[0].sym in named and any(turn.sym not in named for turn in found.rows)
+    factor_syms = {sym for ref in loads(weighted_sum.factor) for index in ref.indices for sym in index.syms}
+    return weighted_sum.output_loops[0].sym in factor_syms and any(row.sym not in factor_syms for row in softmax.rows)
 
 
-def _multiplies(group: FusionGroup, rows: list[Sym], key: Sym) -> bool:
-    """Whether one of two factors knows a row, and the other the key."""
+def _is_query_key_product(group: FusionGroup, rows: list[Sym], key: Sym) -> bool:
+    """Whether one factor depends on a row but not on the key, and the other on the key but not on that row."""
     match group.reductions[0].update.value:
         case Apply(_, (left, right)):
-            one, other = ({s for ref in loads(side) for at in ref.indices for s in at.syms} for side in (left, right))
-            return any({row, key} & one == {row} and {row, key} & other == {key} for row in rows) or any(
-                {row, key} & other == {row} and {row, key} & one == {key} for row in rows
+            left_syms, right_syms = (
+                {sym for ref in loads(operand) for index in ref.indices for sym in index.syms}
+                for operand in (left, right)
+            )
+            return any({row, key} & left_syms == {row} and {row, key} & right_syms == {key} for row in rows) or any(
+                {row, key} & right_syms == {row} and {row, key} & left_syms == {key} for row in rows
             )
     return False

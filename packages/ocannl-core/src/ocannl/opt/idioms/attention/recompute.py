@@ -1,4 +1,4 @@
-"""Weights of a softmax made once more for its gradients, where that costs less than to keep them (Dao et al. 2022)."""
+"""Rematerialization: recomputes attention weights in the backward pass instead of storing them (Dao et al. 2022)."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
+from ocannl.ir.accesses import storage
 from ocannl.ir.index import TRUE, Affine, Cond, Sym
 from ocannl.ir.loops import (
     AccessMode,
     Buf,
+    Const,
     Expr,
     For,
-    MemorySpace,
     Let,
     Load,
     Local,
-    Const,
+    MemorySpace,
     Proc,
     Ref,
     Stmt,
@@ -28,23 +29,30 @@ from ocannl.ir.loops import (
 )
 from ocannl.ir.names import Namer
 from ocannl.ir.ops import ADD
-from ocannl.ir.accesses import storage
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.cost import cost
 from ocannl.opt.analysis.dependences import AccessIndex
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, group_of, is_matmul_like, local_buffer
-from ocannl.opt.analysis.nests import wrap_in_loops, as_statement, unit_covering_loops, is_full, loads, bound_names, accessed_buffers
+from ocannl.opt.analysis.nests import (
+    accessed_buffers,
+    as_statement,
+    bound_names,
+    is_full,
+    loads,
+    unit_covering_loops,
+    wrap_in_loops,
+)
 from ocannl.opt.analysis.substitution import map_expr, substitute
-from ocannl.opt.idioms.attention.masked_blocks import walked
-from ocannl.opt.idioms.attention.match_softmax import softmax_at
-from ocannl.opt.idioms.attention.online_softmax import is_tile
-from ocannl.opt.parallel.split_reductions import renamed
+from ocannl.opt.idioms.attention.masked_blocks import blocks_with_terms
+from ocannl.opt.idioms.attention.match_softmax import match_softmax
+from ocannl.opt.idioms.attention.online_softmax import is_tileable
+from ocannl.opt.parallel.split_reductions import with_fresh_symbols
 
-Tail = tuple[Let | Store | Update, ...]
+Epilogue = tuple[Let | Store | Update, ...]
 
 
-def recompute_attention(proc: Proc, keys: int | None = None, least: int | None = None) -> Proc:
-    """Has sums over the weights of a softmax, other than its own, make these block by block.
+def recompute_attention(proc: Proc, key_block: int | None = None, min_keys: int | None = None) -> Proc:
+    """Recomputes softmax weights, one block of keys at a time, in the reductions that consume them.
 
         proc step                                           proc step
           c : f32[8,8]  arena                                 c : f32[8,8]  arena
@@ -98,49 +106,53 @@ def recompute_attention(proc: Proc, keys: int | None = None, least: int | None =
                                                                     mixed = acc_6
                                                                 z[t_5] = mixed
 
-    So do those that read what is computed from the weights cell by cell, such as their gradients. An array is made
-    again by all who read it, but for the softmax itself, or kept: what it is made of must be as it was when it was made
-    first, while all rows are gone through. Blocks in which all terms are zero, by an affine
-    condition, are left out.
+    Arrays that are computed pointwise from the weights, such as their gradients, are recomputed too. An array is
+    recomputed either by all consumers except the softmax itself, or by none. The operands must be unmodified since the
+    array was first computed, and during the consumer's nest. Blocks whose terms an affine condition makes zero are
+    skipped. `key_block` is the number of keys per block, `min_keys` the least number of keys worth recomputing.
     """
-    keys = machine.KEY_BLOCK if keys is None else keys
-    return _Again(proc, keys, machine.MIN_KEYS if least is None else least).result()
+    key_block = machine.KEY_BLOCK if key_block is None else key_block
+    return _Recompute(proc, key_block, machine.MIN_KEYS if min_keys is None else min_keys).result()
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
-    """A group with one sum over keys, for each of the rows, and for loops of its own; `refs` are what is made again,
-    and `term` is what is added with that in it."""
+class _Consumer:
+    """A group with one reduction over keys, for each row and each iteration of its output loops; `term` is the added
+    value with the recomputed references replaced by their expressions."""
 
     group: FusionGroup
     rows: tuple[For, ...]
-    own: tuple[For, ...]
-    refs: tuple[Ref, ...]
+    output_loops: tuple[For, ...]
+    recomputed_refs: tuple[Ref, ...]
     term: Expr
-    makers: frozenset[int]
-    needed: frozenset[int]
+    producers: frozenset[int]
+    operand_producers: frozenset[int]
 
 
-class _Made:
-    """Arrays as expressions of those that stay, where a statement reads them; `sums` are the products in these, and the
-    blocks that hold them, along `turn`."""
+class _Recomputed:
+    """Expressions of recomputed arrays in terms of stored ones, as read by the statement at `position`; `score_bufs`
+    maps the matrix products in them to buffers of one block, indexed by `key_sym`."""
 
-    def __init__(self, again: _Again, makers: set[int], place: int, turn: Sym) -> None:
-        self.again, self.makers, self.place, self.turn = again, makers, place, turn
-        self.sums: dict[Reduction, Buf] = {}
-        self.met: set[int] = set()
-        self.needed: set[int] = set()  # who makes the factors of products
-        self.written = {storage(ref.buf) for ref in again.groups[place].writes}
-        self.is_same = True  # what stays: nobody has written it since it was read, nor does the statement itself
+    def __init__(self, recompute: _Recompute, makers: set[int], position: int, key_sym: Sym) -> None:
+        self.recompute, self.producers, self.position, self.key_sym = recompute, makers, position, key_sym
+        self.score_bufs: dict[Reduction, Buf] = {}
+        self.used_producers: set[int] = set()
+        self.operand_producers: set[int] = set()  # positions of the statements that write the operands of products
+        self.written = {storage(ref.buf) for ref in recompute.groups[position].writes}
+        self.is_unchanged = True  # no stored operand is overwritten between producer and consumer, nor by the consumer
 
     def value(self, ref: Ref, before: int) -> Expr:
-        at = self.again.places.reaching_write(ref.buf, before)
-        if at not in self.makers:
-            self.stays(ref, before)
+        writer = self.recompute.accesses.reaching_write(ref.buf, before)
+        if writer not in self.producers:
+            self.check_unchanged(ref, before)
             return Load(ref)
-        self.met.add(at)
-        group, store = self.again.groups[at], self.again.store(at, ref.buf)
-        values = {mine.terms[0][1]: its for mine, its in zip(store.ref.indices, ref.indices, strict=True) if mine.terms}
+        self.used_producers.add(writer)
+        group, store = self.recompute.groups[writer], self.recompute.store_to(writer, ref.buf)
+        values = {
+            store_index.terms[0][1]: read_index
+            for store_index, read_index in zip(store.ref.indices, ref.indices, strict=True)
+            if store_index.terms
+        }
         group = group.substituted(values)
         lets: dict[str, Expr] = {}
 
@@ -149,8 +161,8 @@ class _Made:
                 case Var(name):
                     return lets[name]
                 case Load(inner):
-                    held = next((each for each in group.reductions if each.acc is inner.buf), None)
-                    return self.value(inner, at) if held is None else Load(self.score(held, at))
+                    reduction = next((candidate for candidate in group.reductions if candidate.acc is inner.buf), None)
+                    return self.value(inner, writer) if reduction is None else Load(self.score_ref(reduction, writer))
             return node
 
         for stmt in group.epilogue:
@@ -159,68 +171,99 @@ class _Made:
                 lets[stmt.name] = value
             elif stmt.ref.buf is ref.buf:
                 return value
-        raise AssertionError(f"{ref.buf.name} is not among what is stored")
+        raise AssertionError(f"{ref.buf.name} is not stored by this group")
 
-    def stays(self, ref: Ref, before: int) -> None:
-        newest = self.again.places.reaching_write
-        is_kept = newest(ref.buf, before) == newest(ref.buf, self.place) and storage(ref.buf) not in self.written
-        self.is_same = self.is_same and is_kept
+    def check_unchanged(self, ref: Ref, before: int) -> None:
+        reaching_write = self.recompute.accesses.reaching_write
+        is_kept = (
+            reaching_write(ref.buf, before) == reaching_write(ref.buf, self.position)
+            and storage(ref.buf) not in self.written
+        )
+        self.is_unchanged = self.is_unchanged and is_kept
 
-    def score(self, each: Reduction, at: int) -> Ref:
-        if each not in self.sums:
-            for ref in loads(each.update.value):
-                self.stays(ref, at)
-                self.needed.add(self.again.places.reaching_write(ref.buf, at))
-            names = self.again.names
-            self.sums[each] = local_buffer(names("score"), each.acc.precision, (self.again.keys,))
-        return Ref(self.sums[each], (Affine.of(self.turn),))
+    def score_ref(self, reduction: Reduction, at: int) -> Ref:
+        if reduction not in self.score_bufs:
+            for ref in loads(reduction.update.value):
+                self.check_unchanged(ref, at)
+                self.operand_producers.add(self.recompute.accesses.reaching_write(ref.buf, at))
+            names = self.recompute.names
+            self.score_bufs[reduction] = local_buffer(
+                names("score"), reduction.acc.precision, (self.recompute.key_block,)
+            )
+        return Ref(self.score_bufs[reduction], (Affine.of(self.key_sym),))
 
 
-class _Again:
-    def __init__(self, proc: Proc, keys: int, least: int) -> None:
-        self.proc, self.keys, self.least = proc, keys, least
+class _Recompute:
+    def __init__(self, proc: Proc, key_block: int, min_keys: int) -> None:
+        self.proc, self.key_block, self.min_keys = proc, key_block, min_keys
         self.names = Namer(bound_names(proc))
-        groups = ((at, group_of(stmt, self.names)) for at, stmt in enumerate(proc.body))
-        self.groups = {at: group for at, group in groups if group is not None}
-        self.places = AccessIndex(list(proc.body))
-        self.own: set[int] = set()  # who walks over keys already, or makes what is walked over
+        groups = ((position, group_of(stmt, self.names)) for position, stmt in enumerate(proc.body))
+        self.groups = {position: group for position, group in groups if group is not None}
+        self.accesses = AccessIndex(list(proc.body))
+        self.softmax_producers: set[int] = set()  # positions of the softmaxes and the producers of their scores
 
     def result(self) -> Proc:
-        for at, group in self.groups.items():
-            found = softmax_at(at, group, self.readers)
-            if found is not None:
-                self.own |= {*found.positions, *(each.position for each in found.weighted_sums if is_tile(found, each))}
-                self.own |= {self.places.reaching_write(ref.buf, at) for ref in loads(found.match.score)}
-        makers = {at for at, group in self.groups.items() if self.own and self.is_made(group)}
+        for position, group in self.groups.items():
+            softmax = match_softmax(position, group, self.readers)
+            if softmax is not None:
+                self.softmax_producers |= {
+                    *softmax.positions,
+                    *(
+                        weighted_sum.position
+                        for weighted_sum in softmax.weighted_sums
+                        if is_tileable(softmax, weighted_sum)
+                    ),
+                }
+                self.softmax_producers |= {
+                    self.accesses.reaching_write(ref.buf, position) for ref in loads(softmax.match.score)
+                }
+        producers = {
+            position
+            for position, group in self.groups.items()
+            if self.softmax_producers and self.is_recomputable(group)
+        }
         while True:
-            wanted = {at: one for at in self.groups if (one := self.reader(at, makers)) is not None}
-            used = {at for one in wanted.values() for at in one.makers} - self.own
-            needed = {at for one in wanted.values() for at in one.needed}
-            kept = {at for at in used if at in needed or not self.is_read_only_by(at, wanted.keys() | used)}
-            if not kept:
+            consumers = {
+                position: consumer
+                for position in self.groups
+                if (consumer := self.match_consumer(position, producers)) is not None
+            }
+            recomputed = {
+                position for consumer in consumers.values() for position in consumer.producers
+            } - self.softmax_producers
+            operands = {position for consumer in consumers.values() for position in consumer.operand_producers}
+            retained = {
+                position
+                for position in recomputed
+                if position in operands or not self.is_read_only_by(position, consumers.keys() | recomputed)
+            }
+            if not retained:
                 break
-            makers -= kept
-        if not wanted:
+            producers -= retained
+        if not consumers:
             return self.proc
-        stmts = [self.built(wanted[at], at, makers) if at in wanted else stmt for at, stmt in enumerate(self.proc.body)]
-        body = tuple([stmt for at, stmt in enumerate(stmts) if at not in used])
-        left = {buf for stmt in body for some in accessed_buffers(stmt) for buf in some}
-        gone = {ref.buf for at in used for ref in self.groups[at].writes} - left
-        return replace(self.proc, body=body, bufs=tuple([buf for buf in self.proc.bufs if buf not in gone]))
+        stmts = [
+            self.build_nest(consumers[position], position, producers) if position in consumers else stmt
+            for position, stmt in enumerate(self.proc.body)
+        ]
+        body = tuple([stmt for position, stmt in enumerate(stmts) if position not in recomputed])
+        remaining = {buf for stmt in body for buffers in accessed_buffers(stmt) for buf in buffers}
+        removed = {ref.buf for position in recomputed for ref in self.groups[position].writes} - remaining
+        return replace(self.proc, body=body, bufs=tuple([buf for buf in self.proc.bufs if buf not in removed]))
 
-    # ------------------------------------------------------------------------------------------------- what is found
+    # ------------------------------------------------------------------------------------------------- analysis
 
-    def readers(self, place: int, buf: Buf) -> Iterator[tuple[int, FusionGroup]]:
-        """The groups that read what a statement writes to an array."""
-        for at in self.places.accessors([buf], place):
-            if at in self.groups and self.places.reaching_write(buf, at) == place:
-                yield at, self.groups[at]
+    def readers(self, position: int, buf: Buf) -> Iterator[tuple[int, FusionGroup]]:
+        """Yields the groups that read the value that the statement at `position` writes to the array."""
+        for reader in self.accesses.accessors([buf], position):
+            if reader in self.groups and self.accesses.reaching_write(buf, reader) == position:
+                yield reader, self.groups[reader]
 
-    def store(self, at: int, buf: Buf) -> Store:
+    def store_to(self, at: int, buf: Buf) -> Store:
         return next(stmt for stmt in self.groups[at].epilogue if isinstance(stmt, Store) and stmt.ref.buf is buf)
 
-    def is_made(self, group: FusionGroup) -> bool:
-        """Whether each cell of all that the group writes is a function of its place, and of a short sum at most."""
+    def is_recomputable(self, group: FusionGroup) -> bool:
+        """Whether each cell that the group writes is a pointwise function, or a function of one short matrix product."""
         loops, stores = group.loops, [stmt for stmt in group.epilogue if not isinstance(stmt, Let)]
         if not group.cond.is_true or not all(map(is_full, loops)) or len(group.reductions) > 1 or not stores:
             return False
@@ -230,136 +273,187 @@ class _Again:
             buf = stmt.ref.buf
             if isinstance(stmt, Update) or buf.space is not MemorySpace.ARENA or buf.access is not AccessMode.TEMP:
                 return False
-            if len(buf.shape) < 2 or min(buf.shape[-2:]) < self.least or unit_covering_loops(stmt.ref, loops) != set(group.syms):
+            if (
+                len(buf.shape) < 2
+                or min(buf.shape[-2:]) < self.min_keys
+                or unit_covering_loops(stmt.ref, loops) != set(group.syms)
+            ):
                 return False
-        for each in group.reductions:
-            if len(each.loops) != 1 or not is_full(each.loops[0]):
+        for reduction in group.reductions:
+            if len(reduction.loops) != 1 or not is_full(reduction.loops[0]):
                 return False
-            if each.loops[0].sym.extent > machine.MAX_RECOMPUTED_TERMS:
+            if reduction.loops[0].sym.extent > machine.MAX_RECOMPUTED_TERMS:
                 return False
-            if not isinstance(each.init, Const) or not each.cond.is_true or not is_matmul_like(group):
+            if not isinstance(reduction.init, Const) or not reduction.cond.is_true or not is_matmul_like(group):
                 return False
-            large = machine.MIN_SIZE_RATIO * max(ref.buf.size for ref in loads(each.update.value))
-            if any(stmt.ref.buf.size < large for stmt in stores):
+            min_size = machine.MIN_SIZE_RATIO * max(ref.buf.size for ref in loads(reduction.update.value))
+            if any(stmt.ref.buf.size < min_size for stmt in stores):
                 return False
         return True
 
-    def is_read_only_by(self, at: int, places: set[int]) -> bool:
-        """Whether no other statement reads what the group writes."""
+    def is_read_only_by(self, at: int, removed: set[int]) -> bool:
+        """Whether all statements that read the results of the group are among the given positions."""
         for buf in {ref.buf for ref in self.groups[at].writes}:
-            for other in self.places.accessors([buf], at):
-                group = self.groups.get(other)
+            for reader in self.accesses.accessors([buf], at):
+                group = self.groups.get(reader)
                 reads = group is None or any(storage(ref.buf) == storage(buf) for ref in group.reads)
-                if reads and other not in places and self.places.reaching_write(buf, other) == at:
+                if reads and reader not in removed and self.accesses.reaching_write(buf, reader) == at:
                     return False
         return True
 
-    def reader(self, at: int, makers: set[int]) -> _Reader | None:
+    def match_consumer(self, at: int, producers: set[int]) -> _Consumer | None:
         group = self.groups[at]
-        if at in self.own or not group.cond.is_true or len(group.reductions) != 1 or at in makers:
+        if at in self.softmax_producers or not group.cond.is_true or len(group.reductions) != 1 or at in producers:
             return None
-        (each,) = group.reductions
-        match each:
+        (reduction,) = group.reductions
+        match reduction:
             case Reduction(_, (key,), when, Update(_, op, value)) if op is ADD and when.is_true:
-                refs = tuple(dict.fromkeys(ref for ref in loads(value) if self.places.reaching_write(ref.buf, at) in makers))
+                refs = tuple(
+                    dict.fromkeys(ref for ref in loads(value) if self.accesses.reaching_write(ref.buf, at) in producers)
+                )
             case _:
                 return None
-        elsewhere = [ref for ref in group.reads if self.places.reaching_write(ref.buf, at) in makers and ref not in refs]
-        if not refs or elsewhere or not all(map(is_full, (*group.loops, key))) or key.sym.extent < self.least:
+        unsupported = [
+            ref for ref in group.reads if self.accesses.reaching_write(ref.buf, at) in producers and ref not in refs
+        ]
+        if not refs or unsupported or not all(map(is_full, (*group.loops, key))) or key.sym.extent < self.min_keys:
             return None
-        if any(place.only_sym is None for ref in refs for place in ref.indices if place.terms):
+        if any(index.only_sym is None for ref in refs for index in ref.indices if index.terms):
             return None
-        known = {frozenset(sym for place in ref.indices for sym in place.syms) for ref in refs}
-        rows = tuple([turn for turn in group.loops if turn.sym in next(iter(known))])
-        own = tuple([turn for turn in group.loops if turn not in rows])
-        if known != {frozenset((key.sym, *(turn.sym for turn in rows)))} or not rows:
+        index_syms = {frozenset(sym for index in ref.indices for sym in index.syms) for ref in refs}
+        rows = tuple([group_loop for group_loop in group.loops if group_loop.sym in next(iter(index_syms))])
+        output_loops = tuple([group_loop for group_loop in group.loops if group_loop not in rows])
+        if index_syms != {frozenset((key.sym, *(group_loop.sym for group_loop in rows)))} or not rows:
             return None
-        if len(own) > 1 or prod(turn.sym.extent for turn in own) > machine.MAX_VALUE_WIDTH:
+        if (
+            len(output_loops) > 1
+            or prod(group_loop.sym.extent for group_loop in output_loops) > machine.MAX_VALUE_WIDTH
+        ):
             return None
         if any(isinstance(stmt, Update) for stmt in group.epilogue):
             return None
-        made = _Made(self, makers, at, key.sym)
-        values = {ref: made.value(ref, at) for ref in refs}
+        recomputed = _Recomputed(self, producers, at, key.sym)
+        values = {ref: recomputed.value(ref, at) for ref in refs}
         term = map_expr(value, lambda node: values.get(node.ref, node) if isinstance(node, Load) else node)
-        if not made.is_same or not made.sums or not made.met & self.own or cost(term).nodes > machine.MAX_NODES_PER_KEY:
+        if (
+            not recomputed.is_unchanged
+            or not recomputed.score_bufs
+            or not recomputed.used_producers & self.softmax_producers
+            or cost(term).nodes > machine.MAX_NODES_PER_KEY
+        ):
             return None
-        return _Reader(group, rows, own, refs, term, frozenset(made.met), frozenset(made.needed))
+        return _Consumer(
+            group,
+            rows,
+            output_loops,
+            refs,
+            term,
+            frozenset(recomputed.used_producers),
+            frozenset(recomputed.operand_producers),
+        )
 
-    # ------------------------------------------------------------------------------------------------- what is built
+    # ------------------------------------------------------------------------------------------------- construction
 
-    def built(self, reader: _Reader, at: int, makers: set[int]) -> Stmt:
-        (each,) = reader.group.reductions
-        key, acc = each.loops[0].sym, each.acc
-        mixed = local_buffer(self.names("mixed"), acc.precision, tuple([turn.sym.extent for turn in reader.own]))
-        keys = Sym(self.names(f"{key.name}_block"), 0, -(-key.extent // self.keys) - 1)
-        turn = self.turn(key)
-        known = {key: Affine(((self.keys, keys),), key.lo) + turn}
-        inside = TRUE
-        if key.extent % self.keys:
-            inside = Cond((Affine.of(key.extent - 1) - turn - Affine(((self.keys, keys),)),))
-        made = _Made(self, makers, at, turn)
+    def build_nest(self, consumer: _Consumer, at: int, producers: set[int]) -> Stmt:
+        (reduction,) = consumer.group.reductions
+        key, acc = reduction.loops[0].sym, reduction.acc
+        accumulators = local_buffer(
+            self.names("mixed"), acc.precision, tuple([output_loop.sym.extent for output_loop in consumer.output_loops])
+        )
+        block_sym = Sym(self.names(f"{key.name}_block"), 0, -(-key.extent // self.key_block) - 1)
+        key_sym = self.new_key_sym(key)
+        block_values = {key: Affine(((self.key_block, block_sym),), key.lo) + key_sym}
+        in_range = TRUE
+        if key.extent % self.key_block:
+            in_range = Cond((Affine.of(key.extent - 1) - key_sym - Affine(((self.key_block, block_sym),)),))
+        recomputed = _Recomputed(self, producers, at, key_sym)
         rows: dict[Ref, Ref] = {}
         body: list[Stmt] = []
         stores = []
-        for ref in reader.refs:
-            value = made.value(Ref(ref.buf, tuple([place.substitute(known) for place in ref.indices])), at)
-            rows[ref] = Ref(local_buffer(self.names("row"), ref.buf.precision, (self.keys,)), (Affine.of(turn),))
-            kept = value if inside.is_true else When(inside, value, Const(0, value.precision))
-            stores.append(Store(rows[ref], kept))
-        for product, score in made.sums.items():
-            body += (Local(score), self.scored(product, Ref(score, (Affine.of(turn),)), inside, key, turn))
+        for ref in consumer.recomputed_refs:
+            value = recomputed.value(Ref(ref.buf, tuple([index.substitute(block_values) for index in ref.indices])), at)
+            rows[ref] = Ref(
+                local_buffer(self.names("row"), ref.buf.precision, (self.key_block,)), (Affine.of(key_sym),)
+            )
+            masked = value if in_range.is_true else When(in_range, value, Const(0, value.precision))
+            stores.append(Store(rows[ref], masked))
+        for product, score in recomputed.score_bufs.items():
+            body += (
+                Local(score),
+                self.compute_score(product, Ref(score, (Affine.of(key_sym),)), in_range, key, key_sym),
+            )
         for store in stores:
-            body += (Local(store.ref.buf), self.along(key, turn, (), store))
-        body.append(self.added(reader, each, mixed, rows, known, inside, turn))
-        begin = self.in_turn(reader, mixed, lambda cell: (Store(cell, each.init),))
-        end = self.in_turn(reader, mixed, lambda cell: self.ends(reader, each, cell))
-        turns = replace(walked(keys, key, self.keys, reader.term), body=tuple(body))
-        return as_statement(wrap_in_loops(reader.rows, TRUE, (Local(mixed), begin, turns, end)))
+            body += (Local(store.ref.buf), self.loop_over_block(key, key_sym, (), store))
+        body.append(self.accumulate_block(consumer, reduction, accumulators, rows, block_values, in_range, key_sym))
+        initialize = self.loop_over_outputs(consumer, accumulators, lambda cell: (Store(cell, reduction.init),))
+        finalize = self.loop_over_outputs(
+            consumer, accumulators, lambda cell: self.final_stores(consumer, reduction, cell)
+        )
+        block_loop = replace(blocks_with_terms(block_sym, key, self.key_block, consumer.term), body=tuple(body))
+        return as_statement(wrap_in_loops(consumer.rows, TRUE, (Local(accumulators), initialize, block_loop, finalize)))
 
-    def turn(self, key: Sym) -> Sym:
-        """For the keys of a block."""
-        return Sym(self.names(key.name), 0, self.keys - 1)
+    def new_key_sym(self, key: Sym) -> Sym:
+        """A new symbol for the keys of a block."""
+        return Sym(self.names(key.name), 0, self.key_block - 1)
 
-    def along(self, key: Sym, turn: Sym, sums: tuple[Reduction, ...], store: Store) -> Stmt:
-        """The same in a loop of its own."""
-        mine = self.turn(key)
-        return FusionGroup((loop(mine, ()),), TRUE, sums, (store,)).substituted({turn: Affine.of(mine)}).stmt()
+    def loop_over_block(self, key: Sym, key_sym: Sym, sums: tuple[Reduction, ...], store: Store) -> Stmt:
+        """The store, for each key of a block, in a loop with a new symbol."""
+        fresh_sym = self.new_key_sym(key)
+        return (
+            FusionGroup((loop(fresh_sym, ()),), TRUE, sums, (store,))
+            .substituted({key_sym: Affine.of(fresh_sym)})
+            .stmt()
+        )
 
-    def scored(self, product: Reduction, to: Ref, inside: Cond, key: Sym, turn: Sym) -> Stmt:
+    def compute_score(self, product: Reduction, to: Ref, inside: Cond, key: Sym, key_sym: Sym) -> Stmt:
         acc = Ref(local_buffer(self.names("acc"), product.acc.precision, ()), ())
-        loops, known = renamed(product.loops, self.names)
-        update = replace(product.update, ref=acc, value=substitute(product.update.value, known))
-        return self.along(key, turn, (Reduction(product.init, loops, inside, update),), Store(to, Load(acc)))
+        loops, renaming = with_fresh_symbols(product.loops, self.names)
+        update = replace(product.update, ref=acc, value=substitute(product.update.value, renaming))
+        return self.loop_over_block(
+            key, key_sym, (Reduction(product.init, loops, inside, update),), Store(to, Load(acc))
+        )
 
-    def in_turn(self, reader: _Reader, mixed: Buf, tail: Callable[[Ref], Tail]) -> Stmt:
-        """Statements for each iteration over the reader's own loops, which have a cell."""
-        own, known = renamed(reader.own, self.names)
-        cell = Ref(mixed, tuple([Affine.of(turn.sym) - turn.sym.lo for turn in reader.own]))
-        group = FusionGroup(reader.own, TRUE, (), tail(cell)).substituted(known)
-        return replace(group, loops=own).stmt()
+    def loop_over_outputs(self, consumer: _Consumer, accumulators: Buf, tail: Callable[[Ref], Epilogue]) -> Stmt:
+        """Statements for each iteration of the output loops, each with its accumulator cell."""
+        output_loops, renaming = with_fresh_symbols(consumer.output_loops, self.names)
+        cell = Ref(
+            accumulators,
+            tuple([Affine.of(output_loop.sym) - output_loop.sym.lo for output_loop in consumer.output_loops]),
+        )
+        group = FusionGroup(consumer.output_loops, TRUE, (), tail(cell)).substituted(renaming)
+        return replace(group, loops=output_loops).stmt()
 
-    def added(
-        self, reader: _Reader, each: Reduction, mixed: Buf, rows: Mapping[Ref, Ref], known: dict[Sym, Affine], inside: Cond,
-        turn: Sym,
+    def accumulate_block(
+        self, consumer: _Consumer, reduction: Reduction, accumulators: Buf, rows: Mapping[Ref, Ref], block_values: dict[Sym, Affine], inside: Cond,
+        key_sym: Sym,
     ) -> Stmt:  # fmt: skip
-        """What a block of keys adds."""
-        acc = Ref(local_buffer(self.names("acc"), each.acc.precision, ()), ())
-        cell = Ref(mixed, tuple([Affine.of(own.sym) - own.sym.lo for own in reader.own]))
+        """Adds the terms of one block of keys to the accumulators."""
+        acc = Ref(local_buffer(self.names("acc"), reduction.acc.precision, ()), ())
+        cell = Ref(
+            accumulators,
+            tuple([Affine.of(output_loop.sym) - output_loop.sym.lo for output_loop in consumer.output_loops]),
+        )
 
         def leaf(node: Expr) -> Expr:
-            return Load(rows[node.ref]) if isinstance(node, Load) and node.ref in rows else substitute(node, known)
+            return (
+                Load(rows[node.ref]) if isinstance(node, Load) and node.ref in rows else substitute(node, block_values)
+            )
 
-        mine = self.turn(each.syms[0])
-        own, fresh = renamed(reader.own, self.names)
-        value = substitute(map_expr(each.update.value, leaf, known), fresh | {turn: Affine.of(mine)})
-        to = Ref(mixed, tuple([at.substitute(fresh) for at in cell.indices]))
-        cond = inside.substitute({turn: Affine.of(mine)})
-        total = Reduction(Load(to), (loop(mine, ()),), cond, replace(each.update, ref=acc, value=value))
-        return FusionGroup(own, TRUE, (total,), (Store(to, Load(acc)),)).stmt()
+        fresh_sym = self.new_key_sym(reduction.syms[0])
+        output_loops, renaming = with_fresh_symbols(consumer.output_loops, self.names)
+        value = substitute(
+            map_expr(reduction.update.value, leaf, block_values), renaming | {key_sym: Affine.of(fresh_sym)}
+        )
+        target = Ref(accumulators, tuple([index.substitute(renaming) for index in cell.indices]))
+        cond = inside.substitute({key_sym: Affine.of(fresh_sym)})
+        total = Reduction(Load(target), (loop(fresh_sym, ()),), cond, replace(reduction.update, ref=acc, value=value))
+        return FusionGroup(output_loops, TRUE, (total,), (Store(target, Load(acc)),)).stmt()
 
-    def ends(self, reader: _Reader, each: Reduction, cell: Ref) -> Tail:
-        old = Load(each.update.ref)
-        return tuple([
-            replace(stmt, value=map_expr(stmt.value, lambda node: Load(cell) if node == old else node))
-            for stmt in reader.group.epilogue
-        ])
+    def final_stores(self, consumer: _Consumer, reduction: Reduction, cell: Ref) -> Epilogue:
+        accumulated = Load(reduction.update.ref)
+        return tuple(
+            [
+                replace(stmt, value=map_expr(stmt.value, lambda node: Load(cell) if node == accumulated else node))
+                for stmt in consumer.group.epilogue
+            ]
+        )

@@ -64,7 +64,7 @@ def min_cycles(shape: NestShape, limit: float = inf) -> float:
 
 
 class _TileClasses:
-    """Branch and bound over the tile classes of a shape, in order of their lower bounds.
+    """Branch and bound (Land and Doig 1960) over the tile classes of a shape, in order of their lower bounds.
 
     Keeps the progress of earlier searches. Threads may search concurrently: the state is replaced as a whole.
     """

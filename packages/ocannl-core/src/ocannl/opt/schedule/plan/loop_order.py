@@ -1,4 +1,5 @@
-"""Loop interchange and strip-mining of tile loops, by estimated traffic from the shared cache and from memory."""
+"""Loop interchange and strip-mining of tile loops, by estimated traffic from the shared cache and from memory
+(compare Wolf and Lam 1991)."""
 
 from __future__ import annotations
 
