@@ -24,8 +24,8 @@ def golden(session: nox.Session) -> None:
 
 @nox.session
 def long(session: nox.Session) -> None:
-    """Run every case of all tests under the Hypothesis profile `fuzz`, with a million systems of shapes, as many programs
-    with axes of size 1, ten thousand schedules, five thousand networks, and all networks of papers: for days."""
+    """Run every case of all tests, and generated programs in large numbers: a million systems of shapes, a million
+    programs with axes of size 1, ten thousand schedules, five thousand networks, all networks of papers."""
     command = ["pytest", "--complete", "--hypothesis-profile=fuzz", "-n", "auto", *(session.posargs or ["tests"])]
     counts = {"SHAPES": "1000000", "ONES": "1000000", "SCHEDULES": "10000", "NETWORKS": "5000", "PAPERS": "all"}
     session.run(*command, env={f"OCANNL_TEST_{name}": count for name, count in counts.items()})

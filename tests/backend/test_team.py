@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import ocannl as oc
-from ocannl.backend.cpu.thread_pool import ThreadPoolCode, ThreadPool
+from ocannl.backend.cpu.thread_pool import ThreadPool, ThreadPoolCode
 
 MAKERS = [b for b in ("llvm", "c") if find_spec(f"ocannl_backend_{b}.thread_pool")]
 BODY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)

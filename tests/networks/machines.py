@@ -25,7 +25,7 @@ MACHINES: dict[str, Callable[[Capabilities], Capabilities]] = {
     "small caches": lambda given: replace(given, caches=SMALL),
     "vectors of 16 bytes": lambda given: replace(given, vector_bytes=16, vector_registers=16),
     "vectors of 32 bytes": lambda given: replace(given, vector_bytes=32, vector_registers=16, caches=MEDIUM),
-    "online softmax": lambda given: replace(given, online=True),
+    "online softmax": lambda given: replace(given, wants_online_softmax=True),
 }
 
 Thresholds = Mapping[str, object]

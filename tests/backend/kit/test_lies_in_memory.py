@@ -10,7 +10,7 @@ import pytest
 
 from ocannl.backend import Backend, Location, OutOfMemory
 from ocannl.backend.cpu.device import CpuDevice, cores
-from ocannl.backend.cpu.queue import InlineQueue, CompletedEvent, ThreadedQueue
+from ocannl.backend.cpu.queue import CompletedEvent, InlineQueue, ThreadedQueue
 from ocannl_backend_example.backend import ExampleBackend
 
 LIES: list[tuple[str, str, Callable[[], Backend]]] = []

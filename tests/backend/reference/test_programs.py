@@ -10,20 +10,21 @@ import pytest
 from ocannl.backend.api import Location
 from ocannl.backend.reference.backend import ReferenceBackend, grid
 from ocannl.base.errors import VerifyError
+from ocannl.ir.accesses import determined_symbols
 from ocannl.ir.index import Affine, Bound, Cond, Sym, SymKind, bounds_condition
 from ocannl.ir.loops import (
     AccessMode,
     Apply,
     Buf,
     Cast,
+    Const,
     For,
-    MemorySpace,
-    IndexValue,
     If,
+    IndexValue,
     Let,
     Load,
     Local,
-    Const,
+    MemorySpace,
     Proc,
     Ref,
     Store,
@@ -35,7 +36,6 @@ from ocannl.ir.loops import (
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import float64, int64
 from ocannl.ir.text import print_proc
-from ocannl.ir.accesses import determined_symbols
 
 
 class Scalar:

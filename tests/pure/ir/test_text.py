@@ -16,15 +16,15 @@ from ocannl.ir.loops import (
     Buf,
     Cast,
     Comment,
+    Const,
     Expr,
     For,
-    MemorySpace,
-    IndexValue,
     If,
+    IndexValue,
     Let,
     Load,
     Local,
-    Const,
+    MemorySpace,
     Proc,
     Ref,
     Store,
@@ -35,7 +35,7 @@ from ocannl.ir.loops import (
     row_major,
 )  # fmt: skip
 from ocannl.ir.ops import ADD, BY_NAME, MAX
-from ocannl.ir.text import format_number, print_comp, print_proc, short_name, format_expr, format_stmt
+from ocannl.ir.text import format_expr, format_number, format_stmt, print_comp, print_proc, short_name
 from ocannl.ir.tnode import Role, TNode
 
 F32 = P.float32

@@ -18,7 +18,7 @@ from ocannl.lower.lower import lower
 from ocannl.opt import machine_model as machine
 from ocannl.opt.fusion.fuse_outer_loops import fuse_outer_loops
 from ocannl.opt.parallel.parallelize import parallelize
-from ocannl.opt.parallel.split_reductions import split_reductions, choose_part_count
+from ocannl.opt.parallel.split_reductions import choose_part_count, split_reductions
 from ocannl.opt.pipeline import optimize
 from ocannl.testing.chains import Chain, chain
 from ocannl.testing.evaluate import evaluate

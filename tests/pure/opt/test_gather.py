@@ -13,7 +13,7 @@ import ocannl as oc
 from ocannl.ir.assign import nodes
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import Body, For, If, BindIndex, Proc
+from ocannl.ir.loops import BindIndex, Body, For, If, Proc
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
 from ocannl.opt.pipeline import optimize, passes

@@ -7,7 +7,22 @@ from random import Random
 import pytest
 
 from ocannl.ir.index import Affine, Sym
-from ocannl.ir.loops import AccessMode, Buf, For, MemorySpace, Load, Local, Mode, Const, Proc, Ref, Stmt, Store, loop, row_major
+from ocannl.ir.loops import (
+    AccessMode,
+    Buf,
+    Const,
+    For,
+    Load,
+    Local,
+    MemorySpace,
+    Mode,
+    Proc,
+    Ref,
+    Stmt,
+    Store,
+    loop,
+    row_major,
+)
 from ocannl.ir.precision import Precision, float32, float64, uint8
 from ocannl.ir.verify import verify
 from ocannl.opt.analysis.nests import accessed_buffers

@@ -14,7 +14,7 @@ from ocannl.ir.assign import Apply, Assign, Comp, Piece, Read, Seq, Value
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Affine, Sym
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import AccessMode, Buf, For, MemorySpace, Load, Local, Proc, Ref, Store, loop, row_major
+from ocannl.ir.loops import AccessMode, Buf, For, Load, Local, MemorySpace, Proc, Ref, Store, loop, row_major
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import float32
 from ocannl.ir.stack import MAX_LOCAL_BYTES

@@ -18,7 +18,7 @@ from ocannl.ir.walk import walk
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import group_of
 from ocannl.opt.schedule.plan import Plan, TilePlan, model_plan
-from ocannl.testing.groups import Made, group, plain_plan, with_scheduled_group, tiled_plan
+from ocannl.testing.groups import Made, group, plain_plan, tiled_plan, with_scheduled_group
 
 TARGETS = [Capabilities(vector_bytes=size, vector_registers=16 * (1 + size // 64)) for size in (0, 16, 32, 64)]
 

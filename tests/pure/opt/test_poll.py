@@ -10,7 +10,23 @@ import pytest
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Affine, Bound, Sym
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import AccessMode, Apply, Buf, For, MemorySpace, If, Load, Mode, Const, Poll, Proc, Ref, Stmt, Store, row_major
+from ocannl.ir.loops import (
+    AccessMode,
+    Apply,
+    Buf,
+    Const,
+    For,
+    If,
+    Load,
+    MemorySpace,
+    Mode,
+    Poll,
+    Proc,
+    Ref,
+    Stmt,
+    Store,
+    row_major,
+)
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import float32
 from ocannl.ir.text import print_proc
@@ -114,5 +130,5 @@ def test_lanes_are_not_divided() -> None:
     after = insert_polls(Proc("step", (x,), (), (rows,)), 1)
     verify(after, "optimized")
     assert [line.strip() for line in print_proc(after).splitlines()[2:5]] == [
-        "for i0 in 0..4 unrolled:", "insert_polls", "for i1 in 0..8 lanes:",
+        "for i0 in 0..4 unrolled:", "poll", "for i1 in 0..8 lanes:",
     ]  # fmt: skip

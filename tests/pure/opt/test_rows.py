@@ -12,7 +12,7 @@ import ocannl as oc
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Affine, Sym
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import AccessMode, Buf, For, MemorySpace, Load, Proc, Ref, Store, Update, loop, row_major
+from ocannl.ir.loops import AccessMode, Buf, For, Load, MemorySpace, Proc, Ref, Store, Update, loop, row_major
 from ocannl.ir.ops import ADD
 from ocannl.ir.precision import float32
 from ocannl.ir.text import print_proc

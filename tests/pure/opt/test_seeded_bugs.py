@@ -430,7 +430,7 @@ def the_last_iteration_before_a_poll_is_lost(patch: Patch) -> None:
         end = (Affine.of(chunked.sym) + max(count - 2, 0), 1)
         return replace(chunked, body=(poll, replace(inner, hi=Bound((end, *inner.hi.quotients[1:])))))
 
-    wrap(patch, insert_polls, "_strip_mine", parts)
+    wrap(patch, insert_polls, "_divide_loop", parts)
 
 
 @bug(a_schedule_is_wrong)

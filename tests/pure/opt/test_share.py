@@ -10,7 +10,22 @@ from ocannl.base.errors import VerifyError
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Affine, Bound, Sym
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import AccessMode, Apply, Buf, For, MemorySpace, Load, Local, Const, Proc, Ref, Stmt, Store, Update, row_major
+from ocannl.ir.loops import (
+    AccessMode,
+    Apply,
+    Buf,
+    Const,
+    For,
+    Load,
+    Local,
+    MemorySpace,
+    Proc,
+    Ref,
+    Stmt,
+    Store,
+    Update,
+    row_major,
+)
 from ocannl.ir.ops import ADD, BY_NAME
 from ocannl.ir.precision import float32
 from ocannl.ir.text import print_proc

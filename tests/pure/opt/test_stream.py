@@ -11,7 +11,22 @@ from ocannl.base.errors import VerifyError
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Affine, Sym
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import AccessMode, Apply, Buf, Expr, MemorySpace, Load, Mode, Const, Proc, Ref, Stmt, Store, loop, row_major
+from ocannl.ir.loops import (
+    AccessMode,
+    Apply,
+    Buf,
+    Const,
+    Expr,
+    Load,
+    MemorySpace,
+    Mode,
+    Proc,
+    Ref,
+    Stmt,
+    Store,
+    loop,
+    row_major,
+)
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import float32
 from ocannl.ir.text import print_proc

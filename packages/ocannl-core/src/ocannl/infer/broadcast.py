@@ -1,4 +1,4 @@
-"""The order `res <= opnd`: an operand may be stretched to a result."""
+"""Broadcasting as an order: `res <= opnd` if the operand can be stretched to the result."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from ocannl.infer.trail import Trail
 from ocannl.infer.unify import bind, join, raise_lower_bound, set_size, strip
 
 PRUNE_THRESHOLD = 16
-"""From so many neighbours on, whenever they double, a stretched axis drops those that teach it nothing more."""
+"""Number of neighbours from which a stretched axis prunes redundant ones, whenever their number doubles."""
 
 
 def order(trail: Trail, res: Dim, opnd: Dim) -> None:
-    """`res` fits under `opnd`."""
+    """Adds the inequality `res <= opnd`."""
     res, opnd = find(res), find(opnd)
     if res is opnd:
         return
@@ -28,7 +28,7 @@ def order(trail: Trail, res: Dim, opnd: Dim) -> None:
 
 
 def push_lower_bound(trail: Trail, res: Dim, opnd: Dim) -> None:
-    """Tell `opnd` what is known of what fits under it."""
+    """Propagates the size or lower bound of `res` to `opnd`."""
     if opnd.size is not None or opnd.is_rigid:
         return
     if res.size == 1 and res.unit is None:
@@ -40,7 +40,7 @@ def push_lower_bound(trail: Trail, res: Dim, opnd: Dim) -> None:
 
 
 def propagate_axis(trail: Trail, dim: Dim) -> None:
-    """Pass on what an axis has learned."""
+    """Propagates a changed axis to its equations and neighbours."""
     dim = find(dim)
     if dim.size_equations is not None:
         trail.queue.extend(dim.size_equations)
@@ -60,7 +60,7 @@ def propagate_axis(trail: Trail, dim: Dim) -> None:
 
 
 def prune_below(trail: Trail, dim: Dim) -> None:
-    """Drop what a stretched axis was stretched to, except for one witness that it must not get a unit any more."""
+    """Drops solved uses of a stretched axis, except for one witness that rules out a unit."""
     below = list(dict.fromkeys(map(find, dim.below or ())))
     witness = next((res for res in below if res.size not in (None, 1)), None)
     kept = [res for res in below if res is witness or res.size is None or res.size == 1]
@@ -72,7 +72,7 @@ def prune_below(trail: Trail, dim: Dim) -> None:
 
 
 class Order:
-    """A row fits under a row; holds what is not yet decided of it. At least one of the rows is open."""
+    """Undecided part of the row inequality `res <= opnd`; at least one of the rows is open."""
 
     __slots__ = ("cause", "inner", "opnd", "res", "slot")
 
@@ -105,19 +105,19 @@ class Order:
 
 
 def order_rows(trail: Trail, res: Row, opnd: Row, slot: int, inner: bool) -> None:
-    """Row `res` fits under row `opnd`; `inside` if it is the row of an operand as well."""
+    """Adds the row inequality `res <= opnd`; `inner` if `res` is the row of an operand as well."""
     opnd = resolve(opnd)
     if opnd.var is None and not inner and not opnd.lead and not opnd.trail:
-        return  # no axes are stretched to any number of them
+        return  # the empty row broadcasts to any row
     remaining = pair_axes(trail, res, opnd, slot, inner)
     if remaining is not None:
         Order(*remaining, trail.cause, slot, inner).watch(trail, ())
 
 
 def pair_axes(trail: Trail, res: Row, opnd: Row, slot: int, inner: bool) -> tuple[Row, Row] | None:
-    """Pair the axes that certainly meet, lengthen `res` where it is too short; what is left undecided is returned.
+    """Pairs the axes that certainly meet, lengthens `res` if it is too short, and returns the undecided remainder.
 
-    Axes meet counted from the last; so what an open row has in its lead waits until the row is closed.
+    Axes are aligned from the last, so the leading axes of an open row wait until the row is closed.
     """
     res, opnd = resolve(res), resolve(opnd)
     short = opnd.count - res.count
@@ -148,7 +148,7 @@ UNSATISFIABLE = "no number of axes satisfies both"
 
 
 def lengthen(trail: Trail, res: Row, opnd: Row, short: int) -> Row:
-    """Insert axes at the variable of `res`, where `opnd` has some that would find no partner."""
+    """Inserts axes at the variable of `res`, one for each axis of `opnd` without a partner."""
     assert res.var is not None
     trailing = opnd.axes if opnd.var is None else opnd.trail
     unmatched = trailing[: max(0, len(trailing) - len(res.trail))]
@@ -161,6 +161,6 @@ def lengthen(trail: Trail, res: Row, opnd: Row, short: int) -> Row:
 
 
 def partner(opnd: Dim) -> Dim:
-    """An axis that is to fit under `opnd`: the same one, if that cannot be stretched."""
+    """Returns an axis that fits under `opnd`: `opnd` itself if rigid, else a new axis."""
     opnd = find(opnd)
     return opnd if opnd.is_rigid else Dim()

@@ -1,7 +1,8 @@
-"""What is open among connected tensors, and the decisions that close it.
+"""Defaulting: undecided terms of connected tensors, and the defaults that decide them.
 
-Leaves (parameters, data, placeholders) are as large as their uses; what is computed is as small as it can be. All the
-decisions of one stage are found in the same state, then made, so that no order of constraints shows.
+Leaves (parameters, data, placeholders) become as large as their uses; computed tensors become as small as possible. All
+defaults of one stage are computed in the same state before any is committed, so that the result does not depend on the
+order of constraints.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class RowDefault(NamedTuple):
 class AxisDefault(NamedTuple):
     axis: Dim
     size: int
-    subject: str  # of what an error names
+    subject: str  # noun phrase for error messages
     decision: str
     unit: str | None = None
 
@@ -35,9 +36,9 @@ Default = RowDefault | AxisDefault
 
 
 class Undecided:
-    """The variables of rows and the axes that are undecided, in a fixed order; and whose they are.
+    """Undecided row variables and axes of connected tensors, in a fixed order.
 
-    `unsized` are axes and row variables that only an equation gives a size, with the operation and its name for them.
+    `unsized` maps axes and row variables that only an equation can size to their operation and name.
     """
 
     __slots__ = ("axes", "owners", "row_vars", "rows", "unsized")
@@ -50,7 +51,7 @@ class Undecided:
         self.unsized: dict[Dim | RowVar, tuple[Relation, str]] = {}
 
     def refresh(self) -> None:
-        """Look again what is still undecided."""
+        """Recomputes the undecided terms."""
         row_vars: dict[RowVar, None] = {}
         axes: dict[Dim, None] = {}
         rows: list[Row] = []
@@ -76,7 +77,7 @@ Stage = Callable[[Undecided], list[Default]]
 
 
 def commit(trail: Trail, default: Default) -> None:
-    """Make one decision, unless another of the same stage has settled it."""
+    """Commits one default, unless another default of the same stage has decided the term."""
     match default:
         case RowDefault(var, value):
             if var.value is None:
@@ -90,7 +91,7 @@ def commit(trail: Trail, default: Default) -> None:
 
 
 def default_evidence(axis: Dim, subject: str, decision: str) -> Evidence:
-    """The fact that a decision makes: about the leaf whose axis it is, so that an error can name it."""
+    """Evidence for a defaulted size; refers to the leaf that has the axis, so that errors can name it."""
     if axis.leaf is not None:
         for kind, row in zip(KINDS, axis.leaf.rows, strict=True):
             for n, cell in enumerate(resolve(row).axes, 1):
@@ -100,7 +101,7 @@ def default_evidence(axis: Dim, subject: str, decision: str) -> Evidence:
 
 
 def unsized(owners: Iterable[Owner]) -> Iterator[tuple[Dim | RowVar, tuple[Relation, str]]]:
-    """What names stand for that neither an operand of their operation sizes nor a leaf that they are equated to."""
+    """Yields named axes and row variables sized neither by an operand of their operation nor by an equated leaf."""
     relations = dict.fromkeys(cause for owner in owners for cause in owner.relations if isinstance(cause, Relation))
     for relation in relations:
         for name in relation.logic.unsized:
@@ -123,7 +124,7 @@ MAX_LISTED = 3
 
 
 def refuse_unconstrained(owner_rows: list[OwnerRow]) -> None:
-    """Parameters that nothing gives axes, or sizes, where these matter."""
+    """Rejects parameters with required but unconstrained axes or sizes."""
     if not owner_rows:
         return
     parameters = list(dict.fromkeys(owner for owner, _ in owner_rows))[:MAX_LISTED]
@@ -138,7 +139,7 @@ def refuse_unconstrained(owner_rows: list[OwnerRow]) -> None:
 
 
 def suggest_leaf_axes(mismatch: Mismatch, undecided: Undecided) -> None:
-    """What was decided was wrong: ask for the leaves around that were open, those next to it first, or for names."""
+    """Extends the fix of a mismatch caused by defaults: specify the nearest open leaves, or sizes by name."""
     leaves = [owner for owner in by_distance(mismatch, undecided) if owner.origin is None and owner.role != "result"][
         :MAX_LISTED
     ]
@@ -152,7 +153,7 @@ def suggest_leaf_axes(mismatch: Mismatch, undecided: Undecided) -> None:
 
 
 def by_distance(mismatch: Mismatch, undecided: Undecided) -> list[Owner]:
-    """What was open, by the number of operations that are between it and those that disagree."""
+    """Undecided tensors in breadth-first order from the operations that disagree."""
     relations = dict.fromkeys(cause for cause in mismatch.causes if isinstance(cause, Relation))
     owners: dict[Owner, None] = {}
     todo = list(relations)

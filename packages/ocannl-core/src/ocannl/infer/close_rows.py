@@ -1,4 +1,4 @@
-"""Decisions about how many axes there are."""
+"""Defaults for row variables: the number of axes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ocannl.infer.unify import Equal
 
 
 def grow_leaves(undecided: Undecided) -> list[Default]:
-    """Rows of leaves get as many axes as their uses have, directly or through what is computed from them.
+    """Extends rows of leaves to the rank of their direct and indirect uses.
 
-    A leaf whose own growth makes these longer does not grow; others do that have a use with it in common.
+    A leaf whose growth would lengthen its own uses does not grow; leaves that share a use with it do.
     """
     leaves = [var for var in undecided.row_vars if var.leaf is not None]
     if not leaves:
@@ -35,7 +35,7 @@ def grow_leaves(undecided: Undecided) -> list[Default]:
 
 
 def fit_operands(undecided: Undecided) -> list[Default]:
-    """Where a result has axes that none of its operands has, those operands get them that may grow."""
+    """Adds axes of a broadcast result that no operand has to the growable operands."""
     watching = dict.fromkeys(c for var in undecided.row_vars for c in var.watchers or () if isinstance(c, BroadcastRow))
     broadcasts = [(resolve(c.result), distinct_rows(c.operands)) for c in watching if c.result is not None]
     may_grow = growable_vars(undecided.row_vars, broadcasts)
@@ -50,7 +50,7 @@ def fit_operands(undecided: Undecided) -> list[Default]:
 
 
 def growable_vars(row_vars: Sequence[RowVar], broadcasts: Sequence[tuple[Row, Sequence[Row]]]) -> set[RowVar]:
-    """Rows of leaves, and of results of which an operand may grow."""
+    """Growable rows: rows of leaves, and of results with a growable operand (fixpoint)."""
     growable = {var for var in row_vars if var.leaf is not None}
     while True:
         results = {result.var for result, rows in broadcasts if any(row.var in growable for row in rows)}
@@ -74,8 +74,8 @@ def fill_counted(undecided: Undecided) -> list[Default]:
 
 
 def end_rows(undecided: Undecided) -> list[Default]:
-    """Rows get no further axes, those first on whose length that of others depends: rows that equal others, of those
-    that are not stretched to open rows."""
+    """Binds row variables to the empty row in dependence order: variables not stretched from open rows first, and among
+    them those in undecided equalities."""
     refuse_unconstrained(unconstrained(undecided))
     for var in undecided.row_vars:
         if var in undecided.unsized:
@@ -87,7 +87,7 @@ def end_rows(undecided: Undecided) -> list[Default]:
 
 
 def dependent_vars(row_vars: list[RowVar]) -> set[RowVar]:
-    """What is stretched from an open row with axes that meet others when it ends; and what is stretched from that."""
+    """Variables stretched from an open row with axes whose alignment is undecided, transitively."""
     todo = [var for var in row_vars if any(opnd.var is not None and opnd.count for _, opnd in above(var))]
     dependent = set(todo)
     while todo:
@@ -99,7 +99,7 @@ def dependent_vars(row_vars: list[RowVar]) -> set[RowVar]:
 
 
 def overlap_rows(undecided: Undecided) -> list[Default]:
-    """Rows that an equal row, or an operand, tells to be longer, since their ends cannot meet, get what they lack."""
+    """Extends rows that must be longer because their known ends cannot overlap."""
     defaults: list[Default] = []
     for constraint in dict.fromkeys(c for var in undecided.row_vars for c in var.watchers or ()):
         if isinstance(constraint, Equal) and constraint.a is not None:
@@ -110,7 +110,7 @@ def overlap_rows(undecided: Undecided) -> list[Default]:
 
 
 def insert_axes(res: Row, opnd: Row) -> list[Default]:
-    """As few axes as possible are inserted into a row, so that the axes of an operand may be stretched to it."""
+    """Inserts the fewest axes into `res` that let the axes of `opnd` be stretched to it."""
     assert res.var is not None
     for count in range(opnd.count + 1):
         inserted = fresh(count)
@@ -120,14 +120,14 @@ def insert_axes(res: Row, opnd: Row) -> list[Default]:
 
 
 def can_stretch(res: tuple[Dim, ...], opnd: tuple[Dim, ...]) -> bool:
-    """Nothing known tells that the axes cannot be stretched to those that they meet."""
+    """False if known sizes or units rule out that the operand is stretched to the result."""
     met = res[len(res) - len(opnd) :]
     rigid = [(x, find(y)) for x, y in zip(met, opnd, strict=True) if find(y).is_rigid]
     return can_equal([x for x, _ in rigid], [y for _, y in rigid])
 
 
 def overlap(a: Row, b: Row) -> list[Default]:
-    """Of two equal rows, one has axes only in front, the other only behind: as many as possible may be the same."""
+    """Overlaps the leading axes of one row with the trailing axes of an equal row as far as they can be equal."""
     a, b = resolve(a), resolve(b)
     if b.lead:
         a, b = b, a
@@ -144,7 +144,7 @@ def overlap(a: Row, b: Row) -> list[Default]:
 
 
 def can_equal(left_axes: Sequence[Dim], right_axes: Sequence[Dim]) -> bool:
-    """Axes that nothing known tells apart, pair by pair, each having one size."""
+    """False if known sizes or units distinguish the axes of some pair."""
     sizes: dict[Dim, int] = {}
     for a, b in zip(map(find, left_axes), map(find, right_axes), strict=False):
         if None not in (a.unit, b.unit) and a.unit != b.unit:
@@ -158,7 +158,7 @@ def can_equal(left_axes: Sequence[Dim], right_axes: Sequence[Dim]) -> bool:
 
 
 def unconstrained(undecided: Undecided) -> list[OwnerRow]:
-    """Rows of parameters whose axes matter to an operation, where nothing tells them."""
+    """Rows of parameters whose axes an operation requires but nothing constrains."""
     reached = [var for var in undecided.row_vars if var.must_be_known and not is_constrained(var)]
     required = set(reached)
     while reached:
@@ -177,7 +177,7 @@ def unconstrained(undecided: Undecided) -> list[OwnerRow]:
 
 
 def is_constrained(var: RowVar) -> bool:
-    """Something known has met it, or what it fits under is known or computed from what is known."""
+    """True if a known row constrains the variable, or every open row it fits under is computed and some bound is known."""
     if var.constrained:
         return True
     seen = {var}

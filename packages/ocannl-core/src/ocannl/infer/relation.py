@@ -69,7 +69,8 @@ class Relation:
             problem = f"`{self.provenance.expression}` is a slice along the first batch axis, but {shown}"
             fix = f"give {quoted_name(owner)} a batch axis, or take a part by a spec"
         elif (equal_slot := self.equal_row(slot)) is not None and (peer := self.owner(equal_slot)) is not None:
-            first = f"the {KINDS[equal_slot % 3]} row of {quoted_name(peer)} is {print_row(peer.rows[equal_slot % 3]) or 'empty'}"
+            row = print_row(peer.rows[equal_slot % 3]) or "empty"
+            first = f"the {KINDS[equal_slot % 3]} row of {quoted_name(peer)} is {row}"
             problem = f"{first}, but {shown}: {reason}, since both are {self.row_text(slot)}"
             fix = "give both rows the same number of axes"
             if self.logic.name == "einsum":

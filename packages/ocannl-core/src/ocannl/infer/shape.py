@@ -57,8 +57,8 @@ class Shape:
     """
 
     __slots__ = (
-        "__weakref__", "_dims", "_extents", "_is_solved", "must_be_known", "decided_at", "explicit_kinds", "is_finished", "origin",
-        "provenance", "relations", "role", "rows", "uses",
+        "__weakref__", "_dims", "_extents", "_is_solved", "decided_at", "explicit_kinds", "is_finished",
+        "must_be_known", "origin", "provenance", "relations", "role", "rows", "uses",
     )  # fmt: skip
 
     def __init__(self, provenance: Provenance, rows: tuple[Row, Row, Row], role: str = "result") -> None:

@@ -1,4 +1,4 @@
-"""Equality: cells become one, row variables get values."""
+"""Unification of axes (union-find) and rows; row variables are bound to rows (Robinson 1965)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def set_size(trail: Trail, dim: Dim, size: int, evidence: Evidence | None) -> No
 
 
 def set_unit(trail: Trail, dim: Dim, unit: str, source: Dim | None = None) -> None:
-    """The unit is that of another axis, if one is given."""
+    """Sets the unit of an axis; `source` is the axis the unit comes from, if any."""
     dim = find(dim)
     if dim.unit is None:
         trail.set(dim, "unit", unit)
@@ -33,7 +33,7 @@ def set_unit(trail: Trail, dim: Dim, unit: str, source: Dim | None = None) -> No
 
 
 def set_min_size(trail: Trail, dim: Dim, min_size: int) -> None:
-    """The axis has at least so many cells; from 2 on, it is not stretched."""
+    """Requires a minimum size; an axis of size at least 2 is never stretched."""
     dim = find(dim)
     if dim.min_size < min_size:
         trail.set(dim, "min_size", min_size)
@@ -44,7 +44,7 @@ def set_min_size(trail: Trail, dim: Dim, min_size: int) -> None:
 
 
 def raise_lower_bound(trail: Trail, dim: Dim, size: int) -> None:
-    """Something of this size fits under `dim`, which is not rigid and whose size is not known."""
+    """Records that an axis of this size fits under `dim`, which is not rigid and has no size; two different sizes imply 1."""
     if dim.lower_bound is None:
         trail.set(dim, "lower_bound", size)
         trail.queue.append(dim)
@@ -54,7 +54,7 @@ def raise_lower_bound(trail: Trail, dim: Dim, size: int) -> None:
 
 
 def join(trail: Trail, a: Dim, b: Dim) -> None:
-    """`a` and `b` are the same axis."""
+    """Unifies two axes (union by rank)."""
     a, b = find(a), find(b)
     if a is b:
         return
@@ -91,7 +91,7 @@ def join(trail: Trail, a: Dim, b: Dim) -> None:
 
 
 def adopt(trail: Trail, axis: Dim, leaf: Owner | None, must_be_known: bool) -> None:
-    """The axis belongs to a leaf as well, and matters to what that one matters to."""
+    """Propagates the leaf and the `must_be_known` flag of an equal axis."""
     if leaf is not None and axis.leaf is None:
         trail.set(axis, "leaf", leaf)
     if must_be_known and not axis.must_be_known:
@@ -99,7 +99,7 @@ def adopt(trail: Trail, axis: Dim, leaf: Owner | None, must_be_known: bool) -> N
 
 
 def bind(trail: Trail, var: RowVar, value: Row) -> None:
-    """The variable, which has no value yet, is found to be `value`, which does not contain it."""
+    """Binds an unbound row variable to `value`, which does not contain it. The depth limit replaces the occurs check."""
     trail.set(var, "value", value)
     remainder = value.var
     depth = var.depth + len(value.lead) + len(value.trail)
@@ -118,7 +118,7 @@ def bind(trail: Trail, var: RowVar, value: Row) -> None:
 
 
 def propagate_flags(trail: Trail, source: RowVar, target: RowVar, constrained: bool = True) -> None:
-    """Axes of `rest` are axes of the same tensor as those of `var`, and matter to what these matter to."""
+    """Propagates the leaf and flags of a row variable to another variable of the same row."""
     if source.leaf is not None and target.leaf is None:
         trail.set(target, "leaf", source.leaf)
     if source.must_be_known and not target.must_be_known:
@@ -142,7 +142,7 @@ def unbounded_growth(trail: Trail, var: RowVar, value: Row) -> Mismatch:
 
 
 class Equal:
-    """Two rows that are equal, of which not enough is known yet to say which axes are the same."""
+    """Equality of two rows whose axes cannot be paired yet."""
 
     __slots__ = ("a", "b", "cause", "slot")
 
@@ -174,14 +174,14 @@ class Equal:
 
 
 def equate(trail: Trail, a: Row, b: Row, slot: int = 0) -> None:
-    """Rows `a` and `b` are the same row."""
+    """Unifies rows `a` and `b`; suspends what cannot be paired yet as an `Equal` constraint."""
     remaining = combine_equalities(trail, unify_rows(trail, a, b, slot), slot)
     if remaining is not None:
         Equal(*remaining, trail.cause, slot).watch(trail, ())
 
 
 def unify_rows(trail: Trail, a: Row, b: Row, slot: int) -> tuple[Row, Row] | None:
-    """Join what is certain; what is left undecided is returned."""
+    """Unifies the axes that certainly correspond, and returns the undecided remainder."""
     original = a, b = resolve(a), resolve(b)
     if a.var is None or b.var is None:
         unify_closed(trail, a, b, slot)
@@ -204,7 +204,7 @@ def unify_rows(trail: Trail, a: Row, b: Row, slot: int) -> tuple[Row, Row] | Non
 def combine_equalities(
     trail: Trail, remaining: tuple[Row, Row] | None, slot: int, excluded: Equal | None = None
 ) -> tuple[Row, Row] | None:
-    """What equals a row that another undecided equality is about, equals what that one says; so they decide more."""
+    """Applies transitivity to suspended equalities of one variable: both partners of the row are equal."""
     equalities = dict.fromkeys(c for row in remaining or () if row.var is not None for c in row.var.watchers or ())
     for equality in equalities:
         if (
@@ -223,7 +223,7 @@ def combine_equalities(
 
 
 def surplus_axes(a: Row, b: Row) -> tuple[Row, Row] | None:
-    """What either of two rows of one variable has more at the one end where they have axes, if these are the same."""
+    """Surplus axes of either of two rows of one variable, if they extend at one end only and agree there."""
     front, back = min(len(a.lead), len(b.lead)), min(len(a.trail), len(b.trail))
     if any((a.trail, b.trail)) and any((a.lead, b.lead)):
         return None
@@ -239,9 +239,10 @@ def wrap(outer: Row, row: Row) -> Row:
 
 
 def balance(trail: Trail, a: Row, b: Row) -> tuple[Row, Row]:
-    """Of two equal rows, one has axes only in front, the other only behind: where these are more, a variable has some.
+    """Balances two equal rows, one with leading axes only, the other with trailing axes only.
 
-    What is left undecided never says how long a row is, so that rows without further axes are long enough.
+    Surplus axes move into the opposite variable, so that the suspended remainder never implies a rank and both variables
+    can default to the empty row.
     """
     if b.lead:
         b, a = balance(trail, b, a)
@@ -253,7 +254,7 @@ def balance(trail: Trail, a: Row, b: Row) -> tuple[Row, Row]:
 
 
 def expand_var(trail: Trail, var: RowVar | None, lead: tuple[Dim, ...], behind: tuple[Dim, ...]) -> RowVar:
-    """Axes are found around a variable; gives what is left of it."""
+    """Binds a variable to axes around a new variable, and returns the new variable."""
     assert var is not None
     remainder = RowVar(depth=var.depth + len(lead) + len(behind))
     bind(trail, var, Row(lead, remainder, behind))
@@ -261,7 +262,7 @@ def expand_var(trail: Trail, var: RowVar | None, lead: tuple[Dim, ...], behind: 
 
 
 def unify_closed(trail: Trail, a: Row, b: Row, slot: int) -> None:
-    """One row at least has all its axes; a variable of the other takes what it leaves over."""
+    """Unifies rows of which at least one is closed; an open row's variable is bound to the remaining axes."""
     fits = a.count == b.count if a.var is b.var else a.count >= b.count if a.var is None else a.count <= b.count
     if not fits:
         raise rows_differ(trail.cause, slot, a, b, "they must have equally many axes")
@@ -280,7 +281,7 @@ def unify_closed(trail: Trail, a: Row, b: Row, slot: int) -> None:
 
 
 def join_ends(trail: Trail, a: Row, b: Row) -> tuple[int, int]:
-    """Join the outermost axes that both have; how many there are in front and behind."""
+    """Unifies the outermost axes that both rows have; returns their numbers in front and behind."""
     front, back = min(len(a.lead), len(b.lead)), min(len(a.trail), len(b.trail))
     for x, y in zip(a.lead, b.lead, strict=False):
         join(trail, x, y)
@@ -290,7 +291,7 @@ def join_ends(trail: Trail, a: Row, b: Row) -> tuple[int, int]:
 
 
 def strip(row: Row, front: int, back: int) -> Row:
-    """A row without its outermost axes; an open one has these around its variable."""
+    """Removes outermost axes of a row; for an open row, the axes around the variable."""
     if not front and not back:
         return row
     if row.var is not None:

@@ -15,30 +15,31 @@ from collections.abc import Callable, Iterator
 from typing import Literal, get_args
 
 from ocannl.base.errors import VerifyError
+from ocannl.ir.accesses import has_no_loop_carried_dependence, is_aligned, touches
 from ocannl.ir.index import Affine, Bound, Cond, Sym
 from ocannl.ir.loops import (
     AccessMode,
     Apply,
+    BindIndex,
     Body,
     Buf,
     Cast,
     Comment,
+    Const,
     Expr,
     For,
-    MemorySpace,
-    IndexValue,
     If,
+    IndexValue,
     Let,
     Load,
     Local,
+    MemorySpace,
     Mode,
-    Const,
-    BindIndex,
     Poll,
     Prefetch,
     Proc,
-    Ref,
     ReadClock,
+    Ref,
     Stmt,
     Store,
     Update,
@@ -50,7 +51,6 @@ from ocannl.ir.precision import Family, Precision, int64
 from ocannl.ir.prove import Region, cond_facts, negated_facts
 from ocannl.ir.text import format_expr, format_ref, format_stmt
 from ocannl.ir.tnode import Placement
-from ocannl.ir.accesses import has_no_loop_carried_dependence, is_aligned, touches
 from ocannl.ir.walk import walk
 
 Stage = Literal["lowered", "optimized", "placed"]

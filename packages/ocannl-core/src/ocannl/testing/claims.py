@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any
 
+from ocannl.ir.accesses import storage
 from ocannl.ir.interpret import Write
 from ocannl.ir.loops import Buf, MemorySpace
-from ocannl.ir.accesses import storage
 
 Place = tuple[object, int]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ocannl.ir.assign import Assign, Block, Comp, Origin, IndirectIndex, Piece, Read, Seq
+from ocannl.ir.assign import Assign, Block, Comp, IndirectIndex, Origin, Piece, Read, Seq
 from ocannl.ir.index import TRUE, Affine, Cond, Sym, SymKind, bounds_condition
 from ocannl.ir.ops import BY_NAME, Op
 from ocannl.ir.precision import (

@@ -15,12 +15,12 @@ from ocannl.ir.loops import (
     Apply,
     Buf,
     Cast,
+    Const,
     Expr,
-    MemorySpace,
     IndexValue,
     Let,
     Load,
-    Const,
+    MemorySpace,
     Proc,
     Ref,
     Stmt,
@@ -38,8 +38,8 @@ from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.walk import walk
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, local_buffer
 from ocannl.opt.analysis.nests import as_statement, bound_names
-from ocannl.opt.schedule.build import pack_operands, build_loops
-from ocannl.opt.schedule.plan import ScalarPlan, Plan, TilePlan
+from ocannl.opt.schedule.build import build_loops, pack_operands
+from ocannl.opt.schedule.plan import Plan, ScalarPlan, TilePlan
 from ocannl.opt.schedule.plan.loop_order import can_reorder
 from ocannl.opt.schedule.plan.packing import can_block, packable_operands
 from ocannl.opt.schedule.plan.plain import REASSOCIABLE, ReductionPlan

@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 from math import prod
 from random import Random
 
+from ocannl.ir.accesses import storage, touches
 from ocannl.ir.assign import nodes
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import TRUE, Affine, Sym
-from ocannl.ir.loops import AccessMode, Buf, MemorySpace, Load, Prefetch, Proc, Ref, Stmt, Store, loop, row_major
+from ocannl.ir.loops import AccessMode, Buf, Load, MemorySpace, Prefetch, Proc, Ref, Stmt, Store, loop, row_major
 from ocannl.ir.names import Namer
 from ocannl.ir.tnode import TNode
-from ocannl.ir.accesses import storage, touches
 from ocannl.ir.walk import Node, rewrite_body
 from ocannl.opt.analysis.fusion_group import FusionGroup
-from ocannl.opt.analysis.nests import wrap_in_loops, bound_names
+from ocannl.opt.analysis.nests import bound_names, wrap_in_loops
 from ocannl.opt.analysis.substitution import replace_buffers
 from ocannl.opt.fusion.fuse_outer_loops import fuse_outer_loops
 from ocannl.opt.fusion.hoist_parallel_loop import hoist_parallel_loop

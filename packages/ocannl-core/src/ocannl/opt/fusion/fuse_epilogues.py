@@ -76,7 +76,7 @@ class _EpilogueFusion:
         return replace(self.proc, body=body, bufs=tuple([buf for buf in self.proc.bufs if buf in used]))
 
     def try_fuse(self, at: int) -> None:
-        """Fuses this group into the latest producer of its operands that allows it, and repeats that with the result."""
+        """Fuses this group into the latest producer of its operands that allows it, then repeats with the result."""
         group = self.groups[at]
         if group.reductions or not group.cond.is_true:
             return
@@ -109,12 +109,12 @@ class _EpilogueFusion:
         return replace(group, epilogue=tuple([stmt for stmt in group.epilogue if not is_dead(stmt)]))
 
 
-# --------------------------------------------------------------------------------------------------------- pairs of groups
+# -------------------------------------------------------------------------------------------------- pairs of groups
 
 
 def fused_groups(first: FusionGroup, second_group: FusionGroup, names: Namer) -> FusionGroup | None:
-    """One group that executes each iteration of the second after the equal one of the first; None if that is illegal, or
-    if the result exceeds the limits of the machine model."""
+    """One group that executes each iteration of the second after the equal one of the first. Returns None if fusion is
+    illegal, or if the result exceeds the limits of the machine model."""
     if not first.cond.is_true or not second_group.cond.is_true or second_group.reductions:
         return None
     values = _match_loops(first, second_group)
@@ -165,7 +165,7 @@ def _forward_stores(
 
 
 def _match_loops(first: FusionGroup, second: FusionGroup) -> dict[Sym, Affine] | None:
-    """Maps the loop symbols of the second group one-to-one to those of the first, by the cells that pass between them."""
+    """Maps the loop symbols of the second group one-to-one to those of the first, by the indices of shared cells."""
     if len(first.loops) != len(second.loops):
         return None
     written = {ref.buf: ref for ref in first.writes}

@@ -92,6 +92,7 @@ class _OuterLoopFusion:
     # ------------------------------------------------------------------------------------------------------- search
 
     def try_fuse(self, consumer_position: int) -> None:
+        """Fuses the nest with the latest producer of its operands that allows it."""
         consumer = self.nests[consumer_position]
         producers = {self.accesses.reaching_write(ref.buf, consumer_position) for ref in consumer.reads}
         for producer in sorted(producers & self.nests.keys(), reverse=True):
@@ -142,6 +143,7 @@ class _OuterLoopFusion:
                 return
 
     def fused(self, first: FusedNest, second: FusedNest) -> FusedNest | None:
+        """The fused nest, or None if fusion is illegal or the cost model rejects it."""
         pairs = equal_loops(first, second)
         first_loops, second_loops = ({loop.sym: loop for loop in nest.loops} for nest in (first, second))
         shared = {
@@ -182,13 +184,13 @@ class _OuterLoopFusion:
                 for ref in (*fused_nest.writes, *fused_nest.reads)
                 if ref.buf in communicated
             )
-            return (
-                fused_nest
-                if fits and are_vectors and not reread_bytes and not any(map(is_matmul_like, fused_nest.members))
-                else None
-            )
+            if not fits or not are_vectors or reread_bytes or any(map(is_matmul_like, fused_nest.members)):
+                return None
+            return fused_nest
         unfused = sum(map(self.unfused_cycles, (first, second)))
-        limit = (machine.MAX_FUSION_SLOWDOWN * unfused - _traffic_cycles(fused_nest)) / prod(sym.extent for sym in shared)
+        limit = (machine.MAX_FUSION_SLOWDOWN * unfused - _traffic_cycles(fused_nest)) / prod(
+            sym.extent for sym in shared
+        )
         cycles = self.cycles(fused_nest.members, limit) + reread_bytes / machine.MEMORY_BYTES_PER_CYCLE
         return fused_nest if cycles <= limit else None
 
@@ -211,7 +213,7 @@ class _OuterLoopFusion:
     # ------------------------------------------------------------------------------------------------------- result
 
     def build_nest(self, position: int, nest: FusedNest) -> tuple[Body, set[Buf], list[Buf]]:
-        """Returns the statements, the arrays contracted to one row (array contraction), and the buffers of partial sums."""
+        """Returns the statements, the arrays that are contracted to one row, and the buffers of partial sums."""
         syms = {loop.sym for loop in nest.loops}
         axes_by_buf: dict[Buf, set[tuple[int, ...]]] = {}  # axes that remain per row, for each access
         stack_bytes = 0

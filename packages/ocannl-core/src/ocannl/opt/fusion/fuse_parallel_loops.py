@@ -65,8 +65,8 @@ def _merge_loops(body: list[Stmt]) -> list[Stmt]:
 
 
 def _contract_arrays(proc: Proc) -> Proc:
-    """Array contraction: makes arrays that only one loop accesses, one slice per iteration, local to the loop if they fit
-    on the stack."""
+    """Array contraction: arrays that only one loop accesses, one slice per iteration, become local to the loop if they
+    fit on the stack."""
     names = Namer(bound_names(proc))
     body = list(proc.body)
     accesses = [touches((stmt,)) for stmt in body]

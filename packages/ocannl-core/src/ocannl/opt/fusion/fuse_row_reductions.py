@@ -68,8 +68,8 @@ def fused_row_reduction(
     group: FusionGroup,
     min_reused_bytes: int,
 ) -> RowReduction | None:
-    """The group as a row reduction of the nest with these loops, accesses and row reductions; None if fusion is illegal,
-    or if the terms reuse fewer than the minimum of bytes that the nest accesses."""
+    """The group as a row reduction of the nest with these loops, accesses and row reductions. Returns None if fusion is
+    illegal, or if the terms reuse fewer than `min_reused_bytes` bytes that the nest accesses."""
     extent = loops[0].sym.extent
     if len(group.reductions) != 1 or choose_part_count(extent) < min(machine.MIN_REDUCTION_PARTS, extent):
         return None

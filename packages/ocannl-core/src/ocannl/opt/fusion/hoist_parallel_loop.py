@@ -1,4 +1,4 @@
-"""Hoists a parallel loop that several nests share, such as the batch loop, to the outermost position (loop interchange)."""
+"""Loop interchange: hoists a parallel loop that several nests share, such as a batch loop, outside of all others."""
 
 from __future__ import annotations
 
@@ -173,12 +173,13 @@ def _nest_cycles(
 
 
 def _contracted_strides(summaries: Sequence[AccessSummary], loop_symbols: Sequence[Sym | None]) -> dict[Buf, Strides]:
-    """Strides within one iteration of temporaries that only sharing nests access: the axis of the loop has stride zero."""
+    """Strides within one iteration of temporaries that only sharing nests access; the loop's axis has stride zero."""
     used_elsewhere = {
         key for nest, sym in zip(summaries, loop_symbols, strict=True) if sym is None for key in nest.axes
     }
+    shared = _shared_accesses(summaries, loop_symbols)
     return {
-        buf: strides_without_axis(buf, min(axes)) for key, (buf, axes) in _shared_accesses(summaries, loop_symbols).axes.items()
+        buf: strides_without_axis(buf, min(axes)) for key, (buf, axes) in shared.axes.items()
         if axes and buf.space is MemorySpace.ARENA and key not in used_elsewhere
     }  # fmt: skip
 
@@ -195,8 +196,8 @@ def _drop_slowed_nests(
     cycles: Mapping[int, tuple[float, float]],
     max_slowdown: float,
 ) -> list[Sym | None]:
-    """Leaves out nests that the interchange slows down by more than `loss`, such as transposing copies, if they can
-    execute before or after the loop."""
+    """Leaves out nests that the interchange slows down by more than `max_slowdown`, such as transposing copies, if
+    they can execute before or after the loop."""
     for position, (unhoisted, hoisted) in cycles.items():
         if hoisted > max_slowdown * unhoisted:
             remaining = [None if candidate == position else sym for candidate, sym in enumerate(loop_symbols)]
@@ -208,7 +209,7 @@ def _drop_slowed_nests(
 def _is_profitable(
     loop_symbols: Sequence[Sym | None], cycles: Mapping[int, tuple[float, float]], max_slowdown: float
 ) -> bool:
-    """Whether the estimated slowdown of the sharing nests is at most `loss`."""
+    """Whether the estimated slowdown of the sharing nests is at most `max_slowdown`."""
     hoisted_cycles = [nest_cycles for position, nest_cycles in cycles.items() if loop_symbols[position]]
     return sum(hoisted for _, hoisted in hoisted_cycles) <= max_slowdown * sum(
         unhoisted for unhoisted, _ in hoisted_cycles

@@ -28,7 +28,7 @@ from ocannl.opt.simplify.simplify import simplify_expr
 
 
 def inline_producers(proc: Proc, has_cse: bool) -> Proc:
-    """Replaces reads of a temporary by the value that its one nest computes; `eliminate_dead_code` then finds the nest dead.
+    """Replaces loads of a temporary by the value that its nest computes; `eliminate_dead_code` removes the nest.
 
         proc step                        proc step
           x : f32[5]  in                   x : f32[5]  in
@@ -76,11 +76,8 @@ def _inline_reads(value: Expr, inlinable: Mapping[Buf, Nest]) -> Expr:
 
 def matching(written: Ref, read: Ref) -> dict[Sym, Affine]:
     """Values of the loop symbols around a write for which it writes the cell that is read."""
-    return {
-        write_index.terms[0][1]: read_index
-        for write_index, read_index in zip(written.indices, read.indices, strict=True)
-        if write_index.terms
-    }
+    pairs = zip(written.indices, read.indices, strict=True)
+    return {write_index.terms[0][1]: read_index for write_index, read_index in pairs if write_index.terms}
 
 
 def _can_inline(nest: Nest, at: int, table: AccessTable, nests: Sequence[Nest | None], has_cse: bool) -> bool:

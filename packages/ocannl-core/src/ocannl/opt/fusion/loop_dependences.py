@@ -1,8 +1,8 @@
 """Fused nests, and the dependence test for loop fusion.
 
-An iteration of a fused nest executes the iteration of the first nest, and then that of the second. Fusion is legal if it
-reverses no dependence (Kennedy and McKinley 1993): if the second nest accesses no cell in an earlier iteration than the
-first nest does, where one of both writes the cell. `equal_loops` returns the loops along which all dependences have
+An iteration of a fused nest executes the iteration of the first nest, and then that of the second. Fusion is legal if
+it reverses no dependence (Kennedy and McKinley 1993): if the second nest accesses no cell in an earlier iteration than
+the first nest does, where one of both writes the cell. `equal_loops` returns the loops along which all dependences have
 distance zero; within an iteration, program order is preserved. Loops for which the index expressions do not prove this
 stay inside. Reduction loops are never shared: a reduction completes within its iteration, before its epilogue runs.
 """
@@ -37,7 +37,7 @@ class FusedNest:
         return (ref for group in self.members for ref in group.writes)
 
     def is_parallel_over(self, sym: Sym) -> bool:
-        """Whether the loop over the symbol carries no dependence. Updates of one cell by several iterations are dependences."""
+        """Whether the loop over the symbol carries no dependence; updates of one cell by two iterations conflict."""
         accesses = [*(Access(ref, True) for ref in self.writes), *(Access(ref, False) for ref in self.reads)]
         return has_no_loop_carried_dependence(accesses, sym, (), sums=False)
 

@@ -32,9 +32,9 @@ def merge_initialization(proc: Proc) -> Proc:
           for i_3 in 0..5:
             g[i_3] += y[i_3]
 
-    Gradients, which start at zero and accumulate one term per use, become values that can be inlined. A write of part of
-    the cells, such as a diagonal of a zero matrix, becomes a guarded value. The guard must not differ between cells that
-    are adjacent in memory if the guarded value exists only where it holds, because vectors compute them together.
+    Gradients, which start at zero and accumulate one term per use, become values that can be inlined. A write of part
+    of the cells, such as the diagonal of a zero matrix, becomes a guarded value. If the guarded value exists only where
+    the guard holds, the guard must not differ between cells that are adjacent in memory: vectors compute them together.
     """
     initial_stores = InitialStores(AccessTable(proc.body))
     body: list[Stmt | None] = list(proc.body)

@@ -84,7 +84,7 @@ def _eliminate_loop(nest: Nest, at: int, tests: StoredTests) -> Stmt | None:
     return None
 
 
-# --- affine indices -----------------------------------------------------------------------------------------------------
+# --- affine indices --------------------------------------------------------------------------------------------------
 
 
 def _substitute_affine_index(nest: Nest, sym: Sym, loops: Sequence[For]) -> Stmt | None:

@@ -175,7 +175,7 @@ class _LayoutSearch:
                     self.layouts = new
 
     def axis_classes(self) -> Iterator[dict[Buf, int]]:
-        """Yields classes of axes of temporaries that are indexed by the same loops, largest number of elements first."""
+        """Yields classes of axes of temporaries indexed by the same loops, largest number of elements first."""
         sets = DisjointSets()
         for item in self.items:
             for ref in (*item.group.reads, *item.group.writes):

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Passes for multiple threads: split reductions, parallel loops and polls."""

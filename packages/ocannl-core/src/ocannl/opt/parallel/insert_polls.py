@@ -1,4 +1,4 @@
-"""Where a long program looks whether it has been cancelled."""
+"""Inserts polls for cancellation (safepoints) into long programs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ocannl.opt.analysis.nests import bound_names
 
 
 def insert_polls(proc: Proc, interval_ops: int | None = None) -> Proc:
-    """Puts polls between statements and into long loops, so that no more than a stretch of work lies between two. Here
-    it is 40:
+    """Inserts polls between statements and into long loops, with at most `interval_ops` of work between two polls. In
+    this example the interval is 40:
 
         proc step                       proc step
           x : f32[90]  inout              x : f32[90]  inout
@@ -24,51 +24,57 @@ def insert_polls(proc: Proc, interval_ops: int | None = None) -> Proc:
                                             for i in i_part..min(i_part+10, 90):
                                               x[i] = x[i] + 1
 
-    The order of execution stays.
+    Long loops are strip-mined, which preserves the order of execution.
     """
     interval_ops = machine.POLL_INTERVAL_OPS if interval_ops is None else interval_ops
-    amounts = list(map(stmt_work, proc.body))
-    if sum(amounts) <= interval_ops:
+    ops = list(map(stmt_work, proc.body))
+    if sum(ops) <= interval_ops:
         return proc
-    return replace(proc, body=_spread(proc.body, amounts, interval_ops, Namer(bound_names(proc))))
+    return replace(proc, body=_insert_between(proc.body, ops, interval_ops, Namer(bound_names(proc))))
 
 
-def _spread(body: Body, amounts: Sequence[int], stretch: int, names: Namer) -> Body:
-    out: list[Stmt] = []
-    since = 0
-    for stmt, amount in zip(body, amounts, strict=True):
-        if since and since + amount > stretch:
-            out.append(Poll())
-            since = 0
-        if amount <= stretch:
-            out.append(stmt)
-            since += amount
+def _insert_between(body: Body, ops: Sequence[int], interval_ops: int, names: Namer) -> Body:
+    """Inserts polls between and into the statements of a body, whose work is `ops`."""
+    result: list[Stmt] = []
+    ops_since_poll = 0
+    for stmt, stmt_ops in zip(body, ops, strict=True):
+        if ops_since_poll and ops_since_poll + stmt_ops > interval_ops:
+            result.append(Poll())
+            ops_since_poll = 0
+        if stmt_ops <= interval_ops:
+            result.append(stmt)
+            ops_since_poll += stmt_ops
         else:
-            out.append(_divided(stmt, amount, stretch, names))
-            since = stretch
-    return tuple(out)
+            result.append(_insert_inside(stmt, stmt_ops, interval_ops, names))
+            ops_since_poll = interval_ops
+    return tuple(result)
 
 
-def _divided(stmt: Stmt, amount: int, stretch: int, names: Namer) -> Stmt:
+def _insert_inside(stmt: Stmt, ops: int, interval_ops: int, names: Namer) -> Stmt:
     match stmt:
-        case If(cond, then, orelse):
-            return If(cond, *(_spread(side, list(map(stmt_work, side)), stretch, names) for side in (then, orelse)))
+        case If(cond, on_true, on_false):
+            return If(cond, *(
+                _insert_between(branch, list(map(stmt_work, branch)), interval_ops, names)
+                for branch in (on_true, on_false)
+            ))  # fmt: skip
         case For(mode=Mode.VECTORIZED):
-            return stmt  # at once
+            return stmt  # one iteration
         case For(body=body):
-            many = stretch * max_trip_count(stmt) // amount
-            if stmt.parallel_chunk and many >= 1:
-                return stmt  # who hands out claims looks before each
-            if many <= 1 or stmt.step != 1 or stmt.mode is not Mode.SERIAL:
-                return replace(stmt, body=(Poll(), *_spread(body, list(map(stmt_work, body)), stretch, names)))
-            return _in_parts(stmt, many, names)
+            iterations = interval_ops * max_trip_count(stmt) // ops  # between polls
+            if stmt.parallel_chunk and iterations >= 1:
+                return stmt  # the runtime polls before each chunk
+            if iterations <= 1 or stmt.step != 1 or stmt.mode is not Mode.SERIAL:
+                inner = _insert_between(body, list(map(stmt_work, body)), interval_ops, names)
+                return replace(stmt, body=(Poll(), *inner))
+            return _divide_loop(stmt, iterations, names)
         case _:
             return stmt
 
 
-def _in_parts(stmt: For, many: int, names: Namer) -> For:
-    """The same loop, a poll before each stretch of so many iterations."""
-    part = Sym(names(f"{stmt.sym.name}_part"), stmt.sym.lo, stmt.sym.hi)
-    first = Affine.of(part)
-    inner = replace(stmt, lo=Bound(((first, 1),)), hi=Bound(((first + (many - 1), 1), *stmt.hi.quotients)))
-    return For(part, stmt.lo, stmt.hi, (Poll(), inner), many, stmt.origin)
+def _divide_loop(stmt: For, strip_size: int, names: Namer) -> For:
+    """Strip-mines the loop, with a poll before each strip."""
+    outer = Sym(names(f"{stmt.sym.name}_part"), stmt.sym.lo, stmt.sym.hi)
+    first = Affine.of(outer)
+    end = first + (strip_size - 1)
+    inner = replace(stmt, lo=Bound(((first, 1),)), hi=Bound(((end, 1), *stmt.hi.quotients)))
+    return For(outer, stmt.lo, stmt.hi, (Poll(), inner), strip_size, stmt.origin)

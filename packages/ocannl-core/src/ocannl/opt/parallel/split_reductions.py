@@ -1,4 +1,4 @@
-"""Long sums in parts, which threads can share."""
+"""Split reductions (two-stage reductions; "split-K" for matrix products), whose parts run in parallel."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from ocannl.ir.index import TRUE, Affine, Cond, Sym
-from ocannl.ir.loops import AccessMode, Buf, For, MemorySpace, Load, Const, Proc, Ref, Stmt, Store, loop, row_major
+from ocannl.ir.loops import AccessMode, Buf, Const, For, Load, MemorySpace, Proc, Ref, Stmt, Store, loop, row_major
 from ocannl.ir.names import Namer
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, group_of, is_matmul_like, local_buffer
-from ocannl.opt.analysis.nests import is_parallel_loop, is_full, loads, bound_names
+from ocannl.opt.analysis.nests import bound_names, is_full, is_parallel_loop, loads
 from ocannl.opt.analysis.substitution import substitute
 from ocannl.opt.schedule.build.plain import neutral_element
 from ocannl.opt.schedule.plan.plain import REASSOCIABLE
 
 
 def split_reductions(proc: Proc, min_iterations: int | None = None, grid_threads: int = 0) -> Proc:
-    """Divides sums that go through much memory but for few results. Here a sum is long from 192 on:
+    """Splits reductions over many elements with few results. In this example, 192 iterations are enough:
 
         proc step                       proc step
           x : f32[192]  in                x       : f32[192]  in
@@ -37,8 +37,9 @@ def split_reductions(proc: Proc, min_iterations: int | None = None, grid_threads
                                               acc += y_parts[i_part_2]
                                             y = acc
 
-    Parts are consecutive, and as many as sizes say: the result is the same whatever the number of threads. Those for
-    programs of a grid are as many as it takes to keep so many `lanes` busy; the last one may have fewer terms.
+    Parts are contiguous. Their number depends on sizes only, so that results do not depend on the number of threads.
+    With `grid_threads`, reductions are split for the programs of a grid with so many threads; the last part may then
+    have fewer terms.
     """
     min_iterations = machine.MIN_SPLIT_ITERATIONS if min_iterations is None else min_iterations
     names = Namer(bound_names(proc))
@@ -46,115 +47,137 @@ def split_reductions(proc: Proc, min_iterations: int | None = None, grid_threads
     bufs: list[Buf] = []
     for stmt in proc.body:
         group = group_of(stmt, names) if not is_parallel_loop(stmt) else None
-        found = (_among_programs(group, grid_threads) if grid_threads else _among_threads(group, min_iterations)) if group is not None else None
-        if group is None or found is None:
+        split = None
+        if group is not None:
+            split = _split_for_grid(group, grid_threads) if grid_threads else _split_for_threads(group, min_iterations)
+        if group is None or split is None:
             body.append(stmt)
             continue
-        buf, first, last = _in_parts(group, *found, names)
-        body += (first, last)
+        buf, first_stage, second_stage = _split(group, *split, names)
+        body += (first_stage, second_stage)
         bufs.append(buf)
     return replace(proc, body=tuple(body), bufs=(*proc.bufs, *bufs)) if bufs else proc
 
 
 def choose_part_count(extent: int) -> int:
-    """So many parts of equal length as a loop is divided into."""
+    """Returns the largest allowed number of parts of equal length for a loop; 0 for an empty loop."""
     return max(n for n in range(1, machine.MAX_REDUCTION_PARTS + 1) if extent % n == 0) if extent else 0
 
 
-def _among_threads(group: FusionGroup, long: int) -> tuple[Sym, int] | None:
-    """The loop of a sum to divide, in how many parts: that along which most memory lies, if it does for all loops."""
-    each = _only_sum(group)
-    if each is None or not each.cond.is_true or prod(sym.extent for sym in group.syms + each.syms) < long:
+def _split_for_threads(group: FusionGroup, min_iterations: int) -> tuple[Sym, int] | None:
+    """Returns the reduction loop to split over threads, and the number of parts, if splitting is profitable.
+
+    The candidate is the loop with the largest stride in an operand that depends on all loops. Returns None if this is
+    not a reduction loop.
+    """
+    reduction = _single_reduction(group)
+    if reduction is None or not reduction.cond.is_true:
         return None
-    syms = group.syms + each.syms
-    whole = next((ref for ref in loads(each.update.value) if all(map(ref.stride, syms))), None)
-    if whole is None:
+    syms = group.syms + reduction.syms
+    if prod(sym.extent for sym in syms) < min_iterations:
         return None
-    outer = max(syms, key=lambda sym: abs(whole.stride(sym)))
-    many = choose_part_count(outer.extent)
-    return (outer, many) if outer in each.syms and many >= min(machine.MIN_REDUCTION_PARTS, outer.extent) else None
+    operand = next((ref for ref in loads(reduction.update.value) if all(map(ref.stride, syms))), None)
+    if operand is None:
+        return None
+    outer = max(syms, key=lambda sym: abs(operand.stride(sym)))
+    part_count = choose_part_count(outer.extent)
+    is_profitable = part_count >= min(machine.MIN_REDUCTION_PARTS, outer.extent)
+    return (outer, part_count) if outer in reduction.syms and is_profitable else None
 
 
-def _among_programs(group: FusionGroup, lanes: int) -> tuple[Sym, int] | None:
-    """The longest loop of a sum, if there are few results with many terms."""
-    each = _only_sum(group)
-    read = loads(each.update.value) if each is not None else []
-    if each is None or not read:
+def _split_for_grid(group: FusionGroup, grid_threads: int) -> tuple[Sym, int] | None:
+    """Returns the longest reduction loop and its number of parts, if the results alone do not occupy the grid."""
+    reduction = _single_reduction(group)
+    operands = loads(reduction.update.value) if reduction is not None else []
+    if reduction is None or not operands:
         return None
-    results, terms = (prod(sym.extent for sym in syms) for syms in (group.syms, each.syms))
+    results, terms = (prod(sym.extent for sym in syms) for syms in (group.syms, reduction.syms))
     if not results * terms:
         return None
-    most = max(read, key=lambda ref: prod(sym.extent for at in ref.indices for sym in at.syms))
-    along = any(abs(most.stride(sym)) == 1 for sym in each.syms)
-    taken = machine.PRODUCT_TERMS if is_matmul_like(group) else machine.ROW_TERMS if along else machine.COLUMN_TERMS
-    busy = -(-results // machine.RESULTS_PER_LANE) if is_matmul_like(group) else results * min(terms, taken)
-    sym = max(each.syms, key=lambda sym: sym.extent)
-    many = min(lanes // busy, terms // (taken * machine.MIN_PROGRAM_TRIPS), sym.extent, machine.MAX_PROGRAM_PARTS)
-    return (sym, many) if many > 1 else None
+    largest = max(operands, key=lambda ref: prod(sym.extent for index in ref.indices for sym in index.syms))
+    if is_matmul_like(group):
+        terms_per_step = machine.PRODUCT_TERMS
+        busy_threads = -(-results // machine.RESULTS_PER_LANE)
+    else:
+        is_along_rows = any(abs(largest.stride(sym)) == 1 for sym in reduction.syms)
+        terms_per_step = machine.ROW_TERMS if is_along_rows else machine.COLUMN_TERMS
+        busy_threads = results * min(terms, terms_per_step)
+    sym = max(reduction.syms, key=lambda sym: sym.extent)
+    max_parts = terms // (terms_per_step * machine.MIN_PROGRAM_TRIPS)
+    part_count = min(grid_threads // busy_threads, max_parts, sym.extent, machine.MAX_PROGRAM_PARTS)
+    return (sym, part_count) if part_count > 1 else None
 
 
-def _only_sum(group: FusionGroup) -> Reduction | None:
-    """If its terms may be added in any order."""
+def _single_reduction(group: FusionGroup) -> Reduction | None:
+    """Returns the reduction of the group, if there is exactly one and its terms may be reassociated."""
     if len(group.reductions) != 1 or not group.cond.is_true or not all(map(is_full, group.loops)):
         return None
-    (each,) = group.reductions
-    return each if each.loops and each.update.op in REASSOCIABLE and all(map(is_full, each.loops)) else None
+    (reduction,) = group.reductions
+    is_reassociable = reduction.update.op in REASSOCIABLE and all(map(is_full, reduction.loops))
+    return reduction if reduction.loops and is_reassociable else None
 
 
 @dataclass(frozen=True, slots=True)
 class PartialSums:
-    """An array for the parts of a group's sum: for each part a number for each cell of the group."""
+    """The buffer of a split reduction: one value per part and cell of the group."""
 
     group: FusionGroup
     buf: Buf
 
     @property
     def init(self) -> Const:
-        """What a part begins with."""
-        (total,) = self.group.reductions
-        return Const(neutral_element(total.update.op, self.buf.precision), self.buf.precision)
+        """The initial value of a part, which is the neutral element of the reduction."""
+        (reduction,) = self.group.reductions
+        return Const(neutral_element(reduction.update.op, self.buf.precision), self.buf.precision)
 
     def cell(self, part: Sym, substitution: Mapping[Sym, Affine]) -> Ref:
-        """That of a part, for these values of the group's symbols."""
-        return Ref(self.buf, (Affine.of(part), *(substitution[turn.sym] - turn.sym.lo for turn in self.group.loops)))
+        """Returns the cell of a part, after a substitution of the group's symbols."""
+        return Ref(
+            self.buf, (Affine.of(part), *(substitution[loop.sym] - loop.sym.lo for loop in self.group.loops))
+        )
 
     def final_reduction(self, part: Sym) -> Stmt:
-        """The group with the parts as its terms."""
-        (total,) = self.group.reductions
-        cell = self.cell(part, {turn.sym: Affine.of(turn.sym) for turn in self.group.loops})
-        update = replace(total.update, value=Load(cell))
-        return replace(self.group, reductions=(Reduction(total.init, (loop(part, ()),), TRUE, update),)).stmt()
+        """Returns the second stage: the group, with the partial sums as the terms of its reduction."""
+        (reduction,) = self.group.reductions
+        cell = self.cell(part, {loop.sym: Affine.of(loop.sym) for loop in self.group.loops})
+        update = replace(reduction.update, value=Load(cell))
+        second = Reduction(reduction.init, (loop(part, ()),), TRUE, update)
+        return replace(self.group, reductions=(second,)).stmt()
 
 
 def partial_sums_buffer(group: FusionGroup, part_count: int, names: Namer) -> PartialSums:
-    shape = (part_count, *(turn.sym.extent for turn in group.loops))
+    shape = (part_count, *(loop.sym.extent for loop in group.loops))
     name, precision = names(f"{group.writes[0].buf.name}_parts"), group.reductions[0].acc.precision
     return PartialSums(group, Buf(name, precision, shape, row_major(shape), MemorySpace.ARENA, AccessMode.TEMP))
 
 
 def with_fresh_symbols(loops: Sequence[For], names: Namer) -> tuple[tuple[For, ...], dict[Sym, Affine]]:
-    """The loops with symbols of their own, and these as values of the old ones."""
-    new = {turn.sym: Sym(names(turn.sym.name), turn.sym.lo, turn.sym.hi) for turn in loops}
+    """Returns loops with new symbols, and the substitution of the old symbols by the new ones."""
+    new = {old.sym: Sym(names(old.sym.name), old.sym.lo, old.sym.hi) for old in loops}
     return tuple([loop(sym, ()) for sym in new.values()]), {old: Affine.of(sym) for old, sym in new.items()}
 
 
-def _in_parts(group: FusionGroup, sym: Sym, many: int, names: Namer) -> tuple[Buf, Stmt, Stmt]:
-    """The array of the parts, the group that makes them, and the one that adds them up."""
-    (total,) = group.reductions
-    size = -(-sym.extent // many)
-    many = -(-sym.extent // size)
-    room = partial_sums_buffer(group, many, names)
-    part, again = (Sym(names(f"{sym.name}_part"), 0, many - 1) for _ in range(2))
-    turn = Sym(names(sym.name), 0, size - 1)
-    kept, known = with_fresh_symbols(group.loops, names)
-    here = Affine(((size, part), (1, turn)))
-    known |= {sym: here + sym.lo}
-    cond = total.cond.substitute(known)
-    if size * many > sym.extent:
-        cond = Cond((Affine.of(sym.extent - 1) - here,)) & cond
-    acc = Ref(local_buffer(names("acc"), room.buf.precision, ()), ())
-    loops = tuple([loop(turn, ()) if each.sym is sym else each for each in total.loops])
-    update = replace(total.update, ref=acc, value=substitute(total.update.value, known))
-    first = FusionGroup((loop(part, ()), *kept), TRUE, (Reduction(room.init, loops, cond, update),),
-                  (Store(room.cell(part, known), Load(acc)),))  # fmt: skip
-    return room.buf, first.stmt(), room.final_reduction(again)
+def _split(group: FusionGroup, sym: Sym, part_count: int, names: Namer) -> tuple[Buf, Stmt, Stmt]:
+    """Splits a reduction; returns the buffer of the partial sums, and the statements of the first and second stage."""
+    (reduction,) = group.reductions
+    part_size = -(-sym.extent // part_count)
+    part_count = -(-sym.extent // part_size)
+    sums = partial_sums_buffer(group, part_count, names)
+    part, second_stage_part = (Sym(names(f"{sym.name}_part"), 0, part_count - 1) for _ in range(2))
+    inner = Sym(names(sym.name), 0, part_size - 1)
+    parallel_loops, substitution = with_fresh_symbols(group.loops, names)
+    iteration = Affine(((part_size, part), (1, inner)))
+    substitution |= {sym: iteration + sym.lo}
+    cond = reduction.cond.substitute(substitution)
+    if part_size * part_count > sym.extent:
+        cond = Cond((Affine.of(sym.extent - 1) - iteration,)) & cond
+    acc = Ref(local_buffer(names("acc"), sums.buf.precision, ()), ())
+    loops = tuple([loop(inner, ()) if old.sym is sym else old for old in reduction.loops])
+    update = replace(reduction.update, ref=acc, value=substitute(reduction.update.value, substitution))
+    first_stage = FusionGroup(
+        (loop(part, ()), *parallel_loops),
+        TRUE,
+        (Reduction(sums.init, loops, cond, update),),
+        (Store(sums.cell(part, substitution), Load(acc)),),
+    )
+    return sums.buf, first_stage.stmt(), sums.final_reduction(second_stage_part)

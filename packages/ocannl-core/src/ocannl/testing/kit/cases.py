@@ -11,7 +11,7 @@ import numpy as np
 
 from ocannl.ir.index import Affine, Sym
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import AccessMode, Body, Buf, Expr, MemorySpace, Load, Proc, Ref, Store, loop, row_major
+from ocannl.ir.loops import AccessMode, Body, Buf, Expr, Load, MemorySpace, Proc, Ref, Store, loop, row_major
 from ocannl.ir.precision import Precision, precision
 from ocannl.ir.tnode import Role, TNode
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ocannl.ir.index import Bound, Sym, SymKind
-from ocannl.ir.loops import AccessMode, Apply, For, IndexValue, Load, Local, Const, Poll, Store, Update, loop
+from ocannl.ir.loops import AccessMode, Apply, Const, For, IndexValue, Load, Local, Poll, Store, Update, loop
 from ocannl.ir.ops import ADD, NEG, SUB
 from ocannl.testing.kit.area import Area
 from ocannl.testing.kit.bench import Bench, call

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ocannl.ir.index import Affine
-from ocannl.ir.loops import AccessMode, Apply, Expr, IndexValue, Const, Store, Update, loop
+from ocannl.ir.loops import AccessMode, Apply, Const, Expr, IndexValue, Store, Update, loop
 from ocannl.ir.ops import ADD, BY_NAME, MUL, OPS, POW, Domain, Op
 from ocannl.ir.precision import PRECISIONS, Family, Precision, bool_, float8_e4m3fn, uint32
 from ocannl.testing.kit.area import Area

@@ -13,7 +13,7 @@ from ocannl.base.errors import Unsupported
 from ocannl.ir.canon import canonical
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import AccessMode, MemorySpace, Local, Proc, Ref
+from ocannl.ir.loops import AccessMode, Local, MemorySpace, Proc, Ref
 from ocannl.ir.precision import float32
 from ocannl.ir.tnode import Role
 from ocannl.ir.walk import walk

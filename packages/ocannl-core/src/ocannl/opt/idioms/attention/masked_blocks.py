@@ -11,8 +11,8 @@ from ocannl.opt.idioms.attention.match_softmax import NEG_INF as LOWEST
 
 
 def unmasked_blocks(block_sym: Sym, key: Sym, key_block: int, cond: Cond) -> For:
-    """A loop over the blocks of keys in which the condition may hold. Bounds are rounded outwards, so that aligned groups
-    of `key_block` rows iterate over equal blocks."""
+    """A loop over the blocks of keys in which the condition may hold. Bounds are rounded outwards: aligned groups of
+    `key_block` rows iterate over equal blocks."""
     lows: list[tuple[Affine, int]] = [(Affine(), 1)]
     highs: list[tuple[Affine, int]] = [(Affine.of(block_sym.hi), 1)]
     for inequality in cond.ge0:

@@ -36,7 +36,7 @@ ReaderLookup = Callable[
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """A group that reads a cell per row, or per row and key, in symbols of the rows and the key and of its free loops."""
+    """A group that reads a cell per row, or per row and key, in symbols of the rows, the key and its free loops."""
 
     position: int
     group: FusionGroup
@@ -147,7 +147,7 @@ class WeightedSum:
 
 @dataclass(frozen=True, slots=True)
 class Softmax:
-    """A matched softmax in symbols of the rows and the key; `positions` are its statements without the weighted sums."""
+    """A matched softmax in symbols of the rows and the key; `positions` are its statements but the weighted sums."""
 
     rows: tuple[For, ...]
     key: For

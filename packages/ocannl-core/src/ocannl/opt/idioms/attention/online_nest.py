@@ -40,7 +40,7 @@ EQ = BY_NAME["eq"]
 
 @dataclass(frozen=True, slots=True)
 class ScoreProducer:
-    """The group that computes the scores, in symbols of the rows and the key; `ref` is the reference that reads them."""
+    """The group that computes the scores, in symbols of the rows and the key; `ref` is the load that reads them."""
 
     position: int
     ref: Ref
@@ -48,7 +48,7 @@ class ScoreProducer:
 
 
 class OnlineSoftmaxNest:
-    """Builds the nest, with `key_block` keys per block; of the softmax arrays, only those in `stored_bufs` are written."""
+    """Builds the nest with `key_block` keys per block; only the softmax arrays in `stored_bufs` are written."""
 
     def __init__(
         self,
@@ -58,20 +58,12 @@ class OnlineSoftmaxNest:
         key_block: int,
         names: Namer,
     ) -> None:
-        self.softmax, self.producer, self.stored_bufs, self.key_block, self.names = (
-            softmax,
-            producer,
-            stored_bufs,
-            key_block,
-            names,
-        )
-        self.match = softmax_match = softmax.match
+        self.softmax, self.producer, self.stored_bufs = softmax, producer, stored_bufs
+        self.key_block, self.names, self.match = key_block, names, softmax.match
         self.accumulator_precision = softmax.reduction.acc.precision
-        self.exponential_precision = (
-            self.accumulator_precision
-            if softmax_match.exponentials is None
-            else softmax_match.exponentials.ref.buf.precision
-        )
+        exponentials = softmax.match.exponentials
+        stored = exponentials.ref.buf if exponentials is not None else softmax.reduction.acc
+        self.exponential_precision = stored.precision
         self.running_max, self.running_sum = self.new_scalar("top"), self.new_scalar("total")
         self.accumulators = [
             local_buffer(names("mixed"), self.accumulator_precision, self.output_shape(weighted_sum))
@@ -84,13 +76,9 @@ class OnlineSoftmaxNest:
             body += (Local(ref.buf), Store(ref, Const(initial, self.accumulator_precision)))
         for weighted_sum, buf in zip(self.softmax.weighted_sums, self.accumulators, strict=True):
             output_loops, renaming = with_fresh_symbols(weighted_sum.output_loops, self.names)
-            clear = FusionGroup(
-                output_loops,
-                TRUE,
-                (),
-                (Store(self.accumulator_cell(buf, weighted_sum, renaming), Const(0.0, self.accumulator_precision)),),
-            )
-            body += (Local(buf), clear.stmt())
+            cell = self.accumulator_cell(buf, weighted_sum, renaming)
+            clear = Store(cell, Const(0.0, self.accumulator_precision))
+            body += (Local(buf), FusionGroup(output_loops, TRUE, (), (clear,)).stmt())
         block_sym = self.new_block_sym()
         body.append(replace(self.block_loop(block_sym), body=self.block_update(block_sym)))
         body += self.final_stores()
@@ -131,11 +119,9 @@ class OnlineSoftmaxNest:
     def in_range(self, keys: Sym, key_sym: Sym) -> Cond:
         """The condition that the key exists: the last block may be partial."""
         extent = self.softmax.key.sym.extent
-        return (
-            TRUE
-            if extent % self.key_block == 0
-            else Cond((Affine.of(extent - 1) - key_sym - Affine(((self.key_block, keys),)),))
-        )
+        if extent % self.key_block == 0:
+            return TRUE
+        return Cond((Affine.of(extent - 1) - key_sym - Affine(((self.key_block, keys),)),))
 
     # -------------------------------------------------------------------------------------------------------- scores
 
@@ -173,7 +159,7 @@ class OnlineSoftmaxNest:
                 return unmasked_blocks(keys, self.softmax.key.sym, self.key_block, cond)
         return loop(keys, ())
 
-    # ---------------------------------------------------------------------------------------------------------- block update
+    # ----------------------------------------------------------------------------------------------------- block update
 
     def block_update(self, keys: Sym) -> Body:
         """Adds one block of keys to the running sums, after rescaling these to the new maximum."""
@@ -199,23 +185,13 @@ class OnlineSoftmaxNest:
             loop(key_sym, (Store(Ref(power, index), _cast_to(exponential, self.exponential_precision)),)),
         )
         index = (Affine.of(key_sym := self.new_key_sym()),)
-        body.append(
-            self.rescale_and_add(
-                self.running_sum,
-                scale,
-                (),
-                key_sym,
-                TRUE,
-                _cast_to(Load(Ref(power, index)), self.accumulator_precision),
-            )
-        )
+        value = _cast_to(Load(Ref(power, index)), self.accumulator_precision)
+        body.append(self.rescale_and_add(self.running_sum, scale, (), key_sym, TRUE, value))
         for weighted_sum, buf in zip(self.softmax.weighted_sums, self.accumulators, strict=True):
             index = (Affine.of(key_sym := self.new_key_sym()),)
             output_loops, renaming = with_fresh_symbols(weighted_sum.output_loops, self.names)
-            cell, factor = (
-                self.accumulator_cell(buf, weighted_sum, renaming),
-                substitute(weighted_sum.factor, renaming | self.key_substitution(keys, key_sym)),
-            )
+            cell = self.accumulator_cell(buf, weighted_sum, renaming)
+            factor = substitute(weighted_sum.factor, renaming | self.key_substitution(keys, key_sym))
             value = Apply(MUL, (_cast_to(Load(Ref(power, index)), weighted_sum.weight.precision), factor))
             body.append(self.rescale_and_add(cell, scale, output_loops, key_sym, self.in_range(keys, key_sym), value))
         return tuple(body)
@@ -227,10 +203,10 @@ class OnlineSoftmaxNest:
         added = Reduction(Apply(MUL, (Load(cell), scale)), (loop(key_sym, ()),), inside, Update(acc, ADD, value))
         return FusionGroup(output_loops, TRUE, (added,), (Store(cell, Load(acc)),)).stmt()
 
-    # ----------------------------------------------------------------------------------------------------------- results
+    # ------------------------------------------------------------------------------------------------------- results
 
     def final_stores(self) -> Body:
-        """Normalizes and stores the results after the last block. The denominator is NaN if the maximum is not finite."""
+        """Normalizes and stores the results after the last block. If the maximum is not finite, the sum becomes NaN."""
         top, total = Load(self.running_max), Load(self.running_sum)
         body: list[Stmt] = [Store(self.running_sum, Apply(ADD, (total, Apply(SUB, (top, top)))))]
         for store, value in ((self.match.maximum, top), (self.softmax.denominator, total)):
@@ -238,10 +214,8 @@ class OnlineSoftmaxNest:
                 body.append(replace(store, value=_cast_to(value, store.ref.buf.precision)))
         for weighted_sum, buf in zip(self.softmax.weighted_sums, self.accumulators, strict=True):
             output_loops, renaming = with_fresh_symbols(weighted_sum.output_loops, self.names)
-            old, accumulated = (
-                Load(weighted_sum.reduction.update.ref),
-                Load(self.accumulator_cell(buf, weighted_sum, renaming)),
-            )
+            old = Load(weighted_sum.reduction.update.ref)
+            accumulated = Load(self.accumulator_cell(buf, weighted_sum, renaming))
             normalized = Apply(DIV, (accumulated, total)) if weighted_sum.is_normalized else accumulated
 
             def leaf(
@@ -256,11 +230,9 @@ class OnlineSoftmaxNest:
 
     def store_weights(self, keys: Sym) -> Body:
         """Stores exponentials and probabilities that are read elsewhere, from recomputed scores."""
-        score, key_sym = (
-            local_buffer(self.names("score"), self.accumulator_precision, (self.key_block,)),
-            self.new_key_sym(),
-        )
-        known = self.key_substitution(keys, key_sym)
+        score = local_buffer(self.names("score"), self.accumulator_precision, (self.key_block,))
+        key_sym = self.new_key_sym()
+        key_values = self.key_substitution(keys, key_sym)
         power = Var(self.names("power"), self.exponential_precision)
         shifted = Apply(SUB, (Load(Ref(score, (Affine.of(key_sym),))), Load(self.running_max)))
         stmts: list[Stmt] = [Let(power.name, _cast_to(Apply(EXP, (shifted,)), self.exponential_precision))]
@@ -270,7 +242,7 @@ class OnlineSoftmaxNest:
         )
         for store, value in zip((self.match.exponentials, self.match.probabilities), values, strict=True):
             if store is not None and store.ref.buf in self.stored_bufs:
-                ref = Ref(store.ref.buf, tuple([index.substitute(known) for index in store.ref.indices]))
+                ref = Ref(store.ref.buf, tuple([index.substitute(key_values) for index in store.ref.indices]))
                 stmts.append(replace(store, ref=ref, value=_cast_to(value, ref.buf.precision)))
         in_range = self.in_range(keys, key_sym)
         body = tuple(stmts) if in_range.is_true else (If(in_range, tuple(stmts)),)

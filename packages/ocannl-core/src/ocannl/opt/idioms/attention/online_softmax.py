@@ -21,8 +21,8 @@ from ocannl.opt.idioms.attention.online_nest import OnlineSoftmaxNest, ScoreProd
 def online_softmax(
     proc: Proc, key_block: int | None = None, min_keys: int | None = None, max_register_row: int | None = None
 ) -> Proc:
-    """Fuses a softmax and the sums weighted by it into one nest. Each row iterates over blocks of keys and maintains the
-    maximum score so far; accumulated sums are rescaled when it grows.
+    """Fuses a softmax and the sums weighted by it into one nest. Each row iterates over blocks of keys and maintains
+    the maximum score so far; accumulated sums are rescaled when it grows.
 
         proc step                                              proc step
           m : f64[2]    arena                                    x : f64[2,4]  in

@@ -206,14 +206,8 @@ class _Recompute:
         for position, group in self.groups.items():
             softmax = match_softmax(position, group, self.readers)
             if softmax is not None:
-                self.softmax_producers |= {
-                    *softmax.positions,
-                    *(
-                        weighted_sum.position
-                        for weighted_sum in softmax.weighted_sums
-                        if is_tileable(softmax, weighted_sum)
-                    ),
-                }
+                weighted_sums = [weighted for weighted in softmax.weighted_sums if is_tileable(softmax, weighted)]
+                self.softmax_producers |= {*softmax.positions, *(weighted.position for weighted in weighted_sums)}
                 self.softmax_producers |= {
                     self.accesses.reaching_write(ref.buf, position) for ref in loads(softmax.match.score)
                 }
@@ -263,7 +257,7 @@ class _Recompute:
         return next(stmt for stmt in self.groups[at].epilogue if isinstance(stmt, Store) and stmt.ref.buf is buf)
 
     def is_recomputable(self, group: FusionGroup) -> bool:
-        """Whether each cell that the group writes is a pointwise function, or a function of one short matrix product."""
+        """Whether each cell that the group writes is a pointwise function, possibly of a short matrix product."""
         loops, stores = group.loops, [stmt for stmt in group.epilogue if not isinstance(stmt, Let)]
         if not group.cond.is_true or not all(map(is_full, loops)) or len(group.reductions) > 1 or not stores:
             return False
@@ -399,11 +393,8 @@ class _Recompute:
     def loop_over_block(self, key: Sym, key_sym: Sym, sums: tuple[Reduction, ...], store: Store) -> Stmt:
         """The store, for each key of a block, in a loop with a new symbol."""
         fresh_sym = self.new_key_sym(key)
-        return (
-            FusionGroup((loop(fresh_sym, ()),), TRUE, sums, (store,))
-            .substituted({key_sym: Affine.of(fresh_sym)})
-            .stmt()
-        )
+        group = FusionGroup((loop(fresh_sym, ()),), TRUE, sums, (store,))
+        return group.substituted({key_sym: Affine.of(fresh_sym)}).stmt()
 
     def compute_score(self, product: Reduction, to: Ref, inside: Cond, key: Sym, key_sym: Sym) -> Stmt:
         acc = Ref(local_buffer(self.names("acc"), product.acc.precision, ()), ())
@@ -424,9 +415,15 @@ class _Recompute:
         return replace(group, loops=output_loops).stmt()
 
     def accumulate_block(
-        self, consumer: _Consumer, reduction: Reduction, accumulators: Buf, rows: Mapping[Ref, Ref], block_values: dict[Sym, Affine], inside: Cond,
+        self,
+        consumer: _Consumer,
+        reduction: Reduction,
+        accumulators: Buf,
+        rows: Mapping[Ref, Ref],
+        block_values: dict[Sym, Affine],
+        inside: Cond,
         key_sym: Sym,
-    ) -> Stmt:  # fmt: skip
+    ) -> Stmt:
         """Adds the terms of one block of keys to the accumulators."""
         acc = Ref(local_buffer(self.names("acc"), reduction.acc.precision, ()), ())
         cell = Ref(
