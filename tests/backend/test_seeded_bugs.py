@@ -70,7 +70,10 @@ def without_constants(ref: Ref) -> Ref:
 
 @bug("llvm")
 def memory_lives_too_short(patch: Patch) -> None:
-    wrap(patch, allocate, "_lives", lambda f, proc: {buf: (first, first) for buf, (first, _) in f(proc).items()})
+    def too_short(f: Any, *args: Any) -> Any:
+        return {buf: (first, first) for buf, (first, _) in f(*args).items()}
+
+    wrap(patch, allocate, "_live_ranges", too_short)
 
 
 @bug("llvm")
@@ -190,7 +193,10 @@ def operands_reversed(patch: Patch) -> None:
 
 @bug("c")
 def accumulators_start_at_one(patch: Patch) -> None:
-    wrap(patch, function._FunctionPrinter, "local", lambda f, self, buf, fill: f(self, buf, None if fill is None else 1))
+    def local(f: Any, self: Any, buf: Any, fill: Any) -> Any:
+        return f(self, buf, None if fill is None else 1)
+
+    wrap(patch, function._FunctionPrinter, "local", local)
 
 
 @bug("c")
@@ -213,12 +219,15 @@ def numbers_cut(patch: Patch) -> None:
 
 @bug("c")
 def powers_too_high(patch: Patch) -> None:
-    wrap(patch, expressions.ScalarExpressions, "_power", lambda f, self, x, exponent, work: f(self, x, exponent + 1, work))
+    def power(f: Any, self: Any, x: Any, exponent: Any, work: Any) -> Any:
+        return f(self, x, exponent + 1, work)
+
+    wrap(patch, expressions.ScalarExpressions, "_power", power)
 
 
 @bug("c")
 def blocks_share_memory(patch: Patch) -> None:
-    wrap(patch, allocate, "_lives", lambda f, proc: {buf: (last, last) for buf, (_, last) in f(proc).items()})
+    wrap(patch, allocate, "_live_ranges", lambda f, *args: {buf: (last, last) for buf, (_, last) in f(*args).items()})
 
 
 # --- the verdict -----------------------------------------------------------------------------------------------------

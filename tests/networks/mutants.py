@@ -1,4 +1,4 @@
-"""Defects of the compiler: one condition or index computation of one function is replaced by another text."""
+"""Seeded defects of the compiler: text replacements in the source of one function, such as of a condition."""
 
 from __future__ import annotations
 import __future__
@@ -16,36 +16,38 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Defect:
-    """`function` of the module `ocannl.opt.<module>` with one text of its source replaced."""
+    """The function `ocannl.opt.<module>.<function>` with `text` in its source replaced by `replacement`."""
 
     module: str
     function: str
     text: str
     replacement: str
-    hint: int  # a network that finds it
+    hint: int  # seed of a network that detects it
 
     @contextmanager
     def planted(self) -> Iterator[None]:
-        """Replaces the code of the function, whoever has imported it."""
+        """Replaces the code object of the function, so that modules that have imported it are affected as well."""
         module = import_module(f"ocannl.opt.{self.module}")
-        function = plain(reduce(getattr, self.function.split("."), module))
+        function = unwrapped(reduce(getattr, self.function.split("."), module))
         source = textwrap.dedent(inspect.getsource(function))
-        assert source.count(self.text) == 1, f"`{self.text}` is {source.count(self.text)} times in {self.function}"
-        before, function.__code__ = function.__code__, compiled(source.replace(self.text, self.replacement), module)
+        count = source.count(self.text)
+        assert count == 1, f"`{self.text}` occurs {count} times in {self.function}"
+        original = function.__code__
+        function.__code__ = compiled(source.replace(self.text, self.replacement), module)
         try:
             yield
         finally:
-            function.__code__ = before
+            function.__code__ = original
 
 
-def plain(function: Any) -> FunctionType:
-    """The function itself, of a property or one with a cache."""
+def unwrapped(function: Any) -> FunctionType:
+    """Returns the function under a property or a decorator."""
     function = getattr(function, "fget", function)
     return inspect.unwrap(function)
 
 
 def compiled(source: str, module: ModuleType) -> Any:
-    """The code of the first function that the source defines, without decorators."""
+    """Returns the code object of the function that the source defines, without its decorators."""
     start = source.index("def ")
     namespace: dict[str, Any] = {}
     exec(compile(source[start:], "<defect>", "exec", __future__.annotations.compiler_flag), {**vars(module)}, namespace)

@@ -138,7 +138,8 @@ def late_loops(node):
 @rewriting("the last iterations are claimed by nobody", "Loops")
 def unclaimed(node):
     if isinstance(node, ir.For) and node.parallel_chunk:
-        return replace(node, hi=Bound(tuple((a - (node.sym.extent % node.parallel_chunk) * d, d) for a, d in node.hi.quotients)))
+        remainder = node.sym.extent % node.parallel_chunk
+        return replace(node, hi=Bound(tuple((a - remainder * d, d) for a, d in node.hi.quotients)))
     return node
 
 
@@ -171,7 +172,7 @@ def eager_choices(node):
     zero = ir.Const(0, node.precision)
     then, orelse = (
         ir.Apply(ADD, (one, ir.Apply(MUL, (other, zero))))
-        for one, other in ((node.then, node.orelse), (node.orelse, node.then))
+        for one, other in ((node.on_true, node.on_false), (node.on_false, node.on_true))
     )
     return ir.When(node.cond, then, orelse)
 
@@ -191,7 +192,8 @@ def whole_constants(node):
 @rewriting("indices only count upwards", "Layouts")
 def upwards(node):
     if isinstance(node, ir.Load) and any(c < 0 for a in node.ref.indices for c, _ in a.terms):
-        return ir.Load(ir.Ref(node.ref.buf, tuple(Affine(tuple((abs(c), s) for c, s in a.terms)) for a in node.ref.indices)))
+        indices = tuple(Affine(tuple((abs(c), s) for c, s in a.terms)) for a in node.ref.indices)
+        return ir.Load(ir.Ref(node.ref.buf, indices))
     return node
 
 

@@ -74,7 +74,7 @@ def test_cheap_conditionals_become_selects(llvm, run):
     )
     proc = Proc("eye", (buf,), (), (loop(i, (loop(j, (Store(Ref(buf, (A(i), A(j))), one_hot),)),)),))
     np.testing.assert_array_equal(run(proc, y)[0], np.tril(np.tile(np.arange(5), (5, 1)), -1) + np.eye(5))
-    simple = Proc("eye", (buf,), (), (loop(i, (loop(j, (Store(Ref(buf, (A(i), A(j))), one_hot.orelse),)),)),))
+    simple = Proc("eye", (buf,), (), (loop(i, (loop(j, (Store(Ref(buf, (A(i), A(j))), one_hot.on_false),)),)),))
     assert "select i1" in llvm.compile([simple]).source
     assert "br i1 %if" not in llvm.compile([simple]).source
 

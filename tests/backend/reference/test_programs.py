@@ -290,7 +290,8 @@ def test_a_value_named_before_a_store_is_what_it_was():
 def test_a_loop_of_steps_that_starts_where_another_one_is():
     y = buffer("y", (5, 9))
     i, j = Sym("i", 0, 4), Sym("j", 0, 8)
-    store = Store(Ref(y, at(i, j)), Apply(BY_NAME["add"], (IndexValue(Affine.of(i), int64), IndexValue(Affine.of(j), int64))))
+    operands = IndexValue(Affine.of(i), int64), IndexValue(Affine.of(j), int64)
+    store = Store(Ref(y, at(i, j)), Apply(BY_NAME["add"], operands))
     inner = For(j, Bound.lower(Affine.of(i)), Bound.upper(9), (store,), step=2)
     proc = Proc("steps", (y,), (), (For(i, Bound.lower(0), Bound.upper(5), (inner,)),))
     agree(proc, {"y": np.zeros((5, 9), np.int64)})

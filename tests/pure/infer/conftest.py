@@ -20,8 +20,8 @@ class Net:
         written = re.fullmatch(r"(?:(.*)\|)?(?:(.*)->)?(.*)", rows if rows is not None else "?|?->?")
         assert written is not None
         batch, input, output = (self.row(row) for row in written.groups())
-        who = Provenance(name, role, None, f"model.py:{1 + sum(map(ord, name)) % 90}")
-        return Shape.leaf(who, batch=batch, input=input, output=output, role=role, **more)
+        provenance = Provenance(name, role, None, f"model.py:{1 + sum(map(ord, name)) % 90}")
+        return Shape.leaf(provenance, batch=batch, input=input, output=output, role=role, **more)
 
     def row(self, text: str | None) -> list[int | tuple[str, int]] | None:
         if text == "?":
@@ -36,8 +36,8 @@ class Net:
         return self.leaf(name, rows, "param", **more)
 
     def relate(self, logic: Logic, *operands: Shape, text: str = "", result: Shape | None = None, **more: Any) -> Shape:
-        who = Provenance(text or str(logic), "result", None, "model.py:100")
-        return relate(logic, operands, result, who, **more)
+        provenance = Provenance(text or str(logic), "result", None, "model.py:100")
+        return relate(logic, operands, result, provenance, **more)
 
     def mul(self, a: Shape, b: Shape) -> Shape:
         return self.relate(COMPOSE, a, b, text=f"{self.name(a)} @ {self.name(b)}")

@@ -74,8 +74,8 @@ def test_windows(axis, over, taps, padding, more, want):
         (6, 3, 3, UNSTATED, {"stride": 2}, "is 6, but it is indexed up to 6"),
     ],
 )
-def test_windows_that_do_not_fit(axis, over, taps, padding, more, said):
-    with pytest.raises(Mismatch, match=said):
+def test_windows_that_do_not_fit(axis, over, taps, padding, more, message):
+    with pytest.raises(Mismatch, match=message):
         window(axis, over, taps, padding, **more)
 
 
@@ -94,8 +94,8 @@ def test_a_window_counts_in_the_unit_of_its_axis():
     assert (axis.size, axis.unit, taps.unit) == (6, "x", None)
 
 
-def laid(whole, parts, **more):
-    cells = Dim(whole), *map(Dim, parts)
+def laid(total, parts, **more):
+    cells = Dim(total), *map(Dim, parts)
     solve(Sum(cells[0], cells[1:], text="a^b", **more))
     return tuple(cell.size for cell in cells)
 
@@ -113,21 +113,21 @@ def laid(whole, parts, **more):
         (2, (2, None), {}, (2, 2, 0)),
     ],
 )
-def test_concatenations(whole, parts, more, want):
-    assert laid(whole, parts, **more) == want
+def test_concatenations(total, parts, more, want):
+    assert laid(total, parts, **more) == want
 
 
 @pytest.mark.parametrize(
     ("whole", "parts", "more"), [(5, (2, 4), {}), (5, (6, None), {}), (5, (None,), {"constant": 7})], ids=str
 )
-def test_concatenations_that_do_not_fit(whole, parts, more):
+def test_concatenations_that_do_not_fit(total, parts, more):
     with pytest.raises(Mismatch, match="the sizes in `a\\^b` make"):
-        laid(whole, parts, **more)
+        laid(total, parts, **more)
 
 
 def test_a_repeated_part_counts_twice():
-    whole, part = Dim(6), Dim()
-    solve(Sum(whole, (part, part)))
+    total, part = Dim(6), Dim()
+    solve(Sum(total, (part, part)))
     assert part.size == 3
     with pytest.raises(Mismatch):
         solve(Sum(Dim(5), (Dim(), part := Dim(), part, Dim(0))[1:]))
@@ -135,15 +135,15 @@ def test_a_repeated_part_counts_twice():
 
 def test_parts_of_a_concatenation_share_their_unit():
     """SI-37"""
-    whole, other = Dim(), Dim(3)
-    solve(Sum(whole, (Dim(2, "x"), other)))
-    assert (whole.size, whole.unit, other.unit) == (5, "x", "x")
+    total, part = Dim(), Dim(3)
+    solve(Sum(total, (Dim(2, "x"), part)))
+    assert (total.size, total.unit, part.unit) == (5, "x", "x")
     with pytest.raises(Mismatch, match="units differ"):
         solve(Sum(Dim(), (Dim(2, "x"), Dim(3, "y"))))
 
 
-def merged(whole, parts, **more):
-    cells = Dim(whole), *map(Dim, parts)
+def merged(total, parts, **more):
+    cells = Dim(total), *map(Dim, parts)
     solve(Product(cells[0], cells[1:], text="(a b)", **more))
     return tuple(cell.size for cell in cells)
 
@@ -160,14 +160,14 @@ def merged(whole, parts, **more):
         (8, (None,), {"factor": 2}, (8, 4)),
     ],
 )
-def test_merged_axes(whole, parts, more, want):
-    assert merged(whole, parts, **more) == want
+def test_merged_axes(total, parts, more, want):
+    assert merged(total, parts, **more) == want
 
 
 @pytest.mark.parametrize(("whole", "parts"), [(10, (3, None)), (10, (3, 4)), (10, (0, None)), (5, (None, 0))])
-def test_merged_axes_that_do_not_fit(whole, parts):
+def test_merged_axes_that_do_not_fit(total, parts):
     with pytest.raises(Mismatch, match="the sizes in `\\(a b\\)` make"):
-        merged(whole, parts)
+        merged(total, parts)
 
 
 def test_the_side_of_a_square():
@@ -227,11 +227,11 @@ def test_coefficients_by_name(net):
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_concatenation_facts_come_in_any_order(net, order):
-    whole, b = net.x("?", "whole"), net.x("?", "b")
+    total, b = net.x("?", "whole"), net.x("?", "b")
     facts = [
-        lambda: net.einsum("x, ...; y, ... => x^y, ...", net.x("2,3", "a"), b, result=whole),
-        lambda: net.add(whole, result=net.x("6,3", "c")),
+        lambda: net.einsum("x, ...; y, ... => x^y, ...", net.x("2,3", "a"), b, result=total),
+        lambda: net.add(total, result=net.x("6,3", "c")),
     ]
     for n in order:
         facts[n]()
-    assert net.shapes(whole, b) == ["6,3", "4,3"]
+    assert net.shapes(total, b) == ["6,3", "4,3"]

@@ -119,13 +119,13 @@ def test_mutual_bounds_end_equal():
 
 
 def test_a_stretched_axis_forgets_the_uses_that_teach_it_nothing():
-    one, unknown = Dim(1), Dim()
-    below(unknown, one)
+    stretchable, unknown = Dim(1), Dim()
+    below(unknown, stretchable)
     for _ in range(40 * PRUNE_THRESHOLD):
-        below(Dim(7), one)
-    assert len(one.below) <= 2 * PRUNE_THRESHOLD and unknown in one.below
+        below(Dim(7), stretchable)
+    assert len(stretchable.below) <= 2 * PRUNE_THRESHOLD and unknown in stretchable.below
     with pytest.raises(Mismatch):
-        know(set_unit, one, "rgb")
+        know(set_unit, stretchable, "rgb")
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
@@ -158,9 +158,9 @@ def test_an_axis_in_front_waits_for_one_that_must_be_behind():
     assert print_row(row([3], res, [])) == "3,..."
     know(bind, res, Row())
     with pytest.raises(Mismatch):
-        other = RowVar()
-        below(row([4], other, []), closed(3))
-        know(bind, other, Row())
+        middle = RowVar()
+        below(row([4], middle, []), closed(3))
+        know(bind, middle, Row())
 
 
 def test_an_operand_waits_until_its_use_is_known():

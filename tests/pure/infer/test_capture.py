@@ -91,8 +91,8 @@ def test_what_is_no_size_is_refused(bad):
 def test_contradictions_are_taken_back(net):
     d = Capture("d")
     net.einsum("d => d", net.x("10"), captures={"d": d})
-    said = net.refuses("output axis 1 of `x` is 10, but `d` is 4", d.set, 4)
-    assert "placeholder, model.py" in said
+    message = net.refuses("output axis 1 of `x` is 10, but `d` is 4", d.set, 4)
+    assert "placeholder, model.py" in message
     e = Capture("e")
     e.set(3)
     net.refuses("output axis 1 of `x` is 10, but `e` is 3", d.equal, e)
@@ -107,8 +107,8 @@ def test_a_size_that_nothing_tells(net):
 
 def test_names_that_a_spec_lacks_are_refused(net):
     """EP-36"""
-    said = r"`j` is no name of `s\*i => i`, which has `i`, `s`"
-    net.refuses(said, net.einsum, "s*i => i", net.x("4"), j=2, s=2)
+    message = r"`j` is no name of `s\*i => i`, which has `i`, `s`"
+    net.refuses(message, net.einsum, "s*i => i", net.x("4"), j=2, s=2)
     net.refuses("`j` is no name", net.einsum, "i => i", net.x("4"), captures={"j": Capture("j")})
     net.refuses("`s` is a coefficient", net.einsum, "s*i => i", net.x("4"), s=2, captures={"s": Capture("s")})
     net.refuses("`i` cannot be -1", net.einsum, "i => i", net.x("4"), i=-1)

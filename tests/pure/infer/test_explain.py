@@ -281,11 +281,11 @@ output axis 1 of `k` is 6, but output axis 1 of `q` is 5
 def sizes_that_have_travelled(net):
     """The size comes from `k` to the bias, from the bias to `w`, from `w` to the product."""
     b, w = net.param("b"), net.param("w", "4->?")
-    told = net.add(b, net.x("6", "k"))  # operations are told of as long as their results are kept
+    total = net.add(b, net.x("6", "k"))  # operations are told of as long as their results are kept
     h = net.mul(w, net.x("4"))
     used = net.add(h, b)
     used.dims  # noqa: B018
-    return told, used, net.add(h, net.x("5", "q"))
+    return total, used, net.add(h, net.x("5", "q"))
 
 
 @wrong("""

@@ -63,9 +63,9 @@ def test_enough_systems_of_either_kind_are_tried():
         systems = [make(Random(f"{family} {seed}")) for seed in range(300)]
         answers = [system.solve(range(system.steps)) for system in systems]
         variables += [system.variables for system in systems]
-        here = sum(isinstance(answer, str) for answer in answers)
-        assert 15 < here < 240, f"{family}: {here / 3:.0f} % are refused"
-        refused += here
+        refused_here = sum(isinstance(answer, str) for answer in answers)
+        assert 15 < refused_here < 240, f"{family}: {refused_here / 3:.0f} % are refused"
+        refused += refused_here
         impossible += sum(isinstance(answer, str) and answer.startswith(AT_ONCE) for answer in answers)
     number = 300 * len(FAMILIES)
     assert 0.3 < impossible / number < refused / number < 0.7, (impossible, refused, number)
@@ -74,14 +74,14 @@ def test_enough_systems_of_either_kind_are_tried():
 
 def forms(system):
     """The kinds of constraints in a system."""
-    for it in system.operations:
-        logic = it.logic
+    for operation in system.operations:
+        logic = operation.logic
         yield logic.name
-        yield from ("size" for name in it.sizes if name in logic.spec.labels())
-        yield from ("cells of a row variable" for name in it.sizes if name in logic.spec.row_vars())
-        yield from ("coefficient" for name in it.sizes if name in logic.spec.coefficients())
-        yield from ("capture" for name in it.captures if name in logic.spec.labels())
-        yield from ("capture of a row variable" for name in it.captures if name in logic.spec.row_vars())
+        yield from ("size" for name in operation.sizes if name in logic.spec.labels())
+        yield from ("cells of a row variable" for name in operation.sizes if name in logic.spec.row_vars())
+        yield from ("coefficient" for name in operation.sizes if name in logic.spec.coefficients())
+        yield from ("capture" for name in operation.captures if name in logic.spec.labels())
+        yield from ("capture of a row variable" for name in operation.captures if name in logic.spec.row_vars())
         for shape in logic.spec.shapes if logic.name == "einsum" else ():
             for kind, row in shape.rows:
                 if row.var is not None:
@@ -105,9 +105,9 @@ def test_every_form_of_constraint_is_tried():
         "unit", "diagonal", "batch row variable", "input row variable", "output row variable", "SAME", "VALID",
         "UNSTATED", *(kind.__name__ for kind in (Label, Fixed, Wild, Window, Concat, Merged)),
     }  # fmt: skip
-    found = Counter(form for seed in range(600) for form in forms(FAMILIES["planted"](Random(f"planted {seed}"))))
-    assert wanted == found.keys()
-    assert min(found.values()) >= 20, found
+    counts = Counter(form for seed in range(600) for form in forms(FAMILIES["planted"](Random(f"planted {seed}"))))
+    assert wanted == counts.keys()
+    assert min(counts.values()) >= 20, counts
 
 
 def test_the_oracle_knows_its_subject():

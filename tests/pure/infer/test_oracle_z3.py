@@ -30,9 +30,9 @@ def random_system(random):
     """A fifth of the tensors are given, the others are two axes that nothing is known of."""
     count, roles, rows, operations, kinds = random.randint(6, 14), [], [], [], []
     for _ in range(count):
-        given = tuple((random.choice((1, 2, 4, 7, 12, 25, 50)), None) for _ in range(2))
+        sizes = tuple((random.choice((1, 2, 4, 7, 12, 25, 50)), None) for _ in range(2))
         roles.append("data")
-        rows.append(((), (), given if random.random() < 0.2 else None))
+        rows.append(((), (), sizes if random.random() < 0.2 else None))
         roles.append("result")
         rows.append(((), (), None))
         operations.append(Operation(PIN, [len(roles) - 2], len(roles) - 1))
@@ -54,11 +54,11 @@ def solution(system, kinds):
     """Rows that satisfy everything, by z3, if there are any."""
     solver = z3.Solver()
     size = [[z3.Int(f"t{n}_{k}") for k in range(2)] for n in range(len(system.roles))]
-    for n, (_, _, given) in enumerate(system.rows):
+    for n, (_, _, sizes) in enumerate(system.rows):
         for k in range(2):
-            solver.add(size[n][k] >= 0 if given is None else size[n][k] == given[k][0])
-    for kind, it in zip(kinds, system.operations, strict=True):
-        (a, b), r = (size[it.operands[0]], size[it.operands[-1]]), size[it.result]
+            solver.add(size[n][k] >= 0 if sizes is None else size[n][k] == sizes[k][0])
+    for kind, operation in zip(kinds, system.operations, strict=True):
+        (a, b), r = (size[operation.operands[0]], size[operation.operands[-1]]), size[operation.result]
         match kind:
             case "pin": solver.add(a[0] == r[0], a[1] == r[1])
             case "transposed": solver.add(a[0] == r[1], a[1] == r[0])

@@ -41,13 +41,13 @@ def grid(*dims):
     return np.arange(prod(dims), dtype=float).reshape(dims)
 
 
-def made(net, rows, name="x"):
+def filled(net, rows, name="x"):
     x = net.x(rows, name)
     return x, grid(*x.dims)
 
 
 def value(net, spec, *rows, sizes=None, arrays=None, **how):
-    operands = [made(net, row, f"x{n}") for n, row in enumerate(rows)]
+    operands = [filled(net, row, f"x{n}") for n, row in enumerate(rows)]
     logic = einsum(parse(spec))
     result = net.relate(logic, *(x for x, _ in operands), text=spec, sizes=sizes or {})
     found = project(logic, [x for x, _ in operands], result, sizes=sizes or {})
@@ -121,7 +121,7 @@ SIZES = {"(h d) => h, d": {"d": 3}, "2*o+wh => o, wh": {"o": 3, "wh": 2}}
 def test_the_value_of_a_spec(net, spec, rows, shape, want):
     got = value(net, spec, *rows, sizes=SIZES.get(spec, {}))
     assert got[0] == shape
-    np.testing.assert_allclose(got[1], want(*(made(net, row)[1] for row in rows)))
+    np.testing.assert_allclose(got[1], want(*(filled(net, row)[1] for row in rows)))
 
 
 def test_numbers_of_upstream(net):
@@ -154,7 +154,7 @@ def test_the_tropical_product_of_a_window(net):
 
 
 def built(net, logic, *rows, **how):
-    operands = [made(net, row, f"x{n}") for n, row in enumerate(rows)]
+    operands = [filled(net, row, f"x{n}") for n, row in enumerate(rows)]
     result = net.relate(logic, *(x for x, _ in operands))
     found = project(logic, [x for x, _ in operands], result)
     return found, str(result), run(found, *(a for _, a in operands), **how), [a for _, a in operands]
@@ -203,10 +203,10 @@ def test_pointwise_operands_stand_still_where_they_are_stretched(net):
 
 def test_a_row_is_stretched_in_front(net):
     """Whatever spec made it: `i` meets the last axis but one, as in NumPy."""
-    made, x = net.einsum("i, ..v.., j => i, ..v.., j", net.x("5,7")), net.x("2,5,7")
-    y = net.add(made, x)
+    filled, x = net.einsum("i, ..v.., j => i, ..v.., j", net.x("5,7")), net.x("2,5,7")
+    y = net.add(filled, x)
     assert str(y) == "2,5,7"
-    found = project(pointwise(2), [made, x], y)
+    found = project(pointwise(2), [filled, x], y)
     assert [str(i) for i in found.pieces[0].operands[0]] == ["o1", "o2"]
     net.refuses("2", lambda: net.add(net.einsum("i, ..v.. => i, ..v..", net.x("2")), x))
 
@@ -215,7 +215,7 @@ def test_a_row_is_stretched_in_front(net):
 def test_a_slice_of_the_leftmost_batch_axis(net, index):
     n = Sym("n", 0, 3, SymKind.STATIC)
     logic = slice_batch(n if index == "symbol" else index)
-    x, array = made(net, "4,5|2->3")
+    x, array = filled(net, "4,5|2->3")
     y = net.relate(logic, x)
     assert str(y) == "5|2->3"
     np.testing.assert_allclose(run(project(logic, [x], y), array, symbols={n: 2}), array[2])
@@ -264,14 +264,14 @@ def test_names_of_loops_are_unique_in_an_operation(net):
 
 def test_a_tensor_that_occurs_twice_has_two_occurrences(net):
     """S30"""
-    x, array = made(net, "3,3")
+    x, array = filled(net, "3,3")
     logic = einsum(parse("ij; jk => ik"))
     y = net.relate(logic, x, x)
     np.testing.assert_allclose(run(project(logic, [x, x], y), array, array), array @ array)
 
 
 def test_every_operation_has_loops_of_its_own(net):
-    x, array = made(net, "4,4")
+    x, array = filled(net, "4,4")
     diagonal, total = einsum(parse("ii => i")), einsum(parse("ij => 0"))
     d, t = net.relate(diagonal, x), net.relate(total, x)
     project(diagonal, [x], d)

@@ -126,9 +126,9 @@ parts   4,2
 def test_a_whole_of_parts_and_a_stride():
     a = oc.placeholder(o=[2])
     b = oc.placeholder(o=[3])
-    whole = oc.concat("a; b => a^b", a, b)
+    joined = oc.concat("a; b => a^b", a, b)
     every = oc.einsum("2*i => i", oc.placeholder("p", o=[8]))
-    assert "the whole of `a^b`: 5 = 2 + 3" in reasons(whole)
+    assert "the whole of `a^b`: 5 = 2 + 3" in reasons(joined)
     assert "the size that `2*i` leaves: 8 = 2 * 4" in reasons(every)
 
 

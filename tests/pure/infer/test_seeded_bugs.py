@@ -50,7 +50,7 @@ REFUSALS = "refusals"
 class Bug(NamedTuple):
     """A patch of the solver, and the system that is known to find it."""
 
-    seed_it: Callable[[pytest.MonkeyPatch], None]
+    inject: Callable[[pytest.MonkeyPatch], None]
     family: str
     seed: int
 
@@ -59,9 +59,9 @@ BUGS: dict[str, Bug] = {}
 
 
 def bug(family, seed):
-    def add(seed_it):
-        BUGS[seed_it.__name__.replace("_", " ")] = Bug(seed_it, family, seed)
-        return seed_it
+    def add(inject):
+        BUGS[inject.__name__.replace("_", " ")] = Bug(inject, family, seed)
+        return inject
 
     return add
 
@@ -104,12 +104,16 @@ def conflicting_uses_do_not_force_1(patch):
 @bug("kinds", 38)
 def what_fits_under_a_1_is_not_1_for_operands(patch):
     real = broadcast.push_lower_bound
-    patch.setattr(broadcast, "push_lower_bound", lambda trail, res, opnd: None if res.size == 1 else real(trail, res, opnd))
+    patch.setattr(
+        broadcast, "push_lower_bound", lambda trail, res, opnd: None if res.size == 1 else real(trail, res, opnd)
+    )
 
 
 @bug("stretches", 3)
 def a_size_of_1_counts_as_rigid(patch):
-    patch.setattr(Dim, "is_rigid", property(lambda dim: dim.unit is not None or dim.min_size > 1 or dim.size is not None))
+    patch.setattr(
+        Dim, "is_rigid", property(lambda dim: dim.unit is not None or dim.min_size > 1 or dim.size is not None)
+    )
 
 
 @bug("planted", 98)
@@ -186,7 +190,9 @@ def neighbours_lost_at_join(patch):
     real = trail.Trail.add
     patch.setattr(
         trail.Trail, "add",
-        lambda self, cell, slot, item: (slot == "size_equations" and cell.size_equations) or real(self, cell, slot, item),
+        lambda self, cell, slot, item: (
+            (slot == "size_equations" and cell.size_equations) or real(self, cell, slot, item)
+        ),
     )  # fmt: skip
 
 
@@ -376,8 +382,8 @@ def a_window_that_does_not_fit_goes_unnoticed(patch):
 
 @bug("planted", 20)
 def concatenation_forgets_a_constant(patch):
-    def init(self, whole, parts, *, constant=0, real=arithmetic.Sum.__init__, **more):
-        real(self, whole, parts, **more)
+    def init(self, total, parts, *, constant=0, real=arithmetic.Sum.__init__, **more):
+        real(self, total, parts, **more)
 
     patch.setattr(arithmetic.Sum, "__init__", init)
 
@@ -389,8 +395,8 @@ def concatenation_does_not_share_units(patch):
 
 @bug("planted", 87)
 def product_ignores_a_part(patch):
-    def init(self, whole, parts, *, real=arithmetic.Product.__init__, **more):
-        real(self, whole, parts[1:] if len(parts) > 1 else parts, **more)
+    def init(self, total, parts, *, real=arithmetic.Product.__init__, **more):
+        real(self, total, parts[1:] if len(parts) > 1 else parts, **more)
 
     patch.setattr(arithmetic.Product, "__init__", init)
 
@@ -408,7 +414,9 @@ def laws_fire_only_once(patch):
 
 @bug("planted", 6)
 def totals_leave_out_the_last_row(patch):
-    patch.setattr(totals.CellCount, "axes", property(lambda it: [find(a) for r in it.rows[:2] for a in resolve(r).axes]))
+    patch.setattr(
+        totals.CellCount, "axes", property(lambda it: [find(a) for r in it.rows[:2] for a in resolve(r).axes])
+    )
 
 
 @bug("flanks", 1)
@@ -535,9 +543,9 @@ def finds(bug, family, seed):
     project.boxes.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
         bug.seed_it(patch)
-        said = complaint(family, seed)
+        failure = complaint(family, seed)
     project.boxes.cache_clear()
-    return bool(said) and not complaint(family, seed)
+    return bool(failure) and not complaint(family, seed)
 
 
 @pytest.mark.parametrize("name", BUGS)

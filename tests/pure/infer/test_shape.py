@@ -64,8 +64,8 @@ def test_axes_tell_size_and_unit():
     ],
     ids=str,
 )
-def test_what_is_no_size_is_refused(axes, said):
-    with pytest.raises(ShapeError, match=f"^{said}"):
+def test_what_is_no_size_is_refused(axes, message):
+    with pytest.raises(ShapeError, match=f"^{message}"):
         leaf(batch=[], input=[], output=axes)
 
 
@@ -202,9 +202,9 @@ def test_a_forgotten_hidden_dimension_names_the_parameters(net):
     """SI-45, SI-47"""
     w1, w2 = net.param("w1"), net.param("w2", "?->3")
     y = net.mul(w2, net.relu(net.mul(w1, net.x("5|4"))))
-    said = net.refuses("forgot a hidden dimension", lambda: y.dims)
-    assert "the output row of `w1`" in said and "the input row of `w2`" in said
-    assert "give `w1` output=[...] or `w2` input=[...]" in said
+    message = net.refuses("forgot a hidden dimension", lambda: y.dims)
+    assert "the output row of `w1`" in message and "the input row of `w2`" in message
+    assert "give `w1` output=[...] or `w2` input=[...]" in message
 
 
 def test_numbers_in_between_do_not_tell_a_hidden_dimension(net):
@@ -308,17 +308,17 @@ def test_solved_tensors_keep_nothing_alive(net):
 
 
 def test_a_data_tensor_does_not_collect_its_users(net):
-    x, one = net.x("5|4"), net.x("1", "one")
+    x, scalar = net.x("5|4"), net.x("1", "one")
     for _ in range(200):
-        finish(net.add(net.relu(x), one))
+        finish(net.add(net.relu(x), scalar))
     gc.collect()
-    reached, todo = set(), [x, one]
+    reached, todo = set(), [x, scalar]
     while todo:
-        for thing in gc.get_referents(todo.pop()):
-            ours = type(thing).__module__.startswith("ocannl") or isinstance(thing, tuple | list)
-            if ours and id(thing) not in reached:
-                reached.add(id(thing))
-                todo.append(thing)
+        for referent in gc.get_referents(todo.pop()):
+            ours = type(referent).__module__.startswith("ocannl") or isinstance(referent, tuple | list)
+            if ours and id(referent) not in reached:
+                reached.add(id(referent))
+                todo.append(referent)
     assert len(reached) < 500
 
 
@@ -331,13 +331,13 @@ def test_long_chains_need_no_recursion(net):
 
 
 def test_asking_after_every_step_of_a_growing_graph_visits_only_what_is_new(net, monkeypatch):
-    made = []
+    created = []
 
     def count(cls):
         init = cls.__init__
 
         def counted(self, *args, **more):
-            made.append(cls)
+            created.append(cls)
             init(self, *args, **more)
 
         monkeypatch.setattr(cls, "__init__", counted)
@@ -347,8 +347,8 @@ def test_asking_after_every_step_of_a_growing_graph_visits_only_what_is_new(net,
     t = net.x("5|4")
     counts = []
     for _ in range(60):
-        made.clear()
+        created.clear()
         t = net.relu(t)
         t.dims  # noqa: B018
-        counts.append(len(made))
+        counts.append(len(created))
     assert len(set(counts[1:])) == 1

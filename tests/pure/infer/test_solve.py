@@ -35,9 +35,9 @@ def growing(net):
 def fitting_operands(net):
     a, b = net.x("?", "a"), net.x("?", "b")
     both = net.add(b, a)
-    rest = net.einsum("i, ...; i, ... => ...", both, both)
-    net.einsum("... => 0, ...", rest)
-    net.add(rest, both, b)
+    contracted = net.einsum("i, ...; i, ... => ...", both, both)
+    net.einsum("... => 0, ...", contracted)
+    net.add(contracted, both, b)
     net.add(a, a, both)
     return both
 
@@ -93,14 +93,14 @@ def sparing(net):
     return net.einsum("a^b => a", net.x("5"), captures={"a": Capture("a")})
 
 
-@needs("axes of leaves that nobody told are 1", "you forgot")
+@needs("unconstrained axes of leaves are 1", "you forgot")
 def freeing(net):
     w = net.param("w")
     net.einsum("i->o => o", w)
     return w
 
 
-@needs("what is computed is 1", "1")
+@needs("computed axes are 1", "1")
 def shrinking(net):
     return net.relate(Logic("iota", Spec((), ShapeSpec(output=RowSpec(trail=(Label("n"),)))), ()))
 

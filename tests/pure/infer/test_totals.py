@@ -40,9 +40,9 @@ def test_one_unknown_axis_follows_from_the_number():
     axis = Dim()
     count(Dim(30), Row((), None, (Dim(5), axis)))
     assert axis.size == 6
-    one, other = Dim(), Dim()
-    count(Dim(5), Row((), None, (Dim(5), one, other)))
-    assert (one.size, other.size) == (1, 1)
+    first, second = Dim(), Dim()
+    count(Dim(5), Row((), None, (Dim(5), first, second)))
+    assert (first.size, second.size) == (1, 1)
 
 
 @pytest.mark.parametrize("sizes", [(4, None), (5, 2), (0, None)], ids=str)

@@ -1977,7 +1977,7 @@ def an_assignment_of_a_product_that_does_not_contract():
 # --- the table ------------------------------------------------------------------------------------------------------
 
 
-def told(program: Program) -> str:
+def report(program: Program) -> str:
     with pytest.raises(oc.ShapeError) as caught:
         program()
     assert caught.value.__cause__ is None
@@ -1987,12 +1987,12 @@ def told(program: Program) -> str:
 @pytest.mark.parametrize("name", WRONG)
 def test_what_the_author_is_told(name):
     program, message = WRONG[name]
-    assert told(program) == message
+    assert report(program) == message
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_every_message_names_a_tensor_a_line_and_a_way_out(name):
-    problem, *lines = told(WRONG[name][0]).splitlines()
+    problem, *lines = report(WRONG[name][0]).splitlines()
     assert re.search(r"`\w+", problem)
     assert any(line.endswith("file.py:N") for line in lines)
     assert lines[-1].startswith("  fix ")

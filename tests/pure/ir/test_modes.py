@@ -271,7 +271,8 @@ def test_lanes_take_turns_at_each_statement(block: int) -> None:
         program = generate(random, 4)
         plain = lower(program.code, "law")
         if seed % 3:
-            late = {"parallelize", "insert_polls", "allocate_memory"} | ({"schedule"} if random.random() < 0.5 else set())
+            late = {"parallelize", "insert_polls", "allocate_memory"}
+            late |= {"schedule"} if random.random() < 0.5 else set()
             plain = optimize(plain, {}, Capabilities(vector_bytes=16), without=frozenset(late))
         made = moded(plain, random, "optimized" if seed % 3 else "lowered")
         symbols = {s: program.symbols[s] for s in plain.syms}

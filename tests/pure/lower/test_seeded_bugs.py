@@ -271,7 +271,9 @@ def outside_reads_zero(patch: Patch) -> None:
 def outside_reads_the_nearest_neighbour(patch: Patch) -> None:
     def around(f: Any, load: Load, cond: Cond, outside: float) -> Any:
         out = f(load, cond, outside)
-        return When(out.cond, out.then, out.then) if isinstance(out, When) and 0 not in load.ref.buf.shape else out
+        if not isinstance(out, When) or 0 in load.ref.buf.shape:
+            return out
+        return When(out.cond, out.on_true, out.on_true)
 
     wrap(patch, types, "guarded_load", around)
 

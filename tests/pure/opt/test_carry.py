@@ -24,12 +24,16 @@ from ocannl.testing.chains import Chain, chain
 from ocannl.testing.evaluate import evaluate
 
 TARGET = Capabilities(vector_bytes=16)
-LATE = frozenset({"fuse_outer_loops", "split_reductions", "schedule", "eliminate_common_subexpressions", "use_nontemporal_stores", "parallelize", "insert_polls", "allocate_memory"})
+LATE = frozenset({
+    "fuse_outer_loops", "split_reductions", "schedule", "eliminate_common_subexpressions", "use_nontemporal_stores",
+    "parallelize", "insert_polls", "allocate_memory",
+})  # fmt: skip
 
 
 def taken(made: Chain) -> Proc:
     """With every sum taken along that may be."""
-    return fuse_outer_loops(optimize(lower(made.code, "step"), made.asked, TARGET, without=LATE), TARGET, min_bytes_saved=0)
+    proc = optimize(lower(made.code, "step"), made.asked, TARGET, without=LATE)
+    return fuse_outer_loops(proc, TARGET, min_bytes_saved=0)
 
 
 def divided(made: Chain) -> Proc:
@@ -61,7 +65,8 @@ def test_random_programs_compute_the_same(make: Callable[[Chain], Proc]) -> None
 
 def test_parts_are_of_equal_length() -> None:
     assert [choose_part_count(n) for n in (1, 7, 64, 96, 4096, 4099)] == [1, 7, 64, 48, 64, 1]
-    assert all(n % choose_part_count(n) == 0 and choose_part_count(n) <= machine.MAX_REDUCTION_PARTS for n in range(1, 500))
+    counts = {n: choose_part_count(n) for n in range(1, 500)}
+    assert all(n % count == 0 and count <= machine.MAX_REDUCTION_PARTS for n, count in counts.items())
 
 
 def test_terms_do_not_read_the_total_of_a_sum_that_is_taken_along(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +77,8 @@ def test_terms_do_not_read_the_total_of_a_sum_that_is_taken_along(monkeypatch: p
     centred = y - y.mean("n|c => c")
     z = (centred * centred).sum()
     code = z.forward.elaborate().comp
-    proc = fuse_outer_loops(optimize(lower(code, "step"), {}, TARGET, without=LATE | {"choose_layouts"}), TARGET, min_bytes_saved=0)
+    proc = optimize(lower(code, "step"), {}, TARGET, without=LATE | {"choose_layouts"})
+    proc = fuse_outer_loops(proc, TARGET, min_bytes_saved=0)
     assert [buf.name for buf in proc.bufs if "_parts" in buf.name] == ["mean_parts"]
     verify(proc, "optimized")
     wanted = evaluate(code, {}, {}, {})

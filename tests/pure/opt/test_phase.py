@@ -37,7 +37,10 @@ from ocannl.testing.evaluate import evaluate
 from ocannl.testing.generate import difference, generate
 
 TARGET = Capabilities(vector_bytes=16)
-SOME = ("inline_producers", "fuse_epilogues", "choose_layouts", "fuse_outer_loops", "schedule", "eliminate_common_subexpressions", "parallelize", "insert_polls", "pad_rows")
+SOME = (
+    "inline_producers", "fuse_epilogues", "choose_layouts", "fuse_outer_loops", "schedule",
+    "eliminate_common_subexpressions", "parallelize", "insert_polls", "pad_rows",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -118,7 +121,8 @@ def test_the_stack_of_an_iteration_is_bounded(always: None) -> None:
     at = (Affine.of(b), Affine.of(i), Affine.of(j))
     total = fold(lambda one, other: Apply(BY_NAME["add"], (one, other)), [Read(node, at) for node in made])
     code.append(Assign(y, None, True, (Piece((b, i, j), at, total),)))
-    proc = optimize(lower(Seq(tuple(code)), "step"), {}, Capabilities(vector_bytes=64), without=frozenset({"fuse_outer_loops"}))
+    without = frozenset({"fuse_outer_loops"})
+    proc = optimize(lower(Seq(tuple(code)), "step"), {}, Capabilities(vector_bytes=64), without=without)
     verify(proc, "placed")
     blocks = [
         [each.buf for each in stmt.body if isinstance(each, Local) and each.buf.offset is not None]

@@ -61,7 +61,8 @@ def test_any_transposition(order: tuple[int, ...]) -> None:
 def product(m: int, n: int, k: int) -> Proc:
     """w[i, j] += 2 * the sum over l of x[l, i] * y[l, j]."""
     i, j, l = (Sym(name, 0, extent - 1) for name, extent in zip("ijl", (m, n, k), strict=True))
-    x, y, w = buffer("x", (k, m), AccessMode.IN), buffer("y", (k, n), AccessMode.IN), buffer("w", (m, n), AccessMode.INOUT)
+    x, y = buffer("x", (k, m), AccessMode.IN), buffer("y", (k, n), AccessMode.IN)
+    w = buffer("w", (m, n), AccessMode.INOUT)
 
     def read(buf: Buf, *syms: Sym) -> Load:
         return Load(Ref(buf, tuple(map(Affine.of, syms))))
@@ -96,7 +97,8 @@ def test_tiles_fetch_what_they_add_to_before_they_sum() -> None:
 
 @pytest.mark.parametrize(("rows", "fetched"), [(8, 0), (9, 1)])
 def test_cells_that_only_a_guard_lets_exist_are_not_fetched(rows: int, fetched: int) -> None:
-    x, y, z = buffer("x", (rows, 16), AccessMode.IN), buffer("y", (9, 16), AccessMode.OUT), buffer("z", (9, 16), AccessMode.OUT)
+    x = buffer("x", (rows, 16), AccessMode.IN)
+    y, z = buffer("y", (9, 16), AccessMode.OUT), buffer("z", (9, 16), AccessMode.OUT)
     i, j, k = Sym("i", 0, 8), Sym("j", 0, 15), Sym("k", 0, 15)
 
     def copy(to: Buf, lane: Sym) -> Body:

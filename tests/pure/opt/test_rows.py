@@ -44,7 +44,10 @@ def test_rows_of_chains(seeds: range, always: None) -> None:
         made = chain(random)
         lowered = lower(made.code, "step")
         before = decide_placement(lowered, made.asked)
-        some = frozenset(name for name in ("inline_producers", "fuse_epilogues", "choose_layouts", "schedule", "eliminate_common_subexpressions") if random.random() < 0.3)
+        names = (
+            "inline_producers", "fuse_epilogues", "choose_layouts", "schedule", "eliminate_common_subexpressions"
+        )  # fmt: skip
+        some = frozenset(name for name in names if random.random() < 0.3)
         after = {
             "alone": fuse_outer_loops(before, TARGET),
             "of what was fused": fuse_outer_loops(fuse_epilogues(before), TARGET),

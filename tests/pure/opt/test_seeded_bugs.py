@@ -343,7 +343,7 @@ def selects_take_the_first_branch(patch: Patch) -> None:
     original = hoist._InvariantHoister._value
 
     def value(self: Any, expr: Any, *args: Any) -> Any:
-        return value(self, expr.then, *args) if isinstance(expr, When) else original(self, expr, *args)
+        return value(self, expr.on_true, *args) if isinstance(expr, When) else original(self, expr, *args)
 
     patch.setattr(hoist._InvariantHoister, "_value", value)
 
@@ -435,7 +435,10 @@ def the_last_iteration_before_a_poll_is_lost(patch: Patch) -> None:
 
 @bug(a_schedule_is_wrong)
 def memory_is_reused_before_the_last_read(patch: Patch) -> None:
-    wrap(patch, allocate, "_live_ranges", lambda f, *args: {buf: (first, first) for buf, (first, _) in f(*args).items()})
+    def too_short(f: Any, *args: Any) -> Any:
+        return {buf: (first, first) for buf, (first, _) in f(*args).items()}
+
+    wrap(patch, allocate, "_live_ranges", too_short)
 
 
 @bug(a_shared_loop_is_wrong)

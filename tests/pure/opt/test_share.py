@@ -46,9 +46,11 @@ from ocannl.testing.generate import difference, generate
 def test_random_programs_with_claims_in_random_order(seed: int) -> None:
     random = Random(seed)
     program = generate(random)
-    skipped = frozenset(["parallelize", "insert_polls", "allocate_memory", *random.sample(["eliminate_common_subexpressions", "schedule", "inline_producers"], 1)])
+    optional = ["eliminate_common_subexpressions", "schedule", "inline_producers"]
+    skipped = frozenset(["parallelize", "insert_polls", "allocate_memory", *random.sample(optional, 1)])
     proc = optimize(lower(program.code, "p"), {}, Capabilities(), without=skipped)
-    proc = allocate_memory(insert_polls(parallelize(proc, 1, random.choice((1, 10, 100))), random.choice((20, 10**6))), 64)
+    proc = parallelize(proc, 1, random.choice((1, 10, 100)))
+    proc = allocate_memory(insert_polls(proc, random.choice((20, 10**6))), 64)
     verify(proc, "placed", alignment_bytes=64)
     want = evaluate(program.code, program.arrays, program.symbols, program.merged)
     for claims in (Claims(seed), Claims(f"other {seed}")):
@@ -61,7 +63,8 @@ def test_most_long_nests_are_shared() -> None:
     nests = shared = 0
     for seed in range(200):
         program = generate(Random(seed))
-        proc = parallelize(optimize(lower(program.code, "p"), {}, Capabilities(), without=frozenset(["parallelize"])), 1, 1)
+        proc = optimize(lower(program.code, "p"), {}, Capabilities(), without=frozenset(["parallelize"]))
+        proc = parallelize(proc, 1, 1)
         loops = [s for s in proc.body if isinstance(s, For) and s.sym.extent > 1]
         nests += len(loops)
         shared += sum(bool(s.parallel_chunk) for s in loops)

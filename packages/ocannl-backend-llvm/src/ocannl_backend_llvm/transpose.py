@@ -11,7 +11,7 @@ from copy import copy
 
 from ocannl.codegen import Document
 from ocannl.codegen.transpose import TransposedAccess, next_power_of_two, transpose_network
-from ocannl.ir.accesses import storage
+from ocannl.ir.accesses import alias_class
 from ocannl.ir.loops import For, Let, Load, MemorySpace, Ref, Stmt, Store, Update
 from ocannl.ir.names import identifier
 from ocannl_backend_llvm.build import FULL_WIDTH_VECTORS, MANGLED_TYPES, Builder, Module
@@ -75,7 +75,7 @@ class RegisterTile:
             or target.buf.precision is not source.buf.precision
         ):
             return False
-        if storage(target.buf) == storage(source.buf):
+        if alias_class(target.buf) == alias_class(source.buf):
             return False
         for define_helper, transposed, contiguous in ((_load_helper, source, target), (_store_helper, target, source)):
             if self.access.is_transposed(transposed) and contiguous.stride(lane) == 1:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 
-from ocannl.ir.accesses import storage
+from ocannl.ir.accesses import alias_class
 from ocannl.ir.loops import Body, Buf, Load, Ref, Store, Update
 from ocannl.ir.walk import walk
 
@@ -35,7 +35,7 @@ class Hazards:
 
     def alias_class(self, buf: Buf) -> Hashable:
         buf = self.views.get(buf, buf)
-        return storage(buf) if buf in self.disjoint or buf.offset is None else "arena"
+        return alias_class(buf) if buf in self.disjoint or buf.offset is None else "arena"
 
     def begin_statement(self) -> None:
         """Ends the previous statement: its reads become pending."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import gcd, prod
 
-from ocannl.ir.accesses import has_no_loop_carried_dependence, touches
+from ocannl.ir.accesses import has_no_loop_carried_dependence, memory_accesses
 from ocannl.ir.index import Affine, Sym, SymKind
 from ocannl.ir.loops import BindIndex, Body, Buf, Comment, For, If, Load, Local, Poll, Ref, Store, Update
 from ocannl.ir.precision import bool_
@@ -39,7 +39,7 @@ def parallel_loops(body: Body) -> tuple[list[For], Body]:
         match [stmt for stmt in body if not isinstance(stmt, Comment | Poll)]:
             case [For() as loop] if is_full(loop):
                 outer = [enclosing.sym for enclosing in chain]
-                if not has_no_loop_carried_dependence(touches(loop.body), loop.sym, outer, sums=False):
+                if not has_no_loop_carried_dependence(memory_accesses(loop.body), loop.sym, outer, sums=False):
                     return chain, body
                 chain.append(loop)
                 body = loop.body
@@ -61,7 +61,7 @@ def hoist_parallel_loops(body: Body) -> Body:
                 inner = stmt.then if isinstance(stmt, If) else stmt.body
             case _:
                 break
-    body_accesses = touches(body)
+    body_accesses = memory_accesses(body)
     parallel = [
         loop
         for loop in path
@@ -88,7 +88,7 @@ def blockable_loops(body: Body, outer: tuple[Sym, ...]) -> Iterator[For]:
                     yield from nested
                 elif not is_full(stmt) or _is_sensitive_to_trip_count(inner):
                     continue
-                elif has_no_loop_carried_dependence(touches(inner), sym, outer, sums=True):
+                elif has_no_loop_carried_dependence(memory_accesses(inner), sym, outer, sums=True):
                     yield stmt
             case If(_, true_body, false_body):
                 yield from blockable_loops(true_body, outer)

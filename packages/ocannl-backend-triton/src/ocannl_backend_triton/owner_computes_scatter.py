@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ocannl.ir.accesses import has_no_loop_carried_dependence, touches
+from ocannl.ir.accesses import has_no_loop_carried_dependence, memory_accesses
 from ocannl.ir.index import Sym
 from ocannl.ir.loops import BindIndex, Body, Comment, For, If, Poll, Var
 from ocannl.ir.ops import BY_NAME
@@ -63,7 +63,7 @@ def partition_rows(body: Body, blocks: frozenset[Sym], max_programs: int) -> Own
             case [For(body=(BindIndex() as bind,)) as loop] if is_full(loop) and loop.sym.extent:
                 max_programs = min(max_programs, trip_count * loop.sym.extent)
                 rows = -(-bind.sym.extent // max(max_programs, 1))
-                is_independent = has_no_loop_carried_dependence(touches(bind.body), bind.sym, (), sums=False)
+                is_independent = has_no_loop_carried_dependence(memory_accesses(bind.body), bind.sym, (), sums=False)
                 is_local = any(isinstance(node, Var) for node in walk(bind.value))
                 varies = is_local or free_symbols(bind.value, blocks) & blocks
                 if rows >= bind.sym.extent or varies or not is_independent:

@@ -6,14 +6,14 @@ OPEN = "whether a way is found depends on the order; what is refused asks for th
 
 
 def replay(net):
-    found = set()
+    outcomes = set()
     says = (("..., i, i => i", {}), ("i, ... => i", {"i": 3}), ("i, j, ... => i", {"j": 1}))
     for order in permutations(says):
         x = net.x("?", "x")
         for spec, sizes in order:
             net.einsum(spec, x, **sizes)
         try:
-            found.add(str(x))
+            outcomes.add(str(x))
         except Exception:
-            found.add("refused")
-    assert len(found) == 1, found
+            outcomes.add("refused")
+    assert len(outcomes) == 1, outcomes

@@ -5,7 +5,7 @@ OPEN = ""
 
 def replay(net):
     x, w = net.x("?", "x"), net.param("w", "?")
-    rest = net.einsum("i, ...; i, ... => ...", x, x)
-    total = net.add(w, x, rest)
+    contracted = net.einsum("i, ...; i, ... => ...", x, x)
+    total = net.add(w, x, contracted)
     net.einsum("..., i => i, ...", x, i=3)
     assert net.shapes(total, x, w) == ["3", "3", "3"]

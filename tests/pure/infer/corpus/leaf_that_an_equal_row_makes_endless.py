@@ -7,6 +7,6 @@ def replay(net):
     x = net.param("x", "?")
     ends = net.einsum("i, ... => ..., i", x, i=3)
     both = net.add(ends, x)
-    rest = net.einsum("i, ... => ...", both)
-    net.einsum("i, ...; i, ... => ...", x, rest)
+    contracted = net.einsum("i, ... => ...", both)
+    net.einsum("i, ...; i, ... => ...", x, contracted)
     net.refuses("a result has no more axes than its operands give it", lambda: x.dims)

@@ -6,13 +6,13 @@ OPEN = ""
 
 
 def replay(net):
-    found = set()
+    outcomes = set()
     for order in permutations(("i, ... => ..., i", "i, j, ... => ..., i, j", "... => ...")):
         x, y = net.x("?", "x"), net.x("?", "y")
         try:
             for spec in order:
                 net.einsum(spec, x, result=y)
-            found.add((str(x), str(y)))
+            outcomes.add((str(x), str(y)))
         except Exception:
-            found.add("refused")
-    assert len(found) == 1, found
+            outcomes.add("refused")
+    assert len(outcomes) == 1, outcomes

@@ -6,15 +6,15 @@ OPEN = ""
 
 
 def replay(net):
-    found = set()
+    outcomes = set()
     for order in permutations(range(3)):
-        x, y, z, whole, copy = net.x("2"), net.x("?", "y"), net.x("?", "z"), net.x("?", "whole"), net.x("?", "copy")
+        x, y, z, total, copy = net.x("2"), net.x("?", "y"), net.x("?", "z"), net.x("?", "whole"), net.x("?", "copy")
         for n in order:
             if n == 0:
-                net.einsum("x; y; z => x^y^z", x, y, z, result=whole)
+                net.einsum("x; y; z => x^y^z", x, y, z, result=total)
             elif n == 1:
                 net.add(net.x("", "one"), y, result=copy)
             else:
                 net.einsum("... => ...", y, result=copy)
-        found.add((str(y), str(z), str(whole)))
-    assert found == {("1", "1", "4")}, found
+        outcomes.add((str(y), str(z), str(total)))
+    assert outcomes == {("1", "1", "4")}, outcomes

@@ -5,5 +5,5 @@ OPEN = ""
 
 def replay(net):
     x = net.x("?", "x")
-    rest = net.einsum("i, ... => ...", x)
-    net.refuses("axes", net.einsum, "..., i => ..., i", rest, result=x)
+    contracted = net.einsum("i, ... => ...", x)
+    net.refuses("axes", net.einsum, "..., i => ..., i", contracted, result=x)

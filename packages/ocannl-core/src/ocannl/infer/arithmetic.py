@@ -1,8 +1,8 @@
-"""Sizes that are computed from sizes. A law waits until all but one of its cells are known, then tells that one.
+"""Size equations: propagators that compute the last unknown size of an equation from the others.
 
-    Strided      an axis that a window or a stride walks over
-    Sum          axes laid one after another
-    Product      axes merged into one
+    Strided      an axis indexed by a window or a stride
+    Sum          concatenated axes
+    Product      axes merged into one axis
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ocannl.infer.unify import set_min_size, set_size, set_unit
 
 
 class Strided:
-    """A window or a stride over an axis; `text` is how the user wrote it.
+    """Window or stride over an axis; `text` is the user's notation.
 
-    axis = offset + stride*(over-1) + dilation*(taps-1) + 1    every tap inside
-    axis = stride*over                                        padded
-    axis = stride*(over + offset//stride)                     without taps
-    axis covers what is read                                  neither mark
+    axis = offset + stride*(over-1) + dilation*(taps-1) + 1    every tap inside the axis (VALID)
+    axis = stride*over                                        padded (SAME)
+    axis = stride*(over + offset//stride)                     no taps
+    axis >= largest index + 1                                 UNSTATED
     """
 
     __slots__ = ("axis", "cause", "dilation", "offset", "over", "padding", "stride", "taps", "text")
@@ -107,7 +107,7 @@ class Strided:
         )  # fmt: skip
 
     def share_unit(self, trail: Trail) -> None:
-        """The axis counts what the places count, and what the window counts."""
+        """Equates the units of the axis, the window positions and the taps."""
         axis, over = find(self.axis), find(self.over)
         taps = find(self.taps) if self.taps is not None else None
         source = axis if axis.unit else over if over.unit else taps
@@ -119,10 +119,10 @@ class Strided:
 
 
 class Sum:
-    """Axes laid one after another; `spare` are parts that nothing but this concatenation mentions; it `waits` where an
+    """Concatenation of axes. `unused` parts occur in no other axis; an `is_deferred` sum does not drop them, because an
     equation may still size a part."""
 
-    __slots__ = ("cause", "constant", "parts", "unused", "text", "is_deferred", "total")
+    __slots__ = ("cause", "constant", "is_deferred", "parts", "text", "total", "unused")
 
     def __init__(
         self, total: Dim, parts: tuple[Dim, ...], *, constant: int = 0, unused: tuple[Dim, ...] = (),
@@ -155,7 +155,7 @@ class Sum:
                     set_size(trail, part, 0, Evidence(text=f"a part of `{self.text}` that nothing needs"))
 
     def superfluous(self, unknown: list[Dim]) -> list[Dim]:
-        """Of the unknown parts those that nothing else mentions, all but one if there is nothing else."""
+        """Unknown parts that can be dropped: the unused parts, except the first if all unknown parts are unused."""
         unused = [part for part in dict.fromkeys(map(find, self.unused)) if part.size is None]
         return unused[len(unused) == len(unknown) :]
 
@@ -163,7 +163,7 @@ class Sum:
         return " + ".join((*([str(self.constant)] if self.constant else ()), *size_texts(self.parts)))
 
     def share_unit(self, trail: Trail) -> None:
-        """Parts count what the whole counts; a plain 1 fits any unit."""
+        """Equates the units of the total and the parts; a part of size 1 without a unit fits any unit."""
         cells = [find(cell) for cell in (self.total, *self.parts)]
         source = next((cell for cell in cells if cell.unit is not None), None)
         if source is not None and source.unit is not None:
@@ -173,7 +173,7 @@ class Sum:
 
 
 class Product:
-    """Axes merged into one, row-major."""
+    """Axes merged into one axis in row-major order."""
 
     __slots__ = ("cause", "factor", "parts", "text", "total")
 
@@ -198,7 +198,8 @@ class Product:
             remaining = total.size // sized
             if remaining == 1 or len(unknown) == 1:
                 for part in unknown:
-                    set_size(trail, part, self.root(remaining, parts[part]), Evidence(text=f"what is left in `{self.text}`"))
+                    size = self.root(remaining, parts[part])
+                    set_size(trail, part, size, Evidence(text=f"what is left in `{self.text}`"))
 
     def root(self, size: int, power: int) -> int:
         guess = size if power == 1 else isqrt(size) if power == 2 else round(size ** (1 / power))
@@ -214,7 +215,7 @@ SizeEquation = Strided | Sum | Product
 
 
 def attach(trail: Trail, equation: SizeEquation) -> None:
-    """Let a law watch its cells, and look once."""
+    """Registers an equation as watcher of its cells, and queues it."""
     for cell in dict.fromkeys(map(find, (equation.total, *equation.parts))):
         trail.add(cell, "size_equations", equation)
     trail.queue.append(equation)
@@ -233,7 +234,7 @@ def size_texts(cells: Iterable[Dim]) -> list[str]:
 
 
 def size_with_evidence(cell: Dim) -> str:
-    """A size, and who told it."""
+    """A size with its evidence, as text."""
     cell = find(cell)
     return f"{cell.size} ({str(cell.evidence).removesuffix(',')})" if cell.evidence is not None else str(cell.size)
 
@@ -256,7 +257,8 @@ def misfit(equation: Sum | Product) -> Mismatch:
             fix = f"make that size {f'{min_size} and ' if min_size else ''}a multiple of {open_[0]}"
     if open_ and described:
         fix += ", or change the parts"
+    sizes = f"the sizes in `{equation.text}` make {equation.show()}{described}"
     return Mismatch(
-        f"the sizes in `{equation.text}` make {equation.show()}{described}, but {total.evidence or 'the whole'} is {total.size}",
+        f"{sizes}, but {total.evidence or 'the whole'} is {total.size}",
         dims=(equation.total, *equation.parts), causes=(equation.cause,), fix=fix,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""A size that is asked for, or constrained, beside the operations: what a label or a row variable turns out to be."""
+"""Captured sizes: labels or row variables of specs whose sizes are queried or constrained by the user."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ocannl.infer.unify import join, set_size
 
 
 class CaptureConstraint:
-    """What a user says about captured sizes, as the cause of what follows from it."""
+    """Cause of constraints that the user states on captured sizes."""
 
     __slots__ = ("provenance",)
 
@@ -30,10 +30,10 @@ class CaptureConstraint:
 
 
 class Capture:
-    """A number that inference finds: the size of an axis, or of a row variable, the product of its axes.
+    """Inferred number: the size of an axis, or the product of the axes of a row variable.
 
-    peers       captures that it was equated or scaled to
-    relations   operations whose specs mention it
+    peers       captures it was equated or scaled to
+    relations   operations whose specs contain it
     """
 
     __slots__ = ("cell", "name", "peers", "relations", "where")
@@ -47,7 +47,7 @@ class Capture:
 
     @property
     def known(self) -> int | None:
-        """The number, if it is known already."""
+        """The number if inferred already, else None."""
         return find(self.cell).size
 
     @property
@@ -56,7 +56,7 @@ class Capture:
 
     @property
     def value(self) -> int:
-        """The number; finishes the inference of everything it depends on."""
+        """The number; finishes the inference of all tensors it depends on."""
         if self.known is None:
             finish_all(self.owners())
         if self.known is None:
@@ -65,7 +65,7 @@ class Capture:
         return self.known
 
     def set(self, size: int, where: str = "") -> None:
-        """It is this number."""
+        """Constrains the capture to a number."""
         if isinstance(size, bool) or not isinstance(size, int) or size < 0:
             provenance = Provenance(f"{self.name}.set({size!r})", where=where)
             raise refuse(f"`{self.name}` cannot be {size!r}: it is a size", provenance, "set it to a number from 0")
@@ -78,7 +78,7 @@ class Capture:
         self.constrain(f"set({size})", where, action)
 
     def equal(self, peer: Capture, where: str = "") -> None:
-        """Both are the same number."""
+        """Constrains two captures to be equal."""
 
         def action(trail: Trail) -> None:
             join(trail, self.cell, peer.cell)
@@ -87,7 +87,7 @@ class Capture:
         self.constrain(f"equal({peer.name})", where, action, peer)
 
     def scale(self, peer: Capture, factor: int, where: str = "") -> None:
-        """It is `factor` times the other."""
+        """Constrains the capture to `factor` times `peer`."""
         if isinstance(factor, bool) or not isinstance(factor, int) or factor < 1:
             provenance = Provenance(f"{self.name}.scale({peer.name}, {factor!r})", where=where)
             problem = f"`{self.name}` cannot be {factor!r} times `{peer.name}`: the factor is a number from 1"
@@ -101,7 +101,7 @@ class Capture:
         self.constrain(f"scale({peer.name}, {factor})", where, action, peer)
 
     def constrain(self, call: str, where: str, action: Callable[[Trail], None], *peers: Capture) -> None:
-        """Learn what the user says; a contradiction names the operations that the sizes were captured from."""
+        """Adds a user constraint; a contradiction names the operations that the sizes were captured from."""
         constraint = CaptureConstraint(Provenance(f"{self.name}.{call}", where=where))
 
         def learn(trail: Trail) -> None:
@@ -120,7 +120,7 @@ class Capture:
         propagate(trail)
 
     def bind(self, trail: Trail, relation: Relation, name: str) -> None:
-        """It stands for a name of the operation's spec."""
+        """Binds the capture to a name of the operation's spec."""
         trail.push(self.relations, relation)
         trail.set(relation, "captures", (*relation.captures, self))
         if name in relation.labels:
@@ -130,7 +130,7 @@ class Capture:
             trail.queue.append(CellCount(self.cell, (relation.row_vars[name],), text=text, cause=relation))
 
     def owners(self) -> list[Owner]:
-        """The shapes that deciding it may concern."""
+        """Shapes of all operations connected to the capture through peers."""
         seen: dict[Capture, None] = {}
         todo = [self]
         shapes: dict[Owner, None] = {}

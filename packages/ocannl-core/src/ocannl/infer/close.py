@@ -171,7 +171,7 @@ def by_distance(mismatch: Mismatch, undecided: Undecided) -> list[Owner]:
     return [owner for owner in dict.fromkeys((*owners, *undecided.owners)) if owner in open_owners]
 
 
-def listed(words: list[str], last: str) -> str:
-    if len(words) > MAX_LISTED:
-        words = [*words[: MAX_LISTED - 1], f"{len(words) - MAX_LISTED + 1} more"]
-    return f" {last} ".join([*([", ".join(words[:-1])] if words[:-1] else []), *words[-1:]])
+def listed(items: list[str], last: str) -> str:
+    if len(items) > MAX_LISTED:
+        items = [*items[: MAX_LISTED - 1], f"{len(items) - MAX_LISTED + 1} more"]
+    return f" {last} ".join([*([", ".join(items[:-1])] if items[:-1] else []), *items[-1:]])

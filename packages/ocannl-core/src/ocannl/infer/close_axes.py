@@ -1,4 +1,4 @@
-"""Decisions about sizes, when the number of axes is known."""
+"""Defaults for axes: sizes, once all ranks are known."""
 
 from __future__ import annotations
 
@@ -17,26 +17,31 @@ from ocannl.infer.unify import set_size
 
 
 def size_equations(axis: Dim) -> list[SizeEquation]:
-    """The arithmetic an axis takes part in."""
+    """Equations that contain an axis."""
     return [equation for equation in axis.size_equations or () if isinstance(equation, Strided | Sum | Product)]
 
 
 def fit_counted(undecided: Undecided) -> list[Default]:
-    """Where the number of cells is known but not yet the number of axes, known uses decide what is missing."""
-    totals = {equation: None for var in undecided.row_vars for equation in var.watchers or () if isinstance(equation, CellCount)}
-    axes = {axis: None for total in totals if find(total.total).size is not None for axis in total.axes}
-    return [fit(axis) for axis in axes if axis.size is None and axis.lower_bound is not None and not axis.is_rigid]
+    """Fits axes of open rows with a known number of cells to their uses, before the rows are filled."""
+    counts = {c: None for var in undecided.row_vars for c in var.watchers or () if isinstance(c, CellCount)}
+    axes = {axis: None for count in counts if find(count.total).size is not None for axis in count.axes}
+    return [fit(axis) for axis in axes if axis.size is None and has_flexible_bound(axis)]
 
 
 def fit_leaves(undecided: Undecided) -> list[Default]:
-    """Axes of leaves get the size of their uses."""
-    return [fit(axis) for axis in undecided.axes if axis.leaf is not None and axis.lower_bound is not None and not axis.is_rigid]
+    """Fits axes of leaves to the size of their uses."""
+    return [fit(axis) for axis in undecided.axes if axis.leaf is not None and has_flexible_bound(axis)]
+
+
+def has_flexible_bound(axis: Dim) -> bool:
+    """True if a use bounds the axis and the axis may be stretched."""
+    return axis.lower_bound is not None and not axis.is_rigid
 
 
 def fit(axis: Dim) -> Default:
-    """Uses that agree in size but not in unit, or not with arithmetic, leave nothing but stretching.
+    """Fits an axis to its lower bound, or to 1 if its uses differ in unit or an equation admits only 1.
 
-    An axis of size 1 takes the unit of its uses; a larger one has it, since it is the same axis.
+    A fitted axis takes the unit of its uses.
     """
     assert axis.lower_bound is not None
     units = units_below(axis)
@@ -47,7 +52,7 @@ def fit(axis: Dim) -> Default:
 
 
 def admits(axis: Dim, size: int) -> bool:
-    """No arithmetic that the axis takes part in refuses the size."""
+    """True if no equation of the axis contradicts the size (tested by trial propagation)."""
     for equation in size_equations(axis):
         trial = Trail()
         try:
@@ -61,6 +66,7 @@ def admits(axis: Dim, size: int) -> bool:
 
 
 def units_below(axis: Dim) -> set[str]:
+    """Units of the direct and indirect uses of an axis."""
     units: set[str] = set()
     seen = {axis}
     todo = [axis]
@@ -75,22 +81,22 @@ def units_below(axis: Dim) -> set[str]:
 
 
 def reach_indices(undecided: Undecided) -> list[Default]:
-    """Axes that are read at fixed places are just large enough for these."""
+    """Sizes axes read at fixed indices by the largest index."""
     read = [axis for axis in undecided.axes if axis.min_size]
     return [AxisDefault(a, a.min_size, f"an axis indexed up to {a.min_size - 1}", "reaches its index") for a in read]
 
 
 def fit_arithmetic(undecided: Undecided) -> list[Default]:
-    """Axes in arithmetic with axes of leaves get the size of their uses, so that these leaves grow."""
+    """Fits axes in equations with axes of leaves to their uses, so that these leaves grow."""
     grow = reached_from_leaves(undecided.axes)
     return [
         fit(axis) for axis in undecided.axes
-        if axis in grow and axis.lower_bound is not None and not axis.is_rigid and size_equations(axis) and axis not in undecided.unsized
+        if axis in grow and has_flexible_bound(axis) and size_equations(axis) and axis not in undecided.unsized
     ]  # fmt: skip
 
 
 def reached_from_leaves(axes: list[Dim]) -> set[Dim]:
-    """Open axes that depend on an open axis of a leaf, by arithmetic or since they are stretched from it."""
+    """Open axes that depend on an open axis of a leaf through equations or broadcasting (transitive closure)."""
     todo = [axis for axis in axes if axis.leaf is not None]
     reached = set(todo)
     while todo:
@@ -104,7 +110,7 @@ def reached_from_leaves(axes: list[Dim]) -> set[Dim]:
 
 
 def drop_unused_parts(undecided: Undecided) -> list[Default]:
-    """Parts of a concatenation that nothing else mentions vanish, all but one if there is nothing else."""
+    """Sizes unused parts of concatenations by 0, except for the last one if all parts are unused."""
     unused: dict[Dim, None] = {}
     for axis in undecided.axes:
         for equation in size_equations(axis):
@@ -115,17 +121,18 @@ def drop_unused_parts(undecided: Undecided) -> list[Default]:
 
 
 def default_leaves(undecided: Undecided) -> list[Default]:
-    """Axes of leaves that nothing says anything about have size 1; those of parameters had to be told. What arithmetic
-    gives waits for what it is made of, and so does what is used beside it."""
+    """Sizes unconstrained axes of leaves by 1, and rejects unconstrained parameters. Computed axes, and axes that meet
+    them, are deferred."""
     refuse_unconstrained(unconstrained(undecided))
     computed = computed_axes(undecided.axes)
-    leaves = [axis for axis in undecided.axes if axis.leaf is not None and axis not in computed and not meets_any(axis, computed)]
+    leaves = [axis for axis in undecided.axes if axis.leaf is not None and axis not in computed]
+    leaves = [axis for axis in leaves if not meets_any(axis, computed)]
     refuse_unpaired(undecided, leaves)
     return [AxisDefault(axis, 1, "an axis that nothing tells a size", "nothing tells its size") for axis in leaves]
 
 
 def unconstrained(undecided: Undecided) -> list[OwnerRow]:
-    """Axes of parameters that matter to an operation, where nothing tells their size."""
+    """Rows of parameters with axes that an operation requires but nothing constrains."""
     reached = [axis for axis in undecided.axes if axis.must_be_known and not is_constrained(axis)]
     required = set(reached)
     while reached:
@@ -144,7 +151,7 @@ def unconstrained(undecided: Undecided) -> list[OwnerRow]:
 
 
 def is_constrained(axis: Dim) -> bool:
-    """What it fits under is known or computed from what is known, or a use of it fits under something known too."""
+    """True if `fits_sized` holds, or a use of the axis fits under an axis of known size."""
     return fits_sized(axis) or any(is_sized(upper) for use in uses(axis) for upper in use.above or ())
 
 
@@ -153,7 +160,7 @@ def is_sized(axis: Dim) -> bool:
 
 
 def uses(axis: Dim) -> set[Dim]:
-    """The axes that fit under this one, directly or not."""
+    """Axes that fit under this axis (transitive closure)."""
     seen: set[Dim] = set()
     todo = [axis]
     while todo:
@@ -165,6 +172,7 @@ def uses(axis: Dim) -> set[Dim]:
 
 
 def fits_sized(axis: Dim) -> bool:
+    """True if the axis fits under an axis of known size, directly or through computed axes, and under no open leaf."""
     seen = {axis}
     todo = [axis]
     is_bounded = False
@@ -181,7 +189,7 @@ def fits_sized(axis: Dim) -> bool:
 
 
 def shrink_computed(undecided: Undecided) -> list[Default]:
-    """What is left is 1; what arithmetic leaves ambiguous is refused, and so is what needs an equation and has none."""
+    """Sizes the remaining axes by 1; rejects ambiguous equations and names without an equation."""
     for axis in undecided.axes:
         if axis in undecided.unsized:
             refuse_unsized(*undecided.unsized[axis])
@@ -193,7 +201,7 @@ def shrink_computed(undecided: Undecided) -> list[Default]:
 
 
 def computed_last(axes: list[Dim]) -> list[Dim]:
-    """Those that do not follow when the others are known, if there are any."""
+    """The axes to default first: those not determined by other undecided axes, if any."""
     computed, totals = computed_axes(axes), computed_totals(axes)
     first = [axis for axis in axes if axis not in computed]
     first = [axis for axis in first if not meets_any(axis, computed)] or first
@@ -201,9 +209,9 @@ def computed_last(axes: list[Dim]) -> list[Dim]:
 
 
 def computed_axes(axes: list[Dim]) -> set[Dim]:
-    """What arithmetic and the counting of cells give, and what is stretched to an axis in arithmetic."""
+    """Axes determined by equations and cell counts, and the axes stretched to axes in equations."""
     computed = computed_totals(axes)
-    todo = [axis for axis in axes if any(isinstance(equation, SizeEquation | CellCount) for equation in axis.size_equations or ())]
+    todo = [axis for axis in axes if any(isinstance(c, SizeEquation | CellCount) for c in axis.size_equations or ())]
     while todo:
         axis = todo.pop()
         added = {upper for upper in map(find, axis.above or ()) if upper.size is None and upper is not axis} - computed
@@ -213,22 +221,21 @@ def computed_axes(axes: list[Dim]) -> set[Dim]:
 
 
 def meets_any(axis: Dim, targets: set[Dim]) -> bool:
-    """The axis meets one of these in a result, which it is to fit."""
+    """True if an axis of a leaf meets a target axis in a result."""
     if axis.leaf is None:
         return False
     return any(find(upper) in targets and find(upper) is not use for use in uses(axis) for upper in use.above or ())
 
 
 def computed_totals(axes: list[Dim]) -> set[Dim]:
-    """What follows from the parts of arithmetic, or from the operands of a result, when these are known."""
-    equations = [equation for axis in axes for equation in axis.size_equations or ()]
-    totals = {find(equation.total) for equation in equations if isinstance(equation, Strided | Sum | Product | CellCount)}
-    return totals | {find(equation.result) for equation in equations if isinstance(equation, BroadcastAxis) and not equation.is_settled}
+    """Axes determined by the parts of an equation, or by the operands of a broadcast."""
+    constraints = [constraint for axis in axes for constraint in axis.size_equations or ()]
+    totals = {find(c.total) for c in constraints if isinstance(c, Strided | Sum | Product | CellCount)}
+    return totals | {find(c.result) for c in constraints if isinstance(c, BroadcastAxis) and not c.is_settled}
 
 
 def refuse_unpaired(undecided: Undecided, defaulted: list[Dim]) -> None:
-    """One whole that is made of parts in two ways, which parts of size 1 would not make equal, or two that a result is
-    computed from: nobody said which parts are larger."""
+    """Rejects two concatenations of the same axis, or of axes of one broadcast, that parts of size 1 make unequal."""
     ones = set(defaulted)
     sums: dict[Dim, dict[int, Sum]] = {}
     for axis in undecided.axes:
@@ -251,7 +258,7 @@ def refuse_unpaired(undecided: Undecided, defaulted: list[Dim]) -> None:
 
 
 def refuse_ambiguous(undecided: Undecided) -> None:
-    """A known whole does not say how it divides, unless only parts of size 1 make it; parts of a sum may be empty."""
+    """Rejects a known total with several unknown parts, unless all parts must be 1; parts of a sum may be empty."""
     for axis in undecided.axes:
         for equation in size_equations(axis):
             total, parts = find(equation.total), Counter(map(find, equation.parts))
@@ -264,7 +271,9 @@ def refuse_ambiguous(undecided: Undecided) -> None:
                 case Sum(): is_unique = False
                 case Product(): is_unique = total.size == equation.factor * prod(sizes)
             if not is_unique:
+                axis_text = total.evidence or "the whole"
                 raise Mismatch(
-                    f"nothing says how `{equation.text}` divides {total.evidence or 'the whole'}, which is {total.size}",
-                    dims=(equation.total, *equation.parts), causes=(equation.cause,), fix="give the size of a part by its name",
+                    f"nothing says how `{equation.text}` divides {axis_text}, which is {total.size}",
+                    dims=(equation.total, *equation.parts), causes=(equation.cause,),
+                    fix="give the size of a part by its name",
                 )  # fmt: skip

@@ -61,7 +61,7 @@ def growable_vars(row_vars: Sequence[RowVar], broadcasts: Sequence[tuple[Row, Se
 
 
 def fill_counted(undecided: Undecided) -> list[Default]:
-    """Where the number of cells is known and not reached yet, one more axis reaches it: in the batch row, if open."""
+    """Adds the axis missing for a known number of cells, to the batch row if open, else to the output row."""
     defaults: dict[RowVar, Default] = {}
     for var in undecided.row_vars:
         for constraint in var.watchers or ():
@@ -177,7 +177,7 @@ def unconstrained(undecided: Undecided) -> list[OwnerRow]:
 
 
 def is_constrained(var: RowVar) -> bool:
-    """True if a known row constrains the variable, or every open row it fits under is computed and some bound is known."""
+    """True if a known row constrains the variable, directly or through computed rows, and no open leaf bounds it."""
     if var.constrained:
         return True
     seen = {var}

@@ -1,4 +1,4 @@
-"""Rows whose numbers of axes force each other to grow, so that none satisfies all operations."""
+"""Divergence check: finds cyclic rank constraints that no finite number of axes satisfies."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ocannl.infer.spec import KINDS
 from ocannl.infer.terms import Cause, Owner, resolve
 
 RankTerm = tuple[Owner | Relation, int | str]
-"""How many axes row `k` of a tensor has, or a row variable of an operation."""
+"""Rank of row `k` of a tensor, or of a row variable of an operation."""
 
 
 class RankBound(NamedTuple):
-    """`length` is at least `other + more`, since `cause` says so."""
+    """Difference constraint `larger >= smaller + offset`, implied by `cause`."""
 
     larger: RankTerm
     smaller: RankTerm
@@ -25,7 +25,7 @@ class RankBound(NamedTuple):
 
 
 def divergence(cause: Cause | None) -> Mismatch | None:
-    """What is wrong with an operation, in terms of the tensors whose rows form a cycle, if some do."""
+    """Reports the tensors whose rows form a cycle of positive length, if any."""
     cycle = positive_cycle([bound for relation in connected_relations(cause) for bound in rank_bounds(relation)])
     rows = [(node, k) for (node, k), *_ in cycle if not isinstance(node, Relation) and isinstance(k, int)]
     if not rows:
@@ -42,7 +42,7 @@ def divergence(cause: Cause | None) -> Mismatch | None:
 
 
 def connected_relations(cause: Cause | None) -> Iterable[Relation]:
-    """An operation, and those that it is connected to by tensors of which something is open."""
+    """An operation and all operations connected to it through undecided tensors."""
     relations = {cause: None} if isinstance(cause, Relation) else {}
     todo = list(relations)
     for relation in todo:
@@ -54,7 +54,7 @@ def connected_relations(cause: Cause | None) -> Iterable[Relation]:
 
 
 def rank_bounds(relation: Relation) -> Iterator[RankBound]:
-    """What an operation says of numbers of axes that are not known."""
+    """Difference constraints of an operation between unknown ranks."""
     for slot, spec, _, _ in (*relation.logic.equal, *relation.logic.stretch, *relation.logic.result):
         owner, k = relation.owner(slot), slot % 3
         if owner is not None and spec.var is not None and resolve(owner.rows[k]).var is not None:
@@ -69,7 +69,7 @@ def rank_bounds(relation: Relation) -> Iterator[RankBound]:
 
 
 def positive_cycle(bounds: Iterable[RankBound]) -> list[RankBound]:
-    """Bounds around a cycle that make a length larger than itself (Bellman, 1958; Ford, 1956)."""
+    """Finds a cycle of positive total offset by longest paths (Bellman 1958; Ford 1956)."""
     bounds_from: dict[RankTerm, list[RankBound]] = {}
     for bound in bounds:
         bounds_from.setdefault(bound.smaller, []).append(bound)
@@ -89,7 +89,7 @@ def positive_cycle(bounds: Iterable[RankBound]) -> list[RankBound]:
 
 
 def path_back(predecessors: dict[RankTerm, RankBound], last: RankBound) -> list[RankBound]:
-    """The way from a length to what it bounds itself by, if there is one."""
+    """Path of bounds from a term back to itself, or an empty list."""
     path = [last]
     while path[-1].smaller != last.larger:
         if path[-1].smaller not in predecessors:

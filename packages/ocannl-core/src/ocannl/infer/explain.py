@@ -1,4 +1,4 @@
-"""Errors in the user's words: both facts, the expression, every tensor involved, a way out."""
+"""User-facing shape errors: both conflicting sizes, the expression, the tensors involved, and a fix."""
 
 from __future__ import annotations
 
@@ -6,31 +6,39 @@ from collections.abc import Iterable, Sequence
 
 from ocannl.base.errors import ShapeError
 from ocannl.infer.mismatch import Mismatch
-from ocannl.infer.reasons import described, equation_of, formula, has_evidence, parts_of, path_to_evidence, unit_source
+from ocannl.infer.reasons import (
+    equation_of,
+    formula,
+    has_evidence,
+    parts_of,
+    path_to_evidence,
+    role_and_location,
+    unit_source,
+)
 from ocannl.infer.relation import Relation
 from ocannl.infer.terms import Cause, Dim, Evidence, Owner, Provenance, find
 from ocannl.infer.trail import Trail
 
 MAX_TENSORS = 6
-"""So many tensors an error describes."""
+"""Maximum number of tensors described in an error."""
 
 MAX_DEPTH = 3
-"""So many computations in a row are followed."""
+"""Maximum length of a followed chain of equations."""
 
 MAX_OPERATIONS = 4
-"""So many operations between a fact and its use are shown; of more, those at either end."""
+"""Maximum number of operations shown between evidence and its use; longer paths are elided in the middle."""
 
 MAX_DECIDED_LEAVES = 2
-"""So many leaves are shown whose shapes ended since they were asked for."""
+"""Maximum number of leaves shown whose shapes were defaulted by a query."""
 
 MAX_ANCESTORS = 500
-"""Among so many tensors these are looked for."""
+"""Maximum number of tensors searched for such leaves."""
 
 Line = tuple[str, str, str]
 
 
 def explain(mismatch: Mismatch, cause: Cause | None, trail: Trail) -> ShapeError:
-    """The error that the user sees. Takes back what was tried, so that shapes are shown as they were."""
+    """Builds the user-facing error. Rolls back the trail first, so that shapes are shown as before the operation."""
     causes = [c for c in dict.fromkeys((cause, *(mismatch.causes or (trail.cause,)))) if c is not None]
     trace = EvidenceTrace(mismatch, [c for c in causes if isinstance(c, Relation)])
     owners = dict.fromkeys((*mismatch.owners, *trace.sources))
@@ -48,7 +56,7 @@ def explain(mismatch: Mismatch, cause: Cause | None, trail: Trail) -> ShapeError
 
 
 def decided_leaves(operands: Iterable[Owner]) -> list[Owner]:
-    """The nearest leaves that operands are computed from whose rows or sizes ended when somebody asked for a shape."""
+    """Nearest ancestor leaves whose unknowns were defaulted by a shape query."""
     leaves: list[Owner] = []
     todo = list(dict.fromkeys(operands))
     seen = set(todo)
@@ -66,27 +74,27 @@ def decided_leaves(operands: Iterable[Owner]) -> list[Owner]:
 
 
 def refuse(problem: str, provenance: Provenance, fix: str) -> ShapeError:
-    """The error about something that was said of one tensor, or in one call."""
+    """Builds an error about a single tensor or call."""
     return ShapeError("\n".join([problem, *table((), fix, [line("in", provenance)])]))
 
 
 def table(owners: Iterable[Owner], fix: str, lines: Sequence[Line] = ()) -> list[str]:
-    """What is below the problem: expressions, the tensors they are about, the way out."""
+    """Lines below the problem: expressions, tensors, fix."""
     shown = [(owner, owner.provenance) for owner in list(owners)[:MAX_TENSORS]]
     tensors = [
-        (provenance.label, owner.known or "(no axes)", described(provenance.role, provenance.where))
+        (provenance.label, owner.known or "(no axes)", role_and_location(provenance))
         for owner, provenance in shown
     ]
     return align([*lines, *tensors, ("fix", fix, "")])
 
 
 def is_number(owner: Owner) -> bool:
-    """It was written as a number: nobody made it, and it was not written anywhere else."""
+    """True for a tensor that embeds a number literal."""
     return owner.role == "result" and owner.origin is None and not owner.provenance.where
 
 
 def is_intermediate(owner: Owner, cause: Cause) -> bool:
-    """It was made on the way to what the user wrote, and is not to be seen."""
+    """True for an intermediate tensor of the user's expression."""
     origin = owner.origin.provenance if owner.origin is not None else None
     return origin is not None and (origin.expression, origin.where) == (
         cause.provenance.expression,
@@ -99,11 +107,12 @@ def line(head: str, provenance: Provenance) -> Line:
 
 
 class EvidenceTrace:
-    """How facts came to where they disagree.
+    """Paths of the evidence to the operation where it conflicts.
 
-    givers     the tensors that were given them, or the sizes they were computed from
-    between    the operations that they came through
-    computed   the arithmetic that made one size of others
+    sources      tensors with explicit sizes, including those of computed sizes
+    operations   operations that propagated the evidence
+    computed     equations that computed sizes
+    paths        operations of each path that no earlier path contains
     """
 
     def __init__(self, mismatch: Mismatch, causes: list[Relation]) -> None:
@@ -118,7 +127,7 @@ class EvidenceTrace:
         for cell, evidence in zip(mismatch.cells, mismatch.evidence, strict=True):
             if evidence is not None:
                 owners = [owner for cause in causes for owner in cause.operands if has_evidence(owner, evidence)]
-                if same_owner:  # both facts are about one tensor, and one of them may have come around
+                if same_owner:  # both sizes come from one tensor, one of them possibly over a cycle
                     owners = [owner for owner in owners if owner is not evidence.owner] or owners
                 self.follow(cell, evidence, owners, causes, MAX_DEPTH)
         if len({cell.unit for cell in mismatch.cells} - {None}) > 1:
@@ -126,7 +135,7 @@ class EvidenceTrace:
                 self.trace_unit(cell)
 
     def trace_unit(self, cell: Dim) -> None:
-        """Keep who gave a unit to an axis that was not given it, and what the unit came through."""
+        """Records the source of a propagated unit, and the operations that propagated it."""
         source = unit_source(cell)
         if source is not None and source[1]:
             evidence, laws = source
@@ -143,7 +152,7 @@ class EvidenceTrace:
                 self.sources.setdefault(evidence.owner)
 
     def follow(self, cell: Dim, evidence: Evidence, owners: list[Owner], avoid: Sequence[Relation], depth: int) -> None:
-        """Keep what a fact came through; where it was computed, what it was computed from as well."""
+        """Records the path of evidence, and recursively of the sizes it was computed from."""
         if evidence.owner is not None:
             self.sources.setdefault(evidence.owner)
         path: list[Cause] = list(path_to_evidence(cell, evidence, owners, avoid) or ())
@@ -163,12 +172,12 @@ class EvidenceTrace:
 
     @property
     def farthest(self) -> list[Cause]:
-        """The operation that is farthest away, in all its parts."""
+        """All operations of the farthest expression."""
         expressions = [c.provenance.expression for c in self.operations]
         return [c for c, expression in zip(self.operations, expressions, strict=True) if expression == expressions[-1]]
 
     def lines(self, shown: Sequence[Provenance]) -> list[Line]:
-        """The operations that are not written out in those that are known, and the arithmetic."""
+        """Lines for operations not contained in the expressions already shown, and for equations."""
         operation_lines: dict[Line, None] = {}
         for path in self.paths:
             steps = [line("via", c.provenance) for c in path if not is_within(c.provenance, shown)]
@@ -180,7 +189,7 @@ class EvidenceTrace:
 
 
 def is_within(part: Provenance, containers: Sequence[Provenance]) -> bool:
-    """The expression is written out in another one."""
+    """True if the expression is part of a shown expression."""
     return any(part.where == container.where and part.expression in container.expression for container in containers)
 
 
@@ -194,7 +203,7 @@ def usual_fix(cause: Cause | None) -> str:
 
 
 def align(lines: list[Line]) -> list[str]:
-    """Three columns."""
+    """Aligns lines in three columns."""
     first = max((len(a) for a, _, _ in lines), default=0)
     second = max((len(b) for _, b, c in lines if c), default=0)
     return [f"  {a:<{first}}  {b:<{second}}  {c}".rstrip() for a, b, c in lines]

@@ -1,4 +1,4 @@
-"""All or nothing: an attempt to learn something, and the attempt to learn everything that connected tensors lack."""
+"""Transactions over shapes, and finishing the inference of connected tensors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def transaction(cause: Cause | None, action: Callable[[Trail], T]) -> T:
-    """Do something that may find a contradiction; then nothing has changed, and the user is told in their own words."""
+    """Runs an action; a contradiction is rolled back and raised as a ShapeError."""
     trail = Trail(cause)
     try:
         return action(trail)
@@ -37,7 +37,7 @@ def transaction(cause: Cause | None, action: Callable[[Trail], T]) -> T:
 
 
 def finish_all(start: Iterable[Owner]) -> None:
-    """Decides everything that is open about some shapes, their ancestors, and what is connected to these."""
+    """Decides all unknowns of the shapes, their ancestors, and the tensors connected to these."""
     ancestors = unfinished(start)
     if not ancestors:
         return
@@ -50,7 +50,7 @@ def finish_all(start: Iterable[Owner]) -> None:
 
 
 def unfinished(start: Iterable[Owner]) -> list[Owner]:
-    """Shapes that were never finished, and the operands, direct and indirect, of which that is true; operands first."""
+    """Unfinished shapes among `start` and their direct and indirect operands, operands first."""
     shapes: dict[Owner, None] = {}
     todo = list(start)
     while todo:
@@ -63,14 +63,14 @@ def unfinished(start: Iterable[Owner]) -> list[Owner]:
 
 
 def mark_finished(shape: Owner) -> None:
-    """Marks a solved shape as finished, and drops what led to its sizes."""
+    """Marks a solved shape as finished, and releases its variables and union-find links."""
     shape.is_finished = True
     batch, input, output = map(compact, shape.rows)
     shape.rows = batch, input, output
 
 
 def decide_connected(start: Iterable[Owner]) -> None:
-    """Decides everything that is open about some shapes and those connected to them by what is open."""
+    """Decides all unknowns of the shapes and of the tensors connected to them by unknowns."""
     shapes, relations = connected(start)
     rows = [row for relation in relations for row in named_rows(relation)]
     leaves = [shape for shape in shapes if shape.origin is None]
@@ -95,15 +95,15 @@ def decide_connected(start: Iterable[Owner]) -> None:
 
 
 def named_rows(relation: Relation) -> list[Row]:
-    """What the names of an operation stand for, as rows to decide."""
-    if not relation.logic.equal:  # nothing has a name but rows of the result
+    """Rows and axes bound to the names of an operation, as rows to decide."""
+    if not relation.logic.equal:  # only rows of the result have names
         return []
     cells = (*relation.labels.values(), *(capture.cell for capture in relation.captures))
     return [*relation.row_vars.values(), Row((), None, cells)]
 
 
 def connected(start: Iterable[Owner]) -> tuple[list[Owner], list[Relation]]:
-    """Shapes and operations that are reached without passing through a shape that is solved; those of `start` first."""
+    """Shapes and operations reachable from `start` without passing through solved shapes, in breadth-first order."""
     shapes = [shape for shape in dict.fromkeys(start) if not shape.is_solved]
     seen = set(shapes)
     relations: dict[Relation, None] = {}
@@ -120,12 +120,12 @@ def connected(start: Iterable[Owner]) -> tuple[list[Owner], list[Relation]]:
 
 
 def compact(row: Row) -> Row:
-    """A solved row without the variables and cells that led to it."""
+    """Copies a solved row without row variables and union-find links."""
     resolved = resolve(row)
     if not resolved.lead and not resolved.trail:
         return EMPTY
     if row.var is not None and row.var.value is resolved and not any(axis.link for axis in resolved.axes):
-        return resolved  # shared with the other rows that are this variable
+        return resolved  # shared by all rows of this variable
     settled = Row(tuple(map(find, resolved.lead)), None, tuple(map(find, resolved.trail)))
     if row.var is not None and not row.lead and not row.trail:
         row.var.value = settled
@@ -133,7 +133,7 @@ def compact(row: Row) -> Row:
 
 
 def check_cells(shape: Owner) -> None:
-    """Refuse what no memory holds."""
+    """Rejects tensors larger than any memory."""
     axes = tuple(find(axis) for row in shape.rows for axis in resolve(row).axes)
     sizes = [axis.size or 0 for axis in axes]
     if 0 not in sizes and prod(sizes) > MAX_CELLS:

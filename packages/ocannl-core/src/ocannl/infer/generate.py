@@ -1,4 +1,4 @@
-"""What one operation says about the shapes of its tensors: logic -> constraints between cells."""
+"""Constraint generation: the logic of an operation -> constraints between the axes and rows of its tensors."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ Rows = tuple[Row, Row, Row]
 
 
 def emit(trail: Trail, relation: Relation, result: Owner | None, make_result: Callable[[Rows], Owner]) -> Owner:
-    """Emits all an operation says.
+    """Emits the constraints of an operation, and returns its result.
 
-    A result that does not exist yet is made of the rows that the spec gives it; where these stand for rows that are
-    stretched, it is exactly their broadcast. A result that exists bounds its operands: they are stretched to it.
+    A new result consists of the rows of the spec, with row variables of stretched rows bound to the broadcast of the
+    operands. An existing result bounds its operands, which are stretched to it.
     """
     logic, operands = relation.logic, relation.operands
     if logic.needs_axes:
@@ -46,7 +46,7 @@ def emit(trail: Trail, relation: Relation, result: Owner | None, make_result: Ca
                 trail.set(operand, "must_be_known", True)
         for slot, _, meets, _ in (*logic.equal, *logic.stretch):
             if meets:
-                require_known(trail, operands[slot // 3].rows[slot % 3])
+                mark_required(trail, operands[slot // 3].rows[slot % 3])
     for slot, row, _, _ in logic.equal:
         match_row(trail, relation, row, operands[slot // 3].rows[slot % 3], slot)
     is_new = result is None
@@ -68,7 +68,7 @@ def emit(trail: Trail, relation: Relation, result: Owner | None, make_result: Ca
 
 
 def broadcast_operands(trail: Trail, relation: Relation) -> None:
-    """Row variables that stand for nothing but rows of operands that are stretched are the broadcast of these."""
+    """Binds row variables of stretched operand rows to the broadcast of these rows."""
     stretched: dict[str, list[tuple[Row, int]]] = {}
     for slot, row, _, inner in relation.logic.stretch:
         if row.var is not None and not inner:
@@ -79,7 +79,7 @@ def broadcast_operands(trail: Trail, relation: Relation) -> None:
 
 
 def variable_part(trail: Trail, relation: Relation, row: RowSpec, actual: Row, slot: int) -> Row:
-    """The axes of an actual row that a row variable stands for; those written beside the variable are matched."""
+    """Returns the part of an actual row bound to the row variable, and matches the axes written beside it."""
     if not row.axes:
         return actual
     lead = tuple([new_axis(trail, relation, axis, False) for axis in row.lead])
@@ -89,8 +89,8 @@ def variable_part(trail: Trail, relation: Relation, row: RowSpec, actual: Row, s
     return middle
 
 
-def require_known(trail: Trail, row: Row) -> None:
-    """Operands meet along this row: whatever its axes come from must be told them."""
+def mark_required(trail: Trail, row: Row) -> None:
+    """Marks a row along which operands meet: parameters its axes come from need inferred sizes."""
     row = resolve(row)
     if row.var is not None and not row.var.must_be_known:
         trail.set(row.var, "must_be_known", True)
@@ -103,7 +103,7 @@ def require_known(trail: Trail, row: Row) -> None:
 
 
 def match_row(trail: Trail, relation: Relation, row: RowSpec, actual: Row, slot: int) -> None:
-    """The actual row is what the spec says; names that appear for the first time come to mean its axes."""
+    """Matches an actual row with its spec; names that occur for the first time are bound to its axes."""
     actual = resolve(actual)
     front, back = len(row.lead), len(row.trail)
     is_first = row.var is not None and row.var not in relation.row_vars
@@ -125,7 +125,7 @@ def match_row(trail: Trail, relation: Relation, row: RowSpec, actual: Row, slot:
 
 
 def new_row(trail: Trail, relation: Relation, row: RowSpec, fresh: bool = False) -> Row:
-    """The row that the spec says; `fresh` if it is that of a result which the operation makes."""
+    """Creates the row of a spec; `fresh` for a row of a new result."""
     middle = None
     if row.var is not None:
         middle = relation.row_vars.get(row.var)
@@ -140,7 +140,7 @@ def new_row(trail: Trail, relation: Relation, row: RowSpec, fresh: bool = False)
 
 
 def constrain_row_product(trail: Trail, relation: Relation, name: str) -> None:
-    """The number that was given for a row variable is the product of its sizes."""
+    """Constrains the product of a row variable's sizes to the number passed for its name."""
     size = relation.sizes[name]
     keyword = name.removeprefix("...")
     total = Dim(size, None, Evidence(text=f"`{keyword}`, given as {keyword}={size},"))
@@ -151,7 +151,7 @@ def constrain_row_product(trail: Trail, relation: Relation, name: str) -> None:
 
 
 def match_axis(trail: Trail, relation: Relation, axis: AxisSpec, cell: Dim) -> None:
-    """The axis of the tensor is what the spec says."""
+    """Matches an axis of a tensor with its spec."""
     match axis:
         case Label(name):
             bound = relation.labels.get(name)
@@ -165,7 +165,7 @@ def match_axis(trail: Trail, relation: Relation, axis: AxisSpec, cell: Dim) -> N
 
 
 def new_axis(trail: Trail, relation: Relation, axis: AxisSpec, fresh: bool) -> Dim:
-    """The axis that the spec says; that of a new result has no cells beyond those that are written."""
+    """Creates the axis of a spec; an axis of a new result ends at the last cell written."""
     match axis:
         case Label(name): return label_axis(trail, relation, name)
         case Fixed(index) if fresh:
@@ -182,12 +182,12 @@ def new_axis(trail: Trail, relation: Relation, axis: AxisSpec, fresh: bool) -> D
 
 
 def label_axis(trail: Trail, relation: Relation, name: str) -> Dim:
-    """The axis that a name stands for."""
+    """Axis bound to a name."""
     return relation.labels.get(name) or name_axis(trail, relation, name, Dim())
 
 
 def name_axis(trail: Trail, relation: Relation, name: str, cell: Dim) -> Dim:
-    """From now on the name stands for this axis; its size may have been given."""
+    """Binds a name to an axis, and sets the size passed for the name, if any."""
     relation.labels[name] = cell
     if name in relation.sizes:
         size = relation.sizes[name]
@@ -195,7 +195,10 @@ def name_axis(trail: Trail, relation: Relation, name: str, cell: Dim) -> Dim:
     return cell
 
 
-def add_size_equation(trail: Trail, relation: Relation, axis: Window | Concat | Merged, cell: Dim, written: str = "") -> None:
+def add_size_equation(
+    trail: Trail, relation: Relation, axis: Window | Concat | Merged, cell: Dim, written: str = ""
+) -> None:
+    """Adds the size equation of a compound axis; `written` overrides its text."""
     text = written or print_axis(axis) if relation.logic.name == "einsum" else relation.provenance.expression
     match axis:
         case Window(stride, over, padding, offset, dilation, kernel):
@@ -208,15 +211,16 @@ def add_size_equation(trail: Trail, relation: Relation, axis: Window | Concat | 
             named = tuple(label_axis(trail, relation, part.name) for part in parts if isinstance(part, Label))
             constant = sum(part for part in parts if isinstance(part, int))
             unused, is_deferred = unused_parts(relation, axis), not relation.captured.isdisjoint(axis_labels(axis))
-            attach(trail, Sum(cell, named, constant=constant, unused=unused, is_deferred=is_deferred, text=text, cause=relation))
+            attach(trail, Sum(
+                cell, named, constant=constant, unused=unused, is_deferred=is_deferred, text=text, cause=relation,
+            ))  # fmt: skip
         case Merged(parts):
             cells = tuple(label_axis(trail, relation, part.name) for part in parts)
             attach(trail, Product(cell, cells, text=text, cause=relation))
 
 
 def unused_parts(relation: Relation, axis: Concat) -> tuple[Dim, ...]:
-    """The parts of a concatenation that the spec mentions nowhere else."""
-    occurrences = Counter(
-        name for shape in relation.logic.spec.shapes for _, row in shape.rows for a in row.axes for name in axis_labels(a)
-    )
+    """Parts of a concatenation that occur nowhere else in the spec."""
+    rows = [row for shape in relation.logic.spec.shapes for _, row in shape.rows]
+    occurrences = Counter(name for row in rows for axis_spec in row.axes for name in axis_labels(axis_spec))
     return tuple(relation.labels[name] for name in axis_labels(axis) if occurrences[name] == 1)

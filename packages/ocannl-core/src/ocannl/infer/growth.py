@@ -1,4 +1,4 @@
-"""By how many axes the rows of leaves grow to be as long as their uses."""
+"""Number of axes each leaf row gains to match its uses: a fixpoint over row inequalities."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ NO_LIMIT = 1 << 30
 
 
 def open_inequalities(var: RowVar) -> Iterator[tuple[Row, Row]]:
-    """The inequalities that a variable takes part in, with a row of another variable or of none."""
+    """Undecided inequalities of a variable with rows that do not contain it."""
     for constraint in var.watchers or ():
         if isinstance(constraint, Order) and (res := constraint.res) is not None and res.var is not constraint.opnd.var:
             yield res, constraint.opnd
 
 
 def below(var: RowVar) -> Iterator[tuple[Row, Row]]:
-    """Rows that fit under rows of this variable, as far as that is undecided."""
+    """Undecided inequalities `res <= opnd` with the variable in `opnd`."""
     return (pair for pair in open_inequalities(var) if pair[1].var is var)
 
 
 def above(var: RowVar) -> Iterator[tuple[Row, Row]]:
-    """Rows that rows of this variable fit under."""
+    """Undecided inequalities `res <= opnd` with the variable in `res`."""
     return (pair for pair in open_inequalities(var) if pair[0].var is var)
 
 
 def undecided_equals(var: RowVar) -> Iterator[tuple[Row, Row]]:
-    """Rows of this variable, with what they equal as far as that is undecided."""
+    """Undecided equalities of a variable, with the variable in the first row."""
     for equal in var.watchers or ():
         if isinstance(equal, Equal) and equal.a is not None and equal.a.var is not equal.b.var:
             yield (equal.a, equal.b) if equal.a.var is var else (equal.b, equal.a)
 
 
 class Growth:
-    """By how many axes the rows of leaves are to grow.
+    """Growth of leaf rows, in axes.
 
-    cap       the largest number of axes that uses whose rows are closed leave to a variable
-    want      what the uses of a variable have that it does not have yet
-    forced    what a row has to grow by, since a leaf grows that it equals, or under which it fits
+    cap       upper bound from uses with closed rows
+    wanted    axes that the uses of a variable have and the variable lacks
+    forced    axes a row gains because a leaf grows that it equals or fits under
 
-    Where the growth of a leaf makes its own uses grow, `want` has no end; such a leaf, if it is `stuck`, does not grow.
+    If the growth of a leaf lengthens its own uses, `wanted` diverges; such leaves are `stuck` and do not grow.
     """
 
     def __init__(self, row_vars: Iterable[RowVar], stuck: Set[RowVar] = frozenset()) -> None:
@@ -83,23 +83,23 @@ class Growth:
                     todo.append(opnd.var)
 
     def of(self, var: RowVar) -> int:
-        """The growth of a leaf."""
+        """Growth of a leaf row."""
         if var in self.stuck:
             return 0
         return min(max(self.wanted.get(var, 0), self.forced.get(var, 0)), self.cap.get(var, NO_LIMIT))
 
     def raise_wanted(self, res: Row, opnd: Row, gained: int) -> None:
-        """The operand, or the equal, would like to have what the result has."""
+        """Raises `wanted` of the operand (or equal row) to the rank of the result."""
         if opnd.var is not None:
             self.raise_to(self.wanted, opnd.var, gained + res.count - opnd.count)
 
     def raise_forced(self, res: Row, opnd: Row, grown: int) -> None:
-        """The result, or the equal, must have what the operand has."""
+        """Raises `forced` of the result (or equal row) to the rank of the operand."""
         if res.var is not None:
             self.raise_to(self.forced, res.var, grown + opnd.count - res.count)
 
     def raise_to(self, bounds: dict[RowVar, int], var: RowVar, axes: int) -> None:
         old = bounds.get(var, 0)
-        if old < axes and old <= 2 * MAX_AXES:  # so that all that has no end is longer than a row may be
+        if old < axes and old <= 2 * MAX_AXES:  # a divergent bound stops above MAX_AXES
             bounds[var] = axes
             self.todo.append(var)

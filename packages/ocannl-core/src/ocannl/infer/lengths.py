@@ -1,7 +1,7 @@
-"""Why a row has so many axes: the nearest row that was given, or written out in a spec, and the operations between.
+"""Rank provenance: the nearest row that is explicit or closed in a spec, and the operations that propagated its rank.
 
-Nothing is recorded for this either. Rows that a spec calls by one name have equally many axes beside those written
-there, unless one is stretched to the other; so the way leads from row to row through names, where the numbers agree.
+No derivation is recorded. Rows with the same row variable in a spec have equally many axes beside the written ones,
+unless one is stretched to the other; so the search goes from row to row through shared variables with equal counts.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from ocannl.infer.spec import KINDS, RowSpec
 from ocannl.infer.terms import Cause, Owner, resolve
 
 TensorRow = tuple[Owner, int]
-"""A row of a tensor: of which kind."""
+"""Row of a tensor, by the index of its kind."""
 
 
 class RankOrigin(NamedTuple):
-    """What told the number of axes of a row.
+    """Origin of the rank of a row.
 
-    giver    the tensor that was given such a row, and its kind; none where a spec has the axes written out
-    way      the operations from there
+    source   explicit row, or None for a closed row of a spec
+    path     operations from the source
     """
 
     source: TensorRow | None
@@ -29,7 +29,7 @@ class RankOrigin(NamedTuple):
 
 
 def rank_origin(owner: Owner, row: int) -> RankOrigin | None:
-    """None where nothing connected to the tensor tells."""
+    """Breadth-first search for the origin of the rank; None if no connected row determines the rank."""
     before: dict[TensorRow, tuple[TensorRow, Relation] | None] = {(owner, row): None}
     todo = list(before)
     for tensor_row in todo:
@@ -62,7 +62,7 @@ def path_from(before: dict[TensorRow, tuple[TensorRow, Relation] | None], tensor
 
 
 def operations(owner: Owner) -> Iterator[Relation]:
-    """The operation that made a tensor, and those that told something about it, as far as they still exist."""
+    """Operation that computes a tensor, and the live operations that constrained it."""
     causes: list[Cause | None] = [owner.origin, *owner.relations, *(use() for use in owner.uses)]
     return (cause for cause in causes if isinstance(cause, Relation))
 

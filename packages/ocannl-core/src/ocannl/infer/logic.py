@@ -1,8 +1,8 @@
-"""How the axes of one operation's tensors belong together, as data.
+"""Logic of an operation: the relation between the axes of its tensors, as data.
 
-A logic is a spec, and for every row of an operand whether it *equals* what the spec says, or may be *stretched* to it
-by broadcasting; the rows of the result equal it. It is read twice: as an order, to infer sizes (`generate`), and as an
-equivalence, to find out which axes share a loop (`project`).
+A logic is a spec, with a flag per operand row: the row either *equals* the row of the spec or may be *stretched* to it
+by broadcasting; rows of the result are equal. Logics have two interpretations: as an order, for size inference
+(`generate`), and as an equivalence, for loop identities (`project`).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ STRETCHED: Stretch = (True, True, True)
 
 
 class RowUse(NamedTuple):
-    """What the spec says about one row: of operand `slot // 3`, or of the result when that is one more than the last.
+    """Use of a row in a spec, by slot: row `slot % 3` of operand `slot // 3`, or of the result after the last operand.
 
-    meets    operands meet along this row: it matters to the operation how many axes there are
-    inner    the row of another operand, not of the result, is what it may be stretched to
+    meets    operands meet along this row, so that the operation needs its axes
+    inner    the row may be stretched to a row of another operand instead of the result
     """
 
     slot: int
@@ -37,12 +37,11 @@ class RowUse(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Logic:
-    """`stretched[n]` tells which rows of operand `n` may be stretched, in the order batch, input, output.
+    """Spec with broadcasting flags.
 
-    `unsized` are the names of labels and row variables whose size follows from no operand.
-
-    With `asks`, axes mean something to the operation: a parameter of which nothing tells them is an error, where it
-    might else be a number.
+    stretched    for each operand, whether its batch, input and output row may be stretched
+    needs_axes   unconstrained parameters are an error; otherwise they default to scalars
+    unsized      labels and row variables that no operand sizes
     """
 
     name: str
@@ -89,7 +88,7 @@ ALL_ROWS = ShapeSpec(*(RowSpec(var=ellipsis_var(kind)) for kind in ("batch", "in
 
 @cache
 def pointwise(operands: int) -> Logic:
-    """Cell by cell; every row of every operand may be stretched."""
+    """Elementwise logic: every row of every operand may be stretched."""
     return Logic("pointwise", Spec((ALL_ROWS,) * operands, ALL_ROWS), (STRETCHED,) * operands, needs_axes=False)
 
 
@@ -105,18 +104,18 @@ COMPOSE_ACCUMULATE = Logic(
     parse("..b..|..k..->..o..; ..b..|..i..->..k..; ..b..|..i..->..o.. => ..b..|..i..->..o.."),
     ((True, False, True), STRETCHED, STRETCHED),
 )
-"""Tensor multiplication, and a third operand that is added to it."""
+"""Tensor multiplication with a third operand that is added."""
 
 TRANSPOSE = Logic("transpose", parse("..b..|..i..->..o.. => ..b..|..o..->..i.."), (STRETCHED,), needs_axes=False)
-"""Input and output rows change places."""
+"""Swaps input and output rows."""
 
 
 def einsum(spec: Spec) -> Logic:
-    """What the user wrote: nothing is stretched."""
+    """Logic of a user-written spec: no row is stretched."""
     return Logic("einsum", spec, (EQUAL,) * len(spec.operands))
 
 
 def slice_batch(index: int | Sym) -> Logic:
-    """The leftmost batch axis at one index, which may be a symbol that is told at run time."""
+    """Slice of the leftmost batch axis at one index, a number or a symbol bound at run time."""
     sliced = ShapeSpec(RowSpec((Fixed(index),), ALL_ROWS.batch.var), ALL_ROWS.input, ALL_ROWS.output)
     return Logic("slice", Spec((sliced,), ALL_ROWS), (EQUAL,), needs_axes=False)

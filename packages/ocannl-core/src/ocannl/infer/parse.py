@@ -1,4 +1,4 @@
-"""Text of a generalized einsum spec -> `Spec`: a scanner and a recursive descent without recursion.
+"""Scanner and recursive-descent parser (the grammar is not recursive): text of a generalized einsum spec -> `Spec`.
 
     spec     shape { ";" shape } "=>" shape
     shape    [ row "|" ] [ row "->" ] row                  a row may be empty
@@ -15,15 +15,15 @@
     part     NAME | INT                                    a number is a size
     group    "(" NAME { [ "," ] NAME } ")"                 two or more names
 
-There are two ways to read letters. A spec that contains any of `, * + ^ & <`, or an `=` that is not part of `=>`, is in
-*multi-character* mode: names are whole words, and commas separate axes. In any other spec every letter, every `_` and
-every run of digits is an axis of its own; blanks say nothing. Names of row variables are whole words in both modes.
+The scanner has two modes. A spec that contains any of `, * + ^ & <`, or an `=` that is not part of `=>`, is scanned in
+*multi-character* mode: names are identifiers, and commas separate axes. In *single-character* mode every letter, every
+`_` and every run of digits is a separate axis; blanks are ignored. Names of row variables are always identifiers.
 
-Parentheses choose no mode. Inside them blanks or commas separate names. One word alone could merge nothing, so it is
-read letter by letter: `(ab)` is `(a b)` in both modes. Words of several letters next to others, `(rows cols)`, are
-refused in single-character mode, where nothing outside the parentheses could refer to them.
+Parentheses do not select a mode. Inside parentheses blanks or commas separate names. A single word is split into
+letters: `(ab)` is `(a b)` in both modes. Several words with more than one letter, `(rows cols)`, are rejected in
+single-character mode, where names outside the parentheses could not refer to them.
 
-A name is a label, a row variable or a coefficient, and the same of these throughout a spec.
+A name is a label, a row variable or a coefficient, consistently throughout a spec.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ from ocannl.infer.spec import (
 )
 
 MAX_CHARACTERS = 10_000
-MAX_DIGITS = 18  # what surely fits a 64-bit index
+MAX_DIGITS = 18  # always fits a 64-bit index
 
 
 def parse(text: str) -> Spec:
-    """The spec that `text` of the form `operand; operand => result` says.
+    """Parses `text` of the form `operand; operand => result`.
 
     Raises: EinsumSyntaxError, with a caret under the mistake.
     """
@@ -64,7 +64,7 @@ def parse(text: str) -> Spec:
 
 
 def parse_shape(text: str) -> ShapeSpec:
-    """The shape that `text` of the form `batch | input -> output` says; a number (`Fixed`) is the size of an axis.
+    """Parses `text` of the form `batch | input -> output`; a number (`Fixed`) is the size of an axis.
 
     Raises: EinsumSyntaxError, with a caret under the mistake.
     """
@@ -90,12 +90,12 @@ def _checked(text: object) -> str:
 
 
 def _refuse(reason: str, text: str, at: int, fix: str = "") -> NoReturn:
-    """Raises with the text on one line, each tab, line end or unprintable character a blank, and a caret under `at`."""
-    shown = f"{reason}\n  {one_line(text)}\n  {' ' * at}^"
+    """Raises an error with the text on one line, unprintable characters replaced by blanks, and a caret under `at`."""
+    shown = f"{reason}\n  {printable(text)}\n  {' ' * at}^"
     raise EinsumSyntaxError(f"{shown}\n  fix  {fix}" if fix else shown)
 
 
-def one_line(text: str) -> str:
+def printable(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text)
 
 
@@ -169,7 +169,7 @@ def _refuse_character(text: str, at: int) -> NoReturn:
 # --- parser ----------------------------------------------------------------------------------
 
 PADDINGS = {"=": Padding.SAME, "<": Padding.VALID}
-MARK_USAGE = {  # of marks found where no axis ends that they could continue
+MARK_USAGE = {  # usage of marks that follow no axis
     ",": "one comma follows an axis or a row variable",
     "*": "it joins a coefficient and a name, as in `2*o`",
     "+": "it joins the terms of a window in this order: `stride*over + offset + dilation*kernel`",
@@ -180,11 +180,11 @@ MARK_USAGE = {  # of marks found where no axis ends that they could continue
 
 
 class _Reader:
-    """A position in the tokens of one text, and what each name was used as so far."""
+    """Parser state: position in the tokens, and the role of each name used so far."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.trigger = MULTI_CHARACTER.search(text)  # of multi-character mode
+        self.trigger = MULTI_CHARACTER.search(text)  # selects multi-character mode
         self.tokens = _scan(text, MULTI_TOKENS if self.trigger else SINGLE_TOKENS)
         self.position = 0
         self.uses: dict[str, str] = {}
@@ -201,7 +201,7 @@ class _Reader:
         return self.tokens[self.position - 1]
 
     def accept(self, *marks: str) -> str:
-        """The mark that stands here, passed over; or nothing."""
+        """Consumes and returns the current token if it is one of the marks, else returns an empty string."""
         return self.next().text if self.token.text in marks else ""
 
     def followed_by(self, *marks: str) -> bool:
@@ -241,7 +241,7 @@ class _Reader:
         return ShapeSpec(**rows, output=self.row("output"))
 
     def marks_of_shape(self) -> list[str]:
-        """Which of `|` and `->` are ahead in this shape; what `...` means depends on it."""
+        """Looks ahead for `|` and `->` in this shape; the meaning of `...` depends on them."""
         marks: list[str] = []
         at = self.position
         while (token := self.tokens[at]).kind != "end" and token.text not in (";", "=>"):

@@ -1,9 +1,8 @@
-"""Which axes of an operation's tensors share a loop: logic and solved shapes -> projections.
+"""Projections: maps the axes of an operation's tensors to loops, from its logic and the solved shapes.
 
-Sizes are global, identities are local: the loops of an operation say nothing about those of another, even if they are
-the same, and a tensor that occurs twice in it has two independent occurrences. An operand that was stretched stands
-still where the result moves on. Axes of size 1 need no loop. A concatenation is one box of iterations for each of its
-parts.
+Sizes are global, loop identities are local to an operation: a tensor that occurs twice has two independent index
+expressions. A broadcast axis has a constant index. Axes of size 1 need no loop. A concatenation has one iteration
+domain (box) per part.
 """
 
 from __future__ import annotations
@@ -38,14 +37,14 @@ from ocannl.ir.projections import Indices, Projection, Projections
 
 RowAxis = tuple[str, int]
 AxisIndex = AxisSpec | RowAxis | None
-"""What moves along an axis of a tensor: an axis of the spec, the n-th axis of a row variable, or nothing."""
+"""Index of a tensor axis: an axis of the spec, the n-th axis of a row variable, or None for a constant index."""
 
 ZERO = Affine()
 MEMORY_ORDER = (0, 2, 1)  # of batch, input, output
 
 
 def project(logic: Logic, operands: Sequence[Owner], result: Owner, *, sizes: Mapping[str, int] = {}) -> Projections:
-    """How the operation walks its tensors; finishes the inference of their shapes."""
+    """Index expressions of all tensors of an operation; finishes the inference of their shapes."""
     finish_all((*operands, result))
     origin = result.origin
     if isinstance(origin, Relation) and origin.operands == tuple(operands) and origin.logic == logic:
@@ -54,9 +53,9 @@ def project(logic: Logic, operands: Sequence[Owner], result: Owner, *, sizes: Ma
 
 
 def project_inferred(relation: Relation) -> Projections:
-    """The same, of an operation that has told all it says before."""
+    """Projections of an operation whose constraints have been emitted."""
     finish_all(relation.owners)
-    if not relation.logic.equal:  # nothing has a name but rows of the result
+    if not relation.logic.equal:  # only rows of the result have names
         return projections(relation)
     assert relation.result is not None
     return _project_anew(relation.logic, relation.operands, relation.result, relation.sizes)
@@ -69,14 +68,14 @@ def _project_anew(logic: Logic, operands: Sequence[Owner], result: Owner, sizes:
         emit(trail, relation, result, lambda rows: result)
         decide(trail, Undecided((), [Row((), None, tuple(relation.labels.values())), *relation.row_vars.values()]))
         projected = projections(relation)
-        trail.undo()  # it said nothing that was not known
+        trail.undo()  # all shapes were solved before
         return projected
 
     return transaction(relation, action)
 
 
 def projections(relation: Relation) -> Projections:
-    """The boxes of an operation whose names all have sizes."""
+    """Projections of an operation whose names are all sized."""
     labels = tuple([(name, size_of(cell)) for name, cell in relation.labels.items()])
     rows = tuple([(name, sizes_of(row)) for name, row in relation.row_vars.items()])
     tensors = tuple([owner.extents for owner in relation.owners])
@@ -91,7 +90,7 @@ def boxes(
     rows: tuple[tuple[str, Sizes], ...],
     tensors: tuple[Extents, ...],
 ) -> Projections:
-    """Of all operations of a logic on tensors of these extents."""
+    """Projections shared by all operations of a logic on tensors of these extents (memoized)."""
     spec = logic.spec
     sizes: dict[str | RowAxis, int] = dict(labels)
     sizes.update(((name, n), size) for name, row in rows for n, size in enumerate(row))
@@ -120,20 +119,20 @@ def boxes(
 
 
 def write_out(row: RowSpec, count: int) -> list[AxisIndex]:
-    """The axes of a row, those of its variable too."""
+    """Axes of a row, with its variable expanded."""
     if row.var is None:
         return [*row.trail]
     return [*row.lead, *((row.var, n) for n in range(count)), *row.trail]
 
 
 def stretch(written: list[AxisIndex], extents: Sizes) -> list[AxisIndex]:
-    """What the axes of a stretched row meet, counted from the last; an axis of size 1 stands still."""
+    """Indices of a broadcast row, aligned from the last; axes of size 1 get a constant index."""
     met = written[len(written) - len(extents) :]
     return [None if extent == 1 else axis for axis, extent in zip(met, extents, strict=True)]
 
 
 def inactive_labels(spec: Spec, labels: Mapping[str, int]) -> list[frozenset[str]]:
-    """For every box, the labels that take no part in it: of labels that occur in one concatenation, all but one."""
+    """Inactive labels of each box: all but one label of each group of concatenated labels."""
     groups: list[dict[str, None]] = []
     for axis in (axis for shape in spec.shapes for _, row in shape.rows for axis in row.axes):
         if isinstance(axis, Concat):
@@ -150,14 +149,14 @@ def inactive_labels(spec: Spec, labels: Mapping[str, int]) -> list[frozenset[str
 
 
 class Box:
-    """One box of iterations: its loops, made when the first index mentions them.
+    """One iteration domain: loops are created when an index first needs them.
 
-    labels   sizes of what the spec names
-    given    numbers that were given for its coefficients
-    sizes    of labels and of the axes of row variables
-    off      labels that take no part
-    names    what the loops of all boxes of the operation are called
-    moves    what is known to move with a label or an axis of a row variable
+    labels         sizes of the labels of the spec
+    coefficients   values of named coefficients
+    sizes          sizes of labels and of the axes of row variables
+    inactive       labels that do not occur in this box
+    names          loop names used by all boxes of the operation
+    label_indices  indices of labels and axes of row variables created so far
     """
 
     def __init__(
@@ -179,7 +178,7 @@ class Box:
     def projection(
         self, result: tuple[list[AxisIndex], tuple[int, ...]], operands: list[tuple[list[AxisIndex], tuple[int, ...]]]
     ) -> Projection | None:
-        """None where nothing is written, or nothing is read."""
+        """Projection of the box, or None if it writes or reads no cell."""
         reads = [self.has_cells(moves) for moves, _ in operands]
         if not self.has_cells(result[0]) or (self.inactive and not any(reads)):
             return None
@@ -190,7 +189,7 @@ class Box:
         return Projection(tuple(self.loops), written, read)
 
     def has_cells(self, axes: list[AxisIndex]) -> bool:
-        """Whether a tensor has cells in this box."""
+        """True if the tensor has cells in this box."""
         for axis in axes if self.inactive else ():
             if isinstance(axis, Concat):
                 if self.inactive.issuperset(axis_labels(axis)):
@@ -247,7 +246,7 @@ class Box:
         return index
 
     def new_loop(self, stem: str, size: int) -> Affine:
-        """A new loop, with a name that no other of the operation has; none for a single step."""
+        """Creates a loop with a unique name; a constant index for a trip count of 1."""
         if size == 1:
             return ZERO
         name, n = stem, 1
@@ -260,7 +259,7 @@ class Box:
 
 
 def axis_name(axis: RowAxis) -> str:
-    """`b0` for an axis of the batch row's `...`, `v0` for one of `..v..`"""
+    """Loop name: `b0` for an axis of the batch row's `...`, `v0` for an axis of `..v..`."""
     var, n = axis
     return f"{var[3]}{n}" if var.startswith("...") else f"{var}{n}"
 

@@ -1,8 +1,8 @@
-"""Why a tensor has its sizes: for each axis, the fact that told its size and the operations it came through.
+"""Size provenance: for each axis of a tensor, the evidence of its size and the operations that propagated it.
 
-Nothing is recorded for this. A cell knows the fact that told its size; cells that must agree are one cell; so the way
-of a fact is the shortest path from the tensor that is asked about to the tensor that was given, through operations
-between tensors that have an axis with this fact.
+No derivation is recorded. Axes store their evidence, and equal axes share one cell, so the path of the evidence is the
+shortest path from the tensor to the tensor of the evidence, through operations between tensors that have an axis with
+this evidence.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from ocannl.infer.arithmetic import Product, Strided, Sum
 from ocannl.infer.lengths import operations, rank_origin
 from ocannl.infer.relation import Relation
 from ocannl.infer.spec import KINDS, Kind, Padding
-from ocannl.infer.terms import Dim, Evidence, Owner, find, resolve
+from ocannl.infer.terms import Dim, Evidence, Owner, Provenance, find, resolve
 from ocannl.infer.totals import CellCount
 
 MAX_DEPTH = 4
-"""So many computations in a row are followed."""
+"""Maximum length of a followed chain of equations."""
 
 MAX_SEARCHED_AXES = 100
-"""Among so many axes the uses of a stretched one are looked for."""
+"""Maximum number of axes searched for uses of a stretched axis."""
 
 MAX_END_OPERATIONS = 4
-"""So many operations are shown at either end of a long way."""
+"""Number of operations shown at either end of a long path."""
 
 
 class Reasons:
-    """Text when printed: for each axis of a tensor whose shape is known, what forced its size."""
+    """Printable explanation of a solved shape: for each axis, the origin of its size."""
 
     __slots__ = ("lines", "title")
 
@@ -52,7 +52,7 @@ class Reasons:
 
 
 def rank_reasons(owner: Owner, kind: Kind) -> Iterator[str]:
-    """Why a row that was not given has so many axes, where the reasons of its axes do not tell."""
+    """Explains the rank of an inferred row, unless the reasons of its axes imply it."""
     axes = [find(axis) for axis in resolve(owner.rows[KINDS.index(kind)]).axes]
     rank = None if kind in owner.explicit_kinds else rank_origin(owner, KINDS.index(kind))
     if rank is None:
@@ -65,12 +65,12 @@ def rank_reasons(owner: Owner, kind: Kind) -> Iterator[str]:
     yield f"  {kind} row {'is empty' if not axes else 'has 1 axis' if len(axes) == 1 else f'has {len(axes)} axes'}"
     if rank.source is not None:
         provenance = rank.source[0].provenance
-        yield f"    {KINDS[rank.source[1]]} row of {provenance.label} is given: {described(provenance.role, provenance.where)}"
+        yield f"    {KINDS[rank.source[1]]} row of {provenance.label} is given: {role_and_location(provenance)}"
     yield from (f"    {line}" for line in path_lines(rank.path[::-1], owner, kind))
 
 
 def implies_rank(evidence: Evidence | None, source: Owner | None, count: int) -> bool:
-    """Who told the size of an axis told the length of its row as well."""
+    """True if the source of an axis size also determines the rank of the row."""
     if evidence is None or evidence.decision:
         return False
     owner = evidence.owner
@@ -81,17 +81,17 @@ def implies_rank(evidence: Evidence | None, source: Owner | None, count: int) ->
 
 
 def size_reasons(axis: Dim, owner: Owner, kind: Kind) -> Iterator[str]:
-    """What told the size of an axis of a tensor, then the operations between, in the direction in which it went."""
+    """Explains the size of an axis: its evidence, then the operations that propagated it, in order of propagation."""
     evidence = axis.evidence
     if kind in owner.explicit_kinds:
-        yield f"given: {described(owner.provenance.role, owner.provenance.where)}"
+        yield f"given: {role_and_location(owner.provenance)}"
         return
     if evidence is None:
         return
     source = evidence.owner
     if source is not None and not evidence.decision:
-        provenance = source.provenance
-        yield f"{evidence.kind} axis {evidence.position} of {provenance.label} is given: {described(provenance.role, provenance.where)}"
+        axis_text = f"{evidence.kind} axis {evidence.position} of {source.provenance.label}"
+        yield f"{axis_text} is given: {role_and_location(source.provenance)}"
     elif (equation := equation_of(axis, evidence)) is not None:
         yield from equation_reasons(axis, equation, MAX_DEPTH)
     elif evidence.decision:
@@ -105,22 +105,21 @@ def size_reasons(axis: Dim, owner: Owner, kind: Kind) -> Iterator[str]:
 def path_to_evidence(
     axis: Dim, evidence: Evidence, start: Sequence[Owner], avoid: Sequence[Relation] = ()
 ) -> list[Relation] | None:
-    """The operations from some tensors to where the fact about an axis was told."""
+    """Operations from the start tensors to the source of the evidence of an axis."""
     if (source := evidence.owner) is not None:
         return [] if source in start else shortest_path(start, evidence, lambda owner, _: owner is source, avoid)
     equation = equation_of(axis, evidence)
-    return shortest_path(
-        start,
-        evidence,
-        lambda _, relation: (
-            relation is not None and (relation is equation.cause if equation else states_size(relation, axis, evidence))
-        ),
-        avoid,
-    )
+
+    def arrived(_: Owner, relation: Relation | None) -> bool:
+        if relation is None or equation is None:
+            return relation is not None and states_size(relation, axis, evidence)
+        return relation is equation.cause
+
+    return shortest_path(start, evidence, arrived, avoid)
 
 
 def equation_reasons(axis: Dim, equation: Strided | Sum | Product | CellCount, depth: int) -> Iterator[str]:
-    """The arithmetic that told a size, and below it what told the sizes that went in."""
+    """Explains a size computed by an equation, and recursively the sizes it is computed from."""
     yield f"{axis.evidence}: {formula(equation)}"
     for cell in dict.fromkeys(map(find, (equation.total, *parts_of(equation)))):
         evidence = cell.evidence
@@ -134,7 +133,7 @@ def equation_reasons(axis: Dim, equation: Strided | Sum | Product | CellCount, d
 
 
 def larger_uses(axis: Dim) -> list[tuple[Dim, Evidence]]:
-    """The larger axes that a stretched one is used as, with who told them: one for each size."""
+    """Larger uses of a stretched axis with their evidence, at most one per size."""
     uses: dict[int, tuple[Dim, Evidence]] = {}
     todo = [axis] if axis.size == 1 else []
     for cell in todo:
@@ -146,15 +145,15 @@ def larger_uses(axis: Dim) -> list[tuple[Dim, Evidence]]:
 
 
 def size_and_source(axis: Dim, evidence: Evidence) -> str:
-    """A size and who told it: output axis 1 of x is 3: data, mlp.py:30."""
+    """Size with its source: output axis 1 of x is 3: data, mlp.py:30."""
     if evidence.owner is None:
         return evidence_text(evidence, axis)
-    provenance = evidence.owner.provenance
-    return f"{evidence.kind} axis {evidence.position} of {provenance.label} is {size_of(axis)}: {described(provenance.role, provenance.where)}"
+    axis_text = f"{evidence.kind} axis {evidence.position} of {evidence.owner.provenance.label}"
+    return f"{axis_text} is {size_of(axis)}: {role_and_location(evidence.owner.provenance)}"
 
 
 def formula(equation: Strided | Sum | Product | CellCount) -> str:
-    """The arithmetic with numbers in it."""
+    """Equation with its sizes substituted."""
     if isinstance(equation, CellCount):
         return f"{find(equation.total).size} = {' * '.join(str(axis.size) for axis in equation.axes)}"
     if not isinstance(equation, Strided):
@@ -177,26 +176,26 @@ def parts_of(equation: Strided | Sum | Product | CellCount) -> Sequence[Dim]:
 
 
 def equation_of(axis: Dim, evidence: Evidence) -> Strided | Sum | Product | CellCount | None:
-    """The arithmetic that a fact speaks of."""
+    """Equation that computed a size, identified by the text of the evidence."""
     for equation in axis.size_equations or ():
-        is_given = isinstance(equation, CellCount) and equation.cause is None and find(equation.total) is axis
+        is_explicit = isinstance(equation, CellCount) and equation.cause is None and find(equation.total) is axis
         if (
             isinstance(equation, Strided | Sum | Product | CellCount)
             and equation.text in evidence.text
-            and not is_given
+            and not is_explicit
         ):
             return equation
     return None
 
 
 def states_size(operation: Relation, axis: Dim, evidence: Evidence) -> bool:
-    """The operation is where a size was given by name, captured or written."""
+    """True if the operation states the size: by name, by a capture or in its spec."""
     named = any(find(operation.labels[name]) is axis for name in operation.sizes if name in operation.labels)
     return named or any(find(c.cell) is axis for c in operation.captures) or str(operation.logic) in evidence.text
 
 
 def path_lines(path: list[Relation], owner: Owner, kind: Kind) -> Iterator[str]:
-    """A line for each operation; a leaf that may be stretched was made to fit its use."""
+    """One line per operation; marks the use that a stretchable leaf was fitted to."""
     last = len(path) - 1
     for n, operation in enumerate(reversed(path)):
         if n == MAX_END_OPERATIONS and last > 2 * MAX_END_OPERATIONS:
@@ -213,7 +212,7 @@ def is_stretched(operation: Relation, owner: Owner, row: int) -> bool:
 
 
 def unit_source(axis: Dim) -> tuple[Evidence, list[Strided | Sum]] | None:
-    """The axis that the unit of another was given with, and the arithmetic that it came through."""
+    """Evidence of the axis whose unit was propagated to `axis`, and the equations that propagated it."""
     before: dict[Dim, list[Strided | Sum]] = {axis: []}
     todo = [axis]
     for cell in todo:
@@ -228,7 +227,7 @@ def unit_source(axis: Dim) -> tuple[Evidence, list[Strided | Sum]] | None:
     return None
 
 
-# --- ways of facts --------------------------------------------------------------------------------------------------
+# --- paths of evidence ----------------------------------------------------------------------------------------------
 
 
 def shortest_path(
@@ -237,7 +236,7 @@ def shortest_path(
     arrived: Callable[[Owner, Relation | None], bool],
     avoid: Sequence[Relation] = (),
 ) -> list[Relation] | None:
-    """The operations from some tensors to where a fact was told, or none if that is not connected any more."""
+    """Breadth-first search for the operations from tensors to the source of evidence; None if no longer connected."""
     before: dict[Owner, tuple[Owner, Relation] | None] = dict.fromkeys(start)
     todo = list(before)
     for owner in todo:
@@ -278,6 +277,10 @@ def evidence_text(evidence: Evidence, axis: Dim) -> str:
 
 def size_of(axis: Dim) -> str:
     return f"{axis.unit} {axis.size}" if axis.unit else str(axis.size)
+
+
+def role_and_location(provenance: Provenance) -> str:
+    return described(provenance.role, provenance.where)
 
 
 def described(text: str, where: str) -> str:

@@ -1,8 +1,8 @@
-"""Rows of results: exactly the broadcast of the rows of the operands.
+"""Result rows: the exact broadcast of the operand rows.
 
-`broadcast.order` bounds a result from one side, by each operand alone. The least row within all bounds is what NumPy's
-broadcasting gives: as many axes as the longest row has, and of each position the one size that is not 1, or 1. Nothing
-but the operands decides it, so that no use of a result, here or elsewhere, changes its shape.
+`broadcast.order` bounds a result from one side, by each operand separately. The smallest row within all bounds is
+NumPy's broadcast: the rank of the longest row, and at each position the unique size other than 1, or 1. The operands
+alone determine a result, so that no use of a result changes its shape.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SURPLUS = "a result has no more axes than its operands give it"
 
 
 def broadcast_rows(trail: Trail, operands: Sequence[tuple[Row, int]]) -> Row:
-    """The row of a new result; operands are rows with the slots that errors name."""
+    """Row of a new result; operands are rows with their slots, for error messages."""
     rows = distinct_rows(row for row, _ in operands)
     if not rows:
         return EMPTY
@@ -36,7 +36,7 @@ def broadcast_rows(trail: Trail, operands: Sequence[tuple[Row, int]]) -> Row:
 
 
 def distinct_rows(rows: Iterable[Row]) -> list[Row]:
-    """Rows without those of no axes, each once."""
+    """Distinct nonempty rows."""
     kept: dict[tuple[object, ...], Row] = {}
     for row in map(resolve, rows):
         if row.var is not None or row.lead or row.trail:
@@ -45,14 +45,14 @@ def distinct_rows(rows: Iterable[Row]) -> list[Row]:
 
 
 def positions(rows: Sequence[Row]) -> list[list[Dim]]:
-    """The axes that meet at each position of the result of closed rows, the first position first."""
+    """Axes that meet at each position of the broadcast of closed rows, first position first."""
     axes = [row.axes for row in rows]
     longest = max(map(len, axes))
     return [[row[-n] for row in axes if len(row) >= n] for n in range(longest, 0, -1)]
 
 
 def broadcast_axis(trail: Trail, operands: Sequence[Dim]) -> Dim:
-    """The axis of a new result at a position where these meet."""
+    """Result axis at a position where the operand axes meet."""
     cells = list(dict.fromkeys(map(find, operands)))
     if len(cells) == 1:
         return cells[0]
@@ -68,7 +68,7 @@ def broadcast_axis(trail: Trail, operands: Sequence[Dim]) -> Dim:
 
 
 class BroadcastRow:
-    """The row of a result, of whose operands some have rows that are still open."""
+    """Suspended broadcast of rows of which some are still open."""
 
     __slots__ = ("cause", "operands", "result", "slot", "watched")
 
@@ -93,7 +93,7 @@ class BroadcastRow:
             self.close(trail, resolve(result), rows)
 
     def watch(self, trail: Trail, rows: Sequence[Row]) -> None:
-        """Look again when the row of an operand has learned."""
+        """Watches the row variables of the operands."""
         fresh_vars = {row.var: None for row in rows if row.var is not None and row.var not in self.watched}
         for var in fresh_vars:
             trail.add(var, "watchers", self)
@@ -111,7 +111,7 @@ class BroadcastRow:
 
 
 class BroadcastAxis:
-    """The axis of a result: the one size of its operands that is not 1, or 1."""
+    """Suspended broadcast of axes: the unique operand size other than 1, or 1."""
 
     __slots__ = ("cause", "is_settled", "operands", "result")
 
@@ -122,7 +122,7 @@ class BroadcastAxis:
         self.is_settled = False
 
     def attach(self, trail: Trail) -> None:
-        """Look again when an operand's axis has learned."""
+        """Watches the axes of the operands."""
         for cell in dict.fromkeys(map(find, self.operands)):
             trail.add(cell, "size_equations", self)
         trail.queue.append(self)

@@ -1,8 +1,8 @@
-"""The loop over the stages of inference: read this first.
+"""The solver: propagation, and defaulting in stages. Read this first.
 
-Constraints are propagated when they are emitted: whatever follows from what is known is drawn at once. What remains
-open is decided only when somebody asks, for the tensors connected to the one that was asked, by the stages below. After
-a stage has decided something, consequences are drawn, and the stages start again from the first.
+Constraints are propagated to a fixpoint when they are emitted. Terms that remain undecided are defaulted only when a
+shape is queried, for the tensors connected to it, by the stages below. After a stage has committed defaults, their
+consequences are propagated, and the stages start again from the first.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ STAGES: tuple[tuple[str, Stage], ...] = (
     ("indexed axes reach their indices", close_axes.reach_indices),
     ("axes in arithmetic fit their uses", close_axes.fit_arithmetic),
     ("spare parts of concatenations vanish", close_axes.drop_unused_parts),
-    ("axes of leaves that nobody told are 1", close_axes.default_leaves),
-    ("what is computed is 1", close_axes.shrink_computed),
+    ("unconstrained axes of leaves are 1", close_axes.default_leaves),
+    ("computed axes are 1", close_axes.shrink_computed),
 )
 
 
 def propagate(trail: Trail) -> None:
-    """Draw consequences until there are none."""
+    """Propagates queued changes to a fixpoint."""
     queue = trail.queue
     while queue:
         item = queue.popleft()
@@ -43,7 +43,7 @@ def propagate(trail: Trail) -> None:
 
 
 def apply_defaults(trail: Trail, undecided: Undecided, defaults: list[Default]) -> None:
-    """Make decisions, and draw the consequences."""
+    """Commits defaults, and propagates their consequences."""
     trail.cause = None
     try:
         for default in defaults:
@@ -56,7 +56,7 @@ def apply_defaults(trail: Trail, undecided: Undecided, defaults: list[Default]) 
 
 
 def decide(trail: Trail, undecided: Undecided) -> None:
-    """Stage after stage, until nothing is open."""
+    """Runs the stages until all terms are decided."""
     propagate(trail)
     undecided.refresh()
     while undecided.rows:

@@ -1,19 +1,19 @@
-"""What a generalized einsum spec says, as data.
+"""Abstract syntax of generalized einsum specs.
 
     Spec       operand rows ; ... => result rows
-    ShapeSpec  batch | input -> output           a row that is not written is empty: the operand has no such axes
+    ShapeSpec  batch | input -> output           an omitted row is empty: the operand has no such axes
     RowSpec    lead  ..var..  trail              `var` is None for a closed row, all of whose axes are in `trail`
-    AxisSpec   Label  i      one loop, shared by every axis of that name
-               Fixed  2      one cell of the axis
-               Wild   _      a loop of its own
+    AxisSpec   Label  i      a loop shared by all axes of the name
+               Fixed  2      a single index of the axis
+               Wild   _      a separate loop
                Window 2*o+1<+3*k
-               Concat x^3^y  axes laid one after another
+               Concat x^3^y  concatenated axes
                Merged (a b)  row-major product of two or more axes
 
-The row variable that `...` stands for is called "...batch", "...input" or "...output" after its row; `..batch..`,
-`..input..` and `..output..` are these, in whatever row they stand.
+The row variable of `...` is named "...batch", "...input" or "...output" after its row; `..batch..`, `..input..` and
+`..output..` denote these variables in any row.
 
-`print_spec` is the inverse of `infer.parse`: what it prints is read back as an equal spec.
+`print_spec` is the inverse of `infer.parse`: parsing its output gives an equal spec.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KINDS: tuple[Kind, ...] = ("batch", "input", "output")  # as written
 MEMORY_ORDER: tuple[Kind, ...] = ("batch", "output", "input")
 
 Coef = int | str
-"""A coefficient: a number, or a name whose value is supplied beside the spec."""
+"""A coefficient: a number, or a name whose value is passed with the spec."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,9 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """An axis of which one cell is meant: a number, in logic built by code also a symbol that tells it at run time.
+    """A single index of an axis: a number, or in logics built by code a symbol bound at run time.
 
-    In the spec of a lone shape, an axis of that size.
+    In the spec of a single shape, the size of an axis.
     """
 
     index: int | Sym
@@ -49,13 +49,13 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class Wild:
-    """An axis with a loop of its own, even where another `_` stands."""
+    """An anonymous axis; each `_` has a separate loop."""
 
 
 class Padding(Enum):
-    SAME = "="  # input = stride * output; what lies outside reads as neutral
+    SAME = "="  # input = stride * output; reads outside give the neutral element
     VALID = "<"  # every tap inside: input = stride * (output - 1) + 1 + (kernel - 1) * dilation
-    UNSTATED = ""  # an index without a claim about the size beyond covering it
+    UNSTATED = ""  # the axis covers the index, with no equation for its size
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Concat:
-    """Axes laid one after another; a number is the size of a part that nothing indexes."""
+    """Concatenated axes; a number is the size of a part without a label."""
 
     parts: tuple[Label | int, ...]
 
@@ -93,7 +93,7 @@ class RowSpec:
 
     @property
     def axes(self) -> tuple[AxisSpec, ...]:
-        """The axes that are written out, left to right."""
+        """Explicit axes, left to right."""
         return self.lead + self.trail
 
 
@@ -105,7 +105,7 @@ class ShapeSpec:
 
     @property
     def rows(self) -> tuple[tuple[Kind, RowSpec], ...]:
-        """The three rows with their kinds, as written."""
+        """The three rows with their kinds, in the order of the notation."""
         return ("batch", self.batch), ("input", self.input), ("output", self.output)
 
     def __str__(self) -> str:
@@ -114,7 +114,7 @@ class ShapeSpec:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """`operands => result`; `text` is what the user wrote, kept for messages and never compared."""
+    """`operands => result`; `text` is the source text, used for messages and not compared."""
 
     operands: tuple[ShapeSpec, ...]
     result: ShapeSpec
@@ -129,20 +129,20 @@ class Spec:
         return (*self.operands, self.result)
 
     def labels(self) -> tuple[str, ...]:
-        """Names of axes, those inside windows, concatenations and parentheses too, by first appearance."""
+        """Names of axes, including windows, concatenations and parentheses, by first occurrence."""
         return tuple(dict.fromkeys(name for axis in self._axes() for name in axis_labels(axis)))
 
     def row_vars(self) -> tuple[str, ...]:
-        """Row variables, those of `...` too, by first appearance."""
+        """Row variables, including those of `...`, by first occurrence."""
         rows = (row for shape in self.shapes for _, row in shape.rows)
         return tuple(dict.fromkeys(row.var for row in rows if row.var is not None))
 
     def coefficients(self) -> tuple[str, ...]:
-        """Names whose values are supplied beside the spec, by first appearance."""
+        """Names whose values are passed with the spec, by first occurrence."""
         return tuple(dict.fromkeys(name for axis in self._axes() for name in axis_coefficients(axis)))
 
     def names(self) -> tuple[str, ...]:
-        """Every identifier the user wrote: labels, then row variables (`...` has no name), then coefficients."""
+        """All identifiers of the spec: labels, then row variables (`...` has no name), then coefficients."""
         return self.labels() + tuple(v for v in self.row_vars() if not v.startswith("...")) + self.coefficients()
 
     def _axes(self) -> tuple[AxisSpec, ...]:
@@ -150,12 +150,12 @@ class Spec:
 
 
 def ellipsis_var(kind: Kind) -> str:
-    """The row variable that `...` stands for in a row of this kind."""
+    """Row variable of `...` in a row of this kind."""
     return f"...{kind}"
 
 
 def axis_labels(axis: AxisSpec) -> tuple[str, ...]:
-    """The names of loops in one axis, left to right."""
+    """Labels of an axis, left to right."""
     match axis:
         case Label(name): return (name,)
         case Fixed() | Wild(): return ()
@@ -166,7 +166,7 @@ def axis_labels(axis: AxisSpec) -> tuple[str, ...]:
 
 
 def axis_coefficients(axis: AxisSpec) -> tuple[str, ...]:
-    """The names of coefficients in one axis, left to right."""
+    """Named coefficients of an axis, left to right."""
     match axis:
         case Window(stride=stride, dilation=dilation): return tuple(c for c in (stride, dilation) if isinstance(c, str))
         case _: return ()
@@ -182,7 +182,7 @@ def print_shape(shape: ShapeSpec) -> str:
 
 
 def _print_row(kind: Kind, row: RowSpec) -> str:
-    """A lone word gets a trailing comma, which makes it one name; in longer rows the other commas do."""
+    """Prints a row; a single multi-letter name gets a trailing comma, which selects multi-character mode."""
     var = () if row.var is None else ("..." if row.var == ellipsis_var(kind) else print_row_var(row.var),)
     printed = ", ".join((*map(print_axis, row.lead), *var, *map(print_axis, row.trail)))
     match row:
@@ -192,7 +192,7 @@ def _print_row(kind: Kind, row: RowSpec) -> str:
 
 
 def print_row_var(name: str) -> str:
-    """`..v..`; the row variable of `...` is `..batch..`, `..input..` or `..output..` outside of its own row."""
+    """Prints `..v..`; the row variable of `...` prints as `..batch..`, `..input..` or `..output..` outside its row."""
     return f"..{name.removeprefix('...')}.."
 
 
@@ -208,7 +208,7 @@ def print_axis(axis: AxisSpec) -> str:
 
 
 def print_window(axis: Window, padding: Padding | None = None) -> str:
-    """The window as it is written, with another mark if one is given."""
+    """Prints a window, with the mark of `padding` if passed."""
     alone = axis.kernel is None and axis.offset == 0  # `1*o` is a window, `o` a label
     over = axis.over if axis.stride == 1 and not alone else f"{axis.stride}*{axis.over}"
     offset = f"+{axis.offset}" if axis.offset else ""

@@ -28,7 +28,7 @@ MAX_AXES = 64
 
 
 class Provenance:
-    """Description of a tensor for messages; labels may be bound after the shape exists, so texts are evaluated lazily."""
+    """Description of a tensor for messages, evaluated lazily: labels may be bound after the shape exists."""
 
     __slots__ = ("name", "role", "text", "where")
 
@@ -265,7 +265,26 @@ def print_rows(rows: tuple[Row, Row, Row]) -> str:
 
 
 __all__ = [
-    "EMPTY", "KINDS", "MAX_AXES",
-    "Axis", "Cause", "Constraint", "Dim", "Extents", "Evidence", "Owner", "Provenance", "Row", "RowVar", "Sizes",
-    "find", "fresh", "is_solved", "print_dim", "print_row", "print_rows", "resolve", "sizes_of",
+    "EMPTY",
+    "KINDS",
+    "MAX_AXES",
+    "Axis",
+    "Cause",
+    "Constraint",
+    "Dim",
+    "Extents",
+    "Evidence",
+    "Owner",
+    "Provenance",
+    "Row",
+    "RowVar",
+    "Sizes",
+    "find",
+    "fresh",
+    "is_solved",
+    "print_dim",
+    "print_row",
+    "print_rows",
+    "resolve",
+    "sizes_of",
 ]

@@ -1,4 +1,4 @@
-"""The number of cells in some rows: known before the axes are, or a size that follows from them."""
+"""Number of cells of rows: known before the axes, or computed from them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ocannl.infer.unify import set_size
 class CellCount:
     """`whole` is the product of all sizes in `rows`."""
 
-    __slots__ = ("cause", "rows", "text", "watched", "total")
+    __slots__ = ("cause", "rows", "text", "total", "watched")
 
     def __init__(self, total: Dim, rows: tuple[Row, ...], *, text: str = "", cause: Cause | None = None) -> None:
         self.total = total
@@ -50,22 +50,22 @@ class CellCount:
 
     @property
     def remainder(self) -> RowVar:
-        """The open row that takes what is left: the batch row, else the output row."""
+        """Open row that receives the missing axis: the batch row if open, else the output row."""
         first = resolve(self.rows[0]).var
         return first if first is not None else self.row_vars[-1]
 
     @property
     def missing(self) -> int | None:
-        """By what the sizes have to be multiplied, when everything is known but a row's end."""
+        """Size of the missing axis if all axes are known and a row is open, else None."""
         sizes = [axis.size for axis in self.axes]
         total = find(self.total).size
-        known_sizes = [size for size in sizes if size is not None]
-        if total is None or len(known_sizes) < len(sizes) or 0 in known_sizes or total % prod(known_sizes):
+        factors = [size for size in sizes if size is not None]
+        if total is None or len(factors) < len(sizes) or 0 in factors or total % prod(factors):
             return None
-        return total // prod(known_sizes)
+        return total // prod(factors)
 
     def watch(self, trail: Trail, cells: tuple[Dim | RowVar, ...]) -> None:
-        """Look again when an axis or a variable that has appeared is found."""
+        """Watches axes and row variables that have appeared."""
         fresh = [cell for cell in cells if cell not in self.watched]
         for cell in fresh:
             trail.add(cell, "size_equations" if isinstance(cell, Dim) else "watchers", self)

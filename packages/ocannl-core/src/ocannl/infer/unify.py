@@ -44,7 +44,7 @@ def set_min_size(trail: Trail, dim: Dim, min_size: int) -> None:
 
 
 def raise_lower_bound(trail: Trail, dim: Dim, size: int) -> None:
-    """Records that an axis of this size fits under `dim`, which is not rigid and has no size; two different sizes imply 1."""
+    """Records that an axis of this size fits under the flexible axis `dim`; two different sizes imply size 1."""
     if dim.lower_bound is None:
         trail.set(dim, "lower_bound", size)
         trail.queue.append(dim)
@@ -75,7 +75,7 @@ def join(trail: Trail, a: Dim, b: Dim) -> None:
             trail.set(a, "evidence", b.evidence)
     if a.unit is None and b.unit is not None:
         trail.set(a, "unit", b.unit)
-        if b.evidence is not None:  # who gave the unit gave the size as well
+        if b.evidence is not None:  # the source of the unit also set the size
             trail.set(a, "evidence", b.evidence)
     if a.min_size < b.min_size:
         trail.set(a, "min_size", b.min_size)
@@ -99,7 +99,7 @@ def adopt(trail: Trail, axis: Dim, leaf: Owner | None, must_be_known: bool) -> N
 
 
 def bind(trail: Trail, var: RowVar, value: Row) -> None:
-    """Binds an unbound row variable to `value`, which does not contain it. The depth limit replaces the occurs check."""
+    """Binds a free row variable to `value`, which does not contain it. The depth limit detects indirect recursion."""
     trail.set(var, "value", value)
     remainder = value.var
     depth = var.depth + len(value.lead) + len(value.trail)
@@ -207,12 +207,9 @@ def combine_equalities(
     """Applies transitivity to suspended equalities of one variable: both partners of the row are equal."""
     equalities = dict.fromkeys(c for row in remaining or () if row.var is not None for c in row.var.watchers or ())
     for equality in equalities:
-        if (
-            remaining is not None
-            and isinstance(equality, Equal)
-            and equality is not excluded
-            and equality.a is not None
-        ):
+        if not isinstance(equality, Equal) or equality is excluded:
+            continue
+        if remaining is not None and equality.a is not None:
             a, b = resolve(equality.a), resolve(equality.b)
             for (row, partner), (match, match_partner) in product((remaining, remaining[::-1]), ((a, b), (b, a))):
                 if match.var is row.var and (surplus := surplus_axes(row, match)) is not None:
@@ -241,8 +238,8 @@ def wrap(outer: Row, row: Row) -> Row:
 def balance(trail: Trail, a: Row, b: Row) -> tuple[Row, Row]:
     """Balances two equal rows, one with leading axes only, the other with trailing axes only.
 
-    Surplus axes move into the opposite variable, so that the suspended remainder never implies a rank and both variables
-    can default to the empty row.
+    Surplus axes move into the opposite variable, so that the suspended remainder never implies a rank and both
+    variables can default to the empty row.
     """
     if b.lead:
         b, a = balance(trail, b, a)

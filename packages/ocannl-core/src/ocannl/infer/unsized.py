@@ -1,7 +1,7 @@
-"""Names of a spec whose size follows from no operand: they need a number, or an equation.
+"""Unsized names of a spec: no operand determines their size, so they need a number or an equation.
 
-A label or row variable that stands only in the result would be as large as some later use of the result, a window
-without a mark (`o+k`) leaves open at how many places it is put, and a padded one (`o=+k`) how long it is.
+A label or row variable that occurs only in the result would depend on later uses of the result; a window without a
+mark (`o+k`) does not determine its number of positions, and a padded window (`o=+k`) does not determine its length.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ocannl.infer.spec import AxisSpec, Padding, Spec, Window, axis_labels, prin
 
 
 def unsized_names(spec: Spec) -> tuple[str, ...]:
-    """Labels and row variables, by first appearance, whose size follows from no operand; a leaf fits its uses."""
+    """Labels and row variables that no operand sizes, by first occurrence; empty for leaves, which fit their uses."""
     if not spec.operands:
         return ()
     rows = [row for shape in spec.operands for _, row in shape.rows]
@@ -21,14 +21,14 @@ def unsized_names(spec: Spec) -> tuple[str, ...]:
 
 
 def result_names(spec: Spec) -> set[str]:
-    """Labels and row variables of the result: a tensor that exists already gives them sizes."""
+    """Labels and row variables of the result: an existing result tensor sizes them."""
     rows = [row for _, row in spec.result.rows]
     labels = {name for row in rows for axis in row.axes for name in axis_labels(axis)}
     return labels | {row.var for row in rows if row.var is not None}
 
 
 def sized_by(axis: AxisSpec) -> tuple[str, ...]:
-    """The labels that follow from an axis of known size, if all others in it are known."""
+    """Labels determined by an axis of known size, if all its other labels are known."""
     match axis:
         case Window(padding=Padding.UNSTATED, kernel=str()):
             return ()
@@ -39,12 +39,12 @@ def sized_by(axis: AxisSpec) -> tuple[str, ...]:
 
 
 def is_ellipsis(var: str, text: str) -> bool:
-    """The row variable of a row's own `...`, not written as `..batch..` and the like."""
+    """True for the row variable of a row's `...`, unless written as `..batch..` and the like."""
     return var.startswith("...") and print_row_var(var) not in text.replace(" ", "")
 
 
 def missing_size(spec: Spec, name: str) -> tuple[str, str]:
-    """What is wrong with an unsized name, and the way out."""
+    """Error message and fix for an unsized name."""
     text = spec.text or str(spec)
     if name in spec.row_vars():
         written = "..." if is_ellipsis(name, text) else print_row_var(name)

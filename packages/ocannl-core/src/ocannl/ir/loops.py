@@ -1,25 +1,26 @@
-"""Proc: how to compute it, one program for one native call.
+"""Proc: a loop program, compiled to one native call.
 
     Proc  = (name, bufs, syms, body, facts)
     Block = stmt*
-    Stmt  = For | If | Pick | Store | Update | Let | Local | Poll | Prefetch | Stamp
-    Expr  = Num | Idx | Var | Load | Apply | When | Cast
+    Stmt  = For | If | BindIndex | Store | Update | Let | Local | Poll | Prefetch | ReadClock
+    Expr  = Const | IndexValue | Var | Load | Apply | When | Cast
 
-Meaning. A statement sees what those before it wrote. `For` runs its body for sym = lo, lo+step, ... below hi; where it
-is `claimed`, no iteration touches what another one writes, and threads may take them, so many at a time, in any order.
-Its mode says how it is best executed: `unrolled` has the code of the body once for each iteration; the iterations of
-`lanes`, which touch nothing that another one writes, are the lanes of vectors, statement by statement, and what all of
-them add to is added to in any order; lanes around lanes are a plane, which may be turned on its way to or from memory.
-`Pick` gives a symbol the value of an integer expression, and runs its body if that is in the symbol's range.
-A `streamed` store of lanes goes past the caches: what it writes is not read again soon, and it is as any other to all
-who come after the nest that it stands in.
-`Update(ref, op, e)` is `ref = ref op e` for a monoid op: iterations of a reduction may be reordered. `Let` names a
-value and `Local` storage, both to the end of the block they stand in. All operands of an `Apply` have one type, which
-is that of the result; `where` evaluates both sides, `When` only the one that its condition picks (an affine condition
-costs nothing to decide: it is how padding and partial writes are said). A `Cast` to bool is `!= 0`, from a float to an
-integer truncates toward zero (giving any number where the result has no room), between integers wraps. `Poll` is a
-place where a program that somebody has cancelled may leave, with whatever it has written; it may be taken for nothing.
-`Stamp` puts the time into a cell. Every access is in bounds: `verify` proves it.
+Semantics. Statements execute in order. `For` executes its body for sym = lo, lo+step, ... below hi. If
+`parallel_chunk` is positive, no iteration accesses a cell that another one writes, and threads take chunks of so many
+iterations in any order. The mode says how the loop is best executed: `unrolled` repeats the body for each iteration;
+iterations of a `VECTORIZED` loop, which access no cell that another one writes, are lanes of vectors, statement by
+statement, and reductions over them are reassociated. A vectorized loop within a vectorized loop is a register tile,
+which may be transposed on its way to or from memory. `BindIndex` gives a symbol the value of an integer expression,
+and executes its body if the value is in the range of the symbol. A `nontemporal` store bypasses the caches: its cells
+are not read again soon; statements after the nest see it like any other.
+
+`Update(ref, op, e)` is `ref = ref op e` for a monoid op: iterations of a reduction may be reordered. `Let` defines a
+value and `Local` storage, both to the end of the enclosing block. The operands of an `Apply` have one type, which is
+that of the result; `where` evaluates both branches, `When` only the one that its affine condition selects: padding
+and partial writes are guarded so. A `Cast` to bool is `!= 0`, from a float to an integer truncates toward zero (the
+result is unspecified where it does not fit), between integers wraps. `Poll` is a safepoint, at which a cancelled
+program may leave, with the cells that it has written so far; backends may ignore it. `ReadClock` stores the time in a
+cell. Every access is in bounds: `verify` proves it.
 """
 
 from __future__ import annotations
@@ -95,12 +96,21 @@ class Ref:
     buf: Buf
     indices: tuple[Affine, ...]
 
+    @property
+    def address(self) -> Affine:
+        """The distance of the cell from the first one of the buffer, in elements."""
+        const, terms = 0, []
+        for index, step in zip(self.indices, self.buf.strides, strict=True):
+            const += index.const * step
+            terms += [(coef * step, sym) for coef, sym in index.terms]
+        return Affine.sum(terms, const)
+
     def stride(self, sym: Sym) -> int:
-        """How far, in elements, one step of `sym` moves the cell."""
+        """The distance, in elements, between the cells of two successive values of `sym`."""
         total = 0
-        for place, step in zip(self.indices, self.buf.strides, strict=True):
-            for coef, moving in place.terms:
-                if moving is sym:
+        for index, step in zip(self.indices, self.buf.strides, strict=True):
+            for coef, index_sym in index.terms:
+                if index_sym is sym:
                     total += coef * step
         return total
 
@@ -145,12 +155,12 @@ class Apply:
 @dataclass(frozen=True, slots=True)
 class When:
     cond: Cond
-    then: Expr
-    orelse: Expr
+    on_true: Expr
+    on_false: Expr
 
     @property
     def precision(self) -> Precision:
-        return self.then.precision
+        return self.on_true.precision
 
 
 @dataclass(frozen=True, slots=True)

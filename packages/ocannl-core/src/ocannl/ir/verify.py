@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Literal, get_args
 
 from ocannl.base.errors import VerifyError
-from ocannl.ir.accesses import has_no_loop_carried_dependence, is_aligned, touches
+from ocannl.ir.accesses import has_no_loop_carried_dependence, is_aligned, memory_accesses
 from ocannl.ir.index import Affine, Bound, Cond, Sym
 from ocannl.ir.loops import (
     AccessMode,
@@ -196,7 +196,8 @@ class _Check:
         """That threads may take the iterations in any order."""
         if len(self.path) != 1 or loop.step != 1 or loop.lo.constant is None or loop.hi.constant is None:
             raise self.fail("a claimed loop stands alone, takes steps of 1 and has constant bounds")
-        if loop.parallel_chunk < 1 or not has_no_loop_carried_dependence(touches(loop.body), loop.sym, (), sums=False):
+        accesses = memory_accesses(loop.body)
+        if loop.parallel_chunk < 1 or not has_no_loop_carried_dependence(accesses, loop.sym, (), sums=False):
             raise self.fail(f"threads cannot claim `{loop.sym.name}`: one iteration may touch what another one writes")
 
     def streamed(self, ref: Ref) -> None:
@@ -213,7 +214,8 @@ class _Check:
             return
         if not _is_straight(loop.row.body if loop.row else loop.body):
             raise self.fail("lanes execute stores, updates and definitions, or are rows of lanes")
-        if not has_no_loop_carried_dependence(touches(loop.body), loop.sym, tuple(self.region.ranges), sums=True):
+        accesses, outer = memory_accesses(loop.body), tuple(self.region.ranges)
+        if not has_no_loop_carried_dependence(accesses, loop.sym, outer, sums=True):
             raise self.fail(f"`{loop.sym.name}` counts no lanes: one iteration may touch what another one writes")
 
     def chosen_in_lanes(self, choice: When) -> None:

@@ -42,7 +42,7 @@ CHILDREN: dict[type, Callable[[Any], tuple[Node, ...]]] = {
     Apply: attrgetter("args"),
     Cast: lambda node: (node.value,),
     Let: lambda node: (node.value,),
-    When: lambda node: (node.then, node.orelse),
+    When: lambda node: (node.on_true, node.on_false),
     Store: lambda node: (node.value,),
     Update: lambda node: (node.value,),
     For: attrgetter("body"),

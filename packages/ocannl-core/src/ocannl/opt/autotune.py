@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from ocannl.ir.accesses import touches
+from ocannl.ir.accesses import memory_accesses
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import AccessMode, MemorySpace, Proc, Stmt
 from ocannl.ir.names import Namer
@@ -67,7 +67,7 @@ def _is_valid(choice: tuple[int, ...], counts: list[int]) -> bool:
 
 def standalone_program(proc: Proc, stmt: Stmt) -> Proc:
     """Returns the statement as a separate program, whose buffers shared with other statements are arguments."""
-    accesses = touches((stmt,))
+    accesses = memory_accesses((stmt,))
     bufs = dict.fromkeys(access.ref.buf for access in accesses)
     written = {access.ref.buf for access in accesses if access.writes}
     arguments = {

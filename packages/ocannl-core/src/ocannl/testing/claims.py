@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any
 
-from ocannl.ir.accesses import storage
+from ocannl.ir.accesses import alias_class
 from ocannl.ir.interpret import Write
 from ocannl.ir.loops import Buf, MemorySpace
 
@@ -54,4 +54,4 @@ class Claims(Random):
 
 
 def _place(buf: Buf, at: tuple[Any, ...]) -> Place:
-    return storage(buf), sum(n * stride for n, stride in zip(at, buf.strides, strict=True))
+    return alias_class(buf), sum(n * stride for n, stride in zip(at, buf.strides, strict=True))

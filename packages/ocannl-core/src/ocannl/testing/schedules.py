@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from random import Random
 
-from ocannl.ir.accesses import storage, touches
+from ocannl.ir.accesses import alias_class, memory_accesses
 from ocannl.ir.assign import nodes
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import TRUE, Affine, Sym
@@ -116,16 +116,16 @@ def _may_be_tiled(group: FusionGroup, capabilities: Capabilities) -> bool:
 
 def turned(random: Random, proc: Proc) -> Proc:
     """Temporaries with their axes in any order in memory, and copies, so too, of some arrays that are only read."""
-    views = Counter(storage(buf) for buf in proc.bufs)
-    written = {storage(touch.ref.buf) for touch in touches(proc.body) if touch.writes}
+    views = Counter(alias_class(buf) for buf in proc.bufs)
+    written = {alias_class(touch.ref.buf) for touch in memory_accesses(proc.body) if touch.writes}
     names = Namer(bound_names(proc))
     new: dict[Buf, Buf] = {}
     copies: list[Stmt] = []
     for buf in proc.bufs:
         strides = _in_any_order(random, buf.shape)
-        if buf.space is MemorySpace.ARENA and views[storage(buf)] == 1:
+        if buf.space is MemorySpace.ARENA and views[alias_class(buf)] == 1:
             new[buf] = replace(buf, strides=strides)
-        elif buf.access is not AccessMode.MERGE and storage(buf) not in written and random.random() < 0.2:
+        elif buf.access is not AccessMode.MERGE and alias_class(buf) not in written and random.random() < 0.2:
             new[buf] = Buf(names(buf.name), buf.precision, buf.shape, strides, MemorySpace.ARENA, AccessMode.TEMP)
             syms = [Sym(names("i"), 0, size - 1) for size in buf.shape]
             at = tuple(map(Affine.of, syms))

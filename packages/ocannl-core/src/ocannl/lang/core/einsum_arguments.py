@@ -10,7 +10,7 @@ import numpy as np
 
 from ocannl.base.errors import CodeError
 from ocannl.infer.explain import table
-from ocannl.infer.parse import one_line
+from ocannl.infer.parse import printable
 from ocannl.infer.spec import KINDS, Spec, ellipsis_var
 from ocannl.lang.core.captured_sizes import Dim
 from ocannl.lang.core.tensor import Tensor
@@ -63,7 +63,7 @@ def split_names(parsed: Spec, spec: str, names: Mapping[str, Any]) -> tuple[dict
 def spec_error(problem: str, spec: str, at: int | None, lines: Sequence[str]) -> CodeError:
     """An error with the spec on a line of its own, and a caret under position `at`."""
     caret = () if at is None else (f"  {' ' * at}^",)
-    return CodeError("\n".join((problem, f"  {one_line(spec)}", *caret, *lines)))
+    return CodeError("\n".join((problem, f"  {printable(spec)}", *caret, *lines)))
 
 
 def name_position(spec: str, name: str) -> int | None:

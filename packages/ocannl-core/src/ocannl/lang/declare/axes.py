@@ -36,4 +36,6 @@ def logic_of(shape: object, operands: int) -> Logic:
 def with_earlier_outputs(logic: Logic, earlier: tuple[Logic, ...]) -> Logic:
     """The logic of an output with all earlier outputs as additional operands, behind the inputs."""
     spec = Spec((*logic.spec.operands, *(output.spec.result for output in earlier)), logic.spec.result, logic.spec.text)
-    return Logic(logic.name, spec, (*logic.stretched, *(EQUAL for _ in earlier)), logic.needs_axes) if earlier else logic
+    if not earlier:
+        return logic
+    return Logic(logic.name, spec, (*logic.stretched, *(EQUAL for _ in earlier)), logic.needs_axes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
 
-from ocannl.ir.accesses import storage, touches
+from ocannl.ir.accesses import alias_class, memory_accesses
 from ocannl.ir.loops import Buf, Stmt, Update
 from ocannl.opt.analysis.fusion_group import FusionGroup
 
@@ -22,9 +22,9 @@ class AccessIndex:
         self._readers: dict[object, list[int]] = {}
         self._writers: dict[object, list[int]] = {}
         for position, stmt in enumerate(stmts):
-            accesses = touches((stmt,)) if stmt is not None else []
-            self._read[position] = {storage(t.ref.buf) for t in accesses if not t.writes or t.op is not None}
-            self._written[position] = {storage(t.ref.buf) for t in accesses if t.writes}
+            accesses = memory_accesses((stmt,)) if stmt is not None else []
+            self._read[position] = {alias_class(t.ref.buf) for t in accesses if not t.writes or t.op is not None}
+            self._written[position] = {alias_class(t.ref.buf) for t in accesses if t.writes}
             for keys, table in ((self._read[position], self._readers), (self._written[position], self._writers)):
                 for key in keys:
                     table.setdefault(key, []).append(position)
@@ -37,22 +37,22 @@ class AccessIndex:
 
     def reaching_write(self, buf: Buf, before: int) -> int:
         """Returns the position of the last write before a position; -1 if there is none."""
-        positions = self._writers.get(storage(buf), [])
+        positions = self._writers.get(alias_class(buf), [])
         count = bisect_left(positions, before)
         return positions[count - 1] if count else -1
 
     def accessors(self, bufs: Iterable[Buf], excluded: int) -> list[int]:
         """Returns the positions of all statements but one that read or write any of the buffers."""
-        keys = {storage(buf) for buf in bufs}
+        keys = {alias_class(buf) for buf in bufs}
         positions = {at for table in (self._readers, self._writers) for key in keys for at in table.get(key, ())}
         return sorted(positions - {excluded})
 
     def is_read(self, buf: Buf) -> bool:
-        return bool(self._readers.get(storage(buf)))
+        return bool(self._readers.get(alias_class(buf)))
 
     def is_sole_accessor(self, buf: Buf, position: int) -> bool:
         """Whether no statement at another position accesses the buffer."""
-        key = storage(buf)
+        key = alias_class(buf)
         return all(at == position for table in (self._readers, self._writers) for at in table.get(key, ()))
 
     def can_move_next_to(self, source: int, target: int) -> bool:
@@ -82,7 +82,7 @@ class AccessIndex:
     def narrow_reads(self, position: int, group: FusionGroup) -> None:
         """Removes reads that the group no longer performs because it forwards the values in registers."""
         updated = [stmt.ref for stmt in group.epilogue if isinstance(stmt, Update)]
-        remaining = {storage(ref.buf) for ref in (*group.reads, *updated)}
+        remaining = {alias_class(ref.buf) for ref in (*group.reads, *updated)}
         for key in self._read[position] - remaining:
             self._readers[key].remove(position)
         self._read[position] &= remaining

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from ocannl.ir.accesses import Access, storage
+from ocannl.ir.accesses import Access, alias_class
 from ocannl.ir.index import Sym
 from ocannl.ir.loops import Buf, row_major
 from ocannl.opt.schedule.plan.cost_model import Strides
@@ -58,7 +58,7 @@ class AccessSummary:
         self.axes: dict[object, tuple[Buf, frozenset[int]]] = {}
         self._by_symbol: dict[Sym, AccessSummary] = {}
         for touch in accesses:
-            key, buf = storage(touch.ref.buf), touch.ref.buf
+            key, buf = alias_class(touch.ref.buf), touch.ref.buf
             if touch.writes:
                 self.written.add(key)
             if not touch.writes or touch.op is not None:

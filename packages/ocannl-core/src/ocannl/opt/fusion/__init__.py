@@ -1,1 +1,1 @@
-"""TODO."""
+"""Loop and producer-consumer fusion."""

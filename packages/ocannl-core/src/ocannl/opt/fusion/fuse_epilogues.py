@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from ocannl.ir.accesses import storage
+from ocannl.ir.accesses import alias_class
 from ocannl.ir.index import TRUE, Affine, Sym
 from ocannl.ir.loops import AccessMode, Cast, Const, Expr, Let, Load, MemorySpace, Proc, Ref, Stmt, Store, Update, Var
 from ocannl.ir.names import Namer
@@ -80,9 +80,8 @@ class _EpilogueFusion:
         group = self.groups[at]
         if group.reductions or not group.cond.is_true:
             return
-        producers = {
-            self.accesses.reaching_write(ref.buf, at) for ref in group.reads
-        }  # an earlier write could not move past it
+        # only the last write of an operand: an earlier one could not move past it
+        producers = {self.accesses.reaching_write(ref.buf, at) for ref in group.reads}
         for producer in sorted(producers & self.groups.keys(), reverse=True):
             fused = fused_groups(self.groups[producer], group, self.names)
             if fused is None:
@@ -178,13 +177,14 @@ def _match_loops(first: FusionGroup, second: FusionGroup) -> dict[Sym, Affine] |
             if first_sym is None or second_sym is None:
                 if write_index != read_index:
                     return None
-            elif (first_sym.lo, first_sym.hi) != (second_sym.lo, second_sym.hi) or loop_pairs.setdefault(
-                second_sym, first_sym
-            ) is not first_sym:
+                continue
+            if (first_sym.lo, first_sym.hi) != (second_sym.lo, second_sym.hi):
+                return None
+            if loop_pairs.setdefault(second_sym, first_sym) is not first_sym:
                 return None
     if set(loop_pairs) != set(second.syms) or set(loop_pairs.values()) != set(first.syms):
         return None
-    return {read_index: Affine.of(write_index) for read_index, write_index in loop_pairs.items()}
+    return {second_sym: Affine.of(first_sym) for second_sym, first_sym in loop_pairs.items()}
 
 
 def _has_only_zero_distance_dependences(first: FusionGroup, second: FusionGroup) -> bool:
@@ -195,6 +195,6 @@ def _has_only_zero_distance_dependences(first: FusionGroup, second: FusionGroup)
     ):
         for write in written:
             for access in accessed:
-                if storage(write.buf) == storage(access.buf) and access != write:
+                if alias_class(write.buf) == alias_class(access.buf) and access != write:
                     return False
     return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ocannl.ir.accesses import storage, touches
+from ocannl.ir.accesses import alias_class, memory_accesses
 from ocannl.ir.index import Affine
 from ocannl.ir.loops import Body, Buf, Expr, For, Load, Local, MemorySpace, Proc, Ref, Stmt, Store, loop
 from ocannl.ir.names import Namer
@@ -46,13 +46,10 @@ def _merge_loops(body: list[Stmt]) -> list[Stmt]:
     if len(parallel_loops) < 2:
         return body
     sym = parallel_loops[0].sym
-    equal_range = {
-        parallel_loop.sym
-        for parallel_loop in parallel_loops
-        if (parallel_loop.sym.lo, parallel_loop.sym.hi) == (sym.lo, sym.hi)
-    }
+    syms = [parallel_loop.sym for parallel_loop in parallel_loops]
+    equal_range = {candidate for candidate in syms if (candidate.lo, candidate.hi) == (sym.lo, sym.hi)}
     loop_symbols = [stmt.sym if isinstance(stmt, For) and stmt.sym in equal_range else None for stmt in body]
-    partition = partition_for_shared_loop([AccessSummary(touches((stmt,))) for stmt in body], loop_symbols)
+    partition = partition_for_shared_loop([AccessSummary(memory_accesses((stmt,))) for stmt in body], loop_symbols)
     members = [stmt for position in partition.inside if isinstance(stmt := body[position], For)]
     if not members:
         return body
@@ -69,11 +66,11 @@ def _contract_arrays(proc: Proc) -> Proc:
     fit on the stack."""
     names = Namer(bound_names(proc))
     body = list(proc.body)
-    accesses = [touches((stmt,)) for stmt in body]
+    accesses = [memory_accesses((stmt,)) for stmt in body]
     users: dict[object, set[int]] = {}
     for position, stmt_accesses in enumerate(accesses):
         for access in stmt_accesses:
-            users.setdefault(storage(access.ref.buf), set()).add(position)
+            users.setdefault(alias_class(access.ref.buf), set()).add(position)
     contracted: set[Buf] = set()
     for position, stmt in enumerate(body):
         if not isinstance(stmt, For) or stmt.parallel_chunk or len(stmt.body) < 2:

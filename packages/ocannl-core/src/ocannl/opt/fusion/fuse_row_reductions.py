@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
-from ocannl.ir.accesses import storage
+from ocannl.ir.accesses import alias_class
 from ocannl.ir.index import TRUE, Affine, Sym
 from ocannl.ir.loops import Buf, Expr, For, Load, Ref, Stmt, Store
 from ocannl.ir.names import Namer
@@ -54,10 +54,8 @@ class RowReduction:
     def epilogue_buffers(self) -> set[Buf]:
         """Buffers that are accessed after the last row, by the initial value and the epilogue."""
         (reduction,) = self.group.reductions
-        read_bufs = {
-            ref.buf for value in (reduction.init, *(stmt.value for stmt in self.group.epilogue)) for ref in loads(value)
-        }
-        return read_bufs | {ref.buf for ref in self.group.writes}
+        values = (reduction.init, *(stmt.value for stmt in self.group.epilogue))
+        return {ref.buf for value in values for ref in loads(value)} | {ref.buf for ref in self.group.writes}
 
 
 def fused_row_reduction(
@@ -83,32 +81,20 @@ def fused_row_reduction(
     if not any(all(ref.stride(s) for s in group.syms + reduction.syms) for ref in terms):
         return None
     pairs = product((*writes, *reads), terms)
-    syms = next(
-        (
-            matched
-            for nest_ref, term_ref in pairs
-            if (matched := _matching_syms(loops, nest_ref, reduction.syms, term_ref))
-        ),
-        (),
-    )
-    accessed = {storage(ref.buf) for ref in (*reads, *writes)}
-    reused = {ref.buf for ref in terms if storage(ref.buf) in accessed}
+    matches = (_matching_syms(loops, nest_ref, reduction.syms, term_ref) for nest_ref, term_ref in pairs)
+    syms = next(filter(None, matches), ())
+    accessed = {alias_class(ref.buf) for ref in (*reads, *writes)}
+    reused = {ref.buf for ref in terms if alias_class(ref.buf) in accessed}
     if not syms or sum(buf.nbytes for buf in reused) < min_reused_bytes:
         return None
-    totals = {storage(ref.buf) for previous in row_reductions for ref in previous.group.writes}
-    if any(storage(ref.buf) in totals for ref in terms):
+    totals = {alias_class(ref.buf) for previous in row_reductions for ref in previous.group.writes}
+    if any(alias_class(ref.buf) in totals for ref in terms):
         return None
-    dependences = [
-        (nest_ref, term_ref)
-        for nest_ref in writes
-        for term_ref in terms
-        if storage(nest_ref.buf) == storage(term_ref.buf)
-    ]
-    return (
-        RowReduction(group, syms)
-        if all(_matching_syms(loops, nest_ref, reduction.syms, term_ref) == syms for nest_ref, term_ref in dependences)
-        else None
-    )
+    for write, read in product(writes, terms):
+        may_alias = alias_class(write.buf) == alias_class(read.buf)
+        if may_alias and _matching_syms(loops, write, reduction.syms, read) != syms:
+            return None
+    return RowReduction(group, syms)
 
 
 def _matching_syms(loops: Sequence[For], left_ref: Ref, syms: Sequence[Sym], right_ref: Ref) -> tuple[Sym, ...]:

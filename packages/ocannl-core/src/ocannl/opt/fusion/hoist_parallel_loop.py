@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from ocannl.ir.accesses import Access, touches
+from ocannl.ir.accesses import Access, memory_accesses
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import Sym
 from ocannl.ir.loops import Buf, For, MemorySpace, Mode, Proc, Stmt
@@ -52,7 +52,7 @@ def hoist_parallel_loop(
     min_trip_count = machine.MIN_HOISTED_TRIPS if min_trip_count is None else min_trip_count
     min_bytes = machine.MIN_HOISTED_BYTES if min_bytes is None else min_bytes
     max_slowdown = machine.MAX_HOISTING_SLOWDOWN if max_slowdown is None else max_slowdown
-    nests = [_Nest(stmt, _perfect_loops(stmt), touches((stmt,))) for stmt in proc.body]
+    nests = [_Nest(stmt, _perfect_loops(stmt), memory_accesses((stmt,))) for stmt in proc.body]
     summaries = [AccessSummary(nest.accesses) for nest in nests]
     nest_of_symbol = {loop.sym: position for position, nest in enumerate(nests) for loop in nest.loops}
     candidates: list[list[Sym | None]] = []

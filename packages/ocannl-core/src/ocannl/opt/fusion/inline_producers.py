@@ -68,13 +68,13 @@ def _inline_reads(value: Expr, inlinable: Mapping[Buf, Nest]) -> Expr:
     def leaf(node: Expr) -> Expr:
         if isinstance(node, Load) and node.ref.buf in inlinable:
             producer = inlinable[node.ref.buf]
-            return substitute(producer.leaf.value, matching(producer.leaf.ref, node.ref))
+            return substitute(producer.leaf.value, match_indices(producer.leaf.ref, node.ref))
         return node
 
     return map_expr(value, leaf) if inlinable else value
 
 
-def matching(written: Ref, read: Ref) -> dict[Sym, Affine]:
+def match_indices(written: Ref, read: Ref) -> dict[Sym, Affine]:
     """Values of the loop symbols around a write for which it writes the cell that is read."""
     pairs = zip(written.indices, read.indices, strict=True)
     return {write_index.terms[0][1]: read_index for write_index, read_index in pairs if write_index.terms}
@@ -155,7 +155,7 @@ def _reads_same_values(nest: Nest, reader: Nest, at: int, reader_at: int, table:
                 return False
             for use in loads(reader.leaf.value):
                 if use.buf is nest.leaf.ref.buf:
-                    values = matching(nest.leaf.ref, use)
+                    values = match_indices(nest.leaf.ref, use)
                     if tuple([index.substitute(values) for index in read.indices]) != target.indices:
                         return False
     return True

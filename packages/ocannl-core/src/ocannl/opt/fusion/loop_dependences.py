@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, product
 
-from ocannl.ir.accesses import Access, has_no_loop_carried_dependence, storage
+from ocannl.ir.accesses import Access, alias_class, has_no_loop_carried_dependence
 from ocannl.ir.index import Sym
 from ocannl.ir.loops import For, Ref
 from ocannl.opt.analysis.fusion_group import FusionGroup
@@ -45,39 +45,30 @@ class FusedNest:
 def are_dependent(first: FusedNest, second: FusedNest) -> bool:
     """Whether either nest writes an array that the other accesses."""
     pairs = chain(product(first.writes, (*second.writes, *second.reads)), product(first.reads, second.writes))
-    return any(storage(left.buf) == storage(right.buf) for left, right in pairs)
+    return any(alias_class(left.buf) == alias_class(right.buf) for left, right in pairs)
 
 
 def equal_loops(first: FusedNest, second: FusedNest) -> dict[Sym, Sym]:
     """Maps symbols of the first nest to those of the second that are equal in every dependence between them."""
     equal: dict[Sym, Sym] | None = None
-    for first_refs, second_refs in (
-        (first.writes, (*second.reads, *second.writes)),
-        (first.reads, tuple(second.writes)),
-    ):
+    first_written = (first.writes, (*second.reads, *second.writes))
+    second_written = (first.reads, tuple(second.writes))
+    for first_refs, second_refs in (first_written, second_written):
         for left in first_refs:
             for right in second_refs:
-                if storage(left.buf) != storage(right.buf):
+                if alias_class(left.buf) != alias_class(right.buf):
                     continue
                 if left.buf is not right.buf:
                     return {}
+                index_syms = [(a.only_sym, b.only_sym) for a, b in zip(left.indices, right.indices, strict=True)]
                 pairs = {
-                    left_sym.only_sym: right_sym.only_sym
-                    for left_sym, right_sym in zip(left.indices, right.indices, strict=True)
-                    if left_sym.only_sym is not None and right_sym.only_sym is not None
-                    and (left_sym.only_sym.lo, left_sym.only_sym.hi) == (right_sym.only_sym.lo, right_sym.only_sym.hi)
-                }  # fmt: skip
-                equal = (
-                    pairs
-                    if equal is None
-                    else {
-                        left_sym: right_sym for left_sym, right_sym in equal.items() if pairs.get(left_sym) is right_sym
-                    }
-                )
+                    a: b for a, b in index_syms if a is not None and b is not None and (a.lo, a.hi) == (b.lo, b.hi)
+                }
+                equal = pairs if equal is None else {a: b for a, b in equal.items() if pairs.get(a) is b}
     return equal or {}
 
 
-def inner_groups(row: FusedNest, shared: set[Sym]) -> tuple[FusionGroup, ...]:
+def inner_groups(nest: FusedNest, shared: set[Sym]) -> tuple[FusionGroup, ...]:
     """The groups of the nest inside the shared loops, with the unshared outer loops around each of them."""
-    unshared = tuple([loop for loop in row.loops if loop.sym not in shared])
-    return tuple([replace(group, loops=(*unshared, *group.loops)) for group in row.members])
+    unshared = tuple([loop for loop in nest.loops if loop.sym not in shared])
+    return tuple([replace(group, loops=(*unshared, *group.loops)) for group in nest.members])

@@ -42,9 +42,8 @@ def merge_initialization(proc: Proc) -> Proc:
         nest = nest_of(stmt)
         if nest is None:
             continue
-        merged = _merge_full_update(initial_stores, position, nest) or _merge_partial_write(
-            initial_stores, position, nest
-        )
+        merged = _merge_full_update(initial_stores, position, nest)
+        merged = merged or _merge_partial_write(initial_stores, position, nest)
         if merged is not None:
             fill, nest = merged
             (body[position],) = wrap_in_loops(nest.loops, TRUE, (nest.leaf,))
@@ -56,11 +55,11 @@ def merge_initialization(proc: Proc) -> Proc:
 
 def _merge_full_update(initial_stores: InitialStores, at: int, nest: Nest) -> tuple[int, Nest] | None:
     """The position of the initializing store of an update of every cell, and the merged nest."""
-    start = initial_stores.initial_store(at, nest)
-    if start is None or covering_loops(nest.leaf.ref, nest.loops) != {loop.sym for loop in nest.loops}:
+    initial = initial_stores.initial_store(at, nest)
+    if initial is None or covering_loops(nest.leaf.ref, nest.loops) != {loop.sym for loop in nest.loops}:
         return None
-    store = _merged_store(start, nest)
-    return (start.position, Nest(nest.loops, TRUE, store)) if store is not None else None
+    store = _merged_store(initial, nest)
+    return (initial.position, Nest(nest.loops, TRUE, store)) if store is not None else None
 
 
 def _merged_store(initial: InitialStore, nest: Nest) -> Store | None:
@@ -72,7 +71,7 @@ def _merged_store(initial: InitialStore, nest: Nest) -> Store | None:
     combined: Expr = Apply(update.op, (initial.value, update.value))
     if not nest.cond.is_true:
         if not isinstance(initial.value, Const):
-            return None  # it would stand there twice
+            return None  # a guard would duplicate the value
         combined = When(nest.cond, combined, initial.value)
     return Store(update.ref, simplify_expr(combined), update.origin)
 
@@ -96,7 +95,7 @@ def _merge_partial_write(initial_stores: InitialStores, at: int, nest: Nest) -> 
     if isinstance(leaf, Update):
         initial = simplify_expr(first, in_range)
         if not isinstance(initial, Const):
-            return None  # it would stand there twice
+            return None  # a guard would duplicate the value
         value = Apply(leaf.op, (initial, value))
     merged = simplify_expr(When(in_range, value, first))
     guarded_syms = {s for guard in bounds_guards(merged) for s in guard.syms}

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Recognition of idioms: one-hot gathers, overlapping scatters, softmax and attention."""

@@ -29,7 +29,7 @@ from ocannl.ir.walk import walk
 from ocannl.opt.analysis.nests import AccessTable, Nest, is_full, loads, nest_of, unit_covering_loops, wrap_in_loops
 from ocannl.opt.analysis.representable import as_index, equals_const, make_const
 from ocannl.opt.analysis.substitution import substitute
-from ocannl.opt.fusion.inline_producers import matching
+from ocannl.opt.fusion.inline_producers import match_indices
 from ocannl.opt.fusion.merge_initialization import merge_initialization
 from ocannl.opt.simplify.simplify import select, simplify_expr
 
@@ -76,9 +76,8 @@ def _eliminate_loop(nest: Nest, at: int, tests: StoredTests) -> Stmt | None:
     for loop in nest.loops:
         if loop.sym not in kept:
             remaining = tuple(candidate for candidate in nest.loops if candidate is not loop)
-            rewritten = _substitute_affine_index(nest, loop.sym, remaining) or _substitute_integer_index(
-                nest, loop.sym, remaining, at, tests
-            )
+            rewritten = _substitute_affine_index(nest, loop.sym, remaining)
+            rewritten = rewritten or _substitute_integer_index(nest, loop.sym, remaining, at, tests)
             if rewritten is not None:
                 return rewritten
     return None
@@ -114,9 +113,7 @@ def _selected_term(term: Expr, sym: Sym) -> Expr | None:
         coef = equation.coef(sym)
         if abs(coef) == 1:
             index = (equation - Affine.of(sym) * coef) * -coef
-            remaining = Cond(
-                cond.ge0, tuple(other_equation for other_equation in cond.eq0 if other_equation is not equation)
-            )
+            remaining = Cond(cond.ge0, tuple(fact for fact in cond.eq0 if fact is not equation))
             values = {sym: index}
             guard = bounds_condition(index, sym.extent) & remaining.substitute(values)
             return select(guard, substitute(value, values), make_const(0, value.precision))
@@ -165,7 +162,7 @@ class StoredTests:
         value = nest.leaf.value
         while isinstance(value, Cast):
             value = value.value
-        return substitute(value, matching(nest.leaf.ref, test.ref))
+        return substitute(value, match_indices(nest.leaf.ref, test.ref))
 
 
 def _substitute_integer_index(nest: Nest, sym: Sym, loops: Sequence[For], at: int, tests: StoredTests) -> Stmt | None:
@@ -183,9 +180,8 @@ def _bind_index(nest: Nest, sym: Sym, loops: Sequence[For], index: Expr, value: 
     leaf = replace(nest.leaf, value=substitute(value, {sym: Affine.of(indirect)}))
     index_syms = _free_symbols(index)
     depth = max((n + 1 for n, loop in enumerate(loops) if loop.sym in index_syms), default=0)
-    binding = BindIndex(
-        indirect, index if index.precision is int64 else Cast(index, int64), wrap_in_loops(loops[depth:], TRUE, (leaf,))
-    )
+    index = index if index.precision is int64 else Cast(index, int64)
+    binding = BindIndex(indirect, index, wrap_in_loops(loops[depth:], TRUE, (leaf,)))
     (stmt,) = wrap_in_loops(loops[:depth], TRUE, (binding,))
     return stmt
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf, prod
 
-from ocannl.ir.accesses import storage
+from ocannl.ir.accesses import alias_class
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.index import TRUE, Affine, Sym
 from ocannl.ir.loops import AccessMode, Buf, Let, Load, MemorySpace, Proc, Ref, Stmt, Store, loop, row_major
@@ -68,8 +68,8 @@ class _LayoutSearch:
     def __init__(self, proc: Proc, capabilities: Capabilities) -> None:
         self.proc, self.names, table = proc, Namer(bound_names(proc)), AccessTable(proc.body)
         self.capabilities, self.writers = capabilities, table.writers
-        views = Counter(storage(buf) for buf in proc.bufs)
-        unaliased = {buf for buf in proc.bufs if views[storage(buf)] == 1 and sum(n > 1 for n in buf.shape) > 1}
+        views = Counter(alias_class(buf) for buf in proc.bufs)
+        unaliased = {buf for buf in proc.bufs if views[alias_class(buf)] == 1 and sum(n > 1 for n in buf.shape) > 1}
         self.layouts: Layouts = {
             buf: buf.strides for buf in proc.bufs if buf in unaliased and buf.access is AccessMode.TEMP
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ocannl.ir.accesses import is_aligned, storage, touches
+from ocannl.ir.accesses import alias_class, is_aligned, memory_accesses
 from ocannl.ir.loops import Body, Buf, For, If, Mode, Proc, Stmt, Store
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.nests import same_objects
@@ -31,16 +31,16 @@ def use_nontemporal_stores(proc: Proc, threshold_bytes: int, min_result_bytes: i
 
 def has_large_footprint(stmt: Stmt, threshold_bytes: int) -> bool:
     """Whether the arrays that the statement accesses are larger than the threshold in total."""
-    return sum(buf.nbytes for buf in {access.ref.buf for access in touches((stmt,))}) > threshold_bytes
+    return sum(buf.nbytes for buf in {access.ref.buf for access in memory_accesses((stmt,))}) > threshold_bytes
 
 
 def _use_in_nest(stmt: Stmt, threshold_bytes: int, min_result_bytes: int) -> Stmt:
     if not has_large_footprint(stmt, threshold_bytes):
         return stmt
-    accesses = touches((stmt,))
-    read = {storage(access.ref.buf) for access in accesses if not access.writes or access.op is not None}
-    large = {access.ref.buf for access in accesses if access.ref.buf.nbytes > min_result_bytes}
-    results = {buf for buf in large if storage(buf) not in read}
+    nest_accesses = memory_accesses((stmt,))
+    read = {alias_class(access.ref.buf) for access in nest_accesses if not access.writes or access.op is not None}
+    large = {access.ref.buf for access in nest_accesses if access.ref.buf.nbytes > min_result_bytes}
+    results = {buf for buf in large if alias_class(buf) not in read}
     return _mark_stores(stmt, results) if results else stmt
 
 

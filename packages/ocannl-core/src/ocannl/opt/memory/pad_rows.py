@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from ocannl.ir.accesses import storage
+from ocannl.ir.accesses import alias_class
 from ocannl.ir.loops import Buf, MemorySpace, Proc
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.substitution import replace_buffers
@@ -29,10 +29,10 @@ def pad_rows(proc: Proc, conflict_stride_bytes: int | None = None) -> Proc:
     Addresses at such distances map to the same cache set. Arrays that are not temporaries keep their layout.
     """
     conflict_stride_bytes = machine.CONFLICT_STRIDE_BYTES if conflict_stride_bytes is None else conflict_stride_bytes
-    views = Counter(storage(buf) for buf in proc.bufs)
+    views = Counter(alias_class(buf) for buf in proc.bufs)
     new: dict[Buf, Buf] = {}
     for buf in proc.bufs:
-        if buf.space is MemorySpace.ARENA and views[storage(buf)] == 1 and 0 not in buf.shape:
+        if buf.space is MemorySpace.ARENA and views[alias_class(buf)] == 1 and 0 not in buf.shape:
             strides = _padded_strides(buf, conflict_stride_bytes)
             if strides != buf.strides:
                 new[buf] = replace(buf, strides=strides)

@@ -215,13 +215,13 @@ def _apply_to_selects(op: Op, args: tuple[Expr, ...]) -> Expr | None:
     n = next(i for i, a in enumerate(args) if a is selects[0])
     first = args[n]
     assert isinstance(first, When)
-    on_true = _apply(op, (*args[:n], first.then, *args[n + 1 :]), None)
-    on_false = _apply(op, (*args[:n], first.orelse, *args[n + 1 :]), None)
+    on_true = _apply(op, (*args[:n], first.on_true, *args[n + 1 :]), None)
+    on_false = _apply(op, (*args[:n], first.on_false, *args[n + 1 :]), None)
     return select(first.cond, on_true, on_false)
 
 
 def _is_constant_select(expr: Expr) -> bool:
-    return isinstance(expr, When) and isinstance(expr.then, Const) and isinstance(expr.orelse, Const)
+    return isinstance(expr, When) and isinstance(expr.on_true, Const) and isinstance(expr.on_false, Const)
 
 
 def select(cond: Cond, on_true: Expr, on_false: Expr) -> Expr:

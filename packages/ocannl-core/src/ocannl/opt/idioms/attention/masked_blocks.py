@@ -6,8 +6,7 @@ from ocannl.ir.index import Affine, Bound, Cond, Sym
 from ocannl.ir.loops import Apply, Cast, Const, Expr, For, When, loop
 from ocannl.ir.ops import DIV, MUL, SUB
 from ocannl.ir.walk import walk
-from ocannl.opt.idioms.attention.match_softmax import EXP
-from ocannl.opt.idioms.attention.match_softmax import NEG_INF as LOWEST
+from ocannl.opt.idioms.attention.match_softmax import EXP, NEG_INF
 
 
 def unmasked_blocks(block_sym: Sym, key: Sym, key_block: int, cond: Cond) -> For:
@@ -46,7 +45,7 @@ def _is_masked_by(value: Expr, cond: Cond, masked_value: float) -> bool:
         case Apply(op, (inner,)) if op.name == "neg" and masked_value == 0:
             return _is_masked_by(inner, cond, masked_value)
         case Apply(op, (inner,)) if op is EXP and masked_value == 0:
-            return _is_masked_by(inner, cond, LOWEST)
+            return _is_masked_by(inner, cond, NEG_INF)
         case Apply(op, (left, right)) if op is MUL and masked_value == 0:
             return _is_masked_by(left, cond, masked_value) or _is_masked_by(right, cond, masked_value)
         case Apply(op, (left, _)) if op is (DIV if masked_value == 0 else SUB):

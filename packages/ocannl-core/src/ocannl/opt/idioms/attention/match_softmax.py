@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ocannl.ir.accesses import storage
+from ocannl.ir.accesses import alias_class
 from ocannl.ir.index import Affine, Sym
 from ocannl.ir.loops import Apply, Buf, Cast, Const, Expr, For, Let, Load, Ref, Store, Update
 from ocannl.ir.ops import ADD, BY_NAME, DIV, MAX, MUL, SUB
@@ -96,8 +96,8 @@ class SoftmaxMatch:
     @property
     def has_disjoint_storage(self) -> bool:
         """Whether the matched stores share no storage with each other or with the scores."""
-        written = [storage(store.ref.buf) for store in self.stores]
-        return len(set(written)) == len(written) and not {storage(buf) for buf in read_buffers(self.score)} & set(
+        written = [alias_class(store.ref.buf) for store in self.stores]
+        return len(set(written)) == len(written) and not {alias_class(buf) for buf in read_buffers(self.score)} & set(
             written
         )
 
@@ -176,13 +176,9 @@ def match_softmax(position: int, group: FusionGroup, readers: ReaderLookup) -> S
             rows, cond, (Reduction(Const(init), (key,), when, Update(acc, op, score)),), (Store() as max_store,)
         ):
             ref, stored_value = max_store.ref, max_store.value
-            if (
-                op is not MAX
-                or init != NEG_INF
-                or not cond.is_true
-                or not when.is_true
-                or strip_float_casts(stored_value) != Load(acc)
-            ):
+            if op is not MAX or init != NEG_INF or not cond.is_true or not when.is_true:
+                return None
+            if strip_float_casts(stored_value) != Load(acc):
                 return None
             if score.precision.family is not Family.FLOAT or not all(map(is_full, (*rows, key))):
                 return None
@@ -202,11 +198,8 @@ def match_softmax(position: int, group: FusionGroup, readers: ReaderLookup) -> S
             softmax_match.exponentials = store
             positions.append(reader.position)
     if softmax_match.exponentials is not None:
-        candidates = list(
-            _readers_of(
-                softmax_match.exponentials.ref, readers(positions[-1], softmax_match.exponentials.ref.buf), key.sym
-            )
-        )
+        ref = softmax_match.exponentials.ref
+        candidates = list(_readers_of(ref, readers(positions[-1], ref.buf), key.sym))
     denominator = next((reader for reader in candidates if _is_denominator(reader, rows, softmax_match)), None)
     if denominator is None or denominator.key_sum is None or denominator.only_store is None:
         return None
@@ -224,21 +217,17 @@ def match_softmax(position: int, group: FusionGroup, readers: ReaderLookup) -> S
     if not softmax_match.has_disjoint_storage:
         return None
     sums = [_match_weighted_sum(reader, softmax_match) for reader in candidates if reader.position not in positions]
-    fusable = _fusable_sums(softmax_match, rows, [reader for reader in sums if reader is not None])
+    fusable = _fusable_sums(softmax_match, rows, [weighted for weighted in sums if weighted is not None])
     return Softmax(rows, key, softmax_match, denominator.key_sum, denominator.only_store, fusable, tuple(positions))
 
 
 def _is_denominator(reader: Reader, rows: Sequence[For], softmax_match: SoftmaxMatch) -> bool:
-    if (
-        reader.key_sum is None
-        or reader.only_store is None
-        or not softmax_match.is_exponential(reader.key_sum.update.value)
-    ):
+    key_sum, store = reader.key_sum, reader.only_store
+    if key_sum is None or store is None or not softmax_match.is_exponential(key_sum.update.value):
         return False
-    covers_rows = len(reader.group.loops) == len(rows) and unit_covering_loops(reader.only_store.ref, rows) == {
-        loop.sym for loop in rows
-    }
-    return covers_rows and strip_float_casts(reader.only_store.value) == Load(reader.key_sum.update.ref)
+    if len(reader.group.loops) != len(rows) or unit_covering_loops(store.ref, rows) != {loop.sym for loop in rows}:
+        return False
+    return strip_float_casts(store.value) == Load(key_sum.update.ref)
 
 
 def _match_weighted_sum(reader: Reader, softmax_match: SoftmaxMatch) -> WeightedSum | None:
@@ -267,13 +256,12 @@ def _fusable_sums(
 ) -> tuple[WeightedSum, ...]:
     """Greedily selects weighted sums, in program order, that one nest can legally compute."""
     selected: list[WeightedSum] = []
-    read_storage = {
-        storage(buf) for buf in read_buffers(softmax_match.score)
-    }  # arrays that the nest reads before it writes
+    # arrays that the nest reads before it writes
+    read_storage = {alias_class(buf) for buf in read_buffers(softmax_match.score)}
     for candidate in sorted(candidates, key=lambda candidate: candidate.position):
-        all_reads = read_storage | {storage(buf) for buf in read_buffers(candidate.factor)}
-        written = {storage(store.ref.buf) for store in softmax_match.stores}
-        written |= {storage(ref.buf) for previous in (*selected, candidate) for ref in previous.writes}
+        all_reads = read_storage | {alias_class(buf) for buf in read_buffers(candidate.factor)}
+        written = {alias_class(store.ref.buf) for store in softmax_match.stores}
+        written |= {alias_class(ref.buf) for previous in (*selected, candidate) for ref in previous.writes}
         if all_reads & written:
             continue
         if all(_are_in_same_row(previous.writes, candidate.epilogue_refs, rows) for previous in selected) and all(
@@ -290,7 +278,7 @@ def _are_in_same_row(writes: Iterable[Ref], accesses: Sequence[Ref], rows: Seque
         ref.buf is access.buf and all(_share_axis_index(ref, access, row.sym) for row in rows)
         for ref in writes
         for access in accesses
-        if storage(ref.buf) == storage(access.buf)
+        if alias_class(ref.buf) == alias_class(access.buf)
     )
 
 

@@ -113,15 +113,15 @@ class OnlineSoftmaxNest:
         """A new symbol for the keys of a block."""
         return Sym(self.names(self.softmax.key.sym.name), 0, self.key_block - 1)
 
-    def key_substitution(self, keys: Sym, key_sym: Sym) -> dict[Sym, Affine]:
-        return {self.softmax.key.sym: Affine(((self.key_block, keys),), self.softmax.key.sym.lo) + key_sym}
+    def key_substitution(self, block_sym: Sym, key_sym: Sym) -> dict[Sym, Affine]:
+        return {self.softmax.key.sym: Affine(((self.key_block, block_sym),), self.softmax.key.sym.lo) + key_sym}
 
-    def in_range(self, keys: Sym, key_sym: Sym) -> Cond:
+    def in_range(self, block_sym: Sym, key_sym: Sym) -> Cond:
         """The condition that the key exists: the last block may be partial."""
         extent = self.softmax.key.sym.extent
         if extent % self.key_block == 0:
             return TRUE
-        return Cond((Affine.of(extent - 1) - key_sym - Affine(((self.key_block, keys),)),))
+        return Cond((Affine.of(extent - 1) - key_sym - Affine(((self.key_block, block_sym),)),))
 
     # -------------------------------------------------------------------------------------------------------- scores
 
@@ -134,10 +134,10 @@ class OnlineSoftmaxNest:
             score = map_expr(score, lambda leaf: store.value if leaf == Load(score_ref) else leaf)
         return _cast_to(strip_float_casts(score), self.accumulator_precision)
 
-    def compute_scores(self, buf: Buf, keys: Sym) -> Stmt:
+    def compute_scores(self, buf: Buf, block_sym: Sym) -> Stmt:
         """Computes one block of scores, with -inf for keys out of range."""
         key_sym = self.new_key_sym()
-        values, in_range = self.key_substitution(keys, key_sym), self.in_range(keys, key_sym)
+        values, in_range = self.key_substitution(block_sym, key_sym), self.in_range(block_sym, key_sym)
         score = substitute(self.score_expr, values)
         sums: tuple[Reduction, ...] = ()
         if self.producer is not None:
@@ -152,16 +152,16 @@ class OnlineSoftmaxNest:
             score = When(in_range, score, Const(NEG_INF, self.accumulator_precision))
         return FusionGroup((loop(key_sym, ()),), TRUE, sums, (Store(Ref(buf, (Affine.of(key_sym),)), score),)).stmt()
 
-    def block_loop(self, keys: Sym) -> For:
+    def block_loop(self, block_sym: Sym) -> For:
         """The loop over the blocks in which a row may have a score other than -inf."""
         match strip_float_casts(self.score_expr):
             case When(cond, _, Const(fallback)) if fallback == NEG_INF:
-                return unmasked_blocks(keys, self.softmax.key.sym, self.key_block, cond)
-        return loop(keys, ())
+                return unmasked_blocks(block_sym, self.softmax.key.sym, self.key_block, cond)
+        return loop(block_sym, ())
 
     # ----------------------------------------------------------------------------------------------------- block update
 
-    def block_update(self, keys: Sym) -> Body:
+    def block_update(self, block_sym: Sym) -> Body:
         """Adds one block of keys to the running sums, after rescaling these to the new maximum."""
         score = local_buffer(self.names("score"), self.accumulator_precision, (self.key_block,))
         power = local_buffer(self.names("power"), self.exponential_precision, (self.key_block,))
@@ -170,7 +170,7 @@ class OnlineSoftmaxNest:
         lowest, zero = Const(NEG_INF, self.accumulator_precision), Const(0.0, self.accumulator_precision)
         body: list[Stmt] = [
             Local(score),
-            self.compute_scores(score, keys),
+            self.compute_scores(score, block_sym),
             Local(peak.buf),
             Store(peak, Load(self.running_max)),
         ]
@@ -191,9 +191,11 @@ class OnlineSoftmaxNest:
             index = (Affine.of(key_sym := self.new_key_sym()),)
             output_loops, renaming = with_fresh_symbols(weighted_sum.output_loops, self.names)
             cell = self.accumulator_cell(buf, weighted_sum, renaming)
-            factor = substitute(weighted_sum.factor, renaming | self.key_substitution(keys, key_sym))
+            factor = substitute(weighted_sum.factor, renaming | self.key_substitution(block_sym, key_sym))
             value = Apply(MUL, (_cast_to(Load(Ref(power, index)), weighted_sum.weight.precision), factor))
-            body.append(self.rescale_and_add(cell, scale, output_loops, key_sym, self.in_range(keys, key_sym), value))
+            body.append(
+                self.rescale_and_add(cell, scale, output_loops, key_sym, self.in_range(block_sym, key_sym), value)
+            )
         return tuple(body)
 
     def rescale_and_add(
@@ -228,11 +230,11 @@ class OnlineSoftmaxNest:
             body.append(FusionGroup(output_loops, TRUE, (), tuple(stores)).stmt())
         return tuple(body)
 
-    def store_weights(self, keys: Sym) -> Body:
+    def store_weights(self, block_sym: Sym) -> Body:
         """Stores exponentials and probabilities that are read elsewhere, from recomputed scores."""
         score = local_buffer(self.names("score"), self.accumulator_precision, (self.key_block,))
         key_sym = self.new_key_sym()
-        key_values = self.key_substitution(keys, key_sym)
+        key_values = self.key_substitution(block_sym, key_sym)
         power = Var(self.names("power"), self.exponential_precision)
         shifted = Apply(SUB, (Load(Ref(score, (Affine.of(key_sym),))), Load(self.running_max)))
         stmts: list[Stmt] = [Let(power.name, _cast_to(Apply(EXP, (shifted,)), self.exponential_precision))]
@@ -244,9 +246,9 @@ class OnlineSoftmaxNest:
             if store is not None and store.ref.buf in self.stored_bufs:
                 ref = Ref(store.ref.buf, tuple([index.substitute(key_values) for index in store.ref.indices]))
                 stmts.append(replace(store, ref=ref, value=_cast_to(value, ref.buf.precision)))
-        in_range = self.in_range(keys, key_sym)
+        in_range = self.in_range(block_sym, key_sym)
         body = tuple(stmts) if in_range.is_true else (If(in_range, tuple(stmts)),)
-        return (Local(score), self.compute_scores(score, keys), loop(key_sym, body))
+        return (Local(score), self.compute_scores(score, block_sym), loop(key_sym, body))
 
 
 def _cast_to(value: Expr, precision: Precision) -> Expr:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
-from ocannl.ir.accesses import storage
+from ocannl.ir.accesses import alias_class
 from ocannl.ir.index import Sym
 from ocannl.ir.loops import AccessMode, Apply, Buf, Const, MemorySpace, Proc, Stmt, Store
 from ocannl.ir.names import Namer
@@ -119,13 +119,8 @@ class _OnlineSoftmax:
         if not (weighted_sums or is_long):
             return set()
         producer = self.score_producer(softmax)
-        members = sorted(
-            {
-                *softmax.positions,
-                *(weighted_sum.position for weighted_sum in weighted_sums),
-                *([producer.position] if producer else []),
-            }
-        )
+        positions = {*softmax.positions, *(weighted_sum.position for weighted_sum in weighted_sums)}
+        members = sorted(positions | {producer.position} if producer else positions)
         accesses = self.accesses.copy()
         target = members[0]
         for member in members[1:]:
@@ -149,15 +144,12 @@ class _OnlineSoftmax:
     def score_producer(self, softmax: Softmax) -> ScoreProducer | None:
         """The matrix product that computes the scores if only this softmax reads them, or None. The nest must not write
         its operands."""
-        written = {storage(store.ref.buf) for store in softmax.match.stores}
-        written |= {storage(ref.buf) for weighted_sum in softmax.weighted_sums for ref in weighted_sum.writes}
+        written = {alias_class(store.ref.buf) for store in softmax.match.stores}
+        written |= {alias_class(ref.buf) for weighted_sum in softmax.weighted_sums for ref in weighted_sum.writes}
         for ref in dict.fromkeys(loads(softmax.match.score)):
             position = self.accesses.reaching_write(ref.buf, softmax.positions[0])
-            if (
-                position not in self.groups
-                or ref.buf.space is not MemorySpace.ARENA
-                or ref.buf.access is not AccessMode.TEMP
-            ):
+            is_temporary = ref.buf.space is MemorySpace.ARENA and ref.buf.access is AccessMode.TEMP
+            if position not in self.groups or not is_temporary:
                 continue
             if set(self.accesses.accessors([ref.buf], position)) - set(softmax.positions):
                 continue
@@ -168,14 +160,11 @@ class _OnlineSoftmax:
                     if not isinstance(reduction.init, Const) or not all(map(is_full, (*loops, *reduction.loops))):
                         continue
                     if unit_covering_loops(stored_ref, loops) != set(group.syms) or any(
-                        storage(read.buf) in written for read in group.reads
+                        alias_class(read.buf) in written for read in group.reads
                     ):
                         continue
-                    values = {
-                        sym: read_index
-                        for store_index, read_index in zip(stored_ref.indices, ref.indices, strict=True)
-                        if (sym := store_index.only_sym)
-                    }
+                    pairs = zip(stored_ref.indices, ref.indices, strict=True)
+                    values = {sym: read_index for index, read_index in pairs if (sym := index.only_sym)}
                     producer = group.substituted(values)
                     if _is_query_key_product(producer, [row.sym for row in softmax.rows], softmax.key.sym):
                         return ScoreProducer(position, ref, producer)

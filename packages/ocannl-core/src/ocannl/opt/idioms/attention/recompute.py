@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
-from ocannl.ir.accesses import storage
+from ocannl.ir.accesses import alias_class
 from ocannl.ir.index import TRUE, Affine, Cond, Sym
 from ocannl.ir.loops import (
     AccessMode,
@@ -138,7 +138,7 @@ class _Recomputed:
         self.score_bufs: dict[Reduction, Buf] = {}
         self.used_producers: set[int] = set()
         self.operand_producers: set[int] = set()  # positions of the statements that write the operands of products
-        self.written = {storage(ref.buf) for ref in recompute.groups[position].writes}
+        self.written = {alias_class(ref.buf) for ref in recompute.groups[position].writes}
         self.is_unchanged = True  # no stored operand is overwritten between producer and consumer, nor by the consumer
 
     def value(self, ref: Ref, before: int) -> Expr:
@@ -177,7 +177,7 @@ class _Recomputed:
         reaching_write = self.recompute.accesses.reaching_write
         is_kept = (
             reaching_write(ref.buf, before) == reaching_write(ref.buf, self.position)
-            and storage(ref.buf) not in self.written
+            and alias_class(ref.buf) not in self.written
         )
         self.is_unchanged = self.is_unchanged and is_kept
 
@@ -290,7 +290,7 @@ class _Recompute:
         for buf in {ref.buf for ref in self.groups[at].writes}:
             for reader in self.accesses.accessors([buf], at):
                 group = self.groups.get(reader)
-                reads = group is None or any(storage(ref.buf) == storage(buf) for ref in group.reads)
+                reads = group is None or any(alias_class(ref.buf) == alias_class(buf) for ref in group.reads)
                 if reads and reader not in removed and self.accesses.reaching_write(buf, reader) == at:
                     return False
         return True

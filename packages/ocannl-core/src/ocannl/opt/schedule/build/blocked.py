@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from ocannl.ir.index import Affine, Cond, Sym
 from ocannl.ir.loops import AccessMode, Buf, Expr, MemorySpace, Let, Load, Ref, Store, Update, row_major
 from ocannl.ir.names import Namer
-from ocannl.ir.accesses import storage
+from ocannl.ir.accesses import alias_class
 from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.analysis.nests import loads
 from ocannl.opt.schedule.plan.register_tiles import TilePlan
@@ -72,11 +72,11 @@ def _partial_sums(group: FusionGroup, names: Namer) -> tuple[Ref, tuple[Buf, ...
     accumulator and no term reads the result, otherwise in a new buffer."""
     (reduction,) = group.reductions
     acc, syms = reduction.update.ref, group.syms
-    read = {storage(ref.buf) for ref in loads(reduction.update.value)}
+    read = {alias_class(ref.buf) for ref in loads(reduction.update.value)}
     match group.epilogue:
         case (Store(ref, Load(stored)),) if stored == acc and ref.buf.precision is acc.buf.precision:
-            init_refs = [init_ref for init_ref in loads(reduction.init) if storage(init_ref.buf) == storage(ref.buf)]
-            if all(init_ref == ref for init_ref in init_refs) and storage(ref.buf) not in read:
+            init_refs = [init_ref for init_ref in loads(reduction.init) if alias_class(init_ref.buf) == alias_class(ref.buf)]
+            if all(init_ref == ref for init_ref in init_refs) and alias_class(ref.buf) not in read:
                 return ref, ()
     shape = tuple([sym.extent for sym in syms])
     name = names(f"{group.writes[0].buf.name}_sums")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import gcd, prod
 
-from ocannl.ir.accesses import always_in_bounds, storage
+from ocannl.ir.accesses import alias_class, always_in_bounds
 from ocannl.ir.capabilities import Caches
 from ocannl.ir.loops import Ref, When
 from ocannl.ir.projections import is_injective
@@ -30,12 +30,12 @@ def packable_operands(group: FusionGroup, plan: TilePlan) -> Iterator[Ref]:
         return
     (reduction,) = group.reductions
     value, syms = reduction.update.value, (*group.syms, *reduction.syms)
-    written = {storage(ref.buf) for ref in group.writes}
+    written = {alias_class(ref.buf) for ref in group.writes}
     guarded = {ref for node in walk(value) if isinstance(node, When) for ref in loads(node)}
     for ref in dict.fromkeys(loads(value)):
         indexing = {sym for index in ref.indices for sym in index.syms}
         ref_syms = tuple([sym for sym in syms if sym in indexing])
-        if ref in guarded or storage(ref.buf) in written or not always_in_bounds(ref):
+        if ref in guarded or alias_class(ref.buf) in written or not always_in_bounds(ref):
             continue
         varies_in_tile = any(sym in ref_syms for sym in plan.tile_sizes)
         if reduction.cond.is_true and varies_in_tile and is_injective(ref.indices, ref_syms):
