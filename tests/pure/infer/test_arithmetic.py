@@ -59,7 +59,7 @@ def test_windows(axis, over, taps, padding, more, want):
 
 
 @pytest.mark.parametrize(
-    ("axis", "over", "taps", "padding", "more", "said"),
+    ("axis", "over", "taps", "padding", "more", "message"),
     [
         (5, None, 2, VALID, {"stride": 2}, r"does not fit axis 5, window 2: 3 is no multiple of the stride 2"),
         (2, None, 3, VALID, {}, "the window is longer than the axis"),
@@ -101,7 +101,7 @@ def laid(total, parts, **more):
 
 
 @pytest.mark.parametrize(
-    ("whole", "parts", "more", "want"),
+    ("total", "parts", "more", "want"),
     [
         (None, (2, 4), {}, (6, 2, 4)),
         (6, (2, None), {}, (6, 2, 4)),
@@ -118,7 +118,7 @@ def test_concatenations(total, parts, more, want):
 
 
 @pytest.mark.parametrize(
-    ("whole", "parts", "more"), [(5, (2, 4), {}), (5, (6, None), {}), (5, (None,), {"constant": 7})], ids=str
+    ("total", "parts", "more"), [(5, (2, 4), {}), (5, (6, None), {}), (5, (None,), {"constant": 7})], ids=str
 )
 def test_concatenations_that_do_not_fit(total, parts, more):
     with pytest.raises(Mismatch, match="the sizes in `a\\^b` make"):
@@ -149,7 +149,7 @@ def merged(total, parts, **more):
 
 
 @pytest.mark.parametrize(
-    ("whole", "parts", "more", "want"),
+    ("total", "parts", "more", "want"),
     [
         (None, (3, 4), {}, (12, 3, 4)),
         (12, (3, None), {}, (12, 3, 4)),
@@ -164,7 +164,7 @@ def test_merged_axes(total, parts, more, want):
     assert merged(total, parts, **more) == want
 
 
-@pytest.mark.parametrize(("whole", "parts"), [(10, (3, None)), (10, (3, 4)), (10, (0, None)), (5, (None, 0))])
+@pytest.mark.parametrize(("total", "parts"), [(10, (3, None)), (10, (3, 4)), (10, (0, None)), (5, (None, 0))])
 def test_merged_axes_that_do_not_fit(total, parts):
     with pytest.raises(Mismatch, match="the sizes in `\\(a b\\)` make"):
         merged(total, parts)

@@ -17,9 +17,10 @@ def relations(logic: Logic) -> set[str]:
     def row(use):
         return f"{tensors[use.slot // 3]}.{KINDS[use.slot % 3][0]}"
 
-    homes = {use.spec.var: row(use) for use in (*logic.equal, *logic.result)}
-    said = {f"{homes[use.spec.var]} <= {row(use)}" for use in logic.stretch}
-    return said | {f"{homes[use.spec.var]} = {row(use)}" for use in logic.equal if homes[use.spec.var] != row(use)}
+    targets = {use.spec.var: row(use) for use in (*logic.equal, *logic.result)}
+    relations = {f"{targets[use.spec.var]} <= {row(use)}" for use in logic.stretch}
+    equal = [(targets[use.spec.var], row(use)) for use in logic.equal]
+    return relations | {f"{target} = {source}" for target, source in equal if target != source}
 
 
 COMPOSED = "A.i <= B.o, C.b <= A.b, C.b <= B.b, C.i <= B.i, C.o <= A.o"

@@ -74,8 +74,8 @@ def solution(system, kinds):
     if solver.check() != z3.sat:
         return None
     model = solver.model()
-    found = [[(model.eval(k, model_completion=True).as_long(), None) for k in row] for row in size]
-    return [((), (), tuple(row)) for row in found]
+    values = [[(model.eval(k, model_completion=True).as_long(), None) for k in row] for row in size]
+    return [((), (), tuple(row)) for row in values]
 
 
 @pytest.mark.parametrize("start", range(0, 1000, 250))

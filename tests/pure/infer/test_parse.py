@@ -585,7 +585,7 @@ def test_printed(text, printed):
 
 @given(EINSUMS)
 def test_names_are_those_of_the_axes(spec):
-    axes = [axis for each in (*spec.operands, spec.result) for _, row in each.rows for axis in row.axes]
+    axes = [axis for operand in (*spec.operands, spec.result) for _, row in operand.rows for axis in row.axes]
     assert set(spec.labels()) == {name for axis in axes for name in axis_labels(axis)}
     assert set(spec.coefficients()) == {name for axis in axes for name in axis_coefficients(axis)}
     assert len(set(spec.names())) == len(spec.names())

@@ -26,12 +26,12 @@ def run(projections, *arrays, reduce=np.add, combine=np.multiply, neutral=0.0, s
             for indices, array in zip(piece.operands, arrays, strict=True):
                 if indices is not None:
                     cell = tuple(index.evaluate(at) for index in indices)
-                    inside = all(0 <= place < size for place, size in zip(cell, array.shape, strict=True))
+                    inside = all(0 <= i < size for i, size in zip(cell, array.shape, strict=True))
                     read.append(array[cell] if inside else neutral)
             cell = tuple(index.evaluate(at) for index in piece.result)
             term = read[0]
-            for other in read[1:]:
-                term = combine(term, other)
+            for factor in read[1:]:
+                term = combine(term, factor)
             result[cell] = reduce(result[cell], term)
     return result
 
@@ -50,8 +50,8 @@ def value(net, spec, *rows, sizes=None, arrays=None, **how):
     operands = [filled(net, row, f"x{n}") for n, row in enumerate(rows)]
     logic = einsum(parse(spec))
     result = net.relate(logic, *(x for x, _ in operands), text=spec, sizes=sizes or {})
-    found = project(logic, [x for x, _ in operands], result, sizes=sizes or {})
-    return str(result), run(found, *(arrays or [a for _, a in operands]), **how)
+    projected = project(logic, [x for x, _ in operands], result, sizes=sizes or {})
+    return str(result), run(projected, *(arrays or [a for _, a in operands]), **how)
 
 
 # --- values of specs --------------------------------------------------------------------------------------------------
@@ -156,15 +156,15 @@ def test_the_tropical_product_of_a_window(net):
 def built(net, logic, *rows, **how):
     operands = [filled(net, row, f"x{n}") for n, row in enumerate(rows)]
     result = net.relate(logic, *(x for x, _ in operands))
-    found = project(logic, [x for x, _ in operands], result)
-    return found, str(result), run(found, *(a for _, a in operands), **how), [a for _, a in operands]
+    projected = project(logic, [x for x, _ in operands], result)
+    return projected, str(result), run(projected, *(a for _, a in operands), **how), [a for _, a in operands]
 
 
 def test_composition_contracts_input_with_output(net):
-    found, shape, got, (w, x) = built(net, COMPOSE, "4->2,3", "5|4")
+    projected, shape, got, (w, x) = built(net, COMPOSE, "4->2,3", "5|4")
     assert shape == "5|2,3"
     np.testing.assert_allclose(got, np.einsum("pqk,bk->bpq", w, x))
-    (piece,) = found.pieces
+    (piece,) = projected.pieces
     assert [loop.name for loop in piece.loops] == ["b0", "o0", "o1", "k0"]
 
 
@@ -194,20 +194,20 @@ def test_transposition(net):
 
 def test_pointwise_operands_stand_still_where_they_are_stretched(net):
     """S30: the gap of a row decides which of its axes meet which"""
-    found, shape, got, (x, y, z) = built(net, pointwise(3), "2|3,1", "4", "")
+    projected, shape, got, (x, y, z) = built(net, pointwise(3), "2|3,1", "4", "")
     assert shape == "2|3,4"
     np.testing.assert_allclose(got, x * y * z)
-    (piece,) = found.pieces
+    (piece,) = projected.pieces
     assert [[str(i) for i in indices] for indices in piece.operands] == [["b0", "o0", "0"], ["o1"], []]
 
 
 def test_a_row_is_stretched_in_front(net):
-    """Whatever spec made it: `i` meets the last axis but one, as in NumPy."""
-    filled, x = net.einsum("i, ..v.., j => i, ..v.., j", net.x("5,7")), net.x("2,5,7")
-    y = net.add(filled, x)
+    """For results of any spec: `i` meets the last axis but one, as in NumPy."""
+    spec_result, x = net.einsum("i, ..v.., j => i, ..v.., j", net.x("5,7")), net.x("2,5,7")
+    y = net.add(spec_result, x)
     assert str(y) == "2,5,7"
-    found = project(pointwise(2), [filled, x], y)
-    assert [str(i) for i in found.pieces[0].operands[0]] == ["o1", "o2"]
+    projected = project(pointwise(2), [spec_result, x], y)
+    assert [str(i) for i in projected.pieces[0].operands[0]] == ["o1", "o2"]
     net.refuses("2", lambda: net.add(net.einsum("i, ..v.. => i, ..v..", net.x("2")), x))
 
 
@@ -235,31 +235,31 @@ def test_a_slice_waits_for_its_row(net):
 
 def test_axes_of_size_one_have_no_loop(net):
     """PJ-15"""
-    found, *_ = built(net, einsum(parse("ijk => ki")), "1,3,1")
-    (piece,) = found.pieces
+    projected, *_ = built(net, einsum(parse("ijk => ki")), "1,3,1")
+    (piece,) = projected.pieces
     assert [loop.name for loop in piece.loops] == ["j"]
     assert [str(i) for i in piece.result] == ["0", "0"]
 
 
 def test_axes_of_size_zero_have_an_empty_loop(net):
-    found, shape, got, _ = built(net, einsum(parse("ij => i")), "3,0")
-    assert shape == "3" and [loop.extent for loop in found.pieces[0].loops] == [3, 0]
+    projected, shape, got, _ = built(net, einsum(parse("ij => i")), "3,0")
+    assert shape == "3" and [loop.extent for loop in projected.pieces[0].loops] == [3, 0]
     assert got.tolist() == [0, 0, 0]
 
 
 def test_loops_of_the_result_come_first_in_memory_order(net):
-    found, *_ = built(net, einsum(parse("a|i->h; b|h->o => ba|i->o")), "3|2->4", "2|4->5")
-    assert [loop.name for loop in found.pieces[0].loops] == ["b", "a", "o", "i", "h"]
+    projected, *_ = built(net, einsum(parse("a|i->h; b|h->o => ba|i->o")), "3|2->4", "2|4->5")
+    assert [loop.name for loop in projected.pieces[0].loops] == ["b", "a", "o", "i", "h"]
 
 
 def test_names_of_loops_are_unique_in_an_operation(net):
-    found, *_ = built(net, einsum(parse("b0, ..b.., _, _ => ..b.., b0")), "2,3,4,5")
-    names = [loop.name for loop in found.pieces[0].loops]
+    projected, *_ = built(net, einsum(parse("b0, ..b.., _, _ => ..b.., b0")), "2,3,4,5")
+    names = [loop.name for loop in projected.pieces[0].loops]
     assert len(set(names)) == len(names) == 4
     x, y = net.x("2,3"), net.x("4,3", "y")
     logic = einsum(parse("x, ...; y, ... => x^y, ..."))
-    found = project(logic, [x, y], net.relate(logic, x, y))
-    assert len({loop.name for piece in found.pieces for loop in piece.loops}) == 4
+    projected = project(logic, [x, y], net.relate(logic, x, y))
+    assert len({loop.name for piece in projected.pieces for loop in piece.loops}) == 4
 
 
 def test_a_tensor_that_occurs_twice_has_two_occurrences(net):
@@ -283,9 +283,9 @@ def test_a_result_that_exists_may_be_larger_than_what_is_written(net):
     x, lhs = net.x("4"), net.x("4,3", "lhs")
     logic = einsum(parse("i => i1"))
     net.relate(logic, x, result=lhs)
-    found = project(logic, [x], lhs)
-    assert run(found, grid(4))[:, 1].tolist() == [0, 1, 2, 3]
-    (piece,) = found.pieces
+    projected = project(logic, [x], lhs)
+    assert run(projected, grid(4))[:, 1].tolist() == [0, 1, 2, 3]
+    (piece,) = projected.pieces
     assert is_injective(piece.result, piece.loops) and not is_surjective(piece.result, piece.loops, lhs.dims)
 
 

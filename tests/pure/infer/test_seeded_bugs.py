@@ -198,10 +198,10 @@ def neighbours_lost_at_join(patch):
 
 @bug("planted", 3)
 def diagonals_not_joined(patch):
-    def match_axis(trail, it, axis, cell, real=generate.match_axis):
-        if isinstance(axis, generate.Label) and axis.name in it.labels:
+    def match_axis(trail, operation, axis, cell, real=generate.match_axis):
+        if isinstance(axis, generate.Label) and axis.name in operation.labels:
             return
-        real(trail, it, axis, cell)
+        real(trail, operation, axis, cell)
 
     patch.setattr(generate, "match_axis", match_axis)
 
@@ -209,7 +209,7 @@ def diagonals_not_joined(patch):
 @bug("planted", 79)
 def square_ignored(patch):
     real = shape._constrain
-    patch.setattr(shape, "_constrain", lambda trail, it, square, cells: real(trail, it, False, cells))
+    patch.setattr(shape, "_constrain", lambda trail, operation, square, cells: real(trail, operation, False, cells))
 
 
 @bug("planted", 10)
@@ -415,14 +415,14 @@ def laws_fire_only_once(patch):
 @bug("planted", 6)
 def totals_leave_out_the_last_row(patch):
     patch.setattr(
-        totals.CellCount, "axes", property(lambda it: [find(a) for r in it.rows[:2] for a in resolve(r).axes])
+        totals.CellCount, "axes", property(lambda count: [find(a) for r in count.rows[:2] for a in resolve(r).axes])
     )
 
 
 @bug("flanks", 1)
 def a_size_by_keyword_ignored(patch):
-    def name_axis(trail, it, name, cell):
-        it.labels[name] = cell
+    def name_axis(trail, operation, name, cell):
+        operation.labels[name] = cell
         return cell
 
     patch.setattr(generate, "name_axis", name_axis)
@@ -430,7 +430,7 @@ def a_size_by_keyword_ignored(patch):
 
 @bug("planted", 59)
 def captures_not_equated(patch):
-    patch.setattr(capture.Capture, "equal", lambda self, other: None)
+    patch.setattr(capture.Capture, "equal", lambda self, peer: None)
 
 
 @bug("planted", 22)
@@ -542,7 +542,7 @@ def finds(bug, family, seed):
     """A system complains of the bug, and of nothing without it."""
     project.boxes.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
-        bug.seed_it(patch)
+        bug.inject(patch)
         failure = complaint(family, seed)
     project.boxes.cache_clear()
     return bool(failure) and not complaint(family, seed)

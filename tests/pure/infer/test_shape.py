@@ -48,7 +48,7 @@ def test_axes_tell_size_and_unit():
 
 
 @pytest.mark.parametrize(
-    ("axes", "said"),
+    ("axes", "message"),
     [
         ([-1], "output axis 1 of `x` is -1: a size cannot be negative"),
         ([3, True], "output axis 2 of `x` is True: an axis is a size"),
@@ -144,8 +144,8 @@ def test_order_of_construction_does_not_matter(net):
             "bias": lambda: net.add(b, net.x("6", "k")),
             "rows": lambda: net.einsum("...|i->o => ...|o", w),
         }
-        made = {k: facts[k]() for k in order}
-        return net.shapes(made["use"], w, b)
+        shapes = {k: facts[k]() for k in order}
+        return net.shapes(shapes["use"], w, b)
 
     got = {tuple(build(order)) for order in itertools.permutations(["use", "bias", "rows"])}
     assert got == {("5|6", "4->6", "6")}

@@ -13,9 +13,9 @@ from ocannl.infer.trail import Trail
 from ocannl.infer.unify import bind, set_size
 
 
-def count(whole, *rows):
+def count(number, *rows):
     trail = Trail()
-    total = CellCount(whole, rows, text="`..v..`")
+    total = CellCount(number, rows, text="`..v..`")
     trail.queue.append(total)
     propagate(trail)
     return total
@@ -28,12 +28,12 @@ def know(step, *args):
 
 
 def test_the_number_follows_from_the_axes_when_all_are_known():
-    whole, axis, var = Dim(), Dim(), RowVar()
-    count(whole, Row((Dim(2),), var, ()), Row((), None, (Dim(5),)))
+    number, axis, var = Dim(), Dim(), RowVar()
+    count(number, Row((Dim(2),), var, ()), Row((), None, (Dim(5),)))
     know(bind, var, Row((), None, (axis,)))
-    assert whole.size is None
+    assert number.size is None
     know(set_size, axis, 3, None)
-    assert whole.size == 30
+    assert number.size == 30
 
 
 def test_one_unknown_axis_follows_from_the_number():
@@ -102,10 +102,10 @@ def test_data_whose_length_does_not_fit(net):
 
 
 def test_nothing_waits_for_a_row_that_is_taken_back():
-    var, whole = RowVar(), Dim(6)
+    var, number = RowVar(), Dim(6)
     trail = Trail()
-    trail.queue.append(CellCount(whole, (Row((), var, ()),), text="v"))
+    trail.queue.append(CellCount(number, (Row((), var, ()),), text="v"))
     propagate(trail)
-    assert var.watchers and whole.size_equations
+    assert var.watchers and number.size_equations
     trail.undo()
-    assert not var.watchers and not whole.size_equations and print_row(Row((), var, ())) == "..."
+    assert not var.watchers and not number.size_equations and print_row(Row((), var, ())) == "..."

@@ -82,9 +82,9 @@ def join(trail: Trail, a: Dim, b: Dim) -> None:
     if a.size is not None and a.size < a.min_size:
         raise too_small(a, a.size, a.evidence)
     adopt(trail, a, b.leaf, b.must_be_known)
-    for slot in ("above", "below", "size_equations"):
-        for item in getattr(b, slot) or ():
-            trail.add(a, slot, item)
+    for attribute in ("above", "below", "size_equations"):
+        for item in getattr(b, attribute) or ():
+            trail.add(a, attribute, item)
     if b.lower_bound is not None and a.size is None and not a.is_rigid:
         raise_lower_bound(trail, a, b.lower_bound)
     trail.queue.append(a)

@@ -135,7 +135,8 @@ def with_scheduled_group(proc: Proc, group: FusionGroup, plan: Plan) -> Proc:
     if not isinstance(plan, TilePlan) or not plan.needs_buffers:
         return replace(proc, body=(build_loops(group, plan, names),))
     new = pack_operands(group, plan, names)
-    return replace(proc, bufs=(*proc.bufs, *new.bufs), body=(*(copy.stmt() for copy in new.copies), as_statement(new.body)))
+    body = (*(copy.stmt() for copy in new.copies), as_statement(new.body))
+    return replace(proc, bufs=(*proc.bufs, *new.bufs), body=body)
 
 
 class _Maker:

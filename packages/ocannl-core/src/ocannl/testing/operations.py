@@ -26,7 +26,8 @@ def check_operation(operation: Callable[..., Any] | OperationRow, seed: int = 0)
     Raises: GradientMismatch; CodeError for an operation without samples, and for one without gradient whose text does
     not say so.
     """
-    row = operation if isinstance(operation, OperationRow) else row_of_declaration(getattr(operation, "__name__", "?"), operation)
+    name = getattr(operation, "__name__", "?")
+    row = operation if isinstance(operation, OperationRow) else row_of_declaration(name, operation)
     if not row.samples:
         raise CodeError(f"`{row.call}` has no samples to be tried on: declare samples=[declare.sample(...)]")
     checked = 0

@@ -196,7 +196,11 @@ def tile() -> Proc:
     )
     body = (
         Local(acc),
-        loop(u, (loop(j, (Store(Ref(acc, (A(u), A(j))), Const(0, float32)),), mode=Mode.VECTORIZED),), mode=Mode.UNROLLED),
+        loop(
+            u,
+            (loop(j, (Store(Ref(acc, (A(u), A(j))), Const(0, float32)),), mode=Mode.VECTORIZED),),
+            mode=Mode.UNROLLED,
+        ),
         loop(k, (loop(v, fed, mode=Mode.UNROLLED),)),
         loop(m, (loop(o, cells, mode=Mode.VECTORIZED),), mode=Mode.UNROLLED),
     )

@@ -75,7 +75,9 @@ def drawn(
         "schedule": lambda proc: schedule_with(proc, lambda group, shared: any_plan(random, group, target, shared)),
         "fuse_outer_loops": lambda proc: fuse_outer_loops(proc, target, min_bytes_saved=0),
         "prefetch": lambda proc: fetched(random, proc),
-        "use_nontemporal_stores": lambda proc: use_nontemporal_stores(proc, random.choice((0, 1000)), random.choice((0, 100))),
+        "use_nontemporal_stores": lambda proc: use_nontemporal_stores(
+            proc, random.choice((0, 1000)), random.choice((0, 100))
+        ),
         "parallelize": lambda proc: parallelize(proc, 1, random.choice((1, 10, 100))),
         "insert_polls": lambda proc: insert_polls(proc, random.choice((1, 20, 1000))),
     }

@@ -48,7 +48,8 @@ def optimized(program: Program, name: str, random: Random, claimed: Capabilities
 
 def expanded(program: Program, name: str, random: Random, claimed: Capabilities) -> Proc:
     """Loops of any mode, in lowered programs, too, and results past the caches."""
-    return allocate_memory(use_nontemporal_stores(moded(lower(program.code, name), random, "lowered"), 0), claimed.alignment_bytes)
+    proc = use_nontemporal_stores(moded(lower(program.code, name), random, "lowered"), 0)
+    return allocate_memory(proc, claimed.alignment_bytes)
 
 
 def mentioned(proc: Proc) -> set[str]:

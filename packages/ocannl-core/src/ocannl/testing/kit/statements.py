@@ -155,7 +155,8 @@ def conditions(p: Precision) -> Case:
 def conditions_without_symbols(p: Precision) -> Case:
     y = pool("y", numbers(p, 10))
     conds = [Cond((A(3),)), Cond((A(-1),)), Cond((), (A(0),)), Cond((), (A(2),)), Cond((A(0),), (A(-2),)), Cond()]
-    body = tuple(If(c, (Store(cell(y, n), Const(1, p)),), (Store(cell(y, n), Const(2, p)),)) for n, c in enumerate(conds))
+    one, two = Const(1, p), Const(2, p)
+    body = tuple(If(c, (Store(cell(y, n), one),), (Store(cell(y, n), two),)) for n, c in enumerate(conds))
     values = tuple(Store(cell(y, n + 6), When(c, Const(1, p), Const(2, p))) for n, c in enumerate(conds[:4]))
     return case("decided", [(y, numbers(p, 10))], (*body, *values))
 
@@ -182,7 +183,8 @@ def padding(p: Precision) -> Case:
 def a_choice_among_cells(p: Precision) -> Case:
     """Concatenation: each side exists on its part only."""
     a, b = numbers(p, 3), numbers(p, 4)
-    x, w, y, i = pool("x", a, AccessMode.IN), pool("w", b, AccessMode.IN), pool("y", numbers(p, 7), AccessMode.OUT), sym("i", 7)
+    x, w = pool("x", a, AccessMode.IN), pool("w", b, AccessMode.IN)
+    y, i = pool("y", numbers(p, 7), AccessMode.OUT), sym("i", 7)
     value = When(Cond((A(2) - i,)), load(x, i), load(w, A(i) - 3))
     return case("joined", [(x, a), (w, b), (y, numbers(p, 7))], (loop(i, (Store(cell(y, i), value),)),))
 
