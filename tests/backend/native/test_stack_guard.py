@@ -145,12 +145,12 @@ def test_a_main_thread_with_a_small_stack(native):
     code = f"""
 import sys
 sys.path.insert(0, {os.path.dirname(__file__)!r})
-import test_stack_guard, ocannl
+import test_stack_guard as guard, ocannl
 from ocannl.backend import registry
 from ocannl.testing.runner import Runner
 run = Runner(registry.resolve({native.name!r}))
-proc, y, wanted = test_stack_guard.sum_over_local(run, 250_000, 0)
-print(test_stack_guard.stack_bytes(), run(proc, y, syms=[3])[0].tolist() == test_stack_guard.np.float32(wanted).tolist())
+proc, y, wanted = guard.sum_over_local(run, 250_000, 0)
+print(guard.stack_bytes(), run(proc, y, syms=[3])[0].tolist() == guard.np.float32(wanted).tolist())
 """
     limit = lambda: resource.setrlimit(resource.RLIMIT_STACK, (900_000, 900_000))  # noqa: E731
     done = subprocess.run([sys.executable, "-c", code], preexec_fn=limit, capture_output=True, text=True, timeout=120)

@@ -1,4 +1,4 @@
-"""A few words for building shapes without tensors: `net.param("w")`, `net.mul(w, x)`, `net.einsum("ij => ji", x)`."""
+"""Helpers for building shapes without tensors: `net.param("w")`, `net.mul(w, x)`, `net.einsum("ij => ji", x)`."""
 
 from __future__ import annotations
 

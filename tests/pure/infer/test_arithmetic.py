@@ -1,4 +1,4 @@
-"""Windows, strides, concatenations and merged axes: sizes that follow from sizes, in every direction."""
+"""Windows, strides, concatenations and merged axes: size equations, propagated in every direction."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_windows_that_do_not_fit(axis, over, taps, padding, more, message):
         window(axis, over, taps, padding, **more)
 
 
-def test_a_window_counts_in_the_unit_of_its_axis():
+def test_a_window_shares_the_unit_of_the_axis():
     """SI-39, SI-41"""
     axis, over = Dim(None), Dim(4, "x")
     solve(Strided(axis, over, None, stride=2))
@@ -191,14 +191,14 @@ def test_windows_in_specs(net):
     assert net.shapes(y, x) == ["4", "9"]
 
 
-def test_a_use_does_not_size_what_arithmetic_leaves_open(net):
+def test_a_use_does_not_size_an_axis_left_open_by_an_equation(net):
     head = net.einsum("a^b => a", net.x("5"))
     net.refuses("what is left in `a\\^b` is 5", net.add, head, net.x("3", "k"))
     assert str(head) == "5"
     net.refuses(r"nothing says how `o<\+k` divides", net.einsum, "o<+k => o, k", net.x("5"))
 
 
-def test_leaves_in_arithmetic_grow_to_the_uses_of_what_is_computed(net):
+def test_leaves_in_equations_grow_to_the_uses_of_the_total(net):
     x = net.x("?", "x")
     windows = net.einsum("o<+k => o", x, k=3)
     net.add(windows, net.x("6", "k"))
@@ -211,7 +211,7 @@ def test_spare_parts_vanish(net):
     assert str(net.einsum("a^b => 0", net.x("5"))) == "1"
 
 
-def test_what_arithmetic_leaves_ambiguous_is_refused_by_name(net):
+def test_ambiguous_equations_are_refused_by_name(net):
     x = net.x("12")
     net.refuses(r"nothing says how `\(a b\)` divides output axis 1 of `x`, which is 12", net.einsum, "(a b) => a, b", x)
     assert str(net.einsum("(a b) => a, b", net.x("12"), a=3)) == "3,4"

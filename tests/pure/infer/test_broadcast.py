@@ -1,4 +1,4 @@
-"""The order of axes and rows: what follows at once, what waits, what is refused."""
+"""Inequalities between axes and rows: immediate propagation, suspended constraints, refusals."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def know(step, *args):
     ],
     ids=str,
 )
-def test_known_axes(res, opnd, fits):
+def test_solved_axes(res, opnd, fits):
     if fits:
         below(Dim(*res), Dim(*opnd))
     else:
@@ -68,13 +68,13 @@ def test_known_axes(res, opnd, fits):
             below(Dim(*res), Dim(*opnd))
 
 
-def test_what_fits_under_a_rigid_axis_is_that_axis():
+def test_an_axis_that_fits_under_a_rigid_axis_is_joined():
     res = Dim()
     below(res, Dim(5, "rgb"))
     assert (find(res).size, find(res).unit) == (5, "rgb")
 
 
-def test_what_is_above_size_one_is_of_size_one():
+def test_an_axis_above_size_1_has_size_1():
     opnd = Dim()
     below(Dim(1), opnd)
     assert opnd.size == 1
@@ -91,7 +91,7 @@ def test_a_bound_travels_up_through_unknown_axes():
 
 
 @pytest.mark.parametrize("last", ["size", "unit", "index", "join"])
-def test_an_axis_that_becomes_rigid_draws_in_what_fits_under_it(last):
+def test_a_rigid_axis_is_joined_with_smaller_axes(last):
     res, mid, opnd = Dim(), Dim(), Dim(1) if last == "unit" else Dim()
     below(res, mid)
     below(mid, opnd)
@@ -118,7 +118,7 @@ def test_mutual_bounds_end_equal():
     assert find(a) is find(b)
 
 
-def test_a_stretched_axis_forgets_the_uses_that_teach_it_nothing():
+def test_a_stretched_axis_prunes_redundant_uses():
     stretchable, unknown = Dim(1), Dim()
     below(unknown, stretchable)
     for _ in range(40 * PRUNE_THRESHOLD):
@@ -143,7 +143,7 @@ def test_closed_rows_align_from_the_last_axis():
     below(row([3], var, []), row([], var, [3]))
 
 
-def test_a_result_grows_by_what_its_operands_have_more_and_no_further():
+def test_a_result_row_is_as_long_as_the_operands_require():
     res = RowVar()
     below(bare(res), closed(3, 7))
     assert print_row(bare(res)) == "...,3,7"
@@ -152,7 +152,7 @@ def test_a_result_grows_by_what_its_operands_have_more_and_no_further():
     assert resolve(bare(res)).var is not None
 
 
-def test_an_axis_in_front_waits_for_one_that_must_be_behind():
+def test_a_leading_axis_waits_until_the_row_is_closed():
     res = RowVar()
     below(row([3], res, []), closed(3))
     assert print_row(row([3], res, [])) == "3,..."
@@ -163,7 +163,7 @@ def test_an_axis_in_front_waits_for_one_that_must_be_behind():
         know(bind, middle, Row())
 
 
-def test_an_operand_waits_until_its_use_is_known():
+def test_an_operand_waits_until_the_use_is_closed():
     opnd, res = RowVar(), RowVar()
     below(bare(res), bare(opnd))
     assert print_row(bare(opnd)) == "..."
@@ -178,7 +178,7 @@ def test_an_operand_whose_use_leaves_no_room_ends():
 
 
 @pytest.mark.parametrize("swap", [False, True])
-def test_ranks_that_chase_each_other_are_refused(swap):
+def test_cyclic_ranks_are_refused(swap):
     """SI-01, SI-03"""
     a, b = RowVar(), RowVar()
     flanks = ([2], []) if swap else ([], [2])
@@ -195,7 +195,7 @@ def test_a_row_cannot_be_longer_than_itself():
 
 
 @pytest.mark.parametrize("permutation", [*itertools.permutations(range(4))], ids=str)
-def test_what_follows_does_not_depend_on_the_order(permutation):
+def test_propagation_does_not_depend_on_the_order(permutation):
     a, b, c = RowVar(), RowVar(), RowVar()
     facts = [
         lambda: below(bare(a), bare(b)),

@@ -14,7 +14,7 @@ def captured(net, spec, *operands, **sizes):
     return net.einsum(spec, *operands, captures=captures, **sizes), captures
 
 
-def test_a_captured_label_is_its_size(net):
+def test_a_captured_label_has_the_size_of_the_axis(net):
     """VR-01"""
     _, of = captured(net, "b|ij => ji", net.x("2|5,7"))
     assert [of[name].value for name in "bij"] == [2, 5, 7]
@@ -58,7 +58,7 @@ def test_equal_sizes(net):
     assert (w.value, str(y), str(x)) == (42, "42", "42")
 
 
-def test_asking_one_of_two_equal_sizes_decides_both(net):
+def test_a_query_of_either_of_two_equal_sizes_decides_both(net):
     v, w = Capture("v"), Capture("w")
     x, y = net.x("?", "x"), net.x("?", "y")
     net.einsum("v => v", x, captures={"v": v})
@@ -83,7 +83,7 @@ def test_scaled_sizes(net):
 
 
 @pytest.mark.parametrize("bad", [-1, True, 2.0, "3", None], ids=repr)
-def test_what_is_no_size_is_refused(bad):
+def test_invalid_sizes_are_refused(bad):
     with pytest.raises(ShapeError, match="`d` cannot be .*: it is a size"):
         Capture("d").set(bad)
 

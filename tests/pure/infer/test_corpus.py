@@ -1,4 +1,4 @@
-"""Every system of shapes that was once answered wrongly, replayed; what is still wrong says so in `OPEN`."""
+"""Replays every system of shapes that was once solved incorrectly; `OPEN` describes remaining bugs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.py"))
 
 
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
-def test_a_failure_that_was_found_stays_away(path, net, request):
+def test_corpus_case_stays_fixed(path, net, request):
     case = runpy.run_path(str(path))
     if case["OPEN"]:
         request.applymarker(pytest.mark.xfail(reason=case["OPEN"], strict=True))

@@ -38,7 +38,7 @@ def test_a_cycle_of_inequalities_is_refused_at_once_in_every_order(net, order):
     assert all(f"  {name}  " in text for name in "abc"), text
 
 
-def test_what_is_beside_the_cycle_is_not_named(net):
+def test_tensors_beside_the_cycle_are_not_named(net):
     a, b, c = (net.x("?", name) for name in "abc")
     for _ in range(5):
         c = net.add(c, a)
@@ -54,7 +54,7 @@ def test_the_rows_of_a_square_tensor_are_equal(net):
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_equal_rows_are_balanced(net, order):
-    """Where one has an axis in front and the other two behind, the first has one of these."""
+    """An axis in front and two axes behind in equal rows: the first row has one of the latter."""
     x, front, behind = (net.x("?", name) for name in ("x", "front", "behind"))
     says = [
         lambda: net.einsum("i, ... => ...", x, result=front),

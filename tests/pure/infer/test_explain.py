@@ -1,4 +1,4 @@
-"""Wrong programs and what their authors are told: both facts, where each came from, a way out."""
+"""Error messages of wrong programs: both conflicting sizes, their sources, and a fix."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WRONG = {}
 
 
 def wrong(text):
-    """A wrong program, and the whole message."""
+    """A wrong program and its complete error message."""
 
     def keep(program):
         WRONG[program.__name__.replace("_", " ")] = program, text.strip("\n")
@@ -279,9 +279,9 @@ output axis 1 of `k` is 6, but output axis 1 of `q` is 5
   fix    make the two sizes equal, or one of them 1
 """)
 def sizes_that_have_travelled(net):
-    """The size comes from `k` to the bias, from the bias to `w`, from `w` to the product."""
+    """The size propagates from `k` to the bias, from the bias to `w`, and from `w` to the product."""
     b, w = net.param("b"), net.param("w", "4->?")
-    total = net.add(b, net.x("6", "k"))  # operations are told of as long as their results are kept
+    total = net.add(b, net.x("6", "k"))  # operations are reported as long as their results are alive
     h = net.mul(w, net.x("4"))
     used = net.add(h, b)
     used.dims  # noqa: B018
@@ -346,12 +346,12 @@ def ranks_that_chase_each_other(net):
 
 
 @pytest.mark.parametrize("name", [*WRONG])
-def test_what_the_author_is_told(net, name):
+def test_error_message(net, name):
     program, text = WRONG[name]
     assert re.sub(r"test_explain\.py:\d+", "test_explain.py:N", net.refuses(".", program, net)) == text
 
 
-def test_words_are_asked_for_late():
+def test_texts_are_evaluated_lazily():
     name = "unbound"
     x = Shape.leaf(Provenance(lambda: name, "data"), batch=[], input=[], output=[3])
     y = Shape.leaf(Provenance("y", "data"), batch=[], input=[], output=[4])

@@ -1,4 +1,4 @@
-"""What the built-in operations say of their rows."""
+"""Row relations of the built-in operations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ocannl.ir.index import Sym, SymKind
 
 
 def relations(logic: Logic) -> set[str]:
-    """As in the notation of inequalities: `C.o <= A.o`, with `=` where nothing is stretched."""
+    """Relations in the notation `C.o <= A.o`, with `=` for rows that are not stretched."""
     tensors = "ABD"[: logic.arity] + "C"
 
     def row(use):

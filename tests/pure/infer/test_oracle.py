@@ -1,10 +1,10 @@
-"""Random systems of shapes, judged by definitions that share no code with the solver.
+"""Random systems of shapes, checked against definitions that share no code with the solver.
 
-Every answer must satisfy each operation (*sound*), make results exactly the broadcast of their operands (*least*), have
-leaves as large as their uses (*committed*), walk the cells that the specs say, and be the same in whatever topological
-order the operations were built. What is refused at once must be
-unsatisfiable, as far as trying all small shapes can tell; what is refused later, though a solution was hidden in it,
-must name tensors or sizes that help when they are given. OCANNL_TEST_SHAPES says how many systems are tried.
+Every solution must satisfy each operation (*sound*), make results exactly the broadcast of their operands (*least*),
+have leaves as large as their uses (*committed*), project to the cells of the specs, and be independent of the
+topological order in which the operations are built. Systems refused immediately must be unsatisfiable for all small
+shapes; satisfiable systems refused later must name tensors or sizes that make the system solvable when specified.
+OCANNL_TEST_SHAPES sets the number of systems.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def test_answers_are_sound_and_independent_of_order(family, start):
 
 @pytest.mark.parametrize("start", CHUNKS)
 @pytest.mark.parametrize("family", [*FAMILIES])
-def test_what_is_refused_leaves_no_trace(family, start):
+def test_refusals_are_rolled_back(family, start):
     for seed in range(start, start + CHUNK):
         system = FAMILIES[family](Random(f"{family} {seed}"))
         left = traces(system)
@@ -49,7 +49,7 @@ def test_what_is_refused_leaves_no_trace(family, start):
 
 
 @pytest.mark.parametrize("start", CHUNKS)
-def test_what_is_refused_though_it_can_be_satisfied_is_rare_and_names_what_would_help(start):
+def test_refusals_of_satisfiable_systems_are_rare_and_helpful(start):
     assert not refused_without_need(range(start, start + CHUNK))
 
 
@@ -57,7 +57,7 @@ def test_what_is_refused_though_it_can_be_satisfied_is_rare_and_names_what_would
 
 
 def test_enough_systems_of_either_kind_are_tried():
-    """30 to 70 % have no answer at once or at all, and half have six variables or more."""
+    """30 to 70 % are refused, and half have six variables or more."""
     impossible, refused, variables = 0, 0, []
     for family, make in FAMILIES.items():
         systems = [make(Random(f"{family} {seed}")) for seed in range(300)]
@@ -73,7 +73,7 @@ def test_enough_systems_of_either_kind_are_tried():
 
 
 def forms(system):
-    """The kinds of constraints in a system."""
+    """Kinds of constraints in a system."""
     for operation in system.operations:
         logic = operation.logic
         yield logic.name
@@ -110,7 +110,7 @@ def test_every_form_of_constraint_is_tried():
     assert min(counts.values()) >= 20, counts
 
 
-def test_the_oracle_knows_its_subject():
+def test_the_oracle_covers_all_forms():
     def row(*sizes):
         return tuple((size, None) for size in sizes)
 

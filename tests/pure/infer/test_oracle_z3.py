@@ -27,7 +27,7 @@ LOGICS = {
 
 
 def random_system(random):
-    """A fifth of the tensors are given, the others are two axes that nothing is known of."""
+    """A fifth of the tensors have explicit sizes, the others two unknown axes."""
     count, roles, rows, operations, kinds = random.randint(6, 14), [], [], [], []
     for _ in range(count):
         sizes = tuple((random.choice((1, 2, 4, 7, 12, 25, 50)), None) for _ in range(2))
@@ -51,7 +51,7 @@ def random_system(random):
 
 
 def solution(system, kinds):
-    """Rows that satisfy everything, by z3, if there are any."""
+    """Solution found by z3, or None."""
     solver = z3.Solver()
     size = [[z3.Int(f"t{n}_{k}") for k in range(2)] for n in range(len(system.roles))]
     for n, (_, _, sizes) in enumerate(system.rows):

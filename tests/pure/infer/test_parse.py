@@ -1,4 +1,4 @@
-"""The reader of einsum specs: what good specs mean, what bad ones are told, and that printing is its inverse."""
+"""Parser of einsum specs: meaning of valid specs, error messages of invalid specs, and printing as the inverse."""
 
 import contextlib
 import string
@@ -97,7 +97,7 @@ SHAPES = [
     ("EP-23", "o<+k", out(Window(1, "o", VALID, kernel="k"))),
     ("EP-23 dilation", "o<+3*k", out(Window(1, "o", VALID, dilation=3, kernel="k"))),
     ("EP-23 stride", "2*o<+k", out(Window(2, "o", VALID, kernel="k"))),
-    ("EP-24", "o+k", out(Window(1, "o", UNSTATED, kernel="k"))),  # whether it means enough is for inference to say
+    ("EP-24", "o+k", out(Window(1, "o", UNSTATED, kernel="k"))),  # checked by inference
     ("EP-25 offset", "2*o+1+k", out(Window(2, "o", offset=1, kernel="k"))),
     ("EP-25 strided", "1*o+3", out(Window(1, "o", offset=3))),
     ("EP-25, overridden by decision 4", "o+3", out(Window(1, "o", offset=3))),
@@ -141,7 +141,7 @@ SHAPES = [
 
 
 @pytest.mark.parametrize(("text", "want"), [case[1:] for case in SHAPES], ids=[case[0] for case in SHAPES])
-def test_what_a_shape_means(text, want):
+def test_meaning_of_a_shape(text, want):
     assert parse_shape(text) == want
     assert parse(f"{text} => {text}") == Spec((want,), want)
 
@@ -175,19 +175,19 @@ SPECS = [
 
 
 @pytest.mark.parametrize(("text", "operands", "result"), [case[1:] for case in SPECS], ids=[case[0] for case in SPECS])
-def test_what_a_spec_means(text, operands, result):
+def test_meaning_of_a_spec(text, operands, result):
     assert parse(text) == Spec(operands, result)
     assert parse(text).text == text
 
 
 # EP-06 and EP-11: only these marks make names whole words; EP-35 and EP-36 are checks of einsum on `Spec.names`.
 @pytest.mark.parametrize("mark", ["ab,", "2*ab", "ab+c", "ab*c", "ab^c", "ab<+c", "ab=+c", "(x, y),ab"])
-def test_each_mark_of_multi_character_mode_is_enough(mark):
+def test_any_mark_selects_multi_character_mode(mark):
     assert "ab" in parse(f"{mark}; ... => 0").names()
 
 
 @pytest.mark.parametrize("text", ["ab|ab->ab", "...ab", "ab;ab", "ab=>ab", "..ab..|_1ab", "(ab)ab"])
-def test_other_marks_leave_letters_alone(text):
+def test_remaining_marks_keep_single_character_mode(text):
     assert set(parse(text if "=>" in text else f"{text} =>").labels()) == {"a", "b"}
 
 
@@ -450,7 +450,7 @@ parentheses merge two or more axes
 
 @pytest.mark.parametrize(("text", "message"), [case[1:] for case in REFUSALS], ids=[case[0] for case in REFUSALS])
 def test_refusal(text, message):
-    for _ in range(2):  # a refusal is not cached away
+    for _ in range(2):  # errors are not cached
         with pytest.raises(EinsumSyntaxError) as refused:
             parse(text)
         assert str(refused.value) == message
@@ -584,7 +584,7 @@ def test_printed(text, printed):
 
 
 @given(EINSUMS)
-def test_names_are_those_of_the_axes(spec):
+def test_loop_names_follow_the_axes(spec):
     axes = [axis for operand in (*spec.operands, spec.result) for _, row in operand.rows for axis in row.axes]
     assert set(spec.labels()) == {name for axis in axes for name in axis_labels(axis)}
     assert set(spec.coefficients()) == {name for axis in axes for name in axis_coefficients(axis)}
@@ -599,7 +599,7 @@ ANYTHING = st.text() | st.text(string.printable) | st.text(st.characters()) | PI
 @given(ANYTHING)
 @example("\x00")
 @example("a\u0301$")
-def test_any_text_is_read_or_refused_with_one_caret(text):
+def test_any_text_is_parsed_or_refused_with_a_caret(text):
     for read in (parse, parse_shape):
         try:
             spec = read(text)

@@ -1,4 +1,4 @@
-"""Projections: which axes share a loop, judged by running the boxes on arrays."""
+"""Projections, checked by interpreting the boxes on arrays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ocannl.ir.projections import is_injective, is_surjective
 
 
 def run(projections, *arrays, reduce=np.add, combine=np.multiply, neutral=0.0, symbols=None):
-    """What the boxes compute, one iteration at a time; arrays are in memory order."""
+    """Interprets the boxes one iteration at a time; arrays are in memory order."""
     result = np.full(projections.result_dims, neutral)
     assert projections.operand_dims == tuple(a.shape for a in arrays)
     for piece in projections.pieces:
@@ -221,7 +221,7 @@ def test_a_slice_of_the_leftmost_batch_axis(net, index):
     np.testing.assert_allclose(run(project(logic, [x], y), array, symbols={n: 2}), array[2])
 
 
-def test_a_slice_waits_for_its_row(net):
+def test_a_slice_waits_for_the_row(net):
     x, n = net.x("?|"), Sym("n", 0, 9, SymKind.STATIC)
     y = net.relate(slice_batch(n), x)
     net.add(y, net.x("5|", "k"))
@@ -233,7 +233,7 @@ def test_a_slice_waits_for_its_row(net):
 # --- loops ------------------------------------------------------------------------------------------------------------
 
 
-def test_axes_of_size_one_have_no_loop(net):
+def test_axes_of_size_1_have_no_loop(net):
     """PJ-15"""
     projected, *_ = built(net, einsum(parse("ijk => ki")), "1,3,1")
     (piece,) = projected.pieces
@@ -270,7 +270,7 @@ def test_a_tensor_that_occurs_twice_has_two_occurrences(net):
     np.testing.assert_allclose(run(project(logic, [x, x], y), array, array), array @ array)
 
 
-def test_every_operation_has_loops_of_its_own(net):
+def test_operations_have_separate_loops(net):
     x, array = filled(net, "4,4")
     diagonal, total = einsum(parse("ii => i")), einsum(parse("ij => 0"))
     d, t = net.relate(diagonal, x), net.relate(total, x)
@@ -278,7 +278,7 @@ def test_every_operation_has_loops_of_its_own(net):
     np.testing.assert_allclose(run(project(total, [x], t), array), [array.sum()])
 
 
-def test_a_result_that_exists_may_be_larger_than_what_is_written(net):
+def test_an_existing_result_may_be_larger_than_the_written_cells(net):
     """an assignment: other cells are left, or cleared"""
     x, lhs = net.x("4"), net.x("4,3", "lhs")
     logic = einsum(parse("i => i1"))
@@ -297,5 +297,5 @@ def test_projecting_says_nothing_new(net):
     assert (x.must_be_known, len(x.relations), x.rows[2].trail[0].size_equations) == before
 
 
-def test_projecting_what_does_not_fit_is_refused(net):
+def test_projecting_a_mismatch_is_refused(net):
     net.refuses("is 4, but", project, einsum(parse("i => i")), [net.x("4")], net.x("5", "lhs"))

@@ -1,4 +1,4 @@
-"""What `t.shape.explain()` prints: each size, the fact that told it, and the operations it came through."""
+"""What `t.shape.explain()` prints: sizes, their evidence, and the operations that propagated them."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ y   5|1
 
 
 @pytest.mark.parametrize("n", EXPECTED)
-def test_each_size_has_the_chain_of_facts_that_forced_it(n):
+def test_sizes_are_explained_by_chains_of_evidence(n):
     net = perceptron()
     assert reasons(net[n]) == EXPECTED[n].strip("\n")
 
 
-def test_a_parameter_that_its_first_use_solves():
+def test_a_parameter_solved_by_the_first_use():
     w = oc.param()
     x = oc.placeholder(b=[], i=[], o=[4])
     y = oc.einsum("i; i => i", w, x)
@@ -96,7 +96,7 @@ def test_a_parameter_that_its_first_use_solves():
     assert 'output axis 1 of x is given: placeholder, file.py:N\n    einsum("i; i => i", w, x), file.py:N' in reasons(w)
 
 
-def test_sizes_that_arithmetic_told():
+def test_sizes_computed_by_equations():
     x = oc.placeholder(o=[("h", 10)])
     k = oc.param(o=[3])
     y = oc.einsum("2*o=+k; k => o", x, k)
@@ -123,7 +123,7 @@ parts   4,2
     einsum("(a b) => a,b", z), file.py:N""".strip("\n")
 
 
-def test_a_whole_of_parts_and_a_stride():
+def test_a_concatenation_and_a_stride():
     a = oc.placeholder(o=[2])
     b = oc.placeholder(o=[3])
     joined = oc.concat("a; b => a^b", a, b)
@@ -175,7 +175,7 @@ doubled   2,3
     outer * 2, file.py:N""".strip("\n")
 
 
-def test_a_row_that_has_come_a_long_way():
+def test_a_row_with_a_long_path():
     x = oc.placeholder("x", b=[], i=[], o=[2, 3])
     p, q = oc.param("p"), oc.param("q")
     h = oc.relu(p @ x) + q
@@ -210,7 +210,7 @@ def test_captures_and_indices():
     assert "p: nothing tells its size\n    einsum" in reasons(r)
 
 
-def test_a_long_way_is_shortened():
+def test_a_long_path_is_elided():
     t = oc.placeholder("x", b=[], i=[], o=[3])
     for n in range(20):
         t = (t + oc.param("p")).with_label(f"t{n}")
@@ -239,7 +239,7 @@ def test_assignments_and_initial_values():
     assert "output axis 1 of start is given: data, file.py:N\n    start * 2, file.py:N\n    w = start" in reasons(w)
 
 
-def test_what_is_given_is_given_whatever_agrees_with_it():
+def test_explicit_sizes_stay_explicit():
     x = oc.placeholder(b=[], i=[], o=[("rgb", 3)])
     y = oc.placeholder(b=[], i=[], o=[3])
     assert str((x + y).shape) == "rgb=3"
@@ -267,12 +267,12 @@ def test_a_tensor_without_axes():
     assert reasons(oc.tensor(3.0, label="c")) == "c   (no axes)"
 
 
-def test_it_prints_and_represents_itself():
+def test_str_and_repr():
     b = oc.param("b", o=[2])
     assert repr(b.shape.explain()) == "<reasons of b>"
 
 
-def test_what_was_refused_leaves_no_reason():
+def test_refused_operations_leave_no_reason():
     w = oc.param("w")
     x = oc.placeholder("x", b=[], i=[], o=[4])
     y = oc.placeholder("y", b=[], i=[], o=[5])

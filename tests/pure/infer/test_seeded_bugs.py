@@ -1,7 +1,7 @@
-"""Bugs that are put into the solver on purpose: the random systems of `test_oracle` must find every one of them.
+"""Mutation tests: bugs seeded into the solver, all of which the random systems of `test_oracle` must detect.
 
-Each bug carries the system that is known to find it. Where this system no longer does, since generators or the solver
-have changed, some systems of every family are searched, and the hint should be renewed.
+Each bug names a system that detects it. If the system no longer detects the bug, because generators or the solver have
+changed, some systems of every family are searched, and the hint should be updated.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from ocannl.testing.laws import judge, traces
 from ocannl.testing.limits import time_limit
 
 SECONDS = 2.0
-"""A system takes milliseconds; what takes longer than this counts as endless."""
+"""Time limit per system; solving takes milliseconds unless it diverges."""
 
 SEARCHED = range(120)
-"""The systems of each family that are tried where the hint of a bug no longer finds it."""
+"""Systems of each family searched if the hint of a bug no longer detects it."""
 
 REFUSALS = "refusals"
-"""A hint: what `refused_without_need` says of the 250 systems of each family from a seed on."""
+"""Hint: `refused_without_need` on the 250 systems of each family from a seed on."""
 
 
 class Bug(NamedTuple):
-    """A patch of the solver, and the system that is known to find it."""
+    """A patch of the solver, and a system that detects it."""
 
     inject: Callable[[pytest.MonkeyPatch], None]
     family: str
@@ -67,7 +67,7 @@ def bug(family, seed):
 
 
 def everywhere(patch, name, fake):
-    """In every module that has imported it."""
+    """Patches a name in every module that imports it."""
     modules = (
         arithmetic, broadcast, capture, close, close_axes, close_rows, finish, generate, growth, project, results,
         shape, solve, totals, trail, unify,
@@ -303,7 +303,7 @@ def stages(patch, change):
 
 
 def first(stage):
-    """The stages with one of them moved to the front."""
+    """Moves a stage to the front."""
     return lambda table: sorted(table, key=lambda row: row[1] is not stage)
 
 
@@ -526,7 +526,7 @@ def padded_windows_not_centred(patch):
 
 
 def complaint(family, seed):
-    """What is judged wrong of a system, or how the solver breaks down."""
+    """Failure of the checks on a system, or an error of the solver."""
     if family == REFUSALS:
         return refused_without_need(range(seed, seed + 250))
     random = Random(f"{family} {seed}")
@@ -539,7 +539,7 @@ def complaint(family, seed):
 
 
 def finds(bug, family, seed):
-    """A system complains of the bug, and of nothing without it."""
+    """True if the system fails with the bug and passes without it."""
     project.boxes.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
         bug.inject(patch)
@@ -549,11 +549,11 @@ def finds(bug, family, seed):
 
 
 @pytest.mark.parametrize("name", BUGS)
-def test_a_seeded_bug_is_found(name):
+def test_a_seeded_bug_is_detected(name):
     bug = BUGS[name]
     systems = [(family, seed) for seed in SEARCHED for family in FAMILIES]
     assert any(finds(bug, *system) for system in [(bug.family, bug.seed), *systems, (REFUSALS, 0)])
 
 
-def test_there_are_enough_bugs():
+def test_enough_bugs():
     assert len(BUGS) >= 40

@@ -1,4 +1,4 @@
-"""Shapes as users see them: given rows, inferred rows, what is known so far, and that errors change nothing."""
+"""Public behaviour of shapes: explicit rows, inferred rows, partial shapes, and rollback after errors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def leaf(**rows):
     ],
     ids=str,
 )
-def test_given_rows_are_printed_in_the_order_batch_input_output(rows, text, dims):
+def test_explicit_rows_are_printed_in_the_order_batch_input_output(rows, text, dims):
     x = leaf(**rows)
     assert x.is_solved and x.known == text
     assert str(x) == text
@@ -64,12 +64,12 @@ def test_axes_tell_size_and_unit():
     ],
     ids=str,
 )
-def test_what_is_no_size_is_refused(axes, message):
+def test_invalid_sizes_are_refused(axes, message):
     with pytest.raises(ShapeError, match=f"^{message}"):
         leaf(batch=[], input=[], output=axes)
 
 
-def test_rows_that_are_not_given_are_variables_until_asked():
+def test_omitted_rows_are_variables_until_queried():
     x = leaf(batch=[2])
     assert x.known == "2|...->..." and not x.is_solved and repr(x) == "<Shape 2|...->...>"
     assert str(x) == "2|" and x.is_solved
@@ -85,7 +85,7 @@ def test_a_square_leaf_has_equal_rows(net):
 # --- broadcasting and composition -------------------------------------------------------------------------------------
 
 
-def test_pointwise_broadcasts_each_row_by_itself(net):
+def test_pointwise_broadcasts_rows_independently(net):
     """SI-59"""
     a, b, c = net.x("2|3"), net.x("3"), net.x("2|4->1")
     assert net.shapes(net.add(a, b), net.add(a, c)) == ["2|3", "2|4->3"]
@@ -152,7 +152,7 @@ def test_order_of_construction_does_not_matter(net):
 
 
 @pytest.mark.parametrize("order", [*itertools.permutations(range(3))], ids=str)
-def test_a_leaf_takes_the_size_of_its_most_specific_use(net, order):
+def test_a_leaf_takes_the_size_of_the_larger_use(net, order):
     """SI-15: {3 <= a, b <= a}"""
     a, b = net.x("?", "a"), net.x("?", "b")
     facts = [lambda: net.add(a, result=net.x("3")), lambda: net.add(a, result=b), lambda: net.add(b, net.x("1"))]
@@ -176,20 +176,20 @@ def test_a_use_whose_row_is_complete_limits_a_leaf(net):
     assert str(b) == "7"
 
 
-def test_a_leaf_takes_the_axes_of_its_longest_use(net):
+def test_a_leaf_takes_the_axes_of_the_longest_use(net):
     b = net.param("b")
     y, z = net.add(b, net.x("7")), net.add(b, net.x("2,7"))
     assert net.shapes(b, y, z) == ["2,7", "2,7", "2,7"]
 
 
-def test_what_is_computed_stays_as_small_as_it_can_be(net):
+def test_computed_axes_stay_as_small_as_possible(net):
     a, b = net.x("1"), net.x("1", "b")
     c = net.add(a, b)
     d = net.add(c, net.x("5", "k"))
     assert net.shapes(c, d) == ["1", "5"]
 
 
-def test_a_growing_use_does_not_make_its_leaf_grow_without_end(net):
+def test_a_leaf_does_not_diverge_with_a_growing_use(net):
     x = net.x("?", "x")
     y = net.add(net.einsum("..., i => ..., i, j", x, j=1), x)
     assert net.shapes(x, y) == ["1", "1,1"]
@@ -214,23 +214,23 @@ def test_numbers_in_between_do_not_tell_a_hidden_dimension(net):
     net.refuses("`w1`", lambda: y.dims)
 
 
-def test_a_scalar_operand_tells_an_input_row_that_it_is_empty(net):
+def test_a_scalar_operand_makes_an_input_row_empty(net):
     w = net.param("w", "?->3")
     assert net.shapes(net.mul(w, net.x("5|")), w) == ["5|3", "3"]
 
 
-def test_an_axis_of_size_one_tells_an_input_row(net):
+def test_an_axis_of_size_1_constrains_an_input_row(net):
     w = net.param("w", "?->3")
     assert net.shapes(net.mul(w, net.relu(net.x("1"))), w) == ["3", "1->3"]
 
 
-def test_a_use_that_meets_an_axis_of_size_one_tells_that_size(net):
+def test_a_use_that_meets_an_axis_of_size_1_has_size_1(net):
     w = net.param("w")
     y = net.add(net.mul(w, net.x("32|4")), net.x("32|1", "target"))
     assert net.shapes(y, w) == ["32|1", "4->1"]
 
 
-def test_only_parameters_have_to_be_told(net):
+def test_only_parameters_must_be_constrained(net):
     w = net.x("?->?", "w")
     assert net.shapes(net.mul(w, net.x("4")), w) == ["", "4->"]
 
@@ -256,7 +256,7 @@ def test_an_error_changes_nothing(net):
     assert net.shapes(y, w, b) == ["5|6", "4->6", "6"]
 
 
-def test_known_changes_nothing(net):
+def test_partial_shapes_do_not_change_inference(net):
     w = net.param("w")
     y = net.mul(w, net.x("5|4"))
     assert (y.known, w.known, y.known) == ("5|...", "...,4->...", "5|...")
@@ -264,14 +264,14 @@ def test_known_changes_nothing(net):
     assert str(y) == "5|3"
 
 
-def test_asking_settles_what_later_uses_can_only_contradict(net):
+def test_a_query_fixes_sizes_against_later_uses(net):
     b = net.param("b")
     assert str(b) == ""
     assert str(net.add(b, net.x("6"))) == "6"
     assert str(b) == ""
 
 
-def test_too_many_cells_are_refused_before_anything_is_made(net):
+def test_too_many_cells_are_refused_before_allocation(net):
     big = 2**40
     x = net.x(f"{big},{big}")
     net.refuses(f"`x` would have {big}\\*{big} cells", lambda: x.dims)
@@ -290,7 +290,7 @@ def test_sizes_of_zero_are_sizes(net):
 # --- what is connected ------------------------------------------------------------------------------------------------
 
 
-def test_asking_decides_what_is_connected_and_nothing_else(net):
+def test_a_query_decides_connected_tensors_only(net):
     b, c, d = net.param("b"), net.param("c"), net.param("d")
     y, z = net.add(b, c), net.add(d, net.x("3"))
     finish(y)
@@ -307,7 +307,7 @@ def test_solved_tensors_keep_nothing_alive(net):
     assert seen() is None and not x.relations
 
 
-def test_a_data_tensor_does_not_collect_its_users(net):
+def test_a_data_tensor_does_not_reference_users(net):
     x, scalar = net.x("5|4"), net.x("1", "one")
     for _ in range(200):
         finish(net.add(net.relu(x), scalar))
@@ -330,7 +330,7 @@ def test_long_chains_need_no_recursion(net):
     assert str(t) == "5|4" and str(b) == "4"
 
 
-def test_asking_after_every_step_of_a_growing_graph_visits_only_what_is_new(net, monkeypatch):
+def test_queries_of_a_growing_graph_visit_only_new_tensors(net, monkeypatch):
     created = []
 
     def count(cls):

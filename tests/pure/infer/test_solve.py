@@ -1,4 +1,4 @@
-"""The stages of inference: each decides something that no other does."""
+"""The stages of defaulting: each is necessary."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NEEDED = {}
 
 
 def needs(stage, want):
-    """A program whose answer is another without the stage."""
+    """A program whose solution differs without the stage."""
 
     def keep(program):
         NEEDED[stage] = program, want
@@ -122,7 +122,7 @@ def test_every_stage_is_needed(net, monkeypatch, name):
     assert answer(program, net) != want
 
 
-def test_every_stage_says_what_it_does():
+def test_every_stage_has_a_description():
     assert [*NEEDED] == [name for name, _ in STAGES]
     assert all(stage.__doc__ for _, stage in STAGES)
 
@@ -137,7 +137,7 @@ def test_a_cyclic_permutation_fits_a_periodic_shape(net):
     net.refuses("output axis", net.add, x := net.x("3,5,4"), net.einsum("a, b, ..r.. => ..r.., b, a", x))
 
 
-def test_leaves_of_one_bound_agree(net):
+def test_leaves_of_a_common_bound_agree(net):
     """SI-15"""
     a, b = net.x("?", "a"), net.x("?", "b")
     net.add(a, result=b)
@@ -164,8 +164,8 @@ def test_shapes_of_specs(net, spec, rows, want):
     assert str(net.einsum(spec, *(net.x(row, f"x{n}") for n, row in enumerate(rows)))) == want
 
 
-def test_a_row_is_lengthened_where_its_end_could_not_meet_an_operand(net):
-    """The first input axis of `w` is 1, and cannot meet the 2 in front of what it is multiplied with."""
+def test_a_row_is_lengthened_if_the_end_conflicts_with_an_operand(net):
+    """The first input axis of `w` is 1, and cannot meet the leading 2 of the operand of `w`."""
     w, y = net.x("?->2,3", "w"), net.x("?", "y")
     total = net.add(net.einsum("|i, ...->... => i, ...->...", w, i=1), y)
     longer = net.add(total, y)

@@ -1,4 +1,4 @@
-"""How many cells rows have."""
+"""Cell counts of rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def know(step, *args):
     propagate(trail)
 
 
-def test_the_number_follows_from_the_axes_when_all_are_known():
+def test_the_number_follows_from_solved_axes():
     number, axis, var = Dim(), Dim(), RowVar()
     count(number, Row((Dim(2),), var, ()), Row((), None, (Dim(5),)))
     know(bind, var, Row((), None, (axis,)))
@@ -36,7 +36,7 @@ def test_the_number_follows_from_the_axes_when_all_are_known():
     assert number.size == 30
 
 
-def test_one_unknown_axis_follows_from_the_number():
+def test_a_single_unknown_axis_follows_from_the_number():
     axis = Dim()
     count(Dim(30), Row((), None, (Dim(5), axis)))
     assert axis.size == 6
@@ -51,7 +51,7 @@ def test_numbers_that_do_not_fit(sizes):
         count(Dim(30), Row((), None, tuple(map(Dim, sizes))))
 
 
-def test_a_counted_row_gets_one_axis_when_it_ends(net):
+def test_a_counted_row_gets_a_single_axis_by_default(net):
     y = net.einsum("..v.. => ..v..", net.x("?"), v=6)
     assert str(y) == "6"
     y = net.einsum("..v.., 2 => ..v..", net.x("3,2,5"), v=6)
@@ -60,7 +60,7 @@ def test_a_counted_row_gets_one_axis_when_it_ends(net):
     net.refuses(match, net.einsum, "..v.. => ..v..", net.x("3,2"), v=7)
 
 
-def test_a_captured_row_is_the_product_of_its_axes(net):
+def test_a_captured_row_is_the_product_of_axes(net):
     """VR-01, VR-05, VR-09"""
     r, s = Capture("r"), Capture("s")
     net.einsum("..r.., a => ..r..", net.x("3,4,7"), captures={"r": r, "a": s})
@@ -86,7 +86,7 @@ def test_a_captured_row_is_the_product_of_its_axes(net):
     ],
     ids=str,
 )
-def test_data_whose_length_is_known(net, cells, rows, use, want):
+def test_data_of_explicit_length(net, cells, rows, use, want):
     x = net.leaf("x", rows, "data", cells=cells)
     if use is not None:
         net.add(x, net.x(use, "k"))

@@ -1,4 +1,4 @@
-"""Equality of sizes, units and rows, drawn as soon as it is certain."""
+"""Unification of sizes, units and rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def shown(var):
 # --- axes -------------------------------------------------------------------------------------------------------------
 
 
-def test_joined_axes_share_what_they_know():
+def test_joined_axes_share_sizes_and_units():
     trail = Trail()
     a, b, c = Dim(), Dim(3), Dim(None, "rgb")
     join(trail, a, b)
@@ -68,7 +68,7 @@ def test_sizes_and_units_that_are_joined_must_agree(a, b, agree):
                 join(Trail(), Dim(*left), Dim(*right))
 
 
-def test_an_axis_is_as_long_as_its_largest_index_needs():
+def test_an_axis_covers_the_largest_index():
     d = Dim()
     set_min_size(Trail(), d, 3)
     set_min_size(Trail(), d, 2)
@@ -119,7 +119,7 @@ def test_closed_rows_agree_pairwise():
         equal(closed(3, 4), closed(3))
 
 
-def test_a_variable_takes_what_a_closed_row_leaves():
+def test_a_variable_is_bound_to_the_remainder_of_a_closed_row():
     """SI-23, SI-25"""
     var = RowVar()
     equal(row([3], var, [7]), closed(3, 4, 5, 7))
@@ -134,19 +134,19 @@ def test_a_variable_takes_what_a_closed_row_leaves():
         equal(row([3], RowVar(), [7]), closed(3))
 
 
-def test_a_variable_takes_what_an_open_row_has_more():
+def test_a_variable_is_bound_to_the_surplus_of_an_open_row():
     a, b = RowVar(), RowVar()
     equal(row([3], a, [7]), Row((), b, ()))
     assert shown(b) == ("3,...,7", 1)
     a, b = RowVar(), RowVar()
     equal(row([3, 4], a, [7]), row([3], b, [6, 7]))
-    assert shown(a)[0] == "..." and shown(b)[0] == "..."  # the ends surplus on different sides: undecided
+    assert shown(a)[0] == "..." and shown(b)[0] == "..."  # surplus axes at opposite ends: undecided
     bind(trail := Trail(), b, closed(4))
     propagate(trail)
     assert shown(a) == ("6", 0)
 
 
-def test_a_row_that_shares_its_variable_has_equally_many_axes():
+def test_rows_of_equal_variables_have_equal_rank():
     """SI-05, SI-07"""
     var = RowVar()
     with pytest.raises(Mismatch):
@@ -161,7 +161,7 @@ def test_a_row_that_shares_its_variable_has_equally_many_axes():
 
 
 def test_equal_rows_may_overlap():
-    """SI-13 says otherwise; a row 3,5 satisfies both"""
+    """differs from SI-13; a row 3,5 satisfies both"""
     a, b = RowVar(), RowVar()
     equal(row([], a, [5]), row([3, 5], b, []))
     bind(trail := Trail(), b, Row())
@@ -178,7 +178,7 @@ def test_a_row_does_not_grow_without_end():
             var = remainder
 
 
-def test_binding_carries_what_is_said_of_the_variable():
+def test_binding_propagates_the_flags_of_the_variable():
     owner = object()
     var, remainder, axis = RowVar(owner), RowVar(), Dim()
     var.must_be_known = True

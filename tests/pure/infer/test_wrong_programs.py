@@ -1,7 +1,7 @@
-"""A table of wrong programs, and all that their authors are told.
+"""A table of wrong programs with their complete error messages.
 
-Each message names the tensors as the author does, the two facts that disagree and the lines they come from, and a way
-out. Lines are written `file.py:N` here.
+Each message names the tensors by the author's labels, the two conflicting sizes with their source lines, and a fix.
+Lines are written `file.py:N`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WRONG: dict[str, tuple[Program, str]] = {}
 
 
 def wrong(message: str) -> Callable[[Program], Program]:
-    """A wrong program, and the whole message."""
+    """A wrong program and its complete error message."""
 
     def keep(program: Program) -> Program:
         WRONG[program.__name__.replace("_", " ")] = program, message.strip("\n")
@@ -1985,19 +1985,19 @@ def report(program: Program) -> str:
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_the_author_is_told(name):
+def test_error_message(name):
     program, message = WRONG[name]
     assert report(program) == message
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_every_message_names_a_tensor_a_line_and_a_way_out(name):
+def test_every_message_names_a_tensor_a_line_and_a_fix(name):
     problem, *lines = report(WRONG[name][0]).splitlines()
     assert re.search(r"`\w+", problem)
     assert any(line.endswith("file.py:N") for line in lines)
     assert lines[-1].startswith("  fix ")
 
 
-def test_no_two_programs_are_told_the_same():
+def test_messages_differ_between_programs():
     messages = [message for _, message in WRONG.values()]
     assert len(set(messages)) == len(messages) >= 60

@@ -1,4 +1,4 @@
-"""The cells of a row that broadcasting makes were taken for 1 before the row was known."""
+"""The cell count of a broadcast row was taken for 1 before the row was solved."""
 
 from ocannl.infer.capture import Capture
 

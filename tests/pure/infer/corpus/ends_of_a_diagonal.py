@@ -1,4 +1,4 @@
-"""A diagonal of unknown size at the end of a row that begins with other sizes: it may lie over these in two ways."""
+"""A diagonal of unknown size at the end of a row with leading sizes: the overlap is ambiguous."""
 
 from itertools import permutations
 

@@ -1,4 +1,4 @@
-"""Axes at either end of a row, told one after another: two that end it were compared in some orders only."""
+"""Axes at both ends of a row, constrained one after another: trailing axes were compared in some orders only."""
 
 from itertools import permutations
 

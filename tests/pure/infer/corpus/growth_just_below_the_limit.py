@@ -1,4 +1,4 @@
-"""Growth without end stopped just below the longest row, so that a leaf grew to that."""
+"""Unbounded growth stopped just below the maximum rank, so that a leaf grew to that rank."""
 
 OPEN = ""
 

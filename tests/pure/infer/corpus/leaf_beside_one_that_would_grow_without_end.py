@@ -1,4 +1,4 @@
-"""A leaf that would grow without end does not grow; another one that has a use with it in common does."""
+"""A leaf with unbounded growth does not grow; a leaf that shares a use with it does."""
 
 OPEN = ""
 

@@ -1,4 +1,4 @@
-"""Two leaves share a window of known reach: what is computed from one is the same axis, and either must be given."""
+"""Two leaves share a window of known reach: the sizes are ambiguous until either leaf is specified."""
 
 OPEN = ""
 

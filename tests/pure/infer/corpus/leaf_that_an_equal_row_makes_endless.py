@@ -1,4 +1,4 @@
-"""A result that must be one axis longer than either operand, however long the leaf is that both come from."""
+"""A result that must be one axis longer than either operand, for any rank of their common leaf."""
 
 OPEN = ""
 

@@ -1,4 +1,4 @@
-"""Of several equal rows, the shorter decided first, so that the answer depended on the order."""
+"""Of several equal rows, the shorter was defaulted first, so that the result depended on the order."""
 
 from itertools import permutations
 

@@ -1,4 +1,4 @@
-"""A row that would be shorter than itself has no end."""
+"""A cyclic rank constraint: a row shorter than itself."""
 
 OPEN = ""
 

@@ -1,4 +1,4 @@
-"""The whole of a concatenation with a known part, its leaf decided to be 1 before the parts were looked at."""
+"""A concatenation with a known part: its leaf was defaulted to 1 before the parts were sized."""
 
 OPEN = ""
 
