@@ -47,6 +47,16 @@ def einsum(
 ) -> Tensor:
     """Generalized einsum of one to three operands.
 
+    A spec is `operand; operand => result`. Each of these is `batch | input -> output`, rows of axes:
+
+    - `i`, `row`: an index. Equal names have equal sizes; names that the result does not contain are reduced.
+    - `...`, `..v..`: any number of axes; `_`: one axis, not named; `2`: one index of an axis.
+    - `2*o<+k`: a window of stride 2 whose taps are all inside the axis; `o=+3*k`: dilation 3, padded with zeros.
+    - `(a b)`: a merged axis, in row-major order; `a^b`: a concatenation, for `oc.concat`.
+
+    Every letter is an axis, unless the spec contains one of `, * + ^ & <`: then names are words, and commas separate axes.
+    The manual describes the notation in full on the page "Einsum notation".
+
     `combine` is a primitive whose arity is the number of operands (`mul` and `add` take any number), `reduce` an
     associative and commutative primitive. Keyword names are identifiers of the spec: an int fixes a size or supplies a
     coefficient, an `oc.Dim` captures the solved size.
