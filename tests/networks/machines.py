@@ -31,7 +31,7 @@ MACHINES: dict[str, Callable[[Capabilities], Capabilities]] = {
 Thresholds = Mapping[str, object]
 EAGER: Thresholds = MappingProxyType({
     "CONFLICT_STRIDE_BYTES": 64,
-    "L1_MIN_WAYS": 1,
+    "L1_MIN_ASSOCIATIVITY": 1,
     "MAX_FUSION_SLOWDOWN": 1e9,
     "MAX_REGISTER_ROW": 4,
     "MAX_REREAD_BYTES_PER_ROW": 1 << 24,
