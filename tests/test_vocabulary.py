@@ -29,7 +29,7 @@ TERMS = {  # the standard name of a technique occurs where the technique is impl
     "opt/analysis/disjoint_sets.py": "union-find",
     "opt/analysis/dependences.py": "dependence",
     "opt/fusion/fuse_outer_loops.py": "loop fusion",
-    "opt/idioms/attention/recompute.py": "rematerialization",
+    "opt/idioms/attention/recompute_attention.py": "rematerialization",
     "opt/parallel/split_reductions.py": "split-K",
     "opt/schedule/build/hoist.py": "loop-invariant",
     "opt/schedule/plan/register_tiles.py": "tiling",

@@ -121,14 +121,14 @@ DEFECTS = {
     ),
     # fused outer loops
     "one_pair_of_cells_decides_equal_loops": Defect(
-        "fusion.loop_dependences",
+        "fusion.fused_nest",
         "equal_loops",
         "{a: b for a, b in equal.items() if pairs.get(a) is b}",
         "equal | pairs",
         376,
     ),
     "loops_of_other_lengths_are_fused": Defect(
-        "fusion.loop_dependences", "equal_loops", " and (a.lo, a.hi) == (b.lo, b.hi)", "", 376
+        "fusion.fused_nest", "equal_loops", " and (a.lo, a.hi) == (b.lo, b.hi)", "", 376
     ),
     "first_nest_is_distributed": Defect(
         "fusion.fuse_outer_loops", "_OuterLoopFusion.fused", "len(first.members) > 1 and", "False and", 376
@@ -351,14 +351,14 @@ DEFECTS = {
         659,
     ),
     "recomputed_scores_lack_a_guard": Defect(
-        "idioms.attention.recompute",
+        "idioms.attention.recompute_attention",
         "_Recompute.build_nest",
         "Affine.of(key.extent - 1)",
         "Affine.of(key.extent)",
         604,
     ),
     "recomputed_blocks_overlap": Defect(
-        "idioms.attention.recompute",
+        "idioms.attention.recompute_attention",
         "_Recompute.build_nest",
         "block_values = {key: Affine(((self.key_block, block_sym),)",
         "block_values = {key: Affine(((max(1, self.key_block - 1), block_sym),)",

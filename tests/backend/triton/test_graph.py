@@ -13,9 +13,9 @@ import pytest
 from fake_cuda import FakeCuda, Function
 
 from ocannl.backend import CompileError, DeviceLost, Location
+from ocannl_backend_triton.cuda_graph import GraphLaunch, symbol_writer
 from ocannl_backend_triton.device import devices
 from ocannl_backend_triton.driver import open_driver
-from ocannl_backend_triton.graph import GraphLaunch, symbol_writer
 from ocannl_backend_triton.kernel import SCRATCH_REGION, STATICS_REGION, Argument, Kernel, Module
 from ocannl_backend_triton.package import Binary
 

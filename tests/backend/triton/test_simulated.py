@@ -28,8 +28,8 @@ from ocannl.base.errors import DtypeError, ShapeError
 from ocannl.testing import kit
 from ocannl_backend_triton import cuda, interpreter
 from ocannl_backend_triton.backend import TritonBackend
+from ocannl_backend_triton.cuda_graph import symbol_writer
 from ocannl_backend_triton.driver import open_driver
-from ocannl_backend_triton.graph import symbol_writer
 from ocannl_backend_triton.package import Binary
 
 

@@ -118,7 +118,7 @@ def a_row_that_the_spec_leaves_out(net):
   x    4             placeholder, model.py:31
   fix  write 1 axis there, or `...` for any number
 """)
-def a_spec_with_too_many_axes(net):
+def a_spec_with_excess_axes(net):
     net.einsum("...ij => ...", net.x("4"))
 
 
@@ -149,7 +149,7 @@ def an_index_beyond_the_axis(net):
   k    3               placeholder, model.py:18
   fix  change the axis, the window or the stride, or pad: `=` in place of `<`
 """)
-def a_stride_that_leaves_a_rest(net):
+def a_stride_with_a_remainder(net):
     net.einsum("2*o<+k; k => o", net.x("10"), net.x("3", "k"))
 
 
@@ -169,7 +169,7 @@ the sizes in `7^a` make 7 + ?, but output axis 1 of `x` is 5
   x    5         placeholder, model.py:31
   fix  make that size 7 or more
 """)
-def a_part_that_is_larger_than_the_whole(net):
+def a_part_larger_than_the_total(net):
     net.einsum("7^a => a", net.x("5"))
 
 
@@ -179,7 +179,7 @@ the sizes in `(a b)` make 3 * ? (`a`, given as a=3), but output axis 1 of `x` is
   x    10             placeholder, model.py:31
   fix  make that size a multiple of 3, or change the parts
 """)
-def a_split_that_leaves_a_rest(net):
+def a_split_with_a_remainder(net):
     net.einsum("(a b) => a, b", net.x("10"), a=3)
 
 
@@ -218,7 +218,7 @@ def a_stride_without_a_value(net):
   in   i => i  model.py:100
   fix  use a name of the spec
 """)
-def a_size_of_a_name_that_is_not_there(net):
+def a_size_of_an_absent_name(net):
     net.einsum("i => i", net.x("10"), j=3)
 
 
@@ -247,7 +247,7 @@ def a_slice_beyond_the_axis(net):
   x    3     placeholder, model.py:31
   fix  give `x` a batch axis, or take a part by a spec
 """)
-def a_slice_of_what_has_no_batch(net):
+def a_slice_without_a_batch_axis(net):
     net.relate(slice_batch(1), net.x("3"), text="x[1]")
 
 
@@ -336,7 +336,7 @@ no number of axes satisfies all these operations: the output row of `b` would ha
   t    ...,?        placeholder, model.py:27
   fix  give one of the tensors all its axes
 """)
-def ranks_that_chase_each_other(net):
+def cyclic_ranks(net):
     """SI-01"""
     a, b, t, u = (net.x("?", name) for name in "abtu")
     net.einsum("... => ...i", b, result=t)

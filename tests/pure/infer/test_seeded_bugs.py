@@ -102,7 +102,7 @@ def conflicting_uses_do_not_force_1(patch):
 
 
 @bug("kinds", 38)
-def what_fits_under_a_1_is_not_1_for_operands(patch):
+def operands_above_a_1_are_not_1(patch):
     real = broadcast.push_lower_bound
     patch.setattr(
         broadcast, "push_lower_bound", lambda trail, res, opnd: None if res.size == 1 else real(trail, res, opnd)
@@ -122,7 +122,7 @@ def a_unit_does_not_make_rigid(patch):
 
 
 @bug("planted", 15)
-def below_forgotten_when_an_axis_turns_rigid(patch):
+def below_lost_at_an_axis_that_becomes_rigid(patch):
     real = broadcast.propagate_axis
 
     def propagate_axis(trail, dim):
@@ -213,7 +213,7 @@ def square_ignored(patch):
 
 
 @bug("planted", 10)
-def a_fixed_index_off_by_one(patch):
+def a_fixed_index_off_by_1(patch):
     real = unify.set_min_size
     everywhere(patch, "set_min_size", lambda trail, dim, min_size: real(trail, dim, min_size - 1))
 
@@ -239,7 +239,7 @@ def axes_paired_from_the_front(patch):
 
 
 @bug("planted", 7)
-def a_result_as_short_as_its_shortest_operand(patch):
+def a_result_as_short_as_the_shortest_operand(patch):
     def positions(rows, real=results.positions):
         return real(rows)[-min(row.count for row in rows) :]
 
@@ -257,7 +257,7 @@ def a_result_not_lengthened(patch):
 
 
 @bug("kinds", 59)
-def lengthened_by_what_stretches(patch):
+def lengthened_by_a_stretchable_axis(patch):
     patch.setattr(broadcast, "partner", lambda opnd: find(opnd))
 
 
@@ -281,7 +281,7 @@ def ordered_rows_not_watched(patch):
 
 
 @bug("inserted", 2)
-def growth_by_one_axis_less(patch):
+def growth_by_an_axis_less(patch):
     def of(self, var, real=growth.Growth.of):
         return max(0, real(self, var) - 1)
 
@@ -308,7 +308,7 @@ def first(stage):
 
 
 @bug("ends", 26)
-def overlap_wrong_way(patch):
+def overlap_reversed(patch):
     def overlap(a, b, real=close_rows.overlap):
         closings = real(a, b)
         return [close.RowDefault(b.var, a.value) for a, b in zip(closings, closings[::-1], strict=True)]
@@ -327,7 +327,7 @@ def rows_end_before_leaves_grow(patch):
 
 
 @bug("stretches", 1)
-def what_is_computed_decided_before_leaves(patch):
+def computed_axes_decided_before_leaves(patch):
     def behind_the_rows(table):
         rows = [row for row in table if row[1].__module__ == close_rows.__name__]
         return [*rows, table[-1], *(row for row in table[:-1] if row not in rows)]
@@ -339,7 +339,7 @@ def what_is_computed_decided_before_leaves(patch):
 
 
 @bug("planted", 21)
-def window_size_off_by_one(patch):
+def window_size_off_by_1(patch):
     def set_or_check(self, trail, cell, size, real=arithmetic.Strided.set_or_check):
         real(self, trail, cell, size + (self.padding is Padding.VALID))
 

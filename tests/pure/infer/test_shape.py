@@ -271,7 +271,7 @@ def test_a_query_fixes_sizes_against_later_uses(net):
     assert str(b) == ""
 
 
-def test_too_many_cells_are_refused_before_allocation(net):
+def test_excessive_cells_are_refused_before_allocation(net):
     big = 2**40
     x = net.x(f"{big},{big}")
     net.refuses(f"`x` would have {big}\\*{big} cells", lambda: x.dims)

@@ -78,7 +78,7 @@ output axis 1 of `weights` is 2, but output axis 1 of `heights` is 3
   heights  3                  data, file.py:N
   fix      make the two sizes equal, or one of them 1
 """)
-def data_of_other_lengths():
+def data_of_different_lengths():
     heights = oc.tensor([1.7, 1.8, 1.6])
     weights = oc.tensor([61.0, 75.0])
     return weights / heights
@@ -92,7 +92,7 @@ output axis 1 of `mask` is 7, but output axis 1 of `a` is 8
   b     ...|...->8         placeholder, file.py:N
   fix   make the two sizes equal, or one of them 1
 """)
-def three_operands_of_which_one_differs():
+def three_operands_of_different_sizes():
     mask = oc.placeholder(o=[7])
     a = oc.placeholder(o=[8])
     b = oc.placeholder(o=[8])
@@ -246,7 +246,7 @@ input axis 1 of `w` is 16, but output axis 1 of `x` is 784
   x    32|...->784  placeholder, file.py:N
   fix  make the two sizes equal, or one of them 1
 """)
-def a_matrix_the_wrong_way_round():
+def a_transposed_matrix():
     w = oc.param(i=[16], o=[784])
     x = oc.placeholder(b=[32], o=[784])
     return w @ x
@@ -344,7 +344,7 @@ you forgot a hidden dimension: nothing says what the output row of `b1`, the out
   relu    32|...->...     result, file.py:N
   fix     give `b1` output=[...], `w1` output=[...] or `w2` input=[...]
 """)  # noqa: E501
-def a_hidden_size_that_a_bias_might_have_told():
+def a_hidden_size_unconstrained_by_a_bias():
     x = oc.placeholder(b=[32], o=[8])
     w1, b1, w2 = oc.param("w1"), oc.param("b1"), oc.param("w2", o=[2])
     y = w2 @ oc.relu(w1 @ x + b1)
@@ -374,7 +374,7 @@ you forgot a hidden dimension: nothing says what the output row of `w` is
   w    ?,?                    param, file.py:N
   fix  give `w` output=[...]
 """)
-def a_parameter_of_which_nothing_is_known():
+def an_unconstrained_parameter():
     w = oc.param()
     return oc.einsum("ij => ji", w).dims
 
@@ -438,7 +438,7 @@ def letters_that_a_comma_makes_a_word():
   x    ...|...->4                  placeholder, file.py:N
   fix  write 1 axis there, or `...` for any number
 """)
-def a_spec_with_too_many_axes():
+def a_spec_with_excess_axes():
     x = oc.placeholder(o=[4])
     return oc.einsum("...ijk => ...", x)
 
@@ -504,7 +504,7 @@ batch axis 1 of `x` is 6, but output axis 1 of `x` is 5
   x    6|...->5,6               placeholder, file.py:N
   fix  make the two sizes equal; a spec stretches nothing
 """)
-def a_label_of_two_sizes_in_one_operand():
+def a_label_of_two_sizes_in_an_operand():
     x = oc.placeholder(b=[6], o=[5, 6])
     return oc.einsum("a|a,b => b", x)
 
@@ -579,7 +579,7 @@ output axis 1 of `a` is 2, but output axis 2 of `a` is 3
   b        4|3,5                                     placeholder, file.py:N
   fix      make the two sizes equal, or one of them 1
 """)
-def a_result_of_a_product_that_is_added_to_its_operand():
+def a_product_that_is_added_to_an_operand():
     a = oc.placeholder(b=[4], o=[2, 3])
     b = oc.placeholder(b=[4], o=[3, 5])
     product = oc.einsum("...|ij; ...|jk => ...|ik", a, b)
@@ -594,7 +594,7 @@ output axis 1 of `k` is 6, but output axis 1 of `v` is 7
   q    ...|...->4,8                         placeholder, file.py:N
   fix  make the two sizes equal; a spec stretches nothing
 """)
-def three_operands_of_which_one_does_not_contract():
+def three_operands_with_a_contraction_mismatch():
     q = oc.placeholder(o=[4, 8])
     k = oc.placeholder(o=[6, 8])
     v = oc.placeholder(o=[7, 8])
@@ -607,7 +607,7 @@ def three_operands_of_which_one_does_not_contract():
   loss  ...|...->           placeholder, file.py:N
   fix   write no axes there, or `...` for any number
 """)
-def a_sum_over_an_axis_that_is_not_there():
+def a_sum_over_an_absent_axis():
     loss = oc.placeholder("loss", o=[])
     return loss.sum("i => ")
 
@@ -719,7 +719,7 @@ def a_coefficient_without_a_value():
   k    ...->3                          param, file.py:N
   fix  change the axis, the window or the stride, or pad: `=` in place of `<`
 """)
-def a_stride_that_leaves_a_rest():
+def a_stride_with_a_remainder():
     x = oc.placeholder(o=[10])
     k = oc.param(o=[3])
     return oc.einsum("2*o<+k; k => o", x, k)
@@ -773,7 +773,7 @@ the size that `2*o=+k` leaves is 4, but output axis 1 of `x` is 8
   einsum  4                                   result, file.py:N
   fix     make the two sizes equal, or one of them 1
 """)
-def a_padded_convolution_that_is_added_to_what_it_halves():
+def a_strided_padded_convolution_that_is_added_to_the_input():
     x = oc.placeholder(o=[8])
     k = oc.param(o=[3])
     return oc.einsum("2*o=+k; k => o", x, k) + x
@@ -808,7 +808,7 @@ output axis 3 of `image` is 3, but input axis 3 of `kernel` is 1
   kernel  ...|3,3,1->16                                                        placeholder, file.py:N
   fix     make the two sizes equal; a spec stretches nothing
 """)
-def a_convolution_of_other_channels():
+def a_convolution_of_different_channels():
     image = oc.placeholder(b=[2], o=[8, 8, 3])
     kernel = oc.placeholder(i=[3, 3, 1], o=[16])
     return oc.einsum("...|h<+kh,w<+kw,c; kh,kw,c->d => ...|h,w,d", image, kernel)
@@ -861,7 +861,7 @@ the whole of `a^b` is 5, but output axis 1 of `x` is 6
   concat  5                                result, file.py:N
   fix     make the two sizes equal, or one of them 1
 """)
-def parts_that_do_not_make_the_whole():
+def parts_that_do_not_add_up():
     a = oc.placeholder(o=[2])
     b = oc.placeholder(o=[3])
     x = oc.placeholder(o=[6])
@@ -874,7 +874,7 @@ the sizes in `7^a` make 7 + ?, but output axis 1 of `x` is 5
   x    ...|...->5             placeholder, file.py:N
   fix  make that size 7 or more
 """)
-def a_part_that_is_larger_than_the_whole():
+def a_part_larger_than_the_total():
     x = oc.placeholder(o=[5])
     return oc.concat("7^a => a", x)
 
@@ -886,7 +886,7 @@ output axis 2 of `a` is 4, but output axis 2 of `b` is 5
   b    ...|...->3,5                       placeholder, file.py:N
   fix  make the two sizes equal; a spec stretches nothing
 """)
-def parts_of_other_widths():
+def parts_of_different_widths():
     a = oc.placeholder(o=[2, 4])
     b = oc.placeholder(o=[3, 5])
     return oc.concat("a,c; b,c => a^b,c", a, b)
@@ -923,7 +923,7 @@ output axis 2 of `b` is 4, but output axis 2 of `d` is 6
   c    ...|...->5,3                                         placeholder, file.py:N
   fix  make the two sizes equal; a spec stretches nothing
 """)
-def four_blocks_of_which_one_is_wider():
+def four_blocks_of_different_widths():
     a, b = oc.placeholder("a", o=[2, 3]), oc.placeholder("b", o=[2, 4])
     c, d = oc.placeholder("c", o=[5, 3]), oc.placeholder("d", o=[5, 6])
     return oc.concat("r,u; r,v; s,u; s,v => r^s,u^v", a, b, c, d)
@@ -938,7 +938,7 @@ the whole of `2^a` is 7, but output axis 1 of `x` is 5
   padded  7                      result, file.py:N
   fix     make the two sizes equal, or one of them 1
 """)
-def padding_that_is_added_to_what_was_not_padded():
+def padded_tensor_that_is_added_to_the_unpadded_input():
     x = oc.placeholder(o=[5])
     padded = oc.concat("a => 2^a", x)
     return padded + x
@@ -951,7 +951,7 @@ output axis 1 of `a` is 2, but output axis 1 of `b` is 3
   b    ...|...->3     placeholder, file.py:N
   fix  make the two sizes equal
 """)
-def a_stack_of_other_sizes():
+def a_stack_of_different_sizes():
     a = oc.placeholder(o=[2])
     b = oc.placeholder(o=[3])
     return oc.stack([a, b])
@@ -1271,7 +1271,7 @@ no number of axes satisfies all these operations: the output row of `b` would ha
   a    ...                                      placeholder, file.py:N
   fix  give one of the tensors all its axes
 """)
-def two_rows_each_longer_than_the_other():
+def two_rows_mutually_longer():
     a = oc.placeholder()
     b = oc.placeholder()
     oc.einsum("..r..; ..r..,0 => ..r..", a, b)
@@ -1345,7 +1345,7 @@ the size that `o<+k` leaves is 8, but output axis 1 of `y` is 10
   h      8                             result, file.py:N
   fix    make the two sizes equal, or one of them 1
 """)
-def a_size_that_a_window_left_on_the_way():
+def a_size_computed_by_an_intermediate_window():
     x = oc.placeholder(o=[10])
     k = oc.param(o=[3])
     edges = oc.einsum("o<+k; k => o", x, k)
@@ -1380,7 +1380,7 @@ output axis 1 of `w` is 12, but output axis 1 of `target` is 10
   x       32|...->784      placeholder, file.py:N
   fix     make the two sizes equal, or one of them 1
 """)
-def a_loss_against_targets_of_other_classes():
+def a_loss_against_targets_of_different_classes():
     x = oc.placeholder(b=[32], o=[784])
     target = oc.placeholder(b=[32], o=[10])
     w = oc.param(o=[12])
@@ -1540,7 +1540,7 @@ what is left in `(h d)` is 8, but output axis 2 of `y` is 7
   relu   4|4,7                              result, file.py:N
   fix    make the two sizes equal, or one of them 1
 """)
-def parts_of_an_axis_that_meet_others():
+def parts_of_an_axis_that_meet_different_sizes():
     x = oc.placeholder(b=[4], i=[], o=[32])
     y = oc.placeholder(b=[4], i=[], o=[4, 7])
     h = oc.einsum("...|(h d) => ...|h,d", x, h=4)
@@ -1668,7 +1668,7 @@ output axis 1 of `u` is rgb 4, but output axis 1 of `v` is xyz 4: their units di
   w    ...|...->rgb=4  placeholder, file.py:N
   fix  give both the same unit, or leave one out
 """)
-def units_that_were_told_to_what_had_none():
+def units_propagated_to_an_axis_without_a_unit():
     w = oc.placeholder(o=[4])
     u = oc.placeholder(o=[("rgb", 4)])
     v = oc.placeholder(o=[("xyz", 4)])
@@ -1684,7 +1684,7 @@ def units_that_were_told_to_what_had_none():
   relu  5,3                                  result, file.py:N
   fix   give axes whose product is 24
 """)
-def a_number_of_cells_that_other_sizes_do_not_make():
+def a_number_of_cells_that_the_sizes_do_not_divide():
     x = oc.tensor(np.zeros(24), shape="infer")
     a = oc.placeholder(b=[], i=[], o=[5, 3])
     return oc.einsum("i,j; i,j => i", x, oc.relu(a))
@@ -1714,7 +1714,7 @@ the output row of `a` is 2,3, but the output row of `b` is 2: they must have equ
   b    ...|...->2     placeholder, file.py:N
   fix  give both rows the same number of axes
 """)  # noqa: E501
-def a_stack_of_tensors_of_other_ranks():
+def a_stack_of_tensors_of_different_ranks():
     a = oc.placeholder(o=[2, 3])
     b = oc.placeholder(o=[2])
     return oc.stack([a, b])
@@ -1731,7 +1731,7 @@ the whole of `stack([a, b])` is 2, but output axis 1 of `y` is 3
   b      2                               placeholder, file.py:N
   fix    make the two sizes equal; a spec stretches nothing
 """)
-def a_stack_that_meets_a_longer_one():
+def a_stack_that_meets_a_longer_stack():
     a = oc.placeholder(b=[], i=[], o=[2])
     b = oc.placeholder(b=[], i=[], o=[2])
     y = oc.placeholder(b=[], i=[], o=[3, 2])
@@ -1745,7 +1745,7 @@ def a_stack_that_meets_a_longer_one():
   x    3|4                      placeholder, file.py:N
   fix  write 1 axis there, or `...` for any number
 """)
-def a_mean_over_axes_that_are_not_there():
+def a_mean_over_absent_axes():
     x = oc.placeholder(b=[3], i=[], o=[4])
     return x - x.mean("b|c,d => b|c")
 
@@ -1781,7 +1781,7 @@ output axis 1 of `b` is h 3, but output axis 1 of `z` is w 3: their units differ
   relu   h=3                          result, file.py:N
   fix    give both the same unit, or leave one out
 """)
-def units_that_came_from_the_other_part_of_a_whole():
+def units_propagated_from_another_part():
     a = oc.placeholder(b=[], i=[], o=[("h", 2)])
     b = oc.placeholder(b=[], i=[], o=[3])
     oc.concat("a; b => a^b", a, b)
@@ -1820,7 +1820,7 @@ output axis 1 of `t` is 9, but output axis 1 of `logits` is 10
   max     4|1                                     result, file.py:N
   fix     make the two sizes equal, or one of them 1
 """)
-def a_cross_entropy_of_other_classes():
+def a_cross_entropy_of_different_classes():
     logits = oc.placeholder(b=[4], i=[], o=[10])
     t = oc.placeholder(b=[4], i=[], o=[9])
     e = oc.exp(logits - logits.max("...|v => ...|0"))
@@ -1881,7 +1881,7 @@ output axis 1 of `x0` is 2, but output axis 1 of `odd` is 3
   x4   ...|...->2                                      placeholder, file.py:N
   fix  make the two sizes equal
 """)
-def a_long_stack_of_which_one_differs():
+def a_long_stack_with_a_different_size():
     rows = [oc.placeholder(f"x{n}", o=[2]) for n in range(9)]
     odd = oc.placeholder(o=[3])
     return oc.stack([*rows, odd], axis="batch")
@@ -1952,7 +1952,7 @@ def an_assignment_by_a_spec_that_does_not_fit():
   a    ...|...->2,3        placeholder, file.py:N
   fix  write 1 axis there, or `...` for any number
 """)
-def an_assignment_by_a_spec_with_other_axes():
+def an_assignment_by_a_spec_with_different_axes():
     c = oc.node("c", output=[2])
     a = oc.placeholder(o=[2, 3])
     with oc.cd("transpose"):

@@ -24,7 +24,7 @@ from ocannl.opt.analysis.substitution import replace_buffers
 from ocannl.opt.autotune import autotune
 from ocannl.opt.pipeline import optimize
 from ocannl.opt.schedule.plan import ScalarPlan, candidate_plans, model_plan
-from ocannl.opt.schedule.plan.plain import scalar_plan
+from ocannl.opt.schedule.plan.scalar_plans import scalar_plan
 from ocannl.opt.schedule.schedule import PlanChoices, schedulable_groups, schedule_with
 from ocannl.testing.generate import generate
 from ocannl.testing.groups import group

@@ -27,7 +27,7 @@ from ocannl.opt.fusion.hoist_parallel_loop import hoist_parallel_loop
 from ocannl.opt.fusion.inline_producers import inline_producers
 from ocannl.opt.fusion.merge_initialization import merge_initialization
 from ocannl.opt.idioms.attention.online_softmax import online_softmax
-from ocannl.opt.idioms.attention.recompute import recompute_attention
+from ocannl.opt.idioms.attention.recompute_attention import recompute_attention
 from ocannl.opt.idioms.one_hot_to_gather import one_hot_to_gather
 from ocannl.opt.idioms.scatter_to_gather import scatter_to_gather
 from ocannl.opt.memory.allocate import allocate_memory

@@ -15,7 +15,7 @@ from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
 from ocannl.opt import pipeline
 from ocannl.opt.idioms.attention.online_softmax import online_softmax
-from ocannl.opt.idioms.attention.recompute import recompute_attention
+from ocannl.opt.idioms.attention.recompute_attention import recompute_attention
 from ocannl.opt.pipeline import optimize
 from ocannl.testing.evaluate import evaluate
 

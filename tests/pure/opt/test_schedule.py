@@ -20,7 +20,7 @@ from ocannl.opt.fusion.fuse_epilogues import fuse_epilogues
 from ocannl.opt.pipeline import optimize
 from ocannl.opt.schedule.build import build_loops
 from ocannl.opt.schedule.plan import Plan, ScalarPlan, model_plan
-from ocannl.opt.schedule.plan.plain import ReductionPlan
+from ocannl.opt.schedule.plan.scalar_plans import ReductionPlan
 from ocannl.opt.schedule.schedule import schedule
 
 TARGET = Capabilities()

@@ -31,7 +31,7 @@ from ocannl.opt.idioms import scatter_to_gather
 from ocannl.opt.memory import allocate, choose_layouts, pad_rows
 from ocannl.opt.parallel import insert_polls, parallelize
 from ocannl.opt.pipeline import optimize, passes
-from ocannl.opt.schedule.build import build_loops, hoist, plain, region, tiled
+from ocannl.opt.schedule.build import build_loops, hoist, scalar_loops, tile_region, tiled_loops
 from ocannl.opt.schedule.plan import model_plan
 from ocannl.testing.chains import Chain, chain
 from ocannl.testing.claims import Claims
@@ -246,7 +246,7 @@ def a_cell_of_the_last_tile_is_lost(patch: Patch) -> None:
     def tile_loop(f: Any, self: Any, sym: Any, size: int, tile_at: Any) -> Any:
         return f(self, sym, size, lambda first, count: tile_at(first, count if count == size else max(1, count - 1)))
 
-    wrap(patch, tiled._TileBuilder, "tile_loop", tile_loop)
+    wrap(patch, tiled_loops._TileBuilder, "tile_loop", tile_loop)
 
 
 @bug(a_group_is_wrong)
@@ -254,18 +254,18 @@ def the_last_tile_begins_at_the_first_cell(patch: Patch) -> None:
     def tile_loop(f: Any, self: Any, sym: Any, size: int, tile_at: Any) -> Any:
         return f(self, sym, size, lambda first, count: tile_at(first if count == size else Affine((), sym.lo), count))
 
-    wrap(patch, tiled._TileBuilder, "tile_loop", tile_loop)
+    wrap(patch, tiled_loops._TileBuilder, "tile_loop", tile_loop)
 
 
 @bug(a_group_is_wrong)
 def the_last_vector_begins_at_the_first(patch: Patch) -> None:
-    wrap(patch, tiled, "vector_strips", lambda f, first, count, lanes: tuple(
+    wrap(patch, tiled_loops, "vector_strips", lambda f, first, count, lanes: tuple(
         replace(strip, first=first) if strip.lanes < lanes else strip for strip in f(first, count, lanes)))  # fmt: skip
 
 
 @bug(a_group_is_wrong)
 def the_last_vector_has_the_offset_of_the_first(patch: Patch) -> None:
-    wrap(patch, tiled, "vector_strips", lambda f, *args: tuple(replace(strip, offset=0) for strip in f(*args)))
+    wrap(patch, tiled_loops, "vector_strips", lambda f, *args: tuple(replace(strip, offset=0) for strip in f(*args)))
 
 
 @bug(a_group_is_wrong)
@@ -274,17 +274,17 @@ def the_horizontal_reduction_loses_a_lane(patch: Patch) -> None:
         plan = replace(self.plan, lanes=max(1, self.plan.lanes - 1))
         return f(replace(self, plan=plan), *args)
 
-    wrap(patch, tiled._TileBuilder, "horizontal_reduction", horizontal_reduction)
+    wrap(patch, tiled_loops._TileBuilder, "horizontal_reduction", horizontal_reduction)
 
 
 @bug(a_group_is_wrong)
 def the_horizontal_reduction_loses_vectors(patch: Patch) -> None:
-    wrap(patch, tiled._TileBuilder, "horizontal_reduction", lambda f, self, *args: f(self, *args)[-1:])
+    wrap(patch, tiled_loops._TileBuilder, "horizontal_reduction", lambda f, self, *args: f(self, *args)[-1:])
 
 
 @bug(a_group_is_wrong)
 def partial_sums_begin_with_one(patch: Patch) -> None:
-    patch.setattr(tiled, "neutral_element", lambda op, kind: 1)
+    patch.setattr(tiled_loops, "neutral_element", lambda op, kind: 1)
 
 
 @bug(a_group_is_wrong)
@@ -307,7 +307,7 @@ def a_subexpression_is_hoisted_out_of_lanes(patch: Patch) -> None:
 
 @bug(a_group_is_wrong)
 def a_single_row_is_the_first(patch: Patch) -> None:
-    wrap(patch, region.TileLoops, "__init__", lambda f, self, of, *more: f(self, replace(of, rows=tuple(
+    wrap(patch, tile_region.TileLoops, "__init__", lambda f, self, of, *more: f(self, replace(of, rows=tuple(
         replace(row, first=Affine((), row.sym.lo)) if row.count == 1 else row for row in of.rows)), *more))  # fmt: skip
 
 
@@ -315,26 +315,26 @@ def a_single_row_is_the_first(patch: Patch) -> None:
 def a_looped_epilogue_reads_the_first_row(patch: Patch) -> None:
     patch.setattr(machine, "MAX_UNROLLED_EPILOGUE_OPS", 0)
 
-    def sums(f: Any, region: Any, stmts: Any, names: Any, accs: Any, mode: Any = Mode.UNROLLED) -> Any:
-        body = f(region, stmts, names, accs, mode)
+    def sums(f: Any, tile_region: Any, stmts: Any, names: Any, accs: Any, mode: Any = Mode.UNROLLED) -> Any:
+        body = f(tile_region, stmts, names, accs, mode)
         if mode is Mode.UNROLLED:
             return body
         accumulators = set(accs.values())
         first = lambda ref: Ref(ref.buf, (Affine(), *ref.indices[1:])) if ref.buf in accumulators else ref  # noqa: E731
         return map_statements(body, first, lambda e: Load(first(e.ref)) if isinstance(e, Load) else e)
 
-    wrap(patch, tiled, "emit_cells", sums)
+    wrap(patch, tiled_loops, "emit_cells", sums)
 
 
 @bug(a_group_is_wrong)
 def guards_of_reductions_are_lost(patch: Patch) -> None:
-    for owner in (plain, tiled):
+    for owner in (scalar_loops, tiled_loops):
         wrap(patch, owner, "wrap_with_bounds", lambda f, loops, cond, body: f(loops, TRUE, body))
 
 
 @bug(a_group_is_wrong)
 def equalities_of_guards_are_lost(patch: Patch) -> None:
-    for owner in (plain, tiled):
+    for owner in (scalar_loops, tiled_loops):
         wrap(patch, owner, "wrap_with_bounds", lambda f, loops, cond, body: f(loops, Cond(cond.ge0), body))
 
 
@@ -350,7 +350,7 @@ def selects_take_the_first_branch(patch: Patch) -> None:
 
 @bug(a_group_is_wrong)
 def a_partial_sum_is_lost(patch: Patch) -> None:
-    wrap(patch, plain, "_combine", lambda f, op, parts: f(op, parts[:-1] or parts))
+    wrap(patch, scalar_loops, "_combine", lambda f, op, parts: f(op, parts[:-1] or parts))
 
 
 @bug(a_group_is_wrong)

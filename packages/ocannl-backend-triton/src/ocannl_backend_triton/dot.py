@@ -16,8 +16,8 @@ from ocannl.codegen.numbers import is_narrow
 from ocannl.ir.index import Cond, Sym
 from ocannl.ir.loops import Cast, Expr, Load, Update
 from ocannl.ir.precision import bfloat16
-from ocannl_backend_triton.axes import Axis
-from ocannl_backend_triton.products import MatrixProduct
+from ocannl_backend_triton.block_layout import Axis
+from ocannl_backend_triton.matrix_products import MatrixProduct
 from ocannl_backend_triton.scope import Guard, IndexText
 from ocannl_backend_triton.values import Value
 

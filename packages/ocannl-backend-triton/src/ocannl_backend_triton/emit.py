@@ -42,8 +42,8 @@ from ocannl.ir.names import Namer
 from ocannl.ir.ops import Op
 from ocannl.ir.walk import walk
 from ocannl_backend_triton import dot, owner_computes_scatter
-from ocannl_backend_triton.axes import Axis, BlockLayout
-from ocannl_backend_triton.hazards import Hazards
+from ocannl_backend_triton.barriers import Hazards
+from ocannl_backend_triton.block_layout import Axis, BlockLayout
 from ocannl_backend_triton.memory import Memory, Register
 from ocannl_backend_triton.nests import bound_quotients, is_uniform_in_block
 from ocannl_backend_triton.scope import Guard, IndexText, Scope

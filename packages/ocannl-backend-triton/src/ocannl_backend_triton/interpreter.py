@@ -25,7 +25,7 @@ from ocannl.backend import CompileError, Entry, Location, Queue
 from ocannl.backend.cpu.device import CpuDevice, devices
 from ocannl.backend.cpu.queue import CpuQueue
 from ocannl_backend_triton.kernel import SCRATCH_REGION, STATICS_REGION, Argument, Module
-from ocannl_backend_triton.load import load_module
+from ocannl_backend_triton.load_module import load_module
 from ocannl_backend_triton.package import Binaries, Package
 
 Array = np.ndarray[Any, Any]

@@ -19,10 +19,10 @@ from ocannl.ir.index import Sym
 from ocannl.ir.loops import Body, Buf, Load, Local, MemorySpace, Proc, Store, Update
 from ocannl.ir.names import Namer
 from ocannl.ir.walk import walk
-from ocannl_backend_triton.axes import choose_layout
+from ocannl_backend_triton.barriers import Hazards
+from ocannl_backend_triton.block_layout import choose_layout
 from ocannl_backend_triton.collapse import collapse_loops
 from ocannl_backend_triton.emit import Emitter
-from ocannl_backend_triton.hazards import Hazards
 from ocannl_backend_triton.kernel import SCRATCH_REGION, STATICS_REGION, Argument, Kernel, Module
 from ocannl_backend_triton.launch_config import DEFAULT_CONFIG, LaunchConfig
 from ocannl_backend_triton.nests import hoist_parallel_loops, parallel_loops, written_bufs

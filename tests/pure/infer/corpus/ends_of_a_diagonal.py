@@ -2,7 +2,7 @@
 
 from itertools import permutations
 
-OPEN = "whether a way is found depends on the order; what is refused asks for the axes of the leaf"
+OPEN = "the solution depends on the order; refusals suggest the axes of the leaf"
 
 
 def replay(net):

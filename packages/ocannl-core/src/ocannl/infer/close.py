@@ -119,6 +119,7 @@ def refuse_unsized(relation: Relation, name: str) -> None:
 
 
 OwnerRow = tuple[Owner, Kind]
+"""Row of a tensor, by its kind."""
 
 MAX_LISTED = 3
 
@@ -140,9 +141,8 @@ def refuse_unconstrained(owner_rows: list[OwnerRow]) -> None:
 
 def suggest_leaf_axes(mismatch: Mismatch, undecided: Undecided) -> None:
     """Extends the fix of a mismatch caused by defaults: specify the nearest open leaves, or sizes by name."""
-    leaves = [owner for owner in by_distance(mismatch, undecided) if owner.origin is None and owner.role != "result"][
-        :MAX_LISTED
-    ]
+    owners = by_distance(mismatch, undecided)
+    leaves = [owner for owner in owners if owner.origin is None and owner.role != "result"][:MAX_LISTED]
     if leaves:
         names = listed([f"`{owner.provenance.label}`" for owner in leaves], "and")
         fixes = [mismatch.fix, f"give {names} all {'their' if len(leaves) > 1 else 'its'} axes"]
@@ -160,13 +160,9 @@ def by_distance(mismatch: Mismatch, undecided: Undecided) -> list[Owner]:
     for relation in todo:
         for owner in relation.owners:
             owners[owner] = None
-            fresh = [
-                neighbour
-                for neighbour in owner.relations
-                if isinstance(neighbour, Relation) and neighbour not in relations
-            ]
-            relations.update(dict.fromkeys(fresh))
-            todo += fresh
+            added = [cause for cause in owner.relations if isinstance(cause, Relation) and cause not in relations]
+            relations.update(dict.fromkeys(added))
+            todo += added
     open_owners = set(undecided.owners)
     return [owner for owner in dict.fromkeys((*owners, *undecided.owners)) if owner in open_owners]
 

@@ -88,10 +88,10 @@ def reach_indices(undecided: Undecided) -> list[Default]:
 
 def fit_arithmetic(undecided: Undecided) -> list[Default]:
     """Fits axes in equations with axes of leaves to their uses, so that these leaves grow."""
-    grow = reached_from_leaves(undecided.axes)
+    reached = reached_from_leaves(undecided.axes)
     return [
         fit(axis) for axis in undecided.axes
-        if axis in grow and has_flexible_bound(axis) and size_equations(axis) and axis not in undecided.unsized
+        if axis in reached and has_flexible_bound(axis) and size_equations(axis) and axis not in undecided.unsized
     ]  # fmt: skip
 
 

@@ -36,14 +36,16 @@ def grow_leaves(undecided: Undecided) -> list[Default]:
 
 def fit_operands(undecided: Undecided) -> list[Default]:
     """Adds axes of a broadcast result that no operand has to the growable operands."""
-    watching = dict.fromkeys(c for var in undecided.row_vars for c in var.watchers or () if isinstance(c, BroadcastRow))
-    broadcasts = [(resolve(c.result), distinct_rows(c.operands)) for c in watching if c.result is not None]
-    may_grow = growable_vars(undecided.row_vars, broadcasts)
+    constraints = dict.fromkeys(
+        c for var in undecided.row_vars for c in var.watchers or () if isinstance(c, BroadcastRow)
+    )
+    broadcasts = [(resolve(c.result), distinct_rows(c.operands)) for c in constraints if c.result is not None]
+    growable = growable_vars(undecided.row_vars, broadcasts)
     defaults: dict[RowVar, Default] = {}
     for result, rows in broadcasts:
         if result.count > max((row.count for row in rows), default=0):
             for row in rows:
-                if row.var is not None and row.var in may_grow and row.var is not result.var:
+                if row.var is not None and row.var in growable and row.var is not result.var:
                     added = fresh(result.count - row.count)
                     defaults[row.var] = RowDefault(row.var, Row((), RowVar(depth=row.var.depth + len(added)), added))
     return list(defaults.values())
@@ -67,9 +69,8 @@ def fill_counted(undecided: Undecided) -> list[Default]:
         for constraint in var.watchers or ():
             if isinstance(constraint, CellCount) and (missing := constraint.missing) not in (None, 1):
                 remainder = constraint.remainder
-                defaults[remainder] = RowDefault(
-                    remainder, Row((), None, (Dim(missing, None, Evidence(text=constraint.text)),))
-                )
+                axis = Dim(missing, None, Evidence(text=constraint.text))
+                defaults[remainder] = RowDefault(remainder, Row((), None, (axis,)))
     return list(defaults.values())
 
 
@@ -121,8 +122,8 @@ def insert_axes(res: Row, opnd: Row) -> list[Default]:
 
 def can_stretch(res: tuple[Dim, ...], opnd: tuple[Dim, ...]) -> bool:
     """False if known sizes or units rule out that the operand is stretched to the result."""
-    met = res[len(res) - len(opnd) :]
-    rigid = [(x, find(y)) for x, y in zip(met, opnd, strict=True) if find(y).is_rigid]
+    aligned = res[len(res) - len(opnd) :]
+    rigid = [(x, find(y)) for x, y in zip(aligned, opnd, strict=True) if find(y).is_rigid]
     return can_equal([x for x, _ in rigid], [y for _, y in rigid])
 
 

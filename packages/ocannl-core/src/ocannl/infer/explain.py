@@ -82,8 +82,7 @@ def table(owners: Iterable[Owner], fix: str, lines: Sequence[Line] = ()) -> list
     """Lines below the problem: expressions, tensors, fix."""
     shown = [(owner, owner.provenance) for owner in list(owners)[:MAX_TENSORS]]
     tensors = [
-        (provenance.label, owner.known or "(no axes)", role_and_location(provenance))
-        for owner, provenance in shown
+        (provenance.label, owner.known or "(no axes)", role_and_location(provenance)) for owner, provenance in shown
     ]
     return align([*lines, *tensors, ("fix", fix, "")])
 
@@ -96,10 +95,8 @@ def is_number(owner: Owner) -> bool:
 def is_intermediate(owner: Owner, cause: Cause) -> bool:
     """True for an intermediate tensor of the user's expression."""
     origin = owner.origin.provenance if owner.origin is not None else None
-    return origin is not None and (origin.expression, origin.where) == (
-        cause.provenance.expression,
-        cause.provenance.where,
-    )
+    user = cause.provenance
+    return origin is not None and (origin.expression, origin.where) == (user.expression, user.where)
 
 
 def line(head: str, provenance: Provenance) -> Line:
@@ -138,14 +135,9 @@ class EvidenceTrace:
         """Records the source of a propagated unit, and the operations that propagated it."""
         source = unit_source(cell)
         if source is not None and source[1]:
-            evidence, laws = source
-            self.paths.append(
-                [
-                    equation.cause
-                    for equation in laws
-                    if equation.cause is not None and equation.cause not in self.operations
-                ]
-            )
+            evidence, equations = source
+            causes = [equation.cause for equation in equations if equation.cause is not None]
+            self.paths.append([cause for cause in causes if cause not in self.operations])
             self.operations += self.paths[-1]
             self.computed.setdefault(("since", cell.unit or "", f"the unit of {evidence}"))
             if evidence.owner is not None:

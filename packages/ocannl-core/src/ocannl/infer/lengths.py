@@ -30,32 +30,34 @@ class RankOrigin(NamedTuple):
 
 def rank_origin(owner: Owner, row: int) -> RankOrigin | None:
     """Breadth-first search for the origin of the rank; None if no connected row determines the rank."""
-    before: dict[TensorRow, tuple[TensorRow, Relation] | None] = {(owner, row): None}
-    todo = list(before)
+    predecessors: dict[TensorRow, tuple[TensorRow, Relation] | None] = {(owner, row): None}
+    todo = list(predecessors)
     for tensor_row in todo:
         if KINDS[tensor_row[1]] in tensor_row[0].explicit_kinds:
-            return RankOrigin(tensor_row, path_from(before, tensor_row))
+            return RankOrigin(tensor_row, path_from(predecessors, tensor_row))
         for operation in operations(tensor_row[0]):
             for slot in slots(operation, tensor_row):
                 spec = spec_of(operation, slot)
                 if spec.var is None:
-                    return RankOrigin(None, [operation, *path_from(before, tensor_row)])
+                    return RankOrigin(None, [operation, *path_from(predecessors, tensor_row)])
+                rows = [row for shape in operation.logic.spec.shapes for _, row in shape.rows]
                 variable_axes = count(tensor_row) - len(spec.axes)
-                for index, row_spec in enumerate(row for shape in operation.logic.spec.shapes for _, row in shape.rows):
+                for index, row_spec in enumerate(rows):
                     neighbour = operation.owners[index // 3], index % 3
-                    if (
-                        row_spec.var == spec.var
-                        and neighbour not in before
-                        and count(neighbour) - len(row_spec.axes) == variable_axes
-                    ):
-                        before[neighbour] = tensor_row, operation
+                    if row_spec.var != spec.var or neighbour in predecessors:
+                        continue
+                    if count(neighbour) - len(row_spec.axes) == variable_axes:
+                        predecessors[neighbour] = tensor_row, operation
                         todo.append(neighbour)
     return None
 
 
-def path_from(before: dict[TensorRow, tuple[TensorRow, Relation] | None], tensor_row: TensorRow) -> list[Relation]:
+def path_from(
+    predecessors: dict[TensorRow, tuple[TensorRow, Relation] | None], tensor_row: TensorRow
+) -> list[Relation]:
+    """Follows the predecessors back to the start of the search."""
     path: list[Relation] = []
-    while (step := before[tensor_row]) is not None:
+    while (step := predecessors[tensor_row]) is not None:
         tensor_row, operation = step
         path.append(operation)
     return path

@@ -127,8 +127,8 @@ def write_out(row: RowSpec, count: int) -> list[AxisIndex]:
 
 def stretch(written: list[AxisIndex], extents: Sizes) -> list[AxisIndex]:
     """Indices of a broadcast row, aligned from the last; axes of size 1 get a constant index."""
-    met = written[len(written) - len(extents) :]
-    return [None if extent == 1 else axis for axis, extent in zip(met, extents, strict=True)]
+    aligned = written[len(written) - len(extents) :]
+    return [None if extent == 1 else axis for axis, extent in zip(aligned, extents, strict=True)]
 
 
 def inactive_labels(spec: Spec, labels: Mapping[str, int]) -> list[frozenset[str]]:

@@ -110,12 +110,12 @@ def path_to_evidence(
         return [] if source in start else shortest_path(start, evidence, lambda owner, _: owner is source, avoid)
     equation = equation_of(axis, evidence)
 
-    def arrived(_: Owner, relation: Relation | None) -> bool:
+    def is_target(_: Owner, relation: Relation | None) -> bool:
         if relation is None or equation is None:
             return relation is not None and states_size(relation, axis, evidence)
         return relation is equation.cause
 
-    return shortest_path(start, evidence, arrived, avoid)
+    return shortest_path(start, evidence, is_target, avoid)
 
 
 def equation_reasons(axis: Dim, equation: Strided | Sum | Product | CellCount, depth: int) -> Iterator[str]:
@@ -213,16 +213,16 @@ def is_stretched(operation: Relation, owner: Owner, row: int) -> bool:
 
 def unit_source(axis: Dim) -> tuple[Evidence, list[Strided | Sum]] | None:
     """Evidence of the axis whose unit was propagated to `axis`, and the equations that propagated it."""
-    before: dict[Dim, list[Strided | Sum]] = {axis: []}
+    paths: dict[Dim, list[Strided | Sum]] = {axis: []}
     todo = [axis]
     for cell in todo:
         if cell.evidence is not None and cell.evidence.unit == axis.unit:
-            return cell.evidence, before[cell]
+            return cell.evidence, paths[cell]
         for equation in cell.size_equations or ():
             if isinstance(equation, Strided | Sum):
                 for neighbour in map(find, (equation.total, *equation.parts)):
-                    if neighbour.unit == axis.unit and neighbour not in before:
-                        before[neighbour] = [*before[cell], equation]
+                    if neighbour.unit == axis.unit and neighbour not in paths:
+                        paths[neighbour] = [*paths[cell], equation]
                         todo.append(neighbour)
     return None
 
@@ -233,33 +233,33 @@ def unit_source(axis: Dim) -> tuple[Evidence, list[Strided | Sum]] | None:
 def shortest_path(
     start: Iterable[Owner],
     evidence: Evidence,
-    arrived: Callable[[Owner, Relation | None], bool],
+    is_target: Callable[[Owner, Relation | None], bool],
     avoid: Sequence[Relation] = (),
 ) -> list[Relation] | None:
     """Breadth-first search for the operations from tensors to the source of evidence; None if no longer connected."""
-    before: dict[Owner, tuple[Owner, Relation] | None] = dict.fromkeys(start)
-    todo = list(before)
+    predecessors: dict[Owner, tuple[Owner, Relation] | None] = dict.fromkeys(start)
+    todo = list(predecessors)
     for owner in todo:
-        if arrived(owner, None):
-            return backtrace(before, owner)
+        if is_target(owner, None):
+            return backtrace(predecessors, owner)
     for owner in todo:
         for operation in operations(owner):
             if operation in avoid:
                 continue
-            if arrived(owner, operation):
-                return [*backtrace(before, owner), operation]
+            if is_target(owner, operation):
+                return [*backtrace(predecessors, owner), operation]
             for neighbour in operation.owners:
-                if neighbour not in before and has_evidence(neighbour, evidence):
-                    before[neighbour] = owner, operation
-                    if arrived(neighbour, None):
-                        return backtrace(before, neighbour)
+                if neighbour not in predecessors and has_evidence(neighbour, evidence):
+                    predecessors[neighbour] = owner, operation
+                    if is_target(neighbour, None):
+                        return backtrace(predecessors, neighbour)
                     todo.append(neighbour)
     return None
 
 
-def backtrace(before: dict[Owner, tuple[Owner, Relation] | None], owner: Owner) -> list[Relation]:
+def backtrace(predecessors: dict[Owner, tuple[Owner, Relation] | None], owner: Owner) -> list[Relation]:
     path: list[Relation] = []
-    while (step := before[owner]) is not None:
+    while (step := predecessors[owner]) is not None:
         owner, operation = step
         path.append(operation)
     return path[::-1]

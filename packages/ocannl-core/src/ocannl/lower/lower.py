@@ -50,8 +50,8 @@ from ocannl.ir.precision import Family, Precision, int64
 from ocannl.ir.tnode import TNode
 from ocannl.ir.walk import walk
 from ocannl.lower import types
+from ocannl.lower.access_modes import accesses, static_symbols
 from ocannl.lower.coverage import is_injective, is_surjective
-from ocannl.lower.mentions import accesses, static_symbols
 
 AXIS_NAMES = ("i", "j", "k", "l")
 TRUE_NEUTRAL = (ADD, MUL, MAX, MIN)  # `neutral op e` equals `e`; for `and` and `or` it equals `e != 0`

@@ -42,8 +42,8 @@ from ocannl.opt.schedule.build import build_loops, pack_operands
 from ocannl.opt.schedule.plan import Plan, ScalarPlan, TilePlan
 from ocannl.opt.schedule.plan.loop_order import can_reorder
 from ocannl.opt.schedule.plan.packing import can_block, packable_operands
-from ocannl.opt.schedule.plan.plain import REASSOCIABLE, ReductionPlan
 from ocannl.opt.schedule.plan.register_tiles import bounds_guards
+from ocannl.opt.schedule.plan.scalar_plans import REASSOCIABLE, ReductionPlan
 
 Array = np.ndarray[Any, Any]
 

@@ -29,8 +29,8 @@ from ocannl.opt.parallel.insert_polls import insert_polls
 from ocannl.opt.parallel.parallelize import parallelize
 from ocannl.opt.pipeline import passes
 from ocannl.opt.schedule.plan import Plan, model_plan
-from ocannl.opt.schedule.plan.plain import REASSOCIABLE, ScalarPlan
 from ocannl.opt.schedule.plan.register_tiles import tiling_problem
+from ocannl.opt.schedule.plan.scalar_plans import REASSOCIABLE, ScalarPlan
 from ocannl.opt.schedule.schedule import schedule_with
 from ocannl.testing.chains import SHAPES, chain
 from ocannl.testing.generate import Program, generate

@@ -54,7 +54,7 @@ def einsum(
     - `2*o<+k`: a window of stride 2 whose taps are all inside the axis; `o=+3*k`: dilation 3, padded with zeros.
     - `(a b)`: a merged axis, in row-major order; `a^b`: a concatenation, for `oc.concat`.
 
-    Every letter is an axis, unless the spec contains one of `, * + ^ & <`: then names are words, and commas separate axes.
+    Each letter is an axis, unless the spec contains any of `, * + ^ & <`: then names are words between commas.
     The manual describes the notation in full on the page "Einsum notation".
 
     `combine` is a primitive whose arity is the number of operands (`mul` and `add` take any number), `reduce` an

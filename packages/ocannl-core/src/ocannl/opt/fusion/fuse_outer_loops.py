@@ -17,7 +17,7 @@ from ocannl.opt.analysis.fusion_group import FusionGroup, group_of, is_matmul_li
 from ocannl.opt.analysis.nests import bound_names, is_full, is_parallel_loop, loads, wrap_in_loops
 from ocannl.opt.analysis.substitution import map_statements, substitute_statements
 from ocannl.opt.fusion.fuse_row_reductions import fused_row_reduction, with_partial_sums
-from ocannl.opt.fusion.loop_dependences import FusedNest, are_dependent, equal_loops, inner_groups
+from ocannl.opt.fusion.fused_nest import FusedNest, are_dependent, equal_loops, inner_groups
 from ocannl.opt.parallel.split_reductions import choose_part_count
 from ocannl.opt.schedule.plan.cost_model import best_tile
 from ocannl.opt.schedule.plan.register_tiles import tiling_problem

@@ -31,7 +31,7 @@ from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, local_buffe
 from ocannl.opt.analysis.nests import is_full, loads
 from ocannl.opt.analysis.substitution import substitute
 from ocannl.opt.parallel.split_reductions import choose_part_count, partial_sums_buffer, with_fresh_symbols
-from ocannl.opt.schedule.plan.plain import REASSOCIABLE
+from ocannl.opt.schedule.plan.scalar_plans import REASSOCIABLE
 
 
 @dataclass(frozen=True, slots=True)

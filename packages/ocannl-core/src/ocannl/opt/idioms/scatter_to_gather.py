@@ -13,7 +13,7 @@ from ocannl.opt.analysis.conditions import simplify_condition
 from ocannl.opt.analysis.nests import Nest, bound_names, is_full, loads, nest_of, same_objects, wrap_in_loops
 from ocannl.opt.analysis.representable import is_representable
 from ocannl.opt.analysis.substitution import substitute
-from ocannl.opt.schedule.plan.plain import REASSOCIABLE
+from ocannl.opt.schedule.plan.scalar_plans import REASSOCIABLE
 from ocannl.opt.simplify.simplify import simplify_expr
 
 

@@ -7,9 +7,9 @@ from ocannl.ir.names import Namer
 from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.analysis.nests import as_statement
 from ocannl.opt.schedule.plan import ScalarPlan, Plan, TilePlan
-from ocannl.opt.schedule.build.packed import pack_operands
-from ocannl.opt.schedule.build.plain import build_scalar_loops
-from ocannl.opt.schedule.build.tiled import build_tiled_loops
+from ocannl.opt.schedule.build.packing import pack_operands
+from ocannl.opt.schedule.build.scalar_loops import build_scalar_loops
+from ocannl.opt.schedule.build.tiled_loops import build_tiled_loops
 
 
 def build_loops(group: FusionGroup, plan: Plan, names: Namer) -> Stmt:

@@ -29,7 +29,7 @@ from ocannl.ir.names import Namer
 from ocannl.ir.walk import walk
 from ocannl.opt.simplify.simplify import simplify_expr
 from ocannl.opt.analysis.fusion_group import local_buffer
-from ocannl.opt.schedule.build.region import TileLoops, TileRegion, TileCell
+from ocannl.opt.schedule.build.tile_region import TileLoops, TileRegion, TileCell
 from ocannl.opt.analysis.substitution import map_expr, substitute
 
 CellStatement = Let | Store | Update

@@ -12,8 +12,8 @@ from ocannl.ir.capabilities import Capabilities
 from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.schedule.plan.candidates import candidate_plans
 from ocannl.opt.schedule.plan.loop_order import order_loops
-from ocannl.opt.schedule.plan.plain import ScalarPlan, scalar_plan
 from ocannl.opt.schedule.plan.register_tiles import TilePlan, best_tile_plan
+from ocannl.opt.schedule.plan.scalar_plans import ScalarPlan, scalar_plan
 
 Plan = ScalarPlan | TilePlan
 

@@ -15,7 +15,6 @@ from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.schedule.plan.cost_model import tiles_by_cost
 from ocannl.opt.schedule.plan.loop_order import order_loops
 from ocannl.opt.schedule.plan.packing import add_packing_and_blocking, packable_operands
-from ocannl.opt.schedule.plan.plain import ScalarPlan, scalar_plan
 from ocannl.opt.schedule.plan.register_tiles import (
     TilePlan,
     best_tile_plan,
@@ -23,6 +22,7 @@ from ocannl.opt.schedule.plan.register_tiles import (
     plan_with_tile,
     tiling_problem,
 )
+from ocannl.opt.schedule.plan.scalar_plans import ScalarPlan, scalar_plan
 
 
 def candidate_plans(

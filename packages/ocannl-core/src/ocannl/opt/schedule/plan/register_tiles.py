@@ -17,7 +17,7 @@ from ocannl.opt.analysis.cost import cost
 from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.analysis.nests import loads
 from ocannl.opt.schedule.plan.cost_model import NestShape, Strides, Tile, best_tile, tiles_of_same_class
-from ocannl.opt.schedule.plan.plain import REASSOCIABLE, unit_stride_innermost
+from ocannl.opt.schedule.plan.scalar_plans import REASSOCIABLE, unit_stride_innermost
 
 
 @dataclass(frozen=True, slots=True)

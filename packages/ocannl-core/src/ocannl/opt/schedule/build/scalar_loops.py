@@ -16,7 +16,7 @@ from ocannl.opt.analysis.conditions import simplify_condition
 from ocannl.opt.simplify.simplify import simplify_expr
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, local_buffer
 from ocannl.opt.analysis.nests import wrap_with_bounds, loops_in_order
-from ocannl.opt.schedule.plan.plain import ScalarPlan, ReductionPlan
+from ocannl.opt.schedule.plan.scalar_plans import ScalarPlan, ReductionPlan
 from ocannl.opt.analysis.substitution import substitute
 
 

@@ -18,9 +18,9 @@ from ocannl.opt.simplify.simplify import simplify_expr
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, local_buffer
 from ocannl.opt.analysis.nests import wrap_in_loops, wrap_with_bounds, loops_in_order
 from ocannl.opt.schedule.plan.register_tiles import TilePlan, bounds_guards
-from ocannl.opt.schedule.build.blocked import ReductionBlock
-from ocannl.opt.schedule.build.plain import neutral_element
-from ocannl.opt.schedule.build.region import TileLoops, TileRegion, TileRows, vector_strips
+from ocannl.opt.schedule.build.blocking import ReductionBlock
+from ocannl.opt.schedule.build.scalar_loops import neutral_element
+from ocannl.opt.schedule.build.tile_region import TileLoops, TileRegion, TileRows, vector_strips
 from ocannl.opt.schedule.build.hoist import emit_cells
 
 NO_SYMBOLS: Mapping[Sym, Sym] = {}

@@ -11,8 +11,8 @@ from ocannl.ir.loops import AccessMode, Body, Buf, Expr, MemorySpace, Load, Ref,
 from ocannl.ir.names import Namer
 from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.schedule.plan.register_tiles import TilePlan
-from ocannl.opt.schedule.build.blocked import BlockedReduction, block_reduction
-from ocannl.opt.schedule.build.tiled import build_tiled_loops
+from ocannl.opt.schedule.build.blocking import BlockedReduction, block_reduction
+from ocannl.opt.schedule.build.tiled_loops import build_tiled_loops
 from ocannl.opt.analysis.substitution import map_expr
 
 
