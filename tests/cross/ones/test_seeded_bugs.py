@@ -13,7 +13,18 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ocannl.infer import arithmetic, broadcast, close_axes, close_rows, generate, growth, project, results, solve, unify
+from ocannl.infer import (
+    broadcast,
+    broadcast_results,
+    default_axes,
+    default_rows,
+    generate,
+    growth,
+    project,
+    size_equations,
+    solve,
+    unify,
+)
 from ocannl.infer import spec as specs
 from ocannl.infer.terms import Dim, Row, find, resolve
 from ocannl.ir.index import Affine
@@ -42,7 +53,9 @@ class Bug(NamedTuple):
 
 
 BUGS: dict[str, Bug] = {}
-MODULES = (arithmetic, broadcast, close_axes, close_rows, generate, growth, project, results, solve, unify)
+MODULES = (
+    size_equations, broadcast, broadcast_results, default_axes, default_rows, generate, growth, project, solve, unify,
+)  # fmt: skip
 
 
 def bug(judge: Judge, seed: int) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
@@ -69,15 +82,15 @@ def results_are_aligned_from_the_front(patch: Patch) -> None:
         axes = [row.axes for row in rows]
         return [[row[n] for row in axes if len(row) > n] for n in range(max(map(len, axes)))]
 
-    patch.setattr(results, "positions", positions)
+    patch.setattr(broadcast_results, "positions", positions)
 
 
 @bug(is_least, 0)
 def a_result_is_as_long_as_its_shortest_operand(patch: Patch) -> None:
-    def positions(rows: Any, real: Any = results.positions) -> Any:
+    def positions(rows: Any, real: Any = broadcast_results.positions) -> Any:
         return real(rows)[-min(len(row.axes) for row in rows) :]
 
-    patch.setattr(results, "positions", positions)
+    patch.setattr(broadcast_results, "positions", positions)
 
 
 @bug(ignores_order, 0)
@@ -92,7 +105,7 @@ def a_unit_is_lost_where_axes_become_equal(patch: Patch) -> None:
 
 @bug(follows_numpy, 0)
 def a_unit_is_lost_in_concatenations(patch: Patch) -> None:
-    patch.setattr(arithmetic.Sum, "share_unit", lambda law, trail: None)
+    patch.setattr(size_equations.Sum, "share_unit", lambda law, trail: None)
 
 
 @bug(is_least, 1)
@@ -144,19 +157,21 @@ def an_operand_is_stretched_from_the_front(patch: Patch) -> None:
 
 
 def strided(patch: Patch, change: Callable[[Any], None]) -> None:
-    def init(law: Any, *cells: Any, real: Any = arithmetic.Strided.__init__, **how: Any) -> None:
+    def init(law: Any, *cells: Any, real: Any = size_equations.Strided.__init__, **how: Any) -> None:
         real(law, *cells, **how)
         change(law)
 
-    patch.setattr(arithmetic.Strided, "__init__", init)
+    patch.setattr(size_equations.Strided, "__init__", init)
 
 
 @bug(follows_numpy, 0)
 def a_window_has_a_place_too_many(patch: Patch) -> None:
-    def set_or_check(law: Any, trail: Any, cell: Dim, size: int, real: Any = arithmetic.Strided.set_or_check) -> None:
+    real = size_equations.Strided.set_or_check
+
+    def set_or_check(law: Any, trail: Any, cell: Dim, size: int) -> None:
         real(law, trail, cell, size + (law.padding is specs.Padding.VALID and cell is find(law.over)))
 
-    patch.setattr(arithmetic.Strided, "set_or_check", set_or_check)
+    patch.setattr(size_equations.Strided, "set_or_check", set_or_check)
 
 
 @bug(follows_numpy, 54)
@@ -178,29 +193,29 @@ def padding_is_taken_for_none(patch: Patch) -> None:
 
 @bug(follows_numpy, 0)
 def a_concatenation_forgets_its_zeros(patch: Patch) -> None:
-    def init(law: Any, *cells: Any, constant: int = 0, real: Any = arithmetic.Sum.__init__, **how: Any) -> None:
+    def init(law: Any, *cells: Any, constant: int = 0, real: Any = size_equations.Sum.__init__, **how: Any) -> None:
         real(law, *cells, **how)
 
-    patch.setattr(arithmetic.Sum, "__init__", init)
+    patch.setattr(size_equations.Sum, "__init__", init)
 
 
 @bug(is_least, 4)
 def a_part_of_size_1_is_not_laid(patch: Patch) -> None:
-    def fire(law: Any, trail: Any, real: Any = arithmetic.Sum.fire) -> None:
+    def fire(law: Any, trail: Any, real: Any = size_equations.Sum.fire) -> None:
         parts = law.parts
         law.parts = tuple(part for n, part in enumerate(parts) if not n or find(part).size != 1)
         real(law, trail)
         law.parts = parts
 
-    patch.setattr(arithmetic.Sum, "fire", fire)
+    patch.setattr(size_equations.Sum, "fire", fire)
 
 
 @bug(follows_numpy, 0)
 def a_merge_forgets_a_part(patch: Patch) -> None:
-    def init(law: Any, whole: Any, parts: Any, real: Any = arithmetic.Product.__init__, **how: Any) -> None:
+    def init(law: Any, whole: Any, parts: Any, real: Any = size_equations.Product.__init__, **how: Any) -> None:
         real(law, whole, parts[:-1] if len(parts) > 1 else parts, **how)
 
-    patch.setattr(arithmetic.Product, "__init__", init)
+    patch.setattr(size_equations.Product, "__init__", init)
 
 
 @bug(follows_numpy, 0)

@@ -13,21 +13,21 @@ from typing import NamedTuple
 import pytest
 
 from ocannl.infer import (
-    arithmetic,
     broadcast,
+    broadcast_results,
     capture,
-    close,
-    close_axes,
-    close_rows,
-    finish,
+    cell_count,
+    default_axes,
+    default_rows,
+    defaults,
     generate,
     growth,
     project,
-    results,
     shape,
+    size_equations,
     solve,
-    totals,
     trail,
+    transaction,
     unify,
 )
 from ocannl.infer.spec import Padding
@@ -69,8 +69,8 @@ def bug(family, seed):
 def everywhere(patch, name, fake):
     """Patches a name in every module that imports it."""
     modules = (
-        arithmetic, broadcast, capture, close, close_axes, close_rows, finish, generate, growth, project, results,
-        shape, solve, totals, trail, unify,
+        size_equations, broadcast, capture, defaults, default_axes, default_rows, transaction,
+        generate, growth, project, broadcast_results, shape, solve, cell_count, trail, unify,
     )  # fmt: skip
     for module in modules:
         if hasattr(module, name):
@@ -235,20 +235,20 @@ def axes_paired_from_the_front(patch):
         axes = [row.axes for row in rows]
         return [[row[n] for row in axes if len(row) > n] for n in range(max(map(len, axes)))]
 
-    patch.setattr(results, "positions", positions)
+    patch.setattr(broadcast_results, "positions", positions)
 
 
 @bug("planted", 7)
 def a_result_as_short_as_the_shortest_operand(patch):
-    def positions(rows, real=results.positions):
+    def positions(rows, real=broadcast_results.positions):
         return real(rows)[-min(row.count for row in rows) :]
 
-    patch.setattr(results, "positions", positions)
+    patch.setattr(broadcast_results, "positions", positions)
 
 
 @bug("sums", 118)
 def results_of_open_rows_left_open(patch):
-    patch.setattr(results.BroadcastRow, "fire", lambda self, trail: None)
+    patch.setattr(broadcast_results.BroadcastRow, "fire", lambda self, trail: None)
 
 
 @bug("stretches", 1)
@@ -295,7 +295,7 @@ def growth_not_limited_by_closed_uses(patch):
 
 @bug("stretches", 1)
 def leaves_do_not_grow(patch):
-    stages(patch, lambda table: [row for row in table if row[1] is not close_rows.grow_leaves])
+    stages(patch, lambda table: [row for row in table if row[1] is not default_rows.grow_leaves])
 
 
 def stages(patch, change):
@@ -309,11 +309,11 @@ def first(stage):
 
 @bug("ends", 26)
 def overlap_reversed(patch):
-    def overlap(a, b, real=close_rows.overlap):
+    def overlap(a, b, real=default_rows.overlap):
         closings = real(a, b)
-        return [close.RowDefault(b.var, a.value) for a, b in zip(closings, closings[::-1], strict=True)]
+        return [defaults.RowDefault(b.var, a.value) for a, b in zip(closings, closings[::-1], strict=True)]
 
-    patch.setattr(close_rows, "overlap", overlap)
+    patch.setattr(default_rows, "overlap", overlap)
 
 
 @bug("stretches", 1)
@@ -323,13 +323,13 @@ def stages_reversed(patch):
 
 @bug("stretches", 1)
 def rows_end_before_leaves_grow(patch):
-    stages(patch, first(close_rows.end_rows))
+    stages(patch, first(default_rows.end_rows))
 
 
 @bug("stretches", 1)
 def computed_axes_decided_before_leaves(patch):
     def behind_the_rows(table):
-        rows = [row for row in table if row[1].__module__ == close_rows.__name__]
+        rows = [row for row in table if row[1].__module__ == default_rows.__name__]
         return [*rows, table[-1], *(row for row in table[:-1] if row not in rows)]
 
     stages(patch, behind_the_rows)
@@ -340,20 +340,20 @@ def computed_axes_decided_before_leaves(patch):
 
 @bug("planted", 21)
 def window_size_off_by_1(patch):
-    def set_or_check(self, trail, cell, size, real=arithmetic.Strided.set_or_check):
+    def set_or_check(self, trail, cell, size, real=size_equations.Strided.set_or_check):
         real(self, trail, cell, size + (self.padding is Padding.VALID))
 
-    patch.setattr(arithmetic.Strided, "set_or_check", set_or_check)
+    patch.setattr(size_equations.Strided, "set_or_check", set_or_check)
 
 
 def strided(patch, change):
-    real = arithmetic.Strided.__init__
+    real = size_equations.Strided.__init__
 
     def init(self, *cells, **how):
         real(self, *cells, **how)
         change(self)
 
-    patch.setattr(arithmetic.Strided, "__init__", init)
+    patch.setattr(size_equations.Strided, "__init__", init)
 
 
 @bug("sums", 71)
@@ -373,32 +373,32 @@ def padding_taken_for_valid(patch):
 
 @bug("sums", 15)
 def a_window_that_does_not_fit_goes_unnoticed(patch):
-    def set_or_check(self, trail, cell, size, real=arithmetic.Strided.set_or_check):
+    def set_or_check(self, trail, cell, size, real=size_equations.Strided.set_or_check):
         if cell.size is None:
             real(self, trail, cell, size)
 
-    patch.setattr(arithmetic.Strided, "set_or_check", set_or_check)
+    patch.setattr(size_equations.Strided, "set_or_check", set_or_check)
 
 
 @bug("planted", 20)
 def concatenation_forgets_a_constant(patch):
-    def init(self, total, parts, *, constant=0, real=arithmetic.Sum.__init__, **more):
+    def init(self, total, parts, *, constant=0, real=size_equations.Sum.__init__, **more):
         real(self, total, parts, **more)
 
-    patch.setattr(arithmetic.Sum, "__init__", init)
+    patch.setattr(size_equations.Sum, "__init__", init)
 
 
 @bug("sums", 21)
 def concatenation_does_not_share_units(patch):
-    patch.setattr(arithmetic.Sum, "share_unit", lambda self, trail: None)
+    patch.setattr(size_equations.Sum, "share_unit", lambda self, trail: None)
 
 
 @bug("planted", 87)
 def product_ignores_a_part(patch):
-    def init(self, total, parts, *, real=arithmetic.Product.__init__, **more):
+    def init(self, total, parts, *, real=size_equations.Product.__init__, **more):
         real(self, total, parts[1:] if len(parts) > 1 else parts, **more)
 
-    patch.setattr(arithmetic.Product, "__init__", init)
+    patch.setattr(size_equations.Product, "__init__", init)
 
 
 @bug("planted", 0)
@@ -415,7 +415,7 @@ def laws_fire_only_once(patch):
 @bug("planted", 6)
 def totals_leave_out_the_last_row(patch):
     patch.setattr(
-        totals.CellCount, "axes", property(lambda count: [find(a) for r in count.rows[:2] for a in resolve(r).axes])
+        cell_count.CellCount, "axes", property(lambda count: [find(a) for r in count.rows[:2] for a in resolve(r).axes])
     )
 
 

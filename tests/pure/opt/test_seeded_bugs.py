@@ -198,7 +198,7 @@ def a_stored_value_is_never_invalidated(patch: Patch) -> None:
         def pop(self, *args: Any) -> None:
             pass
 
-    wrap(patch, fuse_epilogues, "_forwarded", lambda f, epilogue, values: f(epilogue, Sticky(values)))
+    wrap(patch, fuse_epilogues, "_forward_stores", lambda f, epilogue, values: f(epilogue, Sticky(values)))
 
 
 @bug(a_chain_is_wrong)

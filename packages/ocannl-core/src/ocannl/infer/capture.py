@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ocannl.infer.arithmetic import Product, attach
+from ocannl.infer.cell_count import CellCount
 from ocannl.infer.explain import refuse
-from ocannl.infer.finish import finish_all, transaction
 from ocannl.infer.mismatch import Mismatch, rows_differ
 from ocannl.infer.relation import Relation
+from ocannl.infer.size_equations import Product, attach
 from ocannl.infer.solve import propagate
 from ocannl.infer.spec import print_row_var
 from ocannl.infer.terms import Dim, Evidence, Owner, Provenance, Row, find
-from ocannl.infer.totals import CellCount
 from ocannl.infer.trail import Trail
+from ocannl.infer.transaction import finish_all, transaction
 from ocannl.infer.unify import join, set_size
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from ocannl.base.errors import ShapeError
 from ocannl.infer.mismatch import Mismatch
-from ocannl.infer.reasons import (
+from ocannl.infer.relation import Relation
+from ocannl.infer.size_provenance import (
     equation_of,
     formula,
     has_evidence,
@@ -15,7 +16,6 @@ from ocannl.infer.reasons import (
     role_and_location,
     unit_source,
 )
-from ocannl.infer.relation import Relation
 from ocannl.infer.terms import Cause, Dim, Evidence, Owner, Provenance, find
 from ocannl.infer.trail import Trail
 

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
-from ocannl.infer.arithmetic import Product, Strided, Sum, attach
 from ocannl.infer.broadcast import order_rows
+from ocannl.infer.broadcast_results import broadcast_rows
+from ocannl.infer.cell_count import CellCount
 from ocannl.infer.relation import Relation
-from ocannl.infer.results import broadcast_rows
+from ocannl.infer.size_equations import Product, Strided, Sum, attach
 from ocannl.infer.spec import (
     AxisSpec,
     Concat,
@@ -25,7 +26,6 @@ from ocannl.infer.spec import (
     print_row_var,
 )
 from ocannl.infer.terms import Dim, Evidence, Owner, Row, RowVar, find, resolve
-from ocannl.infer.totals import CellCount
 from ocannl.infer.trail import Trail
 from ocannl.infer.unify import equate, join, set_min_size, set_size, strip
 from ocannl.ir.index import Sym

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from ocannl.infer.close import Undecided
-from ocannl.infer.finish import finish_all, transaction
+from ocannl.infer.defaults import Undecided
 from ocannl.infer.generate import emit
 from ocannl.infer.logic import Logic
 from ocannl.infer.relation import Relation
@@ -32,6 +31,7 @@ from ocannl.infer.spec import (
 )
 from ocannl.infer.terms import Dim, Extents, Owner, Row, Sizes, find, sizes_of
 from ocannl.infer.trail import Trail
+from ocannl.infer.transaction import finish_all, transaction
 from ocannl.ir.index import Affine, Sym
 from ocannl.ir.projections import Indices, Projection, Projections
 

@@ -9,15 +9,15 @@ from typing import SupportsIndex
 from weakref import ref
 
 from ocannl.infer.capture import Capture
-from ocannl.infer.close import Undecided
+from ocannl.infer.cell_count import CellCount
+from ocannl.infer.defaults import Undecided
 from ocannl.infer.explain import refuse
-from ocannl.infer.finish import MAX_CELLS, check_cells, finish_all, named_rows, transaction
 from ocannl.infer.generate import emit
 from ocannl.infer.logic import Logic
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.project import project
-from ocannl.infer.reasons import Reasons
 from ocannl.infer.relation import Relation
+from ocannl.infer.size_provenance import Reasons
 from ocannl.infer.solve import decide, propagate
 from ocannl.infer.spec import KINDS, Kind
 from ocannl.infer.terms import (
@@ -36,8 +36,8 @@ from ocannl.infer.terms import (
     resolve,
     sizes_of,
 )
-from ocannl.infer.totals import CellCount
 from ocannl.infer.trail import Trail
+from ocannl.infer.transaction import MAX_CELLS, check_cells, finish_all, named_rows, transaction
 from ocannl.infer.unify import equate
 from ocannl.infer.unsized import missing_size, result_names
 

@@ -7,26 +7,26 @@ consequences are propagated, and the stages start again from the first.
 
 from __future__ import annotations
 
-from ocannl.infer import close_axes, close_rows
+from ocannl.infer import default_axes, default_rows
 from ocannl.infer.broadcast import propagate_axis
-from ocannl.infer.close import Default, Stage, Undecided, commit, suggest_leaf_axes
+from ocannl.infer.defaults import Default, Stage, Undecided, commit, suggest_leaf_axes
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.terms import Dim
 from ocannl.infer.trail import Trail
 
 STAGES: tuple[tuple[str, Stage], ...] = (
-    ("rows of leaves grow to their uses", close_rows.grow_leaves),
-    ("operands have the axes of their results", close_rows.fit_operands),
-    ("axes of counted rows fit their uses", close_axes.fit_counted),
-    ("counted rows are filled", close_rows.fill_counted),
-    ("equal rows are laid over each other", close_rows.overlap_rows),
-    ("rows end", close_rows.end_rows),
-    ("axes of leaves fit their uses", close_axes.fit_leaves),
-    ("indexed axes reach their indices", close_axes.reach_indices),
-    ("axes in arithmetic fit their uses", close_axes.fit_arithmetic),
-    ("spare parts of concatenations vanish", close_axes.drop_unused_parts),
-    ("unconstrained axes of leaves are 1", close_axes.default_leaves),
-    ("computed axes are 1", close_axes.shrink_computed),
+    ("rows of leaves grow to their uses", default_rows.grow_leaves),
+    ("operands have the axes of their results", default_rows.fit_operands),
+    ("axes of counted rows fit their uses", default_axes.fit_counted),
+    ("counted rows are filled", default_rows.fill_counted),
+    ("equal rows are laid over each other", default_rows.overlap_rows),
+    ("rows end", default_rows.end_rows),
+    ("axes of leaves fit their uses", default_axes.fit_leaves),
+    ("indexed axes reach their indices", default_axes.reach_indices),
+    ("axes in arithmetic fit their uses", default_axes.fit_arithmetic),
+    ("spare parts of concatenations vanish", default_axes.drop_unused_parts),
+    ("unconstrained axes of leaves are 1", default_axes.default_leaves),
+    ("computed axes are 1", default_axes.shrink_computed),
 )
 
 

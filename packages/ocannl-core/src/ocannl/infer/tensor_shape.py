@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ocannl.infer.reasons import Reasons
 from ocannl.infer.shape import Axis, Shape
+from ocannl.infer.size_provenance import Reasons
 
 
 class TensorShape:

@@ -10,7 +10,7 @@ from typing import Any
 from ocannl.base.errors import CodeError, DtypeError
 from ocannl.infer.explain import Line, table
 from ocannl.infer.logic import Logic
-from ocannl.infer.reasons import described
+from ocannl.infer.size_provenance import described
 from ocannl.ir.precision import Precision, precision
 from ocannl.lang.declare.axes import logic_of
 from ocannl.lang.declare.conditions import Arguments, Condition

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ocannl.infer.capture import Capture
+from ocannl.infer.cell_count import CellCount
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.solve import propagate
 from ocannl.infer.terms import Dim, Row, RowVar, print_row
-from ocannl.infer.totals import CellCount
 from ocannl.infer.trail import Trail
 from ocannl.infer.unify import bind, set_size
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from math import prod
 
-from ocannl.infer.arithmetic import Product, SizeEquation, Strided, Sum
-from ocannl.infer.close import AxisDefault, Default, OwnerRow, Undecided, refuse_unconstrained, refuse_unsized
+from ocannl.infer.broadcast_results import BroadcastAxis
+from ocannl.infer.cell_count import CellCount
+from ocannl.infer.defaults import AxisDefault, Default, OwnerRow, Undecided, refuse_unconstrained, refuse_unsized
 from ocannl.infer.mismatch import Mismatch
-from ocannl.infer.results import BroadcastAxis
+from ocannl.infer.size_equations import Product, SizeEquation, Strided, Sum
 from ocannl.infer.spec import KINDS, Padding
 from ocannl.infer.terms import Dim, find, resolve
-from ocannl.infer.totals import CellCount
 from ocannl.infer.trail import Trail
 from ocannl.infer.unify import set_size
 

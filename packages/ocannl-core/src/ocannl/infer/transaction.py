@@ -9,8 +9,8 @@ from weakref import ref
 
 from ocannl.base.frames import user_line
 from ocannl.base.gc_pause import gc_paused
-from ocannl.infer.close import Undecided
-from ocannl.infer.endless import divergence
+from ocannl.infer.defaults import Undecided
+from ocannl.infer.divergence import divergence
 from ocannl.infer.explain import explain
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.relation import Relation

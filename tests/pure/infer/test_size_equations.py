@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ocannl.infer.arithmetic import Product, Strided, Sum, attach
 from ocannl.infer.mismatch import Mismatch
+from ocannl.infer.size_equations import Product, Strided, Sum, attach
 from ocannl.infer.solve import propagate
 from ocannl.infer.spec import Padding
 from ocannl.infer.terms import Dim

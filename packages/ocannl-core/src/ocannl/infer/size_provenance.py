@@ -10,12 +10,12 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from ocannl.infer.arithmetic import Product, Strided, Sum
-from ocannl.infer.lengths import operations, rank_origin
+from ocannl.infer.cell_count import CellCount
+from ocannl.infer.rank_provenance import operations, rank_origin
 from ocannl.infer.relation import Relation
+from ocannl.infer.size_equations import Product, Strided, Sum
 from ocannl.infer.spec import KINDS, Kind, Padding
 from ocannl.infer.terms import Dim, Evidence, Owner, Provenance, find, resolve
-from ocannl.infer.totals import CellCount
 
 MAX_DEPTH = 4
 """Maximum length of a followed chain of equations."""
