@@ -364,7 +364,7 @@ REFUSED = (
     ("SI-61", lambda: E("i => i", leaf("x", "2|3")).dims, oc.ShapeError, "batch row"),
     ("CV-01", lambda: E("2*o<+k; k => o", leaf("x", "5"), leaf("k", "2")).dims, oc.ShapeError, "stride"),
     ("CO-19", lambda: oc.stack([]), DataError, "at least one tensor"),
-    ("CO-19", lambda: oc.block([]), DataError, "nothing"),
+    ("CO-19", lambda: oc.block([]), DataError, "empty block"),
     ("VR-15", scaled_wrongly, oc.ShapeError, "large.*17|17.*large"),
     ("VR-17", lambda: oc.Dim("large").scale(oc.Dim("small"), 0), oc.ShapeError, "factor"),
     ("VR-19", scaled_later, oc.ShapeError, "15"),
