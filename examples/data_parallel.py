@@ -1,8 +1,8 @@
-"""One network on several devices: each step every device takes a batch of its own, and they share their gradients.
+"""Data-parallel training: in each step, every device processes its own batch, and the gradients are averaged.
 
     python examples/data_parallel.py --backend llvm --devices 4
 
-The parameters end as those that one device finds with all batches of a step together, up to rounding.
+Up to rounding, the final parameters equal those of training on one device with all batches of a step together.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def two_layers(x, *, hidden, classes):
 
 
 def spirals(points: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Three arms of a spiral in the plane, and which arm each point belongs to, as one-hot rows."""
+    """Returns points of a spiral with three arms in the plane, and the arm of each point as a one-hot row."""
     rng = np.random.default_rng(seed)
     arm, radius = rng.integers(0, 3, points), rng.uniform(0.1, 1, points)
     angle = 4 * radius + 2 * np.pi / 3 * arm + rng.normal(0, 0.1, points)
@@ -39,7 +39,7 @@ def loss_of(size: int) -> tuple[oc.Tensor, oc.Tensor, oc.Tensor]:
 
 
 def main(backend: str | None, devices: int, steps: int, size: int = 32) -> float:
-    """Trains both ways; gives the largest difference between a parameter here and there."""
+    """Trains on several devices and on one; returns the largest difference between corresponding parameters."""
     points, arms = spirals(steps * devices * size, seed=0)
 
     loss, x, t = loss_of(size)

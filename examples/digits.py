@@ -1,4 +1,4 @@
-"""Handwritten digits told apart by a network of two layers, without the command line.
+"""Classifies handwritten digits with a network of two layers, without the command line.
 
 pip install "ocannl-core[demo]" && python examples/digits.py
 """
@@ -12,7 +12,7 @@ from ocannl import train
 
 @oc.op
 def mlp(x, *, hidden, classes):
-    w1 = oc.param()  # labelled by the name it is bound to, shaped by its use
+    w1 = oc.param()  # label: the name of the variable; shape: inferred
     b1 = oc.param(0.0, o=[hidden])
     w2 = oc.param()
     b2 = oc.param(0.0, o=[classes])
@@ -27,7 +27,7 @@ def main(epochs=30, batch=50, hidden=64):
     xs = images[:train_size].reshape(-1, batch, 64)
     ts = np.eye(10, dtype="float32")[labels[:train_size]].reshape(-1, batch, 10)
 
-    n = oc.symbol("n", 0, len(xs))  # which batch, said at each call of the compiled step
+    n = oc.symbol("n", 0, len(xs))  # index of the batch, an argument of the compiled step
     x = oc.tensor(xs, batch_axes=2, label="x")[n]
     t = oc.tensor(ts, batch_axes=2, label="t")[n]
     net = mlp(hidden=hidden, classes=10)

@@ -1,4 +1,4 @@
-"""A line through points, by an optimizer written here: RMSprop (Hinton 2012) as assignments over nodes.
+"""Linear regression with a custom optimizer: RMSprop (Hinton 2012) as assignments over nodes.
 
 python examples/linear_regression.py
 """
@@ -11,7 +11,7 @@ from ocannl import train
 
 @oc.cd
 def rmsprop(p, *, rate, decay):
-    square = oc.node("square")  # one for each parameter; it starts at 0 and lives from step to step
+    square = oc.node("square")  # one per parameter; initially 0, kept between steps
     square[...] = decay * square + (1 - decay) * p.grad**2
     p -= rate * p.grad / oc.sqrt(square + 1e-8)
 

@@ -1,4 +1,4 @@
-"""The expression from the README of micrograd (Karpathy 2020): a graph over two numbers, and its gradients.
+"""The example of the micrograd README (Karpathy 2020): an expression of two numbers, and its gradients.
 
 python examples/micrograd.py
 """

@@ -1,9 +1,9 @@
-"""The tensor puzzles of Sasha Rush (2022): twenty-one functions of NumPy, each an expression of a line or two.
+"""The tensor puzzles of Sasha Rush (2022): twenty-one NumPy functions, each as an expression of a line or two.
 
 python examples/tensor_puzzles.py
 
-A row of positions 0, 1, 2, ... beside a column of them makes tables of ones and zeros, and a table picks, moves or adds
-cells when a vector is contracted with it. Where there is a word for what a puzzle builds, the word is used.
+Comparisons of a row of positions 0, 1, 2, ... with a column of positions give 0/1 matrices; contracting a vector with
+such a matrix selects, moves or adds cells. Puzzles whose result is an operation of ocannl use the operation.
 """
 
 import numpy as np

@@ -31,7 +31,7 @@ TERMS = {  # the standard name of a technique occurs where the technique is impl
     "opt/fusion/fuse_outer_loops.py": "loop fusion",
     "opt/idioms/attention/recompute_attention.py": "rematerialization",
     "opt/parallel/split_reductions.py": "split-K",
-    "opt/schedule/build/hoist.py": "loop-invariant",
+    "opt/schedule/loop_generation/hoist.py": "loop-invariant",
     "opt/schedule/plan/register_tiles.py": "tiling",
     "opt/simplify/common_subexpressions.py": "common-subexpression",
     "opt/simplify/dead_code.py": "dead-code",

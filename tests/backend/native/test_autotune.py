@@ -23,7 +23,7 @@ from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import group_of
 from ocannl.opt.memory.allocate import allocate_memory
 from ocannl.opt.pipeline import optimize
-from ocannl.opt.schedule.build import build_loops
+from ocannl.opt.schedule.loop_generation import build_loops
 from ocannl.opt.schedule.plan import candidate_plans
 from ocannl.testing.chains import chain
 from ocannl.testing.generate import generate

@@ -41,7 +41,7 @@ from ocannl.opt.memory.allocate import allocate_memory
 from ocannl.opt.memory.nontemporal_stores import use_nontemporal_stores
 from ocannl.opt.memory.prefetch import prefetch
 from ocannl.opt.pipeline import optimize
-from ocannl.opt.schedule.build import build_loops
+from ocannl.opt.schedule.loop_generation import build_loops
 from ocannl.testing.generate import difference, generate
 from ocannl.testing.groups import group, tiled_plan
 from ocannl.testing.kit.cases import pool

@@ -18,7 +18,7 @@ from ocannl.opt.analysis.fusion_group import FusionGroup, group_of
 from ocannl.opt.analysis.nests import bound_names
 from ocannl.opt.fusion.fuse_epilogues import fuse_epilogues
 from ocannl.opt.pipeline import optimize
-from ocannl.opt.schedule.build import build_loops
+from ocannl.opt.schedule.loop_generation import build_loops
 from ocannl.opt.schedule.plan import Plan, ScalarPlan, model_plan
 from ocannl.opt.schedule.plan.scalar_plans import ReductionPlan
 from ocannl.opt.schedule.schedule import schedule

@@ -31,7 +31,7 @@ from ocannl.opt.idioms import scatter_to_gather
 from ocannl.opt.memory import allocate, choose_layouts, pad_rows
 from ocannl.opt.parallel import insert_polls, parallelize
 from ocannl.opt.pipeline import optimize, passes
-from ocannl.opt.schedule.build import build_loops, hoist, scalar_loops, tile_region, tiled_loops
+from ocannl.opt.schedule.loop_generation import build_loops, hoist, scalar_loops, tile_region, tiled_loops
 from ocannl.opt.schedule.plan import model_plan
 from ocannl.testing.chains import Chain, chain
 from ocannl.testing.claims import Claims

@@ -41,7 +41,7 @@ from ocannl.ir.verify import verify
 from ocannl.ir.walk import walk
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, local_buffer
 from ocannl.opt.analysis.nests import loads
-from ocannl.opt.schedule.build import build_loops
+from ocannl.opt.schedule.loop_generation import build_loops
 from ocannl.opt.schedule.plan import ScalarPlan, TilePlan, model_plan
 from ocannl.opt.schedule.plan.register_tiles import best_tile_plan, load_imbalance
 from ocannl.testing.groups import with_scheduled_group

@@ -124,20 +124,29 @@ def _folder(raw: object) -> Path:
 
 
 FLOATS = ("float8_e5m2", "float8_e4m3fn", "float16", "bfloat16", "float32", "float64")
-BACKEND: Setting[str | None] = Setting("backend", _optional(_name), None, "the backend of a context that names none")
-PRECISION = Setting("precision", _choice(*FLOATS), "float32", "of tensors of which neither they nor their users say it")
+BACKEND: Setting[str | None] = Setting("backend", _optional(_name), None, "default backend of contexts")
+PRECISION = Setting("precision", _choice(*FLOATS), "float32", "default data type of tensors")
 GRADIENT_PRECISION: Setting[str | None] = Setting(
-    "gradient_precision", _optional(_choice(*FLOATS)), None, "of gradients; default: as their values have it"
+    "gradient_precision", _optional(_choice(*FLOATS)), None, "data type of gradients; default: that of their values"
 )
-SEED = Setting("seed", _natural(0), 42, "of every random stream that is given no other")
-THREADS: Setting[int | None] = Setting("threads", _optional(_natural(1)), None, "of a context; default: all cores")
-QUEUE = Setting("queue", _choice("inline", "threaded"), "inline", "of a context: who runs routines, caller or a thread")
-CACHE = Setting("cache", _switch, True, "keep compiled code on disk")
-CACHE_DIR: Setting[Path | None] = Setting("cache_dir", _optional(_folder), None, "where; default: in the user's caches")
+SEED = Setting("seed", _natural(0), 42, "default seed of random streams")
+THREADS: Setting[int | None] = Setting(
+    "threads", _optional(_natural(1)), None, "threads of a context; default: all cores"
+)
+QUEUE = Setting("queue", _choice("inline", "threaded"), "inline", "thread that runs routines: the caller's or a worker")
+CACHE = Setting("cache", _switch, True, "cache compiled code on disk")
+CACHE_DIR: Setting[Path | None] = Setting(
+    "cache_dir", _optional(_folder), None, "folder of compiled code; default: the user's caches"
+)
 VERIFY = Setting(
-    "verify", _choice("off", "ends", "every"), "ends", "check programs: never, lowered and optimized, after each pass"
+    "verify",
+    _choice("off", "ends", "every"),
+    "ends",
+    "verify programs: never, before and after the passes, or after each",
 )
-TRACEBACK = Setting("traceback", _choice("user", "full"), "user", "of an error: to the user's line, or all frames")
+TRACEBACK = Setting(
+    "traceback", _choice("user", "full"), "user", "end tracebacks at the user's line, or show all frames"
+)
 C_COMPILER: Setting[str | None] = Setting(
     "c_compiler",
     _optional(_name),
@@ -145,7 +154,7 @@ C_COMPILER: Setting[str | None] = Setting(
     "the command of the C compiler; default: `CC`, gcc, clang, cc, or the ziglang wheel",
     custom="CC",
 )
-COMPILE_SECONDS = Setting("compile_seconds", _natural(1), 300, "after which a compiler that does not end is ended")
+COMPILE_SECONDS = Setting("compile_seconds", _natural(1), 300, "time limit of the C compiler")
 AUTOTUNE = Setting(
     "autotune", _natural(0), 0, "seconds for benchmarking other schedules of a routine; 0: the cost model decides"
 )
@@ -153,10 +162,10 @@ PRODUCTS = Setting(
     "products",
     _choice("ieee", "tf32x3", "tf32", "bfloat16"),
     "ieee",
-    "how matrix units multiply float32: as it is meant, or faster, with fewer bits of each factor",
+    "precision of float32 products on matrix units: IEEE, or faster with fewer bits of each factor",
 )
 ONLINE_SOFTMAX = Setting(
-    "online_softmax", _switch, True, "on GPUs, find the largest score of a softmax while its weights are summed"
+    "online_softmax", _switch, True, "on GPUs, compute softmax in one pass with a running maximum"
 )
 LOG_LEVEL: Setting[str | None] = Setting(
     "log_level",
@@ -164,7 +173,7 @@ LOG_LEVEL: Setting[str | None] = Setting(
     None,
     "print messages of this level and above; default: leave it to the application",
 )
-TRACE = Setting("trace", _natural(0), 0, "how many cells each call of a routine logs as it writes them; 0: none")
+TRACE = Setting("trace", _natural(0), 0, "maximal number of written cells that a call logs; 0: none")
 
 SETTINGS: tuple[Setting[object], ...] = (
     BACKEND, PRECISION, GRADIENT_PRECISION, SEED, THREADS, QUEUE, CACHE, CACHE_DIR, VERIFY, TRACEBACK, C_COMPILER,

@@ -1,43 +1,43 @@
 """The errors of the framework, one leaf for each remedy.
 
 OcannlError
-├── EinsumSyntaxError      a spec that cannot be read            correct the text under the caret
+├── EinsumSyntaxError      a spec with a syntax error            correct the text under the caret
 ├── ShapeError             sizes or axes that disagree           change one of the two named facts
 ├── DtypeError             a type that cannot be used here       convert, or choose another
 ├── DataError              values that cannot be taken           correct the data
-├── CodeError              a statement out of place              move or spell it as the message says
-├── UninitializedError     a node that nothing has written       run or set what the message names
-├── MergeBufferError       a merge buffer nobody fills           create the transfer first
+├── CodeError              a misplaced statement                 move or spell it as the message says
+├── UninitializedError     a node without a value                run or set what the message names
+├── MergeBufferError       a merge buffer without a transfer     create the transfer first
 ├── PluginError            a package of operations is broken    repair or remove the named distribution
 ├── ConfigError            a setting that does not exist or fit  correct the named source
 ├── CheckpointError        a file that does not match            see the listed differences
 ├── VerifyError            an ill-formed program                 a defect of a pass or a backend: report it
 └── BackendError
-    ├── UnknownBackend         nobody has heard of the name      pick one of those listed
+    ├── UnknownBackend         an unknown name                   choose one of the listed names
     ├── BackendNotInstalled    known, but not installed          run the quoted pip command
     ├── BackendImportError     installed, but its import fails   repair or remove the named distribution
     ├── BackendApiMismatch     built for another API             upgrade the named distribution
     ├── BackendUnavailable     works, but not on this machine    see what its probe found
     ├── DuplicateBackend       two distributions claim a name    uninstall one of the two
     ├── CompileError           the target's compiler failed      see its output and the kept source
-    ├── OutOfMemory            a device has no room              free nodes, or use smaller ones
-    ├── DeviceLost             a device stopped working          go on in a new process
-    └── Unsupported            a capability that is not claimed  use another backend or operation
+    ├── OutOfMemory            device memory is exhausted        free nodes, or use smaller ones
+    ├── DeviceLost             a device stopped working          continue in a new process
+    └── Unsupported            a capability not provided         use another backend or operation
 """
 
 from __future__ import annotations
 
 
 class OcannlError(Exception):
-    """Anything this framework refuses to do, in words a user can act on."""
+    """Base class of all errors of the framework. Messages state the facts and a remedy."""
 
 
 class EinsumSyntaxError(OcannlError):
-    """A spec that cannot be read; the message shows it with a caret under the mistake."""
+    """A syntax error in a spec; the message shows the spec with a caret under the mistake."""
 
 
 class ShapeError(OcannlError):
-    """Axes or sizes that disagree, with the two facts, where each came from, and a way out."""
+    """Axes or sizes that disagree; the message names both facts, their origins and a remedy."""
 
 
 class DtypeError(OcannlError):
@@ -45,7 +45,7 @@ class DtypeError(OcannlError):
 
 
 class DataError(OcannlError, ValueError):
-    """Values that cannot become a tensor: ragged, mixed, empty where that has no meaning, too large."""
+    """Values that cannot become a tensor: ragged, of mixed types, empty without a meaning, or too large."""
 
 
 class CodeError(OcannlError):
@@ -53,11 +53,11 @@ class CodeError(OcannlError):
 
 
 class UninitializedError(OcannlError):
-    """A node is read that nothing has written in its context."""
+    """A node is read before any code has written it in the context."""
 
 
 class MergeBufferError(OcannlError):
-    """A merge buffer is read that no transfer fills."""
+    """A merge buffer is read without a transfer into it."""
 
 
 class PluginError(OcannlError):

@@ -38,7 +38,7 @@ from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.walk import walk
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, local_buffer
 from ocannl.opt.analysis.nests import as_statement, bound_names
-from ocannl.opt.schedule.build import build_loops, pack_operands
+from ocannl.opt.schedule.loop_generation import build_loops, pack_operands
 from ocannl.opt.schedule.plan import Plan, ScalarPlan, TilePlan
 from ocannl.opt.schedule.plan.loop_order import can_reorder
 from ocannl.opt.schedule.plan.packing import can_block, packable_operands

@@ -13,7 +13,7 @@ from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, group_of, is_matmul_like, local_buffer
 from ocannl.opt.analysis.nests import bound_names, is_full, is_parallel_loop, loads
 from ocannl.opt.analysis.substitution import substitute
-from ocannl.opt.schedule.build.scalar_loops import neutral_element
+from ocannl.opt.schedule.loop_generation.scalar_loops import neutral_element
 from ocannl.opt.schedule.plan.scalar_plans import REASSOCIABLE
 
 

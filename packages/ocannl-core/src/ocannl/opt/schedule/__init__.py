@@ -1,1 +1,1 @@
-"""Scheduling of fusion groups: `plan` chooses a plan for each group, `build` generates its loops."""
+"""Scheduling of fusion groups: `plan` chooses a plan for each group, `loop_generation` builds its loops."""

@@ -11,7 +11,7 @@ from ocannl.ir.loops import Buf, For, If, Proc, Stmt
 from ocannl.ir.names import Namer
 from ocannl.opt.analysis.fusion_group import FusionGroup, group_of
 from ocannl.opt.analysis.nests import as_statement, bound_names, is_parallel_loop
-from ocannl.opt.schedule.build import build_loops, pack_operands
+from ocannl.opt.schedule.loop_generation import build_loops, pack_operands
 from ocannl.opt.schedule.plan import Plan, TilePlan, candidate_plans, model_plan
 
 PlanChoices = Mapping[int, tuple[int, ...]]

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from ocannl.ir.index import TRUE, Affine, Sym
-from ocannl.ir.loops import AccessMode, Body, Buf, Expr, MemorySpace, Load, Ref, Store, loop, row_major
+from ocannl.ir.loops import AccessMode, Body, Buf, Expr, Load, MemorySpace, Ref, Store, loop, row_major
 from ocannl.ir.names import Namer
 from ocannl.opt.analysis.fusion_group import FusionGroup
-from ocannl.opt.schedule.plan.register_tiles import TilePlan
-from ocannl.opt.schedule.build.blocking import BlockedReduction, block_reduction
-from ocannl.opt.schedule.build.tiled_loops import build_tiled_loops
 from ocannl.opt.analysis.substitution import map_expr
+from ocannl.opt.schedule.loop_generation.blocking import BlockedReduction, block_reduction
+from ocannl.opt.schedule.loop_generation.tiled_loops import build_tiled_loops
+from ocannl.opt.schedule.plan.register_tiles import TilePlan
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from ocannl.ir.loops import Stmt
 from ocannl.ir.names import Namer
 from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.analysis.nests import as_statement
-from ocannl.opt.schedule.plan import ScalarPlan, Plan, TilePlan
-from ocannl.opt.schedule.build.packing import pack_operands
-from ocannl.opt.schedule.build.scalar_loops import build_scalar_loops
-from ocannl.opt.schedule.build.tiled_loops import build_tiled_loops
+from ocannl.opt.schedule.loop_generation.packing import pack_operands
+from ocannl.opt.schedule.loop_generation.scalar_loops import build_scalar_loops
+from ocannl.opt.schedule.loop_generation.tiled_loops import build_tiled_loops
+from ocannl.opt.schedule.plan import Plan, ScalarPlan, TilePlan
 
 
 def build_loops(group: FusionGroup, plan: Plan, names: Namer) -> Stmt:

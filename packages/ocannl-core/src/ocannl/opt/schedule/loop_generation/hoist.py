@@ -11,13 +11,13 @@ from ocannl.ir.loops import (
     Body,
     Buf,
     Cast,
+    Const,
     Expr,
     IndexValue,
     Let,
     Load,
     Local,
     Mode,
-    Const,
     Ref,
     Stmt,
     Store,
@@ -27,10 +27,10 @@ from ocannl.ir.loops import (
 )
 from ocannl.ir.names import Namer
 from ocannl.ir.walk import walk
-from ocannl.opt.simplify.simplify import simplify_expr
 from ocannl.opt.analysis.fusion_group import local_buffer
-from ocannl.opt.schedule.build.tile_region import TileLoops, TileRegion, TileCell
 from ocannl.opt.analysis.substitution import map_expr, substitute
+from ocannl.opt.schedule.loop_generation.tile_region import TileCell, TileLoops, TileRegion
+from ocannl.opt.simplify.simplify import simplify_expr
 
 CellStatement = Let | Store | Update
 
@@ -119,8 +119,8 @@ class _InvariantHoister:
         return map_expr(expr, leaf, cell.values)
 
     def invariant_in(self, expr: Expr) -> tuple[list[int], bool] | None:
-        """Returns the rows that the expression depends on, and whether it depends on lanes; None if it differs between all
-        cells, or depends on variables or accumulators."""
+        """Returns the rows that the expression depends on, and whether it depends on lanes; None if it differs between
+        all cells, or depends on variables or accumulators."""
         syms: set[Sym] = set()
         for node in walk(expr):
             match node:

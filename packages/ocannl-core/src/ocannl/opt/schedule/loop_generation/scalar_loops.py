@@ -8,16 +8,16 @@ from itertools import chain
 import numpy as np
 
 from ocannl.ir.index import TRUE, Affine, Sym
-from ocannl.ir.loops import Apply, Body, Expr, If, Load, Local, Const, Ref, Store, Update, loop
+from ocannl.ir.loops import Apply, Body, Const, Expr, If, Load, Local, Ref, Store, Update, loop
 from ocannl.ir.names import Namer
 from ocannl.ir.ops import Op
 from ocannl.ir.precision import Family, Precision
 from ocannl.opt.analysis.conditions import simplify_condition
-from ocannl.opt.simplify.simplify import simplify_expr
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, local_buffer
-from ocannl.opt.analysis.nests import wrap_with_bounds, loops_in_order
-from ocannl.opt.schedule.plan.scalar_plans import ScalarPlan, ReductionPlan
+from ocannl.opt.analysis.nests import loops_in_order, wrap_with_bounds
 from ocannl.opt.analysis.substitution import substitute
+from ocannl.opt.schedule.plan.scalar_plans import ReductionPlan, ScalarPlan
+from ocannl.opt.simplify.simplify import simplify_expr
 
 
 def build_scalar_loops(group: FusionGroup, plan: ScalarPlan, names: Namer) -> Body:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ocannl.ir.index import Affine, Cond, Sym
-from ocannl.ir.loops import AccessMode, Buf, Expr, MemorySpace, Let, Load, Ref, Store, Update, row_major
-from ocannl.ir.names import Namer
 from ocannl.ir.accesses import alias_class
+from ocannl.ir.index import Affine, Cond, Sym
+from ocannl.ir.loops import AccessMode, Buf, Expr, Let, Load, MemorySpace, Ref, Store, Update, row_major
+from ocannl.ir.names import Namer
 from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.analysis.nests import loads
 from ocannl.opt.schedule.plan.register_tiles import TilePlan
@@ -75,8 +75,9 @@ def _partial_sums(group: FusionGroup, names: Namer) -> tuple[Ref, tuple[Buf, ...
     read = {alias_class(ref.buf) for ref in loads(reduction.update.value)}
     match group.epilogue:
         case (Store(ref, Load(stored)),) if stored == acc and ref.buf.precision is acc.buf.precision:
-            init_refs = [init_ref for init_ref in loads(reduction.init) if alias_class(init_ref.buf) == alias_class(ref.buf)]
-            if all(init_ref == ref for init_ref in init_refs) and alias_class(ref.buf) not in read:
+            memory = alias_class(ref.buf)
+            init_refs = [init_ref for init_ref in loads(reduction.init) if alias_class(init_ref.buf) == memory]
+            if all(init_ref == ref for init_ref in init_refs) and memory not in read:
                 return ref, ()
     shape = tuple([sym.extent for sym in syms])
     name = names(f"{group.writes[0].buf.name}_sums")

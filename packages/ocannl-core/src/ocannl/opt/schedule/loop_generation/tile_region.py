@@ -116,7 +116,7 @@ class TileLoops:
             self.cells.append(((), TileCell(row_indices(self.rows), (), {**region.values, **row_values(self.rows)})))
 
     def nest(self, make: Callable[[TileCell], Body], prologue: Callable[[int], Body] = lambda depth: ()) -> Body:
-        """Builds the loops around `make(cell)`; `prologue(depth)` is inside `depth` row loops and before the next one."""
+        """Builds the loops around `make(cell)`; `prologue(depth)` precedes the next loop inside `depth` row loops."""
         body: Body = ()
         for counters, cell in self.cells:
             body += wrap_in_counters(counters, make(cell))
