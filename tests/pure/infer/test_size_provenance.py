@@ -13,7 +13,7 @@ import ocannl as oc
 
 
 def reasons(t):
-    return re.sub(r"\btest_reasons\.py:\d+", "file.py:N", str(t.shape.explain()))
+    return re.sub(r"\btest_size_provenance\.py:\d+", "file.py:N", str(t.shape.explain()))
 
 
 def perceptron():
