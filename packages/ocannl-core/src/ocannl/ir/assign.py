@@ -34,8 +34,8 @@ NOWHERE = Origin()
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One cell. `merge` reads the node's merge buffer; `outside` is the value where `at` leaves the array, None if it
-    never does."""
+    """One cell. `merge` reads the merge buffer of the node; `outside` is the value where the indices are out of bounds,
+    None if they never are."""
 
     node: TNode
     indices: tuple[Affine, ...]
@@ -72,8 +72,8 @@ Value = Read | Number | Index | Apply | Convert
 
 @dataclass(frozen=True, slots=True)
 class IndirectIndex:
-    """A symbol that has, at each point of a box, an integer value read there: how cells are gathered and scattered. The
-    point does not count where that is not in the symbol's range."""
+    """A symbol whose value is read from memory at each point of a box: the index of a gather or scatter. Points where the
+    value is out of the range of the symbol are skipped."""
 
     sym: Sym
     value: Value
@@ -81,8 +81,9 @@ class IndirectIndex:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """For every point of the box where `when` holds and `picks` are in range, in that order: the cell `at` of the left
-    side meets `value`. The values of picks mention loops and static symbols, `when` besides these nothing."""
+    """At every point of `loops` where `when` holds and then all `indirect` indices are in range, `value` is stored or
+    accumulated in the cell `indices` of the left side. `when` and the values of indirect indices refer only to loops and
+    static symbols."""
 
     loops: tuple[Sym, ...]
     indices: tuple[Affine, ...]

@@ -27,8 +27,8 @@ class Capabilities:
     program that needs any other must raise `Unsupported` naming the field."""
 
     precisions: frozenset[str] = frozenset(p.name for p in PRECISIONS)
-    wants_schedule: bool = True  # loop nests are tiled and vectorized for CPUs; False: as lowered
-    wants_fusion_groups: bool = False  # without a schedule: reductions are fused with their epilogues
+    wants_schedule: bool = True  # loop nests are tiled and vectorized for CPUs
+    wants_fusion_groups: bool = False  # without a schedule: reductions with epilogues, fused loops, layouts
     wants_online_softmax: bool = False  # softmax is a single pass over the keys (Milakov and Gimelshein 2018)
     grid_threads: int = 0  # elements processed concurrently by a launch grid; 0: no grid
     alignment_bytes: int = 64  # of every array in a pool or an arena

@@ -1,8 +1,8 @@
 """Proc: a loop program, compiled to one native call.
 
     Proc  = (name, bufs, syms, body, facts)
-    Block = stmt*
-    Stmt  = For | If | BindIndex | Store | Update | Let | Local | Poll | Prefetch | ReadClock
+    Body  = stmt*
+    Stmt  = For | If | BindIndex | Store | Update | Let | Local | Comment | Poll | Prefetch | ReadClock
     Expr  = Const | IndexValue | Var | Load | Apply | When | Cast
 
 Semantics. Statements execute in order. `For` executes its body for sym = lo, lo+step, ... below hi. If
@@ -67,7 +67,7 @@ class Buf:
 
     @property
     def size(self) -> int:
-        """Elements from the first to the last, both counted."""
+        """The number of elements that the array spans in memory, gaps between rows included."""
         if 0 in self.shape:
             return 0
         return 1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
@@ -191,7 +191,7 @@ class For:
 
     @property
     def row(self) -> For | None:
-        """The lanes inside of lanes, which make a plane with them; None of other loops."""
+        """The inner vectorized loop of a register tile; None for other loops."""
         match self:
             case For(mode=Mode.VECTORIZED, body=(For(mode=Mode.VECTORIZED) as row,)):
                 return row
@@ -237,7 +237,7 @@ class Let:
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """Storage in registers or on the stack; `fill` is what every cell starts as."""
+    """Storage in registers or on the stack; `init` is the initial value of every cell."""
 
     buf: Buf
     init: int | float | None = None
@@ -255,7 +255,8 @@ class Poll:
 
 @dataclass(frozen=True, slots=True)
 class Prefetch:
-    """What lies `ahead` elements behind the cell, if anything does, will be read soon. It may be taken for nothing."""
+    """A hint that the element `ahead` elements after the cell is read soon. The address may be out of bounds, and
+    backends may ignore the hint."""
 
     ref: Ref
     ahead: int
@@ -263,7 +264,7 @@ class Prefetch:
 
 @dataclass(frozen=True, slots=True)
 class ReadClock:
-    """The time, in nanoseconds of a clock that only goes forward, goes into a cell of an array of int64."""
+    """Stores the time of a monotonic clock, in nanoseconds, in a cell of an int64 array."""
 
     ref: Ref
 
@@ -274,7 +275,7 @@ Body = tuple[Stmt, ...]
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Where this routine puts a node, and the rule that said so."""
+    """The placement of a node in this routine, and the pass that decided it."""
 
     node: TNode
     placement: Placement

@@ -105,7 +105,7 @@ def cond_facts(cond: Cond) -> list[Affine]:
 
 
 def negated_facts(cond: Cond) -> list[Affine]:
-    """What holds where `cond` does not; nothing when that is not one inequality."""
+    """The negation of `cond` as a list of inequalities; empty unless `cond` is a single inequality."""
     return [-cond.ge0[0] - 1] if len(cond.ge0) == 1 and not cond.eq0 else []
 
 

@@ -201,7 +201,7 @@ class _Check:
             raise self.fail(f"threads cannot claim `{loop.sym.name}`: one iteration may touch what another one writes")
 
     def streamed(self, ref: Ref) -> None:
-        """That vectors can be written past the caches."""
+        """Checks that a non-temporal store writes an aligned vector."""
         lanes = self.path[-2] if len(self.path) > 1 else None
         if not isinstance(lanes, For) or lanes.mode is not Mode.VECTORIZED or not is_aligned(ref, lanes):
             raise self.fail("what is streamed is not proved to be a vector at a multiple of its size")
@@ -219,7 +219,7 @@ class _Check:
             raise self.fail(f"`{loop.sym.name}` counts no lanes: one iteration may touch what another one writes")
 
     def chosen_in_lanes(self, choice: When) -> None:
-        """That all lanes can read what only some of them want."""
+        """Checks that the loads of a `When` inside a vectorized loop are in bounds for all lanes."""
         for node in walk(choice):
             if isinstance(node, Load):
                 axes = zip(node.ref.indices, node.ref.buf.shape, strict=True)
@@ -289,7 +289,7 @@ class _Check:
             raise self.fail(f"{value} is not a number of type {precision}")
 
     def expr(self, expr: Expr) -> Precision:
-        """The type of an expression all of whose parts are right."""
+        """Verifies an expression and returns its type."""
         match expr:
             case Load(ref):
                 self.read(ref)

@@ -15,8 +15,8 @@ def work(body: Body, store_cost: int = 1) -> int:
 
 
 def stmt_work(stmt: Stmt, store_cost: int = 1) -> int:
-    """Upper bound of the operations of a statement: loops run over the full range of their bounds' symbols, of two
-    branches the more expensive one counts. `written` is the cost of writing an element of memory."""
+    """Upper bound of the operations of a statement: a loop counts as its maximum trip count, a branch as its more
+    expensive side. `store_cost` is the cost of storing an element."""
     match stmt:
         case For():
             return max_trip_count(stmt) * work(stmt.body, store_cost)

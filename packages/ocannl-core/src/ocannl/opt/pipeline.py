@@ -71,7 +71,7 @@ def passes(
         Pass("fuse_epilogues", fuse_epilogues, when=fuses),  # after dead code is gone
         Pass("choose_layouts", lambda proc: choose_layouts(proc, c), when=fuses),  # of arrays left after fusion
         Pass("hoist_parallel_loop", lambda proc: hoist_parallel_loop(proc, c), when=c.wants_schedule),
-        Pass("pad_rows", pad_rows, when=c.wants_schedule),  # after `hoist_parallel_loop`, which contracts arrays
+        Pass("pad_rows", pad_rows, when=c.wants_schedule),  # after `hoist_parallel_loop`, which changes layouts
         Pass("recompute_attention", recompute_attention, when=c.wants_online_softmax),  # before weights are consumed
         Pass("online_softmax", online_softmax, when=c.wants_online_softmax),  # before loop fusion does
         Pass("fuse_outer_loops", lambda proc: fuse_outer_loops(proc, c), when=fuses),  # strides are final
