@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from ocannl.codegen.c_family import dialect, expressions, function
+from ocannl.codegen.c_family import dialect, expressions
+from ocannl.codegen.c_family import function as c_function
 from ocannl.codegen.nests import ParallelLoop
 from ocannl.ir.index import Affine, Cond
 from ocannl.ir.loops import Proc, Ref, Store
@@ -87,7 +88,7 @@ def inlined_at_the_wrong_cell(patch: Patch) -> None:
         found = f(written, read)
         return dict(zip(found, reversed(found.values()), strict=True))
 
-    wrap(patch, inline_producers, "matching", around)
+    wrap(patch, inline_producers, "match_indices", around)
 
 
 @bug("llvm")
@@ -196,12 +197,15 @@ def accumulators_start_at_one(patch: Patch) -> None:
     def local(f: Any, self: Any, buf: Any, fill: Any) -> Any:
         return f(self, buf, None if fill is None else 1)
 
-    wrap(patch, function._FunctionPrinter, "local", local)
+    wrap(patch, c_function._FunctionPrinter, "local", local)
 
 
 @bug("c")
 def updates_forget(patch: Patch) -> None:
-    wrap(patch, function._FunctionPrinter, "update", lambda f, self, s: self.statement(Store(s.ref, s.value, s.origin)))
+    def update(f: Any, self: Any, stmt: Any) -> Any:
+        return self.statement(Store(stmt.ref, stmt.value, stmt.origin))
+
+    wrap(patch, c_function._FunctionPrinter, "update", update)
 
 
 @bug("c")

@@ -72,8 +72,8 @@ Value = Read | Number | Index | Apply | Convert
 
 @dataclass(frozen=True, slots=True)
 class IndirectIndex:
-    """A symbol whose value is read from memory at each point of a box: the index of a gather or scatter. Points where the
-    value is out of the range of the symbol are skipped."""
+    """A symbol whose value is read from memory at each point of a box: the index of a gather or scatter. Points where
+    the value is out of the range of the symbol are skipped."""
 
     sym: Sym
     value: Value
@@ -82,8 +82,8 @@ class IndirectIndex:
 @dataclass(frozen=True, slots=True)
 class Piece:
     """At every point of `loops` where `when` holds and then all `indirect` indices are in range, `value` is stored or
-    accumulated in the cell `indices` of the left side. `when` and the values of indirect indices refer only to loops and
-    static symbols."""
+    accumulated in the cell `indices` of the left side. `when` and the values of indirect indices refer only to loops
+    and static symbols."""
 
     loops: tuple[Sym, ...]
     indices: tuple[Affine, ...]

@@ -1,8 +1,9 @@
 """Random sampling by generated code, with identical bits on all backends.
 
 Element n of a tensor, in memory order, consumes consecutive words of its stream: one word for up to 32 bits, two for 53
-bits or a pair of numbers, four for a pair of 53 bits. The numbers depend only on the key of the stream (`lang.core.random`)
-and a counter (counter-based generation, Salmon et al. 2011), so forward and backward code draw equal numbers.
+bits or a pair of numbers, four for a pair of 53 bits. The numbers depend only on the key of the stream
+(`lang.core.random`) and a counter (counter-based generation, Salmon et al. 2011), so forward and backward code draw
+equal numbers.
 """
 
 from __future__ import annotations
