@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from ocannl.backend.api import Location
-from ocannl.backend.reference.backend import ReferenceBackend, grid
+from ocannl.backend.reference import grid
+from ocannl.backend.reference.backend import ReferenceBackend
 from ocannl.base.errors import VerifyError
 from ocannl.ir.accesses import determined_symbols
 from ocannl.ir.index import Affine, Bound, Cond, Sym, SymKind, bounds_condition
@@ -227,7 +228,7 @@ class Programs:
         return tuple(out)
 
 
-@pytest.mark.parametrize("limit", [1, 5, grid.LIMIT])
+@pytest.mark.parametrize("limit", [1, 5, grid.MAX_TEMPORARY_ELEMENTS])
 @pytest.mark.parametrize("batch", range(12))
 def test_generated_programs_agree_with_the_scalar_interpreter(limit, batch, monkeypatch):
     monkeypatch.setattr(grid, "MAX_TEMPORARY_ELEMENTS", limit)
