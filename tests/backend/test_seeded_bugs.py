@@ -28,6 +28,7 @@ from ocannl.testing.expressions import generate
 from ocannl.testing.judges import Judged, backends_agree, judged
 
 Patch = pytest.MonkeyPatch
+pytestmark = pytest.mark.slow
 BUGS: dict[str, tuple[str, Callable[[Patch], None]]] = {}
 BATCH = 5  # programs compiled together
 TRIES = 200  # programs at most, from the first seed on

@@ -84,6 +84,7 @@ def test_the_example_passes_the_kit(tmp_path: Path, core: Path) -> None:
     assert " passed in " in output
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="the environment is put together from links")
 def test_a_backend_from_the_template_passes_the_kit(tmp_path: Path, core: Path) -> None:
     pytest.importorskip("copier")
