@@ -12,9 +12,9 @@ from dataclasses import replace
 from math import prod
 
 from ocannl.ir.index import Affine, Sym
-from ocannl.ir.loops import Body, Buf, For, If, IndexValue, Load, Local, Ref, Store, Update, When, loop
+from ocannl.ir.loops import Body, Buf, For, If, IndexValue, Load, Local, Ref, Store, Update, When, is_full, loop
 from ocannl.ir.walk import Node, rewrite_body, walk
-from ocannl_backend_triton.nests import address, is_full, parallel_loops
+from ocannl_backend_triton.nests import parallel_loops
 
 
 def collapse_loops(body: Body) -> tuple[Body, dict[Buf, Buf]]:
@@ -53,7 +53,7 @@ def _can_collapse(body: Body, outer: For, inner: For) -> bool:
     for node in walk(outer.body):
         match node:
             case Load(ref) | Store(ref) | Update(ref):
-                offset = address(ref)
+                offset = ref.address
                 if offset.coef(outer.sym) != offset.coef(inner.sym) * inner.sym.extent:
                     return False
                 if ref.buf in local and pair & set(offset.syms):
@@ -80,7 +80,7 @@ def _collapse_pair(body: Body, outer: For, inner: For) -> tuple[Body, dict[Buf, 
             return ref
         if ref.buf not in flat:
             flat[ref.buf] = replace(ref.buf, shape=(ref.buf.size,), strides=(1,))
-        return Ref(flat[ref.buf], (address(ref).substitute(values),))
+        return Ref(flat[ref.buf], (ref.address.substitute(values),))
 
     def rule(node: Node) -> Node:
         match node:

@@ -30,12 +30,13 @@ from ocannl.ir.loops import (
     Update,
     Var,
     When,
+    is_full,
 )
 from ocannl.ir.ops import ADD, BY_NAME
 from ocannl.ir.precision import bfloat16, float32
 from ocannl.ir.walk import walk
 from ocannl_backend_triton.float8 import FORMATS8
-from ocannl_backend_triton.nests import bound_quotients, is_full, is_uniform_in_block
+from ocannl_backend_triton.nests import bound_quotients, is_uniform_in_block
 
 MUL = BY_NAME["mul"]
 MAX_ROW_TILE = 64  # rows per program where the columns are a loop inside the program

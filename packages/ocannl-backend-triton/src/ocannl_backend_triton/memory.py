@@ -10,7 +10,6 @@ from ocannl.ir.loops import Buf, Ref
 from ocannl.ir.ops import Op
 from ocannl_backend_triton.barriers import Hazards
 from ocannl_backend_triton.block_layout import BlockLayout
-from ocannl_backend_triton.nests import address
 from ocannl_backend_triton.scope import Guard, IndexText, Scope
 from ocannl_backend_triton.values import Axes, Operations, Value, neutral_element, strip_parentheses
 
@@ -84,7 +83,7 @@ class Memory:
 
     def pointer(self, ref: Ref, guards: Sequence[Guard]) -> tuple[str, Axes, str]:
         """The address, the axes it varies along, and the `mask=` argument, if any."""
-        offset = self.scope.index(address(ref))
+        offset = self.scope.index(ref.address)
         local = self.locals.get(ref.buf)
         if isinstance(local, ScratchArray):
             offset_text = f"({offset.text}) * {local.stride}" if local.stride > 1 else offset.text

@@ -8,14 +8,9 @@ from math import gcd, prod
 
 from ocannl.ir.accesses import has_no_loop_carried_dependence, memory_accesses
 from ocannl.ir.index import Affine, Sym, SymKind
-from ocannl.ir.loops import BindIndex, Body, Buf, Comment, For, If, Load, Local, Poll, Ref, Store, Update
+from ocannl.ir.loops import BindIndex, Body, Buf, Comment, For, If, Load, Local, Poll, Ref, Store, Update, is_full
 from ocannl.ir.precision import bool_
 from ocannl.ir.walk import walk
-
-
-def is_full(loop: For) -> bool:
-    """Whether the loop visits every value of its symbol's range."""
-    return loop.step == 1 and loop.lo.constant == loop.sym.lo and loop.hi.constant == loop.sym.hi
 
 
 def is_uniform_in_block(index: Affine, div: int, sym: Sym, block: int) -> bool:
@@ -116,11 +111,6 @@ def _converts_to_bool(body: Body) -> bool:
     )
 
 
-def address(ref: Ref) -> Affine:
-    """Linear address in elements, relative to the first one."""
-    return sum((at * stride for at, stride in zip(ref.indices, ref.buf.strides, strict=True)), Affine())
-
-
 def written_bufs(body: Body) -> dict[Buf, None]:
     return {node.ref.buf: None for node in walk(body) if isinstance(node, Store | Update)}
 
@@ -145,4 +135,4 @@ class UnitStrideWeights:
 
 
 def _unit_stride_symbols(ref: Ref) -> list[Sym]:
-    return [sym for coef, sym in address(ref).terms if abs(coef) == 1 and sym.kind is SymKind.LOOP]
+    return [sym for coef, sym in ref.address.terms if abs(coef) == 1 and sym.kind is SymKind.LOOP]

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING
 
 from ocannl.ir.accesses import has_no_loop_carried_dependence, memory_accesses
 from ocannl.ir.index import Sym
-from ocannl.ir.loops import BindIndex, Body, Comment, For, If, Poll, Var
+from ocannl.ir.loops import BindIndex, Body, Comment, For, If, Poll, Var, is_full
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import int32
 from ocannl.ir.walk import walk
 from ocannl_backend_triton.matrix_products import free_symbols
-from ocannl_backend_triton.nests import is_full
 from ocannl_backend_triton.scope import Guard, IndexText
 from ocannl_backend_triton.values import Value
 

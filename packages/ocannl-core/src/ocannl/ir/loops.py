@@ -303,3 +303,8 @@ def loop(sym: Sym, body: Body, origin: Origin = NOWHERE, mode: Mode = Mode.SERIA
 @lru_cache(maxsize=1 << 10)
 def _from_to(first: int, last: int) -> tuple[Bound, Bound]:
     return Bound.lower(first), Bound.upper(last + 1)
+
+
+def is_full(loop: For) -> bool:
+    """Whether the loop covers the range of its symbol with step 1."""
+    return loop.step == 1 and loop.lo.constant == loop.sym.lo and loop.hi.constant == loop.sym.hi

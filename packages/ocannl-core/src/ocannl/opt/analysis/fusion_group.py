@@ -34,12 +34,13 @@ from ocannl.ir.loops import (
     Stmt,
     Store,
     Update,
+    is_full,
     row_major,
 )
 from ocannl.ir.names import Namer
 from ocannl.ir.precision import Precision
 from ocannl.ir.projections import is_injective
-from ocannl.opt.analysis.nests import Nest, as_statement, is_full, loads, nest_of, split_condition, wrap_in_loops
+from ocannl.opt.analysis.nests import Nest, as_statement, loads, nest_of, split_condition, wrap_in_loops
 from ocannl.opt.analysis.substitution import substitute
 
 

@@ -24,6 +24,7 @@ from ocannl.ir.loops import (
     Stmt,
     Store,
     Update,
+    is_full,
 )
 from ocannl.ir.walk import Node, children
 
@@ -137,11 +138,6 @@ def split_condition(cond: Cond, syms: Sequence[Sym]) -> tuple[Cond, Cond]:
 def as_statement(body: Body) -> Stmt:
     """Returns the body as a single statement; several statements are wrapped in a guard that limits their scope."""
     return body[0] if len(body) == 1 else If(TRUE, body)
-
-
-def is_full(loop: For) -> bool:
-    """Whether the loop covers the range of its symbol with step 1."""
-    return loop.step == 1 and loop.lo.constant == loop.sym.lo and loop.hi.constant == loop.sym.hi
 
 
 def is_parallel_loop(stmt: Stmt) -> bool:

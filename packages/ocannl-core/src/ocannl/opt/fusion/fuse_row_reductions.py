@@ -24,11 +24,11 @@ from math import prod
 
 from ocannl.ir.accesses import alias_class
 from ocannl.ir.index import TRUE, Affine, Sym
-from ocannl.ir.loops import Buf, Expr, For, Load, Ref, Stmt, Store
+from ocannl.ir.loops import Buf, Expr, For, Load, Ref, Stmt, Store, is_full
 from ocannl.ir.names import Namer
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, local_buffer
-from ocannl.opt.analysis.nests import is_full, loads
+from ocannl.opt.analysis.nests import loads
 from ocannl.opt.analysis.substitution import substitute
 from ocannl.opt.parallel.split_reductions import choose_part_count, partial_sums_buffer, with_fresh_symbols
 from ocannl.opt.schedule.plan.scalar_plans import REASSOCIABLE

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ocannl.ir.index import TRUE
-from ocannl.ir.loops import Apply, Const, Expr, IndexValue, Proc, Stmt, Store, Update, When
+from ocannl.ir.loops import Apply, Const, Expr, IndexValue, Proc, Stmt, Store, Update, When, is_full
 from ocannl.ir.walk import walk
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.affine_equations import solve_affine_equations
 from ocannl.opt.analysis.cost import cost
 from ocannl.opt.analysis.initial_stores import InitialStore, InitialStores
-from ocannl.opt.analysis.nests import AccessTable, Nest, covering_loops, is_full, nest_of, same_objects, wrap_in_loops
+from ocannl.opt.analysis.nests import AccessTable, Nest, covering_loops, nest_of, same_objects, wrap_in_loops
 from ocannl.opt.analysis.representable import is_representable
 from ocannl.opt.analysis.substitution import substitute
 from ocannl.opt.schedule.plan.register_tiles import bounds_guards

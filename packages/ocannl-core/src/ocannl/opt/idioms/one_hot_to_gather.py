@@ -22,11 +22,12 @@ from ocannl.ir.loops import (
     Store,
     Update,
     When,
+    is_full,
 )
 from ocannl.ir.ops import ADD, BY_NAME, MUL, WHERE
 from ocannl.ir.precision import int64
 from ocannl.ir.walk import walk
-from ocannl.opt.analysis.nests import AccessTable, Nest, is_full, loads, nest_of, unit_covering_loops, wrap_in_loops
+from ocannl.opt.analysis.nests import AccessTable, Nest, loads, nest_of, unit_covering_loops, wrap_in_loops
 from ocannl.opt.analysis.representable import as_index, equals_const, make_const
 from ocannl.opt.analysis.substitution import substitute
 from ocannl.opt.fusion.inline_producers import match_indices

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ocannl.ir.index import Affine, Cond, Sym
-from ocannl.ir.loops import IndexValue, Proc, Ref, Stmt, Update, loop
+from ocannl.ir.loops import IndexValue, Proc, Ref, Stmt, Update, is_full, loop
 from ocannl.ir.names import Namer
 from ocannl.ir.projections import is_injective
 from ocannl.ir.walk import walk
 from ocannl.opt.analysis.conditions import simplify_condition
-from ocannl.opt.analysis.nests import Nest, bound_names, is_full, loads, nest_of, same_objects, wrap_in_loops
+from ocannl.opt.analysis.nests import Nest, bound_names, loads, nest_of, same_objects, wrap_in_loops
 from ocannl.opt.analysis.representable import is_representable
 from ocannl.opt.analysis.substitution import substitute
 from ocannl.opt.schedule.plan.scalar_plans import REASSOCIABLE

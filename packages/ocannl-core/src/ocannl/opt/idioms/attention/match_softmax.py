@@ -20,11 +20,11 @@ from dataclasses import dataclass
 
 from ocannl.ir.accesses import alias_class
 from ocannl.ir.index import Affine, Sym
-from ocannl.ir.loops import Apply, Buf, Cast, Const, Expr, For, Let, Load, Ref, Store, Update
+from ocannl.ir.loops import Apply, Buf, Cast, Const, Expr, For, Let, Load, Ref, Store, Update, is_full
 from ocannl.ir.ops import ADD, BY_NAME, DIV, MAX, MUL, SUB
 from ocannl.ir.precision import Family
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction
-from ocannl.opt.analysis.nests import is_full, loads, unit_covering_loops
+from ocannl.opt.analysis.nests import loads, unit_covering_loops
 
 EXP = BY_NAME["exp"]
 NEG_INF = -float("inf")

@@ -8,12 +8,12 @@ from math import prod
 
 from ocannl.ir.accesses import alias_class
 from ocannl.ir.index import Sym
-from ocannl.ir.loops import AccessMode, Apply, Buf, Const, MemorySpace, Proc, Stmt, Store
+from ocannl.ir.loops import AccessMode, Apply, Buf, Const, MemorySpace, Proc, Stmt, Store, is_full
 from ocannl.ir.names import Namer
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.dependences import AccessIndex
 from ocannl.opt.analysis.fusion_group import FusionGroup, group_of
-from ocannl.opt.analysis.nests import bound_names, is_full, loads, unit_covering_loops
+from ocannl.opt.analysis.nests import bound_names, loads, unit_covering_loops
 from ocannl.opt.idioms.attention.match_softmax import Softmax, WeightedSum, match_softmax
 from ocannl.opt.idioms.attention.online_nest import OnlineSoftmaxNest, ScoreProducer
 

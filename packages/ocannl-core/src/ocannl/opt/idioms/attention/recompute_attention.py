@@ -25,6 +25,7 @@ from ocannl.ir.loops import (
     Update,
     Var,
     When,
+    is_full,
     loop,
 )
 from ocannl.ir.names import Namer
@@ -37,7 +38,6 @@ from ocannl.opt.analysis.nests import (
     accessed_buffers,
     as_statement,
     bound_names,
-    is_full,
     loads,
     unit_covering_loops,
     wrap_in_loops,
