@@ -26,12 +26,12 @@ BUDGET = {  # identifiers with a filler, in 1000; a budget may only fall
     "ocannl-backend-triton": 3.0,
 }
 TERMS = {  # the standard name of a technique occurs where the technique is implemented
-    "opt/analysis/disjoint_sets.py": "union-find",
+    "opt/analysis/union_find.py": "union-find",
     "opt/analysis/dependences.py": "dependence",
     "opt/fusion/fuse_outer_loops.py": "loop fusion",
     "opt/idioms/attention/recompute_attention.py": "rematerialization",
     "opt/parallel/split_reductions.py": "split-K",
-    "opt/schedule/loop_generation/hoist.py": "loop-invariant",
+    "opt/schedule/loop_generation/cell_emission.py": "loop-invariant",
     "opt/schedule/plan/register_tiles.py": "tiling",
     "opt/simplify/common_subexpressions.py": "common-subexpression",
     "opt/simplify/dead_code.py": "dead-code",

@@ -14,8 +14,8 @@ import pytest
 
 from ocannl.codegen.c_family import dialect, expressions
 from ocannl.codegen.c_family import function as c_function
-from ocannl.codegen.nests import ParallelLoop
-from ocannl.ir.index import Affine, Cond
+from ocannl.codegen.outlining import ParallelLoop
+from ocannl.ir.affine import Affine, Cond
 from ocannl.ir.loops import Proc, Ref, Store
 from ocannl.ir.ops import Op
 from ocannl.ir.precision import Precision
@@ -41,7 +41,7 @@ def usable(name: str) -> bool:
 
 USABLE = {name: usable(name) for name in ("llvm", "c")}
 if USABLE["llvm"]:
-    from ocannl_backend_llvm import arith, function, indices, scalar
+    from ocannl_backend_llvm import arithmetic, function, indices, scalar
 
 
 def bug(backend: str) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
@@ -129,7 +129,7 @@ def sign_of_a_fused_product_lost(patch: Patch) -> None:
 
 @bug("llvm")
 def operands_swapped(patch: Patch) -> None:
-    wrap(patch, arith, "_apply_float", lambda f, b, op, precision, args: f(b, op, precision, args[::-1]))
+    wrap(patch, arithmetic, "_apply_float", lambda f, b, op, precision, args: f(b, op, precision, args[::-1]))
 
 
 @bug("llvm")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ocannl.lang.core import operation, terms
+from ocannl.lang.core import formulas, operation
 from ocannl.lang.ops import elementwise, scans
 from ocannl.testing.expressions import generate
 from ocannl.testing.judges import Wrong, gradients_check, is_free
@@ -57,9 +57,9 @@ Seed = Callable[[pytest.MonkeyPatch], None]
 
 def rule(name: str, number: int, wrong: Callable[..., Any] | None) -> Seed:
     def seed(patch: pytest.MonkeyPatch) -> None:
-        rules = list(terms.DERIVATIVES[name])
+        rules = list(formulas.DERIVATIVES[name])
         rules[number] = wrong
-        patch.setitem(terms.DERIVATIVES, name, tuple(rules))
+        patch.setitem(formulas.DERIVATIVES, name, tuple(rules))
 
     return seed
 
@@ -72,11 +72,11 @@ BUGS: dict[str, Seed] = {
     "the exponential forgets its value": rule("exp", 0, lambda g, v, x: g),
     "a divisor receives the other sign": rule("div", 1, lambda g, v, x, y: g * (v / y)),
     "the logarithm is its own slope": rule("log", 0, lambda g, v, x: g * v),
-    "the cosine forgets its sign": rule("cos", 0, lambda g, v, x: g * terms.apply("sin", x)),
+    "the cosine forgets its sign": rule("cos", 0, lambda g, v, x: g * formulas.apply("sin", x)),
     "the square root forgets a half": rule("sqrt", 0, lambda g, v, x: g / v),
     "a sum of products forgets its summand": rule("fma", 2, None),
     "a factor receives itself": rule("mul", 0, lambda g, v, x, y: g * x),
-    "the smaller of two receives it": rule("max", 1, lambda g, v, x, y: terms.apply("where", x > y, g, 0.0)),
+    "the smaller of two receives it": rule("max", 1, lambda g, v, x, y: formulas.apply("where", x > y, g, 0.0)),
     "a product counts all factors": part(operation, "_cofactor", lambda s, factor: s.value),
     "a walk back goes on": part(scans, "FOLLOWING", scans.PRECEDING),
     "an extreme hands its share to all before it": part(scans, "_mask", lambda condition, value: value),

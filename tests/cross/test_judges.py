@@ -13,10 +13,10 @@ import pytest
 
 import ocannl as oc
 from ocannl import train
+from ocannl.ir.affine import SymKind
 from ocannl.ir.assign import Apply, Convert, Number, Read, assigns
-from ocannl.ir.index import SymKind
 from ocannl.ir.ops import OPS, Domain
-from ocannl.lang.core import graph, slots, tensor, terms
+from ocannl.lang.core import formulas, graph, slots, tensor
 from ocannl.lang.ops import reductions
 from ocannl.testing.expressions import generate
 from ocannl.testing.judges import Wrong, backends_agree, differs, gradients_are_slopes, judged, values_are_right
@@ -139,9 +139,9 @@ def disagreement(seed: int) -> str:
 
 def wrong_rule(name: str, number: int, rule: Callable[..., Any] | None) -> Callable[[pytest.MonkeyPatch], None]:
     def seed(patch: pytest.MonkeyPatch) -> None:
-        rules = list(terms.DERIVATIVES[name])
+        rules = list(formulas.DERIVATIVES[name])
         rules[number] = rule
-        patch.setitem(terms.DERIVATIVES, name, tuple(rules))
+        patch.setitem(formulas.DERIVATIVES, name, tuple(rules))
 
     return seed
 
@@ -170,13 +170,13 @@ def mean_that_counts_one_more(patch: pytest.MonkeyPatch) -> None:
 
 
 def numbers_rounded(patch: pytest.MonkeyPatch) -> None:
-    original = terms.tree_of
+    original = formulas.tree_of
 
     def tree_of(value: object) -> Any:
         made = original(value)
         return Number(float(round(made.value))) if isinstance(made, Number) else made
 
-    patch.setattr(terms, "tree_of", tree_of)
+    patch.setattr(formulas, "tree_of", tree_of)
 
 
 BUGS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
@@ -184,7 +184,7 @@ BUGS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "sub forgets its sign": wrong_rule("sub", 1, lambda g, v, x, y: g),
     "div divides by its own value": wrong_rule("div", 0, lambda g, v, x, y: g / v),
     "tanh forgets a square": wrong_rule("tanh", 0, lambda g, v, x: g * (1.0 - v)),
-    "where takes the other side": wrong_rule("where", 1, lambda g, v, c, x, y: terms.apply("where", c, 0.0, g)),
+    "where takes the other side": wrong_rule("where", 1, lambda g, v, c, x, y: formulas.apply("where", c, 0.0, g)),
     "max hands everything to the first": wrong_rule("max", 0, lambda g, v, x, y: g),
     "pow forgets its factor": wrong_rule("pow", 0, lambda g, v, x, y: g * x ** (y - 1.0)),
     "sin is its own derivative": wrong_rule("sin", 0, lambda g, v, x: g * v),
@@ -217,7 +217,7 @@ def verdict(program: Program) -> Wrong | None:
 
 
 def test_a_failure_shrinks_to_what_causes_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(terms.DERIVATIVES, "tanh", (lambda g, v, x: g * (1.0 - v),))
+    monkeypatch.setitem(formulas.DERIVATIVES, "tanh", (lambda g, v, x: g * (1.0 - v),))
     found = []
     for seed in range(120):
         program = generate(Random(seed))

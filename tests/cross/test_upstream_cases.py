@@ -24,7 +24,7 @@ from ocannl.infer.spec import Fixed, RowSpec
 from ocannl.infer.terms import Dim, Row, RowVar, resolve
 from ocannl.infer.trail import Trail
 from ocannl.infer.unify import bind
-from ocannl.ir.index import Affine, Sym
+from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.projections import is_injective, is_surjective
 
 AREAS = {

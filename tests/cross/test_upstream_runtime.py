@@ -19,7 +19,7 @@ import ocannl as oc
 from ocannl import train
 from ocannl.base import config
 from ocannl.base.config import SETTINGS, Setting
-from ocannl.runtime.pools import pack
+from ocannl.runtime.slabs import pack
 
 AREAS = {
     "MB": "01 03 05",

@@ -11,7 +11,7 @@ from textwrap import dedent
 
 import pytest
 
-from ocannl.backend import installed, registry
+from ocannl.backend import discovery, registry
 
 GOOD = """
     from ocannl.backend import BackendInfo, hookimpl
@@ -81,8 +81,8 @@ def site(tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "_infos", {})
     monkeypatch.setattr(registry, "_backends", {})
     ours = set(registry.DISTRIBUTIONS.values())
-    entry_points = installed.entry_points
-    monkeypatch.setattr(installed, "entry_points", lambda: [e for e in entry_points() if e.dist.name not in ours])
+    entry_points = discovery.entry_points
+    monkeypatch.setattr(discovery, "entry_points", lambda: [e for e in entry_points() if e.dist.name not in ours])
     return Site(folder)
 
 

@@ -14,7 +14,7 @@ import pytest
 import ocannl as oc
 from ocannl.cli import ops
 from ocannl.lang.declare.catalogue import OperationRow, catalogue, installed_rows
-from ocannl.lang.declare.generators import generator
+from ocannl.lang.declare.text_generators import generator
 
 GOOD = """
     import ocannl as oc

@@ -390,16 +390,16 @@ def test_crashing_plugin_is_skipped(site, where, caplog):
 
 def test_successful_check_is_cached_until_installation_changes(site, monkeypatch):
     checked = []
-    run_isolated = registry.plugin_check.run_isolated
+    run_isolated = registry.plugin_isolation.run_isolated
 
     def watched(function, arguments, limit_seconds):
         checked.extend(arguments)
         return run_isolated(function, arguments, limit_seconds)
 
-    monkeypatch.setattr(registry.plugin_check, "run_isolated", watched)
+    monkeypatch.setattr(registry.plugin_isolation, "run_isolated", watched)
 
     def ask():  # as a new process would
-        monkeypatch.setattr(registry.plugin_check, "_verdicts", {})
+        monkeypatch.setattr(registry.plugin_isolation, "_verdicts", {})
         checked.clear()
         backends()
         return [name for name, _ in checked]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ocannl.base.config import settings
-from ocannl.ir.index import Affine, Sym
+from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.loops import AccessMode, Cast, Load, Proc, Ref, Store, loop
 from ocannl.ir.precision import float16, float32, float64
 from ocannl.testing.numbers import assert_same, near, patterns

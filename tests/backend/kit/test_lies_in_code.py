@@ -14,7 +14,7 @@ import pytest
 from ocannl.backend import Backend, Location
 from ocannl.base.errors import BackendError
 from ocannl.ir import loops as ir
-from ocannl.ir.index import Affine, Bound
+from ocannl.ir.affine import Affine, Bound
 from ocannl.ir.ops import ADD, MUL
 from ocannl.ir.walk import rewrite_body
 from ocannl_backend_example.backend import DIGEST, ExampleBackend, ExampleCode, apply, cast

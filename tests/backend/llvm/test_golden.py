@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ocannl.testing.samples import SAMPLES
-from ocannl_backend_llvm.build import Instructions
+from ocannl_backend_llvm.builder import Instructions
 from ocannl_backend_llvm.emit import emit
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "llvm"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ocannl.codegen.numbers import integer
-from ocannl.ir.index import Affine, Cond, Sym, bounds_condition
+from ocannl.ir.affine import Affine, Cond, Sym, bounds_condition
 from ocannl.ir.loops import (
     AccessMode,
     Apply,

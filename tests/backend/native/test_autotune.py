@@ -10,13 +10,13 @@ from random import Random
 import numpy as np
 import pytest
 
+from ocannl.ir.affine import Affine, Cond, Sym
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.index import Affine, Cond, Sym
 from ocannl.ir.loops import AccessMode, Apply, Buf, Const, Load, MemorySpace, Proc, Ref, Update, When, loop, row_major
 from ocannl.ir.names import Namer
 from ocannl.ir.ops import ADD, MUL
 from ocannl.ir.precision import Family, float32
-from ocannl.ir.text import print_proc
+from ocannl.ir.printer import print_proc
 from ocannl.lower.lower import lower
 from ocannl.opt import autotune
 from ocannl.opt import machine_model as machine

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ocannl.ir.loops import MemorySpace
-from ocannl.ir.text import print_proc
+from ocannl.ir.printer import print_proc
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
 from ocannl.opt.memory.allocate import allocate_memory

@@ -13,7 +13,7 @@ import pytest
 
 from ocannl.backend import Capabilities, CompileError, Location, Unsupported
 from ocannl.backend.cpu.native import MAGIC
-from ocannl.ir.index import Affine, Sym, SymKind
+from ocannl.ir.affine import Affine, Sym, SymKind
 from ocannl.ir.loops import AccessMode, Apply, Const, IndexValue, Load, Poll, Proc, ReadClock, Ref, Store, Update, loop
 from ocannl.ir.ops import ADD, BY_NAME, MUL
 from ocannl.ir.precision import float32

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ocannl.codegen.numbers import integer
-from ocannl.ir.index import Affine, Sym
+from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.loops import AccessMode, Apply, Cast, Const, IndexValue, Load, Proc, Ref, Store, loop
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import PRECISIONS, Family, bool_, float32, float64, int32, int64

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ocannl.codegen.formulas import FORMULAS
-from ocannl.ir.index import Affine, Bound, Sym
+from ocannl.ir.affine import Affine, Bound, Sym
 from ocannl.ir.loops import AccessMode, Apply, For, Load, Mode, Proc, Ref, Store, loop
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import bfloat16, float16

@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from ocannl.ir.index import Affine, Bound, Sym
+from ocannl.ir.affine import Affine, Bound, Sym
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import (
     AccessMode,
@@ -31,7 +31,7 @@ from ocannl.ir.loops import (
 from ocannl.ir.names import Namer
 from ocannl.ir.ops import ADD
 from ocannl.ir.precision import bfloat16, float32, float64, uint8
-from ocannl.ir.text import print_proc
+from ocannl.ir.printer import print_proc
 from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.ir.walk import walk

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from ocannl.backend import CompileError
+from ocannl.ir.affine import Affine, Bound, Cond, Sym, SymKind, bounds_condition
 from ocannl.ir.assign import Origin
-from ocannl.ir.index import Affine, Bound, Cond, Sym, SymKind, bounds_condition
 from ocannl.ir.loops import (
     AccessMode,
     Apply,

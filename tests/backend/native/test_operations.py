@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ocannl.backend import CompileError
-from ocannl.ir.index import Affine, Sym
+from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.loops import AccessMode, Apply, Const, Load, Proc, Ref, Store, Update, loop
 from ocannl.ir.ops import BY_NAME, OPS, Domain
 from ocannl.ir.precision import PRECISIONS, Family, bool_, uint32

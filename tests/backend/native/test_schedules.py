@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ocannl.ir.loops import AccessMode, MemorySpace
-from ocannl.ir.text import print_proc
+from ocannl.ir.printer import print_proc
 from ocannl.lower.lower import lower
 from ocannl.testing.chains import SHAPES
 from ocannl.testing.evaluate import evaluate

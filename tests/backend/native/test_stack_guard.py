@@ -17,7 +17,7 @@ from ocannl.backend.cpu.stack_guard import GUARANTEED_STACK_BYTES
 from ocannl.backend.cpu.stack_threads import stack_bytes
 from ocannl.base.errors import CompileError
 from ocannl.codegen import signature
-from ocannl.ir.index import Affine, Sym, SymKind
+from ocannl.ir.affine import Affine, Sym, SymKind
 from ocannl.ir.loops import (
     AccessMode,
     Apply,
@@ -36,7 +36,7 @@ from ocannl.ir.loops import (
 )
 from ocannl.ir.ops import ADD, BY_NAME
 from ocannl.ir.precision import float32
-from ocannl.ir.stack import MAX_LOCAL_BYTES
+from ocannl.ir.stack_size import MAX_LOCAL_BYTES
 
 A = Affine.of
 SMALL = 1 << 18  # bytes of a stack

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ocannl.base.errors import VerifyError
-from ocannl.ir.index import TRUE, Affine, Cond, Sym
+from ocannl.ir.affine import TRUE, Affine, Cond, Sym
 from ocannl.ir.loops import (
     AccessMode,
     Apply,

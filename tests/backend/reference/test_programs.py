@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from ocannl.backend.api import Location
-from ocannl.backend.reference import grid
+from ocannl.backend.reference import vectorized_interpreter
 from ocannl.backend.reference.backend import ReferenceBackend
 from ocannl.base.errors import VerifyError
 from ocannl.ir.accesses import determined_symbols
-from ocannl.ir.index import Affine, Bound, Cond, Sym, SymKind, bounds_condition
+from ocannl.ir.affine import Affine, Bound, Cond, Sym, SymKind, bounds_condition
 from ocannl.ir.loops import (
     AccessMode,
     Apply,
@@ -36,7 +36,7 @@ from ocannl.ir.loops import (
 )
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import float64, int64
-from ocannl.ir.text import print_proc
+from ocannl.ir.printer import print_proc
 
 
 class Scalar:
@@ -228,10 +228,10 @@ class Programs:
         return tuple(out)
 
 
-@pytest.mark.parametrize("limit", [1, 5, grid.MAX_TEMPORARY_ELEMENTS])
+@pytest.mark.parametrize("limit", [1, 5, vectorized_interpreter.MAX_TEMPORARY_ELEMENTS])
 @pytest.mark.parametrize("batch", range(12))
 def test_generated_programs_agree_with_the_scalar_interpreter(limit, batch, monkeypatch):
-    monkeypatch.setattr(grid, "MAX_TEMPORARY_ELEMENTS", limit)
+    monkeypatch.setattr(vectorized_interpreter, "MAX_TEMPORARY_ELEMENTS", limit)
     for seed in range(100 * batch, 100 * (batch + 1)):
         proc = Programs(seed).proc
         rng = np.random.default_rng(seed)

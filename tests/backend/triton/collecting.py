@@ -13,7 +13,7 @@ import ocannl as oc
 from ocannl.backend import registry
 from ocannl.backend.cpu.device import devices
 from ocannl_backend_triton.backend import TritonBackend
-from ocannl_backend_triton.kernel import Kernel, Module
+from ocannl_backend_triton.kernels import Kernel, Module
 
 sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
 

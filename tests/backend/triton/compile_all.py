@@ -17,7 +17,7 @@ from ocannl.backend import CompileError, registry
 from ocannl.backend.cpu.device import cores
 from ocannl_backend_triton.backend import TritonBackend
 from ocannl_backend_triton.compile import compile_kernels
-from ocannl_backend_triton.kernel import Kernel, Module
+from ocannl_backend_triton.kernels import Kernel, Module
 from ocannl_backend_triton.target import TARGETS
 
 STANDARD = (80, 90)

@@ -10,8 +10,8 @@ pytest.importorskip("triton")
 from ocannl.backend import CompileError
 from ocannl_backend_triton.compile import compile_kernels
 from ocannl_backend_triton.deduplicate import canonical_texts
-from ocannl_backend_triton.kernel import Argument, Kernel, Module
-from ocannl_backend_triton.package import Package
+from ocannl_backend_triton.kernels import Argument, Kernel, Module
+from ocannl_backend_triton.serialization import Package
 from ocannl_backend_triton.target import TARGETS
 
 SOURCE = '''

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ocannl_backend_triton.kernel import Argument, Kernel, Module
+from ocannl_backend_triton.kernels import Argument, Kernel, Module
 
 
 def argument(region, start, end, access):

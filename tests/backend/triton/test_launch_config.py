@@ -22,7 +22,7 @@ from ocannl.runtime import benchmark, compile_cache
 from ocannl_backend_triton.backend import CAPABILITIES, TritonBackend
 from ocannl_backend_triton.compile import compile_kernels
 from ocannl_backend_triton.launch_config import DEFAULT_CONFIG, MIN_K_BLOCK_BYTES, MIN_TILE, LaunchConfig
-from ocannl_backend_triton.package import Binary
+from ocannl_backend_triton.serialization import Binary
 from ocannl_backend_triton.shrink_to_shared_memory import compile_to_fit, launch_configs
 from ocannl_backend_triton.source import generate_module
 from ocannl_backend_triton.target import KIB, TARGETS

@@ -7,7 +7,7 @@ import pytest
 
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import MemorySpace
-from ocannl.ir.text import print_proc
+from ocannl.ir.printer import print_proc
 from ocannl.lower.lower import lower
 from ocannl.opt.pipeline import optimize
 from ocannl.testing.chains import chain

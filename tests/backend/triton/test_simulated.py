@@ -30,7 +30,7 @@ from ocannl_backend_triton import cuda, interpreter
 from ocannl_backend_triton.backend import TritonBackend
 from ocannl_backend_triton.cuda_graph import symbol_writer
 from ocannl_backend_triton.driver import open_driver
-from ocannl_backend_triton.package import Binary
+from ocannl_backend_triton.serialization import Binary
 
 
 class SimulatedMachine(cuda.CudaMachine):

@@ -16,10 +16,10 @@ import pytest
 from ocannl.infer import (
     broadcast,
     broadcast_results,
+    constraint_generation,
     default_axes,
     default_rows,
-    generate,
-    growth,
+    leaf_growth,
     project,
     size_equations,
     solve,
@@ -27,7 +27,7 @@ from ocannl.infer import (
 )
 from ocannl.infer import spec as specs
 from ocannl.infer.terms import Dim, Row, find, resolve
-from ocannl.ir.index import Affine
+from ocannl.ir.affine import Affine
 from ocannl.testing.limits import time_limit
 from ones.closed_judges import Judge, follows_numpy, ignores_order
 from ones.judges import CLOSED, OPEN, VALUES
@@ -54,7 +54,8 @@ class Bug(NamedTuple):
 
 BUGS: dict[str, Bug] = {}
 MODULES = (
-    size_equations, broadcast, broadcast_results, default_axes, default_rows, generate, growth, project, solve, unify,
+    size_equations, broadcast, broadcast_results, default_axes, default_rows, constraint_generation, leaf_growth,
+    project, solve, unify,
 )  # fmt: skip
 
 
@@ -110,10 +111,10 @@ def a_unit_is_lost_in_concatenations(patch: Patch) -> None:
 
 @bug(is_least, 1)
 def an_index_of_a_result_is_an_axis_of_size_1(patch: Patch) -> None:
-    def new_axis(trail: Any, relation: Any, axis: Any, fresh: bool, real: Any = generate.new_axis) -> Dim:
+    def new_axis(trail: Any, relation: Any, axis: Any, fresh: bool, real: Any = constraint_generation.new_axis) -> Dim:
         return real(trail, relation, specs.Fixed(0) if fresh and isinstance(axis, specs.Fixed) else axis, fresh)  # type: ignore[no-any-return]
 
-    patch.setattr(generate, "new_axis", new_axis)
+    patch.setattr(constraint_generation, "new_axis", new_axis)
 
 
 # --- rows and axes of operands ---------------------------------------------------------------------------------------
@@ -135,11 +136,13 @@ def an_index_is_reached_one_cell_early(patch: Patch) -> None:
 
 @bug(follows_numpy, 29)
 def a_diagonal_is_not_of_one_size(patch: Patch) -> None:
-    def match_axis(trail: Any, relation: Any, axis: Any, cell: Dim, real: Any = generate.match_axis) -> None:
+    real = constraint_generation.match_axis
+
+    def match_axis(trail: Any, relation: Any, axis: Any, cell: Dim) -> None:
         if not (isinstance(axis, specs.Label) and axis.name in relation.labels):
             real(trail, relation, axis, cell)
 
-    patch.setattr(generate, "match_axis", match_axis)
+    patch.setattr(constraint_generation, "match_axis", match_axis)
 
 
 @bug(follows_numpy, 29)
@@ -224,7 +227,7 @@ def a_keyword_is_ignored(patch: Patch) -> None:
         relation.labels[name] = cell
         return cell
 
-    patch.setattr(generate, "name_axis", name_axis)
+    patch.setattr(constraint_generation, "name_axis", name_axis)
 
 
 # --- leaves ----------------------------------------------------------------------------------------------------------
@@ -254,10 +257,10 @@ def axes_of_leaves_do_not_fit(patch: Patch) -> None:
 
 @bug(leaves_fit, 3)
 def a_leaf_grows_by_an_axis_less(patch: Patch) -> None:
-    def of(grown: Any, var: Any, real: Any = growth.Growth.of) -> int:
+    def of(grown: Any, var: Any, real: Any = leaf_growth.Growth.of) -> int:
         return max(0, real(grown, var) - 1)
 
-    patch.setattr(growth.Growth, "of", of)
+    patch.setattr(leaf_growth.Growth, "of", of)
 
 
 # --- cells -----------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from ocannl.backend.reference.numbers import (
+from ocannl.backend.reference.arithmetic import (
     accumulate,
     accumulator_type,
     compute,

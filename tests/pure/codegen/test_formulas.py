@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ocannl.codegen.formula import RELATIONS, expand_scale
+from ocannl.codegen.formula_ir import RELATIONS, expand_scale
 from ocannl.codegen.formulas import FORMULAS
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import bool_, float32

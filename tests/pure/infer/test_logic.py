@@ -7,7 +7,7 @@ import pytest
 from ocannl.infer.logic import COMPOSE, COMPOSE_ACCUMULATE, TRANSPOSE, Logic, einsum, pointwise, slice_batch
 from ocannl.infer.parse import parse
 from ocannl.infer.spec import KINDS, Fixed
-from ocannl.ir.index import Sym, SymKind
+from ocannl.ir.affine import Sym, SymKind
 
 
 def relations(logic: Logic) -> set[str]:

@@ -11,7 +11,7 @@ import pytest
 from ocannl.infer.logic import COMPOSE, COMPOSE_ACCUMULATE, TRANSPOSE, einsum, pointwise, slice_batch
 from ocannl.infer.parse import parse
 from ocannl.infer.project import project
-from ocannl.ir.index import Sym, SymKind
+from ocannl.ir.affine import Sym, SymKind
 from ocannl.ir.projections import is_injective, is_surjective
 
 

@@ -17,11 +17,11 @@ from ocannl.infer import (
     broadcast_results,
     capture,
     cell_count,
+    constraint_generation,
     default_axes,
     default_rows,
     defaults,
-    generate,
-    growth,
+    leaf_growth,
     project,
     shape,
     size_equations,
@@ -32,7 +32,7 @@ from ocannl.infer import (
 )
 from ocannl.infer.spec import Padding
 from ocannl.infer.terms import Dim, find, resolve
-from ocannl.ir.index import Affine
+from ocannl.ir.affine import Affine
 from ocannl.testing.families import CERTAIN, FAMILIES, SMALL, refused_without_need
 from ocannl.testing.laws import judge, traces
 from ocannl.testing.limits import time_limit
@@ -70,7 +70,7 @@ def everywhere(patch, name, fake):
     """Patches a name in every module that imports it."""
     modules = (
         size_equations, broadcast, capture, defaults, default_axes, default_rows, transaction,
-        generate, growth, project, broadcast_results, shape, solve, cell_count, trail, unify,
+        constraint_generation, leaf_growth, project, broadcast_results, shape, solve, cell_count, trail, unify,
     )  # fmt: skip
     for module in modules:
         if hasattr(module, name):
@@ -198,12 +198,12 @@ def neighbours_lost_at_join(patch):
 
 @bug("planted", 3)
 def diagonals_not_joined(patch):
-    def match_axis(trail, operation, axis, cell, real=generate.match_axis):
-        if isinstance(axis, generate.Label) and axis.name in operation.labels:
+    def match_axis(trail, operation, axis, cell, real=constraint_generation.match_axis):
+        if isinstance(axis, constraint_generation.Label) and axis.name in operation.labels:
             return
         real(trail, operation, axis, cell)
 
-    patch.setattr(generate, "match_axis", match_axis)
+    patch.setattr(constraint_generation, "match_axis", match_axis)
 
 
 @bug("planted", 79)
@@ -282,15 +282,15 @@ def ordered_rows_not_watched(patch):
 
 @bug("inserted", 2)
 def growth_by_an_axis_less(patch):
-    def of(self, var, real=growth.Growth.of):
+    def of(self, var, real=leaf_growth.Growth.of):
         return max(0, real(self, var) - 1)
 
-    patch.setattr(growth.Growth, "of", of)
+    patch.setattr(leaf_growth.Growth, "of", of)
 
 
 @bug("kinds", 12)
 def growth_not_limited_by_closed_uses(patch):
-    patch.setattr(growth.Growth, "limit", lambda self, row_vars: None)
+    patch.setattr(leaf_growth.Growth, "limit", lambda self, row_vars: None)
 
 
 @bug("stretches", 1)
@@ -425,7 +425,7 @@ def a_size_by_keyword_ignored(patch):
         operation.labels[name] = cell
         return cell
 
-    patch.setattr(generate, "name_axis", name_axis)
+    patch.setattr(constraint_generation, "name_axis", name_axis)
 
 
 @bug("planted", 59)

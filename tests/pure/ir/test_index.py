@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ocannl.ir.index import TRUE, Affine, Bound, Cond, Sym, SymKind, bounds_condition
+from ocannl.ir.affine import TRUE, Affine, Bound, Cond, Sym, SymKind, bounds_condition
 
 I, J, N = Sym("i", 0, 3), Sym("j", -1, 2), Sym("n", 2, 4, SymKind.STATIC)
 SYMS = (I, J, N)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ocannl.ir import precision as P
-from ocannl.ir.index import Affine, Bound, Cond, Sym, SymKind
+from ocannl.ir.affine import Affine, Bound, Cond, Sym, SymKind
 from ocannl.ir.interpret import Cell, Write, interpret
 from ocannl.ir.loops import (
     AccessMode,

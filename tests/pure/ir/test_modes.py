@@ -11,8 +11,8 @@ import pytest
 
 from ocannl.base.errors import VerifyError
 from ocannl.ir import precision as P
+from ocannl.ir.affine import Affine, Bound, Cond, Sym, SymKind
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.index import Affine, Bound, Cond, Sym, SymKind
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import (
     AccessMode,
@@ -42,7 +42,7 @@ from ocannl.ir.loops import (
 from ocannl.ir.names import Namer
 from ocannl.ir.ops import ADD, MAX, MUL
 from ocannl.ir.precision import Precision
-from ocannl.ir.text import print_proc
+from ocannl.ir.printer import print_proc
 from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.ir.walk import Node, rewrite, rewrite_body, walk

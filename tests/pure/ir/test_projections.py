@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from ocannl.ir.index import Affine, Sym, SymKind
+from ocannl.ir.affine import Affine, Sym, SymKind
 from ocannl.ir.projections import is_injective, is_surjective
 
 

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from ocannl.ir.index import Affine, Bound, Cond, Sym
+from ocannl.ir.affine import Affine, Bound, Cond, Sym
 from ocannl.ir.prove import Region, cond_facts, negated_facts
 
 

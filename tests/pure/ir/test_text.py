@@ -8,8 +8,8 @@ import pytest
 
 from ocannl.ir import assign as comp
 from ocannl.ir import precision as P
+from ocannl.ir.affine import Affine, Bound, Cond, Sym, SymKind
 from ocannl.ir.assign import Origin
-from ocannl.ir.index import Affine, Bound, Cond, Sym, SymKind
 from ocannl.ir.loops import (
     AccessMode,
     Apply,
@@ -35,7 +35,7 @@ from ocannl.ir.loops import (
     row_major,
 )  # fmt: skip
 from ocannl.ir.ops import ADD, BY_NAME, MAX
-from ocannl.ir.text import format_expr, format_number, format_stmt, print_comp, print_proc, short_name
+from ocannl.ir.printer import format_expr, format_number, format_stmt, print_comp, print_proc, short_name
 from ocannl.ir.tnode import Role, TNode
 
 F32 = P.float32

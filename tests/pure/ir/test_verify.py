@@ -14,7 +14,7 @@ import pytest
 
 from ocannl.base.errors import VerifyError
 from ocannl.ir import precision as P
-from ocannl.ir.index import Affine, Bound, Cond, Sym, SymKind
+from ocannl.ir.affine import Affine, Bound, Cond, Sym, SymKind
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import (
     AccessMode,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from ocannl.ir import precision as P
-from ocannl.ir.index import Affine, Bound, Cond, Sym
+from ocannl.ir.affine import Affine, Bound, Cond, Sym
 from ocannl.ir.loops import (
     AccessMode,
     Apply,

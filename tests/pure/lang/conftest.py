@@ -49,6 +49,6 @@ def oracle() -> Oracle:
 @pytest.fixture(scope="session")
 def listing() -> Callable[[oc.Code], list[str]]:
     """The printed assignments of some code."""
-    from ocannl.ir.text import print_comp
+    from ocannl.ir.printer import print_comp
 
     return lambda code: print_comp(code.elaborate().comp).splitlines()

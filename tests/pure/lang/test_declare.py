@@ -13,7 +13,7 @@ import ocannl as oc
 from ocannl import declare as d
 from ocannl.lang.declare import stubs
 from ocannl.lang.declare.catalogue import row_of_declaration
-from ocannl.lang.declare.reference import section
+from ocannl.lang.declare.reference_page import section
 
 A = np.array([1.0, 2.0, 3.0])
 

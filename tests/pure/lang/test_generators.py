@@ -8,7 +8,7 @@ import pytest
 
 import ocannl as oc
 from ocannl.lang.declare.catalogue import catalogue
-from ocannl.lang.declare.generators import GENERATORS
+from ocannl.lang.declare.text_generators import GENERATORS
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCE = ROOT / "packages" / "ocannl-core" / "src" / "ocannl"

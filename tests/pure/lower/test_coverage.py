@@ -9,8 +9,8 @@ from random import Random
 
 import pytest
 
+from ocannl.ir.affine import TRUE, Affine, Cond, Sym, SymKind
 from ocannl.ir.assign import Number, Piece, Read, assigns
-from ocannl.ir.index import TRUE, Affine, Cond, Sym, SymKind
 from ocannl.lower.coverage import is_injective, is_surjective
 from ocannl.testing.evaluate import Arrays
 from ocannl.testing.generate import generate

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import AccessMode
-from ocannl.ir.text import print_comp, print_proc
+from ocannl.ir.printer import print_comp, print_proc
 from ocannl.ir.tnode import TNode
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower

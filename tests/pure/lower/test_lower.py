@@ -10,13 +10,13 @@ import pytest
 
 from ocannl.base.errors import CodeError, DtypeError
 from ocannl.ir import precision as P
+from ocannl.ir.affine import TRUE, Affine, Cond, Sym, SymKind, bounds_condition
 from ocannl.ir.assign import Apply, Assign, Block, Comp, Convert, Index, Number, Origin, Piece, Read, Seq, Value
-from ocannl.ir.index import TRUE, Affine, Cond, Sym, SymKind, bounds_condition
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import AccessMode, MemorySpace, Proc
 from ocannl.ir.ops import ADD, AND, BY_NAME, DIV, MAX, MUL, SUB, WHERE, Op
 from ocannl.ir.precision import Precision
-from ocannl.ir.text import print_proc
+from ocannl.ir.printer import print_proc
 from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower

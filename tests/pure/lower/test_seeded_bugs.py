@@ -10,7 +10,7 @@ import pytest
 
 from ocannl.base.errors import DtypeError
 from ocannl.ir import assign as comp
-from ocannl.ir.index import TRUE, Affine, Bound, Cond
+from ocannl.ir.affine import TRUE, Affine, Bound, Cond
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import AccessMode, Apply, Cast, Comment, Load, Ref, Store, Update, When
 from ocannl.ir.ops import ADD, AND, BY_NAME, ID, MAX, MIN, MUL, OR, Domain

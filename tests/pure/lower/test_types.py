@@ -7,11 +7,11 @@ import pytest
 from ocannl.base.errors import DtypeError
 from ocannl.ir import assign as comp
 from ocannl.ir import precision as P
-from ocannl.ir.index import Affine, Sym
+from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.loops import AccessMode, Buf, Cast, Const, IndexValue, Load, MemorySpace, Ref
 from ocannl.ir.ops import BY_NAME, OPS, Domain
 from ocannl.ir.precision import PRECISIONS, Precision
-from ocannl.ir.text import format_expr
+from ocannl.ir.printer import format_expr
 from ocannl.lower import types
 from ocannl.lower.types import Operand
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from random import Random
 
-from ocannl.ir.index import Affine, Cond, Sym
+from ocannl.ir.affine import Affine, Cond, Sym
 from ocannl.ir.loops import loop
 from ocannl.opt.analysis.affine_equations import solve_affine_equations
 

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from ocannl.ir.index import Affine, Sym
+from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.loops import (
     AccessMode,
     Buf,

@@ -13,7 +13,7 @@ from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import MemorySpace, Proc
 from ocannl.ir.names import Namer
 from ocannl.ir.precision import float32
-from ocannl.ir.text import print_proc
+from ocannl.ir.printer import print_proc
 from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower

@@ -7,14 +7,14 @@ from random import Random
 import numpy as np
 import pytest
 
+from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.assign import Apply, Assign, Piece, Read, Seq
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.index import Affine, Sym
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import Proc, row_major
 from ocannl.ir.ops import ADD, BY_NAME
 from ocannl.ir.precision import float32
-from ocannl.ir.text import print_proc
+from ocannl.ir.printer import print_proc
 from ocannl.ir.tnode import Placement, Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower

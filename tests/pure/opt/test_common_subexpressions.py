@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ocannl.ir.index import Affine, Cond, Sym
+from ocannl.ir.affine import Affine, Cond, Sym
 from ocannl.ir.loops import (
     AccessMode,
     Apply,
@@ -22,7 +22,7 @@ from ocannl.ir.loops import (
 )
 from ocannl.ir.ops import ADD, BY_NAME
 from ocannl.ir.precision import float32, float64
-from ocannl.ir.text import print_proc
+from ocannl.ir.printer import print_proc
 from ocannl.opt.simplify.common_subexpressions import eliminate_common_subexpressions
 
 I = Sym("i", 0, 4)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ocannl.ir.affine import Affine, Cond, Sym
 from ocannl.ir.assign import Assign, Block, Comp, Number, Piece, Read, Seq
-from ocannl.ir.index import Affine, Cond, Sym
 from ocannl.ir.ops import ADD
 from ocannl.ir.precision import float32
-from ocannl.ir.text import print_proc
+from ocannl.ir.printer import print_proc
 from ocannl.ir.tnode import Placement, Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower

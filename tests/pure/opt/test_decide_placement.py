@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ocannl.base.errors import CodeError
+from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.assign import Apply, Assign, Comp, Piece, Read, Seq, nodes
-from ocannl.ir.index import Affine, Sym
 from ocannl.ir.loops import AccessMode, MemorySpace
 from ocannl.ir.ops import ADD, BY_NAME
 from ocannl.ir.precision import float32

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from ocannl.ir import loops as ir
+from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.assign import Apply, Assign, Comp, Index, Number, Piece, Read, Seq, Value
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.index import Affine, Sym
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import MemorySpace, Proc
 from ocannl.ir.ops import ADD, BY_NAME, Op
 from ocannl.ir.precision import Precision, float32, float64, int32
-from ocannl.ir.text import print_proc
+from ocannl.ir.printer import print_proc
 from ocannl.ir.tnode import Placement, Role, TNode
 from ocannl.lower.lower import lower
 from ocannl.opt.fusion.fuse_epilogues import fuse_epilogues

@@ -9,13 +9,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from ocannl.ir.affine import TRUE, Affine, Cond, Sym
 from ocannl.ir.assign import Apply, Assign, Comp, Number, Piece, Read, Seq, Value
-from ocannl.ir.index import TRUE, Affine, Cond, Sym
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import MemorySpace, Proc
 from ocannl.ir.ops import ADD, BY_NAME, MAX, MUL, Op
 from ocannl.ir.precision import float32
-from ocannl.ir.text import print_proc
+from ocannl.ir.printer import print_proc
 from ocannl.ir.tnode import Placement, Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import ocannl as oc
+from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.index import Affine, Sym
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import AccessMode, Buf, For, Load, MemorySpace, Proc, Ref, Store, Update, loop, row_major
 from ocannl.ir.ops import ADD
 from ocannl.ir.precision import float32
-from ocannl.ir.text import print_proc
+from ocannl.ir.printer import print_proc
 from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.ir.walk import walk

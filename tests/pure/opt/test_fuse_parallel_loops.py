@@ -10,15 +10,15 @@ from random import Random
 import numpy as np
 import pytest
 
+from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.assign import Apply, Assign, Comp, Piece, Read, Seq, Value
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.index import Affine, Sym
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import AccessMode, Buf, For, Load, Local, MemorySpace, Proc, Ref, Store, loop, row_major
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import float32
-from ocannl.ir.stack import MAX_LOCAL_BYTES
-from ocannl.ir.text import print_proc
+from ocannl.ir.printer import print_proc
+from ocannl.ir.stack_size import MAX_LOCAL_BYTES
 from ocannl.ir.tnode import Placement, Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from ocannl.ir.index import TRUE, Affine, Bound, Cond, Sym
+from ocannl.ir.affine import TRUE, Affine, Bound, Cond, Sym
 from ocannl.ir.loops import (
     AccessMode,
     Apply,
@@ -35,7 +35,7 @@ from ocannl.ir.loops import (
 from ocannl.ir.names import Namer
 from ocannl.ir.ops import ADD, MAX, MUL
 from ocannl.ir.precision import float32, int64
-from ocannl.ir.text import print_proc
+from ocannl.ir.printer import print_proc
 from ocannl.opt.analysis.fusion_group import FusionGroup, group_of, group_of_nest, local_buffer
 from ocannl.opt.analysis.nests import nest_of
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.assign import Apply, Assign, Comp, Convert, Index, Number, Piece, Read, Seq, Value
-from ocannl.ir.index import Affine, Sym
 from ocannl.ir.loops import Proc
 from ocannl.ir.ops import ADD, BY_NAME, MUL, Op
 from ocannl.ir.precision import Precision, bfloat16, float32
-from ocannl.ir.text import print_proc
+from ocannl.ir.printer import print_proc
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lower.lower import lower
 from ocannl.opt.fusion.inline_producers import inline_producers

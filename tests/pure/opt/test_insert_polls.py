@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
+from ocannl.ir.affine import Affine, Bound, Sym
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.index import Affine, Bound, Sym
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import (
     AccessMode,
@@ -29,7 +29,7 @@ from ocannl.ir.loops import (
 )
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import float32
-from ocannl.ir.text import print_proc
+from ocannl.ir.printer import print_proc
 from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.ir.walk import walk

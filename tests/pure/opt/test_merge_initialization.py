@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from ocannl.ir.affine import TRUE, Affine, Cond, Sym
 from ocannl.ir.assign import Apply, Assign, Comp, Number, Piece, Read, Seq, Value
-from ocannl.ir.index import TRUE, Affine, Cond, Sym
 from ocannl.ir.ops import ADD, AND, BY_NAME, MUL, Op
 from ocannl.ir.precision import float32
-from ocannl.ir.text import print_proc
+from ocannl.ir.printer import print_proc
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lower.lower import lower
 from ocannl.opt.fusion.merge_initialization import merge_initialization

@@ -13,7 +13,7 @@ from ocannl.ir.assign import nodes
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import For
-from ocannl.ir.text import print_proc
+from ocannl.ir.printer import print_proc
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
 from ocannl.opt import machine_model as machine

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from ocannl.ir import precision as P
+from ocannl.ir.affine import TRUE, Affine, Cond, Sym, SymKind
 from ocannl.ir.assign import Apply, Assign, Comp, Convert, Index, Number, Origin, Piece, Read, Seq, Value, nodes
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.index import TRUE, Affine, Cond, Sym, SymKind
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import AccessMode, MemorySpace, Proc
 from ocannl.ir.ops import ADD, AND, BY_NAME, MAX, MIN, MUL, OR, SUB, Op
 from ocannl.ir.precision import Precision
-from ocannl.ir.text import print_proc
+from ocannl.ir.printer import print_proc
 from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower

@@ -6,8 +6,8 @@ from itertools import permutations
 
 import pytest
 
+from ocannl.ir.affine import Affine, Cond, Sym
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.index import Affine, Cond, Sym
 from ocannl.ir.loops import (
     AccessMode,
     Apply,

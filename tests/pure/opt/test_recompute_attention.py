@@ -10,7 +10,7 @@ import ocannl as oc
 from ocannl import train
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
-from ocannl.ir.text import print_proc
+from ocannl.ir.printer import print_proc
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
 from ocannl.opt import pipeline

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from ocannl.ir.affine import TRUE, Affine, Cond, Sym
 from ocannl.ir.assign import Apply, Assign, Comp, Piece, Read, Value
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.index import TRUE, Affine, Cond, Sym
 from ocannl.ir.loops import AccessMode, Buf, Load, MemorySpace, Proc, Ref, Store, Update, loop
 from ocannl.ir.names import Namer
 from ocannl.ir.ops import ADD, AND, MAX, MUL, Op
 from ocannl.ir.precision import Precision, float32, int32
-from ocannl.ir.text import print_proc
+from ocannl.ir.printer import print_proc
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lower.lower import lower
 from ocannl.opt.analysis.fusion_group import FusionGroup, group_of

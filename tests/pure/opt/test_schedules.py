@@ -14,7 +14,7 @@ import pytest
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import Proc
-from ocannl.ir.text import print_proc
+from ocannl.ir.printer import print_proc
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
 from ocannl.testing.claims import Claims

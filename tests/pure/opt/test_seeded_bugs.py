@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from ocannl.base.errors import VerifyError
+from ocannl.ir.affine import TRUE, Affine, Bound, Cond
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.index import TRUE, Affine, Bound, Cond
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import For, Load, Mode, Proc, Ref, When
 from ocannl.ir.names import Namer
@@ -31,7 +31,7 @@ from ocannl.opt.idioms import scatter_to_gather
 from ocannl.opt.memory import allocate, choose_layouts, pad_rows
 from ocannl.opt.parallel import insert_polls, parallelize
 from ocannl.opt.pipeline import optimize, passes
-from ocannl.opt.schedule.loop_generation import build_loops, hoist, scalar_loops, tile_region, tiled_loops
+from ocannl.opt.schedule.loop_generation import build_loops, cell_emission, scalar_loops, tile_region, tiled_loops
 from ocannl.opt.schedule.plan import model_plan
 from ocannl.testing.chains import Chain, chain
 from ocannl.testing.claims import Claims
@@ -293,7 +293,7 @@ def a_subexpression_is_hoisted_out_of_a_row_that_it_depends_on(patch: Patch) -> 
         dependences = f(self, expr)
         return None if dependences is None else (dependences[0][:-1], dependences[1])
 
-    wrap(patch, hoist._InvariantHoister, "invariant_in", invariant_in)
+    wrap(patch, cell_emission._InvariantHoister, "invariant_in", invariant_in)
 
 
 @bug(a_group_is_wrong)
@@ -302,7 +302,7 @@ def a_subexpression_is_hoisted_out_of_lanes(patch: Patch) -> None:
         dependences = f(self, expr)
         return None if dependences is None else (dependences[0], False)
 
-    wrap(patch, hoist._InvariantHoister, "invariant_in", invariant_in)
+    wrap(patch, cell_emission._InvariantHoister, "invariant_in", invariant_in)
 
 
 @bug(a_group_is_wrong)
@@ -340,12 +340,12 @@ def equalities_of_guards_are_lost(patch: Patch) -> None:
 
 @bug(a_group_is_wrong)
 def selects_take_the_first_branch(patch: Patch) -> None:
-    original = hoist._InvariantHoister._value
+    original = cell_emission._InvariantHoister._value
 
     def value(self: Any, expr: Any, *args: Any) -> Any:
         return value(self, expr.on_true, *args) if isinstance(expr, When) else original(self, expr, *args)
 
-    patch.setattr(hoist._InvariantHoister, "_value", value)
+    patch.setattr(cell_emission._InvariantHoister, "_value", value)
 
 
 @bug(a_group_is_wrong)
@@ -360,7 +360,7 @@ def a_hoisted_value_replaces_all_later_ones(patch: Patch) -> None:
             return next(iter(self._hoisted.values()))
         return f(self, *args)
 
-    wrap(patch, hoist._InvariantHoister, "_hoist", hoist_first)
+    wrap(patch, cell_emission._InvariantHoister, "_hoist", hoist_first)
 
 
 # ----------------------------------------------------------------------------------------------------- around the plans

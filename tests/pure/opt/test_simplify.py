@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ocannl.ir import precision as P
-from ocannl.ir.index import Affine, Cond, Sym, SymKind
+from ocannl.ir.affine import Affine, Cond, Sym, SymKind
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import (
     AccessMode,
@@ -32,7 +32,7 @@ from ocannl.ir.loops import (
 )
 from ocannl.ir.ops import ADD, AND, BY_NAME, MUL, OPS, Domain
 from ocannl.ir.precision import Precision, float32, int32, uint8
-from ocannl.ir.text import format_expr, print_proc
+from ocannl.ir.printer import format_expr, print_proc
 from ocannl.ir.tnode import Role, TNode
 from ocannl.opt.simplify.simplify import simplify, simplify_expr
 

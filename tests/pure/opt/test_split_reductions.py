@@ -6,7 +6,7 @@ import pytest
 import ocannl as oc
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
-from ocannl.ir.text import print_proc
+from ocannl.ir.printer import print_proc
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
 from ocannl.opt.pipeline import optimize

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ocannl.ir.affine import TRUE, Affine, Cond, Sym
 from ocannl.ir.capabilities import Caches, Capabilities
-from ocannl.ir.index import TRUE, Affine, Cond, Sym
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import (
     AccessMode,
@@ -35,7 +35,7 @@ from ocannl.ir.loops import (
 from ocannl.ir.names import Namer
 from ocannl.ir.ops import ADD, AND, BY_NAME, MAX, MUL, Op
 from ocannl.ir.precision import Precision, bfloat16, float32, float64, int32
-from ocannl.ir.text import print_proc
+from ocannl.ir.printer import print_proc
 from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.ir.walk import walk

@@ -12,12 +12,12 @@ import pytest
 from ocannl.backend import registry
 from ocannl.backend.cpu.device import CpuDevice
 from ocannl.base.errors import CompileError
+from ocannl.ir.affine import Affine, Sym, SymKind
 from ocannl.ir.assign import Apply, Assign, Number, Piece, Read, Seq
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.index import Affine, Sym, SymKind
 from ocannl.ir.ops import ADD, BY_NAME, MUL
 from ocannl.ir.precision import float32
-from ocannl.ir.text import print_proc
+from ocannl.ir.printer import print_proc
 from ocannl.ir.tnode import Role, TNode
 from ocannl.runtime import compile_cache
 from ocannl.runtime.context import Context

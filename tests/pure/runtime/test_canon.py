@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
+from ocannl.ir.affine import Affine, Cond, Sym
 from ocannl.ir.assign import Apply, Assign, Block, Convert, Index, Number, Origin, Piece, Read, Seq
 from ocannl.ir.canon import canonical
-from ocannl.ir.index import Affine, Cond, Sym
 from ocannl.ir.ops import ADD, MAX, MUL
 from ocannl.ir.precision import float16, float64
 from ocannl.ir.tnode import Placement, Role

@@ -54,8 +54,8 @@ def test_hit_returns_equal_program_and_decisions(build, fake, warm, keep_reasons
 
 def test_hit_uses_symbols_of_the_new_code(build, fake):
     def code():
+        from ocannl.ir.affine import Affine
         from ocannl.ir.assign import Assign, Piece, Read
-        from ocannl.ir.index import Affine
 
         x, y, n = build.node("x", 5, 3), build.result("y", 3), build.static("n", 0, 5)
         (i,) = build.over(3)
@@ -277,8 +277,8 @@ def test_an_ill_formed_program_is_not_compiled(build, fake, monkeypatch):
 
 
 def test_duplicate_symbol_names_raise(build, fake):
+    from ocannl.ir.affine import Affine
     from ocannl.ir.assign import Apply, Assign, Index, Piece
-    from ocannl.ir.index import Affine
     from ocannl.ir.ops import ADD
 
     y = build.result("y")

@@ -20,8 +20,8 @@ from ocannl.base.errors import (
     UninitializedError,
     UnknownBackend,
 )
+from ocannl.ir.affine import Affine
 from ocannl.ir.assign import Apply, Assign, Index, Piece, Read, Seq
-from ocannl.ir.index import Affine
 from ocannl.ir.ops import ADD
 from ocannl.ir.precision import float16, float32, int32
 from ocannl.ir.tnode import Placement, Role, TNode

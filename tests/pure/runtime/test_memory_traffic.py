@@ -5,8 +5,8 @@ import pytest
 
 import ocannl as oc
 from ocannl import train
-from ocannl.codegen.nests import nests
-from ocannl.ir.index import SymKind
+from ocannl.codegen.outlining import outline_nests
+from ocannl.ir.affine import SymKind
 from ocannl.ir.loops import Apply, Cast, For, If, Let, Load, Local, Store, Update, When
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lower.lower import lower
@@ -104,6 +104,6 @@ def test_bytes_of_accessed_cells(name, stage):
     if stage != "lower":
         ctx = oc.Context("llvm")
         proc = ctx.compile(code)._program.rebuild()
-    for nest in nests(proc):
+    for nest in outline_nests(proc):
         enumeration = Enumeration(nest.body, {s: s.hi for s in proc.syms if s.kind is SymKind.STATIC})
         assert traffic(nest.body) == (enumeration.bytes(enumeration.read), enumeration.bytes(enumeration.written))

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ocannl.backend.cpu.device import CpuDevice
-from ocannl.runtime.arrays import Arrays
-from ocannl.runtime.pools import Slab, pack
+from ocannl.runtime.device_arrays import Arrays
+from ocannl.runtime.slabs import Slab, pack
 
 
 @given(st.lists(st.integers(0, 300)), st.sampled_from([1, 16, 64]))

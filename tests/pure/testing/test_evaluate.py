@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ocannl.ir import precision as P
+from ocannl.ir.affine import TRUE, Affine, Cond, Sym, SymKind
 from ocannl.ir.assign import Apply, Assign, Block, Convert, Index, Number, Piece, Read, Seq, Value
-from ocannl.ir.index import TRUE, Affine, Cond, Sym, SymKind
 from ocannl.ir.ops import ADD, BY_NAME, MUL, SUB, WHERE
 from ocannl.ir.precision import Precision
 from ocannl.ir.tnode import Role, TNode

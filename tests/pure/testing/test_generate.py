@@ -7,11 +7,11 @@ from random import Random
 
 import numpy as np
 
+from ocannl.ir.affine import SymKind
 from ocannl.ir.assign import Apply, Convert, Index, Number, Read, Seq, Value, assigns, nodes, reads
-from ocannl.ir.index import SymKind
 from ocannl.ir.ops import OPS, POW
 from ocannl.ir.precision import PRECISIONS, float32
-from ocannl.ir.text import print_comp
+from ocannl.ir.printer import print_comp
 from ocannl.ir.tnode import reset_ids
 from ocannl.testing.evaluate import evaluate
 from ocannl.testing.generate import Program, difference, generate

@@ -6,7 +6,7 @@ import pytest
 
 import ocannl as oc
 from ocannl import train
-from ocannl.ir.text import print_comp
+from ocannl.ir.printer import print_comp
 
 
 def stepped(make, steps, start=2.0):

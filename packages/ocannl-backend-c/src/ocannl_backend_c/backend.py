@@ -10,10 +10,10 @@ from ocannl.backend.cpu.native import NativeCode, Package, backend_version, vali
 from ocannl.codegen import signature
 from ocannl.ir.loops import Proc
 from ocannl_backend_c import toolchain
-from ocannl_backend_c.code import load_package
+from ocannl_backend_c.compiled_code import load_package
 from ocannl_backend_c.dialect import TYPES
-from ocannl_backend_c.direct import TEXT
 from ocannl_backend_c.emit import emit
+from ocannl_backend_c.vectorcall import TEXT
 
 
 def _capabilities() -> Capabilities:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ocannl.backend import CompileError
-from ocannl.codegen import Document, Nest, deduplicated, holds_gil, nests, pool_bufs, with_callees
+from ocannl.codegen import Document, Nest, deduplicated, holds_gil, outline_nests, pool_bufs, with_callees
 from ocannl.codegen.c_family.dialect import Prelude
 from ocannl.codegen.c_family.function import CLAIM, CONTROL, FRAME, function_head, print_nests, reserved
-from ocannl.ir.index import Sym
+from ocannl.ir.affine import Sym
 from ocannl.ir.loops import Buf, MemorySpace, Proc
 from ocannl.ir.names import Namer, identifier
-from ocannl.ir.text import print_proc
+from ocannl.ir.printer import print_proc
 from ocannl_backend_c.dialect import DIALECT, PROLOGUE
 
 ENTRY = "{type} {name}({params})"
@@ -41,7 +41,7 @@ def emit(procs: Sequence[Proc]) -> str:
 
 def _program(prelude: Prelude, proc: Proc, names: Namer, reserved_names: frozenset[str], doc: Document) -> None:
     DIALECT.write_comment(doc, print_proc(Proc(proc.name, proc.bufs, proc.syms, (), arena=proc.arena)))
-    top_level = nests(proc)
+    top_level = outline_nests(proc)
     functions: dict[Nest, str] = {}
     for number, equivalent_nests in enumerate(deduplicated(with_callees(top_level)), 1):
         functions |= dict.fromkeys(equivalent_nests, names(f"{proc.name}_{number}"))

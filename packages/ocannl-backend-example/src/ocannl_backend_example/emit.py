@@ -19,7 +19,7 @@ from ocannl.backend import Unsupported
 from ocannl.codegen import Document, pool_bufs, printable
 from ocannl.codegen.numbers import rounded
 from ocannl.ir import loops as ir
-from ocannl.ir.index import Affine, Bound, Cond, Sym
+from ocannl.ir.affine import Affine, Bound, Cond, Sym
 from ocannl.ir.names import Namer
 from ocannl.ir.precision import Precision
 

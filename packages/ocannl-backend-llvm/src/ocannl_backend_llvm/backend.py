@@ -11,7 +11,7 @@ from ocannl.backend.cpu.native import NativeCode, backend_version, import_lock, 
 from ocannl.codegen import signature
 from ocannl.ir.loops import Proc
 from ocannl_backend_llvm import jit
-from ocannl_backend_llvm.code import compile_package, restore_package
+from ocannl_backend_llvm.compiled_code import compile_package, restore_package
 from ocannl_backend_llvm.types import LLVM_TYPES
 
 

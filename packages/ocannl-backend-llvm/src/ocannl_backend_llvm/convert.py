@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ocannl.codegen.numbers import FORMATS, is_narrow, is_signed
 from ocannl.ir.precision import Family, Precision, bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, float64
-from ocannl_backend_llvm.build import Builder
+from ocannl_backend_llvm.builder import Builder
 from ocannl_backend_llvm.types import LLVM_TYPES, double
 
 SHORT_NAMES = {float16: "f16", float8_e5m2: "f8e5m2", float8_e4m3fn: "f8e4m3fn"}

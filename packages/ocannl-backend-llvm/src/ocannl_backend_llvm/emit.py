@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ocannl.backend import CompileError
-from ocannl.codegen import Document, Nest, deduplicated, holds_gil, nests, pool_bufs, with_callees
-from ocannl.ir.index import Sym
+from ocannl.codegen import Document, Nest, deduplicated, holds_gil, outline_nests, pool_bufs, with_callees
+from ocannl.ir.affine import Sym
 from ocannl.ir.loops import Buf, MemorySpace, Proc
 from ocannl.ir.names import identifier
-from ocannl.ir.text import print_proc
-from ocannl_backend_llvm.build import Builder, Instructions, Module
-from ocannl_backend_llvm.control import ACQUIRE, PARALLEL_FOR, PARALLEL_FOR_TEXT, RELEASE, address, element
+from ocannl.ir.printer import print_proc
+from ocannl_backend_llvm.builder import Builder, Instructions, Module
+from ocannl_backend_llvm.control_block import ACQUIRE, PARALLEL_FOR, PARALLEL_FOR_TEXT, RELEASE, address, element
 from ocannl_backend_llvm.function import FunctionEmitter, comment, declare
 from ocannl_backend_llvm.jit import symbol
 
@@ -31,7 +31,7 @@ def emit(procs: Sequence[Proc], instructions: Instructions, lines: int = MODULE_
     module = Module(instructions)
     for proc in procs:
         module.add(_heading(proc))
-        top_level = nests(proc)
+        top_level = outline_nests(proc)
         names: dict[Nest, str] = {}
         for number, equivalent_nests in enumerate(deduplicated(with_callees(top_level)), 1):
             if module.lines > lines:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ocannl.codegen.formula import RELATIONS, Formula, Operand, Step, expand_scale
+from ocannl.codegen.formula_ir import RELATIONS, Formula, Operand, Step, expand_scale
 from ocannl.ir.ops import BY_NAME
-from ocannl_backend_llvm.arith import apply, compare
-from ocannl_backend_llvm.build import Builder
+from ocannl_backend_llvm.arithmetic import apply, compare
+from ocannl_backend_llvm.builder import Builder
 from ocannl_backend_llvm.convert import convert
 from ocannl_backend_llvm.types import LLVM_TYPES, constant
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from ocannl.backend import CompileError
 from ocannl.codegen import Document, Nest, ParallelLoop, printable
-from ocannl.ir.index import Affine, Bound, Cond, Sym
+from ocannl.ir.affine import Affine, Bound, Cond, Sym
 from ocannl.ir.loops import (
     BindIndex,
     Body,
@@ -40,10 +40,10 @@ from ocannl.ir.loops import (
     Update,
 )
 from ocannl.ir.names import Namer, identifier
-from ocannl.ir.stack import MAX_LOCAL_BYTES
-from ocannl.ir.text import print_proc
-from ocannl_backend_llvm.build import FULL_WIDTH_VECTORS, Builder, Module
-from ocannl_backend_llvm.control import DEAF, POLL, POLL_TEXT, READ_CLOCK, READ_CLOCK_TEXT, element
+from ocannl.ir.printer import print_proc
+from ocannl.ir.stack_size import MAX_LOCAL_BYTES
+from ocannl_backend_llvm.builder import FULL_WIDTH_VECTORS, Builder, Module
+from ocannl_backend_llvm.control_block import DEAF, POLL, POLL_TEXT, READ_CLOCK, READ_CLOCK_TEXT, element
 from ocannl_backend_llvm.indices import Indices
 from ocannl_backend_llvm.scalar import ScalarCode
 from ocannl_backend_llvm.transpose import RegisterTile

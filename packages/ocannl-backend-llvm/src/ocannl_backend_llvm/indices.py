@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ocannl.codegen import Document
-from ocannl.ir.index import Affine, Bound, Cond, Sym
+from ocannl.ir.affine import Affine, Bound, Cond, Sym
 from ocannl.ir.loops import Ref
-from ocannl_backend_llvm.build import Builder
+from ocannl_backend_llvm.builder import Builder
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from llvmlite.binding import ffi
 
 from ocannl.backend import CompileError
 from ocannl.ir.names import identifier
-from ocannl_backend_llvm.build import Instructions
+from ocannl_backend_llvm.builder import Instructions
 
 CODEGEN_LEVEL = 2
 VECTOR_REGISTERS = {"+avx512f": (64, 32), "+avx": (32, 16), "+neon": (16, 32)}

@@ -5,14 +5,14 @@ from __future__ import annotations
 from ocannl.codegen import Document
 from ocannl.codegen.formulas import FORMULAS
 from ocannl.codegen.numbers import rounded
-from ocannl.ir.index import Cond
+from ocannl.ir.affine import Cond
 from ocannl.ir.loops import Apply, Buf, Cast, Const, Expr, IndexValue, Load, MemorySpace, Ref, Store, Update, Var, When
 from ocannl.ir.names import identifier
 from ocannl.ir.ops import ADD, MUL, NEG, Op
 from ocannl.ir.precision import Precision, float32, int64
 from ocannl.ir.walk import walk
-from ocannl_backend_llvm.arith import apply, compare, power
-from ocannl_backend_llvm.build import Builder
+from ocannl_backend_llvm.arithmetic import apply, compare, power
+from ocannl_backend_llvm.builder import Builder
 from ocannl_backend_llvm.convert import convert, is_true, narrow, widen
 from ocannl_backend_llvm.formulas import emit_formula
 from ocannl_backend_llvm.indices import Indices

@@ -21,7 +21,7 @@ from functools import cache
 
 from ocannl.backend.cpu.device import cores
 from ocannl.backend.cpu.thread_pool import ThreadPoolCode
-from ocannl_backend_llvm import jit, objects
+from ocannl_backend_llvm import jit, object_files
 
 SPINS = 4000  # polls of a waiting thread before it sleeps, about 0.1 ms
 
@@ -41,7 +41,7 @@ PAUSE = {"x86_64": "llvm.x86.sse2.pause()", "aarch64": "llvm.aarch64.hint(i32 1)
 def thread_pool_code() -> ThreadPoolCode:
     target = jit.host()
     names = ("start", "share", "work", "stop")
-    library = jit.load([objects.compile_text(text(target.triple), target)], [f"ocannl-team.{n}" for n in names])
+    library = jit.load([object_files.compile_text(text(target.triple), target)], [f"ocannl-team.{n}" for n in names])
     start, share, work, stop = (library.address(f"ocannl-team.{name}") for name in names)
     return ThreadPoolCode(start=start, share=share, work=work, stop=stop, holds=library)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ocannl.codegen import Document
 from ocannl.ir.threefry import PARITY, Inject, Mix, steps
 from ocannl.ir.threefry import ROUNDS as ROUND_COUNTS
-from ocannl_backend_llvm.build import Builder
+from ocannl_backend_llvm.builder import Builder
 
 WORD = "i32"
 ROUNDS = {f"threefry4x32_{rounds}": rounds for rounds in ROUND_COUNTS}

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from copy import copy
 
 from ocannl.codegen import Document
-from ocannl.codegen.transpose import TransposedAccess, next_power_of_two, transpose_network
+from ocannl.codegen.register_transpose import TransposedAccess, next_power_of_two, transpose_network
 from ocannl.ir.accesses import alias_class
 from ocannl.ir.loops import For, Let, Load, MemorySpace, Ref, Stmt, Store, Update
 from ocannl.ir.names import identifier
-from ocannl_backend_llvm.build import FULL_WIDTH_VECTORS, MANGLED_TYPES, Builder, Module
+from ocannl_backend_llvm.builder import FULL_WIDTH_VECTORS, MANGLED_TYPES, Builder, Module
 from ocannl_backend_llvm.scalar import ScalarCode
 from ocannl_backend_llvm.types import LLVM_TYPES
 from ocannl_backend_llvm.vector import VectorBuilder, VectorCode

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ocannl.codegen import Document
-from ocannl.codegen.varying import Varying
-from ocannl.ir.index import Affine, Cond
+from ocannl.codegen.uniformity import Varying
+from ocannl.ir.affine import Affine, Cond
 from ocannl.ir.loops import Body, Comment, Expr, For, IndexValue, Let, Load, Ref, Store, Update, Var
 from ocannl.ir.names import identifier
 from ocannl.ir.precision import Precision, int64
-from ocannl_backend_llvm.arith import apply
-from ocannl_backend_llvm.build import MANGLED_TYPES, Builder
+from ocannl_backend_llvm.arithmetic import apply
+from ocannl_backend_llvm.builder import MANGLED_TYPES, Builder
 from ocannl_backend_llvm.convert import convert
 from ocannl_backend_llvm.scalar import ScalarCode
 from ocannl_backend_llvm.types import LLVM_TYPES

@@ -14,8 +14,8 @@ from ocannl.backend import Capabilities, Code, Device, Entry, Location, Queue
 from ocannl.backend.cpu.native import validate
 from ocannl.base.config import ONLINE_SOFTMAX, PRODUCTS
 from ocannl.ir.loops import Proc
-from ocannl_backend_triton.machine import Machine
-from ocannl_backend_triton.package import Package
+from ocannl_backend_triton.execution_target import Machine
+from ocannl_backend_triton.serialization import Package
 from ocannl_backend_triton.shrink_to_shared_memory import compile_to_fit, launch_configs
 from ocannl_backend_triton.source import generate_module
 from ocannl_backend_triton.types import TRITON_TYPES

@@ -13,12 +13,12 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from ocannl.ir.index import Affine, Sym
+from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.loops import Body, Buf, For, Load, Local, Store, Update
 from ocannl.ir.walk import walk
 from ocannl_backend_triton.launch_config import DEFAULT_CONFIG, LaunchConfig
+from ocannl_backend_triton.loop_analysis import UnitStrideWeights, blockable_loops, parallel_loops
 from ocannl_backend_triton.matrix_products import MAX_INNER_BLOCK, MAX_ROW_TILE, MatrixProduct, match_products
-from ocannl_backend_triton.nests import UnitStrideWeights, blockable_loops, parallel_loops
 from ocannl_backend_triton.owner_computes_scatter import OwnedRows, partition_rows
 
 MAX_ROW_BLOCK = 8192  # of a contiguous row that is reduced

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
-from ocannl.ir.index import Affine, Sym
+from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.loops import Body, Buf, For, If, IndexValue, Load, Local, Ref, Store, Update, When, is_full, loop
 from ocannl.ir.walk import Node, rewrite_body, walk
-from ocannl_backend_triton.nests import parallel_loops
+from ocannl_backend_triton.loop_analysis import parallel_loops
 
 
 def collapse_loops(body: Body) -> tuple[Body, dict[Buf, Buf]]:

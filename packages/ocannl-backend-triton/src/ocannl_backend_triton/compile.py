@@ -25,9 +25,9 @@ from triton.compiler import ASTSource
 from ocannl.backend import CompileError
 from ocannl.backend.cpu.device import cores
 from ocannl_backend_triton.deduplicate import canonical_texts, specialization
-from ocannl_backend_triton.kernel import Kernel, Module
-from ocannl_backend_triton.load_module import load_module
-from ocannl_backend_triton.package import Binary
+from ocannl_backend_triton.exec_source import load_module
+from ocannl_backend_triton.kernels import Kernel, Module
+from ocannl_backend_triton.serialization import Binary
 from ocannl_backend_triton.target import Target
 
 WARP_THREADS = 32

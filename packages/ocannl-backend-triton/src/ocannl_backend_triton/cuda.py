@@ -9,8 +9,8 @@ from ocannl_backend_triton.compile import compile_kernels
 from ocannl_backend_triton.cuda_graph import GraphLaunch
 from ocannl_backend_triton.device import CudaDevice, devices
 from ocannl_backend_triton.driver import Driver
-from ocannl_backend_triton.kernel import Module
-from ocannl_backend_triton.package import Binaries, Package
+from ocannl_backend_triton.kernels import Module
+from ocannl_backend_triton.serialization import Binaries, Package
 from ocannl_backend_triton.streams import StreamQueue, ThreadedStreamQueue
 from ocannl_backend_triton.target import Target
 

@@ -19,8 +19,8 @@ from ocannl.backend.cpu.native import refuse_overlap
 from ocannl.codegen.abi import Region
 from ocannl_backend_triton.device import CudaDevice, ScratchMemory
 from ocannl_backend_triton.driver import FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES, KernelNode
-from ocannl_backend_triton.kernel import SCRATCH_REGION, STATICS_REGION, Module
-from ocannl_backend_triton.package import Binary
+from ocannl_backend_triton.kernels import SCRATCH_REGION, STATICS_REGION, Module
+from ocannl_backend_triton.serialization import Binary
 from ocannl_backend_triton.streams import StreamQueue, ThreadedStreamQueue
 
 DEFAULT_SHARED_BYTES = 48 * 1024  # per block, without a larger limit set on the function

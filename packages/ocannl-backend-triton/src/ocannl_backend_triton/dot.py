@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ocannl.codegen.numbers import is_narrow
-from ocannl.ir.index import Cond, Sym
+from ocannl.ir.affine import Cond, Sym
 from ocannl.ir.loops import Cast, Expr, Load, Update
 from ocannl.ir.precision import bfloat16
 from ocannl_backend_triton.block_layout import Axis

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from ocannl.backend import Unsupported
 from ocannl.codegen import printable
-from ocannl.ir.index import Affine, Cond, Sym
+from ocannl.ir.affine import Affine, Cond, Sym
 from ocannl.ir.loops import (
     Apply,
     BindIndex,
@@ -42,10 +42,10 @@ from ocannl.ir.names import Namer
 from ocannl.ir.ops import Op
 from ocannl.ir.walk import walk
 from ocannl_backend_triton import dot, owner_computes_scatter
+from ocannl_backend_triton.addressing import Memory, Register
 from ocannl_backend_triton.barriers import Hazards
 from ocannl_backend_triton.block_layout import Axis, BlockLayout
-from ocannl_backend_triton.memory import Memory, Register
-from ocannl_backend_triton.nests import bound_quotients, is_uniform_in_block
+from ocannl_backend_triton.loop_analysis import bound_quotients, is_uniform_in_block
 from ocannl_backend_triton.scope import Guard, IndexText, Scope
 from ocannl_backend_triton.values import Operations, Value, neutral_element
 

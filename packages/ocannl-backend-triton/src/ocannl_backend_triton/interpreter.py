@@ -24,9 +24,9 @@ from triton.runtime.interpreter import InterpretedFunction, TensorHandle
 from ocannl.backend import CompileError, Entry, Location, Queue
 from ocannl.backend.cpu.device import CpuDevice, devices
 from ocannl.backend.cpu.queue import CpuQueue
-from ocannl_backend_triton.kernel import SCRATCH_REGION, STATICS_REGION, Argument, Module
-from ocannl_backend_triton.load_module import load_module
-from ocannl_backend_triton.package import Binaries, Package
+from ocannl_backend_triton.exec_source import load_module
+from ocannl_backend_triton.kernels import SCRATCH_REGION, STATICS_REGION, Argument, Module
+from ocannl_backend_triton.serialization import Binaries, Package
 
 Array = np.ndarray[Any, Any]
 _lock = threading.RLock()  # the interpreter's state is global

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ocannl.codegen.numbers import is_narrow
-from ocannl.ir.index import Cond, Sym
+from ocannl.ir.affine import Cond, Sym
 from ocannl.ir.loops import (
     Apply,
     Body,
@@ -36,7 +36,7 @@ from ocannl.ir.ops import ADD, BY_NAME
 from ocannl.ir.precision import bfloat16, float32
 from ocannl.ir.walk import walk
 from ocannl_backend_triton.float8 import FORMATS8
-from ocannl_backend_triton.nests import bound_quotients, is_uniform_in_block
+from ocannl_backend_triton.loop_analysis import bound_quotients, is_uniform_in_block
 
 MUL = BY_NAME["mul"]
 MAX_ROW_TILE = 64  # rows per program where the columns are a loop inside the program

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ocannl.ir.accesses import has_no_loop_carried_dependence, memory_accesses
-from ocannl.ir.index import Sym
+from ocannl.ir.affine import Sym
 from ocannl.ir.loops import BindIndex, Body, Comment, For, If, Poll, Var, is_full
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import int32

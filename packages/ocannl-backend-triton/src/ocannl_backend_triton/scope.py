@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ocannl.codegen import Document
-from ocannl.ir.index import Affine, Bound, Cond, Sym, SymKind
+from ocannl.ir.affine import Affine, Bound, Cond, Sym, SymKind
 from ocannl.ir.names import Namer
 from ocannl_backend_triton.types import triton_type
 from ocannl_backend_triton.values import NO_AXES, Axes, Value, strip_parentheses

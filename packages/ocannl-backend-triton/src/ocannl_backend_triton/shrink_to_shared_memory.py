@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from ocannl.backend import CompileError
 from ocannl.base.config import PRODUCTS
 from ocannl.ir.loops import Proc
-from ocannl_backend_triton.kernel import Kernel, Module
+from ocannl_backend_triton.execution_target import Machine
+from ocannl_backend_triton.kernels import Kernel, Module
 from ocannl_backend_triton.launch_config import DEFAULT_CONFIG, LaunchConfig
-from ocannl_backend_triton.machine import Machine
-from ocannl_backend_triton.package import Binaries, Binary
+from ocannl_backend_triton.serialization import Binaries, Binary
 from ocannl_backend_triton.source import generate_module
 from ocannl_backend_triton.target import Target
 

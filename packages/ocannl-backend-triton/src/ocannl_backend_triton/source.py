@@ -14,8 +14,8 @@ import keyword
 import re
 from collections.abc import Mapping, Sequence
 
-from ocannl.codegen import Document, Nest, nests, pool_bufs, printable
-from ocannl.ir.index import Sym
+from ocannl.codegen import Document, Nest, outline_nests, pool_bufs, printable
+from ocannl.ir.affine import Sym
 from ocannl.ir.loops import Body, Buf, Load, Local, MemorySpace, Proc, Store, Update
 from ocannl.ir.names import Namer
 from ocannl.ir.walk import walk
@@ -23,9 +23,9 @@ from ocannl_backend_triton.barriers import Hazards
 from ocannl_backend_triton.block_layout import choose_layout
 from ocannl_backend_triton.collapse import collapse_loops
 from ocannl_backend_triton.emit import Emitter
-from ocannl_backend_triton.kernel import SCRATCH_REGION, STATICS_REGION, Argument, Kernel, Module
+from ocannl_backend_triton.kernels import SCRATCH_REGION, STATICS_REGION, Argument, Kernel, Module
 from ocannl_backend_triton.launch_config import DEFAULT_CONFIG, LaunchConfig
-from ocannl_backend_triton.nests import hoist_parallel_loops, parallel_loops, written_bufs
+from ocannl_backend_triton.loop_analysis import hoist_parallel_loops, parallel_loops, written_bufs
 from ocannl_backend_triton.types import triton_type
 from ocannl_backend_triton.values import Operations
 
@@ -58,7 +58,7 @@ class _ModuleBuilder:
         self.scratch_bytes = 0
 
     def module(self) -> Module:
-        for nest_index, nest in enumerate(nests(self.proc)):
+        for nest_index, nest in enumerate(outline_nests(self.proc)):
             self.add(nest_index, nest)
         regions = [(buf.name, buf.nbytes) for buf in self.pools]
         if self.proc.arena:

@@ -17,7 +17,7 @@ from ocannl.codegen.numbers import bits, is_narrow, is_signed, limits, pattern, 
 from ocannl.ir import threefry
 from ocannl.ir.ops import Op
 from ocannl.ir.precision import Family, Precision, bool_, float32, int32, uint32
-from ocannl.ir.text import short_name
+from ocannl.ir.printer import short_name
 from ocannl_backend_triton.float8 import FORMATS8, narrowing_body, widening_body
 from ocannl_backend_triton.types import triton_type
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib as _difflib
 from typing import Any as _Any
 
-from ocannl.lang.declare import packages as _packages
+from ocannl.lang.declare import installed_operations as _packages
 
 
 def __getattr__(name: str) -> _Any:

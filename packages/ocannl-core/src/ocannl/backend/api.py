@@ -14,8 +14,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from ocannl.ir.affine import Sym
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.index import Sym
 from ocannl.ir.loops import Proc
 
 API_VERSION = 1
@@ -212,7 +212,7 @@ class Tunable(Protocol):
 
     def compile_variants(self, procs: Sequence[Proc], variants: Sequence[Sequence[int]]) -> Code:
         """Like `Backend.compile`, with a variant for each nest of each program (as partitioned by
-        `ocannl.codegen.nests`); nests beyond the end of a list use the default."""
+        `ocannl.codegen.outlining`); nests beyond the end of a list use the default."""
         ...
 
 

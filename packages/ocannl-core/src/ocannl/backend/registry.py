@@ -17,10 +17,10 @@ from typing import NoReturn
 
 import pluggy
 
-from ocannl.backend import plugin_check
+from ocannl.backend import plugin_isolation
 from ocannl.backend.api import API_VERSION, Backend, BackendInfo
+from ocannl.backend.discovery import CORE, Candidate, core_version, discover
 from ocannl.backend.hooks import BackendHooks
-from ocannl.backend.installed import CORE, Candidate, core_version, discover
 from ocannl.base.config import BACKEND
 from ocannl.base.errors import (
     BackendApiMismatch,
@@ -156,7 +156,7 @@ def _row(candidate: Candidate, candidates: tuple[Candidate, ...], unsafe: Mappin
 def _unsafe_candidates(candidates_by_name: Mapping[str, tuple[Candidate, ...]]) -> dict[Candidate, str]:
     """Checks the plugins with a unique name; returns those that crash or hang, with the reason."""
     unique = [candidates[0] for candidates in candidates_by_name.values() if len(candidates) == 1]
-    return plugin_check.unsafe_plugins(candidate for candidate in unique if not candidate.is_builtin)
+    return plugin_isolation.unsafe_plugins(candidate for candidate in unique if not candidate.is_builtin)
 
 
 def unique_candidate(candidates: tuple[Candidate, ...], candidate: Candidate) -> Candidate:

@@ -6,7 +6,7 @@ code.
     ocannl.runtime.compile        INFO   compiled routines, with the time of each stage
     ocannl.runtime.compile_cache  DEBUG  cache hits, and the reasons for misses
     ocannl.runtime.context        DEBUG  bindings of routines to memory
-    ocannl.runtime.arrays         DEBUG  copies between host and device; `runtime.transfer`: between contexts
+    ocannl.runtime.device_arrays         DEBUG  copies between host and device; `runtime.transfer`: between contexts
     ocannl.trace                  DEBUG  every cell written by a call, with the setting `trace`
 """
 

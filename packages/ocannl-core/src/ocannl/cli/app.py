@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from ocannl.backend.installed import core_version
+from ocannl.backend.discovery import core_version
 from ocannl.base import log
 from ocannl.base.errors import OcannlError
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ocannl.backend.installed import discover
+from ocannl.backend.discovery import discover
 from ocannl.backend.registry import unique_candidate
 from ocannl.backend.sandbox import Outcome, run_isolated
 from ocannl.base.errors import DuplicateBackend, UnknownBackend

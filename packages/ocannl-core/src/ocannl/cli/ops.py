@@ -10,8 +10,8 @@ import typer
 from ocannl.base.errors import PluginError
 from ocannl.cli.table import show
 from ocannl.lang.declare.catalogue import OperationRow, catalogue, installed_rows, operands
-from ocannl.lang.declare.generators import generator
-from ocannl.lang.declare.text import parameters, unqualified
+from ocannl.lang.declare.signature_text import parameters, unqualified
+from ocannl.lang.declare.text_generators import generator
 
 
 def register(app: typer.Typer) -> None:

@@ -16,8 +16,8 @@ from ocannl.backend.registry import open_backend
 from ocannl.base.config import settings
 from ocannl.base.errors import BackendUnavailable, OcannlError
 from ocannl.base.plugins import exception_summary
+from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.assign import Apply, Assign, Number, Piece, Read, Seq, Value
-from ocannl.ir.index import Affine, Sym
 from ocannl.ir.ops import ADD, ID, MUL, OPS, Domain, Op
 from ocannl.ir.precision import PRECISIONS, Family, Precision, float32, uint32
 from ocannl.ir.tnode import Role, TNode

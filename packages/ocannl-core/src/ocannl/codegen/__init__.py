@@ -2,8 +2,8 @@
 
 from ocannl.codegen.abi import Region, Signature, holds_gil, pool_bufs, signature
 from ocannl.codegen.deduplicate import deduplicated
-from ocannl.codegen.document import Document, printable
-from ocannl.codegen.nests import Nest, ParallelLoop, nests, with_callees
+from ocannl.codegen.outlining import Nest, ParallelLoop, outline_nests, with_callees
+from ocannl.codegen.text_sections import Document, printable
 
 __all__ = [
     "ParallelLoop",
@@ -13,7 +13,7 @@ __all__ = [
     "Signature",
     "holds_gil",
     "deduplicated",
-    "nests",
+    "outline_nests",
     "pool_bufs",
     "printable",
     "signature",

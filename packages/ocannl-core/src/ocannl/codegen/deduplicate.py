@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ocannl.codegen.nests import Nest
-from ocannl.ir.index import Affine, Bound, Cond, Sym
+from ocannl.codegen.outlining import Nest
+from ocannl.ir.affine import Affine, Bound, Cond, Sym
 from ocannl.ir.loops import (
     Apply,
     BindIndex,

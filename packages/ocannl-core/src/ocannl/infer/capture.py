@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ocannl.infer.cell_count import CellCount
 from ocannl.infer.explain import refuse
 from ocannl.infer.mismatch import Mismatch, rows_differ
-from ocannl.infer.relation import Relation
+from ocannl.infer.operation_node import Relation
 from ocannl.infer.size_equations import Product, attach
 from ocannl.infer.solve import propagate
 from ocannl.infer.spec import print_row_var

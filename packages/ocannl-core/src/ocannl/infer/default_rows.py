@@ -8,7 +8,7 @@ from ocannl.infer.broadcast import Order
 from ocannl.infer.broadcast_results import BroadcastRow, distinct_rows
 from ocannl.infer.cell_count import CellCount
 from ocannl.infer.defaults import Default, OwnerRow, RowDefault, Undecided, refuse_unconstrained, refuse_unsized
-from ocannl.infer.growth import Growth, above, below, undecided_equals
+from ocannl.infer.leaf_growth import Growth, above, below, undecided_equals
 from ocannl.infer.spec import KINDS
 from ocannl.infer.terms import EMPTY, MAX_AXES, Dim, Evidence, Row, RowVar, find, fresh, resolve
 from ocannl.infer.unify import Equal

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ocannl.infer.mismatch import Mismatch
-from ocannl.infer.relation import Relation
+from ocannl.infer.operation_node import Relation
 from ocannl.infer.spec import KINDS
 from ocannl.infer.terms import Cause, Owner, resolve
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from ocannl.base.errors import ShapeError
 from ocannl.infer.mismatch import Mismatch
-from ocannl.infer.relation import Relation
+from ocannl.infer.operation_node import Relation
 from ocannl.infer.size_provenance import (
     equation_of,
     formula,

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from ocannl.infer.parse import parse
 from ocannl.infer.spec import Fixed, RowSpec, ShapeSpec, Spec, ellipsis_var
-from ocannl.infer.unsized import unsized_names
-from ocannl.ir.index import Sym
+from ocannl.infer.unsized_names import unsized_names
+from ocannl.ir.affine import Sym
 
 Stretch = tuple[bool, bool, bool]
 EQUAL: Stretch = (False, False, False)

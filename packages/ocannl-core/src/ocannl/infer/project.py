@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
+from ocannl.infer.constraint_generation import emit
 from ocannl.infer.defaults import Undecided
-from ocannl.infer.generate import emit
 from ocannl.infer.logic import Logic
-from ocannl.infer.relation import Relation
+from ocannl.infer.operation_node import Relation
 from ocannl.infer.solve import decide
 from ocannl.infer.spec import (
     AxisSpec,
@@ -32,7 +32,7 @@ from ocannl.infer.spec import (
 from ocannl.infer.terms import Dim, Extents, Owner, Row, Sizes, find, sizes_of
 from ocannl.infer.trail import Trail
 from ocannl.infer.transaction import finish_all, transaction
-from ocannl.ir.index import Affine, Sym
+from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.projections import Indices, Projection, Projections
 
 RowAxis = tuple[str, int]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ocannl.infer.relation import Relation
+from ocannl.infer.operation_node import Relation
 from ocannl.infer.spec import KINDS, RowSpec
 from ocannl.infer.terms import Cause, Owner, resolve
 

@@ -10,13 +10,13 @@ from weakref import ref
 
 from ocannl.infer.capture import Capture
 from ocannl.infer.cell_count import CellCount
+from ocannl.infer.constraint_generation import emit
 from ocannl.infer.defaults import Undecided
 from ocannl.infer.explain import refuse
-from ocannl.infer.generate import emit
 from ocannl.infer.logic import Logic
 from ocannl.infer.mismatch import Mismatch
+from ocannl.infer.operation_node import Relation
 from ocannl.infer.project import project
-from ocannl.infer.relation import Relation
 from ocannl.infer.size_provenance import Reasons
 from ocannl.infer.solve import decide, propagate
 from ocannl.infer.spec import KINDS, Kind
@@ -39,7 +39,7 @@ from ocannl.infer.terms import (
 from ocannl.infer.trail import Trail
 from ocannl.infer.transaction import MAX_CELLS, check_cells, finish_all, named_rows, transaction
 from ocannl.infer.unify import equate
-from ocannl.infer.unsized import missing_size, result_names
+from ocannl.infer.unsized_names import missing_size, result_names
 
 AxisLike = int | tuple[str, int]
 

@@ -11,8 +11,8 @@ import html
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ocannl.infer.cell_count import CellCount
+from ocannl.infer.operation_node import Relation
 from ocannl.infer.rank_provenance import operations, rank_origin
-from ocannl.infer.relation import Relation
 from ocannl.infer.size_equations import Product, Strided, Sum
 from ocannl.infer.spec import KINDS, Kind, Padding
 from ocannl.infer.terms import Dim, Evidence, Owner, Provenance, find, resolve

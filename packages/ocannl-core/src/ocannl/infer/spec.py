@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal, assert_never
 
-from ocannl.ir.index import Sym
+from ocannl.ir.affine import Sym
 
 Kind = Literal["batch", "input", "output"]
 KINDS: tuple[Kind, ...] = ("batch", "input", "output")  # as written

@@ -13,7 +13,7 @@ from ocannl.infer.defaults import Undecided
 from ocannl.infer.divergence import divergence
 from ocannl.infer.explain import explain
 from ocannl.infer.mismatch import Mismatch
-from ocannl.infer.relation import Relation
+from ocannl.infer.operation_node import Relation
 from ocannl.infer.solve import decide
 from ocannl.infer.terms import EMPTY, Cause, Owner, Row, find, resolve
 from ocannl.infer.trail import Trail

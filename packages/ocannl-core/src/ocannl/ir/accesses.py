@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ocannl.ir.index import Affine, Sym, SymKind
+from ocannl.ir.affine import Affine, Sym, SymKind
 from ocannl.ir.loops import AccessMode, Body, Buf, Expr, For, Load, Local, MemorySpace, ReadClock, Ref, Store, Update
 from ocannl.ir.ops import Op
 from ocannl.ir.walk import walk

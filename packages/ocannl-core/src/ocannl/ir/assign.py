@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ocannl.ir.index import TRUE, Affine, Cond, Sym
+from ocannl.ir.affine import TRUE, Affine, Cond, Sym
 from ocannl.ir.ops import Op
 from ocannl.ir.precision import Precision
 from ocannl.ir.tnode import TNode

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii as quoted
 
+from ocannl.ir.affine import Affine, Cond, Sym, SymKind
 from ocannl.ir.assign import Apply, Assign, Block, Comp, Convert, Index, Number, Piece, Read, Seq, Value
-from ocannl.ir.index import Affine, Cond, Sym, SymKind
 from ocannl.ir.tnode import TNode
 
 

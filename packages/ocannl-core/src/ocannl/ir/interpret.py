@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ocannl.ir.index import Affine, Bound, Cond, Sym
+from ocannl.ir.affine import Affine, Bound, Cond, Sym
 from ocannl.ir.loops import (
     AccessMode,
     Apply,
@@ -44,7 +44,7 @@ from ocannl.ir.loops import (
     When,
 )
 from ocannl.ir.precision import Precision
-from ocannl.ir.text import format_ref
+from ocannl.ir.printer import format_ref
 from ocannl.ir.tnode import TNode
 
 Array = np.ndarray[Any, Any]

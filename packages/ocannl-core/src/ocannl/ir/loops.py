@@ -29,8 +29,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
 
+from ocannl.ir.affine import Affine, Bound, Cond, Sym
 from ocannl.ir.assign import NOWHERE, Origin
-from ocannl.ir.index import Affine, Bound, Cond, Sym
 from ocannl.ir.ops import Op
 from ocannl.ir.precision import Precision
 from ocannl.ir.tnode import Placement, TNode

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import gcd, prod
 
-from ocannl.ir.index import Affine, Sym
+from ocannl.ir.affine import Affine, Sym
 
 Indices = tuple[Affine, ...]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from math import gcd
 
-from ocannl.ir.index import Affine, Bound, Cond, Sym
+from ocannl.ir.affine import Affine, Bound, Cond, Sym
 
 FAR = 2**62  # farther than any index
 LIMIT = 500  # inequalities at any time; beyond, give up

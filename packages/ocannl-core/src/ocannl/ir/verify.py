@@ -16,7 +16,7 @@ from typing import Literal, get_args
 
 from ocannl.base.errors import VerifyError
 from ocannl.ir.accesses import has_no_loop_carried_dependence, is_aligned, memory_accesses
-from ocannl.ir.index import Affine, Bound, Cond, Sym
+from ocannl.ir.affine import Affine, Bound, Cond, Sym
 from ocannl.ir.loops import (
     AccessMode,
     Apply,
@@ -48,8 +48,8 @@ from ocannl.ir.loops import (
 )
 from ocannl.ir.ops import Domain
 from ocannl.ir.precision import Family, Precision, int64
+from ocannl.ir.printer import format_expr, format_ref, format_stmt
 from ocannl.ir.prove import Region, cond_facts, negated_facts
-from ocannl.ir.text import format_expr, format_ref, format_stmt
 from ocannl.ir.tnode import Placement
 from ocannl.ir.walk import walk
 

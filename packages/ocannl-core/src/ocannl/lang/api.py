@@ -3,7 +3,6 @@
 from ocannl.base.errors import CodeError
 from ocannl.ir.tnode import Placement
 from ocannl.lang.blocks import Block, op
-from ocannl.lang.checker import infer, shape_of
 from ocannl.lang.core import graph
 from ocannl.lang.core.captured_sizes import Dim
 from ocannl.lang.core.context_vars import no_grad
@@ -19,6 +18,7 @@ from ocannl.lang.ops.initializers import arange, full, init, kaiming, xavier
 from ocannl.lang.record.assignments import assign
 from ocannl.lang.record.code import Code, seq
 from ocannl.lang.record.recorder import cd, comment
+from ocannl.lang.shape_check import infer, shape_of
 
 
 def forward(*tensors: Tensor) -> Code:

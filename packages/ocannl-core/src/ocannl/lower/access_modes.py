@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ocannl.base.errors import CodeError
+from ocannl.ir.affine import Affine, Sym, SymKind
 from ocannl.ir.assign import Apply, Comp, Convert, Index, Number, Read, Value, assigns
-from ocannl.ir.index import Affine, Sym, SymKind
 from ocannl.ir.loops import AccessMode
 from ocannl.ir.names import identifier
 from ocannl.ir.tnode import Role, TNode

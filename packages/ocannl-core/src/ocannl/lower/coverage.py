@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import combinations
 from math import prod
 
+from ocannl.ir.affine import Affine, Sym, SymKind
 from ocannl.ir.assign import Assign, Piece
-from ocannl.ir.index import Affine, Sym, SymKind
 from ocannl.ir.projections import is_injective as indices_are_injective
 
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 
 from ocannl.base.errors import CodeError
 from ocannl.ir import assign as comp
+from ocannl.ir.affine import TRUE, Affine, Cond, Sym, SymKind, bounds_condition
 from ocannl.ir.assign import Assign, Origin, Piece
-from ocannl.ir.index import TRUE, Affine, Cond, Sym, SymKind, bounds_condition
 from ocannl.ir.loops import (
     AccessMode,
     Apply,

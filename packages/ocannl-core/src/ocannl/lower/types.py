@@ -17,7 +17,7 @@ import numpy as np
 
 from ocannl.base.errors import CodeError, DtypeError
 from ocannl.ir import assign as comp
-from ocannl.ir.index import Cond
+from ocannl.ir.affine import Cond
 from ocannl.ir.loops import Apply, Cast, Const, Expr, IndexValue, Load, When
 from ocannl.ir.ops import BY_NAME, Domain, Op
 from ocannl.ir.precision import Family, Precision, float32, int32, int64, promote, uint32, uint64

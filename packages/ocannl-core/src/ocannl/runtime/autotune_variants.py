@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ocannl.backend.api import Code, Tunable
 from ocannl.base.errors import CompileError
-from ocannl.codegen.nests import nests
+from ocannl.codegen.outlining import outline_nests
 from ocannl.ir.loops import Proc
 from ocannl.ir.work import work
 from ocannl.opt import machine_model as machine
@@ -15,7 +15,7 @@ from ocannl.runtime.profile import nest_program
 
 def fastest_variants(proc: Proc, backend: Tunable, benchmark: Benchmark) -> tuple[int, ...]:
     """Returns a variant for each nest; nests are tuned in order of decreasing work until the time budget expires."""
-    pieces = [nest_program(f"{proc.name}_{position}", proc, nest) for position, nest in enumerate(nests(proc))]
+    pieces = [nest_program(f"{proc.name}_{position}", proc, nest) for position, nest in enumerate(outline_nests(proc))]
     amounts = [work(piece.body) for piece in pieces]
     choices = [0] * len(pieces)
     for position in sorted(range(len(pieces)), key=lambda position: (-amounts[position], position)):

@@ -17,7 +17,7 @@ from ocannl.backend.api import Backend, Code, Device, Location, Pool, Queue
 from ocannl.base.errors import CompileError, Unsupported
 from ocannl.base.log import logger
 from ocannl.codegen.deduplicate import canonical_text
-from ocannl.codegen.nests import nests
+from ocannl.codegen.outlining import outline_nests
 from ocannl.ir.loops import MemorySpace, Proc
 from ocannl.runtime import fingerprint
 from ocannl.runtime.disk_cache import Record, open_cache
@@ -70,7 +70,7 @@ class Benchmark:
             backend.version,
             backend.capabilities.canonical(),
             self.autotuner.plan_origin,
-            *map(canonical_text, nests(nest)),
+            *map(canonical_text, outline_nests(nest)),
         ]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 

@@ -18,9 +18,9 @@ from ocannl.base.config import VERIFY
 from ocannl.base.errors import CodeError
 from ocannl.base.gc_pause import gc_paused
 from ocannl.base.log import logger
+from ocannl.ir.affine import Sym
 from ocannl.ir.assign import Comp
 from ocannl.ir.canon import canonical
-from ocannl.ir.index import Sym
 from ocannl.ir.loops import Proc
 from ocannl.ir.tnode import Decision, TNode
 from ocannl.ir.verify import Stage, verify

@@ -28,12 +28,12 @@ from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.core import graph
 from ocannl.lang.record.code import Elaborated
 from ocannl.runtime import host
-from ocannl.runtime.arrays import Arrays, Resident, Usage
 from ocannl.runtime.benchmark import Autotuner
 from ocannl.runtime.compile import Job, compile_programs
-from ocannl.runtime.pools import Slab
+from ocannl.runtime.device_arrays import Arrays, Resident, Usage
 from ocannl.runtime.program import Link, Program
 from ocannl.runtime.routine import Routine, routine
+from ocannl.runtime.slabs import Slab
 
 _log = log.logger("runtime.context")
 

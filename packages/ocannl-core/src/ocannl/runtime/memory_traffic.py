@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import prod
 
-from ocannl.ir.index import Affine, SymKind
+from ocannl.ir.affine import Affine, SymKind
 from ocannl.ir.loops import Body, Buf, Load, Local, Ref, Store, Update
 from ocannl.ir.walk import walk
 

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ocannl.base.errors import BackendError, CodeError
-from ocannl.codegen.nests import Nest, nests
-from ocannl.ir.index import Affine, Sym
+from ocannl.codegen.outlining import Nest, outline_nests
+from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.loops import (
     AccessMode,
     Body,
@@ -182,7 +182,7 @@ def partition(proc: Proc, with_timestamps: bool = True) -> tuple[NestProgram, ..
     program_names, array_names = Namer([proc.name]), Namer(bound_names(proc))
     heading = ""
     pieces = []
-    for nest in nests(proc):
+    for nest in outline_nests(proc):
         heading = _heading(nest.body) or heading
         written = _written(nest)
         if not written:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ocannl.backend.api import Code
+from ocannl.ir.affine import Sym
 from ocannl.ir.assign import Comp
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.index import Sym
 from ocannl.ir.loops import AccessMode, Fact, MemorySpace, Proc
-from ocannl.ir.text import print_proc
+from ocannl.ir.printer import print_proc
 from ocannl.ir.tnode import Placement, TNode
 from ocannl.lower.lower import lower
 from ocannl.opt.pipeline import optimize

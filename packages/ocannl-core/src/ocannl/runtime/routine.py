@@ -14,15 +14,15 @@ import numpy as np
 from ocannl.backend.api import DirectCallable, Entry, SharedInt64
 from ocannl.base.config import TRACE
 from ocannl.base.errors import BackendError, CodeError, DataError
-from ocannl.ir.index import Sym
+from ocannl.ir.affine import Sym
 from ocannl.ir.tnode import Decision, TNode
 from ocannl.runtime.profile import Profile, profile
 from ocannl.runtime.program import Program, Stages
 from ocannl.runtime.trace import with_trace
 
 if TYPE_CHECKING:
-    from ocannl.runtime.arrays import Resident
     from ocannl.runtime.context import Context
+    from ocannl.runtime.device_arrays import Resident
 
 NO_EPOCH = -2  # differs from every epoch
 

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ocannl.base.log import logger, show
-from ocannl.ir.index import Sym
+from ocannl.ir.affine import Sym
 from ocannl.ir.interpret import Array, Write, interpret
 from ocannl.ir.loops import AccessMode, Body, Buf, For, If, Proc, Store, Update
-from ocannl.ir.text import format_stmt
+from ocannl.ir.printer import format_stmt
 from ocannl.ir.tnode import TNode
 from ocannl.lower.lower import lower
 from ocannl.runtime.program import Program

@@ -14,8 +14,8 @@ from time import perf_counter_ns
 from ocannl.base.errors import CodeError
 from ocannl.base.log import logger
 from ocannl.ir.tnode import Decision, TNode
-from ocannl.runtime.arrays import Resident
 from ocannl.runtime.context import Context, node_of
+from ocannl.runtime.device_arrays import Resident
 from ocannl.runtime.profile import Profile, ProfileRow, Span
 from ocannl.runtime.program import Stages
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ocannl.ir.affine import TRUE, Affine, Cond, Sym
 from ocannl.ir.assign import Apply, Assign, Comp, Index, Number, Origin, Piece, Read, Seq, Value
-from ocannl.ir.index import TRUE, Affine, Cond, Sym
 from ocannl.ir.ops import ADD, BY_NAME, MAX, MIN, MUL, Op
 from ocannl.ir.precision import int32
 from ocannl.ir.tnode import Role, TNode

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ocannl.ir.affine import Affine, Cond, Sym
 from ocannl.ir.assign import Apply, Assign, Comp, Convert, Index, Number, Piece, Read, Value, assigns, nodes
-from ocannl.ir.index import Affine, Cond, Sym
 from ocannl.ir.ops import Domain, Op
 from ocannl.ir.precision import Family, Precision, float32, int32, int64, promote, uint32, uint64
 from ocannl.ir.tnode import TNode

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ocannl.codegen.formula import Formula
+from ocannl.codegen.formula_ir import Formula
 from ocannl.ir.ops import Op
 
 Array = np.ndarray[Any, Any]

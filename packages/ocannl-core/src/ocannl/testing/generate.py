@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from ocannl.ir.affine import TRUE, Affine, Cond, Sym, SymKind, bounds_condition
 from ocannl.ir.assign import Assign, Block, Comp, IndirectIndex, Origin, Piece, Read, Seq
-from ocannl.ir.index import TRUE, Affine, Cond, Sym, SymKind, bounds_condition
 from ocannl.ir.ops import BY_NAME, Op
 from ocannl.ir.precision import (
     PRECISIONS,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ocannl.ir.index import TRUE, Affine, Cond, Sym, bounds_condition
+from ocannl.ir.affine import TRUE, Affine, Cond, Sym, bounds_condition
 from ocannl.ir.loops import (
     AccessMode,
     Apply,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 
 from ocannl.base.errors import VerifyError
-from ocannl.ir.index import Sym
+from ocannl.ir.affine import Sym
 from ocannl.ir.loops import For, Mode, Proc
 from ocannl.ir.verify import Stage, verify
 from ocannl.ir.walk import Node, rewrite_body, walk

@@ -35,7 +35,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 def described(name: str) -> list[str]:
     """What is judged, in words."""
-    from ocannl.backend.installed import core_version, discover
+    from ocannl.backend.discovery import core_version, discover
     from ocannl.backend.registry import resolve
     from ocannl.base.errors import BackendError
 

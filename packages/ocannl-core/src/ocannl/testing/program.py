@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ocannl.ir.index import Sym
+from ocannl.ir.affine import Sym
 from ocannl.ir.tnode import TNode
 from ocannl.lang import api
 from ocannl.lang.core.tensor import Tensor

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
+from ocannl.ir.affine import Affine, Bound, Cond, Sym, SymKind, bounds_condition
 from ocannl.ir.assign import Origin
-from ocannl.ir.index import Affine, Bound, Cond, Sym, SymKind, bounds_condition
 from ocannl.ir.loops import (
     AccessMode,
     Apply,

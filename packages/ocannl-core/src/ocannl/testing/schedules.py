@@ -10,9 +10,9 @@ from math import prod
 from random import Random
 
 from ocannl.ir.accesses import alias_class, memory_accesses
+from ocannl.ir.affine import TRUE, Affine, Sym
 from ocannl.ir.assign import nodes
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.index import TRUE, Affine, Sym
 from ocannl.ir.loops import AccessMode, Buf, Load, MemorySpace, Prefetch, Proc, Ref, Stmt, Store, loop, row_major
 from ocannl.ir.names import Namer
 from ocannl.ir.tnode import TNode

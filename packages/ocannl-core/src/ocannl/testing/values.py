@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from math import exp, log, sqrt
 from random import Random
 
+from ocannl.ir.affine import Affine
 from ocannl.ir.assign import Apply, Convert, Index, Number
-from ocannl.ir.index import Affine
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import Family, Precision, int32
 from ocannl.testing.known import Info, Known, common, converted, is_integer, limits, settled

@@ -11,8 +11,8 @@ from __future__ import annotations
 from math import inf
 
 from ocannl.base.errors import CodeError
+from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.assign import Apply, Assign, Piece, Read, Seq, Value, assigns
-from ocannl.ir.index import Affine, Sym
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import float32, int32
 from ocannl.ir.tnode import Role, TNode

@@ -16,15 +16,15 @@ from typing import Any, cast
 
 from ocannl import codegen
 from ocannl.backend.api import Entry, Location, Queue, SharedInt64
-from ocannl.backend.cpu import direct
+from ocannl.backend.cpu import vectorcall
 from ocannl.backend.cpu.queue import CpuQueue
 from ocannl.backend.cpu.stack_guard import GUARANTEED_STACK_BYTES, with_stack
 from ocannl.backend.cpu.thread_pool import ThreadPoolCode, thread_pool
 from ocannl.base.errors import CompileError, Unsupported
 from ocannl.base.forks import import_lock as import_lock
 from ocannl.codegen.abi import Region, Signature
+from ocannl.ir.affine import Sym
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.index import Sym
 from ocannl.ir.loops import Proc
 from ocannl.ir.names import identifier
 
@@ -150,10 +150,10 @@ class NativeCode:
 
     def __init__(
         self, package: Package, library: object, address: Callable[[str], int], pool_code: Callable[[], ThreadPoolCode],
-        direct: Callable[[], int],
+        vectorcall: Callable[[], int],
     ) -> None:  # fmt: skip
         self.package = package
-        self.direct = direct  # address of the vectorcall function, if a program holds the GIL
+        self.direct = vectorcall  # address of the vectorcall function, if a program holds the GIL
         self.pool_code = pool_code
         self.library = library
         self.programs = {p.name: NativeProgram(p, address(p.name)) for p in package.programs}
@@ -187,7 +187,7 @@ class NativeCode:
         entry = _with_symbols(with_stack(run, stack_bytes, queue.control), values, symbols)
         entry.holds = (self, queue, tuple(locations))  # keeps these alive
         if program.signature.holds_gil and stack_bytes <= GUARANTEED_STACK_BYTES:
-            make = partial(direct.make_function, self.direct(), program.address, addresses, queue.control, name)
+            make = partial(vectorcall.make_function, self.direct(), program.address, addresses, queue.control, name)
             return DirectEntry(entry, make)
         return cast(Entry, entry)
 

@@ -8,7 +8,7 @@ import threading
 from ctypes import byref
 from importlib.util import find_spec
 
-from ocannl.ir.stack import THREAD_STACK_BYTES
+from ocannl.ir.stack_size import THREAD_STACK_BYTES
 
 _guard = threading.Lock()
 _thread_local = threading.local()

@@ -12,12 +12,12 @@ from ocannl.backend.api import Backend, BackendInfo, Code, Device, Entry, Locati
 from ocannl.backend.cpu.device import CpuDevice, devices
 from ocannl.backend.cpu.queue import CpuQueue
 from ocannl.backend.hooks import hookimpl
-from ocannl.backend.reference.analysis import Analysis, analyse
-from ocannl.backend.reference.grid import bind
+from ocannl.backend.reference.vectorization import Analysis, analyse
+from ocannl.backend.reference.vectorized_interpreter import bind
 from ocannl.base.errors import CompileError
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import Buf, MemorySpace, Proc
-from ocannl.ir.text import print_proc
+from ocannl.ir.printer import print_proc
 
 NAME = "numpy"
 

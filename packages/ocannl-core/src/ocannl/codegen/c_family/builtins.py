@@ -16,7 +16,7 @@ from ocannl.codegen.numbers import FORMATS, bits, is_signed, limits
 from ocannl.ir import threefry
 from ocannl.ir.ops import OPS
 from ocannl.ir.precision import PRECISIONS, Precision, bfloat16, float32, float64, uint8, uint32
-from ocannl.ir.text import short_name
+from ocannl.ir.printer import short_name
 
 MATH = {
     "abs": "fabs", "trunc": "trunc", "exp": "exp", "exp2": "exp2", "log": "log", "log2": "log2", "sin": "sin",

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from ocannl.codegen.c_family.infix import POSTFIX, UNARY, Term
-from ocannl.codegen.document import Document, printable
 from ocannl.codegen.numbers import is_narrow, limits, pattern, rounded
+from ocannl.codegen.text_sections import Document, printable
 from ocannl.ir.precision import Precision, int64
 
 MAX_EXACT_DIGITS = 12  # characters of a decimal literal that is printed exactly

@@ -12,10 +12,10 @@ from ocannl.base.errors import CompileError
 from ocannl.codegen.c_family import builtins, formulas
 from ocannl.codegen.c_family.dialect import Definition, Dialect, Prelude
 from ocannl.codegen.c_family.infix import Term, binary, call, element, ternary, unary
-from ocannl.codegen.formula import Formula
+from ocannl.codegen.formula_ir import Formula
 from ocannl.codegen.formulas import FORMULAS
 from ocannl.codegen.numbers import is_narrow, is_signed, rounded
-from ocannl.ir.index import Affine, Bound, Cond, Sym
+from ocannl.ir.affine import Affine, Bound, Cond, Sym
 from ocannl.ir.loops import Apply, Buf, Cast, Const, Expr, IndexValue, Load, Ref, Update, Var, When
 from ocannl.ir.ops import ADD, BY_NAME, MUL, NEG, Op
 from ocannl.ir.precision import Family, Precision, float16, float32, float64, int64, uint8

@@ -14,10 +14,10 @@ from functools import partial
 from ocannl.codegen.c_family import builtins
 from ocannl.codegen.c_family.dialect import Definition, Dialect
 from ocannl.codegen.c_family.infix import Term, binary, call, ternary, unary
-from ocannl.codegen.formula import Formula, Operand, Step, expand_scale
+from ocannl.codegen.formula_ir import Formula, Operand, Step, expand_scale
 from ocannl.codegen.formulas import FORMULAS
 from ocannl.ir.precision import Precision, bool_, float32, int32
-from ocannl.ir.text import short_name
+from ocannl.ir.printer import short_name
 
 INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^",

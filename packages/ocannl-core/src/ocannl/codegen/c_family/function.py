@@ -21,12 +21,12 @@ from ocannl.codegen.c_family import builtins, transpose, vectors
 from ocannl.codegen.c_family.dialect import Dialect, Prelude
 from ocannl.codegen.c_family.expressions import OPERATORS, SCALAR_LOCAL, ScalarExpressions, is_fused
 from ocannl.codegen.c_family.infix import Term
-from ocannl.codegen.c_family.transposed_expressions import RegisterTile
+from ocannl.codegen.c_family.tile_expressions import RegisterTile
 from ocannl.codegen.c_family.vector_expressions import VectorExpressions
 from ocannl.codegen.c_family.vectors import split_width
-from ocannl.codegen.document import Document
-from ocannl.codegen.nests import Nest, ParallelLoop
 from ocannl.codegen.numbers import is_narrow
+from ocannl.codegen.outlining import Nest, ParallelLoop
+from ocannl.codegen.text_sections import Document
 from ocannl.ir.loops import (
     Apply,
     BindIndex,
@@ -49,7 +49,7 @@ from ocannl.ir.loops import (
     When,
 )
 from ocannl.ir.names import Namer
-from ocannl.ir.stack import MAX_LOCAL_BYTES
+from ocannl.ir.stack_size import MAX_LOCAL_BYTES
 from ocannl.ir.walk import Node, children, walk
 
 MAX_LINE_LENGTH = 100  # longer function heads are wrapped

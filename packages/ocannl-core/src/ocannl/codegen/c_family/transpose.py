@@ -14,9 +14,9 @@ from itertools import product
 from ocannl.codegen.c_family.builtins import inline
 from ocannl.codegen.c_family.dialect import Definition, Dialect
 from ocannl.codegen.c_family.vectors import MASK_TYPES, WIDTHS, mask, storage_precision, vector
-from ocannl.codegen.transpose import next_power_of_two, transpose_network
+from ocannl.codegen.register_transpose import next_power_of_two, transpose_network
 from ocannl.ir.precision import PRECISIONS, Precision
-from ocannl.ir.text import short_name
+from ocannl.ir.printer import short_name
 
 MAX_ROWS = 16  # of a register tile
 UNROLL_PRAGMA = f"#pragma GCC unroll {MAX_ROWS}"  # keeps the tile in registers

@@ -10,10 +10,10 @@ from ocannl.codegen.c_family import builtins, formulas, vector_formulas, vectors
 from ocannl.codegen.c_family.dialect import Definition
 from ocannl.codegen.c_family.expressions import ScalarExpressions
 from ocannl.codegen.c_family.infix import Term, binary, call, unary
-from ocannl.codegen.formula import Formula
+from ocannl.codegen.formula_ir import Formula
 from ocannl.codegen.numbers import is_narrow
-from ocannl.codegen.varying import Varying
-from ocannl.ir.index import Affine, Cond, Sym
+from ocannl.codegen.uniformity import Varying
+from ocannl.ir.affine import Affine, Cond, Sym
 from ocannl.ir.loops import Expr, IndexValue, Ref, When
 from ocannl.ir.ops import Op
 from ocannl.ir.precision import Precision, float32, int32, int64

@@ -13,7 +13,7 @@ from functools import cache
 from ocannl.codegen.c_family import builtins, formulas, vectors
 from ocannl.codegen.c_family.dialect import Definition, Dialect
 from ocannl.codegen.c_family.infix import Term, binary, call, unary
-from ocannl.codegen.formula import ROUND_MAGIC_TWICE_BIASED, Formula, Step
+from ocannl.codegen.formula_ir import ROUND_MAGIC_TWICE_BIASED, Formula, Step
 from ocannl.ir.precision import Precision, bool_, float32, int32, uint32
 
 

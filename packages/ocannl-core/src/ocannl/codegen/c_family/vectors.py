@@ -18,11 +18,11 @@ from ocannl.codegen.c_family import builtins, formulas
 from ocannl.codegen.c_family.builtins import SelectChain, inline, select_chain_of
 from ocannl.codegen.c_family.builtins import names as scalar_names
 from ocannl.codegen.c_family.dialect import Definition, Dialect
-from ocannl.codegen.formula import Formula
+from ocannl.codegen.formula_ir import Formula
 from ocannl.codegen.numbers import is_narrow
 from ocannl.ir.ops import Op
 from ocannl.ir.precision import PRECISIONS, Family, Precision, float32, int32, int64, uint8, uint16, uint32
-from ocannl.ir.text import short_name
+from ocannl.ir.printer import short_name
 
 WIDTHS = (16, 8, 4, 2)
 """Supported numbers of lanes; wider loops use several vectors."""

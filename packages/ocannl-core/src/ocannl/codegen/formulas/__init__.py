@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ocannl.codegen.formula import Formula
+from ocannl.codegen.formula_ir import Formula
 from ocannl.codegen.formulas.exponential import EXP, EXP2
 from ocannl.codegen.formulas.hyperbolic import TANH
 from ocannl.codegen.formulas.logarithm import LOG, LOG2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ocannl.codegen.formula import ROUND_MAGIC, Formula, TracedValue, clip, fma, formula, polynomial, scale
+from ocannl.codegen.formula_ir import ROUND_MAGIC, Formula, TracedValue, clip, fma, formula, polynomial, scale
 
 LOG2_E = 1.4426950408889634
 LN2 = 0.6931471805599453

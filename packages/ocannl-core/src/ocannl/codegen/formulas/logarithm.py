@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ocannl.codegen.formula import Formula, TracedValue, fma, formula, polynomial, where
+from ocannl.codegen.formula_ir import Formula, TracedValue, fma, formula, polynomial, where
 from ocannl.ir.precision import float32, int32, uint32
 
 LN2_HIGH, LN2_LOW = 0.693359375, -2.1219444005469057e-04  # Cody-Waite split: multiples of LN2_HIGH (9 bits) are exact

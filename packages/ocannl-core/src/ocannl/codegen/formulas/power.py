@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ocannl.codegen.formula import Formula, TracedValue, clip, fma, formula, polynomial, scale, where
+from ocannl.codegen.formula_ir import Formula, TracedValue, clip, fma, formula, polynomial, scale, where
 from ocannl.codegen.formulas.exponential import EXP2_COEFFICIENTS
 from ocannl.codegen.formulas.logarithm import INFINITY, NAN, split_exponent
 from ocannl.ir.precision import float32, float64, uint32

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ocannl.codegen.formula import ROUND_MAGIC, Formula, TracedValue, fma, formula, polynomial
+from ocannl.codegen.formula_ir import ROUND_MAGIC, Formula, TracedValue, fma, formula, polynomial
 from ocannl.ir.precision import float32, float64, uint32
 
 MAX_REDUCIBLE = 2.0**17

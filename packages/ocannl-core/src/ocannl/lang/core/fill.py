@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.assign import Assign, Origin, Piece, Value
-from ocannl.ir.index import Affine, Sym
 from ocannl.ir.tnode import TNode
 
 

@@ -12,10 +12,10 @@ from ocannl.infer.shape import finish
 from ocannl.ir.assign import Assign, Number
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.core.fill import fill
+from ocannl.lang.core.formulas import Hole
 from ocannl.lang.core.paths import unique
 from ocannl.lang.core.random import Draw, Stream, assign_streams
 from ocannl.lang.core.slots import SlotAssign, elaborate
-from ocannl.lang.core.terms import Hole
 from ocannl.lang.record.code import Code, Step
 
 if TYPE_CHECKING:

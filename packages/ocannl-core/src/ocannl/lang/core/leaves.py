@@ -15,8 +15,8 @@ from ocannl.infer.parse import parse_shape
 from ocannl.infer.shape import Shape, relate
 from ocannl.infer.spec import KINDS, Fixed
 from ocannl.infer.terms import Provenance, resolve
+from ocannl.ir.affine import Affine
 from ocannl.ir.assign import Index, Number
-from ocannl.ir.index import Affine
 from ocannl.ir.precision import Precision, float32, int32, int64, precision
 from ocannl.ir.tnode import Contents, Role, TNode
 from ocannl.lang import blocks

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ocannl.base.errors import CodeError, ShapeError
+from ocannl.ir.affine import TRUE, Affine, Cond, Sym, SymKind, bounds_condition
 from ocannl.ir.assign import Assign, Index, IndirectIndex, Origin, Piece, Read, Value
-from ocannl.ir.index import TRUE, Affine, Cond, Sym, SymKind, bounds_condition
 from ocannl.ir.ops import ADD, BY_NAME, Op
 from ocannl.ir.projections import Projection, Projections
-from ocannl.lang.core.terms import AxisIndex, Hole, ShiftedRead, Term, Tree, holes, instantiate, tree_of
+from ocannl.lang.core.formulas import AxisIndex, Hole, ShiftedRead, Term, Tree, holes, instantiate, tree_of
 
 ACCUMULATORS: dict[str, str] = {
     "+": "add", "-": "sub", "*": "mul", "/": "div", "**": "pow", "?/": "relu_gate", "?^": "sat01_gate", "||": "or",

@@ -6,7 +6,7 @@ import keyword
 import operator
 
 from ocannl.base.errors import CodeError
-from ocannl.ir.index import Sym, SymKind
+from ocannl.ir.affine import Sym, SymKind
 from ocannl.ir.names import identifier
 from ocannl.lang.core.operators import Operators
 

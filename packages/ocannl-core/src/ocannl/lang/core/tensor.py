@@ -20,7 +20,7 @@ from ocannl.ir.precision import Precision, int32, precision
 from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.core import dtypes, graph
-from ocannl.lang.core.application import Application, describe
+from ocannl.lang.core.applied_operation import Application, describe
 from ocannl.lang.core.context_vars import checked_label, enclosing_call, gradients_enabled, site
 from ocannl.lang.core.dtypes import DtypeInference
 from ocannl.lang.core.fill import fill

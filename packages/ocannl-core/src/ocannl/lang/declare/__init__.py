@@ -21,9 +21,9 @@ from ocannl.lang.declare.conditions import (
 )
 from ocannl.lang.declare.hooks import hookimpl
 from ocannl.lang.declare.inputs import Count, Input, at_least, at_most, between, exactly
-from ocannl.lang.declare.part import Part
 from ocannl.lang.declare.samples import Draw, Sample, sample
 from ocannl.lang.declare.settings import Setting, follows
+from ocannl.lang.declare.shared_part import Part
 
 __all__ = [
     "Condition",

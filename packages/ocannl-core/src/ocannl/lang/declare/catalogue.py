@@ -14,8 +14,8 @@ from typing import Any
 from ocannl.base.errors import PluginError
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor
-from ocannl.lang.declare import packages
-from ocannl.lang.declare.builtin import SAMPLES
+from ocannl.lang.declare import installed_operations
+from ocannl.lang.declare.builtin_samples import SAMPLES
 from ocannl.lang.declare.declaration import POSITIONAL, Declaration
 from ocannl.lang.declare.samples import Draw, Sample
 from ocannl.lang.ops import functions
@@ -84,9 +84,9 @@ def row_of_declaration(call: str, operation: Callable[..., Any]) -> OperationRow
 
 def installed_rows() -> Iterator[OperationRow | PluginError]:
     """The operations of installed packages, and an error for each package that cannot be loaded."""
-    for name, entries in packages.entry_points_by_name().items():
+    for name, entries in installed_operations.entry_points_by_name().items():
         try:
-            loaded = packages.load(entries)
+            loaded = installed_operations.load(entries)
         except PluginError as error:
             yield error
             continue

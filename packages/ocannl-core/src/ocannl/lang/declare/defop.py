@@ -18,18 +18,18 @@ from typing import Any
 import numpy as np
 
 from ocannl.base.errors import CodeError
+from ocannl.lang.core.formulas import Term, tree_of
 from ocannl.lang.core.leaves import embed
 from ocannl.lang.core.operation import Operation, Slots
 from ocannl.lang.core.tensor import Tensor, apply
-from ocannl.lang.core.terms import Term, tree_of
 from ocannl.lang.declare.axes import with_earlier_outputs
 from ocannl.lang.declare.conditions import Arguments, Condition
 from ocannl.lang.declare.declaration import Declaration
-from ocannl.lang.declare.part import Part
+from ocannl.lang.declare.declaration_builder import build_declaration
 from ocannl.lang.declare.rules import bind_rules
 from ocannl.lang.declare.samples import Sample
 from ocannl.lang.declare.settings import Default, resolve_defaults
-from ocannl.lang.declare.written import build_declaration
+from ocannl.lang.declare.shared_part import Part
 from ocannl.lang.ops.einsum import stop_gradient
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from inspect import Parameter
 
 from ocannl.lang.declare.catalogue import OperationRow, operands
-from ocannl.lang.declare.text import annotation, parameters, unqualified
+from ocannl.lang.declare.signature_text import annotation, parameters, unqualified
 from ocannl.lang.ops.methods import METHODS
 
 WIDTH = 120

@@ -9,11 +9,11 @@ from ocannl.infer.logic import pointwise
 from ocannl.ir.assign import Index
 from ocannl.ir.ops import Domain, Op
 from ocannl.ir.precision import Family, Precision, float32, int32, precision
+from ocannl.lang.core.formulas import convert
 from ocannl.lang.core.leaves import embed
 from ocannl.lang.core.operation import contraction
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import COMPARISONS, Tensor, apply
-from ocannl.lang.core.terms import convert
 
 
 def cast(x: object, dtype: object, *, label: str | None = None) -> Tensor:

@@ -9,10 +9,10 @@ from typing import Any
 from ocannl.base.errors import CodeError
 from ocannl.ir.ops import Domain
 from ocannl.lang.core.context_vars import composite
+from ocannl.lang.core.formulas import Term, apply
 from ocannl.lang.core.leaves import embed
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor
-from ocannl.lang.core.terms import Term, apply
 from ocannl.lang.ops.einsum import maximum, minimum
 from ocannl.lang.ops.elementwise_decorator import formula
 from ocannl.lang.ops.primitives import PRIMITIVES

@@ -19,11 +19,11 @@ from typing import Any
 from ocannl.base.errors import CodeError
 from ocannl.infer.logic import pointwise
 from ocannl.ir.ops import ADD, Domain
+from ocannl.lang.core.formulas import Term, tree_of
 from ocannl.lang.core.leaves import embed
 from ocannl.lang.core.operation import Operation, Slots, contraction
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor, apply
-from ocannl.lang.core.terms import Term, tree_of
 from ocannl.lang.ops.primitives import LABEL, elementwise_shapes
 
 Derivative = Callable[..., Term]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.ops import (
-    axis_walks,
+    axis_operations,
     casts,
     concat,
     convolution,
@@ -26,7 +26,7 @@ from ocannl.lang.ops import (
 from ocannl.lang.ops.methods import attach
 
 REGISTERING_MODULES = (
-    axis_walks, casts, concat, convolution, einsum, elementwise, index_tensors, indexing, linalg, primitives,
+    axis_operations, casts, concat, convolution, einsum, elementwise, index_tensors, indexing, linalg, primitives,
     reductions, sampling, scans, softmax, threefry,
 )  # fmt: skip
 """The modules that fill the registry."""

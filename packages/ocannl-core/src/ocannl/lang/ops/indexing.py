@@ -10,12 +10,12 @@ from ocannl.infer.parse import parse
 from ocannl.infer.terms import resolve
 from ocannl.ir.ops import ADD
 from ocannl.ir.precision import precision
+from ocannl.lang.core.formulas import Term
+from ocannl.lang.core.formulas import apply as term
 from ocannl.lang.core.leaves import embed
 from ocannl.lang.core.operation import contraction
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor, apply
-from ocannl.lang.core.terms import Term
-from ocannl.lang.core.terms import apply as term
 from ocannl.lang.ops.index_tensors import iota
 
 BATCH, INPUT, OUTPUT = range(3)

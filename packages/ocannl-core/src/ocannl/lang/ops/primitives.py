@@ -11,12 +11,12 @@ from ocannl.base.errors import CodeError
 from ocannl.infer.logic import pointwise
 from ocannl.ir.assign import Apply, Number
 from ocannl.ir.ops import OPS, Domain, Op
-from ocannl.lang.core import terms
+from ocannl.lang.core import formulas
+from ocannl.lang.core.formulas import AxisIndex, Term, Tree
 from ocannl.lang.core.leaves import embed
 from ocannl.lang.core.operation import contraction
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor, apply
-from ocannl.lang.core.terms import AxisIndex, Term, Tree
 
 PYTHON_NAMES = {"not": "not_", "and": "and_", "or": "or_"}
 """Public names of primitives whose names are Python keywords."""
@@ -33,9 +33,9 @@ def _primitive(op: Op) -> Callable[..., Any]:
     operation = contraction(
         name,
         pointwise(op.arity),
-        lambda *xs: terms.apply(op.name, *xs),
+        lambda *xs: formulas.apply(op.name, *xs),
         None,
-        differentiable=terms.is_differentiable(op),
+        differentiable=formulas.is_differentiable(op),
         domain=op.domain,
         weak_operands=_WEAK.get(op.name, frozenset()),
         text=_call_format(op),
@@ -45,7 +45,7 @@ def _primitive(op: Op) -> Callable[..., Any]:
         if len(inputs) != op.arity:
             raise CodeError(f"oc.{name} takes {op.arity} operand{'s' * (op.arity > 1)}, not {len(inputs)}")
         if any(isinstance(i, Term) for i in inputs):
-            return terms.apply(op.name, *inputs)
+            return formulas.apply(op.name, *inputs)
         return apply(operation, [embed(i) for i in inputs], label=label)
 
     function.__name__ = function.__qualname__ = name
@@ -98,7 +98,7 @@ def _derivatives(op: Op) -> Iterator[str]:
     """The gradient of each operand, in terms of `g`, the value `v` and the operands."""
     names = ("g", "v", *_operand_names(op))
     leaves = [Term(AxisIndex(n, 0)) for n in range(len(names))]  # leaf n stands for variable `names[n]`
-    for name, rule in zip(_operand_names(op), terms.DERIVATIVES.get(op.name, ()), strict=False):
+    for name, rule in zip(_operand_names(op), formulas.DERIVATIVES.get(op.name, ()), strict=False):
         formula = "nothing" if rule is None else f"`{_formula_text(rule(*leaves).tree, names)}`"
         yield formula if op.arity == 1 else f"to `{name}` {formula}"
 

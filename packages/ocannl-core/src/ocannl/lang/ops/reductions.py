@@ -8,12 +8,12 @@ from ocannl.base.errors import CodeError
 from ocannl.infer.logic import pointwise
 from ocannl.ir.ops import ADD, AND, MAX, MIN, MUL, OR
 from ocannl.ir.precision import float32, int32
-from ocannl.lang.core import terms
+from ocannl.lang.core import formulas
 from ocannl.lang.core.context_vars import composite
+from ocannl.lang.core.formulas import Term
 from ocannl.lang.core.operation import contraction
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor, apply
-from ocannl.lang.core.terms import Term
 from ocannl.lang.ops.einsum import stop_gradient
 from ocannl.lang.ops.elementwise import root_
 from ocannl.lang.ops.reduced_axes import ReducedAxes, axes_to_reduce, cells_per_result
@@ -92,7 +92,7 @@ def count_nonzero(x: object, spec: str | None = None, **names: Any) -> Tensor:
 
 
 def _is_nonzero(v: Term) -> Term:
-    return terms.apply("where", terms.apply("ne", v, 0), 1, 0)
+    return formulas.apply("where", formulas.apply("ne", v, 0), 1, 0)
 
 
 @composite
@@ -177,7 +177,7 @@ def _square(v: Term) -> Term:
 
 
 def _magnitude(v: Term) -> Term:
-    return terms.apply("abs", v)
+    return formulas.apply("abs", v)
 
 
 _NORMS = {1: (ADD, _magnitude), 2: (ADD, _square), float("inf"): (MAX, _magnitude)}

@@ -17,12 +17,12 @@ from ocannl.infer.logic import einsum
 from ocannl.infer.spec import Spec
 from ocannl.ir.ops import ADD, MAX, MIN, MUL, Op
 from ocannl.lang.core.context_vars import composite
+from ocannl.lang.core.formulas import Hole, ShiftedRead, Term
+from ocannl.lang.core.formulas import apply as term
 from ocannl.lang.core.operation import Operation, Slots
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor, apply
-from ocannl.lang.core.terms import Hole, ShiftedRead, Term
-from ocannl.lang.core.terms import apply as term
-from ocannl.lang.ops.axis_walks import axis_spec, single_axis
+from ocannl.lang.ops.axis_operations import axis_spec, single_axis
 from ocannl.lang.ops.index_tensors import indices
 from ocannl.lower.types import neutral
 

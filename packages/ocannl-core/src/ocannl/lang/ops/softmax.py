@@ -10,11 +10,11 @@ from typing import Any
 from ocannl.base.errors import DtypeError
 from ocannl.ir.ops import ADD, MAX
 from ocannl.lang.core.context_vars import composite
+from ocannl.lang.core.formulas import Term
+from ocannl.lang.core.formulas import apply as term
 from ocannl.lang.core.leaves import embed
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor
-from ocannl.lang.core.terms import Term
-from ocannl.lang.core.terms import apply as term
 from ocannl.lang.ops.einsum import stop_gradient
 from ocannl.lang.ops.elementwise import log_of_sum_
 from ocannl.lang.ops.indexing import pick

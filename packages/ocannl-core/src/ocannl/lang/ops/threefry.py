@@ -9,7 +9,7 @@ from ocannl.infer.shape import relate
 from ocannl.infer.terms import Provenance
 from ocannl.ir.precision import uint32
 from ocannl.ir.threefry import ROUNDS
-from ocannl.lang.core import terms
+from ocannl.lang.core import formulas
 from ocannl.lang.core.context_vars import composite, enclosing_call, site
 from ocannl.lang.core.leaves import embed
 from ocannl.lang.core.operation import Operation, Slots
@@ -43,7 +43,7 @@ def threefry4x32(key: object, counter: object, rounds: int = 20, *, label: str |
         relate(_FOUR_LANES, [operand.handle, lanes.handle], None, provenance)
 
     def forward(s: Slots) -> None:
-        s.result().write(None, True, terms.apply(f"threefry4x32_{rounds}", *s.operands[:8], s.offset(9)))
+        s.result().write(None, True, formulas.apply(f"threefry4x32_{rounds}", *s.operands[:8], s.offset(9)))
 
     operation = Operation(
         "threefry4x32", _LANES, forward, None, kind=uint32, text=f"threefry4x32({{0}}, {{4}}, {rounds})"

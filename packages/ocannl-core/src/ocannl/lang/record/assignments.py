@@ -12,13 +12,13 @@ from ocannl.ir.ops import BY_NAME, Op
 from ocannl.ir.precision import int32
 from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role
-from ocannl.lang.core.application import Application, describe
+from ocannl.lang.core.applied_operation import Application, describe
 from ocannl.lang.core.context_vars import site
 from ocannl.lang.core.dtypes import DtypeInference, is_constant
+from ocannl.lang.core.formulas import Term, apply
 from ocannl.lang.core.leaves import embed
 from ocannl.lang.core.operation import Operation, contraction
 from ocannl.lang.core.tensor import COMPARISONS, Tensor
-from ocannl.lang.core.terms import Term, apply
 from ocannl.lang.declare.axes import logic_of
 from ocannl.lang.ops.casts import refuse_loss, type_stored
 from ocannl.lang.record.code import recorder

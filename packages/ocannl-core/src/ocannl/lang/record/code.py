@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ocannl.base.errors import CodeError
 from ocannl.ir.assign import Assign, Block, Comp, Seq
-from ocannl.ir.text import print_comp
+from ocannl.ir.printer import print_comp
 from ocannl.ir.tnode import TNode
 
 if TYPE_CHECKING:

@@ -10,16 +10,16 @@ from ocannl.infer.logic import Logic
 from ocannl.infer.project import project_inferred
 from ocannl.infer.shape import add_relation, finish
 from ocannl.infer.terms import Provenance
+from ocannl.ir.affine import Affine
 from ocannl.ir.assign import Assign, Number, Origin, Piece
-from ocannl.ir.index import Affine
 from ocannl.ir.ops import Op
 from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role
-from ocannl.lang.core.application import describe, operand_term
+from ocannl.lang.core.applied_operation import describe, operand_term
 from ocannl.lang.core.fill import fill
+from ocannl.lang.core.formulas import Hole, Term, tree_of
 from ocannl.lang.core.slots import SlotAssign, elaborate
 from ocannl.lang.core.tensor import Tensor
-from ocannl.lang.core.terms import Hole, Term, tree_of
 
 
 class Statement:

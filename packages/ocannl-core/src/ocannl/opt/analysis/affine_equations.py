@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ocannl.ir.index import Affine, Cond, Sym
+from ocannl.ir.affine import Affine, Cond, Sym
 from ocannl.ir.loops import For
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ocannl.ir.index import TRUE, Affine, Cond
+from ocannl.ir.affine import TRUE, Affine, Cond
 
 Facts = tuple[Affine, ...]
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from ocannl.ir.index import TRUE, Affine, Cond, Sym
+from ocannl.ir.affine import TRUE, Affine, Cond, Sym
 from ocannl.ir.loops import (
     AccessMode,
     Apply,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ocannl.ir.index import Affine, Sym
+from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.loops import Buf, Expr, Store, Update
 from ocannl.opt.analysis.nests import AccessTable, Nest, covering_loops, loads, unit_covering_loops
 from ocannl.opt.analysis.substitution import substitute

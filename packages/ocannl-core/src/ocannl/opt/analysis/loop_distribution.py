@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ocannl.ir.accesses import Access, alias_class
-from ocannl.ir.index import Sym
+from ocannl.ir.affine import Sym
 from ocannl.ir.loops import Buf, row_major
 from ocannl.opt.schedule.plan.cost_model import Strides
 

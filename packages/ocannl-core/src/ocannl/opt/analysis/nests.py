@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import is_
 
-from ocannl.ir.index import TRUE, Affine, Bound, Cond, Sym
+from ocannl.ir.affine import TRUE, Affine, Bound, Cond, Sym
 from ocannl.ir.loops import (
     BindIndex,
     Body,

@@ -8,7 +8,7 @@ from math import isinf, isnan
 import ml_dtypes
 import numpy as np
 
-from ocannl.ir.index import Affine
+from ocannl.ir.affine import Affine
 from ocannl.ir.loops import Const, Expr, IndexValue
 from ocannl.ir.ops import Op
 from ocannl.ir.precision import Family, Precision, promote

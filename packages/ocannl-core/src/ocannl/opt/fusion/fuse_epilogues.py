@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ocannl.ir.accesses import alias_class
-from ocannl.ir.index import TRUE, Affine, Sym
+from ocannl.ir.affine import TRUE, Affine, Sym
 from ocannl.ir.loops import AccessMode, Cast, Const, Expr, Let, Load, MemorySpace, Proc, Ref, Stmt, Store, Update, Var
 from ocannl.ir.names import Namer
 from ocannl.opt import machine_model as machine

@@ -6,18 +6,18 @@ from collections.abc import Collection
 from dataclasses import replace
 from math import inf, prod
 
+from ocannl.ir.affine import TRUE, Affine, Sym
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.index import TRUE, Affine, Sym
 from ocannl.ir.loops import AccessMode, Body, Buf, Expr, For, Load, Local, MemorySpace, Proc, Ref, Stmt, is_full, loop
 from ocannl.ir.names import Namer
-from ocannl.ir.stack import MAX_ROW_BYTES
+from ocannl.ir.stack_size import MAX_ROW_BYTES
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.dependences import AccessIndex
 from ocannl.opt.analysis.fusion_group import FusionGroup, group_of, is_matmul_like, local_buffer
 from ocannl.opt.analysis.nests import bound_names, is_parallel_loop, loads, wrap_in_loops
 from ocannl.opt.analysis.substitution import map_statements, substitute_statements
-from ocannl.opt.fusion.fuse_row_reductions import fused_row_reduction, with_partial_sums
 from ocannl.opt.fusion.fused_nest import FusedNest, are_dependent, equal_loops, inner_groups
+from ocannl.opt.fusion.row_reductions import fused_row_reduction, with_partial_sums
 from ocannl.opt.parallel.split_reductions import choose_part_count
 from ocannl.opt.schedule.plan.cost_model import best_tile
 from ocannl.opt.schedule.plan.register_tiles import tiling_problem

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ocannl.ir.accesses import alias_class, memory_accesses
-from ocannl.ir.index import Affine
+from ocannl.ir.affine import Affine
 from ocannl.ir.loops import Body, Buf, Expr, For, Load, Local, MemorySpace, Proc, Ref, Stmt, Store, loop
 from ocannl.ir.names import Namer
-from ocannl.ir.stack import MAX_LOCAL_BYTES
+from ocannl.ir.stack_size import MAX_LOCAL_BYTES
 from ocannl.ir.walk import walk
 from ocannl.opt.analysis.loop_distribution import AccessSummary, partition_for_shared_loop, strides_without_axis
 from ocannl.opt.analysis.nests import bound_names, is_parallel_loop

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from itertools import chain, product
 
 from ocannl.ir.accesses import Access, alias_class, has_no_loop_carried_dependence
-from ocannl.ir.index import Sym
+from ocannl.ir.affine import Sym
 from ocannl.ir.loops import For, Ref
 from ocannl.opt.analysis.fusion_group import FusionGroup
-from ocannl.opt.fusion.fuse_row_reductions import RowReduction
+from ocannl.opt.fusion.row_reductions import RowReduction
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from ocannl.ir.accesses import Access, memory_accesses
+from ocannl.ir.affine import Sym
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.index import Sym
 from ocannl.ir.loops import Buf, For, MemorySpace, Mode, Proc, Stmt, is_full
 from ocannl.ir.names import Namer
 from ocannl.opt import machine_model as machine
-from ocannl.opt.analysis.disjoint_sets import DisjointSets
 from ocannl.opt.analysis.fusion_group import group_of
 from ocannl.opt.analysis.loop_distribution import AccessSummary, partition_for_shared_loop, strides_without_axis
 from ocannl.opt.analysis.nests import bound_names
 from ocannl.opt.analysis.substitution import replace_buffers
+from ocannl.opt.analysis.union_find import DisjointSets
 from ocannl.opt.schedule.plan.cost_model import Strides, best_tile
 from ocannl.opt.schedule.plan.register_tiles import tiling_problem
 

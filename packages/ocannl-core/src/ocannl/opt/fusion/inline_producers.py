@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
-from ocannl.ir.index import Affine, Sym
+from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.loops import Buf, Cast, Expr, Load, MemorySpace, Proc, Ref, Store, Update, When
 from ocannl.ir.projections import is_injective
 from ocannl.ir.walk import walk

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ocannl.ir.index import TRUE
+from ocannl.ir.affine import TRUE
 from ocannl.ir.loops import Apply, Const, Expr, IndexValue, Proc, Stmt, Store, Update, When, is_full
 from ocannl.ir.walk import walk
 from ocannl.opt import machine_model as machine

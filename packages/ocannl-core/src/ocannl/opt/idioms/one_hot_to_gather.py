@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
-from ocannl.ir.index import TRUE, Affine, Cond, Sym, SymKind, bounds_condition
+from ocannl.ir.affine import TRUE, Affine, Cond, Sym, SymKind, bounds_condition
 from ocannl.ir.loops import (
     Apply,
     BindIndex,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ocannl.ir.index import Affine, Cond, Sym
+from ocannl.ir.affine import Affine, Cond, Sym
 from ocannl.ir.loops import IndexValue, Proc, Ref, Stmt, Update, is_full, loop
 from ocannl.ir.names import Namer
 from ocannl.ir.projections import is_injective

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ocannl.ir.index import Sym
+from ocannl.ir.affine import Sym
 from ocannl.ir.loops import Body, Buf, For, Load, Local, MemorySpace, Mode, Proc, Stmt, Store, Update
 from ocannl.ir.walk import walk
 from ocannl.opt import machine_model as machine

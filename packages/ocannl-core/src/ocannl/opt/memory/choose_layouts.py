@@ -9,15 +9,15 @@ from functools import lru_cache
 from math import inf, prod
 
 from ocannl.ir.accesses import alias_class
+from ocannl.ir.affine import TRUE, Affine, Sym
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.index import TRUE, Affine, Sym
 from ocannl.ir.loops import AccessMode, Buf, Let, Load, MemorySpace, Proc, Ref, Stmt, Store, loop, row_major
 from ocannl.ir.names import Namer
 from ocannl.opt import machine_model as machine
-from ocannl.opt.analysis.disjoint_sets import DisjointSets
 from ocannl.opt.analysis.fusion_group import FusionGroup, group_of
 from ocannl.opt.analysis.nests import AccessTable, bound_names, unit_covering_loops, wrap_in_loops
 from ocannl.opt.analysis.substitution import replace_buffers
+from ocannl.opt.analysis.union_find import DisjointSets
 from ocannl.opt.schedule.plan.cost_model import NestShape, Strides, min_cycles
 from ocannl.opt.schedule.plan.register_tiles import TilingProblem, tiling_problem
 

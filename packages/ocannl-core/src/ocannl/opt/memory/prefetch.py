@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import chain
 
 from ocannl.ir.accesses import always_in_bounds
-from ocannl.ir.index import Affine, Sym
+from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.loops import (
     AccessMode,
     BindIndex,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ocannl.ir.index import Affine, Bound, Sym
+from ocannl.ir.affine import Affine, Bound, Sym
 from ocannl.ir.loops import Body, For, If, Mode, Poll, Proc, Stmt
 from ocannl.ir.names import Namer
 from ocannl.ir.work import max_trip_count, stmt_work

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from ocannl.ir.index import TRUE, Affine, Cond, Sym
+from ocannl.ir.affine import TRUE, Affine, Cond, Sym
 from ocannl.ir.loops import (
     AccessMode,
     Buf,

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import replace
 from itertools import count
 
-from ocannl.ir.index import Affine, Sym
+from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.loops import AccessMode, Buf, Const, Expr, IndexValue, Load, MemorySpace, Proc, Ref, Stmt, Store
 from ocannl.ir.precision import bool_
 from ocannl.ir.walk import walk

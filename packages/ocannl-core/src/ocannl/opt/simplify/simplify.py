@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import ceil, floor, isinf, isnan
 
-from ocannl.ir.index import TRUE, Affine, Cond
+from ocannl.ir.affine import TRUE, Affine, Cond
 from ocannl.ir.loops import (
     Apply,
     BindIndex,

@@ -18,7 +18,7 @@ from ocannl.base.errors import Unsupported
 from ocannl.codegen.abi import READ_ONLY
 from ocannl.ir.loops import Proc
 from ocannl.ir.precision import PRECISIONS, Precision, float32
-from ocannl.ir.text import print_proc
+from ocannl.ir.printer import print_proc
 from ocannl.testing.kit.cases import Array, Case
 from ocannl.testing.kit.numbers import agree
 

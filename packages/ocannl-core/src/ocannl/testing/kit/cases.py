@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ocannl.ir.index import Affine, Sym
+from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import AccessMode, Body, Buf, Expr, Load, MemorySpace, Proc, Ref, Store, loop, row_major
 from ocannl.ir.precision import Precision, precision

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from ocannl.backend.api import API_VERSION, Backend
-from ocannl.backend.installed import discover
+from ocannl.backend.discovery import discover
 from ocannl.backend.registry import describe, probe
 from ocannl.ir.names import identifier
 from ocannl.ir.precision import PRECISIONS

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from ocannl.ir.index import Affine
+from ocannl.ir.affine import Affine
 from ocannl.ir.loops import AccessMode, Apply, Const, Store, Update, loop
 from ocannl.ir.ops import ADD
 from ocannl.ir.precision import Precision, bfloat16, bool_, float32, float64, int64, uint8, uint16, uint32

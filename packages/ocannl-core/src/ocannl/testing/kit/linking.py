@@ -9,7 +9,7 @@ import pytest
 
 from ocannl.backend.api import Code
 from ocannl.base.errors import CompileError
-from ocannl.ir.index import Sym, SymKind
+from ocannl.ir.affine import Sym, SymKind
 from ocannl.ir.loops import AccessMode, Apply, Const, IndexValue, Store, Update, loop
 from ocannl.ir.ops import ADD, MUL
 from ocannl.testing.kit.area import Area

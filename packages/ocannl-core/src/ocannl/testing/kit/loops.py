@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ocannl.ir.index import Bound, Sym, SymKind
+from ocannl.ir.affine import Bound, Sym, SymKind
 from ocannl.ir.loops import AccessMode, Apply, Const, For, IndexValue, Load, Local, Poll, Store, Update, loop
 from ocannl.ir.ops import ADD, NEG, SUB
 from ocannl.testing.kit.area import Area

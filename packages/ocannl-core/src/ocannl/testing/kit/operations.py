@@ -7,7 +7,7 @@ from functools import cache, partial
 import numpy as np
 import pytest
 
-from ocannl.ir.index import Affine
+from ocannl.ir.affine import Affine
 from ocannl.ir.loops import AccessMode, Apply, Const, Expr, IndexValue, Store, Update, loop
 from ocannl.ir.ops import ADD, BY_NAME, MUL, OPS, POW, Domain, Op
 from ocannl.ir.precision import PRECISIONS, Family, Precision, bool_, float8_e4m3fn, uint32

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ocannl.backend.api import Location, Queue
-from ocannl.ir.index import Sym, SymKind
+from ocannl.ir.affine import Sym, SymKind
 from ocannl.ir.loops import Apply, IndexValue, Store, Update, loop
 from ocannl.ir.ops import ADD, MUL
 from ocannl.testing.kit.area import Area

@@ -10,8 +10,8 @@ from functools import cache
 
 import numpy as np
 
+from ocannl.ir.affine import Bound, Cond, Sym, SymKind, bounds_condition
 from ocannl.ir.assign import Origin
-from ocannl.ir.index import Bound, Cond, Sym, SymKind, bounds_condition
 from ocannl.ir.loops import (
     AccessMode,
     Apply,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ocannl.ir.index import Affine, Bound, Cond, Sym
+from ocannl.ir.affine import Affine, Bound, Cond, Sym
 from ocannl.ir.loops import Apply, Cast, Const, Expr, For, When, loop
 from ocannl.ir.ops import DIV, MUL, SUB
 from ocannl.ir.walk import walk

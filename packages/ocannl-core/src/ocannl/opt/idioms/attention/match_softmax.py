@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ocannl.ir.accesses import alias_class
-from ocannl.ir.index import Affine, Sym
+from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.loops import Apply, Buf, Cast, Const, Expr, For, Let, Load, Ref, Store, Update, is_full
 from ocannl.ir.ops import ADD, BY_NAME, DIV, MAX, MUL, SUB
 from ocannl.ir.precision import Family

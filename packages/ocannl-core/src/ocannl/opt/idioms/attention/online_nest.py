@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ocannl.ir.index import TRUE, Affine, Cond, Sym
+from ocannl.ir.affine import TRUE, Affine, Cond, Sym
 from ocannl.ir.loops import (
     Apply,
     Body,

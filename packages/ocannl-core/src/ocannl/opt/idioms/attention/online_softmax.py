@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import prod
 
 from ocannl.ir.accesses import alias_class
-from ocannl.ir.index import Sym
+from ocannl.ir.affine import Sym
 from ocannl.ir.loops import AccessMode, Apply, Buf, Const, MemorySpace, Proc, Stmt, Store, is_full
 from ocannl.ir.names import Namer
 from ocannl.opt import machine_model as machine

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from ocannl.ir.accesses import alias_class
-from ocannl.ir.index import TRUE, Affine, Cond, Sym
+from ocannl.ir.affine import TRUE, Affine, Cond, Sym
 from ocannl.ir.loops import (
     AccessMode,
     Buf,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ocannl.ir.accesses import alias_class
-from ocannl.ir.index import Affine, Cond, Sym
+from ocannl.ir.affine import Affine, Cond, Sym
 from ocannl.ir.loops import AccessMode, Buf, Expr, Let, Load, MemorySpace, Ref, Store, Update, row_major
 from ocannl.ir.names import Namer
 from ocannl.opt.analysis.fusion_group import FusionGroup

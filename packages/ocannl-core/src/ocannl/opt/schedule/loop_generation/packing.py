@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 
-from ocannl.ir.index import TRUE, Affine, Sym
+from ocannl.ir.affine import TRUE, Affine, Sym
 from ocannl.ir.loops import AccessMode, Body, Buf, Expr, Load, MemorySpace, Ref, Store, loop, row_major
 from ocannl.ir.names import Namer
 from ocannl.opt.analysis.fusion_group import FusionGroup

@@ -7,7 +7,7 @@ from itertools import chain
 
 import numpy as np
 
-from ocannl.ir.index import TRUE, Affine, Sym
+from ocannl.ir.affine import TRUE, Affine, Sym
 from ocannl.ir.loops import Apply, Body, Const, Expr, If, Load, Local, Ref, Store, Update, loop
 from ocannl.ir.names import Namer
 from ocannl.ir.ops import Op

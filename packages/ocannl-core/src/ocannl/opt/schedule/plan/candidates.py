@@ -6,8 +6,8 @@ from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from itertools import chain
 
+from ocannl.ir.affine import Sym
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.index import Sym
 from ocannl.ir.loops import Buf, Expr, IndexValue, Load, Update, Var, When
 from ocannl.ir.walk import walk
 from ocannl.opt import machine_model as machine

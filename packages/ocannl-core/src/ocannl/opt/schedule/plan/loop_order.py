@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 from math import prod
 
+from ocannl.ir.affine import Sym
 from ocannl.ir.capabilities import Caches
-from ocannl.ir.index import Sym
 from ocannl.ir.loops import Update
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from math import prod
 
 from ocannl.ir.accesses import always_in_bounds
+from ocannl.ir.affine import Cond, Sym
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.index import Cond, Sym
 from ocannl.ir.loops import Buf, Cast, Expr, IndexValue, Load, Ref, Var, When
 from ocannl.ir.projections import is_injective
 from ocannl.ir.walk import walk

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ocannl.ir.index import Sym
+from ocannl.ir.affine import Sym
 from ocannl.ir.loops import Ref
 from ocannl.ir.ops import ADD, MAX, MIN
 from ocannl.opt import machine_model as machine

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ocannl.ir.accesses import Access, has_no_loop_carried_dependence, loads
-from ocannl.ir.index import Sym
+from ocannl.ir.affine import Sym
 from ocannl.ir.loops import BindIndex, Body, For, If, Let, Local, Proc, Store, Update
 from ocannl.ir.walk import walk
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from ocannl.ir.index import Sym
+from ocannl.ir.affine import Sym
 from ocannl.ir.loops import Expr, IndexValue, Load, Var, When
 from ocannl.ir.walk import children
 

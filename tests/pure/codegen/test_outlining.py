@@ -2,10 +2,10 @@
 
 import pytest
 
-from ocannl.codegen import Region, nests, signature
-from ocannl.codegen.nests import MAX_STRAIGHT_LINE_STMTS
+from ocannl.codegen import Region, outline_nests, signature
+from ocannl.codegen.outlining import MAX_STRAIGHT_LINE_STMTS
+from ocannl.ir.affine import Affine, Bound, Cond, Sym, SymKind
 from ocannl.ir.assign import Origin
-from ocannl.ir.index import Affine, Bound, Cond, Sym, SymKind
 from ocannl.ir.loops import (
     AccessMode,
     Buf,
@@ -52,7 +52,8 @@ X, Y, Z = buf("x"), buf("y"), buf("z")
 
 def shapes(*body):
     """The number of statements of each nest, without comments."""
-    return [sum(not isinstance(s, Comment) for s in nest.body) for nest in nests(Proc("p", (X, Y, Z), (), body))]
+    nests = outline_nests(Proc("p", (X, Y, Z), (), body))
+    return [sum(not isinstance(s, Comment) for s in nest.body) for nest in nests]
 
 
 def test_every_loop_nest_is_a_nest():
@@ -79,24 +80,25 @@ def test_a_definition_extends_to_the_end():
 
 
 def test_comments_belong_to_the_next_statement():
-    pieces = nests(Proc("p", (), (), (Comment("a"), store(X), Comment("b"), Comment("c"), loop_over(Y), Comment("d"))))
+    body = (Comment("a"), store(X), Comment("b"), Comment("c"), loop_over(Y), Comment("d"))
+    pieces = outline_nests(Proc("p", (), (), body))
     assert [[s.text for s in piece.body if isinstance(s, Comment)] for piece in pieces] == [["a"], ["b", "c"]]
-    assert nests(Proc("p", (), (), (Comment("alone"),))) == ()
-    (piece,) = nests(Proc("p", (), (), (Comment("a"), loop_over(Y))))
+    assert outline_nests(Proc("p", (), (), (Comment("alone"),))) == ()
+    (piece,) = outline_nests(Proc("p", (), (), (Comment("a"), loop_over(Y))))
     assert piece.body[0] == Comment("a")
 
 
 def test_prefetches_belong_to_the_next_statement():
     prefetch = Prefetch(Ref(Z, (A(0),)), 4)
     assert shapes(store(X), Comment("b"), prefetch, loop_over(Y), prefetch) == [1, 2]
-    (nest,) = nests(Proc("p", (Y, Z), (), (prefetch, loop_over(Y))))
+    (nest,) = outline_nests(Proc("p", (Y, Z), (), (prefetch, loop_over(Y))))
     assert nest.bufs == (Z, Y)
 
 
 def test_empty_local_arrays_occupy_stack():
     for offset, size, wanted in ((None, 4, 0), (64, 4, 80), (64, 0, 65)):
         local = Buf("l", float32, (size,), (1,), MemorySpace.LOCAL, AccessMode.TEMP, offset=offset)
-        (nest,) = nests(Proc("p", (X,), (), (Local(local), loop_over(X))))
+        (nest,) = outline_nests(Proc("p", (X,), (), (Local(local), loop_over(X))))
         assert nest.stack_bytes == wanted
 
 
@@ -110,7 +112,7 @@ def test_free_variables_of_a_nest():
         For(i, Bound.lower(0), Bound.upper(A(n)), (Update(Ref(tile, (A(i),)), ADD, value, Origin("t")),)),
         store(Z, 0, Load(Ref(tile, (A(0),)))),
     )
-    (nest,) = nests(Proc("p", (X, Y, Z), (n, m, k, never), body))
+    (nest,) = outline_nests(Proc("p", (X, Y, Z), (n, m, k, never), body))
     assert nest.bufs == (Y, Z)
     assert nest.syms == (n, m, k)
     assert nest.labels == ("t",)
@@ -131,7 +133,7 @@ def test_free_variables_of_a_nest():
 def test_overlapping_arena_blocks_are_aliased(blocks, unaliased):
     """Offsets and sizes are in cells of 4 bytes."""
     bufs = [buf(name, size, offset=4 * offset) for name, (offset, size) in zip("abcd", blocks, strict=False)]
-    (nest,) = nests(Proc("p", tuple(bufs), (), tuple(store(b) for b in (X, *bufs))))
+    (nest,) = outline_nests(Proc("p", tuple(bufs), (), tuple(store(b) for b in (X, *bufs))))
     assert {b.name for b in nest.unaliased_bufs} == {"x", *unaliased}
 
 

@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from ocannl.backend.reference import numbers
-from ocannl.backend.reference.analysis import Analysis
+from ocannl.backend.reference import arithmetic
+from ocannl.backend.reference.vectorization import Analysis
 from ocannl.base.errors import BackendError, VerifyError
 from ocannl.ir.accesses import determined_symbols
-from ocannl.ir.index import Affine, Cond, Sym
+from ocannl.ir.affine import Affine, Cond, Sym
 from ocannl.ir.loops import (
     AccessMode,
     Apply,
@@ -200,7 +200,7 @@ class GridInterpreter:
         if fill is None:
             cells.view(np.uint8)[...] = 0xFF  # poison: NaN, or an implausible integer
         else:
-            cells[...] = numbers.constant(fill, buf.precision)
+            cells[...] = arithmetic.constant(fill, buf.precision)
         strides = row_major((*grid, *buf.shape))
         self.storages[buf] = Storage.of(cells, strides[len(grid) :], strides[: len(grid)])
 
@@ -223,19 +223,19 @@ class GridInterpreter:
         }  # fmt: skip
         if not site.inside or not written_syms <= determined_symbols(ref.indices, outer_syms):
             cells, points = self._written_cells(ref, site)
-            numbers.scatter(op, site.storage.flat, cells, self._selected(value, points), precision)
+            arithmetic.scatter(op, site.storage.flat, cells, self._selected(value, points), precision)
             return
         if self.mask is not None:
-            value = np.where(self.mask, value, numbers.neutral(op, precision))
+            value = np.where(self.mask, value, arithmetic.neutral(op, precision))
         summed = tuple(n for n, (a, varies) in enumerate(zip(self.axes, site.varies, strict=True)) if not varies)
         view = self._view(ref, site)
         value = value.reshape((1,) * len(self.axes)) if value.ndim == 0 else value
         full = tuple(self.axes[n].count if n in summed else size for n, size in enumerate(value.shape))
-        total = numbers.reduce(op, np.broadcast_to(value, full), summed, precision)
+        total = arithmetic.reduce(op, np.broadcast_to(value, full), summed, precision)
         reached: Array | bool = True  # `and` normalizes a cell to a truth value, even with its neutral element
         if self.mask is not None:
             reached = np.asarray(np.broadcast_to(self.mask, full).any(summed, keepdims=True))
-        np.copyto(view, numbers.accumulate(op, view, total, precision), where=reached)
+        np.copyto(view, arithmetic.accumulate(op, view, total, precision), where=reached)
 
     # -------------------------------------------------------------------------------------------------- accesses
 
@@ -314,13 +314,13 @@ class GridInterpreter:
             case Load(ref):
                 return self._load(ref)
             case Const(value, precision):
-                return numbers.constant(value, precision)
+                return arithmetic.constant(value, precision)
             case Apply(op, args):
-                return numbers.compute(op, expr.precision, [self.value(a) for a in args])
+                return arithmetic.compute(op, expr.precision, [self.value(a) for a in args])
             case Cast(inner, precision):
-                return numbers.convert(self.value(inner), precision)
+                return arithmetic.convert(self.value(inner), precision)
             case IndexValue(index, precision):
-                return numbers.convert(self._index(index), precision)
+                return arithmetic.convert(self._index(index), precision)
             case Var(name):
                 array, depth = self.values[name]
                 return array.reshape(array.shape + (1,) * (len(self.axes) - depth)) if array.ndim else array

@@ -9,7 +9,7 @@ from dataclasses import replace
 from ocannl.infer.broadcast import order_rows
 from ocannl.infer.broadcast_results import broadcast_rows
 from ocannl.infer.cell_count import CellCount
-from ocannl.infer.relation import Relation
+from ocannl.infer.operation_node import Relation
 from ocannl.infer.size_equations import Product, Strided, Sum, attach
 from ocannl.infer.spec import (
     AxisSpec,
@@ -28,7 +28,7 @@ from ocannl.infer.spec import (
 from ocannl.infer.terms import Dim, Evidence, Owner, Row, RowVar, find, resolve
 from ocannl.infer.trail import Trail
 from ocannl.infer.unify import equate, join, set_min_size, set_size, strip
-from ocannl.ir.index import Sym
+from ocannl.ir.affine import Sym
 
 Rows = tuple[Row, Row, Row]
 

@@ -7,7 +7,7 @@ import linecache
 from typing import Any
 
 from ocannl.backend import CompileError
-from ocannl_backend_triton.kernel import Module
+from ocannl_backend_triton.kernels import Module
 
 
 def load_module(module: Module) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.declare.catalogue import OperationRow, operands
 from ocannl.lang.declare.declaration import POSITIONAL, Declaration
 from ocannl.lang.declare.samples import Draw, Sample
-from ocannl.lang.declare.text import literal, parameters, unqualified
+from ocannl.lang.declare.signature_text import literal, parameters, unqualified
 
 BEGIN = """>>> import numpy as np
 >>> import ocannl as oc"""

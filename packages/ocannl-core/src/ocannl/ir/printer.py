@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ocannl.ir import assign as comp
+from ocannl.ir.affine import Bound
 from ocannl.ir.assign import Origin
-from ocannl.ir.index import Bound
 from ocannl.ir.loops import (
     Apply,
     BindIndex,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ocannl.ir.accesses import always_in_bounds
-from ocannl.ir.index import Sym
+from ocannl.ir.affine import Sym
 from ocannl.ir.loops import Expr, Load, Ref, When
 from ocannl.ir.walk import children
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.assign import Origin
-from ocannl.ir.index import Affine, Sym
 from ocannl.ir.loops import (
     Apply,
     BindIndex,
@@ -107,7 +107,7 @@ class Nest:
         return frozenset(self.bufs) - shared
 
 
-def nests(proc: Proc) -> tuple[Nest, ...]:
+def outline_nests(proc: Proc) -> tuple[Nest, ...]:
     """The top-level nests of a program, in execution order."""
     return _split_into_nests(proc.body)
 

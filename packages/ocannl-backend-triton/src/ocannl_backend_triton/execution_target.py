@@ -9,8 +9,8 @@ from typing import Protocol
 
 from ocannl.backend import BackendUnavailable, Device, Entry, Location, Queue
 from ocannl_backend_triton.driver import check_driver
-from ocannl_backend_triton.kernel import Module
-from ocannl_backend_triton.package import Binaries, Package
+from ocannl_backend_triton.kernels import Module
+from ocannl_backend_triton.serialization import Binaries, Package
 from ocannl_backend_triton.target import Target
 
 INTERPRET = "TRITON_INTERPRET"

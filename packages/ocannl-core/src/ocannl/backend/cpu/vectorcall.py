@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from ocannl.backend.api import SharedInt64
-from ocannl.ir.index import Sym
+from ocannl.ir.affine import Sym
 
 FASTCALL, KEYWORDS = 0x80, 0x02
 

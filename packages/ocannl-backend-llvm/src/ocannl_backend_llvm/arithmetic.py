@@ -10,7 +10,7 @@ from ocannl.backend import CompileError
 from ocannl.codegen.numbers import is_signed
 from ocannl.ir.ops import Op
 from ocannl.ir.precision import Family, Precision, uint8, uint32
-from ocannl_backend_llvm.build import MANGLED_TYPES, Builder
+from ocannl_backend_llvm.builder import MANGLED_TYPES, Builder
 from ocannl_backend_llvm.convert import is_true
 from ocannl_backend_llvm.threefry import ROUNDS, threefry
 from ocannl_backend_llvm.types import LLVM_TYPES

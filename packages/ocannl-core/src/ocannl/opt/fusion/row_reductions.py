@@ -23,7 +23,7 @@ from itertools import product
 from math import prod
 
 from ocannl.ir.accesses import alias_class
-from ocannl.ir.index import TRUE, Affine, Sym
+from ocannl.ir.affine import TRUE, Affine, Sym
 from ocannl.ir.loops import Buf, Expr, For, Load, Ref, Stmt, Store, is_full
 from ocannl.ir.names import Namer
 from ocannl.opt import machine_model as machine

@@ -8,8 +8,8 @@ from ocannl.codegen.c_family import transpose
 from ocannl.codegen.c_family.expressions import ScalarExpressions
 from ocannl.codegen.c_family.infix import Term, unary
 from ocannl.codegen.c_family.vector_expressions import VectorExpressions
-from ocannl.codegen.transpose import TransposedAccess
-from ocannl.ir.index import Sym
+from ocannl.codegen.register_transpose import TransposedAccess
+from ocannl.ir.affine import Sym
 from ocannl.ir.loops import Expr, Ref
 from ocannl.ir.precision import Precision
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from ocannl.infer.project import project
 from ocannl.infer.shape import Shape, finish, relate
+from ocannl.ir.affine import Affine
 from ocannl.ir.assign import Assign, Index
-from ocannl.ir.index import Affine
 from ocannl.ir.loops import row_major
 from ocannl.ir.precision import Precision
 from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role, TNode
+from ocannl.lang.core.formulas import Hole, Term, convert
 from ocannl.lang.core.operation import Operation, Rule
 from ocannl.lang.core.slots import IndirectAxis, NullSlot, Slot, SlotAssign, elaborate
-from ocannl.lang.core.terms import Hole, Term, convert
 
 if TYPE_CHECKING:
     from ocannl.lang.core.tensor import Tensor

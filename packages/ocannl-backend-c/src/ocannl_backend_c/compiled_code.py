@@ -13,9 +13,9 @@ from pathlib import Path
 
 from ocannl.backend import CompileError
 from ocannl.backend.cpu.native import NativeCode, Package
-from ocannl_backend_c.direct import DIRECT
 from ocannl_backend_c.emit import symbol
 from ocannl_backend_c.toolchain import WORK_PREFIX
+from ocannl_backend_c.vectorcall import DIRECT
 
 
 class SharedLibrary:

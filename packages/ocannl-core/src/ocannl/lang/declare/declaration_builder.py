@@ -12,9 +12,9 @@ from ocannl.ir.precision import precision
 from ocannl.lang.declare.conditions import Condition
 from ocannl.lang.declare.declaration import POSITIONAL, Declaration
 from ocannl.lang.declare.inputs import ANY_NUMBER, Input, as_input
-from ocannl.lang.declare.part import Part
 from ocannl.lang.declare.samples import Sample
 from ocannl.lang.declare.settings import Default, Setting, fits, kind_text
+from ocannl.lang.declare.shared_part import Part
 
 Parameter = inspect.Parameter
 SLOT = re.compile(r"[vtg]([0-9]+|s)?|g_.*")

@@ -16,7 +16,7 @@ from ocannl.base.errors import BackendError, DtypeError, OutOfMemory, ShapeError
 from ocannl.base.log import logger
 from ocannl.ir.tnode import TNode
 from ocannl.runtime.context_lock import ContextLock
-from ocannl.runtime.pools import Slab, pack
+from ocannl.runtime.slabs import Slab, pack
 
 Array = np.ndarray[Any, Any]
 P = ParamSpec("P")

@@ -16,7 +16,7 @@ from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from pathlib import Path
 
-from ocannl.backend.installed import GROUP, Candidate
+from ocannl.backend.discovery import GROUP, Candidate
 from ocannl.backend.sandbox import run_isolated
 from ocannl.base.config import CACHE, CACHE_DIR, user_cache_folder
 from ocannl.base.errors import BackendError
@@ -37,7 +37,7 @@ def unsafe_plugins(candidates: Iterable[Candidate]) -> dict[Candidate, str]:
         _verdicts.update({candidate: None for candidate, entry in cache_entries.items() if _is_cached(entry)})
         unchecked = [candidate for candidate in requested if candidate not in _verdicts]
         entry_points = [(candidate.entry.name, candidate.entry.value) for candidate in unchecked]
-        outcomes = run_isolated("ocannl.backend.plugin_check:load_and_probe", entry_points, TIMEOUT_SECONDS)
+        outcomes = run_isolated("ocannl.backend.plugin_isolation:load_and_probe", entry_points, TIMEOUT_SECONDS)
         for candidate, outcome in zip(unchecked, outcomes, strict=True):
             if outcome.status == COMPLETED:
                 _verdicts[candidate] = None

@@ -8,16 +8,16 @@ from functools import cache
 
 from ocannl.backend.cpu.native import NativeCode, Package, Source
 from ocannl.codegen import Signature
-from ocannl_backend_llvm import jit, objects
-from ocannl_backend_llvm.direct import DIRECT, TEXT
+from ocannl_backend_llvm import jit, object_files
 from ocannl_backend_llvm.jit import Target, symbol
 from ocannl_backend_llvm.thread_pool import compile_in_background, thread_pool_code
+from ocannl_backend_llvm.vectorcall import DIRECT, TEXT
 
 
 def compile_package(programs: Sequence[Signature], modules: Iterable[str], target: Target) -> NativeCode:
     source = Source()
     with compile_in_background() if any(program.is_parallel for program in programs) else nullcontext():
-        compiled = objects.compile_texts(_record_source(modules, source), target)
+        compiled = object_files.compile_texts(_record_source(modules, source), target)
     if any(program.holds_gil for program in programs):
         compiled.append(_direct(target))
     return _load_package(Package(str(target), tuple(programs), source.packed(), tuple(compiled)))
@@ -25,7 +25,7 @@ def compile_package(programs: Sequence[Signature], modules: Iterable[str], targe
 
 @cache
 def _direct(target: Target) -> bytes:
-    return objects.compile_text(TEXT, target)
+    return object_files.compile_text(TEXT, target)
 
 
 def _record_source(modules: Iterable[str], source: Source) -> Iterator[str]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import gcd, prod
 
 from ocannl.ir.accesses import has_no_loop_carried_dependence, memory_accesses
-from ocannl.ir.index import Affine, Sym, SymKind
+from ocannl.ir.affine import Affine, Sym, SymKind
 from ocannl.ir.loops import BindIndex, Body, Buf, Comment, For, If, Load, Local, Poll, Ref, Store, Update, is_full
 from ocannl.ir.precision import bool_
 from ocannl.ir.walk import walk

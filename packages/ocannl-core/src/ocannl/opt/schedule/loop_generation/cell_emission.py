@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from ocannl.ir.index import TRUE, Sym
+from ocannl.ir.affine import TRUE, Sym
 from ocannl.ir.loops import (
     Apply,
     Body,

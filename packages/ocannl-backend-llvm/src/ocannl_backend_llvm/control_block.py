@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ocannl.codegen.abi import SIGNAL_CHECK_INTERVAL_NS
-from ocannl_backend_llvm.build import Builder
+from ocannl_backend_llvm.builder import Builder
 
 CANCEL, RELEASE, ACQUIRE, ENSURE, RESTORE, SIGNALS, CLOCK, SIGNALS_CHECKED_NS, TEAM, THREADS, DEAF = range(1, 12)
 """Fields of the control structure, as offsets in 8-byte words."""

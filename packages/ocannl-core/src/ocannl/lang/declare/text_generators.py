@@ -13,8 +13,8 @@ from ocannl.base import plugins
 from ocannl.base.errors import PluginError
 from ocannl.lang.declare import stubs
 from ocannl.lang.declare.catalogue import OperationRow
-from ocannl.lang.declare.packages import distribution_of
-from ocannl.lang.declare.reference import reference
+from ocannl.lang.declare.installed_operations import distribution_of
+from ocannl.lang.declare.reference_page import reference
 
 GROUP = "ocannl.generators"
 Generator = Callable[[Sequence[OperationRow]], str]
