@@ -15,8 +15,9 @@ from ocannl.ir.assign import Comp, nodes
 from ocannl.ir.precision import float64
 from ocannl.ir.tnode import TNode
 from ocannl.lang.core import graph
-from ocannl.lang.core.leaves import embed, param, tensor
+from ocannl.lang.core.leaves import embed, tensor
 from ocannl.lang.core.literals import as_array
+from ocannl.lang.core.parameter import param
 from ocannl.lang.core.tensor import Tensor
 from ocannl.testing.evaluate import evaluate
 from ocannl.train import grad_update

@@ -152,21 +152,22 @@ def result_dtype(operation: Operation, operands: Sequence[Tensor], in_code: bool
         if not settles:
             open_.append((number, t))
     fallback = reduce(promote, (t.typing.as_operand for _, t in open_)) if open_ else None
-    if operation.follows_consumers:
+    rule = operation.result_type
+    if rule.follows_consumers:
         kind = fallback or default_precision()
     else:
         kind = operation.precision(kinds, weak, fallback)
     gradients = [t.typing.gradient for t in operands if t.has_gradient and t.typing.gradient is not None]
     result = DtypeInference(
         kind,
-        is_open=operation.follows_consumers,
-        is_default=operation.follows_consumers
-        or (operation.kind is None and all(t.typing.is_default for t in operands if t.literal is None)),
+        is_open=rule.follows_consumers,
+        is_default=rule.follows_consumers
+        or (rule.kind is None and all(t.typing.is_default for t in operands if t.literal is None)),
         gradient=reduce(promote, gradients) if gradients else None,
     )
-    if operation.kind is None and operation.min_precision is None and not operation.follows_consumers and kind.is_float:
+    if rule.is_promoted and kind.is_float:
         for number, t in open_:
-            if number not in operation.weak_operands:
+            if number not in rule.weak_operands:
                 t.typing.add_consumer(result)
     return result
 

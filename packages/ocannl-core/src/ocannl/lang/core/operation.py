@@ -60,6 +60,24 @@ Rule = Callable[[Slots], None]
 """Writes the assignments of one direction."""
 
 
+@dataclass(frozen=True, slots=True)
+class ResultType:
+    """How the data type of a result follows from the types of the operands: by promotion, by default."""
+
+    kind: Precision | None = None  # if independent of the operands
+    min_precision: Precision | None = None  # lower bound
+    domain: Domain = Domain.ANY
+    weak_operands: frozenset[int] = frozenset()  # ignored by promotion, such as conditions
+    follows_consumers: bool = False  # determined by the consumers, as for an open leaf
+
+    @property
+    def is_promoted(self) -> bool:
+        return self.kind is None and self.min_precision is None and not self.follows_consumers
+
+
+PROMOTED = ResultType()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation:
     """One operation with its configuration bound.
@@ -75,13 +93,9 @@ class Operation:
     gradient: Rule | None
     combine: Callable[..., Term] | None = None
     reduce: Op | None = None
-    domain: Domain = Domain.ANY
-    weak_operands: frozenset[int] = frozenset()  # ignored by type promotion, such as conditions
+    result_type: ResultType = PROMOTED
     text: str = ""  # format of the expression: "{0} @ {1}"
     sizes: Mapping[str, int] = field(default_factory=dict)
-    kind: Precision | None = None  # of the result, if independent of the operands
-    min_precision: Precision | None = None  # lower bound for the type of the result
-    follows_consumers: bool = False  # the type follows from the consumers, as for an open leaf
     is_gather: bool = False  # operand 2 indexes the leading output axis of operand 1
 
     @property
@@ -95,25 +109,26 @@ class Operation:
         A weak operand, such as a number, only turns integers into floats. Sums of truth values are int32. `default` is
         the type of floats if no operand determines one. Raises: DtypeError for floats in an integer operation.
         """
-        if self.kind is not None:
-            return self.kind
+        rule = self.result_type
+        if rule.kind is not None:
+            return rule.kind
         promoted: Precision | None = None
-        floats = self.domain is Domain.FLOAT
+        floats = rule.domain is Domain.FLOAT
         for number, (operand, is_weak) in enumerate(zip(operands, weak, strict=True)):
-            if number in self.weak_operands:
+            if number in rule.weak_operands:
                 continue
             if is_weak:
                 floats |= operand.is_float
             else:
                 promoted = operand if promoted is None else promote(promoted, operand)
-        if self.domain in (Domain.INTEGER, Domain.WORD):
+        if rule.domain in (Domain.INTEGER, Domain.WORD):
             if any(operand.is_float for operand in operands):
                 raise DtypeError(f"oc.{self.name} is an operation on integers; convert with x.astype(oc.int32)")
-            return uint32 if self.domain is Domain.WORD else promoted or int32
+            return uint32 if rule.domain is Domain.WORD else promoted or int32
         if promoted is None or (floats and not promoted.is_float):
             promoted = default or precision(PRECISION.get())
-        if self.min_precision is not None:
-            return promote(promoted, self.min_precision)
+        if rule.min_precision is not None:
+            return promote(promoted, rule.min_precision)
         counts = self.reduce is not None and self.reduce.name in ("add", "mul") and not self.is_gather
         return int32 if promoted is bool_ and counts else promoted
 
@@ -125,12 +140,9 @@ def contraction(
     reduce: Op | None,
     *,
     differentiable: bool = True,
-    domain: Domain = Domain.ANY,
-    weak_operands: frozenset[int] = frozenset(),
+    result_type: ResultType = PROMOTED,
     text: str = "",
     sizes: Mapping[str, int] | None = None,
-    kind: Precision | None = None,
-    min_precision: Precision | None = None,
     is_gather: bool = False,
 ) -> Operation:
     """`result =:reduce combine(operands)`, with the gradient that follows from the formula.
@@ -164,13 +176,10 @@ def contraction(
         gradient if differentiable and smooth else None,
         combine,
         reduce,
-        domain,
-        weak_operands,
+        result_type,
         text,
         sizes or {},
-        kind,
-        min_precision,
-        is_gather=is_gather,
+        is_gather,
     )
 
 

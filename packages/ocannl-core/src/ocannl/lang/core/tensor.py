@@ -37,12 +37,12 @@ class Tensor(Operators):
 
     `application` is the operation with its operands, None for a leaf; `literal` the value of a constant; `initial` the
     initial value of a parameter without contents; `path` the path of a parameter in its block; `typing` its data type
-    as far as inferred.
+    as far as inferred; `counted` holds masks of the cells that count in a mean, all of them if there is none.
     """
 
     __slots__ = (
-        "__weakref__", "_emit", "_gradient", "_projections", "_shape", "application", "has_gradient", "initial",
-        "literal", "is_named", "node", "path", "provenance", "typing",
+        "__weakref__", "_emit", "_gradient", "_projections", "_shape", "application", "counted", "has_gradient",
+        "initial", "literal", "is_named", "node", "path", "provenance", "typing",
     )  # fmt: skip
 
     def __init__(
@@ -65,6 +65,7 @@ class Tensor(Operators):
         self.is_named = is_named
         self.has_gradient = has_gradient
         self.path: str | None = None
+        self.counted: tuple[Tensor, ...] = ()
         text = None if application is None else enclosing_call.get() or (lambda: describe(self))
         self.provenance = Provenance(lambda: self.label, node.role.value, text, node.where)
         self._gradient: Tensor | None = None
@@ -378,6 +379,8 @@ def apply(
         application=application,
         has_gradient=is_differentiable and gradients_enabled.get() and recorder.get() is None,
     )
+    if operation.logic.name == "pointwise" and any(t.counted for t in inputs):
+        result.counted = tuple(dict.fromkeys(mask for t in inputs for mask in t.counted))
     return result
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
 
 from ocannl.base.errors import CodeError
 from ocannl.ir.precision import precision
@@ -21,70 +22,93 @@ SLOT = re.compile(r"[vtg]([0-9]+|s)?|g_.*")
 T = TypeVar("T")
 
 
-def build_declaration(
-    function: Callable[..., Any],
-    *,
-    name: str | None,
-    namespace: str,
-    shape: object,
-    inputs: object,
-    outputs: object,
-    kind: object,
-    where: object,
-    parts: object,
-    samples: object,
-    doc: str,
-) -> Declaration:
-    """The declaration of an operation from arguments of `oc.defop`. Raises: CodeError when they are inconsistent."""
-    if not inspect.isroutine(function):
-        raise CodeError(f"oc.defop decorates functions, not {function!r}")
-    title: Any = function.__name__ if name is None else name
-    for identifier in (title, namespace or "operations"):
-        if not isinstance(identifier, str) or not identifier.isidentifier():
-            raise CodeError(f"the names of operations and namespaces are identifiers, not {title!r} and {namespace!r}")
+@dataclass(frozen=True, slots=True)
+class DefopArguments:
+    """The arguments of `oc.defop`, unchecked."""
+
+    name: str | None
+    namespace: str
+    shape: object
+    inputs: object
+    outputs: object
+    kind: object
+    where: object
+    parts: object
+    samples: object
+    doc: str
+
+
+def build_declaration(function: Callable[..., Any], arguments: DefopArguments) -> Declaration:
+    """The declaration of an operation. Raises: CodeError when the arguments are inconsistent."""
+    title = _checked_title(function, arguments)
     signature = _resolved_signature(function)
     operands = [p for p in signature.parameters.values() if p.kind in (*POSITIONAL, Parameter.VAR_POSITIONAL)]
     if not operands:
         raise CodeError(f"operation `{title}` has no operands")
-    if not isinstance(doc, str):
-        raise CodeError(f"`doc` of `{title}` is a text, not {doc!r}")
-    shared = _as_tuple(parts, Part, title, "parts")
+    shared = _as_tuple(arguments.parts, Part, title, "parts")
     settings = _settings(signature, shared, title)
-    declared_inputs = _inputs(inputs, shared, operands, title)
-    conditions = (*(c for part in shared for c in part.where), *_as_tuple(where, Condition, title, "where"))
+    declared_inputs = _inputs(arguments.inputs, shared, operands, title)
+    conditions = (*(c for part in shared for c in part.where), *_as_tuple(arguments.where, Condition, title, "where"))
+    names = _outputs(arguments.outputs, title)
+    kinds = arguments.kind if isinstance(arguments.kind, tuple) else (arguments.kind,) * len(names)
     defaults = (*(p.default for p in operands), *(s.default for s in settings.values()))
-    names = _outputs(outputs, title)
-    kinds = kind if isinstance(kind, tuple) else (kind,) * len(names)
     defined = [*(p.name for p in operands), *settings]
-    referenced = [n for default in defaults if isinstance(default, Default) for n in default.names]
-    for rule in (shape, *kinds):
-        referenced += list(inspect.signature(rule).parameters) if inspect.isfunction(rule) else []
-    for used in (*declared_inputs, *(n for c in conditions for n in c.names), *referenced):
+    for used in (*declared_inputs, *_referenced_names(conditions, defaults, (arguments.shape, *kinds))):
         if used not in defined:
             raise CodeError(f"`{title}` has no input or setting `{used}`; there are {', '.join(defined)}")
-    if len(kinds) != len(names):
-        raise CodeError(f"`{title}` has {len(names)} outputs, and types for {len(kinds)}")
-    for dtype in kinds:
-        if dtype is not None and not inspect.isfunction(dtype):
-            precision(dtype)
+    _check_kinds(kinds, names, title)
     keywords = [setting.parameter(n) for n, setting in settings.items()]
     declared = Declaration(
         name=title,
-        namespace=namespace,
+        namespace=arguments.namespace,
         signature=inspect.Signature([*operands, *keywords]),
         inputs={p.name: declared_inputs.get(p.name, Input()) for p in operands},
         settings=settings,
         outputs=names,
-        shape=shape,
+        shape=arguments.shape,
         kinds=kinds,
         where=conditions,
-        samples=_as_tuple(samples, Sample, title, "samples"),
-        doc="\n\n".join(filter(None, (doc or inspect.getdoc(function), *(part.doc for part in shared)))),
+        samples=_as_tuple(arguments.samples, Sample, title, "samples"),
+        doc="\n\n".join(filter(None, (arguments.doc or inspect.getdoc(function), *(part.doc for part in shared)))),
         rules=function,
     )
     for sample in declared.samples:
         _check_sample(declared, sample)
     return declared
+
+
+def _checked_title(function: Callable[..., Any], arguments: DefopArguments) -> str:
+    """The name of the operation, after checks of the arguments that are not about its operands."""
+    if not inspect.isroutine(function):
+        raise CodeError(f"oc.defop decorates functions, not {function!r}")
+    title: Any = function.__name__ if arguments.name is None else arguments.name
+    for identifier in (title, arguments.namespace or "operations"):
+        if not isinstance(identifier, str) or not identifier.isidentifier():
+            pair = f"{title!r} and {arguments.namespace!r}"
+            raise CodeError(f"the names of operations and namespaces are identifiers, not {pair}")
+    if not isinstance(arguments.doc, str):
+        raise CodeError(f"`doc` of `{title}` is a text, not {arguments.doc!r}")
+    return cast("str", title)
+
+
+def _referenced_names(
+    conditions: tuple[Condition, ...], defaults: tuple[object, ...], rules: tuple[object, ...]
+) -> Iterator[str]:
+    """The names of inputs and settings that conditions, computed defaults and rules of shape and type refer to."""
+    for condition in conditions:
+        yield from condition.names
+    for default in defaults:
+        yield from default.names if isinstance(default, Default) else ()
+    for rule in rules:
+        yield from inspect.signature(rule).parameters if inspect.isfunction(rule) else ()
+
+
+def _check_kinds(kinds: tuple[object, ...], names: tuple[str, ...], title: str) -> None:
+    if len(kinds) != len(names):
+        raise CodeError(f"`{title}` has {len(names)} outputs, and types for {len(kinds)}")
+    for dtype in kinds:
+        if dtype is not None and not inspect.isfunction(dtype):
+            precision(dtype)
 
 
 def _resolved_signature(function: Callable[..., Any]) -> inspect.Signature:

@@ -20,12 +20,12 @@ import numpy as np
 from ocannl.base.errors import CodeError
 from ocannl.lang.core.formulas import Term, tree_of
 from ocannl.lang.core.leaves import embed
-from ocannl.lang.core.operation import Operation, Slots
+from ocannl.lang.core.operation import Operation, ResultType, Slots
 from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.declare.axes import with_earlier_outputs
 from ocannl.lang.declare.conditions import Arguments, Condition
 from ocannl.lang.declare.declaration import Declaration
-from ocannl.lang.declare.declaration_builder import build_declaration
+from ocannl.lang.declare.declaration_builder import DefopArguments, build_declaration
 from ocannl.lang.declare.rules import bind_rules
 from ocannl.lang.declare.samples import Sample
 from ocannl.lang.declare.settings import Default, resolve_defaults
@@ -67,10 +67,11 @@ def defop(
     """
 
     def declare(rules: Callable[..., Any]) -> Callable[..., Any]:
-        declared = build_declaration(
-            rules, name=name, namespace=namespace, shape=shape, inputs={} if inputs is None else inputs,
+        arguments = DefopArguments(
+            name=name, namespace=namespace, shape=shape, inputs={} if inputs is None else inputs,
             outputs=outputs, kind=kind, where=where, parts=parts, samples=samples, doc=doc,
         )  # fmt: skip
+        declared = build_declaration(rules, arguments)
         _check_slots(declared)
         return _public_function(declared)
 
@@ -124,8 +125,9 @@ def _apply(declared: Declaration, arguments: Arguments, label: str | None) -> An
             partial(forward, output),
             None if rules.gradient is None else partial(gradient, output),
             sizes=sizes,
-            kind=kinds[output],
-            weak_operands=frozenset(range(len(operands), len(operands) + output)),
+            result_type=ResultType(
+                kinds[output], weak_operands=frozenset(range(len(operands), len(operands) + output))
+            ),
         )
         results.append(apply(operation, (*operands, *map(stop_gradient, results)), label=label))
     return results[0] if len(results) == 1 else tuple(results)

@@ -18,7 +18,7 @@ from ocannl.lang.core.context_vars import composite
 from ocannl.lang.core.formulas import Term
 from ocannl.lang.core.formulas import apply as term
 from ocannl.lang.core.literals import is_bool
-from ocannl.lang.core.operation import contraction
+from ocannl.lang.core.operation import ResultType, contraction
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.ops.index_tensors import indices
@@ -79,7 +79,8 @@ def _walk_axis(
 
     kind = axes.x.typing.current if preserves_type and not axes.x.typing.is_float else None
     logic, weak = einsum(spec), frozenset({1, 2})
-    operation = contraction(title, logic, combine, op, weak_operands=weak, sizes=axes.sizes, kind=kind)
+    result_type = ResultType(kind, weak_operands=weak)
+    operation = contraction(title, logic, combine, op, result_type=result_type, sizes=axes.sizes)
     return apply(operation, [axes.x, positions, positions], captures=axes.captures)
 
 
@@ -141,7 +142,9 @@ def _define_arg_extreme(name: str, op: Op, doc: str) -> Callable[..., Tensor]:
             return term("where", term("eq", v, extreme) | term("ne", v, v), position, _NO_INDEX)
 
         logic = einsum(Spec((operand, result, axis_spec(axis)), result))
-        operation = contraction(name, logic, first_match, MIN, differentiable=False, sizes=axes.sizes, kind=int32)
+        operation = contraction(
+            name, logic, first_match, MIN, differentiable=False, sizes=axes.sizes, result_type=ResultType(int32)
+        )
         return apply(operation, [axes.x, extreme, positions])
 
     arg.__name__ = arg.__qualname__ = name

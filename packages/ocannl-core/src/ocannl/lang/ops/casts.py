@@ -11,7 +11,7 @@ from ocannl.ir.ops import Domain, Op
 from ocannl.ir.precision import Family, Precision, float32, int32, precision
 from ocannl.lang.core.formulas import convert
 from ocannl.lang.core.leaves import embed
-from ocannl.lang.core.operation import contraction
+from ocannl.lang.core.operation import ResultType, contraction
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import COMPARISONS, Tensor, apply
 
@@ -28,7 +28,8 @@ def cast(x: object, dtype: object, *, label: str | None = None) -> Tensor:
     """
     kind = precision(dtype)
     formula = partial(convert, kind=kind)
-    operation = contraction("cast", pointwise(1), formula, None, text=f"{{0}}.astype({kind})", kind=kind)
+    text = f"{{0}}.astype({kind})"
+    operation = contraction("cast", pointwise(1), formula, None, text=text, result_type=ResultType(kind))
     return apply(operation, [embed(x)], label=label)
 
 

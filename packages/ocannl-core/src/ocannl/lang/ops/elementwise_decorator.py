@@ -11,17 +11,17 @@ its gradient as a function of `g`, the value `v` and the operands.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import wraps
 from typing import Any
 
 from ocannl.base.errors import CodeError
-from ocannl.infer.logic import pointwise
+from ocannl.infer.logic import Logic, pointwise
 from ocannl.ir.ops import ADD, Domain
 from ocannl.lang.core.formulas import Term, tree_of
 from ocannl.lang.core.leaves import embed
-from ocannl.lang.core.operation import Operation, Slots, contraction
+from ocannl.lang.core.operation import Operation, ResultType, Slots, contraction
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.ops.primitives import LABEL, elementwise_shapes
@@ -30,9 +30,16 @@ Derivative = Callable[..., Term]
 
 
 def formula(
-    *derivative: Derivative, domain: Domain = Domain.FLOAT, differentiable: bool = True
+    *derivative: Derivative,
+    domain: Domain = Domain.FLOAT,
+    differentiable: bool = True,
+    logic_of: Callable[[Sequence[object]], Logic] | None = None,
+    shapes: str = "",
 ) -> Callable[[Callable[..., Term]], Callable[..., Any]]:
-    """Turns a formula of terms into an operation on tensors; keyword-only parameters are settings."""
+    """Turns a formula of terms into an operation on tensors; keyword-only parameters are settings.
+
+    `logic_of` computes the axis logic from the operands of a call, by default `pointwise`; `shapes` documents it.
+    """
 
     def declare(body: Callable[..., Term]) -> Callable[..., Any]:
         signature = inspect.signature(body, eval_str=True)
@@ -42,11 +49,13 @@ def formula(
         )
         arity = sum(p.kind is not p.KEYWORD_ONLY for p in signature.parameters.values())
 
-        def built(settings: dict[str, Any]) -> Operation:
+        def built(inputs: Sequence[object], settings: dict[str, Any]) -> Operation:
             def combine(*xs: Term) -> Term:
                 return body(*xs, **settings)
 
-            operation = contraction(body.__name__, pointwise(arity), combine, None, domain=domain)
+            result_type = ResultType(domain=domain)
+            logic = pointwise(arity) if logic_of is None else logic_of(inputs)
+            operation = contraction(body.__name__, logic, combine, None, result_type=result_type)
             if not differentiable:
                 return replace(operation, gradient=None)
             return replace(operation, gradient=_gradient_rule(derivative, settings)) if derivative else operation
@@ -59,10 +68,12 @@ def formula(
                 raise CodeError(f"oc.{body.__name__}{bare}: {error}") from None
             if any(isinstance(i, Term) for i in inputs):
                 return body(*(i if isinstance(i, Term) else Term(tree_of(i)) for i in inputs), **settings)
-            return apply(built(settings), [embed(i) for i in inputs], label=label)
+            return apply(built(inputs, settings), [embed(i) for i in inputs], label=label)
 
         call.__signature__ = _signature(signature)  # type: ignore[attr-defined]
-        call.__doc__ = (inspect.getdoc(body) or "").replace("Grad:", f"{elementwise_shapes(arity)}\nGrad:", 1)
+        call.__doc__ = (inspect.getdoc(body) or "").replace(
+            "Grad:", f"{shapes or elementwise_shapes(arity)}\nGrad:", 1
+        )
         REGISTRY[body.__name__] = call
         return call
 

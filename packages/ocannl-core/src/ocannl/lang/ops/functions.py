@@ -16,6 +16,7 @@ from ocannl.lang.ops import (
     index_tensors,
     indexing,
     linalg,
+    losses,
     primitives,
     reductions,
     sampling,
@@ -26,8 +27,8 @@ from ocannl.lang.ops import (
 from ocannl.lang.ops.methods import attach
 
 REGISTERING_MODULES = (
-    axis_operations, casts, concat, convolution, einsum, elementwise, index_tensors, indexing, linalg, primitives,
-    reductions, sampling, scans, softmax, threefry,
+    axis_operations, casts, concat, convolution, einsum, elementwise, index_tensors, indexing, linalg, losses,
+    primitives, reductions, sampling, scans, softmax, threefry,
 )  # fmt: skip
 """The modules that fill the registry."""
 

@@ -12,7 +12,7 @@ from ocannl.infer.spec import Label, RowSpec, ShapeSpec, Spec
 from ocannl.ir.precision import Precision, int32, precision
 from ocannl.lang.core.formulas import AxisIndex, Term
 from ocannl.lang.core.literals import is_bool
-from ocannl.lang.core.operation import contraction
+from ocannl.lang.core.operation import ResultType, contraction
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor, apply
 
@@ -36,7 +36,9 @@ def iota(n: int, *, dtype: object = None, label: str | None = None) -> Tensor:
 def indices(sizes: Mapping[str, int] | None = None, kind: Precision = int32, label: str | None = None) -> Tensor:
     """The indices of an axis whose size may be inferred from use."""
     formula = Term(AxisIndex(0, 0))
-    operation = contraction("iota", _AXIS, lambda: formula, None, differentiable=False, sizes=sizes, kind=kind)
+    operation = contraction(
+        "iota", _AXIS, lambda: formula, None, differentiable=False, sizes=sizes, result_type=ResultType(kind)
+    )
     return apply(operation, (), label=label)
 
 

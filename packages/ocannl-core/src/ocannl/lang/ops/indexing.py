@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ocannl.base.errors import DtypeError, ShapeError
 from ocannl.infer.logic import einsum
 from ocannl.infer.parse import parse
@@ -13,7 +11,7 @@ from ocannl.ir.precision import precision
 from ocannl.lang.core.formulas import Term
 from ocannl.lang.core.formulas import apply as term
 from ocannl.lang.core.leaves import embed
-from ocannl.lang.core.operation import contraction
+from ocannl.lang.core.operation import ResultType, contraction
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.ops.index_tensors import iota
@@ -76,8 +74,11 @@ def one_hot(ids: object, n: int, *, dtype: object = None, label: str | None = No
     """
     indices, kind = embed(ids), None if dtype is None else precision(dtype)
     _require_integers(indices, "one_hot")
-    operation = contraction("one_hot", _ONE_HOT_LOGIC, _equals_index, None, differentiable=False, kind=kind)
-    return apply(replace(operation, follows_consumers=kind is None), [indices, iota(n)], label=label)
+    result_type = ResultType(kind, follows_consumers=kind is None)
+    operation = contraction(
+        "one_hot", _ONE_HOT_LOGIC, _equals_index, None, differentiable=False, result_type=result_type
+    )
+    return apply(operation, [indices, iota(n)], label=label)
 
 
 _ONE_HOT_LOGIC = einsum(parse("...|...->...; n => ...|...->..., n"))
@@ -89,7 +90,8 @@ def _equals_index(index: Term, position: Term) -> Term:
 
 def _gather(name: str, spec: str, table: Tensor, indices: Tensor, text: str, label: str | None) -> Tensor:
     logic = einsum(parse(spec))
-    operation = contraction(name, logic, _value_operand, ADD, weak_operands=frozenset({1}), text=text, is_gather=True)
+    result_type = ResultType(weak_operands=frozenset({1}))
+    operation = contraction(name, logic, _value_operand, ADD, result_type=result_type, text=text, is_gather=True)
     return apply(operation, [table, indices], label=label)
 
 

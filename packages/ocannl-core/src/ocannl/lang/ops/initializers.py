@@ -12,16 +12,15 @@ from ocannl.ir.assign import Number
 from ocannl.ir.precision import precision
 from ocannl.ir.tnode import Contents, Role
 from ocannl.lang.core.context_vars import site
-from ocannl.lang.core.leaves import label_or_bound_name, leaf, rows_of
+from ocannl.lang.core.leaf import leaf, leaf_name, rows_of
 from ocannl.lang.core.literals import HostArray, IndexFunction, is_bool, is_number, python_number
 from ocannl.lang.core.random import Draw, FanScaled
 from ocannl.lang.core.tensor import Tensor
 
 
 def _initializer(name: str, contents: Contents | None, sizes: dict[str, Any], **options: Any) -> Tensor:
-    call_site = site()
     dtype = sizes.pop("dtype", None)
-    label = label_or_bound_name(sizes.pop("label", None), call_site)
+    leaf_label = leaf_name(sizes.pop("label", None), name, site())
     keywords = {"batch", "input", "output", "b", "i", "o", "shape"}
     unknown = set(sizes) - keywords
     if unknown:
@@ -29,8 +28,7 @@ def _initializer(name: str, contents: Contents | None, sizes: dict[str, Any], **
     rows = rows_of(*(sizes.get(k) for k in ("batch", "input", "output", "b", "i", "o", "shape")))
     kind = None if dtype is None else precision(dtype)
     role = Role.DATA if contents is not None else Role.RESULT
-    where, is_named = call_site.where, bool(label)
-    return leaf(label or name, role, kind, rows, where=where, contents=contents, is_named=is_named, **options)
+    return leaf(leaf_label, role, kind, rows, contents=contents, **options)
 
 
 def full(value: float, **sizes: Any) -> Tensor:

@@ -14,7 +14,7 @@ from ocannl.lang.core.formulas import Term
 from ocannl.lang.core.formulas import apply as term
 from ocannl.lang.core.leaves import embed
 from ocannl.lang.core.literals import is_bool
-from ocannl.lang.core.operation import contraction
+from ocannl.lang.core.operation import ResultType, contraction
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.ops.einsum import einsum
@@ -108,7 +108,7 @@ def _triangle(x: object, name: str, k: int, keeps: Callable[[Term], Term]) -> Te
     def kept(v: Term, row: Term, column: Term) -> Term:
         return term("where", keeps(column - row), v, 0)
 
-    operation = contraction(name, _MATRIX, kept, None, weak_operands=frozenset({1, 2}))
+    operation = contraction(name, _MATRIX, kept, None, result_type=ResultType(weak_operands=frozenset({1, 2})))
     return apply(operation, [embed(x), indices(), indices()])
 
 

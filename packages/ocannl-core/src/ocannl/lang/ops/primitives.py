@@ -14,7 +14,7 @@ from ocannl.ir.ops import OPS, Domain, Op
 from ocannl.lang.core import formulas
 from ocannl.lang.core.formulas import AxisIndex, Term, Tree
 from ocannl.lang.core.leaves import embed
-from ocannl.lang.core.operation import contraction
+from ocannl.lang.core.operation import ResultType, contraction
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor, apply
 
@@ -36,8 +36,7 @@ def _primitive(op: Op) -> Callable[..., Any]:
         lambda *xs: formulas.apply(op.name, *xs),
         None,
         differentiable=formulas.is_differentiable(op),
-        domain=op.domain,
-        weak_operands=_WEAK.get(op.name, frozenset()),
+        result_type=ResultType(domain=op.domain, weak_operands=_WEAK.get(op.name, frozenset())),
         text=_call_format(op),
     )
 

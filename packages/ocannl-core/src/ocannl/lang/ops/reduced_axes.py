@@ -20,7 +20,7 @@ from ocannl.ir.precision import Precision
 from ocannl.lang.core.einsum_arguments import check_arity, split_names
 from ocannl.lang.core.formulas import Term
 from ocannl.lang.core.leaves import embed
-from ocannl.lang.core.operation import contraction
+from ocannl.lang.core.operation import ResultType, contraction
 from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.ops.einsum import einsum_text, refuse_concat
 
@@ -49,9 +49,8 @@ class ReducedAxes:
     ) -> Tensor:  # fmt: skip
         """The tensor reduced by `op` over these axes, after applying `formula` to each cell."""
         text = f"{{0}}.{title}()" if self.logic.name != "einsum" else einsum_text(title, self.logic.spec.text, 1)
-        operation = contraction(
-            title, self.logic, formula, op, text=text, sizes=self.sizes, kind=kind, min_precision=min_precision
-        )
+        result_type = ResultType(kind, min_precision)
+        operation = contraction(title, self.logic, formula, op, text=text, sizes=self.sizes, result_type=result_type)
         return apply(operation, [self.x], captures=self.captures)
 
     def combine_with_reduced(self, full: Tensor, reduced: Tensor, formula: Formula, title: str) -> Tensor:

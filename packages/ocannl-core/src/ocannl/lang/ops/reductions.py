@@ -11,7 +11,7 @@ from ocannl.ir.precision import float32, int32
 from ocannl.lang.core import formulas
 from ocannl.lang.core.context_vars import composite
 from ocannl.lang.core.formulas import Term
-from ocannl.lang.core.operation import contraction
+from ocannl.lang.core.operation import ResultType, contraction
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.ops.einsum import stop_gradient
@@ -168,7 +168,7 @@ def _divided(name: str, total: Tensor, axes: ReducedAxes, lost_degrees: int) -> 
     def quotient(v: Term) -> Term:
         return v / max(cells_per_result(total) - lost_degrees, 0)
 
-    divide = contraction(name, pointwise(1), quotient, None, text="{0} / count", kind=kind)
+    divide = contraction(name, pointwise(1), quotient, None, text="{0} / count", result_type=ResultType(kind))
     return apply(divide, [total])
 
 

@@ -27,9 +27,10 @@ from ocannl.lang.core import dtypes, formulas
 from ocannl.lang.core.applied_operation import Application
 from ocannl.lang.core.context_vars import composite, site
 from ocannl.lang.core.formulas import Term
-from ocannl.lang.core.leaves import embed, leaf
+from ocannl.lang.core.leaf import LeafName, leaf
+from ocannl.lang.core.leaves import NO_AXES, embed
 from ocannl.lang.core.literals import HostArray, is_bool, is_number, python_number
-from ocannl.lang.core.operation import Operation, Slots
+from ocannl.lang.core.operation import Operation, ResultType, Slots
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.random import Distribution, Draw, Sampling, Stream, refuse_integers, significand_bits
 from ocannl.lang.core.symbols import Symbol
@@ -37,10 +38,13 @@ from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.ops.initializers import full
 from ocannl.lang.ops.primitives import PRIMITIVES
 
-_NO_AXES: dict[str, Any] = {"batch": [], "input": [], "output": []}
 _DRAW_LOGIC = Logic("draw", parse("...|...->...; 0; 1; 2; 3; 4; => ...|...->..."), (EQUAL,) * 7, needs_axes=False)
 _COUNT_CALLS = Operation(
-    "calls", Logic("count", Spec((), ShapeSpec()), ()), lambda s: s.result().write(ADD, False, 1), None, kind=uint32
+    "calls",
+    Logic("count", Spec((), ShapeSpec()), ()),
+    lambda s: s.result().write(ADD, False, 1),
+    None,
+    result_type=ResultType(uint32),
 )
 
 
@@ -80,7 +84,7 @@ def calls() -> Tensor:
     node = TNode("calls", Role.STATE, lambda: (), lambda: uint32, contents=start, where=site().where)
 
     def emit(t: Tensor) -> Shape:
-        return Shape.leaf(t.provenance, role=Role.STATE.value, **_NO_AXES)
+        return Shape.leaf(t.provenance, role=Role.STATE.value, batch=[], input=[], output=[])
 
     typing = dtypes.leaf_dtype(uint32).bind(node)
     return Tensor(node, emit, typing, application=Application(_COUNT_CALLS, (), {}))
@@ -105,14 +109,16 @@ def _draw(
     if key is not None and not isinstance(key, str):
         raise CodeError(f"`key` of oc.{name} is a text that names the stream, not {key!r}")
     stream = Stream(key, blocks.next_stream())
-    stream_key = leaf("key", Role.DATA, uint32, {**_NO_AXES, "output": [5]}, where=site().where, contents=stream)
+    key_name = LeafName("key", site().where)
+    stream_key = leaf(key_name, Role.DATA, uint32, {**NO_AXES, "output": [5]}, contents=stream)
     call = calls() if counter is None else _counter(name, counter)
 
     def forward(s: Slots) -> None:
         s.result().write(None, True, formula(RandomBits(s), s.operands[0]))
 
+    result_type = ResultType(kind, follows_consumers=is_open)
     operation = Sampling(
-        name, _DRAW_LOGIC, forward, None, kind=kind, follows_consumers=is_open, text=f"{name}()", contents=contents
+        name, _DRAW_LOGIC, forward, None, result_type=result_type, text=f"{name}()", contents=contents
     )
     return apply(operation, [like, *[stream_key] * 5, call], label=label)
 
@@ -121,7 +127,7 @@ def _counter(name: str, value: object) -> Tensor:
     if is_number(value) and isinstance(value, int | np.integer):
         if not 0 <= value < 2**32:
             raise DataError(f"`counter` of oc.{name} has 32 bits; {value!r} does not fit")
-        return leaf("counter", Role.DATA, uint32, _NO_AXES, contents=HostArray(np.array(value, np.uint32)))
+        return leaf(LeafName("counter"), Role.DATA, uint32, NO_AXES, contents=HostArray(np.array(value, np.uint32)))
     if not isinstance(value, Tensor | Symbol):
         raise CodeError(f"`counter` of oc.{name} is an integer, a symbol or a tensor of no axes, not {value!r}")
     counter = embed(value)

@@ -15,16 +15,15 @@ from typing import Any
 
 from ocannl.infer.logic import einsum
 from ocannl.infer.spec import Spec
-from ocannl.ir.ops import ADD, MAX, MIN, MUL, Op
+from ocannl.ir.ops import ADD, MAX, MIN, MUL, Op, neutral_element
 from ocannl.lang.core.context_vars import composite
 from ocannl.lang.core.formulas import Hole, ShiftedRead, Term
 from ocannl.lang.core.formulas import apply as term
-from ocannl.lang.core.operation import Operation, Slots
+from ocannl.lang.core.operation import Operation, ResultType, Slots
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.ops.axis_operations import axis_spec, single_axis
 from ocannl.lang.ops.index_tensors import indices
-from ocannl.lower.types import neutral
 
 AXIS = 2  # the operand whose only axis is scanned
 PRECEDING, FOLLOWING = -1, 1
@@ -40,7 +39,7 @@ def _define_scan(name: str, op: Op, gradient: Gradient, doc: str, grad: str) -> 
         operand = axes.logic.spec.operands[0]
 
         def forward(s: Slots) -> None:
-            identity = neutral(op, _node(s.value).precision).value
+            identity = neutral_element(op, _node(s.value).precision)
             cells = (s.operands[0],)
             (result,) = _scan(s, s.value, cells, (identity,), lambda a, b: (term(op.name, *a, *b),), PRECEDING, size())
             s.result().write(None, True, result)
@@ -52,8 +51,8 @@ def _define_scan(name: str, op: Op, gradient: Gradient, doc: str, grad: str) -> 
             return positions.dims[0]
 
         logic = einsum(Spec((operand, axis_spec(axis)), operand))
-        weak = frozenset({AXIS - 1})
-        operation = Operation(name, logic, forward, backward, reduce=op, weak_operands=weak, sizes=axes.sizes)
+        result_type = ResultType(weak_operands=frozenset({AXIS - 1}))
+        operation = Operation(name, logic, forward, backward, reduce=op, result_type=result_type, sizes=axes.sizes)
         return apply(operation, [axes.x, positions], captures=axes.captures)
 
     scan.__name__ = scan.__qualname__ = name

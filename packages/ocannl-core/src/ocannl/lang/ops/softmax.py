@@ -1,4 +1,4 @@
-"""Softmax and related losses, over the output row, or over the axes that a spec removes.
+"""Softmax and related functions, over the output row, or over the axes that a spec removes.
 
 All operations subtract the maximal score first, so that no exponential overflows.
 """
@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ocannl.base.errors import DtypeError
 from ocannl.ir.ops import ADD, MAX
 from ocannl.lang.core.context_vars import composite
 from ocannl.lang.core.formulas import Term
 from ocannl.lang.core.formulas import apply as term
-from ocannl.lang.core.leaves import embed
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.ops.einsum import stop_gradient
 from ocannl.lang.ops.elementwise import log_of_sum_
-from ocannl.lang.ops.indexing import pick
 from ocannl.lang.ops.primitives import PRIMITIVES
 from ocannl.lang.ops.reduced_axes import OUTPUT_ROW, ReducedAxes, axes_to_reduce
 
@@ -71,26 +68,6 @@ def logsumexp(x: object, spec: str | None = None, **names: Any) -> Tensor:
     return total + offset
 
 
-@composite
-def cross_entropy(logits: object, target: object) -> Tensor:
-    """`-log(softmax(logits))` of the class `target`, for each cell of the batch row.
-
-    An integer target is a class index; a float target is a distribution over the output row, by which the terms are
-    weighted. An index outside the row contributes 0.
-
-    Shapes: `..b..|v; ..b..| => ..b..|` for classes, `..b..|..o..; ..b..|..o.. => ..b..|` for distributions.
-    Grad:   to the logits, `softmax(logits)` minus the target; for distributions also to the target.
-    Raises: DtypeError for logits that are not floats; ShapeError.
-    """
-    scores, labels = embed(logits), embed(target)
-    if not scores.typing.is_float:
-        raise DtypeError(f"`{scores.label}` holds scores, which are floats, and is of type {scores.typing.current}")
-    log_probabilities = log_softmax(scores)
-    if not labels.typing.is_float:
-        return -pick(log_probabilities, labels)
-    return -axes_to_reduce(log_probabilities * labels, "...|..o.. => ...|", {}, "sum").reduce(ADD, "sum")
-
-
 def _shifted(x: object, spec: str | None, names: dict[str, Any], title: str) -> tuple[ReducedAxes, Tensor]:
     axes = axes_to_reduce(x, spec, names, title, OUTPUT_ROW)
     largest = stop_gradient(axes.reduce(MAX, "max"))
@@ -106,4 +83,4 @@ def _sum_of_exponentials(axes: ReducedAxes, exponentials: Tensor) -> Tensor:
     return ReducedAxes(exponentials, axes.logic, axes.sizes, {}).reduce(ADD, "sum")
 
 
-REGISTRY.update(softmax=softmax, log_softmax=log_softmax, logsumexp=logsumexp, cross_entropy=cross_entropy)
+REGISTRY.update(softmax=softmax, log_softmax=log_softmax, logsumexp=logsumexp)

@@ -12,7 +12,7 @@ from ocannl.ir.threefry import ROUNDS
 from ocannl.lang.core import formulas
 from ocannl.lang.core.context_vars import composite, enclosing_call, site
 from ocannl.lang.core.leaves import embed
-from ocannl.lang.core.operation import Operation, Slots
+from ocannl.lang.core.operation import Operation, ResultType, Slots
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.ops.initializers import full
@@ -45,9 +45,8 @@ def threefry4x32(key: object, counter: object, rounds: int = 20, *, label: str |
     def forward(s: Slots) -> None:
         s.result().write(None, True, formulas.apply(f"threefry4x32_{rounds}", *s.operands[:8], s.offset(9)))
 
-    operation = Operation(
-        "threefry4x32", _LANES, forward, None, kind=uint32, text=f"threefry4x32({{0}}, {{4}}, {rounds})"
-    )
+    text = f"threefry4x32({{0}}, {{4}}, {rounds})"
+    operation = Operation("threefry4x32", _LANES, forward, None, result_type=ResultType(uint32), text=text)
     return apply(operation, [*operands[:1] * 4, *operands[1:] * 4, lanes], label=label)
 
 

@@ -17,7 +17,7 @@ from ocannl.lang.core.context_vars import site
 from ocannl.lang.core.dtypes import DtypeInference, is_constant
 from ocannl.lang.core.formulas import Term, apply
 from ocannl.lang.core.leaves import embed
-from ocannl.lang.core.operation import Operation, contraction
+from ocannl.lang.core.operation import Operation, ResultType, contraction
 from ocannl.lang.core.tensor import COMPARISONS, Tensor
 from ocannl.lang.declare.axes import logic_of
 from ocannl.lang.ops.casts import refuse_loss, type_stored
@@ -187,7 +187,8 @@ def assign(
     axes = logic_of("." if logic is None else logic, len(rhs))
     _settle_types(lhs, *operands)
     kinds = [type_stored(t) for t in operands]
-    kind = contraction(op, axes, _identity, None, domain=root.domain).precision(kinds, [False] * len(kinds))
+    operation = contraction(op, axes, _identity, None, result_type=ResultType(domain=root.domain))
+    kind = operation.precision(kinds, [False] * len(kinds))
     refuse_loss(lhs, into, int32 if op in COMPARISONS else kind, f"`{op}`")
     _adopt_type(lhs, DtypeInference(kind))
     combine = _identity if root.name == "id" else functools.partial(apply, root.name)
