@@ -9,11 +9,10 @@ from ocannl.backend.reference.arithmetic import (
     compute,
     constant,
     convert,
-    neutral,
     reduce,
     scatter,
 )
-from ocannl.ir.ops import BY_NAME, OPS, Domain
+from ocannl.ir.ops import BY_NAME, OPS, Domain, neutral_element
 from ocannl.ir.precision import PRECISIONS, bool_, float16, float32, int32, int64, precision, uint8, uint64
 
 MONOIDS = [op for op in OPS if op.monoid]
@@ -128,7 +127,7 @@ def test_reduction_equals_sequential_accumulation(op, p):
         assert out.dtype == (wide.numpy if axes else out.dtype)
         for at in itertools.product(*(range(1) if n in axes else range(s) for n, s in enumerate(values.shape))):
             cells = values[tuple(slice(None) if n in axes else at[n] for n in range(2))].reshape(-1)
-            total = convert(neutral(op, p), wide)
+            total = convert(constant(neutral_element(op, p), p), wide)
             for cell in cells:
                 total = compute(op, wide, [total, convert(np.asarray(cell), wide)])
             wanted = convert(np.asarray(total), p) if axes else cells[0]

@@ -45,12 +45,12 @@ def skipped_clear(patch: Patch) -> None:
 
 @bug
 def wrong_neutral(patch: Patch) -> None:
-    wrap(patch, types, "neutral", lambda original, op, kind: types.constant(0, kind))
+    wrap(patch, lowering, "neutral_element", lambda original, op, kind: 0)
 
 
 @bug
 def finite_neutral(patch: Patch) -> None:
-    wrap(patch, types, "neutral", lambda f, op, kind: types.constant(max(min(op.neutral, 1), -1), kind))
+    wrap(patch, lowering, "neutral_element", lambda f, op, kind: max(min(f(op, kind), 1), -1))
 
 
 @bug

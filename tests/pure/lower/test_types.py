@@ -121,18 +121,6 @@ def test_cast(operand: Operand, kind: Precision, expected: object) -> None:
     assert types.cast(operand, kind) == expected
 
 
-NEUTRAL = [
-    ("add", P.float32, 0), ("mul", P.int32, 1), ("max", P.float16, float("-inf")), ("max", P.int32, -(2**31)),
-    ("min", P.uint8, 255), ("max", P.uint64, 0), ("max", P.bool_, 0), ("min", P.bool_, 1), ("and", P.bool_, 1),
-    ("or", P.float32, 0), ("pow", P.float64, 1), ("sat01_gate", P.float32, 0.5), ("sub", P.int64, 0),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "kind", "value"), NEUTRAL)
-def test_neutral(name: str, kind: Precision, value: float) -> None:
-    assert types.neutral(BY_NAME[name], kind) == Const(value, kind)
-
-
 @pytest.mark.parametrize("op", OPS, ids=repr)
 def test_compute_type_is_in_the_domain_of_the_operation(op) -> None:
     for first in PRECISIONS:

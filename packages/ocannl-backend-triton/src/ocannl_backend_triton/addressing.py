@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from ocannl.ir.accesses import always_in_bounds
 from ocannl.ir.loops import Buf, Ref
-from ocannl.ir.ops import Op
+from ocannl.ir.ops import Op, neutral_element
 from ocannl_backend_triton.barriers import Hazards
 from ocannl_backend_triton.block_layout import BlockLayout
 from ocannl_backend_triton.scope import Guard, IndexText, Scope
-from ocannl_backend_triton.values import Axes, Operations, Value, neutral_element, strip_parentheses
+from ocannl_backend_triton.values import Axes, Operations, Value, strip_parentheses
 
 
 @dataclass(frozen=True, slots=True)

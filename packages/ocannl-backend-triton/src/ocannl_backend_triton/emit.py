@@ -39,7 +39,7 @@ from ocannl.ir.loops import (
     When,
 )
 from ocannl.ir.names import Namer
-from ocannl.ir.ops import Op
+from ocannl.ir.ops import Op, neutral_element
 from ocannl.ir.walk import walk
 from ocannl_backend_triton import dot, owner_computes_scatter
 from ocannl_backend_triton.addressing import Memory, Register
@@ -47,7 +47,7 @@ from ocannl_backend_triton.barriers import Hazards
 from ocannl_backend_triton.block_layout import Axis, BlockLayout
 from ocannl_backend_triton.loop_analysis import bound_quotients, is_uniform_in_block
 from ocannl_backend_triton.scope import Guard, IndexText, Scope
-from ocannl_backend_triton.values import Operations, Value, neutral_element
+from ocannl_backend_triton.values import Operations, Value
 
 
 class Emitter:

@@ -125,15 +125,6 @@ def strip_parentheses(text: str) -> str:
     return text[1:-1]
 
 
-def neutral_element(op: Op, precision: Precision) -> int | float:
-    """The neutral element of a reduction, clipped to the finite range of types without infinities, 0 or 1 for bool."""
-    value = op.neutral or 0
-    if precision in FORMATS8 and not FORMATS8[precision].infinities:
-        largest = float(np.uint8(FORMATS8[precision].top - 1).view(precision.numpy))
-        return min(max(value, -largest), largest)
-    return int(value > 0) if precision is bool_ else value
-
-
 class Operations:
     """Prints operations on values, and collects the helper functions that they need, in order."""
 

@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import partial
+from functools import cache, partial
+from math import copysign, isfinite
 from typing import Any
 
 import numpy as np
 
+from ocannl.base.errors import CodeError
 from ocannl.ir import threefry
+from ocannl.ir.precision import Family, Precision, integer_limits, largest_finite
 
 Array = Any  # whatever NumPy computes with: the table below is its meaning, not an interface
 
@@ -31,8 +34,8 @@ class Domain(Enum):
 class Op:
     """One row of the table; `doc` says what it gives.
 
-    `neutral` is what a cell starts from when this operation accumulates into it; `monoid` says that it is associative
-    and commutative, so that a reduction may be reordered; `ufunc` reduces and scatters with it in NumPy.
+    `neutral` is the number from which an accumulation starts, see `neutral_element`. A `monoid` is associative and
+    commutative, so that its reductions may be reordered; `ufunc` reduces and scatters with it in NumPy.
     """
 
     name: str
@@ -159,3 +162,21 @@ OPS: tuple[Op, ...] = (
 BY_NAME: dict[str, Op] = {op.name: op for op in OPS}
 ADD, SUB, MUL, DIV, MAX, MIN = (BY_NAME[n] for n in ("add", "sub", "mul", "div", "max", "min"))
 AND, OR, WHERE, ID, NEG, POW = (BY_NAME[n] for n in ("and", "or", "where", "id", "neg", "pow"))
+
+
+@cache
+def neutral_element(op: Op, precision: Precision) -> int | float:
+    """The value from which an accumulation starts: the identity of a monoid. In types that cannot represent infinities,
+    the identity of `min` and `max` is the largest or smallest finite value. Raises `CodeError` if `op` has none."""
+    if op.neutral is None:
+        raise CodeError(f"`{op}` has no neutral element to start from; write the statement without clearing")
+    match precision.family:
+        case Family.BOOL:
+            return int(op.neutral > 0)
+        case Family.FLOAT if isfinite(op.neutral) or precision.has_infinities:
+            return float(op.neutral)
+        case Family.FLOAT:
+            return copysign(largest_finite(precision), op.neutral)
+        case _:
+            low, high = integer_limits(precision)
+            return int(min(max(op.neutral, low), high))

@@ -44,6 +44,10 @@ class Precision:
         """The type of intermediate results: float32 for narrower floats, otherwise the type itself."""
         return float32 if self.is_float and self.nbytes < 4 else self
 
+    @property
+    def has_infinities(self) -> bool:
+        return self.is_float and self is not float8_e4m3fn
+
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Precision):
             return self is other
@@ -99,6 +103,21 @@ def precision(value: object) -> Precision:
         names = ", ".join(p.name for p in PRECISIONS)
         raise DtypeError(f"{value!r} is not a data type of tensors; there are {names}")
     return result
+
+
+@cache
+def integer_limits(precision: Precision) -> tuple[int, int]:
+    """The smallest and the largest value of an integer type or of bool."""
+    if precision.family is Family.BOOL:
+        return 0, 1
+    info = np.iinfo(precision.numpy)
+    return int(info.min), int(info.max)
+
+
+@cache
+def largest_finite(precision: Precision) -> float:
+    """The largest finite value of a float type."""
+    return float(ml_dtypes.finfo(precision.numpy).max)  # type: ignore[no-untyped-call]
 
 
 @cache

@@ -45,7 +45,7 @@ from ocannl.ir.loops import (
     row_major,
 )
 from ocannl.ir.names import Namer
-from ocannl.ir.ops import ADD, MAX, MIN, MUL, NEG, SUB, Op
+from ocannl.ir.ops import ADD, MAX, MIN, MUL, NEG, SUB, Op, neutral_element
 from ocannl.ir.precision import Family, Precision, int64
 from ocannl.ir.tnode import TNode
 from ocannl.ir.walk import walk
@@ -164,7 +164,7 @@ class _Lowerer:
             accumulator = self._new_buf(f"{lhs.label}_sum", lhs, compute_type, AccessMode.TEMP)
 
         if must_fill:
-            start = 0 if op is None else types.neutral(op, compute_type).value
+            start = 0 if op is None else neutral_element(op, compute_type)
             body.append(self._fill(accumulator, start, origin))
         elif uses_accumulator:
             body.append(self._copy_converted(accumulator, target, origin))
@@ -279,7 +279,8 @@ def _accumulate(
     if op is SUB:
         op, operand = ADD, Apply(NEG, (operand,))
     if is_first:
-        result: Expr = operand if op in TRUE_NEUTRAL else Apply(op, (types.neutral(op, compute_type), operand))
+        neutral = types.constant(neutral_element(op, compute_type), compute_type)
+        result: Expr = operand if op in TRUE_NEUTRAL else Apply(op, (neutral, operand))
         return Store(ref, types.cast(result, storage_type), origin)
     if op.monoid and storage_type is compute_type:
         return Update(ref, op, operand, origin)

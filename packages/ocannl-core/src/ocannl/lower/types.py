@@ -10,32 +10,21 @@ arithmetic on truth values is that of int32, and floats narrower than float32 co
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache, reduce
+from functools import reduce
 from math import isinf, isnan
-
-import numpy as np
 
 from ocannl.base.errors import CodeError, DtypeError
 from ocannl.ir import assign as comp
 from ocannl.ir.affine import Cond
 from ocannl.ir.loops import Apply, Cast, Const, Expr, IndexValue, Load, When
 from ocannl.ir.ops import BY_NAME, Domain, Op
-from ocannl.ir.precision import Family, Precision, float32, int32, int64, promote, uint32, uint64
+from ocannl.ir.precision import Family, Precision, float32, int32, int64, integer_limits, promote, uint32, uint64
 
 Weak = comp.Number | comp.Index
 Operand = Expr | Weak
 
 TRUTH = frozenset(["not", "lt", "le", "gt", "ge", "eq", "ne", "and", "or"])  # results are 0 or 1 in any type
 LOGICAL = TRUTH | {"id", "max", "min", "where", "fst", "snd"}  # map truth values to truth values
-
-
-@cache
-def limits(precision: Precision) -> tuple[int, int]:
-    """Returns the minimum and maximum of an integer type."""
-    if precision.family is Family.BOOL:
-        return 0, 1
-    info = np.iinfo(precision.numpy)
-    return int(info.min), int(info.max)
 
 
 def is_integral(value: float) -> bool:
@@ -56,7 +45,7 @@ def fits(weak: Weak, precision: Precision) -> bool:
         return True
     if isinstance(weak, comp.Number) and not is_integral(weak.value):
         return False
-    (low, high), (min_value, max_value) = span(weak), limits(precision)
+    (low, high), (min_value, max_value) = span(weak), integer_limits(precision)
     return min_value <= low and high <= max_value
 
 
@@ -105,7 +94,7 @@ def constant(value: float, precision: Precision) -> Const:
     """Returns the constant of the type nearest to `value`; integer types saturate."""
     if precision.is_float:
         return Const(float(value), precision)
-    min_value, max_value = limits(precision)
+    min_value, max_value = integer_limits(precision)
     if isnan(value):
         return Const(0, precision)
     if isinf(value):
@@ -113,13 +102,6 @@ def constant(value: float, precision: Precision) -> Const:
     if precision.family is Family.BOOL:
         return Const(int(value != 0), precision)
     return Const(min(max(int(value), min_value), max_value), precision)
-
-
-def neutral(op: Op, precision: Precision) -> Const:
-    """Returns the neutral element of `op`; raises `CodeError` if it has none."""
-    if op.neutral is None:
-        raise CodeError(f"`{op}` has no neutral element to start from; write the statement without clearing")
-    return constant(op.neutral, precision)
 
 
 def cast(operand: Operand, precision: Precision) -> Expr:

@@ -6,16 +6,15 @@ in the next wider type. A cast from float to integer truncates and saturates; Na
 
 from __future__ import annotations
 
-from math import copysign, inf
+from math import inf
 from typing import Any
 
 import numpy as np
 
 from ocannl.ir.ops import AND, OR, POW, Op
-from ocannl.ir.precision import Family, Precision, float8_e4m3fn, float32, float64, int64, uint8
+from ocannl.ir.precision import Family, Precision, float32, float64, int64, uint8
 
 Array = np.ndarray[Any, Any]
-LARGEST_E4M3 = 448.0
 
 
 def constant(value: float, precision: Precision) -> Array:
@@ -74,14 +73,6 @@ def accumulator_type(precision: Precision) -> Precision:
     if precision.is_float:
         return float32 if precision.nbytes < 4 else float64
     return int64 if precision.family is Family.BOOL else precision
-
-
-def neutral(op: Op, precision: Precision) -> Array:
-    """Returns the neutral element of a monoid; infinities become limits in types that have none."""
-    assert op.neutral is not None
-    if precision is float8_e4m3fn and op.neutral in (inf, -inf):
-        return constant(copysign(LARGEST_E4M3, op.neutral), precision)
-    return constant(op.neutral, precision)
 
 
 def reduce(op: Op, values: Array, axes: tuple[int, ...], precision: Precision) -> Array:

@@ -47,6 +47,7 @@ from ocannl.ir.loops import (
     When,
     row_major,
 )
+from ocannl.ir.ops import neutral_element
 
 Array = np.ndarray[Any, Any]
 MAX_TEMPORARY_ELEMENTS = 4_000_000
@@ -226,7 +227,7 @@ class GridInterpreter:
             arithmetic.scatter(op, site.storage.flat, cells, self._selected(value, points), precision)
             return
         if self.mask is not None:
-            value = np.where(self.mask, value, arithmetic.neutral(op, precision))
+            value = np.where(self.mask, value, arithmetic.constant(neutral_element(op, precision), precision))
         summed = tuple(n for n, (a, varies) in enumerate(zip(self.axes, site.varies, strict=True)) if not varies)
         view = self._view(ref, site)
         value = value.reshape((1,) * len(self.axes)) if value.ndim == 0 else value

@@ -23,11 +23,11 @@ from ocannl.ir.loops import (
     row_major,
 )
 from ocannl.ir.names import Namer
+from ocannl.ir.ops import neutral_element
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, group_of, is_matmul_like, local_buffer
 from ocannl.opt.analysis.nests import bound_names, is_parallel_loop, loads
 from ocannl.opt.analysis.substitution import substitute
-from ocannl.opt.schedule.loop_generation.scalar_loops import neutral_element
 from ocannl.opt.schedule.plan.scalar_plans import REASSOCIABLE
 
 

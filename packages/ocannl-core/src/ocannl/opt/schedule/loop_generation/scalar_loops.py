@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 
-import numpy as np
-
 from ocannl.ir.affine import TRUE, Affine, Sym
 from ocannl.ir.loops import Apply, Body, Const, Expr, If, Load, Local, Ref, Store, Update, loop
 from ocannl.ir.names import Namer
-from ocannl.ir.ops import Op
-from ocannl.ir.precision import Family, Precision
+from ocannl.ir.ops import Op, neutral_element
 from ocannl.opt.analysis.conditions import simplify_condition
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, local_buffer
 from ocannl.opt.analysis.nests import loops_in_order, wrap_with_bounds
@@ -82,16 +79,3 @@ def _combine(op: Op, values: Sequence[Expr]) -> Expr:
         return values[0]
     half = len(values) // 2
     return Apply(op, (_combine(op, values[:half]), _combine(op, values[half:])))
-
-
-def neutral_element(op: Op, precision: Precision) -> int | float:
-    """Returns the neutral element of the operation; infinities become the extreme value of integer precisions."""
-    assert op.neutral is not None
-    match precision.family:
-        case Family.FLOAT:
-            return op.neutral
-        case Family.BOOL:
-            return int(op.neutral > 0)
-        case _:
-            limits = np.iinfo(precision.numpy)
-            return int(min(max(op.neutral, limits.min), limits.max))

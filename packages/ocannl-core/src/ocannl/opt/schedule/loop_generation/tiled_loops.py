@@ -12,13 +12,13 @@ from operator import and_
 from ocannl.ir.affine import Affine, Bound, Cond, Sym
 from ocannl.ir.loops import Body, Buf, Const, For, If, Load, Local, Mode, Ref, Store, Update, loop
 from ocannl.ir.names import Namer
+from ocannl.ir.ops import neutral_element
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.cost import cost
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, local_buffer
 from ocannl.opt.analysis.nests import loops_in_order, wrap_in_loops, wrap_with_bounds
 from ocannl.opt.schedule.loop_generation.blocking import ReductionBlock
 from ocannl.opt.schedule.loop_generation.cell_emission import emit_cells
-from ocannl.opt.schedule.loop_generation.scalar_loops import neutral_element
 from ocannl.opt.schedule.loop_generation.tile_region import TileLoops, TileRegion, TileRows, vector_strips
 from ocannl.opt.schedule.plan.register_tiles import TilePlan, bounds_guards
 from ocannl.opt.simplify.simplify import simplify_expr
