@@ -23,7 +23,15 @@ def stepped(make, steps, start=2.0):
     return values
 
 
-def by_hand(steps, rate, betas, eps, decay=0.0, shrink=0.0, start=2.0):
+def decayed(optimizer, loss, **settings):
+    """An update whose rate is a tensor, divided by 2 after each step."""
+    rate = oc.node("rate", init=0.1, dtype="float64", batch=[], input=[], output=[])
+    with oc.cd("decay") as decay:
+        rate *= 0.5
+    return oc.seq(optimizer(loss, rate, **settings), decay)
+
+
+def by_hand(steps, rate, betas, eps, decay=0.0, shrink=0.0, start=2.0, rate_factor=1.0):
     w, mean, square, values = start, 0.0, 0.0, []
     for t in range(1, steps + 1):
         g = w + decay * w
@@ -32,6 +40,7 @@ def by_hand(steps, rate, betas, eps, decay=0.0, shrink=0.0, start=2.0):
         square = betas[1] * square + (1 - betas[1]) * g * g
         w -= rate * (mean / (1 - betas[0] ** t)) / (math.sqrt(square / (1 - betas[1] ** t)) + eps)
         values.append(w)
+        rate *= rate_factor
     return values
 
 
@@ -46,6 +55,12 @@ def test_weight_decay_is_coupled_in_adam_and_decoupled_in_adamw():
     assert coupled == pytest.approx(by_hand(10, 0.1, betas, 1e-3, decay=0.5), rel=1e-12)
     decoupled = stepped(lambda loss: train.adamw(loss, 0.1, betas=betas, eps=1e-3, weight_decay=0.5), 10)
     assert decoupled == pytest.approx(by_hand(10, 0.1, betas, 1e-3, shrink=0.5), rel=1e-12)
+
+
+@pytest.mark.parametrize(("optimizer", "decays"), [(train.adam, {"decay": 0.1}), (train.adamw, {"shrink": 0.1})])
+def test_rate_is_a_tensor(optimizer, decays):
+    updated = stepped(lambda loss: decayed(optimizer, loss, weight_decay=0.1), 10)
+    assert updated == pytest.approx(by_hand(10, 0.1, (0.9, 0.999), 1e-8, **decays, rate_factor=0.5), rel=1e-12)
 
 
 def test_state_is_labeled_by_its_parameter_and_common_scalars_are_computed_once():

@@ -18,7 +18,7 @@ Betas = tuple[float, float]
 
 
 def adam(
-    loss: Tensor, learning_rate: float = 1e-3, *, betas: Betas = (0.9, 0.999), eps: float = 1e-8,
+    loss: Tensor, learning_rate: Tensor | float = 1e-3, *, betas: Betas = (0.9, 0.999), eps: float = 1e-8,
     weight_decay: float = 0.0,
 ) -> Code:  # fmt: skip
     """An Adam update of all parameters of `loss`; `weight_decay` adds L2 regularization to the gradients.
@@ -29,17 +29,19 @@ def adam(
 
 
 def adamw(
-    loss: Tensor, learning_rate: float = 1e-3, *, betas: Betas = (0.9, 0.999), eps: float = 1e-8,
+    loss: Tensor, learning_rate: Tensor | float = 1e-3, *, betas: Betas = (0.9, 0.999), eps: float = 1e-8,
     weight_decay: float = 1e-2,
 ) -> Code:  # fmt: skip
     """An Adam update with decoupled weight decay, which shrinks the parameters independently of their gradients.
 
     Source: Loshchilov, Hutter 2019, in the variant of PyTorch.
     """
-    return _adam(loss, learning_rate, betas, eps, 0.0, learning_rate * weight_decay, "adamw")
+    return _adam(loss, learning_rate, betas, eps, 0.0, weight_decay, "adamw")
 
 
-def _adam(loss: Tensor, rate: float, betas: Betas, eps: float, decay: float, shrink: float, title: str) -> Code:
+def _adam(
+    loss: Tensor, rate: Tensor | float, betas: Betas, eps: float, decay: float, decoupled_decay: float, title: str
+) -> Code:
     if not all(0 <= beta < 1 for beta in betas):
         raise CodeError(f"betas are numbers in [0, 1), not {betas}")
     with cd() as weigh:
@@ -48,7 +50,9 @@ def _adam(loss: Tensor, rate: float, betas: Betas, eps: float, decay: float, shr
         step[...] = rate / first
         norm[...] = 1 / sqrt(second)
     updates = [
-        adam_one(p, step=step, norm=norm, betas=betas, eps=eps, decay=decay, shrink=shrink)
+        adam_one(
+            p, step=step, norm=norm, betas=betas, eps=eps, decay=decay, rate=rate, decoupled_decay=decoupled_decay
+        )
         for p in trainable_parameters(loss)
     ]
     return titled(lambda: f"{loss.label} {title} update", seq(weigh, *updates))
@@ -66,15 +70,18 @@ def _number(label: str) -> Tensor:
 
 
 @cd
-def adam_one(p: Tensor, *, step: Tensor, norm: Tensor, betas: Betas, eps: float, decay: float, shrink: float) -> None:
+def adam_one(
+    p: Tensor, *, step: Tensor, norm: Tensor, betas: Betas, eps: float, decay: float, rate: Tensor | float,
+    decoupled_decay: float,
+) -> None:  # fmt: skip
     """The update of one parameter, in as few operations as possible: a model has many parameters."""
     kind = promote(p.dtype, float32)
     delta: Tensor = p.grad if not decay else p.grad + decay * p  # type: ignore[assignment]
     mean, square = state_like("adam_mean", p, kind), state_like("adam_square", p, kind)
     mean[...] = cellwise("adam_mean", lambda m, g: betas[0] * m + (1 - betas[0]) * g, mean, delta)
     square[...] = cellwise("adam_square", lambda s, g: betas[1] * s + (1 - betas[1]) * g * g, square, delta)
-    if shrink:
-        p *= 1 - shrink
+    if decoupled_decay:
+        p *= 1 - rate * decoupled_decay
 
     def change(step: Term, m: Term, s: Term, norm: Term) -> Term:
         return convert(step, kind) * m / (apply("sqrt", s) * convert(norm, kind) + eps)

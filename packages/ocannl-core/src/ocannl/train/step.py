@@ -48,8 +48,9 @@ def _divide_gradient(p: Tensor, scale: Tensor | float) -> None:
 
 @cd
 def sgd_one(
-    p: Tensor, *, learning_rate: float, momentum: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False
-) -> None:
+    p: Tensor, *, learning_rate: Tensor | float, momentum: float = 0.0, weight_decay: float = 0.0,
+    nesterov: bool = False,
+) -> None:  # fmt: skip
     """The update of one parameter. Source: Sutskever, Martens, Dahl, Hinton 2013, in the variant of PyTorch."""
     delta: Tensor = p.grad if not weight_decay else p.grad + weight_decay * p  # type: ignore[assignment]
     if momentum:
@@ -60,8 +61,9 @@ def sgd_one(
 
 
 def sgd(
-    loss: Tensor, learning_rate: float, *, momentum: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False
-) -> Code:
+    loss: Tensor, learning_rate: Tensor | float, *, momentum: float = 0.0, weight_decay: float = 0.0,
+    nesterov: bool = False,
+) -> Code:  # fmt: skip
     """A step of stochastic gradient descent for the trainable parameters of `loss`, from their current gradients."""
     rate = learning_rate
     updates = [
