@@ -17,7 +17,7 @@ from __future__ import annotations
 from functools import cache
 
 from ocannl.backend.cpu.thread_pool import PRIVATE_BYTES, ThreadPoolCode
-from ocannl_backend_c.compiled_code import SharedLibrary
+from ocannl_backend_c.shared_library import SharedLibrary
 from ocannl_backend_c.toolchain import build, toolchain
 
 
