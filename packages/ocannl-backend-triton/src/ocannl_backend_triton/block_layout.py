@@ -19,7 +19,7 @@ from ocannl.ir.walk import walk
 from ocannl_backend_triton.launch_config import DEFAULT_CONFIG, LaunchConfig
 from ocannl_backend_triton.loop_analysis import UnitStrideWeights, blockable_loops, parallel_loops
 from ocannl_backend_triton.matrix_products import MAX_INNER_BLOCK, MAX_ROW_TILE, MatrixProduct, match_products
-from ocannl_backend_triton.owner_computes_scatter import OwnedRows, partition_rows
+from ocannl_backend_triton.owned_rows import OwnedRows, partition_rows
 
 MAX_ROW_BLOCK = 8192  # of a contiguous row that is reduced
 MAX_COLUMN_BLOCK = 64  # of a strided column that is reduced

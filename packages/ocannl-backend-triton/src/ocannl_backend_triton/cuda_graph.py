@@ -17,11 +17,11 @@ from functools import cache
 from ocannl.backend import CompileError, Location
 from ocannl.backend.cpu.native import refuse_overlap
 from ocannl.codegen.abi import Region
-from ocannl_backend_triton.device import CudaDevice, ScratchMemory
+from ocannl_backend_triton.device import ScratchMemory
 from ocannl_backend_triton.driver import FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES, KernelNode
 from ocannl_backend_triton.kernels import SCRATCH_REGION, STATICS_REGION, Module
 from ocannl_backend_triton.serialization import Binary
-from ocannl_backend_triton.streams import StreamQueue, ThreadedStreamQueue
+from ocannl_backend_triton.streams import StreamDevice, StreamQueue, ThreadedStreamQueue
 
 DEFAULT_SHARED_BYTES = 48 * 1024  # per block, without a larger limit set on the function
 SYMBOL_BYTES = 8  # int64
@@ -54,7 +54,7 @@ def symbol_writer(symbols: int) -> Binary:
 class LoadedKernel:
     """A kernel loaded on a device, until the last reference to it is dropped."""
 
-    def __init__(self, device: CudaDevice, image: bytes, name: str, shared_bytes: int) -> None:
+    def __init__(self, device: StreamDevice, image: bytes, name: str, shared_bytes: int) -> None:
         with device.current() as driver:
             library = driver.get_handle("cuModuleLoadData", image)
             weakref.finalize(self, device.defer, lambda: device.release("cuModuleUnload", library))
@@ -63,12 +63,12 @@ class LoadedKernel:
                 driver("cuFuncSetAttribute", self.handle, FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes)
 
 
-_loaded_kernels: weakref.WeakKeyDictionary[CudaDevice, weakref.WeakValueDictionary[Binary, LoadedKernel]]
+_loaded_kernels: weakref.WeakKeyDictionary[StreamDevice, weakref.WeakValueDictionary[Binary, LoadedKernel]]
 _loaded_kernels = weakref.WeakKeyDictionary()
 _lock = threading.RLock()
 
 
-def load_kernel(device: CudaDevice, binary: Binary) -> LoadedKernel:
+def load_kernel(device: StreamDevice, binary: Binary) -> LoadedKernel:
     """Loads a kernel, once per device."""
     with _lock:
         functions = _loaded_kernels.setdefault(device, weakref.WeakValueDictionary())
@@ -81,7 +81,7 @@ def load_kernel(device: CudaDevice, binary: Binary) -> LoadedKernel:
 class GraphNode:
     """A kernel node with its launch parameters, kept at fixed addresses for the driver."""
 
-    def __init__(self, device: CudaDevice, binary: Binary, grid: tuple[int, int, int], values: Sequence[int]) -> None:
+    def __init__(self, device: StreamDevice, binary: Binary, grid: tuple[int, int, int], values: Sequence[int]) -> None:
         self.values = (c_uint64 * len(values))(*values)
         start, step = ctypes.addressof(self.values), ctypes.sizeof(c_uint64)
         self._pointers = (c_void_p * len(values))(*(start + n * step for n in range(len(values))))
@@ -98,7 +98,7 @@ class GraphNode:
 class GraphBuilder:
     """A CUDA graph under construction."""
 
-    def __init__(self, device: CudaDevice) -> None:
+    def __init__(self, device: StreamDevice) -> None:
         self.device = device
         self.nodes: list[GraphNode] = []
         self.handles: list[c_void_p] = []

@@ -47,8 +47,8 @@ class Slab:
 class ScratchMemory:
     """Device memory that is freed when the last reference to it is dropped."""
 
-    def __init__(self, device: CudaDevice, size_bytes: int) -> None:
-        slab = device.alloc_pool(size_bytes)
+    def __init__(self, device: Device, size_bytes: int) -> None:
+        slab: Slab = device.alloc_pool(size_bytes)
         self.address, self.size_bytes = slab.address, size_bytes
         weakref.finalize(self, device.free_pool, slab)
 

@@ -9,8 +9,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ocannl.codegen.numbers import is_narrow
 from ocannl.ir.affine import Cond, Sym
@@ -19,29 +17,13 @@ from ocannl.ir.precision import bfloat16
 from ocannl_backend_triton.block_layout import Axis
 from ocannl_backend_triton.matrix_products import MatrixProduct
 from ocannl_backend_triton.scope import Guard, IndexText
+from ocannl_backend_triton.statement_emitter import DotOperand, StatementEmitter
 from ocannl_backend_triton.values import Value
-
-if TYPE_CHECKING:
-    from ocannl_backend_triton.emit import Emitter
 
 GROUP_SIZE_M = 8  # rows of tiles per group of programs
 
 
-@dataclass(frozen=True, slots=True)
-class DotOperand:
-    """An operand of `tl.dot`: `sym` is the reduction symbol and `index` its text along this operand's axis; the operand
-    does not depend on `independent_sym`."""
-
-    value: Expr
-    sym: Sym
-    index: IndexText
-    size: str
-    boundary: tuple[Guard, ...]
-    independent_sym: Sym
-    is_narrow: bool
-
-
-def emit_product(emitter: Emitter, axis: Axis, product: MatrixProduct) -> None:
+def emit_product(emitter: StatementEmitter, axis: Axis, product: MatrixProduct) -> None:
     """A serial loop over blocks of the reduction loop, with one `tl.dot` per block and product."""
     size = emitter.scope.constant(f"BLOCK_{axis.sym.name}", axis.block_size)
     if axis.num_blocks == 1:
@@ -52,7 +34,7 @@ def emit_product(emitter: Emitter, axis: Axis, product: MatrixProduct) -> None:
         _emit_k_block(emitter, axis, product, start, size)
 
 
-def _emit_k_block(emitter: Emitter, axis: Axis, product: MatrixProduct, start: str, size: str) -> None:
+def _emit_k_block(emitter: StatementEmitter, axis: Axis, product: MatrixProduct, start: str, size: str) -> None:
     emitter.dot_operands = tuple([
         _dot_operand(emitter, axis, value, position, independent.sym, start, size)
         for value, position, independent in ((product.left, 1, product.columns), (product.right, 0, product.rows))
@@ -62,7 +44,7 @@ def _emit_k_block(emitter: Emitter, axis: Axis, product: MatrixProduct, start: s
 
 
 def _dot_operand(
-    emitter: Emitter, axis: Axis, value: Expr, position: int, independent: Sym, start: str, size: str
+    emitter: StatementEmitter, axis: Axis, value: Expr, position: int, independent: Sym, start: str, size: str
 ) -> DotOperand:
     columns = emitter.scope.arange(size, position)
     name = emitter.scope.let(axis.sym.name, f"{start} + {columns}" if start else columns)
@@ -72,7 +54,7 @@ def _dot_operand(
     return DotOperand(value, axis.sym, index, size, boundary, independent, narrow)
 
 
-def emit_dot(emitter: Emitter, update: Update) -> None:
+def emit_dot(emitter: StatementEmitter, update: Update) -> None:
     """Adds the product of one block of both operands to the accumulator."""
     left, right = (_operand_text(emitter, operand) for operand in emitter.dot_operands)
     name = emitter.memory.load(update.ref).text
@@ -80,7 +62,7 @@ def emit_dot(emitter: Emitter, update: Update) -> None:
     emitter.line(f"{name} = tl.dot({left}, {right}, {name}{precision})")
 
 
-def _operand_text(emitter: Emitter, operand: DotOperand) -> str:
+def _operand_text(emitter: StatementEmitter, operand: DotOperand) -> str:
     """An operand as a block of two axes, zero where it is masked."""
     scope, operations = emitter.scope, emitter.operations
     scope.syms[operand.sym] = operand.index
@@ -109,7 +91,7 @@ def _is_masked(value: Expr, guards: Sequence[Guard]) -> bool:
     return all(guard.syms & symbols for guard in guards)
 
 
-def group_programs(emitter: Emitter) -> None:
+def group_programs(emitter: StatementEmitter) -> None:
     """Orders programs by groups of `GROUP_SIZE_M` rows of tiles, so that concurrent programs share operands in L2."""
     tiles = [axis for axis in emitter.layout.grid_axes if axis.block_size > 1]
     if not emitter.layout.products or len(tiles) != 2 or tiles != emitter.layout.grid_axes[-2:]:

@@ -47,6 +47,7 @@ from ocannl_backend_triton.barriers import Hazards
 from ocannl_backend_triton.block_layout import Axis, BlockLayout
 from ocannl_backend_triton.loop_analysis import bound_quotients, is_uniform_in_block
 from ocannl_backend_triton.scope import Guard, IndexText, Scope
+from ocannl_backend_triton.statement_emitter import DotOperand
 from ocannl_backend_triton.values import Operations, Value
 
 
@@ -71,7 +72,7 @@ class Emitter:
         self.memory = Memory(self.scope, operations, hazards, parameters, layout)
         self.block_numbers: dict[Sym, str] = {}  # of grid axes: which block the program executes
         self.block_starts: dict[Sym, IndexText] = {}  # the first iteration of a block
-        self.dot_operands: tuple[dot.DotOperand, ...] = ()  # of the product whose reduction loop is being emitted
+        self.dot_operands: tuple[DotOperand, ...] = ()  # of the product whose reduction loop is being emitted
         self.dot_conditions: list[Cond] = []  # around its update
 
     def kernel(self, body: Body) -> None:

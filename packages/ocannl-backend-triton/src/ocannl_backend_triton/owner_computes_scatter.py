@@ -1,7 +1,7 @@
 """Owner-computes scatter: each program owns a slice of the target's rows and performs all updates of these rows.
 
     for n in 0..8192:                    program p owns the rows 16 * p + (0, 1, ... 15); it searches blocks of 256 ids
-      pick v in 0..50257 = ids[n]:       for its rows, and executes the matching iterations one by one
+      bind v in 0..50257 = ids[n]:       for its rows, and executes the matching iterations one by one
         table[v, j] += x[n, j]
 
 Every cell is updated by one program in loop order, so results are bitwise reproducible for any number of programs.
@@ -9,75 +9,17 @@ Every cell is updated by one program in loop order, so results are bitwise repro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from ocannl.ir.accesses import has_no_loop_carried_dependence, memory_accesses
-from ocannl.ir.affine import Sym
-from ocannl.ir.loops import BindIndex, Body, Comment, For, If, Poll, Var, is_full
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import int32
-from ocannl.ir.walk import walk
-from ocannl_backend_triton.matrix_products import free_symbols
+from ocannl_backend_triton.owned_rows import OwnedRows
 from ocannl_backend_triton.scope import Guard, IndexText
+from ocannl_backend_triton.statement_emitter import StatementEmitter
 from ocannl_backend_triton.values import Value
-
-if TYPE_CHECKING:
-    from ocannl_backend_triton.emit import Emitter
 
 MIN = BY_NAME["min"]
 
-MAX_SEARCH_BLOCK = 256  # ids searched at a time
 
-
-@dataclass(frozen=True, slots=True)
-class OwnedRows:
-    """Each program owns `block_size` values of the symbol that `bind` binds in `loop`."""
-
-    bind: BindIndex
-    loop: For
-    block_size: int
-
-    @property
-    def sym(self) -> Sym:
-        return self.bind.sym
-
-    @property
-    def num_programs(self) -> int:
-        return -(-self.sym.extent // self.block_size)
-
-    @property
-    def search_block(self) -> int:
-        return min(MAX_SEARCH_BLOCK, 1 << (self.loop.sym.extent - 1).bit_length())
-
-
-def partition_rows(body: Body, blocks: frozenset[Sym], max_programs: int) -> OwnedRows | None:
-    """Partitions the rows of a scatter among at most `max_programs` programs.
-
-    Returns None if that is impossible or useless; the picked index must not vary within blocks over `blocks`.
-    """
-    trip_count = 1
-    while True:
-        match [stmt for stmt in body if not isinstance(stmt, Comment | Poll)]:
-            case [For(body=(BindIndex() as bind,)) as loop] if is_full(loop) and loop.sym.extent:
-                max_programs = min(max_programs, trip_count * loop.sym.extent)
-                rows = -(-bind.sym.extent // max(max_programs, 1))
-                is_independent = has_no_loop_carried_dependence(memory_accesses(bind.body), bind.sym, (), sums=False)
-                is_local = any(isinstance(node, Var) for node in walk(bind.value))
-                varies = is_local or free_symbols(bind.value, blocks) & blocks
-                if rows >= bind.sym.extent or varies or not is_independent:
-                    return None
-                return OwnedRows(bind, loop, 1 << (rows - 1).bit_length())
-            case [For() as loop]:
-                trip_count *= loop.sym.extent
-                body = loop.body
-            case [If(_, inner, ())]:
-                body = inner
-            case _:
-                return None
-
-
-def emit_owned_iterations(emitter: Emitter, owned: OwnedRows) -> None:
+def emit_owned_iterations(emitter: StatementEmitter, owned: OwnedRows) -> None:
     """Emits a search for the iterations whose index the program owns, executed in loop order.
 
     v_first = tl.program_id(0) * 16

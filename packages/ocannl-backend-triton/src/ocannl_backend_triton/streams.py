@@ -10,29 +10,62 @@ import math
 import threading
 import weakref
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from ctypes import c_ubyte, c_void_p
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
-from ocannl.backend import Location
+from ocannl.backend import Device, Location
 from ocannl.backend.cpu.work_queue import QueueEvent, WorkQueue
 from ocannl.base.errors import BackendError
-from ocannl_backend_triton.dlpack import CUDA_DEVICE, Dtype, ExportedArray, import_array
-from ocannl_backend_triton.driver import EVENT_DISABLE_TIMING, STREAM_NON_BLOCKING
+from ocannl_backend_triton.dlpack import CUDA_DEVICE, Dtype, ExportedArray, ImportedArray, import_array
+from ocannl_backend_triton.driver import EVENT_DISABLE_TIMING, STREAM_NON_BLOCKING, Driver
+from ocannl_backend_triton.target import Target
 
 if TYPE_CHECKING:
     from ocannl.backend import Event
-    from ocannl_backend_triton.device import CudaDevice
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+class StreamDevice(Device, Protocol):
+    """The device that a stream belongs to."""
+
+    driver: Driver
+
+    @property
+    def target(self) -> Target: ...
+
+    @property
+    def context(self) -> c_void_p: ...
+
+    def current(self) -> AbstractContextManager[Driver]:
+        """Makes the context of the device current in this thread."""
+        ...
+
+    def release(self, name: str, handle: c_void_p) -> None:
+        """Calls a function of the driver that frees a handle; never raises."""
+        ...
+
+    def address(self, location: Location, size_bytes: int = 0) -> int: ...
+
+    def defer(self, action: Callable[[], None]) -> None:
+        """Runs an action once all work submitted so far has completed."""
+        ...
+
+    def reclaim(self) -> None:
+        """Runs deferred actions whose preceding work has completed."""
+        ...
+
+    def import_array(self, array: ImportedArray) -> tuple[Location, tuple[int, ...], Dtype]: ...
 
 
 class StreamEvent:
     """Implements `Event`: a point in a stream."""
 
-    def __init__(self, device: CudaDevice, stream: c_void_p) -> None:
+    def __init__(self, device: StreamDevice, stream: c_void_p) -> None:
         self._device = device
         with device.current() as driver:
             self._handle = driver.get_handle("cuEventCreate", EVENT_DISABLE_TIMING)
@@ -87,7 +120,7 @@ class StagingBuffers:
     BUFFER_BYTES = 4 << 20
     NUM_BUFFERS = 2
 
-    def __init__(self, device: CudaDevice) -> None:
+    def __init__(self, device: StreamDevice) -> None:
         self._device = device
         self._buffers: list[Bytes] = []
         self._events: list[StreamEvent | None] = [None] * self.NUM_BUFFERS
@@ -143,7 +176,7 @@ class StreamQueue:
 
     immediate = True
 
-    def __init__(self, device: CudaDevice) -> None:
+    def __init__(self, device: StreamDevice) -> None:
         self.device = device
         with device.current() as driver:
             self.stream = driver.get_handle("cuStreamCreate", STREAM_NON_BLOCKING)
@@ -174,7 +207,7 @@ class StreamQueue:
             self._get_staging().download(self.stream, address, _flat(out))
 
     def copy(self, source: Location, target: Location, size_bytes: int) -> None:
-        source_device: CudaDevice = source.pool.device
+        source_device: StreamDevice = source.pool.device
         source_address = source_device.address(source, size_bytes)
         target_address = self.device.address(target, size_bytes)
         if size_bytes:
@@ -229,7 +262,7 @@ class ThreadedStreamQueue:
 
     immediate = False
 
-    def __init__(self, device: CudaDevice) -> None:
+    def __init__(self, device: StreamDevice) -> None:
         self.device = device
         self._inner = StreamQueue(device)
         self._work_queue = WorkQueue(SimpleNamespace(cancelled=False))  # running kernels cannot be cancelled
