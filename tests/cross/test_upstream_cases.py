@@ -21,8 +21,7 @@ from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.parse import parse_shape
 from ocannl.infer.solve import propagate
 from ocannl.infer.spec import Fixed, RowSpec
-from ocannl.infer.terms import Dim, Row, RowVar, resolve
-from ocannl.infer.trail import Trail
+from ocannl.infer.terms import Dim, Row, RowVar, Trail, resolve
 from ocannl.infer.unify import bind
 from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.projections import is_injective, is_surjective

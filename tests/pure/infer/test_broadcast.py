@@ -9,8 +9,7 @@ import pytest
 from ocannl.infer.broadcast import PRUNE_THRESHOLD, order, order_rows
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.solve import propagate
-from ocannl.infer.terms import Dim, Row, RowVar, find, print_row, resolve
-from ocannl.infer.trail import Trail
+from ocannl.infer.terms import Dim, Row, RowVar, Trail, find, print_row, resolve
 from ocannl.infer.unify import bind, join, set_min_size, set_size, set_unit
 
 

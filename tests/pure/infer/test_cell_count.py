@@ -8,8 +8,7 @@ from ocannl.infer.capture import Capture
 from ocannl.infer.cell_count import CellCount
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.solve import propagate
-from ocannl.infer.terms import Dim, Row, RowVar, print_row
-from ocannl.infer.trail import Trail
+from ocannl.infer.terms import Dim, Row, RowVar, Trail, print_row
 from ocannl.infer.unify import bind, set_size
 
 

@@ -26,12 +26,11 @@ from ocannl.infer import (
     shape,
     size_equations,
     solve,
-    trail,
     transaction,
     unify,
 )
 from ocannl.infer.spec import Padding
-from ocannl.infer.terms import Dim, find, resolve
+from ocannl.infer.terms import Dim, Trail, find, resolve
 from ocannl.ir.affine import Affine
 from ocannl.testing.families import CERTAIN, FAMILIES, SMALL, refused_without_need
 from ocannl.testing.laws import judge, traces
@@ -187,9 +186,9 @@ def lower_bound_lost_at_join(patch):
 
 @bug("sums", 52)
 def neighbours_lost_at_join(patch):
-    real = trail.Trail.add
+    real = Trail.add
     patch.setattr(
-        trail.Trail, "add",
+        Trail, "add",
         lambda self, cell, slot, item: (
             (slot == "size_equations" and cell.size_equations) or real(self, cell, slot, item)
         ),
@@ -450,16 +449,16 @@ def undo_forgets_lists(patch):
         self.log.clear()
         self.queue.clear()
 
-    patch.setattr(trail.Trail, "undo", undo)
+    patch.setattr(Trail, "undo", undo)
 
 
 @bug("inserted", 26)
 def undo_in_the_order_of_the_log(patch):
-    def undo(self, real=trail.Trail.undo):
+    def undo(self, real=Trail.undo):
         self.log.reverse()
         real(self)
 
-    patch.setattr(trail.Trail, "undo", undo)
+    patch.setattr(Trail, "undo", undo)
 
 
 @bug("flanks", 0)

@@ -8,8 +8,7 @@ from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.size_equations import Product, Strided, Sum, attach
 from ocannl.infer.solve import propagate
 from ocannl.infer.spec import Padding
-from ocannl.infer.terms import Dim
-from ocannl.infer.trail import Trail
+from ocannl.infer.terms import Dim, Trail
 
 
 def solve(law):

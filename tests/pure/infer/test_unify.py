@@ -6,8 +6,7 @@ import pytest
 
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.solve import propagate
-from ocannl.infer.terms import MAX_AXES, Dim, Row, RowVar, find, print_row, resolve
-from ocannl.infer.trail import Trail
+from ocannl.infer.terms import MAX_AXES, Dim, Row, RowVar, Trail, find, print_row, resolve
 from ocannl.infer.unify import bind, equate, join, raise_lower_bound, set_min_size, set_size, set_unit
 
 

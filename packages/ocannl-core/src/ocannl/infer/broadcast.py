@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ocannl.infer.mismatch import rows_differ
-from ocannl.infer.terms import EMPTY, Cause, Dim, Row, RowVar, find, fresh, resolve
-from ocannl.infer.trail import Trail
+from ocannl.infer.terms import EMPTY, Cause, Dim, Row, RowVar, Trail, find, fresh, resolve
 from ocannl.infer.unify import bind, join, raise_lower_bound, set_size, strip
 
 PRUNE_THRESHOLD = 16

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from ocannl.infer.broadcast import order, order_rows
 from ocannl.infer.mismatch import rows_differ
-from ocannl.infer.terms import EMPTY, Cause, Dim, Row, RowVar, find, fresh, resolve
-from ocannl.infer.trail import Trail
+from ocannl.infer.terms import EMPTY, Cause, Dim, Row, RowVar, Trail, find, fresh, resolve
 from ocannl.infer.unify import bind, equate, join, set_size
 
 SURPLUS = "a result has no more axes than its operands give it"

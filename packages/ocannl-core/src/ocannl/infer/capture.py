@@ -8,11 +8,11 @@ from ocannl.infer.cell_count import CellCount
 from ocannl.infer.explain import refuse
 from ocannl.infer.mismatch import Mismatch, rows_differ
 from ocannl.infer.operation_node import Relation
+from ocannl.infer.provenance import Provenance
 from ocannl.infer.size_equations import Product, attach
 from ocannl.infer.solve import propagate
 from ocannl.infer.spec import print_row_var
-from ocannl.infer.terms import Dim, Evidence, Owner, Provenance, Row, find
-from ocannl.infer.trail import Trail
+from ocannl.infer.terms import Dim, Evidence, Owner, Row, Trail, find
 from ocannl.infer.transaction import finish_all, transaction
 from ocannl.infer.unify import join, set_size
 
@@ -25,7 +25,7 @@ class CaptureConstraint:
     def __init__(self, provenance: Provenance) -> None:
         self.provenance = provenance
 
-    def rows_differ(self, slot: int, expected: Row, actual: Row, reason: str) -> Mismatch:
+    def rows_differ(self, slot: int, expected: Row, actual: Row, reason: str) -> Exception:
         return rows_differ(None, slot, expected, actual, reason)
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from ocannl.infer.mismatch import Mismatch
-from ocannl.infer.terms import Cause, Dim, Evidence, Row, RowVar, find, print_row, print_rows, resolve
-from ocannl.infer.trail import Trail
+from ocannl.infer.terms import Cause, Dim, Evidence, Row, RowVar, Trail, find, print_row, print_rows, resolve
 from ocannl.infer.unify import set_size
 
 

@@ -25,8 +25,7 @@ from ocannl.infer.spec import (
     print_axis,
     print_row_var,
 )
-from ocannl.infer.terms import Dim, Evidence, Owner, Row, RowVar, find, resolve
-from ocannl.infer.trail import Trail
+from ocannl.infer.terms import Dim, Evidence, Owner, Row, RowVar, Trail, find, resolve
 from ocannl.infer.unify import equate, join, set_min_size, set_size, strip
 from ocannl.ir.affine import Sym
 

@@ -11,8 +11,7 @@ from ocannl.infer.defaults import AxisDefault, Default, OwnerRow, Undecided, ref
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.size_equations import Product, SizeEquation, Strided, Sum
 from ocannl.infer.spec import KINDS, Padding
-from ocannl.infer.terms import Dim, find, resolve
-from ocannl.infer.trail import Trail
+from ocannl.infer.terms import Dim, Trail, find, resolve
 from ocannl.infer.unify import set_size
 
 

@@ -13,8 +13,7 @@ from typing import NamedTuple
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.operation_node import Relation
 from ocannl.infer.spec import KINDS, Kind
-from ocannl.infer.terms import Dim, Evidence, Owner, Row, RowVar, find, resolve
-from ocannl.infer.trail import Trail
+from ocannl.infer.terms import Dim, Evidence, Owner, Row, RowVar, Trail, find, resolve
 from ocannl.infer.unify import bind, set_size, set_unit
 from ocannl.infer.unsized_names import missing_size
 

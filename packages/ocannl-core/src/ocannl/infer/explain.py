@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from ocannl.base.errors import ShapeError
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.operation_node import Relation
+from ocannl.infer.provenance import Provenance
 from ocannl.infer.size_provenance import (
     equation_of,
     formula,
@@ -16,8 +17,7 @@ from ocannl.infer.size_provenance import (
     role_and_location,
     unit_source,
 )
-from ocannl.infer.terms import Cause, Dim, Evidence, Owner, Provenance, find
-from ocannl.infer.trail import Trail
+from ocannl.infer.terms import Cause, Dim, Evidence, Owner, Trail, find
 
 MAX_TENSORS = 6
 """Maximum number of tensors described in an error."""
@@ -187,6 +187,8 @@ def is_within(part: Provenance, containers: Sequence[Provenance]) -> bool:
 
 def usual_fix(cause: Cause | None) -> str:
     if isinstance(cause, Relation):
+        if cause.logic.fix:
+            return cause.logic.fix
         if cause.logic.stretch:
             return "make the two sizes equal, or one of them 1"
         if cause.logic.name == "einsum":

@@ -51,7 +51,7 @@ def too_small(dim: Dim, size: int, fact: Evidence | None) -> Mismatch:
     )
 
 
-def rows_differ(cause: Cause | None, slot: int, expected: Row, actual: Row, reason: str) -> Mismatch:
+def rows_differ(cause: Cause | None, slot: int, expected: Row, actual: Row, reason: str) -> Exception:
     """Reports that the row required by an operation and the row of a tensor cannot have the same rank."""
     if cause is not None:
         return cause.rows_differ(slot, expected, actual, reason)

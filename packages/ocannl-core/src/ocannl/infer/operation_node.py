@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
 
 from ocannl.infer.logic import Logic
 from ocannl.infer.mismatch import Mismatch
+from ocannl.infer.provenance import Provenance
 from ocannl.infer.spec import KINDS, Coef, Kind, Label, RowSpec, ShapeSpec, print_shape
-from ocannl.infer.terms import Dim, Owner, Provenance, Row, print_row
-
-if TYPE_CHECKING:
-    from ocannl.infer.capture import Capture
+from ocannl.infer.terms import CapturedSize, Dim, Owner, Row, print_row
 
 
 class Relation:
@@ -36,7 +33,7 @@ class Relation:
         self.sizes = sizes
         self.result: Owner | None = None
         self.captured = frozenset(captured)  # names of the spec that equations may size later
-        self.captures: tuple[Capture, ...] = ()
+        self.captures: tuple[CapturedSize, ...] = ()
         self.labels: dict[str, Dim] = {}
         self.row_vars: dict[str, Row] = {}
 
@@ -84,7 +81,7 @@ class Relation:
                     problem, fix = f"{problem}: {reason}", "give one of the tensors all its axes"
                 fix = self.split_letters_fix(slot, actual) or fix
         owners = tuple(o for o in (peer, owner) if o is not None)
-        return Mismatch(problem, dims=expected.axes + actual.axes, owners=owners, causes=(self,), fix=fix)
+        return Mismatch(problem, dims=expected.axes + actual.axes, owners=owners, causes=(self,), fix=self.logic.fix or fix)
 
     def split_letters_fix(self, slot: int, actual: Row) -> str | None:
         """Suggests commas if the rank would match with every letter of a multi-letter name as an axis."""

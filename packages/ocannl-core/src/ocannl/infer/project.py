@@ -29,8 +29,7 @@ from ocannl.infer.spec import (
     Window,
     axis_labels,
 )
-from ocannl.infer.terms import Dim, Extents, Owner, Row, Sizes, find, sizes_of
-from ocannl.infer.trail import Trail
+from ocannl.infer.terms import Dim, Extents, Owner, Row, Sizes, Trail, find, sizes_of
 from ocannl.infer.transaction import finish_all, transaction
 from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.projections import Indices, Projection, Projections

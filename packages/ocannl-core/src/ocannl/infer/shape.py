@@ -17,6 +17,7 @@ from ocannl.infer.logic import Logic
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.operation_node import Relation
 from ocannl.infer.project import project
+from ocannl.infer.provenance import Provenance
 from ocannl.infer.size_provenance import Reasons
 from ocannl.infer.solve import decide, propagate
 from ocannl.infer.spec import KINDS, Kind
@@ -26,9 +27,9 @@ from ocannl.infer.terms import (
     Dim,
     Evidence,
     Extents,
-    Provenance,
     Row,
     RowVar,
+    Trail,
     find,
     is_solved,
     print_row,
@@ -36,7 +37,6 @@ from ocannl.infer.terms import (
     resolve,
     sizes_of,
 )
-from ocannl.infer.trail import Trail
 from ocannl.infer.transaction import MAX_CELLS, check_cells, finish_all, named_rows, transaction
 from ocannl.infer.unify import equate
 from ocannl.infer.unsized_names import missing_size, result_names

@@ -13,8 +13,7 @@ from math import isqrt, prod
 
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.spec import Padding
-from ocannl.infer.terms import Cause, Dim, Evidence, find
-from ocannl.infer.trail import Trail
+from ocannl.infer.terms import Cause, Dim, Evidence, Trail, find
 from ocannl.infer.unify import set_min_size, set_size, set_unit
 
 

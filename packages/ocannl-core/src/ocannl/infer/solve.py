@@ -11,8 +11,7 @@ from ocannl.infer import default_axes, default_rows
 from ocannl.infer.broadcast import propagate_axis
 from ocannl.infer.defaults import Default, Stage, Undecided, commit, suggest_leaf_axes
 from ocannl.infer.mismatch import Mismatch
-from ocannl.infer.terms import Dim
-from ocannl.infer.trail import Trail
+from ocannl.infer.terms import Dim, Trail
 
 STAGES: tuple[tuple[str, Stage], ...] = (
     ("rows of leaves grow to their uses", default_rows.grow_leaves),

@@ -5,7 +5,7 @@
     Row      lead  var  trail        the axes of one kind, in order
 
 Equal cells are merged by union-find (`Dim.link` points to the representative, Tarjan 1975). Inequalities are stored in
-lists at the cells they bound, so that no global table keeps tensors alive.
+lists at the cells they bound, so that no global table keeps tensors alive. The trail logs all changes, for undo.
 
 The order `res <= opnd` means that an operand can be broadcast to a result. An axis fits under an equal axis, and under
 an axis of size 1 without a unit. A row fits under another row if axes can be inserted in front of the latter, as in
@@ -14,43 +14,17 @@ NumPy, so that each pair of axes fits, counted from the last.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
+from ocannl.infer.provenance import Provenance
 from ocannl.infer.spec import KINDS, Kind
 
-if TYPE_CHECKING:
-    from ocannl.infer.mismatch import Mismatch
-    from ocannl.infer.trail import Trail
+T = TypeVar("T")
 
 MAX_AXES = 64
 """Maximum rank of a row; a longer row is taken as proof of unbounded growth."""
-
-
-class Provenance:
-    """Description of a tensor for messages, evaluated lazily: labels may be bound after the shape exists."""
-
-    __slots__ = ("name", "role", "text", "where")
-
-    def __init__(
-        self,
-        name: str | Callable[[], str],
-        role: str = "result",
-        text: Callable[[], str] | None = None,
-        where: str = "",
-    ) -> None:
-        self.name = name
-        self.role = role
-        self.text = text
-        self.where = where
-
-    @property
-    def label(self) -> str:
-        return self.name() if callable(self.name) else self.name
-
-    @property
-    def expression(self) -> str:
-        return self.text() if self.text else self.label
 
 
 Sizes = tuple[int, ...]
@@ -90,7 +64,19 @@ class Cause(Protocol):
 
     provenance: Provenance
 
-    def rows_differ(self, slot: int, expected: Row, actual: Row, reason: str) -> Mismatch: ...
+    def rows_differ(self, slot: int, expected: Row, actual: Row, reason: str) -> Exception:
+        """Returns the `Mismatch` of two rows of different ranks."""
+        ...
+
+
+class CapturedSize(Protocol):
+    """An inferred number that users query or constrain, bound to names of specs."""
+
+    cell: Dim
+
+    def owners(self) -> list[Owner]:
+        """Shapes of all operations that the number is connected to."""
+        ...
 
 
 class Constraint(Protocol):
@@ -212,6 +198,50 @@ class RowVar(Row):
 EMPTY = Row()
 
 
+class Trail:
+    """State of one transaction: relating an operation, or finishing connected tensors.
+
+    log     entries to restore: an attribute of a cell, or an item to remove from a list (no attribute)
+    queue   changed cells and constraints to fire
+    cause   the operation that causes the changes
+    """
+
+    __slots__ = ("cause", "log", "queue")
+
+    def __init__(self, cause: Cause | None = None) -> None:
+        self.log: list[tuple[object, str | None, object]] = []
+        self.queue: deque[Dim | Constraint] = deque()
+        self.cause = cause
+
+    def set(self, cell: object, attribute: str, value: object) -> None:
+        self.log.append((cell, attribute, getattr(cell, attribute)))
+        setattr(cell, attribute, value)
+
+    def push(self, items: list[T], item: T) -> None:
+        items.append(item)
+        self.log.append((items, None, None))
+
+    def add(self, cell: Dim | RowVar, attribute: str, item: object) -> None:
+        """Appends to a list attribute of a cell, creating the list if needed."""
+        items = getattr(cell, attribute)
+        if items is None:
+            self.log.append((cell, attribute, None))
+            setattr(cell, attribute, [item])
+        else:
+            items.append(item)
+            self.log.append((items, None, None))
+
+    def undo(self) -> None:
+        for cell, attribute, old in reversed(self.log):
+            if attribute is None:
+                assert isinstance(cell, list)
+                cell.pop()
+            else:
+                setattr(cell, attribute, old)
+        self.log.clear()
+        self.queue.clear()
+
+
 def fresh(count: int) -> tuple[Dim, ...]:
     """Returns `count` new unconstrained axes."""
     return tuple([Dim() for _ in range(count)])
@@ -269,16 +299,17 @@ __all__ = [
     "KINDS",
     "MAX_AXES",
     "Axis",
+    "CapturedSize",
     "Cause",
     "Constraint",
     "Dim",
     "Extents",
     "Evidence",
     "Owner",
-    "Provenance",
     "Row",
     "RowVar",
     "Sizes",
+    "Trail",
     "find",
     "fresh",
     "is_solved",

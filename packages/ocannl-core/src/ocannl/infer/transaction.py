@@ -15,8 +15,7 @@ from ocannl.infer.explain import explain
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.operation_node import Relation
 from ocannl.infer.solve import decide
-from ocannl.infer.terms import EMPTY, Cause, Owner, Row, find, resolve
-from ocannl.infer.trail import Trail
+from ocannl.infer.terms import EMPTY, Cause, Owner, Row, Trail, find, resolve
 
 MAX_CELLS = 1 << 62
 

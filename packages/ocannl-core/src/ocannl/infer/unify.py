@@ -5,8 +5,20 @@ from __future__ import annotations
 from itertools import product
 
 from ocannl.infer.mismatch import Mismatch, rows_differ, sizes_differ, too_small
-from ocannl.infer.terms import EMPTY, MAX_AXES, Cause, Dim, Evidence, Owner, Row, RowVar, find, print_row, resolve
-from ocannl.infer.trail import Trail
+from ocannl.infer.terms import (
+    EMPTY,
+    MAX_AXES,
+    Cause,
+    Dim,
+    Evidence,
+    Owner,
+    Row,
+    RowVar,
+    Trail,
+    find,
+    print_row,
+    resolve,
+)
 
 
 def set_size(trail: Trail, dim: Dim, size: int, evidence: Evidence | None) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 from ocannl.base.errors import CodeError, ShapeError
 from ocannl.infer.logic import einsum
 from ocannl.infer.parse import parse, parse_shape
+from ocannl.infer.provenance import Provenance
 from ocannl.infer.shape import Shape, relate
 from ocannl.infer.spec import Fixed, ShapeSpec
 from ocannl.infer.tensor_shape import TensorShape
-from ocannl.infer.terms import Provenance
 from ocannl.lang.core.context_vars import no_grad, site
 from ocannl.lang.core.einsum_arguments import check_arity, split_names
 from ocannl.lang.core.leaves import placeholder

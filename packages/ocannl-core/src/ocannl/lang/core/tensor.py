@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from ocannl.base.errors import CodeError, DataError
+from ocannl.infer.provenance import Provenance
 from ocannl.infer.shape import Shape
 from ocannl.infer.tensor_shape import TensorShape
-from ocannl.infer.terms import Provenance
 from ocannl.ir.assign import Assign, Index, Number, Origin
 from ocannl.ir.precision import Precision, int32, precision
 from ocannl.ir.projections import Projections

@@ -9,9 +9,9 @@ from ocannl.base.errors import CodeError, DataError
 from ocannl.infer.logic import EQUAL, Logic
 from ocannl.infer.logic import einsum as einsum_logic
 from ocannl.infer.parse import parse
+from ocannl.infer.provenance import Provenance
 from ocannl.infer.shape import relate
 from ocannl.infer.spec import Kind
-from ocannl.infer.terms import Provenance
 from ocannl.ir.ops import ADD
 from ocannl.lang.core.context_vars import composite, enclosing_call, site
 from ocannl.lang.core.einsum_arguments import check_arity, split_names

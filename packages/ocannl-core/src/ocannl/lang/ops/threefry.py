@@ -5,8 +5,8 @@ from __future__ import annotations
 from ocannl.base.errors import DataError, DtypeError
 from ocannl.infer.logic import EQUAL, STRETCHED, Logic
 from ocannl.infer.parse import parse
+from ocannl.infer.provenance import Provenance
 from ocannl.infer.shape import relate
-from ocannl.infer.terms import Provenance
 from ocannl.ir.precision import uint32
 from ocannl.ir.threefry import ROUNDS
 from ocannl.lang.core import formulas

@@ -8,8 +8,8 @@ from dataclasses import replace
 from ocannl.base.errors import CodeError, ShapeError
 from ocannl.infer.logic import Logic
 from ocannl.infer.project import project_inferred
+from ocannl.infer.provenance import Provenance
 from ocannl.infer.shape import add_relation, finish
-from ocannl.infer.terms import Provenance
 from ocannl.ir.affine import Affine
 from ocannl.ir.assign import Assign, Number, Origin, Piece
 from ocannl.ir.ops import Op
