@@ -16,6 +16,7 @@ from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from pathlib import Path
 
+from ocannl.backend.descriptors import describe, probe
 from ocannl.backend.discovery import GROUP, Candidate
 from ocannl.backend.sandbox import run_isolated
 from ocannl.base.config import CACHE, CACHE_DIR, user_cache_folder
@@ -53,9 +54,7 @@ def unsafe_plugins(candidates: Iterable[Candidate]) -> dict[Candidate, str]:
 
 
 def load_and_probe(name: str, value: str) -> int:
-    """Imports and probes a plugin as `registry` does; runs in the separate process. A `BackendError` is safe."""
-    from ocannl.backend.registry import describe, probe
-
+    """Imports and probes a plugin; runs in the separate process. A `BackendError` is safe."""
     with suppress(BackendError):
         probe(describe(Candidate(name, "its distribution", "", EntryPoint(name, value, GROUP))))
     return COMPLETED

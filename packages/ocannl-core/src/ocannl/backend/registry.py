@@ -1,7 +1,7 @@
 """Backend registry: discovery, validation and selection of backends.
 
 Discovery reads the metadata of installed distributions only (about a millisecond). A backend that is named explicitly
-is imported and probed. Default selection probes all candidates: first each in a separate process (`plugin_check`), then
+is imported and probed. Default selection probes all candidates: first each in a separate process (`plugin_isolation`), then
 in this one unless it crashed or hung. A broken plugin is reported and does not affect other plugins. The reference
 backend is part of the core and uses the same mechanism.
 """
@@ -9,18 +9,14 @@ backend is part of the core and uses the same mechanism.
 from __future__ import annotations
 
 import difflib
-import os
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
-import pluggy
-
-from ocannl.backend import plugin_isolation
-from ocannl.backend.api import API_VERSION, Backend, BackendInfo
-from ocannl.backend.discovery import CORE, Candidate, core_version, discover
-from ocannl.backend.hooks import BackendHooks
+from ocannl.backend import descriptors, plugin_isolation
+from ocannl.backend.api import Backend, BackendInfo
+from ocannl.backend.descriptors import describe, probe, raise_broken
+from ocannl.backend.discovery import Candidate, discover
 from ocannl.base.config import BACKEND
 from ocannl.base.errors import (
     BackendApiMismatch,
@@ -33,7 +29,7 @@ from ocannl.base.errors import (
 )
 from ocannl.base.forks import import_lock
 from ocannl.base.log import logger
-from ocannl.base.plugins import PROJECT, exception_summary
+from ocannl.base.plugins import exception_summary
 
 DISTRIBUTIONS = {  # first-party backends and their distributions
     "c": "ocannl-backend-c",
@@ -41,7 +37,6 @@ DISTRIBUTIONS = {  # first-party backends and their distributions
     "triton": "ocannl-backend-triton",
 }
 _log = logger("backend.registry")
-_lock = threading.RLock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,75 +52,7 @@ class BackendRow:
     priority: int = 0
 
 
-# -------------------------------------------------------------------------------------------------- one plugin
-
-_infos: dict[Candidate, BackendInfo] = {}
 _backends: dict[str, Backend] = {}
-_FIELDS: dict[str, type | None] = {
-    "name": str, "api_version": int, "description": str, "priority": int, "probe": None, "load": None,
-}  # fmt: skip
-
-
-def describe(candidate: Candidate) -> BackendInfo:
-    """Imports the entry module of a plugin and returns its descriptor, validated before the backend itself loads."""
-    with _lock:
-        if candidate not in _infos:
-            _infos[candidate] = _validated(candidate, _call_hook(candidate))
-        return _infos[candidate]
-
-
-def _call_hook(candidate: Candidate) -> object:
-    manager = pluggy.PluginManager(PROJECT)
-    manager.add_hookspecs(BackendHooks)
-    try:
-        manager.register(candidate.entry.load(), candidate.name)
-        manager.check_pending()
-        if not manager.hook.ocannl_backend.get_hookimpls():
-            _raise_broken(candidate, f"`{candidate.entry.value}` implements no hook `ocannl_backend`")
-        return manager.hook.ocannl_backend(api_version=API_VERSION)
-    except (BackendError, KeyboardInterrupt):
-        raise
-    except BaseException as cause:
-        _raise_broken(candidate, f"importing `{candidate.entry.value}` failed with {exception_summary(cause)}", cause)
-
-
-def _validated(candidate: Candidate, info: object) -> BackendInfo:
-    if not isinstance(info, BackendInfo):
-        _raise_broken(candidate, f"its hook `ocannl_backend` gives {type(info).__name__}, not BackendInfo")
-    for field, kind in _FIELDS.items():
-        value: object = getattr(info, field)
-        if not (isinstance(value, kind) if isinstance(kind, type) else callable(value)):
-            _raise_broken(candidate, f"its description has {field} = {value!r}")
-    if info.api_version != API_VERSION:
-        outdated = CORE if info.api_version > API_VERSION else candidate.distribution
-        raise BackendApiMismatch(
-            f"backend `{candidate.name}` of {candidate} is built for version {info.api_version} of the plugin"
-            f" interface, {CORE} {core_version()} for version {API_VERSION}; run: pip install --upgrade {outdated}"
-        )
-    if info.name != candidate.name:
-        _raise_broken(candidate, f"it calls itself `{info.name}`")
-    return info
-
-
-def _raise_broken(candidate: Candidate, problem: str, cause: BaseException | None = None) -> NoReturn:
-    raise BackendImportError(
-        f"backend `{candidate.name}` of {candidate} is broken: {problem}; repair it or run: pip uninstall"
-        f" {candidate.distribution}"
-    ) from cause
-
-
-def probe(info: BackendInfo) -> str | None:
-    """Returns the reason why a backend does not work on this machine; None if it does."""
-    try:
-        reason = info.probe()
-    except KeyboardInterrupt:
-        raise
-    except BaseException as cause:
-        return f"its probe failed with {exception_summary(cause)}"
-    if reason is None:
-        return None
-    return str(reason) or "it does not say why"
-
 
 # --------------------------------------------------------------------------------------------------- all plugins
 
@@ -228,7 +155,7 @@ def _load_named(name: str, requester: str) -> Backend:
 
 def open_backend(name: str, requester: str = "") -> Backend:
     """Loads the backend of this name without importing any other plugin."""
-    with _lock:
+    with descriptors.lock:
         if name in _backends:
             return _backends[name]
     candidates_by_name = discover()
@@ -254,7 +181,7 @@ def _raise_unknown(name: str, requester: str, candidates_by_name: dict[str, tupl
 
 
 def _load(info: BackendInfo, candidate: Candidate) -> Backend:
-    with _lock:
+    with descriptors.lock:
         if info.name not in _backends:
             try:
                 with import_lock:
@@ -262,15 +189,5 @@ def _load(info: BackendInfo, candidate: Candidate) -> Backend:
             except (BackendError, KeyboardInterrupt):
                 raise
             except BaseException as cause:
-                _raise_broken(candidate, f"loading it failed with {exception_summary(cause)}", cause)
+                raise_broken(candidate, f"loading it failed with {exception_summary(cause)}", cause)
         return _backends[info.name]
-
-
-def _after_fork() -> None:
-    """Replaces the lock: in a child process, the thread that held it does not exist."""
-    global _lock
-    _lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

@@ -10,16 +10,29 @@ import time
 import weakref
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from ocannl.backend.api import Event, Location
+from ocannl.backend.api import Device, Event, Location
 from ocannl.backend.cpu.work_queue import QueueEvent, WorkQueue
 from ocannl.base.errors import BackendError
 
-if TYPE_CHECKING:
-    from ocannl.backend.cpu.device import CpuDevice
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+class HostDevice(Device, Protocol):
+    """A device whose memory the host can access."""
+
+    def window(self, where: Location, size_bytes: int) -> Bytes:
+        """Returns a view of the bytes."""
+        ...
+
+    def array(self, where: Location, like: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Returns a view of the memory, with the shape and type of `like`."""
+        ...
+
+    def address(self, where: Location) -> int: ...
 
 
 class Control(ctypes.Structure):
@@ -92,7 +105,7 @@ class CompletedEvent:
 class CpuQueue:
     """Common base: copies are submitted as work; `control` is passed to compiled code."""
 
-    device: CpuDevice
+    device: HostDevice
     control: Control
     submit: Callable[..., None]
     synchronize: Callable[[], None]
@@ -127,7 +140,7 @@ class InlineQueue(CpuQueue):
 
     immediate = True
 
-    def __init__(self, device: CpuDevice, threads: int = 1) -> None:
+    def __init__(self, device: HostDevice, threads: int = 1) -> None:
         self.device = device
         self.control = Control.new(threads, handles_signals=True)
 
@@ -149,7 +162,7 @@ class ThreadedQueue(CpuQueue):
 
     immediate = False
 
-    def __init__(self, device: CpuDevice, threads: int = 1) -> None:
+    def __init__(self, device: HostDevice, threads: int = 1) -> None:
         self.device = device
         self.control = Control.new(threads, handles_signals=False)
         self._work_queue = WorkQueue(self.control)

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from ocannl.backend.api import API_VERSION, Backend
+from ocannl.backend.descriptors import describe, probe
 from ocannl.backend.discovery import discover
-from ocannl.backend.registry import describe, probe
 from ocannl.ir.names import identifier
 from ocannl.ir.precision import PRECISIONS
 from ocannl.testing.kit.area import Area
