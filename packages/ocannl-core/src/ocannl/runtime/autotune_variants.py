@@ -10,7 +10,7 @@ from ocannl.ir.work import work
 from ocannl.opt import machine_model as machine
 from ocannl.opt.autotune import index_of_fastest
 from ocannl.runtime.benchmark import Benchmark
-from ocannl.runtime.profile import nest_program
+from ocannl.runtime.nest_programs import nest_program
 
 
 def fastest_variants(proc: Proc, backend: Tunable, benchmark: Benchmark) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 from os import PathLike
 from pathlib import Path
@@ -27,39 +27,19 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ocannl.base.errors import BackendError, CodeError
-from ocannl.codegen.outlining import Nest, outline_nests
-from ocannl.ir.affine import Affine, Sym
-from ocannl.ir.loops import (
-    AccessMode,
-    Body,
-    Buf,
-    Comment,
-    For,
-    Local,
-    MemorySpace,
-    Proc,
-    ReadClock,
-    Ref,
-    Stmt,
-    Store,
-    Update,
-    row_major,
-)
+from ocannl.ir.affine import Sym
+from ocannl.ir.loops import AccessMode, Proc
 from ocannl.ir.names import Namer
-from ocannl.ir.precision import int64
-from ocannl.ir.tnode import Role, TNode
-from ocannl.ir.walk import walk
-from ocannl.opt.analysis.nests import bound_names
-from ocannl.opt.analysis.substitution import replace_buffers
+from ocannl.ir.tnode import TNode
+from ocannl.runtime.execution_context import ExecutionContext
 from ocannl.runtime.memory_traffic import traffic
+from ocannl.runtime.nest_programs import MeasuredNest, NestProgram, partition
 from ocannl.runtime.program import Program, links
 
 if TYPE_CHECKING:
     from ocannl.backend.api import Code, Entry
-    from ocannl.runtime.context import Context
 
 WRITTEN = (AccessMode.OUT, AccessMode.INOUT)
-MAX_NAMED_ARRAYS = 3  # in the name of a nest
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,119 +131,10 @@ class Profile:
         Path(path).write_text(text, encoding="utf-8")
 
 
-# --- partitioning -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredNest:
-    """The nest or part measured by a row."""
-
-    name: str
-    heading: str
-    body: Body
-
-
-@dataclass(frozen=True, slots=True)
-class NestProgram:
-    """A nest as a separate program. If it has several members, it stores their start and end times in `timestamps`, for
-    each iteration of its loop."""
-
-    proc: Proc
-    members: tuple[MeasuredNest, ...]
-    timestamps: TNode | None = None
-
-
-def partition(proc: Proc, with_timestamps: bool = True) -> tuple[NestProgram, ...]:
-    """Partitions a program into one program per nest, to be executed in order. Nests with parts record timestamps if
-    `with_timestamps`.
-
-    The arena layout is preserved, so its contents carry over from one program to the next.
-    """
-    program_names, array_names = Namer([proc.name]), Namer(bound_names(proc))
-    heading = ""
-    pieces = []
-    for nest in outline_nests(proc):
-        heading = _heading(nest.body) or heading
-        written = _written(nest)
-        if not written:
-            continue
-        name, members, timestamps = program_names(f"{proc.name}_{written[0].name}"), [], None
-        parts = nest.callees if with_timestamps else ()
-        for part in parts or (nest,):
-            heading = _heading(part.body) or heading
-            if _written(part):
-                members.append(MeasuredNest(_title(_written(part)), heading, _isolate_part(nest, part)))
-        if parts:
-            nest, timestamps = _with_timestamps(nest, array_names("stamps"))
-        pieces.append(NestProgram(nest_program(name, proc, nest), tuple(members), timestamps))
-    return tuple(pieces)
-
-
-def _isolate_part(nest: Nest, part: Nest) -> Body:
-    """Returns the loop of the nest with this part only, and the local arrays shared between parts."""
-    if part is nest:
-        return nest.body
-    loop = _part_loop(nest)
-    return (replace(loop, body=(*_shared_locals(loop), *part.body)),)
-
-
-def _with_timestamps(nest: Nest, name: str) -> tuple[Nest, TNode]:
-    """Returns the nest with clock reads around its parts, and the node of the timestamps."""
-    loop, part_count = _part_loop(nest), sum(bool(_written(part)) for part in nest.callees)
-    shape = (loop.sym.extent, part_count + 1)
-    node = TNode(name, Role.STATE, lambda: shape, lambda: int64)
-    buf = Buf(name, int64, shape, row_major(shape), MemorySpace.GLOBAL, AccessMode.OUT, node)
-    iteration = Affine.of(loop.sym) - loop.sym.lo
-    columns = map(Affine.of, range(part_count + 1))
-    body: list[Stmt] = [*_shared_locals(loop), ReadClock(Ref(buf, (iteration, next(columns))))]
-    for part in nest.callees:
-        body += part.body
-        if _written(part):
-            body.append(ReadClock(Ref(buf, (iteration, next(columns)))))
-    return replace(nest, body=(replace(loop, body=tuple(body)),), bufs=(*nest.bufs, buf)), node
-
-
-def _part_loop(nest: Nest) -> For:
-    """Returns the loop that calls the parts."""
-    (loop,) = (stmt for stmt in nest.body if isinstance(stmt, For))
-    return loop
-
-
-def _shared_locals(loop: For) -> Body:
-    return tuple([stmt for stmt in loop.body if isinstance(stmt, Local) and stmt.buf.offset is not None])
-
-
-def _heading(body: Body) -> str:
-    return " / ".join(dict.fromkeys(_single_line(stmt.text) for stmt in body if isinstance(stmt, Comment)))
-
-
-def _written(nest: Nest) -> tuple[Buf, ...]:
-    buffers = {stmt.ref.buf for stmt in walk(nest.body) if isinstance(stmt, Store | Update)}
-    return tuple(buf for buf in nest.bufs if buf in buffers)
-
-
-def nest_program(name: str, proc: Proc, nest: Nest) -> Proc:
-    """Returns a program that consists of the nest only."""
-    arena = proc.arena if any(buf.space is MemorySpace.ARENA for buf in nest.bufs) else 0
-    shared = {buf: replace(buf, access=AccessMode.INOUT) for buf in nest.bufs if buf.space is MemorySpace.ARENA}
-    return replace_buffers(Proc(name, nest.bufs, nest.syms, nest.body, arena=arena), shared)
-
-
-def _title(buffers: Sequence[Buf]) -> str:
-    labels = [_single_line(buf.node.label if buf.node else buf.name) for buf in buffers]
-    more = f" and {len(labels) - MAX_NAMED_ARRAYS} more" if len(labels) > MAX_NAMED_ARRAYS else ""
-    return ", ".join(labels[:MAX_NAMED_ARRAYS]) + more
-
-
-def _single_line(text: str) -> str:
-    """Returns a user-defined name in printable form, on one line."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
-
-
 # --- measurement ------------------------------------------------------------------------------------------------------
 
 
-def profile(context: Context, program: Program, calls: int, values: Sequence[int]) -> Profile:
+def profile(context: ExecutionContext, program: Program, calls: int, values: Sequence[int]) -> Profile:
     """Profiles a program for the given values of its symbols; raises `CodeError` if `calls` is not positive."""
     if isinstance(calls, bool) or not isinstance(calls, int) or calls < 1:
         raise CodeError(f"a profile is made of at least one call, not of {calls!r}")
@@ -314,7 +185,7 @@ class _Run:
     memory: tuple[object, ...]
 
     @staticmethod
-    def of(context: Context, code: Code, proc: Proc, symbol_values: Mapping[Sym, int]) -> _Run:
+    def of(context: ExecutionContext, code: Code, proc: Proc, symbol_values: Mapping[Sym, int]) -> _Run:
         entry, memory = context.bind(code, proc.name, links(proc), proc.arena)
         return _Run(entry, tuple(symbol_values[sym] for sym in proc.syms), memory)
 
@@ -322,7 +193,7 @@ class _Run:
 class _Clock:
     """Measures synchronous executions of programs."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ExecutionContext) -> None:
         self.queue = context.queue
         self.start_ns = perf_counter_ns()
 
@@ -341,7 +212,7 @@ class _Time(NamedTuple):
     duration_ns: int
 
 
-def _time_shares(context: Context, piece: NestProgram) -> tuple[float, ...]:
+def _time_shares(context: ExecutionContext, piece: NestProgram) -> tuple[float, ...]:
     """Returns each member's share of the time of the last run, summed over threads."""
     if piece.timestamps is None:
         return (1.0,)
@@ -350,7 +221,7 @@ def _time_shares(context: Context, piece: NestProgram) -> tuple[float, ...]:
 
 
 @contextmanager
-def _restored(context: Context, nodes: Iterable[TNode]) -> Iterator[None]:
+def _restored(context: ExecutionContext, nodes: Iterable[TNode]) -> Iterator[None]:
     """Context manager that restores the values of these nodes on exit."""
     saved = {node: context.arrays.download(node) for node in nodes if context.arrays.holds(node)}
     context.queue.synchronize()

@@ -16,12 +16,12 @@ from ocannl.base.config import TRACE
 from ocannl.base.errors import BackendError, CodeError, DataError
 from ocannl.ir.affine import Sym
 from ocannl.ir.tnode import Decision, TNode
+from ocannl.runtime.execution_context import ExecutionContext
 from ocannl.runtime.profile import Profile, profile
 from ocannl.runtime.program import Program, Stages
 from ocannl.runtime.trace import with_trace
 
 if TYPE_CHECKING:
-    from ocannl.runtime.context import Context
     from ocannl.runtime.device_arrays import Resident
 
 NO_EPOCH = -2  # differs from every epoch
@@ -40,7 +40,12 @@ class Routine:
     )  # fmt: skip
 
     def __init__(
-        self, context: Context, program: Program, entry: Entry, written: Sequence[Resident], memory: Sequence[object]
+        self,
+        context: ExecutionContext,
+        program: Program,
+        entry: Entry,
+        written: Sequence[Resident],
+        memory: Sequence[object],
     ) -> None:
         self._context = context
         self._lock = context.lock
@@ -158,7 +163,7 @@ class DirectRoutine(Routine):
 
     def __init__(
         self,
-        context: Context,
+        context: ExecutionContext,
         program: Program,
         entry: DirectCallable,
         written: Sequence[Resident],
@@ -177,7 +182,7 @@ class DirectRoutine(Routine):
 
 
 def routine(
-    context: Context, program: Program, entry: Entry, written: Sequence[Resident], memory: Sequence[object]
+    context: ExecutionContext, program: Program, entry: Entry, written: Sequence[Resident], memory: Sequence[object]
 ) -> Routine:
     """Creates a `DirectRoutine` if the entry supports direct calls, otherwise a `Routine`."""
     if isinstance(entry, DirectCallable) and context.queue.immediate and not TRACE.get():

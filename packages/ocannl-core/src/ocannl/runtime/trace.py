@@ -18,16 +18,16 @@ from ocannl.ir.loops import AccessMode, Body, Buf, For, If, Proc, Store, Update
 from ocannl.ir.printer import format_stmt
 from ocannl.ir.tnode import TNode
 from ocannl.lower.lower import lower
+from ocannl.runtime.execution_context import ExecutionContext
 from ocannl.runtime.program import Program
 
 if TYPE_CHECKING:
     from ocannl.backend.api import Entry
-    from ocannl.runtime.context import Context
 
 _log = logger("trace")
 
 
-def with_trace(context: Context, program: Program, entry: Entry, limit: int) -> Entry:
+def with_trace(context: ExecutionContext, program: Program, entry: Entry, limit: int) -> Entry:
     """Wraps an entry so that each call first logs at most `limit` written cells."""
     proc = lower(program.comp, program.name)
     show(_log)
@@ -44,7 +44,7 @@ class _LimitReached(Exception):
     pass
 
 
-def _log_writes(context: Context, proc: Proc, symbol_values: Mapping[Sym, int], limit: int) -> None:
+def _log_writes(context: ExecutionContext, proc: Proc, symbol_values: Mapping[Sym, int], limit: int) -> None:
     count = 0
 
     def log_write(write: Write) -> None:
@@ -66,7 +66,7 @@ def _log_writes(context: Context, proc: Proc, symbol_values: Mapping[Sym, int], 
         )
 
 
-def _contents(context: Context, proc: Proc) -> tuple[dict[TNode, Array], dict[TNode, Array]]:
+def _contents(context: ExecutionContext, proc: Proc) -> tuple[dict[TNode, Array], dict[TNode, Array]]:
     """Returns the values of the initialized nodes, and of the merge buffers."""
     values: dict[TNode, Array] = {}
     merged: dict[TNode, Array] = {}

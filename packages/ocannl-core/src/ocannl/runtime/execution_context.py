@@ -1,0 +1,33 @@
+"""Interface of contexts for the execution, profiling and tracing of routines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from ocannl.backend.api import Backend, Code, Entry, Queue
+from ocannl.runtime.context_lock import ContextLock
+from ocannl.runtime.device_arrays import Arrays
+from ocannl.runtime.program import Link, Program
+from ocannl.runtime.slabs import Slab
+
+
+class ExecutionContext(Protocol):
+    """The arrays of one device, the queue that accesses them, and the checks around each run."""
+
+    backend: Backend
+    queue: Queue
+    arrays: Arrays
+    lock: ContextLock
+
+    def bind(self, code: Code, name: str, links: Sequence[Link], arena_bytes: int) -> tuple[Entry, tuple[Slab, ...]]:
+        """Binds a program of `code` to the arrays; returns the entry and the slabs that it uses."""
+        ...
+
+    def prepare_run(self, program: Program) -> None:
+        """Checks that all inputs are initialized, and orders the program after pending reads of its outputs."""
+        ...
+
+    def record_run(self, program: Program) -> None:
+        """Updates validity after a run."""
+        ...
