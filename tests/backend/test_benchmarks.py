@@ -126,7 +126,7 @@ def test_steps_are_the_same_bit_by_bit_with_any_number_of_threads_and_every_time
             run.call()
         run.sync()
         (loss,) = run.model.results
-        shared = "claimed by" in run.call.stages()["parallelize"]
+        shared = "parallel(" in run.call.stages()["parallelize"]
         return shared, [run.value(), *(run.context[p] for p in loss.params.values())]
 
     shared, first = trained(1)

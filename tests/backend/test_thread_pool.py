@@ -159,7 +159,7 @@ def results(backend, threads, queue="inline"):
     ctx = oc.Context(backend, threads=threads, queue=queue)
     ctx[x], ctx[w] = rng.normal(size=(2, 300, 300))
     routine = ctx.compile(oc.forward(z, s))
-    assert "claimed by" in routine.stages()["parallelize"]
+    assert "parallel(" in routine.stages()["parallelize"]
     for _ in range(5):
         routine()
     return ctx[z].tobytes(), ctx[s].tobytes()

@@ -64,8 +64,8 @@ def test_forward_and_backward_share_a_loop(native):
         routine, *_ = step(context)
         last = str(routine.stages()).rsplit("\n--- ", 1)[1]
     outermost = re.split(r"\n  (?=\S)", last)
-    batch = [stmt for stmt in outermost if re.match(rf"for \w+ in 0\.\.{BATCH} claimed", stmt)]
-    assert any(len(re.findall(r"\n    for ", stmt)) > 20 for stmt in batch)
+    batch = [stmt for stmt in outermost if re.match(rf"parallel\(chunk=\d+\) for \w+ in 0\.\.{BATCH}:", stmt)]
+    assert any(len(re.findall(r"\n    (?:\w+ )?for ", stmt)) > 20 for stmt in batch)
 
 
 @pytest.mark.parametrize("queue", ["inline", "threaded"])
@@ -124,5 +124,5 @@ def test_row_sums_are_fused_into_a_single_nest(native):
         routine()
         expected = (context[y].astype(np.float64) * context[g]).sum()
         np.testing.assert_allclose(context[loss], expected, rtol=1e-4)
-    nests = [stmt for stmt in re.split(r"\n  (?=\S)", last) if stmt.startswith("for ")]
+    nests = [stmt for stmt in re.split(r"\n  (?=\S)", last) if re.match(r"(parallel\(chunk=\d+\) )?for ", stmt)]
     assert len(nests) == 1 and "loss_parts" in nests[0]

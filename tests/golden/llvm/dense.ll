@@ -9,7 +9,7 @@
 ;   # dense layer
 ;   for i in 0..5:
 ;     for j in 0..3:
-;       local acc: f32 reg = 0
+;       local acc: f32 = 0
 ;       for k in 0..4:
 ;         acc += w[j, k] * x[n, i, k]
 ;       y[i, j] = relu(acc + b[j])

@@ -3,8 +3,8 @@
 ;   z : f32[4,3]  in
 ;   y : f32[4,3]  out
 
-;   for i in 0..3 lanes:
-;     for j in 0..4 lanes:
+;   vectorized for i in 0..3:
+;     vectorized for j in 0..4:
 ;       y[j, i] = 2 * x[i, j] + z[j, i]
 define void @ocannl.plane.1(ptr noalias %y, ptr noalias %x, ptr noalias %z) nounwind "prefer-vector-width"="512" {
   %z.1 = alloca [3 x <4 x float>]

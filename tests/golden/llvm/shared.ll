@@ -2,7 +2,7 @@
 ;   x     : f32[4,6]  in
 ;   first : f32[6]    out
 
-;   for j in 1..6 claimed by 2:
+;   parallel(chunk=2) for j in 1..6:
 ;     first[j] = 0
 ;     for i in n..4:
 ;       poll

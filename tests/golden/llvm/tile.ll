@@ -4,17 +4,17 @@
 ;   y     : f32[2,6]  out
 ;   total : f32       inout
 
-;   local acc: f32[2,6] reg
-;   for u in 0..2 unrolled:
-;     for j in 0..6 lanes:
+;   local acc: f32[2,6]
+;   unrolled for u in 0..2:
+;     vectorized for j in 0..6:
 ;       acc[u, j] = 0
 ;   for k in 0..9:
-;     for v in 0..2 unrolled:
+;     unrolled for v in 0..2:
 ;       let each = w[v, k]
-;       for n in 0..6 lanes:
+;       vectorized for n in 0..6:
 ;         acc[v, n] += each * x[k, n]
-;   for m in 0..2 unrolled:
-;     for o in 0..6 lanes:
+;   unrolled for m in 0..2:
+;     vectorized for o in 0..6:
 ;       y[m, o] = relu(acc[m, o])
 ;       total += y[m, o]
 define void @ocannl.tile.1(ptr noalias %w, ptr noalias %x, ptr noalias %y, ptr noalias %total) nounwind "prefer-vector-width"="512" {

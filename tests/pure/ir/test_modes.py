@@ -112,78 +112,78 @@ REFUSED: list[tuple[Stmt, str]] = [
     (
         replace(lanes(Store(ref(Y, i), num(0))), step=2),
         """
-        a loop that is lanes takes steps of 1 and has constant bounds
-          in  for i in 0..5 step 2 lanes:
+        a loop that is vectorized has step 1 and constant bounds
+          in  vectorized for i in 0..5 step 2:
           of  proc step, optimized""",
     ),
     (
         replace(lanes(Store(ref(Y, i), num(0))), lo=Bound.lower(n)),
         """
-        a loop that is lanes takes steps of 1 and has constant bounds
-          in  for i in n..5 lanes:
+        a loop that is vectorized has step 1 and constant bounds
+          in  vectorized for i in n..5:
           of  proc step, optimized""",
     ),
     (
         replace(loop(I, (Store(ref(Y, i), num(0)),), mode=Mode.UNROLLED), hi=Bound.upper(n)),
         """
-        a loop that is unrolled takes steps of 1 and has constant bounds
-          in  for i in 0..n unrolled:
+        a loop that is unrolled has step 1 and constant bounds
+          in  unrolled for i in 0..n:
           of  proc step, optimized""",
     ),
     (
         lanes(loop(J, (Store(ref(W, i, j), num(0)),))),
         """
-        lanes execute stores, updates and definitions, or are rows of lanes
-          in  for i in 0..5 lanes:
+        a vectorized loop contains stores, updates and definitions only, or one vectorized loop
+          in  vectorized for i in 0..5:
           of  proc step, optimized""",
     ),
     (
         lanes(If(Cond((i - 1,)), (Store(ref(Y, i), num(0)),))),
         """
-        lanes execute stores, updates and definitions, or are rows of lanes
-          in  for i in 0..5 lanes:
+        a vectorized loop contains stores, updates and definitions only, or one vectorized loop
+          in  vectorized for i in 0..5:
           of  proc step, optimized""",
     ),
     (
         lanes(Local(A, 0), Store(ref(Y, i), load(A, i))),
         """
-        lanes execute stores, updates and definitions, or are rows of lanes
-          in  for i in 0..5 lanes:
+        a vectorized loop contains stores, updates and definitions only, or one vectorized loop
+          in  vectorized for i in 0..5:
           of  proc step, optimized""",
     ),
     (
         lanes(Store(ref(Y, 0), load(X, i))),
         """
-        `i` counts no lanes: one iteration may touch what another one writes
-          in  for i in 0..5 lanes:
+        `i` cannot be vectorized: an iteration may access a cell that another iteration writes
+          in  vectorized for i in 0..5:
           of  proc step, optimized""",
     ),
     (
         lanes(Store(ref(Y, i + 1), load(Y, i))),
         """
-        `i` counts no lanes: one iteration may touch what another one writes
-          in  for i in 0..5 lanes:
+        `i` cannot be vectorized: an iteration may access a cell that another iteration writes
+          in  vectorized for i in 0..5:
           of  proc step, optimized""",
     ),
     (
         lanes(Update(ref(S), ADD, load(X, i)), Update(ref(S), MAX, num(1))),
         """
-        `i` counts no lanes: one iteration may touch what another one writes
-          in  for i in 0..5 lanes:
+        `i` cannot be vectorized: an iteration may access a cell that another iteration writes
+          in  vectorized for i in 0..5:
           of  proc step, optimized""",
     ),
     (
         lanes(Update(ref(S), ADD, load(X, i)), Store(ref(Y, i), load(S))),
         """
-        `i` counts no lanes: one iteration may touch what another one writes
-          in  for i in 0..5 lanes:
+        `i` cannot be vectorized: an iteration may access a cell that another iteration writes
+          in  vectorized for i in 0..5:
           of  proc step, optimized""",
     ),
     (
         lanes(Store(ref(W, i, 0), load(W, 0, i))),
         """
-        `i` counts no lanes: one iteration may touch what another one writes
-          in  for i in 0..5 lanes:
+        `i` cannot be vectorized: an iteration may access a cell that another iteration writes
+          in  vectorized for i in 0..5:
           of  proc step, optimized""",
     ),
     (
@@ -191,7 +191,7 @@ REFUSED: list[tuple[Stmt, str]] = [
         """
         whether `x[i-2] if i-2 >= 0 else 0` reads memory differs between lanes
           in  y[i] = x[i-2] if i-2 >= 0 else 0
-          of  for i in 0..5 lanes:
+          of  vectorized for i in 0..5:
           of  proc step, optimized""",
     ),
 ]
@@ -212,7 +212,7 @@ def test_what_may_not_be(stmt: Stmt, message: str) -> None:
 def test_modes_are_printed_and_compared() -> None:
     one = loop(J, (lanes(Store(ref(W, j, i), num(1))),), mode=Mode.UNROLLED)
     assert print_proc(proc(one)).splitlines()[5:8] == [
-        "  for j in 0..3 unrolled:", "    for i in 0..5 lanes:", "      w[j, i] = 1",
+        "  unrolled for j in 0..3:", "    vectorized for i in 0..5:", "      w[j, i] = 1",
     ]  # fmt: skip
     assert one != replace(one, mode=Mode.SERIAL)
     assert rewrite(one, lambda node: num(2) if node == num(1) else node).mode is Mode.UNROLLED

@@ -113,9 +113,9 @@ def test_every_statement() -> None:
           y    : f32[4]  arena at 64
           loss : f16     out
           # a heading of two lines
-          for i in max(0, ceil(n, 2))..min(4, floor(n, 3)+1) step 2:
-            local acc: f32[2] reg = 0.5
-            local raw: f32 reg
+          for i in max(0, ceildiv(n, 2))..min(4, floordiv(n, 3)+1) step 2:
+            local acc: f32[2] = 0.5
+            local raw: f32
             let v = x[i]
             if i-1 >= 0 && i-2 == 0:
               y[i] = a
@@ -124,7 +124,7 @@ def test_every_statement() -> None:
             y[i] = max(y[i], 1)
           loss = 0
         """)
-    assert format_stmt(body[1]) == "for i in max(0, ceil(n, 2))..min(4, floor(n, 3)+1) step 2:"
+    assert format_stmt(body[1]) == "for i in max(0, ceildiv(n, 2))..min(4, floordiv(n, 3)+1) step 2:"
 
 
 def test_origins_stand_once_at_the_margin() -> None:

@@ -423,7 +423,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         proc(For(I, Bound(((Affine.of(0), 0),)), Bound.upper(5), ())),
         """
         a bound of `i` is divided by 0
-          in  for i in ceil(0, 0)..5:
+          in  for i in ceildiv(0, 0)..5:
           of  proc step, optimized""",
     ),
     # what may be done with a buffer
@@ -447,21 +447,21 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "lowered",
         proc(bufs=(replace(Y, space=MemorySpace.ARENA),)),
         """
-        `y` is `inout` and lives in `arena`
+        `y` is `inout` and in `arena` memory
           of  proc step, lowered""",
     ),
     (
         "lowered",
         proc(bufs=(replace(Y, node=None),)),
         """
-        `y` lives in a pool and holds no node
+        `y` is global and stores no node
           of  proc step, lowered""",
     ),
     (
         "optimized",
         proc(Local(temp("a", 4))),
         """
-        the local array `a` lives in `arena`
+        the local array `a` is in `arena` memory
           in  local a: f32[4] arena
           of  proc step, optimized""",
     ),
@@ -497,7 +497,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         proc(Local(reg("a"), 0)),
         """
         the statement is not one perfect nest
-          in  local a: f32 reg = 0
+          in  local a: f32 = 0
           of  proc step, lowered""",
     ),
     # optimized programs read what was written, and keep what is kept
@@ -539,7 +539,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "optimized",
         replace(proc(copy(Y, X), bufs=(X, Y)), facts=(Fact(Y.node, Placement.TEMPORARY, "decide_placement"),)),
         """
-        `y` is temporary, and lives in `pool`
+        `y` is temporary, and in `global` memory
           of  proc step, optimized""",
     ),
     # the time is a whole number
@@ -547,8 +547,8 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "optimized",
         proc(over(I, ReadClock(ref(Y, I))), bufs=(Y,)),
         """
-        a value of type int64 is stamped into `y[i]`, which is float32
-          in  stamp y[i]
+        a value of type int64 is read from the clock, and stored in `y[i]`, which is float32
+          in  y[i] = read_clock()
           of  for i in 0..5:
           of  proc step, optimized""",
     ),
@@ -557,7 +557,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         proc(over(I, ReadClock(ref(TIMES, i + 1))), bufs=(TIMES,)),
         """
         `times[i+1]` is not proved inside axis 0 of `times`, of size 5
-          in  stamp times[i+1]
+          in  times[i+1] = read_clock()
           of  for i in 0..5:
           of  proc step, optimized""",
     ),

@@ -89,4 +89,4 @@ def test_variables_are_local_to_a_statement() -> None:
     cell = Load(Ref(X, (Affine(),)))
     proc = Proc("p", (X, Y), (), (Store(Ref(Y, (Affine(),)), op("mul", cell, cell)),))
     lines = print_proc(eliminate_common_subexpressions(proc)).splitlines()[3:]
-    assert lines == ["  if true:", "    let v = x[0]", "    y[0] = v * v"]
+    assert lines == ["  scope:", "    let v = x[0]", "    y[0] = v * v"]

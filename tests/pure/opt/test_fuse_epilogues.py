@@ -90,7 +90,7 @@ def fused(*code: Comp, asked: Iterable[TNode] = ()) -> str:
 
 
 def nests(text: str) -> int:
-    return sum(line.startswith(("  for", "  if")) for line in text.splitlines())
+    return sum(line.startswith(("  for", "  if", "  scope")) for line in text.splitlines())
 
 
 # ------------------------------------------------------------------------------------------------------------- starts
@@ -104,7 +104,7 @@ def test_any_first_value_of_the_cells_is_the_start_of_the_sum() -> None:
         fused(*code)
         == """\
   for i_2 in 0..2:
-    local acc: f32 reg
+    local acc: f32
     acc = b[i_2]
     for j in 0..5:
       acc += x[i_2, j]
@@ -137,7 +137,7 @@ def test_a_guarded_sum_writes_all_that_its_fill_wrote() -> None:
         fused(total(y, (i, j), Read(x, at(i, j)), when=Cond((Affine.of(i) - 1,))))
         == """\
   for i_2 in 0..4:
-    local acc: f32 reg
+    local acc: f32
     acc = 0
     if i_2-1 >= 0:
       for j in 0..5:
@@ -155,7 +155,7 @@ def test_what_follows_on_a_sum() -> None:
         fused(rows(s, x), each(m, "mul", s, 0.25), each(y, "sub", m, 1))
         == """\
   for i_2 in 0..3:
-    local acc: f32 reg
+    local acc: f32
     acc = 0
     for j in 0..4:
       acc += x[i_2, j]
@@ -200,8 +200,8 @@ def test_full_sums_have_a_group_of_one_cell() -> None:
     assert (
         fused(total(s, (i,), Read(x, at(i))), each(y, "tanh", s))
         == """\
-  if true:
-    local acc: f32 reg
+  scope:
+    local acc: f32
     acc = 0
     for i in 0..5:
       acc += x[i]
@@ -218,7 +218,7 @@ def test_descent_with_momentum_meets_each_weight_once() -> None:
         fused(rows(g, x), moved, stepped)
         == """\
   for i_2 in 0..4:
-    local acc: f32 reg
+    local acc: f32
     acc = 0
     for j in 0..5:
       acc += x[i_2, j]
@@ -252,7 +252,7 @@ def test_updates_that_follow() -> None:
         fused(rows(s, x), added, each(y, "tanh", g))
         == """\
   for i_2 in 0..3:
-    local acc: f32 reg
+    local acc: f32
     acc = 0
     for j in 0..4:
       acc += x[i_2, j]

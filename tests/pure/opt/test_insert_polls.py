@@ -132,5 +132,5 @@ def test_lanes_are_not_divided() -> None:
     after = insert_polls(Proc("step", (x,), (), (rows,)), 1)
     verify(after, "optimized")
     assert [line.strip() for line in print_proc(after).splitlines()[2:5]] == [
-        "for i0 in 0..4 unrolled:", "poll", "for i1 in 0..8 lanes:",
+        "unrolled for i0 in 0..4:", "poll", "vectorized for i1 in 0..8:",
     ]  # fmt: skip

@@ -80,7 +80,7 @@ def test_partial_sums_with_a_remainder() -> None:
         body(total(y, (i, j), Read(x, at(i, j))))
         == """\
   for i_2 in 0..2:
-    local acc_2: f32[4] reg = 0
+    local acc_2: f32[4] = 0
     for j_2 in 0..2:
       acc_2[0] += x[i_2, 4*j_2]
       acc_2[1] += x[i_2, 4*j_2+1]
@@ -88,7 +88,7 @@ def test_partial_sums_with_a_remainder() -> None:
       acc_2[3] += x[i_2, 4*j_2+3]
     acc_2[0] += x[i_2, 8]
     acc_2[1] += x[i_2, 9]
-    local acc: f32 reg = 0
+    local acc: f32 = 0
     acc += acc_2[0] + acc_2[1] + (acc_2[2] + acc_2[3])
     y[i_2] = acc"""
     )
@@ -142,8 +142,8 @@ def test_a_full_reduction_is_a_block() -> None:
     assert (
         body(total(y, (i,), Read(x, at(i)), MAX))
         == """\
-  if true:
-    local acc: f32 reg = -inf
+  scope:
+    local acc: f32 = -inf
     for i in 0..5:
       acc = max(acc, x[i])
     y = acc"""
@@ -157,7 +157,7 @@ def test_a_reduction_without_initialization() -> None:
         body(total(y, (i, j), Read(x, at(i, j)), clear=False))
         == """\
   for i in 0..2:
-    local acc: f32 reg
+    local acc: f32
     acc = y[i]
     for j in 0..5:
       acc += x[i, j]
@@ -174,7 +174,7 @@ def test_guards_become_loop_bounds() -> None:
         body(added)
         == """\
   for i in 1..4:
-    local acc: f32 reg
+    local acc: f32
     acc = y[i]
     for j in i..5:
       acc += x[i, j]
@@ -184,7 +184,7 @@ def test_guards_become_loop_bounds() -> None:
         body(total(y, (i, j), Read(x, at(i, j)), when=when))
         == """\
   for i_2 in 0..4:
-    local acc: f32 reg = 0
+    local acc: f32 = 0
     if i_2-1 >= 0:
       for j in i_2..5:
         acc += x[i_2, j]
@@ -215,15 +215,15 @@ def test_partial_sums_without_initialization() -> None:
     assert (
         body(total(y, (i,), Read(x, at(i)), clear=False))
         == """\
-  if true:
-    local acc_2: f32[4] reg = 0
+  scope:
+    local acc_2: f32[4] = 0
     for i_2 in 0..2:
       acc_2[0] += x[4*i_2]
       acc_2[1] += x[4*i_2+1]
       acc_2[2] += x[4*i_2+2]
       acc_2[3] += x[4*i_2+3]
     acc_2[0] += x[8]
-    local acc: f32 reg
+    local acc: f32
     acc = y
     acc += acc_2[0] + acc_2[1] + (acc_2[2] + acc_2[3])
     y = acc"""

@@ -57,7 +57,7 @@ def seen() -> Counter[str]:
         schedule = drawn(random, lower(program.code, "step"), keep_reasons, Capabilities())
         features.update(schedule.words.split(", "))
         text = print_proc(schedule.proc)
-        markers = (" lanes", " unrolled", "claimed by", "poll", "arena at", "pick ", "stream ")
+        markers = ("vectorized for", "unrolled for", "parallel(", "poll", "arena at", "bind ", "nontemporal ")
         features.update(marker for marker in markers if marker in text)
         features.update(["permuted"] if "@(" in text else [])
     return features
@@ -66,7 +66,7 @@ def seen() -> Counter[str]:
 @pytest.mark.parametrize("feature", [
     "vectors of 0 bytes", "vectors of 64 bytes", "no fuse_epilogues", "no choose_layouts", "no fuse_outer_loops",
     "no inline_producers", "any choose_layouts", "any schedule", "any prefetch", "any parallelize", "any insert_polls",
-    " lanes", " unrolled", "claimed by", "poll", "arena at", "pick ", "permuted", "stream ",
+    "vectorized for", "unrolled for", "parallel(", "poll", "arena at", "bind ", "permuted", "nontemporal ",
 ])  # fmt: skip
 def test_every_feature_occurs(seen: Counter[str], feature: str) -> None:
     assert seen[feature] > 1

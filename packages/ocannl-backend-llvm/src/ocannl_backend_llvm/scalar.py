@@ -43,11 +43,11 @@ class ScalarCode:
         value = self.value(stmt.value)
         self.b.line(f"store {LLVM_TYPES[stmt.ref.buf.precision]} {value}, ptr {self.address(stmt.ref)}")
 
-    def prefetch(self, ref: Ref, ahead: int) -> None:
+    def prefetch(self, ref: Ref, distance: int) -> None:
         """Prefetches for reading, into all cache levels."""
         b = self.b
         address = b.assign(
-            f"getelementptr {LLVM_TYPES[ref.buf.precision]}, ptr {self.address(ref)}, i64 {ahead}", "ahead"
+            f"getelementptr {LLVM_TYPES[ref.buf.precision]}, ptr {self.address(ref)}, i64 {distance}", "ahead"
         )
         b.module.declare("llvm.prefetch.p0", "void", ("ptr", "i32", "i32", "i32"))
         b.line(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 3, i32 1)")

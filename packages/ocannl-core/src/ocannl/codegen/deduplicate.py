@@ -107,8 +107,8 @@ class _Writer:
                 self.add(f"local {self.buf(buf)} {fill!r}")
             case Poll():
                 self.add("poll")
-            case Prefetch(ref, ahead):
-                self.add(f"prefetch {ahead}")
+            case Prefetch(ref, distance):
+                self.add(f"prefetch {distance}")
                 self.ref(ref)
             case ReadClock(ref):
                 self.add("stamp")

@@ -37,9 +37,9 @@ from ocannl.ir.tnode import Placement, TNode
 
 
 class MemorySpace(Enum):
-    GLOBAL = "pool"  # owned by a context
+    GLOBAL = "global"  # owned by a context
     ARENA = "arena"  # one block per routine, shared by liveness
-    LOCAL = "reg"  # registers, or the stack of the call
+    LOCAL = "local"  # registers, or the stack of the call
 
 
 class AccessMode(Enum):
@@ -175,7 +175,7 @@ Expr = Const | IndexValue | Var | Load | Apply | When | Cast
 class Mode(Enum):
     SERIAL = ""
     UNROLLED = "unrolled"
-    VECTORIZED = "lanes"
+    VECTORIZED = "vectorized"
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,11 +255,11 @@ class Poll:
 
 @dataclass(frozen=True, slots=True)
 class Prefetch:
-    """A hint that the element `ahead` elements after the cell is read soon. The address may be out of bounds, and
+    """A hint that the element `distance` elements after the cell is read soon. The address may be out of bounds, and
     backends may ignore the hint."""
 
     ref: Ref
-    ahead: int
+    distance: int
 
 
 @dataclass(frozen=True, slots=True)

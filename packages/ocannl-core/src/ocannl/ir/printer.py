@@ -125,7 +125,7 @@ def _bound(bound: Bound, lower: bool) -> str:
         if div == 1:
             parts.append(str(index if lower else index + 1))
         else:
-            parts.append(f"ceil({index}, {div})" if lower else f"floor({index}, {div})+1")
+            parts.append(f"ceildiv({index}, {div})" if lower else f"floordiv({index}, {div})+1")
     if len(parts) == 1:
         return parts[0]
     return f"{'max' if lower else 'min'}({', '.join(parts)})"
@@ -139,28 +139,32 @@ def buf_type(buf: Buf) -> str:
     return f"{short_name(buf.precision)}[{size}]" + (f"@({steps})" if buf.strides != row_major(buf.shape) else "")
 
 
+def _loop_head(loop: For) -> str:
+    """`parallel(chunk=4) for i in 0..64`, `vectorized for i in 0..8`, or `for i in 0..64 step 8`."""
+    chunk = f"parallel(chunk={loop.parallel_chunk}) " if loop.parallel_chunk else ""
+    mode = f"{loop.mode.value} " if loop.mode.value else ""
+    step = f" step {loop.step}" if loop.step != 1 else ""
+    return f"{chunk}{mode}for {loop.sym.name} in {_bound(loop.lo, True)}..{_bound(loop.hi, False)}{step}"
+
+
 def _lines(body: Body, depth: int) -> Iterator[tuple[str, Origin | None]]:
     pad = "  " * depth
     for stmt in body:
         match stmt:
             case For():
-                step = f" step {stmt.step}" if stmt.step != 1 else ""
-                bounds = f"{_bound(stmt.lo, True)}..{_bound(stmt.hi, False)}"
-                chunk_text = f" claimed by {stmt.parallel_chunk}" if stmt.parallel_chunk else ""
-                mode = f" {stmt.mode.value}" if stmt.mode.value else ""
-                yield f"{pad}for {stmt.sym.name} in {bounds}{step}{chunk_text}{mode}:", stmt.origin
+                yield f"{pad}{_loop_head(stmt)}:", stmt.origin
                 yield from _lines(stmt.body, depth + 1)
             case BindIndex(sym, value, inner):
-                yield f"{pad}pick {sym.name} in {sym.lo}..{sym.hi + 1} = {format_expr(value)}:", None
+                yield f"{pad}bind {sym.name} in {sym.lo}..{sym.hi + 1} = {format_expr(value)}:", None
                 yield from _lines(inner, depth + 1)
             case If(cond, true_body, false_body):
-                yield f"{pad}if {cond}:", None
+                yield f"{pad}scope:" if cond.is_true and not false_body else f"{pad}if {cond}:", None
                 yield from _lines(true_body, depth + 1)
                 if false_body:
                     yield f"{pad}else:", None
                     yield from _lines(false_body, depth + 1)
             case Store(ref, value, origin, nontemporal):
-                yield f"{pad}{'stream ' if nontemporal else ''}{format_ref(ref)} = {format_expr(value)}", origin
+                yield f"{pad}{'nontemporal ' if nontemporal else ''}{format_ref(ref)} = {format_expr(value)}", origin
             case Update(ref, op, value, origin):
                 if op.symbol:
                     yield f"{pad}{format_ref(ref)} {op.symbol}= {format_expr(value)}", origin
@@ -168,17 +172,17 @@ def _lines(body: Body, depth: int) -> Iterator[tuple[str, Origin | None]]:
                     yield f"{pad}{format_ref(ref)} = {op.name}({format_ref(ref)}, {format_expr(value)})", origin
             case Let(name, value):
                 yield f"{pad}let {name} = {format_expr(value)}", None
-            case Local(buf, fill):
-                start = "" if fill is None else f" = {format_number(fill)}"
-                yield f"{pad}local {buf.name}: {buf_type(buf)} {buf.space.value}{start}", None
+            case Local(buf, init):
+                initial = "" if init is None else f" = {format_number(init)}"
+                yield f"{pad}local {buf.name}: {buf_type(buf)}{initial}", None
             case Comment(text):
                 yield f"{pad}# {' '.join(text.split())}", None
             case Poll():
                 yield f"{pad}poll", None
-            case Prefetch(ref, ahead):
-                yield f"{pad}prefetch {format_ref(ref)} ahead {ahead}", None
+            case Prefetch(ref, distance):
+                yield f"{pad}prefetch(distance={distance}) {format_ref(ref)}", None
             case ReadClock(ref):
-                yield f"{pad}stamp {format_ref(ref)}", None
+                yield f"{pad}{format_ref(ref)} = read_clock()", None
 
 
 def format_stmt(stmt: Stmt) -> str:

@@ -3,9 +3,9 @@
 Always: names and symbols are bound once and used in scope; types agree as `loops` says; `Update` holds a monoid; a
 reference has an index per axis, each *proved* inside; nothing writes what it may only read. Then, by stage:
 
-    lowered    every statement one perfect nest with constant bounds, and nothing lives in registers
-    optimized  nothing reads a temporary, or what the routine is to produce, before something wrote it; nodes that are
-               kept live in pools and are written if they should be, the others do not
+    lowered    every statement one perfect nest with constant bounds, and no local arrays
+    optimized  nothing reads a temporary, or a result of the routine, before it is written; kept nodes are in global
+               memory and written if they should be, other nodes are not
     placed     the arena holds each of its buffers, aligned, and no two that are live in one nest overlap
 """
 
@@ -119,9 +119,9 @@ class _Check:
         if len(buf.strides) != len(buf.shape):
             raise self.fail(f"`{buf.name}` has {len(buf.shape)} axes and {len(buf.strides)} strides")
         if (buf.access is AccessMode.TEMP) == (buf.space is MemorySpace.GLOBAL):
-            raise self.fail(f"`{buf.name}` is `{buf.access.value}` and lives in `{buf.space.value}`")
+            raise self.fail(f"`{buf.name}` is `{buf.access.value}` and in `{buf.space.value}` memory")
         if buf.space is MemorySpace.GLOBAL and buf.node is None:
-            raise self.fail(f"`{buf.name}` lives in a pool and holds no node")
+            raise self.fail(f"`{buf.name}` is global and stores no node")
 
     # --- statements ---
 
@@ -140,7 +140,7 @@ class _Check:
                 self.same(self.expr(value), ref.buf.precision, "is stored in", ref)
                 self.write(ref)
                 if stmt.nontemporal:
-                    self.streamed(ref)
+                    self.nontemporal_store(ref)
             case Update(ref, op, value):
                 if not op.monoid:
                     raise self.fail(f"`{op}` is not a monoid, and updates")
@@ -153,15 +153,15 @@ class _Check:
                     raise self.fail(f"a loop takes steps of {stmt.step}")
                 self.bounds(sym, lo, hi)
                 if stmt.parallel_chunk:
-                    self.claimed(stmt)
+                    self.parallel(stmt)
                 if stmt.mode is not Mode.SERIAL:
                     self.expanded(stmt)
                 with self.region.loop(sym, lo, hi):
                     self.block(body)
             case BindIndex(sym, value, body):
                 if self.expr(value) is not int64:
-                    raise self.fail(f"`{sym.name}` is picked by a value that is not int64")
-                self.bind(sym.name, "a picked symbol")
+                    raise self.fail(f"`{sym.name}` is bound to a value that is not int64")
+                self.bind(sym.name, "a bound index")
                 with self.region.loop(sym, Bound.lower(sym.lo), Bound.upper(sym.hi + 1)):
                     self.block(body)
             case If(cond, then, orelse):
@@ -178,7 +178,7 @@ class _Check:
                 self.bind(buf.name, "a local array")
                 self.storage(buf)
                 if buf.space is not MemorySpace.LOCAL:
-                    raise self.fail(f"the local array `{buf.name}` lives in `{buf.space.value}`")
+                    raise self.fail(f"the local array `{buf.name}` is in `{buf.space.value}` memory")
                 self.bufs.add(buf)
                 if fill is not None:
                     self.number(fill, buf.precision)
@@ -186,37 +186,37 @@ class _Check:
             case Prefetch(ref):
                 self.cell(ref)
             case ReadClock(ref):
-                self.same(int64, ref.buf.precision, "is stamped into", ref)
+                self.same(int64, ref.buf.precision, "is read from the clock, and stored in", ref)
                 self.write(ref)
             case Comment() | Poll():
                 pass
         self.path.pop()
 
-    def claimed(self, loop: For) -> None:
-        """That threads may take the iterations in any order."""
+    def parallel(self, loop: For) -> None:
+        """Checks that threads can execute the iterations in any order."""
         if len(self.path) != 1 or loop.step != 1 or loop.lo.constant is None or loop.hi.constant is None:
-            raise self.fail("a claimed loop stands alone, takes steps of 1 and has constant bounds")
+            raise self.fail("a parallel loop is outermost, has step 1 and constant bounds")
         accesses = memory_accesses(loop.body)
         if loop.parallel_chunk < 1 or not has_no_loop_carried_dependence(accesses, loop.sym, (), sums=False):
-            raise self.fail(f"threads cannot claim `{loop.sym.name}`: one iteration may touch what another one writes")
+            raise self.fail(f"`{loop.sym.name}` cannot be parallel: an iteration may access a cell that another iteration writes")
 
-    def streamed(self, ref: Ref) -> None:
+    def nontemporal_store(self, ref: Ref) -> None:
         """Checks that a non-temporal store writes an aligned vector."""
         lanes = self.path[-2] if len(self.path) > 1 else None
         if not isinstance(lanes, For) or lanes.mode is not Mode.VECTORIZED or not is_aligned(ref, lanes):
-            raise self.fail("what is streamed is not proved to be a vector at a multiple of its size")
+            raise self.fail("a nontemporal store must provably write a vector that is aligned to its size")
 
     def expanded(self, loop: For) -> None:
-        """That the code of the iterations can be written side by side, or be that of vectors."""
+        """Checks that the loop can be unrolled or vectorized."""
         if loop.step != 1 or loop.lo.constant is None or loop.hi.constant is None:
-            raise self.fail(f"a loop that is {loop.mode.value} takes steps of 1 and has constant bounds")
+            raise self.fail(f"a loop that is {loop.mode.value} has step 1 and constant bounds")
         if loop.mode is not Mode.VECTORIZED:
             return
         if not _is_straight(loop.row.body if loop.row else loop.body):
-            raise self.fail("lanes execute stores, updates and definitions, or are rows of lanes")
+            raise self.fail("a vectorized loop contains stores, updates and definitions only, or one vectorized loop")
         accesses, outer = memory_accesses(loop.body), tuple(self.region.ranges)
         if not has_no_loop_carried_dependence(accesses, loop.sym, outer, sums=True):
-            raise self.fail(f"`{loop.sym.name}` counts no lanes: one iteration may touch what another one writes")
+            raise self.fail(f"`{loop.sym.name}` cannot be vectorized: an iteration may access a cell that another iteration writes")
 
     def chosen_in_lanes(self, choice: When) -> None:
         """Checks that the loads of a `When` inside a vectorized loop are in bounds for all lanes."""
@@ -367,7 +367,7 @@ class _Check:
             if fact is not None and buf.access is not AccessMode.MERGE:
                 home = MemorySpace.GLOBAL if fact.placement is Placement.KEPT else MemorySpace.ARENA
                 if buf.space is not home:
-                    raise self.fail(f"`{buf.name}` is {fact.placement}, and lives in `{buf.space.value}`")
+                    raise self.fail(f"`{buf.name}` is {fact.placement}, and in `{buf.space.value}` memory")
 
 
 def _check_arena(proc: Proc, alignment_bytes: int) -> None:

@@ -212,9 +212,9 @@ class _FunctionPrinter:
                 self.local(buf, fill)
             case Comment(text):
                 self.d.write_comment(self.doc, text, self.d.indent * self.depth)
-            case Prefetch(ref, ahead):
+            case Prefetch(ref, distance):
                 if self.d.prefetch:
-                    self.line(self.d.prefetch.format(cell=self.values.cell(ref).text, ahead=ahead))
+                    self.line(self.d.prefetch.format(cell=self.values.cell(ref).text, distance=distance))
             case Poll():
                 self.line(f"if ({self.values.prelude.use(self.d.poll)}({CONTROL})) return 1;")
             case ReadClock(ref):

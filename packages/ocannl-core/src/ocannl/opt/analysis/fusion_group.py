@@ -1,7 +1,7 @@
 """Fusion groups, the unit of scheduling: parallel loops around reductions in registers and a pointwise epilogue.
 
     for i in 0..5:
-      local acc: f32 reg            a reduction: its accumulator, initial value,
+      local acc: f32                a reduction: its accumulator, initial value,
       acc = 0
       for k in 0..7:                and reduction loops
         acc += w[i, k]

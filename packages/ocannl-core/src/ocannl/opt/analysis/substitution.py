@@ -106,29 +106,29 @@ def map_statements(
 
     def statement(stmt: Stmt) -> Stmt:
         match stmt:
-            case For(sym, lo, hi, body, step, origin, claimed, mode):
+            case For(sym, lo, hi, body, step, origin, chunk, mode):
                 inner = statements(body)
                 low, high = (lo.substitute(values), hi.substitute(values)) if values else (lo, hi)
                 if inner is body and low is lo and high is hi:
                     return stmt
-                return For(sym, low, high, inner, step, origin, claimed, mode)
+                return For(sym, low, high, inner, step, origin, chunk, mode)
             case If(cond, on_true, on_false):
                 a, b = statements(on_true), statements(on_false)
                 return stmt if a is on_true and b is on_false and not values else If(cond.substitute(values), a, b)
             case BindIndex(sym, value, body):
                 result, inner = map_expr(value, leaf, values), statements(body)
                 return stmt if result is value and inner is body else BindIndex(sym, result, inner)
-            case Store(at, value, origin, streamed):
+            case Store(at, value, origin, nontemporal):
                 target, result = ref(at), map_expr(value, leaf, values)
-                return stmt if target is at and result is value else Store(target, result, origin, streamed)
+                return stmt if target is at and result is value else Store(target, result, origin, nontemporal)
             case Update(at, op, value, origin):
                 target, result = ref(at), map_expr(value, leaf, values)
                 return stmt if target is at and result is value else Update(target, op, result, origin)
             case Let(name, value):
                 result = map_expr(value, leaf, values)
                 return stmt if result is value else Let(name, result)
-            case Prefetch(at, ahead):
-                return Prefetch(ref(at), ahead)
+            case Prefetch(at, distance):
+                return Prefetch(ref(at), distance)
             case ReadClock(at):
                 return ReadClock(ref(at))
             case _:

@@ -25,7 +25,7 @@ def fuse_epilogues(proc: Proc) -> Proc:
           y : f32[5]    arena              w : f32[5,7]  in
           w : f32[5,7]  in                 z : f32[5]    out
           z : f32[5]    out                for i_2 in 0..5:
-          for i in 0..5:                     local acc: f32 reg
+          for i in 0..5:                     local acc: f32
             y[i] = 0              ==>        acc = 0
           for i_2 in 0..5:                   for j in 0..7:
             for j in 0..7:                     acc += w[i_2, j]

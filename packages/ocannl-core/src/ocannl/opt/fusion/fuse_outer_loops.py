@@ -26,19 +26,19 @@ from ocannl.opt.schedule.plan.register_tiles import tiling_problem
 def fuse_outer_loops(proc: Proc, capabilities: Capabilities, min_bytes_saved: int | None = None) -> Proc:
     """Fuses the outer loops of a consumer with those of its producer, as those of a softmax with those of its maximum.
 
-        proc step                           proc step
-          s : f32[4]     arena                x : f32[4,64]  in
-          x : f32[4,64]  in                   y : f32[4,64]  out
-          y : f32[4,64]  out                  for i_2 in 0..4:
-          for i_2 in 0..4:                      local s_2: f32 reg
-            local acc: f32 reg                  if true:
-            acc = 0                               local acc: f32 reg
-            for j in 0..64:         ==>           acc = 0
-              acc += x[i_2, j]                    for j in 0..64:
-            s[i_2] = acc                            acc += x[i_2, j]
-          for k in 0..4:                          s_2 = acc
-            for n in 0..64:                     for n in 0..64:
-              y[k, n] = x[k, n] / s[k]            y[i_2, n] = x[i_2, n] / s_2
+        proc step                         proc step
+          s : f32[4]     arena              x : f32[4,64]  in
+          x : f32[4,64]  in                 y : f32[4,64]  out
+          y : f32[4,64]  out                for i_2 in 0..4:
+          for i_2 in 0..4:                    local s_2: f32
+            local acc: f32                    scope:
+            acc = 0                             local acc: f32
+            for j in 0..64:         ==>         acc = 0
+              acc += x[i_2, j]                  for j in 0..64:
+            s[i_2] = acc                          acc += x[i_2, j]
+          for k in 0..4:                        s_2 = acc
+            for n in 0..64:                   for n in 0..64:
+              y[k, n] = x[k, n] / s[k]          y[i_2, n] = x[i_2, n] / s_2
 
     Two groups share the loops along which all dependences between them have distance zero. Fusion that slows register
     tiles down, as in most matrix products, is rejected by the cost model. On CPUs, a reduction over the rows of a fused

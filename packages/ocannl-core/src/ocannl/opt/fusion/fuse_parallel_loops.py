@@ -20,15 +20,15 @@ from ocannl.opt.memory.allocate import fitting_buffers
 def fuse_parallel_loops(proc: Proc) -> Proc:
     """Fuses as many of the loops that `hoist_parallel_loop` has hoisted as dependences allow:
 
-        proc step                               proc step
-          x : f32[16,64]  in                      x : f32[16,64]  in
-          h : f32[16,64]  arena                   y : f32[16,64]  out
-          y : f32[16,64]  out                     for b in 0..16:
-          for b in 0..16 claimed by 1:              local h_2: f32[64] reg
-            for i in 0..64:                         for i in 0..64:
-              h[b, i] = exp(x[b, i])      ==>         h_2[i] = exp(x[b, i])
-          for b_2 in 0..16 claimed by 1:            for j in 0..64:
-            for j in 0..64:                           y[b, j] = h_2[-j+63] * 2
+        proc step                                proc step
+          x : f32[16,64]  in                       x : f32[16,64]  in
+          h : f32[16,64]  arena                    y : f32[16,64]  out
+          y : f32[16,64]  out                      for b in 0..16:
+          parallel(chunk=1) for b in 0..16:          local h_2: f32[64]
+            for i in 0..64:                          for i in 0..64:
+              h[b, i] = exp(x[b, i])       ==>         h_2[i] = exp(x[b, i])
+          parallel(chunk=1) for b_2 in 0..16:        for j in 0..64:
+            for j in 0..64:                            y[b, j] = h_2[-j+63] * 2
               y[b_2, j] = h[b_2, -j+63] * 2
 
     Intermediate arrays stay in the cache of a core, and shrink to one iteration (array contraction). Statements between

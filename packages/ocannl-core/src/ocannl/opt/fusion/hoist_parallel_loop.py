@@ -34,10 +34,10 @@ def hoist_parallel_loop(
           x : f32[16,64]  in                          x : f32[16,64]  in
           h : f32[16,64]  arena                       h : f32[16,64]  arena
           y : f32[16,64]  out                         y : f32[16,64]  out
-          for b in 0..16:                             for b in 0..16 claimed by 1:
+          for b in 0..16:                             parallel(chunk=1) for b in 0..16:
             for i in 0..64:                             for i in 0..64:
               h[b, i] = exp(x[b, i])            ==>       h[b, i] = exp(x[b, i])
-          for b_2 in 0..16:                           for b_2 in 0..16 claimed by 1:
+          for b_2 in 0..16:                           parallel(chunk=1) for b_2 in 0..16:
             for j in 0..64:                             for j in 0..64:
               y[b_2, j] = h[b_2, -j+63] * 2               y[b_2, j] = h[b_2, -j+63] * 2
 

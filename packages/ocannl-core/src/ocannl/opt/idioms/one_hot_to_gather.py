@@ -47,7 +47,7 @@ def one_hot_to_gather(proc: Proc) -> Proc:
           for i in 0..3:                                      for i in 0..3:
             y[i] = 0                                  ==>       y[i] = 0
           for b in 0..3:                                      for b in 0..3:
-            for v in 0..5:                                      pick v in 0..5 = i64(ids[b]):
+            for v in 0..5:                                      bind v in 0..5 = i64(ids[b]):
               y[b] += where(f32(ids[b] == v), x[v], 0)            y[b] += x[v]
 
     The test may be stored in a temporary, such as a one-hot tensor. Unselected terms count as 0 even if they are NaN or

@@ -13,12 +13,12 @@ from ocannl.opt.analysis.nests import same_objects
 def use_nontemporal_stores(proc: Proc, threshold_bytes: int, min_result_bytes: int | None = None) -> Proc:
     """Uses non-temporal stores for large results of nests with a footprint above `threshold_bytes`, here 64 bytes:
 
-        proc step                                      proc step
-          x : f32[64]  in                                x : f32[64]  in
-          y : f32[64]  out                               y : f32[64]  out
-          for i_2 in 0..4:                               for i_2 in 0..4:
-            for i_3 in 0..16 lanes:               ==>      for i_3 in 0..16 lanes:
-              y[16*i_2+i_3] = exp(x[16*i_2+i_3])             stream y[16*i_2+i_3] = exp(x[16*i_2+i_3])
+        proc step                                   proc step
+          x : f32[64]  in                             x : f32[64]  in
+          y : f32[64]  out                            y : f32[64]  out
+          for i_2 in 0..4:                            for i_2 in 0..4:
+            vectorized for i_3 in 0..16:      ==>       vectorized for i_3 in 0..16:
+              y[16*i_2+i_3] = exp(x[16*i_2+i_3])          nontemporal y[16*i_2+i_3] = exp(x[16*i_2+i_3])
 
     A non-temporal store bypasses the caches and does not read the line before it writes it. Arrays that the nest itself
     reads are excluded, since their lines are cached then, and so are results of at most `min_result_bytes`, which are

@@ -42,10 +42,10 @@ def prefetch(proc: Proc, threshold_bytes: int, min_array_bytes: int | None = Non
           y : f32[4,8]  out                 y : f32[4,8]  out
           z : f32[4,8]  out                 z : f32[4,8]  out
           for i in 0..4:                    for i in 0..4:
-            for j in 0..8 lanes:              for j in 0..8 lanes:
-              y[i, j] = x[i, j] * 2  ==>        y[i, j] = x[i, j] * 2
-            for k in 0..8 lanes:              prefetch x[i, 0] ahead 8
-              z[i, k] = x[i, k] + 2           for k in 0..8 lanes:
+            vectorized for j in 0..8:         vectorized for j in 0..8:
+              y[i, j] = x[i, j] * 2 ==>         y[i, j] = x[i, j] * 2
+            vectorized for k in 0..8:         prefetch(distance=8) x[i, 0]
+              z[i, k] = x[i, k] + 2           vectorized for k in 0..8:
                                                 z[i, k] = x[i, k] + 2
     """
     min_array_bytes = machine.MIN_PREFETCHED_BYTES if min_array_bytes is None else min_array_bytes

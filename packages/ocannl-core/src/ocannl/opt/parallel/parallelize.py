@@ -18,7 +18,7 @@ def parallelize(proc: Proc, min_ops: int | None = None, min_chunk_ops: int | Non
         proc step                         proc step
           x : f32[6,2]  in                  x : f32[6,2]  in
           y : f32[6,2]  out                 y : f32[6,2]  out
-          for i in 0..6:                    for i in 0..6 claimed by 2:
+          for i in 0..6:                    parallel(chunk=2) for i in 0..6:
             for j in 0..2:        ==>         for j in 0..2:
               y[i, j] = tanh(x[i, j])           y[i, j] = tanh(x[i, j])
 

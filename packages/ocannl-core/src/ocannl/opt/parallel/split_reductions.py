@@ -39,13 +39,13 @@ def split_reductions(proc: Proc, min_iterations: int | None = None, grid_threads
           y : f32       inout             y       : f32       inout
           for i in 0..192:                y_parts : f32[64]   arena
             y += x[i]                     for i_part in 0..64:
-                                            local acc_2: f32 reg
+                                            local acc_2: f32
                                             acc_2 = 0
                                    ==>      for i_2 in 0..3:
                                               acc_2 += x[i_2+3*i_part]
                                             y_parts[i_part] = acc_2
-                                          if true:
-                                            local acc: f32 reg
+                                          scope:
+                                            local acc: f32
                                             acc = y
                                             for i_part_2 in 0..64:
                                               acc += y_parts[i_part_2]

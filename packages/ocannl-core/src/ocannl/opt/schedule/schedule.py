@@ -28,7 +28,7 @@ def schedule(proc: Proc, capabilities: Capabilities, choices: PlanChoices = MODE
           w : f32[5,7]  in                  w : f32[5,7]  in
           y : f32[5]    inout               y : f32[5]    inout
           for i in 0..5:                    for i in 0..5:
-            for j in 0..7:        ==>         local acc: f32 reg
+            for j in 0..7:        ==>         local acc: f32
               y[i] += w[i, j]                 acc = y[i]
                                               for j in 0..7:
                                                 acc += w[i, j]

@@ -49,9 +49,9 @@ def _block(body: Body, names: Namer) -> Body:
     out: list[Stmt] = []
     for stmt in body:
         match stmt:
-            case For(sym, lo, hi, inner, step, origin, claimed, mode):
+            case For(sym, lo, hi, inner, step, origin, chunk, mode):
                 new = _block(inner, names)
-                out.append(stmt if new is inner else For(sym, lo, hi, new, step, origin, claimed, mode))
+                out.append(stmt if new is inner else For(sym, lo, hi, new, step, origin, chunk, mode))
             case If(cond, on_true, on_false):
                 a, b = _block(on_true, names), _block(on_false, names)
                 out.append(stmt if a is on_true and b is on_false else If(cond, a, b))

@@ -24,47 +24,47 @@ def online_softmax(
     """Fuses a softmax and the sums weighted by it into one nest. Each row iterates over blocks of keys and maintains
     the maximum score so far; accumulated sums are rescaled when it grows.
 
-        proc step                                              proc step
-          m : f64[2]    arena                                    x : f64[2,4]  in
-          x : f64[2,4]  in                                       y : f64[2,3]  out
-          e : f64[2,4]  arena                                    v : f64[4,3]  in
-          s : f64[2]    arena                                    for i_2 in 0..2:
-          y : f64[2,3]  out                                        local top: f64 reg
-          v : f64[4,3]  in                                         top = -inf
-          for i_2 in 0..2:                                         local total: f64 reg
-            local acc: f64 reg                                     total = 0
-            acc = -inf                                             local mixed: f64[3] reg
-            for t in 0..4:                                         for d_2 in 0..3:
-              acc = max(acc, x[i_2, t])                              mixed[d_2] = 0
-            m[i_2] = acc                                  ==>      for t_block in 0..2:
-          for i_3 in 0..2:                                           local score: f64[2] reg
-            for t_2 in 0..4:                                         for t_6 in 0..2:
-              e[i_3, t_2] = exp(x[i_3, t_2] - m[i_3])                  score[t_6] = x[i_2, t_6+2*t_block]
-          for i_5 in 0..2:                                           local peak: f64 reg
-            local acc_2: f64 reg                                     peak = top
-            acc_2 = 0                                                for t_5 in 0..2:
-            for t_3 in 0..4:                                           peak = max(peak, score[t_5])
-              acc_2 += e[i_5, t_3]                                   let base = where(peak == -inf, 0, peak)
-            s[i_5] = acc_2                                           let scale = exp(top - base)
-          for i_7 in 0..2:                                           top = peak
-            for d in 0..3:                                           local power: f64[2] reg
-              local acc_3: f64 reg                                   for t_7 in 0..2:
-              acc_3 = 0                                                power[t_7] = exp(score[t_7] - base)
-              for t_4 in 0..4:                                       if true:
-                acc_3 += e[i_7, t_4] / s[i_7] * v[t_4, d]              local acc_4: f64 reg
-              y[i_7, d] = acc_3                                        acc_4 = total * scale
-                                                                       for t_8 in 0..2:
-                                                                         acc_4 += power[t_8]
-                                                                       total = acc_4
-                                                                     for d_3 in 0..3:
-                                                                       local acc_5: f64 reg
-                                                                       acc_5 = mixed[d_3] * scale
-                                                                       for t_9 in 0..2:
-                                                                         acc_5 += power[t_9] * v[t_9+2*t_block, d_3]
-                                                                       mixed[d_3] = acc_5
-                                                                   total = total + (top - top)
-                                                                   for d_4 in 0..3:
-                                                                     y[i_2, d_4] = mixed[d_4] / total
+        proc step                                            proc step
+          m : f64[2]    arena                                  x : f64[2,4]  in
+          x : f64[2,4]  in                                     y : f64[2,3]  out
+          e : f64[2,4]  arena                                  v : f64[4,3]  in
+          s : f64[2]    arena                                  for i_2 in 0..2:
+          y : f64[2,3]  out                                      local top: f64
+          v : f64[4,3]  in                                       top = -inf
+          for i_2 in 0..2:                                       local total: f64
+            local acc: f64                                       total = 0
+            acc = -inf                                           local mixed: f64[3]
+            for t in 0..4:                                       for d_2 in 0..3:
+              acc = max(acc, x[i_2, t])                            mixed[d_2] = 0
+            m[i_2] = acc                               ==>       for t_block in 0..2:
+          for i_3 in 0..2:                                         local score: f64[2]
+            for t_2 in 0..4:                                       for t_6 in 0..2:
+              e[i_3, t_2] = exp(x[i_3, t_2] - m[i_3])                score[t_6] = x[i_2, t_6+2*t_block]
+          for i_5 in 0..2:                                         local peak: f64
+            local acc_2: f64                                       peak = top
+            acc_2 = 0                                              for t_5 in 0..2:
+            for t_3 in 0..4:                                         peak = max(peak, score[t_5])
+              acc_2 += e[i_5, t_3]                                 let base = where(peak == -inf, 0, peak)
+            s[i_5] = acc_2                                         let scale = exp(top - base)
+          for i_7 in 0..2:                                         top = peak
+            for d in 0..3:                                         local power: f64[2]
+              local acc_3: f64                                     for t_7 in 0..2:
+              acc_3 = 0                                              power[t_7] = exp(score[t_7] - base)
+              for t_4 in 0..4:                                     scope:
+                acc_3 += e[i_7, t_4] / s[i_7] * v[t_4, d]            local acc_4: f64
+              y[i_7, d] = acc_3                                      acc_4 = total * scale
+                                                                     for t_8 in 0..2:
+                                                                       acc_4 += power[t_8]
+                                                                     total = acc_4
+                                                                   for d_3 in 0..3:
+                                                                     local acc_5: f64
+                                                                     acc_5 = mixed[d_3] * scale
+                                                                     for t_9 in 0..2:
+                                                                       acc_5 += power[t_9] * v[t_9+2*t_block, d_3]
+                                                                     mixed[d_3] = acc_5
+                                                                 total = total + (top - top)
+                                                                 for d_4 in 0..3:
+                                                                   y[i_2, d_4] = mixed[d_4] / total
 
     Scores that are matrix products are computed within the nest. Blocks that an affine condition masks are skipped.
     `key_block` is the number of keys per block, `min_keys` the least number of keys for which weighted sums are fused;
