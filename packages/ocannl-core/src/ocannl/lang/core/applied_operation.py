@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, TypeVar
 
 from ocannl.infer.project import project
 from ocannl.infer.shape import Shape, finish, relate
@@ -16,34 +16,33 @@ from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.core.formulas import Hole, Term, convert
 from ocannl.lang.core.operation import Operation, Rule
 from ocannl.lang.core.slots import IndirectAxis, NullSlot, Slot, SlotAssign, elaborate
+from ocannl.lang.core.tensor_like import TensorLike
 
-if TYPE_CHECKING:
-    from ocannl.lang.core.tensor import Tensor
+T = TypeVar("T", bound=TensorLike)
 
-
-class Application:
+class Application(Generic[T]):
     """`captures` maps names of the spec to captured sizes (`oc.Dim`)."""
 
     __slots__ = ("captures", "operands", "operation")
 
-    def __init__(self, operation: Operation, operands: tuple[Tensor, ...], captures: Mapping[str, Any]) -> None:
+    def __init__(self, operation: Operation, operands: tuple[T, ...], captures: Mapping[str, Any]) -> None:
         self.operation = operation
         self.operands = operands
         self.captures = captures
 
-    def emit_constraints(self, result: Tensor) -> Shape:
+    def emit_constraints(self, result: TensorLike) -> Shape:
         """Emits the shape constraints of the result."""
-        shapes = [t.emit() for t in self.operands]
+        shapes = [t.handle for t in self.operands]
         logic, sizes = self.operation.logic, self.operation.sizes
         return relate(logic, shapes, None, result.provenance, sizes=sizes, captures=self.captures)
 
-    def projections(self, result: Tensor) -> Projections:
+    def projections(self, result: TensorLike) -> Projections:
         """The loops of the operation and the indices of its tensors. Finishes inference of everything connected."""
         finish(result.handle)
         handles = [t.handle for t in self.operands]
         return project(self.operation.logic, handles, result.handle, sizes=self.operation.sizes)
 
-    def code(self, result: Tensor, rule: Rule) -> Iterable[Assign]:
+    def code(self, result: TensorLike, rule: Rule) -> Iterable[Assign]:
         """The assignments that one rule of the operation writes."""
         slots = _ApplicationSlots(result, self.operands)
         rule(slots)
@@ -59,7 +58,7 @@ class _ApplicationSlots:
 
     __slots__ = ("operand_tensors", "operands", "out", "tensor", "value")
 
-    def __init__(self, tensor: Tensor, operand_tensors: tuple[Tensor, ...]) -> None:
+    def __init__(self, tensor: TensorLike, operand_tensors: tuple[TensorLike, ...]) -> None:
         self.tensor, self.operand_tensors = tensor, operand_tensors
         self.out: list[SlotAssign] = []
         self.value = Term(Hole(tensor.node, 0))
@@ -94,12 +93,12 @@ class _ApplicationSlots:
         return convert(formula, self.tensor.dtype)
 
 
-def operand_term(t: Tensor, number: int) -> Term:
+def operand_term(t: TensorLike, number: int) -> Term:
     """Operand `number` of an operation as a term; a literal is a constant."""
     return Term(t.literal() if t.literal is not None else Hole(t.node, number, t.is_merged))
 
 
-def describe(t: Tensor, depth: int = 2) -> str:
+def describe(t: TensorLike, depth: int = 2) -> str:
     """The expression in source form, with operands by name."""
     if t.application is None:
         return t.label

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ocannl.lang.core.tensor import Tensor
 
 
-class Dim(Operators):
+class Dim(Operators["Tensor"]):
     """The size of a label, or the product of the sizes of a row variable: `oc.einsum("...|i => ...", x, i=d)`.
 
     In an expression it is a number; `int(d)` finishes inference of the expression it was captured from.

@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ocannl.base.config import GRADIENT_PRECISION, PRECISION, settings
 from ocannl.base.errors import DtypeError
@@ -24,7 +24,6 @@ from ocannl.ir.tnode import Role, TNode
 
 if TYPE_CHECKING:
     from ocannl.lang.core.operation import Operation
-    from ocannl.lang.core.tensor import Tensor
 
 LazyText = Callable[[], str]
 
@@ -133,12 +132,28 @@ def default_precision() -> Precision:
     return precision(PRECISION.get())
 
 
-def is_constant(t: Tensor) -> bool:
+class TypedTensor(Protocol):
+    """What type inference reads of a tensor."""
+
+    @property
+    def node(self) -> TNode: ...
+
+    @property
+    def literal(self) -> object | None: ...
+
+    @property
+    def typing(self) -> DtypeInference: ...
+
+    @property
+    def has_gradient(self) -> bool: ...
+
+
+def is_constant(t: TypedTensor) -> bool:
     """Whether code never writes the leaf, so that its type stays open until all code is recorded."""
     return t.literal is not None or t.node.role is Role.DATA
 
 
-def result_dtype(operation: Operation, operands: Sequence[Tensor], in_code: bool) -> DtypeInference:
+def result_dtype(operation: Operation, operands: Sequence[TypedTensor], in_code: bool) -> DtypeInference:
     """The type of the result of an operation.
 
     Settles the types of its operands and becomes a consumer of the open leaves among them. Recorded code settles leaves

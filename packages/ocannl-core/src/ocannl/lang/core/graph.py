@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TypeVar, cast
 
 from ocannl.base.errors import CodeError
 from ocannl.infer.logic import pointwise
@@ -16,20 +16,19 @@ from ocannl.lang.core.formulas import Hole
 from ocannl.lang.core.paths import unique
 from ocannl.lang.core.random import Draw, Stream, assign_streams
 from ocannl.lang.core.slots import SlotAssign, elaborate
+from ocannl.lang.core.tensor_like import TensorLike
 from ocannl.lang.record.code import Code, Step
 
-if TYPE_CHECKING:
-    from ocannl.lang.core.tensor import Tensor
+T = TypeVar("T", bound=TensorLike)
 
-
-def ancestors(roots: Iterable[Tensor], include: Callable[[Tensor], bool] = lambda t: True) -> list[Tensor]:
+def ancestors(roots: Iterable[T], include: Callable[[T], bool] = lambda t: True) -> list[T]:
     """The roots and their transitive operands in topological order, by depth-first search without recursion.
 
     Operands that do not satisfy `include` are not visited.
     """
-    finished: dict[Tensor, None] = {}
+    finished: dict[T, None] = {}
     for root in roots:
-        stack: list[tuple[Tensor, Iterator[Tensor]]] = [(root, _operands(root))]
+        stack: list[tuple[T, Iterator[T]]] = [(root, _operands(root))]
         visited = {root}
         while stack:
             tensor, operands = stack[-1]
@@ -43,17 +42,17 @@ def ancestors(roots: Iterable[Tensor], include: Callable[[Tensor], bool] = lambd
     return list(finished)
 
 
-def _operands(t: Tensor) -> Iterator[Tensor]:
-    return iter(() if t.application is None else t.application.operands)
+def _operands(t: T) -> Iterator[T]:
+    return iter(() if t.application is None else cast("tuple[T, ...]", t.application.operands))
 
 
-def parameters(*roots: Tensor) -> Mapping[str, Tensor]:
+def parameters(*roots: T) -> Mapping[str, T]:
     """Parameters by path, in order of creation; a repeated path gets `_2`, `_3`, ..."""
     leaves = sorted((t for t in ancestors(roots) if t.is_parameter), key=lambda t: t.node.id)
     return unique({t: t.path or t.label for t in leaves})
 
 
-def forward(*roots: Tensor) -> Code:
+def forward(*roots: TensorLike) -> Code:
     """The code that computes the roots, which are kept; every shared tensor is computed once."""
     tensors = ancestors(roots)
     assign_streams(t.node.contents for t in tensors if isinstance(t.node.contents, Stream))
@@ -63,23 +62,23 @@ def forward(*roots: Tensor) -> Code:
     return Code(tuple(steps), {t.node: "result of forward" for t in roots})
 
 
-def backprop(root: Tensor) -> Code:
+def backprop(root: TensorLike) -> Code:
     if not root.has_gradient:
         raise CodeError(f"`{root.label}` has no gradient: it depends on no parameter, or was built inside oc.no_grad()")
     tensors = ancestors([root], lambda t: t.has_gradient)  # not behind a stop_gradient
     return Code(tuple(t.gradient_code for t in reversed(tensors) if t.application))
 
 
-def zero_grads(root: Tensor) -> Code:
+def zero_grads(root: TensorLike) -> Code:
     return Code(tuple(t.zero_gradient for t in ancestors([root]) if t.has_gradient))
 
 
-def init_params(*roots: Tensor) -> Code:
+def init_params(*roots: TensorLike) -> Code:
     """The code that computes the initial values of all parameters of the roots."""
     return init_code(parameters(*roots))
 
 
-def init_code(params: Mapping[str, Tensor]) -> Code:
+def init_code(params: Mapping[str, TensorLike]) -> Code:
     """The code that computes initial values of parameters; those with contents are filled at link time instead."""
     code: list[Step] = []
     keep_reasons: dict[TNode, str] = {}
@@ -96,10 +95,10 @@ def init_code(params: Mapping[str, Tensor]) -> Code:
     return Code(tuple(code), keep_reasons)
 
 
-def in_dependency_order(params: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+def in_dependency_order(params: Mapping[str, TensorLike]) -> Mapping[str, TensorLike]:
     """The parameters in topological order: each one after those that its initial value reads."""
-    order: dict[Tensor, str] = {}
-    stack = [(path, p, False) for path, p in reversed(list(params.items()))]
+    order: dict[TensorLike, str] = {}
+    stack: list[tuple[str, TensorLike, bool]] = [(path, p, False) for path, p in reversed(list(params.items()))]
     while stack:
         path, p, is_expanded = stack.pop()
         if is_expanded or p in order:
@@ -111,23 +110,23 @@ def in_dependency_order(params: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
     return unique(order)
 
 
-def key_streams(tensors: Iterable[Tensor], path: str) -> None:
+def key_streams(tensors: Iterable[TensorLike], path: str) -> None:
     """Keys every random leaf by the path of its parameter and by its ordinal in the initial value."""
     sources = [c for c in (t.node.contents for t in tensors) if isinstance(c, Draw | Stream)]
     for ordinal, contents in enumerate(sources):
         contents.set_stream(path, ordinal)
 
 
-def _initial_step(t: Tensor) -> Step:
+def _initial_step(t: TensorLike) -> Step:
     """The step that computes an initial value; call counters restart at 0."""
     return _fill_step(t, 0) if t.node.role is Role.STATE else t.value_code
 
 
-def _fill_step(p: Tensor, value: float) -> Step:
+def _fill_step(p: TensorLike, value: float) -> Step:
     return lambda: (fill(p.node, p.dims, Number(value), p.origin),)
 
 
-def _copy_step(p: Tensor, initial: Tensor) -> Step:
+def _copy_step(p: TensorLike, initial: TensorLike) -> Step:
     def step() -> Iterable[Assign]:
         finish(p.handle)
         projections = project(pointwise(1), [initial.handle], p.handle)

@@ -3,105 +3,104 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import Any, Generic, NoReturn, TypeVar, cast
 
 import numpy as np
 
 from ocannl.base.errors import CodeError
 from ocannl.lang.ops.methods import Methods
 
-if TYPE_CHECKING:
-    from ocannl.lang.core.tensor import Tensor
-
+Result = TypeVar("Result")
 REGISTRY: dict[str, Callable[..., Any]] = {}
 """Every declared operation by name; filled by `lang.ops`, extensible by plugins."""
 
 
-class Operators(Methods):
-    """Operators build expressions; conversions that need a value raise CodeError with the alternative."""
+class Operators(Methods, Generic[Result]):
+    """Operators build expressions, of type `Result`; conversions that need a value raise CodeError with the
+    alternative."""
 
     __slots__ = ()
     __array_ufunc__ = None  # np.float64(2) * t builds a tensor
     __iter__ = None
     __contains__ = None
 
-    def __add__(self, other: object) -> Tensor:
-        return _binary("add", self, other)
+    def __add__(self, other: object) -> Result:
+        return self._apply("add", self, other)
 
-    def __radd__(self, other: object) -> Tensor:
-        return _binary("add", other, self)
+    def __radd__(self, other: object) -> Result:
+        return self._apply("add", other, self)
 
-    def __sub__(self, other: object) -> Tensor:
-        return _binary("sub", self, other)
+    def __sub__(self, other: object) -> Result:
+        return self._apply("sub", self, other)
 
-    def __rsub__(self, other: object) -> Tensor:
-        return _binary("sub", other, self)
+    def __rsub__(self, other: object) -> Result:
+        return self._apply("sub", other, self)
 
-    def __mul__(self, other: object) -> Tensor:
-        return _binary("mul", self, other)
+    def __mul__(self, other: object) -> Result:
+        return self._apply("mul", self, other)
 
-    def __rmul__(self, other: object) -> Tensor:
-        return _binary("mul", other, self)
+    def __rmul__(self, other: object) -> Result:
+        return self._apply("mul", other, self)
 
-    def __truediv__(self, other: object) -> Tensor:
-        return _binary("div", self, other)
+    def __truediv__(self, other: object) -> Result:
+        return self._apply("div", self, other)
 
-    def __rtruediv__(self, other: object) -> Tensor:
-        return _binary("div", other, self)
+    def __rtruediv__(self, other: object) -> Result:
+        return self._apply("div", other, self)
 
-    def __pow__(self, other: object) -> Tensor:
-        return _binary("pow", self, other)
+    def __pow__(self, other: object) -> Result:
+        return self._apply("pow", self, other)
 
-    def __rpow__(self, other: object) -> Tensor:
-        return _binary("pow", other, self)
+    def __rpow__(self, other: object) -> Result:
+        return self._apply("pow", other, self)
 
-    def __mod__(self, other: object) -> Tensor:
-        return _binary("mod", self, other)
+    def __mod__(self, other: object) -> Result:
+        return self._apply("mod", self, other)
 
-    def __rmod__(self, other: object) -> Tensor:
-        return _binary("mod", other, self)
+    def __rmod__(self, other: object) -> Result:
+        return self._apply("mod", other, self)
 
-    def __matmul__(self, other: object) -> Tensor:
-        return _binary("matmul", self, other)
+    def __matmul__(self, other: object) -> Result:
+        return self._apply("matmul", self, other)
 
-    def __rmatmul__(self, other: object) -> Tensor:
-        return _binary("matmul", other, self)
+    def __rmatmul__(self, other: object) -> Result:
+        return self._apply("matmul", other, self)
 
-    def __lt__(self, other: object) -> Tensor:
-        return _binary("lt", self, other)
+    def __lt__(self, other: object) -> Result:
+        return self._apply("lt", self, other)
 
-    def __le__(self, other: object) -> Tensor:
-        return _binary("le", self, other)
+    def __le__(self, other: object) -> Result:
+        return self._apply("le", self, other)
 
-    def __gt__(self, other: object) -> Tensor:
-        return _binary("gt", self, other)
+    def __gt__(self, other: object) -> Result:
+        return self._apply("gt", self, other)
 
-    def __ge__(self, other: object) -> Tensor:
-        return _binary("ge", self, other)
+    def __ge__(self, other: object) -> Result:
+        return self._apply("ge", self, other)
 
-    def __and__(self, other: object) -> Tensor:
-        return _binary("and_", self, other)
+    def __and__(self, other: object) -> Result:
+        return self._apply("and_", self, other)
 
-    def __rand__(self, other: object) -> Tensor:
-        return _binary("and_", other, self)
+    def __rand__(self, other: object) -> Result:
+        return self._apply("and_", other, self)
 
-    def __or__(self, other: object) -> Tensor:
-        return _binary("or_", self, other)
+    def __or__(self, other: object) -> Result:
+        return self._apply("or_", self, other)
 
-    def __ror__(self, other: object) -> Tensor:
-        return _binary("or_", other, self)
+    def __ror__(self, other: object) -> Result:
+        return self._apply("or_", other, self)
 
-    def __neg__(self) -> Tensor:
-        return _unary("neg", self)
+    def __neg__(self) -> Result:
+        return self._apply("neg", self)
 
-    def __pos__(self) -> Tensor:
-        return _unary("id", self)
+    def __pos__(self) -> Result:
+        return self._apply("id", self)
 
-    def __abs__(self) -> Tensor:
-        return _unary("abs", self)
+    def __abs__(self) -> Result:
+        return self._apply("abs", self)
 
-    def __invert__(self) -> Tensor:
-        return _unary("not_", self)
+    def __invert__(self) -> Result:
+        return self._apply("not_", self)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Operators) or not is_number_like(other):
@@ -144,22 +143,17 @@ class Operators(Methods):
         raise CodeError("tensors cannot be pickled; read values, as in ctx[t]")
 
     @property
-    def T(self) -> Tensor:
+    def T(self) -> Result:
         """The transpose: swaps the input and output rows."""
-        return _unary("transpose", self)
+        return self._apply("transpose", self)
 
-    def __getitem__(self, index: object) -> Tensor:
+    def __getitem__(self, index: object) -> Result:
         """The slice of the leftmost batch axis at an int or a static symbol."""
-        return _binary("slice", self, index)
+        return self._apply("slice", self, index)
+
+    def _apply(self, name: str, *operands: object) -> Result:
+        return cast("Result", REGISTRY[name](*operands))
 
 
 def is_number_like(value: object) -> bool:
     return isinstance(value, int | float | complex | np.ndarray | np.generic)
-
-
-def _binary(name: str, left: object, right: object) -> Tensor:
-    return cast("Tensor", REGISTRY[name](left, right))
-
-
-def _unary(name: str, operand: object) -> Tensor:
-    return cast("Tensor", REGISTRY[name](operand))

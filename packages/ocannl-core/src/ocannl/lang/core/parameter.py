@@ -138,7 +138,7 @@ def _define_parameter(request: _ParameterRequest, value: _InitialValue) -> Tenso
     )
     for draw in value.draws:
         if isinstance(draw.distribution, FanScaled):
-            draw.distribution.bind(parameter)
+            draw.distribution.bind(lambda: parameter.shape)
     if isinstance(value.expression, Tensor):
         _equate_shapes(parameter, value.expression, name.where)
     blocks.register_parameter(name.label, parameter)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
-if TYPE_CHECKING:
-    from ocannl.lang.core.tensor import Tensor
+T = TypeVar("T")
 
 
-def unique(paths: Mapping[Tensor, str]) -> Mapping[str, Tensor]:
+def unique(paths: Mapping[T, str]) -> Mapping[str, T]:
     """Parameters by path; a repeated path gets `_2`, `_3`, ..."""
-    out: dict[str, Tensor] = {}
+    out: dict[str, T] = {}
     for t, path in paths.items():
         name, n = path, 2
         while name in out:

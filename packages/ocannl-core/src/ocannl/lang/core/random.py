@@ -14,19 +14,16 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING
 
 import numpy as np
 from ml_dtypes import finfo
 from numpy.typing import NDArray
 
 from ocannl.base.errors import CodeError, DtypeError, UninitializedError
+from ocannl.infer.tensor_shape import TensorShape
 from ocannl.ir.precision import Precision
 from ocannl.ir.threefry import threefry4x32
 from ocannl.lang.core.operation import Operation
-
-if TYPE_CHECKING:
-    from ocannl.lang.core.tensor import Tensor
 
 UInt32Array = NDArray[np.uint32]
 
@@ -188,11 +185,12 @@ class FanScaled(Distribution):
             raise CodeError("oc.kaiming and oc.xavier scale by the sizes of a parameter: use them as its initial value")
         return super().__call__(path, ordinal, number, bits, seed)
 
-    def bind(self, t: Tensor) -> None:
-        """Scales by the sizes of `t`: the fan-in is the product of its input axes, the fan-out of its output axes."""
+    def bind(self, shape: Callable[[], TensorShape]) -> None:
+        """Scales by the sizes of a parameter: the fan-in is the product of its input axes, the fan-out of its output
+        axes."""
 
         def factor() -> float:
-            fan = sum(math.prod(axis.size for axis in getattr(t.shape, row)) for row in self.fans)
+            fan = sum(math.prod(axis.size for axis in getattr(shape(), row)) for row in self.fans)
             spread = math.sqrt(self.gain / max(fan, 1))
             return spread if self.normal else spread * math.sqrt(3.0)
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import keyword
 import operator
+from typing import TYPE_CHECKING
 
 from ocannl.base.errors import CodeError
 from ocannl.ir.affine import Sym, SymKind
 from ocannl.ir.names import identifier
 from ocannl.lang.core.operators import Operators
 
+if TYPE_CHECKING:
+    from ocannl.lang.core.tensor import Tensor  # noqa: F401  (named in a base class)
 
-class Symbol(Sym, Operators):
+
+class Symbol(Sym, Operators["Tensor"]):
     """A static index; in an expression it is a number. Equality is identity, since the compiler compares indices."""
 
     __slots__ = ()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ocannl.lang.record.code import Code
 
 
-class Tensor(Operators):
+class Tensor(Operators["Tensor"]):
     """A node of the lazy expression graph. `==` between tensors is identity; `oc.eq` compares values.
 
     `application` is the operation with its operands, None for a leaf; `literal` the value of a constant; `initial` the
@@ -52,7 +52,7 @@ class Tensor(Operators):
         typing: DtypeInference,
         *,
         is_named: bool = True,
-        application: Application | None = None,
+        application: Application[Tensor] | None = None,
         literal: Callable[[], Number | Index] | None = None,
         initial: Tensor | float | None = None,
         has_gradient: bool = False,
@@ -340,7 +340,7 @@ def _unsupported_assignment(sign: str) -> CodeError:
     return CodeError(f"`{sign}` is no assignment of tensors; there are += -= *= /= **= |= &= and `lhs[...] = e`")
 
 
-def _active_recorder(statement: str, instead: str = "") -> Recorder:
+def _active_recorder(statement: str, instead: str = "") -> Recorder[Tensor]:
     active = recorder.get()
     if active is None:
         raise CodeError(

@@ -35,7 +35,7 @@ class StatementRecorder(Protocol):
     def record(self, statement: Statement) -> None: ...
 
 
-def _root(active: StatementRecorder, value: object) -> tuple[Tensor, Application | None]:
+def _root(active: StatementRecorder, value: object) -> tuple[Tensor, Application[Tensor] | None]:
     """The right side as a tensor, and its application if that can merge: a single formula with unmodified operands."""
     t = embed(value)
     app = t.application
@@ -86,13 +86,13 @@ def write_assignment(
         _record_statement(active, lhs, accum, clear, _identity, (t,), pointwise(1), {})
 
 
-def _refuse_composed(logic: object, app: Application | None) -> None:
+def _refuse_composed(logic: object, app: Application[Tensor] | None) -> None:
     """Raises CodeError for a composition (`@`) by an operation that does not distribute over sums."""
     if logic in ("@", "compose") and app is not None and app.operation.name in ("div", "pow"):
         raise CodeError(f'`{app.operation.name}` has no meaning with "@"; multiply, add, or write the loops as a spec')
 
 
-def _refuse_second_logic(logic: object, value: Tensor, app: Application | None) -> None:
+def _refuse_second_logic(logic: object, value: Tensor, app: Application[Tensor] | None) -> None:
     """Raises CodeError if the root operation has loops that differ from the explicit ones."""
     if app is not None and not _is_pointwise(app) and app.operation.logic != logic_of(logic, len(app.operands)):
         loops = app.operation.logic.spec.text or app.operation.logic.name
@@ -102,7 +102,7 @@ def _refuse_second_logic(logic: object, value: Tensor, app: Application | None) 
         )
 
 
-def _is_pointwise(app: Application) -> bool:
+def _is_pointwise(app: Application[Tensor]) -> bool:
     return app.operation.logic == pointwise(len(app.operands))
 
 

@@ -5,39 +5,37 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, Protocol, TypeVar
 
 from ocannl.base.errors import CodeError
 from ocannl.ir.assign import Assign, Block, Comp, Seq
 from ocannl.ir.printer import print_comp
 from ocannl.ir.tnode import TNode
 
-if TYPE_CHECKING:
-    from ocannl.lang.core.tensor import Tensor
-
+Target = TypeVar("Target", contravariant=True)
 Step = Callable[[], Iterable[Assign]]
 """Yields the assignments of one statement; finishes inference of the tensors in it."""
 
 
-class Recorder(Protocol):
-    """The active recorder, which collects statements."""
+class Recorder(Protocol[Target]):
+    """The active recorder, which collects statements about tensors, of type `Target`."""
 
     def splice(self, code: Code) -> None: ...
 
-    def note(self, expression: Tensor) -> None:
+    def note(self, expression: Target) -> None:
         """Records that an expression was built."""
         ...
 
-    def assign_augmented(self, lhs: Tensor, spelling: str, value: object) -> None:
+    def assign_augmented(self, lhs: Target, spelling: str, value: object) -> None:
         """Records an augmented assignment, such as `lhs += value`."""
         ...
 
-    def assign_item(self, lhs: Tensor, key: object, value: object) -> None:
+    def assign_item(self, lhs: Target, key: object, value: object) -> None:
         """Records `lhs[key] = value`, where `key` is `...`, an operator, or an operator and a spec."""
         ...
 
 
-recorder: ContextVar[Recorder | None] = ContextVar("ocannl_recorder", default=None)
+recorder: ContextVar[Recorder[Any] | None] = ContextVar("ocannl_recorder", default=None)
 
 
 @dataclass(frozen=True, slots=True)

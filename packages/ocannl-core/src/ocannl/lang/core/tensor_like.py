@@ -1,0 +1,81 @@
+"""Interface of tensors for the traversals of the graph and for the operations applied to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from ocannl.infer.provenance import Provenance
+from ocannl.infer.shape import Shape
+from ocannl.infer.tensor_shape import TensorShape
+from ocannl.ir.assign import Assign, Index, Number, Origin
+from ocannl.ir.precision import Precision
+from ocannl.ir.projections import Projections
+from ocannl.lang.core.dtypes import TypedTensor
+from ocannl.lang.core.operation import Operation
+
+
+class OperationLike(Protocol):
+    """An operation with the tensors that it is applied to."""
+
+    @property
+    def operation(self) -> Operation: ...
+
+    @property
+    def operands(self) -> tuple[TensorLike, ...]: ...
+
+
+class TensorLike(TypedTensor, Protocol):
+    """A node of the expression graph: `lang.core.tensor.Tensor`, as seen by the modules that it imports."""
+
+    @property
+    def application(self) -> OperationLike | None: ...
+
+    @property
+    def literal(self) -> Callable[[], Number | Index] | None: ...
+
+    @property
+    def initial(self) -> TensorLike | float | None: ...
+
+    @property
+    def grad(self) -> TensorLike | None: ...
+
+    @property
+    def is_parameter(self) -> bool: ...
+
+    @property
+    def is_merged(self) -> bool: ...
+
+    @property
+    def is_named(self) -> bool: ...
+
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def path(self) -> str | None: ...
+
+    @property
+    def origin(self) -> Origin: ...
+
+    @property
+    def provenance(self) -> Provenance: ...
+
+    @property
+    def shape(self) -> TensorShape: ...
+
+    @property
+    def dims(self) -> tuple[int, ...]: ...
+
+    @property
+    def dtype(self) -> Precision: ...
+
+    @property
+    def handle(self) -> Shape: ...
+
+    @property
+    def projections(self) -> Projections: ...
+
+    def value_code(self) -> Iterable[Assign]: ...
+    def gradient_code(self) -> Iterable[Assign]: ...
+    def zero_gradient(self) -> Iterable[Assign]: ...
