@@ -35,6 +35,7 @@ FILLED = MATRIX[:3]  # PyTorch refuses the largest of no cells
 VECTOR: tuple[Shapes, ...] = (((5,),), ((1,),), ((0,),))
 SQUARE: tuple[Shapes, ...] = (((4, 4),), ((1, 1),), ((0, 0),))
 IDS = np.array([2, 0, 3])
+PADDED = np.array([2, -100, 0, 3])
 INFINITE = (np.inf, -np.inf)
 
 
@@ -193,6 +194,15 @@ ROWS = (
         lambda x, p: F.cross_entropy(x, torch.softmax(p, 0)), (((4,), (4,)), ((1,), (1,))), but=(1e15,)),
     Row("cross_entropy of classes", lambda x: oc.cross_entropy(oc.einsum("ij => i|j", x), oc.tensor(IDS, batch_axes=1)),
         lambda x: F.cross_entropy(x, torch.tensor(IDS), reduction="none"), (((3, 5),),)),
+    Row("mean cross_entropy of some classes",
+        lambda x: oc.cross_entropy(oc.einsum("ij => i|j", x), oc.tensor(PADDED, batch_axes=1), ignore=-100).mean(),
+        lambda x: F.cross_entropy(x, torch.tensor(PADDED), ignore_index=-100), (((4, 5),),)),
+    Row("squared_error", oc.squared_error, lambda x, y: F.mse_loss(x, y, reduction="none"), SAME, but=INFINITE),
+    Row("absolute_error", oc.absolute_error, lambda x, y: F.l1_loss(x, y, reduction="none"), SAME, but=INFINITE),
+    Row("huber", lambda x, y: oc.huber(x, y, delta=0.7),
+        lambda x, y: F.huber_loss(x, y, reduction="none", delta=0.7), SAME, but=INFINITE),
+    Row("binary_cross_entropy", oc.binary_cross_entropy,
+        lambda x, y: F.binary_cross_entropy_with_logits(x, y, reduction="none"), SAME, but=INFINITE),
     # along an axis
     Row("cumsum", lambda x: x.cumsum("ij => i"), lambda x: x.cumsum(1, dtype=x.dtype), MATRIX, NUMBERS),
     Row("cumprod", lambda x: x.cumprod("ij => j"), lambda x: x.cumprod(0, dtype=x.dtype), MATRIX, NUMBERS,

@@ -41,6 +41,7 @@ class Logic:
 
     stretched    for each operand, whether its batch, input and output row may be stretched
     needs_axes   unconstrained parameters are an error; otherwise they default to scalars
+    fix          what to do about sizes that disagree, in errors; by default it follows from the flags
     unsized      labels and row variables that no operand sizes
     """
 
@@ -48,6 +49,7 @@ class Logic:
     spec: Spec
     stretched: tuple[Stretch, ...]
     needs_axes: bool = True
+    fix: str = field(default="", compare=False)
     equal: tuple[RowUse, ...] = field(init=False, compare=False, repr=False)
     stretch: tuple[RowUse, ...] = field(init=False, compare=False, repr=False)
     result: tuple[RowUse, ...] = field(init=False, compare=False, repr=False)

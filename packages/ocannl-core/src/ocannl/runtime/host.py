@@ -20,7 +20,9 @@ def array_for_node(value: object, label: str, dims: tuple[int, ...], precision: 
     if array.shape == dims:
         return np.asarray(_convert(array, label, precision), order="C")
     if array.ndim:
-        raise ShapeError(f"`{label}` has the sizes {dims}, and the array that is to set it {array.shape}")
+        problem = f"`{label}` has the sizes {dims}, and the array that is to set it {array.shape}"
+        takes_ids = precision.is_float and array.dtype.kind in "iu" and array.ndim < len(dims)
+        raise ShapeError(problem + f"\n  fix  if these are class ids, give `{label}` dtype=oc.int32" * takes_ids)
     return np.full(dims, _convert(array, label, precision))
 
 

@@ -59,6 +59,7 @@ SAMPLES: dict[str, tuple[Sample, ...]] = {
     "take": (sample(Draw(dims=(3, 2)), IDS),),
     "pick": (sample(LINE, 2),),
     "cross_entropy": (sample(CLASSES, CLASSES),),
+    "binary_cross_entropy": (sample(ANY, Draw(0.1, 0.9)),),
     "matmul": (sample(MAP, Draw(dims=(3,))),),
     "einsum": (sample("ij; jk => ik", ANY, Draw(dims=(3, 2))), sample("ij => i", ANY, reduce="max")),
 }  # fmt: skip

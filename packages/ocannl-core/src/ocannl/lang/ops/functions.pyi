@@ -6,21 +6,24 @@ from typing import Any, Literal
 from ocannl.lang.core.tensor import Tensor
 
 __all__ = [
-    "abs", "add", "and_", "argmax", "argmin", "avg_pool1d", "avg_pool2d", "avg_pool3d", "bernoulli", "bitwise_and",
-    "bitwise_or", "bitwise_xor", "block", "cast", "ceil", "clip", "concat", "conv1d", "conv2d", "conv3d",
-    "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cos", "count_nonzero", "cross_entropy", "cummax",
-    "cummin", "cumprod", "cumsum", "diag", "diagonal", "div", "dot", "dropout", "einsum", "elu", "eq", "exp", "exp2",
-    "expm1", "flip", "floor", "fma", "fst", "ge", "gelu", "gt", "id", "iota", "isfinite", "isinf", "isnan", "le",
-    "leaky_relu", "left_shift", "log", "log1p", "log2", "log_softmax", "logaddexp", "logsumexp", "lt", "matmul",
-    "max_pool1d", "max_pool2d", "max_pool3d", "maximum", "minimum", "mod", "mul", "ne", "neg", "norm", "normal",
-    "not_", "one_hot", "or_", "outer", "pick", "pow", "prod", "randint", "recip", "recip_sqrt", "relu", "relu_gate",
-    "right_shift", "roll", "sat01", "sat01_gate", "sigmoid", "sign", "silu", "sin", "snd", "softmax", "softplus",
-    "sqrt", "stack", "std", "stop_gradient", "sub", "take", "tanh", "threefry4x32", "threefry4x32_12",
-    "threefry4x32_20", "trace", "tril", "triu", "trunc", "uniform", "var", "where",
+    "abs", "absolute_error", "add", "and_", "argmax", "argmin", "avg_pool1d", "avg_pool2d", "avg_pool3d", "bernoulli",
+    "binary_cross_entropy", "bitwise_and", "bitwise_or", "bitwise_xor", "block", "cast", "ceil", "clip", "concat",
+    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cos", "count_nonzero",
+    "cross_entropy", "cummax", "cummin", "cumprod", "cumsum", "diag", "diagonal", "div", "dot", "dropout", "einsum",
+    "elu", "eq", "exp", "exp2", "expm1", "flip", "floor", "fma", "fst", "ge", "gelu", "gt", "huber", "id", "iota",
+    "isfinite", "isinf", "isnan", "le", "leaky_relu", "left_shift", "log", "log1p", "log2", "log_softmax", "logaddexp",
+    "logsumexp", "lt", "matmul", "max_pool1d", "max_pool2d", "max_pool3d", "maximum", "minimum", "mod", "mul", "ne",
+    "neg", "norm", "normal", "not_", "one_hot", "or_", "outer", "pick", "pow", "prod", "randint", "recip",
+    "recip_sqrt", "relu", "relu_gate", "right_shift", "roll", "sat01", "sat01_gate", "sigmoid", "sign", "silu", "sin",
+    "snd", "softmax", "softplus", "sqrt", "squared_error", "stack", "std", "stop_gradient", "sub", "take", "tanh",
+    "threefry4x32", "threefry4x32_12", "threefry4x32_20", "trace", "tril", "triu", "trunc", "uniform", "var", "where",
 ]  # fmt: skip
 
 def abs(x: object, /, *, label: str | None = None) -> Tensor:
     """The absolute value."""
+
+def absolute_error(x: object, target: object, *, label: str | None = None) -> Tensor:
+    """`abs(x - target)`."""
 
 def add(x: object, y: object, /, *, label: str | None = None) -> Tensor:
     """The sum."""
@@ -58,6 +61,9 @@ def avg_pool3d(
 
 def bernoulli(p: object, *, key: str | None = None, counter: object = None, **sizes: Any) -> Tensor:
     """1 with probability `p`, a number or a tensor, else 0: new values at each call, or those of `counter`."""
+
+def binary_cross_entropy(logits: object, target: object, *, label: str | None = None) -> Tensor:
+    """`-target * log(p) - (1 - target) * log(1 - p)` with `p = sigmoid(logits)`, without overflow."""
 
 def bitwise_and(x: object, y: object, /, *, label: str | None = None) -> Tensor:
     """The bits that are set in both."""
@@ -127,7 +133,7 @@ def cos(x: object, /, *, label: str | None = None) -> Tensor:
 def count_nonzero(x: object, spec: str | None = None, **names: Any) -> Tensor:
     """The int32 number of nonzero cells over the axes that a one-operand spec removes, or over all axes."""
 
-def cross_entropy(logits: object, target: object) -> Tensor:
+def cross_entropy(logits: object, target: object, *, ignore: int | None = None) -> Tensor:
     """`-log(softmax(logits))` of the class `target`, for each cell of the batch row."""
 
 def cummax(x: object, spec: str | None = None, **names: Any) -> Tensor:
@@ -197,6 +203,9 @@ def gelu(x: object) -> Tensor:
 
 def gt(x: object, y: object, /, *, label: str | None = None) -> Tensor:
     """1 where the first is greater than the second, else 0."""
+
+def huber(x: object, target: object, *, delta: float = 1.0, label: str | None = None) -> Tensor:
+    """`(x - target)**2 / 2` where the difference is at most `delta`, else `delta * (abs(x - target) - delta / 2)`."""
 
 def id(x: object, /, *, label: str | None = None) -> Tensor:
     """The value itself."""
@@ -361,6 +370,9 @@ def softplus(x: object, *, label: str | None = None) -> Tensor:
 
 def sqrt(x: object, /, *, label: str | None = None) -> Tensor:
     """The square root."""
+
+def squared_error(x: object, target: object, *, label: str | None = None) -> Tensor:
+    """`(x - target)**2`."""
 
 def stack(tensors: Any, axis: Literal['batch', 'input', 'output'] = "output") -> Tensor:
     """Stacks tensors of the same shape along a new leading axis."""

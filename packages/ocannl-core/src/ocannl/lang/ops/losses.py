@@ -23,6 +23,7 @@ from ocannl.lang.core.literals import is_bool, is_number
 from ocannl.lang.core.operation import ResultType, contraction
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor, apply
+from ocannl.lang.ops.elementwise import log1p, sigmoid
 from ocannl.lang.ops.elementwise_decorator import formula
 from ocannl.lang.ops.indexing import pick
 from ocannl.lang.ops.softmax import log_softmax
@@ -50,13 +51,13 @@ def cross_entropy(logits: object, target: object, *, ignore: int | None = None) 
     """`-log(softmax(logits))` of the class `target`, for each cell of the batch row.
 
     An integer target is a class id; a float target is a distribution over the output row, by which the terms are
-    weighted, and has the shape of the logits. Cells whose id is `ignore` are 0 and do not count in `loss.mean()`. Neither
-    do ids outside the row, which are an error in runs with the setting `check_numbers`.
+    weighted, and has the shape of the logits. Cells whose id is `ignore` are 0 and do not count in `loss.mean()`.
+    Neither do ids outside the row, which are an error in runs with the setting `check_numbers`.
 
     Shapes: `..b..|v; ..b..| => ..b..|` for classes, `..b..|..o..; ..b..|..o.. => ..b..|` for distributions.
     Grad:   to the logits, `softmax(logits)` minus the target; for distributions also to the target.
-    Raises: DtypeError for logits that are not floats, or an `ignore` that is no integer; CodeError for `ignore` beside a
-            distribution; ShapeError.
+    Raises: DtypeError for logits that are not floats, or an `ignore` that is no integer; CodeError for `ignore` beside
+            a distribution; ShapeError.
     """
     scores, labels = embed(logits), embed(target)
     if not scores.typing.is_float:
@@ -103,10 +104,6 @@ def _mask(name: str, body: Any, *operands: Tensor) -> Tensor:
 # --- losses of each cell ---------------------------------------------------------------------------------------------
 
 
-def _sigmoid(x: Term) -> Term:
-    return term("recip", 1.0 + term("exp", -x))
-
-
 @formula(logic_of=_equal_rows, shapes=SHAPES)
 def squared_error(x: Term, target: Term) -> Term:
     """`(x - target)**2`.
@@ -129,7 +126,7 @@ def absolute_error(x: Term, target: Term) -> Term:
 
 @formula(logic_of=_equal_rows, shapes=SHAPES)
 def huber(x: Term, target: Term, *, delta: float = 1.0) -> Term:
-    """`(x - target)**2 / 2` where the difference is at most `delta`, and `delta * (abs(x - target) - delta / 2)` beyond.
+    """`(x - target)**2 / 2` where the difference is at most `delta`, else `delta * (abs(x - target) - delta / 2)`.
 
     Grad:   to `x` `g` times the difference, clipped to `delta`; to `target` the opposite.
     Raises: ShapeError for operands of unequal shape.
@@ -141,8 +138,8 @@ def huber(x: Term, target: Term, *, delta: float = 1.0) -> Term:
 
 
 @formula(
-    lambda g, v, x, target: g * (_sigmoid(x) - target),
-    lambda g, v, x, target: g * -x,
+    lambda g, v, logits, target: g * (sigmoid(logits) - target),
+    lambda g, v, logits, target: g * -logits,
     logic_of=_equal_rows,
     shapes=SHAPES,
 )
@@ -152,16 +149,8 @@ def binary_cross_entropy(logits: Term, target: Term) -> Term:
     Grad:   to the logits `g * (sigmoid(logits) - target)`, to `target` `g * -logits`.
     Raises: ShapeError for operands of unequal shape.
     """
-    # log1p of an exponential of at most 1: `log` alone loses the tail, by at most the rounding of 1
-    tail = term("exp", -term("abs", logits))
-    return term("relu", logits) - logits * target + _log1p(tail)
-
-
-def _log1p(x: Term) -> Term:
-    from ocannl.lang.ops.elementwise import log1p
-
-    result: Term = log1p(x)
-    return result
+    tail: Term = log1p(term("exp", -term("abs", logits)))
+    return term("relu", logits) - logits * target + tail
 
 
 REGISTRY.update(cross_entropy=cross_entropy)

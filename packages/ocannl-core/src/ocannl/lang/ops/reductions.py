@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ocannl.base.errors import CodeError
 from ocannl.infer.logic import pointwise
 from ocannl.ir.ops import ADD, AND, MAX, MIN, MUL, OR
-from ocannl.ir.precision import float32, int32
+from ocannl.ir.precision import Precision, float32, int32
 from ocannl.lang.core import formulas
 from ocannl.lang.core.context_vars import composite
 from ocannl.lang.core.formulas import Term
@@ -99,11 +102,15 @@ def _is_nonzero(v: Term) -> Term:
 def mean(x: object, spec: str | None = None, **names: Any) -> Tensor:
     """The mean over the axes that a one-operand spec removes, or over all axes; of integers, as float32.
 
+    Cells of a loss that do not count, and what elementwise operations make of them, are left out; the mean of no such
+    cells is 0.
+
     Shapes: those of the spec, or `...|...->... => `.
     Grad:   `g / n` to each of the `n` cells.
     Raises: EinsumSyntaxError; ShapeError.
     """
-    return _mean(axes_to_reduce(x, spec, names, "mean"))
+    axes = axes_to_reduce(x, spec, names, "mean")
+    return _mean_of_counted(axes) if axes.x.counted else _mean(axes)
 
 
 @composite
@@ -152,6 +159,29 @@ def norm(x: object, spec: str | None = None, *, ord: float = 2, **names: Any) ->
 def _mean(axes: ReducedAxes) -> Tensor:
     total = axes.reduce(ADD, "sum", min_precision=float32)
     return _divided("mean", total, axes, 0)
+
+
+def _mean_of_counted(axes: ReducedAxes) -> Tensor:
+    """The mean over the cells where no mask of the operand is 0."""
+    masks = axes.x.counted
+    weak = frozenset(range(1, len(masks) + 1))
+
+    def masked(cell: Callable[[Term], object], kind: Precision | None, differentiable: bool) -> ReducedAxes:
+        def body(v: Term, *counted: Term) -> Term:
+            return formulas.apply("where", functools.reduce(lambda a, b: a & b, counted), cell(v), 0.0)
+
+        operation = contraction("counted", pointwise(1 + len(masks)), body, None, differentiable=differentiable,
+                                result_type=ResultType(kind, weak_operands=weak))  # fmt: skip
+        return replace(axes, x=apply(operation, [axes.x, *masks]))
+
+    total = masked(lambda v: v, None, True).reduce(ADD, "sum", min_precision=float32)
+    number = replace(masked(lambda v: 1.0, float32, False), captures={}).reduce(ADD, "sum")
+
+    def quotient(v: Term, n: Term) -> Term:
+        return v / formulas.apply("max", n, 1.0)
+
+    kind = ResultType(axes.x.typing.as_operand)
+    return apply(contraction("mean", pointwise(2), quotient, None, text="{0} / {1}", result_type=kind), [total, number])
 
 
 def _var(axes: ReducedAxes, sample: bool) -> Tensor:
