@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from ocannl.base.forks import import_lock
+from ocannl.base.forks import after_fork_in_child, import_lock, replace_after_fork
 from ocannl.base.gc_pause import gc_paused
 
 pytestmark = [
@@ -35,6 +35,48 @@ def meanwhile(context):
     thread.start()
     inside.wait()
     return thread, leave
+
+
+guard = threading.Lock()
+replace_after_fork(globals(), "guard", threading.Lock)
+resets = []
+
+
+@after_fork_in_child
+def note_reset():
+    resets.append(os.getpid())
+
+
+def test_registered_function_runs_only_in_child():
+    assert in_child(lambda: resets == [os.getpid()])
+    assert resets == []
+
+
+def test_child_replaces_lock_held_by_another_thread():
+    thread, leave = meanwhile(guard)
+    try:
+        assert in_child(lambda: guard.acquire(timeout=1))
+        assert guard.locked()
+    finally:
+        leave.set()
+        thread.join()
+    assert not guard.locked()
+
+
+def test_holder_of_replaced_lock_can_fork_and_release():
+    def release():
+        held.release()
+        return guard is not held and not guard.locked()
+
+    with guard as _:
+        held = guard
+        assert in_child(release)
+    assert not guard.locked()
+
+
+def test_only_existing_names_are_replaced():
+    with pytest.raises(AssertionError):
+        replace_after_fork(globals(), "absent", threading.Lock)
 
 
 def test_gc_is_enabled_in_forked_child():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, partial
@@ -15,6 +14,7 @@ import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
 from ocannl.backend import CompileError
+from ocannl.base.forks import hold_during_fork
 from ocannl.ir.names import identifier
 from ocannl_backend_llvm.builder import Instructions
 
@@ -78,9 +78,8 @@ def machine(target: Target) -> Any:
 def _lock_around_forks() -> None:
     """Acquires llvmlite's lock around forks; a lock held by another thread would never be released in the child."""
     lock: Any = getattr(ffi.lib, "_lock", None)
-    if hasattr(os, "register_at_fork") and hasattr(lock, "__exit__"):
-        leave = partial(lock.__exit__, None, None, None)
-        os.register_at_fork(before=lock.__enter__, after_in_parent=leave, after_in_child=leave)
+    if hasattr(lock, "__exit__"):
+        hold_during_fork(lock.__enter__, partial(lock.__exit__, None, None, None))
 
 
 _lock_around_forks()

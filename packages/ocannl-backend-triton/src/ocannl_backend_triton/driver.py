@@ -19,6 +19,7 @@ from functools import partial
 
 from ocannl.backend import BackendUnavailable, CompileError, DeviceLost, OutOfMemory
 from ocannl.base.errors import BackendError
+from ocannl.base.forks import after_fork_in_child
 
 FUNCTIONS = """
 cuInit                            u
@@ -275,8 +276,7 @@ def open_driver(functions: Functions) -> Driver:
         raise BackendUnavailable(f"the CUDA driver supports version {version_text}, and 12.0 is needed")
     if count == 0:
         raise BackendUnavailable("the CUDA driver finds no GPU")
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=partial(_after_fork, driver))
+    after_fork_in_child(partial(_after_fork, driver))
     return driver
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from typing import NoReturn
 
@@ -12,9 +11,11 @@ from ocannl.backend.api import API_VERSION, BackendInfo
 from ocannl.backend.discovery import CORE, Candidate, core_version
 from ocannl.backend.hooks import BackendHooks
 from ocannl.base.errors import BackendApiMismatch, BackendError, BackendImportError
+from ocannl.base.forks import replace_after_fork
 from ocannl.base.plugins import PROJECT, exception_summary
 
 lock = threading.RLock()  # of all imports of plugins
+replace_after_fork(globals(), "lock", threading.RLock)
 _infos: dict[Candidate, BackendInfo] = {}
 _FIELDS: dict[str, type | None] = {
     "name": str, "api_version": int, "description": str, "priority": int, "probe": None, "load": None,
@@ -80,13 +81,3 @@ def probe(info: BackendInfo) -> str | None:
     if reason is None:
         return None
     return str(reason) or "it does not say why"
-
-
-def _after_fork() -> None:
-    """Replaces the lock: in a child process, the thread that held it does not exist."""
-    global lock
-    lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

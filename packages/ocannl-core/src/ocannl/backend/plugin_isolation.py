@@ -21,12 +21,14 @@ from ocannl.backend.discovery import GROUP, Candidate
 from ocannl.backend.sandbox import run_isolated
 from ocannl.base.config import CACHE, CACHE_DIR, user_cache_folder
 from ocannl.base.errors import BackendError
+from ocannl.base.forks import replace_after_fork
 from ocannl.base.log import logger
 
 TIMEOUT_SECONDS = 5.0
 COMPLETED = 42  # exit status of a completed check; a plugin that exits early produces any other
 _log = logger("backend.plugin_check")
 _lock = threading.Lock()
+replace_after_fork(globals(), "_lock", threading.Lock)
 _verdicts: dict[Candidate, str | None] = {}  # the reason why a plugin is unsafe; None: safe
 
 
@@ -94,13 +96,3 @@ def _write_cache(cache_entry: tuple[Path, str] | None) -> None:
         with suppress(OSError):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.write_text(content, encoding="utf-8")
-
-
-def _after_fork() -> None:
-    """Replaces the lock: in a child process, the thread that held it does not exist."""
-    global _lock
-    _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

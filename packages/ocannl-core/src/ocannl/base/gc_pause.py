@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from ocannl.base.forks import after_fork_in_child
 
 _is_paused = False
 
@@ -26,11 +27,8 @@ def gc_paused() -> Iterator[None]:
         gc.enable()
 
 
+@after_fork_in_child
 def _after_fork() -> None:
     """Re-enables collection: in a child process, the thread that paused it does not exist."""
     if _is_paused:
         gc.enable()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

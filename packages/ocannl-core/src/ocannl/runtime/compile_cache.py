@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
@@ -12,6 +11,7 @@ from typing import Any
 
 from ocannl.backend.api import Backend, Code
 from ocannl.base.errors import CompileError
+from ocannl.base.forks import after_fork_in_child, replace_after_fork
 from ocannl.base.log import logger
 from ocannl.ir.canon import Canonical
 from ocannl.ir.loops import AccessMode, Fact
@@ -25,6 +25,7 @@ Header = Mapping[str, Any]
 _log = logger("runtime.compile_cache")
 _memory: OrderedDict[str, tuple[Header, Code]] = OrderedDict()
 _guard = threading.Lock()
+replace_after_fork(globals(), "_guard", threading.Lock)
 _in_flight: dict[str, _Flight] = {}
 
 
@@ -150,12 +151,7 @@ def _restore_program(header: Header, code: Code, canon: Canonical, name: str, ba
     )
 
 
+@after_fork_in_child
 def _after_fork() -> None:
-    """Replaces the locks: in a child process, the threads that held them do not exist."""
-    global _guard
-    _guard = threading.Lock()
+    """Forgets the compilations of threads that do not exist in a child process."""
     _in_flight.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

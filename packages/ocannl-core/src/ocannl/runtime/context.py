@@ -7,7 +7,6 @@ calls of routines return immediately; reading a value and `synchronize` wait.
 from __future__ import annotations
 
 import operator
-import os
 import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +20,7 @@ from ocannl.backend.registry import resolve
 from ocannl.base import config, log
 from ocannl.base.config import AUTOTUNE, QUEUE, SEED, THREADS
 from ocannl.base.errors import BackendUnavailable, CodeError, MergeBufferError, UninitializedError, Unsupported
+from ocannl.base.forks import replace_after_fork
 from ocannl.ir.assign import Comp, assigns
 from ocannl.ir.loops import AccessMode
 from ocannl.ir.names import Namer, identifier
@@ -346,6 +346,7 @@ def _starts_by_itself(node: TNode) -> bool:
 
 _defaults: dict[str, Context] = {}
 _defaults_lock = threading.Lock()
+replace_after_fork(globals(), "_defaults_lock", threading.Lock)
 
 
 def default_context(backend: str | None = None) -> Context:
@@ -355,13 +356,3 @@ def default_context(backend: str | None = None) -> Context:
         if name not in _defaults:
             _defaults[name] = Context(name)
         return _defaults[name]
-
-
-def _after_fork() -> None:
-    """Replaces the lock: in a child process, the thread that held it does not exist."""
-    global _defaults_lock
-    _defaults_lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

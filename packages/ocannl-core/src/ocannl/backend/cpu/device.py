@@ -19,6 +19,7 @@ import numpy as np
 from ocannl.backend.api import Device, Location, Queue
 from ocannl.backend.cpu.queue import InlineQueue, ThreadedQueue
 from ocannl.base.errors import OutOfMemory
+from ocannl.base.forks import after_fork_in_child
 from ocannl.ir.capabilities import Caches
 
 ALIGNMENT_BYTES = 64  # size of a cache line and of the widest vector
@@ -140,10 +141,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+@after_fork_in_child
 def _after_fork() -> None:
     for device in devices():
         device.after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

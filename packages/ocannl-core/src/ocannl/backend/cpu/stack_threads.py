@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import threading
 from ctypes import byref
 from importlib.util import find_spec
 
+from ocannl.base.forks import replace_after_fork
 from ocannl.ir.stack_size import THREAD_STACK_BYTES
 
 _guard = threading.Lock()
+replace_after_fork(globals(), "_guard", threading.Lock)
 _thread_local = threading.local()
 
 
@@ -54,12 +55,3 @@ def _thread_stack_bytes() -> int:
     library.pthread_attr_getstacksize(attributes, byref(size))
     library.pthread_attr_destroy(attributes)
     return size.value
-
-
-def _after_fork() -> None:
-    global _guard
-    _guard = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

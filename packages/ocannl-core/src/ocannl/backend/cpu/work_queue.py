@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import os
 import threading
 import weakref
 from collections import deque
@@ -12,6 +11,7 @@ from typing import Protocol
 
 from ocannl.backend.cpu.stack_threads import start_thread
 from ocannl.base.errors import BackendError
+from ocannl.base.forks import after_fork_in_child
 
 MAX_PENDING = 4096  # submitting more work blocks
 Work = Callable[[], object]
@@ -150,10 +150,7 @@ def _at_exit() -> None:
         queue.cancel()
 
 
+@after_fork_in_child
 def _after_fork() -> None:
     for queue in list(_queues):
         queue.after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
