@@ -17,6 +17,8 @@ QUICK_CASES = 2  # of each parametrized test
 GOLDEN = Path(__file__).parent / "golden"
 FAILED_EXPECTATION = re.compile(r"ERROR:|FAILED|Traceback|should have", re.IGNORECASE)
 
+os.environ.setdefault("OCANNL_ON_DEFECT", "raise")  # a defect of a pass must fail a test, not cost time
+
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.register_profile(
     "fuzz", deadline=None, max_examples=2000, print_blob=True, suppress_health_check=list(HealthCheck)

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from ocannl.base.config import settings
-from ocannl.base.errors import CodeError, VerifyError
+from ocannl.base.errors import CodeError, CompileError, VerifyError
 from ocannl.ir.capabilities import Capabilities
 from ocannl.runtime import compile_cache
 from ocannl.runtime.compile import Job, compile_programs
@@ -180,7 +180,7 @@ def test_a_failed_compilation_leaves_no_lock(build, fake):
         raise ZeroDivisionError
 
     fake.compile = bad
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(CompileError, match="the backend `fake` of ocannl .* failed on `step`.*: ZeroDivisionError"):
         compiled(build, fake)
     fake.compile = good
     compiled(build, fake)

@@ -144,6 +144,13 @@ VERIFY = Setting(
     "ends",
     "verify programs: never, before and after the passes, or after each",
 )
+ON_DEFECT = Setting(
+    "on_defect",
+    _choice("recover", "raise"),
+    "recover",
+    "if a compiler pass or a backend has a defect: compile without it and warn, or raise an error; `verify` = `every` "
+    "also raises",
+)
 TRACEBACK = Setting(
     "traceback", _choice("user", "full"), "user", "end tracebacks at the user's line, or show all frames"
 )
@@ -176,8 +183,8 @@ LOG_LEVEL: Setting[str | None] = Setting(
 TRACE = Setting("trace", _natural(0), 0, "maximal number of written cells that a call logs; 0: none")
 
 SETTINGS: tuple[Setting[object], ...] = (
-    BACKEND, PRECISION, GRADIENT_PRECISION, SEED, THREADS, QUEUE, CACHE, CACHE_DIR, VERIFY, TRACEBACK, C_COMPILER,
-    COMPILE_SECONDS, AUTOTUNE, PRODUCTS, ONLINE_SOFTMAX, LOG_LEVEL, TRACE,
+    BACKEND, PRECISION, GRADIENT_PRECISION, SEED, THREADS, QUEUE, CACHE, CACHE_DIR, VERIFY, ON_DEFECT, TRACEBACK,
+    C_COMPILER, COMPILE_SECONDS, AUTOTUNE, PRODUCTS, ONLINE_SOFTMAX, LOG_LEVEL, TRACE,
 )  # type: ignore[assignment]  # fmt: skip
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 

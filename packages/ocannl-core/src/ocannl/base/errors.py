@@ -11,7 +11,7 @@ OcannlError
 ├── PluginError            a package of operations is broken    repair or remove the named distribution
 ├── ConfigError            a setting that does not exist or fit  correct the named source
 ├── CheckpointError        a file that does not match            see the listed differences
-├── VerifyError            an ill-formed program                 a defect of a pass or a backend: report it
+├── VerifyError            a pass or its result is wrong         a defect of ocannl: report it
 └── BackendError
     ├── UnknownBackend         an unknown name                   choose one of the listed names
     ├── BackendNotInstalled    known, but not installed          run the quoted pip command
@@ -23,6 +23,8 @@ OcannlError
     ├── OutOfMemory            device memory is exhausted        free nodes, or use smaller ones
     ├── DeviceLost             a device stopped working          continue in a new process
     └── Unsupported            a capability not provided         use another backend or operation
+
+DefectWarning is a `UserWarning`: a pass or a backend failed, and the routine was compiled without it.
 """
 
 from __future__ import annotations
@@ -73,7 +75,11 @@ class CheckpointError(OcannlError):
 
 
 class VerifyError(OcannlError):
-    """A program that breaks the rules of its stage: a defect of a pass, never of user code."""
+    """A pass that failed, or a program that breaks the rules of its stage: a defect of ocannl, never of user code."""
+
+
+class DefectWarning(UserWarning):
+    """A pass or a backend has failed, and a routine was compiled without it: a defect of ocannl, never of user code."""
 
 
 class BackendError(OcannlError):

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Callable, Collection
 from functools import wraps
 from types import FrameType, FunctionType, TracebackType
 from typing import Any, TypeVar, cast
 
 from ocannl.base.config import TRACEBACK
-from ocannl.base.errors import OcannlError, VerifyError
+from ocannl.base.errors import OcannlError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def public(function: F) -> F:
-    """Decorator of public functions: user errors are raised without the framework's frames; internal errors keep
-    them."""
+    """Decorator of public functions: errors of the framework are raised without its frames; all others keep them."""
 
     @wraps(function)
     def call(*args: Any, **settings: Any) -> Any:
         try:
             return function(*args, **settings)
-        except VerifyError:
-            raise
         except OcannlError as error:
             if TRACEBACK.get() == "full":
                 raise
@@ -48,10 +46,24 @@ def user_frames(trace: TracebackType | None) -> TracebackType | None:
 
 def user_line() -> str:
     """Returns the current line, as `file.py:12`, of the innermost frame outside the framework."""
+    frame = _user_frame()
+    return "" if frame is None else f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+def warn_user(message: Warning) -> None:
+    """Issues a warning at the current line of the innermost frame outside the framework."""
+    frame = _user_frame()
+    if frame is None:
+        warnings.warn(message, stacklevel=2)
+    else:
+        warnings.warn_explicit(message, type(message), frame.f_code.co_filename, frame.f_lineno)
+
+
+def _user_frame() -> FrameType | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "ocannl":
         frame = frame.f_back
-    return "" if frame is None else f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+    return frame
 
 
 OPERATORS = (

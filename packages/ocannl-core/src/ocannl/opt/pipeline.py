@@ -18,9 +18,9 @@ from ocannl.opt.idioms.attention.online_softmax import online_softmax
 from ocannl.opt.idioms.attention.recompute_attention import recompute_attention
 from ocannl.opt.idioms.one_hot_to_gather import one_hot_to_gather
 from ocannl.opt.idioms.scatter_to_gather import scatter_to_gather
-from ocannl.opt.memory.allocate import allocate_memory
+from ocannl.opt.memory.allocate import allocate_memory, allocate_separately
 from ocannl.opt.memory.choose_layouts import choose_layouts
-from ocannl.opt.memory.decide_placement import decide_placement
+from ocannl.opt.memory.decide_placement import decide_placement, keep_all_nodes
 from ocannl.opt.memory.nontemporal_stores import use_nontemporal_stores
 from ocannl.opt.memory.pad_rows import pad_rows
 from ocannl.opt.memory.prefetch import prefetch
@@ -36,11 +36,15 @@ from ocannl.opt.simplify.simplify import simplify
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A transformation of programs; `when` is false if the target does not need it."""
+    """A transformation of programs; `when` is false if the target does not need it.
+
+    `plain` is applied instead of `run` after the pass has failed. It changes nothing if a program needs no such pass.
+    """
 
     name: str
     run: Callable[[Proc], Proc]
     when: bool = True
+    plain: Callable[[Proc], Proc] = lambda proc: proc
 
 
 PlanSelector = Callable[[Proc], PlanChoices]
@@ -55,12 +59,15 @@ def use_cost_model(proc: Proc) -> PlanChoices:
 def passes(
     keep_reasons: Mapping[TNode, str], capabilities: Capabilities, choose: PlanSelector = use_cost_model
 ) -> tuple[Pass, ...]:
-    """Returns the passes for a target, in order. Every pass is optional."""
+    """Returns the passes for a target, in order. Results are the same without any of them, but a program can only be
+    compiled after placement and allocation, which have plain forms."""
     c, threshold = capabilities, capabilities.caches.streaming_threshold_bytes
     fuses = c.wants_schedule or c.wants_fusion_groups
     splits = c.wants_schedule or c.grid_threads > 0
     return (
-        Pass("decide_placement", lambda proc: decide_placement(proc, keep_reasons)),  # only temporaries can be removed
+        Pass(  # only temporaries can be removed
+            "decide_placement", lambda proc: decide_placement(proc, keep_reasons), plain=keep_all_nodes
+        ),
         Pass("simplify", simplify),
         Pass("merge_initialization", merge_initialization),  # before inlining, which takes single stores
         Pass("inline_producers", lambda proc: inline_producers(proc, fuses)),  # `simplify` makes costs accurate
@@ -83,7 +90,11 @@ def passes(
         Pass("fuse_parallel_loops", fuse_parallel_loops, when=c.wants_schedule),  # last to see single nests
         Pass("parallelize", parallelize, when=c.wants_schedule),  # before `insert_polls`, which splits loops
         Pass("insert_polls", insert_polls, when=c.wants_schedule),
-        Pass("allocate_memory", lambda proc: allocate_memory(proc, c.alignment_bytes)),  # last: lifetimes are final
+        Pass(  # last: lifetimes are final
+            "allocate_memory",
+            lambda proc: allocate_memory(proc, c.alignment_bytes),
+            plain=lambda proc: allocate_separately(proc, c.alignment_bytes),
+        ),
     )
 
 
@@ -94,22 +105,24 @@ def optimize(
     on_stage: Callable[[str, Proc], None] | None = None,
     without: frozenset[str] = frozenset(),
     choose: PlanSelector = use_cost_model,
+    plain: frozenset[str] = frozenset(),
 ) -> Proc:
     """Runs the passes on a lowered program. Kept nodes get the same values, up to the order of summation.
 
     `keep_reasons` maps every node that is read after the program to the reason why it is kept; `on_stage` receives the
-    program after each pass; passes named in `without` are skipped; `choose` may override plans of the cost model.
+    program after each pass; passes named in `without` are skipped, those in `plain` run in their plain form; `choose`
+    may override plans of the cost model.
 
-    Raises ValueError if `without` names an unknown pass.
+    Raises ValueError if `without` or `plain` names an unknown pass.
     """
     pipeline = passes(keep_reasons, capabilities, choose)
     names = [step.name for step in pipeline]
-    unknown = sorted(without.difference(names))
+    unknown = sorted((without | plain).difference(names))
     if unknown:
         raise ValueError(f"no pass is called {', '.join(unknown)}; there are {', '.join(names)}")
     for step in pipeline:
         if step.when and step.name not in without:
-            proc = step.run(proc)
+            proc = step.plain(proc) if step.name in plain else step.run(proc)
             if on_stage is not None:
                 on_stage(step.name, proc)
     return proc

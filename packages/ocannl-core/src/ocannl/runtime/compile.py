@@ -20,18 +20,20 @@ from ocannl.base.gc_pause import gc_paused
 from ocannl.base.log import logger
 from ocannl.ir.affine import Sym
 from ocannl.ir.assign import Comp
-from ocannl.ir.canon import canonical
+from ocannl.ir.canon import Canonical, canonical
 from ocannl.ir.loops import Proc
 from ocannl.ir.tnode import Decision, TNode
 from ocannl.ir.verify import Stage, verify
 from ocannl.lower.lower import lower
 from ocannl.opt.autotune import autotune
 from ocannl.opt.pipeline import optimize
+from ocannl.opt.replay import is_defect, stage_after
 from ocannl.opt.schedule.schedule import MODEL_CHOICES, PlanChoices
-from ocannl.runtime import compile_cache
+from ocannl.runtime import compile_cache, recovery
 from ocannl.runtime.autotune_variants import fastest_variants
 from ocannl.runtime.benchmark import Autotuner
 from ocannl.runtime.program import Program, links
+from ocannl.runtime.recovery import FailedCompilation
 
 _log = logger("runtime.compile")
 
@@ -61,19 +63,33 @@ def _compiled(jobs: Sequence[Job], backend: Backend, autotuner: Autotuner | None
     with ExitStack() as locks:
         for key in sorted(keys):  # a global order prevents deadlock
             locks.enter_context(compile_cache.single_flight(key))
-        names = [job.name for job in jobs]
-        cached = [compile_cache.lookup(*lookup_args, backend) for lookup_args in zip(keys, canons, names, strict=True)]
-        missing = [job for job, program in zip(jobs, cached, strict=True) if program is None]
+        requests = [_Request(*request) for request in zip(jobs, canons, keys, strict=True)]
+        cached = [request.lookup(compile_cache.plain_passes(request.key), backend) for request in requests]
+        missing = [request for request, program in zip(requests, cached, strict=True) if program is None]
         compiled = iter(_built(missing, backend, autotuner))
-        programs = []
-        for key, canon, lookup_args in zip(keys, canons, cached, strict=True):
-            program, final = next(compiled) if lookup_args is None else (lookup_args, False)
-            if final:
-                compile_cache.insert(key, canon, program)
-            programs.append(program)
+        programs = [next(compiled) if program is None else program for program in cached]
     for fact in (fact for program in programs for fact in program.facts):
         fact.node.last_decision = Decision(fact.placement, fact.pass_name)
     return programs
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A job, its canonical form and its cache key."""
+
+    job: Job
+    canon: Canonical
+    key: str
+
+    def lookup(self, plain: frozenset[str], backend: Backend) -> Program | None:
+        """Returns the cached program whose `plain` passes ran in their plain form."""
+        return compile_cache.lookup(compile_cache.variant_key(self.key, plain), self.canon, self.job.name, backend)
+
+    def insert(self, program: Program) -> None:
+        """Adds a program to the caches. That of a defective pipeline has a key of its own."""
+        compile_cache.insert(compile_cache.variant_key(self.key, program.plain), self.canon, program)
+        if program.plain:
+            compile_cache.remember_plain_passes(self.key, program.plain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,29 +101,73 @@ class _Draft:
     choices: PlanChoices
     variants: tuple[int, ...]  # one for each nest, if the backend is `Tunable`
     final: bool
+    plain: frozenset[str] = frozenset()  # passes that ran in their plain form
 
 
-def _built(jobs: Sequence[Job], backend: Backend, autotuner: Autotuner | None) -> list[tuple[Program, bool]]:
-    """Compiles the jobs; returns each program, and whether it is final."""
-    if not jobs:
+def _built(requests: Sequence[_Request], backend: Backend, autotuner: Autotuner | None) -> list[Program]:
+    """Compiles the jobs, and adds the final programs to the caches."""
+    if not requests:
         return []
     stopwatch = _Stopwatch()
-    drafts = [_drafted(job, backend, stopwatch, autotuner) for job in jobs]
-    procs = [draft.proc for draft in drafts]
-    if autotuner is not None and isinstance(backend, Tunable):
-        code = backend.compile_variants(procs, [draft.variants for draft in drafts])
-    else:
-        code = backend.compile(procs)
+    drafts = [_drafted(request.job, backend, stopwatch, autotuner) for request in requests]
+    programs = [
+        request.lookup(draft.plain, backend) if draft.plain else None
+        for request, draft in zip(requests, drafts, strict=True)
+    ]
+    missing = [draft for draft, program in zip(drafts, programs, strict=True) if program is None]
+    compiled = iter(_compiled_drafts(missing, backend, autotuner))
     stopwatch.lap(backend.name)
-    _log.info("compiled %s for %s in %s", ", ".join(f"`{job.name}`" for job in jobs), backend.name, stopwatch)
-    return [(_program(draft, code, backend), draft.final) for draft in drafts]
+    names = ", ".join(f"`{draft.job.name}`" for draft in drafts)
+    for position, program in enumerate(programs):
+        if program is None:
+            draft, code = next(compiled)
+            programs[position] = program = _program(draft, code, backend)
+            if draft.final:
+                requests[position].insert(program)
+    _log.info("compiled %s for %s in %s", names, backend.name, stopwatch)
+    return [program for program in programs if program is not None]
+
+
+def _compiled_drafts(
+    drafts: Sequence[_Draft], backend: Backend, autotuner: Autotuner | None
+) -> list[tuple[_Draft, Code]]:
+    """Runs the backend; returns the code of each draft. A draft that the backend fails on is replaced by a plainer one.
+    """
+    if not drafts:
+        return []
+    procs = [draft.proc for draft in drafts]
+    try:
+        if autotuner is not None and isinstance(backend, Tunable):
+            code = backend.compile_variants(procs, [draft.variants for draft in drafts])
+        else:
+            code = backend.compile(procs)
+        return [(draft, code) for draft in drafts]
+    except Exception as error:
+        if not recovery.is_backend_defect(error):
+            raise
+        recovery.raise_backend_error(backend, [draft.job.name for draft in drafts], error)
+        if len(drafts) == 1:
+            return [_recovered(drafts[0], error, backend)]
+        _log.info("%s compiles the programs one by one: %s", backend.name, error)
+    return [pair for draft in drafts for pair in _compiled_drafts([draft], backend, autotuner)]
+
+
+def _recovered(draft: _Draft, error: Exception, backend: Backend) -> tuple[_Draft, Code]:
+    job, alignment = draft.job, backend.capabilities.alignment_bytes
+
+    def check(pass_name: str, proc: Proc) -> None:
+        verify(proc, stage_after(pass_name), alignment_bytes=alignment)
+
+    failed = FailedCompilation(lower(job.code, job.name), job.keep_reasons, backend, check, draft.choices)
+    proc, plain, code = recovery.recover_backend(failed, error, draft.plain, lambda proc: backend.compile([proc]))
+    return _Draft(job, proc, MODEL_CHOICES, (), draft.final, plain), code
 
 
 def _program(draft: _Draft, code: Code, backend: Backend) -> Program:
     job, proc = draft.job, draft.proc
     return Program(
         job.name, job.code, job.keep_reasons, code, links(proc), proc.syms, proc.arena, proc.facts,
-        backend.capabilities, draft.choices,
+        backend.capabilities, draft.choices, draft.plain,
     )  # fmt: skip
 
 
@@ -123,7 +183,7 @@ def _drafted(job: Job, backend: Backend, stopwatch: _Stopwatch, autotuner: Autot
     def on_stage(stage: str, proc: Proc) -> None:
         stopwatch.lap(stage)
         if checks == "every":
-            check(proc, "placed" if stage == "allocate_memory" else "optimized")
+            check(proc, stage_after(stage))
 
     def lowered() -> Proc:
         proc = lower(job.code, job.name)
@@ -142,12 +202,33 @@ def _drafted(job: Job, backend: Backend, stopwatch: _Stopwatch, autotuner: Autot
             stopwatch.lap("autotune")
         return choices
 
-    proc = optimize(lowered(), job.keep_reasons, backend.capabilities, on_stage, choose=choose)
-    if checks == "ends":
-        check(proc, "placed")
+    def failed_compilation() -> FailedCompilation:
+        return FailedCompilation(
+            lowered(), job.keep_reasons, backend, lambda name, proc: check(proc, stage_after(name)), choices,
+            is_autotuned=benchmark is not None,
+        )  # fmt: skip
+
+    defect: Exception | None = None
+    try:
+        proc = optimize(lowered(), job.keep_reasons, backend.capabilities, on_stage, choose=choose)
+        if checks == "ends":
+            check(proc, "placed")
+    except Exception as error:
+        if not is_defect(error):
+            raise
+        defect = error
+    if defect is not None:
+        replay = recovery.recover_passes(failed_compilation(), defect)  # which raises errors of `lowered` again
+        stopwatch.lap("replay")
+        return _Draft(job, replay.proc, MODEL_CHOICES, (), bool(replay.failures), replay.plain)
     variants: tuple[int, ...] = ()
     if benchmark is not None and isinstance(backend, Tunable):
-        variants = fastest_variants(proc, backend, benchmark)
+        try:
+            variants = fastest_variants(proc, backend, benchmark)
+        except Exception as error:
+            if not is_defect(error):
+                raise
+            recovery.report_tuning(failed_compilation(), error)
     return _Draft(job, proc, choices, variants, benchmark is None or not benchmark.has_expired)
 
 

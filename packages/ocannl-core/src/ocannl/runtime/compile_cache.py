@@ -27,6 +27,7 @@ _memory: OrderedDict[str, tuple[Header, Code]] = OrderedDict()
 _guard = threading.Lock()
 replace_after_fork(globals(), "_guard", threading.Lock)
 _in_flight: dict[str, _Flight] = {}
+_plain_passes: dict[str, frozenset[str]] = {}  # of keys whose compilation has run into a defect
 
 
 class _Flight:
@@ -53,6 +54,24 @@ def key(canon: Canonical, name: str, backend: Backend, plans: str) -> str:
         canon.text,
     ]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def variant_key(key: str, plain: frozenset[str]) -> str:
+    """Returns the key of the code that is compiled with `plain` passes in their plain form."""
+    return hashlib.sha256("\0".join([key, "plain", *sorted(plain)]).encode()).hexdigest() if plain else key
+
+
+def remember_plain_passes(key: str, plain: frozenset[str]) -> None:
+    """Makes later compilations of the key in this process use the given passes in their plain form.
+
+    This is not stored on disk, where it would outlast a failure that does not recur, such as that of a killed compiler.
+    """
+    _plain_passes[key] = plain
+
+
+def plain_passes(key: str) -> frozenset[str]:
+    """Returns the passes that this process replaced by their plain form when it compiled the key."""
+    return _plain_passes.get(key, frozenset())
 
 
 @contextmanager
@@ -114,6 +133,7 @@ def clear() -> None:
     """Clears the in-memory cache; the disk cache is unchanged."""
     with _guard:
         _memory.clear()
+        _plain_passes.clear()
 
 
 def _insert_in_memory(key: str, header: Header, code: Code) -> None:
@@ -133,6 +153,7 @@ def _header(canon: Canonical, program: Program) -> Header:
         "arena": program.arena_bytes,
         "choices": [[position, list(choice)] for position, choice in program.choices.items()],
         "facts": [[nodes[f.node], f.placement.value, f.pass_name] for f in program.facts],
+        "plain": sorted(program.plain),
     }
 
 
@@ -148,6 +169,7 @@ def _restore_program(header: Header, code: Code, canon: Canonical, name: str, ba
         tuple(Fact(canon.nodes[n], Placement(placement), str(author)) for n, placement, author in header["facts"]),
         backend.capabilities,
         {int(position): tuple(map(int, choice)) for position, choice in header["choices"]},
+        frozenset(map(str, header["plain"])),
     )
 
 

@@ -59,16 +59,16 @@ class Cache:
         folder = self.folder / key[:2]
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
-            _require_private(folder)
+            require_private(folder)
             _evict(folder)
-            _write_atomically(folder / _name(key, content), content)
+            write_atomically(folder / _name(key, content), content)
         except OSError as error:
             _log.warning("compiled code could not be kept: %s", error)
 
     def _paths(self, key: str) -> list[Path]:
         folder = self.folder / key[:2]
         try:
-            _require_private(folder)
+            require_private(folder)
             return sorted(folder / name for name in os.listdir(folder) if name.startswith(f"{key}."))
         except FileNotFoundError:
             return []
@@ -84,7 +84,7 @@ def open_cache(kind: str = "code") -> Cache | None:
     folder = (CACHE_DIR.get() or user_cache_folder()) / kind
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _require_private(folder)
+        require_private(folder)
     except OSError as error:
         _log.warning("the cache of compiled code is not used: %s", error)
         return None
@@ -95,7 +95,7 @@ def _name(key: str, content: bytes) -> str:
     return f"{key}.{hashlib.sha256(content).hexdigest()}"
 
 
-def _require_private(path: Path) -> None:
+def require_private(path: Path) -> None:
     """Raises `PermissionError` if the path is a symbolic link or other users can write to it."""
     status = os.lstat(path)
     if stat.S_ISLNK(status.st_mode):
@@ -108,7 +108,7 @@ def _require_private(path: Path) -> None:
 
 
 def _read_verified(path: Path, key: str) -> Record:
-    _require_private(path)
+    require_private(path)
     if not stat.S_ISREG(os.lstat(path).st_mode):
         raise ValueError("it is no file")
     content = path.read_bytes()
@@ -124,7 +124,7 @@ def _read_verified(path: Path, key: str) -> Record:
     return Record(header, content[end:])
 
 
-def _write_atomically(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
     handle, temporary = tempfile.mkstemp(prefix=".new-", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:

@@ -61,12 +61,15 @@ class Program:
     facts: tuple[Fact, ...]
     capabilities: Capabilities  # of the backend that compiled it
     choices: PlanChoices  # of plans that differ from the cost model's
+    plain: frozenset[str] = frozenset()  # passes that ran in their plain form, after a defect
 
     def rebuild(self, on_stage: Callable[[str, Proc], None] = lambda name, proc: None) -> Proc:
         """Recomputes the optimized loops, which are not stored with the code."""
         lowered = lower(self.comp, self.name)
         on_stage("lower", lowered)
-        return optimize(lowered, self.keep_reasons, self.capabilities, on_stage, choose=lambda proc: self.choices)
+        return optimize(
+            lowered, self.keep_reasons, self.capabilities, on_stage, choose=lambda proc: self.choices, plain=self.plain
+        )
 
     @cached_property
     def stages(self) -> Stages:

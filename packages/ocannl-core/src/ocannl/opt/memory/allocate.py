@@ -43,6 +43,16 @@ def allocate_memory(proc: Proc, alignment_bytes: int) -> Proc:
     return replace(replace_buffers(replace(proc, body=body), new), arena=arena_bytes)
 
 
+def allocate_separately(proc: Proc, alignment_bytes: int) -> Proc:
+    """The plain form of `allocate_memory`: no two buffers share memory."""
+    end_bytes, new = 0, {}
+    for buf in proc.bufs:
+        if buf.space is MemorySpace.ARENA:
+            new[buf] = replace(buf, offset=end_bytes)
+            end_bytes += -(-buf.nbytes // alignment_bytes) * alignment_bytes
+    return replace(replace_buffers(proc, new), arena=end_bytes)
+
+
 def _allocate_locals(stmt: Stmt, alignment_bytes: int) -> Stmt:
     """Assigns offsets to the arrays that are local to the body of a loop, if there are several, or large ones."""
     if not isinstance(stmt, For):

@@ -47,6 +47,12 @@ def decide_placement(proc: Proc, keep_reasons: Mapping[TNode, str]) -> Proc:
     return replace(replace_buffers(proc, temporaries), facts=tuple(facts))
 
 
+def keep_all_nodes(proc: Proc) -> Proc:
+    """The plain form of `decide_placement`: contexts keep every node."""
+    nodes = [buf.node for buf in proc.bufs if buf.node is not None and buf.access is not AccessMode.MERGE]
+    return replace(proc, facts=tuple(Fact(node, Placement.KEPT, "plain placement") for node in nodes))
+
+
 def _decide(buf: Buf, node: TNode, routine: str, table: AccessTable, keep_reasons: Mapping[TNode, str]) -> Fact:
     is_input = buf.access in (AccessMode.IN, AccessMode.INOUT, AccessMode.CONST)
     requested, requester = node.requested.value, node.requested.author or ""
