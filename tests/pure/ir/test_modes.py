@@ -112,84 +112,84 @@ REFUSED: list[tuple[Stmt, str]] = [
     (
         replace(lanes(Store(ref(Y, i), num(0))), step=2),
         """
-        a loop that is vectorized has step 1 and constant bounds
+        vectorized loop must have step 1 and constant bounds
           in  vectorized for i in 0..5 step 2:
           of  proc step, optimized""",
     ),
     (
         replace(lanes(Store(ref(Y, i), num(0))), lo=Bound.lower(n)),
         """
-        a loop that is vectorized has step 1 and constant bounds
+        vectorized loop must have step 1 and constant bounds
           in  vectorized for i in n..5:
           of  proc step, optimized""",
     ),
     (
         replace(loop(I, (Store(ref(Y, i), num(0)),), mode=Mode.UNROLLED), hi=Bound.upper(n)),
         """
-        a loop that is unrolled has step 1 and constant bounds
+        unrolled loop must have step 1 and constant bounds
           in  unrolled for i in 0..n:
           of  proc step, optimized""",
     ),
     (
         lanes(loop(J, (Store(ref(W, i, j), num(0)),))),
         """
-        a vectorized loop contains stores, updates and definitions only, or one vectorized loop
+        vectorized loop may only contain stores, updates and definitions, or one vectorized loop
           in  vectorized for i in 0..5:
           of  proc step, optimized""",
     ),
     (
         lanes(If(Cond((i - 1,)), (Store(ref(Y, i), num(0)),))),
         """
-        a vectorized loop contains stores, updates and definitions only, or one vectorized loop
+        vectorized loop may only contain stores, updates and definitions, or one vectorized loop
           in  vectorized for i in 0..5:
           of  proc step, optimized""",
     ),
     (
         lanes(Local(A, 0), Store(ref(Y, i), load(A, i))),
         """
-        a vectorized loop contains stores, updates and definitions only, or one vectorized loop
+        vectorized loop may only contain stores, updates and definitions, or one vectorized loop
           in  vectorized for i in 0..5:
           of  proc step, optimized""",
     ),
     (
         lanes(Store(ref(Y, 0), load(X, i))),
         """
-        `i` cannot be vectorized: an iteration may access a cell that another iteration writes
+        vectorized loop `i` has a loop-carried dependence
           in  vectorized for i in 0..5:
           of  proc step, optimized""",
     ),
     (
         lanes(Store(ref(Y, i + 1), load(Y, i))),
         """
-        `i` cannot be vectorized: an iteration may access a cell that another iteration writes
+        vectorized loop `i` has a loop-carried dependence
           in  vectorized for i in 0..5:
           of  proc step, optimized""",
     ),
     (
         lanes(Update(ref(S), ADD, load(X, i)), Update(ref(S), MAX, num(1))),
         """
-        `i` cannot be vectorized: an iteration may access a cell that another iteration writes
+        vectorized loop `i` has a loop-carried dependence
           in  vectorized for i in 0..5:
           of  proc step, optimized""",
     ),
     (
         lanes(Update(ref(S), ADD, load(X, i)), Store(ref(Y, i), load(S))),
         """
-        `i` cannot be vectorized: an iteration may access a cell that another iteration writes
+        vectorized loop `i` has a loop-carried dependence
           in  vectorized for i in 0..5:
           of  proc step, optimized""",
     ),
     (
         lanes(Store(ref(W, i, 0), load(W, 0, i))),
         """
-        `i` cannot be vectorized: an iteration may access a cell that another iteration writes
+        vectorized loop `i` has a loop-carried dependence
           in  vectorized for i in 0..5:
           of  proc step, optimized""",
     ),
     (
         lanes(Store(ref(Y, i), When(Cond((i - 2,)), load(X, i - 2), num(0)))),
         """
-        whether `x[i-2] if i-2 >= 0 else 0` reads memory differs between lanes
+        load in `x[i-2] if i-2 >= 0 else 0` is not proved in bounds in all lanes
           in  y[i] = x[i-2] if i-2 >= 0 else 0
           of  vectorized for i in 0..5:
           of  proc step, optimized""",

@@ -123,7 +123,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "optimized",
         proc(over(I, over(I, Store(ref(Y, I), num(0))))),
         """
-        `i` is bound twice, here as a loop
+        redefinition of `i` as a loop
           in  for i in 0..5:
           of  for i in 0..5:
           of  proc step, optimized""",
@@ -132,7 +132,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "optimized",
         proc(over(I, Store(ref(Y, I), num(0))), over(I, Store(ref(Y, I), num(0)))),
         """
-        `i` is bound twice, here as a loop
+        redefinition of `i` as a loop
           in  for i in 0..5:
           of  proc step, optimized""",
     ),
@@ -140,7 +140,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "lowered",
         proc(over(Sym("y", 0, 1), Store(ref(Y, 0), num(0)))),
         """
-        `y` is bound twice, here as a loop
+        redefinition of `y` as a loop
           in  for y in 0..2:
           of  proc step, lowered""",
     ),
@@ -148,14 +148,14 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "lowered",
         proc(bufs=(Y, Y)),
         """
-        `y` is bound twice, here as a buffer
+        redefinition of `y` as a buffer
           of  proc step, lowered""",
     ),
     (
         "lowered",
         proc(over(Sym("a b", 0, 1), Store(ref(Y, 0), num(0)))),
         """
-        `a b` is no name for a loop
+        invalid name `a b` for a loop
           in  for a b in 0..2:
           of  proc step, lowered""",
     ),
@@ -163,7 +163,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "lowered",
         proc(Store(ref(Y, I), num(0))),
         """
-        `i` is not in scope
+        use of symbol `i` outside its scope
           in  y[i] = 0
           of  proc step, lowered""",
     ),
@@ -171,7 +171,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "lowered",
         proc(store(IndexValue(j, F32))),
         """
-        `j` is not in scope
+        use of symbol `j` outside its scope
           in  y[i] = j
           of  for i in 0..5:
           of  proc step, lowered""",
@@ -180,7 +180,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "lowered",
         proc(store(When(Cond((j,)), num(0), num(1)))),
         """
-        `j` is not in scope
+        use of symbol `j` outside its scope
           in  y[i] = 0 if j >= 0 else 1
           of  for i in 0..5:
           of  proc step, lowered""",
@@ -189,7 +189,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "lowered",
         proc(store(load(X, I)), bufs=(Y,)),
         """
-        `x` is not in scope
+        use of buffer `x` outside its scope
           in  y[i] = x[i]
           of  for i in 0..5:
           of  proc step, lowered""",
@@ -198,7 +198,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "lowered",
         proc(store(Var("v", F32))),
         """
-        `v` is not in scope
+        use of value `v` outside its scope
           in  y[i] = v
           of  for i in 0..5:
           of  proc step, lowered""",
@@ -207,7 +207,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "optimized",
         proc(over(I, If(Cond((i - 1,)), (Let("v", num(1)),)), Store(ref(Y, I), Var("v", F32)))),
         """
-        `v` is not in scope
+        use of value `v` outside its scope
           in  y[i] = v
           of  for i in 0..5:
           of  proc step, optimized""",
@@ -216,7 +216,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "optimized",
         proc(Let("v", num(1)), store(Var("v", P.float64))),
         """
-        `v` is float32, not float64
+        use of value `v` as float64, but it is float32
           in  y[i] = v
           of  for i in 0..5:
           of  proc step, optimized""",
@@ -225,7 +225,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "optimized",
         proc(over(I, Local(A, 0)), Store(ref(Y, 0), load(A))),
         """
-        `a` is not in scope
+        use of buffer `a` outside its scope
           in  y[0] = a
           of  proc step, optimized""",
     ),
@@ -234,7 +234,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "lowered",
         proc(store(load(H, I))),
         """
-        a value of type float16 is stored in `y[i]`, which is float32
+        type mismatch: store of float16 to `y[i]`, which is float32
           in  y[i] = h[i]
           of  for i in 0..5:
           of  proc step, lowered""",
@@ -243,7 +243,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "lowered",
         proc(over(I, Update(ref(M, I), ADD, load(X, I)))),
         """
-        a value of type float32 updates `m[i]`, which is int32
+        type mismatch: update of float32 to `m[i]`, which is int32
           in  m[i] += x[i]
           of  for i in 0..5:
           of  proc step, lowered""",
@@ -252,7 +252,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "lowered",
         proc(store(Apply(MUL, (load(X, I), load(H, I))))),
         """
-        operands of `x[i] * h[i]` have the types float32, float16
+        operands of `x[i] * h[i]` have different types: float32, float16
           in  y[i] = x[i] * h[i]
           of  for i in 0..5:
           of  proc step, lowered""",
@@ -261,7 +261,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "lowered",
         proc(store(Apply(BY_NAME["where"], (load(C, I), load(X, I), num(0))))),
         """
-        operands of `where(c[i], x[i], 0)` have the types bool, float32, float32
+        operands of `where(c[i], x[i], 0)` have different types: bool, float32, float32
           in  y[i] = where(c[i], x[i], 0)
           of  for i in 0..5:
           of  proc step, lowered""",
@@ -270,7 +270,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "lowered",
         proc(store(When(Cond((i - 1,)), load(X, I), num(0, P.float64)))),
         """
-        the sides of `x[i] if i-1 >= 0 else 0` have the types float32, float64
+        branches of `x[i] if i-1 >= 0 else 0` have different types: float32, float64
           in  y[i] = x[i] if i-1 >= 0 else 0
           of  for i in 0..5:
           of  proc step, lowered""",
@@ -279,7 +279,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "lowered",
         proc(store(Cast(Apply(DIV, (load(M, I), load(M, I))), F32))),
         """
-        `div` takes operands of kind float, not int32
+        `div` takes float operands, not int32
           in  y[i] = f32(m[i] / m[i])
           of  for i in 0..5:
           of  proc step, lowered""",
@@ -288,7 +288,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "lowered",
         proc(store(Apply(ADD, (load(X, I),)))),
         """
-        `add` has 1 operands, and takes 2
+        `add` has 1 operands, but takes 2
           in  y[i] = +x[i]
           of  for i in 0..5:
           of  proc step, lowered""",
@@ -297,7 +297,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "lowered",
         proc(store(num(300, P.uint8), C)),
         """
-        300 is not a number of type uint8
+        300 is not representable in type uint8
           in  c[i] = 300
           of  for i in 0..5:
           of  proc step, lowered""",
@@ -306,7 +306,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "lowered",
         proc(store(num(0.5, P.int32), M)),
         """
-        0.5 is not a number of type int32
+        0.5 is not representable in type int32
           in  m[i] = 0.5
           of  for i in 0..5:
           of  proc step, lowered""",
@@ -315,7 +315,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "lowered",
         proc(store(Cast(IndexValue(100 * i, P.uint8), F32))),
         """
-        400 is not a number of type uint8
+        400 is not representable in type uint8
           in  y[i] = f32(100*i)
           of  for i in 0..5:
           of  proc step, lowered""",
@@ -324,7 +324,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "lowered",
         proc(over(I, Update(ref(Y, I), SUB, load(X, I)))),
         """
-        `sub` is not a monoid, and updates
+        update with `sub`, which is not a monoid
           in  y[i] -= x[i]
           of  for i in 0..5:
           of  proc step, lowered""",
@@ -334,7 +334,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "lowered",
         proc(store(load(W, I))),
         """
-        `w[i]` has 1 indices, and `w` 2 axes
+        `w[i]` has 1 indices, but `w` has 2 axes
           in  y[i] = w[i]
           of  for i in 0..5:
           of  proc step, lowered""",
@@ -343,7 +343,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "lowered",
         proc(store(load(X, i + 1))),
         """
-        `x[i+1]` is not proved inside axis 0 of `x`, of size 5
+        `x[i+1]` is not proved in bounds of axis 0, which has size 5
           in  y[i] = x[i+1]
           of  for i in 0..5:
           of  proc step, lowered""",
@@ -352,7 +352,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "lowered",
         proc(store(load(X, i - 1))),
         """
-        `x[i-1]` is not proved inside axis 0 of `x`, of size 5
+        `x[i-1]` is not proved in bounds of axis 0, which has size 5
           in  y[i] = x[i-1]
           of  for i in 0..5:
           of  proc step, lowered""",
@@ -361,7 +361,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "lowered",
         proc(store(When(Cond((i - 1,)), load(X, i - 2), num(0)))),
         """
-        `x[i-2]` is not proved inside axis 0 of `x`, of size 5
+        `x[i-2]` is not proved in bounds of axis 0, which has size 5
           in  y[i] = x[i-2] if i-1 >= 0 else 0
           of  for i in 0..5:
           of  proc step, lowered""",
@@ -370,7 +370,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "lowered",
         proc(store(When(Cond((i - 1,)), num(0), load(X, i - 1)))),
         """
-        `x[i-1]` is not proved inside axis 0 of `x`, of size 5
+        `x[i-1]` is not proved in bounds of axis 0, which has size 5
           in  y[i] = 0 if i-1 >= 0 else x[i-1]
           of  for i in 0..5:
           of  proc step, lowered""",
@@ -379,7 +379,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "lowered",
         proc(store(load(W, I, n + 1))),
         """
-        `w[i, n+1]` is not proved inside axis 1 of `w`, of size 3
+        `w[i, n+1]` is not proved in bounds of axis 1, which has size 3
           in  y[i] = w[i, n+1]
           of  for i in 0..5:
           of  proc step, lowered""",
@@ -388,7 +388,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "optimized",
         proc(over(I, between(K, i, 6, Store(ref(Y, K), num(0))))),
         """
-        `k` is not proved to stay at or below 4, its largest value
+        `k` is not proved to be at most 4, the maximum of the symbol
           in  for k in i..6:
           of  for i in 0..5:
           of  proc step, optimized""",
@@ -397,7 +397,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "optimized",
         proc(over(I, between(K, i - 1, 5, Store(ref(Y, K), num(0))))),
         """
-        `k` is not proved to stay at or above 0, its smallest value
+        `k` is not proved to be at least 0, the minimum of the symbol
           in  for k in i-1..5:
           of  for i in 0..5:
           of  proc step, optimized""",
@@ -406,7 +406,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "optimized",
         proc(between(I, 0, 5, Store(ref(Y, I), num(0)), step=0)),
         """
-        a loop takes steps of 0
+        loop with step 0, which is not positive
           in  for i in 0..5 step 0:
           of  proc step, optimized""",
     ),
@@ -414,7 +414,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "optimized",
         proc(For(I, Bound(()), Bound.upper(5), ())),
         """
-        `i` has no bounds
+        loop `i` has no bounds
           in  for i in max()..5:
           of  proc step, optimized""",
     ),
@@ -422,7 +422,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "optimized",
         proc(For(I, Bound(((Affine.of(0), 0),)), Bound.upper(5), ())),
         """
-        a bound of `i` is divided by 0
+        bound of loop `i` has divisor 0, which is not positive
           in  for i in ceildiv(0, 0)..5:
           of  proc step, optimized""",
     ),
@@ -431,7 +431,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "lowered",
         proc(store(num(0), X)),
         """
-        `x[i]` is written, and `x` is `in`
+        write to read-only buffer `x`, which is `in`
           in  x[i] = 0
           of  for i in 0..5:
           of  proc step, lowered""",
@@ -440,29 +440,29 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "lowered",
         proc(bufs=(replace(Y, strides=(1, 1)),)),
         """
-        `y` has 1 axes and 2 strides
+        `y` has 1 axes but 2 strides
           of  proc step, lowered""",
     ),
     (
         "lowered",
         proc(bufs=(replace(Y, space=MemorySpace.ARENA),)),
         """
-        `y` is `inout` and in `arena` memory
+        `inout` buffer `y` in `arena` memory
           of  proc step, lowered""",
     ),
     (
         "lowered",
         proc(bufs=(replace(Y, node=None),)),
         """
-        `y` is global and stores no node
+        global buffer `y` without a node
           of  proc step, lowered""",
     ),
     (
         "optimized",
         proc(Local(temp("a", 4))),
         """
-        the local array `a` is in `arena` memory
-          in  local a: f32[4] arena
+        local array `a` in `arena` memory
+          in  local a: f32[4]
           of  proc step, optimized""",
     ),
     # lowered programs are perfect nests
@@ -470,7 +470,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "lowered",
         proc(over(I, Store(ref(Y, I), num(0)), Store(ref(Y, I), num(1)))),
         """
-        the statement is not one perfect nest
+        statement is not a perfect loop nest
           in  for i in 0..5:
           of  proc step, lowered""",
     ),
@@ -478,7 +478,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "lowered",
         proc(over(I, If(Cond((i - 1,)), (Store(ref(Y, I), num(0)),), (Store(ref(Y, I), num(1)),)))),
         """
-        the statement is not one perfect nest
+        statement is not a perfect loop nest
           in  if i-1 >= 0:
           of  for i in 0..5:
           of  proc step, lowered""",
@@ -487,7 +487,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "lowered",
         proc(over(I, between(K, i, 5, Store(ref(Y, K), num(0))))),
         """
-        the loop has no constant bounds
+        loop of a lowered program must have step 1 and constant bounds
           in  for k in i..5:
           of  for i in 0..5:
           of  proc step, lowered""",
@@ -496,7 +496,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "lowered",
         proc(Local(reg("a"), 0)),
         """
-        the statement is not one perfect nest
+        statement is not a perfect loop nest
           in  local a: f32 = 0
           of  proc step, lowered""",
     ),
@@ -505,7 +505,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "optimized",
         proc(copy(Y, T), bufs=(Y, T)),
         """
-        `t[y_t]` is read, and nothing wrote `t` before
+        read of `t[y_t]` before any write to `t`
           in  y[y_t] = t[y_t]
           of  for y_t in 0..5:
           of  proc step, optimized""",
@@ -514,7 +514,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "optimized",
         proc(copy(Y, OUT), copy(OUT, X), bufs=(X, Y, OUT)),
         """
-        `out[y_out]` is read, and nothing wrote `out` before
+        read of `out[y_out]` before any write to `out`
           in  y[y_out] = out[y_out]
           of  for y_out in 0..5:
           of  proc step, optimized""",
@@ -523,7 +523,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "optimized",
         proc(over(I, Local(A), Update(ref(A), ADD, num(1)))),
         """
-        `a` is read, and nothing wrote `a` before
+        read of `a` before any write to `a`
           in  a += 1
           of  for i in 0..5:
           of  proc step, optimized""",
@@ -532,14 +532,14 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "optimized",
         proc(copy(Y, X), bufs=(X, Y, OUT)),
         """
-        nothing writes `out`, which is `out`
+        no write to `out`, which is `out`
           of  proc step, optimized""",
     ),
     (
         "optimized",
         replace(proc(copy(Y, X), bufs=(X, Y)), facts=(Fact(Y.node, Placement.TEMPORARY, "decide_placement"),)),
         """
-        `y` is temporary, and in `global` memory
+        `y` is temporary, but in `global` memory
           of  proc step, optimized""",
     ),
     # the time is a whole number
@@ -547,7 +547,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "optimized",
         proc(over(I, ReadClock(ref(Y, I))), bufs=(Y,)),
         """
-        a value of type int64 is read from the clock, and stored in `y[i]`, which is float32
+        type mismatch: store of int64 to `y[i]`, which is float32
           in  y[i] = read_clock()
           of  for i in 0..5:
           of  proc step, optimized""",
@@ -556,7 +556,7 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "optimized",
         proc(over(I, ReadClock(ref(TIMES, i + 1))), bufs=(TIMES,)),
         """
-        `times[i+1]` is not proved inside axis 0 of `times`, of size 5
+        `times[i+1]` is not proved in bounds of axis 0, which has size 5
           in  times[i+1] = read_clock()
           of  for i in 0..5:
           of  proc step, optimized""",
@@ -566,21 +566,21 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         "placed",
         proc(copy(T, X), copy(Y, T), bufs=(X, Y, T)),
         """
-        `t` has no place in the arena
+        `t` has no offset in the arena
           of  proc step, placed""",
     ),
     (
         "placed",
         proc(bufs=(temp("t", 5, offset=6),)),
         """
-        `t` is at 6 in the arena, which is not a multiple of 4 bytes
+        `t` is at offset 6 in the arena, which is not a multiple of 4 bytes
           of  proc step, placed""",
     ),
     (
         "placed",
         replace(proc(bufs=(temp("t", 5, offset=4),)), arena=20),
         """
-        `t` ends at 24, and the arena at 20
+        `t` ends at byte 24, beyond the arena of 20 bytes
           of  proc step, placed""",
     ),
 ]
@@ -605,7 +605,7 @@ def test_overlap_in_the_arena() -> None:
     with pytest.raises(VerifyError) as caught:
         verify(placed(a, b, c, order="xa ab bc cy ay"), "placed")
     assert str(caught.value) == dedent("""\
-        `a` and `c` overlap in the arena, and both live here
+        `a` and `c` overlap in the arena and are live together
           in  for c_b in 0..5:
           of  proc step, placed""")
     d = temp("d", 5, offset=16)
@@ -617,12 +617,12 @@ def test_alignment_is_what_the_device_asks() -> None:
     program = placed(temp("a", 5, offset=32), order="xa ay")
     verify(program, "placed")
     verify(program, "placed", alignment_bytes=32)
-    with pytest.raises(VerifyError, match="at 32 in the arena, which is not a multiple of 64 bytes"):
+    with pytest.raises(VerifyError, match="at offset 32 in the arena, which is not a multiple of 64 bytes"):
         verify(program, "placed", alignment_bytes=64)
 
 
 def test_stages_have_names() -> None:
-    with pytest.raises(ValueError, match="no stage is called 'done'; there are lowered, optimized, placed"):
+    with pytest.raises(ValueError, match="unknown stage 'done'; the stages are lowered, optimized, placed"):
         verify(proc(), "done")  # type: ignore[arg-type]
 
 
@@ -720,7 +720,7 @@ def test_what_is_accepted_stays_in_its_buffers() -> None:
 
 def test_integer_operations_take_integers() -> None:
     shift = Op("shift", 2, "A shift.", np.left_shift, domain=Domain.INTEGER)
-    with pytest.raises(VerifyError, match="`shift` takes operands of kind integer, not float32"):
+    with pytest.raises(VerifyError, match="`shift` takes integer operands, not float32"):
         verify(proc(store(Apply(shift, (num(1), num(1))))), "lowered")
 
 

@@ -85,7 +85,7 @@ def test_whole_vectors_of_what_is_not_read_are_streamed(name: str) -> None:
     assert streams(stmt) == [fits]
     if not fits and name != "in place":
         forced = Proc("p", (X, Y), (), (marked(stmt),))
-        with pytest.raises(VerifyError, match="must provably write a vector that is aligned to its size"):
+        with pytest.raises(VerifyError, match="is not proved to write a vector that is aligned to its size"):
             verify(forced, "optimized")
 
 

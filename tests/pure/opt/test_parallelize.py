@@ -116,13 +116,13 @@ def test_only_what_is_independent_is_shared(name: str) -> None:
     if independent:
         verify(forced, "optimized")
     else:
-        with pytest.raises(VerifyError, match="`i` cannot be parallel: an iteration may access"):
+        with pytest.raises(VerifyError, match="parallel loop `i` has a loop-carried dependence"):
             verify(forced, "optimized")
 
 
 def test_a_claimed_loop_stands_alone() -> None:
     inner = For(J, Bound.lower(0), Bound.upper(5), (Store(Ref(X, at(I, J)), ONE),), parallel_chunk=1)
-    with pytest.raises(VerifyError, match="a parallel loop is outermost, has step 1 and constant bounds"):
+    with pytest.raises(VerifyError, match="parallel loop must be outermost, with step 1 and constant bounds"):
         verify(Proc("p", (X,), (), (over(I, inner),)), "optimized")
 
 

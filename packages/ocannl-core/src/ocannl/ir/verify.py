@@ -1,12 +1,13 @@
-"""The rules that every program keeps, checked between passes.
+"""The verifier of loop programs, which runs between passes.
 
-Always: names and symbols are bound once and used in scope; types agree as `loops` says; `Update` holds a monoid; a
-reference has an index per axis, each *proved* inside; nothing writes what it may only read. Then, by stage:
+In every stage, names and symbols are bound once and used in scope; operand types follow the rules in `loops`; the
+operation of an `Update` is a monoid; a reference has one index for each axis, proved in bounds; read-only buffers are
+not written. Each stage adds rules:
 
-    lowered    every statement one perfect nest with constant bounds, and no local arrays
-    optimized  nothing reads a temporary, or a result of the routine, before it is written; kept nodes are in global
-               memory and written if they should be, other nodes are not
-    placed     the arena holds each of its buffers, aligned, and no two that are live in one nest overlap
+    lowered    each statement is one perfect loop nest with constant bounds; there are no local arrays
+    optimized  temporaries and outputs are written before they are read; outputs are written; buffers of kept nodes are
+               in global memory, those of other nodes are not
+    placed     buffers in the arena are aligned and end within it; buffers that are live in one nest do not overlap
 """
 
 from __future__ import annotations
@@ -56,30 +57,30 @@ from ocannl.ir.walk import walk
 Stage = Literal["lowered", "optimized", "placed"]
 
 READ_ONLY = (AccessMode.IN, AccessMode.CONST, AccessMode.MERGE)
-UNSET = (AccessMode.OUT, AccessMode.TEMP)  # hold nothing before the routine writes them
+UNINITIALIZED = (AccessMode.OUT, AccessMode.TEMP)  # undefined on entry to the routine
 
 
 def verify(proc: Proc, stage: Stage, *, alignment_bytes: int = 1) -> None:
-    """Raises `VerifyError`, naming the statement, when the program breaks a rule of its stage."""
+    """Raises `VerifyError`, with the offending statement, if the program violates a rule of the stage."""
     if stage not in get_args(Stage):
-        raise ValueError(f"no stage is called {stage!r}; there are {', '.join(get_args(Stage))}")
+        raise ValueError(f"unknown stage {stage!r}; the stages are {', '.join(get_args(Stage))}")
     _Check(proc, stage).run()
     if stage == "placed":
         _check_arena(proc, alignment_bytes)
 
 
 class _Check:
-    """One walk over the program, with what is in scope."""
+    """One traversal of the program; keeps track of the names in scope."""
 
     def __init__(self, proc: Proc, stage: Stage) -> None:
         self.proc = proc
         self.stage = stage
         self.region = Region(proc.syms)
-        self.names: set[str] = set()  # bound anywhere so far
+        self.names: set[str] = set()  # bound so far, in any scope
         self.bufs: set[Buf] = set(proc.bufs)  # in scope
         self.vars: dict[str, Precision] = {}  # in scope
         self.written: set[Buf] = set()
-        self.path: list[Stmt] = []  # from the outermost loop to the statement at hand
+        self.path: list[Stmt] = []  # from the outermost loop to the current statement
 
     def run(self) -> None:
         for sym in self.proc.syms:
@@ -105,23 +106,23 @@ class _Check:
 
     def bind(self, name: str, what: str) -> None:
         if name in self.names:
-            raise self.fail(f"`{name}` is bound twice, here as {what}")
+            raise self.fail(f"redefinition of `{name}` as {what}")
         if not (name.isidentifier() and name.isascii()):
-            raise self.fail(f"`{name}` is no name for {what}")
+            raise self.fail(f"invalid name `{name}` for {what}")
         self.names.add(name)
 
-    def known(self, index: Affine) -> None:
+    def check_scope(self, index: Affine) -> None:
         for _, sym in index.terms:
             if sym not in self.region.ranges:
-                raise self.fail(f"`{sym.name}` is not in scope")
+                raise self.fail(f"use of symbol `{sym.name}` outside its scope")
 
     def storage(self, buf: Buf) -> None:
         if len(buf.strides) != len(buf.shape):
-            raise self.fail(f"`{buf.name}` has {len(buf.shape)} axes and {len(buf.strides)} strides")
+            raise self.fail(f"`{buf.name}` has {len(buf.shape)} axes but {len(buf.strides)} strides")
         if (buf.access is AccessMode.TEMP) == (buf.space is MemorySpace.GLOBAL):
-            raise self.fail(f"`{buf.name}` is `{buf.access.value}` and in `{buf.space.value}` memory")
+            raise self.fail(f"`{buf.access.value}` buffer `{buf.name}` in `{buf.space.value}` memory")
         if buf.space is MemorySpace.GLOBAL and buf.node is None:
-            raise self.fail(f"`{buf.name}` is global and stores no node")
+            raise self.fail(f"global buffer `{buf.name}` without a node")
 
     # --- statements ---
 
@@ -137,20 +138,20 @@ class _Check:
         self.path.append(stmt)
         match stmt:
             case Store(ref, value):
-                self.same(self.expr(value), ref.buf.precision, "is stored in", ref)
+                self.same(self.expr(value), ref.buf.precision, "store", ref)
                 self.write(ref)
                 if stmt.nontemporal:
                     self.nontemporal_store(ref)
             case Update(ref, op, value):
                 if not op.monoid:
-                    raise self.fail(f"`{op}` is not a monoid, and updates")
-                self.same(self.expr(value), ref.buf.precision, "updates", ref)
+                    raise self.fail(f"update with `{op}`, which is not a monoid")
+                self.same(self.expr(value), ref.buf.precision, "update", ref)
                 self.read(ref)
                 self.write(ref)
             case For(sym, lo, hi, body):
                 self.bind(sym.name, "a loop")
                 if stmt.step < 1:
-                    raise self.fail(f"a loop takes steps of {stmt.step}")
+                    raise self.fail(f"loop with step {stmt.step}, which is not positive")
                 self.bounds(sym, lo, hi)
                 if stmt.parallel_chunk:
                     self.parallel(stmt)
@@ -159,8 +160,9 @@ class _Check:
                 with self.region.loop(sym, lo, hi):
                     self.block(body)
             case BindIndex(sym, value, body):
-                if self.expr(value) is not int64:
-                    raise self.fail(f"`{sym.name}` is bound to a value that is not int64")
+                kind = self.expr(value)
+                if kind is not int64:
+                    raise self.fail(f"`{sym.name}` is bound to a value of type {kind}, not int64")
                 self.bind(sym.name, "a bound index")
                 with self.region.loop(sym, Bound.lower(sym.lo), Bound.upper(sym.hi + 1)):
                     self.block(body)
@@ -178,7 +180,7 @@ class _Check:
                 self.bind(buf.name, "a local array")
                 self.storage(buf)
                 if buf.space is not MemorySpace.LOCAL:
-                    raise self.fail(f"the local array `{buf.name}` is in `{buf.space.value}` memory")
+                    raise self.fail(f"local array `{buf.name}` in `{buf.space.value}` memory")
                 self.bufs.add(buf)
                 if fill is not None:
                     self.number(fill, buf.precision)
@@ -186,7 +188,7 @@ class _Check:
             case Prefetch(ref):
                 self.cell(ref)
             case ReadClock(ref):
-                self.same(int64, ref.buf.precision, "is read from the clock, and stored in", ref)
+                self.same(int64, ref.buf.precision, "store", ref)
                 self.write(ref)
             case Comment() | Poll():
                 pass
@@ -195,98 +197,98 @@ class _Check:
     def parallel(self, loop: For) -> None:
         """Checks that threads can execute the iterations in any order."""
         if len(self.path) != 1 or loop.step != 1 or loop.lo.constant is None or loop.hi.constant is None:
-            raise self.fail("a parallel loop is outermost, has step 1 and constant bounds")
+            raise self.fail("parallel loop must be outermost, with step 1 and constant bounds")
         accesses = memory_accesses(loop.body)
         if loop.parallel_chunk < 1 or not has_no_loop_carried_dependence(accesses, loop.sym, (), sums=False):
-            raise self.fail(f"`{loop.sym.name}` cannot be parallel: an iteration may access a cell that another iteration writes")
+            raise self.fail(f"parallel loop `{loop.sym.name}` has a loop-carried dependence")
 
     def nontemporal_store(self, ref: Ref) -> None:
         """Checks that a non-temporal store writes an aligned vector."""
         lanes = self.path[-2] if len(self.path) > 1 else None
         if not isinstance(lanes, For) or lanes.mode is not Mode.VECTORIZED or not is_aligned(ref, lanes):
-            raise self.fail("a nontemporal store must provably write a vector that is aligned to its size")
+            raise self.fail("nontemporal store is not proved to write a vector that is aligned to its size")
 
     def expanded(self, loop: For) -> None:
         """Checks that the loop can be unrolled or vectorized."""
         if loop.step != 1 or loop.lo.constant is None or loop.hi.constant is None:
-            raise self.fail(f"a loop that is {loop.mode.value} has step 1 and constant bounds")
+            raise self.fail(f"{loop.mode.value} loop must have step 1 and constant bounds")
         if loop.mode is not Mode.VECTORIZED:
             return
         if not _is_straight(loop.row.body if loop.row else loop.body):
-            raise self.fail("a vectorized loop contains stores, updates and definitions only, or one vectorized loop")
+            raise self.fail("vectorized loop may only contain stores, updates and definitions, or one vectorized loop")
         accesses, outer = memory_accesses(loop.body), tuple(self.region.ranges)
         if not has_no_loop_carried_dependence(accesses, loop.sym, outer, sums=True):
-            raise self.fail(f"`{loop.sym.name}` cannot be vectorized: an iteration may access a cell that another iteration writes")
+            raise self.fail(f"vectorized loop `{loop.sym.name}` has a loop-carried dependence")
 
-    def chosen_in_lanes(self, choice: When) -> None:
+    def select_in_lanes(self, select: When) -> None:
         """Checks that the loads of a `When` inside a vectorized loop are in bounds for all lanes."""
-        for node in walk(choice):
+        for node in walk(select):
             if isinstance(node, Load):
                 axes = zip(node.ref.indices, node.ref.buf.shape, strict=True)
                 if not all(self.region.is_inside(index, size) for index, size in axes):
-                    raise self.fail(f"whether `{format_expr(choice)}` reads memory differs between lanes")
+                    raise self.fail(f"load in `{format_expr(select)}` is not proved in bounds in all lanes")
 
     def bounds(self, sym: Sym, lo: Bound, hi: Bound) -> None:
         if not lo.quotients or not hi.quotients:
-            raise self.fail(f"`{sym.name}` has no bounds")
+            raise self.fail(f"loop `{sym.name}` has no bounds")
         for index, divisor in (*lo.quotients, *hi.quotients):
-            self.known(index)
+            self.check_scope(index)
             if divisor < 1:
-                raise self.fail(f"a bound of `{sym.name}` is divided by {divisor}")
+                raise self.fail(f"bound of loop `{sym.name}` has divisor {divisor}, which is not positive")
         low, high = lo.constant, hi.constant
         if low is not None and high is not None and (high < low or (sym.lo <= low and high <= sym.hi)):
             return
         with self.region.loop(sym, lo, hi, trusted=False):
             if not self.region.is_nonnegative(Affine.of(sym) - sym.lo):
-                raise self.fail(f"`{sym.name}` is not proved to stay at or above {sym.lo}, its smallest value")
+                raise self.fail(f"`{sym.name}` is not proved to be at least {sym.lo}, the minimum of the symbol")
             if not self.region.is_nonnegative(Affine.of(sym.hi) - sym):
-                raise self.fail(f"`{sym.name}` is not proved to stay at or below {sym.hi}, its largest value")
+                raise self.fail(f"`{sym.name}` is not proved to be at most {sym.hi}, the maximum of the symbol")
 
     def cond(self, cond: Cond) -> None:
         for index in (*cond.ge0, *cond.eq0):
-            self.known(index)
+            self.check_scope(index)
 
     # --- cells ---
 
     def cell(self, ref: Ref) -> None:
         buf = ref.buf
         if buf not in self.bufs:
-            raise self.fail(f"`{buf.name}` is not in scope")
+            raise self.fail(f"use of buffer `{buf.name}` outside its scope")
         if len(ref.indices) != len(buf.shape):
             indices, axes = len(ref.indices), len(buf.shape)
-            raise self.fail(f"`{format_ref(ref)}` has {indices} indices, and `{buf.name}` {axes} axes")
+            raise self.fail(f"`{format_ref(ref)}` has {indices} indices, but `{buf.name}` has {axes} axes")
         for axis, (index, size) in enumerate(zip(ref.indices, buf.shape, strict=True)):
-            self.known(index)
+            self.check_scope(index)
             if not self.region.is_inside(index, size):
-                raise self.fail(f"`{format_ref(ref)}` is not proved inside axis {axis} of `{buf.name}`, of size {size}")
+                raise self.fail(f"`{format_ref(ref)}` is not proved in bounds of axis {axis}, which has size {size}")
 
     def read(self, ref: Ref) -> None:
         self.cell(ref)
-        if self.stage != "lowered" and ref.buf.access in UNSET and ref.buf not in self.written:
-            raise self.fail(f"`{format_ref(ref)}` is read, and nothing wrote `{ref.buf.name}` before")
+        if self.stage != "lowered" and ref.buf.access in UNINITIALIZED and ref.buf not in self.written:
+            raise self.fail(f"read of `{format_ref(ref)}` before any write to `{ref.buf.name}`")
 
     def write(self, ref: Ref) -> None:
         self.cell(ref)
         if ref.buf.access in READ_ONLY:
-            raise self.fail(f"`{format_ref(ref)}` is written, and `{ref.buf.name}` is `{ref.buf.access.value}`")
+            raise self.fail(f"write to read-only buffer `{ref.buf.name}`, which is `{ref.buf.access.value}`")
         self.written.add(ref.buf)
 
     # --- types ---
 
-    def same(self, given: Precision, wanted: Precision, how: str, ref: Ref) -> None:
-        if given is not wanted:
-            raise self.fail(f"a value of type {given} {how} `{format_ref(ref)}`, which is {wanted}")
+    def same(self, kind: Precision, cell_kind: Precision, what: str, ref: Ref) -> None:
+        if kind is not cell_kind:
+            raise self.fail(f"type mismatch: {what} of {kind} to `{format_ref(ref)}`, which is {cell_kind}")
 
     def number(self, value: float, precision: Precision) -> None:
         if precision.is_float:
             return
         nbits = precision.nbytes * 8
         match precision.family:
-            case Family.BOOL: least, most = 0, 1
-            case Family.SIGNED: least, most = -(2 ** (nbits - 1)), 2 ** (nbits - 1) - 1
-            case _: least, most = 0, 2**nbits - 1
-        if not (least <= value <= most) or value != int(value):
-            raise self.fail(f"{value} is not a number of type {precision}")
+            case Family.BOOL: low, high = 0, 1
+            case Family.SIGNED: low, high = -(2 ** (nbits - 1)), 2 ** (nbits - 1) - 1
+            case _: low, high = 0, 2**nbits - 1
+        if not (low <= value <= high) or value != int(value):
+            raise self.fail(f"{value} is not representable in type {precision}")
 
     def expr(self, expr: Expr) -> Precision:
         """Verifies an expression and returns its type."""
@@ -296,14 +298,14 @@ class _Check:
                 return ref.buf.precision
             case Apply(op, args):
                 if len(args) != op.arity:
-                    raise self.fail(f"`{op}` has {len(args)} operands, and takes {op.arity}")
+                    raise self.fail(f"`{op}` has {len(args)} operands, but takes {op.arity}")
                 kinds = [self.expr(a) for a in args]
                 kind = kinds[0]
                 if any(k is not kind for k in kinds):
                     names = ", ".join(kind.name for kind in kinds)
-                    raise self.fail(f"operands of `{format_expr(expr)}` have the types {names}")
+                    raise self.fail(f"operands of `{format_expr(expr)}` have different types: {names}")
                 if op.domain is not Domain.ANY and (op.domain is Domain.FLOAT) != kind.is_float:
-                    raise self.fail(f"`{op}` takes operands of kind {op.domain.value}, not {kind}")
+                    raise self.fail(f"`{op}` takes {op.domain.value} operands, not {kind}")
                 return kind
             case Const(value, precision):
                 self.number(value, precision)
@@ -314,21 +316,22 @@ class _Check:
             case When(cond, then, orelse):
                 self.cond(cond)
                 if any(isinstance(s, For) and s.mode is Mode.VECTORIZED and s.sym in cond.syms for s in self.path):
-                    self.chosen_in_lanes(expr)
+                    self.select_in_lanes(expr)
                 with self.region.where(cond_facts(cond)):
                     kind = self.expr(then)
                 with self.region.where(negated_facts(cond)):
-                    other = self.expr(orelse)
-                if kind is not other:
-                    raise self.fail(f"the sides of `{format_expr(expr)}` have the types {kind}, {other}")
+                    orelse_kind = self.expr(orelse)
+                if kind is not orelse_kind:
+                    raise self.fail(f"branches of `{format_expr(expr)}` have different types: {kind}, {orelse_kind}")
                 return kind
             case Var(name, precision):
-                if self.vars.get(name) is not precision:
-                    held = f"is {self.vars[name]}, not {precision}" if name in self.vars else "is not in scope"
-                    raise self.fail(f"`{name}` {held}")
+                if name not in self.vars:
+                    raise self.fail(f"use of value `{name}` outside its scope")
+                if self.vars[name] is not precision:
+                    raise self.fail(f"use of value `{name}` as {precision}, but it is {self.vars[name]}")
                 return precision
             case IndexValue(index, precision):
-                self.known(index)
+                self.check_scope(index)
                 if not precision.is_float and not self.region.is_empty:
                     for value in self.region.range(index):
                         self.number(value, precision)
@@ -337,20 +340,20 @@ class _Check:
     # --- stages ---
 
     def perfect(self, stmt: Stmt) -> None:
-        """That a statement of a lowered program is one nest around one store."""
+        """Checks that a statement of a lowered program is one nest around one store."""
         path: list[Stmt] = [stmt]
         inner = stmt
         while True:
             match inner:
                 case For(_, lo, hi, (only,), step):
                     if step != 1 or lo.constant is None or hi.constant is None:
-                        raise self.at(path, "the loop has no constant bounds")
+                        raise self.at(path, "loop of a lowered program must have step 1 and constant bounds")
                 case BindIndex(_, _, (only,)) | If(_, ((Store() | Update()) as only,), ()):
                     pass
                 case Store() | Update() | Comment():
                     return
                 case _:
-                    raise self.at(path, "the statement is not one perfect nest")
+                    raise self.at(path, "statement is not a perfect loop nest")
             inner = only
             path.append(only)
 
@@ -363,11 +366,11 @@ class _Check:
         for buf in self.proc.bufs:
             fact = kept.get(buf.node) if buf.node is not None else None
             if buf.access in (AccessMode.OUT, AccessMode.INOUT) and buf not in self.written:
-                raise self.fail(f"nothing writes `{buf.name}`, which is `{buf.access.value}`")
+                raise self.fail(f"no write to `{buf.name}`, which is `{buf.access.value}`")
             if fact is not None and buf.access is not AccessMode.MERGE:
-                home = MemorySpace.GLOBAL if fact.placement is Placement.KEPT else MemorySpace.ARENA
-                if buf.space is not home:
-                    raise self.fail(f"`{buf.name}` is {fact.placement}, and in `{buf.space.value}` memory")
+                space = MemorySpace.GLOBAL if fact.placement is Placement.KEPT else MemorySpace.ARENA
+                if buf.space is not space:
+                    raise self.fail(f"`{buf.name}` is {fact.placement}, but in `{buf.space.value}` memory")
 
 
 def _check_arena(proc: Proc, alignment_bytes: int) -> None:
@@ -377,37 +380,40 @@ def _check_arena(proc: Proc, alignment_bytes: int) -> None:
     arena = {b for b in proc.bufs if b.space is MemorySpace.ARENA}
     for buf in arena:
         if buf.offset is None:
-            raise fail(f"`{buf.name}` has no place in the arena")
+            raise fail(f"`{buf.name}` has no offset in the arena")
         step = max(alignment_bytes, buf.precision.nbytes)
         if buf.offset < 0 or buf.offset % step:
-            raise fail(f"`{buf.name}` is at {buf.offset} in the arena, which is not a multiple of {step} bytes")
+            raise fail(f"`{buf.name}` is at offset {buf.offset} in the arena, which is not a multiple of {step} bytes")
         if buf.offset + buf.nbytes > proc.arena:
-            raise fail(f"`{buf.name}` ends at {buf.offset + buf.nbytes}, and the arena at {proc.arena}")
-    _check_apart(arena, proc.body, "the arena", fail)
+            raise fail(f"`{buf.name}` ends at byte {buf.offset + buf.nbytes}, beyond the arena of {proc.arena} bytes")
+    _check_overlap(arena, proc.body, "the arena", fail)
     for stmt in proc.body:
         if isinstance(stmt, For):
-            own = {each.buf for each in stmt.body if isinstance(each, Local) and each.buf.offset is not None}
-            _check_apart(own, stmt.body, "the stack", fail)
+            locals_ = {inner.buf for inner in stmt.body if isinstance(inner, Local) and inner.buf.offset is not None}
+            _check_overlap(locals_, stmt.body, "the stack", fail)
 
 
-def _check_apart(bufs: set[Buf], body: Body, where: str, fail: Callable[[str], VerifyError]) -> None:
-    """That those which live together, from the first to the last statement that touches them, do not overlap."""
+def _check_overlap(bufs: set[Buf], body: Body, where: str, fail: Callable[[str], VerifyError]) -> None:
+    """Checks that buffers do not overlap in memory if they are live together.
+
+    A buffer is live from the first to the last statement that accesses it.
+    """
     first: dict[Buf, int] = {}
     last: dict[Buf, int] = {}
     for n, stmt in enumerate(body):
-        for buf in _touched(stmt):
+        for buf in _accessed(stmt):
             if buf in bufs:
                 first.setdefault(buf, n)
                 last[buf] = n
     live: list[Buf] = []
-    for buf in first:  # in order of birth
+    for buf in first:  # in order of first access
         live = [b for b in live if last[b] >= first[buf]]
         start = buf.offset or 0
-        for other in live:
-            begin = other.offset or 0
-            if start < begin + other.nbytes and begin < start + buf.nbytes:
-                here = format_stmt(body[first[buf]])
-                raise fail(f"`{other.name}` and `{buf.name}` overlap in {where}, and both live here\n  in  {here}")
+        for older in live:
+            older_start = older.offset or 0
+            if start < older_start + older.nbytes and older_start < start + buf.nbytes:
+                names = f"`{older.name}` and `{buf.name}`"
+                raise fail(f"{names} overlap in {where} and are live together\n  in  {format_stmt(body[first[buf]])}")
         live.append(buf)
 
 
@@ -415,7 +421,7 @@ def _is_straight(body: Body) -> bool:
     return all(isinstance(stmt, Store | Update | Let | Comment) for stmt in body)
 
 
-def _touched(stmt: Stmt) -> Iterator[Buf]:
+def _accessed(stmt: Stmt) -> Iterator[Buf]:
     for node in walk(stmt):
         match node:
             case Load(ref) | Store(ref, _) | Update(ref, _, _): yield ref.buf
