@@ -224,6 +224,24 @@ def test_an_axis_of_size_1_constrains_an_input_row(net):
     assert net.shapes(net.mul(w, net.relu(net.x("1"))), w) == ["3", "1->3"]
 
 
+def test_a_hidden_layer_of_width_1_may_have_a_bias_of_open_shape(net):
+    w1, b1, w2 = net.param("w1", "?->1"), net.param("b1"), net.param("w2", "?->4")
+    h = net.add(net.mul(w1, net.x("5|4")), b1)
+    assert net.shapes(net.mul(w2, net.relu(h)), w1, b1, w2) == ["5|4", "4->1", "1", "1->4"]
+
+
+def test_a_hidden_layer_of_width_1_may_be_concatenated(net):
+    x, w1, b1, w2 = net.x("5|4"), net.param("w1", "?->1"), net.param("b1"), net.param("w2", "?->4")
+    h = net.einsum("b|p; b|q => b|p^q", net.add(net.mul(w1, x), b1), x)
+    assert net.shapes(net.mul(w2, h), b1, w2) == ["5|4", "1", "5->4"]
+
+
+def test_a_bias_alone_does_not_size_a_hidden_dimension(net):
+    w1, b1, w2 = net.param("w1"), net.param("b1"), net.param("w2", "?->4")
+    y = net.mul(w2, net.add(net.mul(w1, net.x("5|4")), b1))
+    net.refuses("forgot a hidden dimension", lambda: y.dims)
+
+
 def test_a_use_that_meets_an_axis_of_size_1_has_size_1(net):
     w = net.param("w")
     y = net.add(net.mul(w, net.x("32|4")), net.x("32|1", "target"))

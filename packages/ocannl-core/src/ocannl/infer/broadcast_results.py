@@ -61,9 +61,18 @@ def broadcast_axis(trail: Trail, operands: Sequence[Dim]) -> Dim:
         result = Dim(None if proper else 1, None, None if proper else cells[0].evidence)
     for cell in cells:
         order(trail, result, cell)
+    mark_single(trail, cells, proper)
     if find(result).size is None and len(proper) > 1:
         BroadcastAxis(result, tuple(proper), trail.cause).attach(trail)
     return result
+
+
+def mark_single(trail: Trail, operands: Sequence[Dim], proper: Sequence[Dim]) -> None:
+    """Marks the only operand of undecided size that is broadcast with axes of size 1."""
+    if len(proper) == 1 < len(operands):
+        axis = find(proper[0])
+        if axis.size is None and not axis.meets_one:
+            trail.set(axis, "meets_one", True)
 
 
 class BroadcastRow:
@@ -138,3 +147,4 @@ class BroadcastAxis:
             set_size(trail, result, 1, find(self.operands[0]).evidence)
         elif len(proper) == 1:
             join(trail, result, proper[0])
+            mark_single(trail, self.operands, proper)

@@ -125,7 +125,7 @@ def default_leaves(undecided: Undecided) -> list[Default]:
     refuse_unconstrained(unconstrained(undecided))
     computed = computed_axes(undecided.axes)
     leaves = [axis for axis in undecided.axes if axis.leaf is not None and axis not in computed]
-    leaves = [axis for axis in leaves if not meets_any(axis, computed)]
+    leaves = [axis for axis in leaves if not meets_any(axis, computed) and not fits_any(axis, computed)]
     refuse_unpaired(undecided, leaves)
     return [AxisDefault(axis, 1, "an axis that nothing tells a size", "nothing tells its size") for axis in leaves]
 
@@ -150,8 +150,25 @@ def unconstrained(undecided: Undecided) -> list[OwnerRow]:
 
 
 def is_constrained(axis: Dim) -> bool:
-    """True if `fits_sized` holds, or a use of the axis fits under an axis of known size."""
-    return fits_sized(axis) or any(is_sized(upper) for use in uses(axis) for upper in use.above or ())
+    """True if `fits_sized` holds, or the axis or a use of it meets an axis of known size."""
+    return has_least_size(axis) or fits_sized(axis) or any(is_sized(upper) for use in uses(axis) for upper in use.above or ())
+
+
+def has_least_size(axis: Dim) -> bool:
+    """True if the axis meets axes of size 1, or is computed from such axes and axes of known size."""
+    seen = {axis}
+    todo = [axis]
+    while todo:
+        axis = todo.pop()
+        if axis.meets_one:
+            continue
+        parts = [part for e in size_equations(axis) if find(e.total) is axis for part in map(find, e.parts)]
+        unknown = [part for part in parts if part.size is None]
+        if not parts or not seen.isdisjoint(unknown):
+            return False
+        seen.update(unknown)
+        todo += unknown
+    return True
 
 
 def is_sized(axis: Dim) -> bool:
@@ -171,13 +188,14 @@ def uses(axis: Dim) -> set[Dim]:
 
 
 def fits_sized(axis: Dim) -> bool:
-    """True if the axis fits under an axis of known size, directly or through computed axes, and under no open leaf."""
+    """True if the axis fits under an axis with a least size, directly or through computed axes, and under no other open
+    leaf."""
     seen = {axis}
     todo = [axis]
     is_bounded = False
     while todo:
         for upper in map(find, todo.pop().above or ()):
-            if upper.size is not None:
+            if upper.size is not None or has_least_size(upper):
                 is_bounded = True
             elif upper not in seen:
                 if upper.leaf is not None:
@@ -224,6 +242,11 @@ def meets_any(axis: Dim, targets: set[Dim]) -> bool:
     if axis.leaf is None:
         return False
     return any(find(upper) in targets and find(upper) is not use for use in uses(axis) for upper in use.above or ())
+
+
+def fits_any(axis: Dim, targets: set[Dim]) -> bool:
+    """True if an axis fits under a target axis."""
+    return any(find(upper) in targets for upper in axis.above or ())
 
 
 def computed_totals(axes: list[Dim]) -> set[Dim]:

@@ -116,14 +116,15 @@ class Dim:
     min_size        minimum size, because the axis is read at a fixed index
     leaf            a tensor that is not computed and has this axis; the axis defaults to the size of its uses
     must_be_known   operands of an operation meet along the axis: a parameter it comes from needs an inferred size
+    meets_one       the axis is broadcast with an axis of size 1, which is a sufficient size of a parameter
     above           axes that this axis fits under
     below           axes that fit under this axis
     size_equations  equations that contain this size
     """
 
     __slots__ = (
-        "above", "below", "evidence", "leaf", "link", "lower_bound", "min_size", "must_be_known", "rank", "size",
-        "size_equations", "unit",
+        "above", "below", "evidence", "leaf", "link", "lower_bound", "meets_one", "min_size", "must_be_known", "rank",
+        "size", "size_equations", "unit",
     )  # fmt: skip
 
     def __init__(self, size: int | None = None, unit: str | None = None, fact: Evidence | None = None) -> None:
@@ -136,6 +137,7 @@ class Dim:
         self.min_size = 0
         self.leaf: Owner | None = None
         self.must_be_known = False
+        self.meets_one = False
         self.above: list[Dim] | None = None
         self.below: list[Dim] | None = None
         self.size_equations: list[Constraint] | None = None

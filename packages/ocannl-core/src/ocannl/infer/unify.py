@@ -94,6 +94,8 @@ def join(trail: Trail, a: Dim, b: Dim) -> None:
     if a.size is not None and a.size < a.min_size:
         raise too_small(a, a.size, a.evidence)
     adopt(trail, a, b.leaf, b.must_be_known)
+    if b.meets_one and not a.meets_one:
+        trail.set(a, "meets_one", True)
     for attribute in ("above", "below", "size_equations"):
         for item in getattr(b, attribute) or ():
             trail.add(a, attribute, item)
