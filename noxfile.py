@@ -63,6 +63,8 @@ def check_wheel(session: nox.Session, project: dict[str, str]) -> None:
     wheel = DIST / f"{name}-{version}-py3-none-any.whl"
     package = "ocannl" if name == "ocannl_core" else name
     wanted = {f"{package}/__init__.py", f"{package}/py.typed", f"{name}-{version}.dist-info/licenses/LICENSE"}
+    if package == "ocannl":
+        wanted.add("ocannl_pytest.py")
     missing = wanted - set(ZipFile(wheel).namelist())
     if missing:
         session.error(f"{wheel.name} lacks {', '.join(sorted(missing))}")

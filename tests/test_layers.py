@@ -1,4 +1,4 @@
-"""The layers of the house: an import points down, and a backend uses the seam alone.
+"""Layers: an import points down, no modules import each other in a circle, and a backend uses the seam alone.
 
 Read from the text of the source, so that imports inside functions, under `TYPE_CHECKING` and by a literal name given to
 `import_module` count as well.
@@ -10,15 +10,17 @@ import ast
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 
 import pytest
 
 PACKAGES = Path(__file__).resolve().parents[1] / "packages"
 CORE = PACKAGES / "ocannl-core" / "src"
+PYTEST_PLUGIN = CORE / "ocannl_pytest.py"  # beside the package, since importing a module imports its package
 BACKENDS = sorted(PACKAGES.glob("ocannl-backend-*"))
 
 TABLE = """
@@ -120,13 +122,58 @@ def undeclared(folder: Path) -> list[str]:
     needs = chain(project.get("dependencies", ()), *project.get("optional-dependencies", {}).values())
     names = [re.split(r"[^\w.-]", need)[0] for need in needs]
     known = {"ocannl" if name == "ocannl-core" else MODULE_OF.get(name, name.replace("-", "_")) for name in names}
-    known |= {path.name for path in (folder / "src").iterdir()} | sys.stdlib_module_names
+    known |= {path.stem for path in (folder / "src").iterdir()} | sys.stdlib_module_names
     return [
         f"{found.place}: imports {found.module}, which {folder.name}/pyproject.toml does not declare"
         for file in sorted((folder / "src").glob("**/*.py"))
         for found in imports(file, folder / "src")
         if found.module.partition(".")[0] not in known
     ]
+
+
+def circles(source_root: Path) -> list[str]:
+    """The smallest circle of imports through each strongly connected component of the module graph, with its lines."""
+    modules = {module_name(file, source_root): file for file in sorted(source_root.glob("**/*.py"))}
+    graph = {name: edges(file, source_root, modules) for name, file in modules.items()}
+    complaints, reported = [], set[str]()
+    for module in graph:
+        circle = shortest_circle(module, graph)
+        if circle and reported.isdisjoint(circle):
+            steps = [f"  {graph[a][b].place}: {a} imports {b}" for a, b in pairwise([*circle, circle[0]])]
+            complaints.append("\n".join([f"a circle of {len(circle)} modules:", *steps]))
+        reported.update(circle)
+    return complaints
+
+
+def module_name(file: Path, source_root: Path) -> str:
+    return ".".join(file.relative_to(source_root).with_suffix("").parts).removesuffix(".__init__")
+
+
+def edges(file: Path, source_root: Path, modules: Mapping[str, Path]) -> dict[str, Import]:
+    """The modules of the same distribution that a file imports; `from p import a` is an edge to `p.a` or to `p`."""
+    out: dict[str, Import] = {}
+    for statement in imports(file, source_root):
+        name = statement.module
+        while name and name not in modules:
+            name = name.rpartition(".")[0]
+        if name and modules[name] != file:
+            out.setdefault(name, statement)
+    return out
+
+
+def shortest_circle(start: str, graph: Mapping[str, Mapping[str, Import]]) -> list[str]:
+    """The shortest path from a module back to it, by breadth-first search; empty if there is none."""
+    paths = deque([[start]])
+    visited = set[str]()
+    while paths:
+        path = paths.popleft()
+        for target in graph[path[-1]]:
+            if target == start:
+                return path
+            if target not in visited:
+                visited.add(target)
+                paths.append([*path, target])
+    return []
 
 
 def agree(complaints: list[str], remedy: str) -> None:
@@ -138,8 +185,30 @@ def test_every_package_of_the_core_has_a_layer():
     assert found == set(LAYERS), f"the table of {Path(__file__).name} differs: {sorted(found ^ set(LAYERS))}"
 
 
+def test_the_pytest_plugin_imports_the_core_in_functions_only():
+    """Every pytest session imports it; the core costs a tenth of a second."""
+    tree = ast.parse(PYTEST_PLUGIN.read_text(encoding="utf-8"))
+    in_functions = {
+        id(node) for function in ast.walk(tree) if isinstance(function, ast.FunctionDef) for node in ast.walk(function)
+    }
+    top_level = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = [ast.unparse(node) for node in top_level if id(node) not in in_functions]
+    assert names and not any("ocannl" in name for name in names)
+
+
+def test_the_core_consists_of_the_package_and_the_pytest_plugin():
+    assert {path for path in CORE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()} == {
+        CORE / "ocannl", PYTEST_PLUGIN
+    }
+
+
 def test_imports_point_down():
     agree(upward(CORE), f"An import points down. Take what is needed as an argument, or move it down.\n{TABLE}")
+
+
+@pytest.mark.parametrize("folder", [CORE.parent, *BACKENDS], ids=lambda folder: folder.name)
+def test_no_circle_inside_a_package(folder):
+    agree(circles(folder / "src"), "Cut each circle: move the shared part down, or declare a `Protocol` below both.")
 
 
 @pytest.mark.parametrize("folder", BACKENDS, ids=lambda folder: folder.name)
@@ -207,6 +276,31 @@ def test_an_import_that_points_down_or_stays_is_fine(tmp_path, statement):
 def test_what_stands_above_the_layers_may_import_any(tmp_path):
     every = "\n".join(f"from ocannl.{name} import x" for name in LAYERS)
     assert upward(write(tmp_path, {"ocannl/__init__.py": every, "ocannl/__main__.py": every})) == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from ocannl.infer.c import f",
+        "from . import c",
+        "from ocannl.infer import c as d",
+        "def f():\n    from .c import g",
+        "if TYPE_CHECKING:\n    import ocannl.infer.c",
+        "importlib.import_module('ocannl.infer.c')",
+    ],
+)
+def test_a_circle_is_printed(tmp_path, statement):
+    files = {"__init__": "", "a": "from ocannl.infer import b", "b": statement, "c": "import ocannl.infer.a"}
+    (complaint,) = circles(write(tmp_path, {f"ocannl/infer/{name}.py": text for name, text in files.items()}))
+    assert complaint.startswith("a circle of 3 modules:")
+    for line in ("a.py:1: ocannl.infer.a imports ocannl.infer.b", "ocannl.infer.b imports ocannl.infer.c",
+                 "c.py:1: ocannl.infer.c imports ocannl.infer.a"):
+        assert line in complaint
+
+
+def test_a_diamond_is_no_circle(tmp_path):
+    files = {"a": "from . import b, c", "b": "from . import d", "c": "from .d import e", "d": "import ocannl.infer.d"}
+    assert circles(write(tmp_path, {f"ocannl/infer/{name}.py": text for name, text in files.items()})) == []
 
 
 @pytest.mark.parametrize(

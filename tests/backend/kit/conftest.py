@@ -57,7 +57,7 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Backend], Verdict]:
         verdict = Verdict()
         monkeypatch.setitem(registry._backends, backend.name, backend)
         where, chosen = f"{test_conformance.__file__}::Test{area}", f"--ocannl-backend={backend.name}"
-        pytest.main([where, chosen, *SILENT, "-pocannl.testing.plugin", "-c/dev/null", "-x", "--capture=no"], [verdict])
+        pytest.main([where, chosen, *SILENT, "-pocannl_pytest", "-c/dev/null", "-x", "--capture=no"], [verdict])
         return verdict
 
     return run

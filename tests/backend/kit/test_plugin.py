@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -20,7 +21,7 @@ class TestOperations(kit.Declaration):
 class TestOther(kit.Declaration):
     pass
 """
-PLUGIN = "ocannl.testing.plugin"
+PLUGIN = "ocannl_pytest"
 INSTALLED = any(found.value == PLUGIN for found in entry_points(group="pytest11"))
 
 
@@ -85,3 +86,31 @@ def test_a_reason_is_needed(tmp_path, text):
 def test_the_file_must_be_there(tmp_path):
     status, said = run(tmp_path, "--ocannl-known-failures=nowhere.txt")
     assert status == 4 and "nowhere.txt: No such file" in said
+
+
+STARTUP = """
+import importlib, sys, time
+
+def pytest_sessionfinish():
+    imported = sorted(name for name in sys.modules if name.partition(".")[0] in ("ocannl", "numpy"))
+    assert "ocannl_pytest" in sys.modules and not imported, imported
+    plugin, times = sys.modules["ocannl_pytest"], []
+    for _ in range(20):
+        start = time.perf_counter()
+        importlib.reload(plugin)
+        times.append(time.perf_counter() - start)
+    print(f"import of the plugin: {1e3 * min(times):.2f} ms")
+"""
+MAX_STARTUP_MS = 3.0
+
+
+def test_a_session_without_options_does_not_import_the_core(tmp_path):
+    (tmp_path / "conftest.py").write_text(STARTUP)
+    (tmp_path / "test_mine.py").write_text("def test(): pass")
+    (tmp_path / "pytest.ini").write_text("[pytest]")
+    early = [] if INSTALLED else ["-p", PLUGIN]
+    command = [sys.executable, "-m", "pytest", *early, "-s", "-p", "no:cacheprovider", "test_mine.py"]
+    session = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    assert session.returncode == 0, session.stdout + session.stderr
+    (milliseconds,) = re.findall(r"import of the plugin: (\S+) ms", session.stdout)
+    assert float(milliseconds) < MAX_STARTUP_MS
