@@ -1,4 +1,4 @@
-"""The team of threads that compiled code shares loops with, whichever backend makes it."""
+"""The thread pool of parallel loops, as compiled by each CPU backend."""
 
 import ctypes
 import os
@@ -17,44 +17,45 @@ from ocannl.backend.cpu.thread_pool import ThreadPool, ThreadPoolCode
 
 MAKERS = [b for b in ("llvm", "c") if find_spec(f"ocannl_backend_{b}.thread_pool")]
 BODY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-SHARE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, BODY, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+PARALLEL_FOR = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, BODY, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
-class Crew:
-    """A team of its own, beside that of the process."""
+class Pool:
+    """A thread pool besides that of the process."""
 
     def __init__(self, code: ThreadPoolCode, size: int) -> None:
-        self.team, self.code = ThreadPool(1, 1), code
-        self.of_team(code.start)
-        work = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(code.work)
+        self.pool, self.code = ThreadPool(1, 1), code
+        self.call(code.init)
+        worker_main = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(code.worker_main)
+        address = ctypes.addressof(self.pool)
         self.threads = [
-            threading.Thread(target=work, args=(ctypes.addressof(self.team), n), daemon=True) for n in range(1, size)
+            threading.Thread(target=worker_main, args=(address, n), daemon=True) for n in range(1, size)
         ]
         for thread in self.threads:
             thread.start()
-        self.team.size = size
+        self.pool.size = size
 
-    def of_team(self, address: int) -> None:
-        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)(ctypes.addressof(self.team))
+    def call(self, address: int) -> None:
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)(ctypes.addressof(self.pool))
 
-    def share(self, body, claims: int, threads: int = 99) -> int:
-        return SHARE(self.code.share)(
-            ctypes.addressof(self.team), BODY(lambda _frame, n, _thread: body(n) or 0), 0, claims, threads
+    def parallel_for(self, body, chunks: int, threads: int = 99) -> int:
+        return PARALLEL_FOR(self.code.parallel_for)(
+            ctypes.addressof(self.pool), BODY(lambda _frame, n, _thread: body(n) or 0), 0, chunks, threads
         )
 
     def end(self) -> None:
-        self.of_team(self.code.stop)
+        self.call(self.code.stop)
         for thread in self.threads:
             thread.join(10)
             assert not thread.is_alive()
 
 
 @pytest.fixture(params=MAKERS)
-def crew(request):
+def pool_of(request):
     made = []
 
-    def make(size: int) -> Crew:
-        made.append(Crew(import_module(f"ocannl_backend_{request.param}.thread_pool").thread_pool_code(), size))
+    def make(size: int) -> Pool:
+        made.append(Pool(import_module(f"ocannl_backend_{request.param}.thread_pool").thread_pool_code(), size))
         return made[-1]
 
     yield make
@@ -63,67 +64,67 @@ def crew(request):
 
 
 @pytest.mark.parametrize("size", [1, 2, 5])
-@pytest.mark.parametrize("claims", [0, 1, 2, 1000])
-def test_every_claim_is_taken_once(crew, size, claims):
+@pytest.mark.parametrize("chunks", [0, 1, 2, 1000])
+def test_every_chunk_is_executed_once(pool_of, size, chunks):
     taken = []
-    assert crew(size).share(taken.append, claims) == 0
-    assert sorted(taken) == list(range(claims))
+    assert pool_of(size).parallel_for(taken.append, chunks) == 0
+    assert sorted(taken) == list(range(chunks))
 
 
-def test_the_threads_take_part_and_no_more_than_are_allowed(crew):
-    team, who = crew(4), {}
+def test_the_threads_take_part_and_no_more_than_are_allowed(pool_of):
+    pool, who = pool_of(4), {}
 
     def body(n):
         who.setdefault(threading.get_ident(), []).append(n)
         time.sleep(0.002)
 
-    team.share(body, 40)
+    pool.parallel_for(body, 40)
     assert len(who) == 4 and threading.get_ident() in who
     who.clear()
-    team.share(body, 40, threads=2)
+    pool.parallel_for(body, 40, threads=2)
     assert len(who) == 2
     who.clear()
-    team.share(body, 5, threads=1)
+    pool.parallel_for(body, 5, threads=1)
     assert list(who) == [threading.get_ident()]
 
 
-def test_threads_that_sleep_are_woken(crew):
-    team, who = crew(3), set()
+def test_threads_that_sleep_are_woken(pool_of):
+    pool, who = pool_of(3), set()
     for pause in (0, 0.05, 0.2):
         time.sleep(pause)
         who.clear()
-        team.share(lambda n: (who.add(threading.get_ident()), time.sleep(0.005))[1], 12)
+        pool.parallel_for(lambda n: (who.add(threading.get_ident()), time.sleep(0.005))[1], 12)
         assert len(who) == 3
 
 
 @pytest.mark.parametrize("size", [1, 3])
-def test_one_that_breaks_off_ends_it(crew, size):
-    team, taken = crew(size), []
-    assert team.share(lambda n: (taken.append(n), time.sleep(0.001), n == 5)[2], 10_000) == 1
+def test_one_that_breaks_off_ends_it(pool_of, size):
+    pool, taken = pool_of(size), []
+    assert pool.parallel_for(lambda n: (taken.append(n), time.sleep(0.001), n == 5)[2], 10_000) == 1
     assert len(taken) < 100
     taken.clear()
-    assert team.share(taken.append, 50) == 0
+    assert pool.parallel_for(taken.append, 50) == 0
     assert len(taken) == 50
 
 
-def test_a_busy_team_leaves_the_second_to_itself(crew):
-    team, inner = crew(3), []
+def test_nested_loop_runs_serially_while_the_pool_is_busy(pool_of):
+    pool, inner = pool_of(3), []
 
     def body(n):
         me = threading.get_ident()
-        team.share(lambda m: inner.append((n, m, threading.get_ident() == me)), 5)
+        pool.parallel_for(lambda m: inner.append((n, m, threading.get_ident() == me)), 5)
 
-    team.share(body, 7)
+    pool.parallel_for(body, 7)
     assert sorted(inner) == [(n, m, True) for n in range(7) for m in range(5)]
 
 
-def test_many_short_jobs_from_many_threads(crew):
-    team, sums = crew(4), []
+def test_many_short_jobs_from_many_threads(pool_of):
+    pool, sums = pool_of(4), []
 
     def work(seed):
         for n in range(60):
             taken = []
-            assert team.share(taken.append, (seed * 7 + n) % 9) == 0
+            assert pool.parallel_for(taken.append, (seed * 7 + n) % 9) == 0
             assert sorted(taken) == list(range((seed * 7 + n) % 9))
         sums.append(seed)
 
@@ -178,7 +179,7 @@ def test_two_backends_share_one_team():
         "for backend in ('llvm', 'c'):\n"
         "    x = oc.placeholder('x', o=[1000, 1000]); y = x * 2 + oc.sin(x)\n"
         "    ctx = oc.Context(backend, threads=3); ctx[x] = 1; ctx.run(y.forward)\n"
-        "print(sum(t.name.startswith('ocannl team') for t in threading.enumerate()))\n"
+        "print(sum(t.name.startswith('ocannl worker') for t in threading.enumerate()))\n"
     )
     usable = [row.name for row in oc.backends() if row.usable]
     if not {"llvm", "c"} <= set(usable):

@@ -37,7 +37,7 @@ X = np.linspace(-2, 2, 9, dtype=np.float32)
 def test_names_of_helpers_are_allowed(native, run):
     """The programs use all helpers: they have a parallel loop, a poll and a clock read."""
     x = np.linspace(-2, 2, 40_000, dtype=np.float32)
-    names = ("poll", "share", "stamp", "claim", "direct", "team", "start", "control", "main", "pause", "half")
+    names = ("poll", "parallel_for", "read_clock", "chunk", "direct", "thread_pool", "start", "control", "main", "pause", "half")
     procs = []
     for name in names:
         proc = scale(run, x, name)

@@ -362,7 +362,7 @@ HOSTILE = [
     "a??/",
     "{}%s",
     *("int", "float", "restrict", "typeof", "asm", "main", "uint8_t", "struct"),
-    *("control", "poll", "arena", "addresses", "symbols", "cancelled", "leave", "CHOOSING"),
+    *("control", "poll", "arena", "addresses", "symbols", "cancelled", "leave", "CONDITIONAL_LOADS"),
     *("fma_f32", "max_f32", "f32_bits", "floor_div", "tanhf", "fmodf", "hostile_1", "ocannl_hostile", "__LINE__", "_1"),
 ]
 

@@ -91,7 +91,7 @@ def test_training(context):
         np.testing.assert_allclose(actual, reference, rtol=1e-4, atol=1e-5)
 
 
-NAMES = ("maximum", "_maximum", "trunc", "tl", "triton", "libdevice", "range", "statics", "def", "BLOCK_b0", "é 1")
+NAMES = ("maximum", "_maximum", "trunc", "tl", "triton", "libdevice", "range", "symbols", "def", "BLOCK_b0", "é 1")
 
 
 @pytest.mark.parametrize("name", NAMES)

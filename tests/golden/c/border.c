@@ -1,8 +1,8 @@
-/* GCC before 14 may take the wrong cells where it vectorizes loads under a condition: its bug 114375. */
+/* GCC before 14 may miscompile conditional loads that it vectorizes (bug 114375). */
 #if defined __GNUC__ && __GNUC__ < 14 && !defined __clang__
-#define CHOOSING __attribute__((optimize("no-tree-loop-if-convert")))
+#define CONDITIONAL_LOADS __attribute__((optimize("no-tree-loop-if-convert")))
 #else
-#define CHOOSING
+#define CONDITIONAL_LOADS
 #endif
 
 typedef __UINT8_TYPE__ uint8_t;
@@ -12,7 +12,7 @@ typedef __UINT64_TYPE__ uint64_t;
 typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
 
-struct control {  /* how a program lets other threads run Python, and hears that it is to leave */
+struct control {  /* the GIL, cancellation, signals, the clock and the thread pool */
   int32_t version, clock_id;
   volatile int32_t *cancel;
   void *(*release)(void);
@@ -21,19 +21,19 @@ struct control {  /* how a program lets other threads run Python, and hears that
   void (*restore)(int);
   int (*signals)(void);
   int (*clock)(int, int64_t[2]);
-  int64_t asked_ns;
-  struct team *team;
+  int64_t signals_checked_ns;
+  struct thread_pool *pool;
   int64_t threads;
-  struct control *deaf;
+  struct control *without_signals;
 };
 
-struct team {  /* the threads that share loops */
+struct thread_pool {
   int32_t version, size;
-  int32_t (*share)(
-    struct team *,
-    int32_t (*body)(void *frame, int64_t claim, int64_t thread),
+  int32_t (*parallel_for)(
+    struct thread_pool *,
+    int32_t (*body)(void *frame, int64_t chunk, int64_t thread),
     void *frame,
-    int64_t claims,
+    int64_t num_chunks,
     int64_t threads);
 };
 
@@ -82,7 +82,7 @@ static __attribute__((noinline)) void border_1(float *restrict s)
   }
 }
 
-CHOOSING static __attribute__((noinline)) void border_2(
+CONDITIONAL_LOADS static __attribute__((noinline)) void border_2(
     float *restrict s,
     const uint16_t *restrict x)
 {
@@ -93,7 +93,7 @@ CHOOSING static __attribute__((noinline)) void border_2(
   }
 }
 
-CHOOSING static __attribute__((noinline)) void border_3(
+CONDITIONAL_LOADS static __attribute__((noinline)) void border_3(
     const float *restrict s,
     uint16_t *restrict y)
 {

@@ -1,8 +1,8 @@
-/* GCC before 14 may take the wrong cells where it vectorizes loads under a condition: its bug 114375. */
+/* GCC before 14 may miscompile conditional loads that it vectorizes (bug 114375). */
 #if defined __GNUC__ && __GNUC__ < 14 && !defined __clang__
-#define CHOOSING __attribute__((optimize("no-tree-loop-if-convert")))
+#define CONDITIONAL_LOADS __attribute__((optimize("no-tree-loop-if-convert")))
 #else
-#define CHOOSING
+#define CONDITIONAL_LOADS
 #endif
 
 typedef __UINT8_TYPE__ uint8_t;
@@ -12,7 +12,7 @@ typedef __UINT64_TYPE__ uint64_t;
 typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
 
-struct control {  /* how a program lets other threads run Python, and hears that it is to leave */
+struct control {  /* the GIL, cancellation, signals, the clock and the thread pool */
   int32_t version, clock_id;
   volatile int32_t *cancel;
   void *(*release)(void);
@@ -21,19 +21,19 @@ struct control {  /* how a program lets other threads run Python, and hears that
   void (*restore)(int);
   int (*signals)(void);
   int (*clock)(int, int64_t[2]);
-  int64_t asked_ns;
-  struct team *team;
+  int64_t signals_checked_ns;
+  struct thread_pool *pool;
   int64_t threads;
-  struct control *deaf;
+  struct control *without_signals;
 };
 
-struct team {  /* the threads that share loops */
+struct thread_pool {
   int32_t version, size;
-  int32_t (*share)(
-    struct team *,
-    int32_t (*body)(void *frame, int64_t claim, int64_t thread),
+  int32_t (*parallel_for)(
+    struct thread_pool *,
+    int32_t (*body)(void *frame, int64_t chunk, int64_t thread),
     void *frame,
-    int64_t claims,
+    int64_t num_chunks,
     int64_t threads);
 };
 
@@ -44,23 +44,23 @@ static __attribute__((noinline)) int poll(struct control *control)
   int64_t time[2];
   control->clock(control->clock_id, time);
   int64_t now = time[0] * 1000000000 + time[1];
-  if (now - control->asked_ns < 20000000) return 0;
-  control->asked_ns = now;
+  if (now - control->signals_checked_ns < 20000000) return 0;
+  control->signals_checked_ns = now;
   int state = control->ensure(), raised = control->signals();
   control->restore(state);
   return raised;
 }
 
-static __attribute__((noinline)) int share(
+static __attribute__((noinline)) int parallel_for(
     struct control *control,
-    int32_t (*body)(void *frame, int64_t claim, int64_t thread),
+    int32_t (*body)(void *frame, int64_t chunk, int64_t thread),
     void *frame,
-    int64_t claims)
+    int64_t num_chunks)
 {
-  struct team *team = control->team;
-  if (team) return team->share(team, body, frame, claims, control->threads);
-  for (int64_t claim = 0; claim < claims; claim++)
-    if (body(frame, claim, 0)) return 1;
+  struct thread_pool *pool = control->pool;
+  if (pool) return pool->parallel_for(pool, body, frame, num_chunks, control->threads);
+  for (int64_t chunk = 0; chunk < num_chunks; chunk++)
+    if (body(frame, chunk, 0)) return 1;
   return 0;
 }
 
@@ -93,12 +93,12 @@ struct shared_1_frame {
   struct control *control;
 };
 
-static __attribute__((noinline)) int shared_1_claim(void *given, int64_t claim, int64_t thread)
+static __attribute__((noinline)) int shared_1_chunk(void *arg, int64_t chunk, int64_t thread)
 {
-  struct shared_1_frame *frame = given;
-  struct control *control = thread ? frame->control->deaf : frame->control;
-  if (claim % 142857 == 142856 && poll(control)) return 1;
-  int64_t first = claim * 2 + 1, limit = first + 2;
+  struct shared_1_frame *frame = arg;
+  struct control *control = thread ? frame->control->without_signals : frame->control;
+  if (chunk % 142857 == 142856 && poll(control)) return 1;
+  int64_t first = chunk * 2 + 1, limit = first + 2;
   if (limit > 6) limit = 6;
   return shared_1(frame->first, frame->x, frame->n, first, limit, control);
 }
@@ -111,7 +111,7 @@ int ocannl_shared(void *const addresses[], const int64_t symbols[], struct contr
   int cancelled = 0;
   void *thread = control->release();
   struct shared_1_frame shared_1_frame = { first, x, n, control };
-  if ((cancelled = share(control, shared_1_claim, &shared_1_frame, 3))) goto leave;
+  if ((cancelled = parallel_for(control, shared_1_chunk, &shared_1_frame, 3))) goto leave;
 leave:
   control->acquire(thread);
   return cancelled;

@@ -135,7 +135,7 @@ i.end.2:
 }
 
 ;   for m in 0..5:
-;     for v in max(ceil(2*m-5, 3), 0)..floor(m+2, 2)+1:
+;     for v in max(ceildiv(2*m-5, 3), 0)..floordiv(m+2, 2)+1:
 ;       y[v, m] = -1
 define void @ocannl.border.4(ptr noalias %y) nounwind "prefer-vector-width"="512" {
   %m.3 = alloca i64

@@ -5,7 +5,7 @@
 ;   y     : f32[5,3]    out
 ;   calls : i32         inout
 
-; of y
+; y
 ;   # dense layer
 ;   for i in 0..5:
 ;     for j in 0..3:
@@ -73,7 +73,7 @@ i.end.2:
   ret void
 }
 
-; of calls
+; calls
 ;   calls += 1
 define void @ocannl.dense.2(ptr noalias %calls) nounwind "prefer-vector-width"="512" {
   %calls.1 = load i32, ptr %calls

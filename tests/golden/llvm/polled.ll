@@ -75,44 +75,44 @@ leave.5:
 define i1 @ocannl-poll(ptr %control) nounwind noinline {
   %cancel.at = getelementptr inbounds ptr, ptr %control, i64 1
   %cancel = load ptr, ptr %cancel.at
-  %told = load volatile i32, ptr %cancel
-  %cancelled = icmp ne i32 %told, 0
-  br i1 %cancelled, label %leave, label %ask
-ask:
+  %flag = load volatile i32, ptr %cancel
+  %cancelled = icmp ne i32 %flag, 0
+  br i1 %cancelled, label %leave, label %uncancelled
+uncancelled:
   %signals.at = getelementptr inbounds ptr, ptr %control, i64 6
   %signals = load ptr, ptr %signals.at
-  %deaf = icmp eq ptr %signals, null
-  br i1 %deaf, label %go.on, label %look
-look:
+  %no.signals = icmp eq ptr %signals, null
+  br i1 %no.signals, label %continue, label %clock.call
+clock.call:
   %clock.at = getelementptr inbounds ptr, ptr %control, i64 7
   %clock = load ptr, ptr %clock.at
-  %asked.at = getelementptr inbounds ptr, ptr %control, i64 8
-  %asked = load i64, ptr %asked.at
+  %checked.at = getelementptr inbounds ptr, ptr %control, i64 8
+  %checked = load i64, ptr %checked.at
   %id.at = getelementptr inbounds i32, ptr %control, i64 1
   %id = load i32, ptr %id.at
   %time = alloca [2 x i64]
   %status = call i32 %clock(i32 %id, ptr %time)
   %seconds = load i64, ptr %time
-  %rest.at = getelementptr inbounds i64, ptr %time, i64 1
-  %rest = load i64, ptr %rest.at
-  %whole = mul i64 %seconds, 1000000000
-  %now = add i64 %whole, %rest
-  %since = sub i64 %now, %asked
+  %nanoseconds.at = getelementptr inbounds i64, ptr %time, i64 1
+  %nanoseconds = load i64, ptr %nanoseconds.at
+  %seconds.ns = mul i64 %seconds, 1000000000
+  %now = add i64 %seconds.ns, %nanoseconds
+  %since = sub i64 %now, %checked
   %long = icmp sge i64 %since, 20000000
-  br i1 %long, label %listen, label %go.on
-listen:
+  br i1 %long, label %check, label %continue
+check:
   %ensure.at = getelementptr inbounds ptr, ptr %control, i64 4
   %ensure = load ptr, ptr %ensure.at
   %restore.at = getelementptr inbounds ptr, ptr %control, i64 5
   %restore = load ptr, ptr %restore.at
-  store i64 %now, ptr %asked.at
+  store i64 %now, ptr %checked.at
   %state = call i32 %ensure()
   %raised = call i32 %signals()
   call void %restore(i32 %state)
   %interrupted = icmp ne i32 %raised, 0
-  br i1 %interrupted, label %leave, label %go.on
+  br i1 %interrupted, label %leave, label %continue
 leave:
   ret i1 true
-go.on:
+continue:
   ret i1 false
 }

@@ -48,7 +48,7 @@ leave:
   ret i1 true
 }
 
-define i32 @ocannl.shared.1.claim(ptr %frame, i64 %claim, i64 %thread) nounwind {
+define i32 @ocannl.shared.1.chunk(ptr %frame, i64 %chunk, i64 %thread) nounwind {
   %x.1 = load ptr, ptr %frame
   %at.2 = getelementptr inbounds ptr, ptr %frame, i64 1
   %x.3 = load ptr, ptr %at.2
@@ -58,16 +58,16 @@ define i32 @ocannl.shared.1.claim(ptr %frame, i64 %claim, i64 %thread) nounwind 
   %control.7 = load ptr, ptr %at.6
   %caller.8 = icmp eq i64 %thread, 0
   %at.9 = getelementptr inbounds ptr, ptr %control.7, i64 11
-  %deaf.10 = load ptr, ptr %at.9
-  %v.11 = select i1 %caller.8, ptr %control.7, ptr %deaf.10
-  %turn.15 = urem i64 %claim, 142857
-  %v.16 = icmp eq i64 %turn.15, 142856
-  br i1 %v.16, label %look.12, label %work.13
-look.12:
+  %without.signals.10 = load ptr, ptr %at.9
+  %v.11 = select i1 %caller.8, ptr %control.7, ptr %without.signals.10
+  %phase.15 = urem i64 %chunk, 142857
+  %v.16 = icmp eq i64 %phase.15, 142856
+  br i1 %v.16, label %poll.12, label %work.13
+poll.12:
   %cancelled.17 = call i1 @ocannl-poll(ptr %v.11)
   br i1 %cancelled.17, label %leave.14, label %work.13
 work.13:
-  %v.18 = mul nsw i64 %claim, 2
+  %v.18 = mul nsw i64 %chunk, 2
   %first.19 = add nsw i64 %v.18, 1
   %end.20 = add nsw i64 %first.19, 2
   %v.21 = call i64 @llvm.smin.i64(i64 %end.20, i64 6)
@@ -94,7 +94,7 @@ define i32 @ocannl.shared(ptr %addresses, ptr %syms, ptr %control) nounwind {
   store i64 %n.4, ptr %at.11
   %at.12 = getelementptr inbounds i64, ptr %frame.9, i64 3
   store ptr %control, ptr %at.12
-  %cancelled.14 = call i1 @ocannl-share(ptr %control, ptr @ocannl.shared.1.claim, ptr %frame.9, i64 3)
+  %cancelled.14 = call i1 @ocannl-parallel-for(ptr %control, ptr @ocannl.shared.1.chunk, ptr %frame.9, i64 3)
   br i1 %cancelled.14, label %leave.8, label %after.13
 after.13:
   %at.15 = getelementptr inbounds ptr, ptr %control, i64 3
@@ -108,77 +108,77 @@ leave.8:
   ret i32 1
 }
 
+define i1 @ocannl-parallel-for(ptr %control, ptr %body, ptr %frame, i64 %num.chunks) nounwind {
+  %pool.at = getelementptr inbounds ptr, ptr %control, i64 9
+  %pool = load ptr, ptr %pool.at
+  %threads.at = getelementptr inbounds ptr, ptr %control, i64 10
+  %threads = load i64, ptr %threads.at
+  %none = icmp eq ptr %pool, null
+  br i1 %none, label %next, label %parallel
+parallel:
+  %parallel.for.at = getelementptr inbounds ptr, ptr %pool, i64 1
+  %parallel.for = load ptr, ptr %parallel.for.at
+  %status = call i32 %parallel.for(ptr %pool, ptr %body, ptr %frame, i64 %num.chunks, i64 %threads)
+  %cancelled = icmp ne i32 %status, 0
+  ret i1 %cancelled
+next:
+  %chunk = phi i64 [ 0, %0 ], [ %next.chunk, %run ]
+  %more = icmp slt i64 %chunk, %num.chunks
+  br i1 %more, label %run, label %done
+run:
+  %result = call i32 %body(ptr %frame, i64 %chunk, i64 0)
+  %next.chunk = add i64 %chunk, 1
+  %ok = icmp eq i32 %result, 0
+  br i1 %ok, label %next, label %cancelled.chunk
+done:
+  ret i1 false
+cancelled.chunk:
+  ret i1 true
+}
+
 define i1 @ocannl-poll(ptr %control) nounwind noinline {
   %cancel.at = getelementptr inbounds ptr, ptr %control, i64 1
   %cancel = load ptr, ptr %cancel.at
-  %told = load volatile i32, ptr %cancel
-  %cancelled = icmp ne i32 %told, 0
-  br i1 %cancelled, label %leave, label %ask
-ask:
+  %flag = load volatile i32, ptr %cancel
+  %cancelled = icmp ne i32 %flag, 0
+  br i1 %cancelled, label %leave, label %uncancelled
+uncancelled:
   %signals.at = getelementptr inbounds ptr, ptr %control, i64 6
   %signals = load ptr, ptr %signals.at
-  %deaf = icmp eq ptr %signals, null
-  br i1 %deaf, label %go.on, label %look
-look:
+  %no.signals = icmp eq ptr %signals, null
+  br i1 %no.signals, label %continue, label %clock.call
+clock.call:
   %clock.at = getelementptr inbounds ptr, ptr %control, i64 7
   %clock = load ptr, ptr %clock.at
-  %asked.at = getelementptr inbounds ptr, ptr %control, i64 8
-  %asked = load i64, ptr %asked.at
+  %checked.at = getelementptr inbounds ptr, ptr %control, i64 8
+  %checked = load i64, ptr %checked.at
   %id.at = getelementptr inbounds i32, ptr %control, i64 1
   %id = load i32, ptr %id.at
   %time = alloca [2 x i64]
   %status = call i32 %clock(i32 %id, ptr %time)
   %seconds = load i64, ptr %time
-  %rest.at = getelementptr inbounds i64, ptr %time, i64 1
-  %rest = load i64, ptr %rest.at
-  %whole = mul i64 %seconds, 1000000000
-  %now = add i64 %whole, %rest
-  %since = sub i64 %now, %asked
+  %nanoseconds.at = getelementptr inbounds i64, ptr %time, i64 1
+  %nanoseconds = load i64, ptr %nanoseconds.at
+  %seconds.ns = mul i64 %seconds, 1000000000
+  %now = add i64 %seconds.ns, %nanoseconds
+  %since = sub i64 %now, %checked
   %long = icmp sge i64 %since, 20000000
-  br i1 %long, label %listen, label %go.on
-listen:
+  br i1 %long, label %check, label %continue
+check:
   %ensure.at = getelementptr inbounds ptr, ptr %control, i64 4
   %ensure = load ptr, ptr %ensure.at
   %restore.at = getelementptr inbounds ptr, ptr %control, i64 5
   %restore = load ptr, ptr %restore.at
-  store i64 %now, ptr %asked.at
+  store i64 %now, ptr %checked.at
   %state = call i32 %ensure()
   %raised = call i32 %signals()
   call void %restore(i32 %state)
   %interrupted = icmp ne i32 %raised, 0
-  br i1 %interrupted, label %leave, label %go.on
+  br i1 %interrupted, label %leave, label %continue
 leave:
   ret i1 true
-go.on:
+continue:
   ret i1 false
-}
-
-define i1 @ocannl-share(ptr %control, ptr %body, ptr %frame, i64 %claims) nounwind {
-  %team.at = getelementptr inbounds ptr, ptr %control, i64 9
-  %team = load ptr, ptr %team.at
-  %threads.at = getelementptr inbounds ptr, ptr %control, i64 10
-  %threads = load i64, ptr %threads.at
-  %none = icmp eq ptr %team, null
-  br i1 %none, label %next, label %together
-together:
-  %share.at = getelementptr inbounds ptr, ptr %team, i64 1
-  %share = load ptr, ptr %share.at
-  %broken = call i32 %share(ptr %team, ptr %body, ptr %frame, i64 %claims, i64 %threads)
-  %cancelled = icmp ne i32 %broken, 0
-  ret i1 %cancelled
-next:
-  %claim = phi i64 [ 0, %0 ], [ %following, %run ]
-  %more = icmp slt i64 %claim, %claims
-  br i1 %more, label %run, label %done
-run:
-  %result = call i32 %body(ptr %frame, i64 %claim, i64 0)
-  %following = add i64 %claim, 1
-  %fine = icmp eq i32 %result, 0
-  br i1 %fine, label %next, label %left
-done:
-  ret i1 false
-left:
-  ret i1 true
 }
 
 declare i64 @llvm.smin.i64(i64, i64)

@@ -57,17 +57,17 @@ static __attribute__((noinline)) int poll(struct control *control)
   int64_t time[2];
   control->clock(control->clock_id, time);
   int64_t now = time[0] * 1000000000 + time[1];
-  if (now - control->asked_ns < {SIGNAL_CHECK_INTERVAL_NS}) return 0;
-  control->asked_ns = now;
+  if (now - control->signals_checked_ns < {SIGNAL_CHECK_INTERVAL_NS}) return 0;
+  control->signals_checked_ns = now;
   int state = control->ensure(), raised = control->signals();
   control->restore(state);
   return raised;
 }}""",
 )
 READ_CLOCK = Definition(
-    "stamp",
+    "read_clock",
     """\
-static __attribute__((noinline)) int64_t stamp(struct control *control)
+static __attribute__((noinline)) int64_t read_clock(struct control *control)
 {
   int64_t time[2] = { 0, 0 };
   if (control->clock) control->clock(control->clock_id, time);
@@ -75,18 +75,18 @@ static __attribute__((noinline)) int64_t stamp(struct control *control)
 }""",
 )
 PARALLEL_FOR = Definition(
-    "share",
+    "parallel_for",
     """\
-static __attribute__((noinline)) int share(
+static __attribute__((noinline)) int parallel_for(
     struct control *control,
-    int32_t (*body)(void *frame, int64_t claim, int64_t thread),
+    int32_t (*body)(void *frame, int64_t chunk, int64_t thread),
     void *frame,
-    int64_t claims)
+    int64_t num_chunks)
 {
-  struct team *team = control->team;
-  if (team) return team->share(team, body, frame, claims, control->threads);
-  for (int64_t claim = 0; claim < claims; claim++)
-    if (body(frame, claim, 0)) return 1;
+  struct thread_pool *pool = control->pool;
+  if (pool) return pool->parallel_for(pool, body, frame, num_chunks, control->threads);
+  for (int64_t chunk = 0; chunk < num_chunks; chunk++)
+    if (body(frame, chunk, 0)) return 1;
   return 0;
 }""",
 )
@@ -118,7 +118,7 @@ DIALECT = Dialect(
     prototype="{type} {name}({params});",
     inline="static inline {type} {name}({params})",
     nest="static __attribute__((noinline)) {type} {name}({params})",
-    conditional_loads="CHOOSING ",
+    conditional_loads="CONDITIONAL_LOADS ",
     control="struct control *control",
     poll=POLL,
     parallel_for=PARALLEL_FOR,
@@ -160,15 +160,15 @@ DIALECT = Dialect(
     always_inline="static inline __attribute__((always_inline)) {type} {name}({params})",
     stack_block="__attribute__((aligned(64))) {type} {name}[{count}];",
     no_unroll='_Pragma("GCC unroll 1")',
-    reserved_names=KEYWORDS | frozenset(TYPES.values()) | {"CHOOSING"},
+    reserved_names=KEYWORDS | frozenset(TYPES.values()) | {"CONDITIONAL_LOADS"},
 )
 
 PROLOGUE = """\
-/* GCC before 14 may take the wrong cells where it vectorizes loads under a condition: its bug 114375. */
+/* GCC before 14 may miscompile conditional loads that it vectorizes (bug 114375). */
 #if defined __GNUC__ && __GNUC__ < 14 && !defined __clang__
-#define CHOOSING __attribute__((optimize("no-tree-loop-if-convert")))
+#define CONDITIONAL_LOADS __attribute__((optimize("no-tree-loop-if-convert")))
 #else
-#define CHOOSING
+#define CONDITIONAL_LOADS
 #endif
 
 typedef __UINT8_TYPE__ uint8_t;
@@ -178,7 +178,7 @@ typedef __UINT64_TYPE__ uint64_t;
 typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
 
-struct control {  /* how a program lets other threads run Python, and hears that it is to leave */
+struct control {  /* the GIL, cancellation, signals, the clock and the thread pool */
   int32_t version, clock_id;
   volatile int32_t *cancel;
   void *(*release)(void);
@@ -187,19 +187,19 @@ struct control {  /* how a program lets other threads run Python, and hears that
   void (*restore)(int);
   int (*signals)(void);
   int (*clock)(int, int64_t[2]);
-  int64_t asked_ns;
-  struct team *team;
+  int64_t signals_checked_ns;
+  struct thread_pool *pool;
   int64_t threads;
-  struct control *deaf;
+  struct control *without_signals;
 };
 
-struct team {  /* the threads that share loops */
+struct thread_pool {
   int32_t version, size;
-  int32_t (*share)(
-    struct team *,
-    int32_t (*body)(void *frame, int64_t claim, int64_t thread),
+  int32_t (*parallel_for)(
+    struct thread_pool *,
+    int32_t (*body)(void *frame, int64_t chunk, int64_t thread),
     void *frame,
-    int64_t claims,
+    int64_t num_chunks,
     int64_t threads);
 };
 """

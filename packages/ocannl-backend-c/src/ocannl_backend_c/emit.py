@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from ocannl.backend import CompileError
 from ocannl.codegen import Document, Nest, deduplicated, holds_gil, outline_nests, pool_bufs, with_callees
 from ocannl.codegen.c_family.dialect import Prelude
-from ocannl.codegen.c_family.function import CLAIM, CONTROL, FRAME, function_head, print_nests, reserved
+from ocannl.codegen.c_family.function import CHUNK, CONTROL, FRAME, function_head, print_nests, reserved
 from ocannl.ir.affine import Sym
 from ocannl.ir.loops import Buf, MemorySpace, Proc
 from ocannl.ir.names import Namer, identifier
@@ -95,7 +95,7 @@ def _calls(
         if nest.parallel_loop is not None:
             frame = names(f"{function}_{FRAME}")
             doc.line(f"  struct {function}_{FRAME} {frame} = {{ {', '.join([*args, CONTROL])} }};")
-            call = f"{function}_{CLAIM}, &{frame}, {nest.parallel_loop.num_chunks}"
+            call = f"{function}_{CHUNK}, &{frame}, {nest.parallel_loop.num_chunks}"
             doc.line(f"  if ((cancelled = {prelude.use(DIALECT.parallel_for)}({CONTROL}, {call}))) goto leave;")
         elif nest.is_cancellable:
             doc.line(f"  if ((cancelled = {function}({', '.join([*args, CONTROL])}))) goto leave;")

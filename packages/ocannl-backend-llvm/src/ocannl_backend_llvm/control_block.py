@@ -5,7 +5,9 @@ from __future__ import annotations
 from ocannl.codegen.abi import SIGNAL_CHECK_INTERVAL_NS
 from ocannl_backend_llvm.builder import Builder
 
-CANCEL, RELEASE, ACQUIRE, ENSURE, RESTORE, SIGNALS, CLOCK, SIGNALS_CHECKED_NS, TEAM, THREADS, DEAF = range(1, 12)
+CANCEL, RELEASE, ACQUIRE, ENSURE, RESTORE, SIGNALS, CLOCK, SIGNALS_CHECKED_NS, POOL, THREADS, WITHOUT_SIGNALS = range(
+    1, 12
+)
 """Fields of the control structure, as offsets in 8-byte words."""
 
 
@@ -21,39 +23,39 @@ def _fields(**fields: int) -> str:
 POLL = "ocannl-poll"
 POLL_TEXT = f"""\
 define i1 @{POLL}(ptr %control) nounwind noinline {{
-{_fields(cancel=CANCEL)}  %told = load volatile i32, ptr %cancel
-  %cancelled = icmp ne i32 %told, 0
-  br i1 %cancelled, label %leave, label %ask
-ask:
-{_fields(signals=SIGNALS)}  %deaf = icmp eq ptr %signals, null
-  br i1 %deaf, label %go.on, label %look
-look:
-{_fields(clock=CLOCK, asked=SIGNALS_CHECKED_NS)}  %id.at = getelementptr inbounds i32, ptr %control, i64 1
+{_fields(cancel=CANCEL)}  %flag = load volatile i32, ptr %cancel
+  %cancelled = icmp ne i32 %flag, 0
+  br i1 %cancelled, label %leave, label %uncancelled
+uncancelled:
+{_fields(signals=SIGNALS)}  %no.signals = icmp eq ptr %signals, null
+  br i1 %no.signals, label %continue, label %clock.call
+clock.call:
+{_fields(clock=CLOCK, checked=SIGNALS_CHECKED_NS)}  %id.at = getelementptr inbounds i32, ptr %control, i64 1
   %id = load i32, ptr %id.at
   %time = alloca [2 x i64]
   %status = call i32 %clock(i32 %id, ptr %time)
   %seconds = load i64, ptr %time
-  %rest.at = getelementptr inbounds i64, ptr %time, i64 1
-  %rest = load i64, ptr %rest.at
-  %whole = mul i64 %seconds, 1000000000
-  %now = add i64 %whole, %rest
-  %since = sub i64 %now, %asked
+  %nanoseconds.at = getelementptr inbounds i64, ptr %time, i64 1
+  %nanoseconds = load i64, ptr %nanoseconds.at
+  %seconds.ns = mul i64 %seconds, 1000000000
+  %now = add i64 %seconds.ns, %nanoseconds
+  %since = sub i64 %now, %checked
   %long = icmp sge i64 %since, {SIGNAL_CHECK_INTERVAL_NS}
-  br i1 %long, label %listen, label %go.on
-listen:
-{_fields(ensure=ENSURE, restore=RESTORE)}  store i64 %now, ptr %asked.at
+  br i1 %long, label %check, label %continue
+check:
+{_fields(ensure=ENSURE, restore=RESTORE)}  store i64 %now, ptr %checked.at
   %state = call i32 %ensure()
   %raised = call i32 %signals()
   call void %restore(i32 %state)
   %interrupted = icmp ne i32 %raised, 0
-  br i1 %interrupted, label %leave, label %go.on
+  br i1 %interrupted, label %leave, label %continue
 leave:
   ret i1 true
-go.on:
+continue:
   ret i1 false
 }}
 """
-READ_CLOCK = "ocannl-stamp"
+READ_CLOCK = "ocannl-read-clock"
 READ_CLOCK_TEXT = f"""\
 define i64 @{READ_CLOCK}(ptr %control) nounwind noinline {{
 {_fields(clock=CLOCK)}  %id.at = getelementptr inbounds i32, ptr %control, i64 1
@@ -61,42 +63,42 @@ define i64 @{READ_CLOCK}(ptr %control) nounwind noinline {{
   %time = alloca [2 x i64]
   store [2 x i64] zeroinitializer, ptr %time
   %none = icmp eq ptr %clock, null
-  br i1 %none, label %given, label %look
-look:
+  br i1 %none, label %read, label %clock.call
+clock.call:
   %status = call i32 %clock(i32 %id, ptr %time)
-  br label %given
-given:
+  br label %read
+read:
   %seconds = load i64, ptr %time
-  %rest.at = getelementptr inbounds i64, ptr %time, i64 1
-  %rest = load i64, ptr %rest.at
-  %whole = mul i64 %seconds, 1000000000
-  %now = add i64 %whole, %rest
+  %nanoseconds.at = getelementptr inbounds i64, ptr %time, i64 1
+  %nanoseconds = load i64, ptr %nanoseconds.at
+  %seconds.ns = mul i64 %seconds, 1000000000
+  %now = add i64 %seconds.ns, %nanoseconds
   ret i64 %now
 }}
 """
-PARALLEL_FOR = "ocannl-share"
+PARALLEL_FOR = "ocannl-parallel-for"
 PARALLEL_FOR_TEXT = f"""\
-define i1 @{PARALLEL_FOR}(ptr %control, ptr %body, ptr %frame, i64 %claims) nounwind {{
-{_fields(team=TEAM, threads=THREADS)}  %none = icmp eq ptr %team, null
-  br i1 %none, label %next, label %together
-together:
-  %share.at = getelementptr inbounds ptr, ptr %team, i64 1
-  %share = load ptr, ptr %share.at
-  %broken = call i32 %share(ptr %team, ptr %body, ptr %frame, i64 %claims, i64 %threads)
-  %cancelled = icmp ne i32 %broken, 0
+define i1 @{PARALLEL_FOR}(ptr %control, ptr %body, ptr %frame, i64 %num.chunks) nounwind {{
+{_fields(pool=POOL, threads=THREADS)}  %none = icmp eq ptr %pool, null
+  br i1 %none, label %next, label %parallel
+parallel:
+  %parallel.for.at = getelementptr inbounds ptr, ptr %pool, i64 1
+  %parallel.for = load ptr, ptr %parallel.for.at
+  %status = call i32 %parallel.for(ptr %pool, ptr %body, ptr %frame, i64 %num.chunks, i64 %threads)
+  %cancelled = icmp ne i32 %status, 0
   ret i1 %cancelled
 next:
-  %claim = phi i64 [ 0, %0 ], [ %following, %run ]
-  %more = icmp slt i64 %claim, %claims
+  %chunk = phi i64 [ 0, %0 ], [ %next.chunk, %run ]
+  %more = icmp slt i64 %chunk, %num.chunks
   br i1 %more, label %run, label %done
 run:
-  %result = call i32 %body(ptr %frame, i64 %claim, i64 0)
-  %following = add i64 %claim, 1
-  %fine = icmp eq i32 %result, 0
-  br i1 %fine, label %next, label %left
+  %result = call i32 %body(ptr %frame, i64 %chunk, i64 0)
+  %next.chunk = add i64 %chunk, 1
+  %ok = icmp eq i32 %result, 0
+  br i1 %ok, label %next, label %cancelled.chunk
 done:
   ret i1 false
-left:
+cancelled.chunk:
   ret i1 true
 }}
 """

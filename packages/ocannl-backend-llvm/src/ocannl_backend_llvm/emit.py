@@ -85,9 +85,9 @@ def _entry_function(module: Module, proc: Proc, top_level: Sequence[Nest], names
         call, args = f"@{names[nest]}", [values[x] for x in free_variables]
         if nest.parallel_loop is not None:
             module.define(PARALLEL_FOR, PARALLEL_FOR_TEXT)
-            module.declare(f"{names[nest]}.claim", "i32", CHUNK_FUNCTION_PARAMS)
+            module.declare(f"{names[nest]}.chunk", "i32", CHUNK_FUNCTION_PARAMS)
             chunk_args = (
-                f"ptr {call}.claim, ptr {_frame(b, [*args, 'ptr %control'])}, i64 {nest.parallel_loop.num_chunks}"
+                f"ptr {call}.chunk, ptr {_frame(b, [*args, 'ptr %control'])}, i64 {nest.parallel_loop.num_chunks}"
             )
             next_block = b.fresh("after")
             b.branch(b.assign(f"call i1 @{PARALLEL_FOR}(ptr %control, {chunk_args})", "cancelled"), leave, next_block)

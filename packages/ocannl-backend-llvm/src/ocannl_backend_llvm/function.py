@@ -5,7 +5,7 @@
 The result is true after cancellation. Nests that are not cancellable return void and have no `%control`. A parallel
 nest takes the bounds of its iterations and is called by the function that executes one chunk:
 
-    define i32 @ocannl.step.1.claim(ptr %frame, i64 %claim, i64 %thread)
+    define i32 @ocannl.step.1.chunk(ptr %frame, i64 %chunk, i64 %thread)
 
 Loop counters, local arrays and results of branches are allocas.
 """
@@ -43,7 +43,7 @@ from ocannl.ir.names import Namer, identifier
 from ocannl.ir.printer import print_proc
 from ocannl.ir.stack_size import MAX_LOCAL_BYTES
 from ocannl_backend_llvm.builder import FULL_WIDTH_VECTORS, Builder, Module
-from ocannl_backend_llvm.control_block import DEAF, POLL, POLL_TEXT, READ_CLOCK, READ_CLOCK_TEXT, element
+from ocannl_backend_llvm.control_block import POLL, POLL_TEXT, READ_CLOCK, READ_CLOCK_TEXT, WITHOUT_SIGNALS, element
 from ocannl_backend_llvm.indices import Indices
 from ocannl_backend_llvm.scalar import ScalarCode
 from ocannl_backend_llvm.transpose import RegisterTile
@@ -83,7 +83,7 @@ class FunctionEmitter:
             params.append(f"i64 %{names(sym.name)}")
         for equivalent_nest in equivalent_nests:
             if equivalent_nest.labels:
-                comment(doc, "of " + ", ".join(equivalent_nest.labels))
+                comment(doc, ", ".join(equivalent_nest.labels))
         comment(doc, print_proc(Proc("", (), (), self.body_for_comment())).partition("\n")[2])
         self.chunk_bounds = ("", "")  # parameters with the iterations of a chunk of the parallel loop
         if nest.parallel_loop is not None:
@@ -130,22 +130,22 @@ class FunctionEmitter:
     def emit_chunk_function(self, loop: ParallelLoop) -> None:
         """The function that executes one chunk of the parallel loop."""
         b = Builder(self.b.module, self.doc)
-        b.module.mark_defined(f"{self.name}.claim")
-        self.doc.line(f"define i32 @{self.name}.claim(ptr %frame, i64 %claim, i64 %thread) nounwind {{")
+        b.module.mark_defined(f"{self.name}.chunk")
+        self.doc.line(f"define i32 @{self.name}.chunk(ptr %frame, i64 %chunk, i64 %thread) nounwind {{")
         types = ["ptr"] * len(self.nest.bufs) + ["i64"] * len(self.nest.syms)
         frame_values = [f"{type_} {element(b, type_, '%frame', position, 'x')}" for position, type_ in enumerate(types)]
         caller_control = element(b, "ptr", "%frame", len(types), "control")
         is_caller = b.assign("icmp eq i64 %thread, 0", "caller")
-        control = b.select(is_caller, "ptr", caller_control, element(b, "ptr", caller_control, DEAF, "deaf"))
+        control = b.select(is_caller, "ptr", caller_control, element(b, "ptr", caller_control, WITHOUT_SIGNALS, "without.signals"))
         b.module.define(POLL, POLL_TEXT)
-        poll, work, leave = (b.fresh(name) for name in ("look", "work", "leave"))
-        chunk_in_interval = b.assign(f"urem i64 %claim, {loop.poll_interval}", "turn")
+        poll, work, leave = (b.fresh(name) for name in ("poll", "work", "leave"))
+        chunk_in_interval = b.assign(f"urem i64 %chunk, {loop.poll_interval}", "phase")
         b.branch(b.assign(f"icmp eq i64 {chunk_in_interval}, {loop.poll_interval - 1}"), poll, work)
         b.label(poll)
         b.branch(b.assign(f"call i1 @{POLL}(ptr {control})", "cancelled"), leave, work)
         b.label(work)
         first = b.assign(
-            f"add nsw i64 {b.assign(f'mul nsw i64 %claim, {loop.chunk_size}')}, {loop.first}", "first"
+            f"add nsw i64 {b.assign(f'mul nsw i64 %chunk, {loop.chunk_size}')}, {loop.first}", "first"
         )
         end = b.assign(f"add nsw i64 {first}, {loop.chunk_size}", "end")
         limit = b.intrinsic("smin", "i64", end, str(loop.limit))

@@ -156,7 +156,7 @@ class VectorCode(ScalarCode):
         first = self.scalar.address(ref)
         if stride == 1:
             if nontemporal:
-                b.module.define("!streamed", "!streamed = !{!0}\n!0 = !{i32 1}\n")
+                b.module.define("!nontemporal", "!nontemporal = !{!0}\n!0 = !{i32 1}\n")
             attributes = f"align {align * self.width}, !nontemporal !0" if nontemporal else f"align {align}"
             b.line(f"store {b.type(type_)} {b.operand(type_, value)}, ptr {first}, {attributes}")
             return

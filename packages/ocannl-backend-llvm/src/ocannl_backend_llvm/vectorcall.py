@@ -5,51 +5,51 @@ TEXT = f"""
 define ptr @{DIRECT}(ptr %self, ptr %args, i64 %positional, ptr %names) nounwind {{
   %address = call ptr @PyTuple_GetItem(ptr %self, i64 0)
   %frame = call ptr @PyLong_AsVoidPtr(ptr %address)
-  %state.at = getelementptr inbounds i64, ptr %frame, i64 3
-  %state.place = load ptr, ptr %state.at
-  %state = load i64, ptr %state.place
-  %seen.at = getelementptr inbounds i64, ptr %frame, i64 4
-  %seen.place = load ptr, ptr %seen.at
-  %seen = load i64, ptr %seen.place
-  %settled = icmp eq i64 %state, %seen
-  %named = icmp eq i64 %positional, 0
-  %allowed = and i1 %settled, %named
-  br i1 %allowed, label %sizes, label %otherwise
+  %epoch.at = getelementptr inbounds i64, ptr %frame, i64 3
+  %epoch.ptr = load ptr, ptr %epoch.at
+  %epoch = load i64, ptr %epoch.ptr
+  %checked.epoch.at = getelementptr inbounds i64, ptr %frame, i64 4
+  %checked.epoch.ptr = load ptr, ptr %checked.epoch.at
+  %checked.epoch = load i64, ptr %checked.epoch.ptr
+  %is.current = icmp eq i64 %epoch, %checked.epoch
+  %no.positional = icmp eq i64 %positional, 0
+  %allowed = and i1 %is.current, %no.positional
+  br i1 %allowed, label %sizes, label %fallback
 sizes:
   %count.at = getelementptr inbounds i64, ptr %frame, i64 5
   %count = load i64, ptr %count.at
-  %given.at = getelementptr inbounds i64, ptr %frame, i64 6
-  %given = load ptr, ptr %given.at
+  %ranges.at = getelementptr inbounds i64, ptr %frame, i64 6
+  %ranges = load ptr, ptr %ranges.at
   %values = alloca i64, i64 %count
   %overflow = alloca i32
-  %nameless = icmp eq ptr %names, null
-  br i1 %nameless, label %sized, label %measure
+  %no.names = icmp eq ptr %names, null
+  br i1 %no.names, label %sized, label %measure
 measure:
   %size = call i64 @PyTuple_Size(ptr %names)
   br label %sized
 sized:
-  %many = phi i64 [ 0, %sizes ], [ %size, %measure ]
-  %fits = icmp eq i64 %many, %count
-  br i1 %fits, label %next, label %otherwise
+  %num.names = phi i64 [ 0, %sizes ], [ %size, %measure ]
+  %fits = icmp eq i64 %num.names, %count
+  br i1 %fits, label %next, label %fallback
 next:
-  %n = phi i64 [ 0, %sized ], [ %following, %inside ]
+  %n = phi i64 [ 0, %sized ], [ %following, %store ]
   %more = icmp slt i64 %n, %count
-  br i1 %more, label %one, label %run
-one:
+  br i1 %more, label %check, label %run
+check:
   %following = add i64 %n, 1
   %name = call ptr @PyTuple_GetItem(ptr %names, i64 %n)
   %row = mul i64 %n, 3
-  %expected.at = getelementptr inbounds i64, ptr %given, i64 %row
+  %expected.at = getelementptr inbounds i64, ptr %ranges, i64 %row
   %expected = load ptr, ptr %expected.at
   %same = icmp eq ptr %name, %expected
-  br i1 %same, label %kind, label %otherwise
+  br i1 %same, label %kind, label %fallback
 kind:
   %value.at = getelementptr inbounds ptr, ptr %args, i64 %n
   %value = load ptr, ptr %value.at
   %type = call ptr @PyObject_Type(ptr %value)
   call void @Py_DecRef(ptr %type)
-  %whole = icmp eq ptr %type, @PyLong_Type
-  br i1 %whole, label %read, label %otherwise
+  %is.int = icmp eq ptr %type, @PyLong_Type
+  br i1 %is.int, label %read, label %fallback
 read:
   %number = call i64 @PyLong_AsLongLongAndOverflow(ptr %value, ptr %overflow)
   %over = load i32, ptr %overflow
@@ -61,11 +61,11 @@ read:
   %above = icmp sge i64 %number, %lo
   %below = icmp sle i64 %number, %hi
   %between = and i1 %above, %below
-  %good = and i1 %small, %between
-  br i1 %good, label %inside, label %otherwise
-inside:
-  %place = getelementptr inbounds i64, ptr %values, i64 %n
-  store i64 %number, ptr %place
+  %in.bounds = and i1 %small, %between
+  br i1 %in.bounds, label %store, label %fallback
+store:
+  %value.ptr = getelementptr inbounds i64, ptr %values, i64 %n
+  store i64 %number, ptr %value.ptr
   br label %next
 run:
   %program = load ptr, ptr %frame
@@ -76,9 +76,9 @@ run:
   %left = call i32 %program(ptr %addresses, ptr %values, ptr %control)
   call void @Py_IncRef(ptr @_Py_NoneStruct)
   ret ptr @_Py_NoneStruct
-otherwise:
-  %other = call ptr @PyTuple_GetItem(ptr %self, i64 1)
-  %result = call ptr @PyObject_Vectorcall(ptr %other, ptr %args, i64 %positional, ptr %names)
+fallback:
+  %callable = call ptr @PyTuple_GetItem(ptr %self, i64 1)
+  %result = call ptr @PyObject_Vectorcall(ptr %callable, ptr %args, i64 %positional, ptr %names)
   ret ptr %result
 }}
 @_Py_NoneStruct = external global i8

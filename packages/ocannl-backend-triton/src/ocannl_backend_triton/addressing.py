@@ -147,7 +147,7 @@ class Memory:
         self.hazards.on_read(ref.buf)
         self.hazards.on_write(ref.buf)
         text, axes, mask_text = self.pointer(ref, guards)
-        pointer_name = scope.let("at", text)
+        pointer_name = scope.let("pointer", text)
         old = Value(f"tl.load({pointer_name}{mask_text}{', other=0' if mask_text else ''})", ref.buf.precision, axes)
         result = self.operations.apply(op, (old, value))
         self.scope.line(f"tl.store({pointer_name}, {strip_parentheses(result.text)}{mask_text})")

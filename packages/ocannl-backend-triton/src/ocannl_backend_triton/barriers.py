@@ -1,4 +1,4 @@
-"""Barriers between the threads of a program, where they hand on data through memory.
+"""Barriers between the threads of a program, that exchange data through memory.
 
 A block is distributed over the registers of many threads, some elements with copies in several; Triton decides which
 thread loads or stores an element. Read-after-write and write-after-read dependences between statements therefore need a

@@ -157,7 +157,7 @@ class Emitter:
         """The guard against iterations past the end, unless blocks divide the trip count."""
         if axis.is_even:
             return ()
-        inside = self.scope.let(f"{axis.sym.name}_inside", f"{self.scope.sym(axis.sym).text} < {axis.sym.hi + 1}")
+        inside = self.scope.let(f"{axis.sym.name}_mask", f"{self.scope.sym(axis.sym).text} < {axis.sym.hi + 1}")
         varying = frozenset((axis.position if position is None else position,))
         return (Guard(inside, varying, frozenset((axis.sym,)), is_boundary=True),)
 
@@ -270,7 +270,7 @@ class Emitter:
         self.scope.syms[sym] = IndexText(name, index.axes)
         test = f"({name} >= {sym.lo}) & ({name} <= {sym.hi})"
         if index.axes:
-            inside = self.scope.let(f"{sym.name}_inside", test)
+            inside = self.scope.let(f"{sym.name}_mask", test)
             with self.scope.guarded(Guard(inside, index.axes, frozenset((sym,)))):
                 self.statements(inner)
             return

@@ -28,11 +28,11 @@ def emit_owned_iterations(emitter: StatementEmitter, owned: OwnedRows) -> None:
         n = n_start + tl.arange(0, BLOCK_n)
         v = tl.load(ids + n)
         found = tl.where((v >= v_first) & (v <= v_last), n, 8192)
-        n_2 = tl.reduce(found, 0, _fold_min_i32)
+        n_2 = tl.reduce(found, 0, _combine_min_i32)
         while n_2 < 8192:
             v_2 = tl.load(ids + n_2)
             ...
-            n_2 = tl.reduce(tl.where(found > n_2, found, 8192), 0, _fold_min_i32)
+            n_2 = tl.reduce(tl.where(found > n_2, found, 8192), 0, _combine_min_i32)
     """
     scope, memory, bind, loop = emitter.scope, emitter.memory, owned.bind, owned.loop
     low, high, end = bind.sym.lo, bind.sym.hi, loop.sym.hi + 1
@@ -54,7 +54,7 @@ def emit_owned_iterations(emitter: StatementEmitter, owned: OwnedRows) -> None:
     with scope.indented(), emitter.hazards.loop(loop.body):
         block = scope.let(loop.sym.name, f"{start} + {scope.arange(size, axis)}")
         scope.syms[loop.sym] = IndexText(block, along)
-        edge = Guard(scope.let(f"{block}_inside", f"{block} < {end}"), along, frozenset((loop.sym,)), True)
+        edge = Guard(scope.let(f"{block}_mask", f"{block} < {end}"), along, frozenset((loop.sym,)), True)
         with scope.along_axis(axis, size), scope.guarded(edge):
             picked = scope.let(bind.sym.name, emitter.value(bind.value).text)
         is_owned = f"{edge.text} & ({picked} >= {first}) & ({picked} <= {last})"

@@ -3,8 +3,8 @@
     @triton.jit
     def step_1(x, y, BLOCK_i: tl.constexpr):
         i = tl.program_id(0) * BLOCK_i + tl.arange(0, BLOCK_i)
-        i_inside = i < 1000
-        tl.store(y + i, tl.exp(tl.load(x + i, mask=i_inside, other=0)), mask=i_inside)
+        i_mask = i < 1000
+        tl.store(y + i, tl.exp(tl.load(x + i, mask=i_mask, other=0)), mask=i_mask)
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ocannl_backend_triton.loop_analysis import hoist_parallel_loops, parallel_l
 from ocannl_backend_triton.types import triton_type
 from ocannl_backend_triton.values import Operations
 
-RESERVED = (*keyword.kwlist, *dir(builtins), "libdevice", "statics", "tl", "triton")
+RESERVED = (*keyword.kwlist, *dir(builtins), "libdevice", "symbols", "tl", "triton")
 NO_CONFIGS: Mapping[int, LaunchConfig] = {}
 SCRATCH_ALIGNMENT_BYTES = 256  # of each array in scratch memory
 
@@ -91,7 +91,7 @@ class _ModuleBuilder:
         arguments = [self.argument(name, buf, accesses[buf]) for buf, name in parameters.items()]
         head = []
         if emitter.scope.statics:
-            arguments.append(Argument("statics", "i64", STATICS_REGION, 0, 8 * len(self.proc.syms), True, False))
+            arguments.append(Argument("symbols", "i64", STATICS_REGION, 0, 8 * len(self.proc.syms), True, False))
             head = [self.static(sym, index.text) for sym, index in emitter.scope.statics.items()]
         for name, buf, count in emitter.memory.scratch_arrays:
             arguments.append(self.add_scratch_argument(name, buf, count))
@@ -105,7 +105,7 @@ class _ModuleBuilder:
         self.kernels.append(Kernel(name, label, tuple(arguments), grid, constants, num_warps, num_stages, nest_index))
 
     def static(self, sym: Sym, name: str) -> str:
-        return f"    {name} = tl.load(statics + {self.proc.syms.index(sym)})"
+        return f"    {name} = tl.load(symbols + {self.proc.syms.index(sym)})"
 
     def argument(self, name: str, buf: Buf, mode: str) -> Argument:
         region = self.pools.index(buf) if buf.space is MemorySpace.GLOBAL else len(self.pools) if buf.nbytes else 0

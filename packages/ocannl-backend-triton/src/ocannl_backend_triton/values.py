@@ -290,4 +290,4 @@ class Operations:
         x, y = Value("x", precision), Value("y", precision)
         body = f"return {strip_parentheses(self.apply(op, (x, y)).text)}"
         kind = "" if op.name in ("add", "mul") and precision.family is not Family.BOOL else f"_{short_name(precision)}"
-        return self.define(f"_fold_{op.name}{kind}", "x, y", body)
+        return self.define(f"_combine_{op.name}{kind}", "x, y", body)

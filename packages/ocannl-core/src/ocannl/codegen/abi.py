@@ -18,23 +18,23 @@ checked at most once per `SIGNAL_CHECK_INTERVAL_NS`.
         void (*restore)(int);               // PyGILState_Release
         int (*signals)(void);               // PyErr_CheckSignals; null on threads that handle no signals
         int (*clock)(int, int64_t[2]);      // clock_gettime: seconds and nanoseconds of clock `clock_id`
-        int64_t asked_ns;                   // time of the last signal check
-        struct team *team;                  // the thread pool of this process; null if there is none
+        int64_t signals_checked_ns;         // time of the last signal check
+        struct thread_pool *pool;           // the thread pool of this process; null if there is none
         int64_t threads;                    // maximum number of threads for this program, including the caller
-        struct control *deaf;               // control of the pool's worker threads: a copy without `signals`
+        struct control *without_signals;    // control of the pool's worker threads: a copy without `signals`
     };
 
 Parallel loops (`Nest.parallel_loop`) run on the thread pool, if there is one:
 
-    struct team {
+    struct thread_pool {
         int32_t version, size;              // version 1; number of threads, including the caller
-        int32_t (*share)(struct team *, int32_t (*body)(void *frame, int64_t claim, int64_t thread), void *frame,
-                         int64_t claims, int64_t threads);
+        int32_t (*parallel_for)(struct thread_pool *, int32_t (*body)(void *frame, int64_t chunk, int64_t thread),
+                                void *frame, int64_t num_chunks, int64_t threads);
         ...                                 // private
     };
 
-`share` calls `body(frame, n, thread)` exactly once for every chunk n in [0, `claims`), on at most `threads` threads
-(the caller is thread 0), and returns after the last call. If a call returns nonzero, no further chunk is started and
+`parallel_for` calls `body(frame, chunk, thread)` exactly once for every chunk in [0, `num_chunks`), on at most
+`threads` threads (the caller is thread 0), and returns after the last call. If a call returns nonzero, no further chunk is started and
 the result is 1. If the pool is busy, the caller executes all chunks itself. Worker threads never acquire the GIL, so a
 program that holds it can use the pool without deadlock.
 
@@ -42,7 +42,7 @@ Programs that hold the GIL also have a vectorcall entry point, through which Pyt
 
     PyObject *direct(PyObject *self, PyObject *const *args, Py_ssize_t positional, PyObject *names)
 
-`self` is a tuple of the address of a frame and a fallback callable. `direct` calls the program if `*state == *seen`
+`self` is a tuple of the address of a frame and a fallback callable. `direct` calls the program if `*epoch == *checked_epoch`
 and the arguments are the symbols, by keyword and in order, each an `int` within its bounds; otherwise it forwards the
 arguments to the fallback.
 
@@ -50,9 +50,9 @@ arguments to the fallback.
         int32_t (*program)(void **, int64_t *, struct control *);
         void **addresses;
         struct control *control;
-        int64_t *state, *seen;              // current epoch, and the epoch at which the entry was validated
+        int64_t *epoch, *checked_epoch;     // current epoch, and the epoch at which the entry was validated
         int64_t count;
-        struct { PyObject *name; int64_t lo, hi; } *given;
+        struct { PyObject *name; int64_t lo, hi; } *ranges;
     };
 """
 

@@ -111,7 +111,7 @@ class _Writer:
                 self.add(f"prefetch {distance}")
                 self.ref(ref)
             case ReadClock(ref):
-                self.add("stamp")
+                self.add("read_clock")
                 self.ref(ref)
             case Comment():
                 pass

@@ -176,7 +176,7 @@ class NativeCode:
         starts = [queue.device.address(where) for where in locations]
         refuse_overlap(name, regions, starts)
         if program.signature.is_parallel and queue.control.threads > 1:
-            queue.control.team = thread_pool(queue.control.threads, self.pool_code)
+            queue.control.pool = thread_pool(queue.control.threads, self.pool_code)
         addresses = (ctypes.c_void_p * max(1, len(starts)))(*starts)
         values = (ctypes.c_int64 * max(1, symbols))()
         native = ctypes.PYFUNCTYPE(ctypes.c_int32)(program.address)

@@ -49,7 +49,7 @@ class Control(ctypes.Structure):
         ("signals", ctypes.c_void_p),
         ("clock", ctypes.c_void_p),
         ("signals_checked_ns", ctypes.c_int64),
-        ("team", ctypes.c_void_p),
+        ("pool", ctypes.c_void_p),
         ("threads", ctypes.c_int64),
         ("without_signals", ctypes.c_void_p),
     )

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from ocannl.backend.cpu.stack_threads import start_thread
+from ocannl.base.forks import after_fork_in_child, replace_after_fork
 
 PRIVATE_BYTES = 1024
 
@@ -22,7 +22,7 @@ class ThreadPool(ctypes.Structure):
     _fields_ = (
         ("version", ctypes.c_int32),
         ("size", ctypes.c_int32),
-        ("share", ctypes.c_void_p),
+        ("parallel_for", ctypes.c_void_p),
         ("private", ctypes.c_uint64 * (PRIVATE_BYTES // 8)),
     )
 
@@ -31,10 +31,10 @@ class ThreadPool(ctypes.Structure):
 class ThreadPoolCode:
     """Addresses of the native functions of a thread pool, and the object that keeps them loaded."""
 
-    start: int  # void (struct team *): initializes a pool whose only thread is the caller
-    share: int
-    work: int  # void (struct team *, int64_t thread): main function of worker `thread`, counted from 1
-    stop: int  # void (struct team *): terminates the workers
+    init: int  # void (struct thread_pool *): initializes a pool whose only thread is the caller
+    parallel_for: int
+    worker_main: int  # void (struct thread_pool *, int64_t thread): main function of worker `thread`, counted from 1
+    stop: int  # void (struct thread_pool *): terminates the workers
     holds: object
 
 
@@ -42,6 +42,7 @@ _pool = ThreadPool(1, 1)
 _code: ThreadPoolCode | None = None
 _threads: list[threading.Thread] = []
 _guard = threading.Lock()
+replace_after_fork(globals(), "_guard", threading.Lock)
 
 
 def thread_pool(size: int, provide: Callable[[], ThreadPoolCode]) -> int:
@@ -50,13 +51,14 @@ def thread_pool(size: int, provide: Callable[[], ThreadPoolCode]) -> int:
     with _guard:
         if _code is None:
             _code = provide()
-            _pool.share = _code.share
-            _call_with_pool(_code.start)
+            _pool.parallel_for = _code.parallel_for
+            _call_with_pool(_code.init)
             atexit.register(_shut_down)
-        work = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(_code.work)
+        worker_main = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(_code.worker_main)
         while _pool.size < size:
             arguments = (ctypes.addressof(_pool), _pool.size)
-            thread = threading.Thread(target=work, args=arguments, name=f"ocannl team {_pool.size}", daemon=True)
+            name = f"ocannl worker {_pool.size}"
+            thread = threading.Thread(target=worker_main, args=arguments, name=name, daemon=True)
             start_thread(thread)
             _threads.append(thread)
             _pool.size += 1
@@ -78,15 +80,10 @@ def _shut_down() -> None:
             _threads.clear()
 
 
+@after_fork_in_child
 def _after_fork() -> None:
     """Resets the pool: a child process has no workers until it links a parallel program."""
-    global _guard
-    _guard = threading.Lock()
     _threads.clear()
     if _code is not None:
         _pool.size = 1
-        _call_with_pool(_code.start)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+        _call_with_pool(_code.init)

@@ -54,7 +54,7 @@ from ocannl.ir.walk import Node, children, walk
 
 MAX_LINE_LENGTH = 100  # longer function heads are wrapped
 CONDITIONAL_OPS = frozenset({"where", "relu_gate", "sat01_gate"})  # operations that do not need all operands
-CONTROL, FRAME, CLAIM = "control", "frame", "claim"  # names of parameters and suffixes of functions
+CONTROL, FRAME, CHUNK = "control", "frame", "chunk"  # names of parameters and suffixes of functions
 LANE_TOTAL = "total of lanes"  # not an identifier, hence never a name of the program
 
 
@@ -68,7 +68,7 @@ def reserved(dialect: Dialect) -> frozenset[str]:
         | frozenset(vectors.names())
         | frozenset(transpose.names())
         | frozenset(mathematical)
-        | {CONTROL, FRAME, CLAIM, dialect.poll.name, dialect.parallel_for.name, dialect.read_clock.name}
+        | {CONTROL, FRAME, CHUNK, dialect.poll.name, dialect.parallel_for.name, dialect.read_clock.name}
     )
 
 
@@ -156,17 +156,17 @@ class _FunctionPrinter:
         self.doc.line()
         self.doc.line(
             function_head(
-                self.d.nest, "int", f"{self.name}_{CLAIM}", ["void *given", f"{index} {CLAIM}", f"{index} thread"]
+                self.d.nest, "int", f"{self.name}_{CHUNK}", ["void *arg", f"{index} {CHUNK}", f"{index} thread"]
             )
         )
         self.doc.line("{")
-        self.line(f"struct {frame} *{FRAME} = given;")
-        self.line(f"{self.d.control} = thread ? {FRAME}->{CONTROL}->deaf : {FRAME}->{CONTROL};")
-        is_polled = f"{CLAIM} % {loop.poll_interval} == {loop.poll_interval - 1} && " if loop.poll_interval > 1 else ""
+        self.line(f"struct {frame} *{FRAME} = arg;")
+        self.line(f"{self.d.control} = thread ? {FRAME}->{CONTROL}->without_signals : {FRAME}->{CONTROL};")
+        is_polled = f"{CHUNK} % {loop.poll_interval} == {loop.poll_interval - 1} && " if loop.poll_interval > 1 else ""
         self.line(f"if ({is_polled}{self.d.poll.name}({CONTROL})) return 1;")
         scale = f" * {loop.chunk_size}" if loop.chunk_size > 1 else ""
         offset = f" + {loop.first}" if loop.first else ""
-        self.line(f"{index} first = {CLAIM}{scale}{offset}, limit = first + {loop.chunk_size};")
+        self.line(f"{index} first = {CHUNK}{scale}{offset}, limit = first + {loop.chunk_size};")
         self.line(f"if (limit > {loop.limit}) limit = {loop.limit};")
         arrays = [self.values.arrays[buf].text for buf in self.nest.bufs]
         args = [f"{FRAME}->{name}" for name in (*arrays, *self.syms)]
