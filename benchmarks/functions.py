@@ -13,7 +13,7 @@ import numpy as np
 import ocannl as oc
 from ocannl.codegen.formulas import FORMULAS
 from ocannl.ir.ops import BY_NAME
-from ocannl.testing.functions import farthest
+from ocannl.testing.function_accuracy import farthest
 
 COUNT = 16384
 CHUNK = 1 << 22

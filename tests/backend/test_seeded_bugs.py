@@ -24,8 +24,8 @@ from ocannl.opt.fusion import inline_producers
 from ocannl.opt.memory import allocate
 from ocannl.opt.parallel.parallelize import parallelize
 from ocannl.runtime import compile_cache
-from ocannl.testing.expressions import generate
-from ocannl.testing.judges import Judged, backends_agree, judged
+from ocannl.testing.oracles import Judged, backends_agree, judged
+from ocannl.testing.random_expressions import generate
 
 Patch = pytest.MonkeyPatch
 pytestmark = pytest.mark.slow

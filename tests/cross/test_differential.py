@@ -12,11 +12,11 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from shrink_programs import kept, shrunk
 
-from ocannl.testing.expressions import generate
-from ocannl.testing.judges import Judged, Wrong, backends_agree, gradients_are_slopes, judged, values_are_right
+from ocannl.testing.oracles import Judged, Wrong, backends_agree, gradients_are_slopes, judged, values_are_right
 from ocannl.testing.program import Program
-from ocannl.testing.shrink import kept, shrunk
+from ocannl.testing.random_expressions import generate
 
 FOUND = Path(__file__).parent / "found"
 KINDS = ("float64", "float32")

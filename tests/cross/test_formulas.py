@@ -6,7 +6,7 @@ import pytest
 import ocannl as oc
 from ocannl.codegen.formulas import FORMULAS
 from ocannl.ir.ops import BY_NAME
-from ocannl.testing.functions import samples, specials
+from ocannl.testing.function_accuracy import samples, specials
 
 NATIVE = [row.name for row in oc.backends() if row.usable and row.name in ("llvm", "c")]
 

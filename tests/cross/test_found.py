@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from shrink_programs import recalled
 
 import ocannl as oc
 from ocannl import train
-from ocannl.testing.judges import backends_agree, differs
-from ocannl.testing.shrink import recalled
+from ocannl.testing.oracles import backends_agree, differs
 
 KEPT = sorted((Path(__file__).parent / "found").glob("*.py"))
 

@@ -11,13 +11,13 @@ from random import Random
 from typing import Any
 
 import pytest
+from shrink_programs import shrunk
 
 from ocannl.lang.core import formulas, operation
 from ocannl.lang.ops import elementwise, scans
-from ocannl.testing.expressions import generate
-from ocannl.testing.judges import Wrong, gradients_check, is_free
+from ocannl.testing.oracles import Wrong, gradients_check, is_free
 from ocannl.testing.program import Program
-from ocannl.testing.shrink import shrunk
+from ocannl.testing.random_expressions import generate
 
 PROGRAMS = int(os.environ.get("OCANNL_TEST_GRADIENTS", "60"))
 CHUNK = 20

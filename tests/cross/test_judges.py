@@ -10,21 +10,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from shrink_programs import kept, recalled, shrunk
 
 import ocannl as oc
 from ocannl import train
 from ocannl.ir.affine import SymKind
-from ocannl.ir.assign import Apply, Convert, Number, Read, assigns
+from ocannl.ir.assign import Call, Convert, Number, Read, assigns
 from ocannl.ir.ops import OPS, Domain
 from ocannl.lang.core import formulas, graph, slots, tensor
 from ocannl.lang.ops import reductions
-from ocannl.testing.expressions import generate
-from ocannl.testing.judges import Wrong, backends_agree, differs, gradients_are_slopes, judged, values_are_right
-from ocannl.testing.meanings import BINARY, INTEGERS, NUMBERS, TERNARY, TOTALS, UNARY, joined, matmul
+from ocannl.testing.axis_ops import KEPT
+from ocannl.testing.numpy_semantics import BINARY, INTEGERS, NUMBERS, TERNARY, TOTALS, UNARY, joined, matmul
+from ocannl.testing.oracles import Wrong, backends_agree, differs, gradients_are_slopes, judged, values_are_right
 from ocannl.testing.program import Program
-from ocannl.testing.shrink import kept, recalled, shrunk
-from ocannl.testing.updates import UPDATES
-from ocannl.testing.walks import KEPT
+from ocannl.testing.random_expressions import generate
+from ocannl.testing.random_updates import UPDATES
 
 # --- the generator ---------------------------------------------------------------------------------------------------
 
@@ -80,7 +80,7 @@ def test_programs_reach_every_primitive_and_every_kind_of_loop() -> None:
                 seen |= {"guarded"} if not piece.when.is_true else set()
                 seen |= {"laid"} if len(assign.pieces) > 1 else set()
                 for value in reading(piece.value):
-                    if isinstance(value, Apply):
+                    if isinstance(value, Call):
                         applied.add(value.op.name)
                     if isinstance(value, Read) and value.outside is not None:
                         seen.add("padded")
@@ -99,7 +99,7 @@ def test_programs_reach_every_primitive_and_every_kind_of_loop() -> None:
 def reading(value: Any) -> Iterator[Any]:
     yield value
     match value:
-        case Apply(_, args):
+        case Call(_, args):
             for each in args:
                 yield from reading(each)
         case Convert(inner):

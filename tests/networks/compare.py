@@ -20,7 +20,7 @@ import ocannl as oc
 from ocannl import train
 from ocannl.ir.canon import canonical
 from ocannl.testing.evaluate import evaluate
-from ocannl.testing.judges import constants
+from ocannl.testing.oracles import constants
 
 from . import meanings
 from .machines import planned_for

@@ -1,8 +1,7 @@
 """The C backend, and a runner of hand-written programs on arrays."""
 
 import pytest
-
-from ocannl.testing.runner import Runner
+from loop_programs.program_runner import Runner
 
 ocannl_backend = pytest.importorskip("ocannl_backend_c").ocannl_backend
 

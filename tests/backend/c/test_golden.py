@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
+from loop_programs.golden_programs import SAMPLES
 
-from ocannl.testing.samples import SAMPLES
 from ocannl_backend_c import toolchain
 from ocannl_backend_c.emit import emit
 

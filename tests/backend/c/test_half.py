@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from loop_programs.golden_programs import SAMPLES
 
 from ocannl.base.config import settings
 from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.loops import AccessMode, Cast, Load, Proc, Ref, Store, loop
 from ocannl.ir.precision import float16, float32, float64
-from ocannl.testing.numbers import assert_same, near, patterns
-from ocannl.testing.samples import SAMPLES
+from ocannl.testing.edge_values import assert_same, near, patterns
 from ocannl_backend_c import toolchain
 
 

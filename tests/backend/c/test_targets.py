@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from loop_programs.golden_programs import SAMPLES
 
 import ocannl as oc
 from ocannl.base.config import settings
 from ocannl.ir.precision import precision
-from ocannl.testing.samples import SAMPLES
 from ocannl_backend_c import toolchain
 
 TARGETS = {"-mno-avx512f": (32, 16), "-mno-avx": (16, 16), "-mno-avx512f -mno-fma": (32, 16), "-O0": None}

@@ -1,8 +1,7 @@
 """The LLVM backend, and a runner of hand-written programs on arrays."""
 
 import pytest
-
-from ocannl.testing.runner import Runner
+from loop_programs.program_runner import Runner
 
 pytest.importorskip("llvmlite")
 

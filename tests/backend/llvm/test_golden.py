@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
+from loop_programs.golden_programs import SAMPLES
 
-from ocannl.testing.samples import SAMPLES
 from ocannl_backend_llvm.builder import Instructions
 from ocannl_backend_llvm.emit import emit
 

@@ -7,7 +7,7 @@ from ocannl.codegen import signature
 from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.loops import AccessMode, Cast, Load, Proc, Ref, Store, loop
 from ocannl.ir.precision import float16, float32, float64
-from ocannl.testing.numbers import assert_same, near, patterns
+from ocannl.testing.edge_values import assert_same, near, patterns
 from ocannl_backend_llvm.compiled_code import compile_package
 from ocannl_backend_llvm.emit import emit
 from ocannl_backend_llvm.jit import Target, host

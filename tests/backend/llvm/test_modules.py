@@ -4,12 +4,12 @@ from functools import partial
 from random import Random
 
 import pytest
+from loop_programs.golden_programs import SAMPLES
 
 from ocannl.backend import CompileError
 from ocannl.lower.lower import lower
 from ocannl.opt.pipeline import optimize
-from ocannl.testing.generate import generate
-from ocannl.testing.samples import SAMPLES
+from ocannl.testing.random_programs import generate
 from ocannl_backend_llvm import emit as module
 from ocannl_backend_llvm import object_files
 from ocannl_backend_llvm.emit import emit

@@ -5,11 +5,11 @@ from random import Random
 
 import llvmlite.binding as binding
 import pytest
+from loop_programs.golden_programs import SAMPLES
 
 from ocannl.lower.lower import lower
 from ocannl.opt.pipeline import optimize
-from ocannl.testing.generate import generate
-from ocannl.testing.samples import SAMPLES
+from ocannl.testing.random_programs import generate
 from ocannl_backend_llvm import jit, object_files
 from ocannl_backend_llvm.emit import emit
 

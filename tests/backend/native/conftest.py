@@ -7,10 +7,10 @@ from importlib import import_module
 from importlib.util import find_spec
 
 import pytest
+from loop_programs.program_runner import Runner
 
 from ocannl.backend import registry
 from ocannl.base.config import settings
-from ocannl.testing.runner import Runner
 
 
 def backends():

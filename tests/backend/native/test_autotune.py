@@ -9,6 +9,8 @@ from random import Random
 
 import numpy as np
 import pytest
+from loop_programs.random_chains import chain
+from loop_programs.random_groups import group, with_scheduled_group
 
 from ocannl.ir.affine import Affine, Cond, Sym
 from ocannl.ir.capabilities import Capabilities
@@ -25,9 +27,7 @@ from ocannl.opt.memory.allocate import allocate_memory
 from ocannl.opt.pipeline import optimize
 from ocannl.opt.schedule.loop_generation import build_loops
 from ocannl.opt.schedule.plan import candidate_plans
-from ocannl.testing.chains import chain
-from ocannl.testing.generate import generate
-from ocannl.testing.groups import group, with_scheduled_group
+from ocannl.testing.random_programs import generate
 
 BATCH = 20
 FIRST, COUNT = (int(os.environ.get(f"OCANNL_TEST_SEARCH_{name}", n)) for name, n in (("FIRST", 0), ("COUNT", 2)))

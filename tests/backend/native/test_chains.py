@@ -4,6 +4,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from loop_programs.random_chains import chain
 
 from ocannl.ir.loops import MemorySpace
 from ocannl.ir.printer import print_proc
@@ -13,7 +14,6 @@ from ocannl.opt.memory.allocate import allocate_memory
 from ocannl.opt.parallel.insert_polls import insert_polls
 from ocannl.opt.parallel.parallelize import parallelize
 from ocannl.opt.pipeline import optimize
-from ocannl.testing.chains import chain
 from ocannl.testing.evaluate import evaluate
 
 BATCH = 8

@@ -8,7 +8,7 @@ from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.loops import AccessMode, Apply, Cast, Const, IndexValue, Load, Proc, Ref, Store, loop
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import PRECISIONS, Family, bool_, float32, float64, int32, int64
-from ocannl.testing.numbers import assert_same, near, patterns
+from ocannl.testing.edge_values import assert_same, near, patterns
 
 NARROW = [p for p in PRECISIONS if p.is_float and p.nbytes < 4]
 WIDE = [float32, float64]

@@ -9,7 +9,7 @@ from ocannl.ir.loops import AccessMode, Apply, For, Load, Mode, Proc, Ref, Store
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import bfloat16, float16
 from ocannl.ir.threefry import ROUNDS
-from ocannl.testing.functions import farthest, samples, specials, stated
+from ocannl.testing.function_accuracy import farthest, samples, specials, stated
 
 LANES = 16
 all_formulas = pytest.mark.parametrize("name", FORMULAS)

@@ -6,6 +6,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from loop_programs.random_groups import group, tiled_plan
 
 from ocannl.ir.affine import Affine, Bound, Sym
 from ocannl.ir.interpret import interpret
@@ -42,11 +43,10 @@ from ocannl.opt.memory.nontemporal_stores import use_nontemporal_stores
 from ocannl.opt.memory.prefetch import prefetch
 from ocannl.opt.pipeline import optimize
 from ocannl.opt.schedule.loop_generation import build_loops
-from ocannl.testing.generate import difference, generate
-from ocannl.testing.groups import group, tiled_plan
 from ocannl.testing.kit.cases import pool
 from ocannl.testing.kit.programs import given
-from ocannl.testing.modes import moded
+from ocannl.testing.random_modes import moded
+from ocannl.testing.random_programs import difference, generate
 
 BATCH = 12
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from loop_programs.program_runner import Runner
 
 from ocannl.backend import CompileError
 from ocannl.ir.affine import Affine, Bound, Cond, Sym, SymKind, bounds_condition
@@ -35,7 +36,6 @@ from ocannl.ir.loops import (
 )
 from ocannl.ir.ops import ADD, BY_NAME, MAX, MUL, SUB
 from ocannl.ir.precision import bfloat16, float32, float64, int32, int64, uint8
-from ocannl.testing.runner import Runner
 
 A = Affine.of
 

@@ -13,7 +13,7 @@ from ocannl.opt.memory.allocate import allocate_memory
 from ocannl.opt.parallel.insert_polls import insert_polls
 from ocannl.opt.parallel.parallelize import parallelize
 from ocannl.opt.pipeline import optimize
-from ocannl.testing.generate import difference, generate
+from ocannl.testing.random_programs import difference, generate
 
 BATCH = 12
 

@@ -8,15 +8,15 @@ from random import Random
 
 import numpy as np
 import pytest
+from loop_programs.program_runner import Runner
+from loop_programs.random_chains import SHAPES
+from loop_programs.random_schedules import drawn, sample
 
 from ocannl.ir.loops import AccessMode, MemorySpace
 from ocannl.ir.printer import print_proc
 from ocannl.lower.lower import lower
-from ocannl.testing.chains import SHAPES
 from ocannl.testing.evaluate import evaluate
-from ocannl.testing.generate import difference
-from ocannl.testing.runner import Runner
-from ocannl.testing.schedules import drawn, sample
+from ocannl.testing.random_programs import difference
 
 BATCH = 20
 FIRST, COUNT = int(os.environ.get("OCANNL_TEST_FIRST", "0")), int(os.environ.get("OCANNL_TEST_SCHEDULES", "120"))

@@ -147,7 +147,7 @@ import sys
 sys.path.insert(0, {os.path.dirname(__file__)!r})
 import test_stack_guard as guard, ocannl
 from ocannl.backend import registry
-from ocannl.testing.runner import Runner
+from loop_programs.program_runner import Runner
 run = Runner(registry.resolve({native.name!r}))
 proc, y, wanted = guard.sum_over_local(run, 250_000, 0)
 print(guard.stack_bytes(), run(proc, y, syms=[3])[0].tolist() == guard.np.float32(wanted).tolist())

@@ -4,9 +4,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from loop_programs.program_runner import Runner
 
 import ocannl as oc
-from ocannl.testing.runner import Runner
 
 sys.path.append(str(Path(__file__).parent))
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from loop_programs.golden_programs import SAMPLES
 
 import ocannl as oc
 from ocannl import train
 from ocannl.lower.lower import lower
 from ocannl.opt.pipeline import optimize
-from ocannl.testing.samples import SAMPLES
 from ocannl_backend_triton.backend import CAPABILITIES
 from ocannl_backend_triton.source import generate_module
 

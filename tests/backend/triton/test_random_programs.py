@@ -4,15 +4,15 @@ from random import Random
 
 import numpy as np
 import pytest
+from loop_programs.random_chains import chain
+from loop_programs.random_groups import group
 
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import MemorySpace
 from ocannl.ir.printer import print_proc
 from ocannl.lower.lower import lower
 from ocannl.opt.pipeline import optimize
-from ocannl.testing.chains import chain
 from ocannl.testing.evaluate import evaluate
-from ocannl.testing.groups import group
 from ocannl_backend_triton.types import TRITON_TYPES
 
 BATCH = 8

@@ -8,10 +8,10 @@ import pytest
 pytest.importorskip("triton")
 
 from collecting import distinct_kernels, workload_modules
+from loop_programs.golden_programs import SAMPLES
 
 from ocannl.ir.precision import bfloat16, float32
 from ocannl.testing.kit import casts, operations, statements
-from ocannl.testing.samples import SAMPLES
 from ocannl_backend_triton.compile import compile_kernels
 from ocannl_backend_triton.source import generate_module
 from ocannl_backend_triton.target import TARGETS

@@ -12,6 +12,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 import pytest
+from time_limit import time_limit
 
 from ocannl.infer import (
     broadcast,
@@ -28,7 +29,6 @@ from ocannl.infer import (
 from ocannl.infer import spec as specs
 from ocannl.infer.terms import Dim, Row, find, resolve
 from ocannl.ir.affine import Affine
-from ocannl.testing.limits import time_limit
 from ones.closed_judges import Judge, follows_numpy, ignores_order
 from ones.judges import CLOSED, OPEN, VALUES
 from ones.open_judges import is_least, leaves_fit

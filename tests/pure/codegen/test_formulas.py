@@ -7,7 +7,7 @@ from ocannl.codegen.formula_ir import RELATIONS, expand_scale
 from ocannl.codegen.formulas import FORMULAS
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import bool_, float32
-from ocannl.testing.functions import farthest, samples, specials, stated
+from ocannl.testing.function_accuracy import farthest, samples, specials, stated
 
 DOUBLE_ROUNDING_ULP = 0.5  # additional error if `fma` is two operations
 

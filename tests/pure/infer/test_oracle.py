@@ -15,14 +15,14 @@ from random import Random
 from statistics import median
 
 import pytest
+from shape_systems.families import CERTAIN, FAMILIES, SMALL, refused_without_need
+from shape_systems.properties import judge, traces
+from shape_systems.shape_oracle import broadcast, fits, holds, makes
+from shape_systems.systems import AT_ONCE
 
 from ocannl.infer.logic import einsum, pointwise
 from ocannl.infer.parse import parse
 from ocannl.infer.spec import Concat, Fixed, Label, Merged, Wild, Window
-from ocannl.testing.families import CERTAIN, FAMILIES, SMALL, refused_without_need
-from ocannl.testing.laws import judge, traces
-from ocannl.testing.shapes import broadcast, fits, holds, makes
-from ocannl.testing.systems import AT_ONCE
 
 SYSTEMS = int(os.environ.get("OCANNL_TEST_SHAPES", "4000"))
 CHUNK = 250

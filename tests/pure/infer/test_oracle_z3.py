@@ -5,12 +5,12 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from shape_systems.properties import unhelpful
+from shape_systems.shape_oracle import Operation
+from shape_systems.systems import System
 
 from ocannl.infer.logic import einsum, pointwise
 from ocannl.infer.parse import parse
-from ocannl.testing.laws import unhelpful
-from ocannl.testing.shapes import Operation
-from ocannl.testing.systems import System
 
 z3 = pytest.importorskip("z3")
 

@@ -11,6 +11,9 @@ from random import Random
 from typing import NamedTuple
 
 import pytest
+from shape_systems.families import CERTAIN, FAMILIES, SMALL, refused_without_need
+from shape_systems.properties import judge, traces
+from time_limit import time_limit
 
 from ocannl.infer import (
     broadcast,
@@ -32,9 +35,6 @@ from ocannl.infer import (
 from ocannl.infer.spec import Padding
 from ocannl.infer.terms import Dim, Trail, find, resolve
 from ocannl.ir.affine import Affine
-from ocannl.testing.families import CERTAIN, FAMILIES, SMALL, refused_without_need
-from ocannl.testing.laws import judge, traces
-from ocannl.testing.limits import time_limit
 
 SECONDS = 2.0
 """Time limit per system; solving takes milliseconds unless it diverges."""
@@ -69,7 +69,7 @@ def everywhere(patch, name, fake):
     """Patches a name in every module that imports it."""
     modules = (
         size_equations, broadcast, capture, defaults, default_axes, default_rows, transaction,
-        constraint_generation, leaf_growth, project, broadcast_results, shape, solve, cell_count, trail, unify,
+        constraint_generation, leaf_growth, project, broadcast_results, shape, solve, cell_count, unify,
     )  # fmt: skip
     for module in modules:
         if hasattr(module, name):

@@ -49,8 +49,8 @@ from ocannl.ir.walk import Node, rewrite, rewrite_body, walk
 from ocannl.lower.lower import lower
 from ocannl.opt.analysis.nests import bound_names
 from ocannl.opt.pipeline import optimize
-from ocannl.testing.generate import difference, generate
-from ocannl.testing.modes import moded
+from ocannl.testing.random_modes import moded
+from ocannl.testing.random_programs import difference, generate
 
 F32 = P.float32
 
@@ -277,7 +277,7 @@ def test_lanes_take_turns_at_each_statement(block: int) -> None:
         made = moded(plain, random, "optimized" if seed % 3 else "lowered")
         symbols = {s: program.symbols[s] for s in plain.syms}
         wanted = interpret(plain, program.arrays, symbols, program.merged)
-        got = interpret(by_statements(made), program.arrays, symbols, program.merged, claims=Random(seed))
+        got = interpret(by_statements(made), program.arrays, symbols, program.merged, iteration_order=Random(seed))
         tolerance = {node: program.tolerance.get(node, 0.0) for node in wanted}
         assert not difference(wanted, got, tolerance), f"{seed}\n{print_proc(plain)}\n{print_proc(made)}"
 

@@ -51,7 +51,7 @@ from ocannl.ir.tnode import Placement, Role, TNode
 from ocannl.ir.verify import Stage, verify
 from ocannl.ir.walk import Node, rewrite_body, walk
 from ocannl.lower.lower import lower
-from ocannl.testing.generate import generate
+from ocannl.testing.random_programs import generate
 
 F32 = P.float32
 

@@ -29,7 +29,7 @@ from ocannl.ir.loops import (
 from ocannl.ir.ops import ADD, MUL
 from ocannl.ir.walk import children, rewrite, rewrite_body, walk
 from ocannl.lower.lower import lower
-from ocannl.testing.generate import generate
+from ocannl.testing.random_programs import generate
 
 I = Sym("i", 0, 3)
 X = Buf("x", P.float32, (4,), (1,), MemorySpace.GLOBAL, AccessMode.INOUT)

@@ -11,7 +11,7 @@ import pytest
 
 from ocannl.ir.tnode import TNode
 from ocannl.testing.evaluate import evaluate
-from ocannl.testing.generate import Program, generate
+from ocannl.testing.random_programs import Program, generate
 
 PROGRAMS = int(os.environ.get("OCANNL_TEST_PROGRAMS", "5000"))
 CHUNK = 500  # programs a test

@@ -13,7 +13,7 @@ from ocannl.ir.affine import TRUE, Affine, Cond, Sym, SymKind
 from ocannl.ir.assign import Number, Piece, Read, assigns
 from ocannl.lower.coverage import is_injective, is_surjective
 from ocannl.testing.evaluate import Arrays
-from ocannl.testing.generate import generate
+from ocannl.testing.random_programs import generate
 
 
 def touched(piece: Piece, statics: dict[Sym, int], arrays: Arrays) -> Counter[tuple[int, ...]]:

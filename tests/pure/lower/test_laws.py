@@ -16,7 +16,7 @@ from ocannl.ir.tnode import TNode
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
 from ocannl.testing.evaluate import evaluate
-from ocannl.testing.generate import Program, difference, generate
+from ocannl.testing.random_programs import Program, difference, generate
 
 
 def check(program: Program, want: dict[TNode, np.ndarray]) -> None:

@@ -17,7 +17,7 @@ from ocannl.ir.ops import ADD, AND, BY_NAME, ID, MAX, MIN, MUL, OR, Domain
 from ocannl.ir.precision import Family, int32
 from ocannl.lower import coverage, types
 from ocannl.lower import lower as lowering
-from ocannl.testing.generate import difference
+from ocannl.testing.random_programs import difference
 
 Patch = pytest.MonkeyPatch
 BUGS: dict[str, Callable[[Patch], None]] = {}

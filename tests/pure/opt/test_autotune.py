@@ -8,6 +8,7 @@ from math import inf
 from random import Random
 
 import pytest
+from loop_programs.random_groups import group
 
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import MemorySpace, Proc
@@ -26,8 +27,7 @@ from ocannl.opt.pipeline import optimize
 from ocannl.opt.schedule.plan import ScalarPlan, candidate_plans, model_plan
 from ocannl.opt.schedule.plan.scalar_plans import scalar_plan
 from ocannl.opt.schedule.schedule import PlanChoices, schedulable_groups, schedule_with
-from ocannl.testing.generate import generate
-from ocannl.testing.groups import group
+from ocannl.testing.random_programs import generate
 
 TARGET = Capabilities(vector_bytes=32)
 LATE_PASSES = frozenset({

@@ -6,6 +6,8 @@ from collections import Counter
 from random import Random
 
 import numpy as np
+from loop_programs.race_detector import Claims
+from loop_programs.random_chains import Chain, chain
 
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
@@ -19,8 +21,6 @@ from ocannl.opt.memory.decide_placement import decide_placement
 from ocannl.opt.parallel.insert_polls import insert_polls
 from ocannl.opt.parallel.parallelize import parallelize
 from ocannl.opt.pipeline import optimize, passes
-from ocannl.testing.chains import Chain, chain
-from ocannl.testing.claims import Claims
 from ocannl.testing.evaluate import evaluate
 
 TARGETS = [Capabilities(vector_bytes=size) for size in (0, 16, 32, 64)]

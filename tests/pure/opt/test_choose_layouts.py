@@ -6,9 +6,10 @@ from random import Random
 
 import numpy as np
 import pytest
+from loop_programs.random_chains import chain
 
 from ocannl.ir.affine import Affine, Sym
-from ocannl.ir.assign import Apply, Assign, Piece, Read, Seq
+from ocannl.ir.assign import Call, Assign, Piece, Read, Seq
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import Proc, row_major
@@ -23,9 +24,8 @@ from ocannl.opt.memory import choose_layouts as module
 from ocannl.opt.memory.choose_layouts import choose_layouts
 from ocannl.opt.memory.decide_placement import decide_placement
 from ocannl.opt.pipeline import optimize
-from ocannl.testing.chains import chain
 from ocannl.testing.evaluate import evaluate
-from ocannl.testing.generate import difference, generate
+from ocannl.testing.random_programs import difference, generate
 
 TARGET = Capabilities(vector_bytes=16)
 EARLY = frozenset({"allocate_memory"})
@@ -86,7 +86,7 @@ def test_what_two_sums_want_in_different_orders_is_copied_for_one() -> None:
         syms = {name: Sym(name, 0, n - 1) for name, n in zip("ijk", sizes, strict=True)}
         reads = [Read(each, at(*(syms[name] for name in names))) for each, names in of]
         loops = tuple(syms.values())
-        return Assign(to, ADD, False, (Piece(loops, at(*loops[:2]), Apply(BY_NAME["mul"], tuple(reads))),))
+        return Assign(to, ADD, False, (Piece(loops, at(*loops[:2]), Call(BY_NAME["mul"], tuple(reads))),))
 
     x, w, g = (
         node(name, rows, size, role=Role.PLACEHOLDER) for name, rows in (("x", batch), ("w", size), ("g", batch))
@@ -95,7 +95,7 @@ def test_what_two_sums_want_in_different_orders_is_copied_for_one() -> None:
     h.requested.set(Placement.TEMPORARY, "oc.virtual")
     b, i = Sym("b", 0, batch - 1), Sym("i", 0, size - 1)
     code = Seq((
-        Assign(h, None, True, (Piece((b, i), at(b, i), Apply(BY_NAME["exp"], (Read(x, at(b, i)),))),)),
+        Assign(h, None, True, (Piece((b, i), at(b, i), Call(BY_NAME["exp"], (Read(x, at(b, i)),))),)),
         product(y, (batch, size, size), (h, "ik"), (w, "jk")),
         product(d, (size, size, batch), (g, "ki"), (h, "kj")),
     ))  # fmt: skip

@@ -7,6 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from loop_programs.random_chains import chain
 
 import ocannl as oc
 from ocannl.ir.affine import Affine, Sym
@@ -25,9 +26,8 @@ from ocannl.opt.fusion.fuse_epilogues import fuse_epilogues
 from ocannl.opt.fusion.fuse_outer_loops import fuse_outer_loops
 from ocannl.opt.memory.decide_placement import decide_placement
 from ocannl.opt.pipeline import optimize
-from ocannl.testing.chains import chain
 from ocannl.testing.evaluate import evaluate
-from ocannl.testing.generate import difference, generate
+from ocannl.testing.random_programs import difference, generate
 
 TARGET = Capabilities(vector_bytes=16)
 
@@ -58,7 +58,7 @@ def test_rows_of_chains(seeds: range, always: None) -> None:
             text = f"chain {seed}, {name}\n{print_proc(before)}\n{print_proc(proc)}\n"
             try:
                 verify(proc, "optimized")
-                got = interpret(proc, made.arrays, claims=Random(seed))
+                got = interpret(proc, made.arrays, iteration_order=Random(seed))
             except Exception as wrong:
                 raise AssertionError(f"{text}{wrong}") from wrong
             for node, array in got.items():

@@ -9,9 +9,11 @@ from random import Random
 
 import numpy as np
 import pytest
+from loop_programs.race_detector import Claims
+from loop_programs.random_chains import chain
 
 from ocannl.ir.affine import Affine, Sym
-from ocannl.ir.assign import Apply, Assign, Comp, Piece, Read, Seq, Value
+from ocannl.ir.assign import Call, Assign, Comp, Piece, Read, Seq, Value
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import AccessMode, Buf, For, Load, Local, MemorySpace, Proc, Ref, Store, loop, row_major
@@ -31,10 +33,8 @@ from ocannl.opt.fusion.hoist_parallel_loop import hoist_parallel_loop
 from ocannl.opt.memory.decide_placement import decide_placement
 from ocannl.opt.memory.pad_rows import pad_rows
 from ocannl.opt.pipeline import optimize
-from ocannl.testing.chains import chain
-from ocannl.testing.claims import Claims
 from ocannl.testing.evaluate import evaluate
-from ocannl.testing.generate import difference, generate
+from ocannl.testing.random_programs import difference, generate
 
 TARGET = Capabilities(vector_bytes=16)
 SOME = (
@@ -113,13 +113,13 @@ def test_the_stack_of_an_iteration_is_bounded(always: None) -> None:
         at = (Affine.of(b), Affine.of(i), Affine.of(j))
         turned = (Affine.of(b), Affine.of(j), Affine.of(i))
         made.append(TNode(f"h{n}", Role.RESULT, lambda: (batch, size, size), lambda: float32))
-        value = Apply(BY_NAME["tanh"], (Read(last, turned),))
+        value = Call(BY_NAME["tanh"], (Read(last, turned),))
         code.append(Assign(made[-1], None, True, (Piece((b, i, j), at, value),)))
         last = made[-1]
     y = TNode("y", Role.RESULT, lambda: (batch, size, size), lambda: float32)
     b, i, j = (Sym(f"{name}_y", 0, extent - 1) for name, extent in (("b", batch), ("i", size), ("j", size)))
     at = (Affine.of(b), Affine.of(i), Affine.of(j))
-    total = fold(lambda one, other: Apply(BY_NAME["add"], (one, other)), [Read(node, at) for node in made])
+    total = fold(lambda one, other: Call(BY_NAME["add"], (one, other)), [Read(node, at) for node in made])
     code.append(Assign(y, None, True, (Piece((b, i, j), at, total),)))
     without = frozenset({"fuse_outer_loops"})
     proc = optimize(lower(Seq(tuple(code)), "step"), {}, Capabilities(vector_bytes=64), without=without)
@@ -146,7 +146,7 @@ def test_a_copy_in_another_order_stays_outside() -> None:
         return Assign(to, None, True, (Piece((b, i), (Affine.of(b), Affine.of(i)), value(b, i)),))
 
     def read(node: TNode) -> Callable[[Sym, Sym], Value]:
-        return lambda b, i: Apply(BY_NAME["exp"], (Read(node, (Affine.of(b), -Affine.of(i) + 4095)),))
+        return lambda b, i: Call(BY_NAME["exp"], (Read(node, (Affine.of(b), -Affine.of(i) + 4095)),))
 
     x = TNode("x", Role.PLACEHOLDER, lambda: (4096, 16), lambda: float32)
     y = TNode("y", Role.RESULT, lambda: (16, 4096), lambda: float32)
@@ -167,7 +167,7 @@ def test_what_a_turn_hands_on_lies_side_by_side() -> None:
     def put(to: TNode, of: TNode, turned: bool) -> Assign:
         b, i = Sym("b", 0, 15), Sym("i", 0, 63)
         read = Read(of, (Affine.of(b), -Affine.of(i) + 63 if turned else Affine.of(i)))
-        return Assign(to, None, True, (Piece((b, i), (Affine.of(b), Affine.of(i)), Apply(BY_NAME["exp"], (read,))),))
+        return Assign(to, None, True, (Piece((b, i), (Affine.of(b), Affine.of(i)), Call(BY_NAME["exp"], (read,))),))
 
     proc = decide_placement(lower(Seq((put(h, x, False), put(y, h, True))), "step"), {})
     (temporary,) = (buf for buf in proc.bufs if buf.space is MemorySpace.ARENA)

@@ -7,6 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from loop_programs.random_chains import Chain, chain
 
 import ocannl as oc
 from ocannl.ir.capabilities import Capabilities
@@ -20,7 +21,6 @@ from ocannl.opt.fusion.fuse_outer_loops import fuse_outer_loops
 from ocannl.opt.parallel.parallelize import parallelize
 from ocannl.opt.parallel.split_reductions import choose_part_count, split_reductions
 from ocannl.opt.pipeline import optimize
-from ocannl.testing.chains import Chain, chain
 from ocannl.testing.evaluate import evaluate
 
 TARGET = Capabilities(vector_bytes=16)
@@ -57,7 +57,7 @@ def test_random_programs_compute_the_same(make: Callable[[Chain], Proc]) -> None
         proc = parallelize(proc, 1, 1)
         verify(proc, "optimized")
         wanted = evaluate(made.code, made.arrays, {}, {})
-        for node, array in interpret(proc, made.arrays, claims=Random(seed)).items():
+        for node, array in interpret(proc, made.arrays, iteration_order=Random(seed)).items():
             want = wanted.get(node, made.arrays[node])
             assert np.array_equal(array, want), f"chain {seed}\n{print_proc(proc)}{node}\n{want}\n{array}"
     assert found > 20

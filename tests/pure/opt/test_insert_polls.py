@@ -39,7 +39,7 @@ from ocannl.opt.memory.allocate import allocate_memory
 from ocannl.opt.parallel.insert_polls import insert_polls
 from ocannl.opt.pipeline import optimize
 from ocannl.testing.evaluate import evaluate
-from ocannl.testing.generate import difference, generate
+from ocannl.testing.random_programs import difference, generate
 
 
 def buffer(name: str, *shape: int) -> Buf:

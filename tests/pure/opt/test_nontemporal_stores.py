@@ -37,7 +37,7 @@ from ocannl.lower.lower import lower
 from ocannl.opt.memory.nontemporal_stores import use_nontemporal_stores
 from ocannl.opt.pipeline import optimize
 from ocannl.testing.evaluate import evaluate
-from ocannl.testing.generate import difference, generate
+from ocannl.testing.random_programs import difference, generate
 
 
 def buffer(name: str, *shape: int) -> Buf:

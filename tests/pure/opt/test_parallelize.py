@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from loop_programs.race_detector import Claims
 
 from ocannl.base.errors import VerifyError
 from ocannl.ir.affine import Affine, Bound, Sym
@@ -37,9 +38,8 @@ from ocannl.opt.memory.allocate import allocate_memory
 from ocannl.opt.parallel.insert_polls import insert_polls
 from ocannl.opt.parallel.parallelize import parallelize
 from ocannl.opt.pipeline import optimize
-from ocannl.testing.claims import Claims
 from ocannl.testing.evaluate import evaluate
-from ocannl.testing.generate import difference, generate
+from ocannl.testing.random_programs import difference, generate
 
 
 @pytest.mark.parametrize("seed", range(400))

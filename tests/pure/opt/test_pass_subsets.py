@@ -12,7 +12,7 @@ import pytest
 
 from ocannl.ir import precision as P
 from ocannl.ir.affine import TRUE, Affine, Cond, Sym, SymKind
-from ocannl.ir.assign import Apply, Assign, Comp, Convert, Index, Number, Origin, Piece, Read, Seq, Value, nodes
+from ocannl.ir.assign import Call, Assign, Comp, Convert, Index, Number, Origin, Piece, Read, Seq, Value, nodes
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import AccessMode, MemorySpace, Proc
@@ -24,7 +24,7 @@ from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
 from ocannl.opt.pipeline import optimize, passes
 from ocannl.testing.evaluate import evaluate
-from ocannl.testing.generate import difference, generate
+from ocannl.testing.random_programs import difference, generate
 
 TARGET = Capabilities()
 NAMES = [step.name for step in passes({}, TARGET)]
@@ -103,14 +103,14 @@ class Maker:
             return self.read(loops)
         if loops and r.random() < 0.15:
             i, j = r.choice(loops), r.choice(loops)
-            mask = Apply(BY_NAME[r.choice(["le", "eq", "lt", "ne"])], (Index(Affine.of(i)), Index(Affine.of(j))))
-            return Apply(BY_NAME["where"], (mask, self.value(loops, depth - 1), self.value(loops, depth - 1)))
+            mask = Call(BY_NAME[r.choice(["le", "eq", "lt", "ne"])], (Index(Affine.of(i)), Index(Affine.of(j))))
+            return Call(BY_NAME["where"], (mask, self.value(loops, depth - 1), self.value(loops, depth - 1)))
         if r.random() < 0.05:
             return Convert(self.value(loops, depth - 1), r.choice([P.float32, P.float16]))
         op = BY_NAME[r.choice(POINTWISE * 3 + ROUGH)]
         if op.name == "pow":
-            return Apply(op, (self.value(loops, 0), Number(2)))
-        return Apply(op, tuple(self.value(loops, depth - 1) for _ in range(op.arity)))
+            return Call(op, (self.value(loops, 0), Number(2)))
+        return Call(op, tuple(self.value(loops, depth - 1) for _ in range(op.arity)))
 
     def statement(self) -> Assign:
         r = self.random

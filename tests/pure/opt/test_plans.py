@@ -7,6 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from loop_programs.random_groups import Made, group, plain_plan, tiled_plan, with_scheduled_group
 
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
@@ -18,7 +19,6 @@ from ocannl.ir.walk import walk
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import group_of
 from ocannl.opt.schedule.plan import Plan, TilePlan, model_plan
-from ocannl.testing.groups import Made, group, plain_plan, tiled_plan, with_scheduled_group
 
 TARGETS = [Capabilities(vector_bytes=size, vector_registers=16 * (1 + size // 64)) for size in (0, 16, 32, 64)]
 

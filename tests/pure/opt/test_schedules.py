@@ -10,6 +10,8 @@ from collections import Counter
 from random import Random
 
 import pytest
+from loop_programs.race_detector import Claims
+from loop_programs.random_schedules import drawn, sample
 
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
@@ -17,10 +19,8 @@ from ocannl.ir.loops import Proc
 from ocannl.ir.printer import print_proc
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
-from ocannl.testing.claims import Claims
 from ocannl.testing.evaluate import evaluate
-from ocannl.testing.generate import difference
-from ocannl.testing.schedules import drawn, sample
+from ocannl.testing.random_programs import difference
 
 
 def check(name: str, proc: Proc) -> None:

@@ -10,6 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from loop_programs.race_detector import Claims
+from loop_programs.random_chains import Chain, chain
+from loop_programs.random_groups import Made, group, plain_plan, tiled_plan
+from loop_programs.random_schedules import drawn, sample
 
 from ocannl.base.errors import VerifyError
 from ocannl.ir.affine import TRUE, Affine, Bound, Cond
@@ -33,12 +37,8 @@ from ocannl.opt.parallel import insert_polls, parallelize
 from ocannl.opt.pipeline import optimize, passes
 from ocannl.opt.schedule.loop_generation import build_loops, cell_emission, scalar_loops, tile_region, tiled_loops
 from ocannl.opt.schedule.plan import model_plan
-from ocannl.testing.chains import Chain, chain
-from ocannl.testing.claims import Claims
 from ocannl.testing.evaluate import evaluate
-from ocannl.testing.generate import Program, difference, generate
-from ocannl.testing.groups import Made, group, plain_plan, tiled_plan
-from ocannl.testing.schedules import drawn, sample
+from ocannl.testing.random_programs import Program, difference, generate
 
 Patch = pytest.MonkeyPatch
 Arrays = dict[TNode, Any]

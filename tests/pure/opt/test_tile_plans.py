@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from loop_programs.random_groups import with_scheduled_group
 
 from ocannl.ir.affine import TRUE, Affine, Cond, Sym
 from ocannl.ir.capabilities import Caches, Capabilities
@@ -44,7 +45,6 @@ from ocannl.opt.analysis.nests import loads
 from ocannl.opt.schedule.loop_generation import build_loops
 from ocannl.opt.schedule.plan import ScalarPlan, TilePlan, model_plan
 from ocannl.opt.schedule.plan.register_tiles import best_tile_plan, load_imbalance
-from ocannl.testing.groups import with_scheduled_group
 
 SSE, AVX, AVX512 = (Capabilities(vector_bytes=size, vector_registers=16 + size // 64 * 16) for size in (16, 32, 64))
 

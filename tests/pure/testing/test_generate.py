@@ -8,14 +8,14 @@ from random import Random
 import numpy as np
 
 from ocannl.ir.affine import SymKind
-from ocannl.ir.assign import Apply, Convert, Index, Number, Read, Seq, Value, assigns, nodes, reads
+from ocannl.ir.assign import Call, Convert, Index, Number, Read, Seq, Value, assigns, nodes, reads
 from ocannl.ir.ops import OPS, POW
 from ocannl.ir.precision import PRECISIONS, float32
 from ocannl.ir.printer import print_comp
 from ocannl.ir.tnode import reset_ids
+from ocannl.testing.error_bounds import Info, error_of
 from ocannl.testing.evaluate import evaluate
-from ocannl.testing.generate import Program, difference, generate
-from ocannl.testing.known import Info, error_of
+from ocannl.testing.random_programs import Program, difference, generate
 
 
 def programs(count: int) -> list[Program]:
@@ -47,7 +47,7 @@ def test_programs_hold_all_they_need() -> None:
 
 def values(value: Value) -> list[Value]:
     match value:
-        case Apply(_, args): return [value, *(v for a in args for v in values(a))]
+        case Call(_, args): return [value, *(v for a in args for v in values(a))]
         case Convert(inner, _): return [value, *values(inner)]
         case _: return [value]
 
@@ -65,7 +65,7 @@ def test_there_is_some_of_everything() -> None:
                 inner = values(piece.value)
                 mine = {s for a in piece.indices for s in a.syms}
                 seen.update(type(v).__name__ for v in inner)
-                seen.update(f"op {v.op}" for v in inner if isinstance(v, Apply))
+                seen.update(f"op {v.op}" for v in inner if isinstance(v, Call))
                 seen["empty loop"] += any(s.extent == 0 for s in piece.loops)
                 seen["loop from one"] += any(s.lo == 1 for s in piece.loops)
                 seen["reduction"] += any(s not in mine for s in piece.loops)
@@ -88,7 +88,7 @@ def test_there_is_some_of_everything() -> None:
     cleared = ["None", *(op.name for op in OPS if op.neutral is not None)]
     wanted += [f"accum {name} cleared" for name in cleared]
     wanted += [f"accum {name} kept" for name in (*cleared, "mod", "fst", "snd")]
-    wanted += [kind.__name__ for kind in (Read, Number, Index, Apply, Convert)]
+    wanted += [kind.__name__ for kind in (Read, Number, Index, Call, Convert)]
     wanted += [name for name in seen if not name.startswith(("op ", "type ", "accum "))]
     rare = {name: seen[name] for name in wanted if seen[name] < 5}
     assert not rare, rare

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ocannl.ir.affine import Affine, Cond, Sym
-from ocannl.ir.assign import Apply, Assign, Comp, Convert, Index, Number, Piece, Read, Value, assigns, nodes
+from ocannl.ir.assign import Call, Assign, Comp, Convert, Index, Number, Piece, Read, Value, assigns, nodes
 from ocannl.ir.ops import Domain, Op
 from ocannl.ir.precision import Family, Precision, float32, int32, int64, promote, uint32, uint64
 from ocannl.ir.tnode import TNode
@@ -131,7 +131,7 @@ class _Grid:
                 return Typed(self.index(index), None, span, is_index=True)
             case Convert(inner, precision):
                 return Typed(_as(self.value(inner), precision, exactly=True), precision)
-            case Apply(op, args):
+            case Call(op, args):
                 operands = [self.value(a) for a in args]
                 kind = _common(op, operands[1:] if op.name == "where" else operands)
                 given = [_as(o, kind) for o in operands]

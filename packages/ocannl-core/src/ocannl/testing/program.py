@@ -19,7 +19,7 @@ from ocannl.ir.affine import Sym
 from ocannl.ir.tnode import TNode
 from ocannl.lang import api
 from ocannl.lang.core.tensor import Tensor
-from ocannl.testing.einsums import Array, Rows
+from ocannl.testing.random_einsums import Array, Rows
 
 Env = dict[str, Array]
 Compute = Callable[[Env], Array]

@@ -23,15 +23,15 @@ from ocannl.opt.memory.allocate import allocate_memory
 from ocannl.opt.memory.nontemporal_stores import use_nontemporal_stores
 from ocannl.opt.pipeline import optimize
 from ocannl.runtime.context import Context
-from ocannl.testing import expressions
+from ocannl.testing import random_expressions
 from ocannl.testing.evaluate import evaluate
-from ocannl.testing.generate import Program, difference, generate
-from ocannl.testing.judges import constants
 from ocannl.testing.kit.area import Area
 from ocannl.testing.kit.bench import Bench
 from ocannl.testing.kit.cases import Array, Case
-from ocannl.testing.modes import moded
+from ocannl.testing.oracles import constants
 from ocannl.testing.program import LANGUAGE as oc
+from ocannl.testing.random_modes import moded
+from ocannl.testing.random_programs import Program, difference, generate
 from ocannl.train.step import grad_update, sgd
 
 BATCH = 8
@@ -124,7 +124,7 @@ class Programs(Area):
         kind = bench.number
         if kind is not float32:
             pytest.skip("the backend claims no float32, which expressions are written in")
-        program = expressions.generate(Random(seed))
+        program = random_expressions.generate(Random(seed))
         built = program.build("float32")
         code = grad_update(built.loss)
         comp = code.elaborate().comp

@@ -7,8 +7,8 @@ from random import Random
 
 from ocannl.infer.logic import COMPOSE, COMPOSE_ACCUMULATE, TRANSPOSE, Logic, einsum, pointwise
 from ocannl.infer.parse import parse
-from ocannl.testing.shapes import Operation, unsized
-from ocannl.testing.systems import Given, System
+from shape_systems.shape_oracle import Operation, unsized
+from shape_systems.systems import Given, System
 
 
 def specs(*texts: str) -> list[Logic]:

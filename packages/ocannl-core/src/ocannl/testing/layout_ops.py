@@ -12,7 +12,7 @@ from random import Random
 
 import numpy as np
 
-from ocannl.testing.einsums import KINDS, MEMORY, REDUCE, SOFT, Array, Rigid, Rows
+from ocannl.testing.random_einsums import KINDS, MEMORY, REDUCE, SOFT, Array, Rigid, Rows
 
 LETTERS = "abcdefghijlmnrstuvwxy"  # k, o, p, q and z stand for what happens
 

@@ -8,8 +8,9 @@ from random import Random
 
 from ocannl.infer.logic import COMPOSE, COMPOSE_ACCUMULATE, TRANSPOSE, Logic, pointwise, slice_batch
 from ocannl.infer.spec import AxisSpec, Concat, Fixed, Label, Merged, Padding, RowSpec, Window, axis_labels
-from ocannl.testing.chance import specs
-from ocannl.testing.shapes import (
+from shape_systems.mutations import spoil
+from shape_systems.random_systems import specs
+from shape_systems.shape_oracle import (
     Axis,
     Names,
     Operation,
@@ -24,8 +25,7 @@ from ocannl.testing.shapes import (
     spare_parts,
     unsized,
 )
-from ocannl.testing.spoil import spoil
-from ocannl.testing.systems import Claim, Given, System
+from shape_systems.systems import Claim, Given, System
 
 PLANTED = [
     pointwise(1), pointwise(2), pointwise(2), pointwise(2), pointwise(3), COMPOSE, COMPOSE, COMPOSE, TRANSPOSE,

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ocannl.testing.einsums import Array
-from ocannl.testing.judges import Judged, Wrong, by_the_oracle
+from ocannl.testing.oracles import Judged, Wrong, by_the_oracle
 from ocannl.testing.program import Line, Program, build, constant
+from ocannl.testing.random_einsums import Array
 
 TRIES = 400
 Verdict = Callable[[Program], Wrong | None]

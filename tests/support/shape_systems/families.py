@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from ocannl.testing.chance import (
+from shape_systems.planted_systems import random_planted
+from shape_systems.properties import unhelpful
+from shape_systems.random_systems import (
     random_ends,
     random_flanks,
     random_inserted,
@@ -16,9 +18,7 @@ from ocannl.testing.chance import (
     random_stretches,
     random_sums,
 )
-from ocannl.testing.laws import unhelpful
-from ocannl.testing.planted import random_planted
-from ocannl.testing.systems import AT_ONCE, System
+from shape_systems.systems import AT_ONCE, System
 
 FAMILIES: dict[str, Callable[[Random], System]] = {
     "rows": random_rows, "kinds": random_kinds, "sums": random_sums, "flanks": random_flanks, "ends": random_ends,

@@ -12,10 +12,10 @@ from math import prod
 
 import numpy as np
 
-from ocannl.testing.einsums import SOFT, Array, Rigid, Rows
-from ocannl.testing.leaves import CELLS, Leaves, Value
-from ocannl.testing.meanings import MARGIN, SCALAR, Row, dims_of, joined, stretched, within
+from ocannl.testing.numpy_semantics import MARGIN, SCALAR, Row, dims_of, joined, stretched, within
 from ocannl.testing.program import Env
+from ocannl.testing.random_einsums import SOFT, Array, Rigid, Rows
+from ocannl.testing.random_leaves import CELLS, Leaves, Value
 
 LARGE = 20.0
 Guard = Callable[[Env], bool]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ocannl.testing.einsums import MEMORY, Array, Rows
+from ocannl.testing.random_einsums import MEMORY, Array, Rows
 
 SCALAR: Rows = ((), (), ())
 MARGIN = 0.03  # how far values stay from where a function has no derivative, or jumps

@@ -16,7 +16,7 @@ from ocannl.infer.project import project
 from ocannl.infer.shape import Provenance, Shape, finish, relate
 from ocannl.infer.terms import Row as InferredRow
 from ocannl.infer.terms import find, resolve
-from ocannl.testing.shapes import (
+from shape_systems.shape_oracle import (
     Axis,
     Names,
     Operation,

@@ -13,9 +13,9 @@ from random import Random
 
 import numpy as np
 
-from ocannl.testing.einsums import SOFT, Array, Einsum, Rows, random_einsum
-from ocannl.testing.leaves import CELLS, Value
-from ocannl.testing.meanings import (
+from ocannl.testing.axis_ops import TABLES, WALKS
+from ocannl.testing.layout_ops import MOVES
+from ocannl.testing.numpy_semantics import (
     BINARY,
     INTEGERS,
     NUMBERS,
@@ -28,11 +28,11 @@ from ocannl.testing.meanings import (
     dims_of,
     matmul,
 )
-from ocannl.testing.moves import MOVES
-from ocannl.testing.operands import Operands, meeting
 from ocannl.testing.program import FROZEN, Env, Line, Program
-from ocannl.testing.updates import some_updates
-from ocannl.testing.walks import TABLES, WALKS
+from ocannl.testing.random_einsums import SOFT, Array, Einsum, Rows, random_einsum
+from ocannl.testing.random_leaves import CELLS, Value
+from ocannl.testing.random_operands import Operands, meeting
+from ocannl.testing.random_updates import some_updates
 
 CALLS = 3
 

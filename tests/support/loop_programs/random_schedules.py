@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from math import prod
 from random import Random
 
+from loop_programs.random_chains import SHAPES, chain
+from loop_programs.random_groups import plain_plan, tiled_plan
 from ocannl.ir.accesses import alias_class, memory_accesses
 from ocannl.ir.affine import TRUE, Affine, Sym
 from ocannl.ir.assign import nodes
@@ -32,9 +34,7 @@ from ocannl.opt.schedule.plan import Plan, model_plan
 from ocannl.opt.schedule.plan.register_tiles import tiling_problem
 from ocannl.opt.schedule.plan.scalar_plans import REASSOCIABLE, ScalarPlan
 from ocannl.opt.schedule.schedule import schedule_with
-from ocannl.testing.chains import SHAPES, chain
-from ocannl.testing.generate import Program, generate
-from ocannl.testing.groups import plain_plan, tiled_plan
+from ocannl.testing.random_programs import Program, generate
 
 WIDTHS = (0, 16, 32, 64)  # bytes in a vector
 LARGEST = 64  # vectors in a tile: its code is written out

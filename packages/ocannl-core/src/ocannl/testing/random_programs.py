@@ -34,8 +34,7 @@ from ocannl.ir.precision import (
     uint32,
 )
 from ocannl.ir.tnode import Role, TNode
-from ocannl.testing.evaluate import evaluate
-from ocannl.testing.known import (
+from ocannl.testing.error_bounds import (
     Info,
     Known,
     can_meet,
@@ -47,7 +46,8 @@ from ocannl.testing.known import (
     settled,
     step_of,
 )
-from ocannl.testing.values import Values
+from ocannl.testing.evaluate import evaluate
+from ocannl.testing.random_values import Values
 
 Array = np.ndarray[Any, Any]
 

@@ -7,10 +7,10 @@ from math import prod
 
 import numpy as np
 
-from ocannl.testing.einsums import Array
-from ocannl.testing.leaves import CELLS, Leaves, Value
-from ocannl.testing.meanings import dims_of, joined, stretched
+from ocannl.testing.numpy_semantics import dims_of, joined, stretched
 from ocannl.testing.program import Env, Line
+from ocannl.testing.random_einsums import Array
+from ocannl.testing.random_leaves import CELLS, Leaves, Value
 
 Update = tuple[str, Callable[[Array, Array], Array]]  # of a state by a value, as text and in NumPy
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from ocannl.base.config import SEED
 from ocannl.lang.core.random import unit_uniform
-from ocannl.testing.einsums import SOFT, Array, Rigid, Rows
-from ocannl.testing.meanings import SCALAR, dims_of
+from ocannl.testing.numpy_semantics import SCALAR, dims_of
 from ocannl.testing.program import Compute, Line
+from ocannl.testing.random_einsums import SOFT, Array, Rigid, Rows
 
 CELLS = 150
 GRID = 64  # leaves hold multiples of 1 / GRID, which every float type that is used here can hold

@@ -8,9 +8,9 @@ from random import Random
 
 import numpy as np
 
-from ocannl.testing.einsums import Array, Rows
-from ocannl.testing.meanings import MARGIN, above, away, dims_of
-from ocannl.testing.moves import Move, Place, at, some_place, spelled
+from ocannl.testing.layout_ops import Move, Place, at, some_place, spelled
+from ocannl.testing.numpy_semantics import MARGIN, above, away, dims_of
+from ocannl.testing.random_einsums import Array, Rows
 
 Along = Callable[[Array, int], Array]
 

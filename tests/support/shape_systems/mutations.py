@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from ocannl.testing.shapes import Axis
-from ocannl.testing.systems import System
+from shape_systems.shape_oracle import Axis
+from shape_systems.systems import System
 
 
 def spoil(random: Random, system: System) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
+from loop_programs.program_runner import Runner
 from ocannl.ir.affine import Affine, Bound, Cond, Sym, SymKind, bounds_condition
 from ocannl.ir.assign import Origin
 from ocannl.ir.loops import (
@@ -33,7 +34,6 @@ from ocannl.ir.loops import (
 )
 from ocannl.ir.ops import ADD, AND, BY_NAME, MUL, NEG, WHERE
 from ocannl.ir.precision import bfloat16, float8_e4m3fn, float16, float32, float64, int32, uint8
-from ocannl.testing.runner import Runner
 
 A = Affine.of
 

@@ -14,10 +14,10 @@ from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.record.code import Elaborated, seq
 from ocannl.runtime.context import Context
-from ocannl.testing.einsums import Array
 from ocannl.testing.evaluate import evaluate
 from ocannl.testing.gradients import GradientMismatch, gradcheck
 from ocannl.testing.program import Built, Program
+from ocannl.testing.random_einsums import Array
 from ocannl.train.step import grad_update
 
 CLOSE = {"bfloat16": 5e-2, "float32": 2e-4, "float64": 1e-9}

@@ -8,8 +8,8 @@ from random import Random
 
 from ocannl.base.errors import ShapeError
 from ocannl.infer.spec import Fixed
-from ocannl.testing.shapes import Names, Row, Rows, holds
-from ocannl.testing.systems import AT_ONCE, System
+from shape_systems.shape_oracle import Names, Row, Rows, holds
+from shape_systems.systems import AT_ONCE, System
 
 ASKS = "nothing says"
 """Stands in errors that ask for what an operation cannot know; it may ask at once."""

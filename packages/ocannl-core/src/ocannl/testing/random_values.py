@@ -15,7 +15,7 @@ from ocannl.ir.affine import Affine
 from ocannl.ir.assign import Apply, Convert, Index, Number
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import Family, Precision, int32
-from ocannl.testing.known import Info, Known, common, converted, is_integer, limits, settled
+from ocannl.testing.error_bounds import Info, Known, common, converted, is_integer, limits, settled
 
 LARGE = 64.0  # operands are kept below this
 NUMBERS = (0, 1, 2, 3, -1, -2, 0.5, -1.5, 0.25, 2.0, 300, 0.1)

@@ -1,0 +1,1 @@
+"""Systems of operations on tensors of partly known shapes, for tests of the shape solver."""
