@@ -133,7 +133,7 @@ def test_merge_buffers_are_other_arrays() -> None:
 
 @pytest.mark.parametrize("at", [i + 1, -i - 1 + 0 * i, i * 2])
 def test_leaving_a_buffer_is_an_error(at: Affine) -> None:
-    with pytest.raises(IndexError, match=r"`y\[.*\]` is at -?\d on an axis of size 4"):
+    with pytest.raises(IndexError, match=r"`y\[.*\]` has index -?\d on an axis of size 4"):
         run(loop(I, (Store(ref(Y, at), num(0)),)))
 
 

@@ -70,7 +70,7 @@ def test_fused_programs_compute_equal_results(seeds: range) -> None:
             try:
                 verify(proc, "placed" if name == "whole" else "optimized", alignment_bytes=64)
                 claims = Claims(seed)
-                got = interpret(proc, program.arrays, on_write=claims.watch, claims=claims)
+                got = interpret(proc, program.arrays, on_write=claims.watch, iteration_order=claims)
                 assert not claims.races, claims.races[0]
             except Exception as wrong:
                 raise AssertionError(f"{text}{wrong}") from wrong

@@ -75,7 +75,7 @@ def test_loops_that_chains_share(always: None) -> None:
         claims = Claims(seed)
         try:
             verify(proc, "placed")
-            got = interpret(proc, made.arrays, on_write=claims.watch, claims=claims)
+            got = interpret(proc, made.arrays, on_write=claims.watch, iteration_order=claims)
         except Exception as wrong:
             raise AssertionError(f"{text}{wrong}") from wrong
         wanted = evaluate(made.code, made.arrays, {}, {})
@@ -97,7 +97,7 @@ def test_loops_that_programs_of_every_kind_share(always: None) -> None:
         several += merged(stages)
         verify(proc, "placed")
         wanted = evaluate(made.code, made.arrays, made.symbols, made.merged)
-        got = interpret(proc, made.arrays, {s: made.symbols[s] for s in proc.syms}, made.merged, claims=random)
+        got = interpret(proc, made.arrays, {s: made.symbols[s] for s in proc.syms}, made.merged, iteration_order=random)
         assert not difference(wanted, got, made.tolerance), f"{seed}\n{print_proc(proc)}"
     assert several > 3
 

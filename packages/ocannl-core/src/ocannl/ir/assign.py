@@ -1,13 +1,13 @@
-"""Comp: what to compute, before anyone says how.
+"""Computations: sequences of assignments to tensor nodes, without a choice of loop order or storage.
 
     Comp   = Seq(items) | Block(text, body) | Assign
-    Assign : lhs <- lhs accum value, over the boxes of its pieces; `clear` first sets lhs to the neutral element of
-             accum; accum None is a plain store. Every value reads its nodes as they were before the statement,
-             clearing included. A cell meets its values in the order of the pieces and of their loops.
+    Assign : lhs <- lhs accum value, over the iteration spaces of its pieces; `clear` first sets lhs to the neutral
+             element of accum; accum None is a plain store. All values read the nodes as they were before the statement,
+             clearing included. A cell accumulates its values in the order of the pieces and of their loops.
     Value  = Read | Number | Index | Apply | Convert
 
-Numbers are weak: they take the type of their partner. `Apply` computes in the promoted type of its operands (conditions
-of `where` apart), floats narrower than float32 in float32.
+Numbers are weakly typed: they take the type of the other operands. `Apply` computes in the promoted type of its
+operands (except the condition of `where`), and floats narrower than float32 compute in float32.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ocannl.ir.tnode import TNode
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a statement came from: never part of equality, hashes or cache keys."""
+    """The source of a statement. It does not take part in equality, hashes or cache keys."""
 
     label: str = ""  # of the tensor whose code this is
     where: str = ""  # file and line
@@ -34,8 +34,8 @@ NOWHERE = Origin()
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One cell. `merge` reads the merge buffer of the node; `outside` is the value where the indices are out of bounds,
-    None if they never are."""
+    """The value of a cell. `merge` selects the merge buffer of the node; `outside` is the value where the indices are
+    out of bounds, None if they never are."""
 
     node: TNode
     indices: tuple[Affine, ...]
@@ -50,13 +50,13 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """The value of an index expression, as a number (int32, weakly)."""
+    """The value of an index expression as a weakly typed int32."""
 
     index: Affine
 
 
 @dataclass(frozen=True, slots=True)
-class Apply:
+class Call:
     op: Op
     args: tuple[Value, ...]
 
@@ -67,13 +67,13 @@ class Convert:
     precision: Precision
 
 
-Value = Read | Number | Index | Apply | Convert
+Value = Read | Number | Index | Call | Convert
 
 
 @dataclass(frozen=True, slots=True)
 class IndirectIndex:
-    """A symbol whose value is read from memory at each point of a box: the index of a gather or scatter. Points where
-    the value is out of the range of the symbol are skipped."""
+    """The index of a gather or scatter: a symbol whose value is computed in each iteration. Iterations where the value
+    is out of the range of the symbol are skipped."""
 
     sym: Sym
     value: Value
@@ -81,9 +81,9 @@ class IndirectIndex:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """At every point of `loops` where `when` holds and then all `indirect` indices are in range, `value` is stored or
-    accumulated in the cell `indices` of the left side. `when` and the values of indirect indices refer only to loops
-    and static symbols."""
+    """One rectangular iteration space of an assignment. In each iteration of `loops` for which `when` holds and all
+    `indirect` indices are in range, `value` is stored to or accumulated in the cell `indices` of the left-hand side.
+    `when` and the values of indirect indices use only loops and static symbols."""
 
     loops: tuple[Sym, ...]
     indices: tuple[Affine, ...]
@@ -93,9 +93,9 @@ class Piece:
 
     @property
     def reads(self) -> Iterator[Read]:
-        """The cells that it reads."""
-        for pick in self.indirect:
-            yield from reads(pick.value)
+        """The reads of the value and of the indirect indices."""
+        for indirect in self.indirect:
+            yield from reads(indirect.value)
         yield from reads(self.value)
 
 
@@ -109,8 +109,8 @@ class Assign:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """Code under a heading: names functions, files and rows of a profile."""
+class LabeledBlock:
+    """Code with a heading, which names generated functions, files and rows of profiles."""
 
     text: str
     body: Comp
@@ -121,7 +121,7 @@ class Seq:
     items: tuple[Comp, ...] = ()
 
 
-Comp = Seq | Block | Assign
+Comp = Seq | LabeledBlock | Assign
 
 
 def assigns(comp: Comp) -> Iterator[Assign]:
@@ -131,18 +131,18 @@ def assigns(comp: Comp) -> Iterator[Assign]:
         match stack.pop():
             case Seq(items):
                 stack.extend(reversed(items))
-            case Block(_, body):
+            case LabeledBlock(_, body):
                 stack.append(body)
             case Assign() as assign:
                 yield assign
 
 
 def reads(value: Value) -> Iterator[Read]:
-    """The cells a value reads, left to right."""
+    """The reads of a value, from left to right."""
     match value:
         case Read():
             yield value
-        case Apply(_, args):
+        case Call(_, args):
             for arg in args:
                 yield from reads(arg)
         case Convert(inner, _):
@@ -152,7 +152,7 @@ def reads(value: Value) -> Iterator[Read]:
 
 
 def nodes(comp: Comp) -> tuple[TNode, ...]:
-    """Every node of the code, in order of first mention."""
+    """All nodes of the code, in order of first occurrence."""
     seen: dict[TNode, None] = {}
     for assign in assigns(comp):
         for piece in assign.pieces:

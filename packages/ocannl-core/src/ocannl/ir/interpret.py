@@ -1,7 +1,7 @@
-"""What a loop program does, cell by cell: a slow and exact interpreter of the scalar half, for tiny shapes.
+"""The reference interpreter of loop programs: scalar, exact and slow, for programs with small shapes.
 
-Every access is checked, memory that nothing wrote is poisoned, and buffers in a placed arena share its bytes, so that
-this judges every pass. Who wants to watch is told of every write.
+It checks the bounds of every access, fills uninitialized memory with a poison value, and overlays the buffers of a
+placed arena, so that it detects wrong code from any pass. An observer can receive every write.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ Array = np.ndarray[Any, Any]
 Arrays = Mapping[TNode, Array]
 Number = Any  # a NumPy scalar
 Run = Callable[[], None]
-POISON = 0xFF  # NaN, or minus one
+POISON = 0xFF  # each byte: NaN as a float, -1 as a signed integer
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell that was read, and what was in it."""
+    """A cell that was read, with its value."""
 
     buf: Buf
     at: tuple[int, ...]
@@ -65,7 +65,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A cell that was written, what it held before, and what was read for it since the last write, but itself."""
+    """A write: the cell, its old and new value, and the other cells that were read since the previous write."""
 
     stmt: Store | Update
     at: tuple[int, ...]
@@ -80,13 +80,13 @@ def interpret(
     symbols: Mapping[Sym, int] | None = None,
     merged: Arrays | None = None,
     on_write: Callable[[Write], None] | None = None,
-    claims: Random | None = None,
+    iteration_order: Random | None = None,
 ) -> dict[TNode, Array]:
-    """The arrays of the nodes in pools, after one call. Raises `IndexError` where an access leaves its buffer.
+    """Returns the arrays in global memory after one call. Raises `IndexError` for an access out of bounds.
 
-    `claims` draws the order of the iterations that threads claim; None keeps theirs.
+    `iteration_order` shuffles the iterations of parallel loops; without it they execute in program order.
     """
-    machine = _Machine(proc, arrays, symbols or {}, merged or {}, on_write, claims)
+    machine = _Machine(proc, arrays, symbols or {}, merged or {}, on_write, iteration_order)
     with np.errstate(all="ignore"):
         machine.block(proc.body)()
     return {
@@ -97,7 +97,7 @@ def interpret(
 
 
 class _Machine:
-    """Turns statements and expressions into functions of no arguments over one memory."""
+    """Compiles statements and expressions to closures without arguments that operate on one memory."""
 
     def __init__(
         self,
@@ -106,11 +106,11 @@ class _Machine:
         symbols: Mapping[Sym, int],
         merged: Arrays,
         on_write: Callable[[Write], None] | None,
-        claims: Random | None,
+        iteration_order: Random | None,
     ) -> None:
         self.on_write = on_write
-        self.claims = claims
-        self.read: list[Cell] = []  # since the last write, if somebody watches
+        self.iteration_order = iteration_order
+        self.read: list[Cell] = []  # since the last write, if there is an observer
         self.syms: dict[Sym, int] = {s: symbols[s] for s in proc.syms}
         self.vars: dict[str, Number] = {}
         self.memory: dict[Buf, Array] = {}
@@ -153,17 +153,17 @@ class _Machine:
         return lambda: min(a() // d for a, d in parts) + 1
 
     def cell(self, ref: Ref) -> Callable[[], int]:
-        """Where in the memory of its buffer the cell lies, in elements."""
+        """The offset of the cell in its buffer, in elements."""
         axes = [(self.index(a), n, s) for a, n, s in zip(ref.indices, ref.buf.shape, ref.buf.strides, strict=True)]
 
         def locate() -> int:
-            place = 0
+            offset = 0
             for index, size, stride in axes:
                 i = index()
                 if not 0 <= i < size:
-                    raise IndexError(f"`{format_ref(ref)}` is at {i} on an axis of size {size}")
-                place += i * stride
-            return place
+                    raise IndexError(f"`{format_ref(ref)}` has index {i} on an axis of size {size}")
+                offset += i * stride
+            return offset
 
         return locate
 
@@ -244,12 +244,12 @@ class _Machine:
     def loop(self, stmt: For) -> Run:
         low, high, body = self.lower(stmt.lo), self.upper(stmt.hi), self.block(stmt.body)
         syms, sym, step = self.syms, stmt.sym, stmt.step
-        claims = self.claims if stmt.parallel_chunk else None
+        iteration_order = self.iteration_order if stmt.parallel_chunk else None
 
         def run() -> None:
             values: Sequence[int] = range(low(), high(), step)
-            if claims is not None:
-                values = claims.sample(values, len(values))
+            if iteration_order is not None:
+                values = iteration_order.sample(values, len(values))
             for n in values:
                 syms[sym] = n
                 body()

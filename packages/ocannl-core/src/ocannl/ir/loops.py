@@ -1,26 +1,26 @@
-"""Proc: a loop program, compiled to one native call.
+"""Loop programs: a `Proc` is compiled to one native function.
 
     Proc  = (name, bufs, syms, body, facts)
     Body  = stmt*
     Stmt  = For | If | BindIndex | Store | Update | Let | Local | Comment | Poll | Prefetch | ReadClock
     Expr  = Const | IndexValue | Var | Load | Apply | When | Cast
 
-Semantics. Statements execute in order. `For` executes its body for sym = lo, lo+step, ... below hi. If
-`parallel_chunk` is positive, no iteration accesses a cell that another one writes, and threads take chunks of so many
-iterations in any order. The mode says how the loop is best executed: `unrolled` repeats the body for each iteration;
-iterations of a `VECTORIZED` loop, which access no cell that another one writes, are lanes of vectors, statement by
-statement, and reductions over them are reassociated. A vectorized loop within a vectorized loop is a register tile,
-which may be transposed on its way to or from memory. `BindIndex` gives a symbol the value of an integer expression,
-and executes its body if the value is in the range of the symbol. A `nontemporal` store bypasses the caches: its cells
-are not read again soon; statements after the nest see it like any other.
+Semantics. Statements execute in order. `For` executes its body for sym = lo, lo+step, ... below hi. A loop with a
+positive `parallel_chunk` has no loop-carried dependence, and threads execute chunks of that many iterations in any
+order. The mode is a hint: an `UNROLLED` loop repeats its body for each iteration; the iterations of a `VECTORIZED`
+loop, which has no loop-carried dependence except reductions, are the lanes of vectors, statement by statement, and its
+reductions are reassociated. A vectorized loop within a vectorized loop is a register tile, which may be transposed when
+it is loaded or stored. `BindIndex` binds a symbol to the value of an integer expression and executes its body if the
+value is in the range of the symbol. A `nontemporal` store bypasses the caches, for cells that are not read again soon;
+its value is visible to all statements after the nest.
 
-`Update(ref, op, e)` is `ref = ref op e` for a monoid op: iterations of a reduction may be reordered. `Let` defines a
-value and `Local` storage, both to the end of the enclosing block. The operands of an `Apply` have one type, which is
-that of the result; `where` evaluates both branches, `When` only the one that its affine condition selects: padding
-and partial writes are guarded so. A `Cast` to bool is `!= 0`, from a float to an integer truncates toward zero (the
-result is unspecified where it does not fit), between integers wraps. `Poll` is a safepoint, at which a cancelled
-program may leave, with the cells that it has written so far; backends may ignore it. `ReadClock` stores the time in a
-cell. Every access is in bounds: `verify` proves it.
+`Update(ref, op, e)` is `ref = ref op e` for a monoid op, so iterations of a reduction may be reordered. `Let` defines a
+value and `Local` allocates storage; the scope of both ends with the enclosing block. The operands and the result of an
+`Apply` have the same type. `where` evaluates both branches, `When` only the one that its affine condition selects, as
+a guard of padding and partial writes. A `Cast` to bool is `!= 0`; from a float to an integer it truncates toward zero,
+with an unspecified result out of range; between integers it wraps. `Poll` is a safepoint, where a cancelled program may
+return with the cells written so far; backends may ignore it. `ReadClock` stores the time in a cell. `verify` proves
+that every access is in bounds.
 """
 
 from __future__ import annotations
@@ -284,7 +284,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Proc:
-    """One routine. `bufs` are the arrays it touches (locals apart), by first mention; `syms` its static symbols."""
+    """One routine. `bufs` are the arrays that it accesses, except locals, by first use; `syms` its static symbols."""
 
     name: str
     bufs: tuple[Buf, ...]

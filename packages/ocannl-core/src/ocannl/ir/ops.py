@@ -1,8 +1,8 @@
-"""The primitive operations: arity, neutral element, laws, and what each means in NumPy.
+"""The primitive operations: arity, neutral element, algebraic laws, and semantics as NumPy functions.
 
-Values are those of NumPy with three refinements: NaN propagates through `relu`, `max`, `min` and `sat01`; `mod` has the
-sign of its right operand; comparisons and logic give 1 or 0 in the type of their operands. A shift by as many bits as
-there are, or by a negative number of them, leaves none. No operation says which of the two zeros it gives.
+Results are those of NumPy, with these rules: NaN propagates through `relu`, `max`, `min` and `sat01`; `mod` has the
+sign of its right operand; comparisons and logical operations return 1 or 0 in the type of their operands. A shift by a
+negative amount, or by at least the width of the type, shifts out all bits. The sign of a zero result is unspecified.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ocannl.base.errors import CodeError
 from ocannl.ir import threefry
 from ocannl.ir.precision import Family, Precision, integer_limits, largest_finite
 
-Array = Any  # whatever NumPy computes with: the table below is its meaning, not an interface
+Array = Any  # any array or scalar that NumPy computes with
 
 
 class Domain(Enum):
@@ -32,9 +32,9 @@ class Domain(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One row of the table; `doc` says what it gives.
+    """One row of the table; `doc` describes the result.
 
-    `neutral` is the number from which an accumulation starts, see `neutral_element`. A `monoid` is associative and
+    `neutral` is the initial value of an accumulation, see `neutral_element`. A `monoid` is associative and
     commutative, so that its reductions may be reordered; `ufunc` reduces and scatters with it in NumPy.
     """
 
@@ -60,7 +60,7 @@ class Op:
 
 
 def _as_operand(test: Callable[..., Array]) -> Callable[..., Array]:
-    """A truth value as 1 or 0 in the type of the first operand."""
+    """Converts a truth value to 1 or 0 in the type of the first operand."""
 
     def valued(*xs: Array) -> Array:
         return np.asarray(test(*xs)).astype(np.asarray(xs[0]).dtype)
@@ -93,7 +93,7 @@ def _pow(x: Array, y: Array) -> Array:
     out = np.power(x, y)
     if np.asarray(x).dtype.kind != "f":
         return out
-    # NumPy takes a square root where an exponent is one half, which is not the power of minus infinity
+    # NumPy computes x**0.5 as a square root, which differs from the power at minus infinity
     return np.where(np.logical_and(y == 0.5, x == -np.inf), np.abs(x), out)
 
 
@@ -142,9 +142,9 @@ OPS: tuple[Op, ...] = (
        _as_operand(lambda x, y: (x != 0) | (y != 0)), "||", neutral=0, monoid=True, ufunc=np.logical_or),
     Op("bitwise_and", 2, "The bits that are set in both.", np.bitwise_and, domain=Domain.INTEGER),
     Op("bitwise_or", 2, "The bits that are set in one.", np.bitwise_or, domain=Domain.INTEGER),
-    Op("bitwise_xor", 2, "The bits that are set in just one.", np.bitwise_xor, domain=Domain.INTEGER),
-    Op("left_shift", 2, "The bits of the first, moved up by the second.", np.left_shift, domain=Domain.INTEGER),
-    Op("right_shift", 2, "The bits of the first, moved down by the second; the sign stays.",
+    Op("bitwise_xor", 2, "The bits that are set in exactly one.", np.bitwise_xor, domain=Domain.INTEGER),
+    Op("left_shift", 2, "The first, shifted left by the second.", np.left_shift, domain=Domain.INTEGER),
+    Op("right_shift", 2, "The first, shifted right by the second; copies of the sign bit fill it up.",
        np.right_shift, domain=Domain.INTEGER),
     Op("relu_gate", 2, "The second where the first is positive, else 0.", _relu_gate, neutral=1),
     Op("sat01_gate", 2, "The second where the first lies between 0 and 1, else 0.", _sat01_gate, neutral=0.5),

@@ -1,8 +1,8 @@
-"""Proofs about affine forms: that one is never negative where the symbols in scope can be.
+"""Proofs that an affine form is nonnegative for all values of the symbols in scope.
 
-Ranges of symbols decide the ordinary case, and one fact the next: a condition that says what is asked. Otherwise the
-contrary is refuted by Fourier-Motzkin elimination, innermost symbols first, rounding constants to what integers can
-reach. A proof is sound; a failure to prove is not a disproof.
+Interval arithmetic on the ranges of the symbols decides most cases, and a single condition that implies the claim most
+of the remaining ones. Otherwise the negation is refuted by Fourier-Motzkin elimination, innermost symbols first, with
+constants tightened to integers (Pugh 1991). The prover is sound but incomplete.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from math import gcd
 
 from ocannl.ir.affine import Affine, Bound, Cond, Sym
 
-FAR = 2**62  # farther than any index
-LIMIT = 500  # inequalities at any time; beyond, give up
+UNBOUNDED = 2**62  # exceeds every index
+MAX_INEQUALITIES = 500  # in the system at any time; the prover gives up beyond
 
 Terms = tuple[tuple[int, Sym], ...]
 
 
 class Region:
-    """Where the symbols in scope can be: a range for each, and facts `affine >= 0` about several."""
+    """The set of values of the symbols in scope: a range for each symbol, and inequalities `affine >= 0`."""
 
     __slots__ = ("facts", "ranges")
 
@@ -30,12 +30,12 @@ class Region:
 
     @property
     def is_empty(self) -> bool:
-        """That some symbol has no value: nothing here is ever executed."""
+        """Whether the range of a symbol is empty, so that nothing in its scope is executed."""
         return any(high < low for low, high in self.ranges.values())
 
     @contextmanager
     def where(self, facts: Iterable[Affine]) -> Iterator[None]:
-        """The part of the region in which these are not negative."""
+        """Restricts the region to the values for which all `facts` are nonnegative."""
         before = len(self.facts)
         self.facts.extend(facts)
         try:
@@ -45,10 +45,10 @@ class Region:
 
     @contextmanager
     def loop(self, sym: Sym, lo: Bound, hi: Bound, *, trusted: bool = True) -> Iterator[None]:
-        """Where `sym` runs from `lo` to below `hi`; `trusted`: and stays in the range that it promises."""
-        least, most = (sym.lo, sym.hi) if trusted else (-FAR, FAR)
-        low = max(least, *[-(-a.const // d) for a, d in lo.quotients if not a.terms] or [least])
-        high = min(most, *[a.const // d for a, d in hi.quotients if not a.terms] or [most])
+        """Adds a loop symbol with `lo <= sym < hi`; if `trusted`, within the declared range of the symbol too."""
+        first, last = (sym.lo, sym.hi) if trusted else (-UNBOUNDED, UNBOUNDED)
+        low = max(first, *[-(-a.const // d) for a, d in lo.quotients if not a.terms] or [first])
+        high = min(last, *[a.const // d for a, d in hi.quotients if not a.terms] or [last])
         self.ranges[sym] = (low, high)
         before = len(self.facts)
         self.facts += bound_facts(sym, lo, hi)
@@ -58,21 +58,21 @@ class Region:
             del self.facts[before:], self.ranges[sym]
 
     def range(self, index: Affine) -> tuple[int, int]:
-        """Smallest and largest value of the index, as far as ranges tell."""
+        """Bounds of the index that follow from the ranges of its symbols."""
         ranges = self.ranges
         low = high = index.const
         for coef, sym in index.terms:
-            least, most = ranges[sym]
+            first, last = ranges[sym]
             if coef > 0:
-                low += coef * least
-                high += coef * most
+                low += coef * first
+                high += coef * last
             else:
-                low += coef * most
-                high += coef * least
+                low += coef * last
+                high += coef * first
         return low, high
 
     def is_inside(self, index: Affine, size: int) -> bool:
-        """That `0 <= index < size` everywhere in the region."""
+        """Whether `0 <= index < size` is proved for the whole region."""
         low, high = self.range(index)
         if low >= 0 and high < size:
             return True
@@ -81,18 +81,18 @@ class Region:
         return (low >= 0 or self.refutes(-index - 1)) and (high < size or self.refutes(index - size))
 
     def is_nonnegative(self, index: Affine) -> bool:
-        """That `index >= 0` everywhere in the region."""
+        """Whether `index >= 0` is proved for the whole region."""
         return self.range(index)[0] >= 0 or self.refutes(-index - 1)
 
     def refutes(self, claim: Affine) -> bool:
-        """That `claim >= 0` nowhere in the region."""
+        """Whether `claim >= 0` is proved to hold nowhere in the region."""
         if self.is_empty or any(self.range(claim + fact)[1] < 0 for fact in self.facts):
             return True
         return _contradict([claim, *self.facts], self.ranges)
 
 
 def bound_facts(sym: Sym, lo: Bound, hi: Bound) -> list[Affine]:
-    """What a loop says about its symbol beyond a constant range."""
+    """The inequalities that the non-constant bounds of a loop imply for its symbol."""
     low = [Affine(((d, sym),)) - a for a, d in lo.quotients if a.terms]
     return low + [a - Affine(((d, sym),)) for a, d in hi.quotients if a.terms]
 
@@ -110,8 +110,8 @@ def negated_facts(cond: Cond) -> list[Affine]:
 
 
 def _contradict(claims: list[Affine], ranges: dict[Sym, tuple[int, int]]) -> bool:
-    """That not all claims (none negative) can hold at once."""
-    system: dict[Terms, int] = {}  # terms -> the smallest constant: the strongest of parallel inequalities
+    """Whether the inequalities `claim >= 0` are proved to have no common integer solution."""
+    system: dict[Terms, int] = {}  # terms -> the smallest constant, that of the strongest of parallel inequalities
     if not all(_add(system, a.terms, a.const) for a in claims):
         return True
     for sym in reversed(ranges):
@@ -131,13 +131,13 @@ def _contradict(claims: list[Affine], ranges: dict[Sym, tuple[int, int]]) -> boo
                 both = Affine.sum([*((c * m, s) for c, s in below), *((c * k, s) for c, s in above)], a * m + b * k)
                 if not _add(system, both.terms, both.const):
                     return True
-        if len(system) > LIMIT:
+        if len(system) > MAX_INEQUALITIES:
             return False
     return False
 
 
 def _add(system: dict[Terms, int], terms: Terms, const: int) -> bool:
-    """Adds an inequality in lowest terms; False when it can never hold."""
+    """Adds an inequality, divided by the gcd of its coefficients; returns False if it has no solution."""
     if not terms:
         return const >= 0
     divisor = gcd(*(c for c, _ in terms))

@@ -1,4 +1,4 @@
-"""Lowering Comp -> Proc: one perfect loop nest per piece, without optimization.
+"""Lowering of computations to loop programs: one perfect loop nest per piece, without optimization.
 
     y[i] =:+ w[i, k] * x[k]    over i<2 k<3
 
@@ -66,7 +66,7 @@ def lower(code: comp.Comp, name: str) -> Proc:
         match stack.pop():
             case comp.Seq(items):
                 stack.extend(reversed(items))
-            case comp.Block(text, inner):
+            case comp.LabeledBlock(text, inner):
                 body.append(Comment(text))
                 stack.append(inner)
             case Assign() as assign:
@@ -212,7 +212,7 @@ class _Lowerer:
                 return comp.Index(scope.index(index))
             case comp.Convert(inner, precision):
                 return types.cast(self._value(inner, scope, lhs, source), precision)
-            case comp.Apply(op, args):
+            case comp.Call(op, args):
                 return types.apply(op, [self._value(a, scope, lhs, source) for a in args])
 
 

@@ -1,4 +1,4 @@
-"""Type promotion: conversions that are implicit in a Comp become `Cast`s in a Proc.
+"""Type promotion: implicit conversions of a computation become `Cast`s in the loop program.
 
 An `Apply` computes in the promoted type of its operands (except the condition of `where`). A number or an index is
 weakly typed: it takes the type of the other operands, unless an integer type cannot represent it: a fraction promotes

@@ -72,7 +72,7 @@ def bitwise_or(x: object, y: object, /, *, label: str | None = None) -> Tensor:
     """The bits that are set in one."""
 
 def bitwise_xor(x: object, y: object, /, *, label: str | None = None) -> Tensor:
-    """The bits that are set in just one."""
+    """The bits that are set in exactly one."""
 
 def block(nested: Any) -> Tensor:
     """Stacks tensors of the same shape in nested lists (output axes), tuples (input axes) and `oc.batch` (batch
@@ -229,7 +229,7 @@ def leaky_relu(x: object, *, slope: float = 0.01, label: str | None = None) -> T
     """The value where it is positive, else `slope` times the value."""
 
 def left_shift(x: object, y: object, /, *, label: str | None = None) -> Tensor:
-    """The bits of the first, moved up by the second."""
+    """The first, shifted left by the second."""
 
 def log(x: object, /, *, label: str | None = None) -> Tensor:
     """The natural logarithm."""
@@ -336,7 +336,7 @@ def relu_gate(x: object, y: object, /, *, label: str | None = None) -> Tensor:
     """The second where the first is positive, else 0."""
 
 def right_shift(x: object, y: object, /, *, label: str | None = None) -> Tensor:
-    """The bits of the first, moved down by the second; the sign stays."""
+    """The first, shifted right by the second; copies of the sign bit fill it up."""
 
 def roll(x: object, shift: int, spec: str | None = None, **names: Any) -> Tensor:
     """Rotates one axis by `shift` cells towards its end: the axis that the spec removes, or the only output axis."""
