@@ -34,10 +34,11 @@ class BlockApplication:
     The first application registers `members`; a repeated one matches them in order, `recalled` of them so far.
     """
 
-    __slots__ = ("block", "is_repeated", "members", "path", "recalled")
+    __slots__ = ("block", "is_repeated", "members", "outer", "path", "recalled")
 
     def __init__(self, block: Block, outer: BlockApplication | None) -> None:
         self.block = block
+        self.outer = outer
         self.path: str = f"{outer.path}.{block.label}" if outer is not None else block.label
         self.is_repeated = block.members is not None
         self.members: list[tuple[str, Any]] = block.members if block.members is not None else []
@@ -107,6 +108,25 @@ def register_parameter(name: str, parameter: Tensor) -> None:
     if active is not None:
         unique = active.register(name, parameter)
         parameter.with_label(unique)
+
+
+def is_within_current_block() -> Callable[[], bool]:
+    """A function that tells, at a later time, whether the block that is now applied is being applied again, or still.
+
+    Without a block it is always true.
+    """
+    active = current_application.get()
+    if active is None:
+        return lambda: True
+    owner = active.block
+
+    def is_within() -> bool:
+        application = current_application.get()
+        while application is not None and application.block is not owner:
+            application = application.outer
+        return application is not None
+
+    return is_within
 
 
 def next_stream() -> tuple[str, int] | None:

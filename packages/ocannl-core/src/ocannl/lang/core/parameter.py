@@ -16,6 +16,7 @@ from ocannl.ir.tnode import Contents, Role
 from ocannl.lang import blocks
 from ocannl.lang.core import graph
 from ocannl.lang.core.context_vars import gradients_enabled, site
+from ocannl.lang.core.fans import ParameterFans, Weight
 from ocannl.lang.core.leaf import LeafName, Row, RowSizes, bool_error, leaf, leaf_name, rows_of, split_axes
 from ocannl.lang.core.literals import (
     HostArray,
@@ -28,7 +29,7 @@ from ocannl.lang.core.literals import (
     python_number,
     to_supported,
 )
-from ocannl.lang.core.random import Distribution, Draw, FanScaled, Sampling
+from ocannl.lang.core.random import Distribution, FanScaled, RandomInitializer, Sampling
 from ocannl.lang.core.tensor import Tensor, use_site
 
 
@@ -90,17 +91,17 @@ class _InitialValue:
     expression: Tensor | float | None = None
 
     @property
-    def draws(self) -> list[Draw]:
+    def draws(self) -> list[RandomInitializer]:
         """The random contents of the value."""
         leaves = graph.ancestors([self.expression]) if isinstance(self.expression, Tensor) else []
         sources = [self.contents, *(t.node.contents for t in leaves)]
-        return [source for source in sources if isinstance(source, Draw)]
+        return [source for source in sources if isinstance(source, RandomInitializer)]
 
 
 def _initial_value(init: object, request: _ParameterRequest) -> _InitialValue:
     default = _InitialValue(request.rows, request.kind)
     if init is None:
-        return replace(default, contents=Draw(Distribution(-0.25, 0.25)))
+        return replace(default, contents=RandomInitializer(Distribution(-0.25, 0.25)))
     if is_bool(init):
         raise bool_error()
     if is_number(init):
@@ -137,8 +138,10 @@ def _define_parameter(request: _ParameterRequest, value: _InitialValue) -> Tenso
         has_gradient=gradients_enabled.get(),
     )
     for draw in value.draws:
-        if isinstance(draw.distribution, FanScaled):
-            draw.distribution.bind(lambda: parameter.shape)
+        if isinstance(draw.distribution, FanScaled) and draw.distribution.factor is None:
+            fans = ParameterFans(lambda: parameter, blocks.is_within_current_block())
+            draw.distribution = draw.distribution.bound(fans)
+            parameter.weights = (*parameter.weights, Weight(fans))
     if isinstance(value.expression, Tensor):
         _equate_shapes(parameter, value.expression, name.where)
     blocks.register_parameter(name.label, parameter)
@@ -170,10 +173,13 @@ def _check_recalled(p: Tensor, rows: RowSizes, kind: Precision | None) -> None:
 
 def _initializer_contents(init: Tensor) -> Contents | None:
     """The contents of a bare initializer, whose own shape does not constrain the parameter; None for an expression."""
-    if init.application is None:
-        return init.node.contents if isinstance(init.node.contents, Draw | IndexFunction) else None
-    operation = init.application.operation
-    return operation.contents if isinstance(operation, Sampling) else None
+    contents = init.node.contents
+    if init.application is not None:
+        operation = init.application.operation
+        contents = operation.contents if isinstance(operation, Sampling) else None
+    if isinstance(contents, RandomInitializer):
+        return contents.copy()  # parameters that share an initializer have streams of their own
+    return contents if isinstance(contents, IndexFunction) and init.application is None else None
 
 
 def _exact_value(init: object, request: _ParameterRequest) -> _InitialValue:

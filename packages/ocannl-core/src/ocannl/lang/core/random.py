@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import Protocol
 
 import numpy as np
 from ml_dtypes import finfo
 from numpy.typing import NDArray
 
 from ocannl.base.errors import CodeError, DtypeError, UninitializedError
-from ocannl.infer.tensor_shape import TensorShape
 from ocannl.ir.precision import Precision
 from ocannl.ir.threefry import threefry4x32
 from ocannl.lang.core.operation import Operation
@@ -82,7 +82,7 @@ class Keyed:
         return self.path, self.ordinal
 
 
-class Draw(Keyed):
+class RandomInitializer(Keyed):
     """Random contents drawn on the host, for initial values."""
 
     __slots__ = ("distribution",)
@@ -90,6 +90,10 @@ class Draw(Keyed):
     def __init__(self, distribution: Distribution, key: str | None = None) -> None:
         super().__init__(key)
         self.distribution = distribution
+
+    def copy(self) -> RandomInitializer:
+        """The same distribution, for another parameter."""
+        return RandomInitializer(self.distribution, self.path)
 
     def array(self, dims: tuple[int, ...], precision: Precision, seed: int) -> NDArray[np.generic]:
         refuse_integers(precision)
@@ -119,7 +123,7 @@ class Stream(Keyed):
 class Sampling(Operation):
     """Draws numbers in code; `contents`, if given, draws the initial values of a parameter on the host instead."""
 
-    contents: Draw | None = None
+    contents: RandomInitializer | None = None
 
 
 def assign_streams(streams: Iterable[Stream]) -> None:
@@ -170,12 +174,19 @@ class Distribution:
         return np.asarray(out, unit.dtype)
 
 
+class Fans(Protocol):
+    """The fans of a parameter."""
+
+    def total(self, names: Sequence[str]) -> int: ...
+
+
 class FanScaled(Distribution):
     """A centered distribution scaled by the fan of the parameter (Glorot and Bengio 2010; He et al. 2015)."""
 
-    __slots__ = ("gain", "fans")
+    __slots__ = ("fans", "gain")
 
-    def __init__(self, normal: bool, gain: float, fans: tuple[str, ...]) -> None:
+    def __init__(self, normal: bool, gain: float, fans: Mapping[str, int | None]) -> None:
+        """`fans` names the fans that are added; None: inferred from the uses of the parameter."""
         super().__init__(0.0 if normal else -1.0, 1.0, normal)
         self.gain = gain
         self.fans = fans
@@ -185,13 +196,15 @@ class FanScaled(Distribution):
             raise CodeError("oc.kaiming and oc.xavier scale by the sizes of a parameter: use them as its initial value")
         return super().__call__(path, ordinal, number, bits, seed)
 
-    def bind(self, shape: Callable[[], TensorShape]) -> None:
-        """Scales by the sizes of a parameter: the fan-in is the product of its input axes, the fan-out of its output
-        axes."""
+    def bound(self, inferred: Fans) -> FanScaled:
+        """This distribution, scaled by the given fans, and otherwise by those of a parameter."""
 
         def factor() -> float:
-            fan = sum(math.prod(axis.size for axis in getattr(shape(), row)) for row in self.fans)
+            open_ = [name for name, given in self.fans.items() if given is None]
+            fan = sum(given or 0 for given in self.fans.values()) + (inferred.total(open_) if open_ else 0)
             spread = math.sqrt(self.gain / max(fan, 1))
             return spread if self.normal else spread * math.sqrt(3.0)
 
-        self.factor = factor
+        scaled = FanScaled(self.normal, self.gain, self.fans)
+        scaled.factor = factor
+        return scaled

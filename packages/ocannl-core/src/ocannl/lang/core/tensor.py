@@ -23,6 +23,7 @@ from ocannl.lang.core import dtypes, graph
 from ocannl.lang.core.applied_operation import Application, describe
 from ocannl.lang.core.context_vars import checked_label, enclosing_call, gradients_enabled, site
 from ocannl.lang.core.dtypes import DtypeInference
+from ocannl.lang.core.fans import Weight, record_uses
 from ocannl.lang.core.fill import fill
 from ocannl.lang.core.operation import Operation
 from ocannl.lang.core.operators import Operators
@@ -37,12 +38,13 @@ class Tensor(Operators["Tensor"]):
 
     `application` is the operation with its operands, None for a leaf; `literal` the value of a constant; `initial` the
     initial value of a parameter without contents; `path` the path of a parameter in its block; `typing` its data type
-    as far as inferred; `counted` holds masks of the cells that count in a mean, all of them if there is none.
+    as far as inferred; `counted` holds masks of the cells that count in a mean, all of them if there is none; `weights`
+    are the parameters that the tensor is, or rearranges, if their initial values depend on fans.
     """
 
     __slots__ = (
         "__weakref__", "_emit", "_gradient", "_projections", "_shape", "application", "counted", "has_gradient",
-        "initial", "literal", "is_named", "node", "path", "provenance", "typing",
+        "initial", "literal", "is_named", "node", "path", "provenance", "typing", "weights",
     )  # fmt: skip
 
     def __init__(
@@ -66,6 +68,7 @@ class Tensor(Operators["Tensor"]):
         self.has_gradient = has_gradient
         self.path: str | None = None
         self.counted: tuple[Tensor, ...] = ()
+        self.weights: tuple[Weight, ...] = ()
         text = None if application is None else enclosing_call.get() or (lambda: describe(self))
         self.provenance = Provenance(lambda: self.label, node.role.value, text, node.where)
         self._gradient: Tensor | None = None
@@ -379,6 +382,8 @@ def apply(
         application=application,
         has_gradient=is_differentiable and gradients_enabled.get() and recorder.get() is None,
     )
+    if any(t.weights for t in inputs) and recorder.get() is None:
+        record_uses(result, operation, inputs)
     if operation.logic.name == "pointwise" and any(t.counted for t in inputs):
         result.counted = tuple(dict.fromkeys(mask for t in inputs for mask in t.counted))
     return result

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
 from ocannl.infer.provenance import Provenance
 from ocannl.infer.shape import Shape
@@ -27,6 +27,8 @@ class OperationLike(Protocol):
 
 class TensorLike(TypedTensor, Protocol):
     """A node of the expression graph: `lang.core.tensor.Tensor`, as seen by the modules that it imports."""
+
+    weights: tuple[Any, ...]
 
     @property
     def application(self) -> OperationLike | None: ...

@@ -12,9 +12,10 @@ from ocannl.ir.assign import Number
 from ocannl.ir.precision import precision
 from ocannl.ir.tnode import Contents, Role
 from ocannl.lang.core.context_vars import site
+from ocannl.lang.core.fans import FAN_IN, FAN_OUT
 from ocannl.lang.core.leaf import leaf, leaf_name, rows_of
 from ocannl.lang.core.literals import HostArray, IndexFunction, is_bool, is_number, python_number
-from ocannl.lang.core.random import Draw, FanScaled
+from ocannl.lang.core.random import FanScaled, RandomInitializer
 from ocannl.lang.core.tensor import Tensor
 
 
@@ -53,11 +54,32 @@ def init(fn: Callable[..., Any], **sizes: Any) -> Tensor:
     return _initializer("init", IndexFunction(fn), sizes)
 
 
-def kaiming(*, gain: float = 2.0, normal: bool = False) -> Tensor:
-    """Variance gain / fan_in. Source: He, Zhang, Ren, Sun 2015. Only as the initial value of a parameter."""
-    return _initializer("kaiming", Draw(FanScaled(normal, gain, ("input",))), {})
+def kaiming(*, gain: float = 2.0, normal: bool = False, fan_in: int | None = None) -> Tensor:
+    """Variance gain / fan_in. Only as the initial value of a parameter.
+
+    The fan-in is the number of products that a cell of the first contraction of the parameter sums, in the block that
+    owns the parameter; without a contraction, the size of the input row. Contractions in the block that disagree are an
+    error, and `fan_in` overrides them.
+    Source: He, Zhang, Ren, Sun 2015.
+    """
+    fans = {FAN_IN: _checked_fan(FAN_IN, fan_in)}
+    return _initializer("kaiming", RandomInitializer(FanScaled(normal, gain, fans)), {})
 
 
-def xavier(*, gain: float = 1.0, normal: bool = False) -> Tensor:
-    """Variance 2 gain / (fan_in + fan_out). Source: Glorot, Bengio 2010. Only as the initial value of a parameter."""
-    return _initializer("xavier", Draw(FanScaled(normal, 2.0 * gain, ("input", "output"))), {})
+def xavier(
+    *, gain: float = 1.0, normal: bool = False, fan_in: int | None = None, fan_out: int | None = None
+) -> Tensor:
+    """Variance 2 gain / (fan_in + fan_out). Only as the initial value of a parameter.
+
+    The fan-in is that of `oc.kaiming`, the fan-out the number of cells of the contraction that a cell of the other
+    operand enters; without a contraction, the size of the output row.
+    Source: Glorot, Bengio 2010.
+    """
+    fans = {FAN_IN: _checked_fan(FAN_IN, fan_in), FAN_OUT: _checked_fan(FAN_OUT, fan_out)}
+    return _initializer("xavier", RandomInitializer(FanScaled(normal, 2.0 * gain, fans)), {})
+
+
+def _checked_fan(name: str, fan: int | None) -> int | None:
+    if fan is not None and (is_bool(fan) or not isinstance(fan, int | np.integer) or fan < 1):
+        raise DataError(f"`{name}` is a number of cells, from 1, not {fan!r}")
+    return fan
