@@ -9,7 +9,6 @@ import typer
 
 from ocannl.backend.discovery import core_version
 from ocannl.backend.registry import open_backend
-from ocannl.base.plugins import exception_summary
 from ocannl.ir.loops import Proc
 from ocannl.ir.printer import print_proc
 from ocannl.ir.verify import verify
@@ -24,7 +23,7 @@ def register(app: typer.Typer) -> None:
 
 def command(
     file: Annotated[Path, typer.Argument(help="A file `ocannl-defect-*.json`.")],
-    show: Annotated[bool, typer.Option("--show", help="Print the program that the failing pass is applied to.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Print the program before the failing pass.")] = False,
 ) -> None:
     """Reproduce a defect of the compiler from a file that a warning has named.
 

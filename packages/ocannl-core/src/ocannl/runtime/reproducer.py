@@ -157,12 +157,12 @@ def read(path: Path) -> Reproducer:
         proc = load(document["program"])
         nodes = nodes_of(proc)
         choices = {int(position): tuple(map(int, choice)) for position, choice in document["choices"]}
-        error = "\n".join([f"{document['error_type']}: {document['error'][0]}", *document["error"][1:]])
+        error = ": ".join([document["error_type"], *(["\n".join(document["error"])] if document["error"] else [])])
         return Reproducer(
             str(document["version"]),
             str(document["backend"]),
             str(document["failed"]),
-            error if document["error"] else str(document["error_type"]),
+            error,
             proc,
             {nodes[number]: str(reason) for number, reason in document["keep"]},
             _capabilities(document["capabilities"]),

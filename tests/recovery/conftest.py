@@ -1,0 +1,31 @@
+"""A cache folder for each test, the setting that recovers from defects, and nothing reported yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ocannl.base.config import settings
+from ocannl.runtime import compile_cache, recovery
+
+
+@pytest.fixture(autouse=True)
+def recovering(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in ("OCANNL_BACKEND", "OCANNL_CACHE", "OCANNL_VERIFY", "OCANNL_AUTOTUNE", "OCANNL_TRACEBACK"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(recovery, "_reported", {})
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", None)
+    compile_cache.clear()
+    with settings(on_defect="recover", cache_dir=str(tmp_path / "cache")):
+        yield
+    compile_cache.clear()
+
+
+@pytest.fixture
+def defects(tmp_path: Path) -> Path:
+    """The folder of reproducers."""
+    return tmp_path / "cache" / "defects"
