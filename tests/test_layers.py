@@ -264,7 +264,7 @@ def test_an_import_that_points_up_or_sideways_is_seen(tmp_path, statement):
         "from ocannl.ir import ops",
         "from ocannl import ir, base",
         "from . import terms",
-        "from .terms import Dim",
+        "from .terms import DimVar",
         "from ..ir.tnode import TNode",
         "import numpy.lang",
     ],

@@ -1,7 +1,8 @@
-"""Identifiers are nouns and verbs of the field: the share of filler words in them is bounded, package by package."""
+"""Identifiers are nouns and verbs of the field: few contain filler words, and class names are unique."""
 
 from __future__ import annotations
 
+import ast
 import io
 import keyword
 import re
@@ -82,3 +83,20 @@ def test_a_technique_is_called_by_its_name(path: str) -> None:
 
 def test_every_package_has_a_budget() -> None:
     assert {path.name for path in PACKAGES.iterdir() if path.is_dir()} == BUDGET.keys()
+
+
+def class_names() -> dict[str, list[str]]:
+    """The modules that define each class, over all packages; `testing` is excluded."""
+    modules: dict[str, list[str]] = {}
+    for package in BUDGET:
+        for path in sources(package):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ClassDef):
+                    module = path.relative_to(PACKAGES / package / "src").with_suffix("").as_posix()
+                    modules.setdefault(node.name, []).append(module)
+    return modules
+
+
+def test_a_class_name_stands_for_one_concept() -> None:
+    duplicates = {name: modules for name, modules in class_names().items() if len(modules) > 1}
+    assert not duplicates, f"rename one of each to a more specific term: {duplicates}"

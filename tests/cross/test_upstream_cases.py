@@ -21,7 +21,7 @@ from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.parse import parse_shape
 from ocannl.infer.solve import propagate
 from ocannl.infer.spec import Fixed, RowSpec
-from ocannl.infer.terms import Dim, Row, RowVar, Trail, resolve
+from ocannl.infer.terms import DimVar, Row, RowVar, Trail, resolve
 from ocannl.infer.unify import bind
 from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.projections import is_injective, is_surjective
@@ -380,7 +380,7 @@ def test_refusal(program, error, said):
 
 
 def row(lead: tuple[int, ...], var: RowVar | None, trail: tuple[int, ...]) -> Row:
-    return Row(tuple(map(Dim, lead)), var, tuple(map(Dim, trail)))
+    return Row(tuple(map(DimVar, lead)), var, tuple(map(DimVar, trail)))
 
 
 def under(*pairs: tuple[Row, Row]) -> bool:

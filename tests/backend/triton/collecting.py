@@ -13,7 +13,7 @@ import ocannl as oc
 from ocannl.backend import registry
 from ocannl.backend.cpu.device import devices
 from ocannl_backend_triton.backend import TritonBackend
-from ocannl_backend_triton.kernels import Kernel, Module
+from ocannl_backend_triton.kernels import Kernel, KernelModule
 
 sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
 
@@ -35,13 +35,13 @@ class CollectingMachine:
     targets = ()
 
     def __init__(self, on_link: Callable[[], object] = raise_not_executed) -> None:
-        self.modules: list[Module] = []
+        self.modules: list[KernelModule] = []
         self._on_link = on_link
 
     def devices(self):
         return devices()
 
-    def compile(self, modules: Sequence[Module]):
+    def compile(self, modules: Sequence[KernelModule]):
         self.modules += modules
         return {}
 
@@ -49,7 +49,7 @@ class CollectingMachine:
         self._on_link()
 
 
-def workload_modules(names: Iterable[str] = WORKLOADS) -> list[Module]:
+def workload_modules(names: Iterable[str] = WORKLOADS) -> list[KernelModule]:
     """The modules of the benchmarks' workloads."""
     from compare.models import model
     from compare.workloads import WORKLOADS as BENCHMARKS
@@ -64,7 +64,7 @@ def workload_modules(names: Iterable[str] = WORKLOADS) -> list[Module]:
     return machine.modules
 
 
-def distinct_kernels(modules: Iterable[Module]) -> Iterator[tuple[Module, Kernel]]:
+def distinct_kernels(modules: Iterable[KernelModule]) -> Iterator[tuple[KernelModule, Kernel]]:
     """Kernels without duplicates that differ only in their names."""
     seen = set()
     for module in modules:

@@ -17,13 +17,13 @@ from ocannl.backend import CompileError, registry
 from ocannl.backend.cpu.device import cores
 from ocannl_backend_triton.backend import TritonBackend
 from ocannl_backend_triton.compile import compile_kernels
-from ocannl_backend_triton.kernels import Kernel, Module
+from ocannl_backend_triton.kernels import Kernel, KernelModule
 from ocannl_backend_triton.target import TARGETS
 
 STANDARD = (80, 90)
 
 
-def kit_modules() -> list[Module]:
+def kit_modules() -> list[KernelModule]:
     machine = CollectingMachine(on_link=lambda: pytest.skip("only compiled"))
     with patch.dict(registry._backends, triton=TritonBackend(machine)):
         arguments = ["-q", "--no-header", "-p", "no:cacheprovider", "-W", "ignore", "--tb=no"]
@@ -31,7 +31,7 @@ def kit_modules() -> list[Module]:
     return machine.modules
 
 
-def refusal(task: tuple[Module, Kernel, int]) -> str | None:
+def refusal(task: tuple[KernelModule, Kernel, int]) -> str | None:
     """The compiler's error for a kernel, or None."""
     module, kernel, sm = task
     try:

@@ -10,8 +10,8 @@ pytest.importorskip("triton")
 from ocannl.backend import CompileError
 from ocannl_backend_triton.compile import compile_kernels
 from ocannl_backend_triton.deduplicate import canonical_texts
-from ocannl_backend_triton.kernels import Argument, Kernel, Module
-from ocannl_backend_triton.serialization import Package
+from ocannl_backend_triton.kernels import Argument, Kernel, KernelModule
+from ocannl_backend_triton.serialization import KernelPackage
 from ocannl_backend_triton.target import TARGETS
 
 SOURCE = '''
@@ -54,7 +54,7 @@ LARGEST = Kernel(
     "largest", "a maximum", (argument("a", "fp32", 0), argument("c", "fp32", 2, writes=True)),
     (8, 1, 1), (("BLOCK", 256),),
 )  # fmt: skip
-MODULE = Module("program", SOURCE, (PRODUCT, LARGEST), (("a", 1 << 20), ("b", 1 << 20), ("c", 1 << 20)))
+MODULE = KernelModule("program", SOURCE, (PRODUCT, LARGEST), (("a", 1 << 20), ("b", 1 << 20), ("c", 1 << 20)))
 
 
 @pytest.mark.parametrize("sm", [80, 90])
@@ -118,16 +118,16 @@ def test_errors_show_the_location_and_save_the_source():
 
 
 def test_packages_round_trip():
-    package = Package("here", (MODULE,), {sm: [compile_kernels(MODULE, TARGETS[sm])] for sm in (80, 90)})
-    restored = Package.read(package.blob, "here")
+    package = KernelPackage("here", (MODULE,), {sm: [compile_kernels(MODULE, TARGETS[sm])] for sm in (80, 90)})
+    restored = KernelPackage.read(package.blob, "here")
     assert restored.modules == package.modules and restored.source == SOURCE
     assert {sm: tuple(map(tuple, compiled)) for sm, compiled in restored.binaries.items()} == {
         sm: tuple(map(tuple, compiled)) for sm, compiled in package.binaries.items()
     }
     assert restored.blob == package.blob
     with pytest.raises(CompileError, match="was compiled for here, and this is elsewhere"):
-        Package.read(package.blob, "elsewhere")
+        KernelPackage.read(package.blob, "elsewhere")
     blob = package.blob
     for damaged in (blob[:-1], blob + b"x", blob[:100], b"", blob.replace(b"ELF", b"EFL", 1)):
         with pytest.raises(CompileError):
-            Package.read(damaged, "here")
+            KernelPackage.read(damaged, "here")

@@ -11,7 +11,7 @@ from ocannl.backend import DeviceLost, Location, OutOfMemory
 from ocannl_backend_triton.device import devices
 from ocannl_backend_triton.driver import open_driver
 from ocannl_backend_triton.streams import StagingBuffers
-from ocannl_backend_triton.target import Target
+from ocannl_backend_triton.target import CudaTarget
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def read(queue, where, size):
 
 def test_device_properties(device):
     assert (device.ordinal, device.name, device.memory_bytes) == (0, "Fake GPU", 1 << 24)
-    assert device.target == Target(90, 227 * 1024, 132)
+    assert device.target == CudaTarget(90, 227 * 1024, 132)
     assert str(device.target) == "sm_90"
 
 

@@ -16,7 +16,7 @@ from ocannl.backend import CompileError, DeviceLost, Location
 from ocannl_backend_triton.cuda_graph import GraphLaunch, symbol_writer
 from ocannl_backend_triton.device import devices
 from ocannl_backend_triton.driver import open_driver
-from ocannl_backend_triton.kernels import SCRATCH_REGION, STATICS_REGION, Argument, Kernel, Module
+from ocannl_backend_triton.kernels import SCRATCH_REGION, STATICS_REGION, Argument, Kernel, KernelModule
 from ocannl_backend_triton.serialization import Binary
 
 CELLS = 8
@@ -51,7 +51,7 @@ def kernel(name, *arguments, grid=(1, 1, 1)):
 
 
 def module(*kernels, regions=3, **fields):
-    return Module("program", "text", kernels, tuple((f"r{n}", 8 * CELLS) for n in range(regions)), **fields)
+    return KernelModule("program", "text", kernels, tuple((f"r{n}", 8 * CELLS) for n in range(regions)), **fields)
 
 
 @pytest.fixture(params=range(5))
@@ -156,7 +156,7 @@ def test_scratch_memory_is_private(queue):
 def test_arguments_start_at_offsets_in_regions(queue):
     half = 8 * CELLS
     only = kernel("double", argument("a", 0, writes=True, offset=half))
-    program = Module("program", "", (only,), (("arena", 2 * half),))
+    program = KernelModule("program", "", (only,), (("arena", 2 * half),))
     slab = queue.device.alloc_pool(3 * half)
     queue.from_host(Location(slab, half), np.arange(2 * CELLS))
     call(queue, link(program, queue, [Location(slab, half)]))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ocannl_backend_triton.kernels import Argument, Kernel, Module
+from ocannl_backend_triton.kernels import Argument, Kernel, KernelModule
 
 
 def argument(region, start, end, access):
@@ -11,7 +11,7 @@ def argument(region, start, end, access):
 
 def edges(*kernels):
     kernel_list = [Kernel(f"k{n}", "", tuple(arguments), (1, 1, 1)) for n, arguments in enumerate(kernels)]
-    return list(Module("m", "", tuple(kernel_list), ()).dependences)
+    return list(KernelModule("m", "", tuple(kernel_list), ()).dependences)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from ocannl.infer import (
     unify,
 )
 from ocannl.infer import spec as specs
-from ocannl.infer.terms import Dim, Row, find, resolve
+from ocannl.infer.terms import DimVar, Row, find, resolve
 from ocannl.ir.affine import Affine
 from ones.closed_judges import Judge, follows_numpy, ignores_order
 from ones.judges import CLOSED, OPEN, VALUES
@@ -96,7 +96,7 @@ def a_result_is_as_long_as_its_shortest_operand(patch: Patch) -> None:
 
 @bug(ignores_order, 0)
 def a_unit_is_lost_where_axes_become_equal(patch: Patch) -> None:
-    def join(trail: Any, a: Dim, b: Dim, real: Any = unify.join) -> None:
+    def join(trail: Any, a: DimVar, b: DimVar, real: Any = unify.join) -> None:
         real(trail, a, b)
         if find(a).size not in (None, 1):
             find(a).unit = None
@@ -111,7 +111,9 @@ def a_unit_is_lost_in_concatenations(patch: Patch) -> None:
 
 @bug(is_least, 1)
 def an_index_of_a_result_is_an_axis_of_size_1(patch: Patch) -> None:
-    def new_axis(trail: Any, relation: Any, axis: Any, fresh: bool, real: Any = constraint_generation.new_axis) -> Dim:
+    def new_axis(
+        trail: Any, relation: Any, axis: Any, fresh: bool, real: Any = constraint_generation.new_axis
+    ) -> DimVar:
         return real(trail, relation, specs.Fixed(0) if fresh and isinstance(axis, specs.Fixed) else axis, fresh)  # type: ignore[no-any-return]
 
     patch.setattr(constraint_generation, "new_axis", new_axis)
@@ -138,7 +140,7 @@ def an_index_is_reached_one_cell_early(patch: Patch) -> None:
 def a_diagonal_is_not_of_one_size(patch: Patch) -> None:
     real = constraint_generation.match_axis
 
-    def match_axis(trail: Any, relation: Any, axis: Any, cell: Dim) -> None:
+    def match_axis(trail: Any, relation: Any, axis: Any, cell: DimVar) -> None:
         if not (isinstance(axis, specs.Label) and axis.name in relation.labels):
             real(trail, relation, axis, cell)
 
@@ -171,7 +173,7 @@ def strided(patch: Patch, change: Callable[[Any], None]) -> None:
 def a_window_has_a_place_too_many(patch: Patch) -> None:
     real = size_equations.Strided.set_or_check
 
-    def set_or_check(law: Any, trail: Any, cell: Dim, size: int) -> None:
+    def set_or_check(law: Any, trail: Any, cell: DimVar, size: int) -> None:
         real(law, trail, cell, size + (law.padding is specs.Padding.VALID and cell is find(law.over)))
 
     patch.setattr(size_equations.Strided, "set_or_check", set_or_check)
@@ -223,7 +225,7 @@ def a_merge_forgets_a_part(patch: Patch) -> None:
 
 @bug(follows_numpy, 0)
 def a_keyword_is_ignored(patch: Patch) -> None:
-    def name_axis(trail: Any, relation: Any, name: str, cell: Dim) -> Dim:
+    def name_axis(trail: Any, relation: Any, name: str, cell: DimVar) -> DimVar:
         relation.labels[name] = cell
         return cell
 

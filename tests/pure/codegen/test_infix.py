@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from ocannl.codegen.c_family.infix import PARENTHESIZED, PRECEDENCE, Term, binary, call, element, ternary, unary
+from ocannl.codegen.c_family.infix import PARENTHESIZED, PRECEDENCE, ExprText, binary, call, element, ternary, unary
 
 PYTHON = {"|": operator.or_, "^": operator.xor, "&": operator.and_, "<<": operator.lshift, ">>": operator.rshift,
           "+": operator.add, "-": operator.sub, "*": operator.mul}  # fmt: skip
@@ -17,7 +17,7 @@ def expression(random, depth):
     """A random term and its value."""
     if depth == 0 or random.random() < 0.1:
         number = random.randrange(9)
-        return Term(str(number)), number
+        return ExprText(str(number)), number
     if random.random() < 0.15:
         term, value = expression(random, depth - 1)
         return unary("-", term), -value
@@ -35,7 +35,7 @@ def test_printed_expressions_have_the_expected_value(seed):
         assert eval(compile(ast.parse(term.text, mode="eval"), "", "eval")) == value, term.text
 
 
-A, B, C = (Term(name) for name in "abc")
+A, B, C = (ExprText(name) for name in "abc")
 
 
 @pytest.mark.parametrize(

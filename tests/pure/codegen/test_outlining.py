@@ -2,7 +2,7 @@
 
 import pytest
 
-from ocannl.codegen import Region, outline_nests, signature
+from ocannl.codegen import MemoryRegion, outline_nests, signature
 from ocannl.codegen.outlining import MAX_STRAIGHT_LINE_STMTS
 from ocannl.ir.affine import Affine, Bound, Cond, Sym, SymKind
 from ocannl.ir.assign import Origin
@@ -150,10 +150,10 @@ def test_the_arena_is_the_last_region_of_a_signature():
     got = signature(Proc("step", bufs, (n,), (), arena=128))
     assert (got.name, got.symbols) == ("step", 1)
     assert got.regions == (
-        Region("x", 16, False),
-        Region("w_grad", 42, True),
-        Region("m", 16, False),
-        Region("p", 16, False),
-        Region("arena", 128, True),
+        MemoryRegion("x", 16, False),
+        MemoryRegion("w_grad", 42, True),
+        MemoryRegion("m", 16, False),
+        MemoryRegion("p", 16, False),
+        MemoryRegion("arena", 128, True),
     )
-    assert signature(Proc("step", bufs[:1], (), ())).regions == (Region("x", 16, False),)
+    assert signature(Proc("step", bufs[:1], (), ())).regions == (MemoryRegion("x", 16, False),)

@@ -9,16 +9,16 @@ import pytest
 from ocannl.infer.broadcast import PRUNE_THRESHOLD, order, order_rows
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.solve import propagate
-from ocannl.infer.terms import Dim, Row, RowVar, Trail, find, print_row, resolve
+from ocannl.infer.terms import DimVar, Row, RowVar, Trail, find, print_row, resolve
 from ocannl.infer.unify import bind, join, set_min_size, set_size, set_unit
 
 
 def closed(*sizes):
-    return Row((), None, tuple(map(Dim, sizes)))
+    return Row((), None, tuple(map(DimVar, sizes)))
 
 
 def row(lead, var, trail):
-    return Row(tuple(map(Dim, lead)), var, tuple(map(Dim, trail)))
+    return Row(tuple(map(DimVar, lead)), var, tuple(map(DimVar, trail)))
 
 
 def bare(var):
@@ -27,7 +27,7 @@ def bare(var):
 
 def below(res, opnd):
     trail = Trail()
-    (order if isinstance(res, Dim) else lambda t, a, b: order_rows(t, a, b, 0, False))(trail, res, opnd)
+    (order if isinstance(res, DimVar) else lambda t, a, b: order_rows(t, a, b, 0, False))(trail, res, opnd)
     propagate(trail)
     return trail
 
@@ -61,56 +61,56 @@ def know(step, *args):
 )
 def test_solved_axes(res, opnd, fits):
     if fits:
-        below(Dim(*res), Dim(*opnd))
+        below(DimVar(*res), DimVar(*opnd))
     else:
         with pytest.raises(Mismatch):
-            below(Dim(*res), Dim(*opnd))
+            below(DimVar(*res), DimVar(*opnd))
 
 
 def test_an_axis_that_fits_under_a_rigid_axis_is_joined():
-    res = Dim()
-    below(res, Dim(5, "rgb"))
+    res = DimVar()
+    below(res, DimVar(5, "rgb"))
     assert (find(res).size, find(res).unit) == (5, "rgb")
 
 
 def test_an_axis_above_size_1_has_size_1():
-    opnd = Dim()
-    below(Dim(1), opnd)
+    opnd = DimVar()
+    below(DimVar(1), opnd)
     assert opnd.size == 1
 
 
 def test_a_bound_travels_up_through_unknown_axes():
-    a, b, c = Dim(), Dim(), Dim()
+    a, b, c = DimVar(), DimVar(), DimVar()
     below(b, c)
     below(a, b)
-    below(Dim(5), a)
+    below(DimVar(5), a)
     assert (a.lower_bound, b.lower_bound, c.lower_bound) == (5, 5, 5) and c.size is None
-    below(Dim(4), b)
+    below(DimVar(4), b)
     assert (a.size, b.size, c.size) == (None, 1, 1)
 
 
 @pytest.mark.parametrize("last", ["size", "unit", "index", "join"])
 def test_a_rigid_axis_is_joined_with_smaller_axes(last):
-    res, mid, opnd = Dim(), Dim(), Dim(1) if last == "unit" else Dim()
+    res, mid, opnd = DimVar(), DimVar(), DimVar(1) if last == "unit" else DimVar()
     below(res, mid)
     below(mid, opnd)
     match last:
         case "size": know(set_size, opnd, 5, None)
         case "unit": know(set_unit, opnd, "rgb")
         case "index": know(set_min_size, opnd, 3)
-        case "join": know(join, opnd, Dim(5))
+        case "join": know(join, opnd, DimVar(5))
     assert find(res) is find(mid) is find(opnd)
 
 
 def test_a_stretched_axis_may_not_become_rigid():
-    opnd = Dim(1)
-    below(Dim(5), opnd)
+    opnd = DimVar(1)
+    below(DimVar(5), opnd)
     with pytest.raises(Mismatch):
         know(set_unit, opnd, "rgb")
 
 
 def test_mutual_bounds_end_equal():
-    a, b = Dim(), Dim()
+    a, b = DimVar(), DimVar()
     below(a, b)
     below(b, a)
     know(set_size, a, 5, None)
@@ -118,10 +118,10 @@ def test_mutual_bounds_end_equal():
 
 
 def test_a_stretched_axis_prunes_redundant_uses():
-    stretchable, unknown = Dim(1), Dim()
+    stretchable, unknown = DimVar(1), DimVar()
     below(unknown, stretchable)
     for _ in range(40 * PRUNE_THRESHOLD):
-        below(Dim(7), stretchable)
+        below(DimVar(7), stretchable)
     assert len(stretchable.below) <= 2 * PRUNE_THRESHOLD and unknown in stretchable.below
     with pytest.raises(Mismatch):
         know(set_unit, stretchable, "rgb")
@@ -208,11 +208,11 @@ def test_propagation_does_not_depend_on_the_order(permutation):
 
 
 def test_a_trail_takes_everything_back():
-    a, b, one = RowVar(), RowVar(), Dim(1)
+    a, b, one = RowVar(), RowVar(), DimVar(1)
     below(bare(a), bare(b))
     before = (len(a.watchers), len(b.watchers), print_row(bare(a)))
     trail = Trail()
-    order_rows(trail, bare(a), Row((), None, (one, Dim(3))), 0, False)
+    order_rows(trail, bare(a), Row((), None, (one, DimVar(3))), 0, False)
     bind(trail, b, closed(4, 3))
     with pytest.raises(Mismatch):
         propagate(trail) or order_rows(trail, bare(a), closed(9), 0, False)

@@ -8,7 +8,7 @@ from ocannl.infer.capture import Capture
 from ocannl.infer.cell_count import CellCount
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.solve import propagate
-from ocannl.infer.terms import Dim, Row, RowVar, Trail, print_row
+from ocannl.infer.terms import DimVar, Row, RowVar, Trail, print_row
 from ocannl.infer.unify import bind, set_size
 
 
@@ -27,8 +27,8 @@ def know(step, *args):
 
 
 def test_the_number_follows_from_solved_axes():
-    number, axis, var = Dim(), Dim(), RowVar()
-    count(number, Row((Dim(2),), var, ()), Row((), None, (Dim(5),)))
+    number, axis, var = DimVar(), DimVar(), RowVar()
+    count(number, Row((DimVar(2),), var, ()), Row((), None, (DimVar(5),)))
     know(bind, var, Row((), None, (axis,)))
     assert number.size is None
     know(set_size, axis, 3, None)
@@ -36,18 +36,18 @@ def test_the_number_follows_from_solved_axes():
 
 
 def test_a_single_unknown_axis_follows_from_the_number():
-    axis = Dim()
-    count(Dim(30), Row((), None, (Dim(5), axis)))
+    axis = DimVar()
+    count(DimVar(30), Row((), None, (DimVar(5), axis)))
     assert axis.size == 6
-    first, second = Dim(), Dim()
-    count(Dim(5), Row((), None, (Dim(5), first, second)))
+    first, second = DimVar(), DimVar()
+    count(DimVar(5), Row((), None, (DimVar(5), first, second)))
     assert (first.size, second.size) == (1, 1)
 
 
 @pytest.mark.parametrize("sizes", [(4, None), (5, 2), (0, None)], ids=str)
 def test_numbers_that_do_not_fit(sizes):
     with pytest.raises(Mismatch, match=r"`\.\.v\.\.` is .*, but its number of cells is 30"):
-        count(Dim(30), Row((), None, tuple(map(Dim, sizes))))
+        count(DimVar(30), Row((), None, tuple(map(DimVar, sizes))))
 
 
 def test_a_counted_row_gets_a_single_axis_by_default(net):
@@ -101,7 +101,7 @@ def test_data_whose_length_does_not_fit(net):
 
 
 def test_nothing_waits_for_a_row_that_is_taken_back():
-    var, number = RowVar(), Dim(6)
+    var, number = RowVar(), DimVar(6)
     trail = Trail()
     trail.queue.append(CellCount(number, (Row((), var, ()),), text="v"))
     propagate(trail)

@@ -33,7 +33,7 @@ from ocannl.infer import (
     unify,
 )
 from ocannl.infer.spec import Padding
-from ocannl.infer.terms import Dim, Trail, find, resolve
+from ocannl.infer.terms import DimVar, Trail, find, resolve
 from ocannl.ir.affine import Affine
 
 SECONDS = 2.0
@@ -111,13 +111,13 @@ def operands_above_a_1_are_not_1(patch):
 @bug("stretches", 3)
 def a_size_of_1_counts_as_rigid(patch):
     patch.setattr(
-        Dim, "is_rigid", property(lambda dim: dim.unit is not None or dim.min_size > 1 or dim.size is not None)
+        DimVar, "is_rigid", property(lambda dim: dim.unit is not None or dim.min_size > 1 or dim.size is not None)
     )
 
 
 @bug("planted", 98)
 def a_unit_does_not_make_rigid(patch):
-    patch.setattr(Dim, "is_rigid", property(lambda dim: dim.min_size > 1 or dim.size not in (None, 1)))
+    patch.setattr(DimVar, "is_rigid", property(lambda dim: dim.min_size > 1 or dim.size not in (None, 1)))
 
 
 @bug("planted", 15)

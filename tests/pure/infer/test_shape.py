@@ -11,7 +11,7 @@ import pytest
 
 from ocannl.base.errors import ShapeError
 from ocannl.infer.shape import Axis, Provenance, Shape, finish
-from ocannl.infer.terms import Dim, RowVar
+from ocannl.infer.terms import DimVar, RowVar
 
 
 def leaf(**rows):
@@ -56,8 +56,8 @@ def test_axes_tell_size_and_unit():
         ([2.0], "output axis 1 of `x` is 2.0: an axis is a size"),
         ([("rgb",)], r"output axis 1 of `x` is \('rgb',\): an axis is a size"),
         ([(3, "rgb")], r"output axis 1 of `x` is \(3, 'rgb'\): an axis is a size"),
-        ([(3, 4)], "output axis 1 of `x` has the unit 3: a unit is a word"),
-        ([("", 4)], "output axis 1 of `x` has the unit '': a unit is a word"),
+        ([(3, 4)], "output axis 1 of `x` has the unit 3: a unit must be a word"),
+        ([("", 4)], "output axis 1 of `x` has the unit '': a unit must be a word"),
         ([None], "output axis 1 of `x` is None: an axis is a size"),
         (3, "the output row of `x` is 3, not a list of sizes"),
         ("34", "the output row of `x` is '34', not a list of sizes"),
@@ -360,7 +360,7 @@ def test_queries_of_a_growing_graph_visit_only_new_tensors(net, monkeypatch):
 
         monkeypatch.setattr(cls, "__init__", counted)
 
-    count(Dim)
+    count(DimVar)
     count(RowVar)
     t = net.x("5|4")
     counts = []

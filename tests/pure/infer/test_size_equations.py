@@ -8,7 +8,7 @@ from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.size_equations import Product, Strided, Sum, attach
 from ocannl.infer.solve import propagate
 from ocannl.infer.spec import Padding
-from ocannl.infer.terms import Dim, Trail
+from ocannl.infer.terms import DimVar, Trail
 
 
 def solve(law):
@@ -18,7 +18,7 @@ def solve(law):
 
 
 def window(axis, over, taps, padding=Padding.VALID, **more):
-    cells = Dim(axis), Dim(over), None if taps == "no" else Dim(taps)
+    cells = DimVar(axis), DimVar(over), None if taps == "no" else DimVar(taps)
     solve(Strided(*cells, padding=padding, text="window", **more))
     return tuple(cell.size for cell in cells if cell is not None)
 
@@ -66,8 +66,8 @@ def test_windows(axis, over, taps, padding, more, want):
         (9, 4, None, VALID, {"dilation": 2}, "5 is no multiple of the dilation 2"),
         (3, 4, None, VALID, {"stride": 2}, "the window is longer than the axis"),
         (9, None, 3, SAME, {"stride": 2}, "9 is no multiple of the stride 2"),
-        (9, 0, 3, VALID, {}, "a window needs a tap and a place"),
-        (None, 3, 0, VALID, {}, "a window needs a tap and a place"),
+        (9, 0, 3, VALID, {}, "a window needs at least one tap and one position"),
+        (None, 3, 0, VALID, {}, "a window needs at least one tap and one position"),
         (7, None, "no", UNSTATED, {"stride": 2}, "7 is no multiple of the stride 2"),
         (2, None, "no", UNSTATED, {"offset": 3}, "nothing is left"),
         (6, 3, 3, UNSTATED, {"stride": 2}, "is 6, but it is indexed up to 6"),
@@ -80,21 +80,21 @@ def test_windows_that_do_not_fit(axis, over, taps, padding, more, message):
 
 def test_a_window_shares_the_unit_of_the_axis():
     """SI-39, SI-41"""
-    axis, over = Dim(None), Dim(4, "x")
+    axis, over = DimVar(None), DimVar(4, "x")
     solve(Strided(axis, over, None, stride=2))
     assert (axis.size, axis.unit) == (8, "x")
-    axis, over = Dim(8, "x"), Dim()
+    axis, over = DimVar(8, "x"), DimVar()
     solve(Strided(axis, over, None, stride=2))
     assert (over.size, over.unit) == (4, "x")
     with pytest.raises(Mismatch, match="units differ"):
-        solve(Strided(Dim(), Dim(4, "x"), Dim(3, "y"), padding=VALID))
-    axis, taps = Dim(), Dim(3)
-    solve(Strided(axis, Dim(4, "x"), taps, padding=VALID))
+        solve(Strided(DimVar(), DimVar(4, "x"), DimVar(3, "y"), padding=VALID))
+    axis, taps = DimVar(), DimVar(3)
+    solve(Strided(axis, DimVar(4, "x"), taps, padding=VALID))
     assert (axis.size, axis.unit, taps.unit) == (6, "x", None)
 
 
 def laid(total, parts, **more):
-    cells = Dim(total), *map(Dim, parts)
+    cells = DimVar(total), *map(DimVar, parts)
     solve(Sum(cells[0], cells[1:], text="a^b", **more))
     return tuple(cell.size for cell in cells)
 
@@ -125,24 +125,24 @@ def test_concatenations_that_do_not_fit(total, parts, more):
 
 
 def test_a_repeated_part_counts_twice():
-    total, part = Dim(6), Dim()
+    total, part = DimVar(6), DimVar()
     solve(Sum(total, (part, part)))
     assert part.size == 3
     with pytest.raises(Mismatch):
-        solve(Sum(Dim(5), (Dim(), part := Dim(), part, Dim(0))[1:]))
+        solve(Sum(DimVar(5), (DimVar(), part := DimVar(), part, DimVar(0))[1:]))
 
 
 def test_parts_of_a_concatenation_share_their_unit():
     """SI-37"""
-    total, part = Dim(), Dim(3)
-    solve(Sum(total, (Dim(2, "x"), part)))
+    total, part = DimVar(), DimVar(3)
+    solve(Sum(total, (DimVar(2, "x"), part)))
     assert (total.size, total.unit, part.unit) == (5, "x", "x")
     with pytest.raises(Mismatch, match="units differ"):
-        solve(Sum(Dim(), (Dim(2, "x"), Dim(3, "y"))))
+        solve(Sum(DimVar(), (DimVar(2, "x"), DimVar(3, "y"))))
 
 
 def merged(total, parts, **more):
-    cells = Dim(total), *map(Dim, parts)
+    cells = DimVar(total), *map(DimVar, parts)
     solve(Product(cells[0], cells[1:], text="(a b)", **more))
     return tuple(cell.size for cell in cells)
 
@@ -170,11 +170,11 @@ def test_merged_axes_that_do_not_fit(total, parts):
 
 
 def test_the_side_of_a_square():
-    side = Dim()
-    solve(Product(Dim(9), (side, side)))
+    side = DimVar()
+    solve(Product(DimVar(9), (side, side)))
     assert side.size == 3
     with pytest.raises(Mismatch):
-        solve(Product(Dim(8), ((side := Dim()), side)))
+        solve(Product(DimVar(8), ((side := DimVar()), side)))
 
 
 # --- in specs ---------------------------------------------------------------------------------------------------------

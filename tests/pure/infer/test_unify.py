@@ -6,16 +6,16 @@ import pytest
 
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.solve import propagate
-from ocannl.infer.terms import MAX_AXES, Dim, Row, RowVar, Trail, find, print_row, resolve
+from ocannl.infer.terms import MAX_AXES, DimVar, Row, RowVar, Trail, find, print_row, resolve
 from ocannl.infer.unify import bind, equate, join, raise_lower_bound, set_min_size, set_size, set_unit
 
 
 def closed(*sizes):
-    return Row((), None, tuple(map(Dim, sizes)))
+    return Row((), None, tuple(map(DimVar, sizes)))
 
 
 def row(lead, var, trail):
-    return Row(tuple(map(Dim, lead)), var, tuple(map(Dim, trail)))
+    return Row(tuple(map(DimVar, lead)), var, tuple(map(DimVar, trail)))
 
 
 def equal(a, b):
@@ -35,7 +35,7 @@ def shown(var):
 
 def test_joined_axes_share_sizes_and_units():
     trail = Trail()
-    a, b, c = Dim(), Dim(3), Dim(None, "rgb")
+    a, b, c = DimVar(), DimVar(3), DimVar(None, "rgb")
     join(trail, a, b)
     join(trail, c, a)
     assert all((find(d).size, find(d).unit) == (3, "rgb") for d in (a, b, c))
@@ -61,25 +61,25 @@ def test_joined_axes_share_sizes_and_units():
 def test_sizes_and_units_that_are_joined_must_agree(a, b, agree):
     for left, right in ((a, b), (b, a)):
         if agree:
-            join(Trail(), Dim(*left), Dim(*right))
+            join(Trail(), DimVar(*left), DimVar(*right))
         else:
             with pytest.raises(Mismatch):
-                join(Trail(), Dim(*left), Dim(*right))
+                join(Trail(), DimVar(*left), DimVar(*right))
 
 
 def test_an_axis_covers_the_largest_index():
-    d = Dim()
+    d = DimVar()
     set_min_size(Trail(), d, 3)
     set_min_size(Trail(), d, 2)
     assert d.is_rigid and d.min_size == 3
     with pytest.raises(Mismatch, match="is 2, but it is indexed up to 2"):
         set_size(Trail(), d, 2, None)
     with pytest.raises(Mismatch, match="indexed up to 4"):
-        set_min_size(Trail(), Dim(4), 5)
+        set_min_size(Trail(), DimVar(4), 5)
 
 
 def test_two_lower_bounds_leave_only_stretching():
-    d = Dim()
+    d = DimVar()
     raise_lower_bound(Trail(), d, 3)
     raise_lower_bound(Trail(), d, 3)
     assert d.size is None
@@ -88,7 +88,7 @@ def test_two_lower_bounds_leave_only_stretching():
 
 
 def test_a_unit_is_set_once():
-    d = Dim(3)
+    d = DimVar(3)
     set_unit(Trail(), d, "rgb")
     set_unit(Trail(), d, "rgb")
     with pytest.raises(Mismatch, match="units differ"):
@@ -96,7 +96,7 @@ def test_a_unit_is_set_once():
 
 
 def test_ranks_keep_chains_of_links_short():
-    dims = [Dim() for _ in range(1024)]
+    dims = [DimVar() for _ in range(1024)]
     for step in (1 << n for n in range(10)):
         for n in range(0, 1024, 2 * step):
             join(Trail(), dims[n], dims[n + step])
@@ -111,7 +111,7 @@ def test_ranks_keep_chains_of_links_short():
 
 
 def test_closed_rows_agree_pairwise():
-    a, b = Row((Dim(3),), None, (Dim(4),)), Row((), None, (Dim(), Dim(4)))
+    a, b = Row((DimVar(3),), None, (DimVar(4),)), Row((), None, (DimVar(), DimVar(4)))
     equal(a, b)
     assert print_row(b) == "3,4"
     with pytest.raises(Mismatch, match="one row is 3,4, another is 3: they must have equally many axes"):
@@ -173,13 +173,13 @@ def test_a_row_does_not_grow_without_end():
     with pytest.raises(Mismatch, match="grow without end"):
         for _ in range(MAX_AXES + 1):
             remainder = RowVar(depth=var.depth + 1)
-            bind(trail, var, Row((Dim(),), remainder, ()))
+            bind(trail, var, Row((DimVar(),), remainder, ()))
             var = remainder
 
 
 def test_binding_propagates_the_flags_of_the_variable():
     owner = object()
-    var, remainder, axis = RowVar(owner), RowVar(), Dim()
+    var, remainder, axis = RowVar(owner), RowVar(), DimVar()
     var.must_be_known = True
     trail = Trail()
     bind(trail, var, Row((axis,), remainder, ()))

@@ -148,10 +148,10 @@ def node(label: str, *dims: int) -> TNode:
 def test_computations() -> None:
     w, x = node("w", 4, 4), node("x y", 4)
     y = TNode("", Role.GRADIENT, lambda: (4,), lambda: F32, gradient_of=x)
-    product = comp.Apply(BY_NAME["mul"], (comp.Read(w, (i, j)), comp.Read(x, (j,))))
-    window = comp.Apply(BY_NAME["max"], (comp.Read(x, (i - 1,), outside=0.0), comp.Read(x, (i,), merge=True)))
+    product = comp.Call(BY_NAME["mul"], (comp.Read(w, (i, j)), comp.Read(x, (j,))))
+    window = comp.Call(BY_NAME["max"], (comp.Read(x, (i - 1,), outside=0.0), comp.Read(x, (i,), merge=True)))
     code = comp.Seq((
-        comp.Block("forward", comp.Assign(x, ADD, True, (comp.Piece((I, J), (i,), product),))),
+        comp.LabeledBlock("forward", comp.Assign(x, ADD, True, (comp.Piece((I, J), (i,), product),))),
         comp.Assign(y, MAX, False, (comp.Piece((I,), (i,), window, Cond((i - 2,))),)),
         comp.Assign(node("s"), None, False, (comp.Piece((), (), comp.Convert(comp.Number(0.5), P.float16)),)),
         comp.Assign(x, BY_NAME["sub"], False, (comp.Piece((I,), (i,), comp.Index(2 * i)),)),

@@ -11,7 +11,7 @@ import pytest
 from ocannl.base.errors import CodeError, DtypeError
 from ocannl.ir import precision as P
 from ocannl.ir.affine import TRUE, Affine, Cond, Sym, SymKind, bounds_condition
-from ocannl.ir.assign import Apply, Assign, Block, Comp, Convert, Index, Number, Origin, Piece, Read, Seq, Value
+from ocannl.ir.assign import Assign, Call, Comp, Convert, Index, LabeledBlock, Number, Origin, Piece, Read, Seq, Value
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import AccessMode, MemorySpace, Proc
 from ocannl.ir.ops import ADD, AND, BY_NAME, DIV, MAX, MUL, SUB, WHERE, Op
@@ -38,8 +38,8 @@ def read(of: TNode, *indices: Affine | Sym | int, outside: float | None = None, 
     return Read(of, at(*indices), outside, merge)
 
 
-def mul(a: Value, b: Value) -> Apply:
-    return Apply(MUL, (a, b))
+def mul(a: Value, b: Value) -> Call:
+    return Call(MUL, (a, b))
 
 
 def assign(
@@ -51,12 +51,12 @@ def assign(
 
 def matrix_product() -> Comp:
     w, x, y = node("w", 2, 3, role=Role.PARAMETER), node("x", 3, role=Role.DATA), node("y", 2)
-    return Block("y fwd", assign(y, at(I), mul(read(w, I, J), read(x, J)), J, I, op=ADD, clear=True))
+    return LabeledBlock("y fwd", assign(y, at(I), mul(read(w, I, J), read(x, J)), J, I, op=ADD, clear=True))
 
 
 def pointwise() -> Comp:
     x, y = node("x", 2, 3), node("y", 2, 3)
-    return assign(y, at(I, J), Apply(BY_NAME["relu"], (read(x, I, J),)), I, J)
+    return assign(y, at(I, J), Call(BY_NAME["relu"], (read(x, I, J),)), I, J)
 
 
 def accumulated_gradient() -> Comp:
@@ -114,25 +114,25 @@ def running_sum_in_half_precision() -> Comp:
 
 def repeated_division() -> Comp:
     x, y = node("x", 2, 3), node("y", 2)
-    return assign(y, at(I), Apply(ADD, (Number(1), Apply(BY_NAME["abs"], (read(x, I, J),)))), J, I, op=DIV)
+    return assign(y, at(I), Call(ADD, (Number(1), Call(BY_NAME["abs"], (read(x, I, J),)))), J, I, op=DIV)
 
 
 def slice_by_a_static_symbol() -> Comp:
     x, y = node("x", 2, 3), node("y", 2, 3)
-    return assign(y, at(N, J), Apply(ADD, (read(x, N, J), Index(Affine.of(N) + 1))), J)
+    return assign(y, at(N, J), Call(ADD, (read(x, N, J), Index(Affine.of(N) + 1))), J)
 
 
 def everything_true() -> Comp:
     x, y = node("x", 2, 3), node("y", 2)
-    test = Apply(BY_NAME["lt"], (read(x, I, J), Number(0.5)))
+    test = Call(BY_NAME["lt"], (read(x, I, J), Number(0.5)))
     return assign(y, at(I), test, I, J, op=AND, clear=True)
 
 
 def mixed_types() -> Comp:
     c, a, b = node("c", 2, kind=P.float64), node("a", 2, kind=P.uint8), node("b", 2, kind=P.bfloat16)
     y = node("y", 2, kind=P.float32)
-    scaled = mul(Apply(ADD, (read(a, I), Number(0.5))), Index(Affine.of(I)))
-    chosen = Apply(WHERE, (read(c, I), Apply(ADD, (scaled, read(b, I))), Convert(read(a, I), P.int32)))
+    scaled = mul(Call(ADD, (read(a, I), Number(0.5))), Index(Affine.of(I)))
+    chosen = Call(WHERE, (read(c, I), Call(ADD, (scaled, read(b, I))), Convert(read(a, I), P.int32)))
     return assign(y, at(I), chosen, I)
 
 
@@ -381,7 +381,7 @@ def test_long_and_deep_programs() -> None:
     x = node("x", 2)
     code: Comp = assign(x, at(I), Number(0), I)
     for n in range(5000):
-        code = Block(f"{n}", Seq((code, assign(x, at(I), Number(1), I, op=ADD))))
+        code = LabeledBlock(f"{n}", Seq((code, assign(x, at(I), Number(1), I, op=ADD))))
     proc = lower(code, "deep")
     verify(proc, "lowered")
     assert len(proc.body) == 10001
@@ -394,14 +394,14 @@ def clash() -> Comp:
 
 
 REFUSED: list[tuple[Callable[[], Comp], type[Exception], str]] = [
-    (clash, CodeError, "two different static symbols are called `n`; give one of them another name"),
+    (clash, CodeError, "two different static symbols are called `n`; rename one of them"),
     (
         lambda: assign(node("x", 2), at(Sym("batch no", 0, 1, SymKind.STATIC)), Number(1)),
         CodeError,
         "a static symbol is called 'batch no'; name it with letters, digits and underscores",
     ),
-    (lambda: assign(node("x", 2), at(I), Number(1)), CodeError, "`i` is not a loop of the piece that mentions it"),
-    (lambda: assign(node("x", 2), at(I), Number(1), I, I), CodeError, "a piece runs over one loop twice: i, i"),
+    (lambda: assign(node("x", 2), at(I), Number(1)), CodeError, "`i` is not a loop of the piece that uses it"),
+    (lambda: assign(node("x", 2), at(I), Number(1), I, I), CodeError, "a piece has a duplicate loop: i, i"),
     (lambda: assign(node("x", 2), at(), Number(1)), CodeError, "`x` has 1 axes, and is written at 0 indices"),
     (
         lambda: assign(node("x", 2), at(I), read(node("y", 2), I, I), I),
@@ -418,7 +418,7 @@ REFUSED: list[tuple[Callable[[], Comp], type[Exception], str]] = [
         CodeError,
         "`neg` cannot accumulate into `x`: it takes 1 operands, not 2",
     ),
-    (lambda: assign(node("x", 2), at(I), Apply(ADD, (Number(1),)), I), CodeError, "`add` takes 2 operands, not 1"),
+    (lambda: assign(node("x", 2), at(I), Call(ADD, (Number(1),)), I), CodeError, "`add` takes 2 operands, not 1"),
 ]
 
 
@@ -434,5 +434,5 @@ def test_an_operation_on_integers_refuses_floats() -> None:
 
     shift = Op("shift", 2, "A shift.", np.left_shift, domain=Domain.INTEGER)
     with pytest.raises(DtypeError) as caught:
-        lower(assign(node("x", 2), at(I), Apply(shift, (read(node("y", 2), I), Number(1))), I), "step")
+        lower(assign(node("x", 2), at(I), Call(shift, (read(node("y", 2), I), Number(1))), I), "step")
     assert str(caught.value) == "`shift` is an operation on integers, not on float32"

@@ -9,7 +9,7 @@ import pytest
 from loop_programs.random_chains import chain
 
 from ocannl.ir.affine import Affine, Sym
-from ocannl.ir.assign import Call, Assign, Piece, Read, Seq
+from ocannl.ir.assign import Assign, Call, Piece, Read, Seq
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import Proc, row_major

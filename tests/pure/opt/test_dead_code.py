@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ocannl.ir.affine import Affine, Cond, Sym
-from ocannl.ir.assign import Assign, Block, Comp, Number, Piece, Read, Seq
+from ocannl.ir.assign import Assign, Comp, LabeledBlock, Number, Piece, Read, Seq
 from ocannl.ir.ops import ADD
 from ocannl.ir.precision import float32
 from ocannl.ir.printer import print_proc
@@ -70,7 +70,8 @@ def test_flattened_writes_overwrite() -> None:
 
 def test_comments_are_removed_with_their_code() -> None:
     x, t, y = node("x", 5), virtual("t", 5), node("y", 5)
-    code = (Block("outer", Seq((Block("dead", copy(t, x)), Block("alive", copy(y, x))))), Block("empty", Seq()))
+    inner = (LabeledBlock("dead", copy(t, x)), LabeledBlock("alive", copy(y, x)))
+    code = (LabeledBlock("outer", Seq(inner)), LabeledBlock("empty", Seq()))
     assert left(*code) == ["# outer", "# alive", "y[i_2] = x[i_2]", "# empty"]
 
 

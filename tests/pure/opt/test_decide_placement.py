@@ -6,7 +6,7 @@ import pytest
 
 from ocannl.base.errors import CodeError
 from ocannl.ir.affine import Affine, Sym
-from ocannl.ir.assign import Apply, Assign, Comp, Piece, Read, Seq, nodes
+from ocannl.ir.assign import Assign, Call, Comp, Piece, Read, Seq, nodes
 from ocannl.ir.loops import AccessMode, MemorySpace
 from ocannl.ir.ops import ADD, BY_NAME
 from ocannl.ir.precision import float32
@@ -25,7 +25,7 @@ def put(lhs: TNode, *reads: TNode, clear: bool = True, accumulate: bool = False)
     i = Sym("i", 0, 2)
     at = (Affine.of(i),)
     value = Read(reads[0], at)
-    whole = value if len(reads) == 1 else Apply(ADD, (value, Read(reads[1], at)))
+    whole = value if len(reads) == 1 else Call(ADD, (value, Read(reads[1], at)))
     return Assign(lhs, ADD if accumulate else None, clear, (Piece((i,), at, whole),))
 
 
@@ -119,7 +119,7 @@ def test_merge_buffers_are_not_settled() -> None:
     p = node("p")
     i = Sym("i", 0, 2)
     at = (Affine.of(i),)
-    code = Assign(p, ADD, False, (Piece((i,), at, Apply(BY_NAME["id"], (Read(p, at, merge=True),))),))
+    code = Assign(p, ADD, False, (Piece((i,), at, Call(BY_NAME["id"], (Read(p, at, merge=True),))),))
     proc = decide_placement(lower(code, "step"), {})
     assert [fact.node for fact in proc.facts] == list(nodes(code)) == [p]
     assert [b.access for b in proc.bufs if b.node is p and b.access is AccessMode.MERGE] == [AccessMode.MERGE]

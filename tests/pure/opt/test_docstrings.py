@@ -11,7 +11,7 @@ import pytest
 
 from ocannl.ir import loops as ir
 from ocannl.ir.affine import Affine, Sym
-from ocannl.ir.assign import Apply, Assign, Comp, Index, Number, Piece, Read, Seq, Value
+from ocannl.ir.assign import Assign, Call, Comp, Index, Number, Piece, Read, Seq, Value
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import MemorySpace, Proc
@@ -62,7 +62,7 @@ def at(*indices: Affine | Sym) -> tuple[Affine, ...]:
 
 
 def apply(name: str, *args: Value) -> Value:
-    return Apply(BY_NAME[name], args)
+    return Call(BY_NAME[name], args)
 
 
 def put(lhs: TNode, loops: tuple[Sym, ...], value: Value, accum: Op | None = None) -> Assign:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ocannl.ir.affine import Affine, Sym
-from ocannl.ir.assign import Apply, Assign, Comp, Number, Piece, Read, Seq, Value
+from ocannl.ir.assign import Assign, Call, Comp, Number, Piece, Read, Seq, Value
 from ocannl.ir.ops import ADD, BY_NAME, MAX, Op
 from ocannl.ir.precision import float32
 from ocannl.ir.printer import print_proc
@@ -36,13 +36,13 @@ def put(to: TNode, value: Value) -> Assign:
 
 
 def both() -> Assign:
-    return put(LAST, Apply(BY_NAME["mul"], (Read(FIRST, ()), Read(SECOND, ()))))
+    return put(LAST, Call(BY_NAME["mul"], (Read(FIRST, ()), Read(SECOND, ()))))
 
 
 def change() -> Assign:
     i, j = Sym("i", 0, 4), Sym("j", 0, 4)
     at = (Affine.of(i), Affine.of(j))
-    return Assign(SOURCE, None, True, (Piece((i, j), at, Apply(BY_NAME["neg"], (Read(SOURCE, at),))),))
+    return Assign(SOURCE, None, True, (Piece((i, j), at, Call(BY_NAME["neg"], (Read(SOURCE, at),))),))
 
 
 def reads(*code: Comp) -> str:
@@ -84,7 +84,7 @@ def test_arrays_with_intermediate_reads_are_kept() -> None:
 
 
 def test_zeros_of_different_sign_are_not_equal() -> None:
-    first, second = (Apply(BY_NAME["div"], (Read(SOURCE, (Affine(), Affine())), Number(zero))) for zero in (0.0, -0.0))
+    first, second = (Call(BY_NAME["div"], (Read(SOURCE, (Affine(), Affine())), Number(zero))) for zero in (0.0, -0.0))
     assert reads(put(FIRST, first), put(SECOND, second), both()) == "last = first * second"
     assert reads(put(FIRST, first), put(SECOND, first), both()) == "last = first * first"
 

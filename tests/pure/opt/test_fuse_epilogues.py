@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ocannl.ir.affine import TRUE, Affine, Cond, Sym
-from ocannl.ir.assign import Apply, Assign, Comp, Number, Piece, Read, Seq, Value
+from ocannl.ir.assign import Assign, Call, Comp, Number, Piece, Read, Seq, Value
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import MemorySpace, Proc
 from ocannl.ir.ops import ADD, BY_NAME, MAX, MUL, Op
@@ -47,7 +47,7 @@ def at(*indices: Affine | Sym | int) -> tuple[Affine, ...]:
 
 
 def apply(name: str, *args: Value) -> Value:
-    return Apply(BY_NAME[name], args)
+    return Call(BY_NAME[name], args)
 
 
 def total(

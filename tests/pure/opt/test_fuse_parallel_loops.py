@@ -13,7 +13,7 @@ from loop_programs.race_detector import Claims
 from loop_programs.random_chains import chain
 
 from ocannl.ir.affine import Affine, Sym
-from ocannl.ir.assign import Call, Assign, Comp, Piece, Read, Seq, Value
+from ocannl.ir.assign import Assign, Call, Comp, Piece, Read, Seq, Value
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import AccessMode, Buf, For, Load, Local, MemorySpace, Proc, Ref, Store, loop, row_major

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ocannl.ir.affine import Affine, Sym
-from ocannl.ir.assign import Apply, Assign, Comp, Convert, Index, Number, Piece, Read, Seq, Value
+from ocannl.ir.assign import Assign, Call, Comp, Convert, Index, Number, Piece, Read, Seq, Value
 from ocannl.ir.loops import Proc
 from ocannl.ir.ops import ADD, BY_NAME, MUL, Op
 from ocannl.ir.precision import Precision, bfloat16, float32
@@ -30,7 +30,7 @@ def at(*indices: Affine | Sym | int) -> tuple[Affine, ...]:
 
 
 def op(name: str, *args: Value) -> Value:
-    return Apply(BY_NAME[name], args)
+    return Call(BY_NAME[name], args)
 
 
 def put(

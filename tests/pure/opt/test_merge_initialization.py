@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ocannl.ir.affine import TRUE, Affine, Cond, Sym
-from ocannl.ir.assign import Apply, Assign, Comp, Number, Piece, Read, Seq, Value
+from ocannl.ir.assign import Assign, Call, Comp, Number, Piece, Read, Seq, Value
 from ocannl.ir.ops import ADD, AND, BY_NAME, MUL, Op
 from ocannl.ir.precision import float32
 from ocannl.ir.printer import print_proc
@@ -98,14 +98,14 @@ def test_steps_and_dear_values_stay_apart() -> None:
     i = Sym("i", 0, 1)
     steps = part(G, (i,), (Affine.of(i) * 2 + 1,), Read(X, (Affine.of(i),)))
     assert len(left(put(G, 0), steps)) == 2
-    dear = part(G, (i,), (Affine.of(i),), Apply(BY_NAME["exp"], (Read(X, (Affine.of(i),)),)))
+    dear = part(G, (i,), (Affine.of(i),), Call(BY_NAME["exp"], (Read(X, (Affine.of(i),)),)))
     assert len(left(put(G, 0), dear)) == 2
 
 
 def test_an_update_that_reads_the_cells_itself() -> None:
     i = Sym("i", 0, 4)
     at = (Affine.of(i),)
-    square = Assign(G, ADD, False, (Piece((i,), at, Apply(BY_NAME["mul"], (Read(G, at), Read(G, at)))),))
+    square = Assign(G, ADD, False, (Piece((i,), at, Call(BY_NAME["mul"], (Read(G, at), Read(G, at)))),))
     assert left(put(G, Z), square)[0] == "g[i] = z[i]"
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from ocannl.ir import precision as P
 from ocannl.ir.affine import TRUE, Affine, Cond, Sym, SymKind
-from ocannl.ir.assign import Call, Assign, Comp, Convert, Index, Number, Origin, Piece, Read, Seq, Value, nodes
+from ocannl.ir.assign import Assign, Call, Comp, Convert, Index, Number, Origin, Piece, Read, Seq, Value, nodes
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import AccessMode, MemorySpace, Proc

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ocannl.ir.affine import TRUE, Affine, Cond, Sym
-from ocannl.ir.assign import Apply, Assign, Comp, Piece, Read, Value
+from ocannl.ir.assign import Assign, Call, Comp, Piece, Read, Value
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import AccessMode, Buf, Load, MemorySpace, Proc, Ref, Store, Update, loop
 from ocannl.ir.names import Namer
@@ -58,7 +58,7 @@ def body(code: Comp) -> str:
 def product(m: int, n: int, k: int) -> Assign:
     a, b, c = node("a", m, k), node("b", n, k), node("c", m, n)
     i, j, l = loops(m, n, k)
-    return total(c, (i, j, l), Apply(MUL, (Read(a, at(i, l)), Read(b, at(j, l)))))
+    return total(c, (i, j, l), Call(MUL, (Read(a, at(i, l)), Read(b, at(j, l)))))
 
 
 def names(plan: Plan) -> tuple[list[str], list[str], int]:
@@ -249,5 +249,5 @@ def test_targets_without_schedules_get_unscheduled_nests() -> None:
 
 
 def test_unknown_passes_are_refused() -> None:
-    with pytest.raises(ValueError, match="no pass is called fast; there are decide_placement, simplify, "):
+    with pytest.raises(ValueError, match="unknown pass fast; there are decide_placement, simplify, "):
         optimize(lower(product(2, 3, 8), "step"), {}, TARGET, without=frozenset(["fast"]))

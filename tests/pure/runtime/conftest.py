@@ -13,7 +13,7 @@ from ocannl.backend import registry
 from ocannl.backend.cpu.device import CpuDevice
 from ocannl.base.errors import CompileError
 from ocannl.ir.affine import Affine, Sym, SymKind
-from ocannl.ir.assign import Apply, Assign, Number, Piece, Read, Seq
+from ocannl.ir.assign import Assign, Call, Number, Piece, Read, Seq
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.ops import ADD, BY_NAME, MUL
 from ocannl.ir.precision import float32
@@ -69,13 +69,13 @@ class Build:
         loops = self.over(*target.dims)
         at = tuple(map(Affine.of, loops))
         values = [Read(o, at[len(at) - len(o.dims) :]) if isinstance(o, TNode) else Number(o) for o in operands]
-        return Assign(target, accum, clear, (Piece(loops, at, Apply(BY_NAME[op], tuple(values))),))
+        return Assign(target, accum, clear, (Piece(loops, at, Call(BY_NAME[op], tuple(values))),))
 
     def matmul(self, y, w, x):
         """y[b, o] =:+ w[o, i] * x[b, i]."""
         b, o, i = (Sym(n, 0, size - 1) for n, size in zip("boi", (*y.dims, x.dims[1]), strict=True))
         at = Affine.of
-        value = Apply(MUL, (Read(w, (at(o), at(i))), Read(x, (at(b), at(i)))))
+        value = Call(MUL, (Read(w, (at(o), at(i))), Read(x, (at(b), at(i)))))
         return Assign(y, ADD, True, (Piece((b, o, i), (at(b), at(o)), value),))
 
     def layer(self):

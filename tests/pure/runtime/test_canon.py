@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from ocannl.ir.affine import Affine, Cond, Sym
-from ocannl.ir.assign import Apply, Assign, Block, Convert, Index, Number, Origin, Piece, Read, Seq
+from ocannl.ir.assign import Assign, Call, Convert, Index, LabeledBlock, Number, Origin, Piece, Read, Seq
 from ocannl.ir.canon import canonical
 from ocannl.ir.ops import ADD, MAX, MUL
 from ocannl.ir.precision import float16, float64
@@ -16,7 +16,7 @@ def text(code, keep_reasons=None):
 
 def test_canonical_text(build):
     nodes, code = build.layer()
-    assert text(Block("a layer", code), {nodes["h"]: "keep="}).splitlines() == [
+    assert text(LabeledBlock("a layer", code), {nodes["h"]: "keep="}).splitlines() == [
         'n0 "h" float32[2,3] result asked "keep="',
         'n1 "w" float32[3,4] param',
         'n2 "x" float32[2,4] param'.replace("param", "placeholder"),
@@ -70,7 +70,7 @@ def variants(build):
     temporary.requested.set(Placement.TEMPORARY, "virtual(y)")
 
     def code(lhs=y, accum=ADD, clear=True, value=None, loops=(i,), at=at, when=None):
-        value = Apply(MUL, (Read(x, (Affine.of(i),)), Read(x, (Affine.of(i),)))) if value is None else value
+        value = Call(MUL, (Read(x, (Affine.of(i),)), Read(x, (Affine.of(i),)))) if value is None else value
         return Assign(lhs, accum, clear, (Piece(loops, at, value, *([when] if when else [])),))
 
     short = Sym("i", 0, 2)
@@ -86,8 +86,8 @@ def variants(build):
     yield code(lhs=temporary)
     yield code(when=Cond((Affine.of(i) - 1,)))
     yield code(when=Cond((), (Affine.of(i) - 1,)))
-    yield code(value=Apply(MUL, (Read(x, at), Read(z, at))))  # two nodes that look alike
-    yield code(value=Apply(ADD, (Read(x, at), Read(x, at))))
+    yield code(value=Call(MUL, (Read(x, at), Read(z, at))))  # two nodes that look alike
+    yield code(value=Call(ADD, (Read(x, at), Read(x, at))))
     yield code(value=Read(x, at))
     yield code(value=Read(x, at, merge=True))
     yield code(value=Read(x, at, outside=0.0))
@@ -105,11 +105,11 @@ def variants(build):
     yield code(value=Convert(Read(x, at), float16))
     yield code(loops=(short,), at=(Affine.of(short),), value=Number(1))
     yield Seq((code(), code()))
-    yield Block("text", code())
-    yield Block("text\n}", code())
-    yield Block("other", code())
-    yield Block("text", Seq((code(), code())))
-    yield Seq((Block("text", code()), code()))
+    yield LabeledBlock("text", code())
+    yield LabeledBlock("text\n}", code())
+    yield LabeledBlock("other", code())
+    yield LabeledBlock("text", Seq((code(), code())))
+    yield Seq((LabeledBlock("text", code()), code()))
     yield replace(code(), pieces=code().pieces * 2)
 
 

@@ -278,11 +278,11 @@ def test_an_ill_formed_program_is_not_compiled(build, fake, monkeypatch):
 
 def test_duplicate_symbol_names_raise(build, fake):
     from ocannl.ir.affine import Affine
-    from ocannl.ir.assign import Apply, Assign, Index, Piece
+    from ocannl.ir.assign import Assign, Call, Index, Piece
     from ocannl.ir.ops import ADD
 
     y = build.result("y")
     n, m = build.static("n", 0, 5), build.static("n", 0, 5)
-    value = Apply(ADD, (Index(Affine.of(n)), Index(Affine.of(m))))
+    value = Call(ADD, (Index(Affine.of(n)), Index(Affine.of(m))))
     with pytest.raises(CodeError, match="two different symbols of this code are called `n`"):
         compile_program(Assign(y, None, True, (Piece((), (), value),)), {}, "step", fake)

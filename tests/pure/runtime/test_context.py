@@ -21,7 +21,7 @@ from ocannl.base.errors import (
     UnknownBackend,
 )
 from ocannl.ir.affine import Affine
-from ocannl.ir.assign import Apply, Assign, Index, Piece, Read, Seq
+from ocannl.ir.assign import Assign, Call, Index, Piece, Read, Seq
 from ocannl.ir.ops import ADD
 from ocannl.ir.precision import float16, float32, int32
 from ocannl.ir.tnode import Placement, Role, TNode
@@ -109,7 +109,7 @@ def test_a_static_symbol_picks_a_slice(build, ctx):
 
 def test_several_symbols_are_passed_in_order(build, ctx):
     y, a, b = build.result("y"), build.static("a", 0, 10), build.static("b", -5, 10)
-    value = Apply(ADD, (Index(Affine.of(a) * 100), Index(Affine.of(b))))
+    value = Call(ADD, (Index(Affine.of(a) * 100), Index(Affine.of(b))))
     routine = ctx.compile_comp(Assign(y, None, True, (Piece((), (), value),)), name="pair")
     routine(b=-3, a=7)
     assert ctx.get(y) == 697
@@ -120,7 +120,7 @@ def test_a_routine_without_symbols_takes_none(build, ctx):
     x, y = build.node("x", 3), build.result("y", 3)
     routine = ctx.compile_comp(build.pointwise(y, "neg", x), name="plain")
     ctx.set(x, 1)
-    with pytest.raises(CodeError, match="routine `plain` has no symbols, so `n` means nothing to it"):
+    with pytest.raises(CodeError, match="routine `plain` has no symbols, so `n`is given"):
         routine(n=3)
 
 
@@ -132,7 +132,7 @@ def test_uninitialized_input_raises_when_run(build, ctx):
     with pytest.raises(UninitializedError) as caught:
         step()
     assert str(caught.value) == (
-        "routine `step` reads what nothing has written: `w`: it has no initial value yet; run ctx.init(...) of what"
+        "routine `step` reads uninitialized nodes: `w`: it has no initial value yet; run ctx.init(...) of what"
         " uses it, or set ctx[w] = array; `x`: it was never set; set ctx[x] = array"
     )
     ctx.set(nodes["w"], 1)
@@ -369,7 +369,7 @@ def test_too_large_node_raises_out_of_memory(build, ctx):
 def test_non_node_raises(build, ctx):
     with pytest.raises(CodeError, match=r"`.grad` of a tensor without gradient is None"):
         ctx[None]
-    with pytest.raises(CodeError, match="a tensor or a node is wanted, not 3"):
+    with pytest.raises(CodeError, match="expected a tensor or a node, not 3"):
         ctx[3] = 1
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from ocannl.ir import precision as P
 from ocannl.ir.affine import TRUE, Affine, Cond, Sym, SymKind
-from ocannl.ir.assign import Apply, Assign, Block, Convert, Index, Number, Piece, Read, Seq, Value
+from ocannl.ir.assign import Assign, Call, Convert, Index, LabeledBlock, Number, Piece, Read, Seq, Value
 from ocannl.ir.ops import ADD, BY_NAME, MUL, SUB, WHERE
 from ocannl.ir.precision import Precision
 from ocannl.ir.tnode import Role, TNode
@@ -31,7 +31,7 @@ def assign(
 def test_matrix_product() -> None:
     a, b, c = node(3, 4), node(4, 2), node(3, 2)
     x, y = np.arange(12.0).reshape(3, 4), np.arange(8.0).reshape(4, 2) - 3
-    code = assign(c, (i, k), Apply(MUL, (Read(a, (i, j)), Read(b, (j, k)))), I, J, K, op="add", clear=True)
+    code = assign(c, (i, k), Call(MUL, (Read(a, (i, j)), Read(b, (j, k)))), I, J, K, op="add", clear=True)
     got = evaluate(code, {a: x, b: y})
     np.testing.assert_array_equal(got[c], x @ y)
     assert got[c].dtype == np.float32 and set(got) == {a, b, c}
@@ -39,7 +39,7 @@ def test_matrix_product() -> None:
 
 def test_arguments_are_not_changed() -> None:
     x, old = node(3), np.arange(3, dtype=np.float32)
-    got = evaluate(assign(x, (i,), Apply(ADD, (Read(x, (i,)), Number(1))), I), {x: old})
+    got = evaluate(assign(x, (i,), Call(ADD, (Read(x, (i,)), Number(1))), I), {x: old})
     assert old.tolist() == [0, 1, 2] and got[x].tolist() == [1, 2, 3]
 
 
@@ -76,7 +76,7 @@ def test_right_sides_see_what_was_before() -> None:
     assert evaluate(back, {x: np.array([1.0, 2, 3])})[x].tolist() == [3, 2, 1]
     total = assign(x, (Affine.of(0),), Read(x, (i,)), I, op="add", clear=True)
     assert evaluate(total, {x: np.array([1.0, 2, 3])})[x].tolist() == [6, 0, 0]
-    twice = Seq((Block("a", back), back))
+    twice = Seq((LabeledBlock("a", back), back))
     assert evaluate(twice, {x: np.array([1.0, 2, 3])})[x].tolist() == [1, 2, 3]
 
 
@@ -98,7 +98,7 @@ def test_windows_masks_symbols_and_merge_buffers() -> None:
     assert evaluate(masked, data)[y].tolist() == [0, 1, 2]
     diagonal = assign(y, (i,), Number(7), I, when=Cond((), (i - n,)))
     assert evaluate(diagonal, data, {N: 2})[y].tolist() == [0, 0, 7]
-    merged = assign(y, (i,), Apply(SUB, (Read(x, (i,), merge=True), Read(x, (i,)))), I)
+    merged = assign(y, (i,), Call(SUB, (Read(x, (i,), merge=True), Read(x, (i,)))), I)
     assert evaluate(merged, data, merged={x: np.array([5.0, 5, 5])})[y].tolist() == [4, 3, 2]
 
 
@@ -133,16 +133,16 @@ def test_types() -> None:
         return evaluate(assign(out, (), expr), data)[out].item()
 
     at_u, at_h, at_f = Read(u, ()), Read(h, ()), Read(f, ())
-    assert is_(Apply(ADD, (at_u, Number(100))), P.int32) == 44  # wraps in uint8
-    assert is_(Apply(ADD, (at_u, Number(300))), P.int32) == 500  # does not fit in uint8
-    assert is_(Apply(MUL, (at_u, Number(0.5))), P.float32) == 100
-    assert is_(Apply(ADD, (at_h, at_h)), P.float32) == 4096  # 2049 is no half
-    assert is_(Apply(ADD, (at_h, Number(1))), P.float32) == 2049  # float32, not a half
-    assert is_(Convert(Apply(ADD, (at_h, Number(1))), P.float16), P.float32) == 2048
-    assert is_(Apply(BY_NAME["div"], (at_u, Number(7))), P.float32) == pytest.approx(200 / 7)
+    assert is_(Call(ADD, (at_u, Number(100))), P.int32) == 44  # wraps in uint8
+    assert is_(Call(ADD, (at_u, Number(300))), P.int32) == 500  # does not fit in uint8
+    assert is_(Call(MUL, (at_u, Number(0.5))), P.float32) == 100
+    assert is_(Call(ADD, (at_h, at_h)), P.float32) == 4096  # 2049 is no half
+    assert is_(Call(ADD, (at_h, Number(1))), P.float32) == 2049  # float32, not a half
+    assert is_(Convert(Call(ADD, (at_h, Number(1))), P.float16), P.float32) == 2048
+    assert is_(Call(BY_NAME["div"], (at_u, Number(7))), P.float32) == pytest.approx(200 / 7)
     assert is_(at_f, P.bool_) is True
     assert is_(at_f, P.int32) == 0
     assert is_(Number(-2.7), P.int32) == -2
-    assert is_(Apply(WHERE, (at_f, Number(3), at_u)), P.int32) == 3
-    assert is_(Apply(ADD, (Index(Affine.of(5)), Number(1))), P.int64) == 6
-    assert is_(Apply(MUL, (Convert(at_f, P.bool_), Convert(at_f, P.bool_))), P.float32) == 1
+    assert is_(Call(WHERE, (at_f, Number(3), at_u)), P.int32) == 3
+    assert is_(Call(ADD, (Index(Affine.of(5)), Number(1))), P.int64) == 6
+    assert is_(Call(MUL, (Convert(at_f, P.bool_), Convert(at_f, P.bool_))), P.float32) == 1

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ocannl.backend import Backend, Code, Location
+from ocannl.backend import Backend, CompiledCode, Location
 from ocannl.ir.loops import AccessMode, Buf, MemorySpace, Proc, row_major
 from ocannl.ir.precision import precision
 
@@ -39,7 +39,7 @@ class Runner:
         return out
 
     def __call__(
-        self, proc: Proc, *arrays: Array, syms: Sequence[int] = (), code: Code | None = None
+        self, proc: Proc, *arrays: Array, syms: Sequence[int] = (), code: CompiledCode | None = None
     ) -> list[Array]:
         """The arrays after one call of the program."""
         places = self.locations(proc, arrays)

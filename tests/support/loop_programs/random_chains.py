@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ocannl.ir.affine import TRUE, Affine, Cond, Sym
-from ocannl.ir.assign import Apply, Assign, Comp, Index, Number, Origin, Piece, Read, Seq, Value
+from ocannl.ir.assign import Assign, Call, Comp, Index, Number, Origin, Piece, Read, Seq, Value
 from ocannl.ir.ops import ADD, BY_NAME, MAX, MIN, MUL, Op
 from ocannl.ir.precision import int32
 from ocannl.ir.tnode import Role, TNode
@@ -76,7 +76,7 @@ class _Maker:
         args = [self.value(at, depth - 1) for _ in range(op.arity)]
         if all(isinstance(arg, Number) for arg in args):  # which are floats among themselves, and round integers
             args[0] = Read(next(iter(self.arrays)), tuple(map(Affine.of, at)))
-        return Apply(op, tuple(args))
+        return Call(op, tuple(args))
 
     def accum(self) -> Op | None:
         return self.random.choice((None, None, None, ADD, ADD, MAX))
@@ -99,7 +99,7 @@ class _Maker:
         wide = self.node((*self.dims, over.extent), Role.DATA)
         term: Value = Read(wide, tuple(map(Affine.of, (*syms, over))))
         if r.random() < 0.5:
-            term = Apply(MUL, (term, self.value(syms, 1)))
+            term = Call(MUL, (term, self.value(syms, 1)))
         op = r.choice((ADD, ADD, ADD, MAX, MIN, MUL))
         return self.write(syms, [*syms, over], term, op, TRUE)
 
@@ -121,7 +121,7 @@ class _Maker:
         syms = self.syms(self.dims)
         known = Read(self.row(False), tuple(map(Affine.of, syms[:-1])))
         op = BY_NAME[self.random.choice(("add", "sub", "mul", "max"))]
-        return self.write(syms, syms, Apply(op, (self.value(syms, 1), known)), None, TRUE)
+        return self.write(syms, syms, Call(op, (self.value(syms, 1), known)), None, TRUE)
 
     def turned(self) -> Assign:
         """Cells of another place: transposed, or from the end."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ocannl.backend import Capabilities, Code, Entry, Location, Queue
+from ocannl.backend import Capabilities, CompiledCode, Entry, Location, Queue
 from ocannl.backend.cpu.device import CpuDevice, caches, devices
 from ocannl.backend.cpu.native import NativeCode, Package, backend_version, validate
 from ocannl.codegen import signature
@@ -49,7 +49,7 @@ class CBackend:
     def restore(self, blob: bytes) -> NativeCode:
         return load_package(Package.read(blob, toolchain.toolchain().target))
 
-    def link(self, code: Code, name: str, queue: Queue, locations: Sequence[Location]) -> Entry:
+    def link(self, code: CompiledCode, name: str, queue: Queue, locations: Sequence[Location]) -> Entry:
         assert isinstance(code, NativeCode)
         return code.link(name, queue, locations)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ocannl.backend import Capabilities, Code, CompileError, Device, Entry, Location, Queue
+from ocannl.backend import Capabilities, CompiledCode, CompileError, Device, Entry, Location, Queue
 from ocannl.backend.cpu.device import CpuDevice, devices
 from ocannl.codegen.numbers import rounded
 from ocannl.ir.loops import Proc
@@ -64,7 +64,7 @@ NAMES |= {f"as_{name}": rounding_function(getattr(ctypes, ctype)) for name, ctyp
 
 
 class ExampleCode:
-    """Implements `Code`: Python text and the functions it defines."""
+    """Implements `CompiledCode`: Python text and the functions it defines."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -72,7 +72,7 @@ class ExampleCode:
         try:
             exec(compile(source, "<ocannl example>", "exec"), self.functions)
         except (SyntaxError, RecursionError, MemoryError) as error:  # nesting exceeds Python's limits
-            raise CompileError(f"Python rejected the text of a program: {error}") from None
+            raise CompileError(f"Python rejected the source of a program: {error}") from None
 
     @property
     def blob(self) -> bytes:
@@ -99,7 +99,7 @@ class ExampleBackend:
             raise CompileError("these bytes are not code of this backend")
         return ExampleCode(text.decode())
 
-    def link(self, code: Code, name: str, queue: Queue, locations: Sequence[Location]) -> Entry:
+    def link(self, code: CompiledCode, name: str, queue: Queue, locations: Sequence[Location]) -> Entry:
         device = queue.device
         assert isinstance(code, ExampleCode) and isinstance(device, CpuDevice)
 

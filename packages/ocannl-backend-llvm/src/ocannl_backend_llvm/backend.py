@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from ocannl.backend import Capabilities, Code, Entry, Location, Queue
+from ocannl.backend import Capabilities, CompiledCode, Entry, Location, Queue
 from ocannl.backend.cpu.device import CpuDevice, caches, devices
 from ocannl.backend.cpu.native import NativeCode, backend_version, import_lock, validate
 from ocannl.codegen import signature
@@ -50,7 +50,7 @@ class LlvmBackend:
     def restore(self, blob: bytes) -> NativeCode:
         return restore_package(blob, jit.host())
 
-    def link(self, code: Code, name: str, queue: Queue, locations: Sequence[Location]) -> Entry:
+    def link(self, code: CompiledCode, name: str, queue: Queue, locations: Sequence[Location]) -> Entry:
         assert isinstance(code, NativeCode)
         return code.link(name, queue, locations)
 

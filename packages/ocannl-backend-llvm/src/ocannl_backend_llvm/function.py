@@ -46,7 +46,7 @@ from ocannl_backend_llvm.builder import FULL_WIDTH_VECTORS, Builder, Module
 from ocannl_backend_llvm.control_block import POLL, POLL_TEXT, READ_CLOCK, READ_CLOCK_TEXT, WITHOUT_SIGNALS, element
 from ocannl_backend_llvm.indices import Indices
 from ocannl_backend_llvm.scalar import ScalarCode
-from ocannl_backend_llvm.transpose import RegisterTile
+from ocannl_backend_llvm.transpose import TileEmitter
 from ocannl_backend_llvm.types import LLVM_TYPES, constant
 from ocannl_backend_llvm.vector import VectorCode
 
@@ -136,7 +136,8 @@ class FunctionEmitter:
         frame_values = [f"{type_} {element(b, type_, '%frame', position, 'x')}" for position, type_ in enumerate(types)]
         caller_control = element(b, "ptr", "%frame", len(types), "control")
         is_caller = b.assign("icmp eq i64 %thread, 0", "caller")
-        control = b.select(is_caller, "ptr", caller_control, element(b, "ptr", caller_control, WITHOUT_SIGNALS, "without.signals"))
+        worker_control = element(b, "ptr", caller_control, WITHOUT_SIGNALS, "without.signals")
+        control = b.select(is_caller, "ptr", caller_control, worker_control)
         b.module.define(POLL, POLL_TEXT)
         poll, work, leave = (b.fresh(name) for name in ("poll", "work", "leave"))
         chunk_in_interval = b.assign(f"urem i64 %chunk, {loop.poll_interval}", "phase")
@@ -210,7 +211,7 @@ class FunctionEmitter:
                 self.block(stmt.body)
                 return
             if stmt.row and (stmt.row.lo.constant or 0) < (stmt.row.hi.constant or 0):
-                RegisterTile(self.code, stmt, stmt.row)
+                TileEmitter(self.code, stmt, stmt.row)
                 return
             if stmt.mode is Mode.VECTORIZED and not stmt.row:
                 VectorCode(self.code, stmt).block(stmt.body)

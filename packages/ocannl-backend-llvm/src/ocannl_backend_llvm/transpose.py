@@ -25,7 +25,7 @@ HELPER_PARAMS = "ptr noalias %rows, i64 %apart, ptr noalias %cells, i64 %step"
 and `%step` elements apart across lanes."""
 
 
-class RegisterTile:
+class TileEmitter:
     """Emits a vectorized loop inside an unrolled loop over rows; each statement is executed in all rows before the next
     one. `scalar` emits uniform code."""
 

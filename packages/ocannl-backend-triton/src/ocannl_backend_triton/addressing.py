@@ -11,7 +11,7 @@ from ocannl.ir.ops import Op, neutral_element
 from ocannl_backend_triton.barriers import Hazards
 from ocannl_backend_triton.block_layout import BlockLayout
 from ocannl_backend_triton.scope import Guard, IndexText, Scope
-from ocannl_backend_triton.values import Axes, Operations, Value, strip_parentheses
+from ocannl_backend_triton.values import Axes, BlockValue, OperationPrinter, strip_parentheses
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +33,19 @@ class ScratchArray:
     stride: int
 
 
-class Memory:
+class MemoryEmitter:
     """Emits declarations, loads, stores and updates of arrays."""
 
     def __init__(
-        self, scope: Scope, operations: Operations, hazards: Hazards, parameters: Mapping[Buf, str], layout: BlockLayout
-    ) -> None:
+        self, scope: Scope, operations: OperationPrinter, hazards: Hazards, parameters: Mapping[Buf, str],
+        layout: BlockLayout,
+    ) -> None:  # fmt: skip
         self.scope, self.operations, self.hazards, self.parameters = scope, operations, hazards, parameters
         self.layout = layout
         self.locals: dict[Buf, Register | ScratchArray] = {}
         self.scratch_arrays: list[tuple[str, Buf, int]] = []  # parameter, array, number of copies
 
-    def declare_local(self, buf: Buf, start: Value, filled: bool = True) -> None:
+    def declare_local(self, buf: Buf, start: BlockValue, filled: bool = True) -> None:
         scope, axes = self.scope, frozenset(self.scope.active_axes)
         if not buf.shape:
             name = scope.let(buf.name, scope.broadcast(self.operations.with_type(start), axes).text)
@@ -71,7 +72,7 @@ class Memory:
             with scope.indented():
                 self.scope.line(f"tl.store({base} + {cell} * {width}, {scope.broadcast(start, axes).text})")
 
-    def declare_row(self, buf: Buf, start: Value, axes: Axes) -> None:
+    def declare_row(self, buf: Buf, start: BlockValue, axes: Axes) -> None:
         row = self.layout.register_rows[buf]
         if row.block_size == 1:
             name = self.scope.let(buf.name, self.scope.broadcast(start, axes).text)
@@ -99,10 +100,10 @@ class Memory:
             text = f"tl.broadcast_to({text}, {self.scope.shape(axes)})"
         return text, axes, f", mask={mask.text}"
 
-    def load(self, ref: Ref) -> Value:
+    def load(self, ref: Ref) -> BlockValue:
         local = self.locals.get(ref.buf)
         if isinstance(local, Register):
-            return Value(local.name, ref.buf.precision, local.axes)
+            return BlockValue(local.name, ref.buf.precision, local.axes)
         self.hazards.on_read(ref.buf)
         syms = {s for at in ref.indices for s in at.syms}
         guards = [g for g in self.scope.guards if not g.axes or g.syms & syms]
@@ -110,9 +111,9 @@ class Memory:
             index_axes = self.scope.axes_of(*ref.indices)
             guards = [g for g in guards if g.is_boundary or g.axes <= index_axes]
         text, axes, mask = self.pointer(ref, guards)
-        return Value(f"tl.load({text}{mask}, other=0)" if mask else f"tl.load({text})", ref.buf.precision, axes)
+        return BlockValue(f"tl.load({text}{mask}, other=0)" if mask else f"tl.load({text})", ref.buf.precision, axes)
 
-    def store(self, ref: Ref, value: Value) -> None:
+    def store(self, ref: Ref, value: BlockValue) -> None:
         value = self.operations.with_type(value)
         local = self.locals.get(ref.buf)
         if isinstance(local, Register):
@@ -125,7 +126,7 @@ class Memory:
         text, _, mask_text = self.pointer(ref, self.scope.guards)
         self.scope.line(f"tl.store({text}, {strip_parentheses(value.text)}{mask_text})")
 
-    def update(self, ref: Ref, op: Op, value: Value) -> None:
+    def update(self, ref: Ref, op: Op, value: BlockValue) -> None:
         scope = self.scope
         local = self.locals.get(ref.buf)
         if isinstance(local, Register):
@@ -148,25 +149,26 @@ class Memory:
         self.hazards.on_write(ref.buf)
         text, axes, mask_text = self.pointer(ref, guards)
         pointer_name = scope.let("pointer", text)
-        old = Value(f"tl.load({pointer_name}{mask_text}{', other=0' if mask_text else ''})", ref.buf.precision, axes)
+        default = ", other=0" if mask_text else ""
+        old = BlockValue(f"tl.load({pointer_name}{mask_text}{default})", ref.buf.precision, axes)
         result = self.operations.apply(op, (old, value))
         self.scope.line(f"tl.store({pointer_name}, {strip_parentheses(result.text)}{mask_text})")
 
-    def reduce(self, op: Op, value: Value, guards: Sequence[Guard], axes: Axes) -> Value:
+    def reduce(self, op: Op, value: BlockValue, guards: Sequence[Guard], axes: Axes) -> BlockValue:
         """Reduces a block along some axes; inactive elements count as the neutral element."""
         mask = self.scope.mask([guard for guard in guards if guard.axes & axes])
         if mask is not None:
             identity = self.operations.number(neutral_element(op, value.precision), value.precision)
             identity = self.operations.with_type(identity)
             text = f"tl.where({mask.text}, {self.operations.with_type(value).text}, {identity.text})"
-            value = Value(text, value.precision, value.axes | mask.axes)
+            value = BlockValue(text, value.precision, value.axes | mask.axes)
         value = self.scope.broadcast(value, axes)
         function = self.operations.combine_function(op, value.precision)
         text = value.text
         if value.axes == axes:  # a full reduction
             if self.scope.rank > 1:
                 text = f"tl.reshape({text}, [{' * '.join(self.scope.active_axes[n] for n in sorted(axes))}])"
-            return Value(f"tl.reduce({text}, 0, {function})", value.precision)
+            return BlockValue(f"tl.reduce({text}, 0, {function})", value.precision)
         for axis in sorted(axes):
             text = f"tl.reduce({text}, {axis}, {function}, keep_dims=True)"
-        return Value(text, value.precision, value.axes - axes)
+        return BlockValue(text, value.precision, value.axes - axes)

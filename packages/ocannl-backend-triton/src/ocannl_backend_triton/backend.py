@@ -10,12 +10,12 @@ from importlib import metadata
 from pathlib import Path
 
 from ocannl import codegen
-from ocannl.backend import Capabilities, Code, Device, Entry, Location, Queue
+from ocannl.backend import Capabilities, CompiledCode, Device, Entry, Location, Queue
 from ocannl.backend.cpu.native import validate
 from ocannl.base.config import ONLINE_SOFTMAX, PRODUCTS
 from ocannl.ir.loops import Proc
 from ocannl_backend_triton.execution_target import Machine
-from ocannl_backend_triton.serialization import Package
+from ocannl_backend_triton.serialization import KernelPackage
 from ocannl_backend_triton.shrink_to_shared_memory import compile_to_fit, launch_configs
 from ocannl_backend_triton.source import generate_module
 from ocannl_backend_triton.types import TRITON_TYPES
@@ -63,7 +63,7 @@ class TritonBackend:
     def capabilities(self) -> Capabilities:
         return replace(CAPABILITIES, wants_online_softmax=ONLINE_SOFTMAX.get())
 
-    def compile(self, procs: Sequence[Proc]) -> Package:
+    def compile(self, procs: Sequence[Proc]) -> KernelPackage:
         return self.compile_variants(procs, [()] * len(procs))
 
     def variants(self, nest: Proc) -> list[int]:
@@ -75,17 +75,17 @@ class TritonBackend:
             configurations.setdefault((generated.source, generated.kernels), number)
         return list(configurations.values())
 
-    def compile_variants(self, procs: Sequence[Proc], variants: Sequence[Sequence[int]]) -> Package:
+    def compile_variants(self, procs: Sequence[Proc], variants: Sequence[Sequence[int]]) -> KernelPackage:
         validate(procs, CAPABILITIES, self.name)
         table = launch_configs(self._machine)
         configs = [{nest: table[variant] for nest, variant in enumerate(selection)} for selection in variants]
-        return Package(self._target, *compile_to_fit(procs, configs, table[0], self._machine))
+        return KernelPackage(self._target, *compile_to_fit(procs, configs, table[0], self._machine))
 
-    def restore(self, blob: bytes) -> Package:
-        return Package.read(blob, self._target)
+    def restore(self, blob: bytes) -> KernelPackage:
+        return KernelPackage.read(blob, self._target)
 
-    def link(self, code: Code, name: str, queue: Queue, locations: Sequence[Location]) -> Entry:
-        assert isinstance(code, Package)
+    def link(self, code: CompiledCode, name: str, queue: Queue, locations: Sequence[Location]) -> Entry:
+        assert isinstance(code, KernelPackage)
         return self._machine.link(code, code.module_index(name), queue, locations)
 
     def device_count(self) -> int:

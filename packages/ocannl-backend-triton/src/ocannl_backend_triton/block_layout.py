@@ -29,7 +29,7 @@ MAX_FOUR_WARP_ELEMENTS = 4096  # blocks up to this size get 4 warps, larger ones
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class BlockAxis:
     """A loop executed `block_size` iterations at a time, along the axis `position` of the blocks. With `is_grid` each
     program executes one of these blocks, otherwise all of them."""
 
@@ -68,7 +68,7 @@ class BlockLayout:
     registers. With `owned_rows` the programs partition the target rows of a scatter.
     """
 
-    axes: Mapping[Sym, Axis]
+    axes: Mapping[Sym, BlockAxis]
     rank: int
     products: Mapping[Sym, MatrixProduct] = field(default_factory=dict)
     register_rows: Mapping[Buf, RegisterRow] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class BlockLayout:
     owned_rows: OwnedRows | None = None
 
     @property
-    def grid_axes(self) -> list[Axis]:
+    def grid_axes(self) -> list[BlockAxis]:
         return [axis for axis in self.axes.values() if axis.is_grid]
 
     @property
@@ -121,11 +121,11 @@ def _product_layout(chain: Sequence[For], products: Sequence[MatrixProduct], con
     for loop in chain:
         position = positions.get(loop.sym)
         block = 1 if position is None else _tile_size(loop.sym, tile_shape[position])
-        axes[loop.sym] = Axis(loop, block, position or 0, True)
+        axes[loop.sym] = BlockAxis(loop, block, position or 0, True)
     for product in products:
         loop = product.reduction_loop
         k_block = config.k_block_bytes // product.left.precision.nbytes
-        axes[loop.sym] = Axis(loop, _tile_size(loop.sym, k_block), 1, False)
+        axes[loop.sym] = BlockAxis(loop, _tile_size(loop.sym, k_block), 1, False)
     return BlockLayout(axes, 2, {product.reduction_loop.sym: product for product in products}, config=config)
 
 
@@ -144,16 +144,16 @@ def _row_tile_layout(
     attention."""
     rows = products[0].rows
     max_rows = min(MAX_ROW_TILE, config.tile[0] if config.tile else config.tile_sizes[-1])
-    axes = {loop.sym: Axis(loop, _tile_size(loop.sym, max_rows) if loop is rows else 1, 0, True) for loop in chain}
+    axes = {loop.sym: BlockAxis(loop, _tile_size(loop.sym, max_rows) if loop is rows else 1, 0, True) for loop in chain}
     inner = [loop for loop in blockable_loops(inside, tuple([loop.sym for loop in chain])) if loop not in chain]
     for loop in (*inner, *(product.columns for product in products)):
-        axes[loop.sym] = Axis(loop, _tile_size(loop.sym, MAX_INNER_BLOCK), 1, False)
+        axes[loop.sym] = BlockAxis(loop, _tile_size(loop.sym, MAX_INNER_BLOCK), 1, False)
     for product in products:
         loop = product.reduction_loop
         k_block = config.k_block_bytes // product.left.precision.nbytes
         if product.has_register_left:
             k_block = MAX_INNER_BLOCK
-        axes[loop.sym] = Axis(loop, _tile_size(loop.sym, k_block), 1, False)
+        axes[loop.sym] = BlockAxis(loop, _tile_size(loop.sym, k_block), 1, False)
     by_loop = {product.reduction_loop.sym: product for product in products}
     return BlockLayout(axes, 2, by_loop, dict(_register_rows(inside, axes)), config)
 
@@ -179,13 +179,13 @@ def _reduction_layout(body: Body, chain: Sequence[For], inside: Body, config: La
         budget //= blocks[loop.sym]
     wide = [loop.sym for loop in chain if blocks.get(loop.sym, 1) > 1]
     axes = {
-        loop.sym: Axis(loop, blocks.get(loop.sym, 1), wide.index(loop.sym) if loop.sym in wide else 0, True)
+        loop.sym: BlockAxis(loop, blocks.get(loop.sym, 1), wide.index(loop.sym) if loop.sym in wide else 0, True)
         for loop in chain
     }
     for loop in inner:
         block = min(next_power_of_two(loop.sym.extent), reduction_block)
         if block > 1:
-            axes[loop.sym] = Axis(loop, block, len(wide), False)
+            axes[loop.sym] = BlockAxis(loop, block, len(wide), False)
     rank = len(wide) + any(not axis.is_grid for axis in axes.values())
     num_programs = prod(axis.num_blocks for axis in axes.values() if axis.is_grid)
     max_owners = config.saturating_programs // max(num_programs, 1)
@@ -194,7 +194,7 @@ def _reduction_layout(body: Body, chain: Sequence[For], inside: Body, config: La
     return BlockLayout(axes, rank, register_rows=register_rows, config=config, owned_rows=owned_rows)
 
 
-def _register_rows(body: Body, axes: Mapping[Sym, Axis]) -> Iterator[tuple[Buf, RegisterRow]]:
+def _register_rows(body: Body, axes: Mapping[Sym, BlockAxis]) -> Iterator[tuple[Buf, RegisterRow]]:
     """Local arrays whose every access covers all elements along one axis, so that they fit into registers."""
     cells: dict[Buf, set[tuple[int, int]]] = {}
     for node in walk(body):
@@ -212,7 +212,7 @@ def _register_rows(body: Body, axes: Mapping[Sym, Axis]) -> Iterator[tuple[Buf, 
             yield buf, RegisterRow(*next(iter(placements), (0, 1)))
 
 
-def _index_placement(at: Affine, size: int, axes: Mapping[Sym, Axis]) -> tuple[int, int]:
+def _index_placement(at: Affine, size: int, axes: Mapping[Sym, BlockAxis]) -> tuple[int, int]:
     """Axis and block size of an index that covers its whole dimension; (0, 1) for size 1, (0, 0) if it does not."""
     if size == 1:
         return 0, 1

@@ -26,9 +26,9 @@ from ocannl.backend import CompileError
 from ocannl.backend.cpu.device import cores
 from ocannl_backend_triton.deduplicate import canonical_texts, specialization
 from ocannl_backend_triton.exec_source import load_module
-from ocannl_backend_triton.kernels import Kernel, Module
+from ocannl_backend_triton.kernels import Kernel, KernelModule
 from ocannl_backend_triton.serialization import Binary
-from ocannl_backend_triton.target import Target
+from ocannl_backend_triton.target import CudaTarget
 
 WARP_THREADS = 32
 POINTER_ALIGNMENT_BYTES = 16  # of the widest memory access
@@ -36,7 +36,7 @@ MAX_SCRATCH_POINTERS = 2  # that some versions of Triton append to a kernel's pa
 MAX_CACHED_BINARIES = 1024
 
 
-def compile_kernels(module: Module, target: Target) -> tuple[Binary, ...]:
+def compile_kernels(module: KernelModule, target: CudaTarget) -> tuple[Binary, ...]:
     """The machine code of each kernel; kernels equal up to renaming share a binary. Raises `CompileError`."""
     functions, bodies = load_module(module), canonical_texts(module)
     with _lock, tempfile.TemporaryDirectory(prefix="ocannl-triton-") as folder, knobs.cache.scope():
@@ -60,7 +60,7 @@ _lock = threading.Lock()  # Triton's settings are global
 _cache: OrderedDict[tuple[object, ...], Binary] = OrderedDict()
 
 
-def _compile_kernel(function: Any, kernel: Kernel, target: Target, text: str) -> Binary:
+def _compile_kernel(function: Any, kernel: Kernel, target: CudaTarget, text: str) -> Binary:
     offsets = enumerate(argument.offset_bytes for argument in kernel.arguments)
     aligned_positions = [n for n, offset in offsets if offset % POINTER_ALIGNMENT_BYTES == 0]
     aligned = {(n,): [["tt.divisibility", POINTER_ALIGNMENT_BYTES]] for n in aligned_positions}
@@ -84,7 +84,7 @@ def _to_binary(compiled: Any, kernel: Kernel) -> Binary:
     metadata = compiled.metadata
     added = _parameter_count(compiled.asm["ptx"], metadata.name) - len(kernel.arguments)
     if not 0 <= added <= MAX_SCRATCH_POINTERS or getattr(metadata, "num_ctas", 1) != 1:
-        raise ValueError(f"this version of Triton, {triton.__version__}, launches kernels in another way")
+        raise ValueError(f"this version of Triton, {triton.__version__}, has an incompatible kernel launcher")
     sizes = [getattr(metadata, name, 0) or 0 for name in ("global_scratch_size", "profile_scratch_size")]
     threads = WARP_THREADS * metadata.num_warps
     return Binary(metadata.name, compiled.asm["cubin"], threads, metadata.shared, tuple(sizes[:added]))

@@ -9,10 +9,10 @@ from ocannl_backend_triton.compile import compile_kernels
 from ocannl_backend_triton.cuda_graph import GraphLaunch
 from ocannl_backend_triton.device import CudaDevice, devices
 from ocannl_backend_triton.driver import Driver
-from ocannl_backend_triton.kernels import Module
-from ocannl_backend_triton.serialization import Binaries, Package
+from ocannl_backend_triton.kernels import KernelModule
+from ocannl_backend_triton.serialization import Binaries, KernelPackage
 from ocannl_backend_triton.streams import StreamQueue, ThreadedStreamQueue
-from ocannl_backend_triton.target import Target
+from ocannl_backend_triton.target import CudaTarget
 
 
 class CudaMachine:
@@ -22,7 +22,7 @@ class CudaMachine:
         self._devices = devices(driver)
 
     @property
-    def targets(self) -> tuple[Target, ...]:
+    def targets(self) -> tuple[CudaTarget, ...]:
         """One target per kind of GPU."""
         return tuple({device.target.sm: device.target for device in self._devices}.values())
 
@@ -33,10 +33,10 @@ class CudaMachine:
     def devices(self) -> Sequence[CudaDevice]:
         return self._devices
 
-    def compile(self, modules: Sequence[Module]) -> Binaries:
+    def compile(self, modules: Sequence[KernelModule]) -> Binaries:
         return {target.sm: [compile_kernels(module, target) for module in modules] for target in self.targets}
 
-    def link(self, package: Package, number: int, queue: Queue, locations: Sequence[Location]) -> Entry:
+    def link(self, package: KernelPackage, number: int, queue: Queue, locations: Sequence[Location]) -> Entry:
         assert isinstance(queue, StreamQueue | ThreadedStreamQueue)
         compiled = package.binaries[queue.device.target.sm][number]
         return GraphLaunch(package.modules[number], compiled, queue, locations)

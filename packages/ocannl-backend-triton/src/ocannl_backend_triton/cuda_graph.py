@@ -16,10 +16,10 @@ from functools import cache
 
 from ocannl.backend import CompileError, Location
 from ocannl.backend.cpu.native import refuse_overlap
-from ocannl.codegen.abi import Region
+from ocannl.codegen.abi import MemoryRegion
 from ocannl_backend_triton.device import ScratchMemory
 from ocannl_backend_triton.driver import FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES, KernelNode
-from ocannl_backend_triton.kernels import SCRATCH_REGION, STATICS_REGION, Module
+from ocannl_backend_triton.kernels import SCRATCH_REGION, STATICS_REGION, KernelModule
 from ocannl_backend_triton.serialization import Binary
 from ocannl_backend_triton.streams import StreamDevice, StreamQueue, ThreadedStreamQueue
 
@@ -121,7 +121,7 @@ class GraphLaunch:
 
     def __init__(
         self,
-        module: Module,
+        module: KernelModule,
         binaries: Sequence[Binary],
         queue: StreamQueue | ThreadedStreamQueue,
         locations: Sequence[Location],
@@ -142,15 +142,15 @@ class GraphLaunch:
         weakref.finalize(self, device.release, "cuGraphExecDestroy", self._executable)
         self._symbol_node = self._graph.nodes[0] if module.symbols else None
 
-    def _region_addresses(self, module: Module) -> dict[int, int]:
+    def _region_addresses(self, module: KernelModule) -> dict[int, int]:
         """The address of each region, allocating the backend's own ones."""
         regions, locations = module.regions, self._locations
         if len(locations) != len(regions):
             needed, passed = len(regions), len(locations)
-            raise CompileError(f"`{module.name}` works on {needed} regions of memory and is given {passed}")
+            raise CompileError(f"`{module.name}` takes {needed} memory regions, but {passed} are passed")
         starts = [self._device.address(where, size) for where, (_, size) in zip(locations, regions, strict=True)]
         written = {a.region for kernel in module.kernels for a in kernel.arguments if a.writes}
-        refuse_overlap(module.name, [Region(*r, n in written) for n, r in enumerate(regions)], starts)
+        refuse_overlap(module.name, [MemoryRegion(*r, n in written) for n, r in enumerate(regions)], starts)
         addresses = dict(enumerate(starts))
         for region, size in ((SCRATCH_REGION, module.scratch_bytes), (STATICS_REGION, SYMBOL_BYTES * module.symbols)):
             if size:
@@ -161,7 +161,7 @@ class GraphLaunch:
         self._scratch.append(ScratchMemory(self._device, size_bytes))
         return self._scratch[-1].address
 
-    def _add_kernels(self, module: Module, binaries: Sequence[Binary], addresses: Mapping[int, int]) -> None:
+    def _add_kernels(self, module: KernelModule, binaries: Sequence[Binary], addresses: Mapping[int, int]) -> None:
         predecessors: list[set[int]] = [set() for _ in module.kernels]
         for earlier, later in module.dependences:
             predecessors[later].add(earlier)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 
-from ocannl_backend_triton.kernels import Kernel, Module
+from ocannl_backend_triton.kernels import Kernel, KernelModule
 
 
 class _AlphaRenamer(ast.NodeTransformer):
@@ -25,7 +25,7 @@ class _AlphaRenamer(ast.NodeTransformer):
         return ast.arg(self.renamed(node.arg), node.annotation)
 
 
-def canonical_texts(module: Module) -> dict[str, str]:
+def canonical_texts(module: KernelModule) -> dict[str, str]:
     """For each kernel, its source and that of the functions it calls, up to alpha-equivalence."""
     functions = {f.name: f for f in ast.parse(module.source).body if isinstance(f, ast.FunctionDef)}
     return {kernel.name: "\n".join(_called_functions(functions, kernel.name)) for kernel in module.kernels}

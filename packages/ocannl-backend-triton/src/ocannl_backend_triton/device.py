@@ -32,11 +32,11 @@ from ocannl_backend_triton.driver import (
     MemPoolProps,
 )  # fmt: skip
 from ocannl_backend_triton.streams import StreamQueue, ThreadedStreamQueue
-from ocannl_backend_triton.target import Target
+from ocannl_backend_triton.target import CudaTarget
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
-class Slab:
+class DeviceSlab:
     """A block of device memory, until it is freed."""
 
     device: CudaDevice
@@ -48,7 +48,7 @@ class ScratchMemory:
     """Device memory that is freed when the last reference to it is dropped."""
 
     def __init__(self, device: Device, size_bytes: int) -> None:
-        slab: Slab = device.alloc_pool(size_bytes)
+        slab: DeviceSlab = device.alloc_pool(size_bytes)
         self.address, self.size_bytes = slab.address, size_bytes
         weakref.finalize(self, device.free_pool, slab)
 
@@ -86,7 +86,7 @@ class CudaDevice:
         return total.value
 
     @cached_property
-    def target(self) -> Target:
+    def target(self) -> CudaTarget:
         major, minor, shared, multiprocessors = map(
             self.attribute,
             (
@@ -96,7 +96,7 @@ class CudaDevice:
                 Attribute.MULTIPROCESSOR_COUNT,
             ),
         )
-        return Target(10 * major + minor, shared, multiprocessors)
+        return CudaTarget(10 * major + minor, shared, multiprocessors)
 
     @cached_property
     def context(self) -> c_void_p:
@@ -140,7 +140,7 @@ class CudaDevice:
     def bytes_in_use(self) -> int:
         return self._bytes_in_use
 
-    def alloc_pool(self, size_bytes: int) -> Slab:
+    def alloc_pool(self, size_bytes: int) -> DeviceSlab:
         self.reclaim()
         message = (
             f"no {size_bytes} bytes to give on {self.name}; {self._bytes_in_use} of {self.memory_bytes} are in use"
@@ -157,7 +157,7 @@ class CudaDevice:
                 raise OutOfMemory(f"{message}, and other programs may use some: {error}") from None
         with self._count_lock:
             self._bytes_in_use += size_bytes
-        return Slab(self, address, size_bytes)
+        return DeviceSlab(self, address, size_bytes)
 
     def _allocate(self, size_bytes: int) -> int:
         with self.current() as driver:
@@ -166,7 +166,7 @@ class CudaDevice:
         assert address.value is not None
         return address.value
 
-    def free_pool(self, pool: Slab) -> None:
+    def free_pool(self, pool: DeviceSlab) -> None:
         with self._count_lock:
             self._bytes_in_use -= pool.size_bytes
         self.defer(lambda: self._free(pool.address))
@@ -212,12 +212,12 @@ class CudaDevice:
     def import_array(self, array: ImportedArray) -> tuple[Location, tuple[int, ...], Dtype]:
         """Wraps another library's memory in a slab; its owner is notified once no work submitted here can access it."""
         size_bytes = math.prod(array.dims, start=array.dtype.itemsize)
-        slab = Slab(self._all_devices[array.device[1]], array.address, size_bytes)
+        slab = DeviceSlab(self._all_devices[array.device[1]], array.address, size_bytes)
         weakref.finalize(slab, self.defer, array.release)
         return Location(slab, 0), array.dims, array.dtype
 
     def address(self, location: Location, size_bytes: int = 0) -> int:
-        slab: Slab = location.pool
+        slab: DeviceSlab = location.pool
         start, stop = location.offset_bytes, location.offset_bytes + size_bytes
         if start < 0 or stop > slab.size_bytes:
             raise IndexError(f"bytes {start} to {stop} of a slab of {slab.size_bytes}")

@@ -14,16 +14,16 @@ from ocannl.codegen.numbers import is_narrow
 from ocannl.ir.affine import Cond, Sym
 from ocannl.ir.loops import Cast, Expr, Load, Update
 from ocannl.ir.precision import bfloat16
-from ocannl_backend_triton.block_layout import Axis
+from ocannl_backend_triton.block_layout import BlockAxis
 from ocannl_backend_triton.matrix_products import MatrixProduct
 from ocannl_backend_triton.scope import Guard, IndexText
 from ocannl_backend_triton.statement_emitter import DotOperand, StatementEmitter
-from ocannl_backend_triton.values import Value
+from ocannl_backend_triton.values import BlockValue
 
 GROUP_SIZE_M = 8  # rows of tiles per group of programs
 
 
-def emit_product(emitter: StatementEmitter, axis: Axis, product: MatrixProduct) -> None:
+def emit_product(emitter: StatementEmitter, axis: BlockAxis, product: MatrixProduct) -> None:
     """A serial loop over blocks of the reduction loop, with one `tl.dot` per block and product."""
     size = emitter.scope.constant(f"BLOCK_{axis.sym.name}", axis.block_size)
     if axis.num_blocks == 1:
@@ -34,7 +34,7 @@ def emit_product(emitter: StatementEmitter, axis: Axis, product: MatrixProduct) 
         _emit_k_block(emitter, axis, product, start, size)
 
 
-def _emit_k_block(emitter: StatementEmitter, axis: Axis, product: MatrixProduct, start: str, size: str) -> None:
+def _emit_k_block(emitter: StatementEmitter, axis: BlockAxis, product: MatrixProduct, start: str, size: str) -> None:
     emitter.dot_operands = tuple([
         _dot_operand(emitter, axis, value, position, independent.sym, start, size)
         for value, position, independent in ((product.left, 1, product.columns), (product.right, 0, product.rows))
@@ -44,7 +44,7 @@ def _emit_k_block(emitter: StatementEmitter, axis: Axis, product: MatrixProduct,
 
 
 def _dot_operand(
-    emitter: StatementEmitter, axis: Axis, value: Expr, position: int, independent: Sym, start: str, size: str
+    emitter: StatementEmitter, axis: BlockAxis, value: Expr, position: int, independent: Sym, start: str, size: str
 ) -> DotOperand:
     columns = emitter.scope.arange(size, position)
     name = emitter.scope.let(axis.sym.name, f"{start} + {columns}" if start else columns)
@@ -77,7 +77,7 @@ def _operand_text(emitter: StatementEmitter, operand: DotOperand) -> str:
         mask = scope.mask(guards)
         if mask is not None and not _is_masked(operand.value, guards):
             zero = operations.with_type(operations.number(0, value.precision)).text
-            value = Value(f"tl.where({mask.text}, {value.text}, {zero})", value.precision, value.axes | mask.axes)
+            value = BlockValue(f"tl.where({mask.text}, {value.text}, {zero})", value.precision, value.axes | mask.axes)
         return scope.broadcast(value, frozenset((0, 1))).text
 
 

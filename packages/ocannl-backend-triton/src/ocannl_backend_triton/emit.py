@@ -42,13 +42,13 @@ from ocannl.ir.names import Namer
 from ocannl.ir.ops import Op, neutral_element
 from ocannl.ir.walk import walk
 from ocannl_backend_triton import dot, owner_computes_scatter
-from ocannl_backend_triton.addressing import Memory, Register
+from ocannl_backend_triton.addressing import MemoryEmitter, Register
 from ocannl_backend_triton.barriers import Hazards
-from ocannl_backend_triton.block_layout import Axis, BlockLayout
+from ocannl_backend_triton.block_layout import BlockAxis, BlockLayout
 from ocannl_backend_triton.loop_analysis import bound_quotients, is_uniform_in_block
 from ocannl_backend_triton.scope import Guard, IndexText, Scope
 from ocannl_backend_triton.statement_emitter import DotOperand
-from ocannl_backend_triton.values import Operations, Value
+from ocannl_backend_triton.values import BlockValue, OperationPrinter
 
 
 class Emitter:
@@ -58,7 +58,7 @@ class Emitter:
         self,
         layout: BlockLayout,
         names: Namer,
-        operations: Operations,
+        operations: OperationPrinter,
         hazards: Hazards,
         parameters: Mapping[Buf, str],
         input_precision: str,
@@ -68,8 +68,8 @@ class Emitter:
         self.line = self.scope.line
         self.hazards = hazards
         hazards.emit_barrier = lambda: self.line("tl.debug_barrier()")
-        self.lets: dict[str, Value] = {}
-        self.memory = Memory(self.scope, operations, hazards, parameters, layout)
+        self.lets: dict[str, BlockValue] = {}
+        self.memory = MemoryEmitter(self.scope, operations, hazards, parameters, layout)
         self.block_numbers: dict[Sym, str] = {}  # of grid axes: which block the program executes
         self.block_starts: dict[Sym, IndexText] = {}  # the first iteration of a block
         self.dot_operands: tuple[DotOperand, ...] = ()  # of the product whose reduction loop is being emitted
@@ -114,7 +114,7 @@ class Emitter:
                 self.memory.declare_local(buf, self.operations.number(fill or 0, buf.precision), fill is not None)
             case Comment(text): self.line(f"# {printable(text)}")
             case Poll() | Prefetch(): pass  # cancellation is checked between launches
-            case _: raise Unsupported(f"backend `triton` knows no statement {type(stmt).__name__}")
+            case _: raise Unsupported(f"backend `triton` does not support the statement {type(stmt).__name__}")
 
     # ------------------------------------------------------------------------------------------------------ loops
 
@@ -133,7 +133,7 @@ class Emitter:
         else:
             self.block_loop(axis)
 
-    def single_block(self, axis: Axis, block: str) -> None:
+    def single_block(self, axis: BlockAxis, block: str) -> None:
         """One block of iterations; `block` is its number, empty if there is only one."""
         scope = self.scope
         parts = [str(axis.sym.lo)] if axis.sym.lo else []
@@ -147,13 +147,13 @@ class Emitter:
         self.block_starts[axis.sym] = IndexText(" + ".join(parts) or "0")
         self.block_body(axis, " + ".join([*parts, scope.arange(size, axis.position)]), size)
 
-    def block_body(self, axis: Axis, value: str, size: str) -> None:
+    def block_body(self, axis: BlockAxis, value: str, size: str) -> None:
         """The loop body, for a block of iterations."""
         self.scope.let_symbol(axis.sym, value, frozenset((axis.position,)))
         with self.scope.along_axis(axis.position, size), self.scope.guarded(*self.boundary_guards(axis)):
             self.statements(axis.loop.body)
 
-    def boundary_guards(self, axis: Axis, position: int | None = None) -> tuple[Guard, ...]:
+    def boundary_guards(self, axis: BlockAxis, position: int | None = None) -> tuple[Guard, ...]:
         """The guard against iterations past the end, unless blocks divide the trip count."""
         if axis.is_even:
             return ()
@@ -161,7 +161,7 @@ class Emitter:
         varying = frozenset((axis.position if position is None else position,))
         return (Guard(inside, varying, frozenset((axis.sym,)), is_boundary=True),)
 
-    def block_loop(self, axis: Axis) -> None:
+    def block_loop(self, axis: BlockAxis) -> None:
         """A serial loop over blocks. Reductions accumulate blocks elementwise, which are reduced after the loop."""
         scope = self.scope
         size = scope.constant(f"BLOCK_{axis.sym.name}", axis.block_size)
@@ -173,15 +173,15 @@ class Emitter:
         for buf, op, wide, outer in accumulators:
             self.memory.locals[buf] = outer
             with scope.along_axis(axis.position, size):
-                self.memory.update(Ref(buf, ()), op, Value(wide.name, buf.precision, wide.axes))
+                self.memory.update(Ref(buf, ()), op, BlockValue(wide.name, buf.precision, wide.axes))
 
-    def block_loop_header(self, axis: Axis, size: str) -> str:
+    def block_loop_header(self, axis: BlockAxis, size: str) -> str:
         self.hazards.before_loop(axis.loop.body)
         start = self.scope.fresh_name(f"{axis.sym.name}_start")
         self.line(f"for {start} in range({axis.sym.lo}, {axis.sym.hi + 1}, {size}):")
         return start
 
-    def widen_accumulators(self, axis: Axis) -> Iterator[tuple[Buf, Op, Register, Register]]:
+    def widen_accumulators(self, axis: BlockAxis) -> Iterator[tuple[Buf, Op, Register, Register]]:
         """Replaces registers that the loop only updates by blocks along the axis while the loop runs."""
         updates: dict[Buf, Op] = {}
         for node in walk(axis.loop.body):
@@ -280,7 +280,7 @@ class Emitter:
 
     # ----------------------------------------------------------------------------------------------------- values
 
-    def value(self, expr: Expr) -> Value:
+    def value(self, expr: Expr) -> BlockValue:
         match expr:
             case Const(value, precision):
                 return self.operations.number(value, precision)
@@ -298,7 +298,7 @@ class Emitter:
             case When(cond, if_true, if_false):
                 return self.select(cond, if_true, if_false)
 
-    def select(self, cond: Cond, if_true: Expr, if_false: Expr) -> Value:
+    def select(self, cond: Cond, if_true: Expr, if_false: Expr) -> BlockValue:
         if cond.is_true:
             return self.value(if_true)
         guard = self.scope.guard(cond)
@@ -307,5 +307,5 @@ class Emitter:
         with self.scope.guarded(guard.negated):
             second = self.operations.with_type(self.value(if_false))
         text = f"tl.where({guard.text}, {first.text}, {second.text})"
-        return Value(text, first.precision, guard.axes | first.axes | second.axes)
+        return BlockValue(text, first.precision, guard.axes | first.axes | second.axes)
 

@@ -7,10 +7,10 @@ import linecache
 from typing import Any
 
 from ocannl.backend import CompileError
-from ocannl_backend_triton.kernels import Module
+from ocannl_backend_triton.kernels import KernelModule
 
 
-def load_module(module: Module) -> dict[str, Any]:
+def load_module(module: KernelModule) -> dict[str, Any]:
     """Executes the source of a module and returns its namespace. The source is registered with `linecache`, from which
     Triton and tracebacks read it."""
     file = f"<{module.name} {hashlib.sha256(module.source.encode()).hexdigest()[:16]}>"
@@ -19,5 +19,5 @@ def load_module(module: Module) -> dict[str, Any]:
     try:
         exec(compile(module.source, file, "exec"), namespace)
     except (SyntaxError, RecursionError, MemoryError) as error:  # the parser's nesting is limited
-        raise CompileError(f"Python refused the text of `{module.name}`: {error}") from None
+        raise CompileError(f"Python rejected the source of `{module.name}`: {error}") from None
     return namespace

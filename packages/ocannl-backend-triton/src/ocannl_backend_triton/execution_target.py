@@ -9,9 +9,9 @@ from typing import Protocol
 
 from ocannl.backend import BackendUnavailable, Device, Entry, Location, Queue
 from ocannl_backend_triton.driver import check_driver
-from ocannl_backend_triton.kernels import Module
-from ocannl_backend_triton.serialization import Binaries, Package
-from ocannl_backend_triton.target import Target
+from ocannl_backend_triton.kernels import KernelModule
+from ocannl_backend_triton.serialization import Binaries, KernelPackage
+from ocannl_backend_triton.target import CudaTarget
 
 INTERPRET = "TRITON_INTERPRET"
 
@@ -23,15 +23,15 @@ class Machine(Protocol):
         ...
 
     @property
-    def targets(self) -> Sequence[Target]:
+    def targets(self) -> Sequence[CudaTarget]:
         """The kinds of GPUs to compile for; empty where kernels are interpreted."""
         ...
 
     def devices(self) -> Sequence[Device]: ...
 
-    def compile(self, modules: Sequence[Module]) -> Binaries: ...
+    def compile(self, modules: Sequence[KernelModule]) -> Binaries: ...
 
-    def link(self, package: Package, number: int, queue: Queue, locations: Sequence[Location]) -> Entry:
+    def link(self, package: KernelPackage, number: int, queue: Queue, locations: Sequence[Location]) -> Entry:
         """Binds the package's module of index `number` to memory."""
         ...
 

@@ -25,15 +25,15 @@ from ocannl.backend import CompileError, Entry, Location, Queue
 from ocannl.backend.cpu.device import CpuDevice, devices
 from ocannl.backend.cpu.queue import CpuQueue
 from ocannl_backend_triton.exec_source import load_module
-from ocannl_backend_triton.kernels import SCRATCH_REGION, STATICS_REGION, Argument, Module
-from ocannl_backend_triton.serialization import Binaries, Package
+from ocannl_backend_triton.kernels import SCRATCH_REGION, STATICS_REGION, Argument, KernelModule
+from ocannl_backend_triton.serialization import Binaries, KernelPackage
 
 Array = np.ndarray[Any, Any]
 _lock = threading.RLock()  # the interpreter's state is global
 NARROW = {tl.bfloat16: ml_dtypes.bfloat16, tl.float8e5: ml_dtypes.float8_e5m2, tl.float8e4nv: ml_dtypes.float8_e4m3fn}
 
 
-def interpreted_kernels(module: Module) -> dict[str, Any]:
+def interpreted_kernels(module: KernelModule) -> dict[str, Any]:
     """Interpreted kernels by name, launched like compiled ones, in whatever mode Triton was imported."""
     namespace = load_module(module)
     namespace["range"] = _range
@@ -57,16 +57,16 @@ class InterpretingMachine:
     def devices(self) -> Sequence[CpuDevice]:
         return devices()
 
-    def compile(self, modules: Sequence[Module]) -> Binaries:
+    def compile(self, modules: Sequence[KernelModule]) -> Binaries:
         return {}
 
-    def link(self, package: Package, number: int, queue: Queue, locations: Sequence[Location]) -> Entry:
+    def link(self, package: KernelPackage, number: int, queue: Queue, locations: Sequence[Location]) -> Entry:
         device = queue.device
         assert isinstance(device, CpuDevice) and isinstance(queue, CpuQueue)
         return link(package.modules[number], device, queue, locations)
 
 
-def link(module: Module, device: CpuDevice, queue: CpuQueue, locations: Sequence[Location]) -> Entry:
+def link(module: KernelModule, device: CpuDevice, queue: CpuQueue, locations: Sequence[Location]) -> Entry:
     """Binds a module to memory of the CPU."""
     memory = [device.window(where, size) for where, (_, size) in zip(locations, module.regions, strict=True)]
     statics = np.zeros(max(module.symbols, 1), np.int64)
@@ -105,7 +105,7 @@ def _launch(function: Any, grid: tuple[int, int, int], arguments: Sequence[Any])
     try:
         function[grid](*arguments)
     except interpreter.InterpreterError as error:
-        raise CompileError(f"the interpreter of triton refused `{function.__name__}`: {error}") from error
+        raise CompileError(f"Triton's interpreter rejected `{function.__name__}`: {error}") from error
 
 
 @contextmanager

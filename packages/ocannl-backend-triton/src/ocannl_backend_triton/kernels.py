@@ -65,7 +65,7 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
-class Module:
+class KernelModule:
     """One program. The order of its kernels is a valid order of execution."""
 
     name: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ocannl_backend_triton.target import Target
+from ocannl_backend_triton.target import CudaTarget
 
 MAX_STAGES = 4
 MIN_TILE = 32  # rows or columns of a shrunk matrix tile
@@ -36,7 +36,7 @@ class LaunchConfig:
         return self.min_programs * self.programs_per_multiprocessor
 
     @staticmethod
-    def for_target(target: Target) -> LaunchConfig:
+    def for_target(target: CudaTarget) -> LaunchConfig:
         """The default configuration with one tile per multiprocessor and as many stages as shared memory allows."""
         stage_bytes = 2 * DEFAULT_CONFIG.tile_sizes[0] * DEFAULT_CONFIG.k_block_bytes
         num_stages = max(2, min(MAX_STAGES, target.shared_bytes // stage_bytes))

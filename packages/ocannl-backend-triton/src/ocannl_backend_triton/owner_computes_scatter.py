@@ -14,7 +14,7 @@ from ocannl.ir.precision import int32
 from ocannl_backend_triton.owned_rows import OwnedRows
 from ocannl_backend_triton.scope import Guard, IndexText
 from ocannl_backend_triton.statement_emitter import StatementEmitter
-from ocannl_backend_triton.values import Value
+from ocannl_backend_triton.values import BlockValue
 
 MIN = BY_NAME["min"]
 
@@ -46,7 +46,7 @@ def emit_owned_iterations(emitter: StatementEmitter, owned: OwnedRows) -> None:
 
     def next_of(candidates: str) -> str:
         with scope.along_axis(axis, size):
-            return memory.reduce(MIN, Value(candidates, int32, along), (), along).text
+            return memory.reduce(MIN, BlockValue(candidates, int32, along), (), along).text
 
     emitter.hazards.before_loop(loop.body)
     start = scope.fresh_name(f"{loop.sym.name}_start")

@@ -10,7 +10,7 @@ from ocannl.codegen import Document
 from ocannl.ir.affine import Affine, Bound, Cond, Sym, SymKind
 from ocannl.ir.names import Namer
 from ocannl_backend_triton.types import triton_type
-from ocannl_backend_triton.values import NO_AXES, Axes, Value, strip_parentheses
+from ocannl_backend_triton.values import NO_AXES, Axes, BlockValue, strip_parentheses
 
 INT32_MAX = (1 << 31) - 1  # index arithmetic beyond this is done in int64
 
@@ -177,7 +177,7 @@ class Scope:
             count *= self.constants[self.active_axes[axis]]
         return count
 
-    def broadcast(self, value: Value, axes: Axes) -> Value:
+    def broadcast(self, value: BlockValue, axes: Axes) -> BlockValue:
         """The value broadcast along more axes."""
         axes |= value.axes
         if axes == value.axes:
@@ -186,7 +186,7 @@ class Scope:
             text = f"tl.full({self.shape(axes)}, {value.constant}, {triton_type(value.precision).dtype})"
         else:
             text = f"tl.broadcast_to({value.text}, {self.shape(axes)})"
-        return Value(text, value.precision, axes)
+        return BlockValue(text, value.precision, axes)
 
 
 def _nested_calls(function: str, parts: list[str]) -> str:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ocannl.backend import CompileError
-from ocannl_backend_triton.kernels import Argument, Kernel, Module
+from ocannl_backend_triton.kernels import Argument, Kernel, KernelModule
 
 MAGIC = b"ocannl-triton 1\n"
 HEADER_LENGTH_BYTES = 8
@@ -38,11 +38,11 @@ Binaries = Mapping[int, Sequence[Sequence[Binary]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Package:
-    """Implements `Code`. `target` identifies the machines that can run the code."""
+class KernelPackage:
+    """Implements `CompiledCode`. `target` identifies the machines that can run the code."""
 
     target: str
-    modules: tuple[Module, ...]
+    modules: tuple[KernelModule, ...]
     binaries: Binaries = field(default_factory=dict)
 
     @property
@@ -76,7 +76,7 @@ class Package:
         return MAGIC + hashlib.sha256(body).digest() + body
 
     @staticmethod
-    def read(blob: bytes, target: str) -> Package:
+    def read(blob: bytes, target: str) -> KernelPackage:
         """Reads a package. Raises `CompileError` for damaged bytes and for code of another target."""
         start = len(MAGIC) + hashlib.sha256().digest_size
         digest, body = blob[len(MAGIC) : start], blob[start:]
@@ -96,7 +96,7 @@ class Package:
             int(sm): [[_binary(stored, images) for stored in of_module] for of_module in of_target]
             for sm, of_target in header["binaries"].items()
         }
-        return Package(target, tuple(map(_module, header["modules"])), binaries)
+        return KernelPackage(target, tuple(map(_module, header["modules"])), binaries)
 
 
 def _binary(stored: Sequence[Any], images: Sequence[bytes]) -> Binary:
@@ -104,10 +104,10 @@ def _binary(stored: Sequence[Any], images: Sequence[bytes]) -> Binary:
     return Binary(name, images[image], threads, shared_bytes, tuple(scratch))
 
 
-def _module(stored: Mapping[str, Any]) -> Module:
+def _module(stored: Mapping[str, Any]) -> KernelModule:
     kernels = tuple(map(_kernel, stored["kernels"]))
     regions = tuple((name, nbytes) for name, nbytes in stored["regions"])
-    return Module(**{**stored, "kernels": kernels, "regions": regions})
+    return KernelModule(**{**stored, "kernels": kernels, "regions": regions})
 
 
 def _kernel(stored: Mapping[str, Any]) -> Kernel:

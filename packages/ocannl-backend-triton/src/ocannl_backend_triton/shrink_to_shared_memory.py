@@ -8,11 +8,11 @@ from ocannl.backend import CompileError
 from ocannl.base.config import PRODUCTS
 from ocannl.ir.loops import Proc
 from ocannl_backend_triton.execution_target import Machine
-from ocannl_backend_triton.kernels import Kernel, Module
+from ocannl_backend_triton.kernels import Kernel, KernelModule
 from ocannl_backend_triton.launch_config import DEFAULT_CONFIG, LaunchConfig
 from ocannl_backend_triton.serialization import Binaries, Binary
 from ocannl_backend_triton.source import generate_module
-from ocannl_backend_triton.target import Target
+from ocannl_backend_triton.target import CudaTarget
 
 
 def launch_configs(machine: Machine) -> list[LaunchConfig]:
@@ -26,7 +26,7 @@ def launch_configs(machine: Machine) -> list[LaunchConfig]:
 
 def compile_to_fit(
     procs: Sequence[Proc], configs: Sequence[Mapping[int, LaunchConfig]], default: LaunchConfig, machine: Machine
-) -> tuple[tuple[Module, ...], Binaries]:  # fmt: skip
+) -> tuple[tuple[KernelModule, ...], Binaries]:  # fmt: skip
     """Compiles the programs, shrinking the configuration of each kernel that exceeds the shared memory of a target.
 
     `configs` are, for each program, the configurations by nest that differ from `default`. Raises `CompileError` when
@@ -53,8 +53,8 @@ def compile_to_fit(
 
 
 def _oversized_kernels(
-    modules: Sequence[Module], compiled: Binaries, targets: Sequence[Target]
-) -> Iterator[tuple[int, Kernel, Binary, Target]]:
+    modules: Sequence[KernelModule], compiled: Binaries, targets: Sequence[CudaTarget]
+) -> Iterator[tuple[int, Kernel, Binary, CudaTarget]]:
     """Kernels whose shared memory exceeds that of a target, with the index of their module."""
     for target in targets:
         for number, (module, binaries) in enumerate(zip(modules, compiled[target.sm], strict=True)):

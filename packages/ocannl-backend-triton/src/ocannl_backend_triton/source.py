@@ -23,11 +23,11 @@ from ocannl_backend_triton.barriers import Hazards
 from ocannl_backend_triton.block_layout import choose_layout
 from ocannl_backend_triton.collapse import collapse_loops
 from ocannl_backend_triton.emit import Emitter
-from ocannl_backend_triton.kernels import SCRATCH_REGION, STATICS_REGION, Argument, Kernel, Module
+from ocannl_backend_triton.kernels import SCRATCH_REGION, STATICS_REGION, Argument, Kernel, KernelModule
 from ocannl_backend_triton.launch_config import DEFAULT_CONFIG, LaunchConfig
 from ocannl_backend_triton.loop_analysis import hoist_parallel_loops, parallel_loops, written_bufs
 from ocannl_backend_triton.types import triton_type
-from ocannl_backend_triton.values import Operations
+from ocannl_backend_triton.values import OperationPrinter
 
 RESERVED = (*keyword.kwlist, *dir(builtins), "libdevice", "symbols", "tl", "triton")
 NO_CONFIGS: Mapping[int, LaunchConfig] = {}
@@ -39,7 +39,7 @@ def generate_module(
     products: str = "ieee",
     default: LaunchConfig = DEFAULT_CONFIG,
     configs: Mapping[int, LaunchConfig] = NO_CONFIGS,
-) -> Module:
+) -> KernelModule:
     """Generates kernels for the program. `products` is the precision of float32 matrix products, `configs` are the
     launch configurations of nests, by index, that differ from `default`."""
     return _ModuleBuilder(proc, products, default, configs).module()
@@ -50,20 +50,20 @@ class _ModuleBuilder:
 
     def __init__(self, proc: Proc, products: str, default: LaunchConfig, configs: Mapping[int, LaunchConfig]) -> None:
         self.proc, self.products, self.default, self.configs = proc, products, default, configs
-        self.operations = Operations()
+        self.operations = OperationPrinter()
         self.names = Namer(RESERVED)  # of functions
         self.pools = pool_bufs(proc)
         self.kernels: list[Kernel] = []
         self.texts: list[str] = []
         self.scratch_bytes = 0
 
-    def module(self) -> Module:
+    def module(self) -> KernelModule:
         for nest_index, nest in enumerate(outline_nests(self.proc)):
             self.add(nest_index, nest)
         regions = [(buf.name, buf.nbytes) for buf in self.pools]
         if self.proc.arena:
             regions.append(("arena", self.proc.arena))
-        return Module(
+        return KernelModule(
             self.proc.name, self.text(), tuple(self.kernels), tuple(regions), len(self.proc.syms), self.scratch_bytes
         )
 

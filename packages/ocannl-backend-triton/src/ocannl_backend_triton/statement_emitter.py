@@ -7,11 +7,11 @@ from typing import Protocol
 
 from ocannl.ir.affine import Cond, Sym
 from ocannl.ir.loops import Body, Expr
-from ocannl_backend_triton.addressing import Memory
+from ocannl_backend_triton.addressing import MemoryEmitter
 from ocannl_backend_triton.barriers import Hazards
-from ocannl_backend_triton.block_layout import Axis, BlockLayout
+from ocannl_backend_triton.block_layout import BlockAxis, BlockLayout
 from ocannl_backend_triton.scope import Guard, IndexText, Scope
-from ocannl_backend_triton.values import Operations, Value
+from ocannl_backend_triton.values import BlockValue, OperationPrinter
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +32,17 @@ class StatementEmitter(Protocol):
     """State of the kernel being emitted, and the recursion into statements and values."""
 
     layout: BlockLayout
-    operations: Operations
+    operations: OperationPrinter
     input_precision: str
     scope: Scope
     hazards: Hazards
-    memory: Memory
+    memory: MemoryEmitter
     block_numbers: dict[Sym, str]
     dot_operands: tuple[DotOperand, ...]
     dot_conditions: list[Cond]
 
     def line(self, text: str) -> None: ...
     def statements(self, body: Body) -> None: ...
-    def value(self, expr: Expr) -> Value: ...
-    def boundary_guards(self, axis: Axis, position: int | None = None) -> tuple[Guard, ...]: ...
-    def block_loop_header(self, axis: Axis, size: str) -> str: ...
+    def value(self, expr: Expr) -> BlockValue: ...
+    def boundary_guards(self, axis: BlockAxis, position: int | None = None) -> tuple[Guard, ...]: ...
+    def block_loop_header(self, axis: BlockAxis, size: str) -> str: ...

@@ -22,7 +22,7 @@ from ocannl.backend.cpu.work_queue import QueueEvent, WorkQueue
 from ocannl.base.errors import BackendError
 from ocannl_backend_triton.dlpack import CUDA_DEVICE, Dtype, ExportedArray, ImportedArray, import_array
 from ocannl_backend_triton.driver import EVENT_DISABLE_TIMING, STREAM_NON_BLOCKING, Driver
-from ocannl_backend_triton.target import Target
+from ocannl_backend_triton.target import CudaTarget
 
 if TYPE_CHECKING:
     from ocannl.backend import Event
@@ -36,7 +36,7 @@ class StreamDevice(Device, Protocol):
     driver: Driver
 
     @property
-    def target(self) -> Target: ...
+    def target(self) -> CudaTarget: ...
 
     @property
     def context(self) -> c_void_p: ...

@@ -8,7 +8,7 @@ KIB = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class CudaTarget:
     """`sm` is the compute capability without its point: 80, 90, 120."""
 
     sm: int
@@ -22,12 +22,12 @@ class Target:
 TARGETS = {
     target.sm: target
     for target in (
-        Target(80, 163 * KIB, 108),  # A100
-        Target(86, 99 * KIB, 84),
-        Target(89, 99 * KIB, 128),
-        Target(90, 227 * KIB, 132),  # H100
-        Target(100, 227 * KIB, 148),
-        Target(120, 99 * KIB, 170),
+        CudaTarget(80, 163 * KIB, 108),  # A100
+        CudaTarget(86, 99 * KIB, 84),
+        CudaTarget(89, 99 * KIB, 128),
+        CudaTarget(90, 227 * KIB, 132),  # H100
+        CudaTarget(100, 227 * KIB, 148),
+        CudaTarget(120, 99 * KIB, 170),
     )
 }
 """Targets for compilation without a GPU, by compute capability."""

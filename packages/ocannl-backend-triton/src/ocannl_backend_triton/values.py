@@ -26,7 +26,7 @@ NO_AXES: Axes = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class BlockValue:
     """The text of a scalar or block and the axes along which it varies.
 
     `condition` is a cheaper boolean form, if any; `constant` the text of a constant. A literal adopts the type of the
@@ -125,7 +125,7 @@ def strip_parentheses(text: str) -> str:
     return text[1:-1]
 
 
-class Operations:
+class OperationPrinter:
     """Prints operations on values, and collects the helper functions that they need, in order."""
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ class Operations:
 
     # ------------------------------------------------------------------------------------------------------ numbers
 
-    def number(self, value: int | float, precision: Precision) -> Value:
+    def number(self, value: int | float, precision: Precision) -> BlockValue:
         """A constant: a literal where Triton infers the right type, otherwise an expression with an explicit type."""
         exact = pattern(value, precision) if precision in FORMATS8 else rounded(value, precision)
         text = repr(exact)
@@ -142,50 +142,52 @@ class Operations:
             text = f'float("{exact}")'
         is_normal = not 0 < abs(exact) < float(np.finfo(np.float32).tiny)
         if precision is int32 or (precision is float32 and is_normal):
-            return Value(f"({text})" if text.startswith("-") else text, precision, constant=text, is_literal=True)
-        return Value(f"tl.full((), {text}, {triton_type(precision).dtype})", precision, constant=text)
+            return BlockValue(f"({text})" if text.startswith("-") else text, precision, constant=text, is_literal=True)
+        return BlockValue(f"tl.full((), {text}, {triton_type(precision).dtype})", precision, constant=text)
 
-    def with_type(self, value: Value) -> Value:
+    def with_type(self, value: BlockValue) -> BlockValue:
         if not value.is_literal:
             return value
         return replace(value, text=f"tl.full((), {value.text}, {triton_type(value.precision).dtype})", is_literal=False)
 
-    def as_condition(self, value: Value) -> str:
+    def as_condition(self, value: BlockValue) -> str:
         if is_narrow(value.precision):
             value = self.cast(value, float32)
         return value.condition or f"({value.text} != 0)"
 
-    def from_condition(self, text: str, precision: Precision, axes: Axes) -> Value:
-        return Value(f"tl.cast({text}, {triton_type(precision).dtype})", precision, axes, condition=text)
+    def from_condition(self, text: str, precision: Precision, axes: Axes) -> BlockValue:
+        return BlockValue(f"tl.cast({text}, {triton_type(precision).dtype})", precision, axes, condition=text)
 
-    def cast(self, value: Value, precision: Precision) -> Value:
+    def cast(self, value: BlockValue, precision: Precision) -> BlockValue:
         if precision is value.precision:
             return value
         if precision is bool_:
             return self.from_condition(self.as_condition(value), bool_, value.axes)
         if value.precision in FORMATS8:
             name = self.define(f"_from_{value.precision}", "x", widening_body(FORMATS8[value.precision]))
-            return self.cast(Value(f"{name}({value.text})", float32, value.axes), precision)
+            return self.cast(BlockValue(f"{name}({value.text})", float32, value.axes), precision)
         if precision in FORMATS8:
             wide = self.with_type(self.cast(value, float32))
             name = self.define(f"_to_{precision}", "x", narrowing_body(FORMATS8[precision]))
-            return Value(f"{name}({strip_parentheses(wide.text)})", precision, value.axes)
+            return BlockValue(f"{name}({strip_parentheses(wide.text)})", precision, value.axes)
         if value.precision.is_float and not precision.is_float:
             wide = self.with_type(self.cast(value, float32) if is_narrow(value.precision) else value)
-            return Value(f"{self.truncation_helper(precision)}({strip_parentheses(wide.text)})", precision, value.axes)
-        return Value(f"tl.cast({self.with_type(value).text}, {triton_type(precision).dtype})", precision, value.axes)
+            text = f"{self.truncation_helper(precision)}({strip_parentheses(wide.text)})"
+        else:
+            text = f"tl.cast({self.with_type(value).text}, {triton_type(precision).dtype})"
+        return BlockValue(text, precision, value.axes)
 
-    def index_value(self, text: str, precision: Precision, axes: Axes) -> Value:
+    def index_value(self, text: str, precision: Precision, axes: Axes) -> BlockValue:
         """The value of an index expression, converted to a precision."""
         if precision is bool_:
             return self.from_condition(f"({text} != 0)", precision, axes)
         if precision in FORMATS8:
             return self.cast(self.index_value(text, float32, axes), precision)
-        return Value(f"tl.cast({text}, {triton_type(precision).dtype})", precision, axes)
+        return BlockValue(f"tl.cast({text}, {triton_type(precision).dtype})", precision, axes)
 
     # --------------------------------------------------------------------------------------------------- operations
 
-    def apply(self, op: Op, operands: Sequence[Value]) -> Value:
+    def apply(self, op: Op, operands: Sequence[BlockValue]) -> BlockValue:
         precision = operands[-1].precision
         if is_narrow(precision):  # computed in float32
             wide = [self.cast(value, float32) for value in operands]
@@ -203,7 +205,8 @@ class Operations:
                 return self.from_condition(text, precision, axes)
             case "where":
                 test, if_true, if_false = args[0], self.with_type(args[1]), self.with_type(args[2])
-                return Value(f"tl.where({self.as_condition(test)}, {if_true.text}, {if_false.text})", precision, axes)
+                text = f"tl.where({self.as_condition(test)}, {if_true.text}, {if_false.text})"
+                return BlockValue(text, precision, axes)
         if name in COMPARISONS:
             return self.from_condition(f"({args[0].text} {COMPARISONS[name]} {args[1].text})", precision, axes)
         if name in INFIX:
@@ -212,7 +215,7 @@ class Operations:
             text = self.call(name, precision, [self.with_type(value).text for value in args])
         if precision is bool_ and name not in CLOSED_ON_BOOL:
             return self.from_condition(f"({text} != 0)", bool_, axes)
-        return Value(text, precision, axes)
+        return BlockValue(text, precision, axes)
 
     def call(self, name: str, precision: Precision, args: list[str]) -> str:
         if name.startswith("threefry"):
@@ -287,7 +290,7 @@ class Operations:
 
     def combine_function(self, op: Op, precision: Precision) -> str:
         """The combine function of `tl.reduce` for an operation."""
-        x, y = Value("x", precision), Value("y", precision)
+        x, y = BlockValue("x", precision), BlockValue("y", precision)
         body = f"return {strip_parentheses(self.apply(op, (x, y)).text)}"
         kind = "" if op.name in ("add", "mul") and precision.family is not Family.BOOL else f"_{short_name(precision)}"
         return self.define(f"_combine_{op.name}{kind}", "x, y", body)

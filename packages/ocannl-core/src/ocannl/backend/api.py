@@ -54,7 +54,7 @@ class Location:
     offset_bytes: int
 
 
-class Code(Protocol):
+class CompiledCode(Protocol):
     """Compiled programs that are not bound to memory; they can be linked any number of times."""
 
     @property
@@ -183,15 +183,15 @@ class Backend(Protocol):
     @property
     def capabilities(self) -> Capabilities: ...
 
-    def compile(self, procs: Sequence[Proc]) -> Code:
+    def compile(self, procs: Sequence[Proc]) -> CompiledCode:
         """Compiles programs whose names are distinct identifiers. Raises `CompileError` or `Unsupported`."""
         ...
 
-    def restore(self, blob: bytes) -> Code:
+    def restore(self, blob: bytes) -> CompiledCode:
         """Loads code from a verified `Code.blob`. Raises `CompileError` if it was compiled for another target."""
         ...
 
-    def link(self, code: Code, name: str, queue: Queue, locations: Sequence[Location]) -> Entry:
+    def link(self, code: CompiledCode, name: str, queue: Queue, locations: Sequence[Location]) -> Entry:
         """Binds the program `name` to memory: one location for each pool buffer of `Proc.bufs`, in order, then one for
         the arena if `Proc.arena` is not zero. All locations are on the queue's device."""
         ...
@@ -210,7 +210,7 @@ class Tunable(Protocol):
         default of `compile`; a number denotes the same variant for all nests."""
         ...
 
-    def compile_variants(self, procs: Sequence[Proc], variants: Sequence[Sequence[int]]) -> Code:
+    def compile_variants(self, procs: Sequence[Proc], variants: Sequence[Sequence[int]]) -> CompiledCode:
         """Like `Backend.compile`, with a variant for each nest of each program (as partitioned by
         `ocannl.codegen.outlining`); nests beyond the end of a list use the default."""
         ...

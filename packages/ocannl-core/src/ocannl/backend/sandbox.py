@@ -29,7 +29,7 @@ _STREAMS = ("in", "out", "err")
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ProcessResult:
     """The result of a process: its exit status, None after a timeout, and the last lines of stdout and stderr."""
 
     status: int | None
@@ -43,7 +43,7 @@ class Outcome:
         return self.stdout_line or self.stderr_line or f"it ended with status {self.status}"
 
 
-def run_isolated(function: str, arguments: Sequence[Sequence[str]], limit_seconds: float) -> list[Outcome]:
+def run_isolated(function: str, arguments: Sequence[Sequence[str]], limit_seconds: float) -> list[ProcessResult]:
     """Calls the function `module:name`, which returns an exit status, with each argument list concurrently."""
     if not arguments:
         return []
@@ -52,7 +52,7 @@ def run_isolated(function: str, arguments: Sequence[Sequence[str]], limit_second
     host = subprocess.run(
         command, input=request, stdout=subprocess.PIPE, check=True, text=True, env=child_environment()
     )
-    return [Outcome(*outcome) for outcome in json.loads(host.stdout)]
+    return [ProcessResult(*outcome) for outcome in json.loads(host.stdout)]
 
 
 def run_host() -> None:
@@ -88,12 +88,12 @@ def _run_child(run: Callable[..., int | None], arguments: Sequence[str], folder:
     sys.exit(run(*arguments))
 
 
-def _collect_outcome(child: BaseProcess, folder: Path, deadline: float) -> Outcome:
+def _collect_outcome(child: BaseProcess, folder: Path, deadline: float) -> ProcessResult:
     child.join(max(0.0, deadline - time.monotonic()))
     if child.exitcode is None:
-        return Outcome(None)
+        return ProcessResult(None)
     _, stdout_line, stderr_line = (_last_line(folder / stream) for stream in _STREAMS)
-    return Outcome(child.exitcode, stdout_line, stderr_line)
+    return ProcessResult(child.exitcode, stdout_line, stderr_line)
 
 
 def _terminate(child: BaseProcess) -> None:

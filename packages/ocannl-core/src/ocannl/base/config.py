@@ -33,7 +33,7 @@ class Resolved(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Setting(Generic[T]):
+class ConfigSetting(Generic[T]):
     """A setting. `read` converts a string or TOML value, and raises `ValueError` with the expected form. `custom` is a
     conventional environment variable with lower precedence, such as `CC`."""
 
@@ -78,7 +78,7 @@ class Setting(Generic[T]):
 def _name(raw: object) -> str:
     if isinstance(raw, str) and raw.strip():
         return raw.strip()
-    raise ValueError("a name is wanted")
+    raise ValueError("expected a name")
 
 
 def _natural(minimum: int) -> Callable[[object], int]:
@@ -87,7 +87,7 @@ def _natural(minimum: int) -> Callable[[object], int]:
             raw = int(raw) if raw.strip().lstrip("+-").isdecimal() else None
         if isinstance(raw, int) and not isinstance(raw, bool) and raw >= minimum:
             return raw
-        raise ValueError(f"an integer of at least {minimum} is wanted")
+        raise ValueError(f"expected an integer of at least {minimum}")
 
     return read
 
@@ -102,7 +102,7 @@ _TRUTH = {"on": True, "1": True, "true": True, "yes": True, "off": False, "0": F
 def _switch(raw: object) -> bool:
     truth = raw if isinstance(raw, bool) else _TRUTH.get(str(raw).strip().lower())
     if truth is None:
-        raise ValueError("`on` or `off` is wanted")
+        raise ValueError("expected `on` or `off`")
     return truth
 
 
@@ -111,7 +111,7 @@ def _choice(*choices: str) -> Callable[[object], str]:
         word = raw.strip().lower() if isinstance(raw, str) else None
         if word in choices:
             return word
-        raise ValueError(f"one of {', '.join(choices)} is wanted")
+        raise ValueError(f"expected one of {', '.join(choices)}")
 
     return read
 
@@ -120,69 +120,71 @@ def _folder(raw: object) -> Path:
     if isinstance(raw, str | Path) and str(raw).strip():
         with suppress(RuntimeError):  # there is no such user
             return Path(raw).expanduser().absolute()
-    raise ValueError("the path of a folder is wanted")
+    raise ValueError("expected the path of a folder")
 
 
 FLOATS = ("float8_e5m2", "float8_e4m3fn", "float16", "bfloat16", "float32", "float64")
-BACKEND: Setting[str | None] = Setting("backend", _optional(_name), None, "default backend of contexts")
-PRECISION = Setting("precision", _choice(*FLOATS), "float32", "default data type of tensors")
-GRADIENT_PRECISION: Setting[str | None] = Setting(
+BACKEND: ConfigSetting[str | None] = ConfigSetting("backend", _optional(_name), None, "default backend of contexts")
+PRECISION = ConfigSetting("precision", _choice(*FLOATS), "float32", "default data type of tensors")
+GRADIENT_PRECISION: ConfigSetting[str | None] = ConfigSetting(
     "gradient_precision", _optional(_choice(*FLOATS)), None, "data type of gradients; default: that of their values"
 )
-SEED = Setting("seed", _natural(0), 42, "default seed of random streams")
-THREADS: Setting[int | None] = Setting(
+SEED = ConfigSetting("seed", _natural(0), 42, "default seed of random streams")
+THREADS: ConfigSetting[int | None] = ConfigSetting(
     "threads", _optional(_natural(1)), None, "threads of a context; default: all cores"
 )
-QUEUE = Setting("queue", _choice("inline", "threaded"), "inline", "thread that runs routines: the caller's or a worker")
-CACHE = Setting("cache", _switch, True, "cache compiled code on disk")
-CACHE_DIR: Setting[Path | None] = Setting(
+QUEUE = ConfigSetting(
+    "queue", _choice("inline", "threaded"), "inline", "thread that runs routines: the caller's or a worker"
+)
+CACHE = ConfigSetting("cache", _switch, True, "cache compiled code on disk")
+CACHE_DIR: ConfigSetting[Path | None] = ConfigSetting(
     "cache_dir", _optional(_folder), None, "folder of compiled code; default: the user's caches"
 )
-VERIFY = Setting(
+VERIFY = ConfigSetting(
     "verify",
     _choice("off", "ends", "every"),
     "ends",
     "verify programs: never, before and after the passes, or after each",
 )
-ON_DEFECT = Setting(
+ON_DEFECT = ConfigSetting(
     "on_defect",
     _choice("recover", "raise"),
     "recover",
     "if a compiler pass or a backend has a defect: compile without it and warn, or raise an error; `verify` = `every` "
     "also raises",
 )
-TRACEBACK = Setting(
+TRACEBACK = ConfigSetting(
     "traceback", _choice("user", "full"), "user", "end tracebacks at the user's line, or show all frames"
 )
-C_COMPILER: Setting[str | None] = Setting(
+C_COMPILER: ConfigSetting[str | None] = ConfigSetting(
     "c_compiler",
     _optional(_name),
     None,
     "the command of the C compiler; default: `CC`, gcc, clang, cc, or the ziglang wheel",
     custom="CC",
 )
-COMPILE_SECONDS = Setting("compile_seconds", _natural(1), 300, "time limit of the C compiler")
-AUTOTUNE = Setting(
+COMPILE_SECONDS = ConfigSetting("compile_seconds", _natural(1), 300, "time limit of the C compiler")
+AUTOTUNE = ConfigSetting(
     "autotune", _natural(0), 0, "seconds for benchmarking other schedules of a routine; 0: the cost model decides"
 )
-PRODUCTS = Setting(
+PRODUCTS = ConfigSetting(
     "products",
     _choice("ieee", "tf32x3", "tf32", "bfloat16"),
     "ieee",
     "precision of float32 products on matrix units: IEEE, or faster with fewer bits of each factor",
 )
-ONLINE_SOFTMAX = Setting(
+ONLINE_SOFTMAX = ConfigSetting(
     "online_softmax", _switch, True, "on GPUs, compute softmax in one pass with a running maximum"
 )
-LOG_LEVEL: Setting[str | None] = Setting(
+LOG_LEVEL: ConfigSetting[str | None] = ConfigSetting(
     "log_level",
     _optional(_choice("debug", "info", "warning", "error")),
     None,
     "print messages of this level and above; default: leave it to the application",
 )
-TRACE = Setting("trace", _natural(0), 0, "maximal number of written cells that a call logs; 0: none")
+TRACE = ConfigSetting("trace", _natural(0), 0, "maximal number of written cells that a call logs; 0: none")
 
-SETTINGS: tuple[Setting[object], ...] = (
+SETTINGS: tuple[ConfigSetting[object], ...] = (
     BACKEND, PRECISION, GRADIENT_PRECISION, SEED, THREADS, QUEUE, CACHE, CACHE_DIR, VERIFY, ON_DEFECT, TRACEBACK,
     C_COMPILER, COMPILE_SECONDS, AUTOTUNE, PRODUCTS, ONLINE_SOFTMAX, LOG_LEVEL, TRACE,
 )  # type: ignore[assignment]  # fmt: skip
@@ -191,8 +193,8 @@ _BY_NAME = {setting.name: setting for setting in SETTINGS}
 
 def _unknown(name: str, source: str) -> ConfigError:
     close = difflib.get_close_matches(name, _BY_NAME, 1)
-    hint = f"did you mean `{close[0]}`?" if close else f"there are {', '.join(_BY_NAME)}"
-    return ConfigError(f"there is no setting `{name}` ({source}); {hint}")
+    hint = f"did you mean `{close[0]}`?" if close else f"the settings are {', '.join(_BY_NAME)}"
+    return ConfigError(f"unknown setting `{name}` ({source}); {hint}")
 
 
 # --------------------------------------------------------------------------------------------------------- overrides
@@ -290,11 +292,11 @@ def check() -> tuple[str, ...]:
     for name in strangers:
         close = difflib.get_close_matches(name, variables, 1, cutoff=0.85)
         if close:
-            raise ConfigError(f"there is no setting `{name}` (environment); did you mean `{close[0]}`?")
+            raise ConfigError(f"unknown setting `{name}` (environment); did you mean `{close[0]}`?")
     return tuple(strangers)
 
 
-def explain() -> tuple[tuple[Setting[object], Resolved[object]], ...]:
+def explain() -> tuple[tuple[ConfigSetting[object], Resolved[object]], ...]:
     """Returns every setting with its effective value and source."""
     return tuple((setting, setting.resolve()) for setting in SETTINGS)
 

@@ -9,7 +9,7 @@ import numpy as np
 import typer
 
 from ocannl.cli import digits
-from ocannl.cli.digits import Outcome, Split
+from ocannl.cli.digits import Split, TrainingResult
 from ocannl.runtime.context import Context
 from ocannl.show import curve, image_grid, learning, page, save
 
@@ -70,7 +70,7 @@ def _fail(reason: str) -> NoReturn:
     raise typer.Exit(1)
 
 
-def draw(outcome: Outcome, test: Split, epochs: int, path: Path) -> Path:
+def draw(outcome: TrainingResult, test: Split, epochs: int, path: Path) -> Path:
     """Plots loss and validation accuracy over time, and test images with predictions, wrong ones first."""
     figure = page(11, 5)
     left, right = figure.subfigures(1, 2, squeeze=False, width_ratios=[4, 5], wspace=0.03)[0]

@@ -71,7 +71,7 @@ def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TrainingResult:
     """A training run and its predictions for the test set."""
 
     parameters: int
@@ -79,7 +79,9 @@ class Outcome:
     predictions: Array
 
 
-def train(ctx: Context, digits: Digits, *, epochs: int, hidden: int, batch: int, rate: float, seed: int) -> Outcome:
+def train(
+    ctx: Context, digits: Digits, *, epochs: int, hidden: int, batch: int, rate: float, seed: int
+) -> TrainingResult:
     """Trains the network by a single routine (forward, backprop and update), whose argument selects the batch.
 
     An incomplete last batch is dropped.
@@ -103,4 +105,4 @@ def train(ctx: Context, digits: Digits, *, epochs: int, hidden: int, batch: int,
 
     fitted = fit(ctx, loss, sgd(loss, rate, momentum=0.9), n, epochs=epochs, shuffle=seed, watch=accuracy)
     ctx.run(test.forward)
-    return Outcome(sum(prod(p.dims) for p in net.params.values()), fitted, ctx[test].argmax(axis=1))
+    return TrainingResult(sum(prod(p.dims) for p in net.params.values()), fitted, ctx[test].argmax(axis=1))

@@ -10,7 +10,7 @@ import typer
 
 from ocannl.backend.discovery import discover
 from ocannl.backend.registry import unique_candidate
-from ocannl.backend.sandbox import Outcome, run_isolated
+from ocannl.backend.sandbox import ProcessResult, run_isolated
 from ocannl.base.errors import DuplicateBackend, UnknownBackend
 from ocannl.cli.probe import UNAVAILABLE
 from ocannl.cli.table import show
@@ -61,8 +61,8 @@ def examine(names: Sequence[str], limit_seconds: float, probe: str = PROBE) -> l
     return [_report(name, outcome, limit_seconds) for name, outcome in zip(names, outcomes, strict=True)]
 
 
-def _report(name: str, outcome: Outcome, limit_seconds: float) -> BackendReport:
+def _report(name: str, outcome: ProcessResult, limit_seconds: float) -> BackendReport:
     if outcome.status is None:
-        return BackendReport(name, False, f"it did not answer within {limit_seconds:g} seconds; --limit gives it more")
+        return BackendReport(name, False, f"it did not respond within {limit_seconds:g} seconds; use --limit to raise the limit")
     works = outcome.status == 0 and bool(outcome.stdout_line)
     return BackendReport(name, works, outcome.reason, outcome.status == UNAVAILABLE)

@@ -17,7 +17,7 @@ from ocannl.base.config import settings
 from ocannl.base.errors import BackendUnavailable, OcannlError
 from ocannl.base.plugins import exception_summary
 from ocannl.ir.affine import Affine, Sym
-from ocannl.ir.assign import Apply, Assign, Number, Piece, Read, Seq, Value
+from ocannl.ir.assign import Assign, Call, Number, Piece, Read, Seq, Value
 from ocannl.ir.ops import ADD, ID, MUL, OPS, Domain, Op
 from ocannl.ir.precision import PRECISIONS, Family, Precision, float32, uint32
 from ocannl.ir.tnode import Role, TNode
@@ -57,7 +57,7 @@ class ProbePrograms:
         self.arrays |= {w: (a := np.arange(12.0).reshape(3, 4)), x: (b := np.arange(4.0))}
         i, k = Sym("i", 0, 2), Sym("k", 0, 3)
         at = Affine.of
-        product = Apply(MUL, (Read(w, (at(i), at(k))), Read(x, (at(k),))))
+        product = Call(MUL, (Read(w, (at(i), at(k))), Read(x, (at(k),))))
         yield "a product", Assign(y, ADD, True, (Piece((i, k), (at(i),), product),)), a @ b
         z = _node("z", 3)
         yield "a sum", _pointwise(z, ADD, y, 1), a @ b + 1
@@ -93,7 +93,7 @@ def _pointwise(target: TNode, op: Op, *operands: TNode | int) -> Assign:
     i = Sym("i", 0, target.dims[0] - 1)
     at = (Affine.of(i),)
     values: tuple[Value, ...] = tuple(Number(o) if isinstance(o, int) else Read(o, at) for o in operands)
-    return Assign(target, None, True, (Piece((i,), at, Apply(op, values)),))
+    return Assign(target, None, True, (Piece((i,), at, Call(op, values)),))
 
 
 def probe_backend(name: str) -> str:
@@ -103,7 +103,7 @@ def probe_backend(name: str) -> str:
         context = Context(name)
         precisions = context.backend.capabilities.precisions
         if unknown := sorted(precisions - {p.name for p in PRECISIONS}):
-            raise OcannlError(f"it claims precision `{unknown[0]}`, which does not exist")
+            raise OcannlError(f"it claims the precision `{unknown[0]}`, which does not exist")
         programs = ProbePrograms()
         with np.errstate(all="ignore"):
             probes = list(programs.all(precisions))
@@ -120,7 +120,7 @@ def _compare(feature: str, result: Array, expected: Array) -> None:
     result, expected = result.astype(np.float64), expected.astype(np.float64)
     wrong = ~np.isclose(result, expected, 1e-5, 1e-6, equal_nan=True)
     if wrong.any():
-        raise OcannlError(f"it gets {feature} wrong: {result[wrong][0]:g} instead of {expected[wrong][0]:g}")
+        raise OcannlError(f"{feature} is incorrect: {result[wrong][0]:g} instead of {expected[wrong][0]:g}")
 
 
 def main(name: str) -> int:

@@ -1,6 +1,6 @@
 """A toolkit for backends that print text: documents, signatures, and programs cut into nests."""
 
-from ocannl.codegen.abi import Region, Signature, holds_gil, pool_bufs, signature
+from ocannl.codegen.abi import MemoryRegion, Signature, holds_gil, pool_bufs, signature
 from ocannl.codegen.deduplicate import deduplicated
 from ocannl.codegen.outlining import Nest, ParallelLoop, outline_nests, with_callees
 from ocannl.codegen.text_sections import Document, printable
@@ -9,7 +9,7 @@ __all__ = [
     "ParallelLoop",
     "Document",
     "Nest",
-    "Region",
+    "MemoryRegion",
     "Signature",
     "holds_gil",
     "deduplicated",

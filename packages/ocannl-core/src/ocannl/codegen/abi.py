@@ -34,17 +34,17 @@ Parallel loops (`Nest.parallel_loop`) run on the thread pool, if there is one:
     };
 
 `parallel_for` calls `body(frame, chunk, thread)` exactly once for every chunk in [0, `num_chunks`), on at most
-`threads` threads (the caller is thread 0), and returns after the last call. If a call returns nonzero, no further chunk is started and
-the result is 1. If the pool is busy, the caller executes all chunks itself. Worker threads never acquire the GIL, so a
-program that holds it can use the pool without deadlock.
+`threads` threads (the caller is thread 0), and returns after the last call. If a call returns nonzero, no further chunk
+is started and the result is 1. If the pool is busy, the caller executes all chunks itself. Worker threads never acquire
+the GIL, so a program that holds it can use the pool without deadlock.
 
 Programs that hold the GIL also have a vectorcall entry point, through which Python calls them without ctypes:
 
     PyObject *direct(PyObject *self, PyObject *const *args, Py_ssize_t positional, PyObject *names)
 
-`self` is a tuple of the address of a frame and a fallback callable. `direct` calls the program if `*epoch == *checked_epoch`
-and the arguments are the symbols, by keyword and in order, each an `int` within its bounds; otherwise it forwards the
-arguments to the fallback.
+`self` is a tuple of the address of a frame and a fallback callable. `direct` calls the program if
+`*epoch == *checked_epoch` and the arguments are the symbols, by keyword and in order, each an `int` within its bounds;
+otherwise it forwards the arguments to the fallback.
 
     struct frame {
         int32_t (*program)(void **, int64_t *, struct control *);
@@ -68,7 +68,7 @@ from ocannl.ir.work import work
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class MemoryRegion:
     """The memory of one address argument."""
 
     name: str
@@ -81,7 +81,7 @@ class Signature:
     """The name, arguments and threading behaviour of a compiled program; `symbols` counts the static symbols."""
 
     name: str
-    regions: tuple[Region, ...]
+    regions: tuple[MemoryRegion, ...]
     symbols: int
     is_parallel: bool  # contains parallel loops
     holds_gil: bool
@@ -111,9 +111,9 @@ def _has_parallel_loops(proc: Proc) -> bool:
 
 def signature(proc: Proc) -> Signature:
     """The calling convention of the compiled program."""
-    regions = [Region(identifier(b.name), b.nbytes, b.access not in READ_ONLY) for b in pool_bufs(proc)]
+    regions = [MemoryRegion(identifier(b.name), b.nbytes, b.access not in READ_ONLY) for b in pool_bufs(proc)]
     if proc.arena:
-        regions.append(Region("arena", proc.arena, True))
+        regions.append(MemoryRegion("arena", proc.arena, True))
     return Signature(
         proc.name, tuple(regions), len(proc.syms), _has_parallel_loops(proc), holds_gil(proc), stack_bytes(proc)
     )

@@ -48,7 +48,7 @@ def deduplicated(nests: Iterable[Nest]) -> list[list[Nest]]:
 def canonical_text(nest: Nest, class_names: Mapping[Nest, str] | None = None) -> str:
     """A text that is equal for nests that differ only in names, in the memory of arrays and in comments
     (alpha-equivalence). `class_names` names the equivalence classes of callees; if it is None, callees are expanded."""
-    writer = _Writer(nest, class_names)
+    writer = _NestWriter(nest, class_names)
     unaliased = nest.unaliased_bufs
     for buf in nest.bufs:
         writer.add(f"{writer.buf(buf)}{'' if buf in unaliased else '?'}")
@@ -58,7 +58,7 @@ def canonical_text(nest: Nest, class_names: Mapping[Nest, str] | None = None) ->
     return " ".join(writer.tokens)
 
 
-class _Writer:
+class _NestWriter:
     """Writes statements and expressions as tokens, with names numbered in order of first occurrence."""
 
     def __init__(self, nest: Nest, class_names: Mapping[Nest, str] | None) -> None:

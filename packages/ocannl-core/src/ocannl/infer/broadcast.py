@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ocannl.infer.mismatch import rows_differ
-from ocannl.infer.terms import EMPTY, Cause, Dim, Row, RowVar, Trail, find, fresh, resolve
+from ocannl.infer.terms import EMPTY, Cause, DimVar, Row, RowVar, Trail, find, fresh, resolve
 from ocannl.infer.unify import bind, join, raise_lower_bound, set_size, strip
 
 PRUNE_THRESHOLD = 16
 """Number of neighbours from which a stretched axis prunes redundant ones, whenever their number doubles."""
 
 
-def order(trail: Trail, res: Dim, opnd: Dim) -> None:
+def order(trail: Trail, res: DimVar, opnd: DimVar) -> None:
     """Adds the inequality `res <= opnd`."""
     res, opnd = find(res), find(opnd)
     if res is opnd:
@@ -26,7 +26,7 @@ def order(trail: Trail, res: Dim, opnd: Dim) -> None:
     push_lower_bound(trail, res, opnd)
 
 
-def push_lower_bound(trail: Trail, res: Dim, opnd: Dim) -> None:
+def push_lower_bound(trail: Trail, res: DimVar, opnd: DimVar) -> None:
     """Propagates the size or lower bound of `res` to `opnd`."""
     if opnd.size is not None or opnd.is_rigid:
         return
@@ -38,7 +38,7 @@ def push_lower_bound(trail: Trail, res: Dim, opnd: Dim) -> None:
         raise_lower_bound(trail, opnd, res.lower_bound)
 
 
-def propagate_axis(trail: Trail, dim: Dim) -> None:
+def propagate_axis(trail: Trail, dim: DimVar) -> None:
     """Propagates a changed axis to its equations and neighbours."""
     dim = find(dim)
     if dim.size_equations is not None:
@@ -58,7 +58,7 @@ def propagate_axis(trail: Trail, dim: Dim) -> None:
             trail.set(dim, "above", None)
 
 
-def prune_below(trail: Trail, dim: Dim) -> None:
+def prune_below(trail: Trail, dim: DimVar) -> None:
     """Drops solved uses of a stretched axis, except for one witness that rules out a unit."""
     below = list(dict.fromkeys(map(find, dim.below or ())))
     witness = next((res for res in below if res.size not in (None, 1)), None)
@@ -142,7 +142,7 @@ def pair_axes(trail: Trail, res: Row, opnd: Row, slot: int, inner: bool) -> tupl
     return res, opnd
 
 
-OPERAND_TOO_LONG = "an operand cannot have more axes than what it is stretched to"
+OPERAND_TOO_LONG = "an operand cannot have more axes than the shape it broadcasts to"
 UNSATISFIABLE = "no number of axes satisfies both"
 
 
@@ -159,7 +159,7 @@ def lengthen(trail: Trail, res: Row, opnd: Row, short: int) -> Row:
     return Row(res.lead, remainder, behind + res.trail) if res.lead or res.trail else value
 
 
-def partner(opnd: Dim) -> Dim:
+def partner(opnd: DimVar) -> DimVar:
     """Returns an axis that fits under `opnd`: `opnd` itself if rigid, else a new axis."""
     opnd = find(opnd)
-    return opnd if opnd.is_rigid else Dim()
+    return opnd if opnd.is_rigid else DimVar()

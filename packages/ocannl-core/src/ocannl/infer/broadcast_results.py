@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 
 from ocannl.infer.broadcast import order, order_rows
 from ocannl.infer.mismatch import rows_differ
-from ocannl.infer.terms import EMPTY, Cause, Dim, Row, RowVar, Trail, find, fresh, resolve
+from ocannl.infer.terms import EMPTY, Cause, DimVar, Row, RowVar, Trail, find, fresh, resolve
 from ocannl.infer.unify import bind, equate, join, set_size
 
-SURPLUS = "a result has no more axes than its operands give it"
+SURPLUS = "a result cannot have more axes than the broadcast of its operands"
 
 
 def broadcast_rows(trail: Trail, operands: Sequence[tuple[Row, int]]) -> Row:
@@ -43,14 +43,14 @@ def distinct_rows(rows: Iterable[Row]) -> list[Row]:
     return list(kept.values())
 
 
-def positions(rows: Sequence[Row]) -> list[list[Dim]]:
+def positions(rows: Sequence[Row]) -> list[list[DimVar]]:
     """Axes that meet at each position of the broadcast of closed rows, first position first."""
     axes = [row.axes for row in rows]
     longest = max(map(len, axes))
     return [[row[-n] for row in axes if len(row) >= n] for n in range(longest, 0, -1)]
 
 
-def broadcast_axis(trail: Trail, operands: Sequence[Dim]) -> Dim:
+def broadcast_axis(trail: Trail, operands: Sequence[DimVar]) -> DimVar:
     """Result axis at a position where the operand axes meet."""
     cells = list(dict.fromkeys(map(find, operands)))
     if len(cells) == 1:
@@ -58,7 +58,7 @@ def broadcast_axis(trail: Trail, operands: Sequence[Dim]) -> Dim:
     proper = [cell for cell in cells if not cell.is_stretchable]
     result = proper[0] if len(proper) == 1 else next((cell for cell in proper if cell.is_rigid), None)
     if result is None:
-        result = Dim(None if proper else 1, None, None if proper else cells[0].evidence)
+        result = DimVar(None if proper else 1, None, None if proper else cells[0].evidence)
     for cell in cells:
         order(trail, result, cell)
     mark_single(trail, cells, proper)
@@ -67,7 +67,7 @@ def broadcast_axis(trail: Trail, operands: Sequence[Dim]) -> Dim:
     return result
 
 
-def mark_single(trail: Trail, operands: Sequence[Dim], proper: Sequence[Dim]) -> None:
+def mark_single(trail: Trail, operands: Sequence[DimVar], proper: Sequence[DimVar]) -> None:
     """Marks the only operand of undecided size that is broadcast with axes of size 1."""
     if len(proper) == 1 < len(operands):
         axis = find(proper[0])
@@ -123,7 +123,7 @@ class BroadcastAxis:
 
     __slots__ = ("cause", "is_settled", "operands", "result")
 
-    def __init__(self, result: Dim, operands: tuple[Dim, ...], cause: Cause | None) -> None:
+    def __init__(self, result: DimVar, operands: tuple[DimVar, ...], cause: Cause | None) -> None:
         self.result = result
         self.operands = operands
         self.cause = cause

@@ -12,7 +12,7 @@ from ocannl.infer.provenance import Provenance
 from ocannl.infer.size_equations import Product, attach
 from ocannl.infer.solve import propagate
 from ocannl.infer.spec import print_row_var
-from ocannl.infer.terms import Dim, Evidence, Owner, Row, Trail, find
+from ocannl.infer.terms import DimVar, Evidence, Owner, Row, Trail, find
 from ocannl.infer.transaction import finish_all, transaction
 from ocannl.infer.unify import join, set_size
 
@@ -41,7 +41,7 @@ class Capture:
     def __init__(self, name: str = "a captured size", where: str = "") -> None:
         self.name = name
         self.where = where
-        self.cell = Dim()
+        self.cell = DimVar()
         self.peers: list[Capture] = []
         self.relations: list[Relation] = []
 

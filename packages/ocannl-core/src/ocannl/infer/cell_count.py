@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from ocannl.infer.mismatch import Mismatch
-from ocannl.infer.terms import Cause, Dim, Evidence, Row, RowVar, Trail, find, print_row, print_rows, resolve
+from ocannl.infer.terms import Cause, DimVar, Evidence, Row, RowVar, Trail, find, print_row, print_rows, resolve
 from ocannl.infer.unify import set_size
 
 
@@ -14,12 +14,12 @@ class CellCount:
 
     __slots__ = ("cause", "rows", "text", "total", "watched")
 
-    def __init__(self, total: Dim, rows: tuple[Row, ...], *, text: str = "", cause: Cause | None = None) -> None:
+    def __init__(self, total: DimVar, rows: tuple[Row, ...], *, text: str = "", cause: Cause | None = None) -> None:
         self.total = total
         self.rows = rows
         self.text = text
         self.cause = cause
-        self.watched: frozenset[Dim | RowVar] = frozenset()
+        self.watched: frozenset[DimVar | RowVar] = frozenset()
 
     def fire(self, trail: Trail) -> None:
         total, axes, row_vars = find(self.total), self.axes, self.row_vars
@@ -40,7 +40,7 @@ class CellCount:
                     set_size(trail, axis, total.size // product, Evidence(text=f"what is left of {self.text}"))
 
     @property
-    def axes(self) -> list[Dim]:
+    def axes(self) -> list[DimVar]:
         return [find(axis) for row in self.rows for axis in resolve(row).axes]
 
     @property
@@ -63,11 +63,11 @@ class CellCount:
             return None
         return total // prod(factors)
 
-    def watch(self, trail: Trail, cells: tuple[Dim | RowVar, ...]) -> None:
+    def watch(self, trail: Trail, cells: tuple[DimVar | RowVar, ...]) -> None:
         """Watches axes and row variables that have appeared."""
         fresh = [cell for cell in cells if cell not in self.watched]
         for cell in fresh:
-            trail.add(cell, "size_equations" if isinstance(cell, Dim) else "watchers", self)
+            trail.add(cell, "size_equations" if isinstance(cell, DimVar) else "watchers", self)
         if fresh:
             trail.set(self, "watched", self.watched.union(fresh))
 

@@ -25,7 +25,7 @@ from ocannl.infer.spec import (
     print_axis,
     print_row_var,
 )
-from ocannl.infer.terms import Dim, Evidence, Owner, Row, RowVar, Trail, find, resolve
+from ocannl.infer.terms import DimVar, Evidence, Owner, Row, RowVar, Trail, find, resolve
 from ocannl.infer.unify import equate, join, set_min_size, set_size, strip
 from ocannl.ir.affine import Sym
 
@@ -142,14 +142,14 @@ def constrain_row_product(trail: Trail, relation: Relation, name: str) -> None:
     """Constrains the product of a row variable's sizes to the number passed for its name."""
     size = relation.sizes[name]
     keyword = name.removeprefix("...")
-    total = Dim(size, None, Evidence(text=f"`{keyword}`, given as {keyword}={size},"))
+    total = DimVar(size, None, Evidence(text=f"`{keyword}`, given as {keyword}={size},"))
     trail.queue.append(CellCount(total, (relation.row_vars[name],), text=f"`{print_row_var(name)}`", cause=relation))
 
 
 # --- axes -----------------------------------------------------------------------------------------------------------
 
 
-def match_axis(trail: Trail, relation: Relation, axis: AxisSpec, cell: Dim) -> None:
+def match_axis(trail: Trail, relation: Relation, axis: AxisSpec, cell: DimVar) -> None:
     """Matches an axis of a tensor with its spec."""
     match axis:
         case Label(name):
@@ -163,29 +163,29 @@ def match_axis(trail: Trail, relation: Relation, axis: AxisSpec, cell: Dim) -> N
         case _: add_size_equation(trail, relation, axis, cell)
 
 
-def new_axis(trail: Trail, relation: Relation, axis: AxisSpec, fresh: bool) -> Dim:
+def new_axis(trail: Trail, relation: Relation, axis: AxisSpec, fresh: bool) -> DimVar:
     """Creates the axis of a spec; an axis of a new result ends at the last cell written."""
     match axis:
         case Label(name): return label_axis(trail, relation, name)
         case Fixed(index) if fresh:
             last = index.hi if isinstance(index, Sym) else index
-            return Dim(last + 1, None, Evidence(text=f"the axis `{print_axis(axis)}` of {relation.logic}"))
+            return DimVar(last + 1, None, Evidence(text=f"the axis `{print_axis(axis)}` of {relation.logic}"))
         case Window(padding=Padding.UNSTATED) if fresh and axis.kernel is not None:
-            cell = Dim()
+            cell = DimVar()
             add_size_equation(trail, relation, replace(axis, padding=Padding.VALID), cell, print_axis(axis))
             return cell
         case _:
-            cell = Dim()
+            cell = DimVar()
             match_axis(trail, relation, axis, cell)
             return cell
 
 
-def label_axis(trail: Trail, relation: Relation, name: str) -> Dim:
+def label_axis(trail: Trail, relation: Relation, name: str) -> DimVar:
     """Axis bound to a name."""
-    return relation.labels.get(name) or name_axis(trail, relation, name, Dim())
+    return relation.labels.get(name) or name_axis(trail, relation, name, DimVar())
 
 
-def name_axis(trail: Trail, relation: Relation, name: str, cell: Dim) -> Dim:
+def name_axis(trail: Trail, relation: Relation, name: str, cell: DimVar) -> DimVar:
     """Binds a name to an axis, and sets the size passed for the name, if any."""
     relation.labels[name] = cell
     if name in relation.sizes:
@@ -195,7 +195,7 @@ def name_axis(trail: Trail, relation: Relation, name: str, cell: Dim) -> Dim:
 
 
 def add_size_equation(
-    trail: Trail, relation: Relation, axis: Window | Concat | Merged, cell: Dim, written: str = ""
+    trail: Trail, relation: Relation, axis: Window | Concat | Merged, cell: DimVar, written: str = ""
 ) -> None:
     """Adds the size equation of a compound axis; `written` overrides its text."""
     text = written or print_axis(axis) if relation.logic.name == "einsum" else relation.provenance.expression
@@ -218,7 +218,7 @@ def add_size_equation(
             attach(trail, Product(cell, cells, text=text, cause=relation))
 
 
-def unused_parts(relation: Relation, axis: Concat) -> tuple[Dim, ...]:
+def unused_parts(relation: Relation, axis: Concat) -> tuple[DimVar, ...]:
     """Parts of a concatenation that occur nowhere else in the spec."""
     rows = [row for shape in relation.logic.spec.shapes for _, row in shape.rows]
     occurrences = Counter(name for row in rows for axis_spec in row.axes for name in axis_labels(axis_spec))

@@ -11,11 +11,11 @@ from ocannl.infer.defaults import AxisDefault, Default, OwnerRow, Undecided, ref
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.size_equations import Product, SizeEquation, Strided, Sum
 from ocannl.infer.spec import KINDS, Padding
-from ocannl.infer.terms import Dim, Trail, find, resolve
+from ocannl.infer.terms import DimVar, Trail, find, resolve
 from ocannl.infer.unify import set_size
 
 
-def size_equations(axis: Dim) -> list[SizeEquation]:
+def size_equations(axis: DimVar) -> list[SizeEquation]:
     """Equations that contain an axis."""
     return [equation for equation in axis.size_equations or () if isinstance(equation, Strided | Sum | Product)]
 
@@ -32,12 +32,12 @@ def fit_leaves(undecided: Undecided) -> list[Default]:
     return [fit(axis) for axis in undecided.axes if axis.leaf is not None and has_flexible_bound(axis)]
 
 
-def has_flexible_bound(axis: Dim) -> bool:
+def has_flexible_bound(axis: DimVar) -> bool:
     """True if a use bounds the axis and the axis may be stretched."""
     return axis.lower_bound is not None and not axis.is_rigid
 
 
-def fit(axis: Dim) -> Default:
+def fit(axis: DimVar) -> Default:
     """Fits an axis to its lower bound, or to 1 if its uses differ in unit or an equation admits only 1.
 
     A fitted axis takes the unit of its uses.
@@ -50,7 +50,7 @@ def fit(axis: Dim) -> Default:
     return AxisDefault(axis, size, f"an axis of which {axis.lower_bound} is used", "fits its use", unit)
 
 
-def admits(axis: Dim, size: int) -> bool:
+def admits(axis: DimVar, size: int) -> bool:
     """True if no equation of the axis contradicts the size (tested by trial propagation)."""
     for equation in size_equations(axis):
         trial = Trail()
@@ -64,7 +64,7 @@ def admits(axis: Dim, size: int) -> bool:
     return True
 
 
-def units_below(axis: Dim) -> set[str]:
+def units_below(axis: DimVar) -> set[str]:
     """Units of the direct and indirect uses of an axis."""
     units: set[str] = set()
     seen = {axis}
@@ -94,7 +94,7 @@ def fit_arithmetic(undecided: Undecided) -> list[Default]:
     ]  # fmt: skip
 
 
-def reached_from_leaves(axes: list[Dim]) -> set[Dim]:
+def reached_from_leaves(axes: list[DimVar]) -> set[DimVar]:
     """Open axes that depend on an open axis of a leaf through equations or broadcasting (transitive closure)."""
     todo = [axis for axis in axes if axis.leaf is not None]
     reached = set(todo)
@@ -110,13 +110,13 @@ def reached_from_leaves(axes: list[Dim]) -> set[Dim]:
 
 def drop_unused_parts(undecided: Undecided) -> list[Default]:
     """Sizes unused parts of concatenations by 0, except for the last one if all parts are unused."""
-    unused: dict[Dim, None] = {}
+    unused: dict[DimVar, None] = {}
     for axis in undecided.axes:
         for equation in size_equations(axis):
             if isinstance(equation, Sum):
                 unknown = [part for part in dict.fromkeys(map(find, equation.parts)) if part.size is None]
                 unused.update(dict.fromkeys(equation.superfluous(unknown)))
-    return [AxisDefault(axis, 0, "a part that nothing needs", "nothing needs it") for axis in unused]
+    return [AxisDefault(axis, 0, "a part that no use requires", "nothing needs it") for axis in unused]
 
 
 def default_leaves(undecided: Undecided) -> list[Default]:
@@ -127,7 +127,7 @@ def default_leaves(undecided: Undecided) -> list[Default]:
     leaves = [axis for axis in undecided.axes if axis.leaf is not None and axis not in computed]
     leaves = [axis for axis in leaves if not meets_any(axis, computed) and not fits_any(axis, computed)]
     refuse_unpaired(undecided, leaves)
-    return [AxisDefault(axis, 1, "an axis that nothing tells a size", "nothing tells its size") for axis in leaves]
+    return [AxisDefault(axis, 1, "an axis without a known size", "its size is not determined") for axis in leaves]
 
 
 def unconstrained(undecided: Undecided) -> list[OwnerRow]:
@@ -149,12 +149,12 @@ def unconstrained(undecided: Undecided) -> list[OwnerRow]:
     return list(owner_rows)
 
 
-def is_constrained(axis: Dim) -> bool:
+def is_constrained(axis: DimVar) -> bool:
     """True if `fits_sized` holds, or the axis or a use of it meets an axis of known size."""
     return has_least_size(axis) or fits_sized(axis) or any(is_sized(upper) for use in uses(axis) for upper in use.above or ())
 
 
-def has_least_size(axis: Dim) -> bool:
+def has_least_size(axis: DimVar) -> bool:
     """True if the axis meets axes of size 1, or is computed from such axes and axes of known size."""
     seen = {axis}
     todo = [axis]
@@ -171,13 +171,13 @@ def has_least_size(axis: Dim) -> bool:
     return True
 
 
-def is_sized(axis: Dim) -> bool:
+def is_sized(axis: DimVar) -> bool:
     return find(axis).size is not None
 
 
-def uses(axis: Dim) -> set[Dim]:
+def uses(axis: DimVar) -> set[DimVar]:
     """Axes that fit under this axis (transitive closure)."""
-    seen: set[Dim] = set()
+    seen: set[DimVar] = set()
     todo = [axis]
     while todo:
         for use in map(find, todo.pop().below or ()):
@@ -187,7 +187,7 @@ def uses(axis: Dim) -> set[Dim]:
     return seen
 
 
-def fits_sized(axis: Dim) -> bool:
+def fits_sized(axis: DimVar) -> bool:
     """True if the axis fits under an axis with a least size, directly or through computed axes, and under no other open
     leaf."""
     seen = {axis}
@@ -213,11 +213,11 @@ def shrink_computed(undecided: Undecided) -> list[Default]:
     refuse_ambiguous(undecided)
     axes = computed_last(undecided.axes)
     refuse_unpaired(undecided, axes)
-    reason = "nothing asks for more"
+    reason = "no use requires more"
     return [AxisDefault(axis, 1, f"an axis of which {reason}", reason) for axis in axes]
 
 
-def computed_last(axes: list[Dim]) -> list[Dim]:
+def computed_last(axes: list[DimVar]) -> list[DimVar]:
     """The axes to default first: those not determined by other undecided axes, if any."""
     computed, totals = computed_axes(axes), computed_totals(axes)
     first = [axis for axis in axes if axis not in computed]
@@ -225,7 +225,7 @@ def computed_last(axes: list[Dim]) -> list[Dim]:
     return first or [axis for axis in axes if axis not in totals] or axes
 
 
-def computed_axes(axes: list[Dim]) -> set[Dim]:
+def computed_axes(axes: list[DimVar]) -> set[DimVar]:
     """Axes determined by equations and cell counts, and the axes stretched to axes in equations."""
     computed = computed_totals(axes)
     todo = [axis for axis in axes if any(isinstance(c, SizeEquation | CellCount) for c in axis.size_equations or ())]
@@ -237,29 +237,29 @@ def computed_axes(axes: list[Dim]) -> set[Dim]:
     return computed
 
 
-def meets_any(axis: Dim, targets: set[Dim]) -> bool:
+def meets_any(axis: DimVar, targets: set[DimVar]) -> bool:
     """True if an axis of a leaf meets a target axis in a result."""
     if axis.leaf is None:
         return False
     return any(find(upper) in targets and find(upper) is not use for use in uses(axis) for upper in use.above or ())
 
 
-def fits_any(axis: Dim, targets: set[Dim]) -> bool:
+def fits_any(axis: DimVar, targets: set[DimVar]) -> bool:
     """True if an axis fits under a target axis."""
     return any(find(upper) in targets for upper in axis.above or ())
 
 
-def computed_totals(axes: list[Dim]) -> set[Dim]:
+def computed_totals(axes: list[DimVar]) -> set[DimVar]:
     """Axes determined by the parts of an equation, or by the operands of a broadcast."""
     constraints = [constraint for axis in axes for constraint in axis.size_equations or ()]
     totals = {find(c.total) for c in constraints if isinstance(c, Strided | Sum | Product | CellCount)}
     return totals | {find(c.result) for c in constraints if isinstance(c, BroadcastAxis) and not c.is_settled}
 
 
-def refuse_unpaired(undecided: Undecided, defaulted: list[Dim]) -> None:
+def refuse_unpaired(undecided: Undecided, defaulted: list[DimVar]) -> None:
     """Rejects two concatenations of the same axis, or of axes of one broadcast, that parts of size 1 make unequal."""
     ones = set(defaulted)
-    sums: dict[Dim, dict[int, Sum]] = {}
+    sums: dict[DimVar, dict[int, Sum]] = {}
     for axis in undecided.axes:
         for equation in size_equations(axis):
             parts = [find(part) for part in equation.parts]

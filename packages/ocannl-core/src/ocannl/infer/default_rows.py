@@ -10,7 +10,7 @@ from ocannl.infer.cell_count import CellCount
 from ocannl.infer.defaults import Default, OwnerRow, RowDefault, Undecided, refuse_unconstrained, refuse_unsized
 from ocannl.infer.leaf_growth import Growth, above, below, undecided_equals
 from ocannl.infer.spec import KINDS
-from ocannl.infer.terms import EMPTY, MAX_AXES, Dim, Evidence, Row, RowVar, find, fresh, resolve
+from ocannl.infer.terms import EMPTY, MAX_AXES, DimVar, Evidence, Row, RowVar, find, fresh, resolve
 from ocannl.infer.unify import Equal
 
 
@@ -69,7 +69,7 @@ def fill_counted(undecided: Undecided) -> list[Default]:
         for constraint in var.watchers or ():
             if isinstance(constraint, CellCount) and (missing := constraint.missing) not in (None, 1):
                 remainder = constraint.remainder
-                axis = Dim(missing, None, Evidence(text=constraint.text))
+                axis = DimVar(missing, None, Evidence(text=constraint.text))
                 defaults[remainder] = RowDefault(remainder, Row((), None, (axis,)))
     return list(defaults.values())
 
@@ -120,7 +120,7 @@ def insert_axes(res: Row, opnd: Row) -> list[Default]:
     return []
 
 
-def can_stretch(res: tuple[Dim, ...], opnd: tuple[Dim, ...]) -> bool:
+def can_stretch(res: tuple[DimVar, ...], opnd: tuple[DimVar, ...]) -> bool:
     """False if known sizes or units rule out that the operand is stretched to the result."""
     aligned = res[len(res) - len(opnd) :]
     rigid = [(x, find(y)) for x, y in zip(aligned, opnd, strict=True) if find(y).is_rigid]
@@ -144,9 +144,9 @@ def overlap(a: Row, b: Row) -> list[Default]:
     return [RowDefault(b.var, before), RowDefault(a.var, after)]
 
 
-def can_equal(left_axes: Sequence[Dim], right_axes: Sequence[Dim]) -> bool:
+def can_equal(left_axes: Sequence[DimVar], right_axes: Sequence[DimVar]) -> bool:
     """False if known sizes or units distinguish the axes of some pair."""
-    sizes: dict[Dim, int] = {}
+    sizes: dict[DimVar, int] = {}
     for a, b in zip(map(find, left_axes), map(find, right_axes), strict=False):
         if None not in (a.unit, b.unit) and a.unit != b.unit:
             return False

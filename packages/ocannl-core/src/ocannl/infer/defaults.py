@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.operation_node import Relation
 from ocannl.infer.spec import KINDS, Kind
-from ocannl.infer.terms import Dim, Evidence, Owner, Row, RowVar, Trail, find, resolve
+from ocannl.infer.terms import DimVar, Evidence, Owner, Row, RowVar, Trail, find, resolve
 from ocannl.infer.unify import bind, set_size, set_unit
 from ocannl.infer.unsized_names import missing_size
 
@@ -24,7 +24,7 @@ class RowDefault(NamedTuple):
 
 
 class AxisDefault(NamedTuple):
-    axis: Dim
+    axis: DimVar
     size: int
     subject: str  # noun phrase for error messages
     decision: str
@@ -46,13 +46,13 @@ class Undecided:
         self.owners = tuple(owners)
         self.rows = [*(row for owner in self.owners for row in owner.rows), *rows]
         self.row_vars: list[RowVar] = []
-        self.axes: list[Dim] = []
-        self.unsized: dict[Dim | RowVar, tuple[Relation, str]] = {}
+        self.axes: list[DimVar] = []
+        self.unsized: dict[DimVar | RowVar, tuple[Relation, str]] = {}
 
     def refresh(self) -> None:
         """Recomputes the undecided terms."""
         row_vars: dict[RowVar, None] = {}
-        axes: dict[Dim, None] = {}
+        axes: dict[DimVar, None] = {}
         rows: list[Row] = []
         for row in self.rows:
             row = resolve(row)
@@ -89,7 +89,7 @@ def commit(trail: Trail, default: Default) -> None:
                     set_unit(trail, axis, unit)
 
 
-def default_evidence(axis: Dim, subject: str, decision: str) -> Evidence:
+def default_evidence(axis: DimVar, subject: str, decision: str) -> Evidence:
     """Evidence for a defaulted size; refers to the leaf that has the axis, so that errors can name it."""
     if axis.leaf is not None:
         for kind, row in zip(KINDS, axis.leaf.rows, strict=True):
@@ -99,7 +99,7 @@ def default_evidence(axis: Dim, subject: str, decision: str) -> Evidence:
     return Evidence(text=subject, decision=decision)
 
 
-def unsized(owners: Iterable[Owner]) -> Iterator[tuple[Dim | RowVar, tuple[Relation, str]]]:
+def unsized(owners: Iterable[Owner]) -> Iterator[tuple[DimVar | RowVar, tuple[Relation, str]]]:
     """Yields named axes and row variables sized neither by an operand of their operation nor by an equated leaf."""
     relations = dict.fromkeys(cause for owner in owners for cause in owner.relations if isinstance(cause, Relation))
     for relation in relations:

@@ -17,7 +17,7 @@ from ocannl.infer.size_provenance import (
     role_and_location,
     unit_source,
 )
-from ocannl.infer.terms import Cause, Dim, Evidence, Owner, Trail, find
+from ocannl.infer.terms import Cause, DimVar, Evidence, Owner, Trail, find
 
 MAX_TENSORS = 6
 """Maximum number of tensors described in an error."""
@@ -131,7 +131,7 @@ class EvidenceTrace:
             for cell in mismatch.cells:
                 self.trace_unit(cell)
 
-    def trace_unit(self, cell: Dim) -> None:
+    def trace_unit(self, cell: DimVar) -> None:
         """Records the source of a propagated unit, and the operations that propagated it."""
         source = unit_source(cell)
         if source is not None and source[1]:
@@ -143,7 +143,9 @@ class EvidenceTrace:
             if evidence.owner is not None:
                 self.sources.setdefault(evidence.owner)
 
-    def follow(self, cell: Dim, evidence: Evidence, owners: list[Owner], avoid: Sequence[Relation], depth: int) -> None:
+    def follow(
+        self, cell: DimVar, evidence: Evidence, owners: list[Owner], avoid: Sequence[Relation], depth: int
+    ) -> None:
         """Records the path of evidence, and recursively of the sizes it was computed from."""
         if evidence.owner is not None:
             self.sources.setdefault(evidence.owner)
@@ -192,7 +194,7 @@ def usual_fix(cause: Cause | None) -> str:
         if cause.logic.stretch:
             return "make the two sizes equal, or one of them 1"
         if cause.logic.name == "einsum":
-            return "make the two sizes equal; a spec stretches nothing"
+            return "make the two sizes equal; a spec does not broadcast"
     return "make the two sizes equal"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ocannl.infer.terms import Cause, Dim, Evidence, Owner, Row, find, print_dim, print_row
+from ocannl.infer.terms import Cause, DimVar, Evidence, Owner, Row, find, print_dim, print_row
 
 
 class Mismatch(Exception):
@@ -12,7 +12,7 @@ class Mismatch(Exception):
         self,
         problem: str,
         *,
-        dims: tuple[Dim, ...] = (),
+        dims: tuple[DimVar, ...] = (),
         owners: tuple[Owner, ...] = (),
         causes: tuple[Cause | None, ...] = (),
         fix: str = "",
@@ -26,13 +26,13 @@ class Mismatch(Exception):
         self.fix = fix
 
 
-def state(dim: Dim) -> str:
+def state(dim: DimVar) -> str:
     """`input axis 1 of `w` is 784`"""
     dim = find(dim)
     return f"{dim.evidence or 'an axis'} is {print_dim(dim).replace('=', ' ')}"
 
 
-def sizes_differ(a: Dim, b: Dim) -> Mismatch:
+def sizes_differ(a: DimVar, b: DimVar) -> Mismatch:
     a, b = find(a), find(b)
     problem = f"{state(a)}, but {state(b)}"
     if a.unit is not None and b.unit is not None and a.unit != b.unit:
@@ -42,11 +42,11 @@ def sizes_differ(a: Dim, b: Dim) -> Mismatch:
     return Mismatch(problem, dims=(a, b))
 
 
-def too_small(dim: Dim, size: int, fact: Evidence | None) -> Mismatch:
+def too_small(dim: DimVar, size: int, fact: Evidence | None) -> Mismatch:
     index = dim.min_size - 1
     return Mismatch(
         f"{fact or 'an axis'} is {size}, but it is indexed up to {index}",
-        dims=(Dim(size, None, fact),),
+        dims=(DimVar(size, None, fact),),
         fix=f"make the axis {dim.min_size} or longer" + (f", or use indices below {size}" if size else ""),
     )
 

@@ -8,7 +8,7 @@ from ocannl.infer.logic import Logic
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.provenance import Provenance
 from ocannl.infer.spec import KINDS, Coef, Kind, Label, RowSpec, ShapeSpec, print_shape
-from ocannl.infer.terms import CapturedSize, Dim, Owner, Row, print_row
+from ocannl.infer.terms import CapturedSize, DimVar, Owner, Row, print_row
 
 
 class Relation:
@@ -34,7 +34,7 @@ class Relation:
         self.result: Owner | None = None
         self.captured = frozenset(captured)  # names of the spec that equations may size later
         self.captures: tuple[CapturedSize, ...] = ()
-        self.labels: dict[str, Dim] = {}
+        self.labels: dict[str, DimVar] = {}
         self.row_vars: dict[str, Row] = {}
 
     @property

@@ -73,12 +73,12 @@ def parse_shape(text: str) -> ShapeSpec:
 
 @lru_cache(maxsize=1024)
 def _parse(text: str) -> Spec:
-    return _Reader(text).spec()
+    return _SpecReader(text).spec()
 
 
 @lru_cache(maxsize=1024)
 def _parse_shape(text: str) -> ShapeSpec:
-    return _Reader(text).single_shape()
+    return _SpecReader(text).single_shape()
 
 
 def _checked(text: object) -> str:
@@ -139,11 +139,11 @@ def _scan(text: str, pattern: re.Pattern[str]) -> tuple[_Token, ...]:
 
 CHARACTER_ERRORS = {  # character: reason, fix
     "&": ("`&` is reserved", ""),
-    "-": ("`-` stands only in `->`", "write `->` between input and output axes; an offset is added, never subtracted"),
-    ">": ("`>` stands only in `=>` and `->`", "write `=>` and `->` without blanks inside"),
+    "-": ("`-` is only valid in `->`", "write `->` between input and output axes; an offset is added, never subtracted"),
+    ">": ("`>` is only valid in `=>` and `->`", "write `=>` and `->` without blanks inside"),
     "_": ("a name starts with a letter", "write `_` by itself for an axis without a name"),
     ")": ("this parenthesis was never opened", ""),
-    ".": ("dots stand only in `...` and `..name..`", ""),
+    ".": ("dots are only valid in `...` and `..name..`", ""),
     "\u2026": ("this is one character, not three dots", "write `...`"),
     "\u2192": ("this is not an arrow of the notation", "write `->`"),
     "\u21d2": ("this is not an arrow of the notation", "write `=>`"),
@@ -179,7 +179,7 @@ MARK_USAGE = {  # usage of marks that follow no axis
 }
 
 
-class _Reader:
+class _SpecReader:
     """Parser state: position in the tokens, and the role of each name used so far."""
 
     def __init__(self, text: str) -> None:
@@ -349,7 +349,7 @@ class _Reader:
             self.refuse("parentheses merge two or more axes", token)
         for name in names:
             if len(name.text) > 1 and not self.trigger:
-                fix = "put a comma into the spec, be it a trailing one, to make names whole words"
+                fix = "put a comma into the spec, for example at its end, to make names whole words"
                 self.refuse(f"`{name.text}` is several axes in a spec of single characters", name, fix)
         return Merged(tuple(Label(self.use(name.text, "an axis", name)) for name in names))
 

@@ -29,7 +29,7 @@ from ocannl.infer.spec import (
     Window,
     axis_labels,
 )
-from ocannl.infer.terms import Dim, Extents, Owner, Row, Sizes, Trail, find, sizes_of
+from ocannl.infer.terms import DimVar, Extents, Owner, Row, Sizes, Trail, find, sizes_of
 from ocannl.infer.transaction import finish_all, transaction
 from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.projections import Indices, Projection, Projections
@@ -263,7 +263,7 @@ def axis_name(axis: RowAxis) -> str:
     return f"{var[3]}{n}" if var.startswith("...") else f"{var}{n}"
 
 
-def size_of(dim: Dim) -> int:
+def size_of(dim: DimVar) -> int:
     size = find(dim).size
     assert size is not None
     return size

@@ -24,7 +24,7 @@ from ocannl.infer.spec import KINDS, Kind
 from ocannl.infer.terms import (
     Axis,
     Cause,
-    Dim,
+    DimVar,
     Evidence,
     Extents,
     Row,
@@ -182,7 +182,7 @@ def _constrain(trail: Trail, shape: Shape, square: bool, cells: int | None) -> N
             ) from None  # fmt: skip
     if cells is not None:
         name = f"`{shape.provenance.label}`"
-        total = Dim(cells, None, Evidence(text=f"the number of cells of {name}"))
+        total = DimVar(cells, None, Evidence(text=f"the number of cells of {name}"))
         trail.queue.append(CellCount(total, shape.rows, text=name))
     propagate(trail)
 
@@ -196,7 +196,7 @@ def _leaf_row(shape: Shape, kind: Kind, axes: Sequence[AxisLike] | None) -> Row:
     return Row(trail=tuple(_leaf_axis(shape, kind, n, axis) for n, axis in enumerate(axes, 1)))
 
 
-def _leaf_axis(shape: Shape, kind: Kind, position: int, axis: AxisLike) -> Dim:
+def _leaf_axis(shape: Shape, kind: Kind, position: int, axis: AxisLike) -> DimVar:
     unit, size = axis if isinstance(axis, tuple) and len(axis) == 2 else (None, axis)
     where = f"{kind} axis {position} of `{shape.provenance.label}`"
     fix = "give a size, such as 3, or a unit and a size, such as ('rgb', 3)"
@@ -209,8 +209,8 @@ def _leaf_axis(shape: Shape, kind: Kind, position: int, axis: AxisLike) -> Dim:
     if number < 0:
         raise refuse(f"{where} is {number}: a size cannot be negative", shape.provenance, "give a size from 0")
     if unit is not None and (not isinstance(unit, str) or not unit):
-        raise refuse(f"{where} has the unit {unit!r}: a unit is a word", shape.provenance, fix)
-    dim = Dim(number, unit, Evidence(shape, kind, position, unit=unit))
+        raise refuse(f"{where} has the unit {unit!r}: a unit must be a word", shape.provenance, fix)
+    dim = DimVar(number, unit, Evidence(shape, kind, position, unit=unit))
     dim.leaf = shape
     return dim
 
@@ -298,7 +298,7 @@ def check_arguments(
     for name in (*sizes, *captures):
         if name not in logic.spec.names() and name not in logic.spec.row_vars():
             names_text = ", ".join(f"`{label}`" for label in logic.spec.names()) or "no names"
-            problem = f"`{name}` is no name of {logic}, which has {names_text}"
+            problem = f"`{name}` is not a name of {logic}, which has {names_text}"
             raise refuse(problem, provenance, "use a name of the spec")
     for name, size in sizes.items():
         if isinstance(size, bool) or not isinstance(size, SupportsIndex) or operator.index(size) < 0:

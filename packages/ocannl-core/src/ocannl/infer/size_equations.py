@@ -13,7 +13,7 @@ from math import isqrt, prod
 
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.spec import Padding
-from ocannl.infer.terms import Cause, Dim, Evidence, Trail, find
+from ocannl.infer.terms import Cause, DimVar, Evidence, Trail, find
 from ocannl.infer.unify import set_min_size, set_size, set_unit
 
 
@@ -29,7 +29,7 @@ class Strided:
     __slots__ = ("axis", "cause", "dilation", "offset", "over", "padding", "stride", "taps", "text")
 
     def __init__(
-        self, axis: Dim, over: Dim, taps: Dim | None, *, stride: int = 1, offset: int = 0, dilation: int = 1,
+        self, axis: DimVar, over: DimVar, taps: DimVar | None, *, stride: int = 1, offset: int = 0, dilation: int = 1,
         padding: Padding = Padding.UNSTATED, text: str = "", cause: Cause | None = None,
     ) -> None:  # fmt: skip
         self.axis = axis
@@ -43,11 +43,11 @@ class Strided:
         self.cause = cause
 
     @property
-    def total(self) -> Dim:
+    def total(self) -> DimVar:
         return self.axis
 
     @property
-    def parts(self) -> tuple[Dim, ...]:
+    def parts(self) -> tuple[DimVar, ...]:
         return (self.over,) if self.taps is None else (self.over, self.taps)
 
     def fire(self, trail: Trail) -> None:
@@ -64,10 +64,10 @@ class Strided:
         elif axis.size is not None:
             self.set_or_check(trail, over, self.divide(axis.size, self.stride, "stride") - skipped)
 
-    def fire_window(self, trail: Trail, taps: Dim) -> None:
+    def fire_window(self, trail: Trail, taps: DimVar) -> None:
         axis, over = find(self.axis), find(self.over)
         if taps.size == 0 or over.size == 0:
-            raise self.misfit("a window needs a tap and a place")
+            raise self.misfit("a window needs at least one tap and one position")
         if over.size is not None and taps.size is not None:
             reach = self.offset + self.stride * (over.size - 1) + self.dilation * (taps.size - 1) + 1
             if self.padding is Padding.VALID:
@@ -82,7 +82,7 @@ class Strided:
                 room = axis.size - self.offset - self.stride * (over.size - 1) - 1
                 self.set_or_check(trail, taps, self.divide(room, self.dilation, "dilation") + 1)
 
-    def set_or_check(self, trail: Trail, cell: Dim, size: int) -> None:
+    def set_or_check(self, trail: Trail, cell: DimVar, size: int) -> None:
         if size < 0 or (cell.size is not None and cell.size != size):
             raise self.misfit(f"{size} would fit in place of {cell.size}" if size >= 0 else "nothing is left")
         if cell.size is None:
@@ -124,7 +124,7 @@ class Sum:
     __slots__ = ("cause", "constant", "is_deferred", "parts", "text", "total", "unused")
 
     def __init__(
-        self, total: Dim, parts: tuple[Dim, ...], *, constant: int = 0, unused: tuple[Dim, ...] = (),
+        self, total: DimVar, parts: tuple[DimVar, ...], *, constant: int = 0, unused: tuple[DimVar, ...] = (),
         is_deferred: bool = False, text: str = "", cause: Cause | None = None,
     ) -> None:  # fmt: skip
         self.total = total
@@ -153,7 +153,7 @@ class Sum:
                 for part in self.superfluous(unknown):
                     set_size(trail, part, 0, Evidence(text=f"a part of `{self.text}` that nothing needs"))
 
-    def superfluous(self, unknown: list[Dim]) -> list[Dim]:
+    def superfluous(self, unknown: list[DimVar]) -> list[DimVar]:
         """Unknown parts that can be dropped: the unused parts, except the first if all unknown parts are unused."""
         unused = [part for part in dict.fromkeys(map(find, self.unused)) if part.size is None]
         return unused[len(unused) == len(unknown) :]
@@ -177,7 +177,7 @@ class Product:
     __slots__ = ("cause", "factor", "parts", "text", "total")
 
     def __init__(
-        self, total: Dim, parts: tuple[Dim, ...], *, factor: int = 1, text: str = "", cause: Cause | None = None
+        self, total: DimVar, parts: tuple[DimVar, ...], *, factor: int = 1, text: str = "", cause: Cause | None = None
     ) -> None:
         self.total = total
         self.parts = parts
@@ -228,11 +228,11 @@ def set_total(trail: Trail, equation: Sum | Product, size: int) -> None:
         raise misfit(equation)
 
 
-def size_texts(cells: Iterable[Dim]) -> list[str]:
+def size_texts(cells: Iterable[DimVar]) -> list[str]:
     return ["?" if (size := find(cell).size) is None else str(size) for cell in cells]
 
 
-def size_with_evidence(cell: Dim) -> str:
+def size_with_evidence(cell: DimVar) -> str:
     """A size with its evidence, as text."""
     cell = find(cell)
     return f"{cell.size} ({str(cell.evidence).removesuffix(',')})" if cell.evidence is not None else str(cell.size)

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ocannl.infer.cell_count import CellCount
 from ocannl.infer.operation_node import Relation
+from ocannl.infer.provenance import Provenance
 from ocannl.infer.rank_provenance import operations, rank_origin
 from ocannl.infer.size_equations import Product, Strided, Sum
 from ocannl.infer.spec import KINDS, Kind, Padding
-from ocannl.infer.terms import Dim, Evidence, Owner, Provenance, find, resolve
+from ocannl.infer.terms import DimVar, Evidence, Owner, find, resolve
 
 MAX_DEPTH = 4
 """Maximum length of a followed chain of equations."""
@@ -80,7 +81,7 @@ def implies_rank(evidence: Evidence | None, source: Owner | None, count: int) ->
     return evidence.kind in owner.explicit_kinds and resolve(owner.rows[KINDS.index(evidence.kind)]).count == count
 
 
-def size_reasons(axis: Dim, owner: Owner, kind: Kind) -> Iterator[str]:
+def size_reasons(axis: DimVar, owner: Owner, kind: Kind) -> Iterator[str]:
     """Explains the size of an axis: its evidence, then the operations that propagated it, in order of propagation."""
     evidence = axis.evidence
     if kind in owner.explicit_kinds:
@@ -103,7 +104,7 @@ def size_reasons(axis: Dim, owner: Owner, kind: Kind) -> Iterator[str]:
 
 
 def path_to_evidence(
-    axis: Dim, evidence: Evidence, start: Sequence[Owner], avoid: Sequence[Relation] = ()
+    axis: DimVar, evidence: Evidence, start: Sequence[Owner], avoid: Sequence[Relation] = ()
 ) -> list[Relation] | None:
     """Operations from the start tensors to the source of the evidence of an axis."""
     if (source := evidence.owner) is not None:
@@ -118,7 +119,7 @@ def path_to_evidence(
     return shortest_path(start, evidence, is_target, avoid)
 
 
-def equation_reasons(axis: Dim, equation: Strided | Sum | Product | CellCount, depth: int) -> Iterator[str]:
+def equation_reasons(axis: DimVar, equation: Strided | Sum | Product | CellCount, depth: int) -> Iterator[str]:
     """Explains a size computed by an equation, and recursively the sizes it is computed from."""
     yield f"{axis.evidence}: {formula(equation)}"
     for cell in dict.fromkeys(map(find, (equation.total, *parts_of(equation)))):
@@ -132,9 +133,9 @@ def equation_reasons(axis: Dim, equation: Strided | Sum | Product | CellCount, d
             yield f"  {size_and_source(cell, evidence)}"
 
 
-def larger_uses(axis: Dim) -> list[tuple[Dim, Evidence]]:
+def larger_uses(axis: DimVar) -> list[tuple[DimVar, Evidence]]:
     """Larger uses of a stretched axis with their evidence, at most one per size."""
-    uses: dict[int, tuple[Dim, Evidence]] = {}
+    uses: dict[int, tuple[DimVar, Evidence]] = {}
     todo = [axis] if axis.size == 1 else []
     for cell in todo:
         if cell.size not in (None, 1) and cell.evidence is not None:
@@ -144,7 +145,7 @@ def larger_uses(axis: Dim) -> list[tuple[Dim, Evidence]]:
     return list(uses.values())[:2]
 
 
-def size_and_source(axis: Dim, evidence: Evidence) -> str:
+def size_and_source(axis: DimVar, evidence: Evidence) -> str:
     """Size with its source: output axis 1 of x is 3: data, mlp.py:30."""
     if evidence.owner is None:
         return evidence_text(evidence, axis)
@@ -171,11 +172,11 @@ def formula(equation: Strided | Sum | Product | CellCount) -> str:
     return f"{find(equation.axis).size} = {start}{' + '.join(steps)} + 1"
 
 
-def parts_of(equation: Strided | Sum | Product | CellCount) -> Sequence[Dim]:
+def parts_of(equation: Strided | Sum | Product | CellCount) -> Sequence[DimVar]:
     return equation.axes if isinstance(equation, CellCount) else equation.parts
 
 
-def equation_of(axis: Dim, evidence: Evidence) -> Strided | Sum | Product | CellCount | None:
+def equation_of(axis: DimVar, evidence: Evidence) -> Strided | Sum | Product | CellCount | None:
     """Equation that computed a size, identified by the text of the evidence."""
     for equation in axis.size_equations or ():
         is_explicit = isinstance(equation, CellCount) and equation.cause is None and find(equation.total) is axis
@@ -188,7 +189,7 @@ def equation_of(axis: Dim, evidence: Evidence) -> Strided | Sum | Product | Cell
     return None
 
 
-def states_size(operation: Relation, axis: Dim, evidence: Evidence) -> bool:
+def states_size(operation: Relation, axis: DimVar, evidence: Evidence) -> bool:
     """True if the operation states the size: by name, by a capture or in its spec."""
     named = any(find(operation.labels[name]) is axis for name in operation.sizes if name in operation.labels)
     return named or any(find(c.cell) is axis for c in operation.captures) or str(operation.logic) in evidence.text
@@ -211,9 +212,9 @@ def is_stretched(operation: Relation, owner: Owner, row: int) -> bool:
     return any(operation.operands[slot // 3] is owner for slot in uses)
 
 
-def unit_source(axis: Dim) -> tuple[Evidence, list[Strided | Sum]] | None:
+def unit_source(axis: DimVar) -> tuple[Evidence, list[Strided | Sum]] | None:
     """Evidence of the axis whose unit was propagated to `axis`, and the equations that propagated it."""
-    paths: dict[Dim, list[Strided | Sum]] = {axis: []}
+    paths: dict[DimVar, list[Strided | Sum]] = {axis: []}
     todo = [axis]
     for cell in todo:
         if cell.evidence is not None and cell.evidence.unit == axis.unit:
@@ -269,13 +270,13 @@ def has_evidence(owner: Owner, evidence: Evidence) -> bool:
     return any(find(axis).evidence is evidence for row in owner.rows for axis in resolve(row).axes)
 
 
-def evidence_text(evidence: Evidence, axis: Dim) -> str:
+def evidence_text(evidence: Evidence, axis: DimVar) -> str:
     """`i` is given as i=3; the axis `0` of a spec is 1"""
     name, separator, assignment = evidence.text.removesuffix(",").partition(", given as ")
     return f"{name} is given as {assignment}" if separator else f"{evidence.text} is {size_of(axis)}"
 
 
-def size_of(axis: Dim) -> str:
+def size_of(axis: DimVar) -> str:
     return f"{axis.unit} {axis.size}" if axis.unit else str(axis.size)
 
 

@@ -11,7 +11,7 @@ from ocannl.infer import default_axes, default_rows
 from ocannl.infer.broadcast import propagate_axis
 from ocannl.infer.defaults import Default, Stage, Undecided, commit, suggest_leaf_axes
 from ocannl.infer.mismatch import Mismatch
-from ocannl.infer.terms import Dim, Trail
+from ocannl.infer.terms import DimVar, Trail
 
 STAGES: tuple[tuple[str, Stage], ...] = (
     ("rows of leaves grow to their uses", default_rows.grow_leaves),
@@ -34,7 +34,7 @@ def propagate(trail: Trail) -> None:
     queue = trail.queue
     while queue:
         item = queue.popleft()
-        if isinstance(item, Dim):
+        if isinstance(item, DimVar):
             propagate_axis(trail, item)
         else:
             trail.cause = item.cause

@@ -1,11 +1,11 @@
 """Terms of shape inference: mutable cells for axes and rows of axes.
 
-    Dim      one axis: a size and a unit, each known or unknown
+    DimVar   one axis: a size and a unit, each known or unknown
     RowVar   row variable: a part of a row whose number of axes is unknown
     Row      lead  var  trail        the axes of one kind, in order
 
-Equal cells are merged by union-find (`Dim.link` points to the representative, Tarjan 1975). Inequalities are stored in
-lists at the cells they bound, so that no global table keeps tensors alive. The trail logs all changes, for undo.
+Equal cells are merged by union-find (`DimVar.link` points to the representative, Tarjan 1975). Inequalities are stored
+in lists at the cells they bound, so that no global table keeps tensors alive. The trail logs all changes, for undo.
 
 The order `res <= opnd` means that an operand can be broadcast to a result. An axis fits under an equal axis, and under
 an axis of size 1 without a unit. A row fits under another row if axes can be inserted in front of the latter, as in
@@ -72,7 +72,7 @@ class Cause(Protocol):
 class CapturedSize(Protocol):
     """An inferred number that users query or constrain, bound to names of specs."""
 
-    cell: Dim
+    cell: DimVar
 
     def owners(self) -> list[Owner]:
         """Shapes of all operations that the number is connected to."""
@@ -108,7 +108,7 @@ class Axis(NamedTuple):
     unit: str | None
 
 
-class Dim:
+class DimVar:
     """Size and unit of an axis; a union-find node.
 
     evidence        origin of the size
@@ -128,7 +128,7 @@ class Dim:
     )  # fmt: skip
 
     def __init__(self, size: int | None = None, unit: str | None = None, fact: Evidence | None = None) -> None:
-        self.link: Dim | None = None
+        self.link: DimVar | None = None
         self.rank = 0
         self.size = size
         self.unit = unit
@@ -138,8 +138,8 @@ class Dim:
         self.leaf: Owner | None = None
         self.must_be_known = False
         self.meets_one = False
-        self.above: list[Dim] | None = None
-        self.below: list[Dim] | None = None
+        self.above: list[DimVar] | None = None
+        self.below: list[DimVar] | None = None
         self.size_equations: list[Constraint] | None = None
 
     @property
@@ -158,13 +158,15 @@ class Row:
 
     __slots__ = ("lead", "trail", "var")
 
-    def __init__(self, lead: tuple[Dim, ...] = (), var: RowVar | None = None, trail: tuple[Dim, ...] = ()) -> None:
+    def __init__(
+        self, lead: tuple[DimVar, ...] = (), var: RowVar | None = None, trail: tuple[DimVar, ...] = ()
+    ) -> None:
         self.lead = lead
         self.var = var
         self.trail = trail
 
     @property
-    def axes(self) -> tuple[Dim, ...]:
+    def axes(self) -> tuple[DimVar, ...]:
         return self.lead + self.trail
 
     @property
@@ -212,7 +214,7 @@ class Trail:
 
     def __init__(self, cause: Cause | None = None) -> None:
         self.log: list[tuple[object, str | None, object]] = []
-        self.queue: deque[Dim | Constraint] = deque()
+        self.queue: deque[DimVar | Constraint] = deque()
         self.cause = cause
 
     def set(self, cell: object, attribute: str, value: object) -> None:
@@ -223,7 +225,7 @@ class Trail:
         items.append(item)
         self.log.append((items, None, None))
 
-    def add(self, cell: Dim | RowVar, attribute: str, item: object) -> None:
+    def add(self, cell: DimVar | RowVar, attribute: str, item: object) -> None:
         """Appends to a list attribute of a cell, creating the list if needed."""
         items = getattr(cell, attribute)
         if items is None:
@@ -244,12 +246,12 @@ class Trail:
         self.queue.clear()
 
 
-def fresh(count: int) -> tuple[Dim, ...]:
+def fresh(count: int) -> tuple[DimVar, ...]:
     """Returns `count` new unconstrained axes."""
-    return tuple([Dim() for _ in range(count)])
+    return tuple([DimVar() for _ in range(count)])
 
 
-def find(dim: Dim) -> Dim:
+def find(dim: DimVar) -> DimVar:
     """Returns the representative of an axis (union-find)."""
     while dim.link is not None:
         dim = dim.link
@@ -277,7 +279,7 @@ def sizes_of(row: Row) -> Sizes:
     return tuple(sizes)  # type: ignore[arg-type]
 
 
-def print_dim(dim: Dim) -> str:
+def print_dim(dim: DimVar) -> str:
     """Size prefixed by the unit, if any: `3`, `rgb=3`, `?`."""
     dim = find(dim)
     size = "?" if dim.size is None else str(dim.size)
@@ -304,7 +306,7 @@ __all__ = [
     "CapturedSize",
     "Cause",
     "Constraint",
-    "Dim",
+    "DimVar",
     "Extents",
     "Evidence",
     "Owner",

@@ -9,7 +9,7 @@ from ocannl.infer.terms import (
     EMPTY,
     MAX_AXES,
     Cause,
-    Dim,
+    DimVar,
     Evidence,
     Owner,
     Row,
@@ -21,11 +21,11 @@ from ocannl.infer.terms import (
 )
 
 
-def set_size(trail: Trail, dim: Dim, size: int, evidence: Evidence | None) -> None:
+def set_size(trail: Trail, dim: DimVar, size: int, evidence: Evidence | None) -> None:
     dim = find(dim)
     if dim.size is not None:
         if dim.size != size:
-            raise sizes_differ(dim, Dim(size, None, evidence))
+            raise sizes_differ(dim, DimVar(size, None, evidence))
         return
     if size < dim.min_size:
         raise too_small(dim, size, evidence)
@@ -34,17 +34,17 @@ def set_size(trail: Trail, dim: Dim, size: int, evidence: Evidence | None) -> No
     trail.queue.append(dim)
 
 
-def set_unit(trail: Trail, dim: Dim, unit: str, source: Dim | None = None) -> None:
+def set_unit(trail: Trail, dim: DimVar, unit: str, source: DimVar | None = None) -> None:
     """Sets the unit of an axis; `source` is the axis the unit comes from, if any."""
     dim = find(dim)
     if dim.unit is None:
         trail.set(dim, "unit", unit)
         trail.queue.append(dim)
     elif dim.unit != unit:
-        raise sizes_differ(dim, source or Dim(dim.size, unit))
+        raise sizes_differ(dim, source or DimVar(dim.size, unit))
 
 
-def set_min_size(trail: Trail, dim: Dim, min_size: int) -> None:
+def set_min_size(trail: Trail, dim: DimVar, min_size: int) -> None:
     """Requires a minimum size; an axis of size at least 2 is never stretched."""
     dim = find(dim)
     if dim.min_size < min_size:
@@ -55,7 +55,7 @@ def set_min_size(trail: Trail, dim: Dim, min_size: int) -> None:
             raise too_small(dim, dim.size, dim.evidence)
 
 
-def raise_lower_bound(trail: Trail, dim: Dim, size: int) -> None:
+def raise_lower_bound(trail: Trail, dim: DimVar, size: int) -> None:
     """Records that an axis of this size fits under the flexible axis `dim`; two different sizes imply size 1."""
     if dim.lower_bound is None:
         trail.set(dim, "lower_bound", size)
@@ -65,7 +65,7 @@ def raise_lower_bound(trail: Trail, dim: Dim, size: int) -> None:
         set_size(trail, dim, 1, Evidence(text=reason))
 
 
-def join(trail: Trail, a: Dim, b: Dim) -> None:
+def join(trail: Trail, a: DimVar, b: DimVar) -> None:
     """Unifies two axes (union by rank)."""
     a, b = find(a), find(b)
     if a is b:
@@ -104,7 +104,7 @@ def join(trail: Trail, a: Dim, b: Dim) -> None:
     trail.queue.append(a)
 
 
-def adopt(trail: Trail, axis: Dim, leaf: Owner | None, must_be_known: bool) -> None:
+def adopt(trail: Trail, axis: DimVar, leaf: Owner | None, must_be_known: bool) -> None:
     """Propagates the leaf and the `must_be_known` flag of an equal axis."""
     if leaf is not None and axis.leaf is None:
         trail.set(axis, "leaf", leaf)
@@ -264,7 +264,7 @@ def balance(trail: Trail, a: Row, b: Row) -> tuple[Row, Row]:
     return a, b
 
 
-def expand_var(trail: Trail, var: RowVar | None, lead: tuple[Dim, ...], behind: tuple[Dim, ...]) -> RowVar:
+def expand_var(trail: Trail, var: RowVar | None, lead: tuple[DimVar, ...], behind: tuple[DimVar, ...]) -> RowVar:
     """Binds a variable to axes around a new variable, and returns the new variable."""
     assert var is not None
     remainder = RowVar(depth=var.depth + len(lead) + len(behind))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii as quoted
 
 from ocannl.ir.affine import Affine, Cond, Sym, SymKind
-from ocannl.ir.assign import Apply, Assign, Block, Comp, Convert, Index, Number, Piece, Read, Seq, Value
+from ocannl.ir.assign import Assign, Call, Comp, Convert, Index, LabeledBlock, Number, Piece, Read, Seq, Value
 from ocannl.ir.tnode import TNode
 
 
@@ -29,7 +29,7 @@ class Canonical:
 
 def canonical(code: Comp, keep_reasons: Mapping[TNode, str]) -> Canonical:
     """`keep_reasons` maps nodes that must be kept to the reason."""
-    writer = _Writer()
+    writer = _CanonicalWriter()
     writer.comp(code)
     head = [_node(n, number, keep_reasons.get(n)) for n, number in writer.nodes.items()]
     head += [f"t{number} {quoted(s.name)} {s.lo}..{s.hi}" for s, number in writer.statics.items()]
@@ -45,7 +45,7 @@ def _node(node: TNode, number: int, keep_reason: str | None) -> str:
     return text if keep_reason is None else f"{text} asked {quoted(keep_reason)}"
 
 
-class _Writer:
+class _CanonicalWriter:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.nodes: dict[TNode, int] = {}
@@ -60,7 +60,7 @@ class _Writer:
             match stack.pop():
                 case Seq(items):
                     stack.extend(reversed(items))
-                case Block(text, body):
+                case LabeledBlock(text, body):
                     self.lines.append(f"{{ {quoted(text)}")
                     stack += ["}", body]
                 case Assign() as assign:
@@ -98,7 +98,7 @@ class _Writer:
                 return f"#{number!r}"
             case Index(index):
                 return f"@({self.index(index)})"
-            case Apply(op, args):
+            case Call(op, args):
                 return f"{op.name}({', '.join([self.value(a) for a in args])})"
             case Convert(inner, precision):
                 return f"{precision.name}:{self.value(inner)}"

@@ -84,7 +84,7 @@ def format_infix(name: str, symbol: str, args: list[tuple[str, int]], outer: int
 
 def _level(expr: Expr | comp.Value) -> int:
     match expr:
-        case Apply(op, _) | comp.Apply(op, _):
+        case Apply(op, _) | comp.Call(op, _):
             return PRECEDENCE.get(op.name, 9) if op.symbol else 9
         case Const(value, _) | comp.Number(value):
             return 7 if value < 0 else 9
@@ -244,7 +244,7 @@ def format_value(value: comp.Value, named: NodeNames = lambda node: identifier(n
             return format_number(number_) if number_ >= 0 or outer <= 7 else f"({format_number(number_)})"
         case comp.Index(index):
             return str(index) if _level(value) >= outer else f"({index})"
-        case comp.Apply(op, args):
+        case comp.Call(op, args):
             return format_infix(op.name, op.symbol, [(format_value(a, named), _level(a)) for a in args], outer)
         case comp.Convert(inner_value, precision):
             return f"{short_name(precision)}({format_value(inner_value, named)})"
@@ -263,7 +263,7 @@ def _comp_lines(code: comp.Comp, depth: int, named: NodeNames) -> Iterator[str]:
         case comp.Seq(items):
             for item in items:
                 yield from _comp_lines(item, depth, named)
-        case comp.Block(text, body):
+        case comp.LabeledBlock(text, body):
             yield f"{pad}# {' '.join(text.split())}"
             yield from _comp_lines(body, depth + 1, named)
         case comp.Assign():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ocannl.base.errors import CodeError
 from ocannl.ir.affine import Affine, Sym, SymKind
-from ocannl.ir.assign import Apply, Comp, Convert, Index, Number, Read, Value, assigns
+from ocannl.ir.assign import Call, Comp, Convert, Index, Number, Read, Value, assigns
 from ocannl.ir.loops import AccessMode
 from ocannl.ir.names import identifier
 from ocannl.ir.tnode import Role, TNode
@@ -25,7 +25,7 @@ def static_symbols(code: Comp) -> tuple[Sym, ...]:
                 note(*at)
             case Index(index):
                 note(index)
-            case Apply(_, args):
+            case Call(_, args):
                 for arg in args:
                     visit(arg)
             case Convert(inner, _):
@@ -42,9 +42,9 @@ def static_symbols(code: Comp) -> tuple[Sym, ...]:
     by_name: dict[str, Sym] = {}
     for sym in syms:
         if identifier(sym.name) != sym.name:
-            raise CodeError(f"a static symbol is called {sym.name!r}; name it with letters, digits and underscores")
+            raise CodeError(f"a static symbol has the invalid name {sym.name!r}; use letters, digits and underscores")
         if by_name.setdefault(sym.name, sym) is not sym:
-            raise CodeError(f"two different static symbols are called `{sym.name}`; give one of them another name")
+            raise CodeError(f"two different static symbols are called `{sym.name}`; rename one of them")
     return tuple(syms)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ocannl.backend.api import Code, Tunable
+from ocannl.backend.api import CompiledCode, Tunable
 from ocannl.base.errors import CompileError
 from ocannl.codegen.outlining import outline_nests
 from ocannl.ir.loops import Proc
@@ -45,7 +45,7 @@ def _fastest(piece: Proc, backend: Tunable, benchmark: Benchmark) -> int | None:
     return variants[index_of_fastest(seconds)]
 
 
-def _compiled(piece: Proc, backend: Tunable, variant: int) -> Code | None:
+def _compiled(piece: Proc, backend: Tunable, variant: int) -> CompiledCode | None:
     try:
         return backend.compile_variants([piece], [[variant]])
     except CompileError:

@@ -13,7 +13,7 @@ from typing import Self
 
 import numpy as np
 
-from ocannl.backend.api import Backend, Code, Device, Location, Pool, Queue
+from ocannl.backend.api import Backend, CompiledCode, Device, Location, Pool, Queue
 from ocannl.base.errors import CompileError, Unsupported
 from ocannl.base.log import logger
 from ocannl.codegen.deduplicate import canonical_text
@@ -106,7 +106,7 @@ class Benchmark:
     def seconds(self, candidates: Sequence[Proc]) -> list[float] | None:
         return self.benchmark(candidates, _compiled(candidates, self.autotuner.backend))
 
-    def benchmark(self, candidates: Sequence[Proc], codes: Sequence[Code | None]) -> list[float] | None:
+    def benchmark(self, candidates: Sequence[Proc], codes: Sequence[CompiledCode | None]) -> list[float] | None:
         """Returns the seconds per call of each candidate, infinite without code; None if memory is insufficient."""
         queue = self.autotuner.device.queue(False, self.autotuner.threads)
         try:
@@ -122,12 +122,12 @@ class Benchmark:
         return times
 
 
-def _compiled(procs: Sequence[Proc], backend: Backend) -> list[Code | None]:
+def _compiled(procs: Sequence[Proc], backend: Backend) -> list[CompiledCode | None]:
     """Compiles all programs together; if that fails, one by one, with None for those that are rejected."""
     try:
         return [backend.compile(procs)] * len(procs)
     except (CompileError, Unsupported):
-        codes: list[Code | None] = []
+        codes: list[CompiledCode | None] = []
         for proc in procs:
             try:
                 codes.append(backend.compile([proc]))
@@ -167,7 +167,7 @@ class _Scratch:
         for pool in self.pools:
             self.queue.device.free_pool(pool)
 
-    def bind(self, backend: Backend, code: Code, proc: Proc) -> Run:
+    def bind(self, backend: Backend, code: CompiledCode, proc: Proc) -> Run:
         """Returns a function that calls the program a given number of times and waits for completion."""
         locations = [*self.arrays, *([self.arena_location] if proc.arena else [])]
         entry = backend.link(code, proc.name, self.queue, locations)

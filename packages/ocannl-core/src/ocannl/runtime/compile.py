@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from time import perf_counter
 
-from ocannl.backend.api import Backend, Code, Tunable
+from ocannl.backend.api import Backend, CompiledCode, Tunable
 from ocannl.base.config import VERIFY
 from ocannl.base.errors import CodeError
 from ocannl.base.gc_pause import gc_paused
@@ -130,7 +130,7 @@ def _built(requests: Sequence[_Request], backend: Backend, autotuner: Autotuner 
 
 def _compiled_drafts(
     drafts: Sequence[_Draft], backend: Backend, autotuner: Autotuner | None
-) -> list[tuple[_Draft, Code]]:
+) -> list[tuple[_Draft, CompiledCode]]:
     """Runs the backend; returns the code of each draft. A draft that the backend fails on is replaced by a plainer one.
     """
     if not drafts:
@@ -152,7 +152,7 @@ def _compiled_drafts(
     return [pair for draft in drafts for pair in _compiled_drafts([draft], backend, autotuner)]
 
 
-def _recovered(draft: _Draft, error: Exception, backend: Backend) -> tuple[_Draft, Code]:
+def _recovered(draft: _Draft, error: Exception, backend: Backend) -> tuple[_Draft, CompiledCode]:
     job, alignment = draft.job, backend.capabilities.alignment_bytes
 
     def check(pass_name: str, proc: Proc) -> None:
@@ -163,7 +163,7 @@ def _recovered(draft: _Draft, error: Exception, backend: Backend) -> tuple[_Draf
     return _Draft(job, proc, MODEL_CHOICES, (), draft.final, plain), code
 
 
-def _program(draft: _Draft, code: Code, backend: Backend) -> Program:
+def _program(draft: _Draft, code: CompiledCode, backend: Backend) -> Program:
     job, proc = draft.job, draft.proc
     return Program(
         job.name, job.code, job.keep_reasons, code, links(proc), proc.syms, proc.arena, proc.facts,
@@ -253,5 +253,5 @@ def _refuse_ambiguous(statics: Sequence[Sym]) -> None:
     seen: set[str] = set()
     for name in (s.name for s in statics):
         if name in seen:
-            raise CodeError(f"two different symbols of this code are called `{name}`; give one of them another name")
+            raise CodeError(f"two different symbols of this code are called `{name}`; rename one of them")
         seen.add(name)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from ocannl.backend.api import Backend, Code
+from ocannl.backend.api import Backend, CompiledCode
 from ocannl.base.errors import CompileError
 from ocannl.base.forks import after_fork_in_child, replace_after_fork
 from ocannl.base.log import logger
@@ -23,7 +23,7 @@ from ocannl.runtime.program import Link, Program
 MEMORY_ENTRIES = 256
 Header = Mapping[str, Any]
 _log = logger("runtime.compile_cache")
-_memory: OrderedDict[str, tuple[Header, Code]] = OrderedDict()
+_memory: OrderedDict[str, tuple[Header, CompiledCode]] = OrderedDict()
 _guard = threading.Lock()
 replace_after_fork(globals(), "_guard", threading.Lock)
 _in_flight: dict[str, _Flight] = {}
@@ -136,7 +136,7 @@ def clear() -> None:
         _plain_passes.clear()
 
 
-def _insert_in_memory(key: str, header: Header, code: Code) -> None:
+def _insert_in_memory(key: str, header: Header, code: CompiledCode) -> None:
     with _guard:
         _memory[key] = (header, code)
         while len(_memory) > MEMORY_ENTRIES:
@@ -157,7 +157,7 @@ def _header(canon: Canonical, program: Program) -> Header:
     }
 
 
-def _restore_program(header: Header, code: Code, canon: Canonical, name: str, backend: Backend) -> Program:
+def _restore_program(header: Header, code: CompiledCode, canon: Canonical, name: str, backend: Backend) -> Program:
     return Program(
         name,
         canon.code,

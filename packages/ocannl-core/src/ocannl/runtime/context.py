@@ -14,7 +14,7 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from ocannl.backend.api import Code, Entry, SupportsDlpack
+from ocannl.backend.api import CompiledCode, Entry, SupportsDlpack
 from ocannl.backend.cpu.device import cores
 from ocannl.backend.registry import resolve
 from ocannl.base import config, log
@@ -65,7 +65,7 @@ class Context:
     def compile(self, code: object, name: str | None = None, keep: object = ()) -> Routine:
         """Compiles code to a routine. `keep` lists tensors or nodes to keep readable afterwards."""
         if name is not None and not isinstance(name, str):
-            raise CodeError(f"the name of a routine is a text, not {name!r}")
+            raise CodeError(f"the name of a routine must be a string, not {name!r}")
         (result,) = self._compile_all([elaborate(code)], [name], keep)
         return result
 
@@ -153,7 +153,9 @@ class Context:
         )  # fmt: skip
         return routine(self, program, entry, written, memory)
 
-    def bind(self, code: Code, name: str, links: Sequence[Link], arena_bytes: int) -> tuple[Entry, tuple[Slab, ...]]:
+    def bind(
+        self, code: CompiledCode, name: str, links: Sequence[Link], arena_bytes: int
+    ) -> tuple[Entry, tuple[Slab, ...]]:
         """Binds a program of `code` to the arrays of this context; returns the entry and the slabs that it uses."""
         residents = [self._resident(link) for link in links]
         locations = [array.where for array in residents]
@@ -187,7 +189,7 @@ class Context:
         if missing:
             reasons = "; ".join(f"`{n.label}`: {self._remedy(n)}" for n in missing[:5])
             more = f"; and {len(missing) - 5} more" if len(missing) > 5 else ""
-            raise UninitializedError(f"routine `{program.name}` reads what nothing has written: {reasons}{more}")
+            raise UninitializedError(f"routine `{program.name}` reads uninitialized nodes: {reasons}{more}")
         for node in program.merged:
             if not self.arrays.merge_buffer(node).written:
                 raise MergeBufferError(
@@ -294,7 +296,7 @@ class Context:
 
     def refuse_closed(self) -> None:
         if self._closed:
-            raise CodeError("this context is closed: its memory was given back")
+            raise CodeError("this context is closed: its memory was freed")
 
     def __enter__(self) -> Context:
         return self
@@ -319,8 +321,8 @@ def node_of(value: object) -> TNode:
     if isinstance(node, TNode):
         return node
     if value is None:
-        raise CodeError("there is no node here: `.grad` of a tensor without gradient is None")
-    raise CodeError(f"a tensor or a node is wanted, not {value!r}")
+        raise CodeError("expected a node, not None: `.grad` of a tensor without gradient is None")
+    raise CodeError(f"expected a tensor or a node, not {value!r}")
 
 
 def elaborate(code: object) -> Elaborated:
@@ -329,7 +331,7 @@ def elaborate(code: object) -> Elaborated:
     if isinstance(getattr(value, "value", None), TNode):
         raise CodeError(f"{value!r} is a tensor, not code; the code that computes it is its `.forward`")
     if not hasattr(value, "elaborate"):
-        raise CodeError(f"code is wanted, such as tensor.forward or oc.seq(...), not {value!r}")
+        raise CodeError(f"expected code, such as tensor.forward or oc.seq(...), not {value!r}")
     elaborated: Elaborated = value.elaborate()
     return elaborated
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from ocannl.backend.api import Backend, Code, Entry, Queue
+from ocannl.backend.api import Backend, CompiledCode, Entry, Queue
 from ocannl.runtime.context_lock import ContextLock
 from ocannl.runtime.device_arrays import Arrays
 from ocannl.runtime.program import Link, Program
@@ -20,7 +20,9 @@ class ExecutionContext(Protocol):
     arrays: Arrays
     lock: ContextLock
 
-    def bind(self, code: Code, name: str, links: Sequence[Link], arena_bytes: int) -> tuple[Entry, tuple[Slab, ...]]:
+    def bind(
+        self, code: CompiledCode, name: str, links: Sequence[Link], arena_bytes: int
+    ) -> tuple[Entry, tuple[Slab, ...]]:
         """Binds a program of `code` to the arrays; returns the entry and the slabs that it uses."""
         ...
 

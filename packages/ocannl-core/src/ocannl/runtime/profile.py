@@ -37,7 +37,7 @@ from ocannl.runtime.nest_programs import MeasuredNest, NestProgram, partition
 from ocannl.runtime.program import Program, links
 
 if TYPE_CHECKING:
-    from ocannl.backend.api import Code, Entry
+    from ocannl.backend.api import CompiledCode, Entry
 
 WRITTEN = (AccessMode.OUT, AccessMode.INOUT)
 
@@ -137,7 +137,7 @@ class Profile:
 def profile(context: ExecutionContext, program: Program, calls: int, values: Sequence[int]) -> Profile:
     """Profiles a program for the given values of its symbols; raises `CodeError` if `calls` is not positive."""
     if isinstance(calls, bool) or not isinstance(calls, int) or calls < 1:
-        raise CodeError(f"a profile is made of at least one call, not of {calls!r}")
+        raise CodeError(f"the number of profiled calls must be at least 1, not {calls!r}")
     backend = context.backend
     proc = program.rebuild()
     pieces = partition(proc, context.backend.capabilities.timestamps)
@@ -185,7 +185,7 @@ class _Run:
     memory: tuple[object, ...]
 
     @staticmethod
-    def of(context: ExecutionContext, code: Code, proc: Proc, symbol_values: Mapping[Sym, int]) -> _Run:
+    def of(context: ExecutionContext, code: CompiledCode, proc: Proc, symbol_values: Mapping[Sym, int]) -> _Run:
         entry, memory = context.bind(code, proc.name, links(proc), proc.arena)
         return _Run(entry, tuple(symbol_values[sym] for sym in proc.syms), memory)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from ocannl.backend.api import Code
+from ocannl.backend.api import CompiledCode
 from ocannl.ir.affine import Sym
 from ocannl.ir.assign import Comp
 from ocannl.ir.capabilities import Capabilities
@@ -54,7 +54,7 @@ class Program:
     name: str
     comp: Comp
     keep_reasons: Mapping[TNode, str]  # the nodes to keep, with the reason
-    code: Code
+    code: CompiledCode
     links: tuple[Link, ...]
     syms: tuple[Sym, ...]
     arena_bytes: int

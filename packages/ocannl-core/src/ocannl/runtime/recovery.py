@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ocannl.backend.api import Backend, Code
+from ocannl.backend.api import Backend, CompiledCode
 from ocannl.backend.discovery import core_version
 from ocannl.base.config import ON_DEFECT, TRACEBACK, VERIFY
 from ocannl.base.errors import CompileError, DefectWarning, VerifyError
@@ -91,8 +91,8 @@ def raise_backend_error(backend: Backend, routines: Sequence[str], error: Except
 
 
 def recover_backend(
-    failed: FailedCompilation, error: Exception, plain: frozenset[str], compiled: Callable[[Proc], Code]
-) -> tuple[Proc, frozenset[str], Code]:
+    failed: FailedCompilation, error: Exception, plain: frozenset[str], compiled: Callable[[Proc], CompiledCode]
+) -> tuple[Proc, frozenset[str], CompiledCode]:
     """Returns a plainer program that the backend compiles, its passes in plain form, and its code.
 
     Raises `error` if there is none.

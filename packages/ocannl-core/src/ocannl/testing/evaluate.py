@@ -1,8 +1,6 @@
-"""The meaning of a Comp, straight from NumPy: index grids and scatters, no loops. It judges `lower` and shares no code
-with it.
+"""Evaluates a `Comp` with NumPy, by index grids and scatters: the oracle of `lower`, with which it shares no code.
 
-Floats are computed in float64, and rounded where a conversion or the left side of a statement says so; integers are
-computed in the type that they have.
+Floats are computed in float64, and rounded by conversions and by assignment; integers are computed in their type.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ocannl.ir.affine import Affine, Cond, Sym
-from ocannl.ir.assign import Call, Assign, Comp, Convert, Index, Number, Piece, Read, Value, assigns, nodes
+from ocannl.ir.assign import Assign, Call, Comp, Convert, Index, Number, Piece, Read, Value, assigns, nodes
 from ocannl.ir.ops import Domain, Op
 from ocannl.ir.precision import Family, Precision, float32, int32, int64, promote, uint32, uint64
 from ocannl.ir.tnode import TNode
@@ -25,7 +23,7 @@ Arrays = Mapping[TNode, Array]
 
 @dataclass(frozen=True)
 class Typed:
-    """Values over a grid; `kind` None when they are weak, and `span` is then what they could be."""
+    """Values over a grid; `kind` is None for weak values, and `span` is their range then."""
 
     array: Array
     kind: Precision | None
@@ -36,7 +34,7 @@ class Typed:
 def evaluate(
     code: Comp, arrays: Arrays, symbols: Mapping[Sym, int] | None = None, merged: Arrays | None = None
 ) -> dict[TNode, Array]:
-    """Every node of the code after running it. A node that `arrays` lacks holds NaN, or the largest integer, before."""
+    """The values of all nodes after running the code. Nodes not in `arrays` start as NaN or the largest integer."""
     state = {n: np.array(arrays[n], n.precision.numpy) if n in arrays else unset(n) for n in nodes(code)}
     with np.errstate(all="ignore"):
         for assign in assigns(code):
@@ -54,10 +52,11 @@ def unset(node: TNode) -> Array:
 def _run(assign: Assign, state: Arrays, symbols: Mapping[Sym, int], merged: Arrays) -> Array:
     lhs, op = assign.lhs, assign.accum
     kind = lhs.precision if op is None else _computing(op, lhs.precision)
-    whole = not lhs.precision.is_float and lhs.precision.family is not Family.BOOL  # then every step is stored
-    cells = state[lhs].astype(_dtype(lhs.precision if whole else kind))
+    is_integer = not lhs.precision.is_float and lhs.precision.family is not Family.BOOL
+    cell_kind = lhs.precision if is_integer else kind  # intermediate results of integers wrap
+    cells = state[lhs].astype(_dtype(cell_kind))
     if assign.clear:
-        cells[...] = _fitting(0 if op is None or op.neutral is None else op.neutral, lhs.precision if whole else kind)
+        cells[...] = _fitting(0 if op is None or op.neutral is None else op.neutral, cell_kind)
     for piece in assign.pieces:
         grid = _Grid(piece, symbols, state, merged)
         chosen = grid.chosen
@@ -68,7 +67,7 @@ def _run(assign: Assign, state: Arrays, symbols: Mapping[Sym, int], merged: Arra
 
 
 def _scatter(op: Op | None, cells: Array, at: tuple[Array, ...], values: Array, kind: Precision) -> None:
-    """Each cell meets its values, in the order of the grid."""
+    """Accumulates the values of each cell, in the order of the grid."""
     if op is None:
         if len(values):
             cells[at] = values if at else values[-1]
@@ -115,15 +114,15 @@ class _Grid:
                 dtype = _dtype(node.precision)
                 where = [self.index(a) for a in at]
                 inside = np.asarray(True)
-                for place, size in zip(where, array.shape, strict=True):
-                    inside = inside & (place >= 0) & (place < size)
+                for index, size in zip(where, array.shape, strict=True):
+                    inside = inside & (index >= 0) & (index < size)
                 if outside is None and not np.all(inside | ~self.chosen):
                     raise IndexError(f"`{node.label}` is read outside")
-                other = np.asarray(_fitting(outside or 0, node.precision), dtype)
+                outside_value = np.asarray(_fitting(outside or 0, node.precision), dtype)
                 if array.size == 0:
-                    return Typed(np.full(inside.shape, other), node.precision)
-                near = tuple(np.clip(place, 0, size - 1) for place, size in zip(where, array.shape, strict=True))
-                return Typed(np.where(inside, array[near].astype(dtype), other), node.precision)
+                    return Typed(np.full(inside.shape, outside_value), node.precision)
+                nearest = tuple(np.clip(index, 0, size - 1) for index, size in zip(where, array.shape, strict=True))
+                return Typed(np.where(inside, array[nearest].astype(dtype), outside_value), node.precision)
             case Number(number):
                 return Typed(np.asarray(number), None, (number, number))
             case Index(index):
@@ -134,14 +133,14 @@ class _Grid:
             case Call(op, args):
                 operands = [self.value(a) for a in args]
                 kind = _common(op, operands[1:] if op.name == "where" else operands)
-                given = [_as(o, kind) for o in operands]
+                arguments = [_as(o, kind) for o in operands]
                 if op.name == "where":
-                    given[0] = operands[0].array.astype(float) != 0
-                return Typed(np.asarray(op.numpy(*given)), kind)
+                    arguments[0] = operands[0].array.astype(float) != 0
+                return Typed(np.asarray(op.numpy(*arguments)), kind)
 
 
 def _dtype(kind: Precision) -> np.dtype[Any]:
-    """What values of a type are computed in here."""
+    """The NumPy type in which values of a type are computed."""
     return np.dtype(np.float64) if kind.is_float else kind.numpy
 
 
@@ -160,15 +159,15 @@ def _holds(kind: Precision, typed: Typed) -> bool:
 
 
 def _common(op: Op, operands: Sequence[Typed]) -> Precision:
-    """The type in which operands meet."""
+    """The common type of operands."""
     weak = [o for o in operands if o.kind is None]
     kind: Precision | None = None
     for o in operands:
         if o.kind is not None:
             kind = o.kind if kind is None else promote(kind, o.kind)
     if kind is None:
-        whole = all(float(o.span[0]).is_integer() for o in weak)
-        kind = int32 if whole and any(o.is_index for o in weak) else float32
+        is_integer = all(float(o.span[0]).is_integer() for o in weak)
+        kind = int32 if is_integer and any(o.is_index for o in weak) else float32
     for o in weak:
         if not _holds(kind, o):
             kind = promote(kind, next((p for p in (int32, int64, uint64) if _holds(p, o)), float32))
@@ -187,7 +186,7 @@ def _computing(op: Op, kind: Precision) -> Precision:
 
 
 def _fitting(number: float, kind: Precision) -> float | int | bool:
-    """A number as near as its type has it."""
+    """The number clipped to the range of a type."""
     if kind.is_float:
         return float(number)
     if kind.family is Family.BOOL:

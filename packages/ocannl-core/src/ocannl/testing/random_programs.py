@@ -1,8 +1,8 @@
-"""Random small programs, with arrays on which any faithful execution agrees to a known tolerance.
+"""Random small programs, with inputs on which every correct execution agrees within a known tolerance.
 
-The generator keeps, for every value, how large it is, of which power of two it is a multiple, and how far two correct
-computations of it may differ. Where nothing is rounded they may not differ at all, and only there does it compare,
-truncate or count; so a disagreement beyond `Program.tolerance` is somebody's defect.
+The generator bounds each value: its range, the power of two that it is a multiple of, and the maximum difference of two
+correct computations. Only exact values are compared, truncated or used as indices, so a difference that exceeds
+`Program.tolerance` is a defect.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ocannl.ir.affine import TRUE, Affine, Cond, Sym, SymKind, bounds_condition
-from ocannl.ir.assign import Assign, Block, Comp, IndirectIndex, Origin, Piece, Read, Seq
+from ocannl.ir.assign import Assign, Comp, IndirectIndex, LabeledBlock, Origin, Piece, Read, Seq
 from ocannl.ir.ops import BY_NAME, Op
 from ocannl.ir.precision import (
     PRECISIONS,
@@ -35,8 +35,8 @@ from ocannl.ir.precision import (
 )
 from ocannl.ir.tnode import Role, TNode
 from ocannl.testing.error_bounds import (
+    BoundedValue,
     Info,
-    Known,
     can_meet,
     converted,
     error_of,
@@ -65,7 +65,7 @@ WRITTEN = ("back", "const", "strided", "digits", "sum", "same", "static", "over"
 
 @dataclass(frozen=True)
 class Program:
-    """A computation and everything it needs to run; results agree within `tolerance`, absolutely, node by node."""
+    """A computation with its inputs; `tolerance` bounds the absolute difference of results, by node."""
 
     code: Comp
     arrays: dict[TNode, Array]
@@ -77,7 +77,7 @@ class Program:
 
 
 def difference(expected: dict[TNode, Array], got: dict[TNode, Array], tolerance: dict[TNode, float]) -> str:
-    """Where two results differ beyond the tolerance, in words; empty when they agree."""
+    """Describes the first difference beyond the tolerance; empty if there is none."""
     for node, array in got.items():
         want, have = expected[node].astype(np.float64), array.astype(np.float64)
         off = np.asarray(~(np.isnan(want) & np.isnan(have)) & (want != have))
@@ -90,12 +90,12 @@ def difference(expected: dict[TNode, Array], got: dict[TNode, Array], tolerance:
 
 
 def generate(random: Random, statements: int = 3) -> Program:
-    """A program of at most that many statements."""
+    """A program of at most `statements` statements."""
     return _Maker(random).program(random.randint(1, statements))
 
 
 class _Maker:
-    """Statements in the making, and what is known of the nodes so far."""
+    """Generates statements; tracks the values of nodes and their bounds."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -107,7 +107,7 @@ class _Maker:
         self.statics: dict[Sym, int] = {}
         self.values = Values(random, self.read, self.index, COMMON)
         self.old_loops: list[Sym] = []
-        # of the piece at hand
+        # of the current piece
         self.lhs: TNode
         self.at: tuple[Affine, ...] = ()
         self.loops: list[Sym] = []
@@ -127,7 +127,7 @@ class _Maker:
         for n in range(statements):
             statement = self.statement(n)
             if self.chance(0.2):
-                code = [Block(f"so far {n}", Seq(tuple(code))), statement]
+                code = [LabeledBlock(f"so far {n}", Seq(tuple(code))), statement]
             else:
                 code.append(statement)
         return Program(Seq(tuple(code)), self.arrays, self.merged, self.statics, self.tolerance)
@@ -153,11 +153,11 @@ class _Maker:
         pieces: list[Piece] = []
         infos: list[tuple[Info, int]] = []
         for part in self.parts(lhs.dims):
-            made = self.piece(lhs, op, part)
-            if made is None:
+            new_piece = self.piece(lhs, op, part)
+            if new_piece is None:
                 return None
-            pieces.append(made[0])
-            infos.append((made[1], prod(s.extent for s in made[0].loops)))
+            pieces.append(new_piece[0])
+            infos.append((new_piece[1], prod(s.extent for s in new_piece[0].loops)))
         assign = Assign(lhs, op, clear, tuple(pieces), Origin(lhs.label, f"made.py:{n + 1}"))
         start = old if not clear else Info(0, 0, 0, 0, lhs.precision)
         if clear and op is not None and op.neutral is not None:
@@ -194,9 +194,9 @@ class _Maker:
 
     # --- accumulation ---
 
-    def wanted(self, known: Known, op: Op | None, kind: Precision) -> Known | None:
-        """The value made fit for accumulation into cells of this type, where that is possible."""
-        value, info = known
+    def wanted(self, operand: BoundedValue, op: Op | None, kind: Precision) -> BoundedValue | None:
+        """Adapts a value for accumulation into cells of this type; None if that is impossible."""
+        value, info = operand
         name = op.name if op is not None else ""
         if name in ("and", "or", "relu_gate", "sat01_gate", "mod") and not info.exact:
             return None
@@ -255,7 +255,7 @@ class _Maker:
     # --- boxes and indices ---
 
     def parts(self, dims: tuple[int, ...]) -> list[tuple[int, int, int] | None]:
-        """None for a piece anywhere, or (axis, start, length) for a part of a concatenation."""
+        """(axis, start, length) for each part of a concatenation; None for a piece that writes the whole array."""
         if dims and max(dims) > 1 and self.chance(0.15):
             axis = self.random.choice([a for a, n in enumerate(dims) if n > 1])
             cut = self.random.randint(1, dims[axis] - 1)
@@ -263,7 +263,7 @@ class _Maker:
         return [None] * self.random.choice((1, 1, 1, 1, 1, 2))
 
     def sym(self, extent: int) -> Sym:
-        """A loop of the piece at hand; sometimes an object that another piece used."""
+        """A loop of the current piece; sometimes the loop object of an earlier piece."""
         old = [s for s in self.old_loops if s.extent == extent and s not in self.loops]
         if old and self.chance(0.4):
             sym = self.random.choice(old)
@@ -278,7 +278,7 @@ class _Maker:
         return Affine.of(sym) - sym.lo
 
     def written(self, size: int, part: tuple[int, int] | None) -> tuple[Affine, Cond]:
-        """How one axis of the left side is indexed."""
+        """The index of an axis of the left side."""
         if part is not None:
             return self.from_zero(self.sym(part[1])) + part[0], TRUE
         if size == 0:
@@ -329,21 +329,21 @@ class _Maker:
         if prod(s.extent for s in self.loops) > 48:
             return None
         if self.loops and self.chance(0.1):
-            one, other = self.random.choice(self.loops), self.random.choice((*self.loops, *self.statics))
-            apart = Affine.of(one) - other
+            first, second = self.random.choice(self.loops), self.random.choice((*self.loops, *self.statics))
+            apart = Affine.of(first) - second
             when = when & (Cond((apart,)) if self.chance(0.7) else Cond((), (apart,)))
         self.random.shuffle(self.loops)
-        picks = tuple([IndirectIndex(sym, self.place(sym)) for sym in self.picked])
+        picks = tuple([IndirectIndex(sym, self.choose_index(sym)) for sym in self.picked])
         self.lhs, self.at = lhs, tuple(at)
         if op is not None and op.name in ("max", "min") and lhs.precision in (float32, float64) and self.chance(0.3):
-            known = self.windowed(op)
+            operand = self.windowed(op)
         else:
-            known = self.wanted(self.values.value(self.random.choice((0, 1, 1, 2, 2, 3))), op, lhs.precision)
-        if known is None:
+            operand = self.wanted(self.values.value(self.random.choice((0, 1, 1, 2, 2, 3))), op, lhs.precision)
+        if operand is None:
             return None
-        return Piece(tuple(self.loops), tuple(at), known[0], when, picks), known[1]
+        return Piece(tuple(self.loops), tuple(at), operand[0], when, picks), operand[1]
 
-    def place(self, sym: Sym) -> Read:
+    def choose_index(self, sym: Sym) -> Read:
         """Integers for some of the loops at hand, most of them in the range of the symbol."""
         loops = self.random.sample(self.loops, min(len(self.loops), self.random.choice((0, 1, 1, 2))))
         dims = tuple(s.extent for s in loops)
@@ -354,7 +354,7 @@ class _Maker:
         self.tolerance[node] = 0
         return Read(node, tuple(map(self.from_zero, loops)))
 
-    def windowed(self, op: Op) -> Known | None:
+    def windowed(self, op: Op) -> BoundedValue | None:
         """What a pooling window reads: the neutral element outside."""
         read, info = self.read()
         if not isinstance(read, Read) or read.outside is None or op.neutral is None:
@@ -375,7 +375,7 @@ class _Maker:
 
     # --- cells ---
 
-    def read(self) -> Known:
+    def read(self) -> BoundedValue:
         usable = [n for n, i in self.info.items() if i.error <= 0.001 * max(1.0, i.size)]
         same = [n for n in usable if n.dims == self.lhs.dims]
         if same and self.chance(0.25):

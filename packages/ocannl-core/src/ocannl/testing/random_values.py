@@ -1,7 +1,7 @@
-"""Random values of statements, each with what is known of it.
+"""Random values of statements, with their bounds.
 
-Operands are brought into ranges where an operation is well conditioned, and operations that jump (comparisons,
-truncation, gates) are only applied to numbers that no rounding touched.
+Operands are limited to ranges in which the operation is well conditioned, and discontinuous operations (comparisons,
+truncation, gates) are only applied to exact values.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from math import exp, log, sqrt
 from random import Random
 
 from ocannl.ir.affine import Affine
-from ocannl.ir.assign import Apply, Convert, Index, Number
+from ocannl.ir.assign import Call, Convert, Index, Number
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import Family, Precision, int32
-from ocannl.testing.error_bounds import Info, Known, common, converted, is_integer, limits, settled
+from ocannl.testing.error_bounds import BoundedValue, Info, common, converted, is_integer, limits, settled
 
 LARGE = 64.0  # operands are kept below this
 NUMBERS = (0, 1, 2, 3, -1, -2, 0.5, -1.5, 0.25, 2.0, 300, 0.1)
@@ -28,19 +28,19 @@ BINARY = (
     "relu_gate", "sat01_gate", "fst", "snd", "div", "pow", "mod",
 )  # fmt: skip
 BITS = ("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift")
-WORDS = ("threefry4x32_20", "threefry4x32_12")
+WORD_OPS = ("threefry4x32_20", "threefry4x32_12")
 
 
 @dataclass(frozen=True)
 class Values:
-    """Values over cells and indices that the two functions give."""
+    """Generates values; `read` and `index` supply cells and indices."""
 
     random: Random
-    read: Callable[[], Known]
+    read: Callable[[], BoundedValue]
     index: Callable[[], Affine]
     precisions: Sequence[Precision]  # to convert to
 
-    def value(self, depth: int) -> Known:
+    def value(self, depth: int) -> BoundedValue:
         if depth <= 0:
             match self.random.choice(("read",) * 8 + ("number", "number", "index")):
                 case "number":
@@ -64,47 +64,49 @@ class Values:
                     return self.fma(a, b, c)
                 return self.where(c, a, b)
             case "bits":
-                return self.bits(self.random.choice(WORDS + BITS), self.value(depth - 1), self.value(0))
+                return self.bits(self.random.choice(WORD_OPS + BITS), self.value(depth - 1), self.value(0))
             case _:
                 return self.convert(self.value(depth - 1), self.random.choice(self.precisions))
 
-    def number(self, value: float) -> Known:
+    def number(self, value: float) -> BoundedValue:
         grain = next((g for g in range(4) if (value * 2.0**g).is_integer()), None)
         error = 0.0 if grain is not None else 2.0**-20
         return Number(value), Info(value, value, grain or 0, error, None)
 
-    def apply(self, name: str, known: Sequence[Known], low: float, high: float, grain: int, error: float) -> Known:
-        """An application, given what is known of its result before rounding."""
+    def apply(
+        self, name: str, operands: Sequence[BoundedValue], low: float, high: float, grain: int, error: float
+    ) -> BoundedValue:
+        """An application, with the bounds of its result before rounding."""
         op = BY_NAME[name]
-        infos = [i for _, i in known]
+        infos = [i for _, i in operands]
         kind = common(op, infos[1:] if name == "where" else infos)
         if is_integer(kind):
             grain, error = 0, 0.0
         elif any(is_integer(i.kind) and i.size > 2**21 for i in infos):
             error += max(i.size for i in infos) * 2.0**-20
-        value = Apply(op, tuple(v for v, _ in known))
+        value = Call(op, tuple(v for v, _ in operands))
         return value, settled(Info(min(low, high), max(low, high), grain, error, kind))
 
-    def unary(self, name: str, known: Known) -> Known:
-        known = self.tame(known)
-        if name in ("not", "trunc") and not known[1].exact:
+    def unary(self, name: str, operand: BoundedValue) -> BoundedValue:
+        operand = self.tame(operand)
+        if name in ("not", "trunc") and not operand[1].exact:
             name = "neg"
         if name in ("exp", "exp2"):
-            known = self.clamped(known, -4, 4)
+            operand = self.clamped(operand, -4, 4)
         if name in ("log", "log2", "recip", "recip_sqrt"):
-            known = self.positive(known)
+            operand = self.positive(operand)
         if name == "sqrt":
-            known = self.unary("abs", known)
-        x = known[1]
+            operand = self.unary("abs", operand)
+        x = operand[1]
         low, high, size, e = x.low, x.high, x.size, x.error
         slope: float = 1
         match name:
-            case "neg": return self.apply(name, [known], -high, -low, x.grain, e)
-            case "abs": return self.apply(name, [known], 0, size, x.grain, e)
-            case "relu": return self.apply(name, [known], max(low, 0), max(high, 0), x.grain, e)
-            case "sat01" | "not": return self.apply(name, [known], 0, 1, x.grain, e)
-            case "trunc": return self.apply(name, [known], -size, size, 0, e)
-            case "id": return self.apply(name, [known], low, high, x.grain, e)
+            case "neg": return self.apply(name, [operand], -high, -low, x.grain, e)
+            case "abs": return self.apply(name, [operand], 0, size, x.grain, e)
+            case "relu": return self.apply(name, [operand], max(low, 0), max(high, 0), x.grain, e)
+            case "sat01" | "not": return self.apply(name, [operand], 0, 1, x.grain, e)
+            case "trunc": return self.apply(name, [operand], -size, size, 0, e)
+            case "id": return self.apply(name, [operand], low, high, x.grain, e)
             case "exp" | "exp2": bounds, slope = (0, exp(high)), exp(high)
             case "log" | "log2": bounds, slope = (0, log(high + 1, 2)), 1.5
             case "sqrt": bounds, slope = (0, sqrt(size)), 1
@@ -112,9 +114,9 @@ class Values:
         if name == "sqrt" and e:
             e = sqrt(e)
         off = slope * e + 2.0**-19 * max(1.0, *map(abs, bounds)) * (1 + (size if name in ("sin", "cos") else 0))
-        return self.apply(name, [known], *bounds, 99, off)
+        return self.apply(name, [operand], *bounds, 99, off)
 
-    def binary(self, name: str, left: Known, right: Known) -> Known:
+    def binary(self, name: str, left: BoundedValue, right: BoundedValue) -> BoundedValue:
         if name in ("lt", "le", "gt", "ge", "eq", "ne", "and", "or", "mod") and not (left[1].exact and right[1].exact):
             name = "sub"
         if name in ("relu_gate", "sat01_gate") and not left[1].exact:
@@ -155,14 +157,14 @@ class Values:
                 return self.apply(name, both, min(x.low, y.low), max(x.high, y.high), grain, max(x.error, y.error))
             case _: return self.apply(name, both, 0, 1, 0, 0)
 
-    def bits(self, name: str, left: Known, right: Known) -> Known:
+    def bits(self, name: str, left: BoundedValue, right: BoundedValue) -> BoundedValue:
         """Of integers; of words, a few bits."""
         if not (left[1].exact and right[1].exact):
             return self.binary("sub", left, right)
         left, right = (self.convert(self.tame(k), int32) for k in (left, right))
-        if name in WORDS:
-            given = [left, right, *(self.number(self.random.randrange(5)) for _ in range(7))]
-            return self.tame(self.apply(name, given, 0, 2**32 - 1, 0, 0))
+        if name in WORD_OPS:
+            args = [left, right, *(self.number(self.random.randrange(5)) for _ in range(7))]
+            return self.tame(self.apply(name, args, 0, 2**32 - 1, 0, 0))
         x, y = left[1], right[1]
         low: float = -128 if min(x.low, y.low) < 0 else 0
         high: float = 127
@@ -172,61 +174,61 @@ class Values:
             low, high = limits(int32)
         return self.apply(name, [left, right], low, high, 0, 0)
 
-    def where(self, cond: Known, left: Known, right: Known) -> Known:
+    def where(self, cond: BoundedValue, left: BoundedValue, right: BoundedValue) -> BoundedValue:
         if not cond[1].exact:
             cond = self.number(self.random.choice((0, 1, 0.5)))
         x, y = left[1], right[1]
         low, high = min(x.low, y.low), max(x.high, y.high)
         return self.apply("where", [cond, left, right], low, high, max(x.grain, y.grain), max(x.error, y.error))
 
-    def fma(self, left: Known, right: Known, add: Known) -> Known:
+    def fma(self, left: BoundedValue, right: BoundedValue, add: BoundedValue) -> BoundedValue:
         left, right, add = self.tame(left), self.tame(right), self.tame(add)
         x, y, z = left[1], right[1], add[1]
         bound = x.size * y.size + z.size
         error = x.size * y.error + y.size * x.error + z.error
         return self.apply("fma", [left, right, add], -bound, bound, max(x.grain + y.grain, z.grain), error)
 
-    def convert(self, known: Known, kind: Precision) -> Known:
-        value, info = known
+    def convert(self, operand: BoundedValue, kind: Precision) -> BoundedValue:
+        value, info = operand
         if not kind.is_float and not is_integer(info.kind):
             if not info.exact:
-                return known
+                return operand
             if kind.family is not Family.BOOL:
-                value, info = self.clamped(known, 0 if limits(kind)[0] == 0 else -50, 50)
+                value, info = self.clamped(operand, 0 if limits(kind)[0] == 0 else -50, 50)
         if kind.is_float and info.size > 200:
             value, info = self.tame((value, info))
         return Convert(value, kind), converted(info, kind)
 
-    def tame(self, known: Known) -> Known:
+    def tame(self, operand: BoundedValue) -> BoundedValue:
         """The value, brought into a range where further computation is well conditioned."""
-        value, info = known
+        value, info = operand
         if info.size <= LARGE:
-            return known
+            return operand
         if is_integer(info.kind) or info.kind is None:
-            return Apply(BY_NAME["mod"], (value, Number(7))), Info(0, 6, 0, 0, common(BY_NAME["mod"], [info]))
-        return self.clamped(known, -LARGE, LARGE)
+            return Call(BY_NAME["mod"], (value, Number(7))), Info(0, 6, 0, 0, common(BY_NAME["mod"], [info]))
+        return self.clamped(operand, -LARGE, LARGE)
 
-    def clamped(self, known: Known, low: float, high: float) -> Known:
-        out = known
-        if known[1].high > high:
-            out = self.least(out, high)
-        if known[1].low < low:
-            out = self.most(out, low)
+    def clamped(self, operand: BoundedValue, low: float, high: float) -> BoundedValue:
+        out = operand
+        if operand[1].high > high:
+            out = self.limited_above(out, high)
+        if operand[1].low < low:
+            out = self.limited_below(out, low)
         return out
 
-    def least(self, known: Known, high: float) -> Known:
-        x, limit = known[1], self.number(high)
+    def limited_above(self, operand: BoundedValue, high: float) -> BoundedValue:
+        x, limit = operand[1], self.number(high)
         grain = max(x.grain, limit[1].grain)
-        return self.apply("min", [known, limit], min(x.low, high), min(x.high, high), grain, x.error)
+        return self.apply("min", [operand, limit], min(x.low, high), min(x.high, high), grain, x.error)
 
-    def most(self, known: Known, low: float) -> Known:
-        x, limit = known[1], self.number(low)
+    def limited_below(self, operand: BoundedValue, low: float) -> BoundedValue:
+        x, limit = operand[1], self.number(low)
         grain = max(x.grain, limit[1].grain)
-        return self.apply("max", [known, limit], max(x.low, low), max(x.high, low), grain, x.error)
+        return self.apply("max", [operand, limit], max(x.low, low), max(x.high, low), grain, x.error)
 
-    def positive(self, known: Known) -> Known:
+    def positive(self, operand: BoundedValue) -> BoundedValue:
         """Its magnitude plus one."""
-        x = self.tame(known)
+        x = self.tame(operand)
         size = self.unary("abs", x)
-        one = self.number(1)
-        return self.apply("add", [size, one], 1, size[1].high + 1, size[1].grain, size[1].error)
+        unit = self.number(1)
+        return self.apply("add", [size, unit], 1, size[1].high + 1, size[1].grain, size[1].error)

@@ -12,7 +12,7 @@ from math import inf
 
 from ocannl.base.errors import CodeError
 from ocannl.ir.affine import Affine, Sym
-from ocannl.ir.assign import Apply, Assign, Piece, Read, Seq, Value, assigns
+from ocannl.ir.assign import Assign, Call, Piece, Read, Seq, Value, assigns
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import float32, int32
 from ocannl.ir.tnode import Role, TNode
@@ -121,5 +121,5 @@ def _assign_all_cells(
     indices = tuple(map(Affine.of, loops))
     value: Value = Read(source, indices)
     if condition is not None and otherwise is not None:
-        value = Apply(BY_NAME["where"], (condition, value, Read(otherwise, indices)))
+        value = Call(BY_NAME["where"], (condition, value, Read(otherwise, indices)))
     return Assign(lhs, None, True, (Piece(loops, indices, value),))

@@ -27,7 +27,7 @@ MIN_DEVICES = 8
 
 
 @dataclass(eq=False, slots=True)
-class Slab:
+class HostSlab:
     """Aligned host memory, freed when the slab is garbage-collected."""
 
     bytes: np.ndarray[Any, np.dtype[np.uint8]]
@@ -83,7 +83,7 @@ class CpuDevice:
         """Replaces the lock: in a child process, the thread that held it does not exist."""
         self._lock = threading.Lock()
 
-    def alloc_pool(self, size_bytes: int) -> Slab:
+    def alloc_pool(self, size_bytes: int) -> HostSlab:
         with self._lock:
             in_use = self._in_use + size_bytes
             message = f"no {size_bytes} bytes of memory to give; {self._in_use} of {memory_bytes()} are in use"
@@ -95,27 +95,27 @@ class CpuDevice:
                 raise OutOfMemory(message) from None
             self._in_use = in_use
         start = -raw.ctypes.data % ALIGNMENT_BYTES
-        return Slab(raw[start : start + size_bytes], raw.ctypes.data + start)
+        return HostSlab(raw[start : start + size_bytes], raw.ctypes.data + start)
 
-    def free_pool(self, pool: Slab) -> None:
+    def free_pool(self, pool: HostSlab) -> None:
         """Removes the slab from the budget; its memory is freed with the last routine that references it."""
         with self._lock:
             self._in_use -= pool.bytes.nbytes
 
     def window(self, where: Location, size_bytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """Returns a view of the bytes."""
-        slab: Slab = where.pool
+        slab: HostSlab = where.pool
         _require_inside(slab, where.offset_bytes, size_bytes)
         return slab.bytes[where.offset_bytes : where.offset_bytes + size_bytes]
 
     def array(self, where: Location, like: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Returns a view of the memory, with the shape and type of `like`."""
-        slab: Slab = where.pool
+        slab: HostSlab = where.pool
         _require_inside(slab, where.offset_bytes, like.nbytes)
         return np.ndarray(like.shape, like.dtype, slab.bytes, where.offset_bytes)
 
     def address(self, where: Location) -> int:
-        slab: Slab = where.pool
+        slab: HostSlab = where.pool
         return slab.address + where.offset_bytes
 
     def reaches(self, source: Device) -> bool:
@@ -125,7 +125,7 @@ class CpuDevice:
         return ThreadedQueue(self, threads) if threaded else InlineQueue(self, threads)
 
 
-def _require_inside(slab: Slab, start: int, size_bytes: int) -> None:
+def _require_inside(slab: HostSlab, start: int, size_bytes: int) -> None:
     if start < 0 or start + size_bytes > slab.bytes.nbytes:
         raise IndexError(f"bytes {start} to {start + size_bytes} of a slab of {slab.bytes.nbytes}")
 

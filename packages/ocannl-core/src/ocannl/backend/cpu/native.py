@@ -22,7 +22,7 @@ from ocannl.backend.cpu.stack_guard import GUARANTEED_STACK_BYTES, with_stack
 from ocannl.backend.cpu.thread_pool import ThreadPoolCode, thread_pool
 from ocannl.base.errors import CompileError, Unsupported
 from ocannl.base.forks import import_lock as import_lock
-from ocannl.codegen.abi import Region, Signature
+from ocannl.codegen.abi import MemoryRegion, Signature
 from ocannl.ir.affine import Sym
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import Proc
@@ -122,7 +122,7 @@ class Package:
         if stored_target != target:
             raise CompileError(f"the code was compiled for {stored_target}, and this is {target}")
         if len(sizes) < 2 or min(sizes) < 0 or len(payload) != sum(sizes):
-            raise CompileError("compiled code is cut short or too long")
+            raise CompileError("compiled code is truncated or too long")
         ends = list(accumulate(sizes))
         source, *objects = (payload[end - size : end] for size, end in zip(sizes, ends, strict=True))
         if [hashlib.sha256(part).hexdigest() for part in (source, *objects)] != digests:
@@ -131,7 +131,7 @@ class Package:
 
 
 def _signature(stored: dict[str, Any]) -> Signature:
-    regions = tuple(Region(**r) for r in stored["regions"])
+    regions = tuple(MemoryRegion(**r) for r in stored["regions"])
     is_parallel, holds_gil = bool(stored["is_parallel"]), bool(stored["holds_gil"])
     symbols, stack_bytes = int(stored["symbols"]), int(stored["stack_bytes"])
     return Signature(str(stored["name"]), regions, symbols, is_parallel, holds_gil, stack_bytes)
@@ -146,7 +146,7 @@ class NativeProgram:
 
 
 class NativeCode:
-    """Implements `Code`: programs loaded into this process while `library` is alive."""
+    """Implements `CompiledCode`: programs loaded into this process while `library` is alive."""
 
     def __init__(
         self, package: Package, library: object, address: Callable[[str], int], pool_code: Callable[[], ThreadPoolCode],
@@ -172,7 +172,7 @@ class NativeCode:
         program = self.programs[name]
         regions, symbols = program.signature.regions, program.signature.symbols
         if len(locations) != len(regions):
-            raise CompileError(f"`{name}` works on {len(regions)} regions of memory and is given {len(locations)}")
+            raise CompileError(f"`{name}` takes {len(regions)} memory regions, but {len(locations)} are passed")
         starts = [queue.device.address(where) for where in locations]
         refuse_overlap(name, regions, starts)
         if program.signature.is_parallel and queue.control.threads > 1:
@@ -225,12 +225,12 @@ def _with_symbols(run: Callable[[], object], values: Any, symbols: int) -> Any:
     return entry if symbols == 1 else general
 
 
-def refuse_overlap(name: str, regions: Sequence[Region], starts: Sequence[int]) -> None:
+def refuse_overlap(name: str, regions: Sequence[MemoryRegion], starts: Sequence[int]) -> None:
     """Raises `CompileError` if a written region overlaps another: generated code assumes no aliasing."""
     end = end_written = 0
     for start, region in sorted(zip(starts, regions, strict=True), key=lambda pair: pair[0]):
         if region.nbytes and start < (end if region.written else end_written):
-            raise CompileError(f"`{region.name}` shares memory with another array of `{name}`, and one is written")
+            raise CompileError(f"`{region.name}` overlaps another array of `{name}`, and one of them is written")
         end = max(end, start + region.nbytes)
         if region.written:
             end_written = max(end_written, start + region.nbytes)

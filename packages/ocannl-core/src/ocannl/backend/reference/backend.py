@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ocannl.backend.api import Backend, BackendInfo, Code, Device, Entry, Location, Queue
+from ocannl.backend.api import Backend, BackendInfo, CompiledCode, Device, Entry, Location, Queue
 from ocannl.backend.cpu.device import CpuDevice, devices
 from ocannl.backend.cpu.queue import CpuQueue
 from ocannl.backend.hooks import hookimpl
@@ -47,13 +47,13 @@ class ReferenceBackend:
     def version(self) -> str:
         return f"numpy {np.__version__}"
 
-    def compile(self, procs: Sequence[Proc]) -> Code:
+    def compile(self, procs: Sequence[Proc]) -> CompiledCode:
         return ReferenceCode({proc.name: analyse(proc) for proc in procs})
 
-    def restore(self, blob: bytes) -> Code:
-        raise CompileError("the reference backend makes no code that could be kept")
+    def restore(self, blob: bytes) -> CompiledCode:
+        raise CompileError("the reference backend produces no code to cache")
 
-    def link(self, code: Code, name: str, queue: Queue, locations: Sequence[Location]) -> Entry:
+    def link(self, code: CompiledCode, name: str, queue: Queue, locations: Sequence[Location]) -> Entry:
         device = queue.device
         assert isinstance(code, ReferenceCode) and isinstance(device, CpuDevice) and isinstance(queue, CpuQueue)
         control = queue.control

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from ocannl.codegen.c_family.infix import POSTFIX, UNARY, Term
+from ocannl.codegen.c_family.infix import POSTFIX, UNARY, ExprText
 from ocannl.codegen.numbers import is_narrow, limits, pattern, rounded
 from ocannl.codegen.text_sections import Document, printable
 from ocannl.ir.precision import Precision, int64
@@ -73,20 +73,20 @@ class Dialect:
                 safe = safe.replace(self.comment_end, " ".join(self.comment_end))
             doc.line(f"{margin}{self.comment.format(safe)}")
 
-    def literal(self, value: int | float, precision: Precision) -> Term:
+    def literal(self, value: int | float, precision: Precision) -> ExprText:
         """A literal of the type in which values of `precision` are stored."""
         if is_narrow(precision):
-            return Term(f"0x{pattern(value, precision):0{2 * precision.nbytes}X}")
+            return ExprText(f"0x{pattern(value, precision):0{2 * precision.nbytes}X}")
         number, suffix = rounded(value, precision), self.suffixes[precision]
         if isinstance(number, int):
             if number < 0 and number == limits(precision)[0]:  # the literal without sign would have a wider type
-                return Term(f"({number + 1}{suffix} - 1)")
-            return Term(f"{number}{suffix}", UNARY if number < 0 else POSTFIX)
+                return ExprText(f"({number + 1}{suffix} - 1)")
+            return ExprText(f"{number}{suffix}", UNARY if number < 0 else POSTFIX)
         if math.isnan(number):
-            return Term(self.nan[precision])
+            return ExprText(self.nan[precision])
         sign = math.copysign(1.0, number) < 0
         text = self.infinity[precision] if math.isinf(number) else f"{_decimal(abs(number), precision)}{suffix}"
-        return Term(f"-{text}" if sign else text, UNARY if sign else POSTFIX)
+        return ExprText(f"-{text}" if sign else text, UNARY if sign else POSTFIX)
 
 
 def _decimal(number: float, precision: Precision) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from ocannl.base.errors import CompileError
 from ocannl.codegen.c_family import builtins, formulas
 from ocannl.codegen.c_family.dialect import Definition, Dialect, Prelude
-from ocannl.codegen.c_family.infix import Term, binary, call, element, ternary, unary
+from ocannl.codegen.c_family.infix import ExprText, binary, call, element, ternary, unary
 from ocannl.codegen.formula_ir import Formula
 from ocannl.codegen.formulas import FORMULAS
 from ocannl.codegen.numbers import is_narrow, is_signed, rounded
@@ -25,7 +25,7 @@ LOGIC = {"and": "&", "or": "|"}  # of truth values, without short-circuit evalua
 OPERATORS = {"add": "+", "sub": "-", "mul": "*"}
 BITWISE = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
 UNROLLED_POWERS = range(5)  # constant powers expanded into multiplications
-ZERO, TRUE = Term("0"), Term("1")
+ZERO, TRUE = ExprText("0"), ExprText("1")
 
 
 class ScalarExpressions:
@@ -36,17 +36,17 @@ class ScalarExpressions:
     def __init__(self, dialect: Dialect, prelude: Prelude) -> None:
         self.dialect = dialect
         self.prelude = prelude
-        self.arrays: dict[Buf, Term] = {}  # a pointer, or a local array or scalar
-        self.syms: dict[Sym, Term | int] = {}  # an int if the symbol is constant
-        self.variables: dict[str, Term] = {}
+        self.arrays: dict[Buf, ExprText] = {}  # a pointer, or a local array or scalar
+        self.syms: dict[Sym, ExprText | int] = {}  # an int if the symbol is constant
+        self.variables: dict[str, ExprText] = {}
 
     # --------------------------------------------------------------------------------------------------------- indices
 
-    def affine(self, index: Affine) -> Term:
+    def affine(self, index: Affine) -> ExprText:
         const, terms = self._constant_and_terms(index)
         return _sum(const, terms)
 
-    def _constant_and_terms(self, index: Affine) -> tuple[int, list[tuple[int, Term]]]:
+    def _constant_and_terms(self, index: Affine) -> tuple[int, list[tuple[int, ExprText]]]:
         """The constant, and the coefficients and names of the other terms in order of decreasing magnitude."""
         const, terms = index.const, []
         for coef, sym in index.terms:
@@ -57,18 +57,18 @@ class ScalarExpressions:
                 terms.append((coef, value))
         return const, sorted(terms, key=lambda term: -abs(term[0]))
 
-    def cell(self, ref: Ref) -> Term:
+    def cell(self, ref: Ref) -> ExprText:
         """The cell of an array, as an lvalue."""
         array = self.arrays[ref.buf]
         if array.symbol == SCALAR_LOCAL:
-            return Term(array.text)
+            return ExprText(array.text)
         axes = tuple(zip(ref.indices, ref.buf.strides, strict=True))
         terms = ((coef * stride, sym) for index, stride in axes for coef, sym in index.terms)
         return element(array.text, self.affine(Affine.sum(terms, sum(index.const * stride for index, stride in axes))))
 
-    def condition(self, cond: Cond) -> Term | bool:
+    def condition(self, cond: Cond) -> ExprText | bool:
         """The test of a condition, or its value if it is constant."""
-        tests: list[Term] = []
+        tests: list[ExprText] = []
         for indices, relation in ((cond.ge0, ">="), (cond.eq0, "==")):
             for index in indices:
                 const, terms = self._constant_and_terms(index)
@@ -88,17 +88,17 @@ class ScalarExpressions:
             test = binary("&&", test, operand)
         return test
 
-    def first(self, bound: Bound) -> Term | int:
+    def first(self, bound: Bound) -> ExprText | int:
         """The initial value of a loop counter."""
         return self._extreme(bound, lower=True)
 
-    def limit(self, bound: Bound) -> Term | int:
+    def limit(self, bound: Bound) -> ExprText | int:
         """The exclusive upper bound of a loop counter."""
         return self._extreme(bound, lower=False)
 
-    def _extreme(self, bound: Bound, lower: bool) -> Term | int:
+    def _extreme(self, bound: Bound, lower: bool) -> ExprText | int:
         numbers: list[int] = []
-        operands: list[Term] = []
+        operands: list[ExprText] = []
         for index, div in bound.quotients:
             # ceil(i / d) is floor((i + d - 1) / d), and floor(i / d) + 1 is floor((i + d) / d)
             const, terms = self._constant_and_terms(index + (div - 1 if lower else div))
@@ -110,37 +110,37 @@ class ScalarExpressions:
             number = max(numbers) if lower else min(numbers)
             if not operands:
                 return number
-            operands.append(Term(str(number)) if number >= 0 else unary("-", Term(str(-number))))
+            operands.append(ExprText(str(number)) if number >= 0 else unary("-", ExprText(str(-number))))
         result = operands[0]
         for operand in operands[1:]:
             result = self.call_index_function("most" if lower else "least", result, operand)
         return result
 
-    def _floor(self, term: Term, div: int) -> Term:
+    def _floor(self, term: ExprText, div: int) -> ExprText:
         """Floor division by a positive constant; strength-reduced to a shift for powers of two."""
         if div & (div - 1) == 0:
-            return binary(">>", term, Term(str(div.bit_length() - 1))) if div > 1 else term
-        return self.call_index_function("floor_div", term, Term(str(div)))
+            return binary(">>", term, ExprText(str(div.bit_length() - 1))) if div > 1 else term
+        return self.call_index_function("floor_div", term, ExprText(str(div)))
 
-    def call_index_function(self, name: str, *args: Term) -> Term:
+    def call_index_function(self, name: str, *args: ExprText) -> ExprText:
         return self.call(builtins.index_function(self.dialect, name), *args)
 
     # ---------------------------------------------------------------------------------------------------------- values
 
-    def call(self, function: Definition, *args: Term) -> Term:
+    def call(self, function: Definition, *args: ExprText) -> ExprText:
         return call(self.prelude.use(function), *args)
 
     def type(self, precision: Precision) -> str:
         return self.dialect.types[precision]
 
-    def call_elementwise(self, function: Definition, source: Precision, target: Precision, *args: Term) -> Term:
+    def call_elementwise(self, function: Definition, source: Precision, target: Precision, *args: ExprText) -> ExprText:
         """Applies a scalar function with operands of type `source` and a result of type `target`."""
         return self.call(function, *args)
 
-    def formula(self, formula: Formula, *args: Term) -> Term:
+    def formula(self, formula: Formula, *args: ExprText) -> ExprText:
         return self.call(formulas.function(self.dialect, formula), *args)
 
-    def constant(self, value: int | float, precision: Precision) -> Term:
+    def constant(self, value: int | float, precision: Precision) -> ExprText:
         return self.dialect.literal(value, precision)
 
     def evaluator(self, expr: Expr) -> ScalarExpressions:
@@ -151,13 +151,13 @@ class ScalarExpressions:
         """Whether `cell` returns an lvalue."""
         return True
 
-    def cast(self, term: Term, precision: Precision) -> Term:
+    def cast(self, term: ExprText, precision: Precision) -> ExprText:
         return unary(f"({self.dialect.types[precision]})", term)
 
-    def select(self, test: Term, precision: Precision, on_true: Term, on_false: Term) -> Term:
+    def select(self, test: ExprText, precision: Precision, on_true: ExprText, on_false: ExprText) -> ExprText:
         return ternary(test, on_true, on_false)
 
-    def value(self, expr: Expr) -> Term:
+    def value(self, expr: Expr) -> ExprText:
         """The value of an expression, in the storage type of its precision."""
         match expr:
             case Load(ref):
@@ -183,7 +183,7 @@ class ScalarExpressions:
                     return self.value(on_true if test else on_false)
                 return ternary(test, self.value(on_true), self.value(on_false))
 
-    def updated_value(self, stmt: Update) -> Term:
+    def updated_value(self, stmt: Update) -> ExprText:
         """The new value of an updated cell. Products are fused with the addition into an `fma`."""
         precision = stmt.ref.buf.precision
         self.variables[OLD_VALUE] = self.cell(stmt.ref)
@@ -198,15 +198,15 @@ class ScalarExpressions:
             return self.convert(total, work, precision)
         return self.value(Apply(stmt.op, (Var(OLD_VALUE, precision), stmt.value)))
 
-    def store_statement(self, ref: Ref, value: Term) -> str:
+    def store_statement(self, ref: Ref, value: ExprText) -> str:
         """The statement that stores a value."""
         return f"{self.cell(ref).text} = {value.text};"
 
-    def nontemporal_store_statement(self, ref: Ref, value: Term) -> str:
+    def nontemporal_store_statement(self, ref: Ref, value: ExprText) -> str:
         """The statement that stores a value with a nontemporal hint, if the target supports it."""
         return self.store_statement(ref, value)
 
-    def widened(self, expr: Expr) -> Term:
+    def widened(self, expr: Expr) -> ExprText:
         """The value of an expression, in its arithmetic type."""
         precision = expr.precision
         if not is_narrow(precision):
@@ -215,7 +215,7 @@ class ScalarExpressions:
             return self.dialect.literal(rounded(expr.value, precision), float32)
         return self.convert(self.value(expr), precision, float32)
 
-    def truth(self, expr: Expr) -> Term:
+    def truth(self, expr: Expr) -> ExprText:
         """An int, 1 or 0: whether the value is nonzero."""
         match expr:
             case Apply(op, (x, y)) if op.name in COMPARISONS:
@@ -231,25 +231,25 @@ class ScalarExpressions:
             case _:
                 return self._is_true(self.value(expr), expr.precision)
 
-    def compare(self, name: str, precision: Precision, x: Term, y: Term) -> Term:
+    def compare(self, name: str, precision: Precision, x: ExprText, y: ExprText) -> ExprText:
         return binary(COMPARISONS[name], x, y)
 
-    def negate(self, truth: Term) -> Term:
+    def negate(self, truth: ExprText) -> ExprText:
         return unary("!", truth)
 
-    def _is_true(self, term: Term, precision: Precision) -> Term:
+    def _is_true(self, term: ExprText, precision: Precision) -> ExprText:
         if is_narrow(precision):
-            magnitude = Term(f"0x{(1 << 8 * precision.nbytes - 1) - 1:X}")
+            magnitude = ExprText(f"0x{(1 << 8 * precision.nbytes - 1) - 1:X}")
             return binary("!=", binary("&", term, magnitude), ZERO)
         return binary("!=", term, ZERO)
 
-    def _truth_as_number(self, truth: Term, precision: Precision) -> Term:
+    def _truth_as_number(self, truth: ExprText, precision: Precision) -> ExprText:
         if is_narrow(precision):
             return ternary(truth, self.dialect.literal(1, precision), self.dialect.literal(0, precision))
         exact = not precision.is_float and (precision.nbytes < self.dialect.int_bytes or is_signed(precision))
         return truth if exact and precision.nbytes <= self.dialect.int_bytes else self.cast(truth, precision)
 
-    def _apply(self, expr: Apply) -> Term:
+    def _apply(self, expr: Apply) -> ExprText:
         op, args, precision = expr.op, expr.args, expr.precision
         if _is_truth(expr):
             return self._truth_as_number(self.truth(expr), precision)
@@ -268,7 +268,7 @@ class ScalarExpressions:
                 result = self.compute(op, work, [self.widened(arg) for arg in args])
         return self.convert(result, work, precision)
 
-    def compute(self, op: Op, precision: Precision, args: list[Term]) -> Term:
+    def compute(self, op: Op, precision: Precision, args: list[ExprText]) -> ExprText:
         """Applies an operation to operands of an arithmetic type."""
         match op.name, args:
             case name, [x, y] if name in OPERATORS:
@@ -293,12 +293,12 @@ class ScalarExpressions:
                     )
                 return self.call_elementwise(function, precision, precision, *args)
 
-    def _truncate(self, term: Term, precision: Precision) -> Term:
+    def _truncate(self, term: ExprText, precision: Precision) -> ExprText:
         """Truncates a promoted int to the narrower type of its precision."""
         narrow = not precision.is_float and precision.nbytes < self.dialect.int_bytes
         return self.cast(term, precision) if narrow else term
 
-    def _power(self, x: Expr, exponent: int, work: Precision) -> Term:
+    def _power(self, x: Expr, exponent: int, work: Precision) -> ExprText:
         """Raises `x` to a small constant power."""
         base = self.widened(x)
         match exponent:
@@ -309,7 +309,7 @@ class ScalarExpressions:
             case _:
                 return self.call_elementwise(builtins.power(self.dialect, exponent, work), work, work, base)
 
-    def convert(self, term: Term, source: Precision, target: Precision) -> Term:
+    def convert(self, term: ExprText, source: Precision, target: Precision) -> ExprText:
         """Converts a value from one precision to another.
 
         Floats are truncated towards zero to integers and saturate, integers wrap, and nonzero values are true. Narrow
@@ -341,19 +341,19 @@ SQRT, FMA = BY_NAME["sqrt"], BY_NAME["fma"]
 OLD_VALUE = "old value"  # variable for the cell of an `Update`; not an identifier, hence never a name of the program
 
 
-def _sum(const: int, terms: Iterable[tuple[int, Term]]) -> Term:
+def _sum(const: int, terms: Iterable[tuple[int, ExprText]]) -> ExprText:
     """A linear combination; positive terms come first."""
     ordered = sorted(terms, key=lambda term: term[0] < 0)
-    total: Term | None = None
+    total: ExprText | None = None
     for coef, name in ordered:
-        product = name if abs(coef) == 1 else binary("*", Term(str(abs(coef))), name)
+        product = name if abs(coef) == 1 else binary("*", ExprText(str(abs(coef))), name)
         if total is None:
             total = unary("-", product) if coef < 0 else product
         else:
             total = binary("-" if coef < 0 else "+", total, product)
     if total is None:
-        return Term(str(const)) if const >= 0 else unary("-", Term(str(-const)))
-    return binary("-" if const < 0 else "+", total, Term(str(abs(const)))) if const else total
+        return ExprText(str(const)) if const >= 0 else unary("-", ExprText(str(-const)))
+    return binary("-" if const < 0 else "+", total, ExprText(str(abs(const)))) if const else total
 
 
 def _is_truth(expr: Expr) -> bool:

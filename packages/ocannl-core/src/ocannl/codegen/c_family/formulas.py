@@ -13,7 +13,7 @@ from functools import partial
 
 from ocannl.codegen.c_family import builtins
 from ocannl.codegen.c_family.dialect import Definition, Dialect
-from ocannl.codegen.c_family.infix import Term, binary, call, ternary, unary
+from ocannl.codegen.c_family.infix import ExprText, binary, call, ternary, unary
 from ocannl.codegen.formula_ir import Formula, Operand, Step, expand_scale
 from ocannl.codegen.formulas import FORMULAS
 from ocannl.ir.precision import Precision, bool_, float32, int32
@@ -32,7 +32,7 @@ def function(d: Dialect, formula: Formula) -> Definition:
         return _define(d, formula, formula.result, name(formula))
     slow, fast = needs_slow_path(d, formula), fast_path(d, formula)
     library = builtins.library_function(d, formula.name, float32)
-    body = ternary(*(call(definition.name, *map(Term, formula.params)) for definition in (slow, library, fast)))
+    body = ternary(*(call(definition.name, *map(ExprText, formula.params)) for definition in (slow, library, fast)))
     params, type_ = _declared_params(d, formula), d.types[float32]
     return builtins.inline(d, name(formula), type_, params, f"return {body.text};", (slow, library, fast))
 
@@ -60,16 +60,16 @@ def print_steps(
     formula: Formula,
     result: str,
     type_name: Callable[[Precision], str],
-    number: Callable[[int | float, Precision], Term],
-    value: Callable[[Step, list[Term]], Term],
+    number: Callable[[int | float, Precision], ExprText],
+    value: Callable[[Step, list[ExprText]], ExprText],
 ) -> str:
     """The body of a function: the steps up to the one named `result`."""
-    values: dict[Operand, Term] = {param: Term(param) for param in formula.params}
+    values: dict[Operand, ExprText] = {param: ExprText(param) for param in formula.params}
     lines = []
     for step in formula.steps:
         args = [values[a] if isinstance(a, str) else number(a, step.source) for a in step.args]
         lines.append(f"{type_name(step.precision)} {step.name} = {value(step, args).text};")
-        values[step.name] = Term(step.name)
+        values[step.name] = ExprText(step.name)
         if step.name == result:
             break
     return "\n".join([*lines, f"return {result};"])
@@ -93,8 +93,8 @@ def _define(d: Dialect, formula: Formula, result: str, function_name: str) -> De
     )
 
 
-def _step_value(d: Dialect, dependencies: dict[str, Definition], step: Step, args: list[Term]) -> Term:
-    def use(definition: Definition) -> Term:
+def _step_value(d: Dialect, dependencies: dict[str, Definition], step: Step, args: list[ExprText]) -> ExprText:
+    def use(definition: Definition) -> ExprText:
         dependencies[definition.name] = definition
         return call(definition.name, *args)
 

@@ -20,7 +20,7 @@ from ocannl.base.errors import CompileError
 from ocannl.codegen.c_family import builtins, transpose, vectors
 from ocannl.codegen.c_family.dialect import Dialect, Prelude
 from ocannl.codegen.c_family.expressions import OPERATORS, SCALAR_LOCAL, ScalarExpressions, is_fused
-from ocannl.codegen.c_family.infix import Term
+from ocannl.codegen.c_family.infix import ExprText
 from ocannl.codegen.c_family.tile_expressions import RegisterTile
 from ocannl.codegen.c_family.vector_expressions import VectorExpressions
 from ocannl.codegen.c_family.vectors import split_width
@@ -105,14 +105,14 @@ class _FunctionPrinter:
         params: list[str] = []
         for buf in nest.bufs:
             array = self.names(buf.name)
-            self.values.arrays[buf] = Term(array)
+            self.values.arrays[buf] = ExprText(array)
             constant = "" if buf in written else "const "
             restrict = f"{dialect.restrict} " if buf in unaliased else ""
             params.append(f"{constant}{dialect.types[buf.precision]} *{restrict}{array}")
         for sym in nest.syms:
             index = self.names(sym.name)
             self.syms.append(index)
-            self.values.syms[sym] = Term(index)
+            self.values.syms[sym] = ExprText(index)
             params.append(f"{dialect.index} {index}")
         self.frame_fields = [*params, dialect.control]
         self.chunk_bounds = ("", "")  # parameters with the iterations of a chunk of the parallel loop
@@ -218,14 +218,13 @@ class _FunctionPrinter:
             case Poll():
                 self.line(f"if ({self.values.prelude.use(self.d.poll)}({CONTROL})) return 1;")
             case ReadClock(ref):
-                self.line(
-                    self.values.store_statement(ref, Term(f"{self.values.prelude.use(self.d.read_clock)}({CONTROL})"))
-                )
+                read_clock = self.values.prelude.use(self.d.read_clock)
+                self.line(self.values.store_statement(ref, ExprText(f"{read_clock}({CONTROL})")))
 
     def loop(self, stmt: For) -> None:
         first, limit = self.values.first(stmt.lo), self.values.limit(stmt.hi)
         if self.nest.parallel_loop is not None and self.nest.parallel_loop.loop is stmt:
-            first, limit = map(Term, self.chunk_bounds)
+            first, limit = map(ExprText, self.chunk_bounds)
         if isinstance(first, int) and isinstance(limit, int):
             if first >= limit:
                 return
@@ -312,10 +311,10 @@ class _FunctionPrinter:
 
     def counter(self, stmt: For) -> str:
         name = self.names(stmt.sym.name, "i")
-        self.values.syms[stmt.sym] = Term(name)
+        self.values.syms[stmt.sym] = ExprText(name)
         return name
 
-    def loop_head(self, name: str, first: Term | int, limit: Term | int, step: int) -> str:
+    def loop_head(self, name: str, first: ExprText | int, limit: ExprText | int, step: int) -> str:
         start, end = (str(x) if isinstance(x, int) else x.text for x in (first, limit))
         increment = f"{name}++" if step == 1 else f"{name} += {step}"
         return f"for ({self.d.index} {name} = {start}; {name} < {end}; {increment})"
@@ -335,7 +334,7 @@ class _FunctionPrinter:
     def indirect_index(self, stmt: BindIndex) -> None:
         name = self.names(stmt.sym.name, "at")
         self.line(f"const {self.d.index} {name} = {self.values.value(stmt.value).text};")
-        self.values.syms[stmt.sym] = Term(name)
+        self.values.syms[stmt.sym] = ExprText(name)
         self.line(f"if ({name} >= {stmt.sym.lo} && {name} <= {stmt.sym.hi}) {{")
         self.inner(stmt.body)
         self.line("}")
@@ -343,7 +342,7 @@ class _FunctionPrinter:
     def local(self, buf: Buf, fill: int | float | None) -> None:
         if buf.offset is not None:
             name, type_ = self.names(buf.name), self.d.types[buf.precision]
-            self.values.arrays[buf] = Term(name)
+            self.values.arrays[buf] = ExprText(name)
             self.line(f"{type_} *{name} = ({type_} *)({self.stack} + {buf.offset});")
             return
         self.stack_bytes += 0 if buf in self.values.arrays else buf.nbytes
@@ -352,10 +351,10 @@ class _FunctionPrinter:
         name, type_ = self.names(buf.name), self.d.types[buf.precision]
         initial = None if fill is None else self.d.literal(fill, buf.precision).text
         if not buf.shape:
-            self.values.arrays[buf] = Term(name, symbol=SCALAR_LOCAL)
+            self.values.arrays[buf] = ExprText(name, symbol=SCALAR_LOCAL)
             self.line(f"{type_} {name}{'' if initial is None else f' = {initial}'};")
             return
-        self.values.arrays[buf] = Term(name)
+        self.values.arrays[buf] = ExprText(name)
         self.line(f"{type_} {name}[{max(1, buf.size)}];")
         if initial is not None:
             counter = self.names("cell")
@@ -364,7 +363,7 @@ class _FunctionPrinter:
     def define(self, name: str, value: Expr) -> None:
         values, variable = self.values.evaluator(value), self.names(name)
         self.line(f"const {values.type(value.precision)} {variable} = {values.value(value).text};")
-        values.variables[name] = Term(variable)
+        values.variables[name] = ExprText(variable)
 
     def update(self, stmt: Update) -> None:
         values, ref, precision = self.values, stmt.ref, stmt.ref.buf.precision
@@ -386,7 +385,7 @@ class _FunctionPrinter:
         if total is None:
             array = self.names("each")
             self.line(f"const {vector.type(precision)} {array} = {value.text};")
-            numbers = [Term(f"{array}[{lane}]") for lane in range(vector.width)]
+            numbers = [ExprText(f"{array}[{lane}]") for lane in range(vector.width)]
         self.values = vector.scalar
         for number in numbers:
             self.values.variables[LANE_TOTAL] = number

@@ -20,7 +20,7 @@ PARENTHESIZED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class ExprText:
     """The text of an expression, its precedence level and its outermost operator."""
 
     text: str
@@ -32,28 +32,28 @@ class Term:
         return f"({self.text})" if self.level < level else self.text
 
 
-def unary(symbol: str, x: Term) -> Term:
+def unary(symbol: str, x: ExprText) -> ExprText:
     """A prefix operator or a cast."""
-    return Term(f"{symbol}{x.within(UNARY if symbol.endswith(')') else POSTFIX)}", UNARY)
+    return ExprText(f"{symbol}{x.within(UNARY if symbol.endswith(')') else POSTFIX)}", UNARY)
 
 
-def binary(symbol: str, x: Term, y: Term) -> Term:
+def binary(symbol: str, x: ExprText, y: ExprText) -> ExprText:
     level = PRECEDENCE[symbol]
     left, right = (
         f"({operand.text})" if operand.symbol in PARENTHESIZED.get(symbol, ()) else operand.within(min_level)
         for operand, min_level in ((x, level), (y, level + 1))
     )
-    return Term(f"{left} {symbol} {right}", level, symbol)
+    return ExprText(f"{left} {symbol} {right}", level, symbol)
 
 
-def ternary(test: Term, on_true: Term, on_false: Term) -> Term:
+def ternary(test: ExprText, on_true: ExprText, on_false: ExprText) -> ExprText:
     level = PRECEDENCE["?"]
-    return Term(f"{test.within(level + 1)} ? {on_true.within(level + 1)} : {on_false.within(level)}", level, "?")
+    return ExprText(f"{test.within(level + 1)} ? {on_true.within(level + 1)} : {on_false.within(level)}", level, "?")
 
 
-def call(function: str, *args: Term) -> Term:
-    return Term(f"{function}({', '.join(arg.text for arg in args)})")
+def call(function: str, *args: ExprText) -> ExprText:
+    return ExprText(f"{function}({', '.join(arg.text for arg in args)})")
 
 
-def element(array: str, index: Term) -> Term:
-    return Term(f"{array}[{index.text}]")
+def element(array: str, index: ExprText) -> ExprText:
+    return ExprText(f"{array}[{index.text}]")

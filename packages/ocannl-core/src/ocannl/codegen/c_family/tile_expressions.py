@@ -6,7 +6,7 @@ from copy import copy
 
 from ocannl.codegen.c_family import transpose
 from ocannl.codegen.c_family.expressions import ScalarExpressions
-from ocannl.codegen.c_family.infix import Term, unary
+from ocannl.codegen.c_family.infix import ExprText, unary
 from ocannl.codegen.c_family.vector_expressions import VectorExpressions
 from ocannl.codegen.register_transpose import TransposedAccess
 from ocannl.ir.affine import Sym
@@ -41,20 +41,20 @@ class RegisterTile:
         """A statement that loads the cells, transposed, into the array `columns`; later reads use the array."""
         for n, row in enumerate(self.rows):
             assert isinstance(row, TileRow)
-            row.columns[ref] = Term(f"{columns}[{n}]")
+            row.columns[ref] = ExprText(f"{columns}[{n}]")
         row = self.rows[0]
         assert isinstance(row, TileRow)
         function = transpose.transposed_load(row.dialect, ref.buf.precision, len(self.rows), self.width)
-        step = Term(str(ref.stride(self.access.lane)))
-        return f"{row.call(function, Term(columns), unary('&', row.scalar.cell(ref)), step).text};"
+        step = ExprText(str(ref.stride(self.access.lane)))
+        return f"{row.call(function, ExprText(columns), unary('&', row.scalar.cell(ref)), step).text};"
 
     def store_statement(self, ref: Ref, rows: str) -> str:
         """A statement that stores the array `rows`, transposed, to the cells."""
         row = self.rows[0]
         assert isinstance(row, TileRow)
         function = transpose.transposed_store(row.dialect, ref.buf.precision, len(self.rows), self.width)
-        step = Term(str(ref.stride(self.access.lane)))
-        return f"{row.call(function, unary('&', row.scalar.cell(ref)), step, Term(rows)).text};"
+        step = ExprText(str(ref.stride(self.access.lane)))
+        return f"{row.call(function, unary('&', row.scalar.cell(ref)), step, ExprText(rows)).text};"
 
     def invalidate(self) -> None:
         """Discards the loaded arrays, so that later reads load the cells again."""
@@ -70,7 +70,7 @@ class TileRow(VectorExpressions):
 
     def __init__(self, scalar: ScalarExpressions, sym: Sym, first: int, width: int) -> None:
         super().__init__(scalar, sym, first, width)
-        self.columns: dict[Ref, Term] = {}
+        self.columns: dict[Ref, ExprText] = {}
 
-    def cell(self, ref: Ref) -> Term:
+    def cell(self, ref: Ref) -> ExprText:
         return self.columns[ref] if ref in self.columns else super().cell(ref)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ocannl.codegen.c_family import builtins, formulas, vector_formulas, vectors
 from ocannl.codegen.c_family.dialect import Definition
 from ocannl.codegen.c_family.expressions import ScalarExpressions
-from ocannl.codegen.c_family.infix import Term, binary, call, unary
+from ocannl.codegen.c_family.infix import ExprText, binary, call, unary
 from ocannl.codegen.formula_ir import Formula
 from ocannl.codegen.numbers import is_narrow
 from ocannl.codegen.uniformity import Varying
@@ -37,33 +37,33 @@ class VectorExpressions(ScalarExpressions):
 
     # ------------------------------------------------------------------------------------------------------------ cells
 
-    def cell(self, ref: Ref) -> Term:
+    def cell(self, ref: Ref) -> ExprText:
         """The cells of all lanes: an lvalue if they are contiguous, otherwise a strided load."""
         first_cell, stride, precision = self.scalar.cell(ref), ref.stride(self.sym), ref.buf.precision
         if stride == 1:
-            return call(self.prelude.use(vectors.LANES), Term(self.type(precision)), first_cell)
+            return call(self.prelude.use(vectors.LANES), ExprText(self.type(precision)), first_cell)
         function = vectors.strided_load(self.dialect, precision, self.width)
-        return self.call(function, unary("&", first_cell), Term(str(stride)))
+        return self.call(function, unary("&", first_cell), ExprText(str(stride)))
 
     def is_assignable(self, ref: Ref) -> bool:
         return ref.stride(self.sym) == 1
 
-    def store_statement(self, ref: Ref, value: Term) -> str:
+    def store_statement(self, ref: Ref, value: ExprText) -> str:
         if self.is_assignable(ref):
             return super().store_statement(ref, value)
         function, step = (
             vectors.strided_store(self.dialect, ref.buf.precision, self.width),
-            Term(str(ref.stride(self.sym))),
+            ExprText(str(ref.stride(self.sym))),
         )
         return f"{self.call(function, unary('&', self.scalar.cell(ref)), step, value).text};"
 
-    def nontemporal_store_statement(self, ref: Ref, value: Term) -> str:
+    def nontemporal_store_statement(self, ref: Ref, value: ExprText) -> str:
         function = vectors.nontemporal_store(self.dialect, ref.buf.precision, self.width)
         if function is None:
             return self.store_statement(ref, value)
         return f"{self.call(function, unary('&', self.scalar.cell(ref)), value).text};"
 
-    def horizontal_reduction(self, op: Op, precision: Precision, value: Term) -> Term | None:
+    def horizontal_reduction(self, op: Op, precision: Precision, value: ExprText) -> ExprText | None:
         """All lanes combined, or None if the operation is not associative and commutative."""
         if op.name not in vectors.REDUCIBLE or precision is not precision.arithmetic:
             return None
@@ -74,30 +74,30 @@ class VectorExpressions(ScalarExpressions):
     def type(self, precision: Precision) -> str:
         return self.prelude.use(vectors.vector(self.dialect, precision, self.width))
 
-    def splat(self, number: Term, precision: Precision) -> Term:
+    def splat(self, number: ExprText, precision: Precision) -> ExprText:
         """Broadcasts a scalar to all lanes."""
         return self.call(vectors.splat(self.dialect, precision, self.width), number)
 
-    def constant(self, value: int | float, precision: Precision) -> Term:
+    def constant(self, value: int | float, precision: Precision) -> ExprText:
         return self.splat(super().constant(value, precision), precision)
 
-    def call_elementwise(self, function: Definition, source: Precision, target: Precision, *args: Term) -> Term:
+    def call_elementwise(self, function: Definition, source: Precision, target: Precision, *args: ExprText) -> ExprText:
         return self.call(vectors.lanewise(self.dialect, function, len(args), source, target, self.width), *args)
 
-    def formula(self, formula: Formula, *args: Term) -> Term:
+    def formula(self, formula: Formula, *args: ExprText) -> ExprText:
         if formula.is_single:
             return self.call(vector_formulas.function(self.dialect, formula, self.width), *args)
         if formula.slow_path_test:
             return self.call(vectors.with_slow_lanes(self.dialect, formula, self.width), *args)
         return self.call_elementwise(formulas.function(self.dialect, formula), float32, float32, *args)
 
-    def cast(self, term: Term, precision: Precision) -> Term:
+    def cast(self, term: ExprText, precision: Precision) -> ExprText:
         return self._convert_vector(term, self.type(precision))
 
-    def _convert_vector(self, term: Term, type_: str) -> Term:
-        return Term(self.dialect.convert.format(value=term.text, type=type_))
+    def _convert_vector(self, term: ExprText, type_: str) -> ExprText:
+        return ExprText(self.dialect.convert.format(value=term.text, type=type_))
 
-    def select(self, test: Term, precision: Precision, on_true: Term, on_false: Term) -> Term:
+    def select(self, test: ExprText, precision: Precision, on_true: ExprText, on_false: ExprText) -> ExprText:
         if precision.nbytes != int32.nbytes:
             mask = vectors.mask(self.dialect, precision.nbytes, self.width)
             test = self._convert_vector(test, self.prelude.use(mask))
@@ -105,7 +105,7 @@ class VectorExpressions(ScalarExpressions):
 
     # ------------------------------------------------------------------------------------------------------ expressions
 
-    def value(self, expr: Expr) -> Term:
+    def value(self, expr: Expr) -> ExprText:
         if not self.varies(expr):
             return self.splat(self.scalar.value(expr), expr.precision)
         match expr:
@@ -117,52 +117,52 @@ class VectorExpressions(ScalarExpressions):
             case _:
                 return super().value(expr)
 
-    def widened(self, expr: Expr) -> Term:
+    def widened(self, expr: Expr) -> ExprText:
         if not self.varies(expr):
             return self.splat(self.scalar.widened(expr), expr.precision.arithmetic)
         return super().widened(expr)
 
-    def compute(self, op: Op, precision: Precision, args: list[Term]) -> Term:
+    def compute(self, op: Op, precision: Precision, args: list[ExprText]) -> ExprText:
         chain = builtins.select_chain_of(op.name, precision)
         if chain is None:
             return super().compute(op, precision, args)
         return self.call(vectors.select_chain(self.dialect, op.name, chain, precision, self.width), *args)
 
-    def _truncate(self, term: Term, precision: Precision) -> Term:
+    def _truncate(self, term: ExprText, precision: Precision) -> ExprText:
         return term  # vector arithmetic does not promote small integers
 
-    def index(self, index: Affine, precision: Precision) -> Term:
+    def index(self, index: Affine, precision: Precision) -> ExprText:
         """The indices of all lanes, as a vector of integers."""
         step, uniform = index.coef(self.sym), Affine.sum(((c, sym) for c, sym in index.terms if sym is not self.sym), 0)
         first = index.const + step * self.first_lane
-        steps = Term(f"({self.type(precision)}){{ {', '.join(str(first + n * step) for n in range(self.width))} }}")
+        steps = ExprText(f"({self.type(precision)}){{ {', '.join(str(first + n * step) for n in range(self.width))} }}")
         return binary("+", self.splat(self.scalar.affine(uniform), precision), steps) if uniform.terms else steps
 
     # ----------------------------------------------------------------------------------------------------- truth values
 
-    def truth(self, expr: Expr) -> Term:
+    def truth(self, expr: Expr) -> ExprText:
         if not self.varies(expr):
             return self.splat(unary("-", self.scalar.truth(expr)), int32)
         return super().truth(expr)
 
-    def compare(self, name: str, precision: Precision, x: Term, y: Term) -> Term:
+    def compare(self, name: str, precision: Precision, x: ExprText, y: ExprText) -> ExprText:
         test = super().compare(name, precision, x, y)
         return test if precision.nbytes == int32.nbytes else self._convert_vector(test, self.type(int32))
 
-    def negate(self, truth: Term) -> Term:
+    def negate(self, truth: ExprText) -> ExprText:
         return unary("~", truth)
 
-    def _is_true(self, term: Term, precision: Precision) -> Term:
+    def _is_true(self, term: ExprText, precision: Precision) -> ExprText:
         storage = vectors.storage_precision(precision)
         if is_narrow(precision):
-            magnitude = Term(f"0x{(1 << 8 * precision.nbytes - 1) - 1:X}")
+            magnitude = ExprText(f"0x{(1 << 8 * precision.nbytes - 1) - 1:X}")
             term = binary("&", term, self.splat(magnitude, storage))
         return self.compare("ne", storage, term, self.constant(0, storage))
 
-    def _truth_as_number(self, truth: Term, precision: Precision) -> Term:
+    def _truth_as_number(self, truth: ExprText, precision: Precision) -> ExprText:
         return self.select(truth, precision, self.constant(1, precision), self.constant(0, precision))
 
-    def lane_mask(self, cond: Cond) -> Term:
+    def lane_mask(self, cond: Cond) -> ExprText:
         """The mask of the lanes in which the condition holds."""
         conditions = [(index, "ge") for index in cond.ge0] + [(index, "eq") for index in cond.eq0]
         tests = [self._lane_test(name, index, _index_precision(index)) for index, name in conditions]
@@ -171,7 +171,7 @@ class VectorExpressions(ScalarExpressions):
             test = binary("&", test, operand)
         return test
 
-    def _lane_test(self, name: str, index: Affine, precision: Precision) -> Term:
+    def _lane_test(self, name: str, index: Affine, precision: Precision) -> ExprText:
         return self.compare(name, precision, self.index(index, precision), self.constant(0, precision))
 
 

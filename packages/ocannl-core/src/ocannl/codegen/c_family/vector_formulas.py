@@ -12,7 +12,7 @@ from functools import cache
 
 from ocannl.codegen.c_family import builtins, formulas, vectors
 from ocannl.codegen.c_family.dialect import Definition, Dialect
-from ocannl.codegen.c_family.infix import Term, binary, call, unary
+from ocannl.codegen.c_family.infix import ExprText, binary, call, unary
 from ocannl.codegen.formula_ir import ROUND_MAGIC_TWICE_BIASED, Formula, Step
 from ocannl.ir.precision import Precision, bool_, float32, int32, uint32
 
@@ -59,10 +59,10 @@ class _VectorSteps:
     def vector_type(self, precision: Precision) -> str:
         return self.use(vectors.vector(self.d, int32 if precision is bool_ else precision, self.width))
 
-    def number(self, value: int | float, precision: Precision) -> Term:
+    def number(self, value: int | float, precision: Precision) -> ExprText:
         return call(self.use(vectors.splat(self.d, precision, self.width)), self.d.literal(value, precision))
 
-    def value(self, step: Step, args: list[Term]) -> Term:
+    def value(self, step: Step, args: list[ExprText]) -> ExprText:
         d, width, source, target = self.d, self.width, step.source, step.precision
         match step.op:
             case "where":
@@ -70,7 +70,7 @@ class _VectorSteps:
             case "bits":
                 return unary(f"({self.vector_type(target)})", args[0])
             case "cast":
-                return Term(d.convert.format(value=args[0].text, type=self.vector_type(target)))
+                return ExprText(d.convert.format(value=args[0].text, type=self.vector_type(target)))
             case "scale":
                 return call(self.use(scale(d, width)), *args)
             case op if op in formulas.INFIX:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ocannl.base.errors import CodeError
-from ocannl.ir.assign import Apply, Convert, Index, Number, Value
+from ocannl.ir.assign import Call, Convert, Index, Number, Value
 from ocannl.ir.ops import BY_NAME, Op
 from ocannl.ir.precision import Precision
 from ocannl.ir.tnode import TNode
@@ -45,7 +45,7 @@ class ShiftedRead:
     outside: float
 
 
-Tree = Hole | AxisIndex | ShiftedRead | Number | Index | Apply | Convert
+Tree = Hole | AxisIndex | ShiftedRead | Number | Index | Call | Convert
 
 
 def tree_of(value: object) -> Tree:
@@ -59,7 +59,7 @@ def tree_of(value: object) -> Tree:
 
 def apply(name: str, *args: object) -> Term:
     op = BY_NAME[name]
-    return Term(Apply(op, tuple(tree_of(a) for a in args)))  # type: ignore[misc]
+    return Term(Call(op, tuple(tree_of(a) for a in args)))  # type: ignore[misc]
 
 
 def convert(term: Term, kind: Precision) -> Term:
@@ -142,8 +142,8 @@ def instantiate(tree: Tree, read: Callable[[Hole | AxisIndex | ShiftedRead], Val
     match tree:
         case Hole() | AxisIndex() | ShiftedRead():
             return read(tree)
-        case Apply(op, args):
-            return Apply(op, tuple(instantiate(a, read) for a in args))  # type: ignore[arg-type]
+        case Call(op, args):
+            return Call(op, tuple(instantiate(a, read) for a in args))  # type: ignore[arg-type]
         case Convert(inner, precision):
             return Convert(instantiate(inner, read), precision)  # type: ignore[arg-type]
         case _:
@@ -156,7 +156,7 @@ def holes(tree: Tree) -> Iterator[Hole]:
             yield tree
         case ShiftedRead(hole):
             yield hole
-        case Apply(_, args):
+        case Call(_, args):
             for arg in args:
                 yield from holes(arg)  # type: ignore[arg-type]
         case Convert(inner, _):
@@ -256,7 +256,7 @@ def pullback(tree: Tree, g: Term, value: Term | None = None) -> dict[Hole, Term]
                 out[node] = out[node] + cotangent if node in out else cotangent
             case Convert(inner, _):
                 work.append((inner, cotangent, None))  # type: ignore[arg-type]
-            case Apply(op, args):
+            case Call(op, args):
                 operands = [Term(a) for a in args]  # type: ignore[arg-type]
                 for rule, arg in reversed(list(zip(DERIVATIVES.get(op.name, ()), args, strict=False))):
                     if rule is not None:

@@ -14,7 +14,7 @@ from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.core.fill import fill
 from ocannl.lang.core.formulas import Hole
 from ocannl.lang.core.paths import unique
-from ocannl.lang.core.random import Draw, Stream, assign_streams
+from ocannl.lang.core.random import RandomInitializer, Stream, assign_streams
 from ocannl.lang.core.slots import SlotAssign, elaborate
 from ocannl.lang.core.tensor_like import TensorLike
 from ocannl.lang.record.code import Code, Step
@@ -112,7 +112,7 @@ def in_dependency_order(params: Mapping[str, TensorLike]) -> Mapping[str, Tensor
 
 def key_streams(tensors: Iterable[TensorLike], path: str) -> None:
     """Keys every random leaf by the path of its parameter and by its ordinal in the initial value."""
-    sources = [c for c in (t.node.contents for t in tensors) if isinstance(c, Draw | Stream)]
+    sources = [c for c in (t.node.contents for t in tensors) if isinstance(c, RandomInitializer | Stream)]
     for ordinal, contents in enumerate(sources):
         contents.set_stream(path, ordinal)
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ocannl.base.errors import CodeError
-from ocannl.ir.assign import Apply, Number
+from ocannl.ir.assign import Call, Number
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.core.formulas import Hole, Term, Tree, tree_of
 from ocannl.lang.core.operation import Slots, current_slots
@@ -117,7 +117,7 @@ def bind_rules(declared: Declaration, arguments: Arguments, operands: int) -> Ru
         settings = {p.name: settings[p.name] for p in parameters if p.name in settings}
     rules = declared.rules(*inputs, **settings)
     if not isinstance(rules, tuple) or len(rules) != 2 or not callable(rules[0]):
-        raise CodeError(f"the declaration of `{declared.title}` returns `forward, gradient`, not {rules!r}")
+        raise CodeError(f"the declaration of `{declared.title}` must return `forward, gradient`, not {rules!r}")
     forward, gradient = rules
     slots = _slots_by_name(declared, operands)
     values = {name: ref for name, ref in slots.items() if not ref[0].endswith("gradient")}
@@ -148,7 +148,7 @@ def _slots_read(
     for name in names:
         if name not in slots:
             arity = f"{operands} operand{'s' * (operands != 1)}"
-            raise CodeError(f"`{name}` is no slot of `{role}` in `{title}`; with {arity} there are {' '.join(slots)}")
+            raise CodeError(f"`{name}` is not a slot of `{role}` in `{title}`; with {arity} the slots are {' '.join(slots)}")
     return {name: slots[name] for name in names}
 
 
@@ -238,7 +238,7 @@ def _without_absent_gradients(assigns: list[SlotAssign]) -> list[SlotAssign]:
 def _prune(tree: Tree, absent: set[TNode]) -> Tree:
     if isinstance(tree, Hole) and tree.node in absent:
         return ABSENT
-    if not isinstance(tree, Apply):
+    if not isinstance(tree, Call):
         return tree
     args = tuple(_prune(a, absent) for a in tree.args)  # type: ignore[arg-type]
     is_absent = [a is ABSENT for a in args]
@@ -253,4 +253,4 @@ def _prune(tree: Tree, absent: set[TNode]) -> Tree:
             return ABSENT
         case ("where", (_, yes, no)) if no is ABSENT and yes == Number(0):
             return ABSENT
-    return Apply(tree.op, args)  # type: ignore[arg-type]
+    return Call(tree.op, args)  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from typing import Any
 
 from ocannl.base.errors import CodeError
 from ocannl.infer.logic import pointwise
-from ocannl.ir.assign import Apply, Number
+from ocannl.ir.assign import Call, Number
 from ocannl.ir.ops import OPS, Domain, Op
 from ocannl.lang.core import formulas
 from ocannl.lang.core.formulas import AxisIndex, Term, Tree
@@ -111,7 +111,7 @@ def _formula_text(tree: Tree, names: tuple[str, ...]) -> str:
                 return names[slot]
             case Number(value):
                 return f"{value:g}"
-            case Apply(op, args):
+            case Call(op, args):
                 operands = [text(a) for a in args]
                 call = f"{PYTHON_NAMES.get(op.name, op.name)}({', '.join(operands)})"
                 return f"({_call_format(op).format(*operands)})" if _call_format(op) else call

@@ -32,7 +32,7 @@ from ocannl.lang.core.leaves import NO_AXES, embed
 from ocannl.lang.core.literals import HostArray, is_bool, is_number, python_number
 from ocannl.lang.core.operation import Operation, ResultType, Slots
 from ocannl.lang.core.operators import REGISTRY
-from ocannl.lang.core.random import Distribution, Draw, Sampling, Stream, refuse_integers, significand_bits
+from ocannl.lang.core.random import Distribution, RandomInitializer, Sampling, Stream, refuse_integers, significand_bits
 from ocannl.lang.core.symbols import Symbol
 from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.ops.initializers import full
@@ -98,7 +98,7 @@ def _draw(
     key: str | None,
     counter: object,
     label: str | None,
-    contents: Draw | None = None,
+    contents: RandomInitializer | None = None,
     *,
     is_open: bool = False,
 ) -> Tensor:
@@ -161,7 +161,7 @@ def uniform(
     like, kind, label = _like(sizes)
     if kind is not None:
         refuse_integers(kind)
-    contents = Draw(Distribution(low, high), key) if counter is None else None
+    contents = RandomInitializer(Distribution(low, high), key) if counter is None else None
 
     def formula(random: RandomBits, _: Term) -> Term:
         return random.unit(significand_bits(random.kind)) * float(high - low) + float(low)
@@ -189,7 +189,7 @@ def normal(
     like, kind, label = _like(sizes)
     if kind is not None:
         refuse_integers(kind)
-    contents = Draw(Distribution(mean, mean + std, normal=True), key) if counter is None else None
+    contents = RandomInitializer(Distribution(mean, mean + std, normal=True), key) if counter is None else None
 
     def formula(random: RandomBits, _: Term) -> Term:
         bits = max(significand_bits(random.kind), 24)
@@ -243,7 +243,7 @@ def randint(low: int, high: int, *, key: str | None = None, counter: object = No
     like, kind, label = _like({"dtype": int32, **sizes})
     assert kind is not None
     if kind.is_float or kind.name == "bool":
-        raise DtypeError(f"oc.randint draws integers, not {kind}; for truth values there is oc.bernoulli(0.5)")
+        raise DtypeError(f"oc.randint draws integers, not {kind}; use oc.bernoulli(0.5) for truth values")
     limits = np.iinfo(kind.numpy)
     if low < limits.min or high - 1 > limits.max or high - low > 2**32:
         raise DataError(f"the range from {low} to {high} does not fit {kind}, or is larger than 2**32")
@@ -268,7 +268,7 @@ def dropout(x: object, rate: float = 0.5, *, key: str | None = None, counter: ob
     Source: Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov 2014.
     """
     if not (_finite(rate) and 0 <= rate < 1):
-        raise DataError(f"oc.dropout takes a rate from 0 up to, but not, 1; not {rate!r}")
+        raise DataError(f"oc.dropout takes a rate in [0, 1), not {rate!r}")
     operand, keep_probability = embed(x), 1.0 - rate
     refuse_integers(operand.typing.current)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from ocannl.base.errors import CodeError
-from ocannl.ir.assign import Assign, Block, Comp, Seq
+from ocannl.ir.assign import Assign, Comp, LabeledBlock, Seq
 from ocannl.ir.printer import print_comp
 from ocannl.ir.tnode import TNode
 
@@ -87,7 +87,7 @@ class Code:
         out: list[Comp] = []
         for item in self.items:
             if isinstance(item, Heading):
-                out.append(Block(item.text(), item.code._comp()))
+                out.append(LabeledBlock(item.text(), item.code._comp()))
             else:
                 out.extend(item())
         return Seq(tuple(out))

@@ -40,7 +40,7 @@ from ocannl.ir.loops import (
 from ocannl.ir.names import Namer
 from ocannl.ir.precision import Precision
 from ocannl.ir.projections import is_injective
-from ocannl.opt.analysis.nests import Nest, as_statement, loads, nest_of, split_condition, wrap_in_loops
+from ocannl.opt.analysis.nests import PerfectNest, as_statement, loads, nest_of, split_condition, wrap_in_loops
 from ocannl.opt.analysis.substitution import substitute
 
 
@@ -148,7 +148,7 @@ def local_buffer(name: str, precision: Precision, shape: tuple[int, ...]) -> Buf
     return Buf(name, precision, shape, row_major(shape), MemorySpace.LOCAL, AccessMode.TEMP)
 
 
-def group_of_nest(nest: Nest, names: Namer, init: Expr | None = None) -> FusionGroup | None:
+def group_of_nest(nest: PerfectNest, names: Namer, init: Expr | None = None) -> FusionGroup | None:
     """Converts a nest to a group that accumulates in a register; None if the order of iterations is observable.
 
     With `init`, every cell that the nest could update starts from this value and is written, whatever the guard.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.loops import Buf, Expr, Store, Update
-from ocannl.opt.analysis.nests import AccessTable, Nest, covering_loops, loads, unit_covering_loops
+from ocannl.opt.analysis.nests import AccessTable, PerfectNest, covering_loops, loads, unit_covering_loops
 from ocannl.opt.analysis.substitution import substitute
 
 
@@ -25,9 +25,9 @@ class InitialStores:
 
     def __init__(self, table: AccessTable) -> None:
         self.table = table
-        self.last_stores: dict[Buf, tuple[int, Nest]] = {}  # of buffers whose last write stores every cell once
+        self.last_stores: dict[Buf, tuple[int, PerfectNest]] = {}  # of buffers whose last write stores every cell once
 
-    def record(self, position: int, nest: Nest) -> None:
+    def record(self, position: int, nest: PerfectNest) -> None:
         """Records the nest at this position as the last write of its buffer."""
         buf = nest.leaf.ref.buf
         self.last_stores.pop(buf, None)
@@ -35,7 +35,7 @@ class InitialStores:
         if stores_once and nest.cond.is_true and isinstance(nest.leaf, Store):
             self.last_stores[buf] = (position, nest)
 
-    def initial_store(self, position: int, nest: Nest) -> InitialStore | None:
+    def initial_store(self, position: int, nest: PerfectNest) -> InitialStore | None:
         """Returns the store that the update in `nest` can absorb: it reaches the update, which visits every cell of the
         buffer at a fixed point of its loops."""
         if not isinstance(nest.leaf, Update) or covering_loops(nest.leaf.ref, nest.loops) is None:
@@ -50,7 +50,7 @@ class InitialStores:
                 values[stored_index.only_sym] = updated_index
         return InitialStore(store_position, substitute(store.leaf.value, values))
 
-    def reaching_initialization(self, position: int, nest: Nest) -> tuple[int, Nest] | None:
+    def reaching_initialization(self, position: int, nest: PerfectNest) -> tuple[int, PerfectNest] | None:
         """Returns the position and nest of the store that initializes every cell written by `nest`, if no statement in
         between reads these cells or writes an operand of the store."""
         buf, table = nest.leaf.ref.buf, self.table

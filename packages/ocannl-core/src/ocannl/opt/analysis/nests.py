@@ -30,7 +30,7 @@ from ocannl.ir.walk import Node, children
 
 
 @dataclass(frozen=True, slots=True)
-class Nest:
+class PerfectNest:
     """A perfect nest: loops around a single store or update; `cond` is the conjunction of the guards between them."""
 
     loops: tuple[For, ...]
@@ -45,7 +45,7 @@ class Nest:
         return count
 
 
-def nest_of(stmt: Stmt) -> Nest | None:
+def nest_of(stmt: Stmt) -> PerfectNest | None:
     """Returns the statement as a perfect nest, or None if it is none."""
     loops: list[For] = []
     cond = TRUE
@@ -58,7 +58,7 @@ def nest_of(stmt: Stmt) -> Nest | None:
                 cond = cond & guard
                 stmt = inner
             case Store() | Update():
-                return Nest(tuple(loops), cond, stmt)
+                return PerfectNest(tuple(loops), cond, stmt)
             case _:
                 return None
 
@@ -253,7 +253,7 @@ def _any_between(positions: list[int] | tuple[int, ...], first: int, last: int) 
     return bisect_left(positions, last) > bisect_right(positions, first)
 
 
-def covers_buffer(nest: Nest) -> bool:
+def covers_buffer(nest: PerfectNest) -> bool:
     """Whether the nest writes every cell of its buffer unconditionally."""
     if not nest.cond.is_true or not all(is_full(loop) for loop in nest.loops):
         return False

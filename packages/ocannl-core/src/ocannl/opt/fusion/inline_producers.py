@@ -15,7 +15,7 @@ from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.cost import cost
 from ocannl.opt.analysis.nests import (
     AccessTable,
-    Nest,
+    PerfectNest,
     covering_loops,
     loads,
     nest_of,
@@ -48,7 +48,7 @@ def inline_producers(proc: Proc, has_cse: bool) -> Proc:
     """
     table = AccessTable(proc.body)
     nests = [nest_of(stmt) for stmt in proc.body]
-    inlinable: dict[Buf, Nest] = {}
+    inlinable: dict[Buf, PerfectNest] = {}
     body = list(proc.body)
     for position, nest in enumerate(nests):
         if nest is None:
@@ -64,7 +64,7 @@ def inline_producers(proc: Proc, has_cse: bool) -> Proc:
     return proc if same_objects(body, proc.body) else replace(proc, body=tuple(body))
 
 
-def _inline_reads(value: Expr, inlinable: Mapping[Buf, Nest]) -> Expr:
+def _inline_reads(value: Expr, inlinable: Mapping[Buf, PerfectNest]) -> Expr:
     def leaf(node: Expr) -> Expr:
         if isinstance(node, Load) and node.ref.buf in inlinable:
             producer = inlinable[node.ref.buf]
@@ -80,7 +80,9 @@ def match_indices(written: Ref, read: Ref) -> dict[Sym, Affine]:
     return {write_index.terms[0][1]: read_index for write_index, read_index in pairs if write_index.terms}
 
 
-def _can_inline(nest: Nest, at: int, table: AccessTable, nests: Sequence[Nest | None], has_cse: bool) -> bool:
+def _can_inline(
+    nest: PerfectNest, at: int, table: AccessTable, nests: Sequence[PerfectNest | None], has_cse: bool
+) -> bool:
     leaf, buf = nest.leaf, nest.leaf.ref.buf
     readers = table.readers.get(buf)
     if buf.space is not MemorySpace.ARENA or isinstance(leaf, Update) or not readers or _is_narrowing_cast(leaf.value):
@@ -102,7 +104,7 @@ def _can_inline(nest: Nest, at: int, table: AccessTable, nests: Sequence[Nest | 
     )
 
 
-def _overwrites_array(nest: Nest | None) -> bool:
+def _overwrites_array(nest: PerfectNest | None) -> bool:
     """Whether the nest writes every cell of the array once and unconditionally."""
     if nest is None or not isinstance(nest.leaf, Store) or not nest.cond.is_true:
         return False
@@ -117,7 +119,7 @@ def _is_narrowing_cast(value: Expr) -> bool:
     return False
 
 
-def _is_profitable(nest: Nest, readers: Sequence[Nest], has_cse: bool) -> bool:
+def _is_profitable(nest: PerfectNest, readers: Sequence[PerfectNest], has_cse: bool) -> bool:
     value_cost = cost(nest.leaf.value)
     if value_cost.nodes > machine.MAX_EXPR_NODES:
         return False
@@ -137,13 +139,13 @@ def _is_guarded(value: Expr) -> bool:
     return any(isinstance(node, When) and loads(node) for node in walk(value))
 
 
-def _is_copy(nest: Nest, buf: Buf) -> bool:
+def _is_copy(nest: PerfectNest, buf: Buf) -> bool:
     value = nest.leaf.value
     is_load = isinstance(value, Load) and value.ref.buf is buf
     return is_load and isinstance(nest.leaf, Store) and nest.leaf.ref.buf.space is MemorySpace.ARENA
 
 
-def _reads_same_values(nest: Nest, reader: Nest, at: int, reader_at: int, table: AccessTable) -> bool:
+def _reads_same_values(nest: PerfectNest, reader: PerfectNest, at: int, reader_at: int, table: AccessTable) -> bool:
     """Whether every operand of the producer is unmodified at the reader."""
     target = reader.leaf.ref
     for read in loads(nest.leaf.value):

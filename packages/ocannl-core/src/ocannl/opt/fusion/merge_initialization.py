@@ -11,7 +11,7 @@ from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.affine_equations import solve_affine_equations
 from ocannl.opt.analysis.cost import cost
 from ocannl.opt.analysis.initial_stores import InitialStore, InitialStores
-from ocannl.opt.analysis.nests import AccessTable, Nest, covering_loops, nest_of, same_objects, wrap_in_loops
+from ocannl.opt.analysis.nests import AccessTable, PerfectNest, covering_loops, nest_of, same_objects, wrap_in_loops
 from ocannl.opt.analysis.representable import is_representable
 from ocannl.opt.analysis.substitution import substitute
 from ocannl.opt.schedule.plan.register_tiles import bounds_guards
@@ -53,16 +53,16 @@ def merge_initialization(proc: Proc) -> Proc:
     return proc if same_objects(remaining, proc.body) else replace(proc, body=remaining)
 
 
-def _merge_full_update(initial_stores: InitialStores, at: int, nest: Nest) -> tuple[int, Nest] | None:
+def _merge_full_update(initial_stores: InitialStores, at: int, nest: PerfectNest) -> tuple[int, PerfectNest] | None:
     """The position of the initializing store of an update of every cell, and the merged nest."""
     initial = initial_stores.initial_store(at, nest)
     if initial is None or covering_loops(nest.leaf.ref, nest.loops) != {loop.sym for loop in nest.loops}:
         return None
     store = _merged_store(initial, nest)
-    return (initial.position, Nest(nest.loops, TRUE, store)) if store is not None else None
+    return (initial.position, PerfectNest(nest.loops, TRUE, store)) if store is not None else None
 
 
-def _merged_store(initial: InitialStore, nest: Nest) -> Store | None:
+def _merged_store(initial: InitialStore, nest: PerfectNest) -> Store | None:
     """The store equal to the initializing store and the update, or None if its expression is too large."""
     update = nest.leaf
     assert isinstance(update, Update)
@@ -76,7 +76,7 @@ def _merged_store(initial: InitialStore, nest: Nest) -> Store | None:
     return Store(update.ref, simplify_expr(combined), update.origin)
 
 
-def _merge_partial_write(initial_stores: InitialStores, at: int, nest: Nest) -> tuple[int, Nest] | None:
+def _merge_partial_write(initial_stores: InitialStores, at: int, nest: PerfectNest) -> tuple[int, PerfectNest] | None:
     """`_merge_full_update` for a write of some of the cells, each of them in one iteration."""
     reaching, leaf = initial_stores.reaching_initialization(at, nest), nest.leaf
     if reaching is None or not all(map(is_full, nest.loops)):
@@ -101,4 +101,4 @@ def _merge_partial_write(initial_stores: InitialStores, at: int, nest: Nest) -> 
     guarded_syms = {s for guard in bounds_guards(merged) for s in guard.syms}
     if cost(merged).nodes > machine.MAX_EXPR_NODES or any(fill.leaf.ref.stride(sym) == 1 for sym in guarded_syms):
         return None
-    return fill_position, Nest(fill.loops, TRUE, Store(fill.leaf.ref, merged, leaf.origin))
+    return fill_position, PerfectNest(fill.loops, TRUE, Store(fill.leaf.ref, merged, leaf.origin))

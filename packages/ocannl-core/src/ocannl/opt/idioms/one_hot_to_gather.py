@@ -27,7 +27,7 @@ from ocannl.ir.loops import (
 from ocannl.ir.ops import ADD, BY_NAME, MUL, WHERE
 from ocannl.ir.precision import int64
 from ocannl.ir.walk import walk
-from ocannl.opt.analysis.nests import AccessTable, Nest, loads, nest_of, unit_covering_loops, wrap_in_loops
+from ocannl.opt.analysis.nests import AccessTable, PerfectNest, loads, nest_of, unit_covering_loops, wrap_in_loops
 from ocannl.opt.analysis.representable import as_index, equals_const, make_const
 from ocannl.opt.analysis.substitution import substitute
 from ocannl.opt.fusion.inline_producers import match_indices
@@ -64,7 +64,7 @@ def one_hot_to_gather(proc: Proc) -> Proc:
     return merge_initialization(replace(proc, body=tuple(body)))  # sums of one term become stores
 
 
-def _eliminate_loop(nest: Nest, at: int, tests: StoredTests) -> Stmt | None:
+def _eliminate_loop(nest: PerfectNest, at: int, tests: StoredTests) -> Stmt | None:
     """The nest without one of its loops, if one can be eliminated, else None."""
     leaf = nest.leaf
     if not isinstance(leaf, Update) or leaf.op is not ADD or not nest.cond.is_true:
@@ -87,7 +87,7 @@ def _eliminate_loop(nest: Nest, at: int, tests: StoredTests) -> Stmt | None:
 # --- affine indices --------------------------------------------------------------------------------------------------
 
 
-def _substitute_affine_index(nest: Nest, sym: Sym, loops: Sequence[For]) -> Stmt | None:
+def _substitute_affine_index(nest: PerfectNest, sym: Sym, loops: Sequence[For]) -> Stmt | None:
     """The nest with each addend evaluated at the index that its guard selects, if all guards select one."""
     terms = [_selected_term(term, sym) for term in _addends(nest.leaf.value)]
     selected = [term for term in terms if term is not None]
@@ -141,7 +141,7 @@ def _guarded_value(value: Expr) -> tuple[Cond | Expr, Expr] | None:
 class StoredTests:
     """Definitions of temporaries that are read as tests (reaching definitions)."""
 
-    def __init__(self, table: AccessTable, nests: Sequence[Nest | None]) -> None:
+    def __init__(self, table: AccessTable, nests: Sequence[PerfectNest | None]) -> None:
         self.table = table
         self.nests = nests
 
@@ -166,7 +166,9 @@ class StoredTests:
         return substitute(value, match_indices(nest.leaf.ref, test.ref))
 
 
-def _substitute_integer_index(nest: Nest, sym: Sym, loops: Sequence[For], at: int, tests: StoredTests) -> Stmt | None:
+def _substitute_integer_index(
+    nest: PerfectNest, sym: Sym, loops: Sequence[For], at: int, tests: StoredTests
+) -> Stmt | None:
     """The nest with the loop replaced by an indirect index, if a test compares the symbol with an integer."""
     for test, value in _test_candidates(nest.leaf.value):
         index = _tested_index(tests.definition(test, at), sym)
@@ -175,7 +177,7 @@ def _substitute_integer_index(nest: Nest, sym: Sym, loops: Sequence[For], at: in
     return None
 
 
-def _bind_index(nest: Nest, sym: Sym, loops: Sequence[For], index: Expr, value: Expr) -> Stmt:
+def _bind_index(nest: PerfectNest, sym: Sym, loops: Sequence[For], index: Expr, value: Expr) -> Stmt:
     """The loops around the value, with the index bound at the outermost position where it is defined."""
     indirect = Sym(sym.name, 0, sym.hi, SymKind.INDIRECT)
     leaf = replace(nest.leaf, value=substitute(value, {sym: Affine.of(indirect)}))

@@ -10,7 +10,7 @@ from ocannl.ir.names import Namer
 from ocannl.ir.projections import is_injective
 from ocannl.ir.walk import walk
 from ocannl.opt.analysis.conditions import simplify_condition
-from ocannl.opt.analysis.nests import Nest, bound_names, loads, nest_of, same_objects, wrap_in_loops
+from ocannl.opt.analysis.nests import PerfectNest, bound_names, loads, nest_of, same_objects, wrap_in_loops
 from ocannl.opt.analysis.representable import is_representable
 from ocannl.opt.analysis.substitution import substitute
 from ocannl.opt.schedule.plan.scalar_plans import REASSOCIABLE
@@ -60,7 +60,7 @@ def _invert_scatter(stmt: Stmt, names: Namer) -> Stmt:
     return result
 
 
-def _invert_axis(nest: Nest, axis: int, names: Namer) -> Nest | None:
+def _invert_axis(nest: PerfectNest, axis: int, names: Namer) -> PerfectNest | None:
     """The nest with a loop over the cells along one axis, or None if no symbol can be eliminated."""
     leaf = nest.leaf
     index_expr = leaf.ref.indices[axis]
@@ -82,4 +82,4 @@ def _invert_axis(nest: Nest, axis: int, names: Namer) -> Nest | None:
         return None  # outside of the guard, an index of a narrow type would overflow
     loops = (loop(cell, (), leaf.origin), *(nest_loop for nest_loop in nest.loops if nest_loop.sym is not eliminated))
     at = tuple([Affine.of(cell) if n == axis else index for n, index in enumerate(leaf.ref.indices)])
-    return Nest(loops, cond, replace(leaf, ref=Ref(leaf.ref.buf, at), value=simplify_expr(term, cond)))
+    return PerfectNest(loops, cond, replace(leaf, ref=Ref(leaf.ref.buf, at), value=simplify_expr(term, cond)))

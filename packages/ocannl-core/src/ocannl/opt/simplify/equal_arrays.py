@@ -10,7 +10,7 @@ from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.loops import AccessMode, Buf, Const, Expr, IndexValue, Load, MemorySpace, Proc, Ref, Stmt, Store
 from ocannl.ir.precision import bool_
 from ocannl.ir.walk import walk
-from ocannl.opt.analysis.nests import AccessTable, Nest, accessed_buffers, covers_buffer, loads, nest_of
+from ocannl.opt.analysis.nests import AccessTable, PerfectNest, accessed_buffers, covers_buffer, loads, nest_of
 from ocannl.opt.analysis.substitution import map_expr, map_statements
 
 ANY_BUFFER = Buf("any", bool_, (), (), MemorySpace.LOCAL, AccessMode.TEMP)
@@ -76,7 +76,7 @@ class _ArrayValues:
     def __init__(self) -> None:
         self.fresh = count()
         self.numbers: dict[Buf, int] = {}
-        self.first_nests: dict[Hashable, tuple[Nest, int]] = {}  # by signature, with the value number
+        self.first_nests: dict[Hashable, tuple[PerfectNest, int]] = {}  # by signature, with the value number
         self.canonical_numbers: dict[Hashable, dict[Hashable, int]] = {}  # by signature and canonical form
         self.holders: dict[int, list[Buf]] = {}  # arrays that a value number was assigned to, in program order
         self.canonical_syms: dict[tuple[int, int, int], Sym] = {}
@@ -90,7 +90,7 @@ class _ArrayValues:
         number = self.numbers.get(buf)
         return self.renew(buf) if number is None else number
 
-    def write(self, nest: Nest) -> list[Buf]:
+    def write(self, nest: PerfectNest) -> list[Buf]:
         """Records the write of a nest and returns the other arrays that have the same value number now."""
         leaf, buf = nest.leaf, nest.leaf.ref.buf
         old_number = None if isinstance(leaf, Store) and covers_buffer(nest) else self.number_of(buf)
@@ -103,7 +103,7 @@ class _ArrayValues:
         self.holders.setdefault(number, []).append(buf)
         return equal_bufs
 
-    def number_of_nest(self, signature: Hashable, nest: Nest) -> int:
+    def number_of_nest(self, signature: Hashable, nest: PerfectNest) -> int:
         """Returns the value number of an equal nest, or a fresh one; nests with a unique signature are not compared."""
         if signature not in self.first_nests:
             self.first_nests[signature] = nest, next(self.fresh)
@@ -116,7 +116,7 @@ class _ArrayValues:
             numbers[form] = next(self.fresh)
         return numbers[form]
 
-    def canonical_form(self, nest: Nest) -> Hashable:
+    def canonical_form(self, nest: PerfectNest) -> Hashable:
         """Returns a form that is equal for alpha-equivalent nests, whatever buffers they read."""
         values = {loop.sym: Affine.of(self.canonical_sym(n, loop.sym)) for n, loop in enumerate(nest.loops)}
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ocannl.backend.api import Backend, Code, Device, Entry, Location, Queue
+from ocannl.backend.api import Backend, CompiledCode, Device, Entry, Location, Queue
 from ocannl.base.errors import Unsupported
 from ocannl.codegen.abi import READ_ONLY
 from ocannl.ir.loops import Proc
@@ -83,7 +83,7 @@ class Bench:
         self.backend = backend
         self.device: Device = backend.device(0)
         self.queue: Queue = self.device.queue(threaded=False)
-        self._codes: dict[int, tuple[object, Code | None]] = {}
+        self._codes: dict[int, tuple[object, CompiledCode | None]] = {}
 
     # ------------------------------------------------------------------------------------------------ capabilities
 
@@ -110,7 +110,7 @@ class Bench:
 
     # -------------------------------------------------------------------------------------------------------- running
 
-    def code(self, proc: Proc, among: Iterable[Proc] = ()) -> Code:
+    def code(self, proc: Proc, among: Iterable[Proc] = ()) -> CompiledCode:
         """Compiled along with others, as far as they can be: compilers take their time once for all."""
         together = [p for p in among if self.claims(*(b.precision for b in p.bufs))]
         if any(p is proc for p in together):
@@ -136,11 +136,11 @@ class Bench:
         finally:
             placed.free()
 
-    def link(self, code: Code, proc: Proc, placed: Placed) -> Entry:
+    def link(self, code: CompiledCode, proc: Proc, placed: Placed) -> Entry:
         return self.backend.link(code, proc.name, placed.queue, placed.locations)
 
     def run(
-        self, case: Case, among: Iterable[Case] = (), *, code: Code | None = None, queue: Queue | None = None
+        self, case: Case, among: Iterable[Case] = (), *, code: CompiledCode | None = None, queue: Queue | None = None
     ) -> list[Array]:
         """The memory after one call; what may only be read is as it was."""
         proc = case.proc

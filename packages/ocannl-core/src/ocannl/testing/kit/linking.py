@@ -7,7 +7,7 @@ import gc
 import numpy as np
 import pytest
 
-from ocannl.backend.api import Code
+from ocannl.backend.api import CompiledCode
 from ocannl.base.errors import CompileError
 from ocannl.ir.affine import Sym, SymKind
 from ocannl.ir.loops import AccessMode, Apply, Const, IndexValue, Store, Update, loop
@@ -116,7 +116,7 @@ class Blobs(Area):
         assert isinstance(blob, bytes)
         return blob
 
-    def restored(self, bench: Bench, blob: bytes) -> Code:
+    def restored(self, bench: Bench, blob: bytes) -> CompiledCode:
         code = bench.backend.restore(blob)
         assert isinstance(code.source, str)
         return code
