@@ -53,10 +53,10 @@ def test_the_settings_and_where_they_come_from(ocannl, tmp_path):
 def test_user_error_is_single_line_with_status_1(ocannl):
     done = ocannl("config", OCANNL_SEED="many")
     assert done.returncode == 1
-    assert done.stderr == "ConfigError: seed = 'many', from OCANNL_SEED: an integer of at least 0 is wanted\n"
+    assert done.stderr == "ConfigError: seed = 'many', from OCANNL_SEED: expected an integer of at least 0\n"
     done = ocannl("config", OCANNL_BAKEND="llvm")
     assert done.stderr == (
-        "ConfigError: there is no setting `OCANNL_BAKEND` (environment); did you mean `OCANNL_BACKEND`?\n"
+        "ConfigError: unknown setting `OCANNL_BAKEND` (environment); did you mean `OCANNL_BACKEND`?\n"
     )
 
 
@@ -85,5 +85,39 @@ def test_generated_source_is_printed(ocannl):
     done = ocannl("ops", "oc.take", "--generate", "functions")
     assert "\ndef take(t: object, ids: object, *, label: str | None = None) -> Tensor:\n" in done.stdout
     done = ocannl("ops", "--generate", "nothing")
-    assert done.stderr == "PluginError: there is no generator `nothing`; there are functions, methods, reference\n"
+    assert done.stderr == "PluginError: unknown generator `nothing`; there are functions, methods, reference\n"
     assert (done.returncode, done.stdout) == (1, "")
+
+
+DEFECT = """
+import numpy as np, ocannl as oc, sys, warnings
+from ocannl.opt import pipeline
+def fail(proc):
+    raise KeyError("seeded")
+pipeline.simplify = fail
+y = (oc.tensor(np.ones((2, 3), "float32"), batch_axes=1, label="x") * 2.0).with_label("y")
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    oc.Context("numpy").compile(y.forward)
+assert [w.category for w in caught] == [oc.DefectWarning]
+"""
+
+
+def test_replay_of_a_defect(ocannl, tmp_path):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("OCANNL_")}
+    environment |= {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "OCANNL_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", DEFECT], env=environment, check=True, timeout=120)
+    (file,) = (tmp_path / "defects").iterdir()
+    done = ocannl("replay", str(file))
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "no pass fails; the file reports `simplify`: KeyError: 'seeded'" in done.stdout
+    text = file.read_text()
+    file.write_text(text.replace('"Store"', '"eval"'))
+    done = ocannl("replay", str(file))
+    assert done.returncode == 2 and "does not hold a lowered program: KeyError: 'eval'" in done.stderr
+    assert ocannl("replay", str(tmp_path / "missing")).returncode == 2
+    seeded = f"{DEFECT}\nfrom ocannl.cli.app import run\nsys.argv[1:] = ['replay', {str(file)!r}, '--show']\nrun()"
+    file.write_text(text)
+    done = subprocess.run([sys.executable, "-c", seeded], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "the compiler pass `simplify` fails on `y_forward`: KeyError: 'seeded'\nproc y_forward\n" in done.stdout

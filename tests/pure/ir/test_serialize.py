@@ -50,7 +50,7 @@ def test_copy_prints_and_computes_the_same(seed: int) -> None:
     for node, array in interpret(
         proc, program.arrays, {sym: program.symbols[sym] for sym in proc.syms}, program.merged
     ).items():
-        np.testing.assert_array_equal(results[twins[node]], array)
+        assert results[twins[node]].tobytes() == array.tobytes()
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -99,7 +99,7 @@ def test_requests_are_kept() -> None:
     lambda document: document.pop("proc"),
     lambda document: document["bufs"].pop(),
     lambda document: document["proc"].update({"another": []}),
-    lambda document: document["proc"]["Proc"].pop(),
+    lambda document: document["proc"]["Proc"].__delitem__(slice(3, None)),
     lambda document: document["proc"]["Proc"].__setitem__(3, 5),
     lambda document: document["proc"]["Proc"].__setitem__(3, [{"If": [True, [], []]}]),
     lambda document: document["bufs"][0].__setitem__(2, ["many"]),
