@@ -33,7 +33,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Limits the cases of each test function: `QUICK_CASES` with `--quick`, else the `n` of a marker `sample(n)`.
+    """Limits the cases of each test function: with `--quick` to `QUICK_CASES`, or the `n` of a marker `quick(n)`; else
+    to the `n` of a marker `sample(n)`.
 
     The choice depends on the names of the cases alone, so it is the same in every run. `--complete` lifts all limits.
     """
@@ -49,7 +50,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _quick_limit(item: pytest.Item) -> int:
-    return 0 if item.get_closest_marker("slow") else QUICK_CASES
+    if item.get_closest_marker("slow"):
+        return 0
+    marker = item.get_closest_marker("quick")
+    return QUICK_CASES if marker is None else marker.args[0]
 
 
 def _sample_limit(item: pytest.Item) -> int | None:

@@ -11,6 +11,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no for
 RUNS = int(os.environ.get("OCANNL_TEST_KILLS", "40"))
 
 
+@pytest.mark.slow
 def test_killed_while_compiling_and_transferring(compiled, script):
     report = script("kills.py", compiled, RUNS, 0)
     assert report["killed"] == report["survived"] == RUNS

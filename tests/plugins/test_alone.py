@@ -73,6 +73,7 @@ def fresh(folder: Path, *wheels: Path) -> Path:
     return python
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="the environment is put together from links")
 def test_the_example_passes_the_kit(tmp_path: Path, core: Path) -> None:
     python = fresh(tmp_path / "env", core, build(PACKAGES / "ocannl-backend-example", tmp_path / "dist"))

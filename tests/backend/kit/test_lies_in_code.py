@@ -382,6 +382,7 @@ def test_a_lie_is_seen(judge, what, area, make):
     assert found.failed, f"{area} does not see that {what}: {found.passed} tests passed"
 
 
+@pytest.mark.slow
 def test_no_lie_is_seen_where_there_is_none(judge):
     for area in sorted({area for _, area, _ in LIES}):
         found = judge(area, Mutant())

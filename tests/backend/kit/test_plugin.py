@@ -71,18 +71,21 @@ def test_what_is_known_to_fail_must_fail(tmp_path):
     assert status == 1 and "[XPASS(strict)] it did" in said
 
 
+@pytest.mark.slow
 def test_what_is_known_must_exist(tmp_path):
     listed = known(tmp_path, "TestOther::test_its_devises  # a slip\n")
     status, said = run(tmp_path, listed)
     assert status == 4 and "there are no such tests: TestOther::test_its_devises" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["TestOther::test_its_devices\n", "TestOther::test_its_devices # one blank\n"])
 def test_a_reason_is_needed(tmp_path, text):
     status, said = run(tmp_path, known(tmp_path, text))
     assert status == 4 and "known.txt:1: a known failure needs a reason: TEST  # REASON" in said
 
 
+@pytest.mark.slow
 def test_the_file_must_be_there(tmp_path):
     status, said = run(tmp_path, "--ocannl-known-failures=nowhere.txt")
     assert status == 4 and "nowhere.txt: No such file" in said

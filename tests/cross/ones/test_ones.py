@@ -34,6 +34,7 @@ def check(program: Program, judge: Judge, seed: int) -> None:
         pytest.fail(f"seed {seed}: {judge.__doc__}\n\n{said}\n\n{small}")
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("chunk", CHUNKS, ids=str)
 def test_closed_programs(chunk: range) -> None:
     for seed in chunk:
@@ -42,6 +43,7 @@ def test_closed_programs(chunk: range) -> None:
             check(program, judge, seed)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("chunk", CHUNKS, ids=str)
 def test_programs_with_open_leaves(chunk: range) -> None:
     for seed in chunk:
@@ -50,6 +52,7 @@ def test_programs_with_open_leaves(chunk: range) -> None:
             check(program, judge, seed)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("chunk", CHUNKS, ids=str)
 def test_values_and_gradients(chunk: range) -> None:
     for seed in chunk[::SAMPLE]:
@@ -61,6 +64,7 @@ def test_values_and_gradients(chunk: range) -> None:
 # --- what is tried ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_operation_and_every_rule_is_tried() -> None:
     programs = [closed_program(seed) for seed in range(800)]
     operations = [line.operation.name for program in programs for line in program.lines]
@@ -84,6 +88,7 @@ def test_half_of_the_axes_have_size_1() -> None:
     assert {0, 1, 2, 3, 4, 5, 6} <= set(axes)
 
 
+@pytest.mark.slow
 def test_most_programs_with_open_leaves_have_shapes() -> None:
     programs = [open_program(seed).own for seed in range(200)]
     programs = [program for program in programs if any(leaf.is_open for leaf in program.leaves)]

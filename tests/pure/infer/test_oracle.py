@@ -29,6 +29,7 @@ CHUNK = 250
 CHUNKS = range(0, SYSTEMS // len(FAMILIES), CHUNK)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("start", CHUNKS)
 @pytest.mark.parametrize("family", [*FAMILIES])
 def test_answers_are_sound_and_independent_of_order(family, start):
@@ -56,6 +57,7 @@ def test_refusals_of_satisfiable_systems_are_rare_and_helpful(start):
 # --- what is tried ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_enough_systems_of_either_kind_are_tried():
     """30 to 70 % are refused, and half have six variables or more."""
     impossible, refused, variables = 0, 0, []
@@ -98,6 +100,7 @@ def forms(system):
     yield from ("unit" for rows in system.rows for row in rows for _, unit in row or () if unit)
 
 
+@pytest.mark.slow
 def test_every_form_of_constraint_is_tried():
     wanted = {
         "pointwise", "compose", "compose and accumulate", "transpose", "einsum", "slice", "size", "coefficient",

@@ -31,6 +31,7 @@ def touched(piece: Piece, statics: dict[Sym, int], arrays: Arrays) -> Counter[tu
     return cells
 
 
+@pytest.mark.slow
 def test_coverage_of_random_statements() -> None:
     claims: Counter[tuple[bool, bool, bool, bool]] = Counter()
     for seed in range(1500):

@@ -45,6 +45,7 @@ def carries(proc: Proc) -> bool:
     return any("_parts" in buf.name for buf in proc.bufs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [taken, divided])
 def test_random_programs_compute_the_same(make: Callable[[Chain], Proc]) -> None:
     found = 0
