@@ -13,7 +13,7 @@ import numpy as np
 import ocannl as oc
 from ocannl.codegen.formulas import FORMULAS
 from ocannl.ir.ops import BY_NAME
-from ocannl.testing.function_accuracy import farthest
+from ocannl.testing.function_accuracy import max_ulp_error
 
 COUNT = 16384
 CHUNK = 1 << 22
@@ -83,7 +83,7 @@ def ulps(names: list[str]) -> None:
             function, worst = Map(name, CHUNK, backend), (0.0, (0.0,))
             for first in range(0, 1 << 32, CHUNK):
                 x = np.arange(first, first + CHUNK, dtype=np.uint32).view(np.float32)
-                worst = max(worst, farthest(BY_NAME[name], function(x), x))
+                worst = max(worst, max_ulp_error(BY_NAME[name], function(x), x))
             print(f"{name:12}{backend:>6}  {worst[0]:.3f} ulp at {worst[1][0]!r}", flush=True)
 
 

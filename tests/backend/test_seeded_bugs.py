@@ -24,7 +24,7 @@ from ocannl.opt.fusion import inline_producers
 from ocannl.opt.memory import allocate
 from ocannl.opt.parallel.parallelize import parallelize
 from ocannl.runtime import compile_cache
-from ocannl.testing.oracles import Judged, backends_agree, judged
+from ocannl.testing.oracles import OracleCase, compare_backend, oracle_case
 from ocannl.testing.random_expressions import generate
 
 Patch = pytest.MonkeyPatch
@@ -239,14 +239,14 @@ def blocks_share_memory(patch: Patch) -> None:
 
 
 @cache
-def case(seed: int) -> Judged:
-    return judged(generate(Random(seed)), ("float64", "float32")[seed % 2])
+def case(seed: int) -> OracleCase:
+    return oracle_case(generate(Random(seed)), ("float64", "float32")[seed % 2])
 
 
 def first_difference(backend: str, tries: int = TRIES) -> str:
     for first in range(0, tries, BATCH):
         cases = [case(seed) for seed in range(first, first + BATCH)]
-        for seed, wrong in enumerate(backends_agree(cases, backend, verify="off"), first):
+        for seed, wrong in enumerate(compare_backend(cases, backend, verify="off"), first):
             if wrong is not None:
                 return f"program {seed}: {wrong}"
     return ""

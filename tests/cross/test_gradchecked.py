@@ -15,7 +15,7 @@ from shrink_programs import shrunk
 
 from ocannl.lang.core import formulas, operation
 from ocannl.lang.ops import elementwise, scans
-from ocannl.testing.oracles import Wrong, gradients_check, is_free
+from ocannl.testing.oracles import Failure, check_gradients, is_differentiable
 from ocannl.testing.program import Program
 from ocannl.testing.random_expressions import generate
 
@@ -29,17 +29,18 @@ def drawn(seed: int) -> Program:
     while True:
         program = generate(random, 6)
         entries = sum(program.data[name].size for name in program.params)
-        if is_free(program) and 0 < entries <= ENTRIES:
+        if is_differentiable(program) and 0 < entries <= ENTRIES:
             return program
 
 
-def verdict(program: Program) -> Wrong | None:
+def verdict(program: Program) -> Failure | None:
     try:
-        return gradients_check(program)
+        return check_gradients(program)
     except Exception as refused:
-        return Wrong(type(refused).__name__, str(refused))
+        return Failure(type(refused).__name__, str(refused))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("first", range(0, PROGRAMS, CHUNK))
 def test_every_entry_is_confirmed(first: int) -> None:
     for seed in range(first, min(first + CHUNK, PROGRAMS)):
@@ -93,6 +94,6 @@ def test_a_seeded_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_program_with_a_wrong_gradient_becomes_small(monkeypatch: pytest.MonkeyPatch) -> None:
     BUGS["the exponential forgets its value"](monkeypatch)
     program = next(p for p in map(drawn, range(200)) if "oc.exp(" in p.text and verdict(p))
-    small, said = shrunk(program, Wrong("gradient", ""), verdict)
+    small, said = shrunk(program, Failure("gradient", ""), verdict)
     assert len(small.lines) <= 4 < len(program.lines)
     assert "differences of the values give" in str(said)

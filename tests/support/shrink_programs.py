@@ -9,15 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
-from ocannl.testing.oracles import Judged, Wrong, by_the_oracle
+from ocannl.testing.oracles import Failure, OracleCase, case_by_evaluation
 from ocannl.testing.program import Line, Program, build, constant
 from ocannl.testing.random_einsums import Array
 
 TRIES = 400
-Verdict = Callable[[Program], Wrong | None]
+Verdict = Callable[[Program], Failure | None]
 
 
-def shrunk(program: Program, wrong: Wrong, verdict: Verdict) -> tuple[Program, Wrong]:
+def shrunk(program: Program, wrong: Failure, verdict: Verdict) -> tuple[Program, Failure]:
     """The smallest program to be found, and what is said of it."""
     tries = 0
     progress = True
@@ -69,9 +69,9 @@ def pruned(program: Program) -> Program:
     """Without what nothing needs; updates need what the loss computes, or leaves."""
     computed = {line.name for line in program.lines if line.compute is not None}
     reached = _needed(program.lines, program.terms)
-    updates = tuple(line for line in program.updates if not line.words & computed - reached)
+    updates = tuple(line for line in program.updates if not line.identifiers & computed - reached)
     needed = _needed(program.lines, (*program.terms, *updates))
-    lines = tuple(line for line in program.lines if (line.name or min(line.words)) in needed)
+    lines = tuple(line for line in program.lines if (line.name or min(line.identifiers)) in needed)
     names = {line.name for line in lines}
     return replace(
         program,
@@ -83,10 +83,10 @@ def pruned(program: Program) -> Program:
 
 
 def _needed(lines: tuple[Line, ...], by: tuple[Line, ...]) -> set[str]:
-    needed = {word for line in by for word in line.words}
+    needed = {word for line in by for word in line.identifiers}
     for line in reversed(lines):
         if line.name in needed:
-            needed |= line.words
+            needed |= line.identifiers
     return needed
 
 
@@ -116,12 +116,12 @@ def kept(program: Program, kind: str, path: Path) -> Path:
     return path
 
 
-def recalled(path: Path) -> tuple[Judged, dict[str, Array]]:
+def recalled(path: Path) -> tuple[OracleCase, dict[str, Array]]:
     """What was kept, judged by the oracle; and what NumPy makes of the last call."""
     said = runpy.run_path(str(path))
     want: dict[str, Array] = said["want"]
     built = build(said["text"], said["kind"], said["data"], {*want, "loss"}, said["calls"][0])
-    return by_the_oracle(built, said["kind"], said["calls"], said["updated"]), want
+    return case_by_evaluation(built, said["kind"], said["calls"], said["updated"]), want
 
 
 def _arrays(arrays: dict[str, Array]) -> str:

@@ -9,7 +9,7 @@ from ocannl.ir.loops import AccessMode, Apply, For, Load, Mode, Proc, Ref, Store
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import bfloat16, float16
 from ocannl.ir.threefry import ROUNDS
-from ocannl.testing.function_accuracy import farthest, samples, specials, stated
+from ocannl.testing.function_accuracy import max_ulp_error, samples, specials, stated_bound
 
 LANES = 16
 all_formulas = pytest.mark.parametrize("name", FORMULAS)
@@ -37,8 +37,8 @@ def mapped(run, op, args, lanes=LANES):
 def test_error_bounds(run, name):
     op = BY_NAME[name]
     for args in (samples(op, 2_000_000), specials(op)):
-        error, message = farthest(op, mapped(run, op, args), *args)
-        assert error <= stated(FORMULAS[name]), message
+        error, message = max_ulp_error(op, mapped(run, op, args), *args)
+        assert error <= stated_bound(FORMULAS[name]), message
 
 
 @all_formulas

@@ -45,16 +45,15 @@ from ocannl.opt.pipeline import optimize
 from ocannl.opt.schedule.loop_generation import build_loops
 from ocannl.testing.kit.cases import pool
 from ocannl.testing.kit.programs import given
-from ocannl.testing.random_modes import moded
+from ocannl.testing.random_modes import with_random_modes
 from ocannl.testing.random_programs import difference, generate
 
 BATCH = 12
 
 
 def lowered(program, name, random, capabilities):
-    return allocate_memory(
-        use_nontemporal_stores(moded(lower(program.code, name), random, "lowered"), 0, 0), capabilities.alignment_bytes
-    )
+    proc = with_random_modes(lower(program.code, name), random, "lowered")
+    return allocate_memory(use_nontemporal_stores(proc, 0, 0), capabilities.alignment_bytes)
 
 
 def optimized(program, name, random, capabilities):
@@ -68,7 +67,8 @@ def optimized(program, name, random, capabilities):
         capabilities,
         without=without | {"parallelize", "insert_polls", "allocate_memory"},
     )
-    return allocate_memory(use_nontemporal_stores(moded(proc, random, "optimized"), 0, 0), capabilities.alignment_bytes)
+    proc = with_random_modes(proc, random, "optimized")
+    return allocate_memory(use_nontemporal_stores(proc, 0, 0), capabilities.alignment_bytes)
 
 
 @pytest.mark.parametrize("make", [lowered, optimized])

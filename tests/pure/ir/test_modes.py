@@ -49,7 +49,7 @@ from ocannl.ir.walk import Node, rewrite, rewrite_body, walk
 from ocannl.lower.lower import lower
 from ocannl.opt.analysis.nests import bound_names
 from ocannl.opt.pipeline import optimize
-from ocannl.testing.random_modes import moded
+from ocannl.testing.random_modes import with_random_modes
 from ocannl.testing.random_programs import difference, generate
 
 F32 = P.float32
@@ -274,7 +274,7 @@ def test_lanes_take_turns_at_each_statement(block: int) -> None:
             late = {"parallelize", "insert_polls", "allocate_memory"}
             late |= {"schedule"} if random.random() < 0.5 else set()
             plain = optimize(plain, {}, Capabilities(vector_bytes=16), without=frozenset(late))
-        made = moded(plain, random, "optimized" if seed % 3 else "lowered")
+        made = with_random_modes(plain, random, "optimized" if seed % 3 else "lowered")
         symbols = {s: program.symbols[s] for s in plain.syms}
         wanted = interpret(plain, program.arrays, symbols, program.merged)
         got = interpret(by_statements(made), program.arrays, symbols, program.merged, iteration_order=Random(seed))
@@ -286,6 +286,6 @@ def test_enough_of_them_are_in_lanes() -> None:
     seen: Counter[str] = Counter()
     for seed in range(100):
         random = Random(seed)
-        made = moded(lower(generate(random, 4).code, "law"), random, "lowered")
+        made = with_random_modes(lower(generate(random, 4).code, "law"), random, "lowered")
         seen.update(node.mode.name for node in walk(made.body) if isinstance(node, For))
     assert min(seen["VECTORIZED"], seen["UNROLLED"]) > 50

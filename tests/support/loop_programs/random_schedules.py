@@ -142,7 +142,9 @@ def fetched(random: Random, proc: Proc) -> Proc:
     """Rows fetch others as if arrays were large: the next ones, those before, any, and what is beyond the array."""
 
     def rule(node: Node) -> Node:
-        return replace(node, distance=node.distance * random.choice((1, -1, 3, 1000))) if isinstance(node, Prefetch) else node
+        if not isinstance(node, Prefetch):
+            return node
+        return replace(node, distance=node.distance * random.choice((1, -1, 3, 1000)))
 
     made = prefetch(proc, random.choice((0, 1000)), random.choice((0, 100)))
     return replace(made, body=rewrite_body(made.body, rule))

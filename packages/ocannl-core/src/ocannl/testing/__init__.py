@@ -1,4 +1,4 @@
-"""What judges the rest: oracles, generators of programs, and the conformance kit."""
+"""Testing tools: oracles, generators of random programs, and the conformance kit for backends."""
 
 from __future__ import annotations
 

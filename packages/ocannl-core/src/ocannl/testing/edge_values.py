@@ -1,4 +1,4 @@
-"""Numbers where conversions go wrong, and when two arrays of numbers are the same."""
+"""Edge values of conversions, and comparison of arrays including signs and NaN."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Array = np.ndarray[Any, Any]
 
 
 def assert_same(got: Array, want: Array) -> None:
-    """The same numbers and the same signs; NaN wherever there should be one."""
+    """Asserts equal numbers, equal signs, and NaN at equal positions."""
     with np.errstate(invalid="ignore"):
         nan = np.isnan(want) if want.dtype.kind in "fV" else np.zeros(want.shape, bool)
         bad = np.flatnonzero((got != want) & ~nan | nan & (got == got))
@@ -27,19 +27,19 @@ def patterns(p: Precision) -> Array:
 
 
 def near(p: Precision, kind: Precision) -> Array:
-    """Numbers of a wide type on both sides of every place where rounding to the narrow one turns, and NaN."""
+    """Numbers of a wide type on both sides of each rounding boundary of the narrow type, and NaN."""
     with np.errstate(all="ignore"):
         values = np.unique(patterns(p).astype(np.float64))
         values = values[np.isfinite(values)]
         middles = (values[1:] + values[:-1]) / 2
-        beyond = values[-1] + (values[-1] - values[-2]) / 2  # where infinity, or NaN, begins
-        places = np.concatenate(
+        beyond = values[-1] + (values[-1] - values[-2]) / 2  # first number rounded to infinity or NaN
+        points = np.concatenate(
             [values, middles, [beyond, -beyond, np.inf, -np.inf, 1e38, -1e38, 1e-45, 1e-300]]
         ).astype(kind.numpy)
-        places = np.concatenate(
-            [places, np.nextafter(places, kind.numpy.type(np.inf)), np.nextafter(places, kind.numpy.type(-np.inf))]
+        points = np.concatenate(
+            [points, np.nextafter(points, kind.numpy.type(np.inf)), np.nextafter(points, kind.numpy.type(-np.inf))]
         )
-        bits, one = (np.uint32, 0x7F800001) if kind is float32 else (np.uint64, 0x7FF0000000000001)
+        bits, nan_bits = (np.uint32, 0x7F800001) if kind is float32 else (np.uint64, 0x7FF0000000000001)
         sign = 1 << (8 * kind.nbytes - 1)
-        nans = np.array([one, one | sign, sign - 1, 2 * sign - 1], bits).view(kind.numpy)
-        return np.concatenate([places, nans])
+        nans = np.array([nan_bits, nan_bits | sign, sign - 1, 2 * sign - 1], bits).view(kind.numpy)
+        return np.concatenate([points, nans])

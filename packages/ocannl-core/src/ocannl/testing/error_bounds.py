@@ -1,4 +1,4 @@
-"""What a generator knows of a value that it has written down: enough to say how far correct results may differ."""
+"""Interval and error analysis: how far correct results of a generated program may differ."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ocannl.ir.ops import Domain, Op
 from ocannl.ir.precision import Family, Precision, float32, int32, promote, uint32
 
 LOGICAL = ("id", "not", "max", "min", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "where", "fst", "snd")
-BITS = 21  # of an exact number: what any sum or product of float32 holds
-HUGE = 1e8  # from which on nothing is said about errors
+BITS = 21  # of an exact number: sums and products of such numbers are exact in float32
+HUGE = 1e8  # larger values have no error bound
 
 
 @dataclass(frozen=True)
 class Info:
-    """What is known of a value: its range, the power of two whose multiple it is, by how much it may be off, its type
-    (None: weak)."""
+    """Bounds of a value: its range, the power of two that it is a multiple of, its maximum error, and its type (None:
+    weak)."""
 
     low: float
     high: float
@@ -39,7 +39,7 @@ class Info:
         return max(abs(self.low), abs(self.high))
 
 
-Known = tuple[Value, Info]
+BoundedValue = tuple[Value, Info]
 
 
 def limits(kind: Precision) -> tuple[int, int]:
@@ -53,13 +53,13 @@ def is_integer(kind: Precision | None) -> bool:
 
 
 def settled(info: Info) -> Info:
-    """The same, once it is rounded to the type that it is computed in."""
+    """The bounds after rounding to the type that the value is computed in."""
     kind = info.kind or float32
     if not kind.is_float:
-        least, most = limits(kind)
-        if kind.family is Family.BOOL or (info.low >= least and info.high <= most):
+        low_limit, high_limit = limits(kind)
+        if kind.family is Family.BOOL or (info.low >= low_limit and info.high <= high_limit):
             return info
-        return replace(info, low=least, high=most)  # it wrapped
+        return replace(info, low=low_limit, high=high_limit)  # wrap-around
     if info.exact and info.grain + log(info.size + 1, 2) <= BITS:
         return info
     return replace(info, error=info.error + info.size * 2.0**-21)
@@ -71,12 +71,12 @@ def step(kind: Precision) -> float:
 
 
 def converted(info: Info, kind: Precision) -> Info:
-    """After a conversion; one to an integer type must be known to fit."""
+    """The bounds after a conversion; values converted to an integer type must fit it."""
     if kind.family is Family.BOOL:
         return Info(0, 1, 0, 0, kind)
     if not kind.is_float:
-        whole = replace(info, kind=kind) if info.grain == 0 else replace(info, grain=0, kind=kind)
-        return settled(whole)
+        integral = replace(info, kind=kind) if info.grain == 0 else replace(info, grain=0, kind=kind)
+        return settled(integral)
     narrow = kind.nbytes < 4
     wide = settled(replace(info, kind=float32))
     error = wide.error + (wide.size * step(kind) if narrow and wide.error else 0)
@@ -89,7 +89,7 @@ def limits_below(kind: Precision, value: int) -> bool:
 
 
 def common(op: Op, infos: Sequence[Info]) -> Precision:
-    """The type that operands like these are computed in: what decides whether integers wrap."""
+    """The type that an operation on these operands is computed in, which determines whether integers wrap."""
     if op.domain is Domain.WORD:
         return uint32
     kind: Precision | None = None
@@ -97,14 +97,14 @@ def common(op: Op, infos: Sequence[Info]) -> Precision:
         if info.kind is not None:
             kind = info.kind if kind is None else promote(kind, info.kind)
     if kind is None:
-        whole = any(i.is_index for i in infos) and all(i.grain == 0 and i.exact for i in infos)
-        kind = int32 if whole else float32
+        integral = any(i.is_index for i in infos) and all(i.grain == 0 and i.exact for i in infos)
+        kind = int32 if integral else float32
     for info in infos:
         if info.kind is None and not kind.is_float:
-            least, most = limits(kind)
+            low_limit, high_limit = limits(kind)
             if info.grain or not info.exact:
                 kind = float32
-            elif info.low < least or info.high > most:
+            elif info.low < low_limit or info.high > high_limit:
                 kind = promote(kind, int32)
     if op.domain is Domain.FLOAT and not kind.is_float:
         return float32
@@ -114,7 +114,7 @@ def common(op: Op, infos: Sequence[Info]) -> Precision:
 
 
 def can_meet(op: Op, old: Info) -> bool:
-    """That accumulating into cells like these is well conditioned."""
+    """Whether accumulating into such cells is well conditioned."""
     match op.name:
         case "and" | "or" | "relu_gate" | "sat01_gate" | "mod": return old.exact and old.size <= 1e6
         case "pow": return (old.low >= 0.25 and old.high <= 8) or (is_integer(old.kind) and old.size < 100)
@@ -123,7 +123,7 @@ def can_meet(op: Op, old: Info) -> bool:
 
 
 def error_of(op: Op | None, start: Info, values: Sequence[tuple[Info, int]], kind: Precision) -> float | None:
-    """How far the cells may be off after meeting these values, each so many times; None if that is unclear."""
+    """The maximum error of a cell after accumulating these values, each so many times; None if it is unbounded."""
     cell = start
     for value, times in values:
         if times == 0 or (is_integer(kind) and value.exact and cell.exact):  # integers wrap, exactly
@@ -162,7 +162,7 @@ def error_of(op: Op | None, start: Info, values: Sequence[tuple[Info, int]], kin
 
 
 def _raised(x: Info, y: Info) -> Info | None:
-    """The one to the power of the other; None where that may be huge, or is of something next to nothing."""
+    """The bounds of a power; None if it may be huge, or if the base may be close to zero."""
     low, high = x.low - x.error, x.high + x.error
     if low <= 0:
         return None
@@ -170,14 +170,14 @@ def _raised(x: Info, y: Info) -> Info | None:
     steep, high_power = max(abs(log(low)), abs(log(high))), max(map(abs, exponents))
     if steep * max(1, high_power) > log(HUGE):
         return None
-    least, *_, most = sorted([base**power for base in (low, high) for power in exponents])
+    low_limit, *_, high_limit = sorted([base**power for base in (low, high) for power in exponents])
     by_x = high_power * max(base ** (power - 1) for base in (low, high) for power in exponents)
-    error = x.error * by_x + y.error * steep * most + most * 2.0**-18
-    return Info(least, most, 99, error, None)
+    error = x.error * by_x + y.error * steep * high_limit + high_limit * 2.0**-18
+    return Info(low_limit, high_limit, 99, error, None)
 
 
 def step_of(error: float, size: float, kind: Precision) -> float:
-    """How far apart a narrow type may round numbers up to `size` that differ by no more than `error`."""
+    """The maximum distance, after rounding to a narrow type, of numbers up to `size` that differ by at most `error`."""
     if not error or not kind.is_float or kind.nbytes >= 4:
         return 0
     info = ml_dtypes.finfo(kind.numpy)  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""How far off functions of float32 are: numbers to try them on, and the distance from what wider floats give."""
+"""Accuracy of float32 functions: sample points, and the error relative to float64, in units in the last place (ULP)."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ EDGES = (
     -149.0, -149.5, -150.0, -150.00002, 9.010913, 9.01, 9.02, 0.55, 0.54999995, 0.70710677, 0.7071068, 1.4142135,
     1.4142137, 0.99999994, 1.0000001, 3.1415927, 1.5707964, 131071.99, 131072.0, -131072.0, 1e30,
 )  # fmt: skip
-"""Zeros, infinities, subnormal numbers, and both sides of where functions overflow, underflow, or are cut in two."""
+"""Zeros, infinities, subnormal numbers, and both sides of thresholds: overflow, underflow, change of formula."""
 
 
-def stated(formula: Formula) -> float:
-    """How far off a formula says that it is, at most, in units in the last place."""
-    found = re.match(r"Within (\S+) ulp", formula.doc)
-    assert found is not None, f"{formula.name} states no bound"
-    return float(found[1])
+def stated_bound(formula: Formula) -> float:
+    """The error bound stated in the docstring of a formula, in ULP."""
+    match = re.match(r"Within (\S+) ulp", formula.doc)
+    assert match is not None, f"{formula.name} states no bound"
+    return float(match[1])
 
 
 def samples(op: Op, count: int, seed: int = 0) -> list[Array]:
-    """Operands of any size, as many of each exponent; then some of a handy one."""
+    """Operands with uniformly distributed exponents, and operands in [-10, 10)."""
     random = np.random.default_rng(seed)
-    whole = random.integers(0, 2**32, (op.arity, count // 2), np.uint32).view(np.float32)
+    bit_patterns = random.integers(0, 2**32, (op.arity, count // 2), np.uint32).view(np.float32)
     handy = random.uniform(-10, 10, (op.arity, count - count // 2)).astype(np.float32)
-    return list(np.concatenate([whole, handy], 1))
+    return list(np.concatenate([bit_patterns, handy], 1))
 
 
 def specials(op: Op) -> list[Array]:
-    """All edges, and all pairs of them."""
+    """All edge values, or all pairs of them."""
     grid = np.meshgrid(*[np.array(EDGES, np.float32)] * op.arity)
     return [np.ascontiguousarray(axis.reshape(-1)) for axis in grid]
 
 
-def units_off(op: Op, got: Array, *given: Array) -> Array:
-    """By how many units in the last place; infinite between a number, an infinity and NaN."""
+def ulp_error(op: Op, got: Array, *operands: Array) -> Array:
+    """The error in ULP; infinite if only one is finite, or only one is NaN."""
     with np.errstate(all="ignore"):
-        want = op.numpy(*(x.astype(np.float64) for x in given))
+        want = op.numpy(*(x.astype(np.float64) for x in operands))
         near = want.astype(np.float32)
         same = (got == near) | (np.isnan(got) & np.isnan(near))
         finite = np.isfinite(got) & np.isfinite(near)
@@ -53,8 +53,8 @@ def units_off(op: Op, got: Array, *given: Array) -> Array:
     return np.where(finite, off, np.where(same, 0.0, np.inf))
 
 
-def farthest(op: Op, got: Array, *given: Array) -> tuple[float, tuple[float, ...]]:
-    """The most units in the last place, and the operands there."""
-    off = units_off(op, got, *given)
+def max_ulp_error(op: Op, got: Array, *operands: Array) -> tuple[float, tuple[float, ...]]:
+    """The largest error in ULP, and its operands."""
+    off = ulp_error(op, got, *operands)
     at = int(off.argmax())
-    return float(off[at]), tuple(float(x[at]) for x in given)
+    return float(off[at]), tuple(float(x[at]) for x in operands)

@@ -1,4 +1,4 @@
-"""Gradients against central differences, in float64, without any backend."""
+"""Checks gradients against central differences, in float64, without a backend."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ Array = np.ndarray[Any, Any]
 
 
 class GradientMismatch(OcannlError, AssertionError):
-    """A gradient that finite differences do not confirm; the message names the worst entry."""
+    """A gradient that differs from finite differences; the message names the worst entry."""
 
 
 @dataclass(frozen=True)
 class _Entry:
-    """One entry of a gradient: as the code computes it, and as differences have it."""
+    """An entry of a gradient: as computed by the code, and as measured by differences."""
 
     argument: int
     name: str
@@ -41,7 +41,7 @@ class _Entry:
 
     @property
     def off(self) -> float:
-        """How far apart the two are, relative to the larger where that is more than 1."""
+        """The difference of the two, relative to the larger if that exceeds 1."""
         if np.isnan(self.computed) or np.isnan(self.measured):
             return np.inf
         return abs(self.computed - self.measured) / max(1.0, abs(self.computed), abs(self.measured))
@@ -50,51 +50,51 @@ class _Entry:
 def gradcheck(fn: Callable[..., Tensor], *arrays: object, eps: float = 1e-6, tol: float = 1e-5) -> None:
     """Checks the gradients of `fn` with respect to each argument, entry by entry.
 
-    `fn` takes tensors and gives one. Arguments are numbers or arrays, whose axes are output axes, or constant tensors
-    (`oc.tensor(data, batch_axes=1)`), whose rows are kept; all become float64. The result counts as the sum of its
-    cells, each times a weight of its own. Parameters that `fn` makes have their initial values.
-    Raises: GradientMismatch where the two differ by more than `tol`, relative to the larger if that is more than 1.
+    `fn` takes tensors and returns one. Arguments are numbers or arrays, whose axes are output axes, or constant tensors
+    (`oc.tensor(data, batch_axes=1)`), whose rows are kept; all are converted to float64. The result is reduced to a
+    weighted sum of its cells. Parameters created by `fn` have their initial values.
+    Raises: GradientMismatch if the two differ by more than `tol`, relative to the larger if that exceeds 1.
     """
     if not arrays:
         raise CodeError("gradcheck needs an argument to differentiate by: gradcheck(fn, array)")
-    given = [_argument(a, n) for n, a in enumerate(arrays, 1)]
-    loss = _loss(fn(*given))
-    values = _contents(loss, given)
+    arguments = [_argument(a, n) for n, a in enumerate(arrays, 1)]
+    loss = _loss(fn(*arguments))
+    values = _contents(loss, arguments)
     gradients = _gradients(loss, values)
     forward = loss.forward.elaborate().comp
     entries = [
         _Entry(n, t.label, at, float(gradients.get(t.node, zeros)[at]), _difference(forward, loss, values, t, at, eps))
-        for n, t in enumerate(given, 1)
+        for n, t in enumerate(arguments, 1)
         for zeros in [np.zeros(t.dims)]
         for at in np.ndindex(*t.dims)
     ]
     worst = max(entries, key=lambda e: e.off, default=None)
     if worst is not None and worst.off > tol:
-        place = f"[{', '.join(map(str, worst.at))}]" if worst.at else ""
-        wrong = sum(e.off > tol for e in entries)
+        index_text = f"[{', '.join(map(str, worst.at))}]" if worst.at else ""
+        count = sum(e.off > tol for e in entries)
         raise GradientMismatch(
             f"the gradient with respect to argument {worst.argument}, `{worst.name}`, is {worst.computed:.9g} at "
-            f"{worst.name}{place}, and differences of the values give {worst.measured:.9g}; {wrong} of {len(entries)} "
-            f"entries are off by more than {tol:g}, this one by {worst.off:.3g}"
+            f"{worst.name}{index_text}, and differences of the values give {worst.measured:.9g}; {count} of "
+            f"{len(entries)} entries are off by more than {tol:g}, this one by {worst.off:.3g}"
         )
 
 
-def _argument(given: object, number: int) -> Tensor:
-    """A float64 parameter with these values, and the rows of a tensor if it is one."""
+def _argument(value: object, number: int) -> Tensor:
+    """A float64 parameter with these values, and with the rows of `value` if it is a tensor."""
     label = f"x{number}"
-    if not isinstance(given, Tensor):
-        array = np.asarray(given)
+    if not isinstance(value, Tensor):
+        array = np.asarray(value)
         try:
             return param(label, as_array(array, float64))
         except DtypeError:
-            message = f"argument {number} of gradcheck is an array, a number or a tensor, not {given!r}"
+            message = f"argument {number} of gradcheck is an array, a number or a tensor, not {value!r}"
             raise DtypeError(message) from None
-    held = _held(given.node)
-    if given.application is not None or held is None:
-        raise CodeError(f"`{given.label}` has no contents to start from: give gradcheck arrays, or oc.tensor(array)")
-    shape = given.shape
+    contents = _initial_contents(value.node)
+    if value.application is not None or contents is None:
+        raise CodeError(f"`{value.label}` has no contents to start from: give gradcheck arrays, or oc.tensor(array)")
+    shape = value.shape
     batch, input, output = ([axis.size for axis in row] for row in (shape.batch, shape.input, shape.output))
-    return param(label, held.astype(np.float64), batch=batch, input=input, output=output)
+    return param(label, contents.astype(np.float64), batch=batch, input=input, output=output)
 
 
 def _loss(result: object) -> Tensor:
@@ -106,23 +106,23 @@ def _loss(result: object) -> Tensor:
     return (t * tensor(weights, batch_axes=len(shape.batch), input_axes=len(shape.input), label="weights")).sum()
 
 
-def _held(node: TNode) -> Array | None:
-    """What a node holds before any code writes it."""
+def _initial_contents(node: TNode) -> Array | None:
+    """The initial contents of a node."""
     if node.contents is None:
         return None
     return node.contents.array(node.dims, node.precision, SEED.get()).reshape(node.dims)
 
 
-def _contents(loss: Tensor, given: list[Tensor]) -> dict[TNode, Array]:
-    """What every leaf holds: the arguments, data, and parameters as they start."""
+def _contents(loss: Tensor, arguments: list[Tensor]) -> dict[TNode, Array]:
+    """The values of all leaves: arguments, data, and the initial values of parameters."""
     code = loss.init_params.elaborate().comp
-    leaves = [t.node for t in (*graph.ancestors([loss]), *given)]
-    arrays = {node: array for node in (*leaves, *nodes(code)) if (array := _held(node)) is not None}
+    leaves = [t.node for t in (*graph.ancestors([loss]), *arguments)]
+    arrays = {node: array for node in (*leaves, *nodes(code)) if (array := _initial_contents(node)) is not None}
     return {**arrays, **evaluate(code, arrays)}
 
 
 def _gradients(loss: Tensor, values: dict[TNode, Array]) -> dict[TNode, Array]:
-    """By the node of the value."""
+    """The gradients, by the node of the value."""
     state = evaluate(grad_update(loss).elaborate().comp, values)
     return {node.gradient_of: array for node, array in state.items() if node.gradient_of is not None}
 
@@ -138,7 +138,7 @@ def _difference(
     return (value(eps) - value(-eps)) / (2 * eps)
 
 
-def gradients_of(loss: Tensor, *of: Tensor) -> tuple[Array, ...]:
+def gradients_of(loss: Tensor, *leaves: Tensor) -> tuple[Array, ...]:
     """The gradients of `loss` with respect to leaves, from their initial values."""
-    found = _gradients(loss, _contents(loss, list(of)))
-    return tuple(found.get(t.node, np.zeros(t.dims)) for t in of)
+    gradients = _gradients(loss, _contents(loss, list(leaves)))
+    return tuple(gradients.get(t.node, np.zeros(t.dims)) for t in leaves)

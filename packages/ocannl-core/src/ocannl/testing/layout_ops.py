@@ -1,7 +1,7 @@
-"""Random ways to lay cells elsewhere, each with its meaning in NumPy: parts, stacks, merged axes, windows.
+"""Random operations that change the layout, with their NumPy semantics: concatenation, stacking, merged axes, windows.
 
-A spec here writes all axes of its first operand, each as a letter, but the one at which something happens. That one has
-two cells at least: of an expression, a single cell may be the beginning of an axis that grows by later uses.
+Specs write each axis of the first operand as a letter, except the axis that the operation changes. Its size is at least
+2: an axis of size 1 of an expression could still grow by later uses.
 """
 
 from __future__ import annotations
@@ -14,28 +14,30 @@ import numpy as np
 
 from ocannl.testing.random_einsums import KINDS, MEMORY, REDUCE, SOFT, Array, Rigid, Rows
 
-LETTERS = "abcdefghijlmnrstuvwxy"  # k, o, p, q and z stand for what happens
+LETTERS = "abcdefghijlmnrstuvwxy"  # k, o, p, q and z name the changed axes
 
 
 @dataclass(frozen=True)
-class Move:
-    """`text` has a place for each operand: the tensor of the rows that were given, then new ones of the rows `beside`.
+class LayoutOp:
+    """A layout operation. `text` has a placeholder for each operand: the first one, then tensors of the rows
+    `operands`.
 
-    `candidates` are those among which a maximum chooses, a row for each cell; `fits` says where it is smooth.
+    `candidates` are the values that a maximum selects from, a row for each cell; `fits` is true where the function is
+    smooth.
     """
 
     text: str
     rows: Rows
     compute: Callable[..., Array]
-    beside: tuple[Rows, ...] = ()
+    operands: tuple[Rows, ...] = ()
     rigid: Rigid = SOFT
     candidates: Callable[..., Array] | None = None
     fits: Callable[..., bool] = lambda *xs: True
 
 
 @dataclass(frozen=True)
-class Place:
-    """An axis of a tensor: of a kind of row, and where it is in that row and in memory."""
+class AxisPosition:
+    """An axis of a tensor: the kind of its row, and its positions in the row and in memory."""
 
     kind: int
     at: int
@@ -43,93 +45,93 @@ class Place:
     size: int
 
 
-def places(rows: Rows) -> list[Place]:
-    found: list[Place] = []
+def positions(rows: Rows) -> list[AxisPosition]:
+    axes: list[AxisPosition] = []
     for kind in MEMORY:
         for at, size in enumerate(rows[kind]):
-            found.append(Place(kind, at, len(found), size))
-    return found
+            axes.append(AxisPosition(kind, at, len(axes), size))
+    return axes
 
 
-def some_place(random: Random, rows: Rows, least: int = 1) -> Place | None:
-    fine = [p for p in places(rows) if p.size >= least]
+def random_position(random: Random, rows: Rows, min_size: int = 1) -> AxisPosition | None:
+    fine = [p for p in positions(rows) if p.size >= min_size]
     return random.choice(fine) if fine else None
 
 
-def spelled(rows: Rows, place: Place, here: str, more: Sequence[str] = ()) -> str:
-    """One shape of a spec: letters, and what is written at one place; `more` output axes at the end."""
+def spec_text(rows: Rows, position: AxisPosition, axis_text: str, extra: Sequence[str] = ()) -> str:
+    """The text of a shape: letters, `axis_text` at one position, and the output axes `extra` at the end."""
     letters = iter(LETTERS)
     axes = {kind: [next(letters) for _ in rows[kind]] for kind in MEMORY}
-    if here:
-        axes[place.kind][place.at] = here
+    if axis_text:
+        axes[position.kind][position.at] = axis_text
     else:
-        del axes[place.kind][place.at]
-    axes[2] = [*axes[2], *more]
+        del axes[position.kind][position.at]
+    axes[2] = [*axes[2], *extra]
     batch, input, output = (", ".join(axes[k]) for k in range(3))
     return f"{batch}|{input}->{output}" if input else f"{batch}|{output}" if batch else output
 
 
-def at(rows: Rows, place: Place, *sizes: int, more: tuple[int, ...] = ()) -> Rows:
-    """The rows with other axes at one place."""
-    made = list(rows)
-    row = rows[place.kind]
-    made[place.kind] = (*row[: place.at], *sizes, *row[place.at + 1 :])
-    return made[0], made[1], made[2] + more
+def at(rows: Rows, position: AxisPosition, *sizes: int, extra: tuple[int, ...] = ()) -> Rows:
+    """Replaces the axis at a position."""
+    new_rows = list(rows)
+    row = rows[position.kind]
+    new_rows[position.kind] = (*row[: position.at], *sizes, *row[position.at + 1 :])
+    return new_rows[0], new_rows[1], new_rows[2] + extra
 
 
-def concatenation(random: Random, rows: Rows) -> Move | None:
-    place = some_place(random, rows, 2)
-    if place is None:
+def concatenation(random: Random, rows: Rows) -> LayoutOp | None:
+    position = random_position(random, rows, 2)
+    if position is None:
         return None
-    other = random.choice((1, 2, 3))
-    first, second = spelled(rows, place, "p"), spelled(rows, place, "q")
-    whole = spelled(rows, place, "p^q")
-    return Move(
-        f'oc.concat("{first}; {second} => {whole}", {{}}, {{}})',
-        at(rows, place, place.size + other),
-        lambda x, y: np.concatenate([x, y], place.axis),
-        (at(rows, place, other),),
+    added = random.choice((1, 2, 3))
+    first, second = spec_text(rows, position, "p"), spec_text(rows, position, "q")
+    joined = spec_text(rows, position, "p^q")
+    return LayoutOp(
+        f'oc.concat("{first}; {second} => {joined}", {{}}, {{}})',
+        at(rows, position, position.size + added),
+        lambda x, y: np.concatenate([x, y], position.axis),
+        (at(rows, position, added),),
     )
 
 
-def padding(random: Random, rows: Rows) -> Move | None:
-    place = some_place(random, rows, 2)
-    if place is None:
+def padding(random: Random, rows: Rows) -> LayoutOp | None:
+    position = random_position(random, rows, 2)
+    if position is None:
         return None
     before, after = random.choice(((1, 0), (0, 2), (2, 1)))
     parts = "^".join([*([str(before)] if before else []), "p", *([str(after)] if after else [])])
-    wide = [(before, after) if p == place else (0, 0) for p in places(rows)]
-    return Move(
-        f'oc.concat("{spelled(rows, place, "p")} => {spelled(rows, place, parts)}", {{}})',
-        at(rows, place, before + place.size + after),
+    wide = [(before, after) if p == position else (0, 0) for p in positions(rows)]
+    return LayoutOp(
+        f'oc.concat("{spec_text(rows, position, "p")} => {spec_text(rows, position, parts)}", {{}})',
+        at(rows, position, before + position.size + after),
         lambda x: np.pad(x, wide),
     )
 
 
-def part(random: Random, rows: Rows) -> Move | None:
-    place = some_place(random, rows, 2)
-    if place is None:
+def part(random: Random, rows: Rows) -> LayoutOp | None:
+    position = random_position(random, rows, 2)
+    if position is None:
         return None
-    cut = random.randrange(1, place.size)
+    cut = random.randrange(1, position.size)
     last = random.random() < 0.5
     number = random.random() < 0.5
-    taken = place.size - cut if last else cut
-    left = str(place.size - taken) if number else "p" if last else "q"
+    taken = position.size - cut if last else cut
+    left = str(position.size - taken) if number else "p" if last else "q"
     parts = f"{left}^k" if last else f"k^{left}"
     size = "" if number else f", k={taken}"
     cells = slice(cut, None) if last else slice(0, cut)
-    return Move(
-        f'oc.concat("{spelled(rows, place, parts)} => {spelled(rows, place, "k")}", {{}}{size})',
-        at(rows, place, taken),
-        lambda x: x[(slice(None),) * place.axis + (cells,)],
+    return LayoutOp(
+        f'oc.concat("{spec_text(rows, position, parts)} => {spec_text(rows, position, "k")}", {{}}{size})',
+        at(rows, position, taken),
+        lambda x: x[(slice(None),) * position.axis + (cells,)],
     )
 
 
-def stack(random: Random, rows: Rows) -> Move:
+def stack(random: Random, rows: Rows) -> LayoutOp:
     kind = random.choice((0, 1, 2, 2))
     count = random.choice((1, 2, 2, 3))
-    made = [*rows]
-    made[kind] = (count, *rows[kind])
+    new_rows = [*rows]
+    new_rows[kind] = (count, *rows[kind])
     axis = [0, len(rows[0]) + len(rows[2]), len(rows[0])][kind]
     stiff = tuple(k == kind for k in range(3))
     operands = ", ".join(["{}"] * count)
@@ -137,53 +139,53 @@ def stack(random: Random, rows: Rows) -> Move:
         text = f"oc.block({('oc.batch({})', '({},)', '[{}]')[kind].format(operands)})"
     else:
         text = f'oc.stack([{operands}], axis="{KINDS[kind]}")'
-    return Move(
-        text, (made[0], made[1], made[2]), lambda *xs: np.stack(xs, axis), (rows,) * (count - 1),
+    return LayoutOp(
+        text, (new_rows[0], new_rows[1], new_rows[2]), lambda *xs: np.stack(xs, axis), (rows,) * (count - 1),
         (stiff[0], stiff[1], stiff[2]),
     )  # fmt: skip
 
 
-def block(random: Random, rows: Rows) -> Move:
-    """Two rows of two: output axes around input axes."""
-    made = (rows[0], (2, *rows[1]), (2, *rows[2]))
+def block(random: Random, rows: Rows) -> LayoutOp:
+    """A matrix of four blocks: an output axis around an input axis."""
+    new_rows = (rows[0], (2, *rows[1]), (2, *rows[2]))
     inner, outer = len(rows[0]) + len(rows[2]), len(rows[0])
 
     def compute(a: Array, b: Array, c: Array, d: Array) -> Array:
         return np.stack([np.stack([a, b], inner), np.stack([c, d], inner)], outer)
 
-    return Move("oc.block([({}, {}), ({}, {})])", made, compute, (rows,) * 3, (False, True, True))
+    return LayoutOp("oc.block([({}, {}), ({}, {})])", new_rows, compute, (rows,) * 3, (False, True, True))
 
 
-def merged(random: Random, rows: Rows) -> Move | None:
-    """An axis taken apart, or two made one."""
-    place = some_place(random, rows, 2)
-    if place is None:
+def merged(random: Random, rows: Rows) -> LayoutOp | None:
+    """Splits an axis, or merges two."""
+    position = random_position(random, rows, 2)
+    if position is None:
         return None
-    row = rows[place.kind]
-    if place.at + 1 < len(row) and row[place.at + 1] > 1 and random.random() < 0.6:
-        here = Place(place.kind, place.at, place.axis, row[place.at])
-        sizes = (row[place.at] * row[place.at + 1],)
-        both = at(rows, here)
-        wide = (*both[place.kind][: place.at], *sizes, *both[place.kind][place.at + 1 :])
+    row = rows[position.kind]
+    if position.at + 1 < len(row) and row[position.at + 1] > 1 and random.random() < 0.6:
+        merged_at = AxisPosition(position.kind, position.at, position.axis, row[position.at])
+        sizes = (row[position.at] * row[position.at + 1],)
+        both = at(rows, merged_at)
+        wide = (*both[position.kind][: position.at], *sizes, *both[position.kind][position.at + 1 :])
         result = [*both]
-        result[place.kind] = wide
-        one = (both[0], both[1], both[2])
-        left, right = spelled(one, here, "p, q"), spelled(one, here, "(p q)")
-        made = (result[0], result[1], result[2])
-        return Move(f'oc.einsum("{left} => {right}", {{}})', made, lambda x: x.reshape(_dims(made)))
-    factors = [n for n in range(1, place.size + 1) if place.size % n == 0]
+        result[position.kind] = wide
+        merged_rows = (both[0], both[1], both[2])
+        left, right = spec_text(merged_rows, merged_at, "p, q"), spec_text(merged_rows, merged_at, "(p q)")
+        new_rows = (result[0], result[1], result[2])
+        return LayoutOp(f'oc.einsum("{left} => {right}", {{}})', new_rows, lambda x: x.reshape(_dims(new_rows)))
+    factors = [n for n in range(1, position.size + 1) if position.size % n == 0]
     first = random.choice(factors) if factors else 1
     swap = random.random() < 0.4
-    sizes_apart = (first, place.size // first)
-    split = at(rows, place, *sizes_apart)
-    after = at(rows, place, *sizes_apart[::-1]) if swap else split
+    sizes_apart = (first, position.size // first)
+    split = at(rows, position, *sizes_apart)
+    after = at(rows, position, *sizes_apart[::-1]) if swap else split
 
     def apart(x: Array) -> Array:
         x = x.reshape(_dims(split))
-        return np.swapaxes(x, place.axis, place.axis + 1) if swap else x
+        return np.swapaxes(x, position.axis, position.axis + 1) if swap else x
 
-    left, right = spelled(rows, place, "(p q)"), spelled(rows, place, "q, p" if swap else "p, q")
-    return Move(f'oc.einsum("{left} => {right}", {{}}, p={first})', after, apart)
+    left, right = spec_text(rows, position, "(p q)"), spec_text(rows, position, "q, p" if swap else "p, q")
+    return LayoutOp(f'oc.einsum("{left} => {right}", {{}}, p={first})', after, apart)
 
 
 def _dims(rows: Rows) -> tuple[int, ...]:
@@ -195,20 +197,20 @@ def _dims(rows: Rows) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Window:
-    """Where the taps of each place read, by the text and the cells."""
+    """A window: its text in a spec, and the cells that it reads."""
 
     text: str
-    cells: Array  # places x taps, the size of the axis where a tap lies outside
+    cells: Array  # output positions x taps; the size of the axis where a tap is outside
     taps: int
 
     def gathered(self, x: Array, axis: int, outside: float) -> Array:
-        """An axis of taps behind that of places."""
+        """The values read, with an axis of taps after the axis of output positions."""
         rim = np.full([1 if n == axis else size for n, size in enumerate(x.shape)], outside)
         return np.take(np.concatenate([x, rim], axis), self.cells, axis)
 
 
-def some_window(random: Random, size: int) -> Window | None:
-    """Of an axis of this size: all taps inside (`<`), or as many places as fit (`=`)."""
+def random_window(random: Random, size: int) -> Window | None:
+    """A window over an axis of this size: without padding (`<`), or with (`=`)."""
     for _ in range(6):
         taps, dilation, stride = random.choice((1, 2, 2, 3)), random.choice((1, 1, 2)), random.choice((1, 1, 2))
         reach = (taps - 1) * dilation + 1
@@ -225,64 +227,64 @@ def some_window(random: Random, size: int) -> Window | None:
     return None
 
 
-def pooled(random: Random, rows: Rows) -> Move | None:
-    """Each window summed, or its largest or smallest; or, as in im2col, with an axis of its own."""
-    place = some_place(random, rows, 2)
-    window = some_window(random, place.size) if place is not None else None
-    if place is None or window is None:
+def pooled(random: Random, rows: Rows) -> LayoutOp | None:
+    """Pooling by sum, maximum or minimum; or the windows themselves (im2col)."""
+    position = random_position(random, rows, 2)
+    window = random_window(random, position.size) if position is not None else None
+    if position is None or window is None:
         return None
     kept = random.random() < 0.2
     reduce = "add" if kept else random.choice(("add", "max", "max", "min"))
     ufunc, neutral = REDUCE[reduce]
-    made = at(rows, place, len(window.cells), *((window.taps,) if kept else ()))
+    new_rows = at(rows, position, len(window.cells), *((window.taps,) if kept else ()))
 
     def compute(x: Array) -> Array:
-        taps = window.gathered(x, place.axis, neutral)
-        return taps if kept else np.asarray(ufunc.reduce(taps, axis=place.axis + 1))
+        taps = window.gathered(x, position.axis, neutral)
+        return taps if kept else np.asarray(ufunc.reduce(taps, axis=position.axis + 1))
 
     def candidates(x: Array) -> Array:
-        taps = np.moveaxis(window.gathered(x, place.axis, np.nan), place.axis + 1, -1)
+        taps = np.moveaxis(window.gathered(x, position.axis, np.nan), position.axis + 1, -1)
         far = -1000.0 * (1 + np.arange(window.taps))
         return np.where(np.isnan(taps), far, taps).reshape(-1, window.taps)
 
-    left, right = spelled(rows, place, window.text), spelled(rows, place, "o, k" if kept else "o")
+    left, right = spec_text(rows, position, window.text), spec_text(rows, position, "o, k" if kept else "o")
     word = "" if reduce == "add" else f', reduce="{reduce}"'
     text = f'oc.einsum("{left} => {right}", {{}}, k={window.taps}{word})'
-    return Move(text, made, compute, candidates=None if reduce == "add" else candidates)
+    return LayoutOp(text, new_rows, compute, candidates=None if reduce == "add" else candidates)
 
 
-def convolution(random: Random, rows: Rows) -> Move | None:
-    place = some_place(random, rows, 2)
-    window = some_window(random, place.size) if place is not None else None
-    if place is None or window is None:
+def convolution(random: Random, rows: Rows) -> LayoutOp | None:
+    position = random_position(random, rows, 2)
+    window = random_window(random, position.size) if position is not None else None
+    if position is None or window is None:
         return None
     channels = random.choice(((), (2,)))
-    more = ["z"] * len(channels)
-    made = at(rows, place, len(window.cells), more=channels)
+    extra = ["z"] * len(channels)
+    new_rows = at(rows, position, len(window.cells), extra=channels)
     ends = len(rows[0]) + len(rows[2])
 
     def compute(x: Array, w: Array) -> Array:
-        taps = np.moveaxis(window.gathered(x, place.axis, 0.0), place.axis + 1, -1)
+        taps = np.moveaxis(window.gathered(x, position.axis, 0.0), position.axis + 1, -1)
         out = np.tensordot(taps, w, 1)
         return np.moveaxis(out, -1, ends) if channels else out
 
-    left, right = spelled(rows, place, window.text), spelled(rows, place, "o", more)
-    text = f'oc.einsum("{left}; {", ".join(["k", *more])} => {right}", {{}}, {{}})'
-    return Move(text, made, compute, (((), (), (window.taps, *channels)),))
+    left, right = spec_text(rows, position, window.text), spec_text(rows, position, "o", extra)
+    text = f'oc.einsum("{left}; {", ".join(["k", *extra])} => {right}", {{}}, {{}})'
+    return LayoutOp(text, new_rows, compute, (((), (), (window.taps, *channels)),))
 
 
-def strided(random: Random, rows: Rows) -> Move | None:
-    """Every second cell."""
-    place = some_place(random, rows, 2)
-    if place is None or place.size % 2:
+def strided(random: Random, rows: Rows) -> LayoutOp | None:
+    """Every second cell along an axis."""
+    position = random_position(random, rows, 2)
+    if position is None or position.size % 2:
         return None
     first = random.choice((0, 1))
-    cells = (slice(None),) * place.axis + (slice(first, None, 2),)
+    cells = (slice(None),) * position.axis + (slice(first, None, 2),)
     over = "2*o + 1" if first else "2*o"
-    text = f'oc.einsum("{spelled(rows, place, over)} => {spelled(rows, place, "o")}", {{}})'
-    return Move(text, at(rows, place, place.size // 2), lambda x: x[cells])
+    text = f'oc.einsum("{spec_text(rows, position, over)} => {spec_text(rows, position, "o")}", {{}})'
+    return LayoutOp(text, at(rows, position, position.size // 2), lambda x: x[cells])
 
 
-MOVES: tuple[Callable[[Random, Rows], Move | None], ...] = (
+LAYOUT_OPS: tuple[Callable[[Random, Rows], LayoutOp | None], ...] = (
     concatenation, padding, part, stack, block, merged, pooled, pooled, convolution, convolution, strided,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What shapes and operations mean in NumPy, for programs that judge the language: three rows, broadcast one by one."""
+"""NumPy semantics of shapes and operations: shapes have three rows, each of which is broadcast separately."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from ocannl.testing.random_einsums import MEMORY, Array, Rows
 
 SCALAR: Rows = ((), (), ())
-MARGIN = 0.03  # how far values stay from where a function has no derivative, or jumps
+MARGIN = 0.03  # distance of values from discontinuities of a function or its derivative
 
 
 def dims_of(rows: Rows) -> tuple[int, ...]:
@@ -20,18 +20,18 @@ def dims_of(rows: Rows) -> tuple[int, ...]:
 
 
 def joined(*shapes: Rows) -> Rows:
-    """What the shapes stretch to, row by row; raises `ValueError` when they do not."""
+    """The broadcast of the shapes, row by row; raises `ValueError` if there is none."""
     batch, input, output = (np.broadcast_shapes(*(s[n] for s in shapes)) for n in range(3))
     return batch, input, output
 
 
 def stretched(array: Array, rows: Rows, to: Rows) -> Array:
-    """An array of these rows, with an axis for each axis of `to`."""
+    """Reshapes an array of these rows, inserting an axis for each axis of `to` that it lacks."""
     return array.reshape([n for k in MEMORY for n in (1,) * (len(to[k]) - len(rows[k])) + rows[k]])
 
 
 def matmul(x: Array, x_rows: Rows, y: Array, y_rows: Rows) -> Array:
-    """`x @ y`: the input row of `x` meets the output row of `y`, which may be stretched to it."""
+    """`x @ y`: contracts the input row of `x` with the output row of `y`, which is broadcast to it."""
     middle = x_rows[1]
     batch = np.broadcast_shapes(x_rows[0], y_rows[0])
     x = stretched(x, x_rows, (batch, middle, x_rows[2]))
@@ -59,13 +59,13 @@ def within(x: Array, high: float) -> bool:
 
 @dataclass(frozen=True)
 class Row:
-    """One operation: how it is written, what it computes, and where it is smooth."""
+    """An operation: its text, its function, and where it is smooth."""
 
     text: str
     compute: Callable[..., Any]
     fits: Callable[..., bool] = lambda *xs: True
     gives_gradient: bool = True
-    tested: int = 0  # so many operands are only compared, and receive no gradient
+    tested: int = 0  # number of leading operands that are only compared, and receive no gradient
 
 
 def _tanh_gelu(x: Array) -> Any:
@@ -76,7 +76,7 @@ def _sigmoid(x: Array) -> Any:
     return 1 / (1 + np.exp(-x))
 
 
-def _whole(ufunc: np.ufunc) -> Callable[..., Any]:
+def _on_integers(ufunc: np.ufunc) -> Callable[..., Any]:
     return lambda x, y: ufunc(x.astype(np.int64), y.astype(np.int64)).astype(np.float64)
 
 
@@ -157,11 +157,11 @@ INTEGERS = (
     Row("({} >= {})", lambda x, y: (x >= y) * 1.0),
     Row("({} & {})", lambda x, y: ((x != 0) & (y != 0)) * 1.0),
     Row("({} | {})", lambda x, y: ((x != 0) | (y != 0)) * 1.0),
-    Row("oc.bitwise_and({}, {})", _whole(np.bitwise_and)),
-    Row("oc.bitwise_or({}, {})", _whole(np.bitwise_or)),
-    Row("oc.bitwise_xor({}, {})", _whole(np.bitwise_xor)),
-    Row("oc.left_shift({}, {})", _whole(np.left_shift), lambda x, y: bool(np.all((y >= 0) & (y < 8)))),
-    Row("oc.right_shift({}, {})", _whole(np.right_shift), lambda x, y: bool(np.all((y >= 0) & (y < 8)))),
+    Row("oc.bitwise_and({}, {})", _on_integers(np.bitwise_and)),
+    Row("oc.bitwise_or({}, {})", _on_integers(np.bitwise_or)),
+    Row("oc.bitwise_xor({}, {})", _on_integers(np.bitwise_xor)),
+    Row("oc.left_shift({}, {})", _on_integers(np.left_shift), lambda x, y: bool(np.all((y >= 0) & (y < 8)))),
+    Row("oc.right_shift({}, {})", _on_integers(np.right_shift), lambda x, y: bool(np.all((y >= 0) & (y < 8)))),
 )
 
 NUMBERS = (

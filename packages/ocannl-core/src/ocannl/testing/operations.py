@@ -1,4 +1,4 @@
-"""Operations tried on their samples: each gradient against differences."""
+"""Checks operations on their samples: gradients against finite differences."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ocannl.lang.declare.catalogue import OperationRow, row_of_declaration
 from ocannl.lang.declare.samples import Draw, Sample
 from ocannl.testing.gradients import gradcheck
 
-SAYS_NONE = re.compile(r"^Grad: +none\.", re.MULTILINE)
+NO_GRADIENT = re.compile(r"^Grad: +none\.", re.MULTILINE)
 
 
 def check_operation(operation: Callable[..., Any] | OperationRow, seed: int = 0) -> int:
-    """Holds an operation to its samples; gives how many of them have a gradient, which differences confirm.
+    """Checks an operation on its samples; returns the number of samples whose gradient was checked.
 
-    Raises: GradientMismatch; CodeError for an operation without samples, and for one without gradient whose text does
-    not say so.
+    Raises: GradientMismatch; CodeError for an operation without samples, or without gradient and without the line
+    `Grad: none.` in its docstring.
     """
     name = getattr(operation, "__name__", "?")
     row = operation if isinstance(operation, OperationRow) else row_of_declaration(name, operation)
@@ -34,42 +34,43 @@ def check_operation(operation: Callable[..., Any] | OperationRow, seed: int = 0)
     checked = 0
     for sample in row.samples:
         rng = np.random.default_rng(seed)
-        given = [tensor(d.array(rng), batch_axes=d.batch_axes, input_axes=d.input_axes) for d in drawn(sample.operands)]
+        draws = drawn(sample.operands)
+        tensors = [tensor(d.array(rng), batch_axes=d.batch_axes, input_axes=d.input_axes) for d in draws]
 
         def call(*xs: Tensor, sample: Sample = sample) -> Tensor:
             return _result(row.function(*_placed(sample.operands, iter(xs)), **sample.settings))
 
-        if call(*map(_parameter, given)).has_gradient:
-            gradcheck(call, *given)
+        if call(*map(_parameter, tensors)).has_gradient:
+            gradcheck(call, *tensors)
             checked += 1
-    if not checked and not SAYS_NONE.search(row.doc):
+    if not checked and not NO_GRADIENT.search(row.doc):
         raise CodeError(f"`{row.call}` has a gradient on none of its samples, and its text does not say `Grad: none.`")
     return checked
 
 
 def drawn(operands: Any) -> Iterator[Draw]:
-    """What is drawn, also inside lists."""
-    for given in operands:
-        if isinstance(given, Draw):
-            yield given
-        elif isinstance(given, list):
-            yield from drawn(given)
+    """The random operands, also inside lists."""
+    for operand in operands:
+        if isinstance(operand, Draw):
+            yield operand
+        elif isinstance(operand, list):
+            yield from drawn(operand)
 
 
 def _placed(operands: Any, xs: Iterator[Tensor]) -> Iterator[Any]:
-    """The operands, with tensors where something is drawn."""
-    for given in operands:
-        if isinstance(given, Draw):
+    """The operands, with tensors in place of random ones."""
+    for operand in operands:
+        if isinstance(operand, Draw):
             yield next(xs)
         else:
-            yield list(_placed(given, xs)) if isinstance(given, list) else given
+            yield list(_placed(operand, xs)) if isinstance(operand, list) else operand
 
 
-def _result(made: Any) -> Tensor:
-    """Several results as one number."""
-    if isinstance(made, Tensor):
-        return made
-    totals: Iterator[Tensor] = (t.sum() for t in made)
+def _result(result: Any) -> Tensor:
+    """The sum of all results if there are several."""
+    if isinstance(result, Tensor):
+        return result
+    totals: Iterator[Tensor] = (t.sum() for t in result)
     return fold(add, totals)
 
 

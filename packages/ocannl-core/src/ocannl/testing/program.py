@@ -1,7 +1,7 @@
-"""A program in the user's language, as text and as what it means in NumPy, line by line.
+"""A program in the user's language: its text, and the NumPy semantics of each line.
 
-It is called several times. What it holds between the calls changes by recorded code at the end of each, and its symbols
-have other values in each.
+A program is called several times, with different values of its symbols. Recorded code at the end of each call updates
+its state.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Compute = Callable[[Env], Array]
 
 LANGUAGE = SimpleNamespace(**{name: getattr(api, name) for name in api.__all__})
 
-FROZEN = "~"  # names of values that stay as they are while a slope is measured begin with it
+FROZEN = "~"  # prefix of the names of values that are held constant while a slope is measured
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of text. `compute` is what its name, or the state that it changes, means; none of leaves, of what names
-    no tensor, and of updates by gradients."""
+    """A line of text. `compute` computes the named tensor or the updated state; None for leaves, for lines that name no
+    tensor, and for updates by gradients."""
 
     text: str
     name: str = ""
@@ -41,14 +41,14 @@ class Line:
     gradient: bool = False
 
     @property
-    def words(self) -> frozenset[str]:
+    def identifiers(self) -> frozenset[str]:
         return frozenset(re.findall(r"[a-z]+\d+", self.text))
 
 
 @dataclass(frozen=True)
 class Built:
-    """A program as tensors: those that have names, what its leaves and states hold at first, its symbols and their
-    values in the first call, and the code of the updates."""
+    """A program as tensors: the named ones, the initial values of leaves and states, the symbols with their values in
+    the first call, and the code of the updates."""
 
     tensors: dict[str, Tensor]
     arrays: dict[TNode, Array]
@@ -66,8 +66,8 @@ class Built:
 
 @dataclass(frozen=True)
 class Program:
-    """`data` says what the leaves and states hold at first, `terms` what the loss adds up, each `calls` the values of
-    the symbols. In the text, `data` holds the arrays and `kind` is the type of floats. A program that is not `smooth`
+    """`data` are the initial values of leaves and states, `terms` the terms of the loss, `calls` the values of the
+    symbols in each call. The text refers to `data` and to `kind`, the type of floats. A program that is not `smooth`
     has ties at a maximum."""
 
     lines: tuple[Line, ...]
@@ -91,7 +91,7 @@ class Program:
         return "\n".join(lines) + "\n"
 
     def build(self, kind: str = "float32") -> Built:
-        """Its tensors. Raises whatever the language refuses, and `AssertionError` where a shape is not as it should."""
+        """Builds the tensors. Raises the error of a refused program, and `AssertionError` for a wrong shape."""
         meaning = self.meaning()
         built = build(self.text, kind, self.data, meaning, self.calls[0])
         for name, array in (self.data | meaning).items():
@@ -101,25 +101,26 @@ class Program:
 
     @property
     def function(self) -> Callable[..., Tensor]:
-        """The loss as a function of the parameters, where symbols and all other leaves are constants."""
-        given = {name: f"{name} = given[{n}]" for n, name in enumerate(self.params)}
+        """The loss as a function of the parameters; symbols and other leaves are constants."""
+        parameters = {name: f"{name} = parameters[{n}]" for n, name in enumerate(self.params)}
         leaves = {line.name: line for line in self.lines if line.name in self.data}
         fixed = {name: constant(line) for name, line in leaves.items()}
         fixed |= {name: f"{name} = {at}" for name, at in self.calls[0].items()}
-        lines = [given.get(line.name) or fixed.get(line.name) or line.text for line in self.lines]
+        lines = [parameters.get(line.name) or fixed.get(line.name) or line.text for line in self.lines]
         text = "\n".join([*lines, f"loss = {' + '.join(term.text for term in self.terms)}"])
 
         def loss(*tensors: Tensor) -> Tensor:
-            scope: dict[str, Any] = {"oc": LANGUAGE, "np": np, "data": self.data, "kind": "float64", "given": tensors}
+            scope: dict[str, Any] = {"oc": LANGUAGE, "np": np, "data": self.data, "kind": "float64"}
+            scope["parameters"] = tensors
             exec(compile(text, "<program>", "exec"), scope)
-            made: Tensor = scope["loss"]
-            return made
+            result: Tensor = scope["loss"]
+            return result
 
         return loss
 
     @property
     def arguments(self) -> list[Tensor]:
-        """Where that function is looked at."""
+        """The arguments of `function`."""
         scope: dict[str, Any] = {"oc": LANGUAGE, "data": self.data}
         for line in self.lines:
             if line.name in self.params:
@@ -127,12 +128,12 @@ class Program:
         return [scope[name] for name in self.params]
 
     def meaning(self) -> Env:
-        """The value of every line of the first call, by name."""
+        """The value of each line in the first call, by name."""
         env = self._run({**self.data, **_symbols(self.calls[0])})
         return {name: env[name] for name in (*(line.name for line in self.lines if line.compute), "loss")}
 
     def runs(self, before: bool = False) -> list[Env]:
-        """Everything that has a value, after each call, or `before` its updates; not what gradients update."""
+        """All values after each call, or `before` its updates, except those updated by gradients."""
         env: Env = dict(self.data)
         out = []
         for call in self.calls:
@@ -156,7 +157,7 @@ class Program:
         return env
 
     def slope(self, directions: Mapping[str, Array], step: float = 1e-5) -> float:
-        """The derivative of the loss where leaves move in these directions, by central differences of fourth order."""
+        """The directional derivative of the loss, by central differences of fourth order."""
         start = {**self.data, **_symbols(self.calls[0])}
         frozen = {name: value for name, value in self._run(dict(start)).items() if name.startswith(FROZEN)}
 
@@ -171,18 +172,18 @@ class Program:
 
 
 def constant(line: Line) -> str:
-    """A leaf that holds what is given in `data`."""
+    """The text of a leaf that holds its array in `data`."""
     axes = "".join(f", {kind}_axes={len(row)}" for kind, row in zip(("batch", "input"), line.rows, strict=False) if row)
     return f'{line.name} = oc.tensor(data["{line.name}"]{axes})'
 
 
 def build(text: str, kind: str, data: Mapping[str, Array], names: Iterable[str], call: Mapping[str, int]) -> Built:
-    """The tensors of a program that is text."""
-    held = {name: array.astype(kind) if array.dtype == np.float64 else array for name, array in data.items()}
-    scope: dict[str, Any] = {"__name__": "program", "oc": LANGUAGE, "np": np, "data": held, "kind": kind}
+    """Builds the tensors of the text of a program."""
+    typed_data = {name: array.astype(kind) if array.dtype == np.float64 else array for name, array in data.items()}
+    scope: dict[str, Any] = {"__name__": "program", "oc": LANGUAGE, "np": np, "data": typed_data, "kind": kind}
     exec(compile(text, "<program>", "exec"), scope)
     tensors = {name: scope[name] for name in (*data, *names)}
-    arrays = {tensors[name].node: array for name, array in held.items()}
+    arrays = {tensors[name].node: array for name, array in typed_data.items()}
     return Built(tensors, arrays, {scope[name]: at for name, at in call.items()}, scope.get("update"))
 
 

@@ -1,4 +1,4 @@
-"""What random programs start from: numbers that every type holds, and the ways to write parameters, data and states."""
+"""Leaves of random programs: parameters, data and states, with values that every type represents exactly."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from ocannl.testing.program import Compute, Line
 from ocannl.testing.random_einsums import SOFT, Array, Rigid, Rows
 
 CELLS = 150
-GRID = 64  # leaves hold multiples of 1 / GRID, which every float type that is used here can hold
-PARTNERS = ("int32", "int32", "uint8", "float16", "bfloat16")  # types of data that meets the floats of a program
+GRID = 64  # leaves hold multiples of 1 / GRID, which are exact in every float type used
+PARTNERS = ("int32", "int32", "uint8", "float16", "bfloat16")  # types of data combined with floats
 
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor of the program: how it is written, what it holds, and what it computes from the leaves.
+    """A tensor of the program: its text, its value, and its function of the leaves.
 
-    `partner` is the type of data that here only meets floats, or its like; `exact` values are rounded nowhere. A
-    `rigid` row came from a spec with axes before a row variable: axes would be inserted there, so it meets rows of its
-    own length only.
+    `partner` is the type of a value that is combined with floats only; `exact` values are never rounded. A `rigid` row
+    comes from a spec with axes before a row variable: broadcasting would insert axes there, so the row is combined only
+    with rows of equal length.
     """
 
     text: str
@@ -45,7 +45,7 @@ class Value:
 
 @dataclass
 class Leaves:
-    """Makes leaves; whoever makes expressions of them adds to what is here."""
+    """Generates leaves; subclasses combine them to expressions."""
 
     random: Random
     lines: list[Line] = field(default_factory=list)
@@ -67,19 +67,19 @@ class Leaves:
     def size(self) -> int:
         return 0 if self.empty and self.chance(0.15) else self.random.choice((1, 2, 2, 3, 3, 4))
 
-    def some_rows(self, batch: bool = True) -> Rows:
+    def random_rows(self, batch: bool = True) -> Rows:
         lengths = [self.random.choice((0, 0, 1, 1, 2) if n != 2 else (0, 1, 1, 2, 2)) for n in range(3)]
-        made = [tuple(self.size() for _ in range(k)) for k in lengths]
-        return (made[0] if batch else ()), made[1], made[2]
+        leading, middle, last = [tuple(self.size() for _ in range(k)) for k in lengths]
+        return (leading if batch else ()), middle, last
 
     def numbers(self, shape: tuple[int, ...], kind: str = "float64") -> Array:
-        whole = "int" in kind
-        low, high = (1, 5) if whole else (20, 128)
+        is_integer = "int" in kind
+        low, high = (1, 5) if is_integer else (20, 128)
         signs = (1,) if kind == "uint8" else (-1, 1)
-        found = [self.random.choice(signs) * self.random.randint(low, high) for _ in range(prod(shape))]
-        scale = 1 if whole else GRID
+        values = [self.random.choice(signs) * self.random.randint(low, high) for _ in range(prod(shape))]
+        scale = 1 if is_integer else GRID
         dtype = ml_dtypes.bfloat16 if kind == "bfloat16" else kind
-        return np.asarray((np.array(found, np.float64).reshape(shape) / scale).astype(dtype))  # of no axes too
+        return np.asarray((np.array(values, np.float64).reshape(shape) / scale).astype(dtype))
 
     def leaf(self, rows: Rows, *, param: bool | None = None) -> Value:
         if prod(dims_of(rows)) > CELLS:
@@ -107,11 +107,11 @@ class Leaves:
         return self.add_leaf(name, text, rows, self.numbers(dims_of(rows), kind), param)
 
     def wide(self) -> str:
-        """The type of a leaf: that of the program, or float64 among float32."""
+        """The type of a leaf: that of the program, or sometimes float64."""
         return '"float64"' if self.chance(0.1) else "kind"
 
     def drawn(self, rows: Rows) -> Value:
-        """Random numbers, the same in each call; of float32, whatever the type of the program is."""
+        """Random numbers, equal in each call; float32 in programs of any type."""
         name, dims = self.new_name("u"), dims_of(rows)
         text = f'oc.uniform(key="{name}", counter=0, {self.row_arguments(rows)}, dtype="float32")'
         array = np.asarray(unit_uniform(SEED.get(), name, 0, prod(dims)), np.float64).reshape(dims)
@@ -122,12 +122,12 @@ class Leaves:
         return value
 
     def state(self, rows: Rows) -> Value:
-        """A node that recorded code may change at the end of each call."""
+        """A node that recorded code may update at the end of each call."""
         name = self.new_name("s")
         text = f"oc.node({self.row_arguments(rows, short=False)}, dtype={self.wide()})"
-        made = self.add_leaf(name, text, rows, self.numbers(dims_of(rows)), False)
-        self.states.append(made)
-        return made
+        leaf = self.add_leaf(name, text, rows, self.numbers(dims_of(rows)), False)
+        self.states.append(leaf)
+        return leaf
 
     def add_leaf(self, name: str, text: str, rows: Rows, array: Array, param: bool) -> Value:
         self.data[name] = array
@@ -154,12 +154,12 @@ class Leaves:
         names = ("b", "i", "o") if short else ("batch", "input", "output")
         return ", ".join(f"{n}={list(row)}" for n, row, kept in zip(names, rows, keep, strict=True) if kept)
 
-    def open_param(self, rows: Rows, known: tuple[bool, bool, bool]) -> Value | None:
-        """A parameter of which only some rows are told; the others follow from its use."""
-        if rows[0] or any(n < 2 for row, told in zip(rows, known, strict=True) if not told for n in row):
+    def open_param(self, rows: Rows, fixed: tuple[bool, bool, bool]) -> Value | None:
+        """A parameter of which only some rows are specified; the others are inferred from its use."""
+        if rows[0] or any(n < 2 for row, is_fixed in zip(rows, fixed, strict=True) if not is_fixed for n in row):
             return None
         name = self.new_name("w")
-        arguments = self.row_arguments(rows, (False, known[1], known[2]))
+        arguments = self.row_arguments(rows, (False, fixed[1], fixed[2]))
         text = f"oc.param({arguments}{', ' if arguments else ''}dtype=kind)"
         self.open.add(name)
         return self.add_leaf(name, text, rows, self.numbers(dims_of(rows)), True)

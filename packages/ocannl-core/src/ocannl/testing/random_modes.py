@@ -1,4 +1,4 @@
-"""Random modes for the loops of any program, as far as they are legal."""
+"""Random legal modes for the loops of a program."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ocannl.ir.loops import For, Mode, Proc
 from ocannl.ir.verify import Stage, verify
 from ocannl.ir.walk import Node, rewrite_body, walk
 
-LONGEST = 40  # iterations of a loop whose code is written out
+MAX_TRIP_COUNT = 40  # of an unrolled or vectorized loop
 
 
-def moded(proc: Proc, random: Random, stage: Stage) -> Proc:
-    """The program with most of its loops unrolled or in lanes, innermost first; `verify` says which may be."""
+def with_random_modes(proc: Proc, random: Random, stage: Stage) -> Proc:
+    """Unrolls or vectorizes most loops, innermost first, where `verify` accepts the result."""
     loops = [node for node in walk(proc.body) if isinstance(node, For) and not node.parallel_chunk]
-    for each in reversed(loops):
-        if each.sym.extent > LONGEST or each.mode is not Mode.SERIAL or random.random() < 0.2:
+    for candidate in reversed(loops):
+        if candidate.sym.extent > MAX_TRIP_COUNT or candidate.mode is not Mode.SERIAL or random.random() < 0.2:
             continue
         wanted = random.choice((Mode.VECTORIZED, Mode.VECTORIZED, Mode.UNROLLED))
-        changed = with_modes(proc, {each.sym: wanted})
+        changed = with_modes(proc, {candidate.sym: wanted})
         try:
             verify(changed, stage)
         except VerifyError:

@@ -1,7 +1,6 @@
-"""Operands of random expressions: what is picked, what meets, and what comes of it.
+"""Operands of random expressions: their choice, and the values of operations on them.
 
-Whatever is assumed of values, that they stay away from kinks, poles and overflow, is kept as a guard: a question to the
-values of any other call.
+Assumptions about values (no kinks, poles or overflow) are kept as guards, which are evaluated for each further call.
 """
 
 from __future__ import annotations
@@ -22,21 +21,21 @@ Guard = Callable[[Env], bool]
 
 
 def meeting(rigid: tuple[bool, ...], rows: tuple[tuple[int, ...], ...]) -> tuple[bool, bool]:
-    """Whether rows may meet, and whether what comes of it is rigid."""
+    """Whether rows may be combined, and whether the result is rigid."""
     stiff = any(r and row for r, row in zip(rigid, rows, strict=True))
     return not stiff or len({len(row) for row in rows if row}) <= 1, stiff
 
 
 @dataclass
 class Operands(Leaves):
-    inline: list[Value] = field(default_factory=list)  # written into the next line that uses them
+    inline: list[Value] = field(default_factory=list)  # expressions to be inlined into the next line that uses them
     guards: list[Guard] = field(default_factory=list)
     smooth: bool = True
 
     # --- picking ---
 
     def pick(self, partner: bool = False) -> Value:
-        """An operand: an expression that waits for its use, a named tensor, or a new leaf."""
+        """An operand: an unused expression, a named tensor, or a new leaf."""
         if self.inline and self.chance(0.8):
             return self.inline.pop(self.random.randrange(len(self.inline)))
         fine = [v for v in self.named if partner or not v.partner]
@@ -45,19 +44,19 @@ class Operands(Leaves):
             return self.use(self.random.choice(waiting))
         if fine and self.chance(0.7):
             return self.use(self.random.choice(fine[-8:]))
-        made = self.leaf(self.some_rows())
-        return self.use(made) if partner or not made.partner else self.pick()
+        value = self.leaf(self.random_rows())
+        return self.use(value) if partner or not value.partner else self.pick()
 
     def pick_beside(self, value: Value) -> Value:
-        """An operand to whose shape the other may be stretched, or the other way round."""
+        """A second operand, of which one broadcasts to the other."""
         for _ in range(4):
-            other = self.pick(partner=not value.partner and self.chance(0.2))
-            if self.join(value, other) is not None:
-                return other
-            self.give_back(other)
+            partner = self.pick(partner=not value.partner and self.chance(0.2))
+            if self.join(value, partner) is not None:
+                return partner
+            self.put_back(partner)
         if not value.partner and self.chance(0.3):
-            known = (True, self.chance(0.5), self.chance(0.5))
-            open_ = self.open_param(((), value.rows[1], value.rows[2]), known)
+            fixed = (True, self.chance(0.5), self.chance(0.5))
+            open_ = self.open_param(((), value.rows[1], value.rows[2]), fixed)
             if open_ is not None:
                 return self.use(open_)
         rows = tuple(row if r else self.changed(row) for row, r in zip(value.rows, value.rigid, strict=True))
@@ -66,7 +65,7 @@ class Operands(Leaves):
             return self.use(self.scalar())
         return self.use(beside)
 
-    def give_back(self, value: Value) -> None:
+    def put_back(self, value: Value) -> None:
         if value.text.isidentifier():
             self.unused[value.text] = value
         else:
@@ -99,32 +98,32 @@ class Operands(Leaves):
         text = f"oc.param({self.row_arguments(SCALAR)}, dtype=kind)"
         return self.add_leaf(self.new_name("w"), text, SCALAR, self.numbers(()), True)
 
-    # --- what comes of it ---
+    # --- operations ---
 
     def apply(self, row: Row, operands: list[Value], partner: str = "") -> Value | None:
-        """One operation cell by cell, or None where it does not fit."""
+        """An elementwise operation; None if shapes or values do not fit."""
         rows = self.join(*operands)
         if rows is None:
             return None
 
-        def given(arrays: list[Array]) -> list[Array]:
+        def aligned(arrays: list[Array]) -> list[Array]:
             return [stretched(x, v.rows, rows) for x, v in zip(arrays, operands, strict=True)]
 
         def fits(*arrays: Array) -> bool:
-            return row.fits(*np.broadcast_arrays(*given([*arrays])))
+            return row.fits(*np.broadcast_arrays(*aligned([*arrays])))
 
         def meaning(*arrays: Array) -> Array:
-            return np.asarray(row.compute(*given([*arrays])))
+            return np.asarray(row.compute(*aligned([*arrays])))
 
         gradient = row.gives_gradient and any(v.gradient for v in operands[row.tested :])
         text = row.text.format(*(v.operand for v in operands))
-        return self.made(text, rows, meaning, operands, gradient, self.stiffened(*operands), fits, partner)
+        return self.new_value(text, rows, meaning, operands, gradient, self.stiffened(*operands), fits, partner)
 
-    def made(
+    def new_value(
         self, text: str, rows: Rows, meaning: Callable[..., Array], operands: list[Value], gradient: bool | None = None,
         rigid: Rigid = SOFT, fits: Callable[..., bool] | None = None, partner: str = "",
     ) -> Value | None:  # fmt: skip
-        """The value of an expression, or None where its values do not fit."""
+        """The value of an expression; None if its values do not fit."""
         dims = dims_of(rows)
         arrays = [v.array for v in operands]
 
@@ -147,12 +146,12 @@ class Operands(Leaves):
         return Value(text, rows, array, compute, gradient, partner, rigid=rigid)
 
     def lost(self, operands: list[Value]) -> Value | None:
-        """Nothing came of it; the operands are still there, parameters that nothing else shapes excepted."""
+        """Gives up an operation: puts the operands back, except parameters that would have no shape."""
         for v in operands:
             if v.text in self.open:
                 self.retract(v)
             else:
-                self.give_back(v)
+                self.put_back(v)
         return None
 
     def may_choose(self, candidates: Array, *of: Value) -> bool:

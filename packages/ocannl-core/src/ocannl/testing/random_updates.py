@@ -1,4 +1,4 @@
-"""Recorded code at the end of each call of a random program: states that are read before they are written."""
+"""Random recorded code at the end of each call of a program: updates of states, which are read before written."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ UPDATES: tuple[Update, ...] = (
 )
 
 
-def some_updates(maker: Leaves) -> tuple[list[Line], list[Line]]:
-    """Updates of what the program reads in its next call, and those of states apart from that."""
+def random_updates(maker: Leaves) -> tuple[list[Line], list[Line]]:
+    """Updates of states that the program reads in its next call, and updates of separate states."""
     random = maker.random
     values = [v for v in maker.named if not v.partner and v.text not in maker.data]
     reading, apart = [], []
@@ -50,9 +50,9 @@ def some_updates(maker: Leaves) -> tuple[list[Line], list[Line]]:
     for value in random.sample(values, min(len(values), random.choice((0, 1, 2)))):
         apart.append(_line(*random.choice(UPDATES[3:7]), _fresh(maker, value), value))
     for leaf in random.sample(leaves, min(len(leaves), random.choice((0, 1, 2)))):
-        speed, place = _fresh(maker, leaf), _fresh(maker, leaf)
+        speed, weights = _fresh(maker, leaf), _fresh(maker, leaf)
         apart.append(Line(f"{speed.text}[...] = 0.875 * {speed.text} + {leaf.text}.grad", speed.text))
-        apart.append(Line(f"{place.text} -= 0.125 * {speed.text}", place.text))
+        apart.append(Line(f"{weights.text} -= 0.125 * {speed.text}", weights.text))
     return reading, apart
 
 
@@ -61,7 +61,7 @@ def _nudge(s: Array, x: Array) -> Array:
 
 
 def _fits(value: Value, state: Value) -> bool:
-    """The value may be stretched to the state, and says nothing about its rows."""
+    """Whether the value broadcasts to the state without constraining its rows."""
     if any(value.rigid) or prod(dims_of(state.rows)) > CELLS:
         return False
     try:
@@ -95,11 +95,11 @@ def _sliced(value: Value, state: Value, at: int) -> Line:
 
 
 def _fresh(maker: Leaves, like: Value) -> Value:
-    """A state whose shape follows from its use."""
+    """A state whose shape is inferred from its use."""
     name = maker.new_name("s")
     start = maker.random.choice((0.0, 0.0, 0.5))
     initial = f"init={start}, " if start else ""
     array = np.full(dims_of(like.rows), start)
-    made = maker.add_leaf(name, f"oc.node({initial}dtype=kind)", like.rows, array, False)
+    state = maker.add_leaf(name, f"oc.node({initial}dtype=kind)", like.rows, array, False)
     del maker.unused[name]
-    return made
+    return state

@@ -30,7 +30,7 @@ from ocannl.testing.kit.bench import Bench
 from ocannl.testing.kit.cases import Array, Case
 from ocannl.testing.oracles import constants
 from ocannl.testing.program import LANGUAGE as oc
-from ocannl.testing.random_modes import moded
+from ocannl.testing.random_modes import with_random_modes
 from ocannl.testing.random_programs import Program, difference, generate
 from ocannl.train.step import grad_update, sgd
 
@@ -48,7 +48,7 @@ def optimized(program: Program, name: str, random: Random, claimed: Capabilities
 
 def expanded(program: Program, name: str, random: Random, claimed: Capabilities) -> Proc:
     """Loops of any mode, in lowered programs, too, and results past the caches."""
-    proc = use_nontemporal_stores(moded(lower(program.code, name), random, "lowered"), 0)
+    proc = use_nontemporal_stores(with_random_modes(lower(program.code, name), random, "lowered"), 0)
     return allocate_memory(proc, claimed.alignment_bytes)
 
 
