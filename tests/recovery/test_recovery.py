@@ -278,6 +278,16 @@ def test_code_without_a_pass_has_a_key_of_its_own(monkeypatch: Patch, defects: P
     assert mended.source() != first.source()
 
 
+def test_code_of_a_plain_program_is_cached_after_a_failure_of_the_backend(monkeypatch: Patch) -> None:
+    first, second = training_step(), training_step()
+    calls = fail_on(monkeypatch, first.ctx.backend, RuntimeError("no"), is_vectorized)
+    compile_with_warning(first)
+    assert calls["compile"] == 2
+    compile_cache.clear()  # as in a second process
+    second.check(second.compile())
+    assert calls["compile"] == 3  # which failed; the plain program was found on disk
+
+
 def test_stages_and_profile_show_the_compiled_program(monkeypatch: Patch) -> None:
     step = training_step()
     with monkeypatch.context() as patch:

@@ -15,8 +15,8 @@ from ocannl.ir.tnode import Placement
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
 from ocannl.opt import pipeline
-from ocannl.opt.pipeline import optimize, passes
-from ocannl.opt.replay import REQUIRED_PASSES, plain_variants, replay, stage_after
+from ocannl.opt.pipeline import optimize, passes, stage_after
+from ocannl.opt.replay import REQUIRED_PASSES, plain_variants, replay
 from ocannl.testing.evaluate import evaluate
 from ocannl.testing.random_programs import Program, difference, generate
 
@@ -64,7 +64,7 @@ def test_plain_placement_keeps_all_nodes_and_plain_allocation_shares_nothing() -
 
 
 def test_unknown_plain_pass_is_refused() -> None:
-    with pytest.raises(ValueError, match="no pass is called nothing; there are decide_placement"):
+    with pytest.raises(ValueError, match="unknown pass nothing; there are decide_placement"):
         optimize(program_of(0)[1], {}, CPU, plain=frozenset({"nothing"}))
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import Proc
 from ocannl.ir.tnode import TNode
+from ocannl.ir.verify import Stage
 from ocannl.opt.fusion.fuse_epilogues import fuse_epilogues
 from ocannl.opt.fusion.fuse_outer_loops import fuse_outer_loops
 from ocannl.opt.fusion.fuse_parallel_loops import fuse_parallel_loops
@@ -98,6 +99,11 @@ def passes(
     )
 
 
+def stage_after(pass_name: str) -> Stage:
+    """Returns the stage of the verifier that a program has reached after a pass."""
+    return "placed" if pass_name == "allocate_memory" else "optimized"
+
+
 def optimize(
     proc: Proc,
     keep_reasons: Mapping[TNode, str],
@@ -119,7 +125,7 @@ def optimize(
     names = [step.name for step in pipeline]
     unknown = sorted((without | plain).difference(names))
     if unknown:
-        raise ValueError(f"no pass is called {', '.join(unknown)}; there are {', '.join(names)}")
+        raise ValueError(f"unknown pass {', '.join(unknown)}; there are {', '.join(names)}")
     for step in pipeline:
         if step.when and step.name not in without:
             proc = step.plain(proc) if step.name in plain else step.run(proc)

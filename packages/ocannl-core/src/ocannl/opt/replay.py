@@ -14,7 +14,6 @@ from ocannl.base.errors import OcannlError, VerifyError
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import Proc
 from ocannl.ir.tnode import TNode
-from ocannl.ir.verify import Stage
 from ocannl.opt.pipeline import optimize, passes
 from ocannl.opt.schedule.schedule import MODEL_CHOICES, PlanChoices
 
@@ -39,11 +38,6 @@ class Replay:
     proc: Proc
     plain: frozenset[str]
     failures: tuple[PassFailure, ...]
-
-
-def stage_after(pass_name: str) -> Stage:
-    """Returns the stage of the verifier that a program has reached after a pass."""
-    return "placed" if pass_name == "allocate_memory" else "optimized"
 
 
 def is_defect(error: Exception) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from ocannl.backend.api import Backend, CompiledCode, Tunable
 from ocannl.base.config import VERIFY
@@ -26,14 +27,15 @@ from ocannl.ir.tnode import Decision, TNode
 from ocannl.ir.verify import Stage, verify
 from ocannl.lower.lower import lower
 from ocannl.opt.autotune import autotune
-from ocannl.opt.pipeline import optimize
-from ocannl.opt.replay import is_defect, stage_after
+from ocannl.opt.pipeline import optimize, stage_after
 from ocannl.opt.schedule.schedule import MODEL_CHOICES, PlanChoices
-from ocannl.runtime import compile_cache, recovery
+from ocannl.runtime import compile_cache
 from ocannl.runtime.autotune_variants import fastest_variants
 from ocannl.runtime.benchmark import Autotuner
 from ocannl.runtime.program import Program, links
-from ocannl.runtime.recovery import FailedCompilation
+
+if TYPE_CHECKING:  # imported after a failure only
+    from ocannl.runtime.recovery import FailedCompilation
 
 _log = logger("runtime.compile")
 
@@ -96,7 +98,7 @@ class _Request:
 class _Draft:
     """A program that has passed all stages except the backend. It is not final if autotuning ran out of time."""
 
-    job: Job
+    request: _Request
     proc: Proc
     choices: PlanChoices
     variants: tuple[int, ...]  # one for each nest, if the backend is `Tunable`
@@ -109,21 +111,18 @@ def _built(requests: Sequence[_Request], backend: Backend, autotuner: Autotuner 
     if not requests:
         return []
     stopwatch = _Stopwatch()
-    drafts = [_drafted(request.job, backend, stopwatch, autotuner) for request in requests]
-    programs = [
-        request.lookup(draft.plain, backend) if draft.plain else None
-        for request, draft in zip(requests, drafts, strict=True)
-    ]
+    drafts = [_drafted(request, backend, stopwatch, autotuner) for request in requests]
+    programs = [draft.request.lookup(draft.plain, backend) if draft.plain else None for draft in drafts]
     missing = [draft for draft, program in zip(drafts, programs, strict=True) if program is None]
     compiled = iter(_compiled_drafts(missing, backend, autotuner))
     stopwatch.lap(backend.name)
-    names = ", ".join(f"`{draft.job.name}`" for draft in drafts)
+    names = ", ".join(f"`{request.job.name}`" for request in requests)
     for position, program in enumerate(programs):
         if program is None:
             draft, code = next(compiled)
             programs[position] = program = _program(draft, code, backend)
             if draft.final:
-                requests[position].insert(program)
+                draft.request.insert(program)
     _log.info("compiled %s for %s in %s", names, backend.name, stopwatch)
     return [program for program in programs if program is not None]
 
@@ -143,9 +142,11 @@ def _compiled_drafts(
             code = backend.compile(procs)
         return [(draft, code) for draft in drafts]
     except Exception as error:
+        from ocannl.runtime import recovery
+
         if not recovery.is_backend_defect(error):
             raise
-        recovery.raise_backend_error(backend, [draft.job.name for draft in drafts], error)
+        recovery.raise_backend_error(backend, [draft.request.job.name for draft in drafts], error)
         if len(drafts) == 1:
             return [_recovered(drafts[0], error, backend)]
         _log.info("%s compiles the programs one by one: %s", backend.name, error)
@@ -153,27 +154,35 @@ def _compiled_drafts(
 
 
 def _recovered(draft: _Draft, error: Exception, backend: Backend) -> tuple[_Draft, CompiledCode]:
-    job, alignment = draft.job, backend.capabilities.alignment_bytes
+    """Replaces a draft that the backend has failed on by a plainer one; returns it and its code, which may be cached.
+    """
+    from ocannl.runtime import recovery
+
+    job, alignment = draft.request.job, backend.capabilities.alignment_bytes
 
     def check(pass_name: str, proc: Proc) -> None:
         verify(proc, stage_after(pass_name), alignment_bytes=alignment)
 
-    failed = FailedCompilation(lower(job.code, job.name), job.keep_reasons, backend, check, draft.choices)
-    proc, plain, code = recovery.recover_backend(failed, error, draft.plain, lambda proc: backend.compile([proc]))
-    return _Draft(job, proc, MODEL_CHOICES, (), draft.final, plain), code
+    def compiled(proc: Proc, plain: frozenset[str]) -> CompiledCode:
+        program = draft.request.lookup(plain, backend)
+        return backend.compile([proc]) if program is None else program.code
+
+    failed = recovery.FailedCompilation(lower(job.code, job.name), job.keep_reasons, backend, check, draft.choices)
+    proc, plain, code = recovery.recover_backend(failed, error, draft.plain, compiled)
+    return _Draft(draft.request, proc, MODEL_CHOICES, (), draft.final, plain), code
 
 
 def _program(draft: _Draft, code: CompiledCode, backend: Backend) -> Program:
-    job, proc = draft.job, draft.proc
+    job, proc = draft.request.job, draft.proc
     return Program(
         job.name, job.code, job.keep_reasons, code, links(proc), proc.syms, proc.arena, proc.facts,
         backend.capabilities, draft.choices, draft.plain,
     )  # fmt: skip
 
 
-def _drafted(job: Job, backend: Backend, stopwatch: _Stopwatch, autotuner: Autotuner | None) -> _Draft:
+def _drafted(request: _Request, backend: Backend, stopwatch: _Stopwatch, autotuner: Autotuner | None) -> _Draft:
     """Runs lowering and optimization, with verification according to the setting `verify`."""
-    checks = VERIFY.get()
+    job, checks = request.job, VERIFY.get()
     alignment = backend.capabilities.alignment_bytes
 
     def check(proc: Proc, stage: Stage) -> None:
@@ -203,7 +212,7 @@ def _drafted(job: Job, backend: Backend, stopwatch: _Stopwatch, autotuner: Autot
         return choices
 
     def failed_compilation() -> FailedCompilation:
-        return FailedCompilation(
+        return recovery.FailedCompilation(
             lowered(), job.keep_reasons, backend, lambda name, proc: check(proc, stage_after(name)), choices,
             is_autotuned=benchmark is not None,
         )  # fmt: skip
@@ -214,22 +223,28 @@ def _drafted(job: Job, backend: Backend, stopwatch: _Stopwatch, autotuner: Autot
         if checks == "ends":
             check(proc, "placed")
     except Exception as error:
+        from ocannl.opt.replay import is_defect
+        from ocannl.runtime import recovery
+
         if not is_defect(error):
             raise
         defect = error
     if defect is not None:
         replay = recovery.recover_passes(failed_compilation(), defect)  # which raises errors of `lowered` again
         stopwatch.lap("replay")
-        return _Draft(job, replay.proc, MODEL_CHOICES, (), bool(replay.failures), replay.plain)
+        return _Draft(request, replay.proc, MODEL_CHOICES, (), bool(replay.failures), replay.plain)
     variants: tuple[int, ...] = ()
     if benchmark is not None and isinstance(backend, Tunable):
         try:
             variants = fastest_variants(proc, backend, benchmark)
         except Exception as error:
+            from ocannl.opt.replay import is_defect
+            from ocannl.runtime import recovery
+
             if not is_defect(error):
                 raise
             recovery.report_tuning(failed_compilation(), error)
-    return _Draft(job, proc, choices, variants, benchmark is None or not benchmark.has_expired)
+    return _Draft(request, proc, choices, variants, benchmark is None or not benchmark.has_expired)
 
 
 class _Stopwatch:

@@ -91,16 +91,19 @@ def raise_backend_error(backend: Backend, routines: Sequence[str], error: Except
 
 
 def recover_backend(
-    failed: FailedCompilation, error: Exception, plain: frozenset[str], compiled: Callable[[Proc], CompiledCode]
+    failed: FailedCompilation,
+    error: Exception,
+    plain: frozenset[str],
+    compiled: Callable[[Proc, frozenset[str]], CompiledCode],
 ) -> tuple[Proc, frozenset[str], CompiledCode]:
     """Returns a plainer program that the backend compiles, its passes in plain form, and its code.
 
-    Raises `error` if there is none.
+    `compiled` returns the code of a program with the given passes in plain form. Raises `error` if all fail.
     """
     name = failed.backend.name
     for proc, variant in _plainer_programs(failed, plain):
         try:
-            code = compiled(proc)
+            code = compiled(proc, variant)
         except Exception as again:
             if not is_backend_defect(again):
                 raise
