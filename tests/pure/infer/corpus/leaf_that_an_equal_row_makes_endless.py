@@ -9,4 +9,4 @@ def replay(net):
     both = net.add(ends, x)
     contracted = net.einsum("i, ... => ...", both)
     net.einsum("i, ...; i, ... => ...", x, contracted)
-    net.refuses("a result has no more axes than its operands give it", lambda: x.dims)
+    net.refuses("a result cannot have more axes than the broadcast of its operands", lambda: x.dims)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ocannl.infer.broadcast import order_rows
@@ -209,17 +209,30 @@ def add_size_equation(
         case Concat(parts):
             named = tuple(label_axis(trail, relation, part.name) for part in parts if isinstance(part, Label))
             constant = sum(part for part in parts if isinstance(part, int))
-            unused, is_deferred = unused_parts(relation, axis), not relation.captured.isdisjoint(axis_labels(axis))
-            attach(trail, Sum(
-                cell, named, constant=constant, unused=unused, is_deferred=is_deferred, text=text, cause=relation,
-            ))  # fmt: skip
+            unused = unused_parts(relation, axis)
+            for name in empty_parts(relation, axis, unused):
+                set_size(trail, relation.labels[name], 0, Evidence(text=f"a part of `{text}` that nothing needs"))
+            cells = tuple(relation.labels[name] for name in unused)
+            attach(trail, Sum(cell, named, constant=constant, unused=cells, text=text, cause=relation))
         case Merged(parts):
             cells = tuple(label_axis(trail, relation, part.name) for part in parts)
             attach(trail, Product(cell, cells, text=text, cause=relation))
 
 
-def unused_parts(relation: Relation, axis: Concat) -> tuple[DimVar, ...]:
+def empty_parts(relation: Relation, axis: Concat, unused: Sequence[str]) -> Sequence[str]:
+    """Parts of a concatenation that have size 0, whatever the sizes of operands: the unused parts, except for the first
+    one if the operands and the given sizes determine all other parts."""
+    if not relation.captured.isdisjoint(axis_labels(axis)):
+        return ()
+    operand_rows = [row for shape in relation.logic.spec.operands for _, row in shape.rows]
+    sized = {a.name for row in operand_rows for a in row.axes if isinstance(a, Label)} | set(relation.sizes)
+    unsized = [name for name in axis_labels(axis) if name not in sized]
+    candidates = [name for name in unused if name in unsized]
+    return candidates[len(candidates) == len(unsized) :]
+
+
+def unused_parts(relation: Relation, axis: Concat) -> tuple[str, ...]:
     """Parts of a concatenation that occur nowhere else in the spec."""
     rows = [row for shape in relation.logic.spec.shapes for _, row in shape.rows]
     occurrences = Counter(name for row in rows for axis_spec in row.axes for name in axis_labels(axis_spec))
-    return tuple(relation.labels[name] for name in axis_labels(axis) if occurrences[name] == 1)
+    return tuple(name for name in axis_labels(axis) if occurrences[name] == 1)

@@ -118,20 +118,18 @@ class Strided:
 
 
 class Sum:
-    """Concatenation of axes. `unused` parts occur in no other axis; an `is_deferred` sum does not drop them, because an
-    equation may still size a part."""
+    """Concatenation of axes. `unused` parts occur in no other axis."""
 
-    __slots__ = ("cause", "constant", "is_deferred", "parts", "text", "total", "unused")
+    __slots__ = ("cause", "constant", "parts", "text", "total", "unused")
 
     def __init__(
         self, total: DimVar, parts: tuple[DimVar, ...], *, constant: int = 0, unused: tuple[DimVar, ...] = (),
-        is_deferred: bool = False, text: str = "", cause: Cause | None = None,
+        text: str = "", cause: Cause | None = None,
     ) -> None:  # fmt: skip
         self.total = total
         self.parts = parts
         self.constant = constant
         self.unused = unused
-        self.is_deferred = is_deferred
         self.text = text
         self.cause = cause
 
@@ -149,9 +147,6 @@ class Sum:
             if remaining == 0 or len(unknown) == 1:
                 for part in unknown:
                     set_size(trail, part, remaining // parts[part], Evidence(text=f"what is left in `{self.text}`"))
-            elif not self.is_deferred:
-                for part in self.superfluous(unknown):
-                    set_size(trail, part, 0, Evidence(text=f"a part of `{self.text}` that nothing needs"))
 
     def superfluous(self, unknown: list[DimVar]) -> list[DimVar]:
         """Unknown parts that can be dropped: the unused parts, except the first if all unknown parts are unused."""
@@ -162,12 +157,13 @@ class Sum:
         return " + ".join((*([str(self.constant)] if self.constant else ()), *size_texts(self.parts)))
 
     def share_unit(self, trail: Trail) -> None:
-        """Equates the units of the total and the parts; a part of size 1 without a unit fits any unit."""
+        """Equates the units of the total and the parts; a part of size 1 without a unit fits any unit, so that a
+        computed axis has to wait for its size."""
         cells = [find(cell) for cell in (self.total, *self.parts)]
         source = next((cell for cell in cells if cell.unit is not None), None)
         if source is not None and source.unit is not None:
             for cell in cells:
-                if not cell.is_stretchable:
+                if not cell.is_stretchable and (cell.size is not None or cell.leaf is not None):
                     set_unit(trail, cell, source.unit, source)
 
 
