@@ -105,7 +105,7 @@ class MemoryEmitter:
         if isinstance(local, Register):
             return BlockValue(local.name, ref.buf.precision, local.axes)
         self.hazards.on_read(ref.buf)
-        syms = {s for at in ref.indices for s in at.syms}
+        syms = set(ref.syms)
         guards = [g for g in self.scope.guards if not g.axes or g.syms & syms]
         if always_in_bounds(ref):  # also in inactive iterations: guards along other axes would only widen the load
             index_axes = self.scope.axes_of(*ref.indices)

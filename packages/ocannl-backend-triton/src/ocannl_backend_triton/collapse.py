@@ -12,6 +12,7 @@ from dataclasses import replace
 from math import prod
 
 from ocannl.ir.affine import Affine, Sym
+from ocannl.ir.free_symbols import mentioned_symbols
 from ocannl.ir.loops import Body, Buf, For, If, IndexValue, Load, Local, Ref, Store, Update, When, is_full, loop
 from ocannl.ir.walk import Node, rewrite_body, walk
 from ocannl_backend_triton.loop_analysis import parallel_loops
@@ -58,11 +59,7 @@ def _can_collapse(body: Body, outer: For, inner: For) -> bool:
                     return False
                 if ref.buf in local and pair & set(offset.syms):
                     return False
-            case If(cond) | When(cond) if pair & set(cond.syms):
-                return False
-            case IndexValue(index) if pair & set(index.syms):
-                return False
-            case For(_, lo, hi) if pair & {*lo.syms, *hi.syms}:
+            case If() | When() | IndexValue() | For() if pair.intersection(mentioned_symbols(node)):
                 return False
             case _:
                 pass

@@ -87,7 +87,7 @@ def _is_masked(value: Expr, guards: Sequence[Guard]) -> bool:
         value = value.value
     if not isinstance(value, Load):
         return False
-    symbols = {sym for index in value.ref.indices for sym in index.syms}
+    symbols = set(value.ref.syms)
     return all(guard.syms & symbols for guard in guards)
 
 

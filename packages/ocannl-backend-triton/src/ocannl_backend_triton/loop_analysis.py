@@ -94,8 +94,8 @@ def blockable_loops(body: Body, outer: tuple[Sym, ...]) -> Iterator[For]:
 
 def has_scatter(body: Body) -> bool:
     """Whether stores have data-dependent indices, so that iterations may write to one cell."""
-    indices = (at for node in walk(body) if isinstance(node, Store | Update) for at in node.ref.indices)
-    return any(sym.kind is SymKind.INDIRECT for at in indices for sym in at.syms)
+    stores = (node for node in walk(body) if isinstance(node, Store | Update))
+    return any(sym.kind is SymKind.INDIRECT for store in stores for sym in store.ref.syms)
 
 
 def _is_sensitive_to_trip_count(body: Body) -> bool:
@@ -126,7 +126,7 @@ class UnitStrideWeights:
                 case Load(ref): factor = 1
                 case Store(ref) | Update(ref): factor = 2
                 case _: continue
-            elements = prod({sym: sym.extent for at in ref.indices for sym in at.syms}.values())
+            elements = prod(sym.extent for sym in ref.syms)
             for sym in _unit_stride_symbols(ref):
                 self.weights[sym] = self.weights.get(sym, 0) + factor * elements
 

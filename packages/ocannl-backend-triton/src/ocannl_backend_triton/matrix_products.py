@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from ocannl.codegen.numbers import is_narrow
 from ocannl.ir.affine import Cond, Sym
+from ocannl.ir.free_symbols import free_symbols
 from ocannl.ir.loops import (
     Apply,
     Body,
@@ -23,13 +24,11 @@ from ocannl.ir.loops import (
     Expr,
     For,
     If,
-    IndexValue,
     Load,
     Local,
     MemorySpace,
     Update,
     Var,
-    When,
     is_full,
 )
 from ocannl.ir.ops import ADD, BY_NAME
@@ -162,7 +161,7 @@ def _match_operand_order(
     reduction: _Reduction, parallel: frozenset[Sym], rows: For, columns: For, left: Expr, right: Expr
 ) -> MatrixProduct | None:  # fmt: skip
     """The product, if `left` depends on the rows and `right` on the columns, and not the other way round."""
-    left_symbols, right_symbols = free_symbols(left, parallel), free_symbols(right, parallel)
+    left_symbols, right_symbols = varying_symbols(left, parallel), varying_symbols(right, parallel)
     if columns.sym in left_symbols or rows.sym in right_symbols:
         return None
     if rows.sym not in left_symbols or columns.sym not in right_symbols:
@@ -191,19 +190,7 @@ def _is_register_load(node: object, reduction_symbol: Sym) -> bool:
     return [at.only_sym for at in node.ref.indices] != [reduction_symbol]
 
 
-def free_symbols(value: Expr, parallel: frozenset[Sym]) -> set[Sym]:
-    """Symbols that the value depends on; local arrays depend on every parallel loop."""
-    symbols: set[Sym] = set()
-    for node in walk(value):
-        match node:
-            case Load(ref):
-                symbols.update(sym for at in ref.indices for sym in at.syms)
-                if ref.buf.space is MemorySpace.LOCAL:
-                    symbols |= parallel
-            case IndexValue(index, _):
-                symbols.update(index.syms)
-            case When(cond):
-                symbols.update(cond.syms)
-            case _:
-                pass
-    return symbols
+def varying_symbols(value: Expr, parallel: frozenset[Sym]) -> set[Sym]:
+    """Symbols with which the value varies; local arrays vary with every parallel loop."""
+    is_local = any(isinstance(node, Load) and node.ref.buf.space is MemorySpace.LOCAL for node in walk(value))
+    return free_symbols(value) | (parallel if is_local else frozenset())

@@ -8,7 +8,7 @@ from ocannl.ir.accesses import has_no_loop_carried_dependence, memory_accesses
 from ocannl.ir.affine import Sym
 from ocannl.ir.loops import BindIndex, Body, Comment, For, If, Poll, Var, is_full
 from ocannl.ir.walk import walk
-from ocannl_backend_triton.matrix_products import free_symbols
+from ocannl_backend_triton.matrix_products import varying_symbols
 
 MAX_SEARCH_BLOCK = 256  # ids searched at a time
 
@@ -47,7 +47,7 @@ def partition_rows(body: Body, blocks: frozenset[Sym], max_programs: int) -> Own
                 rows = -(-bind.sym.extent // max(max_programs, 1))
                 is_independent = has_no_loop_carried_dependence(memory_accesses(bind.body), bind.sym, (), sums=False)
                 is_local = any(isinstance(node, Var) for node in walk(bind.value))
-                varies = is_local or free_symbols(bind.value, blocks) & blocks
+                varies = is_local or varying_symbols(bind.value, blocks) & blocks
                 if rows >= bind.sym.extent or varies or not is_independent:
                     return None
                 return OwnedRows(bind, loop, 1 << (rows - 1).bit_length())

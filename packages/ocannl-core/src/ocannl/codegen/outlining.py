@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ocannl.ir.affine import Affine, Sym
+from ocannl.ir.affine import Sym
 from ocannl.ir.assign import Origin
+from ocannl.ir.free_symbols import mentioned_symbols
 from ocannl.ir.loops import (
     Apply,
     BindIndex,
@@ -25,8 +26,6 @@ from ocannl.ir.loops import (
     Comment,
     Const,
     For,
-    If,
-    IndexValue,
     Let,
     Load,
     Local,
@@ -40,7 +39,6 @@ from ocannl.ir.loops import (
     Store,
     Update,
     Var,
-    When,
 )
 from ocannl.ir.walk import walk
 from ocannl.ir.work import POLL_INTERVAL_OPS, work
@@ -178,31 +176,20 @@ def _build_nest(body: Body) -> Nest:
     is_cancellable = has_nontemporal_stores = False
     stack_bytes = 0
 
-    def mention(index: Affine) -> None:
-        for _, sym in index.terms:
-            syms.setdefault(sym)
-
     for node in walk(body):
+        syms.update(dict.fromkeys(mentioned_symbols(node)))
         match node:
             case Apply() | Const() | Var():
                 pass
             case Load(ref) | Store(ref) | Update(ref) | Prefetch(ref) | ReadClock(ref):
                 bufs.setdefault(ref.buf)
-                for index in ref.indices:
-                    mention(index)
                 if isinstance(node, Store | Update):
                     _add_label(labels, node.origin)
                     has_nontemporal_stores |= isinstance(node, Store) and node.nontemporal
                 is_cancellable |= isinstance(node, ReadClock)
-            case IndexValue(index):
-                mention(index)
-            case For(sym, lo, hi):
+            case For(sym):
                 defined.add(sym)
-                for index, _ in (*lo.quotients, *hi.quotients):
-                    mention(index)
                 _add_label(labels, node.origin)
-            case If(cond) | When(cond):
-                syms.update(dict.fromkeys(cond.syms))
             case BindIndex(sym):
                 defined.add(sym)
             case Local(buf):

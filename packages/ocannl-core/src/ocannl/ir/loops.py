@@ -105,6 +105,11 @@ class Ref:
             terms += [(coef * step, sym) for coef, sym in index.terms]
         return Affine.sum(terms, const)
 
+    @property
+    def syms(self) -> tuple[Sym, ...]:
+        """The symbols of the indices, in order of first mention."""
+        return tuple(dict.fromkeys([sym for index in self.indices for _, sym in index.terms]))
+
     def stride(self, sym: Sym) -> int:
         """The distance, in elements, between the cells of two successive values of `sym`."""
         total = 0

@@ -23,6 +23,7 @@ from ocannl.base.errors import CodeError
 from ocannl.ir import assign as comp
 from ocannl.ir.affine import TRUE, Affine, Cond, Sym, SymKind, bounds_condition
 from ocannl.ir.assign import Assign, Origin, Piece
+from ocannl.ir.free_symbols import free_symbols
 from ocannl.ir.loops import (
     AccessMode,
     Apply,
@@ -32,7 +33,6 @@ from ocannl.ir.loops import (
     Comment,
     Expr,
     If,
-    IndexValue,
     Load,
     MemorySpace,
     Proc,
@@ -40,7 +40,6 @@ from ocannl.ir.loops import (
     Stmt,
     Store,
     Update,
-    When,
     loop,
     row_major,
 )
@@ -48,7 +47,6 @@ from ocannl.ir.names import Namer
 from ocannl.ir.ops import ADD, MAX, MIN, MUL, NEG, SUB, Op, neutral_element
 from ocannl.ir.precision import Family, Precision, int64
 from ocannl.ir.tnode import TNode
-from ocannl.ir.walk import walk
 from ocannl.lower import types
 from ocannl.lower.access_modes import accesses, static_symbols
 from ocannl.lower.coverage import is_injective, is_surjective
@@ -242,29 +240,12 @@ def _nest(loops: Sequence[Sym], stmt: Stmt, origin: Origin, picks: Sequence[tupl
     pending = list(picks)
     for depth in range(len(loops), -1, -1):
         inner = loops[depth - 1] if depth else None
-        for sym, value in reversed([p for p in pending if inner is None or inner in _syms_of(p[1])]):
+        for sym, value in reversed([p for p in pending if inner is None or inner in free_symbols(p[1])]):
             stmt = BindIndex(sym, value, (stmt,))
             pending = [p for p in pending if p[0] is not sym]
         if inner is not None:
             stmt = loop(inner, (stmt,), origin)
     return stmt
-
-
-def _syms_of(value: Expr) -> set[Sym]:
-    """Returns the free symbols of an expression."""
-    return {sym for node in walk(value) for index in _indices(node) for sym in index.syms}
-
-
-def _indices(node: object) -> tuple[Affine, ...]:
-    match node:
-        case Load(ref):
-            return ref.indices
-        case IndexValue(index, _):
-            return (index,)
-        case When(cond):
-            return (*cond.ge0, *cond.eq0)
-        case _:
-            return ()
 
 
 def _accumulate(

@@ -43,7 +43,7 @@ def _bytes(refs_by_buf: dict[Buf, dict[Ref, None]], local: set[Buf]) -> int:
 
 def _cells(refs: Iterable[Ref]) -> int:
     """Returns an upper bound of the number of cells: the minimum of the bounding box and the sum over accesses."""
-    reached = [ref for ref in refs if all(sym.extent for at in ref.indices for sym in at.syms)]
+    reached = [ref for ref in refs if all(sym.extent for sym in ref.syms)]
     if not reached:
         return 0
     boxes = [_box(ref) for ref in reached]

@@ -248,7 +248,7 @@ class GridInterpreter:
             inside = inside and low >= 0 and high < size
         if not inside and self.mask is None:
             self._raise_out_of_bounds(ref)
-        syms = {s for index in ref.indices for s in index.syms}
+        syms = set(ref.syms)
         inside = inside and syms.isdisjoint(self.indirect)
         local_axes = len(storage.grid)
         return AccessSite(storage, inside, tuple(n < local_axes or a.sym in syms for n, a in enumerate(self.axes)))

@@ -140,7 +140,7 @@ def is_matmul_like(group: FusionGroup) -> bool:
 
 
 def _index_symbols(expr: Expr) -> set[Sym]:
-    return {sym for ref in loads(expr) for index in ref.indices for sym in index.syms}
+    return {sym for ref in loads(expr) for sym in ref.syms}
 
 
 def local_buffer(name: str, precision: Precision, shape: tuple[int, ...]) -> Buf:
@@ -159,7 +159,7 @@ def group_of_nest(nest: PerfectNest, names: Namer, init: Expr | None = None) -> 
         return None
     if isinstance(leaf, Store) or self_reads:  # the order is observable if a cell is written twice
         return FusionGroup(nest.loops, nest.cond, (), (leaf,)) if is_injective(leaf.ref.indices, syms) else None
-    indexing = {s for index in leaf.ref.indices for s in index.syms}
+    indexing = set(leaf.ref.syms)
     parallel_loops = tuple([loop for loop in nest.loops if loop.sym in indexing])
     reduction_loops = tuple([loop for loop in nest.loops if loop.sym not in indexing])
     if not reduction_loops and init is None:

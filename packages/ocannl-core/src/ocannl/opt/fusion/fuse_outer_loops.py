@@ -172,7 +172,7 @@ class _OuterLoopFusion:
         if len(fused_nest.members) > machine.MAX_FUSED_GROUPS or len(arrays) > machine.MAX_FUSED_STREAMS:
             return None
         reread = {
-            ref.buf for group in fused_nest.members for ref in group.reads if not _mentions(ref, set(shared.values()))
+            ref.buf for group in fused_nest.members for ref in group.reads if set(shared.values()).isdisjoint(ref.syms)
         }
         reread_bytes = sum(buf.nbytes for buf in reread if buf.nbytes > machine.MAX_REREAD_BYTES_PER_ROW)
         if self.capabilities.wants_fusion_groups:
@@ -271,7 +271,3 @@ def _is_vector_per_iteration(ref: Ref, shared: Collection[Sym]) -> bool:
     """Whether at most one axis varies within an iteration of the shared loops, so that registers can hold the cells."""
     varying = [index for index in ref.indices if not index.is_const and index.only_sym not in shared]
     return len(varying) <= 1 and all(index.only_sym is not None for index in varying)
-
-
-def _mentions(ref: Ref, syms: set[Sym]) -> bool:
-    return any(sym in syms for index in ref.indices for sym in index.syms)

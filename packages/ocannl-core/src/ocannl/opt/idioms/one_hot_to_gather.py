@@ -7,17 +7,15 @@ from dataclasses import replace
 from functools import reduce
 
 from ocannl.ir.affine import TRUE, Affine, Cond, Sym, SymKind, bounds_condition
+from ocannl.ir.free_symbols import free_symbols
 from ocannl.ir.loops import (
     Apply,
     BindIndex,
     Cast,
-    Const,
     Expr,
     For,
-    IndexValue,
     Load,
     Proc,
-    Ref,
     Stmt,
     Store,
     Update,
@@ -26,7 +24,6 @@ from ocannl.ir.loops import (
 )
 from ocannl.ir.ops import ADD, BY_NAME, MUL, WHERE
 from ocannl.ir.precision import int64
-from ocannl.ir.walk import walk
 from ocannl.opt.analysis.nests import AccessTable, PerfectNest, loads, nest_of, unit_covering_loops, wrap_in_loops
 from ocannl.opt.analysis.representable import as_index, equals_const, make_const
 from ocannl.opt.analysis.substitution import substitute
@@ -73,7 +70,7 @@ def _eliminate_loop(nest: PerfectNest, at: int, tests: StoredTests) -> Stmt | No
         return None
     if not all(is_full(loop) and loop.sym.extent and loop.sym.lo == 0 for loop in nest.loops):
         return None
-    kept = {sym for index in nest.leaf.ref.indices for sym in index.syms}
+    kept = set(nest.leaf.ref.syms)
     for loop in nest.loops:
         if loop.sym not in kept:
             remaining = tuple(candidate for candidate in nest.loops if candidate is not loop)
@@ -181,7 +178,7 @@ def _bind_index(nest: PerfectNest, sym: Sym, loops: Sequence[For], index: Expr, 
     """The loops around the value, with the index bound at the outermost position where it is defined."""
     indirect = Sym(sym.name, 0, sym.hi, SymKind.INDIRECT)
     leaf = replace(nest.leaf, value=substitute(value, {sym: Affine.of(indirect)}))
-    index_syms = _free_symbols(index)
+    index_syms = free_symbols(index)
     depth = max((n + 1 for n, loop in enumerate(loops) if loop.sym in index_syms), default=0)
     index = index if index.precision is int64 else Cast(index, int64)
     binding = BindIndex(indirect, index, wrap_in_loops(loops[depth:], TRUE, (leaf,)))
@@ -205,7 +202,7 @@ def _tested_index(test: Expr, sym: Sym) -> Expr | None:
     """The integer that the test compares the symbol with."""
     match test:
         case Apply(op, (x, y)) if op is EQ and not x.precision.is_float:
-            return next((b for a, b in ((x, y), (y, x)) if _is_symbol(a, sym) and sym not in _free_symbols(b)), None)
+            return next((b for a, b in ((x, y), (y, x)) if _is_symbol(a, sym) and sym not in free_symbols(b)), None)
         case _:
             return None
 
@@ -213,18 +210,3 @@ def _tested_index(test: Expr, sym: Sym) -> Expr | None:
 def _is_symbol(value: Expr, sym: Sym) -> bool:
     index = as_index(value)
     return index is not None and index.only_sym is sym
-
-
-def _free_symbols(value: Expr) -> set[Sym]:
-    syms: set[Sym] = set()
-    for node in walk(value):
-        match node:
-            case Load(Ref(_, indices)):
-                syms.update(sym for index_expr in indices for sym in index_expr.syms)
-            case IndexValue(index, _):
-                syms.update(index.syms)
-            case When(cond, _, _):
-                syms.update(cond.syms)
-            case Const() | _:
-                pass
-    return syms

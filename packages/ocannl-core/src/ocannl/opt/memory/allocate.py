@@ -79,7 +79,7 @@ def _dynamically_indexed(body: Body) -> set[Buf]:
             case For(sym, mode=Mode.UNROLLED | Mode.VECTORIZED):
                 unrolled.add(sym)
             case Load(ref) | Store(ref) | Update(ref) if ref.buf.space is MemorySpace.LOCAL and ref.buf not in result:
-                if not all(unrolled.issuperset(index.syms) for index in ref.indices):
+                if not unrolled.issuperset(ref.syms):
                     result.add(ref.buf)
             case _:
                 pass

@@ -162,7 +162,7 @@ def _vector_reads(lanes: For) -> list[Ref]:
     nested = [node for node in nodes if isinstance(node, For | If | When)]
     conditional = {node.ref for outer in nested for node in walk(outer) if isinstance(node, Load | Update)}
     refs = dict.fromkeys(node.ref for node in nodes if isinstance(node, Load | Update))
-    direct = [ref for ref in refs if bound_syms.isdisjoint(sym for index in ref.indices for sym in index.syms)]
+    direct = [ref for ref in refs if bound_syms.isdisjoint(ref.syms)]
     unit_stride = [ref for ref in direct if ref.stride(lanes.sym) == 1]
     return [ref for ref in unit_stride if ref not in conditional or always_in_bounds(ref)]
 

@@ -177,7 +177,7 @@ def is_tileable(softmax: Softmax, weighted_sum: WeightedSum) -> bool:
         return False
     if weighted_sum.reduction.acc.precision is not softmax.reduction.acc.precision:
         return False
-    factor_syms = {sym for ref in loads(weighted_sum.factor) for index in ref.indices for sym in index.syms}
+    factor_syms = {sym for ref in loads(weighted_sum.factor) for sym in ref.syms}
     return weighted_sum.output_loops[0].sym in factor_syms and any(row.sym not in factor_syms for row in softmax.rows)
 
 
@@ -186,7 +186,7 @@ def _is_query_key_product(group: FusionGroup, rows: list[Sym], key: Sym) -> bool
     match group.reductions[0].update.value:
         case Apply(_, (left, right)):
             left_syms, right_syms = (
-                {sym for ref in loads(operand) for index in ref.indices for sym in index.syms}
+                {sym for ref in loads(operand) for sym in ref.syms}
                 for operand in (left, right)
             )
             return any({row, key} & left_syms == {row} and {row, key} & right_syms == {key} for row in rows) or any(

@@ -214,7 +214,7 @@ def _rows_and_outputs(
     one; None if the references do not have this form."""
     if any(index.only_sym is None for ref in refs for index in ref.indices if index.terms):
         return None
-    first, *further = [frozenset(sym for index in ref.indices for sym in index.syms) for ref in refs]
+    first, *further = [frozenset(ref.syms) for ref in refs]
     rows = tuple([row for row in group.loops if row.sym in first])
     outputs = tuple([output for output in group.loops if output.sym not in first])
     indexes_equally = first == {key.sym, *(row.sym for row in rows)} and all(syms == first for syms in further)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from ocannl.ir.affine import TRUE, Sym
+from ocannl.ir.affine import TRUE
+from ocannl.ir.free_symbols import free_symbols
 from ocannl.ir.loops import (
     Apply,
     Body,
@@ -121,19 +122,9 @@ class _InvariantHoister:
     def invariant_in(self, expr: Expr) -> tuple[list[int], bool] | None:
         """Returns the rows that the expression depends on, and whether it depends on lanes; None if it differs between
         all cells, or depends on variables or accumulators."""
-        syms: set[Sym] = set()
-        for node in walk(expr):
-            match node:
-                case Load(ref):
-                    if ref.buf in self._accs:
-                        return None
-                    syms.update(s for index in ref.indices for s in index.syms)
-                case IndexValue(index, _):
-                    syms.update(index.syms)
-                case When(cond, _, _):
-                    syms.update(cond.syms)
-                case Var():
-                    return None
+        if any(isinstance(node, Var) or (isinstance(node, Load) and node.ref.buf in self._accs) for node in walk(expr)):
+            return None
+        syms = free_symbols(expr)
         rows = [n for sym, n in self._rows.items() if sym in syms]
         in_lanes = self._region.vector in syms
         varies_everywhere = len(rows) == len(self._rows) and (in_lanes or not self._region.strips)

@@ -71,7 +71,7 @@ class _PackedOperand:
 
     @staticmethod
     def of(source: Ref, plan: TilePlan, names: Namer) -> _PackedOperand:
-        tile_sizes, indexing = plan.tile_sizes, {sym for index in source.indices for sym in index.syms}
+        tile_sizes, indexing = plan.tile_sizes, set(source.syms)
         outer, tiled, reduction = (
             tuple([sym for sym in syms if sym in indexing])
             for syms in (plan.outer_syms, tuple(tile_sizes), plan.reduction_syms)

@@ -8,7 +8,8 @@ from itertools import chain
 
 from ocannl.ir.affine import Sym
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.loops import Buf, Expr, IndexValue, Load, Update, Var, When
+from ocannl.ir.free_symbols import free_symbols
+from ocannl.ir.loops import Load, Update, Var
 from ocannl.ir.walk import walk
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup
@@ -96,23 +97,6 @@ def _rounding_syms(group: FusionGroup) -> frozenset[Sym]:
     deciding: set[Sym] = set()
     for update in updates:
         deciding |= {sym for cond in bounds_guards(update.value) for sym in cond.syms}
-        deciding |= set(group.syms) - _free_symbols(update.value, group.syms, accs)
+        if not any(isinstance(e, Var) or (isinstance(e, Load) and e.ref.buf in accs) for e in walk(update.value)):
+            deciding |= set(group.syms) - free_symbols(update.value)
     return frozenset(deciding & set(group.syms))
-
-
-def _free_symbols(value: Expr, syms: tuple[Sym, ...], accs: set[Buf]) -> set[Sym]:
-    """Returns the symbols that the value depends on; `syms` for variables and accumulators."""
-    free: set[Sym] = set()
-    for node in walk(value):
-        match node:
-            case Var():
-                free.update(syms)
-            case Load(ref):
-                free.update(syms if ref.buf in accs else (sym for index in ref.indices for sym in index.syms))
-            case IndexValue(index, _):
-                free.update(index.syms)
-            case When(cond, _, _):
-                free.update(cond.syms)
-            case _:
-                pass
-    return free

@@ -86,7 +86,7 @@ def _operands(group: FusionGroup, plan: TilePlan) -> list[_Operand]:
         sizes[plan.reduction_syms[0]] = plan.k_block
     operands = []
     for ref in dict.fromkeys([*loads(reduction.update.value), *(group.writes[:1] if plan.k_block else ())]):
-        syms = frozenset(sym for index in ref.indices for sym in index.syms if sym in sizes)
+        syms = frozenset(sym for sym in ref.syms if sym in sizes)
         tile_bytes = prod(sizes[sym] for sym in syms) * ref.buf.precision.nbytes
         operands.append(_Operand(syms, tile_bytes, ref.buf.nbytes))
     return operands

@@ -33,7 +33,7 @@ def packable_operands(group: FusionGroup, plan: TilePlan) -> Iterator[Ref]:
     written = {alias_class(ref.buf) for ref in group.writes}
     guarded = {ref for node in walk(value) if isinstance(node, When) for ref in loads(node)}
     for ref in dict.fromkeys(loads(value)):
-        indexing = {sym for index in ref.indices for sym in index.syms}
+        indexing = set(ref.syms)
         ref_syms = tuple([sym for sym in syms if sym in indexing])
         if ref in guarded or alias_class(ref.buf) in written or not always_in_bounds(ref):
             continue

@@ -207,7 +207,7 @@ def tiling_problem(group: FusionGroup, capabilities: Capabilities) -> TilingProb
 def _varies_between_lanes(value: Expr, syms: tuple[Sym, ...]) -> bool:
     """Whether the value may depend on the loops `syms`."""
     return any(
-        any(s in syms for index in node.ref.indices for s in index.syms) if isinstance(node, Load)
+        any(s in syms for s in node.ref.syms) if isinstance(node, Load)
         else isinstance(node, IndexValue | Var)
         for node in walk(value)
     )  # fmt: skip
