@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import subprocess
 import sys
 import threading
 import traceback
@@ -463,3 +465,42 @@ def test_a_failing_backend_can_raise(monkeypatch: Patch) -> None:
     with settings(on_defect="raise"), pytest.raises(CompileError, match=pattern) as caught:
         step.compile()
     assert caught.value.__cause__ is None
+
+
+# ------------------------------------------------------------------------------------------------------ other processes
+
+PROCESS = """
+import warnings
+import numpy as np
+import ocannl as oc
+from ocannl.opt import pipeline
+from ocannl_backend_llvm.backend import LlvmBackend
+
+def fail(proc):
+    raise KeyError("seeded")
+
+compiled = []
+original = LlvmBackend.compile
+LlvmBackend.compile = lambda self, procs: compiled.append(procs) or original(self, procs)
+pipeline.merge_initialization = fail
+y = (oc.tensor(np.ones((2, 3), "float32"), batch_axes=1, label="x") * 2.0).with_label("y")
+ctx = oc.Context("llvm")
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    for _ in range(2):
+        ctx.compile(y.forward)()
+assert (ctx[y] == 2).all()
+print(len(compiled), *[w.category.__name__ for w in caught])
+"""
+
+
+def test_each_process_warns_once_and_shares_the_code(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("OCANNL_")}
+    environment |= {"OCANNL_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [sys.executable, "-c", PROCESS]
+    lines = [
+        subprocess.run(command, env=environment, check=True, capture_output=True, text=True, timeout=120).stdout.strip()
+        for _ in range(2)
+    ]
+    assert lines == ["1 DefectWarning", "0 DefectWarning"]
+    assert len(list((tmp_path / "defects").iterdir())) == 1
