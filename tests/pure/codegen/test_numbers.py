@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ocannl.codegen.numbers import FORMATS, integer, limits, pattern, rounded
+from ocannl.codegen.numbers import FORMATS, integer, next_power_of_two, pattern, rounded
 from ocannl.ir.precision import PRECISIONS
 
 
@@ -45,7 +45,8 @@ def test_bit_layouts_of_narrow_floats(p):
     assert np.isinf(values[fmt.top]) == fmt.infinities
 
 
-@pytest.mark.parametrize("p", [p for p in PRECISIONS if p.numpy.kind in "iu"], ids=str)
-def test_limits(p):
-    info = np.iinfo(p.numpy)
-    assert limits(p) == (info.min, info.max)
+def test_next_power_of_two():
+    for size in range(1, 300):
+        power = next_power_of_two(size)
+        assert power & (power - 1) == 0 and power // 2 < size <= power
+    assert next_power_of_two(0) == 1

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ocannl.backend import Capabilities, CompiledCode, Entry, Location, Queue
-from ocannl.backend.cpu.device import CpuDevice, caches, devices
-from ocannl.backend.cpu.native import NativeCode, Package, backend_version, validate
+from ocannl.backend import Capabilities
+from ocannl.backend.cpu import NativeBackend, NativeCode, Package, backend_version, native_capabilities
 from ocannl.codegen import signature
 from ocannl.ir.loops import Proc
 from ocannl_backend_c import toolchain
@@ -17,12 +16,10 @@ from ocannl_backend_c.vectorcall import TEXT
 
 
 def _capabilities() -> Capabilities:
-    width, registers = toolchain.toolchain().vector_registers
-    names = frozenset(precision.name for precision in TYPES)
-    return Capabilities(names, vector_bytes=width, vector_registers=registers, caches=caches(), timestamps=True)
+    return native_capabilities(TYPES, toolchain.toolchain().vector_registers)
 
 
-class CBackend:
+class CBackend(NativeBackend):
     """Implements `Backend`."""
 
     __slots__ = ()
@@ -39,8 +36,7 @@ class CBackend:
     def capabilities(self) -> Capabilities:
         return _capabilities()
 
-    def compile(self, procs: Sequence[Proc]) -> NativeCode:
-        validate(procs, _capabilities(), self.name)
+    def compile_valid(self, procs: Sequence[Proc]) -> NativeCode:
         tools, text = toolchain.toolchain(), emit(procs)
         programs = [signature(proc) for proc in procs]
         direct_text = TEXT if any(program.holds_gil for program in programs) else ""
@@ -48,13 +44,3 @@ class CBackend:
 
     def restore(self, blob: bytes) -> NativeCode:
         return load_package(Package.read(blob, toolchain.toolchain().target))
-
-    def link(self, code: CompiledCode, name: str, queue: Queue, locations: Sequence[Location]) -> Entry:
-        assert isinstance(code, NativeCode)
-        return code.link(name, queue, locations)
-
-    def device_count(self) -> int:
-        return len(devices())
-
-    def device(self, ordinal: int) -> CpuDevice:
-        return devices()[ordinal]

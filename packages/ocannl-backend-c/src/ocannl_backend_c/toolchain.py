@@ -25,7 +25,7 @@ from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from ocannl.backend import BackendUnavailable, CompileError
+from ocannl.backend import BackendUnavailable, CompileError, save_source
 from ocannl.base.config import C_COMPILER, COMPILE_SECONDS, child_environment
 
 CANDIDATES = ("gcc", "clang", "cc")
@@ -196,21 +196,5 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _failure_message(argv: Sequence[str], outcome: str, text: str | None) -> str:
-    source_note = "" if text is None else f"; its source is kept in {save_source(text)}"
+    source_note = "" if text is None else f"; its source is kept in {save_source(text, 'c', '.c')}"
     return f"the C compiler {outcome}{source_note}\n{shlex.join(argv)}"
-
-
-@cache
-def _private_folder(_pid: int) -> Path:
-    """A new folder that only the current user can read."""
-    return Path(tempfile.mkdtemp(prefix="ocannl-c-kept-"))
-
-
-def save_source(text: str) -> Path | str:
-    """Saves rejected source text for inspection and returns its path."""
-    try:
-        path = _private_folder(os.getpid()) / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.c"
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        return f"no file: {error}"
-    return path

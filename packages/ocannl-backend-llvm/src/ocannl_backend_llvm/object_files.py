@@ -7,20 +7,17 @@ next module; afterwards the main thread compiles the modules that no worker has 
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import tempfile
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from functools import cache
 from itertools import chain, islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
-from ocannl.backend import CompileError
+from ocannl.backend import CompileError, save_source
 from ocannl.backend.cpu.device import cores
 from ocannl_backend_llvm.jit import CODEGEN_LEVEL, Target, host, machine
 
@@ -162,7 +159,8 @@ class _ModuleCompiler:
     def _raise_rejected(self, reason: object) -> NoReturn:
         message = str(reason).strip()
         self.close()
-        raise CompileError(f"LLVM rejected generated code, kept in {save_source(self._text)}: {message}") from None
+        path = save_source(self._text, "llvm", ".ll")
+        raise CompileError(f"LLVM rejected generated code, kept in {path}: {message}") from None
 
 
 @cache
@@ -183,16 +181,3 @@ def trim_heap() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
-
-
-@cache
-def _private_folder() -> Path:
-    """A new folder that only the current user can read."""
-    return Path(tempfile.mkdtemp(prefix="ocannl-llvm-"))
-
-
-def save_source(text: str) -> Path:
-    """Saves rejected source text for inspection and returns its path."""
-    path = _private_folder() / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.ll"
-    path.write_text(text, encoding="utf-8")
-    return path

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from copy import copy
 
 from ocannl.codegen import Document
-from ocannl.codegen.register_transpose import TransposedAccess, next_power_of_two, transpose_network
+from ocannl.codegen.numbers import next_power_of_two
+from ocannl.codegen.register_transpose import TransposedAccess, transpose_network
 from ocannl.ir.accesses import alias_class
 from ocannl.ir.loops import For, Let, Load, MemorySpace, Ref, Stmt, Store, Update
 from ocannl.ir.names import identifier

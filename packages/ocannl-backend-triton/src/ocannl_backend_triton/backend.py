@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from importlib import metadata
-from pathlib import Path
 
-from ocannl import codegen
 from ocannl.backend import Capabilities, CompiledCode, Device, Entry, Location, Queue
-from ocannl.backend.cpu.native import validate
+from ocannl.backend.cpu import backend_version, validate
 from ocannl.base.config import ONLINE_SOFTMAX, PRODUCTS
 from ocannl.ir.loops import Proc
 from ocannl_backend_triton.execution_target import Machine
@@ -29,16 +25,6 @@ CAPABILITIES = Capabilities(
 )
 
 
-@cache
-def _source_digest() -> str:
-    """Digest of the sources that determine the generated code, part of the cache key."""
-    digest = hashlib.sha256()
-    for file in (__file__, codegen.__file__):
-        for source in sorted(Path(file).parent.rglob("*.py")):
-            digest.update(source.read_bytes())
-    return digest.hexdigest()[:12]
-
-
 class TritonBackend:
     """Implements `Backend`."""
 
@@ -53,7 +39,7 @@ class TritonBackend:
 
     @property
     def version(self) -> str:
-        return f"{_source_digest()} {self._target} products={PRODUCTS.get()}"
+        return f"{backend_version('ocannl-backend-triton', __file__)} {self._target} products={PRODUCTS.get()}"
 
     @property
     def _target(self) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
+from ocannl.codegen.numbers import next_power_of_two
 from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.loops import Body, Buf, For, Load, Local, Store, Update
 from ocannl.ir.walk import walk
@@ -220,8 +221,3 @@ def _index_placement(at: Affine, size: int, axes: Mapping[Sym, BlockAxis]) -> tu
     if axis is None or axis.is_grid or axis.num_blocks > 1 or axis.sym.lo or axis.sym.extent != size:
         return 0, 0
     return axis.position, axis.block_size
-
-
-def next_power_of_two(size: int) -> int:
-    """The smallest power of two that is at least `size`."""
-    return 1 << max(size - 1, 0).bit_length()

@@ -6,15 +6,12 @@ verified, by the owner of the `Code`.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import triton
@@ -22,7 +19,7 @@ from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from ocannl.backend import CompileError
+from ocannl.backend import CompileError, save_source
 from ocannl.backend.cpu.device import cores
 from ocannl_backend_triton.deduplicate import canonical_texts, specialization
 from ocannl_backend_triton.exec_source import load_module
@@ -69,7 +66,8 @@ def _compile_kernel(function: Any, kernel: Kernel, target: CudaTarget, text: str
         source = ASTSource(function, kernel.signature, dict(kernel.constants), aligned)
         return _to_binary(triton.compile(source, GPUTarget("cuda", target.sm, WARP_THREADS), options), kernel)
     except Exception as error:  # Triton's compiler raises no common class of errors
-        message = f"Triton refused kernel `{kernel.name}` for {target}; its text is kept in {save_source(text)}"
+        path = save_source(text, "triton", ".py")
+        message = f"Triton refused kernel `{kernel.name}` for {target}; its text is kept in {path}"
         raise CompileError("\n".join([message, *_error_chain(error)])) from None
 
 
@@ -94,19 +92,3 @@ def _parameter_count(ptx: str, name: str) -> int:
     """Number of parameters of an entry function in PTX."""
     match = re.search(rf"\.entry\s+{re.escape(name)}\s*\(([^)]*)\)", ptx)
     return match[1].count(".param") if match else 0
-
-
-@cache
-def _private_directory() -> Path:
-    """A new directory readable only by this user."""
-    return Path(tempfile.mkdtemp(prefix="ocannl-triton-kept-"))
-
-
-def save_source(text: str) -> Path | str:
-    """Saves rejected source for inspection and returns the path, or the reason why it could not be saved."""
-    try:
-        path = _private_directory() / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.py"
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        return f"no file: {error}"
-    return path

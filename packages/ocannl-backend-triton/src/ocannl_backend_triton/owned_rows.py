@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ocannl.codegen.numbers import next_power_of_two
 from ocannl.ir.accesses import has_no_loop_carried_dependence, memory_accesses
 from ocannl.ir.affine import Sym
 from ocannl.ir.loops import BindIndex, Body, Comment, For, If, Poll, Var, is_full
@@ -31,7 +32,7 @@ class OwnedRows:
 
     @property
     def search_block(self) -> int:
-        return min(MAX_SEARCH_BLOCK, 1 << (self.loop.sym.extent - 1).bit_length())
+        return min(MAX_SEARCH_BLOCK, next_power_of_two(self.loop.sym.extent))
 
 
 def partition_rows(body: Body, blocks: frozenset[Sym], max_programs: int) -> OwnedRows | None:
@@ -50,7 +51,7 @@ def partition_rows(body: Body, blocks: frozenset[Sym], max_programs: int) -> Own
                 varies = is_local or varying_symbols(bind.value, blocks) & blocks
                 if rows >= bind.sym.extent or varies or not is_independent:
                     return None
-                return OwnedRows(bind, loop, 1 << (rows - 1).bit_length())
+                return OwnedRows(bind, loop, next_power_of_two(rows))
             case [For() as loop]:
                 trip_count *= loop.sym.extent
                 body = loop.body

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ocannl.backend import Unsupported
-from ocannl.codegen.numbers import bits, is_narrow, is_signed, limits, pattern, rounded
+from ocannl.codegen.numbers import bits, is_narrow, is_signed, pattern, rounded
 from ocannl.ir import threefry
 from ocannl.ir.ops import Op
-from ocannl.ir.precision import Family, Precision, bool_, float32, int32, uint32
+from ocannl.ir.precision import Family, Precision, bool_, float32, int32, integer_limits, uint32
 from ocannl.ir.printer import short_name
 from ocannl_backend_triton.float8 import FORMATS8, narrowing_body, widening_body
 from ocannl_backend_triton.types import triton_type
@@ -267,7 +267,7 @@ class OperationPrinter:
 
     def truncation_helper(self, precision: Precision) -> str:
         """A float truncated to an integer, saturating at the limits of the type; NaN becomes 0."""
-        low, high = limits(precision)
+        low, high = integer_limits(precision)
         inside = f"tl.cast(x, {triton_type(precision).dtype})"
         lowest, highest, zero = (self.with_type(self.number(n, precision)).text for n in (low, high, 0))
         below = f"tl.where(x != x, {zero}, {lowest})" if low else zero

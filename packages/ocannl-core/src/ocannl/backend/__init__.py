@@ -16,6 +16,7 @@ from ocannl.backend.api import (
     Tunable,
 )
 from ocannl.backend.hooks import hookimpl
+from ocannl.backend.saved_source import save_source
 from ocannl.base.errors import BackendUnavailable, CompileError, DeviceLost, OutOfMemory, Unsupported
 from ocannl.ir.capabilities import Capabilities
 
@@ -40,4 +41,5 @@ __all__ = [
     "Tunable",
     "Unsupported",
     "hookimpl",
+    "save_source",
 ]

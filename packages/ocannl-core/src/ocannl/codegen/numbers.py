@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ocannl.ir.precision import Family, Precision, float8_e4m3fn, float8_e5m2, float16
+from ocannl.ir.precision import Family, Precision, float8_e4m3fn, float8_e5m2, float16, integer_limits
 
 
 def is_narrow(precision: Precision) -> bool:
@@ -23,18 +23,16 @@ def bits(precision: Precision) -> int:
     return 8 * precision.nbytes
 
 
-def limits(precision: Precision) -> tuple[int, int]:
-    """The smallest and the largest value of an integer type."""
-    if is_signed(precision):
-        return -(1 << bits(precision) - 1), (1 << bits(precision) - 1) - 1
-    return 0, (1 << bits(precision)) - 1
+def next_power_of_two(size: int) -> int:
+    """The smallest power of two that is at least `size`."""
+    return 1 << max(size - 1, 0).bit_length()
 
 
 def integer(value: int | float, precision: Precision) -> int:
     """Converts to an integer type: integers wrap around; floats are truncated towards zero and saturate."""
     if precision.family is Family.BOOL:
         return int(value != 0)
-    low, high = limits(precision)
+    low, high = integer_limits(precision)
     if isinstance(value, float):
         if math.isnan(value):
             return 0

@@ -27,11 +27,6 @@ class TransposedAccess:
         return list(dict.fromkeys(ref for ref in _safe_reads(value) if self.is_transposed(ref)))
 
 
-def next_power_of_two(rows: int) -> int:
-    """The smallest power of two that is at least `rows`."""
-    return 1 << (rows - 1).bit_length()
-
-
 def transpose_network(size: int, width: int) -> Iterator[tuple[int, list[int], list[int]]]:
     """The log2(size)-step butterfly network that transposes square tiles of `size` rows in vectors of `width` lanes.
 

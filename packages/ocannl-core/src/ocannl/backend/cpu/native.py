@@ -21,7 +21,6 @@ from ocannl.backend.cpu.queue import CpuQueue
 from ocannl.backend.cpu.stack_guard import GUARANTEED_STACK_BYTES, with_stack
 from ocannl.backend.cpu.thread_pool import ThreadPoolCode, thread_pool
 from ocannl.base.errors import CompileError, Unsupported
-from ocannl.base.forks import import_lock as import_lock
 from ocannl.codegen.abi import MemoryRegion, Signature
 from ocannl.ir.affine import Sym
 from ocannl.ir.capabilities import Capabilities

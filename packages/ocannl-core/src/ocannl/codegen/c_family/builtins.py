@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ocannl.codegen.c_family.dialect import Definition, Dialect
-from ocannl.codegen.numbers import FORMATS, bits, is_signed, limits
+from ocannl.codegen.numbers import FORMATS, bits, is_signed
 from ocannl.ir import threefry
 from ocannl.ir.ops import OPS
-from ocannl.ir.precision import PRECISIONS, Precision, bfloat16, float32, float64, uint8, uint32
+from ocannl.ir.precision import PRECISIONS, Precision, bfloat16, float32, float64, integer_limits, uint8, uint32
 from ocannl.ir.printer import short_name
 
 MATH = {
@@ -296,7 +296,7 @@ return bits_f32(cut | (near < x || near > x));"""
 
 def to_integer(d: Dialect, source: Precision, target: Precision) -> Definition:
     """Converts float32 or float64 to an integer: truncates, saturates, and maps NaN to 0."""
-    low, high = limits(target)
+    low, high = integer_limits(target)
     target_type = d.types[target]
     beyond, highest = d.literal(float(high + 1), source).text, d.literal(high, target).text
     bounds = f"x >= {beyond} ? {highest} : ({target_type})x"

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from ocannl.codegen.c_family.infix import POSTFIX, UNARY, ExprText
-from ocannl.codegen.numbers import is_narrow, limits, pattern, rounded
+from ocannl.codegen.numbers import is_narrow, pattern, rounded
 from ocannl.codegen.text_sections import Document, printable
-from ocannl.ir.precision import Precision, int64
+from ocannl.ir.precision import Precision, int64, integer_limits
 
 MAX_EXACT_DIGITS = 12  # characters of a decimal literal that is printed exactly
 
@@ -79,7 +79,7 @@ class Dialect:
             return ExprText(f"0x{pattern(value, precision):0{2 * precision.nbytes}X}")
         number, suffix = rounded(value, precision), self.suffixes[precision]
         if isinstance(number, int):
-            if number < 0 and number == limits(precision)[0]:  # the literal without sign would have a wider type
+            if number < 0 and number == integer_limits(precision)[0]:  # the literal without sign would have a wider type
                 return ExprText(f"({number + 1}{suffix} - 1)")
             return ExprText(f"{number}{suffix}", UNARY if number < 0 else POSTFIX)
         if math.isnan(number):

@@ -14,7 +14,8 @@ from itertools import product
 from ocannl.codegen.c_family.builtins import inline
 from ocannl.codegen.c_family.dialect import Definition, Dialect
 from ocannl.codegen.c_family.vectors import MASK_TYPES, WIDTHS, mask, storage_precision, vector
-from ocannl.codegen.register_transpose import next_power_of_two, transpose_network
+from ocannl.codegen.numbers import next_power_of_two
+from ocannl.codegen.register_transpose import transpose_network
 from ocannl.ir.precision import PRECISIONS, Precision
 from ocannl.ir.printer import short_name
 

@@ -1,0 +1,61 @@
+"""The base of backends that compile programs for the host CPU."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+
+from ocannl.backend.api import CompiledCode, Entry, Location, Queue
+from ocannl.backend.cpu.device import CpuDevice, caches, devices
+from ocannl.backend.cpu.native import NativeCode, validate
+from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.loops import Proc
+from ocannl.ir.precision import Precision
+
+
+def native_capabilities(precisions: Iterable[Precision], vector_registers: tuple[int, int]) -> Capabilities:
+    """The capabilities of native code: loops over vectors, tiled for the caches of this machine, and clocks.
+    `vector_registers` are the size in bytes and the number of vector registers."""
+    width, registers = vector_registers
+    names = frozenset(precision.name for precision in precisions)
+    return Capabilities(names, vector_bytes=width, vector_registers=registers, caches=caches(), timestamps=True)
+
+
+class NativeBackend(ABC):
+    """Implements `Backend` on the CPU devices of this process. A subclass compiles and restores `NativeCode`."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def name(self) -> str: ...
+
+    @property
+    @abstractmethod
+    def version(self) -> str:
+        """See `Backend.version`; `backend_version` hashes the sources of the backend."""
+
+    @property
+    @abstractmethod
+    def capabilities(self) -> Capabilities: ...
+
+    @abstractmethod
+    def compile_valid(self, procs: Sequence[Proc]) -> NativeCode:
+        """Compiles programs with distinct names that use claimed precisions only."""
+
+    @abstractmethod
+    def restore(self, blob: bytes) -> NativeCode: ...
+
+    def compile(self, procs: Sequence[Proc]) -> NativeCode:
+        validate(procs, self.capabilities, self.name)
+        return self.compile_valid(procs)
+
+    def link(self, code: CompiledCode, name: str, queue: Queue, locations: Sequence[Location]) -> Entry:
+        assert isinstance(code, NativeCode)
+        return code.link(name, queue, locations)
+
+    def device_count(self) -> int:
+        return len(devices())
+
+    def device(self, ordinal: int) -> CpuDevice:
+        return devices()[ordinal]
