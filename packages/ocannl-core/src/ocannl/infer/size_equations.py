@@ -157,13 +157,13 @@ class Sum:
         return " + ".join((*([str(self.constant)] if self.constant else ()), *size_texts(self.parts)))
 
     def share_unit(self, trail: Trail) -> None:
-        """Equates the units of the total and the parts; a part of size 1 without a unit fits any unit, so that a
-        computed axis has to wait for its size."""
+        """Equates the units of the total and the parts; a part of size 1 without a unit fits any unit, so that an
+        axis of unknown size has to wait."""
         cells = [find(cell) for cell in (self.total, *self.parts)]
         source = next((cell for cell in cells if cell.unit is not None), None)
         if source is not None and source.unit is not None:
             for cell in cells:
-                if not cell.is_stretchable and (cell.size is not None or cell.leaf is not None):
+                if cell.size is not None and not cell.is_stretchable:
                     set_unit(trail, cell, source.unit, source)
 
 
