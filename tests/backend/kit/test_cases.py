@@ -38,22 +38,22 @@ def test_loops_keep_the_rules():
 
 
 def test_temporaries_keep_the_rules():
-    check(layouts.together((0, 64), float32, 128))
+    check(layouts.simultaneous((0, 64), float32, 128))
     check(layouts.through_arena((64, 0), float32, 128))
 
 
 @pytest.mark.parametrize("p", [float32], ids=str)
 def test_what_is_wanted_is_what_the_interpreter_says(p):
     """Where both say something."""
-    for one in (*statements.cases(p).values(), *layouts.copies(p).values(), layouts.together((0, 64), p, 128)):
+    for one in (*statements.cases(p).values(), *layouts.copies(p).values(), layouts.simultaneous((0, 64), p, 128)):
         if one.want is not None:
-            said = Case(one.proc, one.given, one.values).wanted()
+            said = Case(one.proc, one.inputs, one.values).expected()
             for buf, wanted, found in zip(one.pools, one.want, said, strict=True):
                 numbers.agree(f"{buf.name} of {one.proc.name}", found, wanted)
 
 
 def test_each_program_does_something():
     for name, one in statements.cases(float32).items():
-        changed = [not np.array_equal(a, b) for a, b in zip(one.given, one.wanted(), strict=True)]
+        changed = [not np.array_equal(a, b) for a, b in zip(one.inputs, one.expected(), strict=True)]
         idle = ("empty", "far_empty", "nothing_at_all", "words_and_places_to_leave", "a_value_is_what_it_was")
         assert any(changed) == (name not in idle), name

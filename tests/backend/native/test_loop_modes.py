@@ -44,7 +44,7 @@ from ocannl.opt.memory.prefetch import prefetch
 from ocannl.opt.pipeline import optimize
 from ocannl.opt.schedule.loop_generation import build_loops
 from ocannl.testing.kit.cases import pool
-from ocannl.testing.kit.programs import given
+from ocannl.testing.kit.programs import as_case
 from ocannl.testing.random_modes import with_random_modes
 from ocannl.testing.random_programs import difference, generate
 
@@ -80,8 +80,8 @@ def test_loops_of_any_mode_agree_with_the_interpreter(native, run, make, seed):
     code = native.compile(procs)
     for program, proc in zip(programs, procs, strict=True):
         want = interpret(proc, program.arrays, program.symbols, program.merged)
-        case = given(program, proc)
-        arrays = run(proc, *case.given, syms=case.values, code=code)
+        case = as_case(program, proc)
+        arrays = run(proc, *case.inputs, syms=case.values, code=code)
         results = [(b.node, a) for b, a in zip(case.pools, arrays, strict=True) if b.access is not AccessMode.MERGE]
         tolerance = {node: program.tolerance.get(node, 0.0) for node in want}
         message = difference(want, {node: array.reshape(node.dims) for node, array in results}, tolerance)

@@ -128,7 +128,7 @@ def compare_backend(
     cases: Sequence[OracleCase], backend: str, threads: int = 1, queue: str = "inline", verify: str = "every"
 ) -> list[Failure | None]:
     """Runs programs of one type, compiled together, on a backend, and returns the failure of each."""
-    with settings(cache=False, verify=verify), Context(backend, threads=threads, queue=queue) as ctx:
+    with settings(cache=False, verify=verify, on_defect="raise"), Context(backend, threads=threads, queue=queue) as ctx:
         try:
             routines = ctx.compile_all([_Code(case.code) for case in cases], [t for c in cases for t in _kept(c)])
         except Exception as refused:

@@ -1,4 +1,4 @@
-"""The conformance kit: what a backend that says it is one must do, as classes of tests.
+"""The conformance kit: test classes for the requirements on backends.
 
     pytest --pyargs ocannl.testing --ocannl-backend=NAME
 
@@ -7,7 +7,7 @@ or, in a test file of the plugin, area by area:
     class TestOperations(kit.Operations):
         backend = "mine"
 
-What a backend claims in its `Capabilities` must work; what it does not claim must raise `Unsupported`, naming it.
+Capabilities that a backend claims must work; programs that need others must raise `Unsupported`, naming the capability.
 """
 
 from ocannl.testing.kit.casts import Casts

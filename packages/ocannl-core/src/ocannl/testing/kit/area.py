@@ -1,4 +1,4 @@
-"""What the areas of the kit have in common: the backend that is tested."""
+"""Base class of the areas of the kit: selects the tested backend."""
 
 from __future__ import annotations
 
@@ -8,15 +8,21 @@ import pytest
 
 from ocannl.backend.api import Backend
 from ocannl.backend.registry import resolve
+from ocannl.base.config import ON_DEFECT
 from ocannl.testing.kit.bench import Bench
 
 OPTION = "--ocannl-backend"
 
 
 class Area:
-    """Tests of one backend: the one that a subclass names, else the one of the command line, else the default one."""
+    """Tests of one backend: named by the subclass, else by the command line, else the default backend."""
 
     backend: ClassVar[str | None] = None
+
+    @pytest.fixture(autouse=True)
+    def raise_on_defects(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A backend that fails on a program fails the test: the core must not compile a plainer program."""
+        monkeypatch.setenv(ON_DEFECT.variable, "raise")
 
     @pytest.fixture(scope="class")
     @classmethod

@@ -1,7 +1,7 @@
-"""The bench that a backend is tested on: programs on arrays, in memory that is watched.
+"""Test bench of a backend: runs programs on arrays in guarded memory.
 
-All arrays of a call lie in one slab, at aligned offsets, with a margin before and after each. Whatever a program is
-asked to do, it must not touch the margins, nor what it may only read.
+The arrays of a call lie in one slab, at aligned offsets, with guard bytes before and after each. A program must not
+write to the guard bytes, nor to read-only arrays.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ MARGIN = 0xA5
 
 
 def call(queue: Queue, entry: Entry, *values: int) -> None:
-    """As the runtime does it."""
+    """Calls or submits an entry, as the runtime does."""
     if queue.immediate:
         assert not entry(*values), "the entry says that it was cancelled"
     else:
         queue.submit(entry, *values)
 
 
-class Placed:
-    """Arrays in a slab of their own, with margins."""
+class PlacedArrays:
+    """Arrays in a separate slab, with guard bytes."""
 
     def __init__(self, queue: Queue, alignment_bytes: int, arrays: Sequence[Array], arena_bytes: int = 0) -> None:
         self.queue = queue
@@ -48,7 +48,7 @@ class Placed:
         self.size_bytes = end
         self.pool = queue.device.alloc_pool(end)
         self.locations = [Location(self.pool, offset) for offset in self.offsets]
-        self.image = np.full(end, MARGIN, np.uint8)  # the host's until the queue has come to it
+        self.image = np.full(end, MARGIN, np.uint8)  # not modified until the queue has copied it
         for array, offset in zip(arrays, self.offsets, strict=False):
             self.image[offset : offset + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         if arena_bytes:
@@ -57,9 +57,9 @@ class Placed:
         queue.from_host(Location(self.pool, 0), self.image)
 
     def read(self) -> list[Array]:
-        """What the arrays hold now. Nothing else of the slab has changed, but for the arena."""
-        found = np.empty(self.size_bytes, np.uint8)
-        self.queue.to_host(Location(self.pool, 0), found)
+        """Reads the arrays; asserts that the guard bytes are unchanged."""
+        bytes_read = np.empty(self.size_bytes, np.uint8)
+        self.queue.to_host(Location(self.pool, 0), bytes_read)
         self.queue.synchronize()
         watched = np.ones(self.size_bytes, bool)
         watched[self.arena] = False
@@ -67,8 +67,8 @@ class Placed:
         for array, offset in zip(self.arrays, self.offsets, strict=False):
             where = slice(offset, offset + array.nbytes)
             watched[where] = False
-            out.append(found[where].view(array.dtype).reshape(array.shape))
-        changed = np.flatnonzero(watched & (found != self.image))
+            out.append(bytes_read[where].view(array.dtype).reshape(array.shape))
+        changed = np.flatnonzero(watched & (bytes_read != self.image))
         assert not len(changed), f"bytes outside of all arrays changed, the first at {changed[0]} of {self.offsets}"
         return out
 
@@ -77,7 +77,7 @@ class Placed:
 
 
 class Bench:
-    """A backend, its first device, and a queue that need not be threaded."""
+    """A backend, its first device, and a queue without a thread."""
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
@@ -92,7 +92,7 @@ class Bench:
 
     @property
     def number(self) -> Precision:
-        """A type that the backend has, for programs that need one; small whole numbers are exact in it."""
+        """A supported type in which small integers are exact."""
         claimed = [p for p in PRECISIONS if self.claims(p) and p.nbytes > 2]
         if not claimed:
             pytest.skip("the backend claims no type of four or eight bytes")
@@ -104,14 +104,14 @@ class Bench:
         return self.backend.device(0), self.backend.device(1)
 
     def refuses(self, proc: Proc, capability: str = "precisions") -> None:
-        """What is not claimed must be refused, by name."""
+        """Asserts that a program is refused with `Unsupported`, naming the capability."""
         with pytest.raises(Unsupported, match=capability):
             self.backend.compile([proc])
 
     # -------------------------------------------------------------------------------------------------------- running
 
     def code(self, proc: Proc, among: Iterable[Proc] = ()) -> CompiledCode:
-        """Compiled along with others, as far as they can be: compilers take their time once for all."""
+        """Compiles a program, together with the supported programs `among`, since compilers have a fixed overhead."""
         together = [p for p in among if self.claims(*(b.precision for b in p.bufs))]
         if any(p is proc for p in together):
             key = id(together[0])
@@ -119,43 +119,43 @@ class Bench:
                 try:
                     self._codes[key] = (together, self.backend.compile(together))
                 except Exception:
-                    self._codes[key] = (together, None)  # each will tell for itself
+                    self._codes[key] = (together, None)  # each is compiled separately, and raises its error
             code = self._codes[key][1]
             if code is not None:
                 return code
         return self.backend.compile([proc])
 
-    def place(self, proc: Proc, arrays: Sequence[Array], queue: Queue | None = None) -> Placed:
-        return Placed(queue or self.queue, self.backend.capabilities.alignment_bytes, arrays, proc.arena)
+    def allocate(self, proc: Proc, arrays: Sequence[Array], queue: Queue | None = None) -> PlacedArrays:
+        return PlacedArrays(queue or self.queue, self.backend.capabilities.alignment_bytes, arrays, proc.arena)
 
     @contextmanager
-    def placed(self, proc: Proc, arrays: Sequence[Array], queue: Queue | None = None) -> Iterator[Placed]:
-        placed = self.place(proc, arrays, queue)
+    def placed(self, proc: Proc, arrays: Sequence[Array], queue: Queue | None = None) -> Iterator[PlacedArrays]:
+        placed = self.allocate(proc, arrays, queue)
         try:
             yield placed
         finally:
             placed.free()
 
-    def link(self, code: CompiledCode, proc: Proc, placed: Placed) -> Entry:
+    def link(self, code: CompiledCode, proc: Proc, placed: PlacedArrays) -> Entry:
         return self.backend.link(code, proc.name, placed.queue, placed.locations)
 
     def run(
         self, case: Case, among: Iterable[Case] = (), *, code: CompiledCode | None = None, queue: Queue | None = None
     ) -> list[Array]:
-        """The memory after one call; what may only be read is as it was."""
+        """The memory after one call; asserts that read-only arrays are unchanged."""
         proc = case.proc
         code = code or self.code(proc, [c.proc for c in among])
-        with self.placed(proc, case.given, queue) as placed:
+        with self.placed(proc, case.inputs, queue) as placed:
             call(placed.queue, self.link(code, proc, placed), *case.values)
             after = placed.read()
-        for buf, array, found in zip(case.pools, case.given, after, strict=True):
+        for buf, array, result in zip(case.pools, case.inputs, after, strict=True):
             if buf.access in READ_ONLY:
-                same = np.array_equal(array.reshape(-1).view(np.uint8), found.reshape(-1).view(np.uint8))
+                same = np.array_equal(array.reshape(-1).view(np.uint8), result.reshape(-1).view(np.uint8))
                 assert same, f"`{buf.name}` is `{buf.access.value}`, and was written"
         return after
 
     def check(self, case: Case, among: Iterable[Case] = (), **how: Any) -> None:
-        """The memory after one call is what it should be, exactly."""
+        """Asserts that the memory after one call is exactly as expected."""
         got = self.run(case, among, **how)
-        for buf, found, want in zip(case.pools, got, case.wanted(), strict=True):
-            agree(f"`{buf.name}` after\n{print_proc(case.proc)}", found, want)
+        for buf, result, want in zip(case.pools, got, case.expected(), strict=True):
+            agree(f"`{buf.name}` after\n{print_proc(case.proc)}", result, want)

@@ -1,4 +1,4 @@
-"""Hand-written programs with the memory they are given, and what that memory holds after a call."""
+"""Test programs with the contents of their memory before and after a call."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def pool(
     shape: tuple[int, ...] | None = None,
     strides: tuple[int, ...] | None = None,
 ) -> Buf:
-    """A pool buffer whose memory is that of the array; `shape` and `strides` say how it is indexed."""
+    """A global buffer for an array; `shape` and `strides` describe how it is indexed."""
     kind, cells = precision(array.dtype), (array.size,)
     node = TNode(name, Role.PLACEHOLDER, lambda: cells, lambda: kind)
     shape = array.shape if shape is None else shape
@@ -56,11 +56,11 @@ def load(buf: Buf, *at: Affine | Sym | int) -> Load:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """`given` is the memory of each pool buffer, in order. `want` is what it holds afterwards, None where that is the
-    interpreter's to say."""
+    """`inputs` are the arrays of the global buffers, in order. `want` are their contents after a call, None if the
+    interpreter determines them."""
 
     proc: Proc
-    given: tuple[Array, ...]
+    inputs: tuple[Array, ...]
     values: tuple[int, ...] = ()
     want: tuple[Array, ...] | None = None
 
@@ -68,31 +68,31 @@ class Case:
     def pools(self) -> tuple[Buf, ...]:
         return tuple(b for b in self.proc.bufs if b.space is MemorySpace.GLOBAL)
 
-    def wanted(self) -> tuple[Array, ...]:
+    def expected(self) -> tuple[Array, ...]:
         if self.want is not None:
             return self.want
-        arrays = {b.node: a for b, a in zip(self.pools, self.given, strict=True) if b.node is not None}
+        arrays = {b.node: a for b, a in zip(self.pools, self.inputs, strict=True) if b.node is not None}
         after = interpret(self.proc, arrays, dict(zip(self.proc.syms, self.values, strict=True)))
-        return tuple(after[b.node].reshape(a.shape) for b, a in zip(self.pools, self.given, strict=True) if b.node)
+        return tuple(after[b.node].reshape(a.shape) for b, a in zip(self.pools, self.inputs, strict=True) if b.node)
 
     @property
     def precisions(self) -> frozenset[str]:
-        """Those of its arrays."""
+        """The precisions of its arrays."""
         return frozenset(b.precision.name for b in self.proc.bufs)
 
 
 def case(name: str, arrays: Iterable[tuple[Buf, Array]], body: Body, **more: Any) -> Case:
-    """A program over pool buffers; `more` are further arguments of `Proc` and `Case`."""
-    bufs, given = zip(*arrays, strict=True) if arrays else ((), ())
+    """A program over global buffers; `more` are further arguments of `Proc` and `Case`."""
+    bufs, inputs = zip(*arrays, strict=True) if arrays else ((), ())
     temporaries, syms, arena = more.pop("temporaries", ()), more.pop("syms", ()), more.pop("arena", 0)
-    return Case(Proc(name, (*bufs, *temporaries), syms, body, arena=arena), given, **more)
+    return Case(Proc(name, (*bufs, *temporaries), syms, body, arena=arena), inputs, **more)
 
 
-def elementwise(name: str, given: Iterable[Array], result: Array, value: Callable[..., Expr]) -> Case:
-    """`y[i] = value(x0[i], x1[i], ...)`; what `y` holds afterwards is `result`."""
-    given = tuple(given)
-    xs = [pool(f"x{n}", array, AccessMode.IN) for n, array in enumerate(given)]
+def elementwise(name: str, inputs: Iterable[Array], result: Array, value: Callable[..., Expr]) -> Case:
+    """`y[i] = value(x0[i], x1[i], ...)`, with the expected `result`."""
+    inputs = tuple(inputs)
+    xs = [pool(f"x{n}", array, AccessMode.IN) for n, array in enumerate(inputs)]
     y = pool("y", result, AccessMode.OUT)
     i = sym("i", prod(result.shape))
     body = (loop(i, (Store(cell(y, i), value(*(load(x, i) for x in xs))),)),)
-    return Case(Proc(name, (*xs, y), (), body), (*given, np.zeros_like(result)), want=(*given, result))
+    return Case(Proc(name, (*xs, y), (), body), (*inputs, np.zeros_like(result)), want=(*inputs, result))

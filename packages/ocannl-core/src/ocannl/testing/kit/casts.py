@@ -14,7 +14,7 @@ from ocannl.testing.edge_values import near, patterns
 from ocannl.testing.kit.area import Area
 from ocannl.testing.kit.bench import Bench
 from ocannl.testing.kit.cases import Case, elementwise
-from ocannl.testing.kit.numbers import TURNS, agree_signed, converted, differences, narrowed, specials
+from ocannl.testing.kit.numbers import CONVERSION_EDGES, agree_signed, converted, differences, narrowed, specials
 
 NARROW = [p for p in PRECISIONS if p.is_float and p.nbytes < 4]
 WIDE = [float32, float64]
@@ -23,12 +23,12 @@ NO_ROOM = [p for p in PRECISIONS if not p.is_float and p.name != "bool"]
 
 @cache
 def casts(target: Precision) -> dict[str, Case]:
-    """From each type: values that have room."""
-    made = {}
+    """Conversions from each type, of values that fit."""
+    cases = {}
     for source in PRECISIONS:
-        given, want = converted(specials(source, TURNS), source, target)
-        made[source.name] = elementwise(f"from_{source}", [given], want, lambda x: Cast(x, target))
-    return made
+        inputs, want = converted(specials(source, CONVERSION_EDGES), source, target)
+        cases[source.name] = elementwise(f"from_{source}", [inputs], want, lambda x: Cast(x, target))
+    return cases
 
 
 @cache
@@ -44,70 +44,70 @@ def rounded(p: Precision, wide: Precision) -> Case:
 
 
 class Casts(Area):
-    """Numbers keep their value where the other type has it, and are rounded to the nearest, or cut off, where not."""
+    """Conversions are exact where possible; otherwise they round to nearest, or truncate to integers."""
 
     @pytest.mark.parametrize("target", PRECISIONS, ids=str)
     @pytest.mark.parametrize("source", PRECISIONS, ids=str)
     def test_a_cast(self, bench: Bench, source: Precision, target: Precision) -> None:
-        one = casts(target)[source.name]
+        example = casts(target)[source.name]
         if not bench.claims(source, target):
-            bench.refuses(one.proc)
+            bench.refuses(example.proc)
             return
-        given, got = bench.run(one, casts(target).values())
-        agree_signed(f"{source} as {target}", got, one.wanted()[-1], given)
+        inputs, got = bench.run(example, casts(target).values())
+        agree_signed(f"{source} as {target}", got, example.expected()[-1], inputs)
 
     @pytest.mark.parametrize("wide", WIDE, ids=str)
     @pytest.mark.parametrize("p", NARROW, ids=str)
     def test_narrow_numbers_widen(self, bench: Bench, p: Precision, wide: Precision) -> None:
-        one = widened(p, wide)
+        example = widened(p, wide)
         if not bench.claims(p, wide):
-            bench.refuses(one.proc)
+            bench.refuses(example.proc)
             return
-        given, got = bench.run(one)
-        agree_signed(f"{p} as {wide}", got, one.wanted()[-1], given)
+        inputs, got = bench.run(example)
+        agree_signed(f"{p} as {wide}", got, example.expected()[-1], inputs)
 
     @pytest.mark.parametrize("wide", WIDE, ids=str)
     @pytest.mark.parametrize("p", NARROW, ids=str)
     def test_rounding_to_narrow_numbers(self, bench: Bench, p: Precision, wide: Precision) -> None:
-        one = rounded(p, wide)
+        example = rounded(p, wide)
         if not bench.claims(p, wide):
-            bench.refuses(one.proc)
+            bench.refuses(example.proc)
             return
-        given, got = bench.run(one)
-        at_once, by_way = narrowed(given, p)
-        wrong = np.intersect1d(differences(got, at_once), differences(got, by_way))
-        agree_signed(f"{wide} as {p}", got[wrong], at_once[wrong], given[wrong])
+        inputs, got = bench.run(example)
+        directly, via_float32 = narrowed(inputs, p)
+        wrong = np.intersect1d(differences(got, directly), differences(got, via_float32))
+        agree_signed(f"{wide} as {p}", got[wrong], directly[wrong], inputs[wrong])
 
     @pytest.mark.parametrize("target", NO_ROOM, ids=str)
     @pytest.mark.parametrize("source", WIDE, ids=str)
     def test_a_number_without_room_becomes_any(self, bench: Bench, source: Precision, target: Precision) -> None:
         x = np.array([1e30, -1e30, np.inf, -np.inf, np.nan], source.numpy)
-        one = elementwise("no_room", [x], np.zeros(5, target.numpy), lambda x: Cast(x, target))
+        example = elementwise("no_room", [x], np.zeros(5, target.numpy), lambda x: Cast(x, target))
         if bench.claims(source, target):
-            bench.run(one)
+            bench.run(example)
         else:
-            bench.refuses(one.proc)
+            bench.refuses(example.proc)
 
     @pytest.mark.parametrize("p", PRECISIONS, ids=str)
     def test_a_comparison_becomes_a_number_of_another_type(self, bench: Bench, p: Precision) -> None:
         kind = bench.number
         x = np.arange(7).astype(kind.numpy)
         want = (x > 3).astype(p.numpy)
-        one = elementwise("above", [x], want, lambda x: Cast(Apply(BY_NAME["gt"], (x, Const(3, kind))), p))
+        example = elementwise("above", [x], want, lambda x: Cast(Apply(BY_NAME["gt"], (x, Const(3, kind))), p))
         if bench.claims(p):
-            bench.check(one)
+            bench.check(example)
         else:
-            bench.refuses(one.proc)
+            bench.refuses(example.proc)
 
     @pytest.mark.parametrize("p", PRECISIONS, ids=str)
     def test_a_value_between_casts_has_its_type(self, bench: Bench, p: Precision) -> None:
-        """A type may be met in the middle of an expression alone."""
+        """The type occurs only inside an expression."""
         kind = bench.number
         x = np.arange(200).astype(kind.numpy)
         with np.errstate(all="ignore"):
             want = x.astype(p.numpy).astype(kind.numpy)
-        one = elementwise("there_and_back", [x], want, lambda x: Cast(Cast(x, p), kind))
+        example = elementwise("there_and_back", [x], want, lambda x: Cast(Cast(x, p), kind))
         if bench.claims(p):
-            bench.check(one)
+            bench.check(example)
         else:
-            bench.refuses(one.proc)
+            bench.refuses(example.proc)

@@ -1,4 +1,4 @@
-"""Contexts of the backend: transfers between them, merge buffers, and many threads at once."""
+"""Contexts: transfers, merge buffers, and concurrent threads."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ Make = Callable[[int], Sequence[Context]]
 
 
 def node(name: str, bench: Bench, count: int = 4) -> Tensor:
-    made: Tensor = oc.placeholder(name, o=[count], dtype=bench.number)
-    return made
+    tensor: Tensor = oc.placeholder(name, o=[count], dtype=bench.number)
+    return tensor
 
 
 def adding(target: Tensor, value: Any) -> Any:
@@ -46,7 +46,7 @@ def merging(target: Tensor) -> Any:
 
 
 def at_once(work: Callable[[int], object]) -> None:
-    """The work of every thread, all beginning together; the first failure is raised."""
+    """Runs the work of all threads concurrently; raises the first failure."""
     start = threading.Barrier(THREADS)
 
     def begin(n: int) -> None:
@@ -61,80 +61,80 @@ def at_once(work: Callable[[int], object]) -> None:
 class Contextual(Area):
     @pytest.fixture(params=["inline", "threaded"])
     def contexts(self, bench: Bench, request: pytest.FixtureRequest) -> Iterator[Make]:
-        """Makes contexts on devices 0, 1, ..., around and around."""
-        made: list[Context] = []
+        """A factory of contexts, distributed over the devices round-robin."""
+        created: list[Context] = []
         count = bench.backend.device_count()
 
         def make(wanted: int) -> Sequence[Context]:
-            made.extend(Context(bench.backend.name, device=n % count, queue=request.param) for n in range(wanted))
-            return made
+            created.extend(Context(bench.backend.name, device=n % count, queue=request.param) for n in range(wanted))
+            return created
 
         with settings(cache=False):
             yield make
-        for ctx in made:
+        for ctx in created:
             ctx.close()
 
 
 class Transfers(Contextual):
-    """A node travels when the transfer is called: after what its source was told before, not after what comes later."""
+    """A transfer is ordered after the earlier work of its source, and before the later work."""
 
     def test_a_node_is_copied(self, bench: Bench, contexts: Make) -> None:
-        here, there = contexts(2)
+        first, second = contexts(2)
         x = node("x", bench)
-        here[x], there[x] = [1, 2, 3, 4], [9, 9, 9, 9]
-        copy = transfer(x, here, there, "node")
-        assert there[x].tolist() == [9, 9, 9, 9]
-        here[x] = [5, 6, 7, 8]
+        first[x], second[x] = [1, 2, 3, 4], [9, 9, 9, 9]
+        copy = transfer(x, first, second, "node")
+        assert second[x].tolist() == [9, 9, 9, 9]
+        first[x] = [5, 6, 7, 8]
         copy()
-        assert there[x].tolist() == [5, 6, 7, 8] and here[x].tolist() == [5, 6, 7, 8]
+        assert second[x].tolist() == [5, 6, 7, 8] and first[x].tolist() == [5, 6, 7, 8]
 
     def test_what_is_merged_is_added(self, bench: Bench, contexts: Make) -> None:
-        here, there = contexts(2)
+        first, second = contexts(2)
         x = node("x", bench)
-        here[x], there[x] = [1, 2, 3, 4], [10, 20, 30, 40]
-        copy = transfer(x, here, there)
-        merge = there.compile(merging(x))
+        first[x], second[x] = [1, 2, 3, 4], [10, 20, 30, 40]
+        copy = transfer(x, first, second)
+        merge = second.compile(merging(x))
         copy()
-        assert there[x].tolist() == [10, 20, 30, 40]
+        assert second[x].tolist() == [10, 20, 30, 40]
         merge()
         merge()
-        assert there[x].tolist() == [12, 24, 36, 48]
-        assert here[x].tolist() == [1, 2, 3, 4]
+        assert second[x].tolist() == [12, 24, 36, 48]
+        assert first[x].tolist() == [1, 2, 3, 4]
 
     def test_it_waits_for_its_source_and_its_source_for_it(self, bench: Bench, contexts: Make) -> None:
-        """The source goes on writing the node; each transfer takes what was there when it was called."""
-        here, there = contexts(2)
+        """The source keeps writing the node; each transfer copies the value at the time of its call."""
+        first, second = contexts(2)
         x = node("x", bench, 5000)
         total = node("total", bench, 5000)
-        here[x], there[x] = np.zeros(5000), np.zeros(5000)
-        there[total] = np.zeros(5000)
-        step, copy = here.compile(adding(x, 1)), transfer(x, here, there, "node")
-        collect = there.compile(adding(total, x))
+        first[x], second[x] = np.zeros(5000), np.zeros(5000)
+        second[total] = np.zeros(5000)
+        step, copy = first.compile(adding(x, 1)), transfer(x, first, second, "node")
+        collect = second.compile(adding(total, x))
         for _ in range(12):
             step()
             copy()
             collect()
-        assert set(there[total].tolist()) == {sum(range(1, 13))}
-        assert set(here[x].tolist()) == {12}
+        assert set(second[total].tolist()) == {sum(range(1, 13))}
+        assert set(first[x].tolist()) == {12}
 
     def test_sums_travel_around_all_contexts(self, bench: Bench, contexts: Make) -> None:
-        made = contexts(5)
+        members = contexts(5)
         x = node("x", bench)
-        for n, ctx in enumerate(made):
+        for n, ctx in enumerate(members):
             ctx[x] = np.full(4, n + 1)
-        for source, target in pairwise(made):
+        for source, target in pairwise(members):
             transfer(x, source, target)()
             target.run(merging(x))
-        assert [int(ctx[x][0]) for ctx in made] == [1, 3, 6, 10, 15]
+        assert [int(ctx[x][0]) for ctx in members] == [1, 3, 6, 10, 15]
 
     def test_to_another_backend_and_back(self, bench: Bench, contexts: Make) -> None:
         (ctx,) = contexts(1)
         x = node("x", bench)
         ctx[x] = [1, 2, 3, 4]
-        with Context(REFERENCE) as other:
-            transfer(x, ctx, other, "node")()
-            other.run(adding(x, 10))
-            transfer(x, other, ctx)()
+        with Context(REFERENCE) as peer:
+            transfer(x, ctx, peer, "node")()
+            peer.run(adding(x, 10))
+            transfer(x, peer, ctx)()
             ctx.run(merging(x))
         assert ctx[x].tolist() == [12, 14, 16, 18]
 
@@ -150,56 +150,56 @@ class Transfers(Contextual):
 
 
 class Concurrency(Contextual):
-    """Threads may do what they like with what is theirs, and share contexts, queues and the backend."""
+    """Threads may use separate objects concurrently, and share contexts, queues and the backend."""
 
     def test_threads_in_one_context(self, bench: Bench, contexts: Make) -> None:
         (ctx,) = contexts(1)
         shared, nodes = node("shared", bench), [node(f"x{n}", bench) for n in range(THREADS)]
-        for each in (shared, *nodes):
-            ctx[each] = np.zeros(4)
+        for tensor in (shared, *nodes):
+            ctx[tensor] = np.zeros(4)
         both = ctx.compile(adding(shared, 1))
 
         def work(n: int) -> None:
-            own = ctx.compile(adding(nodes[n], n + 1))
+            routine = ctx.compile(adding(nodes[n], n + 1))
             for _ in range(25):
-                own()
+                routine()
                 both()
 
         at_once(work)
         assert ctx[shared].tolist() == [25 * THREADS] * 4
-        assert [int(ctx[each][0]) for each in nodes] == [25 * (n + 1) for n in range(THREADS)]
+        assert [int(ctx[tensor][0]) for tensor in nodes] == [25 * (n + 1) for n in range(THREADS)]
 
     def test_threads_in_contexts_of_their_own(self, bench: Bench, contexts: Make) -> None:
-        made = contexts(THREADS)
+        members = contexts(THREADS)
         nodes = [node(f"x{n}", bench) for n in range(THREADS)]
 
         def work(n: int) -> None:
-            made[n][nodes[n]] = np.full(4, n)
-            routine = made[n].compile(adding(nodes[n], 2))
+            members[n][nodes[n]] = np.full(4, n)
+            routine = members[n].compile(adding(nodes[n], 2))
             for _ in range(25):
                 routine()
-            assert made[n][nodes[n]].tolist() == [n + 50] * 4
+            assert members[n][nodes[n]].tolist() == [n + 50] * 4
 
         at_once(work)
 
     def test_threads_that_compile(self, bench: Bench) -> None:
-        made = list(cases(bench.number).values())[-THREADS:]
+        programs = list(cases(bench.number).values())[-THREADS:]
 
         def work(n: int) -> None:
-            one = made[n]
+            example = programs[n]
             for queue in (bench.device.queue(threaded=False), bench.device.queue(threaded=True)):
-                bench.check(one, code=bench.backend.compile([one.proc]), queue=queue)
+                bench.check(example, code=bench.backend.compile([example.proc]), queue=queue)
 
         at_once(work)
 
     def test_threads_that_link_one_code(self, bench: Bench) -> None:
-        one = scaled(bench, "scaled", 3)
-        code = bench.backend.compile([one.proc])
+        example = scaled(bench, "scaled", 3)
+        code = bench.backend.compile([example.proc])
 
         def work(n: int) -> None:
-            x, y = one.given
-            with bench.placed(one.proc, (x + n, y), bench.device.queue(threaded=n % 2 == 1)) as placed:
-                entry = bench.link(code, one.proc, placed)
+            x, y = example.inputs
+            with bench.placed(example.proc, (x + n, y), bench.device.queue(threaded=n % 2 == 1)) as placed:
+                entry = bench.link(code, example.proc, placed)
                 for k in range(20):
                     call(placed.queue, entry, k)
                     agree("y", placed.read()[1], (3 * (x + n) + k).astype(x.dtype))

@@ -1,4 +1,4 @@
-"""What a backend says of itself: its description, its devices, its capabilities."""
+"""The declaration of a backend: description, devices, capabilities."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ocannl.testing.kit.bench import Bench
 
 
 class Declaration(Area):
-    """The description fits the backend, and the backend does not change its mind."""
+    """The description is valid and matches the backend; properties are constant."""
 
     def test_the_description(self, tested: Backend) -> None:
         candidates = discover().get(tested.name, ())
@@ -43,7 +43,7 @@ class Declaration(Area):
         assert identifier(tested.name.replace("-", "_")) == tested.name.replace("-", "_")
 
     def test_its_version_stays(self, tested: Backend) -> None:
-        """It is part of the keys of compiled code."""
+        """The version is part of the keys of the compile cache."""
         assert tested.version.strip()
         assert tested.version == tested.version
 
@@ -62,7 +62,7 @@ class Declaration(Area):
             assert tested.device(n).reaches(tested.device(n))
 
     def test_asking_again_gives_the_same_device(self, bench: Bench) -> None:
-        """Memory is counted in one place."""
+        """A device is one object, or several that share the memory count."""
         first, again = bench.backend.device(0), bench.backend.device(0)
         before = again.bytes_in_use
         pool = first.alloc_pool(100)

@@ -21,23 +21,23 @@ SIZES = (bool_, uint8, uint16, bfloat16, float32, uint32, float64, int64)  # of 
 
 
 def ramp(p: Precision, count: int) -> Array:
-    """Different numbers, exact in every type of more than one byte; bytes that differ in most."""
+    """Distinct numbers, exact in every type of more than one byte."""
     if p is bool_:
         return np.asarray(np.arange(count) % 3 == 1)
     return (np.arange(count) % 200 + 1).astype(p.numpy)
 
 
 def copied(name: str, p: Precision, shape: tuple[int, ...], source: str, sink: str, size: int, room: int) -> Case:
-    """`y[SINK] = x[SOURCE]` over `i`, `j`, which the texts mention; the memory of `x` and `y` holds `size` and `room`
+    """`y[SINK] = x[SOURCE]` over the loops `i` and `j`; the memory of `x` and `y` holds `size` and `room`
     elements."""
     i, j = sym("i", shape[0]), sym("j", shape[1])
     scope = {"i": A(i), "j": A(j)}
     (x_shape, x_strides, x_at), (y_shape, y_strides, y_at) = (eval(text, scope) for text in (source, sink))
-    given, before = ramp(p, size), np.roll(ramp(p, room), 1)
-    x = pool("x", given, AccessMode.IN, x_shape, x_strides)
+    inputs, before = ramp(p, size), np.roll(ramp(p, room), 1)
+    x = pool("x", inputs, AccessMode.IN, x_shape, x_strides)
     y = pool("y", before, AccessMode.INOUT, y_shape, y_strides)
     body = (loop(i, (loop(j, (Store(cell(y, *y_at), load(x, *x_at)),)),)),)
-    return case(name, [(x, given), (y, before)], body)
+    return case(name, [(x, inputs), (y, before)], body)
 
 
 # name: (loops, (shape, strides, indices) of x, the same of y, elements of x, elements of y)
@@ -69,33 +69,33 @@ COPIES: dict[str, tuple[tuple[int, int], str, str, int, int]] = {
 
 @cache
 def copies(p: Precision) -> dict[str, Case]:
-    made = {}
+    cases = {}
     for name, (shape, source, sink, size, room) in COPIES.items():
-        made[name] = copied(f"copy_{name}", p, shape, source, sink, size, room)
-    return made
+        cases[name] = copied(f"copy_{name}", p, shape, source, sink, size, room)
+    return cases
 
 
 def through_arena(offsets: tuple[int, int], p: Precision, arena: int) -> Case:
-    """`s = x + 1; t = s + 1; y = t`, the temporaries in the arena."""
-    given = np.arange(8).astype(p.numpy)
-    x, y = pool("x", given, AccessMode.IN), pool("y", given, AccessMode.OUT)
+    """`s = x + 1; t = s + 1; y = t`, with temporaries in the arena."""
+    inputs = np.arange(8).astype(p.numpy)
+    x, y = pool("x", inputs, AccessMode.IN), pool("y", inputs, AccessMode.OUT)
     s, t = (block(name, p, offset, 8) for name, offset in zip("st", offsets, strict=True))
     i, j, k = (sym(name, 8) for name in "ijk")
-    one = Const(1, p)
+    unit = Const(1, p)
     body = (
-        loop(i, (Store(cell(s, i), Apply(ADD, (load(x, i), one))),)),
-        loop(j, (Store(cell(t, j), Apply(ADD, (load(s, j), one))),)),
+        loop(i, (Store(cell(s, i), Apply(ADD, (load(x, i), unit))),)),
+        loop(j, (Store(cell(t, j), Apply(ADD, (load(s, j), unit))),)),
         loop(k, (Store(cell(y, k), load(t, k)),)),
     )
     name = "arena_" + "_".join(map(str, offsets))
-    arrays = [(x, given), (y, np.zeros_like(given))]
-    return case(name, arrays, body, temporaries=(s, t), arena=arena, want=(given, given + 2))
+    arrays = [(x, inputs), (y, np.zeros_like(inputs))]
+    return case(name, arrays, body, temporaries=(s, t), arena=arena, want=(inputs, inputs + 2))
 
 
-def together(offsets: tuple[int, int], p: Precision, arena: int) -> Case:
-    """`s = x + 1; t = x; y[i] = s[i] + t[7 - i]`: both temporaries are needed at the end."""
-    given = np.arange(8).astype(p.numpy)
-    x, y = pool("x", given, AccessMode.IN), pool("y", given, AccessMode.OUT)
+def simultaneous(offsets: tuple[int, int], p: Precision, arena: int) -> Case:
+    """`s = x + 1; t = x; y[i] = s[i] + t[7 - i]`: both temporaries are live at the end."""
+    inputs = np.arange(8).astype(p.numpy)
+    x, y = pool("x", inputs, AccessMode.IN), pool("y", inputs, AccessMode.OUT)
     s, t = (block(name, p, offset, 8) for name, offset in zip("st", offsets, strict=True))
     i, j, k = (sym(name, 8) for name in "ijk")
     body = (
@@ -103,37 +103,37 @@ def together(offsets: tuple[int, int], p: Precision, arena: int) -> Case:
         loop(j, (Store(cell(t, j), load(x, j)),)),
         loop(k, (Store(cell(y, k), Apply(ADD, (load(s, k), load(t, A(7) - k)))),)),
     )
-    want = (given, np.full(8, 8, p.numpy))
-    arrays = [(x, given), (y, np.zeros_like(given))]
+    want = (inputs, np.full(8, 8, p.numpy))
+    arrays = [(x, inputs), (y, np.zeros_like(inputs))]
     return case("together", arrays, body, temporaries=(s, t), arena=arena, want=want)
 
 
 class Layouts(Area):
-    """Cells are where strides and indices say, and no others are touched."""
+    """Strides and indices determine the accessed cells; no others are written."""
 
     @pytest.mark.parametrize("name", COPIES)
     @pytest.mark.parametrize("p", SIZES, ids=str)
     def test_a_copy(self, bench: Bench, p: Precision, name: str) -> None:
-        one = copies(p)[name]
+        example = copies(p)[name]
         if bench.claims(p):
-            bench.check(one, copies(p).values())
+            bench.check(example, copies(p).values())
         else:
-            bench.refuses(one.proc)
+            bench.refuses(example.proc)
 
     def test_an_array_without_elements(self, bench: Bench) -> None:
         p = bench.number
-        none, some = np.zeros((0, 4), p.numpy), np.arange(4).astype(p.numpy)
-        x, y, i, j = pool("x", none, AccessMode.IN), pool("y", some), sym("i", 0), sym("j", 4)
+        empty, values = np.zeros((0, 4), p.numpy), np.arange(4).astype(p.numpy)
+        x, y, i, j = pool("x", empty, AccessMode.IN), pool("y", values), sym("i", 0), sym("j", 4)
         body = (loop(j, (loop(i, (Update(cell(y, j), ADD, load(x, i, j)),)),)),)
-        bench.check(case("none", [(x, none), (y, some)], body, want=(none, some)))
+        bench.check(case("none", [(x, empty), (y, values)], body, want=(empty, values)))
 
     def test_a_temporary_without_elements(self, bench: Bench) -> None:
-        """There is no arena then."""
+        """The program has no arena."""
         p = bench.number
-        some = np.arange(4).astype(p.numpy)
-        x, t, i = pool("x", some), block("t", p, 0, 0, 4), sym("i", 0)
+        values = np.arange(4).astype(p.numpy)
+        x, t, i = pool("x", values), block("t", p, 0, 0, 4), sym("i", 0)
         body = (loop(i, (Store(cell(t, i, 1), load(x, i)),)), Update(cell(x, 1), ADD, Const(1, p)))
-        bench.check(case("empty", [(x, some)], body, temporaries=(t,)))
+        bench.check(case("empty", [(x, values)], body, temporaries=(t,)))
 
     def test_an_array_without_axes(self, bench: Bench) -> None:
         p = bench.number
@@ -143,7 +143,7 @@ class Layouts(Area):
 
     @pytest.mark.parametrize("offsets", [(0, 1), (1, 0), (0, 0), (2, 5)], ids=str)
     def test_temporaries_in_the_arena(self, bench: Bench, offsets: tuple[int, int]) -> None:
-        """Those that are not needed at the same time may lie in the same place, or begin where another one ends."""
+        """Temporaries that are not live simultaneously may overlap or be adjacent."""
         step = max(bench.backend.capabilities.alignment_bytes, 64)
         first, second = (n * step for n in offsets)
         bench.check(through_arena((first, second), bench.number, 6 * step))
@@ -152,7 +152,7 @@ class Layouts(Area):
     def test_temporaries_that_are_needed_together(self, bench: Bench, offsets: tuple[int, int]) -> None:
         step = max(bench.backend.capabilities.alignment_bytes, 64)
         first, second = (n * step for n in offsets)
-        bench.check(together((first, second), bench.number, 6 * step))
+        bench.check(simultaneous((first, second), bench.number, 6 * step))
 
     def test_arrays_in_another_order(self, bench: Bench) -> None:
         p = bench.number

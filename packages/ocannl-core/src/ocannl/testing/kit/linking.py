@@ -1,4 +1,4 @@
-"""Code: several programs at once, bound to memory any number of times, kept as bytes and made again."""
+"""Code: several programs in one compilation, repeated linking, serialization and restoring."""
 
 from __future__ import annotations
 
@@ -35,70 +35,74 @@ class Linking(Area):
     """Code is relocatable: compiled once, linked any number of times."""
 
     def test_several_programs_in_one_compile(self, bench: Bench) -> None:
-        made = [scaled(bench, f"scaled_{n}", n) for n in range(1, 9)]
-        code = bench.backend.compile([one.proc for one in made])
-        for one in reversed(made):
-            bench.check(one, code=code)
+        programs = [scaled(bench, f"scaled_{n}", n) for n in range(1, 9)]
+        code = bench.backend.compile([example.proc for example in programs])
+        for example in reversed(programs):
+            bench.check(example, code=code)
 
     def test_programs_of_one_name_in_several_compiles(self, bench: Bench) -> None:
-        made = [scaled(bench, "scaled", n) for n in range(1, 4)]
-        codes = [bench.backend.compile([one.proc]) for one in made]
-        for one, code in zip(made, codes, strict=True):
-            bench.check(one, code=code)
+        programs = [scaled(bench, "scaled", n) for n in range(1, 4)]
+        codes = [bench.backend.compile([example.proc]) for example in programs]
+        for example, code in zip(programs, codes, strict=True):
+            bench.check(example, code=code)
 
     def test_no_programs(self, bench: Bench) -> None:
         assert isinstance(bench.backend.compile([]).source, str)
 
     def test_one_code_in_several_places(self, bench: Bench) -> None:
-        """Calls of one place say nothing of the other, symbols included."""
-        one = scaled(bench, "scaled", 3)
-        code = bench.code(one.proc)
-        x, y = one.given
-        with bench.placed(one.proc, (x, y)) as here, bench.placed(one.proc, (x + 1, y)) as there:
-            first, second = (bench.link(code, one.proc, placed) for placed in (here, there))
+        """Entries linked to different memory are independent, including their symbols."""
+        example = scaled(bench, "scaled", 3)
+        code = bench.code(example.proc)
+        x, y = example.inputs
+        with (
+            bench.placed(example.proc, (x, y)) as first_arrays,
+            bench.placed(example.proc, (x + 1, y)) as second_arrays,
+        ):
+            first, second = (bench.link(code, example.proc, placed) for placed in (first_arrays, second_arrays))
             for n in (5, 9):
                 call(bench.queue, first, n)
                 call(bench.queue, second, n + 10)
-                assert here.read()[1].tolist() == (3 * x + n).tolist()
-                assert there.read()[1].tolist() == (3 * x + 3 + n + 10).tolist()
+                assert first_arrays.read()[1].tolist() == (3 * x + n).tolist()
+                assert second_arrays.read()[1].tolist() == (3 * x + 3 + n + 10).tolist()
 
     def test_one_place_for_several_codes(self, bench: Bench) -> None:
         p = bench.number
         start = np.ones(3, p.numpy)
         y, i = pool("y", start), sym("i", 3)
-        made = [case(f"add_{n}", [(y, start)], (loop(i, (Update(cell(y, i), ADD, Const(n, p)),)),)) for n in (1, 10)]
-        with bench.placed(made[0].proc, (start,)) as placed:
-            for one in made:
-                call(bench.queue, bench.link(bench.code(one.proc), one.proc, placed))
+        bodies = {n: (loop(i, (Update(cell(y, i), ADD, Const(n, p)),)),) for n in (1, 10)}
+        programs = [case(f"add_{n}", [(y, start)], body) for n, body in bodies.items()]
+        with bench.placed(programs[0].proc, (start,)) as placed:
+            for example in programs:
+                call(bench.queue, bench.link(bench.code(example.proc), example.proc, placed))
             assert placed.read()[0].tolist() == [12] * 3
 
     def test_code_for_another_device(self, bench: Bench) -> None:
-        _, other = bench.two()
-        one = scaled(bench, "scaled", 2)
-        code = bench.code(one.proc)
-        bench.check(one, code=code)
-        bench.check(one, code=code, queue=other.queue(threaded=False))
+        _, device = bench.two()
+        example = scaled(bench, "scaled", 2)
+        code = bench.code(example.proc)
+        bench.check(example, code=code)
+        bench.check(example, code=code, queue=device.queue(threaded=False))
 
     def test_an_arena_of_its_own(self, bench: Bench) -> None:
         step = max(bench.backend.capabilities.alignment_bytes, 64)
-        one = through_arena((0, step), bench.number, 6 * step)
-        code = bench.code(one.proc)
+        example = through_arena((0, step), bench.number, 6 * step)
+        code = bench.code(example.proc)
         for _ in range(3):
-            bench.check(one, code=code)
+            bench.check(example, code=code)
 
     def test_an_entry_holds_what_it_needs(self, bench: Bench) -> None:
-        one = scaled(bench, "scaled", 2)
-        placed = bench.place(one.proc, one.given)
-        entry = bench.link(bench.backend.compile([one.proc]), one.proc, placed)
+        example = scaled(bench, "scaled", 2)
+        placed = bench.allocate(example.proc, example.inputs)
+        entry = bench.link(bench.backend.compile([example.proc]), example.proc, placed)
         gc.collect()
         for _ in range(3):
             call(bench.queue, entry, 7)
-        assert placed.read()[1].tolist() == one.wanted()[1].tolist()
+        assert placed.read()[1].tolist() == example.expected()[1].tolist()
         placed.free()
 
     def test_code_comes_out_the_same_again(self, bench: Bench) -> None:
-        made = list(cases(bench.number).values())[-8:]
-        first, second = (bench.backend.compile([one.proc for one in made]) for _ in range(2))
+        programs = list(cases(bench.number).values())[-8:]
+        first, second = (bench.backend.compile([example.proc for example in programs]) for _ in range(2))
         assert first.source and first.source == second.source
         assert "0x7f" not in first.source.lower(), "the text holds an address"
 
@@ -107,10 +111,10 @@ class Linking(Area):
 
 
 class Blobs(Area):
-    """Code that can be kept comes back from its bytes; bytes that are not whole are refused."""
+    """Serialized code is restored; truncated or damaged bytes are refused."""
 
-    def kept(self, bench: Bench, *made: Case) -> bytes:
-        blob = bench.backend.compile([one.proc for one in made]).blob
+    def kept(self, bench: Bench, *programs: Case) -> bytes:
+        blob = bench.backend.compile([example.proc for example in programs]).blob
         if blob is None:
             pytest.skip("the backend keeps no code")
         assert isinstance(blob, bytes)
@@ -122,21 +126,21 @@ class Blobs(Area):
         return code
 
     def test_code_comes_back_from_its_bytes(self, bench: Bench) -> None:
-        made = [scaled(bench, f"scaled_{n}", n) for n in (2, 5)]
-        made.append(through_arena((0, 512), bench.number, 2048))
-        blob = self.kept(bench, *made)
+        programs = [scaled(bench, f"scaled_{n}", n) for n in (2, 5)]
+        programs.append(through_arena((0, 512), bench.number, 2048))
+        blob = self.kept(bench, *programs)
         for _ in range(2):
             code = self.restored(bench, blob)
-            for one in made:
-                bench.check(one, code=code)
-        assert code.source == bench.backend.compile([one.proc for one in made]).source
+            for example in programs:
+                bench.check(example, code=code)
+        assert code.source == bench.backend.compile([example.proc for example in programs]).source
         assert self.restored(bench, code.blob or b"").source == code.source
 
     def test_programs_of_one_name_stay_apart(self, bench: Bench) -> None:
-        made = [scaled(bench, "scaled", n) for n in (2, 5)]
-        codes = [self.restored(bench, self.kept(bench, one)) for one in made]
-        for one, code in zip(made, codes, strict=True):
-            bench.check(one, code=code)
+        programs = [scaled(bench, "scaled", n) for n in (2, 5)]
+        codes = [self.restored(bench, self.kept(bench, example)) for example in programs]
+        for example, code in zip(programs, codes, strict=True):
+            bench.check(example, code=code)
 
     @pytest.mark.parametrize("blob", [b"", b"\0", b"{}", b"ocannl", b"\x7fELF" + bytes(100), bytes(range(256)) * 9])
     def test_what_never_was_code_is_refused(self, bench: Bench, blob: bytes) -> None:
@@ -151,14 +155,14 @@ class Blobs(Area):
 
     @pytest.mark.parametrize("seed", range(12))
     def test_damaged_code_is_refused(self, bench: Bench, seed: int) -> None:
-        """Nothing that could be damaged is run: a byte changed, removed, or put in."""
+        """A byte is changed, removed or inserted."""
         blob = bytearray(self.kept(bench, scaled(bench, "scaled", 2)))
         random = np.random.default_rng(seed)
-        place = int(random.integers(len(blob)))
+        position = int(random.integers(len(blob)))
         match seed % 3:
-            case 0: blob[place] ^= int(random.integers(1, 256))
-            case 1: del blob[place]
-            case _: blob.insert(place, blob[place] ^ 1)
+            case 0: blob[position] ^= int(random.integers(1, 256))
+            case 1: del blob[position]
+            case _: blob.insert(position, blob[position] ^ 1)
         with pytest.raises(CompileError):
             bench.backend.restore(bytes(blob))
 

@@ -18,20 +18,20 @@ from ocannl.testing.kit.statements import BOUNDS, PROGRAMS, cases, numbers
 
 
 class Loops(Area):
-    """Statements mean what `ocannl.ir.loops` says."""
+    """Statements have the semantics defined in `ocannl.ir.loops`."""
 
     @pytest.mark.parametrize("name", [*BOUNDS, *PROGRAMS])
     def test_a_program(self, bench: Bench, name: str) -> None:
-        made = cases(bench.number)
-        bench.check(made[name], made.values())
+        programs = cases(bench.number)
+        bench.check(programs[name], programs.values())
 
     @pytest.mark.parametrize("value", [0, 1, 5, 20, 63])
     def test_bounds_in_a_static_symbol(self, bench: Bench, value: int) -> None:
         p, n, i = bench.number, Sym("n", 0, 63, SymKind.STATIC), sym("i", 63)
         y = pool("y", np.zeros(63, p.numpy))
         nest = For(i, Bound(((A(n) - 3, 1), (A(0), 1))), Bound.upper(A(n)), (Update(cell(y, i), ADD, Const(1, p)),))
-        one = case("bounds", [(y, np.zeros(63, p.numpy))], (nest,), syms=(n,), values=(value,))
-        bench.check(one)
+        example = case("bounds", [(y, np.zeros(63, p.numpy))], (nest,), syms=(n,), values=(value,))
+        bench.check(example)
 
     @pytest.mark.parametrize("fill", [None, 0, 3, float("-inf")])
     @pytest.mark.parametrize("cells", [1, 3, 17, 300])
@@ -48,15 +48,15 @@ class Loops(Area):
         agree("what a local array starts as", got[0], want.astype(p.numpy))
 
     def test_a_call_leaves_nothing_for_the_next(self, bench: Bench) -> None:
-        """Locals and named values are those of one call; arrays stay."""
+        """Local arrays and named values do not persist between calls; global arrays do."""
         p = bench.number
-        one = cases(p)["locals_begin_anew"]
-        code = bench.code(one.proc)
-        with bench.placed(one.proc, one.given) as placed:
-            entry = bench.link(code, one.proc, placed)
+        example = cases(p)["locals_begin_anew"]
+        code = bench.code(example.proc)
+        with bench.placed(example.proc, example.inputs) as placed:
+            entry = bench.link(code, example.proc, placed)
             for _ in range(3):
                 call(bench.queue, entry)
-            for got, want in zip(placed.read(), one.wanted(), strict=True):
+            for got, want in zip(placed.read(), example.expected(), strict=True):
                 agree("the third call", got, want)
 
     @pytest.mark.parametrize("length", [1000, 100_000])
@@ -69,7 +69,7 @@ class Loops(Area):
     @pytest.mark.parametrize("threads", [1, 2, 5])
     @pytest.mark.parametrize("claimed", [1, 3, 7, 64, 1000])
     def test_iterations_that_threads_claim(self, bench: Bench, threads: int, claimed: int) -> None:
-        """Each is done once, whoever does it; one ends before the statement after the loop begins."""
+        """Each iteration is executed once, by any thread, and completes before the statement after the loop."""
         p = bench.number
         x, y, total = numbers(p, 64, 5), numbers(p, 64), np.zeros(1, p.numpy)
         bx, by, bt = pool("x", x, AccessMode.IN), pool("y", y), pool("total", total)
@@ -86,11 +86,12 @@ class Loops(Area):
             replace(loop(m, (Update(cell(by, m), ADD, Const(1, p)),)), parallel_chunk=claimed),
         )
         want_y = (y + x.sum(1)).astype(p.numpy)
-        one = case("claimed", [(bx, x), (by, y), (bt, total)], body, want=(x, want_y + 1, want_y.sum(keepdims=True)))
+        want = (x, want_y + 1, want_y.sum(keepdims=True))
+        example = case("claimed", [(bx, x), (by, y), (bt, total)], body, want=want)
         for threaded in (False, True):
             queue = bench.device.queue(threaded, threads)
             for _ in range(3):
-                bench.check(one, queue=queue)
+                bench.check(example, queue=queue)
 
     def test_subtraction_by_updates_of_negated_values(self, bench: Bench) -> None:
         p = bench.number

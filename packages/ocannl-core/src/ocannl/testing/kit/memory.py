@@ -1,4 +1,4 @@
-"""Slabs of a device: giving out, taking back, zeroing and copying bytes."""
+"""Slabs of a device: allocation, deallocation, zeroing and copying."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def slabs(device: Device, *sizes: int) -> Iterator[list[Pool]]:
     try:
         yield pools
     finally:
-        for given in pools:
-            device.free_pool(given)
+        for inputs in pools:
+            device.free_pool(inputs)
 
 
 def read(queue: Queue, where: Location, size_bytes: int) -> Array:
@@ -46,7 +46,7 @@ def noise(size: int, seed: int = 0) -> Array:
 
 
 def quietly(work: Callable[[], object]) -> Callable[[], None]:
-    """Work that returns nothing: true would mean that it was cancelled."""
+    """Discards the result of work: a true result would mean cancellation."""
 
     def run() -> None:
         work()
@@ -55,7 +55,7 @@ def quietly(work: Callable[[], object]) -> Callable[[], None]:
 
 
 class Memory(Area):
-    """A device hands out slabs, and nothing else; its queues fill, copy and read them."""
+    """Devices allocate slabs; queues fill, copy and read them."""
 
     @KINDS
     @pytest.mark.parametrize("size", [1, 2, 3, 63, 64, 65, 1000, 1 << 20])
@@ -69,23 +69,23 @@ class Memory(Area):
     @pytest.mark.parametrize("p", PRECISIONS, ids=str)
     def test_arrays_of_every_type_travel(self, bench: Bench, threaded: bool, p: object) -> None:
         queue, bits = bench.device.queue(threaded), noise(96)
-        given = np.ascontiguousarray((bits & 1 if str(p) == "bool" else bits).view(getattr(p, "numpy", None)))
-        given = given.reshape(2, -1)
+        inputs = np.ascontiguousarray((bits & 1 if str(p) == "bool" else bits).view(getattr(p, "numpy", None)))
+        inputs = inputs.reshape(2, -1)
         with slabs(bench.device, 256) as (slab,):
-            queue.from_host(Location(slab, 64), given)
-            out = np.zeros_like(given)
+            queue.from_host(Location(slab, 64), inputs)
+            out = np.zeros_like(inputs)
             queue.to_host(Location(slab, 64), out)
             queue.synchronize()
-        assert np.array_equal(out.view(np.uint8), given.view(np.uint8))
+        assert np.array_equal(out.view(np.uint8), inputs.view(np.uint8))
 
     @KINDS
     @pytest.mark.parametrize(("offset", "size"), [(0, 16), (1, 1), (3, 5), (64, 64), (100, 156), (255, 1)])
     def test_zeroing_and_copying_keep_to_their_bytes(
         self, bench: Bench, threaded: bool, offset: int, size: int
     ) -> None:
-        queue, before, other = bench.device.queue(threaded), noise(256), noise(256, 1)
+        queue, before, second_device = bench.device.queue(threaded), noise(256), noise(256, 1)
         with slabs(bench.device, 256, 256) as (slab, source):
-            queue.from_host(Location(source, 0), other)
+            queue.from_host(Location(source, 0), second_device)
             for put in ("zero", "from_host", "copy"):
                 queue.from_host(Location(slab, 0), before)
                 want = before.copy()
@@ -93,13 +93,13 @@ class Memory(Area):
                     queue.zero(Location(slab, offset), size)
                     want[offset : offset + size] = 0
                 elif put == "from_host":
-                    queue.from_host(Location(slab, offset), np.ascontiguousarray(other[:size]))
-                    want[offset : offset + size] = other[:size]
+                    queue.from_host(Location(slab, offset), np.ascontiguousarray(second_device[:size]))
+                    want[offset : offset + size] = second_device[:size]
                 else:
                     queue.copy(Location(source, 256 - size), Location(slab, offset), size)
-                    want[offset : offset + size] = other[256 - size :]
+                    want[offset : offset + size] = second_device[256 - size :]
                 assert np.array_equal(read(queue, Location(slab, 0), 256), want), put
-            assert np.array_equal(read(queue, Location(source, 0), 256), other)
+            assert np.array_equal(read(queue, Location(source, 0), 256), second_device)
 
     @KINDS
     def test_no_bytes_at_all(self, bench: Bench, threaded: bool) -> None:
@@ -124,10 +124,10 @@ class Memory(Area):
         step = bench.backend.capabilities.alignment_bytes
         assert step > 0 and step & (step - 1) == 0, "`alignment_bytes` is a power of two"
         if not isinstance(bench.device, CpuDevice):
-            pytest.skip("this device does not tell addresses")
+            pytest.skip("the addresses of this device are unknown")
         with slabs(bench.device, *[1, 3, 64, 100, 5000] * 8) as pools:
-            places = [bench.device.address(Location(slab, 0)) % step for slab in pools]
-        assert not any(places), f"`alignment_bytes` is {step}, and slabs are off by {places}"
+            offsets = [bench.device.address(Location(slab, 0)) % step for slab in pools]
+        assert not any(offsets), f"`alignment_bytes` is {step}, and slabs are off by {offsets}"
 
     def test_memory_in_use_is_counted(self, bench: Bench) -> None:
         gc.collect()
@@ -140,7 +140,7 @@ class Memory(Area):
         assert bench.device.bytes_in_use == before
 
     def test_memory_is_given_back(self, bench: Bench) -> None:
-        """A thousand times what a small machine has."""
+        """Allocates 32 GB in total."""
         for n in range(1000):
             slab = bench.device.alloc_pool(32 << 20)
             if n % 100 == 0:
@@ -159,36 +159,36 @@ class Memory(Area):
             assert np.array_equal(read(bench.queue, Location(slab, 0), 100), data)
 
     def test_devices_count_their_own_memory(self, bench: Bench) -> None:
-        one, other = bench.two()
-        before = one.bytes_in_use, other.bytes_in_use
-        with slabs(other, 512):
-            assert one.bytes_in_use == before[0]
-            assert other.bytes_in_use >= before[1] + 512
-        assert other.bytes_in_use == before[1]
+        first_device, second_device = bench.two()
+        before = first_device.bytes_in_use, second_device.bytes_in_use
+        with slabs(second_device, 512):
+            assert first_device.bytes_in_use == before[0]
+            assert second_device.bytes_in_use >= before[1] + 512
+        assert second_device.bytes_in_use == before[1]
 
     @KINDS
     def test_copies_between_devices(self, bench: Bench, threaded: bool) -> None:
-        one, other = bench.two()
-        if not other.reaches(one):
+        first_device, second_device = bench.two()
+        if not second_device.reaches(first_device):
             pytest.skip("device 1 does not reach device 0")
-        here, there, data = one.queue(threaded), other.queue(threaded), noise(300)
-        with slabs(one, 300) as (source,), slabs(other, 300) as (target,):
-            here.from_host(Location(source, 0), data)
-            there.zero(Location(target, 0), 300)
-            there.wait(here.record())
-            there.copy(Location(source, 50), Location(target, 10), 200)
-            got = read(there, Location(target, 0), 300)
+        first_queue, second_queue, data = first_device.queue(threaded), second_device.queue(threaded), noise(300)
+        with slabs(first_device, 300) as (source,), slabs(second_device, 300) as (target,):
+            first_queue.from_host(Location(source, 0), data)
+            second_queue.zero(Location(target, 0), 300)
+            second_queue.wait(first_queue.record())
+            second_queue.copy(Location(source, 50), Location(target, 10), 200)
+            got = read(second_queue, Location(target, 0), 300)
         assert np.array_equal(got[10:210], data[50:250])
         assert not got[:10].any() and not got[210:].any()
 
     @KINDS
     def test_memory_may_be_freed_while_work_waits(self, bench: Bench, threaded: bool) -> None:
-        """What was submitted before may still use it."""
+        """Work submitted before may still use it."""
         p, queue = bench.number, bench.device.queue(threaded)
         ones, none = np.ones(64, p.numpy), np.zeros(64, p.numpy)
         x, y, i = pool("x", ones, AccessMode.IN), pool("y", none), sym("i", 64)
-        one = case("freed", [(x, ones), (y, none)], (loop(i, (Update(cell(y, i), ADD, load(x, i)),)),))
-        code = bench.code(one.proc)
+        first_device = case("freed", [(x, ones), (y, none)], (loop(i, (Update(cell(y, i), ADD, load(x, i)),)),))
+        code = bench.code(first_device.proc)
         with slabs(bench.device, ones.nbytes) as (total,):
             queue.zero(Location(total, 0), ones.nbytes)
             for _ in range(20):

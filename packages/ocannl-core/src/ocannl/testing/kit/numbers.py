@@ -1,4 +1,4 @@
-"""Numbers where mistakes hide, what operations and conversions make of them, and how near is near enough."""
+"""Edge values, the NumPy results of operations and conversions on them, and tolerances."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from ocannl.ir.precision import Family, Precision, bool_, float32
 Array = np.ndarray[Any, Any]
 
 ULPS = {"exp": 2, "exp2": 2, "log": 2, "log2": 2, "sin": 2, "cos": 2, "tanh": 3, "pow": 3, "recip_sqrt": 1}
-"""By how many units in the last place an operation may miss; all others are exact."""
+"""Tolerance of an operation in units in the last place; all others are exact."""
 
 EDGES = (
     0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, 7.0, -7.5, 0.1, np.inf, -np.inf, np.nan, 1e-3, 100.0, 1e-40, 1e30,
     -1e30, 1 + 2**-7, 1 - 2**-8, 10.25, 87.0, -87.0, 709.0,
 )  # fmt: skip
-TURNS = (
+CONVERSION_EDGES = (
     0.49, 1.5, 2.5, -2.5, 100.7, -100.7, 255.0, 256.0, 300.0, 65504.0, 65535.0, 65536.0, 2.0**31, -(2.0**31), 2.0**32,
     2.0**53 + 2, 2.0**63, -(2.0**63), 2.0**64, 1e-320,
 )  # fmt: skip
 
 
 def specials(p: Precision, more: Sequence[float] = ()) -> Array:
-    """Values at the edges of a type, then random ones."""
+    """Edge values of a type, then random ones."""
     random = np.random.default_rng(0)
     if p is bool_:
         return np.array([False, True])
@@ -40,20 +40,20 @@ def specials(p: Precision, more: Sequence[float] = ()) -> Array:
     return np.array([*sorted(edges), *random.integers(info.min, info.max, 6, p.numpy, endpoint=True)], p.numpy)
 
 
-def operands(op: Op, p: Precision) -> list[Array]:
-    """Every pair of special values; where an operation has no meaning, there are none."""
+def operand_values(op: Op, p: Precision) -> list[Array]:
+    """Every pair of special values for which the operation is defined."""
     table = specials(p)
     columns = [np.array(c, p.numpy) for c in zip(*product(table, repeat=min(op.arity, 2)), strict=True)]
     columns += [np.resize(np.roll(table[::-1], n), len(columns[0])) for n in range(op.arity - len(columns))]
     if op.name == "pow" and p.family is Family.SIGNED:
-        columns[1] = np.abs(columns[1] // 2)  # others have a test of their own
+        columns[1] = np.abs(columns[1] // 2)  # negative exponents are tested separately
     if op.name == "fma" and p.is_float:
         columns = [np.clip(c.astype(np.float32), -100, 100).astype(p.numpy) for c in columns]
     return columns
 
 
-def meaning(op: Op, p: Precision, *arrays: Array) -> Array:
-    """What NumPy says, computed in the type that arithmetic runs in, or in a wider one where rounding is at stake."""
+def numpy_result(op: Op, p: Precision, *arrays: Array) -> Array:
+    """The result of NumPy, computed in the arithmetic type, or in a wider one for inexact operations."""
     kind = np.dtype(np.uint8) if p is bool_ else p.arithmetic.numpy
     if op.name in ULPS and p.is_float:
         kind = np.dtype(np.longdouble if p.arithmetic.nbytes == 8 else np.float64)
@@ -63,65 +63,65 @@ def meaning(op: Op, p: Precision, *arrays: Array) -> Array:
 
 
 def allowed(op: Op, p: Precision) -> int:
-    """How many units in the last place a result may be off."""
+    """Tolerance of a result in units in the last place."""
     ulps = ULPS.get(op.name, 0) if p.is_float else 0
     return ulps if p.arithmetic is p else min(ulps, 1)
 
 
 def differences(got: Array, want: Array, ulps: int = 0) -> Array:
-    """Where they differ by more than that; zeros are equal, and so are all NaN."""
+    """Positions that differ by more than `ulps`; zeros are equal, and so are all NaN."""
     if want.dtype.kind in "biu":
         return np.flatnonzero(got != want)
     with np.errstate(all="ignore"):
         same = (got == want) | (np.isnan(got) & np.isnan(want))
         finite = np.isfinite(got) & np.isfinite(want)
         step = np.spacing(np.abs(want)).astype(np.float64)
-        near = finite & (np.abs(got.astype(np.float64) - want.astype(np.float64)) <= ulps * step)
-    return np.flatnonzero(~(same | near))
+        is_close = finite & (np.abs(got.astype(np.float64) - want.astype(np.float64)) <= ulps * step)
+    return np.flatnonzero(~(same | is_close))
 
 
-def agree(what: str, got: Array, want: Array, given: Sequence[Array] = (), ulps: int = 0) -> None:
+def agree(label: str, got: Array, want: Array, operands: Sequence[Array] = (), ulps: int = 0) -> None:
     wrong = differences(got.reshape(-1), want.reshape(-1), ulps)
-    flat = [x.reshape(-1) for x in given if x.size == want.size]
+    flat = [x.reshape(-1) for x in operands if x.size == want.size]
     shown = [
         f"{', '.join(str(x[n]) for x in flat) or n}: got {got.flat[n]}, want {want.flat[n]}" for n in wrong[:5].tolist()
     ]
-    assert not len(wrong), f"{what}: {len(wrong)} of {want.size} differ: {'; '.join(shown)}"
+    assert not len(wrong), f"{label}: {len(wrong)} of {want.size} differ: {'; '.join(shown)}"
 
 
-def agree_fused(what: str, p: Precision, got: Array, given: Sequence[Array]) -> None:
-    """A product and a sum, rounded once or twice."""
-    x, y, z = (c.astype(np.float64) for c in given)
+def agree_fused(label: str, p: Precision, got: Array, operands: Sequence[Array]) -> None:
+    """Compares a fused multiply-add, which may round once or twice."""
+    x, y, z = (c.astype(np.float64) for c in operands)
     with np.errstate(all="ignore"):
         exact = x * y + z
         size = (np.abs(x * y) + np.abs(z)).astype(p.numpy)
         fine = np.abs(got.astype(np.float64) - exact) <= 2 * np.spacing(size).astype(np.float64)
         fine |= (got.astype(np.float64) == exact) | (np.isnan(exact) & np.isnan(got.astype(np.float64)))
         fine |= np.abs(exact) > float(np.finfo(p.numpy).max if p.nbytes > 2 else 200)
-    agree(what, np.where(fine, 0, 1), np.zeros(got.shape, int), given)
+    agree(label, np.where(fine, 0, 1), np.zeros(got.shape, int), operands)
 
 
 def converted(x: Array, source: Precision, target: Precision) -> tuple[Array, Array]:
-    """The numbers that have room in another type, and what they are there."""
+    """The numbers that fit another type, and their conversion to it."""
     with np.errstate(all="ignore"):
         if target is bool_ or not source.is_float or target.is_float:
             return x, x.astype(target.numpy)
         info = np.iinfo(target.numpy)
-        whole = np.trunc(x.astype(np.longdouble))
-        fits = (whole >= int(info.min)) & (whole <= int(info.max)) & ~np.isnan(whole)
+        truncated = np.trunc(x.astype(np.longdouble))
+        fits = (truncated >= int(info.min)) & (truncated <= int(info.max)) & ~np.isnan(truncated)
         kept = np.asarray(x[fits])
         return kept, np.array([int(v) for v in kept.astype(np.longdouble)], target.numpy)
 
 
-def agree_signed(what: str, got: Array, want: Array, given: Array) -> None:
-    """The same numbers, and the same signs, those of zeros included."""
-    agree(what, got, want, [given])
+def agree_signed(label: str, got: Array, want: Array, operands: Array) -> None:
+    """Compares numbers and signs, including the signs of zeros."""
+    agree(label, got, want, [operands])
     if want.dtype.kind not in "biu":
         number = ~np.isnan(want)
-        agree(f"signs of {what}", np.signbit(got)[number], np.signbit(want)[number], [given[number]])
+        agree(f"signs of {label}", np.signbit(got)[number], np.signbit(want)[number], [operands[number]])
 
 
 def narrowed(x: Array, p: Precision) -> tuple[Array, Array]:
-    """The numbers rounded at once, and rounded by way of float32: both will do."""
+    """The numbers rounded directly, and rounded via float32; both are accepted."""
     with np.errstate(all="ignore"):
         return x.astype(p.numpy), x.astype(float32.numpy).astype(p.numpy)

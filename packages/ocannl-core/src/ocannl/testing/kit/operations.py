@@ -15,7 +15,7 @@ from ocannl.testing.error_bounds import LOGICAL
 from ocannl.testing.kit.area import Area
 from ocannl.testing.kit.bench import Bench
 from ocannl.testing.kit.cases import Case, case, cell, elementwise, load, pool, sym
-from ocannl.testing.kit.numbers import agree, agree_fused, allowed, meaning, operands, specials
+from ocannl.testing.kit.numbers import agree, agree_fused, allowed, numpy_result, operand_values, specials
 
 MONOIDS = [op for op in OPS if op.monoid]
 CONSTANTS = (
@@ -25,7 +25,7 @@ precisions = pytest.mark.parametrize("p", PRECISIONS, ids=str)
 
 
 def has_meaning(op: Op, p: Precision) -> bool:
-    """Whether programs hold the operation in the type: truth values are counted as integers, and so on."""
+    """Whether programs contain the operation in this type; booleans are added as integers, for example."""
     if p is bool_:
         return op.name in LOGICAL
     if op.domain is Domain.WORD:
@@ -41,13 +41,14 @@ def applied(p: Precision) -> dict[str, Case]:
     """`y[i] = op(x0[i], ...)`."""
     cases = {}
     for op in (op for op, kind in APPLIED if kind is p):
-        given = operands(op, p)
-        cases[op.name] = elementwise(f"op_{op.name}", given, meaning(op, p, *given), lambda *x, op=op: Apply(op, x))
+        inputs = operand_values(op, p)
+        want = numpy_result(op, p, *inputs)
+        cases[op.name] = elementwise(f"op_{op.name}", inputs, want, lambda *x, op=op: Apply(op, x))
     return cases
 
 
 def infinities(p: Precision) -> list[float]:
-    """Constants of a type that has none may be anything."""
+    """Infinite constants; unspecified for a type without infinities."""
     return [] if p is float8_e4m3fn else [np.inf, -np.inf, 1e300, -1e300]
 
 
@@ -75,7 +76,7 @@ def with_constants(p: Precision) -> dict[str, Case]:
                 if op is POW and p.family is Family.SIGNED and (left or value < 0):
                     continue
                 pair = (full, table) if left else (table, full)
-                want = meaning(op, p, *((table, *pair) if op.arity == 3 else pair))
+                want = numpy_result(op, p, *((table, *pair) if op.arity == 3 else pair))
 
                 name = f"{op.name}_{n}_{'left' if left else 'right'}"
                 cases[name] = elementwise(name, [table], want, partial(beside, op, Const(value, p), left))
@@ -84,16 +85,16 @@ def with_constants(p: Precision) -> dict[str, Case]:
 
 @cache
 def reductions(p: Precision) -> dict[str, Case]:
-    """`y[i] = op(y[i], x[i, j])` for all `j`, from what `y` holds."""
+    """`y[i] = op(y[i], x[i, j])` for all `j`, starting from the contents of `y`."""
     cases, table = {}, specials(p)
     for op in (op for op in MONOIDS if has_meaning(op, p)):
         rows = np.stack([np.resize(np.roll(table, n), 12) for n in range(len(table))])
-        if op in (ADD, MUL) and p.is_float:  # nothing is rounded, in whatever order
+        if op in (ADD, MUL) and p.is_float:  # exact in any order
             few = np.random.default_rng(1).integers(0, 2, rows.shape) * (np.arange(12) % 2)
             rows = (few if op is ADD else 2.0**few).astype(p.numpy)
         start, want = rows[:, 0].copy(), rows[:, 0]
         for column in rows.T:
-            want = meaning(op, p, want, column)
+            want = numpy_result(op, p, want, column)
         x, y = pool("x", rows, AccessMode.IN), pool("y", start)
         i, j = sym("i", rows.shape[0]), sym("j", rows.shape[1])
         body = (loop(i, (loop(j, (Update(cell(y, i), op, load(x, i, j)),)),)),)
@@ -130,19 +131,19 @@ def indices(p: Precision) -> Case:
 
 
 class Operations(Area):
-    """Scalar operations have their NumPy meaning, in every precision that is claimed; others are refused."""
+    """Scalar operations have NumPy semantics in every supported precision; other precisions are refused."""
 
     @pytest.mark.parametrize(("op", "p"), APPLIED, ids=[f"{op}-{p}" for op, p in APPLIED])
     def test_an_operation_has_its_numpy_meaning(self, bench: Bench, op: Op, p: Precision) -> None:
-        one = applied(p)[op.name]
+        example = applied(p)[op.name]
         if not bench.claims(p):
-            bench.refuses(one.proc)
+            bench.refuses(example.proc)
             return
-        *given, got = bench.run(one, applied(p).values())
+        *inputs, got = bench.run(example, applied(p).values())
         if op.name == "fma" and p.is_float:
-            agree_fused(f"{op} of {p}", p, got, given)
+            agree_fused(f"{op} of {p}", p, got, inputs)
         else:
-            agree(f"{op} of {p}", got, one.wanted()[-1], given, allowed(op, p))
+            agree(f"{op} of {p}", got, example.expected()[-1], inputs, allowed(op, p))
 
     @pytest.mark.parametrize("name", CONSTANTS)
     @precisions
@@ -154,30 +155,30 @@ class Operations(Area):
                 bench.refuses(cases[n].proc)
             return
         for n in chosen:
-            *given, got = bench.run(cases[n], cases.values())
-            agree(f"{n} of {p}", got, cases[n].wanted()[-1], given, allowed(BY_NAME[name], p))
+            *inputs, got = bench.run(cases[n], cases.values())
+            agree(f"{n} of {p}", got, cases[n].expected()[-1], inputs, allowed(BY_NAME[name], p))
 
     @pytest.mark.parametrize("p", [p for p in PRECISIONS if p.family is Family.SIGNED], ids=str)
     def test_negative_powers_of_integers_are_cut_off(self, bench: Bench, p: Precision) -> None:
         x = np.array([0, 1, -1, -1, 2, -2, 5], p.numpy)
         n = np.array([-1, -3, -3, -2, -1, -1, np.iinfo(p.numpy).min], p.numpy)
         want = np.array([0, 1, -1, 1, 0, 0, 0], p.numpy)
-        one = elementwise("powers", [x, n], want, lambda *x: Apply(POW, x))
+        example = elementwise("powers", [x, n], want, lambda *x: Apply(POW, x))
         if bench.claims(p):
-            bench.check(one)
+            bench.check(example)
         else:
-            bench.refuses(one.proc)
+            bench.refuses(example.proc)
 
     @pytest.mark.parametrize("op", MONOIDS, ids=str)
     @precisions
     def test_updates_reduce(self, bench: Bench, op: Op, p: Precision) -> None:
         if not has_meaning(op, p):
             return
-        one = reductions(p)[op.name]
+        example = reductions(p)[op.name]
         if bench.claims(p):
-            bench.check(one, reductions(p).values())
+            bench.check(example, reductions(p).values())
         else:
-            bench.refuses(one.proc)
+            bench.refuses(example.proc)
 
     @precisions
     def test_constants(self, bench: Bench, p: Precision) -> None:

@@ -42,40 +42,40 @@ def lowered(program: Program, name: str, random: Random, claimed: Capabilities) 
 
 
 def optimized(program: Program, name: str, random: Random, claimed: Capabilities) -> Proc:
-    asked = {node: "a test" for node in program.tolerance if random.random() < 0.4}
-    return optimize(lower(program.code, name), asked, claimed)
+    keep_reasons = {node: "a test" for node in program.tolerance if random.random() < 0.4}
+    return optimize(lower(program.code, name), keep_reasons, claimed)
 
 
 def expanded(program: Program, name: str, random: Random, claimed: Capabilities) -> Proc:
-    """Loops of any mode, in lowered programs, too, and results past the caches."""
+    """Random loop modes in a lowered program, and non-temporal stores."""
     proc = use_nontemporal_stores(with_random_modes(lower(program.code, name), random, "lowered"), 0)
     return allocate_memory(proc, claimed.alignment_bytes)
 
 
 def mentioned(proc: Proc) -> set[str]:
-    """Every precision that a program needs."""
-    found = {buf.precision for buf in proc.bufs}
+    """The names of all precisions in a program."""
+    precisions = {buf.precision for buf in proc.bufs}
     for node in walk(proc.body):
         ref: Ref | None = getattr(node, "ref", None)
         kind = node.buf.precision if isinstance(node, Local) else getattr(node, "precision", None)
-        found |= {kind} if kind is not None else set()
-        found |= {ref.buf.precision} if ref is not None else set()
-    return {p.name for p in found}
+        precisions |= {kind} if kind is not None else set()
+        precisions |= {ref.buf.precision} if ref is not None else set()
+    return {p.name for p in precisions}
 
 
-def given(program: Program, proc: Proc) -> Case:
-    """The program on the arrays that it comes with; others hold what nobody expects."""
+def as_case(program: Program, proc: Proc) -> Case:
+    """The program with its inputs; arrays without input are filled with 0xFF bytes."""
     arrays = []
     for buf in (b for b in proc.bufs if b.space is MemorySpace.GLOBAL):
         assert buf.node is not None
-        held = (program.merged if buf.access is AccessMode.MERGE else program.arrays).get(buf.node)
+        contents = (program.merged if buf.access is AccessMode.MERGE else program.arrays).get(buf.node)
         unset = np.full(buf.nbytes, 0xFF, np.uint8).view(buf.precision.numpy)
-        arrays.append(unset if held is None else np.array(held, buf.precision.numpy).reshape(-1))
+        arrays.append(unset if contents is None else np.array(contents, buf.precision.numpy).reshape(-1))
     return Case(proc, tuple(arrays), tuple(program.symbols[s] for s in proc.syms))
 
 
 class Programs(Area):
-    """What the front makes of computations and tensors comes out right."""
+    """Lowered and optimized programs compute correct results."""
 
     @pytest.mark.parametrize("make", [lowered, expanded, optimized])
     @pytest.mark.parametrize("seed", range(12))
@@ -89,38 +89,38 @@ class Programs(Area):
             if not bench.claims(*mentioned(proc)):
                 bench.refuses(proc)
                 continue
-            one = given(program, proc)
-            after = bench.run(one, [given(q, p) for q, p in zip(programs, procs, strict=True)])
+            program_case = as_case(program, proc)
+            after = bench.run(program_case, [as_case(q, p) for q, p in zip(programs, procs, strict=True)])
             want = interpret(proc, program.arrays, program.symbols, program.merged)
             got = {
                 buf.node: array.reshape(buf.node.dims)
-                for buf, array in zip(one.pools, after, strict=True)
+                for buf, array in zip(program_case.pools, after, strict=True)
                 if buf.node is not None and buf.access is not AccessMode.MERGE
             }
             tolerance = {node: program.tolerance.get(node, 0.0) for node in want}
-            assert not (words := difference(want, got, tolerance)), f"{make.__name__} {seed}, {proc.name}: {words}"
+            assert not (message := difference(want, got, tolerance)), f"{make.__name__} {seed}, {proc.name}: {message}"
 
     @pytest.mark.parametrize("threads", [2, 4])
     def test_threads_sum_in_the_same_order(self, bench: Bench, threads: int) -> None:
-        """However many there are, results are the same to the last bit."""
+        """Results are bitwise equal for any number of threads."""
         if not bench.claims("float32"):
             pytest.skip("the backend claims no float32")
         data = np.random.default_rng(0).normal(size=(40, 30)).astype(np.float32)
         x, w = oc.tensor(data, batch_axes=1), oc.tensor(data[:20], input_axes=1)
         y, total = oc.relu(w @ x), (w @ x).sum()
-        found = []
+        precisions = []
         for count in (1, threads):
             with settings(cache=False), Context(bench.backend.name, threads=count) as ctx:
                 ctx.run(seq(y.forward, total.forward))
-                found.append((ctx[y], ctx[total]))
-        (one_y, one_total), (other_y, other_total) = found
-        np.testing.assert_array_equal(one_y, other_y)
-        np.testing.assert_array_equal(one_total, other_total)
-        np.testing.assert_allclose(one_y, np.maximum(data @ data[:20].T, 0), rtol=1e-4, atol=1e-5)
+                precisions.append((ctx[y], ctx[total]))
+        (first_y, first_total), (second_y, second_total) = precisions
+        np.testing.assert_array_equal(first_y, second_y)
+        np.testing.assert_array_equal(first_total, second_total)
+        np.testing.assert_allclose(first_y, np.maximum(data @ data[:20].T, 0), rtol=1e-4, atol=1e-5)
 
     @pytest.mark.parametrize("seed", range(16))
     def test_random_expressions(self, bench: Bench, seed: int) -> None:
-        """With their gradients."""
+        """Random expressions with their gradients."""
         kind = bench.number
         if kind is not float32:
             pytest.skip("the backend claims no float32, which expressions are written in")
@@ -147,7 +147,7 @@ class Programs(Area):
                 np.testing.assert_allclose(got, wanted, rtol=0, atol=close, err_msg=f"{t.label} of\n{program}")
 
     def test_a_network_learns_what_numpy_learns(self, bench: Bench) -> None:
-        """Two layers, a softmax, some steps of gradient descent over batches that a static symbol chooses."""
+        """Two layers, a softmax, some steps of gradient descent over batches selected by a static symbol."""
         if not bench.claims("float32"):
             pytest.skip("the backend claims no float32")
         random = np.random.default_rng(0)
@@ -176,7 +176,7 @@ class Programs(Area):
 
 
 def descend(weights: dict[str, Array], x: Array, digit: Array, rate: float) -> float:
-    """One step in NumPy; gives the loss before it."""
+    """One step in NumPy; returns the loss before it."""
     w, b, v = weights.values()
     hidden = x @ w.T + b
     active = np.maximum(hidden, 0)

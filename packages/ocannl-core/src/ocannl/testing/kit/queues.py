@@ -18,17 +18,17 @@ from ocannl.testing.kit.bench import Bench, call
 from ocannl.testing.kit.cases import A, Array, Case, case, cell, load, pool, sym
 from ocannl.testing.kit.memory import KINDS, quietly, read, slabs
 
-LIMIT = 20  # seconds that anything may take
+LIMIT = 20  # seconds
 
 
 class Gate:
-    """Work that holds up a queue until the gate is opened."""
+    """Work that blocks a queue until the gate is opened."""
 
     def __init__(self) -> None:
         self.opened = threading.Event()
 
     def __call__(self) -> None:
-        assert self.opened.wait(LIMIT), "nobody opened the gate"
+        assert self.opened.wait(LIMIT), "the gate was not opened"
 
     def open(self) -> None:
         self.opened.set()
@@ -43,7 +43,7 @@ def fail() -> None:
 
 
 def counted(bench: Bench) -> Case:
-    """`y[0] = 2 * y[0] + n`: it matters in which order calls are done, and that each is done once."""
+    """`y[0] = 2 * y[0] + n`: the result depends on the order and number of calls."""
     p = bench.number
     n = Sym("n", 0, 9, SymKind.STATIC)
     y = pool("y", np.zeros(1, p.numpy))
@@ -52,7 +52,7 @@ def counted(bench: Bench) -> Case:
 
 
 class Queues(Area):
-    """Work is done first in, first out; who waits for an event begins after it; a failure is told once."""
+    """Queues are FIFO; waiting for an event orders queues; a failure is raised once."""
 
     @pytest.fixture(params=[False, True], ids=["inline", "threaded"])
     def queue(self, bench: Bench, request: pytest.FixtureRequest) -> Queue:
@@ -70,44 +70,44 @@ class Queues(Area):
         assert seen == list(range(300))
 
     def test_a_queue_has_read_what_it_was_given(self, bench: Bench, queue: Queue) -> None:
-        """An immediate one at once, others when they are through."""
+        """Immediate queues copy during the call, others until they are synchronized."""
         array, out = np.arange(1000, dtype=np.uint8), np.zeros(1000, np.uint8)
         pool = bench.device.alloc_pool(array.nbytes)
         queue.from_host(Location(pool, 0), array)
         if not queue.immediate:
             queue.synchronize()
-        given = array.copy()
+        inputs = array.copy()
         array[...] = 0
         queue.to_host(Location(pool, 0), out)
         queue.synchronize()
         bench.device.free_pool(pool)
-        assert np.array_equal(out, given)
+        assert np.array_equal(out, inputs)
 
     def test_values_reach_the_work(self, queue: Queue) -> None:
         seen: list[tuple[int, ...]] = []
         for values in ((), (1,), (2, 3), (-4, 5, 6)):
-            queue.submit(lambda *given: seen.append(given), *values)
+            queue.submit(lambda *inputs: seen.append(inputs), *values)
         queue.synchronize()
         assert seen == [(), (1,), (2, 3), (-4, 5, 6)]
 
     def test_programs_copies_and_work_keep_one_order(self, bench: Bench, queue: Queue) -> None:
-        one = counted(bench)
-        code = bench.code(one.proc)
-        kind = one.given[0].dtype
+        example = counted(bench)
+        code = bench.code(example.proc)
+        kind = example.inputs[0].dtype
         seen: list[float] = []
-        with bench.placed(one.proc, one.given, queue) as placed, slabs(bench.device, 64) as (other,):
-            entry, y = bench.link(code, one.proc, placed), placed.locations[0]
+        with bench.placed(example.proc, example.inputs, queue) as placed, slabs(bench.device, 64) as (spare,):
+            entry, y = bench.link(code, example.proc, placed), placed.locations[0]
             outs = [np.zeros(1, kind) for _ in range(12)]
             for n, out in enumerate(outs):
                 call(queue, entry, n % 10)
                 queue.to_host(y, out)
                 queue.submit(quietly(partial(note, seen, out)))
                 if n == 4:
-                    queue.copy(y, Location(other, 0), kind.itemsize)
+                    queue.copy(y, Location(spare, 0), kind.itemsize)
                 if n == 7:
                     queue.zero(y, kind.itemsize)
                 if n == 9:
-                    queue.copy(Location(other, 0), y, kind.itemsize)
+                    queue.copy(Location(spare, 0), y, kind.itemsize)
             queue.synchronize()
         want, y_now, kept = [], 0, 0
         for n in range(12):
@@ -178,8 +178,8 @@ class Queues(Area):
         first.synchronize()
 
     def test_queues_of_devices_wait_for_each_other(self, bench: Bench) -> None:
-        one, other = bench.two()
-        first, second, gate, seen = one.queue(threaded=True), other.queue(threaded=True), Gate(), list[int]()
+        example, spare = bench.two()
+        first, second, gate, seen = example.queue(threaded=True), spare.queue(threaded=True), Gate(), list[int]()
         first.submit(gate)
         first.submit(lambda n: seen.append(n), 1)
         second.wait(first.record())
@@ -260,19 +260,19 @@ class Queues(Area):
 
     @KINDS
     def test_many_calls(self, bench: Bench, threaded: bool) -> None:
-        """More than a queue may hold at once."""
+        """More calls than a queue may hold."""
         p, queue = bench.number, bench.device.queue(threaded)
         y, i = pool("y", np.zeros(4, p.numpy)), sym("i", 4)
-        one = case("many", [(y, np.zeros(4, p.numpy))], (loop(i, (Update(cell(y, i), ADD, IndexValue(A(i), p)),)),))
-        code = bench.code(one.proc)
-        with bench.placed(one.proc, one.given, queue) as placed:
-            entry = bench.link(code, one.proc, placed)
+        example = case("many", [(y, np.zeros(4, p.numpy))], (loop(i, (Update(cell(y, i), ADD, IndexValue(A(i), p)),)),))
+        code = bench.code(example.proc)
+        with bench.placed(example.proc, example.inputs, queue) as placed:
+            entry = bench.link(code, example.proc, placed)
             for _ in range(6000):
                 call(queue, entry)
             assert placed.read()[0].tolist() == [0, 6000, 12000, 18000]
 
     def test_two_queues_work_at_the_same_time(self, bench: Bench) -> None:
-        """Each holds the other up until it has come as far."""
+        """Each waits until the other has reached a barrier."""
         first, second = bench.device.queue(threaded=True), bench.device.queue(threaded=True)
         meeting = threading.Barrier(2, timeout=LIMIT)
         first.submit(quietly(meeting.wait))
@@ -281,7 +281,7 @@ class Queues(Area):
         second.synchronize()
 
     def test_numbers_multiply_in_order(self, bench: Bench) -> None:
-        """Two programs, by turns: sums and products do not commute."""
+        """Two alternating programs: sums and products do not commute."""
         p, queue = bench.number, bench.device.queue(threaded=True)
         start = np.ones(1, p.numpy)
         y = pool("y", start)
@@ -289,7 +289,7 @@ class Queues(Area):
         square = case("square", [(y, start)], (Update(cell(y, 0), MUL, load(y, 0)),))
         code = bench.backend.compile([double.proc, square.proc])
         with bench.placed(double.proc, [start], queue) as placed:
-            entries = [bench.link(code, one.proc, placed) for one in (double, square)]
+            entries = [bench.link(code, example.proc, placed) for example in (double, square)]
             for n in (0, 1, 0, 1):  # 2, 4, 8, 64
                 call(queue, entries[n])
             assert placed.read()[0].tolist() == [64]

@@ -1,11 +1,12 @@
-"""Programs of every statement and expression, judged by the interpreter.
+"""Programs that contain every statement and expression; the interpreter is the oracle.
 
-A program is written as a function of the type that it computes in; numbers are small and whole, so nothing is rounded.
+Each program is a function of its arithmetic type; values are small integers, so all results are exact.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -61,7 +62,7 @@ BOUNDS: dict[str, tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]
 
 
 def bounded(name: str, p: Precision) -> Case:
-    """Counts which cells `[o, i]` a loop with such bounds comes to."""
+    """Counts the iterations `[o, i]` of a loop with these bounds."""
     low, high, step = BOUNDS[name]
     o, i = sym("o", 10), sym("i", 10)
     scope = {"o": A(o)}
@@ -103,7 +104,7 @@ def a_matrix_product(p: Precision) -> Case:
 
 @program
 def a_reduction_outside(p: Precision) -> Case:
-    """The loop that is summed over is the outermost one."""
+    """The reduction loop is the outermost one."""
     a = numbers(p, 6, 4)
     x, y, k, i = pool("x", a, AccessMode.IN), pool("y", a[0]), sym("k", 6), sym("i", 4)
     body = (loop(k, (loop(i, (Update(cell(y, i), ADD, load(x, k, i)),)),)),)
@@ -121,7 +122,7 @@ def a_recurrence(p: Precision) -> Case:
 
 @program
 def overlapping_updates(p: Precision) -> Case:
-    """The gradient of a window: iterations meet in their cells."""
+    """The gradient of a window: iterations update common cells."""
     a, b = numbers(p, 4), numbers(p, 6)
     x, y, o, k = pool("x", a, AccessMode.IN), pool("y", b), sym("o", 4), sym("k", 3)
     body = (loop(o, (loop(k, (Update(cell(y, A(o) + k), ADD, load(x, o)),)),)),)
@@ -130,7 +131,7 @@ def overlapping_updates(p: Precision) -> Case:
 
 @program
 def statements_in_order(p: Precision) -> Case:
-    """Each sees what those before it wrote; runs of them are long, between loops."""
+    """Long sequences of dependent statements between loops."""
     a = np.array([1, 0, 1]).astype(p.numpy)
     y = pool("y", a)
     body: list[Stmt] = []
@@ -145,9 +146,10 @@ def statements_in_order(p: Precision) -> Case:
 def conditions(p: Precision) -> Case:
     y, i, j = pool("y", numbers(p, 6, 6)), sym("i", 6), sym("j", 6)
     both = Cond((A(i) - j, A(j) - 1), (A(i) + j - 6,))
-    there = cell(y, i, j)
-    other = If(Cond((A(i) - 4,)), (Store(there, Const(5, p)),), (Update(there, ADD, Const(7, p)),))
-    body = (loop(i, (loop(j, (If(both, (Store(there, Const(3, p)),), (other,)), Update(there, ADD, Const(1, p)))),)),)
+    target = cell(y, i, j)
+    alternative = If(Cond((A(i) - 4,)), (Store(target, Const(5, p)),), (Update(target, ADD, Const(7, p)),))
+    branches = If(both, (Store(target, Const(3, p)),), (alternative,))
+    body = (loop(i, (loop(j, (branches, Update(target, ADD, Const(1, p)))),)),)
     return case("conditions", [(y, numbers(p, 6, 6))], body)
 
 
@@ -155,8 +157,8 @@ def conditions(p: Precision) -> Case:
 def conditions_without_symbols(p: Precision) -> Case:
     y = pool("y", numbers(p, 10))
     conds = [Cond((A(3),)), Cond((A(-1),)), Cond((), (A(0),)), Cond((), (A(2),)), Cond((A(0),), (A(-2),)), Cond()]
-    one, two = Const(1, p), Const(2, p)
-    body = tuple(If(c, (Store(cell(y, n), one),), (Store(cell(y, n), two),)) for n, c in enumerate(conds))
+    first, second = Const(1, p), Const(2, p)
+    body = tuple(If(c, (Store(cell(y, n), first),), (Store(cell(y, n), second),)) for n, c in enumerate(conds))
     values = tuple(Store(cell(y, n + 6), When(c, Const(1, p), Const(2, p))) for n, c in enumerate(conds[:4]))
     return case("decided", [(y, numbers(p, 10))], (*body, *values))
 
@@ -170,13 +172,13 @@ def a_condition_around_a_loop(p: Precision) -> Case:
 
 @program
 def padding(p: Precision) -> Case:
-    """A window that reads beyond the array; what a condition leaves out is never read, however far away it is."""
+    """A window that exceeds the array; loads under a false condition are not executed, however far out of bounds."""
     a = numbers(p, 5)
     x, y, i = pool("x", a, AccessMode.IN), pool("y", numbers(p, 9), AccessMode.OUT), sym("i", 9)
-    place = A(i) - 2
-    near = When(bounds_condition(place, 5), load(x, place), Const(7, p))
-    far = When(Cond((A(i) - 100,)), load(x, A(i) * (1 << 40)), near)
-    return case("padding", [(x, a), (y, numbers(p, 9))], (loop(i, (Store(cell(y, i), far),)),))
+    index = A(i) - 2
+    inner_value = When(bounds_condition(index, 5), load(x, index), Const(7, p))
+    outer_value = When(Cond((A(i) - 100,)), load(x, A(i) * (1 << 40)), inner_value)
+    return case("padding", [(x, a), (y, numbers(p, 9))], (loop(i, (Store(cell(y, i), outer_value),)),))
 
 
 @program
@@ -191,7 +193,7 @@ def a_choice_among_cells(p: Precision) -> Case:
 
 @program
 def the_other_side_of_where_is_there(p: Precision) -> Case:
-    """`where` has both of its sides computed: neither hurts."""
+    """Both sides of `where` are computed without harm."""
     a = np.array([0, 1, 2, 0, 5]).astype(p.numpy)
     x, y, i = pool("x", a, AccessMode.IN), pool("y", a, AccessMode.OUT), sym("i", 5)
     value = Apply(BY_NAME["where"], (load(x, i), Apply(BY_NAME["mod"], (Const(6, p), load(x, i))), Const(9, p)))
@@ -220,7 +222,7 @@ def values_of_values(p: Precision) -> Case:
 
 @program
 def locals_begin_anew(p: Precision) -> Case:
-    """A row less its maximum, by way of a scalar, an array and a name."""
+    """Combines a row with its maximum, using a local scalar, a local array and a `Let`."""
     a = numbers(p, 4, 20)
     x, y = pool("x", a, AccessMode.IN), pool("y", a, AccessMode.OUT)
     i, j, k = sym("i", 4), sym("j", 20), sym("k", 20)
@@ -249,7 +251,7 @@ def a_local_without_a_start(p: Precision) -> Case:
 
 @program
 def static_symbols(p: Precision) -> Case:
-    """In their order, also those that nobody uses; in indices, bounds, conditions and values."""
+    """Symbols in indices, bounds, conditions and values; unused symbols are passed as well."""
     n, m, unused, k = (Sym(name, -20, 20, SymKind.STATIC) for name in ("n", "m", "unused", "k"))
     y, i = pool("y", numbers(p, 10)), sym("i", 10)
     body = (
@@ -302,7 +304,7 @@ NAMES = ("for", "if", "int", "double", "lambda", "None", "NULL", "main", "printf
 
 @program
 def hostile_names(p: Precision) -> Case:
-    """Words that mean something in one language or another; and comments that would end a comment."""
+    """Keywords of several languages as names, and comments that contain comment delimiters."""
     arrays = [(pool(name, numbers(p, 2)), numbers(p, 2)) for name in NAMES]
     body: list[Stmt] = []
     for n, (buf, _) in enumerate(arrays):
@@ -317,11 +319,11 @@ def hostile_names(p: Precision) -> Case:
 
 @cache
 def cases(p: Precision) -> dict[str, Case]:
-    """All programs in a type, under names of their own."""
-    made = {name: bounded(name, p) for name in BOUNDS} | {name: build(p) for name, build in PROGRAMS.items()}
-    return {name: rename(one, one.proc.name if name == "hostile_names" else name) for name, one in made.items()}
+    """All programs in a type, under distinct names."""
+    programs = {name: bounded(name, p) for name in BOUNDS} | {name: build(p) for name, build in PROGRAMS.items()}
+    return {name: example if name == "hostile_names" else rename(example, name) for name, example in programs.items()}
 
 
-def rename(one: Case, name: str) -> Case:
-    proc = one.proc
-    return Case(Proc(name, proc.bufs, proc.syms, proc.body, arena=proc.arena), one.given, one.values, one.want)
+def rename(example: Case, name: str) -> Case:
+    proc = example.proc
+    return replace(example, proc=Proc(name, proc.bufs, proc.syms, proc.body, arena=proc.arena))
