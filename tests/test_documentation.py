@@ -3,10 +3,11 @@ somewhere."""
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import json
 import re
 import runpy
-import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -37,11 +38,11 @@ HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
 OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*(?![\w.>-])")
 
 INTERNAL = {  # members without an underscore that other modules of the package use
-    oc.Tensor: "application emit gradient_code handle initial is_named literal node origin path provenance"
-    " rename_if_unnamed typing value_code zero_gradient",
+    oc.Tensor: "application counted emit gradient_code handle initial is_named literal node origin path provenance"
+    " rename_if_unnamed stream typing value_code weights zero_gradient",
     oc.Context: "bind compile_comp get is_initialized prepare_run readable record_run refuse_closed set"
     " upload_contents",
-    oc.Block: "arguments build_lock draw_count members",
+    oc.Block: "arguments build_lock draw_count members path path_of stream",
     oc.Dim: "cell name",
     Code: "items keep_reasons",
     Symbol: "kind",
@@ -214,7 +215,7 @@ def options_for(line: str) -> set[str]:
 @cache
 def all_options() -> set[str]:
     sources = [ROOT / "dev.py", ROOT / "tests" / "conftest.py", *ROOT.glob("benchmarks/**/*.py")]
-    sources += [*ROOT.glob("changes/*.py"), *ROOT.glob("packages/*/src/**/testing/**/*.py")]
+    sources += [*ROOT.glob("changes/*.py"), *ROOT.glob("packages/*/src/**/*.py")]
     return set().union(*commands().values(), quoted_options(sources), EXTERNAL_OPTIONS, {"--help"})
 
 
@@ -281,14 +282,26 @@ def test_every_page_is_in_the_index() -> None:
 # -------------------------------------------------------------------------------------------------------------- README
 
 
-def test_examples_of_the_readme(capsys: pytest.CaptureFixture[str]) -> None:
-    sys.path.insert(0, str(DOCS))
-    try:
-        import run_examples
-    finally:
-        sys.path.remove(str(DOCS))
-    failed = run_examples.run(README)
+def test_examples_of_the_readme(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.syspath_prepend(DOCS)
+    failed = importlib.import_module("run_examples").run(README)
     assert failed == 0, capsys.readouterr().out
+
+
+def test_picture_of_the_readme_shows_the_newest_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    summary = importlib.import_module("summary")
+    newest = max(summary.RESULTS.glob("????-??-??.json"))
+    results = json.loads(newest.read_text(encoding="utf-8"))
+    readme = README.read_text(encoding="utf-8")
+    assert f"benchmarks/results/{newest.stem}-summary.svg" in readme
+    for version in summary.versions(results).values():
+        assert version.split()[-1].partition("+")[0] in readme, version
+    picture = newest.with_name(f"{newest.stem}-summary.svg").read_text(encoding="utf-8")
+    assert all(line in picture for line in summary.caption(results).splitlines())
+    for workload in summary.WORKLOADS:
+        for threads in results["settings"]["threads"]:
+            assert f">{summary.ratio(results, workload, threads):.1f}</text>" in picture
 
 
 def test_distributions_are_in_the_readme() -> None:
