@@ -117,7 +117,8 @@ static int32_t run_serially(body_t body, void *frame, int64_t num_chunks)
   return 0;
 }}
 
-int32_t ocannl_pool_parallel_for(struct thread_pool *pool, body_t body, void *frame, int64_t num_chunks, int64_t threads)
+int32_t ocannl_pool_parallel_for(
+    struct thread_pool *pool, body_t body, void *frame, int64_t num_chunks, int64_t threads)
 {{
   struct job *job = job_of(pool);
   int32_t idle = 0;
