@@ -54,10 +54,10 @@ def heads_of(net: Builder, x: Value, heads: int, size: int) -> Value:
 
 
 def scaled(net: Builder, scores: Value, size: int) -> Value:
-    way = net.choices.integer(3)
-    if way == 0:
+    choice = net.choices.integer(3)
+    if choice == 0:
         text = there = f"{scores.name} * {size**-0.5:.6f}"
-    elif way == 1:
+    elif choice == 1:
         text = there = f"{scores.name} / {size**0.5:.6f}"
     else:  # scores that stay below a limit
         text, there = f"5.0 * oc.tanh({scores.name} / 5.0)", f"5.0 * torch.tanh({scores.name} / 5.0)"
@@ -73,15 +73,15 @@ def masked(net: Builder, scores: Value, same: bool) -> Value:
     """What comes later is not seen; or what lies far away; or what data hides."""
     _, queries, keys = scores.dims
     ways = (("all", 4), ("causal", 5), ("far", 2), ("data", 1)) if same else (("all", 4), ("data", 1))
-    way = net.choices.weighted(ways)
-    if way == "all":
+    choice = net.choices.weighted(ways)
+    if choice == "all":
         return scores
     at = f'oc.einsum("q => q, 0", oc.iota({queries}))', f"torch.arange({queries})[:, None]"
     key = f"oc.iota({keys})", f"torch.arange({keys})"
-    if way == "data":
+    if choice == "data":
         seen = net.data("seen", (scores.batch[0], keys), 1, scale=1.0)
         shown = f'oc.einsum("...|k => ...|0, 0, k", {seen} > -0.8)', f"({seen} > -0.8)[:, None, None]"
-    elif way == "causal":
+    elif choice == "causal":
         shown = f"{key[0]} <= {at[0]}", f"{key[1]} <= {at[1]}"
     else:
         near = max(1, net.size(keys))

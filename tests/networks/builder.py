@@ -127,13 +127,13 @@ class Builder:
         """Constant data, data that is set before each step, or the slice of data that the step is for."""
         name = self.name(stem)
         self.spend(0, 3 * prod(dims))
-        way = self.choices.weighted((("constant", 6), ("fed", 2), ("sliced", 2)))
-        held = dims if way == "constant" else (3, *dims)
-        leaf = Leaf(name, held, len(self.leaves), scale, 0.0, classes, steps=way != "constant")
+        choice = self.choices.weighted((("constant", 6), ("fed", 2), ("sliced", 2)))
+        held = dims if choice == "constant" else (3, *dims)
+        leaf = Leaf(name, held, len(self.leaves), scale, 0.0, classes, steps=choice != "constant")
         self.leaves.append(leaf)
-        if way == "constant":
+        if choice == "constant":
             text = f'oc.tensor(arrays["{name}"], batch_axes={batch_axes})'
-        elif way == "sliced":
+        elif choice == "sliced":
             text = f'oc.tensor(arrays["{name}"], batch_axes={batch_axes + 1})[n]'
         else:
             kind = '"int32"' if classes else "kind"

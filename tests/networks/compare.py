@@ -1,10 +1,9 @@
-"""Judges of a network: PyTorch where it is installed, and the meaning of the unoptimized program.
+"""Oracles of networks: PyTorch if installed, and evaluation of the unoptimized program.
 
-How far two correct computations may be apart is measured: PyTorch computes everything in float64 and once more in
-float32, and what lies between, times a small factor, is what rounding is worth in this network, array by array. What
-exceeds that is looked at again: rounding may also have moved a number across a jump of a derivative, so PyTorch
-computes with all jumps moved by a little to either side, and with data that differ by one rounding, and what changes
-counts too.
+The tolerance is measured array by array: a small multiple of the difference between PyTorch in float64 and in float32.
+Results beyond it are compared again with a larger tolerance, since rounding may move a number across a discontinuity of
+a derivative: PyTorch also computes with all discontinuities shifted to either side, and with data that differ by one
+rounding, and the changes are added to the tolerance.
 """
 
 from __future__ import annotations
@@ -22,30 +21,30 @@ from ocannl.ir.canon import canonical
 from ocannl.testing.evaluate import evaluate
 from ocannl.testing.oracles import constants
 
-from . import meanings
-from .machines import planned_for
+from . import torch_layers
+from .machine_configs import planned_for
 from .program import Array, Network
 
 Results = Mapping[str, Array]
 
-FACTOR = 8  # of what PyTorch's own rounding amounts to
+FACTOR = 8  # multiple of the rounding error of PyTorch
 ROUNDINGS = 32  # of the largest cell of an array
-NOISE = 16  # a slope of so much less than a rounding of the loss, for each unit of a parameter, is none
+NOISE = 16  # slopes below a rounding of the loss by this factor are treated as zero
 JITTERS = 3  # further computations in float32, from data that differ by a rounding
-SHIFT_ROUNDINGS = 64  # by which a number may miss a jump of a derivative
-MAX_EVALUATED_WORK = 1_000_000  # multiply-adds that are evaluated one by one
+SHIFT_ROUNDINGS = 64  # by which discontinuities of derivatives are shifted
+MAX_EVALUATED_WORK = 1_000_000  # multiply-adds evaluated by NumPy
 
 
-class Wrong(AssertionError):
-    """What is wrong with a compiled network; what is of one `kind` has the same cause, most likely."""
+class Failure(AssertionError):
+    """A wrong result of a compiled network; failures of one `kind` most likely have the same cause."""
 
-    def __init__(self, kind: str, words: str) -> None:
-        super().__init__(words)
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
         self.kind = kind
 
 
 @dataclass(frozen=True)
-class Way:
+class RunConfig:
     """How a network is compiled and run."""
 
     kind: str = "float32"
@@ -57,24 +56,24 @@ class Way:
 
 
 def has_torch() -> bool:
-    return meanings.torch is not None
+    return torch_layers.torch is not None
 
 
 # --- OCANNL ---
 
 
-def compiled(network: Network, way: Way) -> Results:
+def compiled(network: Network, run_config: RunConfig) -> Results:
     """Losses and what is kept of every step, and the parameters after the last one."""
-    how = {"precision": way.kind, "cache": False, "verify": way.verify}
-    with oc.settings(**how), oc.Context(way.backend, threads=way.threads) as ctx:
-        env, arrays = built(network, way.kind)
+    how = {"precision": run_config.kind, "cache": False, "verify": run_config.verify}
+    with oc.settings(**how), oc.Context(run_config.backend, threads=run_config.threads) as ctx:
+        env, arrays = built(network, run_config.kind)
         loss = env["loss"]
         ctx.init(loss)
         for name in network.learned:
             ctx[env[name]] = arrays[name]
         update = eval(network.optimizer, env)
         kept = {name: eval(name, env) for name in network.keep}
-        with planned_for(way.machine, ctx.backend, way.planning):
+        with planned_for(run_config.machine, ctx.backend, run_config.planning):
             step = ctx.compile(oc.seq(train.grad_update(loss), update), keep=list(kept.values()))
         results: dict[str, Array] = {}
         for number in range(network.STEPS):
@@ -93,7 +92,7 @@ def built(network: Network, kind: str) -> tuple[dict[str, Any], dict[str, Array]
     return env, arrays
 
 
-# --- the meaning of the program before any pass ---
+# --- evaluation of the unoptimized program ---
 
 
 def evaluated(network: Network, kind: str) -> Results:
@@ -119,7 +118,7 @@ def evaluated(network: Network, kind: str) -> Results:
 
 def by_torch(network: Network, kind: str, shift: float = 0.0, jitter: int = 0) -> Results:
     """With `shift`, jumps of derivatives are elsewhere; with `jitter`, data differ by a rounding."""
-    torch = meanings.torch
+    torch = torch_layers.torch
     dtype = getattr(torch, kind)
 
     def as_torch(name: str, array: Array) -> Any:
@@ -132,8 +131,8 @@ def by_torch(network: Network, kind: str, shift: float = 0.0, jitter: int = 0) -
 
     arrays = {leaf.name: as_torch(leaf.name, leaf.array(kind)) for leaf in network.leaves}
     parameters = [arrays[name] for name in network.learned]
-    env: dict[str, Any] = {name: getattr(meanings, name) for name in meanings.FUNCTIONS}
-    env |= {"torch": torch, "F": meanings.F, "parameters": parameters}
+    env: dict[str, Any] = {name: getattr(torch_layers, name) for name in torch_layers.FUNCTIONS}
+    env |= {"torch": torch, "F": torch_layers.F, "parameters": parameters}
     optimizer = eval(network.torch_optimizer, env)
     program = compile(network.torch, "<meaning>", "exec")
     results: dict[str, Array] = {}
@@ -155,7 +154,7 @@ def by_torch(network: Network, kind: str, shift: float = 0.0, jitter: int = 0) -
 
 
 def gradient(t: Any) -> Any:
-    return meanings.torch.zeros_like(t) if t.grad is None else t.grad
+    return torch_layers.torch.zeros_like(t) if t.grad is None else t.grad
 
 
 def as_array(t: Any) -> Array:
@@ -164,21 +163,21 @@ def as_array(t: Any) -> Array:
 
 @contextmanager
 def default_dtype(dtype: Any) -> Iterator[None]:
-    before = meanings.torch.get_default_dtype()
-    meanings.torch.set_default_dtype(dtype)
+    before = torch_layers.torch.get_default_dtype()
+    torch_layers.torch.set_default_dtype(dtype)
     try:
         yield
     finally:
-        meanings.torch.set_default_dtype(before)
+        torch_layers.torch.set_default_dtype(before)
 
 
 @contextmanager
 def shifted(shift: float) -> Iterator[None]:
-    meanings.SHIFT, before = shift, meanings.SHIFT
+    torch_layers.SHIFT, before = shift, torch_layers.SHIFT
     try:
         yield
     finally:
-        meanings.SHIFT = before
+        torch_layers.SHIFT = before
 
 
 # --- the comparison ---
@@ -232,28 +231,28 @@ def expected_by_evaluation(network: Network) -> Expected:
     return Expected(evaluated(network, "float64"), evaluated(network, "float32"), lambda kind: [])
 
 
-def difference(expected: Expected, got: Results, kind: str) -> Wrong | None:
+def difference(expected: Expected, got: Results, kind: str) -> Failure | None:
     """The array that is furthest off, in units of what is allowed."""
     worst, found = 1.0, None
     for name in expected.names:
         want, have = expected.want[name], np.asarray(got[name], np.float64)
         if have.shape != want.shape:
-            return Wrong("shape", f"`{name}` is of shape {have.shape}, and should be {want.shape}")
+            return Failure("shape", f"`{name}` is of shape {have.shape}, and should be {want.shape}")
         off = distance(have, want)
         if off <= expected.allowed(name, kind):
             continue
         allowed = expected.allowed_at_jumps(name, kind)
         ratio = off / allowed if np.isfinite(off) else np.inf
         if not ratio <= worst:
-            words = f"`{name}` is off by {off:.3g}, and may be by {allowed:.2g}; cells are up to {largest(want):.3g}"
-            worst, found = ratio, Wrong("disagreement", words)
+            message = f"`{name}` is off by {off:.3g}, and may be by {allowed:.2g}; cells are up to {largest(want):.3g}"
+            worst, found = ratio, Failure("disagreement", message)
     return found
 
 
-def judged(network: Network, way: Way, expected: Sequence[Expected]) -> Wrong | None:
+def check_network(network: Network, run_config: RunConfig, expected: Sequence[Expected]) -> Failure | None:
     """What a compiled network has against these."""
     try:
-        got = compiled(network, way)
+        got = compiled(network, run_config)
     except Exception as refused:
-        return Wrong(type(refused).__name__, f"{type(refused).__name__}: {refused}")
-    return next(filter(None, (difference(each, got, way.kind) for each in expected)), None)
+        return Failure(type(refused).__name__, f"{type(refused).__name__}: {refused}")
+    return next(filter(None, (difference(each, got, run_config.kind) for each in expected)), None)

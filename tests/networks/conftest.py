@@ -1,6 +1,6 @@
-"""How many networks: OCANNL_TEST_NETWORKS, 60 when nobody says; the first is that of the seed OCANNL_TEST_FIRST.
+"""OCANNL_TEST_NETWORKS is the number of networks (default 60), OCANNL_TEST_FIRST the first seed.
 
-Under the Hypothesis profile `fuzz` there are 50 times as many, and new ones every time.
+The Hypothesis profile `fuzz` multiplies the number by 50 and chooses new seeds in every run.
 """
 
 from __future__ import annotations

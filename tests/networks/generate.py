@@ -205,11 +205,11 @@ def needed(lines: list[Line]) -> list[Line]:
 
 def kept(net: Builder, leaves: Sequence[Leaf], lines: Sequence[Line]) -> tuple[str, ...]:
     """Nothing, gradients of parameters, or some of what lies between."""
-    way = net.choices.weighted((("nothing", 3), ("gradients", 4), ("some", 3)))
+    choice = net.choices.weighted((("nothing", 3), ("gradients", 4), ("some", 3)))
     learned = [leaf.name for leaf in leaves if leaf.learned]
-    if way == "nothing":
+    if choice == "nothing":
         return ()
-    if way == "gradients":
+    if choice == "gradients":
         return tuple(f"{name}.grad" for name in learned)
     names = {line.name for line in lines}
     values = [v.name for v in net.values if v.name in names and not v.name.startswith("x")]

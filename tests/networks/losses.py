@@ -17,7 +17,7 @@ def head(net: Builder, x: Value) -> Term:
     """A loss of one value."""
     if x.form != "vector" and net.choices.chance(60):
         ways = (pool_places, flattened, last_step, attention_pool)
-        x = next((v for v in (way(net, x) for way in net.choices.pick((ways, ways[2:] + ways[:2]))) if v), x)
+        x = next((v for v in (choice(net, x) for choice in net.choices.pick((ways, ways[2:] + ways[:2]))) if v), x)
     elif x.form == "sequence":
         x = as_steps(net, x) or x
     elif x.form == "image" and net.choices.chance(50):
@@ -110,9 +110,9 @@ def penalty(net: Builder, names: list[str]) -> Term:
     values = [v.name for v in net.values[-10:]]
     name = net.choices.pick(values if values and net.choices.chance(30) else names)
     factor = net.choices.pick((0.01, 0.1, 0.001))
-    way = net.choices.integer(3)
-    if way == 0:
+    choice = net.choices.integer(3)
+    if choice == 0:
         return f"{factor} * ({name} ** 2).sum()", f"{factor} * ({name} ** 2).sum()"
-    if way == 1:
+    if choice == 1:
         return f"{factor} * ({name} * {name}).mean()", f"{factor} * ({name} * {name}).mean()"
     return f"{factor} * oc.abs({name}).sum()", f"{factor} * absolute({name}).sum()"

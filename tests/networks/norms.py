@@ -33,8 +33,8 @@ def normed(net: Builder, x: Value, over: str) -> Value:
         spread = statistic(net, x, f"({x.name} * {x.name}).mean", f"({x.name} ** 2).mean", over)
     else:
         middle = statistic(net, x, f"{x.name}.mean", f"{x.name}.mean", over)
-        way = net.choices.integer(2)
-        if way == 0:
+        choice = net.choices.integer(2)
+        if choice == 0:
             off = difference(net, x, middle)
             spread = statistic(net, off, f"({off.name} ** 2).mean", f"({off.name} ** 2).mean", over)
             x = off
@@ -71,12 +71,12 @@ def statistic(net: Builder, x: Value, call: str, there: str, over: str) -> Value
 
 
 def affine(net: Builder, x: Value, text: str, there: str) -> Value:
-    way = net.choices.integer(3)
-    if way == 0:
+    choice = net.choices.integer(3)
+    if choice == 0:
         return net.let("h", text, there, x.form, x.dims, like=x)
     g, g_there = channel_parameter(net, x, "g", 0.2, 1.0)
     text, there = f"{text} * {g}", f"{there} * {g_there}"
-    if way == 2:
+    if choice == 2:
         b, b_there = channel_parameter(net, x, "b", 0.1, 0.0)
         text, there = f"{text} + {b}", f"{there} + {b_there}"
     return net.let("h", text, there, x.form, x.dims, like=x)

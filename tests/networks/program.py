@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from . import meanings
+from . import torch_layers
 
 Array = np.ndarray[Any, Any]
 Dims = tuple[int, ...]
@@ -127,7 +127,7 @@ class Network:
     @property
     def is_smooth(self) -> bool:
         text = "\n".join(line.torch for line in self.lines)
-        return not any(f"{name}(" in text for name in meanings.KINKED)
+        return not any(f"{name}(" in text for name in torch_layers.KINKED)
 
     @property
     def learned(self) -> tuple[str, ...]:
@@ -165,10 +165,10 @@ def functions_in(text: str) -> list[str]:
     waiting = [text]
     while waiting:
         words = set(re.findall(r"\w+(?=\()", waiting.pop()))
-        for name in words & set(meanings.FUNCTIONS) - called:
+        for name in words & set(torch_layers.FUNCTIONS) - called:
             called.add(name)
-            waiting.append(inspect.getsource(getattr(meanings, name)))
-    return [inspect.getsource(getattr(meanings, name)) for name in meanings.FUNCTIONS if name in called]
+            waiting.append(inspect.getsource(getattr(torch_layers, name)))
+    return [inspect.getsource(getattr(torch_layers, name)) for name in torch_layers.FUNCTIONS if name in called]
 
 
 _SCRIPT = '''\

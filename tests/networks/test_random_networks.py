@@ -1,6 +1,6 @@
-"""Random networks train as PyTorch has it, and as the program means before any pass.
+"""Training of random networks agrees with PyTorch and with evaluation of the unoptimized program.
 
-A failure prints the seed and the smallest network found with the same defect, as a script that runs by itself.
+A failure prints the seed and a minimal network with the same defect, as a standalone script.
 OCANNL_TEST_FIRST=seed OCANNL_TEST_NETWORKS=1 runs one seed alone.
 """
 
@@ -16,15 +16,15 @@ from .choices import Choices
 from .compare import (
     MAX_EVALUATED_WORK,
     Expected,
-    Way,
-    Wrong,
+    Failure,
+    RunConfig,
+    check_network,
     expected_by_evaluation,
     expected_by_torch,
     has_torch,
-    judged,
 )
 from .generate import generate
-from .machines import MACHINES, PLANNING
+from .machine_configs import MACHINES, PLANNING
 from .program import Network
 from .shrink import shrunk
 
@@ -40,28 +40,28 @@ def usable(name: str) -> bool:
 BACKENDS = [name for name in ("llvm", "c") if usable(name)] or ["numpy"]
 
 
-def way_of(seed: int, network: Network) -> Way:
-    """Backends, threads, types, machines, thresholds and checks take turns; without PyTorch, derivatives that jump are
-    compared where rounding moves nothing across a jump."""
+def run_config_of(seed: int, network: Network) -> RunConfig:
+    """Cycles through backends, threads, types, machines, thresholds and checks. Without PyTorch, networks with
+    discontinuous derivatives are compared in float64 only."""
     kind = "float64" if seed % 4 == 3 or not (has_torch() or network.is_smooth) else "float32"
     backend = BACKENDS[seed % len(BACKENDS)]
     machine = list(MACHINES)[seed // 2 % len(MACHINES)] if seed % 3 else "here"
     planning = list(PLANNING)[seed % 7 % len(PLANNING)]
-    return Way(kind, backend, 1 + seed // 2 % 2, "every" if seed % 5 == 4 else "ends", machine, planning)
+    return RunConfig(kind, backend, 1 + seed // 2 % 2, "every" if seed % 5 == 4 else "ends", machine, planning)
 
 
 def expected(seed: int, network: Network) -> list[Expected]:
-    """From all judges that can afford the network."""
-    made = [expected_by_torch(network)] if has_torch() else []
-    if network.work <= MAX_EVALUATED_WORK and (not made or seed % EVALUATED == 0):
-        kind = way_of(seed, network).kind
+    """The results of all oracles that can compute the network."""
+    results = [expected_by_torch(network)] if has_torch() else []
+    if network.work <= MAX_EVALUATED_WORK and (not results or seed % EVALUATED == 0):
+        kind = run_config_of(seed, network).kind
         if network.is_smooth or kind == "float64":
-            made.append(expected_by_evaluation(network))
-    return made
+            results.append(expected_by_evaluation(network))
+    return results
 
 
-def verdict(seed: int, network: Network) -> Wrong | None:
-    return judged(network, way_of(seed, network), expected(seed, network))
+def verdict(seed: int, network: Network) -> Failure | None:
+    return check_network(network, run_config_of(seed, network), expected(seed, network))
 
 
 def test_networks_train_as_they_should(seed: int) -> None:
@@ -72,11 +72,11 @@ def test_networks_train_as_they_should(seed: int) -> None:
         return
 
     def fails(smaller: Network) -> bool:
-        said = verdict(seed, smaller)
-        return said is not None and said.kind == wrong.kind
+        failure = verdict(seed, smaller)
+        return failure is not None and failure.kind == wrong.kind
 
     small = shrunk(choices.drawn, fails, SECONDS)
-    way, said = way_of(seed, small), verdict(seed, small)
-    again = f"OCANNL_TEST_FIRST={seed} OCANNL_TEST_NETWORKS=1 pytest {__file__}"
-    pytest.fail(f"seed {seed}, {way}: {wrong}\n\n{again}\n\nA smaller network, of which is said: {said}\n\n"
-                f"{small.script(way.kind, way.backend, way.threads)}", pytrace=False)  # fmt: skip
+    run_config, failure = run_config_of(seed, small), verdict(seed, small)
+    command = f"OCANNL_TEST_FIRST={seed} OCANNL_TEST_NETWORKS=1 pytest {__file__}"
+    pytest.fail(f"seed {seed}, {run_config}: {wrong}\n\n{command}\n\nA smaller network: {failure}\n\n"
+                f"{small.script(run_config.kind, run_config.backend, run_config.threads)}", pytrace=False)  # fmt: skip

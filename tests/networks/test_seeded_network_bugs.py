@@ -16,9 +16,9 @@ import pytest
 
 from ocannl.runtime import compile_cache
 
-from .compare import Expected, Way, Wrong, expected_by_torch, has_torch, judged
+from .compare import Expected, Failure, RunConfig, check_network, expected_by_torch, has_torch
 from .generate import generate
-from .machines import MACHINES, PLANNING
+from .machine_configs import MACHINES, PLANNING
 from .mutants import Defect
 from .program import Network
 from .test_random_networks import usable
@@ -384,10 +384,10 @@ DEFECTS = {
 }
 
 
-def way_of(seed: int) -> Way:
+def run_config_of(seed: int) -> RunConfig:
     kind = "float64" if seed % 4 == 3 else "float32"
     machine, planning = list(MACHINES)[seed % len(MACHINES)], list(PLANNING)[seed % len(PLANNING)]
-    return Way(kind, threads=1 + seed // 2 % 2, machine=machine, planning=planning)
+    return RunConfig(kind, threads=1 + seed // 2 % 2, machine=machine, planning=planning)
 
 
 @cache
@@ -400,10 +400,10 @@ def expected(seed: int) -> Expected:
     return expected_by_torch(network_of(seed))
 
 
-def verdict(seed: int) -> Wrong | None:
+def verdict(seed: int) -> Failure | None:
     """Returns the disagreement or the verifier error of the network, if there is one."""
     compile_cache.clear()  # it may hold code compiled without this defect
-    wrong = judged(network_of(seed), way_of(seed), [expected(seed)])
+    wrong = check_network(network_of(seed), run_config_of(seed), [expected(seed)])
     return wrong if wrong is not None and wrong.kind in ("disagreement", "VerifyError") else None
 
 

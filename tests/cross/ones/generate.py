@@ -9,14 +9,14 @@ from random import Random
 import numpy as np
 
 from ones import operations as ops
-from ones.draw import Pool, broadcasts
 from ones.program import Line, Program, Statement
+from ones.random_operands import OperandPool, broadcasts
+from ones.random_specs import RandomSpecs, mutate
 from ones.rows import Axis, Refused, Row, Rows, broadcast, sizes
-from ones.spec_draw import SpecDraw, spoil
 from ones.specs import At, Joined, Merged, Name, RowSpec, Shape, Spec, Window
 
 
-class Writer(Pool):
+class Writer(OperandPool):
     """`ill` is how many of the operations that a rule refuses are kept."""
 
     ill = 0.5
@@ -69,23 +69,23 @@ class Writer(Pool):
         x = self.pick()
         if self.chance(0.5):
             return self.apply(ops.softmax(), [x])
-        whole, left = self.axes_and_some(self.rows[x])
-        return self.apply(ops.softmax(Spec((whole,), left)), [x])
+        complete, left = self.axes_and_some(self.rows[x])
+        return self.apply(ops.softmax(Spec((complete,), left)), [x])
 
     def axes_and_some(self, rows: Rows) -> tuple[Shape, Shape]:
         """Every axis with a name, and some of these axes in their rows."""
         letters = iter("abcdefghijklmnopqrst")
-        whole = [[Name(next(letters)) for _ in row] for row in rows]
-        left = [[name for name in row if self.chance(0.6)] for row in whole]
-        specs = [tuple(RowSpec(tuple(row)) for row in shape) for shape in (whole, left)]
+        complete = [[Name(next(letters)) for _ in row] for row in rows]
+        left = [[name for name in row if self.chance(0.6)] for row in complete]
+        specs = [tuple(RowSpec(tuple(row)) for row in shape) for shape in (complete, left)]
         return specs[0], specs[1]  # type: ignore[return-value]
 
     def keep_axes(self) -> Line | None:
         """A reduction whose axes stay, with size 1."""
         x = self.pick()
-        whole, _ = self.axes_and_some(self.rows[x])
-        left = [RowSpec(tuple(term if self.chance(0.5) else At(0) for term in row.terms)) for row in whole]
-        spec = Spec((whole,), (left[0], left[1], left[2]))
+        complete, _ = self.axes_and_some(self.rows[x])
+        left = [RowSpec(tuple(term if self.chance(0.5) else At(0) for term in row.terms)) for row in complete]
+        spec = Spec((complete,), (left[0], left[1], left[2]))
         if self.chance(0.4):
             return self.apply(ops.mean(spec), [x])
         return self.apply(ops.einsum(spec, self.random.choice(("add", "max"))), [x])
@@ -94,7 +94,7 @@ class Writer(Pool):
 
     def einsum(self) -> Line | None:
         names = [self.pick(new=0.3) for _ in range(self.random.choice((1, 1, 1, 2, 2, 3)))]
-        draw = SpecDraw(self.random)
+        draw = RandomSpecs(self.random)
         shapes = [draw.operand(self.rows[name]) for name in names]
         if len(names) < 3 and self.chance(0.7 if draw.taps else 0.35):
             shape, rows = draw.operand_of_names()
@@ -102,7 +102,7 @@ class Writer(Pool):
             names.append(self.leaf(rows, range(3) if self.chance(0.3) else ()))
         spec = draw.spec(shapes)
         if self.chance(0.06):
-            spec = spoil(self.random, spec)
+            spec = mutate(self.random, spec)
         if self.chance(0.06):
             n = self.random.randrange(len(names))
             names[n] = self.leaf(self.spoiled(self.rows[names[n]]))
@@ -114,13 +114,13 @@ class Writer(Pool):
         """Neighbours merged, or an axis split."""
         x = self.pick(lambda rows: any(rows), new=0.15)
         kind = self.random.choice([k for k in range(3) for _ in self.rows[x][k]] or [2])
-        whole, _ = self.axes_and_some(self.rows[x])
-        names = list(whole[kind].terms)
+        complete, _ = self.axes_and_some(self.rows[x])
+        names = list(complete[kind].terms)
         if len(names) > 1 and self.chance(0.6):
             low = self.random.randrange(len(names) - 1)
             high = self.random.randint(low + 2, len(names))
             names[low:high] = [Merged(tuple(n.name for n in names[low:high] if isinstance(n, Name)))]  # type: ignore[list-item]
-            return self.apply(ops.einsum(Spec((whole,), at(whole, kind, names))), [x], self.ill)
+            return self.apply(ops.einsum(Spec((complete,), at(complete, kind, names))), [x], self.ill)
         if not names:
             return None
         n = self.random.randrange(len(names))
@@ -130,21 +130,22 @@ class Writer(Pool):
         taken[n] = Merged(("y", "z"))  # type: ignore[call-overload]
         names[n : n + 1] = parts
         given = {} if self.chance(0.04) else {"y": first} if self.chance(0.5) and first else {"z": size // first}
-        return self.apply(ops.einsum(Spec((at(whole, kind, taken),), at(whole, kind, names), given)), [x], self.ill)
+        spec = Spec((at(complete, kind, taken),), at(complete, kind, names), given)
+        return self.apply(ops.einsum(spec), [x], self.ill)
 
     # --- axes laid one after another ---
 
     def concat(self) -> Line | None:
         x = self.pick(lambda rows: any(rows), new=0.25)
         rows = self.rows[x]
-        places = [(k, n) for k in range(3) for n in range(len(rows[k]))]
-        if not places:
+        positions = [(k, n) for k in range(3) for n in range(len(rows[k]))]
+        if not positions:
             return None
-        kind, n = self.random.choice(places)
-        whole, _ = self.axes_and_some(rows)
+        kind, n = self.random.choice(positions)
+        complete, _ = self.axes_and_some(rows)
         draw = self.random.random()
         if draw < 0.55:
-            return self.join(x, kind, n, whole)
+            return self.join(x, kind, n, complete)
         left, right = self.random.choice(((("p",), (1, "p")), (("p",), ("p", 2)), (("p",), (1, "p", 1))))
         given: dict[str, int] = {}
         if draw > 0.75:
@@ -153,10 +154,10 @@ class Writer(Pool):
             left = self.random.choice((("p", "q"), (part, "p"), ("p", part), ("p", 1, "q")))
             right = self.random.choice((("p",), ("p",), ("q", "p") if "q" in left else (1, "p")))
             given = {"p": max(0, part)} if "q" in left and self.chance(0.8) else {}
-        operand, result = (at(whole, kind, insert(whole[kind], n, parts)) for parts in (left, right))
+        operand, result = (at(complete, kind, insert(complete[kind], n, parts)) for parts in (left, right))
         return self.apply(ops.concat(Spec((operand,), result, given)), [x], self.ill)
 
-    def join(self, x: str, kind: int, n: int, whole: Shape) -> Line | None:
+    def join(self, x: str, kind: int, n: int, complete: Shape) -> Line | None:
         """Tensors that differ along one axis."""
         rows, names, letters = self.rows[x], [x], ["u", "v", "w"][: self.random.choice((1, 2, 2, 3))]
         for _ in letters[1:]:
@@ -171,13 +172,13 @@ class Writer(Pool):
             changed = shape[0], shape[1], shape[2]
             decided = [k for k in range(3) if k != kind]
             names.append(self.leaf(self.spoiled(changed) if self.chance(0.12) else changed, decided))
-        shapes = tuple(at(whole, kind, insert(whole[kind], n, (letter,))) for letter in letters)
+        shapes = tuple(at(complete, kind, insert(complete[kind], n, (letter,))) for letter in letters)
         parts: list[str | int] = list(letters)
         if self.chance(0.25):
             parts.insert(self.random.randint(0, len(parts)), self.random.choice((0, 1, 2)))
         if len(parts) == 1:
             parts.append(1)
-        result = at(whole, kind, insert(whole[kind], n, tuple(parts)))
+        result = at(complete, kind, insert(complete[kind], n, tuple(parts)))
         return self.apply(ops.concat(Spec(shapes, result)), names, self.ill)
 
     def stack(self) -> Line | None:
@@ -237,10 +238,10 @@ class Writer(Pool):
         batch, _, output = self.rows[x]
         if x in self.open or not output or not output[0].size:
             return None
-        places = [self.random.choice((1, 1, 2, 3)) for _ in range(self.random.choice((0, 1, 1, 2)))]
+        positions = [self.random.choice((1, 1, 2, 3)) for _ in range(self.random.choice((0, 1, 1, 2)))]
         front = list(sizes(batch)) if self.chance(0.7) else []
         front = front or [self.size() for _ in range(0 if batch else self.random.choice((0, 0, 1)))]
-        shape = (*front, *places)
+        shape = (*front, *positions)
         ids = np.array([self.random.randrange(output[0].size) for _ in range(int(np.prod(shape)))], dtype=int)
         return self.apply(ops.take(ids.reshape(shape), len(front)), [x])
 

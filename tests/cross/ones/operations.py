@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from ones import spec_values
+from ones import spec_semantics
 from ones.rows import (
     MEMORY,
     Axis,
@@ -20,7 +20,7 @@ from ones.rows import (
     sizes,
     transpose,
 )
-from ones.spec_values import Array
+from ones.spec_semantics import Array
 from ones.specs import Name, RowSpec, Shape, Spec, shape_of
 
 Shapes = Sequence[Rows]
@@ -129,14 +129,14 @@ def einsum(spec: Spec, reduce: str = "add", combine: str = "mul", function: str 
     return Operation(
         "einsum", f'{function}("{spec.text}", {operands}{spec.arguments}{words})',
         lambda shapes: shape_of(spec, shapes),
-        lambda shapes, arrays: spec_values.contract(spec, shapes, arrays, reduce, combine), reduce == "add",
+        lambda shapes, arrays: spec_semantics.contract(spec, shapes, arrays, reduce, combine), reduce == "add",
     )  # fmt: skip
 
 
 def mean(spec: Spec) -> Operation:
     def value(shapes: Shapes, arrays: Arrays) -> Array:
-        total = spec_values.contract(spec, shapes, arrays)
-        return total / spec_values.contract(spec, shapes, [np.ones(dims(shapes[0]))])
+        total = spec_semantics.contract(spec, shapes, arrays)
+        return total / spec_semantics.contract(spec, shapes, [np.ones(dims(shapes[0]))])
 
     text = f'{{0}}.mean("{spec.text}"{spec.arguments})'
     return Operation("mean", text, lambda shapes: shape_of(spec, shapes), value)
@@ -146,7 +146,7 @@ def concat(spec: Spec) -> Operation:
     operands = ", ".join(f"{{{n}}}" for n in range(len(spec.operands)))
     return Operation(
         "concat", f'oc.concat("{spec.text}", {operands}{spec.arguments})', lambda shapes: shape_of(spec, shapes),
-        lambda shapes, arrays: spec_values.lay(spec, shapes, arrays),
+        lambda shapes, arrays: spec_semantics.lay(spec, shapes, arrays),
     )  # fmt: skip
 
 
@@ -178,8 +178,8 @@ def softmax(spec: Spec | None = None) -> Operation:
 
 def stack(kind: int, number: int, nested: bool = False) -> Operation:
     """Tensors of one shape along a new axis in front of a row."""
-    whole: Shape = (RowSpec((), "...", 0), RowSpec((), "...", 0), RowSpec((), "...", 0))
-    equal = Spec((whole,) * number, whole)
+    complete: Shape = (RowSpec((), "...", 0), RowSpec((), "...", 0), RowSpec((), "...", 0))
+    equal = Spec((complete,) * number, complete)
 
     def shape(shapes: Shapes) -> Rows:
         rows = list(shape_of(equal, shapes))
@@ -190,16 +190,16 @@ def stack(kind: int, number: int, nested: bool = False) -> Operation:
         batch, output = len(shapes[0][0]), len(shapes[0][2])
         return np.stack(arrays, (0, batch + output, batch)[kind])
 
-    places = ", ".join(f"{{{n}}}" for n in range(number))
-    text = f'oc.stack([{places}], axis="{("batch", "input", "output")[kind]}")'
+    positions = ", ".join(f"{{{n}}}" for n in range(number))
+    text = f'oc.stack([{positions}], axis="{("batch", "input", "output")[kind]}")'
     if nested:
-        text = f"oc.block({('oc.batch({})', '({},)', '[{}]')[kind].format(places)})"
+        text = f"oc.block({('oc.batch({})', '({},)', '[{}]')[kind].format(positions)})"
     return Operation("stack", text, shape, value)
 
 
 def take(ids: Array, batch_axes: int) -> Operation:
     """Rows of the leading output axis, at the output axes of `ids`; a batch row of either, or the same of both."""
-    places: Rows = (tuple(map(Axis, ids.shape[:batch_axes])), (), tuple(map(Axis, ids.shape[batch_axes:])))
+    positions: Rows = (tuple(map(Axis, ids.shape[:batch_axes])), (), tuple(map(Axis, ids.shape[batch_axes:])))
     letters = [Name(f"s{n}") for n in range(ids.ndim - batch_axes)]
 
     def spec(table: Rows) -> Spec:
@@ -212,7 +212,7 @@ def take(ids: Array, batch_axes: int) -> Operation:
     def shape(shapes: Shapes) -> Rows:
         if not shapes[0][2]:
             raise Refused("count")
-        return shape_of(spec(shapes[0]), [shapes[0], places])
+        return shape_of(spec(shapes[0]), [shapes[0], positions])
 
     def value(shapes: Shapes, arrays: Arrays) -> Array:
         (rows,), (x,) = shapes, arrays

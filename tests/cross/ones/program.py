@@ -14,7 +14,7 @@ import numpy as np
 
 from ones.operations import Operation
 from ones.rows import KINDS, MEMORY, SCALAR, Row, Rows, dims
-from ones.spec_values import Array
+from ones.spec_semantics import Array
 
 HEADER = '''import numpy as np
 import ocannl as oc

@@ -1,4 +1,4 @@
-"""A program that a judge complains of, made smaller while the complaint is of the same kind."""
+"""Shrinks a failing program while the kind of the failure stays the same."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
-from ones.closed_judges import Judge
+from ones.closed_shape_oracles import Oracle
 from ones.program import Leaf, Line, Program, Statement
 
 TRIES = 400
@@ -19,24 +19,24 @@ def kind_of(complaint: str) -> str:
     return re.sub(r"`[^`]*`|\d+|[a-z]\d[,|>-]*", "", complaint.split("\n")[0])[:50]
 
 
-def complaint_of(judge: Judge, program: Program) -> str:
+def complaint_of(oracle: Oracle, program: Program) -> str:
     for seed in range(REPEATS):
-        complaint = judge(program, Random(seed))
+        complaint = oracle(program, Random(seed))
         if complaint:
             return complaint
     return ""
 
 
-def shrink(program: Program, judge: Judge, complaint: str) -> tuple[Program, str]:
+def shrink(program: Program, oracle: Oracle, complaint: str) -> tuple[Program, str]:
     """The smallest program that is found, and what the judge says of it."""
     tries, progress = 0, True
     while progress and tries < TRIES:
         progress = False
         for candidate in smaller(program):
             tries += 1
-            said = complaint_of(judge, candidate)
-            if said and kind_of(said) == kind_of(complaint):
-                program, complaint, progress = candidate, said, True
+            message = complaint_of(oracle, candidate)
+            if message and kind_of(message) == kind_of(complaint):
+                program, complaint, progress = candidate, message, True
                 break
             if tries >= TRIES:
                 break

@@ -1,4 +1,4 @@
-"""Specs as data, their text, and the shapes that they give: the operands bind names, the result reads them."""
+"""Specs as data, their text and their result shapes: operands bind names, the result reads them."""
 
 from __future__ import annotations
 

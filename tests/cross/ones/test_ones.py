@@ -11,11 +11,11 @@ from random import Random
 
 import pytest
 
-from ones.judges import CLOSED, OPEN, VALUES, Judge
-from ones.open_judges import outcome
+from ones.open_shape_oracles import outcome
+from ones.oracles import CLOSED, OPEN, VALUES, Oracle
 from ones.program import Program
 from ones.rows import RULES
-from ones.samples import SAMPLE, closed_program, open_program, part_of
+from ones.seeded_programs import SAMPLE, closed_program, open_program, part_of
 from ones.shrink import complaint_of, shrink
 
 COUNT = int(os.environ.get("OCANNL_TEST_ONES", "4000"))
@@ -25,13 +25,13 @@ CHUNK = 250
 CHUNKS = [range(n, min(n + CHUNK, FIRST + COUNT // 2)) for n in range(FIRST, FIRST + COUNT // 2, CHUNK)]
 
 
-def check(program: Program, judge: Judge, seed: int) -> None:
-    program = part_of(program, judge)
-    complaint = judge(program, Random(seed))
+def check(program: Program, oracle: Oracle, seed: int) -> None:
+    program = part_of(program, oracle)
+    complaint = oracle(program, Random(seed))
     if complaint:
-        small, said = shrink(program, judge, complaint)
-        said = said if complaint_of(judge, small) else complaint
-        pytest.fail(f"seed {seed}: {judge.__doc__}\n\n{said}\n\n{small}")
+        small, message = shrink(program, oracle, complaint)
+        message = message if complaint_of(oracle, small) else complaint
+        pytest.fail(f"seed {seed}: {oracle.__doc__}\n\n{message}\n\n{small}")
 
 
 @pytest.mark.quick(1)
@@ -39,8 +39,8 @@ def check(program: Program, judge: Judge, seed: int) -> None:
 def test_closed_programs(chunk: range) -> None:
     for seed in chunk:
         program = closed_program(seed)
-        for judge in CLOSED:
-            check(program, judge, seed)
+        for oracle in CLOSED:
+            check(program, oracle, seed)
 
 
 @pytest.mark.quick(1)
@@ -48,8 +48,8 @@ def test_closed_programs(chunk: range) -> None:
 def test_programs_with_open_leaves(chunk: range) -> None:
     for seed in chunk:
         program = open_program(seed)
-        for judge in OPEN:
-            check(program, judge, seed)
+        for oracle in OPEN:
+            check(program, oracle, seed)
 
 
 @pytest.mark.quick(1)
@@ -57,8 +57,8 @@ def test_programs_with_open_leaves(chunk: range) -> None:
 def test_values_and_gradients(chunk: range) -> None:
     for seed in chunk[::SAMPLE]:
         program = closed_program(seed)
-        for judge in VALUES:
-            check(program, judge, seed)
+        for oracle in VALUES:
+            check(program, oracle, seed)
 
 
 # --- what is tried ---------------------------------------------------------------------------------------------------

@@ -29,11 +29,11 @@ from ocannl.infer import (
 from ocannl.infer import spec as specs
 from ocannl.infer.terms import DimVar, Row, find, resolve
 from ocannl.ir.affine import Affine
-from ones.closed_judges import Judge, follows_numpy, ignores_order
-from ones.judges import CLOSED, OPEN, VALUES
-from ones.open_judges import is_least, leaves_fit
-from ones.samples import SAMPLE, closed_program, open_program, part_of
-from ones.value_judges import computes_numpy
+from ones.closed_shape_oracles import Oracle, follows_numpy, ignores_order
+from ones.open_shape_oracles import is_least, leaves_fit
+from ones.oracles import CLOSED, OPEN, VALUES
+from ones.seeded_programs import SAMPLE, closed_program, open_program, part_of
+from ones.value_oracles import computes_numpy
 
 SEARCHED = range(60)
 """The programs of either family that are tried where the hint of a bug no longer finds it."""
@@ -48,7 +48,7 @@ class Bug(NamedTuple):
     """A patch of inference, and the judge and the program that are known to find it."""
 
     seed_it: Callable[[Patch], None]
-    judge: Judge
+    oracle: Oracle
     seed: int
 
 
@@ -59,9 +59,9 @@ MODULES = (
 )  # fmt: skip
 
 
-def bug(judge: Judge, seed: int) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
+def bug(oracle: Oracle, seed: int) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
     def add(seed_it: Callable[[Patch], None]) -> Callable[[Patch], None]:
-        BUGS[seed_it.__name__.replace("_", " ")] = Bug(seed_it, judge, seed)
+        BUGS[seed_it.__name__.replace("_", " ")] = Bug(seed_it, oracle, seed)
         return seed_it
 
     return add
@@ -217,8 +217,8 @@ def a_part_of_size_1_is_not_laid(patch: Patch) -> None:
 
 @bug(follows_numpy, 0)
 def a_merge_forgets_a_part(patch: Patch) -> None:
-    def init(law: Any, whole: Any, parts: Any, real: Any = size_equations.Product.__init__, **how: Any) -> None:
-        real(law, whole, parts[:-1] if len(parts) > 1 else parts, **how)
+    def init(law: Any, complete: Any, parts: Any, real: Any = size_equations.Product.__init__, **how: Any) -> None:
+        real(law, complete, parts[:-1] if len(parts) > 1 else parts, **how)
 
     patch.setattr(size_equations.Product, "__init__", init)
 
@@ -301,38 +301,38 @@ def an_index_reads_the_first_cell(patch: Patch) -> None:
 # --- the test --------------------------------------------------------------------------------------------------------
 
 
-def cases() -> Iterator[tuple[Judge, int]]:
+def cases() -> Iterator[tuple[Oracle, int]]:
     """Programs of both families in turn, with all that is judged of them."""
     for seed in SEARCHED:
-        for judge in (*CLOSED, *(VALUES if seed % SAMPLE == 0 else ()), *OPEN):
-            yield judge, seed
+        for oracle in (*CLOSED, *(VALUES if seed % SAMPLE == 0 else ()), *OPEN):
+            yield oracle, seed
 
 
-def complaint(judge: Judge, seed: int) -> str:
+def complaint(oracle: Oracle, seed: int) -> str:
     """What a judge says of a new program, or the error with which inference breaks down."""
-    program = part_of((open_program if judge in OPEN else closed_program)(seed), judge)
+    program = part_of((open_program if oracle in OPEN else closed_program)(seed), oracle)
     project.boxes.cache_clear()
     try:
         with time_limit(SECONDS):
-            return judge(program, Random(seed))
+            return oracle(program, Random(seed))
     except Exception as error:
         return repr(error)
     finally:
         project.boxes.cache_clear()
 
 
-def finds(bug: Bug, judge: Judge, seed: int) -> bool:
+def finds(bug: Bug, oracle: Oracle, seed: int) -> bool:
     """A judge complains of a program with the bug, and not without."""
     with pytest.MonkeyPatch.context() as patch:
         bug.seed_it(patch)
-        said = complaint(judge, seed)
-    return bool(said) and not complaint(judge, seed)
+        message = complaint(oracle, seed)
+    return bool(message) and not complaint(oracle, seed)
 
 
 @pytest.mark.parametrize("name", BUGS)
 def test_a_seeded_bug_is_found(name: str) -> None:
     bug = BUGS[name]
-    assert any(finds(bug, *case) for case in chain([(bug.judge, bug.seed)], cases()))
+    assert any(finds(bug, *case) for case in chain([(bug.oracle, bug.seed)], cases()))
 
 
 def test_there_are_enough_bugs() -> None:

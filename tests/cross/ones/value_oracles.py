@@ -1,4 +1,4 @@
-"""Values and gradients are NumPy's; each judge says what is wrong, or nothing."""
+"""Oracles of values and gradients, computed with NumPy; each returns a failure, or an empty text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ocannl import train
 from ones.build import Built, ask, build
 from ones.program import Leaf, Program
 from ones.rows import Rows
-from ones.spec_values import Array
+from ones.spec_semantics import Array
 
 
 def arrays_of(program: Program) -> dict[str, Array]:

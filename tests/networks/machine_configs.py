@@ -1,8 +1,7 @@
-"""Machines that programs are planned for: the one at hand, and others on which small arrays are large already.
+"""Machine configurations that programs are planned for: this machine, and others with small caches.
 
-Plans depend on caches and vectors, code on the processor: with small caches, what large arrays are for (panels, blocks,
-streams, loops that several nests share) happens to small ones, on any processor. So do thresholds of passes, which are
-numbers of `opt.machine_model`: where they are low, passes fire in networks of any size.
+With small caches, optimizations of large arrays (packing, blocking, non-temporal stores, loop fusion) apply to small
+arrays as well. Low thresholds in `opt.machine_model` have the same effect on other passes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What specs compute, in NumPy: over the box of everything that moves, and for concatenations part by part."""
+"""NumPy semantics of specs: computed over the box of all loops, and for concatenations part by part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is to hold of programs with leaves whose rows are left out; each judge says what is wrong, or nothing."""
+"""Shape oracles for programs with leaves of unspecified rows; each returns a failure, or an empty text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from random import Random
 
 import ocannl as oc
 from ones.build import ask, build, rows_of
-from ones.closed_judges import differs
+from ones.closed_shape_oracles import differs
 from ones.program import Program
 from ones.rows import Refused, Rows, Unspecified, show, sizes
 

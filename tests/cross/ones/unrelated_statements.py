@@ -1,4 +1,4 @@
-"""Statements among those of a program that share no open leaf with it: uses of its tensors, fitting or not."""
+"""Inserts unrelated statements into a program: uses of its tensors that share no open leaf with it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ones.program import Leaf, Program, Statement
 from ones.rows import Rows
 
 
-def with_foreign(program: Program, random: Random, count: int = 4) -> Program:
+def with_unrelated(program: Program, random: Random, count: int = 4) -> Program:
     """The program with about so many foreign operations written between its statements."""
     closed = closed_names(program)
     statements: list[Statement] = []

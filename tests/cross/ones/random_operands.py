@@ -1,4 +1,4 @@
-"""Random sizes, rows, and operands that meet them: axes of size 1 are as frequent as all others together."""
+"""Random sizes, rows and operands; half of all axes have size 1."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_AXES = 5  # of a row
 
 
 @dataclass
-class Pool:
+class OperandPool:
     """Statements written so far, and the tensors that they name.
 
     open      the leaves whose rows are partly left out, and whatever is computed from them

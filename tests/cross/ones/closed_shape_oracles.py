@@ -1,4 +1,4 @@
-"""What is to hold of programs whose leaves have all their rows; each judge says what is wrong, or nothing."""
+"""Shape oracles for programs whose leaves have all rows specified; each returns a failure, or an empty text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ones.build import Built, ask, build, rows_of
 from ones.program import Program
 from ones.rows import RULES, Rows, show, sizes
 
-Judge = Callable[[Program, Random], str]
+Oracle = Callable[[Program, Random], str]
 
 
 def differences(program: Program, built: Built) -> Iterator[str]:
@@ -53,7 +53,7 @@ def follows_numpy(program: Program, random: Random) -> str:
 
 
 def ignores_order(program: Program, random: Random) -> str:
-    """Another order of statements, and shapes that are asked at other places, change nothing."""
+    """The order of statements and of shape queries does not affect the result."""
     shuffled = program.reordered(random).asking(random, random.choice((0.0, 0.2, 0.8)))
     wrong = next(differences(shuffled, build(shuffled)), "")
     return f"{wrong}\nin the order\n{shuffled}" if wrong else ""

@@ -1,7 +1,7 @@
-"""What layers compute, in PyTorch: channels are the last axis, as in OCANNL's layouts.
+"""Layers in PyTorch, with channels as the last axis, as in the layouts of ocannl.
 
-Where a derivative jumps, `SHIFT` moves the jump, by that much of the largest cell: what changes is what rounding may
-change. PyTorch is imported when a function is called, so that it need not be installed.
+`SHIFT` moves discontinuities of derivatives, relative to the largest cell, to measure the effects of rounding. PyTorch
+is optional: it is needed only when a function is called.
 """
 
 from __future__ import annotations

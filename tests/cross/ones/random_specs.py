@@ -13,7 +13,7 @@ from ones.specs import Any, At, Merged, Name, RowSpec, Shape, Spec, Term, Window
 WINDOWS = ((1, 1, 1), (2, 1, 1), (2, 2, 1), (3, 1, 1), (1, 2, 1), (2, 1, 2), (2, 2, 2))  # taps, stride, dilation
 
 
-class SpecDraw:
+class RandomSpecs:
     """`bound` are the sizes of names, `sizes` those that are given by keyword; `taps` are names that only a kernel, or
     a keyword, sizes."""
 
@@ -196,7 +196,7 @@ class SpecDraw:
         return Spec(tuple(operands), result, self.sizes)
 
 
-def spoil(random: Random, spec: Spec) -> Spec:
+def mutate(random: Random, spec: Spec) -> Spec:
     """Leave out a size, or add a name that nothing sizes to the result."""
     if spec.sizes and random.random() < 0.7:
         name = random.choice(list(spec.sizes))
