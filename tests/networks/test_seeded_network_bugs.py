@@ -177,7 +177,7 @@ DEFECTS = {
     ),
     # fused and split reductions
     "row_reductions_read_totals_of_previous_ones": Defect(
-        "fusion.fuse_row_reductions",
+        "fusion.row_reductions",
         "fused_row_reduction",
         "if any(alias_class(ref.buf) in totals for ref in terms):",
         "if False:",
@@ -212,7 +212,7 @@ DEFECTS = {
         11,
     ),
     "partial_sums_forget_earlier_rows": Defect(
-        "fusion.fuse_row_reductions",
+        "fusion.row_reductions",
         "with_partial_sums",
         "Reduction(Load(update.ref), inner_loops",
         "Reduction(buffer.init, inner_loops",
