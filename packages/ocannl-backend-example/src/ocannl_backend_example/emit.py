@@ -142,8 +142,7 @@ class _Program:
         return " and ".join(tests) or "True"
 
     def cell(self, ref: ir.Ref) -> str:
-        offset = sum((index * stride for index, stride in zip(ref.indices, ref.buf.strides, strict=True)), Affine())
-        return f"{self.name(ref.buf)}[{self.index(offset)}]"
+        return f"{self.name(ref.buf)}[{self.index(ref.address)}]"
 
     # --------------------------------------------------------------------------------------------------------- values
 

@@ -79,7 +79,7 @@ class Indices:
     def element_offset(self, ref: Ref) -> str | int:
         """The offset of a cell, in elements."""
         if id(ref) not in self._offsets:
-            self._offsets[id(ref)] = ref, _offset(ref)
+            self._offsets[id(ref)] = ref, ref.address
         offset = self._offsets[id(ref)][1]
         return self._sum(offset.terms, offset.const)
 
@@ -133,12 +133,6 @@ class Indices:
         remainder = b.op("srem", "i64", operand, str(div))
         below = b.cast("sext", b.assign(f"icmp slt i64 {remainder}, 0"), "i1", "i64")
         return b.op("add", "i64", quotient, below)
-
-
-def _offset(ref: Ref) -> Affine:
-    axes = list(zip(ref.indices, ref.buf.strides, strict=True))
-    const = sum([index.const * stride for index, stride in axes])
-    return Affine.sum([(coef * stride, sym) for index, stride in axes for coef, sym in index.terms], const)
 
 
 def _reuse(scope: _Scope, key: tuple[object, ...], instruction: str) -> str:

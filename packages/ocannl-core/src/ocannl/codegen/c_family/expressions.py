@@ -62,9 +62,7 @@ class ScalarExpressions:
         array = self.arrays[ref.buf]
         if array.symbol == SCALAR_LOCAL:
             return ExprText(array.text)
-        axes = tuple(zip(ref.indices, ref.buf.strides, strict=True))
-        terms = ((coef * stride, sym) for index, stride in axes for coef, sym in index.terms)
-        return element(array.text, self.affine(Affine.sum(terms, sum(index.const * stride for index, stride in axes))))
+        return element(array.text, self.affine(ref.address))
 
     def condition(self, cond: Cond) -> ExprText | bool:
         """The test of a condition, or its value if it is constant."""

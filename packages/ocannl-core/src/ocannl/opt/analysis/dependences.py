@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, insort
 from collections.abc import Iterable
 
 from ocannl.ir.accesses import alias_class, memory_accesses
 from ocannl.ir.loops import Buf, Stmt, Update
 from ocannl.opt.analysis.fusion_group import FusionGroup
+from ocannl.opt.analysis.nests import any_between
 
 
 class AccessIndex:
@@ -58,9 +59,9 @@ class AccessIndex:
     def can_move_next_to(self, source: int, target: int) -> bool:
         """Whether no dependence on a statement between the two positions prevents the move."""
         first, last = min(source, target), max(source, target)
-        if any(_has_between(self._writers.get(key), first, last) for key in self._read[source] | self._written[source]):
+        if any(any_between(self._writers.get(key, ()), first, last) for key in self._read[source] | self._written[source]):
             return False
-        return not any(_has_between(self._readers.get(key), first, last) for key in self._written[source])
+        return not any(any_between(self._readers.get(key, ()), first, last) for key in self._written[source])
 
     def common_position(self, first: int, second: int) -> tuple[int, int] | None:
         """Returns where the two statements can be merged, preferably at `second`, and the position vacated by this."""
@@ -86,7 +87,3 @@ class AccessIndex:
         for key in self._read[position] - remaining:
             self._readers[key].remove(position)
         self._read[position] &= remaining
-
-
-def _has_between(positions: list[int] | None, first: int, last: int) -> bool:
-    return positions is not None and bisect_left(positions, last) > bisect_right(positions, first)

@@ -243,13 +243,14 @@ class AccessTable:
 
     def written_between(self, buf: Buf, first: int, last: int) -> bool:
         """Whether a statement strictly between the positions `first` and `last` writes the buffer."""
-        return _any_between(self.writers.get(buf, ()), first, last)
+        return any_between(self.writers.get(buf, ()), first, last)
 
     def read_between(self, buf: Buf, first: int, last: int) -> bool:
-        return _any_between(self.readers.get(buf, ()), first, last)
+        return any_between(self.readers.get(buf, ()), first, last)
 
 
-def _any_between(positions: list[int] | tuple[int, ...], first: int, last: int) -> bool:
+def any_between(positions: Sequence[int], first: int, last: int) -> bool:
+    """Whether one of the ascending positions lies strictly between two others."""
     return bisect_left(positions, last) > bisect_right(positions, first)
 
 
