@@ -468,7 +468,7 @@ def test_a_configured_function_has_one_set_of_parameters():
 
     one, other = layer(hidden=2), layer(hidden=2)
     y, z, far = one(vector(1, 2)), one(vector(3, 4)), other(vector(1, 2))
-    assert list(y.params) == ["w", "b"]
+    assert list(y.params) == ["one.w", "one.b"]
     assert y.params["w"] is z.params["w"] is not far.params["w"]
 
 

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from contextvars import ContextVar
+from itertools import count
 from threading import RLock
 from types import MethodType
 from typing import TYPE_CHECKING, Any, overload
@@ -34,12 +36,11 @@ class BlockApplication:
     The first application registers `members`; a repeated one matches them in order, `recalled` of them so far.
     """
 
-    __slots__ = ("block", "is_repeated", "members", "outer", "path", "recalled")
+    __slots__ = ("block", "is_repeated", "members", "outer", "recalled")
 
     def __init__(self, block: Block, outer: BlockApplication | None) -> None:
         self.block = block
         self.outer = outer
-        self.path: str = f"{outer.path}.{block.label}" if outer is not None else block.label
         self.is_repeated = block.members is not None
         self.members: list[tuple[str, Any]] = block.members if block.members is not None else []
         self.recalled = 0
@@ -103,11 +104,15 @@ def recalled_parameter(name: str) -> Tensor | None:
 
 
 def register_parameter(name: str, parameter: Tensor) -> None:
-    """Registers the parameter with the current block, if there is one."""
+    """Registers the parameter with the current block, if there is one, and sets its path and its random stream."""
     active = current_application.get()
     if active is not None:
         unique = active.register(name, parameter)
         parameter.with_label(unique)
+        parameter.path = active.block.path_of(unique)
+        parameter.stream = f"{active.block.stream}.{unique}"
+    elif not parameter.is_named:
+        parameter.stream = numbered_stream(name)
 
 
 def is_within_current_block() -> Callable[[], bool]:
@@ -135,25 +140,45 @@ def next_stream() -> tuple[str, int] | None:
     if active is None:
         return None
     active.block.draw_count += 1
-    return f"{active.path}()", active.block.draw_count - 1
+    return f"{active.block.stream}()", active.block.draw_count - 1
+
+
+_unlabelled: defaultdict[str, Iterator[int]] = defaultdict(lambda: count(1))
+
+
+def numbered_stream(name: str) -> str:
+    """The stream of a block or parameter without a label: such streams are numbered, so that no two are equal."""
+    return f"{name}#{next(_unlabelled[name])}"
 
 
 class Block:
-    """A configured tensor function. The first application creates its parameters."""
+    """A configured tensor function. The first application creates its parameters.
 
-    __slots__ = ("arguments", "build_lock", "draw_count", "function", "label", "members")
+    `path` is the path of the block, empty for a block without a label outside of others; `stream` the prefix of the
+    random streams in it. Both are fixed when the block is configured: they depend on labels, and for blocks without a
+    label on the number of such blocks before.
+    """
 
-    def __init__(self, function: Callable[..., Any], arguments: Mapping[str, Any], label: str) -> None:
+    __slots__ = ("arguments", "build_lock", "draw_count", "function", "label", "members", "path", "stream")
+
+    def __init__(
+        self, function: Callable[..., Any], arguments: Mapping[str, Any], label: str, path: str, stream: str
+    ) -> None:
         self.function = function
         self.arguments = arguments
         self.label = label
+        self.path = path
+        self.stream = stream
         self.draw_count = 0
         self.members: list[tuple[str, Any]] | None = None
         self.build_lock = RLock()  # so that concurrent first applications create the members once
 
+    def path_of(self, member: str) -> str:
+        return f"{self.path}.{member}" if self.path else member
+
     @property
     def params(self) -> Mapping[str, Tensor]:
-        """The parameters by dotted path, in order of creation."""
+        """The parameters by dotted path inside the block, in order of creation."""
         if self.members is None:
             raise CodeError(f"block `{self.label}` has no parameters before it is first applied to something")
         paths: dict[Tensor, str] = {}
@@ -178,9 +203,6 @@ class Block:
         check_arguments(self.function, inputs, self.arguments)
         with self.build_lock if self.members is None else nullcontext():
             result = self._apply(outer, inputs)
-        if outer is None:
-            for path, p in self.params.items():
-                p.path = path
         is_new = getattr(result, "application", None) is not None and result.node.id > first  # no input passed on
         if is_new and name is not None:
             return result.with_label(name)
@@ -252,18 +274,20 @@ class BlockFunction:
         return block(*inputs) if at_once else block
 
     def _block(self, label: str | None, arguments: Mapping[str, Any], at_once: bool) -> Block:
-        name = label or function_name(self.function)
+        # the variable that an immediate application is assigned to names its result, not the block
+        given = label or ("" if at_once else site().name)
+        name = given or function_name(self.function)
         outer = current_application.get()
         if outer is None:
-            # the variable that an immediate application is assigned to names its result, not the block
-            variable = "" if label or at_once else site().name
-            return Block(self.function, arguments, variable or name)
+            stream = given or numbered_stream(name)
+            return Block(self.function, arguments, name, given, stream)
         if outer.is_repeated:
             block: Block = outer.next_member(_base_name(name), "block")
             block.arguments = arguments  # members are reused, the configuration is that of this application
             return block
-        block = Block(self.function, arguments, name)
+        block = Block(self.function, arguments, name, "", "")
         block.label = outer.register(name, block)
+        block.path, block.stream = outer.block.path_of(block.label), f"{outer.block.stream}.{block.label}"
         return block
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:

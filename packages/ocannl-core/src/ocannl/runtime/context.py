@@ -99,6 +99,7 @@ class Context:
             params = target if isinstance(target, Mapping) else getattr(target, "params", None)
             if not isinstance(params, Mapping):
                 raise CodeError(f"ctx.init takes a tensor, a block or code, not {target!r}")
+            graph.key_streams(params)
             target = graph.init_code({path: p for path, p in params.items() if not self.is_initialized(node_of(p))})
         elaborated = elaborate(target)
         self.upload_contents(*initialized(elaborated), seed=seed, again=True)

@@ -14,7 +14,7 @@ from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.core.fill import fill
 from ocannl.lang.core.formulas import Hole
 from ocannl.lang.core.paths import unique
-from ocannl.lang.core.random import RandomInitializer, Stream, assign_streams
+from ocannl.lang.core.random import RandomInitializer, Stream, assign_streams, numbered
 from ocannl.lang.core.slots import SlotAssign, elaborate
 from ocannl.lang.core.tensor_like import TensorLike
 from ocannl.lang.record.code import Code, Step
@@ -82,12 +82,12 @@ def init_code(params: Mapping[str, TensorLike]) -> Code:
     """The code that computes initial values of parameters; those with contents are filled at link time instead."""
     code: list[Step] = []
     keep_reasons: dict[TNode, str] = {}
-    for path, p in in_dependency_order(params).items():
+    key_streams(params)
+    for p in in_dependency_order(params).values():
         if isinstance(p.initial, int | float):
             code.append(_fill_step(p, p.initial))
         else:
             expression = [] if p.initial is None else ancestors([p.initial])
-            key_streams([p, *expression], path)
             code.extend(_initial_step(t) for t in expression if t.application is not None)
             if p.initial is not None:
                 code.append(_copy_step(p, p.initial))
@@ -110,11 +110,25 @@ def in_dependency_order(params: Mapping[str, TensorLike]) -> Mapping[str, Tensor
     return unique(order)
 
 
-def key_streams(tensors: Iterable[TensorLike], path: str) -> None:
-    """Keys every random leaf by the path of its parameter and by its ordinal in the initial value."""
-    sources = [c for c in (t.node.contents for t in tensors) if isinstance(c, RandomInitializer | Stream)]
-    for ordinal, contents in enumerate(sources):
-        contents.set_stream(path, ordinal)
+def key_streams(params: Mapping[str, TensorLike]) -> None:
+    """Keys every random leaf by the stream of its parameter and by its ordinal in the initial value.
+
+    Parameters of one expression have different streams: names that several have are numbered in order of creation.
+    """
+    draws = {p: _random_contents(p) for p in in_dependency_order(params).values()}
+    used = {contents.path for sources in draws.values() for contents in sources}
+    for p, sources in draws.items():
+        if any(contents.path is None for contents in sources):
+            path = next(path for path in numbered(p.stream or p.label) if path not in used)
+            used.add(path)
+            for ordinal, contents in enumerate(sources):
+                contents.set_stream(path, ordinal)
+
+
+def _random_contents(p: TensorLike) -> list[RandomInitializer | Stream]:
+    """The random leaves of a parameter and of its initial value."""
+    tensors = [p, *([] if p.initial is None or isinstance(p.initial, int | float) else ancestors([p.initial]))]
+    return [c for c in (t.node.contents for t in tensors) if isinstance(c, RandomInitializer | Stream)]
 
 
 def _initial_step(t: TensorLike) -> Step:

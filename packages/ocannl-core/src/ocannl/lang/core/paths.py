@@ -1,11 +1,42 @@
-"""Unique parameter paths."""
+"""Parameters by path."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
+from ocannl.base.errors import CodeError
+
 T = TypeVar("T")
+
+
+class Parameters(Mapping[str, T]):
+    """Parameters by path, such as `net.layer.w`. The end of a path, `layer.w` or `w`, finds a parameter as well, if no
+    other path ends so."""
+
+    __slots__ = ("_by_path",)
+
+    def __init__(self, by_path: Mapping[str, T]) -> None:
+        self._by_path = by_path
+
+    def __getitem__(self, path: str) -> T:
+        if path in self._by_path:
+            return self._by_path[path]
+        ending = [full for full in self._by_path if full.endswith(f".{path}")]
+        if len(ending) > 1:
+            raise CodeError(f"several parameters are called {path!r}: {', '.join(ending)}")
+        if not ending:
+            raise KeyError(path)
+        return self._by_path[ending[0]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_path)
+
+    def __len__(self) -> int:
+        return len(self._by_path)
+
+    def __repr__(self) -> str:
+        return repr(self._by_path)
 
 
 def unique(paths: Mapping[T, str]) -> Mapping[str, T]:
@@ -16,4 +47,4 @@ def unique(paths: Mapping[T, str]) -> Mapping[str, T]:
         while name in out:
             name, n = f"{path}_{n}", n + 1
         out[name] = t
-    return out
+    return Parameters(out)

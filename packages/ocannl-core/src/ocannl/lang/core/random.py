@@ -133,11 +133,12 @@ def assign_streams(streams: Iterable[Stream]) -> None:
     for s in streams:
         if s.path is None and s.block is not None:
             path, ordinal = s.block
-            s.set_stream(next(p for p in _numbered(path) if (p, ordinal) not in used), ordinal)
+            s.set_stream(next(p for p in numbered(path) if (p, ordinal) not in used), ordinal)
             used.add((s.path, s.ordinal))
 
 
-def _numbered(path: str) -> Iterator[str]:
+def numbered(path: str) -> Iterator[str]:
+    """The path, then the path with the suffixes `_2`, `_3`, ..."""
     yield path
     yield from (f"{path}_{n}" for n in count(2))
 

@@ -37,14 +37,15 @@ class Tensor(Operators["Tensor"]):
     """A node of the lazy expression graph. `==` between tensors is identity; `oc.eq` compares values.
 
     `application` is the operation with its operands, None for a leaf; `literal` the value of a constant; `initial` the
-    initial value of a parameter without contents; `path` the path of a parameter in its block; `typing` its data type
+    initial value of a parameter without contents; `path` the path of a parameter with its blocks, `stream` the name of
+    its random stream, both its label if None; `typing` its data type
     as far as inferred; `counted` holds masks of the cells that count in a mean, all of them if there is none; `weights`
     are the parameters that the tensor is, or rearranges, if their initial values depend on fans.
     """
 
     __slots__ = (
         "__weakref__", "_emit", "_gradient", "_projections", "_shape", "application", "counted", "has_gradient",
-        "initial", "literal", "is_named", "node", "path", "provenance", "typing", "weights",
+        "initial", "literal", "is_named", "node", "path", "provenance", "stream", "typing", "weights",
     )  # fmt: skip
 
     def __init__(
@@ -67,6 +68,7 @@ class Tensor(Operators["Tensor"]):
         self.is_named = is_named
         self.has_gradient = has_gradient
         self.path: str | None = None
+        self.stream: str | None = None
         self.counted: tuple[Tensor, ...] = ()
         self.weights: tuple[Weight, ...] = ()
         text = None if application is None else enclosing_call.get() or (lambda: describe(self))
@@ -248,7 +250,7 @@ class Tensor(Operators["Tensor"]):
             return params[path]
         labelled = [t for t in graph.ancestors([self]) if t.label == path]
         if not labelled:
-            raise CodeError(f"`{self.label}` depends on nothing called {path!r}; parameters are {list(params)}")
+            raise CodeError(f"`{self.label}` has no dependency named {path!r}; the parameters are {list(params)}")
         return labelled[-1]
 
     if TYPE_CHECKING:  # attached by `ocannl`, since they need contexts
@@ -313,7 +315,7 @@ class MergeBuffer(Tensor):
 
     def __init__(self, owner: Tensor) -> None:
         if owner.literal is not None or isinstance(owner, MergeBuffer):
-            raise CodeError(f"`{owner.label}` has no merge buffer: it is no node of its own")
+            raise CodeError(f"`{owner.label}` has no merge buffer: it is not a node")
         super().__init__(owner.node, lambda _: owner.emit(), owner.typing)
 
     @property
@@ -326,7 +328,7 @@ class MergeBuffer(Tensor):
 
     @property
     def value(self) -> TNode:
-        raise CodeError(f"`{self.label}` has no value of its own to look at: it is read in code")
+        raise CodeError(f"`{self.label}` cannot be read from Python: it is only available in code")
 
 
 def augmented_assign(lhs: Tensor, spelling: str, value: object) -> Tensor:
@@ -340,7 +342,8 @@ def augmented_assign(lhs: Tensor, spelling: str, value: object) -> Tensor:
 
 
 def _unsupported_assignment(sign: str) -> CodeError:
-    return CodeError(f"`{sign}` is no assignment of tensors; there are += -= *= /= **= |= &= and `lhs[...] = e`")
+    assignments = "+= -= *= /= **= |= &= and `lhs[...] = e`"
+    return CodeError(f"`{sign}` is not an assignment of tensors; the assignments are {assignments}")
 
 
 def _active_recorder(statement: str, instead: str = "") -> Recorder[Tensor]:

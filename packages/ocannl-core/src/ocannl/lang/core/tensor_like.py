@@ -58,6 +58,9 @@ class TensorLike(TypedTensor, Protocol):
     def path(self) -> str | None: ...
 
     @property
+    def stream(self) -> str | None: ...
+
+    @property
     def origin(self) -> Origin: ...
 
     @property
