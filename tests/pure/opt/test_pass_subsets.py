@@ -229,6 +229,7 @@ def test_partially_written_arrays(block: int) -> None:
         check(program(seed, 3, 2), without, random.choice([TARGET, *VECTORS]))
 
 
+@pytest.mark.slow
 def test_pairs_of_passes() -> None:
     for seed, pair in enumerate(combinations(NAMES, 2)):
         check(program(2000 + seed), frozenset(NAMES) - set(pair))
