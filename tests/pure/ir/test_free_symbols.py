@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import product
+
+import numpy as np
 import pytest
 
 from ocannl.ir.affine import Affine, Bound, Cond, Sym
@@ -79,6 +82,17 @@ def test_symbols(node: Expr | Stmt, mentioned: tuple[Sym, ...], free: set[Sym]) 
 def test_every_kind_of_node_is_tested() -> None:
     kinds = {type(node) for node, _, _ in [*EXPRESSIONS, *STATEMENTS]}
     assert kinds >= set(CHILDREN) and len(kinds) == 18
+
+
+def test_address_is_the_position_in_memory() -> None:
+    """Compared with NumPy, for strides with gaps and a symbol in two indices."""
+    buf = Buf("y", float32, (4, 9), (11, 1), MemorySpace.GLOBAL, AccessMode.IN)
+    memory = np.arange(44).reshape(4, 11)
+    m = Sym("m", 0, 3)
+    ref = Ref(buf, (Affine.of(m), Affine.of(m) * 2 + Affine.of(K) * -1 + 2))
+    assert ref.syms == (m, K) and ref.stride(m) == 13 and ref.stride(K) == -1
+    for a, b in product(range(4), range(3)):
+        assert ref.address.evaluate({m: a, K: b}) == memory[a, 2 * a - b + 2]
 
 
 def test_symbols_of_a_body() -> None:

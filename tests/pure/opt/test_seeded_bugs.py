@@ -161,7 +161,7 @@ def groups_move_past_readers(patch: Patch) -> None:
     def can_move_next_to(self: Any, at: int, to: int) -> bool:
         first, last = min(at, to), max(at, to)
         keys = self._read[at] | self._written[at]
-        return not any(dependences._has_between(self._writers.get(key), first, last) for key in keys)
+        return not any(dependences.any_between(self._writers.get(key, ()), first, last) for key in keys)
 
     patch.setattr(dependences.AccessIndex, "can_move_next_to", can_move_next_to)
 
@@ -171,7 +171,7 @@ def groups_move_past_writers_of_their_operands(patch: Patch) -> None:
     def can_move_next_to(self: Any, at: int, to: int) -> bool:
         first, last = min(at, to), max(at, to)
         tables = (self._writers, self._readers)
-        return not any(dependences._has_between(t.get(key), first, last) for key in self._written[at] for t in tables)
+        return not any(dependences.any_between(t.get(key, ()), first, last) for key in self._written[at] for t in tables)
 
     patch.setattr(dependences.AccessIndex, "can_move_next_to", can_move_next_to)
 
